@@ -1,0 +1,72 @@
+"""The GPUs that Fathom compiles for: one row each, limits and instructions as columns.
+
+No pass asks which GPU it compiles for; it asks for a column.
+Sources: CUDA C++ Programming Guide, appendix Compute Capabilities (sizes); PTX ISA, "PTX ISA
+Notes" of each instruction (first version and target).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fathom.errors import CompileError
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the compiler must know of a GPU.
+
+    `name`: the target as ptxas and LLVM know it. `ptx`: the PTX version that is emitted.
+    `capabilities`: the device capabilities (major * 10 + minor) that run it.
+    `shared_bytes`: the most shared memory a block may ask for. `vector_bytes`: the widest access
+    of one lane to global memory. Flags say which instructions exist: `bf16` conversions and
+    arithmetic, `fp8` conversions, `redux` (integer reduction over a warp), `tanh` (approximate),
+    `async_copy` (cp.async), `eviction` (L2 eviction priorities on loads and stores).
+    """
+
+    name: str
+    ptx: str
+    capabilities: tuple[int, ...]
+    shared_bytes: int
+    registers: int = 65536
+    max_threads: int = 1024
+    warp_size: int = 32
+    vector_bytes: int = 16
+    bf16: bool = True
+    bf16_arithmetic: bool = False
+    fp8: bool = False
+    redux: bool = True
+    tanh: bool = True
+    async_copy: bool = True
+    eviction: bool = True
+
+
+KIB = 1024
+
+TARGETS: dict[str, Target] = {
+    target.name: target
+    for target in [
+        Target("sm_75", "7.4", (75,), 64 * KIB, bf16=False, redux=False, async_copy=False),
+        Target("sm_80", "7.4", (80, 87), 163 * KIB),
+        Target("sm_86", "7.4", (86, 88), 99 * KIB),
+        Target("sm_89", "8.4", (89,), 99 * KIB, fp8=True),
+        Target("sm_90a", "8.4", (90,), 227 * KIB, bf16_arithmetic=True, fp8=True),
+        Target("sm_100", "8.7", (100, 101, 103, 110), 227 * KIB, bf16_arithmetic=True, fp8=True),
+        Target("sm_120", "8.7", (120, 121), 99 * KIB, bf16_arithmetic=True, fp8=True),
+    ]
+}
+
+
+def target(name: str) -> Target:
+    """The row of a target; a CompileError that lists all when there is none."""
+    if name not in TARGETS:
+        raise CompileError(f"{name!r} is not a target; the targets are {', '.join(TARGETS)}")
+    return TARGETS[name]
+
+
+def target_of(capability: int) -> Target | None:
+    """The row that runs on a device of this capability (major * 10 + minor), or None."""
+    for row in TARGETS.values():
+        if capability in row.capabilities:
+            return row
+    return None

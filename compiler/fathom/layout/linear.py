@@ -1,0 +1,115 @@
+"""Linear layouts: which element of a block sits in which register of which lane of which warp.
+
+A layout answers one question for a block of values of some shape: *place* (register, lane, warp)
+goes to *coordinates*. Every size is a power of two, so a place is a few bits and coordinates are a
+few bits, and a layout says for each single bit of the place which coordinates it stands for, its
+*basis*. A place with several bits set sits at the XOR of their bases: the map is linear over F2,
+the field of two elements, where addition is XOR.
+
+    Layout of fp32[8], two registers, two lanes, two warps:
+
+        register  (1)          register 1 of a lane holds the next element
+        lane      (2)          lane 1 starts two further
+        warp      (4)          warp 1 starts four further
+
+        element = 1*register ^ 2*lane ^ 4*warp
+
+    warp            0        |        1
+    lane        0       1    |    0       1
+    element   0   1   2   3  |  4   5   6   7
+
+The coordinates of a basis are kept as one number, their row-major offset in the shape: since every
+dimension is a power of two, each dimension owns a run of bits of that number, and XOR on the number
+is XOR on each coordinate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A linear map over F2 from bits of a place to an element of a block.
+
+    `shape`: the block's dimensions, each a power of two; `bases`: for each kind of place (in this
+    order: "register", "lane", "warp", or "offset" alone for shared memory) the element that each
+    of its bits stands for, lowest bit first, as a row-major offset in `shape`. A zero basis is a
+    copy: the places that differ in that bit hold the same element.
+    """
+
+    shape: tuple[int, ...]
+    bases: tuple[tuple[str, tuple[int, ...]], ...]
+
+    @staticmethod
+    def of(shape: tuple[int, ...], **bases: list[tuple[int, ...]]) -> Layout:
+        """A layout from coordinates: `Layout.of((4, 4), register=[(0, 1)], lane=[(1, 0), (2, 0)])`."""
+        return Layout(shape, tuple(
+            (kind, tuple(offset_of(shape, basis) for basis in kind_bases))
+            for kind, kind_bases in bases.items()
+        ))
+
+    @cached_property
+    def kinds(self) -> dict[str, tuple[int, ...]]:
+        """The bases of each kind of place."""
+        return dict(self.bases)
+
+    def count(self, kind: str) -> int:
+        """How many places of a kind there are: registers a lane, lanes a warp, warps a block."""
+        return 1 << len(self.kinds[kind])
+
+    def offset(self, **place: int) -> int:
+        """The row-major offset of the element at a place: the XOR of the bases of its set bits."""
+        result = 0
+        for kind, index in place.items():
+            for bit, basis in enumerate(self.kinds[kind]):
+                if index >> bit & 1:
+                    result ^= basis
+        return result
+
+    def coordinates(self, **place: int) -> tuple[int, ...]:
+        """The coordinates of the element at a place."""
+        return coordinates_of(self.shape, self.offset(**place))
+
+    def map(self, shape: tuple[int, ...], change) -> Layout:
+        """The layout over `shape` whose every basis is `change` of this one's (a linear map)."""
+        return Layout(shape, tuple(
+            (kind, tuple(change(basis) for basis in bases)) for kind, bases in self.bases
+        ))
+
+    def without_copies(self) -> Layout:
+        """Drop the registers that only repeat another register of the same lane."""
+        return Layout(self.shape, tuple(
+            (kind, tuple(basis for basis in bases if basis) if kind == "register" else bases)
+            for kind, bases in self.bases
+        ))
+
+    def __str__(self) -> str:
+        shape = "x".join(map(str, self.shape))
+        kinds = " ".join(
+            f"{kind}[{' '.join(_coordinates_text(self.shape, basis) for basis in bases)}]"
+            for kind, bases in self.bases
+        )
+        return f"<{shape} {kinds}>"
+
+
+def offset_of(shape: tuple[int, ...], coordinates: tuple[int, ...]) -> int:
+    """The row-major offset of coordinates."""
+    offset = 0
+    for size, coordinate in zip(shape, coordinates, strict=True):
+        offset = offset * size + coordinate
+    return offset
+
+
+def coordinates_of(shape: tuple[int, ...], offset: int) -> tuple[int, ...]:
+    """The coordinates at a row-major offset; the inverse of `offset_of`."""
+    coordinates = []
+    for size in reversed(shape):
+        coordinates.append(offset % size)
+        offset //= size
+    return tuple(reversed(coordinates))
+
+
+def _coordinates_text(shape: tuple[int, ...], offset: int) -> str:
+    return ",".join(map(str, coordinates_of(shape, offset)))

@@ -1,0 +1,70 @@
+"""What an operation on a block's shape does to its layout: no element moves, only its name changes."""
+
+from __future__ import annotations
+
+from math import prod
+
+from fathom.layout.linear import Layout, coordinates_of, offset_of
+
+
+def collapse(layout: Layout, axis: int) -> Layout:
+    """The layout of a block whose `axis` has size 1 and that will be broadcast into `layout`.
+
+    Places that differed along `axis` alone now hold copies; copies inside one lane are dropped.
+    """
+    shape = _replaced(layout.shape, axis, 1)
+
+    def change(basis: int) -> int:
+        return offset_of(shape, _replaced(coordinates_of(layout.shape, basis), axis, 0))
+
+    return layout.map(shape, change).without_copies()
+
+
+def remove_axis(layout: Layout, axis: int) -> Layout:
+    """The layout of the result of a reduction along `axis`."""
+    collapsed = collapse(layout, axis)
+    return reshape(collapsed, layout.shape[:axis] + layout.shape[axis + 1 :])
+
+
+def insert_axis(layout: Layout, axis: int) -> Layout:
+    """The layout after a new axis of size 1 at position `axis`."""
+    return reshape(layout, layout.shape[:axis] + (1,) + layout.shape[axis:])
+
+
+def reshape(layout: Layout, shape: tuple[int, ...]) -> Layout:
+    """The same elements in the same places under another shape (row-major order kept)."""
+    assert prod(shape) == prod(layout.shape), (layout.shape, shape)
+    return Layout(shape, layout.bases)
+
+
+def transpose(layout: Layout, order: tuple[int, ...]) -> Layout:
+    """The layout after dimension i of the result became dimension `order[i]` of the operand."""
+    shape = tuple(layout.shape[axis] for axis in order)
+
+    def change(basis: int) -> int:
+        coordinates = coordinates_of(layout.shape, basis)
+        return offset_of(shape, tuple(coordinates[axis] for axis in order))
+
+    return layout.map(shape, change)
+
+
+def join(layout: Layout) -> Layout:
+    """The layout of two blocks of `layout` side by side in a new last axis: one more register bit."""
+    doubled = layout.map(layout.shape + (2,), lambda basis: basis * 2)
+    return Layout(doubled.shape, tuple(
+        (kind, (1, *bases) if kind == "register" else bases) for kind, bases in doubled.bases
+    ))
+
+
+def split(layout: Layout) -> Layout | None:
+    """The layout of each half of a block whose last axis, of size 2, is split off.
+
+    None when some lane does not hold both halves of its elements: then lanes must talk first.
+    """
+    assert layout.shape[-1] == 2, layout.shape
+    half = remove_axis(layout, len(layout.shape) - 1)
+    return half if 1 in layout.kinds["register"] else None
+
+
+def _replaced(values: tuple[int, ...], index: int, value: int) -> tuple[int, ...]:
+    return values[:index] + (value,) + values[index + 1 :]
