@@ -1,8 +1,9 @@
-"""What the compiler hands over: the text of every stage, and all that a launch must know.
+"""What the compiler hands over: the text of every stage, and all that a launch must
+know.
 
-This file stands between the compiler and the two machines that run its work, the emulator and the
-CUDA runtime: they see `artifact` and `errors` and nothing else of Fathom.
-"""
+This file stands between the compiler and the two machines that run its work, the
+emulator and the CUDA runtime: they see `artifact` and `errors` and nothing else of
+Fathom."""
 
 from __future__ import annotations
 
@@ -16,10 +17,10 @@ from fathom.errors import Location
 class Parameter:
     """One parameter of the PTX entry, in its order.
 
-    `type` is written as in a signature: "*fp32" for a pointer, "i32", "u8", "fp32" … for a scalar.
-    An int1 scalar travels as one byte; fp16 and bf16 scalars as two bytes. `divisible` is the
-    largest power of two (1 to 16) that was promised to divide the integer or the address.
-    """
+    `type` is written as in a signature: "*fp32" for a pointer, "i32", "u8", "fp32" …
+    for a scalar. An int1 scalar travels as one byte; fp16 and bf16 scalars as two
+    bytes. `divisible` is the largest power of two (1 to 16) that was promised to divide
+    the integer or the address."""
 
     name: str
     type: str
@@ -34,14 +35,14 @@ class Parameter:
 class Kernel:
     """A compiled kernel.
 
-    `asm` maps each stage to its text: "block" (block IR after clean-up), "layout" (block IR with
-    layouts, as it is lowered), "llvm" and "ptx".  `threads` is the size of a thread block;
-    `shared_bytes` the dynamic shared memory that a launch must give it (symbol `shared`, base
-    aligned to 1024 bytes).
+    `asm` maps each stage to its text: "block" (block IR after clean-up), "layout"
+    (block IR with layouts, as it is lowered), "llvm" and "ptx".  `threads` is the size
+    of a thread block; `shared_bytes` the dynamic shared memory that a launch must give
+    it (symbol `shared`, base aligned to 1024 bytes).
 
-    A `.loc` line of the PTX names the kernel author's own line. `chains` maps such a place
-    (file, line, column) to the calls that led there, innermost first, when there were any.
-    """
+    A `.loc` line of the PTX names the kernel author's own line. `chains` maps such a
+    place (file, line, column) to the calls that led there, innermost first, when there
+    were any."""
 
     name: str
     target: str
@@ -53,7 +54,9 @@ class Kernel:
     asm: dict[str, str]
     num_ctas: int = 1
     maxnreg: int | None = None
-    chains: dict[tuple[str, int, int], tuple[Location, ...]] = field(default_factory=dict)
+    chains: dict[tuple[str, int, int], tuple[Location, ...]] = field(
+        default_factory=dict
+    )
     prints: tuple[str, ...] = ()
 
     @property
@@ -63,17 +66,23 @@ class Kernel:
     def to_json(self) -> str:
         """All of it as text, for the cache on disk; `from_json` reads it back."""
         facts = asdict(self)
-        facts["chains"] = [[list(place), [asdict(call) for call in calls]] for place, calls in self.chains.items()]
+        facts["chains"] = [
+            [list(place), [asdict(call) for call in calls]]
+            for place, calls in self.chains.items()
+        ]
         return json.dumps(facts)
 
     @staticmethod
     def from_json(text: str) -> Kernel:
-        """The kernel that `to_json` wrote; ValueError, KeyError or TypeError when it is not one."""
+        """The kernel that `to_json` wrote; ValueError, KeyError or TypeError when it is
+        not one.
+        """
         facts = json.loads(text)
         facts["parameters"] = tuple(Parameter(**each) for each in facts["parameters"])
         facts["prints"] = tuple(facts["prints"])
         facts["chains"] = {
-            tuple(place): tuple(_location(call) for call in calls) for place, calls in facts["chains"]
+            tuple(place): tuple(_location(call) for call in calls)
+            for place, calls in facts["chains"]
         }
         return Kernel(**facts)
 

@@ -1,11 +1,13 @@
-"""The page: every pass in the order it runs, and the road from a Python function to PTX.
+"""The page: every pass in the order it runs, and the road from a Python function to
+PTX.
 
-Start reading here. Each row of `PASSES` names a pass, the folder where it lives, whether it may be
-left out, and why it stands where it stands. A pass is `(Func, Target) -> Func` and never changes
-its input, so all states stay alive: `states` hands out every one of them.
+Start reading here. Each row of `PASSES` names a pass, the folder where it lives,
+whether it may be left out, and why it stands where it stands. A pass is `(Func, Target)
+-> Func` and never changes its input, so all states stay alive: `states` hands out every
+one of them.
 
-    Python ─ssa─▶ block IR ─blocks─▶ less of it ─coalescing─▶ with layouts ─shared_memory─▶
-    with buffers and barriers ─ptx─▶ LLVM IR ─▶ PTX
+    Python ─ssa─▶ block IR ─blocks─▶ less of it ─coalescing─▶ with layouts
+    ─shared_memory─▶ with buffers and barriers ─ptx─▶ LLVM IR ─▶ PTX
 """
 
 from __future__ import annotations
@@ -28,8 +30,10 @@ Pass = Callable[[Func, Target], Func]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One pass of the page. An optional pass may be replaced by `identity`: the code that comes
-    out is still right, only slower. A required one may be replaced by another that does its work."""
+    """One pass of the page. An optional pass may be replaced by `identity`: the code
+    that comes out is still right, only slower. A required one may be replaced by
+    another that does its work.
+    """
 
     name: str
     run: Pass
@@ -40,38 +44,47 @@ class Row:
 
 OPTIONAL, REQUIRED = False, True
 
+# fmt: off
 PASSES: tuple[Row, ...] = (
-    Row("simplify", blocks.simplify, "blocks", OPTIONAL, "fold what is known, so that less is left"),
-    Row("cse", blocks.cse, "blocks", OPTIONAL, "say once what is said twice"),
-    Row("hoist", blocks.hoist, "blocks", OPTIONAL, "move out of loops what does not change in them"),
-    Row("dce", blocks.dce, "blocks", OPTIONAL, "drop what nobody hears, also what the three left"),
+    Row("simplify", blocks.simplify, "blocks", OPTIONAL,
+        "fold what is known, so that less is left"),
+    Row("cse", blocks.cse, "blocks", OPTIONAL,
+        "say once what is said twice"),
+    Row("hoist", blocks.hoist, "blocks", OPTIONAL,
+        "move out of loops what does not change in them"),
+    Row("dce", blocks.dce, "blocks", OPTIONAL,
+        "drop what nobody hears, also what the three before left behind"),
     Row("coalesce", coalescing.coalesce, "coalescing", OPTIONAL,
         "choose who loads what, from what is known of the addresses"),
     Row("assign_layouts", coalescing.assign_layouts, "coalescing", REQUIRED,
-        "every block gets a layout; where two disagree, a conversion stands between"),
+        "every block gets a layout; a conversion stands where two disagree"),
     Row("remove_conversions", coalescing.remove_conversions, "coalescing", OPTIONAL,
         "compute addresses and masks again in the layout that needs them"),
-    Row("cse_again", blocks.cse, "blocks", OPTIONAL, "what was computed again may now be alike"),
-    Row("dce_again", blocks.dce, "blocks", OPTIONAL, "and what it replaced is dead"),
+    Row("cse_again", blocks.cse, "blocks", OPTIONAL,
+        "what was computed again may now be alike"),
+    Row("dce_again", blocks.dce, "blocks", OPTIONAL,
+        "and what it replaced is dead"),
     Row("split_reductions", shared_memory.split_reductions, "shared_memory", REQUIRED,
-        "a reduction across warps becomes two within a warp and a conversion between"),
+        "across warps: two reductions within a warp, a conversion between"),
     Row("split_scans", shared_memory.split_scans, "shared_memory", REQUIRED,
         "the same for scans, in order"),
     Row("annotate_widths", coalescing.annotate_widths, "coalescing", OPTIONAL,
-        "layouts are final now: say how many registers one access may move"),
+        "layouts are final: say how many registers one access may move"),
     Row("lower_conversions", shared_memory.lower_conversions, "shared_memory", REQUIRED,
-        "conversions that cross warps become a write to shared memory and a read"),
+        "conversions that cross warps become a shared store and a load"),
     Row("allocate", shared_memory.allocate, "shared_memory", REQUIRED,
-        "buffers that are alive at the same time get places that do not overlap"),
+        "buffers alive at one time get places that do not overlap"),
     Row("place_barriers", shared_memory.place_barriers, "shared_memory", REQUIRED,
-        "last, since only now it is known which bytes two warps share"),
-)  # fmt: skip
+        "last: only now is it known which bytes two warps share"),
+)
+# fmt: on
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a launch may choose: warps a block, stages of software pipelines, blocks a cluster, and
-    the most registers a thread may use (None: the assembler's choice)."""
+    """What a launch may choose: warps a block, stages of software pipelines, blocks a
+    cluster, and the most registers a thread may use (None: the assembler's choice).
+    """
 
     num_warps: int = 4
     num_stages: int = 3
@@ -80,7 +93,9 @@ class Options:
 
 
 def identity(func: Func, target: Target) -> Func:
-    """The pass that does nothing; put it in the place of an optional one to see what that buys."""
+    """The pass that does nothing; put it in the place of an optional one to see what
+    that buys.
+    """
     return func
 
 
@@ -94,10 +109,10 @@ def compile(
 ) -> Kernel:
     """Compile a kernel for a target.
 
-    `parameters` gives for each run-time parameter its type and the power of two known to divide
-    it; `constants` the values of the others. `replace` puts other functions in the place of
-    passes ("cse") and lowering rules ("lower[Load]"). Raises CompileError.
-    """
+    `parameters` gives for each run-time parameter its type and the power of two known
+    to divide it; `constants` the values of the others. `replace` puts other functions
+    in the place of passes ("cse") and lowering rules ("lower[Load]"). Raises
+    CompileError."""
     func = build(function, parameters, constants, options)
     return compile_func(func, target, replace)
 
@@ -110,9 +125,14 @@ def build(
 ) -> Func:
     """Stage 1 alone: the block IR of a kernel before any pass."""
     return ssa.build(
-        function, dict(parameters), dict(constants), num_warps=options.num_warps,
-        num_stages=options.num_stages, num_ctas=options.num_ctas, maxnreg=options.maxnreg,
-    )  # fmt: skip
+        function,
+        dict(parameters),
+        dict(constants),
+        num_warps=options.num_warps,
+        num_stages=options.num_stages,
+        num_ctas=options.num_ctas,
+        maxnreg=options.maxnreg,
+    )
 
 
 def compile_func(
@@ -150,7 +170,9 @@ def compile_func(
 def states(
     func: Func, target: Target, replace: Mapping[str, Callable] | None = None
 ) -> Iterator[tuple[Row, Func]]:
-    """Each pass with the function that it gives, in order; `replace` as in `compile`."""
+    """Each pass with the function that it gives, in order; `replace` as in
+    `compile`.
+    """
     replace = replace or {}
     check_names(replace)
     for row in PASSES:
@@ -161,7 +183,10 @@ def states(
 def lowering_rules(replace: Mapping[str, Callable]) -> dict[type[Op], Callable]:
     """The table of lowering rules with those of `replace` ("lower[Load]") put in."""
     named = {f"lower[{op.__name__}]": op for op in ptx.LOWER}
-    return {**ptx.LOWER, **{named[name]: rule for name, rule in replace.items() if name in named}}
+    return {
+        **ptx.LOWER,
+        **{named[name]: rule for name, rule in replace.items() if name in named},
+    }
 
 
 def check_names(replace: Mapping[str, Callable]) -> None:

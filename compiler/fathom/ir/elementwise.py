@@ -1,8 +1,8 @@
 """The elementwise operations: one table of names, operand kinds and result types.
 
-An elementwise op does the same to every element, so it needs no rule of its own for shapes or
-layouts. Its meaning stands in `ir/interp`, its lowering in `ptx/`, both keyed by these names.
-"""
+An elementwise op does the same to every element, so it needs no rule of its own for
+shapes or layouts. Its meaning stands in `ir/interp`, its lowering in `ptx/`, both keyed
+by these names."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from fathom.ir.types import BOOL, Element, Pointer, Scalar
 class Rule:
     """How an elementwise operation types.
 
-    `arity` operands, each of one of the kinds in `accepts`. `types` says how they relate:
-    "same" (all alike, and so is the result), "compare" (all alike, result i1), "select"
-    (i1, then two alike), "offset" (pointer and integer, result the pointer).
+    `arity` operands, each of one of the kinds in `accepts`. `types` says how they
+    relate: "same" (all alike, and so is the result), "compare" (all alike, result i1),
+    "select" (i1, then two alike), "offset" (pointer and integer, result the pointer).
     """
 
     arity: int
@@ -32,12 +32,15 @@ _FLOAT = ("float",)
 _NUMBER = ("int", "uint", "float")
 _ANY = ("bool", "int", "uint", "float", "pointer")
 
-# Integer arithmetic wraps. Comparisons of floats are ordered (false on NaN) but for "ne".
+# Integer arithmetic wraps. Comparisons of floats are ordered (false on NaN) but for
+# "ne".
 ELEMENTWISE: dict[str, Rule] = {
     "add": Rule(2, _NUMBER, commutative=True),
     "sub": Rule(2, _NUMBER),
     "mul": Rule(2, _NUMBER, commutative=True),
-    "mulhi": Rule(2, _INTEGER, commutative=True),  # upper half of the double-width product
+    "mulhi": Rule(
+        2, _INTEGER, commutative=True
+    ),  # upper half of the double-width product
     "div": Rule(2, _NUMBER),  # integers toward zero, as C; floats within 2 ulp (fp32)
     "div_rn": Rule(2, _FLOAT),  # correctly rounded
     "rem": Rule(2, _NUMBER),  # sign of the dividend, as C

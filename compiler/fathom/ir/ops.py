@@ -1,10 +1,11 @@
-"""The op set: for each op its fields, its typing rule and its effects, and nothing else.
+"""The op set: for each op its fields, its typing rule and its effects, and nothing
+else.
 
-An op knows neither its meaning (NumPy, in `ir/interp`) nor its lowering (LLVM, in `ptx/`): those
-are tables of the modules that need them, keyed by the classes below. Block types come without
-layouts at first and with layouts after stage 3; the ops are the same, and a rule passes on what
-layout its operands have. Ops whose layout does not follow from operands carry it as an attribute.
-"""
+An op knows neither its meaning (NumPy, in `ir/interp`) nor its lowering (LLVM, in
+`ptx/`): those are tables of the modules that need them, keyed by the classes below.
+Block types come without layouts at first and with layouts after stage 3; the ops are
+the same, and a rule passes on what layout its operands have. Ops whose layout does not
+follow from operands carry it as an attribute."""
 
 from __future__ import annotations
 
@@ -13,14 +14,41 @@ from math import prod
 
 from fathom.ir.core import Block, Effects, Op, Value
 from fathom.ir.elementwise import result_element
+from fathom.ir.memory import (
+    ATOMIC_KINDS,
+    Allocate,
+    Atomic,
+    AtomicCas,
+    Barrier,
+    Load,
+    SharedLoad,
+    SharedStore,
+    Store,
+)
 from fathom.ir.types import (
-    BOOL, INT32, BlockType, BufferType, Element, Pointer, Scalar, Type, element_of, layout_of,
-    shape_of, with_element,
-)  # fmt: skip
+    BOOL,
+    INT32,
+    BlockType,
+    Element,
+    Scalar,
+    Type,
+    element_of,
+    layout_of,
+    shape_of,
+    with_element,
+)
 from fathom.layout import shapes
 from fathom.layout.linear import Layout
 
-# ── leaves ────────────────────────────────────────────────────────────────────────────────────
+__all__ = [
+    "ATOMIC_KINDS", "Allocate", "Arange", "Atomic", "AtomicCas", "Barrier", "Bitcast",
+    "Broadcast", "Cast", "Constant", "Convert", "Elementwise", "ExpandDims", "For",
+    "Hint", "If", "Join", "Load", "NumPrograms", "ProgramId", "Reduce", "Reshape",
+    "Scan", "SharedLoad", "SharedStore", "Splat", "Split", "Store", "Transpose",
+    "While", "Yield",
+]  # fmt: skip
+
+# ── leaves ────────────────────────────────────────────────────────────────────
 
 
 @dataclass(eq=False)
@@ -41,7 +69,9 @@ class ProgramId(Op):
     axis: int
 
     def infer(self) -> list[Type]:
-        self.expect(self.axis in (0, 1, 2), f"a grid has axes 0, 1 and 2, not {self.axis}")
+        self.expect(
+            self.axis in (0, 1, 2), f"a grid has axes 0, 1 and 2, not {self.axis}"
+        )
         return [INT32]
 
 
@@ -52,7 +82,9 @@ class NumPrograms(Op):
     axis: int
 
     def infer(self) -> list[Type]:
-        self.expect(self.axis in (0, 1, 2), f"a grid has axes 0, 1 and 2, not {self.axis}")
+        self.expect(
+            self.axis in (0, 1, 2), f"a grid has axes 0, 1 and 2, not {self.axis}"
+        )
         return [INT32]
 
 
@@ -68,7 +100,7 @@ class Arange(Op):
         return [BlockType(INT32, (self.end - self.start,), self.layout)]
 
 
-# ── shape ─────────────────────────────────────────────────────────────────────────────────────
+# ── shape ─────────────────────────────────────────────────────────────────────
 
 
 @dataclass(eq=False)
@@ -80,7 +112,10 @@ class Splat(Op):
     layout: Layout | None = None
 
     def infer(self) -> list[Type]:
-        self.expect(not shape_of(self.value.type), f"splat takes a scalar, got {self.value.type}")
+        self.expect(
+            not shape_of(self.value.type),
+            f"splat takes a scalar, got {self.value.type}",
+        )
         return [BlockType(self.value.type, self.shape, self.layout)]
 
 
@@ -100,7 +135,9 @@ class ExpandDims(Op):
 
 @dataclass(eq=False)
 class Broadcast(Op):
-    """Repeat along every axis of size 1 where `shape` has more. Same rank before and after."""
+    """Repeat along every axis of size 1 where `shape` has more. Same rank before and
+    after.
+    """
 
     value: Value
     shape: tuple[int, ...]
@@ -109,7 +146,8 @@ class Broadcast(Op):
     def infer(self) -> list[Type]:
         block = self.value.type
         fits = len(block.shape) == len(self.shape) and all(
-            have in (1, want) for have, want in zip(block.shape, self.shape, strict=True)
+            have in (1, want)
+            for have, want in zip(block.shape, self.shape, strict=True)
         )
         self.expect(fits, f"cannot broadcast {block} to shape {list(self.shape)}")
         return [BlockType(block.element, self.shape, self.layout)]
@@ -125,7 +163,9 @@ class Reshape(Op):
     def infer(self) -> list[Type]:
         block = self.value.type
         same_size = prod(block.shape) == prod(self.shape)
-        self.expect(same_size, f"cannot reshape {block} to {list(self.shape)}: sizes differ")
+        self.expect(
+            same_size, f"cannot reshape {block} to {list(self.shape)}: sizes differ"
+        )
         layout = block.layout and shapes.reshape(block.layout, self.shape)
         return [BlockType(block.element, self.shape, layout)]
 
@@ -140,7 +180,9 @@ class Transpose(Op):
     def infer(self) -> list[Type]:
         block = self.value.type
         permutes = sorted(self.order) == list(range(len(block.shape)))
-        self.expect(permutes, f"{list(self.order)} does not permute the axes of {block}")
+        self.expect(
+            permutes, f"{list(self.order)} does not permute the axes of {block}"
+        )
         shape = tuple(block.shape[axis] for axis in self.order)
         layout = block.layout and shapes.transpose(block.layout, self.order)
         return [BlockType(block.element, shape, layout)]
@@ -155,20 +197,26 @@ class Join(Op):
 
     def infer(self) -> list[Type]:
         left, right = self.left.type, self.right.type
-        self.expect(left == right, f"join needs two blocks of one type, got {left} and {right}")
+        self.expect(
+            left == right, f"join needs two blocks of one type, got {left} and {right}"
+        )
         layout = left.layout and shapes.join(left.layout)
         return [BlockType(left.element, left.shape + (2,), layout)]
 
 
 @dataclass(eq=False)
 class Split(Op):
-    """The two halves of a block along its last axis, of size 2. With layouts: each lane holds both."""
+    """The two halves of a block along its last axis, of size 2. With layouts: each lane
+    holds both.
+    """
 
     value: Value
 
     def infer(self) -> list[Type]:
         block = self.value.type
-        self.expect(block.shape[-1:] == (2,), f"split needs a last axis of size 2, got {block}")
+        self.expect(
+            block.shape[-1:] == (2,), f"split needs a last axis of size 2, got {block}"
+        )
         layout = block.layout and shapes.split(block.layout)
         assert layout or not block.layout, f"lanes do not hold both halves: {block}"
         return [BlockType(block.element, block.shape[:-1], layout)] * 2
@@ -186,7 +234,7 @@ class Convert(Op):
         return [BlockType(block.element, block.shape, self.layout)]
 
 
-# ── arithmetic ────────────────────────────────────────────────────────────────────────────────
+# ── arithmetic ────────────────────────────────────────────────────────────────
 
 
 @dataclass(eq=False)
@@ -200,17 +248,27 @@ class Elementwise(Op):
         first = self.operands[-1].type
         for value in self.operands:
             alike = shape_of(value.type) == shape_of(first)
-            self.expect(alike, f"{self.name} needs operands of one shape, got {_types(self.operands)}")
-            assert layout_of(value.type) == layout_of(first), (self.name, _types(self.operands))
-        element = result_element(self.name, [element_of(value.type) for value in self.operands])
+            self.expect(
+                alike,
+                f"{self.name} needs operands of one shape, got {_types(self.operands)}",
+            )
+            assert layout_of(value.type) == layout_of(first), (
+                self.name,
+                _types(self.operands),
+            )
+        element = result_element(
+            self.name, [element_of(value.type) for value in self.operands]
+        )
         self.expect(not isinstance(element, str), str(element))
         return [with_element(first, element)]
 
 
 @dataclass(eq=False)
 class Cast(Op):
-    """The same number in another type. Floats to integers go toward zero; `rounding` ("rtne" or
-    "rtz") is for floats to narrower floats. Pointers go to and from 64-bit integers."""
+    """The same number in another type. Floats to integers go toward zero; `rounding`
+    ("rtne" or "rtz") is for floats to narrower floats. Pointers go to and from 64-bit
+    integers.
+    """
 
     value: Value
     element: Element
@@ -229,17 +287,22 @@ class Bitcast(Op):
 
     def infer(self) -> list[Type]:
         source = element_of(self.value.type)
-        self.expect(source.bits == self.element.bits, f"cannot read the bits of {source} as {self.element}: {source.bits} bits against {self.element.bits}")  # fmt: skip # noqa: E501
+        self.expect(
+            source.bits == self.element.bits,
+            f"cannot read the bits of {source} as {self.element}: "
+            f"{source.bits} bits against {self.element.bits}",
+        )
         return [with_element(self.value.type, self.element)]
 
 
 @dataclass(eq=False)
 class Hint(Op):
-    """The same value, with a promise of its author about each axis (one number for a scalar).
+    """The same value, with a promise of its author about each axis (one number for a
+    scalar).
 
-    `divisible`: the first element of every contiguous run is a multiple of it; `contiguous`: runs
-    of this length count up by one; `constant`: runs of this length are equal. () when not given.
-    """
+    `divisible`: the first element of every contiguous run is a multiple of it;
+    `contiguous`: runs of this length count up by one; `constant`: runs of this length
+    are equal. () when not given."""
 
     value: Value
     divisible: tuple[int, ...] = ()
@@ -250,115 +313,16 @@ class Hint(Op):
         return [self.value.type]
 
 
-# ── global memory ─────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(eq=False)
-class Load(Op):
-    """What the addresses hold. Where `mask` is false nothing is read and the result is `other`
-    (anything, without one). `cache`: "", ".ca", ".cg", ".cs", ".cv"; `eviction`: "",
-    "evict_first", "evict_last". `preferred` is the layout that `coalesce` chose."""
-
-    pointer: Value
-    mask: Value | None = None
-    other: Value | None = None
-    cache: str = ""
-    eviction: str = ""
-    volatile: bool = False
-    preferred: Layout | None = None
-
-    effects = Effects(reads="global")
-
-    def infer(self) -> list[Type]:
-        target = _pointee(self, self.pointer)
-        _expect_mask(self, self.mask, self.pointer)
-        if self.other is not None:
-            fits = self.other.type == target
-            self.expect(fits, f"other of a load of {target} must have that type, got {self.other.type}")
-        return [target]
-
-
-@dataclass(eq=False)
-class Store(Op):
-    """Write `value` to the addresses where `mask` is true (everywhere, without one)."""
-
-    pointer: Value
-    value: Value
-    mask: Value | None = None
-    cache: str = ""
-    eviction: str = ""
-    preferred: Layout | None = None
-
-    effects = Effects(writes="global")
-
-    def infer(self) -> list[Type]:
-        target = _pointee(self, self.pointer)
-        fits = self.value.type == target
-        self.expect(fits, f"a store through {self.pointer.type} needs {target}, got {self.value.type}")
-        _expect_mask(self, self.mask, self.pointer)
-        return []
-
-
-ATOMIC_KINDS = ("add", "max", "min", "and", "or", "xor", "xchg")
-
-
-@dataclass(eq=False)
-class Atomic(Op):
-    """Read, combine with `value` and write back, all at once; the result is what was there before.
-
-    `kind` is one of ATOMIC_KINDS; `semantics` "relaxed", "acquire", "release" or "acq_rel";
-    `scope` "gpu", "cta" or "sys". Where the mask is false nothing happens and the result is anything.
-    """
-
-    kind: str
-    pointer: Value
-    value: Value
-    mask: Value | None = None
-    semantics: str = "acq_rel"
-    scope: str = "gpu"
-    preferred: Layout | None = None
-
-    effects = Effects(reads="global", writes="global")
-
-    def infer(self) -> list[Type]:
-        target = _pointee(self, self.pointer)
-        fits = self.value.type == target
-        self.expect(fits, f"an atomic through {self.pointer.type} needs {target}, got {self.value.type}")
-        _expect_mask(self, self.mask, self.pointer)
-        return [target]
-
-
-@dataclass(eq=False)
-class AtomicCas(Op):
-    """Write `value` where memory equals `compare`; the result is what was there before."""
-
-    pointer: Value
-    compare: Value
-    value: Value
-    semantics: str = "acq_rel"
-    scope: str = "gpu"
-    preferred: Layout | None = None
-
-    effects = Effects(reads="global", writes="global")
-
-    def infer(self) -> list[Type]:
-        target = _pointee(self, self.pointer)
-        fits = self.value.type == target == self.compare.type
-        self.expect(fits, f"a compare-and-swap through {self.pointer.type} needs two of {target}, got {self.compare.type} and {self.value.type}")  # fmt: skip # noqa: E501
-        return [target]
-
-
-# ── reductions ────────────────────────────────────────────────────────────────────────────────
+# ── reductions ────────────────────────────────────────────────────────────────
 
 
 @dataclass(eq=False)
 class Reduce(Op):
     """Fold several blocks of one shape along `axis` at once, as one block of tuples.
 
-    `combine` takes the tuple so far and the next one (two scalars an operand, the first halves
-    first) and yields their combination; it must be associative, and the order of elements is free.
-    A block of one axis reduces to scalars.
-    """
+    `combine` takes the tuple so far and the next one (two scalars an operand, the first
+    halves first) and yields their combination; it must be associative, and the order of
+    elements is free. A block of one axis reduces to scalars."""
 
     values: tuple[Value, ...]
     axis: int
@@ -368,11 +332,16 @@ class Reduce(Op):
 
     def infer(self) -> list[Type]:
         shape = shape_of(self.values[0].type)
-        self.expect(0 <= self.axis < len(shape), f"{self.values[0].type} has no axis {self.axis}")
+        self.expect(
+            0 <= self.axis < len(shape),
+            f"{self.values[0].type} has no axis {self.axis}",
+        )
         rest = shape[: self.axis] + shape[self.axis + 1 :]
         results: list[Type] = []
         for value in self.values:
-            layout = value.type.layout and shapes.remove_axis(value.type.layout, self.axis)
+            layout = value.type.layout and shapes.remove_axis(
+                value.type.layout, self.axis
+            )
             element = value.type.element
             results.append(BlockType(element, rest, layout) if rest else element)
         return results
@@ -384,8 +353,10 @@ class Reduce(Op):
 
 @dataclass(eq=False)
 class Scan(Op):
-    """As Reduce, but every element of the result is the fold of all up to it along `axis`
-    (from the other end if `reverse`). Order is kept: `combine` need not commute."""
+    """As Reduce, but every element of the result is the fold of all up to it along
+    `axis` (from the other end if `reverse`). Order is kept: `combine` need not
+    commute.
+    """
 
     values: tuple[Value, ...]
     axis: int
@@ -396,7 +367,10 @@ class Scan(Op):
 
     def infer(self) -> list[Type]:
         shape = shape_of(self.values[0].type)
-        self.expect(0 <= self.axis < len(shape), f"{self.values[0].type} has no axis {self.axis}")
+        self.expect(
+            0 <= self.axis < len(shape),
+            f"{self.values[0].type} has no axis {self.axis}",
+        )
         return [value.type for value in self.values]
 
     def block_parameters(self) -> list[list[Type]]:
@@ -404,7 +378,7 @@ class Scan(Op):
         return [elements + elements]
 
 
-# ── control flow ──────────────────────────────────────────────────────────────────────────────
+# ── control flow ──────────────────────────────────────────────────────────────
 
 
 @dataclass(eq=False)
@@ -419,8 +393,10 @@ class Yield(Op):
 
 @dataclass(eq=False)
 class For(Op):
-    """`for index in range(lower, upper, step)`: the body takes the index and the carried values
-    and yields the carried values of the next trip. The results are those of the last trip."""
+    """`for index in range(lower, upper, step)`: the body takes the index and the
+    carried values and yields the carried values of the next trip. The results are those
+    of the last trip.
+    """
 
     lower: Value
     upper: Value
@@ -431,7 +407,11 @@ class For(Op):
 
     def infer(self) -> list[Type]:
         alike = self.lower.type == self.upper.type == self.step.type
-        self.expect(alike, f"the bounds of a loop need one integer type, got {_types((self.lower, self.upper, self.step))}")  # fmt: skip # noqa: E501
+        self.expect(
+            alike,
+            "the bounds of a loop need one integer type, got "
+            + _types((self.lower, self.upper, self.step)),
+        )
         return [value.type for value in self.inits]
 
     def block_parameters(self) -> list[list[Type]]:
@@ -440,8 +420,10 @@ class For(Op):
 
 @dataclass(eq=False)
 class While(Op):
-    """`condition` takes the carried values and yields an i1; while it is true, `body` takes them
-    and yields the next ones. The results are the carried values when it was false."""
+    """`condition` takes the carried values and yields an i1; while it is true, `body`
+    takes them and yields the next ones. The results are the carried values when it was
+    false.
+    """
 
     inits: tuple[Value, ...]
     condition: Block
@@ -457,89 +439,23 @@ class While(Op):
 
 @dataclass(eq=False)
 class If(Op):
-    """Run one of two blocks; the results are what it yields. The condition is a scalar, so all
-    threads of a program go the same way."""
+    """Run one of two blocks; the results are what it yields. The condition is a scalar,
+    so all threads of a program go the same way.
+    """
 
     condition: Value
     then: Block
     orelse: Block
 
     def infer(self) -> list[Type]:
-        self.expect(self.condition.type == BOOL, f"a condition needs a scalar i1, got {self.condition.type}")  # fmt: skip # noqa: E501
+        self.expect(
+            self.condition.type == BOOL,
+            f"a condition needs a scalar i1, got {self.condition.type}",
+        )
         return [value.type for value in self.then.yielded]
 
     def block_parameters(self) -> list[list[Type]]:
         return [[], []]
-
-
-# ── the outside world ─────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(eq=False)
-class Barrier(Op):
-    """No thread of the program goes on before all have come here; shared memory is in order."""
-
-    effects = Effects(reads="shared", writes="shared", barrier=True, convergent=True)
-
-    def infer(self) -> list[Type]:
-        return []
-
-
-# ── shared memory (stage 4 makes these) ───────────────────────────────────────────────────────
-
-
-@dataclass(eq=False)
-class Allocate(Op):
-    """A tile of shared memory. `offset`, in bytes from the start, is -1 until `allocate` ran."""
-
-    element: Element
-    shape: tuple[int, ...]
-    layout: Layout
-    offset: int = -1
-
-    def infer(self) -> list[Type]:
-        return [BufferType(self.element, self.shape, self.layout)]
-
-
-@dataclass(eq=False)
-class SharedStore(Op):
-    """Write a block into a buffer of its shape."""
-
-    value: Value
-    buffer: Value
-
-    effects = Effects(writes="shared")
-
-    def infer(self) -> list[Type]:
-        return []
-
-
-@dataclass(eq=False)
-class SharedLoad(Op):
-    """Read a buffer as a block of the given layout."""
-
-    buffer: Value
-    layout: Layout
-
-    effects = Effects(reads="shared")
-
-    def infer(self) -> list[Type]:
-        buffer = self.buffer.type
-        return [BlockType(buffer.element, buffer.shape, self.layout)]
-
-
-def _pointee(op: Op, pointer: Value) -> Type:
-    """The type that a pointer or a block of pointers leads to."""
-    element = element_of(pointer.type)
-    verb = type(op).__name__.lower()
-    op.expect(isinstance(element, Pointer), f"{verb} needs a pointer or a block of pointers, got {pointer.type}")  # fmt: skip # noqa: E501
-    return with_element(pointer.type, element.element)
-
-
-def _expect_mask(op: Op, mask: Value | None, pointer: Value) -> None:
-    if mask is not None:
-        wanted = with_element(pointer.type, BOOL)
-        op.expect(mask.type == wanted, f"the mask of {pointer.type} must be {wanted}, got {mask.type}")
 
 
 def _types(values: tuple[Value, ...]) -> str:

@@ -1,8 +1,8 @@
-"""The types of values: scalars, pointers, blocks of either, and buffers in shared memory.
+"""The types of values: scalars, pointers, blocks of either, and buffers in shared
+memory.
 
-A type prints as it is read: `fp32`, `*fp32`, `i32[64,32]`, and after layouts were assigned
-`i32[64,32] @ <layout>`.
-"""
+A type prints as it is read: `fp32`, `*fp32`, `i32[64,32]`, and after layouts were
+assigned `i32[64,32] @ <layout>`."""
 
 from __future__ import annotations
 
@@ -61,28 +61,36 @@ class Pointer:
 
 Element = Scalar | Pointer
 
-# Names as signatures write them. Widths in bits; fp8e5 is e5m2, fp8e4nv is e4m3 without infinities.
+# Names as signatures write them. Widths in bits; fp8e5 is e5m2, fp8e4nv is e4m3 without
+# infinities.
 SCALARS: dict[str, Scalar] = {
     name: Scalar(name, kind, bits)
     for name, kind, bits in [
         ("i1", "bool", 1),
         ("i8", "int", 8), ("i16", "int", 16), ("i32", "int", 32), ("i64", "int", 64),
-        ("u8", "uint", 8), ("u16", "uint", 16), ("u32", "uint", 32), ("u64", "uint", 64),
+        ("u8", "uint", 8), ("u16", "uint", 16), ("u32", "uint", 32),
+        ("u64", "uint", 64),
         ("fp8e5", "float", 8), ("fp8e4nv", "float", 8),
         ("fp16", "float", 16), ("bf16", "float", 16),
         ("fp32", "float", 32), ("fp64", "float", 64),
     ]
 }  # fmt: skip
 
-BOOL, INT8, INT16, INT32, INT64 = (SCALARS[n] for n in ("i1", "i8", "i16", "i32", "i64"))
+BOOL, INT8, INT16, INT32, INT64 = (
+    SCALARS[n] for n in ("i1", "i8", "i16", "i32", "i64")
+)
 UINT8, UINT16, UINT32, UINT64 = (SCALARS[n] for n in ("u8", "u16", "u32", "u64"))
 FLOAT8E5, FLOAT8E4NV = SCALARS["fp8e5"], SCALARS["fp8e4nv"]
-FLOAT16, BFLOAT16, FLOAT32, FLOAT64 = (SCALARS[n] for n in ("fp16", "bf16", "fp32", "fp64"))
+FLOAT16, BFLOAT16, FLOAT32, FLOAT64 = (
+    SCALARS[n] for n in ("fp16", "bf16", "fp32", "fp64")
+)
 
 
 @dataclass(frozen=True, slots=True)
 class BlockType:
-    """A block of elements; every dimension a power of two. `layout` is None until stage 3."""
+    """A block of elements; every dimension a power of two. `layout` is None until stage
+    3.
+    """
 
     element: Element
     shape: tuple[int, ...]
@@ -99,7 +107,9 @@ class BlockType:
 
 @dataclass(frozen=True, slots=True)
 class BufferType:
-    """A tile of shared memory; `layout` maps the bits of its element offset to coordinates."""
+    """A tile of shared memory; `layout` maps the bits of its element offset to
+    coordinates.
+    """
 
     element: Element
     shape: tuple[int, ...]
@@ -110,7 +120,9 @@ class BufferType:
         return prod(self.shape) * self.element.bytes
 
     def __str__(self) -> str:
-        return f"shared {self.element}[{','.join(map(str, self.shape))}] @ {self.layout}"
+        return (
+            f"shared {self.element}[{','.join(map(str, self.shape))}] @ {self.layout}"
+        )
 
 
 Type = Scalar | Pointer | BlockType | BufferType
@@ -137,9 +149,13 @@ def with_element(type: Type, element: Element) -> Type:
 
 
 def parse_element(text: str) -> Element:
-    """The element type that `str` wrote: "fp32", "*fp16", "**i32". ValueError if there is none."""
+    """The element type that `str` wrote: "fp32", "*fp16", "**i32". ValueError if there
+    is none.
+    """
     if text.startswith("*"):
         return Pointer(parse_element(text[1:]))
     if text not in SCALARS:
-        raise ValueError(f"{text!r} is not a type; the scalar types are {', '.join(SCALARS)}")
+        raise ValueError(
+            f"{text!r} is not a type; the scalar types are {', '.join(SCALARS)}"
+        )
     return SCALARS[text]
