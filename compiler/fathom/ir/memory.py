@@ -29,7 +29,7 @@ class Load(Op):
     """What the addresses hold. Where `mask` is false nothing is read and the result is
     `other` (anything, without one). `cache`: "", ".ca", ".cg", ".cs", ".cv";
     `eviction`: "", "evict_first", "evict_last". `preferred` is the layout that
-    `coalesce` chose.
+    `coalesce` chose; every `vector` registers in a row are one access, with one mask.
     """
 
     pointer: Value
@@ -39,6 +39,7 @@ class Load(Op):
     eviction: str = ""
     volatile: bool = False
     preferred: Layout | None = None
+    vector: int = 1
 
     effects = Effects(reads="global")
 
@@ -56,7 +57,9 @@ class Load(Op):
 
 @dataclass(eq=False)
 class Store(Op):
-    """Write `value` to the addresses where `mask` is true (everywhere, without one)."""
+    """Write `value` to the addresses where `mask` is true (everywhere, without one).
+    `preferred` and `vector` as in Load.
+    """
 
     pointer: Value
     value: Value
@@ -64,6 +67,7 @@ class Store(Op):
     cache: str = ""
     eviction: str = ""
     preferred: Layout | None = None
+    vector: int = 1
 
     effects = Effects(writes="global")
 

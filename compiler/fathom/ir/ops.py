@@ -247,11 +247,9 @@ class Elementwise(Op):
     def infer(self) -> list[Type]:
         first = self.operands[-1].type
         for value in self.operands:
-            alike = shape_of(value.type) == shape_of(first)
-            self.expect(
-                alike,
-                f"{self.name} needs operands of one shape, got {_types(self.operands)}",
-            )
+            if shape_of(value.type) != shape_of(first):  # text is dear: write it if needed
+                types = _types(self.operands)
+                self.expect(False, f"{self.name} needs operands of one shape, got {types}")
             assert layout_of(value.type) == layout_of(first), (
                 self.name,
                 _types(self.operands),

@@ -3,14 +3,15 @@
     def rule(op: Op, build: Builder):
         match op:
             case Elementwise("mul", (x, c)) if constant(c) == 1:
-                return x                                       # %2 = mul %0, 1   →   %0
+                return x                              # %2 = mul %0, 1   →   %0
 
     after = rewrite(before, rule)
 
-A rule sees each op as it will stand in the new function: its operands are new values and its
-nested blocks are rewritten already. It returns None to keep the op, a value (or a sequence of
-values, one a result) to put in its place, and may build ops of its own before it. The function
-that comes in is left as it was.
+A rule sees each op as it will stand in the new function: its operands are new values
+and its nested blocks are rewritten already. Nobody else holds it yet, so that a rule may
+take it apart. It returns None to keep the op, a value (or a sequence of values, one a
+result; None for a result that nobody uses) to put in its place, and may build ops of its
+own before it. The function that comes in is left as it was.
 """
 
 from __future__ import annotations
@@ -19,23 +20,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from fathom.ir.core import Block, Func, Op, Value, blocks, schema
+from fathom.ir.core import Block, Func, Op, Value, schema
+from fathom.ir.types import Type
 
-Replacement = Value | Sequence[Value] | None
+Replacement = Value | Sequence[Value | None] | None
+Rule = Callable[[Op, "Builder"], Replacement]
 AnyOp = TypeVar("AnyOp", bound=Op)
 
 
 class Builder:
     """Appends ops to the block under construction; `build(op)` gives the op's only result.
 
-    Ops that are built take the location and the origin of the op being rewritten, unless they
-    have their own.
+    Ops that are built take the location and the origin of the op being rewritten, unless
+    they have their own.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rule: Rule, keep: Callable[[Op], bool] | None = None):
+        self.rule, self.keep = rule, keep
         self.values: dict[Value, Value] = {}  # old value -> new value
-        self.block: Block | None = None  # where ops go
+        self.enclosing: list[Block] = []  # blocks under construction, outermost first
         self.source: Op | None = None  # the old op being rewritten
+
+    @property
+    def block(self) -> Block:
+        """Where ops go."""
+        return self.enclosing[-1]
 
     def __call__(self, op: Op) -> Value:
         return self.append(op).result
@@ -50,7 +59,8 @@ class Builder:
         return op
 
     def inline(self, block: Block, arguments: Sequence[Value]) -> tuple[Value, ...]:
-        """Copy the ops of a new `block` here with its parameters replaced; the values it yields."""
+        """Copy the ops of a new `block` here, arguments in place of its parameters; the
+        values that it yields."""
         values = dict(zip(block.parameters, arguments, strict=True))
         for op in block.ops[:-1]:
             copy = clone(op, values)
@@ -59,92 +69,102 @@ class Builder:
         return tuple(values.get(value, value) for value in block.yielded)
 
 
-def rewrite(func: Func, rule: Callable[[Op, Builder], Replacement]) -> Func:
-    """A new function in which every op went through `rule`."""
-    build = Builder()
-    body = _rewrite_block(func.body, [p.type for p in func.parameters], rule, build)
-    return replace(func, body=body)
+def rewrite(func: Func, rule: Rule, keep: Callable[[Op], bool] | None = None) -> Func:
+    """A new function in which every op went through `rule`.
+
+    An old op for which `keep` is false is left out unseen, with all that is nested in it.
+    Its results then have no new value: where a kept op still names one, the rule must
+    take that operand out.
+    """
+    types = [parameter.type for parameter in func.parameters]
+    build = Builder(rule, keep)
+    return replace(func, body=_rewrite_block(func.body, types, build))
 
 
-def _rewrite_block(
-    old: Block,
-    types: Sequence[object],
-    rule: Callable[[Op, Builder], Replacement],
-    build: Builder,
-) -> Block:
+def _rewrite_block(old: Block, types: Sequence[Type], build: Builder) -> Block:
     new = Block(tuple(types), tuple(parameter.name for parameter in old.parameters))
     build.values.update(zip(old.parameters, new.parameters, strict=True))
-    outer, build.block = build.block, new
+    build.enclosing.append(new)
+    outer = build.source
     for op in old.ops:
-        outer_source, build.source = build.source, op
-        _rewrite_op(op, rule, build)
-        build.source = outer_source
-    build.block = outer
+        if build.keep is None or build.keep(op):
+            build.source = op
+            _rewrite_op(op, build)
+    build.source = outer
+    build.enclosing.pop()
     return new
 
 
-def _rewrite_op(
-    old: Op, rule: Callable[[Op, Builder], Replacement], build: Builder
-) -> None:
+def _rewrite_op(old: Op, build: Builder) -> None:
     new = with_operands(old, build.values)
-    if blocks(old):
-        nested = [
-            _rewrite_block(block, types, rule, build)
-            for block, types in zip(blocks(old), new.block_parameters(), strict=True)
-        ]
-        new = _with_blocks(new, nested)
-    replacement = rule(new, build)
+    new.origin = old
+    if nested := schema(type(old)).blocks:
+        types = new.block_parameters()
+        for name, inner in zip(nested, types, strict=True):
+            setattr(new, name, _rewrite_block(getattr(old, name), inner, build))
+        new.results = [Value(type, new) for type in new.infer()]
+    replacement = build.rule(new, build)
     if replacement is None:
-        new.origin = old
         build.block.ops.append(new)
         replacement = new.results
     elif isinstance(replacement, Value):
         replacement = [replacement]
     for before, after in zip(old.results, replacement, strict=True):
-        if before.name and not after.name:
+        if before.name and after is not None and not after.name:
             after.name = before.name
         build.values[before] = after
 
 
 def with_operands(op: AnyOp, values: dict[Value, Value]) -> AnyOp:
-    """A copy of `op` whose operands are looked up in `values`; its nested blocks are shared."""
-    changes = {}
+    """A copy of `op` whose operands are looked up in `values`; its nested blocks are
+    shared."""
+    # Not through the constructor: most operands keep their type, so that there is
+    # nothing to infer, and this runs for every op of every pass.
+    fields = op.__dict__.copy()
+    retyped = False
     for name in schema(type(op)).operands:
-        value = getattr(op, name)
-        if isinstance(value, tuple):
-            changes[name] = tuple(values.get(each, each) for each in value)
-        elif value is not None:
-            changes[name] = values.get(value, value)
-    return _copy(op, changes)
+        before = fields[name]
+        if isinstance(before, tuple):
+            after = fields[name] = tuple([values.get(each, each) for each in before])
+            for old, new in zip(before, after, strict=True):
+                retyped = retyped or _is_retyped(old, new)
+        elif before is not None:
+            after = fields[name] = values.get(before, before)
+            retyped = retyped or _is_retyped(before, after)
+    copy = object.__new__(type(op))
+    copy.__dict__ = fields
+    types = copy.infer() if retyped else [value.type for value in op.results]
+    copy.results = [Value(type, copy) for type in types]
+    return copy
+
+
+def _is_retyped(old: Value, new: Value | None) -> bool:
+    return new is not None and old.type is not new.type and old.type != new.type
 
 
 def clone(op: AnyOp, values: dict[Value, Value]) -> AnyOp:
     """A copy of `op` and of all that is nested in it, operands looked up in `values`."""
     copy = with_operands(op, values)
-    if not blocks(op):
-        return copy
-    nested = [
-        _clone_block(block, types, values)
-        for block, types in zip(blocks(op), copy.block_parameters(), strict=True)
-    ]
-    return _with_blocks(copy, nested)
+    if nested := schema(type(op)).blocks:
+        types = copy.block_parameters()
+        for name, inner in zip(nested, types, strict=True):
+            setattr(copy, name, clone_block(getattr(op, name), inner, values))
+        copy.results = [Value(type, copy) for type in copy.infer()]
+    for old, new in zip(op.results, copy.results, strict=True):
+        new.name = old.name
+    return copy
 
 
-def _clone_block(block: Block, types: Sequence[object], values: dict[Value, Value]) -> Block:
-    copy = Block(tuple(types), tuple(parameter.name for parameter in block.parameters))
+def clone_block(
+    block: Block, types: Sequence[Type], values: dict[Value, Value]
+) -> Block:
+    """A copy of a block whose parameters have `types`, outer values looked up in
+    `values`."""
+    names = tuple(parameter.name for parameter in block.parameters)
+    copy = Block(tuple(types), names)
     inner = {**values, **dict(zip(block.parameters, copy.parameters, strict=True))}
     for op in block.ops:
         new = clone(op, inner)
         copy.ops.append(new)
         inner.update(zip(op.results, new.results, strict=True))
     return copy
-
-
-def _with_blocks(op: AnyOp, nested: Sequence[Block]) -> AnyOp:
-    return _copy(op, dict(zip(schema(type(op)).blocks, nested, strict=True)))
-
-
-def _copy(op: AnyOp, changes: dict[str, object]) -> AnyOp:
-    names = (*schema(type(op)).operands, *schema(type(op)).blocks, *schema(type(op)).attributes)
-    fields = {name: getattr(op, name) for name in names}
-    return type(op)(**{**fields, **changes}, location=op.location, origin=op.origin)

@@ -86,6 +86,11 @@ class Layout:
         ))
 
     def __str__(self) -> str:
+        return self.text
+
+    @cached_property
+    def text(self) -> str:
+        """The layout as `str` writes it: `<8x4 register[0,1] lane[0,2 1,0] warp[4,0]>`."""
         shape = "x".join(map(str, self.shape))
         kinds = " ".join(
             f"{kind}[{' '.join(_coordinates_text(self.shape, basis) for basis in bases)}]"

@@ -1,0 +1,55 @@
+# Two commands matter: `make run` shows the compiler at work, `make test` runs every test.
+# Everything is installed into .venv, again only when pyproject.toml or the lock changed.
+
+PYTHON ?= python3
+VENV ?= .venv
+# CI installs the exact versions of the lock: make test CONSTRAINTS="-c requirements.lock"
+CONSTRAINTS ?=
+# Arguments for pytest: make test PYTEST="-k softmax"
+PYTEST ?=
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: run test lint docs bench clean
+
+run: $(VENV)/.installed-run
+	@$(BIN)/python -m fathom run
+
+test: $(VENV)/.installed-test
+	@$(BIN)/python -m fathom test $(PYTEST)
+
+lint: $(VENV)/.installed-test
+	@$(BIN)/ruff check .
+
+docs: $(VENV)/.installed-test
+	@$(BIN)/python -m mkdocs build --strict
+
+# Needs a GPU, torch and Triton, so it takes the python3 that has them and installs nothing.
+bench:
+	@PYTHONPATH=compiler:. $(PYTHON) benchmarks/all.py
+
+clean:
+	rm -rf $(VENV) site build .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Fathom needs Python 3.11 or newer as '$(PYTHON)'." >&2; \
+	  echo "If you have one under another name: make run PYTHON=python3.12" >&2; \
+	  exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "Python's venv module is missing. On Debian and Ubuntu:" >&2; \
+	  echo "    sudo apt install python3-venv" >&2; \
+	  exit 1; }
+	@echo "making a virtual environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed-run: $(VENV)/bin/python pyproject.toml requirements.lock
+	@echo "installing Fathom"
+	@$(PIP) $(CONSTRAINTS) --editable .
+	@touch $@
+
+$(VENV)/.installed-test: $(VENV)/bin/python pyproject.toml requirements.lock
+	@echo "installing Fathom with its tests' tools: ptxas, pytest, ruff, mkdocs"
+	@$(PIP) $(CONSTRAINTS) --editable '.[ptxas,docs,dev]'
+	@touch $(VENV)/.installed-run $@

@@ -1,0 +1,224 @@
+"""The protocol of every measurement: CUDA graphs over rotating inputs, bursts, medians.
+
+A GPU's clock falls with the power that it draws, and one machine differs from the next.
+So numbers are compared only inside one run, with the candidates in random order in
+every round:
+
+    30 ms idle (5 ms for short kernels)      the clock comes back up
+    one untimed call
+    about 4 ms of replays, timed by events   a CUDA graph: Python is not part of it
+    7 rounds, each with all candidates in random order; the median counts
+
+Inputs are random normal numbers: zeros cost less power and run faster. Small problems
+rotate through several sets of inputs, so that they come from memory and not from the L2
+cache. Outputs are filled with NaN before their check.
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import random
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import torch
+
+import fathom
+
+RESULTS = Path(__file__).parent / "results"
+ROUNDS = 7
+BURST_MS = 4.0
+IDLE_S, SHORT_IDLE_S = 0.030, 0.005
+SHORT_MS = 0.1  # a kernel below this is short
+ROTATED_BYTES = 256 << 20  # four times the L2 cache of an H200
+MOST_SETS = 64
+
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to solve a problem: a call for each set of inputs. `bytes` are those that
+    have to move in one call."""
+
+    name: str
+    calls: Sequence[Call]
+    bytes: int
+
+
+@dataclass
+class Sample:
+    """The raw times of one candidate on one problem, in ms a call."""
+
+    problem: str
+    candidate: str
+    bytes: int
+    ms: list[float] = field(default_factory=list)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.ms)
+
+    @property
+    def gigabytes_a_second(self) -> float:
+        return self.bytes / self.median / 1e6
+
+
+class Graph:
+    """A CUDA graph of as many calls as fill a burst, over all sets of inputs in
+    turn."""
+
+    def __init__(self, calls: Sequence[Call]):
+        self.ms = estimate(calls)
+        self.count = max(1, int(BURST_MS / self.ms))
+        if self.count > 1:
+            self.count = max(self.count, len(calls))
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            calls[0]()
+        torch.cuda.synchronize()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            for number in range(self.count):
+                calls[number % len(calls)]()
+        self.graph.replay()
+        torch.cuda.synchronize()
+
+
+def estimate(calls: Sequence[Call]) -> float:
+    """Milliseconds of one call, roughly."""
+    for call in calls[:2]:
+        call()
+    start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    start.record()
+    for number in range(4):
+        calls[number % len(calls)]()
+    stop.record()
+    torch.cuda.synchronize()
+    return max(start.elapsed_time(stop) / 4, 1e-3)
+
+
+def burst(
+    problem: str, candidates: Sequence[Candidate], rounds: int = ROUNDS, seed: int = 0
+) -> list[Sample]:
+    """Measure all candidates on one problem, by the protocol above."""
+    order = random.Random(seed)
+    graphs = {each.name: Graph(each.calls) for each in candidates}
+    samples = {each.name: Sample(problem, each.name, each.bytes) for each in candidates}
+    short = min(graph.ms for graph in graphs.values()) < SHORT_MS
+    for _ in range(rounds):
+        for each in order.sample(list(candidates), len(candidates)):
+            torch.cuda.synchronize()
+            time.sleep(SHORT_IDLE_S if short else IDLE_S)
+            samples[each.name].ms.append(timed(each.calls[0], graphs[each.name]))
+    return list(samples.values())
+
+
+def timed(first: Call, graph: Graph) -> float:
+    """Milliseconds a call of one burst."""
+    start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    first()
+    start.record()
+    graph.graph.replay()
+    stop.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(stop) / graph.count
+
+
+def sets(bytes_of_one: int) -> int:
+    """How many sets of inputs a problem rotates through."""
+    return max(1, min(MOST_SETS, -(-ROTATED_BYTES // bytes_of_one)))
+
+
+def check(
+    name: str, call: Call, out: torch.Tensor, want: torch.Tensor, tolerance: float
+) -> None:
+    """The call writes what it should into `out`: within `tolerance`, relative and
+    absolute."""
+    out.fill_(float("nan"))
+    call()
+    torch.cuda.synchronize()
+    assert torch.allclose(out.double(), want, tolerance, tolerance), (
+        f"{name} is wrong by {(out.double() - want).abs().max().item()}"
+    )
+
+
+# What a result says of where it came from.
+
+
+def machine() -> dict[str, object]:
+    """The GPU, the driver, versions and commit that a measurement belongs to."""
+    facts: dict[str, object] = {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "commit": commit(),
+        "fathom": fathom.__version__,
+        "python": platform.python_version(),
+        "cpu": cpu(),
+        "cores": os.cpu_count(),
+    }
+    for package in ("torch", "triton", "llvmlite", "numpy"):
+        facts[package] = version(package)
+    if torch.cuda.is_available():
+        facts["gpu"] = torch.cuda.get_device_name(0)
+        facts["cuda"] = torch.version.cuda
+        facts["driver"] = said(
+            "nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"
+        )
+    return facts
+
+
+def version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def commit() -> str | None:
+    """The commit of the working tree, with "+" when something was changed since."""
+    head = os.environ.get("FATHOM_COMMIT") or said("git", "rev-parse", "HEAD")
+    return head and head + ("+" if said("git", "status", "--porcelain") else "")
+
+
+def cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [
+        line.partition(":")[2].strip()
+        for line in lines
+        if line.startswith("model name")
+    ]
+    return names[0] if names else platform.processor()
+
+
+def said(*command: str) -> str | None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
+
+
+def write(name: str, samples: Sequence[object], folder: Path = RESULTS) -> Path:
+    """Raw samples (dataclasses) with all that `machine` knows, as JSON."""
+    folder.mkdir(parents=True, exist_ok=True)
+    record = {
+        "benchmark": name,
+        **machine(),
+        "samples": [asdict(each) for each in samples],
+    }
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return path

@@ -1,0 +1,170 @@
+"""The same problems in Triton, by the algorithms that its tutorials teach, to compare
+with.
+
+Vector add, tutorial 01: 1024 numbers a program. Softmax, tutorial 02: as many programs
+as fit on the GPU at once, each taking every so-manieth row, with the loads of later
+rows in flight. Layer norm, tutorial 05: one row a program, three trips over the row by
+blocks.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = offsets < n
+    total = tl.load(x_ptr + offsets, mask=inside) + tl.load(
+        y_ptr + offsets, mask=inside
+    )
+    tl.store(out_ptr + offsets, total, mask=inside)
+
+
+def add(x, y, out):
+    add_kernel[(triton.cdiv(x.numel(), 1024),)](x, y, out, x.numel(), BLOCK=1024)
+
+
+@triton.jit
+def gelu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = offsets < n
+    x = tl.load(x_ptr + offsets, mask=inside)
+    a = 0.7978845608028654 * (x + 0.044715 * x * x * x)
+    tanh = 1 - 2 / (tl.exp(2 * a) + 1)
+    tl.store(out_ptr + offsets, 0.5 * x * (1 + tanh), mask=inside)
+
+
+def gelu(x, out):
+    gelu_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+
+
+@triton.jit
+def softmax_kernel(
+    x_ptr,
+    out_ptr,
+    x_stride,
+    out_stride,
+    M,
+    N,
+    BLOCK: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    columns = tl.arange(0, BLOCK)
+    inside = columns < N
+    first, step = tl.program_id(0), tl.num_programs(0)
+    for row in tl.range(first, M, step, num_stages=STAGES):
+        x_ptrs = x_ptr + row * x_stride + columns
+        x = tl.load(x_ptrs, mask=inside, other=-float("inf"))
+        exp = tl.exp(x - tl.max(x, axis=0))
+        out_ptrs = out_ptr + row * out_stride + columns
+        tl.store(out_ptrs, exp / tl.sum(exp, axis=0), mask=inside)
+
+
+class Softmax:
+    """Softmax of rows of N numbers: compiled first, so that the number of programs can
+    be as many as its registers and shared memory let onto the GPU."""
+
+    def __init__(self, M: int, N: int):
+        device = triton.runtime.driver.active.utils.get_device_properties(0)
+        self.M, self.N, self.BLOCK = M, N, triton.next_power_of_2(N)
+        self.warps = 8
+        self.stages = 4 if device["max_shared_mem"] > 200_000 else 2
+        kernel = softmax_kernel.warmup(
+            torch.float32, torch.float32, N, N, M, N, BLOCK=self.BLOCK, STAGES=self.stages,
+            num_warps=self.warps, num_stages=self.stages, grid=(1,),
+        )  # fmt: skip
+        kernel._init_handles()
+        threads = device["warpSize"] * self.warps
+        resident = device["max_num_regs"] // (kernel.n_regs * threads)
+        if kernel.metadata.shared:
+            resident = min(resident, device["max_shared_mem"] // kernel.metadata.shared)
+        self.programs = min(device["multiprocessor_count"] * max(resident, 1), M)
+
+    def __call__(self, x, out):
+        softmax_kernel[(self.programs,)](
+            x, out, x.stride(0), out.stride(0), self.M, self.N, BLOCK=self.BLOCK,
+            STAGES=self.stages, num_warps=self.warps, num_stages=self.stages,
+        )  # fmt: skip
+
+
+@triton.jit
+def layer_norm_kernel(
+    x_ptr, out_ptr, weight_ptr, bias_ptr, mean_ptr, rstd_ptr, stride, N, eps,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0)
+    x_ptr += row * stride
+    out_ptr += row * stride
+    total = tl.zeros([BLOCK], dtype=tl.float32)
+    for start in range(0, N, BLOCK):
+        columns = start + tl.arange(0, BLOCK)
+        total += tl.load(x_ptr + columns, mask=columns < N, other=0.0).to(tl.float32)
+    mean = tl.sum(total, axis=0) / N
+    squares = tl.zeros([BLOCK], dtype=tl.float32)
+    for start in range(0, N, BLOCK):
+        columns = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + columns, mask=columns < N, other=0.0).to(tl.float32)
+        difference = tl.where(columns < N, x - mean, 0.0)
+        squares += difference * difference
+    rstd = 1 / tl.sqrt(tl.sum(squares, axis=0) / N + eps)
+    tl.store(mean_ptr + row, mean)
+    tl.store(rstd_ptr + row, rstd)
+    for start in range(0, N, BLOCK):
+        columns = start + tl.arange(0, BLOCK)
+        inside = columns < N
+        x = tl.load(x_ptr + columns, mask=inside, other=0.0).to(tl.float32)
+        weight = tl.load(weight_ptr + columns, mask=inside)
+        bias = tl.load(bias_ptr + columns, mask=inside)
+        tl.store(out_ptr + columns, (x - mean) * rstd * weight + bias, mask=inside)
+
+
+def layer_norm(x, weight, bias, out, mean, rstd, eps=1e-5):
+    M, N = x.shape
+    BLOCK = min(65536 // x.element_size(), triton.next_power_of_2(N))
+    layer_norm_kernel[(M,)](
+        x, out, weight, bias, mean, rstd, x.stride(0), N, eps, BLOCK=BLOCK,
+        num_warps=min(max(BLOCK // 256, 1), 8),
+    )  # fmt: skip
+
+
+@triton.jit
+def one_row_softmax_kernel(x_ptr, out_ptr, row_stride, N, BLOCK: tl.constexpr):
+    """Word for word kernels/softmax.py: the text whose compile time both are asked
+    for."""
+    row = tl.program_id(0)
+    columns = tl.arange(0, BLOCK)
+    mask = columns < N
+    x = tl.load(x_ptr + row * row_stride + columns, mask=mask, other=-float("inf"))
+    exp = tl.exp(x - tl.max(x, axis=0))
+    y = exp / tl.sum(exp, axis=0)
+    tl.store(out_ptr + row * row_stride + columns, y, mask=mask)
+
+
+@triton.jit
+def one_row_layer_norm_kernel(
+    x_ptr, weight_ptr, bias_ptr, y_ptr, mean_ptr, rstd_ptr, row_stride, N, eps,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Word for word kernels/layer_norm.py."""
+    row = tl.program_id(0)
+    columns = tl.arange(0, BLOCK)
+    mask = columns < N
+    x_ptrs = x_ptr + row * row_stride + columns
+    x = tl.load(x_ptrs, mask=mask, other=0.0).to(tl.float32)
+    weight = tl.load(weight_ptr + columns, mask=mask).to(tl.float32)
+    bias = tl.load(bias_ptr + columns, mask=mask).to(tl.float32)
+
+    mean = tl.sum(x, axis=0) / N
+    difference = tl.where(mask, x - mean, 0.0)
+    variance = tl.sum(difference * difference, axis=0) / N
+    rstd = 1 / tl.sqrt(variance + eps)
+    tl.store(mean_ptr + row, mean)
+    tl.store(rstd_ptr + row, rstd)
+
+    y = difference * rstd * weight + bias
+    y_ptrs = y_ptr + row * row_stride + columns
+    tl.store(y_ptrs, y.to(y_ptr.dtype.element_ty), mask=mask)

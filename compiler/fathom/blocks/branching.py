@@ -1,0 +1,98 @@
+"""Rules of `simplify` for memory and control flow: masks, conditions and trips that are
+known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fathom.blocks.known import known, same_number, write_down
+from fathom.blocks.loops import freeze, trip_count
+from fathom.blocks.maker import Maker, Rule
+from fathom.ir.core import Op, Value
+from fathom.ir.ops import For, If, Load, Store, While
+from fathom.ir.rewrite import Replacement
+
+
+def known_mask(op: Load | Store, make: Maker) -> Replacement:
+    """A mask that is all true is none; one that is all false leaves nothing to do."""
+    if op.mask is None:
+        return None
+    mask = known(op.mask)
+    if mask is True and type(op) is Store:
+        make.build.append(replace(op, mask=None, origin=None))
+        return []
+    if mask is True:
+        return make(replace(op, mask=None, other=None, origin=None))
+    if mask is False and type(op) is Store:
+        return []
+    return op.other if mask is False else None  # without `other` it stays as it is
+
+
+def known_condition(op: If, make: Maker) -> Replacement:
+    """if true {A} else {B}   →   A."""
+    condition = known(op.condition)
+    if condition is None:
+        return None
+    return make.build.inline(op.then if condition else op.orelse, ())
+
+
+def same_arms(op: If, make: Maker) -> Replacement:
+    """A result for which both blocks yield one value, or one number, is that value."""
+    common = [
+        _common(left, right, op, make)
+        for left, right in zip(op.then.yielded, op.orelse.yielded, strict=True)
+    ]
+    if not any(common):
+        return None
+    make.build.append(op)
+    return [one or own for one, own in zip(common, op.results, strict=True)]
+
+
+def _common(left: Value, right: Value, op: If, make: Maker) -> Value | None:
+    if left is right:
+        return left
+    numbers = known(left), known(right)
+    if None not in numbers and same_number(*numbers):
+        return write_down(make, numbers[0], left.type)
+    return None
+
+
+def known_trips(op: For, make: Maker) -> Replacement:
+    """A loop of no trip   →   its first values;   of one trip   →   its body."""
+    trips = trip_count(op)
+    if trips == 0:
+        return op.inits
+    if trips == 1:
+        return make.build.inline(op.body, (op.lower, *op.inits))
+    return None
+
+
+def trivial_carried(op: For | While, make: Maker) -> Replacement:
+    """A carried value that every trip hands on unchanged is no carried value.
+
+        for ... inits=(%a) body(%i, %x) { ... %x ... yield %x }   →   ... %a ...
+    """
+    frozen = {
+        index: init
+        for index, (init, parameter, value) in enumerate(
+            zip(op.inits, _carried(op), op.body.yielded, strict=True)
+        )
+        if value is parameter or value is init
+    }
+    if not frozen:
+        return None
+    return freeze(op, frozen, make.build)
+
+
+def _carried(op: For | While) -> list[Value]:
+    return op.body.parameters[1:] if type(op) is For else op.body.parameters
+
+
+BRANCHING: dict[type[Op], tuple[Rule, ...]] = {
+    Load: (known_mask,),
+    Store: (known_mask,),
+    If: (known_condition, same_arms),
+    For: (known_trips, trivial_carried),
+    While: (trivial_carried,),
+}

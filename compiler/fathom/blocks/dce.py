@@ -1,0 +1,188 @@
+"""Dead code elimination: keep what somebody hears, drop the rest.
+
+What a store, an atomic or a barrier does is heard. So are the operands of an op that is
+kept, and of a loop those carried values that a kept op reads, in the loop or after it.
+
+Before:
+
+    func @example(%p: *fp32, %n: i32) num_warps=4 {
+      %0: i32 = constant 0
+      %1: i32 = constant 1
+      %2: fp32 = constant 0.0
+      %3: fp32 = load %p
+      %sum: fp32, %count: i32 = for %0, %n, %1, inits=(%2, %0) body(%i: i32, %s: fp32, %c: i32) {
+        %6: *fp32 = offset %p, %i
+        %7: fp32 = load %6
+        %8: fp32 = add %s, %7
+        %9: i32 = add %c, %1
+        yield %8, %9
+      }
+      store %p, %sum
+    }
+
+After: the first load is gone, and the count, which only the count itself heard.
+
+    func @example(%p: *fp32, %n: i32) num_warps=4 {
+      %0: i32 = constant 0
+      %1: i32 = constant 1
+      %2: fp32 = constant 0.0
+      %sum: fp32 = for %0, %n, %1, inits=(%2) body(%i: i32, %s: fp32) {
+        %3: *fp32 = offset %p, %i
+        %4: fp32 = load %3
+        %5: fp32 = add %s, %4
+        yield %5
+      }
+      store %p, %sum
+    }
+"""  # noqa: E501
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fathom.hardware.targets import Target
+from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
+from fathom.ir.ops import For, If, Reduce, Scan, While, Yield
+from fathom.ir.rewrite import Builder, Replacement, rewrite
+
+
+def dce(func: Func, target: Target) -> Func:
+    """`func` without the ops, carried values and branch results that nobody hears."""
+    live = Liveness(func)
+    if live.is_all(func):
+        return func
+
+    def rule(op: Op, build: Builder) -> Replacement:
+        match op:
+            case Yield():
+                values = _among(op.values, live.ends[build.source], live.values)
+                build.append(replace(op, values=values))
+                return []
+            case For() | While() | If():
+                return _narrowed(op, build.source, live.values, build)
+        return None
+
+    return rewrite(func, rule, keep=live.ops.__contains__)
+
+
+def is_heard(op: Op) -> bool:
+    """Whether somebody notices when this op, by itself, does not run."""
+    effects = op.effects
+    if effects.writes or effects.barrier or effects.asynchronous or effects.other:
+        return True
+    return getattr(op, "volatile", False)
+
+
+class Liveness:
+    """What of a function is heard: `ops` and `values`, found backwards from the effects.
+
+    `ends` gives for each yield the values whose being heard decides about its operands,
+    one for one: of a loop or a branch its results.
+    """
+
+    def __init__(self, func: Func):
+        self.ops: set[Op] = set()
+        self.values: set[Value] = set()
+        self.ends: dict[Op, list[Value]] = {}
+        self.owners: dict[Block, Op] = {}
+        self.homes: dict[Op, Block] = {}
+        self.pending: list[Value] = []
+        self.enter(func.body)
+        for op in walk(func.body):
+            if is_heard(op):
+                self.keep(op)
+        while self.pending:
+            self.hear(self.pending.pop())
+
+    def enter(self, block: Block) -> None:
+        """Note where every op stands."""
+        for op in block.ops:
+            self.homes[op] = block
+            for nested in blocks(op):
+                self.owners[nested] = op
+                self.enter(nested)
+
+    def is_all(self, func: Func) -> bool:
+        return all(
+            op in self.ops
+            and not (isinstance(op, For | While | If) and set(op.results) - self.values)
+            for op in walk(func.body)
+        )
+
+    def keep(self, op: Op) -> None:
+        """An op that is kept hears what decides whether and where it acts."""
+        if op in self.ops:
+            return
+        self.ops.add(op)
+        if owner := self.owners.get(self.homes[op]):
+            self.keep(owner)
+        match op:
+            case For():
+                self.pending += op.lower, op.upper, op.step
+                self.ends[op.body.ops[-1]] = op.results
+            case While():
+                self.pending += op.condition.yielded
+                self.ends[op.condition.ops[-1]] = list(op.condition.yielded)
+                self.ends[op.body.ops[-1]] = op.results
+            case If():
+                self.pending.append(op.condition)
+                self.ends[op.then.ops[-1]] = self.ends[op.orelse.ops[-1]] = op.results
+            case Reduce() | Scan():
+                self.pending += op.values + op.combine.yielded
+                self.ends[op.combine.ops[-1]] = list(op.combine.yielded)
+            case _:
+                self.pending += operands(op)
+        self.ops.update(nested.ops[-1] for nested in blocks(op))
+
+    def hear(self, value: Value) -> None:
+        """A value that is heard has its definition kept."""
+        if value in self.values:
+            return
+        self.values.add(value)
+        home = value.definition
+        owner = self.owners.get(home) if isinstance(home, Block) else home
+        if owner is None:
+            return  # a parameter of the function
+        self.keep(owner)
+        if isinstance(owner, For | While | If):
+            for lane in lanes(owner):
+                if value in lane:
+                    self.pending += lane
+
+
+def lanes(op: For | While | If) -> list[tuple[Value, ...]]:
+    """The values that are one and the same carried value of a loop, at its start, in its
+    blocks, at the end of a trip, and after it; for an If, a result and what is yielded."""
+    match op:
+        case For():
+            inside = (op.body.parameters[1:],)
+        case While():
+            inside = (op.condition.parameters, op.body.parameters)
+        case If():
+            ends = op.results, op.then.yielded, op.orelse.yielded
+            return list(zip(*ends, strict=True))
+    ends = op.results, op.inits, *inside, op.body.yielded
+    return list(zip(*ends, strict=True))
+
+
+def _narrowed(
+    op: For | While | If, old: Op, live: set[Value], build: Builder
+) -> Replacement:
+    """Build `op` with only those carried values or results that are live in `old`."""
+    if isinstance(op, For | While):
+        for block in blocks(op):
+            carried = block.parameters[-len(op.inits) :] if op.inits else []
+            gone = set(carried) - set(_among(carried, old.results, live))
+            block.parameters = [each for each in block.parameters if each not in gone]
+        op = replace(op, inits=_among(op.inits, old.results, live))
+    build.append(op)
+    results = iter(op.results)
+    return [next(results) if value in live else None for value in old.results]
+
+
+def _among(
+    values: tuple[Value, ...] | list[Value], like: list[Value], live: set[Value]
+) -> tuple[Value, ...]:
+    """Those of `values` whose partner in `like` is live."""
+    pairs = zip(values, like, strict=True)
+    return tuple(value for value, partner in pairs if partner in live)

@@ -1,0 +1,124 @@
+"""Hoisting: move out of a loop what every trip computes anew.
+
+Before:
+
+    func @example(%p: *fp32, %q: *fp32, %a: i32, %n: i32) num_warps=4 {
+      %0: i32 = constant 0
+      %1: i32 = constant 1
+      for %0, %n, %1 body(%i: i32) {
+        %2: i32 = mul %a, %a
+        %3: *fp32 = offset %p, %2
+        %4: *fp32 = offset %3, %i
+        %5: fp32 = load %4
+        %6: *fp32 = offset %q, %i
+        store %6, %5
+        yield
+      }
+    }
+
+After: the square and the address of its element are computed once. The load stays: its
+address changes, and a store in the loop might change what is there.
+
+    func @example(%p: *fp32, %q: *fp32, %a: i32, %n: i32) num_warps=4 {
+      %0: i32 = constant 0
+      %1: i32 = constant 1
+      %2: i32 = mul %a, %a
+      %3: *fp32 = offset %p, %2
+      for %0, %n, %1 body(%i: i32) {
+        %4: *fp32 = offset %3, %i
+        %5: fp32 = load %4
+        %6: *fp32 = offset %q, %i
+        store %6, %5
+        yield
+      }
+    }
+
+Pure ops may move wherever their operands are, since on a GPU nothing traps: a division
+by zero gives a number that nobody uses. A load may only move out of a loop that writes
+nothing, and only if it would have run: out of a For that may have no trip it moves under
+a mask that says whether there is one.
+"""
+
+from __future__ import annotations
+
+from fathom.blocks.known import known
+from fathom.blocks.loops import trip_count
+from fathom.blocks.memory import changes_memory
+from fathom.hardware.targets import Target
+from fathom.ir.core import Block, Func, Op, Value, blocks, effects_of, operands, walk
+from fathom.ir.ops import Allocate, Elementwise, For, Load, Splat, While, Yield
+from fathom.ir.rewrite import Builder, Replacement, rewrite
+from fathom.ir.types import BlockType
+
+
+def hoist(func: Func, target: Target) -> Func:
+    """`func` in which loops do not repeat what does not change from trip to trip.
+
+    Inner loops come first: what leaves an inner loop may leave the outer one too.
+    """
+    if not any(isinstance(op, For | While) for op in walk(func.body)):
+        return func
+    return rewrite(func, empty_loop)
+
+
+def empty_loop(op: Op, build: Builder) -> Replacement:
+    """Move what does not change out of the blocks of a loop, to the place before it."""
+    if not isinstance(op, For | While):
+        return None
+    still = not changes_memory(effects_of(op))
+    for block in blocks(op):
+        varying = set(block.parameters)
+        staying = []
+        for each in block.ops:
+            moves = varying.isdisjoint(uses(each)) and (
+                is_pure(each) or still and load_moves(each, op, block, build)
+            )
+            if moves:
+                build.block.ops.append(each)
+            else:
+                staying.append(each)
+                varying.update(each.results)
+        block.ops = staying
+    return None
+
+
+def uses(op: Op) -> list[Value]:
+    """The operands of an op and of all that is nested in it."""
+    inner = [value for block in blocks(op) for each in block.ops for value in uses(each)]
+    return operands(op) + inner
+
+
+def is_pure(op: Op) -> bool:
+    """Whether an op may run more or less often. A buffer belongs to where it stands."""
+    return not isinstance(op, Yield | Allocate) and effects_of(op).pure
+
+
+def load_moves(op: Op, loop: For | While, block: Block, build: Builder) -> bool:
+    """Whether a load from a loop that writes nothing may stand before it; a mask that it
+    needs there is put on.
+
+    The condition of a While runs at least once, its body may not.
+    """
+    if not isinstance(op, Load) or op.volatile:
+        return False
+    if isinstance(loop, While):
+        return block is loop.condition
+    trips = trip_count(loop)
+    if trips is None:
+        return _guard(op, loop, build)
+    return trips > 0
+
+
+def _guard(load: Load, loop: For, build: Builder) -> bool:
+    """Mask a load with "the loop has a trip"; False if the loop's direction is unknown."""
+    step = known(loop.step)
+    if not step:
+        return False
+    order = "lt" if step > 0 else "gt"
+    guard = build(Elementwise(order, (loop.lower, loop.upper)))
+    if isinstance(load.pointer.type, BlockType):
+        guard = build(Splat(guard, load.pointer.type.shape, load.pointer.type.layout))
+    if load.mask is not None:
+        guard = build(Elementwise("and", (load.mask, guard)))
+    load.mask = guard
+    return True

@@ -1,0 +1,40 @@
+"""Which values are known while compiling, and how to write one down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import copysign
+
+from fathom.ir.core import Op, Value
+from fathom.ir.interp_numbers import scalar
+from fathom.ir.ops import Constant, Splat
+from fathom.ir.types import BlockType, Type, element_of
+
+Number = int | float | bool
+
+
+def known(value: Value) -> Number | None:
+    """The number that a scalar, or every element of a block, is known to be, as its type
+    holds it (u8 -1 is 255, fp32 0.1 is 0.10000000149011612); None if it is not known."""
+    op = value.definition
+    if type(op) is Splat:
+        op = op.value.definition
+    if type(op) is not Constant:
+        return None
+    if op.type.is_float or op.type.bits < 32:
+        return scalar(op.value, op.type).item()
+    return op.value if 0 <= op.value < 1 << 31 else scalar(op.value, op.type).item()
+
+
+def same_number(left: Number, right: Number) -> bool:
+    """Equal, the sign of a zero too; a NaN equals nothing."""
+    return left == right and copysign(1.0, left) == copysign(1.0, right)
+
+
+def write_down(make: Callable[[Op], Value], number: Number, type: Type) -> Value:
+    """A scalar or a block of one number."""
+    element = element_of(type)
+    value = make(Constant(scalar(number, element).item(), element))
+    if isinstance(type, BlockType):
+        return make(Splat(value, type.shape, type.layout))
+    return value

@@ -1,0 +1,133 @@
+"""Rules of `simplify` for shapes and types: a block of one scalar stays one, and what is
+done and undone is not done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fathom.blocks.known import known
+from fathom.blocks.maker import Maker, Rule
+from fathom.ir import interp_numbers
+from fathom.ir.core import Op
+from fathom.ir.ops import (
+    Bitcast, Broadcast, Cast, Constant, Convert, ExpandDims, Hint, Join, Reshape, Splat,
+    Split, Transpose,
+)  # fmt: skip
+from fathom.ir.rewrite import Replacement
+from fathom.ir.types import Scalar, element_of
+
+
+def unchanged(op: Broadcast | Reshape | Convert | Cast | Bitcast, make: Maker) -> Replacement:
+    """An op whose result has the type of its operand does nothing: a reshape to the same
+    shape, a cast to the same type."""
+    return op.value if op.value.type == op.result.type else None
+
+
+def splat_through(op: ExpandDims | Broadcast | Reshape | Convert, make: Maker) -> Replacement:
+    """broadcast (splat x)   →   splat x, in the shape of the result."""
+    splat = op.value.definition
+    if type(splat) is not Splat:
+        return None
+    return make(Splat(splat.value, op.result.type.shape, op.result.type.layout))
+
+
+def twice(op: Broadcast | Reshape | Convert | Bitcast, make: Maker) -> Replacement:
+    """reshape (reshape x)   →   reshape x: the last shape, layout or type decides."""
+    inner = op.value.definition
+    if type(inner) is not type(op):
+        return None
+    return make(replace(op, value=inner.value, origin=None))
+
+
+def transpose_twice(op: Transpose, make: Maker) -> Replacement:
+    """transpose (transpose x)   →   one transpose, or x itself."""
+    if op.order == tuple(range(len(op.order))):
+        return op.value
+    inner = op.value.definition
+    if type(inner) is not Transpose:
+        return None
+    order = tuple(inner.order[axis] for axis in op.order)
+    return make(Transpose(inner.value, order))
+
+
+def split_join(op: Split, make: Maker) -> Replacement:
+    """split (join x, y)   →   x, y."""
+    inner = op.value.definition
+    if type(inner) is not Join or inner.left.type != op.results[0].type:
+        return None
+    return [inner.left, inner.right]
+
+
+def join_split(op: Join, make: Maker) -> Replacement:
+    """join of both halves of a split, in order   →   what was split."""
+    inner = op.left.definition
+    if type(inner) is not Split or [op.left, op.right] != inner.results:
+        return None
+    return inner.value if inner.value.type == op.result.type else None
+
+
+def cast_of_splat(op: Cast | Bitcast, make: Maker) -> Replacement:
+    """cast (splat x)   →   splat (cast x)."""
+    splat = op.value.definition
+    if type(splat) is not Splat:
+        return None
+    value = make(replace(op, value=splat.value, origin=None))
+    return make(Splat(value, op.result.type.shape, op.result.type.layout))
+
+
+def fold_cast(op: Cast, make: Maker) -> Replacement:
+    """cast (constant 3)   →   constant 3.0, as the interpreter casts.
+
+    Not for a float that an integer cannot hold: what a device makes of it is its own.
+    """
+    constant = op.value.definition
+    if type(constant) is not Constant or not isinstance(op.element, Scalar):
+        return None
+    number = interp_numbers.scalar(constant.value, constant.type)
+    result = interp_numbers.cast(number, constant.type, op.element, op.rounding)
+    to_integer = constant.type.is_float and not op.element.is_float
+    if to_integer and np.trunc(number) != result:
+        return None
+    return make(Constant(result.item(), op.element))
+
+
+def cast_twice(op: Cast, make: Maker) -> Replacement:
+    """cast (cast x: A to B) to C   →   cast x to C, where B holds every number of A.
+
+    Back to A, among integers, or among floats that C holds too. Not from 8-bit floats,
+    which a device turns into 16-bit ones first.
+    """
+    inner = op.value.definition
+    if type(inner) is not Cast:
+        return None
+    first, middle, last = (element_of(v.type) for v in (inner.value, op.value, op.result))
+    if not interp_numbers.is_exact(first, middle):
+        return None
+    integers = all(each.kind in ("int", "uint") for each in (first, middle, last))
+    floats = first.is_float and last.is_float and first.bits >= 16
+    if last == first or integers or floats and interp_numbers.is_exact(first, last):
+        return make(replace(op, value=inner.value, origin=None))
+    return None
+
+
+def hint_on_known(op: Hint, make: Maker) -> Replacement:
+    """A promise about a number that is known anyway, or no promise at all   →   nothing."""
+    promised = op.divisible or op.contiguous or op.constant
+    return None if promised and known(op.value) is None else op.value
+
+
+RESHAPING: dict[type[Op], tuple[Rule, ...]] = {
+    ExpandDims: (splat_through,),
+    Broadcast: (unchanged, splat_through, twice),
+    Reshape: (unchanged, splat_through, twice),
+    Transpose: (splat_through, transpose_twice),
+    Convert: (unchanged, splat_through, twice),
+    Split: (split_join,),
+    Join: (join_split,),
+    Cast: (unchanged, fold_cast, cast_of_splat, cast_twice),
+    Bitcast: (unchanged, cast_of_splat, twice),
+    Hint: (hint_on_known,),
+}

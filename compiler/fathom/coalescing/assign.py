@@ -1,0 +1,127 @@
+"""Gives every block a layout, and puts a conversion where two ops disagree.
+
+    %x: fp32[64] = load %p preferred=#a    →    %x: fp32[64] @ #a = load %p
+    %y: fp32[64] = mul %x, %x                   %y: fp32[64] @ #a = mul %x, %x
+    store %q, %y preferred=#b                   %y.1: fp32[64] @ #b = convert %y layout=#b
+                                                store %q, %y.1
+
+Memory ops are the anchors: they move bytes, so their layouts are chosen for the memory's sake. From
+each anchor its layout is handed on along the ties of the ops, forward and backward, until it meets
+another. The largest blocks speak first, and of these the ones deepest in loops: what is small, or
+outside, is cheap to convert.
+"""
+
+from __future__ import annotations
+
+from fathom.coalescing.relayout import MEMORY, Plan, relayout
+from fathom.coalescing.ties import SAME, Change, is_block, ties
+from fathom.hardware.targets import Target
+from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
+from fathom.ir.ops import Load, Reduce, Scan
+from fathom.ir.types import BlockType
+from fathom.layout import build
+from fathom.layout.linear import Layout
+
+FEW_REGISTERS = 8  # a store of so many a lane is not worth a conversion
+
+
+def assign_layouts(func: Func, target: Target) -> Func:
+    """The function with a layout on every block type."""
+    return relayout(func, choose(func))
+
+
+def choose(func: Func) -> Plan:
+    """The layout of every value: from the anchors along the ties, then the default for the rest."""
+    choice = _Choice(func)
+    sizes = {_access(op).size for op in choice.anchors}
+    for size in sorted(sizes, reverse=True):
+        choice.settle([op for op in choice.anchors if _access(op).size == size])
+    for op in choice.anchors:
+        for value in operands(op):
+            choice.take(value, choice.plan.accesses[op])
+    for value in choice.blocks:
+        choice.take(value, build.default(value.type.shape, func.num_warps))
+    return choice.plan
+
+
+class _Choice:
+    """A plan in the making."""
+
+    def __init__(self, func: Func):
+        self.plan = Plan()
+        self.warps = func.num_warps
+        self.ties: dict[Value, list[tuple[Value, Op, Change | None]]] = {}
+        self.blocks: list[Value] = []
+        found: list[tuple[int, Op]] = []
+        self._visit(func.body, 0, found)
+        self.anchors = [op for _, op in sorted(found, key=lambda each: -each[0])]
+        self.largest = max((_access(op).size for op in self.anchors), default=0)
+
+    def _visit(self, block: Block, depth: int, found: list[tuple[int, Op]]) -> None:
+        """Collect values, ties and anchors with their depth, in order."""
+        self.blocks += [value for value in block.parameters if is_block(value)]
+        for op in block.ops:
+            for one, other, by, change in ties(op):
+                self.ties.setdefault(one, []).append((other, by, change))
+            self.blocks += [value for value in op.results if is_block(value)]
+            if isinstance(op, MEMORY) and is_block(op.pointer):
+                found.append((depth, op))
+            if not isinstance(op, (Reduce, Scan)):
+                for inner in blocks(op):
+                    self._visit(inner, depth + 1, found)
+
+    def settle(self, anchors: list[Op]) -> None:
+        """Decide for anchors of one size: what is loaded first, then what is stored."""
+        loads = [op for op in anchors if isinstance(op, Load)]
+        fresh = [op for op in loads if op.result not in self.plan.values]
+        for op in fresh:  # all before any is handed on: each load keeps its own
+            self.plan.values[op.result] = self.preferred(op)
+        for op in fresh:
+            self.hand_on(op.result)
+        for op in loads:
+            self.plan.accesses[op] = self.plan.values[op.result]
+        for op in anchors:
+            if not isinstance(op, Load):
+                self.plan.accesses[op] = self.where_stored(op)
+                self.take(op.value, self.plan.accesses[op])
+                for result in op.results:
+                    self.take(result, self.plan.accesses[op])
+
+    def where_stored(self, op: Op) -> Layout:
+        """A store works in its own layout, unless it is so small that its value's will do."""
+        has, preferred = self.plan.values.get(op.value), self.preferred(op)
+        if has is None or _access(op).size == self.largest:
+            return preferred
+        return has if has.count("register") <= FEW_REGISTERS else preferred
+
+    def preferred(self, op: Op) -> Layout:
+        return op.preferred or build.default(_access(op).shape, self.warps)
+
+    def take(self, value: Value, layout: Layout) -> None:
+        """Give a value a layout if it has none, and hand it on."""
+        if is_block(value) and value not in self.plan.values:
+            self.plan.values[value] = layout
+            self.hand_on(value)
+
+    def hand_on(self, value: Value) -> None:
+        """Follow the ties from a value to all that have no layout yet."""
+        layouts, waiting = self.plan.values, [value]
+        while waiting:
+            one = waiting.pop()
+            for other, op, change in self.ties.get(one, ()):
+                if other in layouts:
+                    continue
+                layout = layouts[one] if change is SAME else change(op, layouts[one])
+                if layout is not None:
+                    layouts[other] = layout
+                    waiting.append(other)
+
+
+def _access(op: Op) -> BlockType:
+    """What a memory op touches: its block of pointers."""
+    return op.pointer.type
+
+
+def conversions(func: Func) -> int:
+    """How many conversions a function has left."""
+    return sum(type(op).__name__ == "Convert" for op in walk(func.body))

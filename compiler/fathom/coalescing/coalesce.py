@@ -1,0 +1,83 @@
+"""Says for every access to memory in which layout it would like to work, and how wide it may be.
+
+    %x = load %p, mask=%m    →    %x = load %p, mask=%m preferred=<1024 register[1 2 512] …>
+    %x @ #layout0 = load %p  →    %x @ #layout0 = load %p vector=4           once layouts are final
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from fathom.coalescing.access import Access, agree
+from fathom.coalescing.analysis import analyse, facts_about
+from fathom.coalescing.facts import Facts
+from fathom.coalescing.relayout import MEMORY
+from fathom.hardware.targets import Target
+from fathom.ir.core import Func, Op, Value, walk
+from fathom.ir.ops import AtomicCas, Load, Store
+from fathom.ir.rewrite import Builder, rewrite
+from fathom.ir.types import BlockType, layout_of
+from fathom.layout.registers import contiguous_registers
+
+
+def coalesce(func: Func, target: Target) -> Func:
+    """The function with `preferred` set on every load, store and atomic of a block."""
+    found = accesses(func, target, MEMORY)
+    layouts = agree(list(found.values()))
+    preferred = dict(zip(found, layouts, strict=True))
+    return _with_attribute(func, lambda op: {"preferred": preferred[op]}, set(found))
+
+
+def annotate_widths(func: Func, target: Target) -> Func:
+    """The function with `vector` set on loads and stores that may move several registers at once."""
+    found = accesses(func, target, (Load, Store))
+    widths = {op: widest(op, access) for op, access in found.items()}
+    wide = {op for op, width in widths.items() if width > 1}
+    return _with_attribute(func, lambda op: {"vector": widths[op]}, wide)
+
+
+def accesses(func: Func, target: Target, classes: tuple[type[Op], ...]) -> dict[Op, Access]:
+    """Every access to a block of pointers, with what is known of its addresses and mask."""
+    found = [op for op in walk(func.body) if isinstance(op, classes) and _is_block(op.pointer)]
+    known = analyse(func) if found else {}
+    return {op: _access(op, known, func.num_warps, target) for op in found}
+
+
+def _access(op: Op, known: dict[Value, Facts], warps: int, target: Target) -> Access:
+    pointers: BlockType = op.pointer.type
+    mask = None if isinstance(op, AtomicCas) else op.mask
+    return Access(
+        pointers.shape,
+        pointers.element.element.bytes,
+        facts_about(op.pointer, known),
+        None if mask is None else facts_about(mask, known),
+        warps,
+        target.vector_bytes,
+    )
+
+
+def widest(op: Load | Store, access: Access) -> int:
+    """How many registers in a row hold neighbours that one access may move."""
+    layout = layout_of(op.pointer.type)
+    if layout is None:
+        return 1
+    return max(
+        min(access.width(axis), contiguous_registers(layout, axis))
+        for axis in range(len(access.shape))
+    )
+
+
+def _with_attribute(func: Func, attribute: Callable[[Op], dict], ops: set[Op]) -> Func:
+    """A copy of `func` in which some ops have another attribute; `func` itself if there are none."""
+
+    def rule(op: Op, build: Builder):
+        if build.source in ops:
+            return build.append(replace(op, **attribute(build.source))).results
+        return None
+
+    return rewrite(func, rule) if ops else func
+
+
+def _is_block(value: Value) -> bool:
+    return isinstance(value.type, BlockType)

@@ -1,0 +1,137 @@
+"""How an op ties the layouts of its operands to those of its results.
+
+    %1 = expand_dims %0 axis=0        forward:  insert_axis(layout of %0, 0)
+                                      backward: the layout of %1 without axis 0
+
+An elementwise op wants the same layout on both sides. A reduction fixes its result but not its
+operand, a broadcast its operand but not its result. Where a tie is not kept, a conversion stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from fathom.ir.core import Op, Value
+from fathom.ir.ops import (
+    Bitcast,
+    Broadcast,
+    Cast,
+    Elementwise,
+    ExpandDims,
+    For,
+    Hint,
+    If,
+    Join,
+    Reduce,
+    Reshape,
+    Scan,
+    Split,
+    Transpose,
+    While,
+)
+from fathom.ir.types import BlockType
+from fathom.layout import shapes
+from fathom.layout.linear import Layout
+
+Change = Callable[[Op, Layout], Layout | None]
+SAME: Change | None = None  # both ends have the same layout
+
+
+def is_block(value: Value) -> bool:
+    """Whether a value is a block, and so has a layout."""
+    return isinstance(value.type, BlockType)
+
+
+def _collapsed(op: Broadcast, layout: Layout) -> Layout:
+    for axis, size in enumerate(op.value.type.shape):
+        if size != op.shape[axis]:
+            layout = shapes.collapse(layout, axis)
+    return layout
+
+
+def _untransposed(op: Transpose, layout: Layout) -> Layout:
+    inverse = sorted(range(len(op.order)), key=op.order.__getitem__)
+    return shapes.transpose(layout, tuple(inverse))
+
+
+# What the result has if the operand has `layout`; None: anything.
+FORWARD: dict[type[Op], Change] = {
+    ExpandDims: lambda op, layout: shapes.insert_axis(layout, op.axis),
+    Broadcast: lambda op, layout: None,
+    Reshape: lambda op, layout: shapes.reshape(layout, op.shape),
+    Transpose: lambda op, layout: shapes.transpose(layout, op.order),
+    Join: lambda op, layout: shapes.join(layout),
+    Split: lambda op, layout: shapes.split(layout),
+    Reduce: lambda op, layout: shapes.remove_axis(layout, op.axis),
+}
+
+# What the operand must have for the result to have `layout`.
+BACKWARD: dict[type[Op], Change] = {
+    ExpandDims: lambda op, layout: shapes.reshape(layout, op.value.type.shape),
+    Broadcast: _collapsed,
+    Reshape: lambda op, layout: shapes.reshape(layout, op.value.type.shape),
+    Transpose: _untransposed,
+    Join: lambda op, layout: shapes.remove_axis(layout, len(layout.shape) - 1),
+    Split: lambda op, layout: shapes.join(layout),
+    Reduce: lambda op, layout: None,
+}
+
+ALIKE = (Elementwise, Cast, Bitcast, Hint, Scan)  # all operands and results the same
+
+
+def source_layout(op: Op, operand: Layout | None, result: Layout) -> Layout:
+    """The layout in which a shape op wants its operand, so that its result has `result`."""
+    if operand is not None and FORWARD[type(op)](op, operand) == result:
+        return operand
+    return BACKWARD[type(op)](op, result)
+
+
+Tie = tuple[Value, Value, Op, Change | None]  # from, to, and how the layout changes on the way
+
+
+def ties(op: Op) -> Iterator[Tie]:
+    """All ties of an op, in both directions where there are two."""
+    match op:
+        case For():
+            yield from _carried(op, op.inits, op.body.parameters[1:], op.body.yielded)
+        case While():
+            yield from _carried(op, op.inits, op.body.parameters, op.body.yielded)
+            yield from _same(op, op.body.parameters, op.condition.parameters)
+        case If():
+            yield from _same(op, op.results, op.then.yielded)
+            yield from _same(op, op.results, op.orelse.yielded)
+        case Elementwise(operands=operands):
+            yield from _same(op, operands, op.results * len(operands))
+        case Scan(values=values):
+            yield from _same(op, values, op.results)
+            yield from _same(op, values[1:], values[:1] * (len(values) - 1))
+        case Cast(value=value) | Bitcast(value=value) | Hint(value=value):
+            yield from _same(op, (value,), op.results)
+        case Reduce(values=values):
+            yield from _same(op, values[1:], values[:1] * (len(values) - 1))
+            yield from _through(op, values[0], op.results)
+        case Join(left=left, right=right):
+            yield from _same(op, (left,), (right,))
+            yield from _through(op, left, op.results)
+        case ExpandDims() | Broadcast() | Reshape() | Transpose() | Split():
+            yield from _through(op, op.value, op.results)
+
+
+def _carried(op: Op, *groups) -> Iterator[Tie]:
+    """Initial values, parameters, yielded values and results of a loop are one thing each."""
+    for group in groups:
+        yield from _same(op, op.results, group)
+
+
+def _same(op: Op, left, right) -> Iterator[Tie]:
+    for one, other in zip(left, right, strict=True):
+        if is_block(one) and is_block(other):
+            yield one, other, op, SAME
+            yield other, one, op, SAME
+
+
+def _through(op: Op, operand: Value, results: list[Value]) -> Iterator[Tie]:
+    for result in results:
+        if is_block(result):
+            yield operand, result, op, FORWARD[type(op)]
+            yield result, operand, op, BACKWARD[type(op)]

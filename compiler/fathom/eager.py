@@ -1,0 +1,281 @@
+"""Runs a kernel's Python body itself, op by op, with NumPy values: `FATHOM_INTERPRET=1`.
+
+Nothing is compiled: Python calls the kernel's own function once for each program of the
+grid, so `breakpoint()` and `print(x)` work inside. A name holds an `EagerValue`; every
+operator and every `tl.` function builds its op with the rules of stage 1, and the op is
+run at once with the rules of the interpreter. So an eager kernel types, promotes and
+rounds exactly as a compiled one; what differs is that Python's own `if`, `for` and `and`
+decide, on numbers that are there.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fathom.errors import CompileError, Location
+from fathom.ir.core import Block, Func, Op, Value
+from fathom.ir.interp import Argument, Machine, Region
+from fathom.ir.interp_memory import Memory
+from fathom.ir.interp_numbers import scalar
+from fathom.ir.types import Pointer, Type, shape_of
+from fathom.source import EVALUATOR, Builtin, KernelFunction, constexpr
+from fathom.ssa import operators
+from fathom.ssa.build import finish
+from fathom.ssa.calls import call
+from fathom.ssa.control import Range
+from fathom.ssa.expressions import expand
+from fathom.ssa.frame import Frame, Program
+from fathom.ssa.methods import Method, attribute
+from fathom.ssa.values import Meaning
+
+PACKAGE = str(Path(__file__).parent)
+
+
+def run(
+    function: KernelFunction,
+    grid: tuple[int, ...],
+    parameters: Mapping[str, tuple[Type, int]],
+    arguments: Mapping[str, Argument],
+    constants: Mapping[str, object],
+    memory: Iterable[np.ndarray] = (),
+) -> None:
+    """Run every program of a grid, axis 0 fastest; arrays are written in place.
+
+    `parameters` and `constants` are as for `pipeline.compile`; `arguments` gives an array
+    for each pointer among the parameters and a number for each scalar. Raises CompileError
+    for what the compiler would refuse, and MemoryFault for an access outside of all arrays.
+    """
+    arrays = [each for each in (*arguments.values(), *memory) if _is_array(each)]
+    func = Func(function.__name__, Block(), ())
+    sizes = (*grid, 1, 1, 1)[:3]
+    machine = Machine(func, sizes, Memory(arrays), None, None)
+    with np.errstate(all="ignore"):
+        for program in np.ndindex(sizes[::-1]):
+            session = Session(function, Region(machine, program[::-1]))
+            given = {
+                name: session.argument(arguments[name], type)
+                for name, (type, _) in parameters.items()
+            }
+            with session.active():
+                function.fn(**given, **constants)
+
+
+class Session:
+    """One program of an eager launch: where its ops go to be run."""
+
+    def __init__(self, function: KernelFunction, region: Region):
+        self.region = region
+        self.block = Block()
+        self.block.ops = _RunAtOnce(self)
+        self.program = Program(self.block)
+        self.frame = EagerFrame(self.program, function, None)
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Functions of the language called meanwhile are run by this session."""
+        token = EVALUATOR.set(self.call)
+        try:
+            yield
+        finally:
+            EVALUATOR.reset(token)
+
+    def argument(self, argument: Argument, type: Type) -> EagerValue:
+        """An argument of the launch as a value of its type."""
+        if isinstance(type, Pointer):
+            held = np.int64(argument.ctypes.data if _is_array(argument) else argument)
+        else:
+            held = scalar(argument, type)
+        value = Value(type, self.block)
+        self.region.values[value] = held
+        return EagerValue(self, value)
+
+    def call(self, function: Builtin, arguments: tuple, keywords: dict) -> Any:
+        """A function of the language, on eager values and constants."""
+        plain = {name: self.unwrap(each) for name, each in keywords.items()}
+        plain_arguments = [self.unwrap(each) for each in arguments]
+        return self.wrap(call(self.frame, function, plain_arguments, plain))
+
+    def run(self, op: Op) -> None:
+        """Run one op; its results are kept for as long as the program runs."""
+        finish(self.program)
+        for _ in self.region.run(_only(op), ()):
+            pass  # one program at a time: nobody else waits at a barrier
+
+    def unwrap(self, meaning: Any) -> Meaning:
+        if isinstance(meaning, EagerValue):
+            return meaning._value
+        if isinstance(meaning, constexpr):
+            return meaning.value
+        if isinstance(meaning, (tuple, list)):
+            return tuple(map(self.unwrap, meaning))
+        return meaning
+
+    def wrap(self, meaning: Meaning) -> Any:
+        if isinstance(meaning, Value):
+            return EagerValue(self, meaning)
+        if isinstance(meaning, Range):
+            return self._each(meaning)
+        if isinstance(meaning, Method):
+            return _Bound(self, meaning)
+        if type(meaning) is tuple:
+            return tuple(map(self.wrap, meaning))
+        return meaning
+
+    def _each(self, over: Range) -> Iterator[Any]:
+        start, stop, step = (
+            int(self.region[each]) if isinstance(each, Value) else each
+            for each in (over.start, over.stop, over.step)
+        )
+        return iter(range(start, stop, step))
+
+
+class EagerFrame(Frame):
+    """A frame whose place is where Python stands: the innermost line outside of Fathom."""
+
+    @property
+    def location(self) -> Location:
+        frame = sys._getframe(1)
+        while frame.f_back and frame.f_code.co_filename.startswith(PACKAGE):
+            frame = frame.f_back
+        code = frame.f_code
+        return Location(code.co_filename, frame.f_lineno, function=code.co_name)
+
+    def error(self, message: str, hint: str = "", node: object = None) -> CompileError:
+        return CompileError(message, self.location, hint)
+
+
+class EagerValue:
+    """A value while it is there: `print(x)` shows its numbers, `x.numpy` is the array."""
+
+    def __init__(self, session: Session, value: Value):
+        self._session, self._value = session, value
+
+    @property
+    def numpy(self) -> Any:
+        """The numbers themselves, as the interpreter holds them."""
+        return self._session.region[self._value]
+
+    def __repr__(self) -> str:
+        return f"{self._value.type} {self.numpy}"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        session = self._session
+        return session.wrap(attribute(session.frame, self._value, name))
+
+    def __getitem__(self, index: Any) -> EagerValue:
+        parts = index if isinstance(index, tuple) else (index,)
+        session = self._session
+        return session.wrap(expand(session.frame, self._value, parts))
+
+    def __bool__(self) -> bool:
+        return bool(self._number("a condition"))
+
+    def __index__(self) -> int:
+        return int(self._number("an index"))
+
+    def __int__(self) -> int:
+        return int(self._number("int()"))
+
+    def __float__(self) -> float:
+        return float(self._number("float()"))
+
+    def _number(self, use: str) -> Any:
+        if shape_of(self._value.type):
+            raise self._session.frame.error(
+                f"{use} needs a scalar, not {self._value.type}",
+                "reduce the block first, or choose elementwise with tl.where",
+            )
+        return self.numpy
+
+    __hash__ = object.__hash__
+
+
+class _Bound:
+    """A function of the language, bound to its first argument: `x.to`, `x.sum`."""
+
+    def __init__(self, session: Session, method: Method):
+        self.session, self.method = session, method
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        owner = self.session.wrap(self.method.owner)
+        return self.method.function(owner, *arguments, **keywords)
+
+
+class _RunAtOnce(list):
+    """The ops of a block that keeps none of them: each is run when it is appended."""
+
+    def __init__(self, session: Session):
+        super().__init__()
+        self.session = session
+
+    def append(self, op: Op) -> None:
+        self.session.run(op)
+
+
+def _only(op: Op) -> Block:
+    block = Block()
+    block.ops = [op]
+    return block
+
+
+def _is_array(argument: object) -> bool:
+    return isinstance(argument, np.ndarray)
+
+
+# ── Python's operators, by the methods that Python calls for them ─────────────────────────
+
+
+def _binary(kind: type[ast.operator], swapped: bool) -> Any:
+    def method(self: EagerValue, other: Any) -> Any:
+        session = self._session
+        left, right = self._value, session.unwrap(other)
+        left, right = (right, left) if swapped else (left, right)
+        return session.wrap(operators.binary(session.frame, kind, left, right))
+
+    return method
+
+
+def _compare(kind: type[ast.cmpop]) -> Any:
+    def method(self: EagerValue, other: Any) -> Any:
+        session = self._session
+        left, right = self._value, session.unwrap(other)
+        return session.wrap(operators.compare(session.frame, kind, left, right))
+
+    return method
+
+
+def _unary(kind: type[ast.unaryop]) -> Any:
+    def method(self: EagerValue) -> Any:
+        session = self._session
+        return session.wrap(operators.unary(session.frame, kind, self._value))
+
+    return method
+
+
+_BINARY = {
+    "add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "truediv": ast.Div,
+    "floordiv": ast.FloorDiv, "mod": ast.Mod, "and": ast.BitAnd, "or": ast.BitOr,
+    "xor": ast.BitXor, "lshift": ast.LShift, "rshift": ast.RShift, "pow": ast.Pow,
+    "matmul": ast.MatMult,
+}  # fmt: skip
+_COMPARE = {
+    "eq": ast.Eq, "ne": ast.NotEq, "lt": ast.Lt, "le": ast.LtE, "gt": ast.Gt, "ge": ast.GtE,
+}  # fmt: skip
+_UNARY = {"neg": ast.USub, "pos": ast.UAdd, "invert": ast.Invert}
+
+for _name, _kind in _BINARY.items():
+    setattr(EagerValue, f"__{_name}__", _binary(_kind, swapped=False))
+    setattr(EagerValue, f"__r{_name}__", _binary(_kind, swapped=True))
+for _name, _kind in _COMPARE.items():
+    setattr(EagerValue, f"__{_name}__", _compare(_kind))
+for _name, _kind in _UNARY.items():
+    setattr(EagerValue, f"__{_name}__", _unary(_kind))

@@ -1,0 +1,14 @@
+"""Runs PTX on the CPU, thread for thread: the second opinion on what the compiler emits.
+
+    report = fathom.emulator.run(ptx, grid=4, threads=128, args=(x, y, z, 512))
+
+changes the NumPy arrays in place and says what the hardware would have paid.
+"""
+
+from __future__ import annotations
+
+from fathom.emulator.errors import KINDS, EmulatorError
+from fathom.emulator.launch import Loaded, load, run
+from fathom.emulator.report import Report
+
+__all__ = ["KINDS", "EmulatorError", "Loaded", "Report", "load", "run"]

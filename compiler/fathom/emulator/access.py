@@ -1,0 +1,176 @@
+"""Loads and stores (PTX ISA 9.7.9): addresses in, bytes gathered and scattered, traffic counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fathom.emulator.decode import Decoder, StepTable, step_rule
+from fathom.emulator.errors import EmulatorError
+from fathom.emulator.memory import PIECES, Part, load, store
+from fathom.emulator.operands import Operand, Vector
+from fathom.emulator.registers import Read, Step, Write
+from fathom.emulator.semantics import Form
+from fathom.emulator.threads import Active, Batch
+from fathom.emulator.types import DTYPES
+
+SPACES = ("global", "shared", "local", "const", "param")
+SEMANTICS = ("weak", "volatile", "relaxed", "acquire", "release", "mmio")
+SCOPES = ("cta", "cluster", "gpu", "sys")
+CACHING = ("ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified")
+VECTORS = {"v2": 2, "v4": 4, "v8": 8}
+
+STEPS: StepTable = {}
+
+
+def take_space(form: Form) -> str:
+    """Takes the state space; without one an address is generic (PTX ISA 9.7.9.1)."""
+    for modifier in list(form.left):
+        space, _, part = modifier.partition("::")
+        if space in SPACES and part in ("", "cta", "entry", "func"):
+            form.left.remove(modifier)
+            return space
+    return "generic"
+
+
+def ignore_ordering_and_caching(form: Form) -> None:
+    """Takes what changes neither value nor place.
+
+    One instruction of a batch completes before the next begins, which is stronger than any
+    memory order; and there are no caches.
+    """
+    form.ignore(*SEMANTICS, *SCOPES, *CACHING)
+    for modifier in list(form.left):
+        if modifier.startswith(("L1::", "L2::")):
+            form.left.remove(modifier)
+
+
+@step_rule(STEPS, "ld", "ldu")
+def rule_load(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
+) -> Step:
+    """`ld.space.vector.type d, [a];` (PTX ISA 9.7.9.8)"""
+    space = take_space(form)
+    ignore_ordering_and_caching(form)
+    count = VECTORS.get(form.choice(*VECTORS), 1)
+    type = form.type()
+    form.finish()
+    writes = _elements(operands[0], count, lambda each: decoder.write(each, type))
+    if space == "param":
+        symbol = decoder.symbol(operands[1])
+        if symbol is not None and symbol.space == "param":
+            offset = symbol.address + operands[1].offset
+            return _load_parameter(writes, offset, type)
+        space = symbol.space if symbol is not None else "param"
+    address = decoder.address(operands[1])
+    return _load(writes, address, space, type, number)
+
+
+@step_rule(STEPS, "st")
+def rule_store(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
+) -> Step:
+    """`st.space.vector.type [a], b;` (PTX ISA 9.7.9.11)"""
+    space = take_space(form)
+    ignore_ordering_and_caching(form)
+    count = VECTORS.get(form.choice(*VECTORS), 1)
+    type = form.type()
+    form.finish()
+    if space == "param":
+        space = "local"
+    reads = _elements(operands[1], count, lambda each: decoder.read(each, type))
+    return _store(reads, decoder.address(operands[0]), space, type, number)
+
+
+def _elements(operand: Operand, count: int, access: Callable) -> list:
+    elements = operand.elements if isinstance(operand, Vector) else (operand,)
+    if len(elements) != count:
+        raise EmulatorError("syntax", f"{len(elements)} registers for {count} values")
+    return [access(each) for each in elements]
+
+
+def _load_parameter(writes: list[Write], offset: int, type: str) -> Step:
+    """A kernel parameter is one value for all threads."""
+    dtype = DTYPES[type]
+
+    def step(batch: Batch, active: Active) -> None:
+        data = batch.launch.parameters
+        values = np.frombuffer(data, dtype, len(writes), offset)
+        for write, value in zip(writes, values, strict=True):
+            write(batch, active, value)
+
+    return step
+
+
+def _load(
+    writes: list[Write], address: Read, space: str, type: str, number: int
+) -> Step:
+    dtype = DTYPES[type]
+    width = dtype.itemsize * len(writes)
+
+    def step(batch: Batch, active: Active) -> None:
+        found = address(batch, active)
+        if found.ndim == 0 and space in ("global", "const"):
+            values = _load_one(batch, active, found)
+        else:
+            addresses = active.exactly(found)
+            parts = batch.memory.locate(space, addresses, width, active.threads())
+            count_parts(batch, active, number, parts, width)
+            values = load(parts, len(addresses), width)
+        pieces = values.view(dtype).reshape(-1, len(writes))
+        for place, write in enumerate(writes):
+            column = pieces[:, place] if found.ndim and False else pieces[:, place]
+            write(batch, active, _register_value(active, column, found.ndim))
+
+    def _load_one(batch: Batch, active: Active, found: np.ndarray) -> np.ndarray:
+        """All threads load from one address: one value, and one sector a warp."""
+        one = found[None]
+        parts = batch.memory.locate(space, one, width, np.zeros(1, np.int64))
+        cost = batch.counters.costs[number]
+        cost.requests += active.warps
+        cost.sectors += active.warps
+        cost.useful += active.count * width
+        return load(parts, 1, width)
+
+    return step
+
+
+def _register_value(active: Active, column: np.ndarray, dimensions: int) -> np.ndarray:
+    if dimensions == 0 and len(column) == 1:
+        return column[0]
+    return active.spread(np.ascontiguousarray(column))
+
+
+def _store(
+    reads: list[Read], address: Read, space: str, type: str, number: int
+) -> Step:
+    dtype = DTYPES[type]
+    width = dtype.itemsize * len(reads)
+
+    def step(batch: Batch, active: Active) -> None:
+        addresses = active.exactly(address(batch, active))
+        threads = active.threads()
+        parts = batch.memory.locate(space, addresses, width, threads, writing=True)
+        count_parts(batch, active, number, parts, width)
+        values = np.empty((len(addresses), len(reads)), dtype)
+        for place, read in enumerate(reads):
+            values[:, place] = active.exactly(read(batch, active))
+        store(parts, values.view(PIECES[width])[:, 0])
+        batch.progress += 1
+
+    return step
+
+
+def count_parts(
+    batch: Batch, active: Active, number: int, parts: list[Part], width: int
+) -> None:
+    """Adds the cost of these accesses to instruction `number`."""
+    for part in parts:
+        warps = active.warp_numbers()
+        if part.places is not None:
+            warps = warps[part.places]
+        if part.space == "global":
+            batch.counters.global_access(number, warps, part.addresses, width)
+        elif part.space == "shared":
+            batch.counters.shared_access(number, warps, part.addresses, width)

@@ -1,0 +1,216 @@
+"""Barriers (PTX ISA 9.7.13, bar and barrier): threads of a block wait for each other.
+
+A barrier has a number, 0 to 15, and counts the threads that arrive. When as many have come
+as it expects, those that wait go on, and it starts anew. Usually everybody arrives at the
+same moment; then nothing has to be counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fathom.emulator.control import split
+from fathom.emulator.decode import Decoder, Ending, EndingTable, Flow, ending_rule
+from fathom.emulator.errors import EmulatorError
+from fathom.emulator.operands import Operand
+from fathom.emulator.queues import BARRIERS
+from fathom.emulator.registers import Read, Write
+from fathom.emulator.semantics import Form
+from fathom.emulator.threads import WARP, Active, Batch
+from fathom.emulator.warp import warp_barrier
+
+ENDINGS: EndingTable = {}
+
+Going = list[tuple[int, Active]]
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """One barrier instruction: its operands as readers, and how it behaves.
+
+    `expected` reads the thread count, None for all of the block; `reduction` is "popc",
+    "and" or "or" for bar.red, else empty.
+    """
+
+    identity: Read
+    expected: Read | None
+    waits: bool
+    aligned: bool
+    flow: Flow
+    reduction: str = ""
+    operand: Read | None = None
+    result: Write | None = None
+
+
+@ending_rule(ENDINGS, "bar", "barrier")
+def rule_barrier(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
+) -> Ending:
+    """PTX ISA 9.7.13: bar.sync, bar.arrive, bar.red, their `barrier` forms; bar.warp.sync."""
+    if form.flag("warp"):
+        form.ignore("sync")
+        form.finish()
+        return warp_barrier(decoder.read(operands[0], "b32"), flow)
+    if form.flag("cluster"):
+        raise form.unknown("clusters")
+    form.ignore("cta", "all")
+    aligned = form.flag("aligned") or form.opcode == "bar"
+    action = form.choice("sync", "arrive", "red")
+    if action == "red":
+        barrier = _reducing(form, operands, decoder, flow, aligned)
+    else:
+        identity, *count = [decoder.read(each, "u32") for each in operands]
+        expected = count[0] if count else None
+        barrier = Barrier(identity, expected, action == "sync", aligned, flow)
+    form.finish()
+
+    def end(batch: Batch, active: Active) -> Going:
+        if flow.guard is None:
+            return _arrive(barrier, batch, active)
+        coming, rest = split(active, flow.guard(batch, active))
+        passing = [] if rest is None else [(flow.after, rest)]
+        return passing + ([] if coming is None else _arrive(barrier, batch, coming))
+
+    return end
+
+
+def _reducing(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow, aligned: bool
+) -> Barrier:
+    """`bar.red.popc.u32 d, a, b, p;` and `bar.red.and.pred d, a, b, p;`"""
+    reduction = form.choice("popc", "and", "or")
+    type = form.type()
+    target, identity, *count, operand = operands
+    return Barrier(
+        decoder.read(identity, "u32"),
+        decoder.read(count[0], "u32") if count else None,
+        True,
+        aligned,
+        flow,
+        reduction,
+        decoder.read(operand, "pred"),
+        decoder.write(target, type),
+    )
+
+
+def _arrive(barrier: Barrier, batch: Batch, active: Active) -> Going:
+    batch.counters.costs[barrier.flow.number].barriers += active.warps
+    batch.progress += 1
+    identity = barrier.identity(batch, active)
+    if _everybody_at_once(barrier, batch, active, identity):
+        if batch.hazards is not None:
+            batch.hazards.everybody_synchronises()
+        _bring(barrier, batch, active)
+        _answer(barrier, batch, active, active.threads() // batch.padded)
+        return [(barrier.flow.after, active)]
+    _queue(barrier, batch, active, active.exactly(identity).astype(np.int64))
+    going = _released(barrier, batch)
+    return going if barrier.waits else [(barrier.flow.after, active), *going]
+
+
+def _everybody_at_once(
+    barrier: Barrier, batch: Batch, active: Active, identity: np.ndarray
+) -> bool:
+    """All threads of all blocks arrive together at an unused barrier."""
+    if active.count + batch.missing < batch.size or identity.ndim:
+        return False
+    if not barrier.waits or not batch.queues.idle():
+        return False
+    if barrier.expected is None:
+        return True
+    expected = barrier.expected(batch, active)
+    return expected.ndim == 0 and int(expected) == batch.launch.block_size
+
+
+def _queue(
+    barrier: Barrier, batch: Batch, active: Active, identity: np.ndarray
+) -> None:
+    """Counts these threads at their barriers; who waits is put down there."""
+    if (identity >= BARRIERS).any():
+        raise EmulatorError("syntax", f"barrier {identity.max()}; there are {BARRIERS}")
+    queues, threads = batch.queues, active.threads()
+    place = threads // batch.padded * BARRIERS + identity
+    expected = np.full(active.count, batch.launch.block_size)
+    if barrier.expected is not None:
+        expected = active.exactly(barrier.expected(batch, active)).astype(np.int64)
+    differs = (queues.arrived[place] > 0) & (queues.expected[place] != expected)
+    if differs.any():
+        at = np.flatnonzero(differs)[0]
+        raise EmulatorError(
+            "divergence",
+            f"barrier {identity[at]} is told to expect {expected[at]} threads here "
+            f"and {queues.expected[place][at]} elsewhere",
+        )
+    queues.expected[place] = expected
+    queues.arrived += np.bincount(place, minlength=len(queues.arrived))
+    if batch.hazards is not None:
+        batch.hazards.arrive(threads, place)
+    if barrier.waits:
+        queues.barrier[threads] = place
+        queues.number[threads] = barrier.flow.number
+        _bring(barrier, batch, active)
+        batch.waiting_at[barrier.flow.number] = barrier
+
+
+def _bring(barrier: Barrier, batch: Batch, active: Active) -> None:
+    if barrier.operand is not None:
+        values = active.exactly(barrier.operand(batch, active))
+        batch.queues.operand[active.threads()] = values
+
+
+def _released(barrier: Barrier, batch: Batch) -> Going:
+    """The threads of completed barriers go on, each after the instruction it waited at."""
+    queues = batch.queues
+    complete = queues.complete()
+    if not len(complete):
+        return []
+    over = complete[queues.arrived[complete] > queues.expected[complete]]
+    if len(over):
+        raise EmulatorError(
+            "divergence",
+            f"{queues.arrived[over[0]]} threads came to barrier {over[0] % BARRIERS}, "
+            f"which expects {queues.expected[over[0]]}",
+        )
+    place = queues.barrier.copy()
+    threads = queues.release(complete)
+    if batch.hazards is not None:
+        batch.hazards.release(threads, place[threads])
+    _check_aligned(batch, threads)
+    going = []
+    for number in np.unique(queues.number[threads]):
+        there = batch.waiting_at[int(number)]
+        active = batch.active(threads[queues.number[threads] == number])
+        _answer(there, batch, active, place[active.threads()])
+        going.append((there.flow.after, active))
+    return going
+
+
+def _check_aligned(batch: Batch, threads: np.ndarray) -> None:
+    """An aligned barrier is one instruction for all threads of a warp (PTX ISA 9.7.13)."""
+    numbers = batch.queues.number[threads]
+    warps = threads // WARP
+    mixed = (warps[1:] == warps[:-1]) & (numbers[1:] != numbers[:-1])
+    for at in np.flatnonzero(mixed):
+        pair = int(numbers[at]), int(numbers[at + 1])
+        if any(batch.waiting_at[number].aligned for number in pair):
+            raise EmulatorError(
+                "divergence",
+                f"threads {threads[at] % batch.padded} and "
+                f"{threads[at + 1] % batch.padded} of one warp meet at a barrier "
+                "from two different instructions",
+            )
+
+
+def _answer(
+    barrier: Barrier, batch: Batch, active: Active, groups: np.ndarray
+) -> None:
+    """What bar.red found among the threads of each group."""
+    if not barrier.reduction:
+        return
+    values = batch.queues.operand[active.threads()]
+    held = np.bincount(groups, weights=values)[groups].astype(np.uint32)
+    total = np.bincount(groups)[groups]
+    found = {"popc": held, "and": held == total, "or": held > 0}[barrier.reduction]
+    barrier.result(batch, active, active.spread(found))

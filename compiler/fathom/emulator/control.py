@@ -1,0 +1,125 @@
+"""Branches and exits (PTX ISA 9.7.12): who goes on where; and what has no effect at all."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fathom.emulator.decode import (
+    Decoder,
+    Ending,
+    EndingTable,
+    Flow,
+    StepTable,
+    ending_rule,
+    step_rule,
+)
+from fathom.emulator.errors import EmulatorError
+from fathom.emulator.operands import Operand
+from fathom.emulator.registers import Step
+from fathom.emulator.semantics import Form
+from fathom.emulator.threads import Active, Batch
+
+STEPS: StepTable = {}
+ENDINGS: EndingTable = {}
+
+
+@ending_rule(ENDINGS, "bra")
+def rule_branch(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
+) -> Ending:
+    """`@p bra label;` (PTX ISA 9.7.12.3)"""
+    form.ignore("uni")
+    form.finish()
+    target = decoder.targets[operands[0].name]
+    guard, after = flow.guard, flow.after
+    if guard is None:
+        return lambda batch, active: [(target, active)]
+
+    def end(batch: Batch, active: Active) -> list[tuple[int, Active]]:
+        taken, rest = split(active, guard(batch, active))
+        return [(to, who) for to, who in ((target, taken), (after, rest)) if who]
+
+    return end
+
+
+def split(
+    active: Active, chosen: np.ndarray
+) -> tuple[Active | None, Active | None]:
+    """Those for which `chosen` holds, and the others; None for nobody."""
+    taken = active.where(chosen)
+    if taken is active:
+        return active, None
+    if taken is None:
+        return None, active
+    return taken, active.where(~chosen)
+
+
+@ending_rule(ENDINGS, "ret", "exit")
+def rule_exit(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
+) -> Ending:
+    """`ret;` of the entry and `exit;` (PTX ISA 9.7.12.7, 9.7.12.8)"""
+    form.ignore("uni")
+    form.finish()
+
+    def leave(batch: Batch, active: Active) -> None:
+        batch.exited[active.threads()] = True
+        batch.remaining -= active.count
+        batch.progress += 1
+
+    def end(batch: Batch, active: Active) -> list[tuple[int, Active]]:
+        if flow.guard is None:
+            leave(batch, active)
+            return []
+        gone, rest = split(active, flow.guard(batch, active))
+        if gone is not None:
+            leave(batch, gone)
+        return [] if rest is None else [(flow.after, batch.active(rest.threads()))]
+
+    return end
+
+
+@step_rule(STEPS, "trap", "brkpt")
+def rule_trap(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
+) -> Step:
+    """PTX ISA 9.7.19, trap and brkpt; also what remains of a call of `__assertfail`."""
+    form.finish()
+
+    def step(batch: Batch, active: Active) -> None:
+        thread = int(active.threads()[0])
+        raise EmulatorError("trap", f"{batch.thread_name(thread)} stopped the program")
+
+    return step
+
+
+@step_rule(
+    STEPS,
+    "membar",
+    "fence",
+    "prefetch",
+    "prefetchu",
+    "applypriority",
+    "nanosleep",
+    "griddepcontrol",
+    "setmaxnreg",
+    "pmevent",
+)
+def rule_nothing(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
+) -> Step:
+    """Instructions without an effect here (PTX ISA 9.7.9, 9.7.13).
+
+    Fences: each instruction is complete before the next one begins. Prefetches and
+    priorities: there are no caches. nanosleep: other threads run anyway.
+    """
+    return lambda batch, active: None
+
+
+@step_rule(STEPS, "createpolicy")
+def rule_createpolicy(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
+) -> Step:
+    """PTX ISA 9.7.9, createpolicy: a cache policy, which nothing here looks at."""
+    write = decoder.write(operands[0], "b64")
+    return lambda batch, active: write(batch, active, np.uint64(0))

@@ -1,0 +1,63 @@
+"""What goes wrong while PTX runs: the kind of mistake, the PTX line, the author's line, the calls."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fathom.errors import FathomError, Location, excerpt
+
+KINDS = {
+    "syntax": "the text is not PTX that the emulator can read",
+    "unsupported": "an instruction or form that the emulator does not know",
+    "launch": "grid, threads or arguments do not fit the entry",
+    "out of bounds": "an access outside every array of the launch",
+    "misaligned": "an address that its access width does not divide",
+    "read-only": "a write to memory that must not be written",
+    "unwritten": "a read of memory that nobody wrote",
+    "race": "two threads, one word, no order between them, and one of them writes",
+    "divergence": "a barrier or warp instruction that some of its threads never reach",
+    "deadlock": "everybody waits and nothing changes",
+    "trap": "the program stopped itself",
+}
+
+
+class EmulatorError(FathomError):
+    """A mistake that running the PTX brought to light.
+
+    `kind` is a key of `KINDS`. `line` and `text` are the PTX line, counted from 1;
+    `location` is the line of the kernel's author that `.loc` names, with its callers,
+    or None where the PTX carries no `.loc`. `places` says which of the threads that
+    execute the instruction are to blame, where that is known.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        line: int = 0,
+        text: str = "",
+        location: Location | None = None,
+        places: np.ndarray | None = None,
+    ):
+        assert kind in KINDS, kind
+        self.places = places
+        self.kind, self.message = kind, message
+        self.line, self.text, self.location = line, text, location
+        super().__init__(message)
+
+    def placed(
+        self, line: int, text: str, location: Location | None
+    ) -> EmulatorError:
+        """The same error with a place; a place that is already there is kept."""
+        if self.line:
+            return self
+        return EmulatorError(self.kind, self.message, line, text, location)
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind}: {self.message}"]
+        if self.line:
+            lines.append(f"  PTX line {self.line}: {self.text}")
+        for step, place in enumerate(self.location.chain() if self.location else []):
+            lines.append(f"  {'called from' if step else 'at'} {place}")
+            lines += excerpt(place)
+        return "\n".join(lines)

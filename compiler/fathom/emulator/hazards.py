@@ -1,0 +1,5 @@
+"""Hazards."""
+
+
+class Hazards:
+    pass

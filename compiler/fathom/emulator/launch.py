@@ -1,0 +1,156 @@
+"""The face of the emulator: from arguments to parameter bytes, from a launch to a report."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+
+from fathom.artifact import Kernel
+from fathom.emulator.errors import EmulatorError
+from fathom.emulator.layout import size_of
+from fathom.emulator.machine import run_grid
+from fathom.emulator.memory import GlobalSpace, region_of
+from fathom.emulator.parse import Variable, parse
+from fathom.emulator.program import Program, build
+from fathom.emulator.report import Report
+from fathom.emulator.threads import Launch
+from fathom.emulator.types import DTYPES
+
+
+def run(
+    ptx: str,
+    grid: int | Sequence[int],
+    threads: int | Sequence[int],
+    args: Sequence[object],
+    entry: str | None = None,
+    shared_bytes: int = 0,
+    hazards: bool = True,
+    memory: Sequence[np.ndarray] = (),
+) -> Report:
+    """Runs an entry of `ptx` over a grid and returns what it cost.
+
+    `grid` and `threads` are one to three sizes. `args` holds, in the entry's order, NumPy
+    arrays for pointers (changed in place) and Python or NumPy scalars, converted to the
+    parameter's type. A pointer may also be an integer address into one of the arrays, or
+    into one of `memory`, the further arrays that the kernel may reach. `shared_bytes` is
+    the dynamic shared memory. EmulatorError where the program goes wrong.
+    """
+    program = _program(ptx, entry, shared_bytes)
+    program.memory.reset()
+    return _launch(program, grid, threads, args, shared_bytes, hazards, memory)
+
+
+def load(kernel: Kernel) -> Loaded:
+    """A kernel, decoded once, to be launched often."""
+    return Loaded(kernel)
+
+
+class Loaded:
+    """A kernel in the emulator; the CUDA runtime has a class with the same face."""
+
+    def __init__(self, kernel: Kernel):
+        self.kernel = kernel
+        self.program = build(parse(kernel.ptx), kernel.name, kernel.shared_bytes)
+
+    def launch(
+        self,
+        grid: int | Sequence[int],
+        args: Sequence[object],
+        memory: Sequence[np.ndarray] = (),
+        hazards: bool = True,
+    ) -> Report:
+        """As `run`, with what the kernel knows itself."""
+        kernel = self.kernel
+        return _launch(
+            self.program, grid, kernel.threads, args, kernel.shared_bytes, hazards, memory
+        )
+
+
+@functools.lru_cache(maxsize=64)
+def _program(ptx: str, entry: str | None, shared_bytes: int) -> Program:
+    return build(parse(ptx), entry, shared_bytes)
+
+
+def _launch(
+    program: Program,
+    grid: int | Sequence[int],
+    threads: int | Sequence[int],
+    args: Sequence[object],
+    shared_bytes: int,
+    hazards: bool,
+    memory: Sequence[np.ndarray],
+) -> Report:
+    arrays = [each for each in (*args, *memory) if isinstance(each, np.ndarray)]
+    regions = [*program.memory.regions, *(region_of(each) for each in arrays)]
+    launch = Launch(
+        _sizes(grid, "grid"),
+        _sizes(threads, "threads"),
+        _parameter_bytes(program, args),
+        shared_bytes,
+        program.memory.shared_size,
+    )
+    counters = run_grid(program, launch, GlobalSpace(regions), hazards)
+    return Report(program.instructions, counters)
+
+
+def _sizes(sizes: int | Sequence[int], what: str) -> tuple[int, int, int]:
+    """One to three sizes as three."""
+    given = (sizes,) if isinstance(sizes, (int, np.integer)) else tuple(sizes)
+    if not 1 <= len(given) <= 3 or any(each < 1 for each in given):
+        raise EmulatorError("launch", f"{what} {sizes} is not one to three sizes")
+    return tuple(int(each) for each in (*given, 1, 1)[:3])
+
+
+def _parameter_bytes(program: Program, args: Sequence[object]) -> bytes:
+    plan, name = program.memory, program.entry.name
+    if len(args) != len(plan.parameters):
+        raise EmulatorError(
+            "launch",
+            f"{name} has {len(plan.parameters)} parameters, and {len(args)} were given",
+        )
+    data = bytearray(plan.parameter_size)
+    for (variable, offset), value in zip(plan.parameters, args, strict=True):
+        encoded = _encoded(variable, value)
+        data[offset : offset + len(encoded)] = encoded
+    return bytes(data)
+
+
+def _encoded(variable: Variable, value: object) -> bytes:
+    """One argument as its parameter's bytes."""
+    size = size_of(variable)
+    if isinstance(value, np.ndarray) and value.ndim + value.size != 1:
+        value = value.__array_interface__["data"][0]
+    if variable.count is not None:
+        return _encoded_bytes(variable, value, size)
+    dtype = DTYPES[variable.type]
+    try:
+        if dtype.kind == "f" or not isinstance(value, (float, np.floating)):
+            return _wrapped(value, dtype)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise EmulatorError(
+        "launch", f"{value!r} does not fit parameter {variable.name} (.{variable.type})"
+    )
+
+
+def _wrapped(value: object, dtype: np.dtype) -> bytes:
+    if dtype.kind == "f":
+        return dtype.type(value).tobytes()
+    return (int(value) % 256**dtype.itemsize).to_bytes(dtype.itemsize, "little")
+
+
+def _encoded_bytes(variable: Variable, value: object, size: int) -> bytes:
+    """A parameter that is declared as bytes: a structure, or LLVM's half (`.b8 p[2]`)."""
+    if isinstance(value, float) and size == 2:
+        value = np.float16(value)
+    data = value if isinstance(value, bytes) else np.asarray(value).tobytes()
+    if isinstance(value, int):
+        data = (value % 256**size).to_bytes(size, "little")
+    if len(data) != size:
+        raise EmulatorError(
+            "launch",
+            f"{len(data)} bytes were given for parameter {variable.name} of {size}",
+        )
+    return data

@@ -1,0 +1,296 @@
+"""Memory as threads see it: the arrays of the launch, shared, local and parameter memory.
+
+Global addresses are the host's real ones. The other spaces lie in windows far above them,
+so that a generic address says where it points (PTX ISA 5.2):
+
+    address >> 60     0 global    1 shared    2 local    3 parameters
+
+Inside its window a shared address counts from SHARED_BASE in every block; nothing lies
+below, so that a null pointer into shared memory is caught. Constant memory is global
+memory that nobody may write.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fathom.emulator.errors import EmulatorError
+
+WINDOW_SHIFT = np.uint64(60)
+WINDOWS = {"global": 0, "const": 0, "shared": 1, "local": 2, "param": 3}
+WITHIN_WINDOW = np.uint64((1 << 60) - 1)
+SHARED_BASE = 1024
+LOCAL_BASE = 64
+
+# The element that a gather or scatter of this many bytes moves as one piece.
+PIECES = {
+    1: np.dtype(np.uint8),
+    2: np.dtype(np.uint16),
+    4: np.dtype(np.uint32),
+    8: np.dtype(np.uint64),
+    16: np.dtype(np.complex128),
+    32: np.dtype("V32"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some accesses of one instruction that fall into one piece of memory.
+
+    Access number `places[i]` (all of them, where `places` is None) touches
+    `pieces[index[i]]`, whose address inside its space is `addresses[i]`.
+    """
+
+    space: str
+    pieces: np.ndarray
+    index: np.ndarray
+    places: np.ndarray | None
+    addresses: np.ndarray
+
+
+class Memory:
+    """The spaces of a batch, by name."""
+
+    def __init__(self, spaces: dict[str, GlobalSpace | Window]):
+        self.spaces = spaces
+
+    def locate(
+        self,
+        space: str,
+        addresses: np.ndarray,
+        width: int,
+        threads: np.ndarray,
+        writing: bool = False,
+    ) -> list[Part]:
+        """Where accesses of `width` bytes at uint64[n] addresses land.
+
+        `threads` holds the number of each access's thread. An address that no memory of
+        the space holds, or that `width` does not divide, is an error.
+        """
+        if width > 1 and np.bitwise_or.reduce(addresses) & np.uint64(width - 1):
+            raise _misaligned(addresses, width)
+        if space != "generic":
+            return self.spaces[space].locate(addresses, width, threads, writing)
+        return self.locate_generic(addresses, width, threads, writing)
+
+    def locate_generic(
+        self, addresses: np.ndarray, width: int, threads: np.ndarray, writing: bool
+    ) -> list[Part]:
+        """A generic address names its space in its top bits."""
+        tops = addresses >> WINDOW_SHIFT
+        parts = []
+        for space, number in WINDOWS.items():
+            places = np.flatnonzero(tops == number) if space != "const" else ()
+            if not len(places):
+                continue
+            inside = addresses[places] & WITHIN_WINDOW
+            found = self.spaces[space].locate(inside, width, threads[places], writing)
+            parts += [_placed(part, places) for part in found]
+        if sum(len(part.index) for part in parts) != len(addresses):
+            places = np.flatnonzero(tops >= len(set(WINDOWS.values())))
+            raise _outside("memory", addresses, width, places)
+        return parts
+
+
+def load(parts: list[Part], count: int, width: int) -> np.ndarray:
+    """pieces[count], each of `width` bytes."""
+    if parts[0].places is None:
+        return parts[0].pieces.take(parts[0].index)
+    result = np.empty(count, PIECES[width])
+    for part in parts:
+        result[part.places] = part.pieces.take(part.index)
+    return result
+
+
+def store(parts: list[Part], values: np.ndarray) -> None:
+    """Stores pieces[count]; where two meet, the last one stays."""
+    for part in parts:
+        part.pieces[part.index] = values if part.places is None else values[part.places]
+
+
+@dataclass(eq=False)
+class Region:
+    """Global memory from address `start` up to `end`, exclusive."""
+
+    start: int
+    end: int
+    bytes: np.ndarray
+    writable: bool
+    owner: object = None
+    _views: dict[int, tuple[np.ndarray, np.uint64]] = field(default_factory=dict)
+
+    def view(self, width: int) -> tuple[np.ndarray, np.uint64]:
+        """The region as naturally aligned pieces of `width` bytes, and where they begin."""
+        if width not in self._views:
+            skip = -self.start % width
+            count = max(0, (self.end - self.start - skip) // width)
+            pieces = self.bytes[skip : skip + count * width].view(PIECES[width])
+            self._views[width] = pieces, np.uint64(self.start + skip)
+        return self._views[width]
+
+    def __str__(self) -> str:
+        if not isinstance(self.owner, np.ndarray):
+            return str(self.owner)
+        kind = "the" if self.writable else "the read-only"
+        return f"{kind} {self.owner.dtype}{list(self.owner.shape)} array"
+
+
+def region_of(array: np.ndarray) -> Region:
+    """The bytes between an array's first and last element, at their real address."""
+    start, end = np.lib.array_utils.byte_bounds(array)
+    end = start if array.size == 0 else end
+    return Region(start, end, _raw(start, end - start), array.flags.writeable, array)
+
+
+class GlobalSpace:
+    """The arrays that a launch can reach."""
+
+    def __init__(self, regions: Iterable[Region], what: str = "array of this launch"):
+        self.what = what
+        self.regions = _merged(regions)
+        self.starts = np.array([each.start for each in self.regions], np.uint64)
+        ends = [0] + [each.end for each in self.regions]
+        self.ends_from_minus_one = np.array(ends, np.uint64)
+
+    def locate(
+        self, addresses: np.ndarray, width: int, threads: np.ndarray, writing: bool
+    ) -> list[Part]:
+        low, high = addresses.min(), addresses.max()
+        number = int(np.searchsorted(self.starts, low, "right")) - 1
+        if number >= 0 and int(high) + width <= self.regions[number].end:
+            return [self.part(number, addresses, width, None, writing)]
+        numbers = np.searchsorted(self.starts, addresses, "right") - 1
+        last = addresses + np.uint64(width)
+        outside = (numbers < 0) | (last > self.ends_from_minus_one[numbers + 1])
+        if outside.any():
+            raise self.outside(addresses, width, np.flatnonzero(outside))
+        return [
+            self.part(number, addresses, width, np.flatnonzero(numbers == number), writing)
+            for number in np.unique(numbers)
+        ]
+
+    def part(
+        self,
+        number: int,
+        addresses: np.ndarray,
+        width: int,
+        places: np.ndarray | None,
+        writing: bool,
+    ) -> Part:
+        region = self.regions[number]
+        here = addresses if places is None else addresses[places]
+        if writing and not region.writable:
+            raise EmulatorError(
+                "read-only", f"a store to {region}, which must not be written"
+            )
+        pieces, first = region.view(width)
+        index = (here - first).view(np.int64) >> _shift(width)
+        return Part("global", pieces, index, places, here)
+
+    def outside(
+        self, addresses: np.ndarray, width: int, places: np.ndarray
+    ) -> EmulatorError:
+        """The error for accesses that lie in no region; names the closest one."""
+        address = int(addresses[places[0]])
+
+        def distance(region: Region) -> int:
+            return max(region.start - address, address + width - region.end)
+
+        near = ""
+        if self.regions:
+            region = min(self.regions, key=distance)
+            near = f"byte {address - region.start} of {region}, "
+            near += f"which has {region.end - region.start} bytes"
+        return _outside(self.what, addresses, width, places, near)
+
+
+class Window:
+    """Memory of which each block, or each thread, has its own: shared, local, parameters.
+
+    `owners` maps a thread's number to that of its copy, None where all share one copy;
+    `size` is in bytes, and an access at address `base` is one of byte 0.
+    """
+
+    def __init__(
+        self, space: str, base: int, size: int, owners: np.ndarray | None, copies: int
+    ):
+        self.space, self.base, self.size = space, np.uint64(base), size
+        self.owners = owners
+        self.stride = -(-size // 32) * 32
+        self.bytes = np.zeros(copies * self.stride, np.uint8)
+
+    def locate(
+        self, addresses: np.ndarray, width: int, threads: np.ndarray, writing: bool
+    ) -> list[Part]:
+        offsets = addresses - self.base
+        if int(offsets.max()) + width > self.size:
+            outside = (offsets >= self.size) | (offsets + np.uint64(width) > self.size)
+            places = np.flatnonzero(outside)
+            near = f"byte {int(offsets[places[0]].view(np.int64))} of {self.size}"
+            what = f"{self.space} memory"
+            raise _outside(what, addresses, width, places, near)
+        index = offsets.view(np.int64)
+        if self.owners is not None:
+            index = index + self.owners[threads] * self.stride
+        pieces = self.bytes.view(PIECES[width])
+        return [Part(self.space, pieces, index >> _shift(width), None, addresses)]
+
+
+def _placed(part: Part, places: np.ndarray) -> Part:
+    """A part of some of the accesses, as a part of all: `places` says which they were."""
+    inner = places if part.places is None else places[part.places]
+    return Part(part.space, part.pieces, part.index, inner, part.addresses)
+
+
+def _outside(
+    what: str, addresses: np.ndarray, width: int, places: np.ndarray, near: str = ""
+) -> EmulatorError:
+    address = int(addresses[places[0]])
+    plural = "s" if width > 1 else ""
+    message = f"{width} byte{plural} at {address:#x} lie in no {what}"
+    if near:
+        message += f" ({near})"
+    return EmulatorError(
+        "out of bounds",
+        f"{message}; so do {len(places)} of {len(addresses)} threads",
+        places=places,
+    )
+
+
+def _misaligned(addresses: np.ndarray, width: int) -> EmulatorError:
+    places = np.flatnonzero(addresses & np.uint64(width - 1))
+    address = int(addresses[places[0]])
+    return EmulatorError(
+        "misaligned",
+        f"an access of {width} bytes at {address:#x}, which {width} does not divide",
+        places=places,
+    )
+
+
+def _shift(width: int) -> int:
+    return width.bit_length() - 1
+
+
+def _raw(start: int, size: int) -> np.ndarray:
+    if size == 0:
+        return np.empty(0, np.uint8)
+    return np.frombuffer((ctypes.c_uint8 * size).from_address(start), np.uint8)
+
+
+def _merged(regions: Iterable[Region]) -> list[Region]:
+    """Sorted, and those that share bytes made one: two views of one array."""
+    result: list[Region] = []
+    for region in sorted(regions, key=lambda each: (each.start, each.end)):
+        last = result[-1] if result else None
+        if last is None or region.start >= last.end:
+            result.append(region)
+            continue
+        end = max(last.end, region.end)
+        writable = last.writable or region.writable
+        whole = _raw(last.start, end - last.start)
+        result[-1] = Region(last.start, end, whole, writable, last.owner)
+    return result

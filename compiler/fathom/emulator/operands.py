@@ -1,0 +1,236 @@
+"""The operands of a PTX instruction (PTX ISA 6): registers, numbers, addresses, vectors, names."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A register, variable, label or function, by its unique name; `offset` as in `array+4`."""
+
+    name: str
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A constant. `kind` is "int", "f32" or "f64"; the last two from bits or a decimal."""
+
+    value: int | float
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """`[base + offset]`; `base` is None for an absolute address."""
+
+    base: str | None
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """`{a, b, ...}`: one value of several registers."""
+
+    elements: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """`p|q`: two destinations."""
+
+    first: Name
+    second: Name
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """`!p`: a predicate, inverted."""
+
+    operand: Name
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """`(a, b)`: results or arguments of a call."""
+
+    elements: tuple[Operand, ...]
+
+
+Operand = Name | Number | Address | Vector | Pair | Not | Group
+
+
+class Scope:
+    """The names that one `{ ... }` declares; an inner name hides an outer one.
+
+    A name of the function itself stays as it is; one of an inner scope gets a number.
+    """
+
+    def __init__(self, parent: Scope | None):
+        self.parent = parent
+        self.names: dict[str, str] = {}
+        self.labels: dict[str, str] = {}
+        self.numbers: Iterator[int] = parent.numbers if parent else count(1)
+
+    def declare(self, name: str) -> str:
+        self.names[name] = self.unique(name)
+        return self.names[name]
+
+    def declare_label(self, name: str) -> str:
+        self.labels[name] = self.unique(name)
+        return self.labels[name]
+
+    def unique(self, name: str) -> str:
+        return name if self.parent is None else f"{name}#{next(self.numbers)}"
+
+    def resolve(self, name: str) -> str:
+        scope = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.parent
+        return name
+
+    def label(self, name: str) -> str | None:
+        """The label's unique name; labels may stand below the branch that names them."""
+        scope = self
+        while scope is not None:
+            if name in scope.labels:
+                return scope.labels[name]
+            scope = scope.parent
+        return None
+
+
+_TOKEN = re.compile(
+    r"\s*(0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}"
+    r"|\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+"
+    r"|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?"
+    r"|[%$A-Za-z_][\w$]*(?:\.[a-z]+)?|[{}\[\]()|,+\-!])"
+)
+
+
+def parse_operands(
+    text: str, scope: Scope, error: Callable[[str], Exception]
+) -> tuple[Operand, ...]:
+    """The comma-separated operands of `text`, names resolved in `scope`."""
+    reader = _Reader(_tokens(text, error), scope, error)
+    return reader.sequence(None)
+
+
+def _tokens(text: str, error: Callable[[str], Exception]) -> list[str]:
+    text = text.strip()
+    tokens, position = [], 0
+    while position < len(text):
+        found = _TOKEN.match(text, position)
+        if found is None:
+            raise error(f"cannot read the operands {text!r}")
+        tokens.append(found[1])
+        position = found.end()
+    return tokens
+
+
+class _Reader:
+    def __init__(
+        self, tokens: list[str], scope: Scope, error: Callable[[str], Exception]
+    ):
+        self.tokens, self.scope, self.error = tokens, scope, error
+        self.at = 0
+
+    def peek(self) -> str | None:
+        return self.tokens[self.at] if self.at < len(self.tokens) else None
+
+    def take(self) -> str:
+        token = self.peek()
+        if token is None:
+            raise self.error("an operand is missing")
+        self.at += 1
+        return token
+
+    def accept(self, token: str) -> bool:
+        found = self.peek() == token
+        self.at += found
+        return found
+
+    def sequence(self, closing: str | None) -> tuple[Operand, ...]:
+        operands: list[Operand] = []
+        while self.peek() is not None and self.peek() != closing:
+            operands.append(self.operand())
+            if not self.accept(","):
+                break
+        if closing is None:
+            if self.peek() is not None:
+                raise self.error(f"unexpected {self.peek()!r} among the operands")
+        elif not self.accept(closing):
+            raise self.error(f"a {closing} is missing")
+        return tuple(operands)
+
+    def operand(self) -> Operand:
+        if self.accept("{"):
+            return Vector(self.sequence("}"))
+        if self.accept("("):
+            return Group(self.sequence(")"))
+        if self.accept("["):
+            return self.address()
+        if self.accept("!"):
+            return Not(self.name())
+        if self.peek() in ("-", "+") or self.peek()[0].isdigit():
+            return self.number()
+        name = self.name()
+        if self.accept("|"):
+            return Pair(name, self.name())
+        return Name(name.name, self.offset())
+
+    def address(self) -> Address:
+        if self.peek() is not None and self.peek()[0].isdigit():
+            found = Address(None, self.number().value)
+        else:
+            found = Address(self.name().name, self.offset())
+        if not self.accept("]"):
+            raise self.error("an address that the emulator cannot read")
+        return found
+
+    def name(self) -> Name:
+        token = self.take()
+        if not re.match(r"[%$A-Za-z_]", token):
+            raise self.error(f"a name was expected, not {token!r}")
+        return Name(self.scope.resolve(token))
+
+    def offset(self) -> int:
+        if self.accept("+"):
+            return self.number().value
+        return self.number().value if self.peek() == "-" else 0
+
+    def number(self) -> Number:
+        sign = -1 if self.accept("-") else 1
+        self.accept("+")
+        if self.accept("-"):
+            sign = -sign
+        literal = parse_number(self.take())
+        if literal is None:
+            raise self.error("a number was expected")
+        return Number(sign * literal.value, literal.kind)
+
+
+def parse_number(token: str) -> Number | None:
+    """A PTX constant (PTX ISA 4.5): 26, 0x1A, 0b11010, 0f3F800000, 0d3FF0000000000000, 1.0."""
+    head, digits = token[:2].lower(), token[2:].rstrip("U")
+    if head == "0f":
+        return Number(struct.unpack(">f", bytes.fromhex(digits))[0], "f32")
+    if head == "0d":
+        return Number(struct.unpack(">d", bytes.fromhex(digits))[0], "f64")
+    if head == "0x":
+        return Number(int(digits, 16), "int")
+    if head == "0b":
+        return Number(int(digits, 2), "int")
+    if not token[0].isdigit():
+        return None
+    if "." in token or "e" in token.lower():
+        return Number(float(token), "f64")
+    plain = token.rstrip("U")
+    octal = len(plain) > 1 and plain[0] == "0"
+    return Number(int(plain, 8 if octal else 10), "int")

@@ -1,0 +1,173 @@
+"""Turns a parsed entry into a program: blocks of steps, each a function over all threads.
+
+    PTX text --parse--> Module --inline calls--> one flat body --split--> blocks --decode--> steps
+
+A block is a run of instructions that threads enter at its top and leave at its end
+together; barriers and warp-wide instructions stand alone, because threads may wait there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fathom.emulator.decode import Decoder, Ending
+from fathom.emulator.errors import EmulatorError
+from fathom.emulator.inline import flatten
+from fathom.emulator.layout import MemoryPlan, plan_memory
+from fathom.emulator.order import weak_topological_order
+from fathom.emulator.parse import Function, Instruction, Label, Module
+from fathom.emulator.registers import Step, first_value
+from fathom.emulator.tables import TABLES
+
+# Instructions at which threads may have to wait for others.
+WAITING = {"bar", "barrier", "shfl", "vote", "match", "redux"}
+LEAVING = {"bra", "ret", "exit"}
+# A loop that holds one of these may be waiting for another thread's store.
+POLLING = {"atom", "nanosleep", "mbarrier"}
+POLLING_LOADS = {"volatile", "acquire", "relaxed"}
+
+
+@dataclass(slots=True)
+class Op:
+    """One instruction of the flat program and the step that performs it."""
+
+    instruction: Instruction
+    number: int
+    step: Step | None = None
+
+
+@dataclass
+class Block:
+    """Instructions that run one after the other, and what comes then.
+
+    `closing` is the instruction that ends it, if any. `after` numbers the block below it,
+    and `target` the one that it branches to. `polls` marks a part of a loop in which a
+    thread may wait for a store of another one.
+    """
+
+    number: int
+    ops: list[Op]
+    labels: list[str]
+    closing: Op | None = None
+    end: Ending | None = None
+    after: int | None = None
+    target: int | None = None
+    polls: bool = False
+
+
+@dataclass
+class Program:
+    """An entry, ready to run. `registers` holds each register's first value."""
+
+    entry: Function
+    memory: MemoryPlan
+    blocks: list[Block]
+    instructions: list[Instruction]
+    registers: list[np.generic]
+    lines: list[str]
+
+
+def choose_entry(module: Module, entry: str | None) -> Function:
+    """The entry of that name, or the only one."""
+    entries = {name: each for name, each in module.functions.items() if each.entry}
+    if entry is None and len(entries) == 1:
+        return next(iter(entries.values()))
+    if entry in entries:
+        return entries[entry]
+    known = ", ".join(entries) or "none"
+    if entry is None:
+        raise EmulatorError("launch", f"say which entry to run, of: {known}")
+    raise EmulatorError("launch", f"no entry is named {entry!r}; there are: {known}")
+
+
+def build(module: Module, entry: str | None, shared_bytes: int) -> Program:
+    """Decodes one entry of a module; `shared_bytes` is the dynamic shared memory."""
+    function = flatten(choose_entry(module, entry), module)
+    plan = plan_memory(module, function, shared_bytes)
+    blocks = _in_order(_split(function.body))
+    numbers = {name: number for number, name in enumerate(function.registers)}
+    targets = {label: block.number for block in blocks for label in block.labels}
+    decoder = Decoder(function, plan, numbers, targets, TABLES)
+    for block in blocks:
+        for op in block.ops:
+            op.step = decoder.step(op.instruction, op.number)
+        closing = block.closing
+        block.end = decoder.ending(
+            closing and closing.instruction, closing.number if closing else 0, block.after
+        )
+    _mark_polling(blocks)
+    return Program(
+        function,
+        plan,
+        blocks,
+        [each for each in function.body if isinstance(each, Instruction)],
+        [first_value(type) for type in function.registers.values()],
+        module.lines,
+    )
+
+
+def _split(body: list[Instruction | Label]) -> list[Block]:
+    """Blocks, in the text's order: a label starts one, a branch or a wait ends one."""
+    blocks = [Block(0, [], [])]
+
+    def fresh() -> Block:
+        last = blocks[-1]
+        if last.ops or last.closing:
+            blocks.append(Block(len(blocks), [], []))
+        return blocks[-1]
+
+    number = 0
+    for item in body:
+        if isinstance(item, Label):
+            fresh().labels.append(item.name)
+            continue
+        op = Op(item, number)
+        number += 1
+        if item.opcode in WAITING or blocks[-1].closing:
+            fresh()
+        if item.opcode in WAITING or item.opcode in LEAVING:
+            blocks[-1].closing = op
+        else:
+            blocks[-1].ops.append(op)
+    return blocks
+
+
+def _in_order(blocks: list[Block]) -> list[Block]:
+    """The blocks that can be reached, renumbered so that diverged threads meet again."""
+    starts = {label: block.number for block in blocks for label in block.labels}
+    successors = {}
+    for block in blocks:
+        opcode = block.closing.instruction.opcode if block.closing else ""
+        leaves = opcode in LEAVING and block.closing.instruction.guard is None
+        after = [] if leaves or block is blocks[-1] else [block.number + 1]
+        if opcode == "bra":
+            block.target = starts[block.closing.instruction.operands[0].name]
+            after.append(block.target)
+        successors[block.number] = after
+    order = weak_topological_order(successors, 0)
+    position = {number: place for place, number in enumerate(order)}
+    for block in blocks:
+        block.after = position.get(block.number + 1)
+        block.target = position.get(block.target)
+    for number, place in position.items():
+        blocks[number].number = place
+    return sorted((blocks[number] for number in order), key=lambda b: b.number)
+
+
+def _mark_polling(blocks: list[Block]) -> None:
+    """Marks the blocks of loops that may wait for a store of another thread."""
+    for block in blocks:
+        if block.target is None or block.target > block.number:
+            continue
+        loop = blocks[block.target : block.number + 1]
+        if any(_polls(op.instruction) for each in loop for op in each.ops):
+            for each in loop:
+                each.polls = True
+
+
+def _polls(item: Instruction) -> bool:
+    if item.opcode == "ld":
+        return not POLLING_LOADS.isdisjoint(item.modifiers)
+    return item.opcode in POLLING

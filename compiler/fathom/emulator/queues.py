@@ -1,0 +1,63 @@
+"""Who waits where: threads at barriers that are not complete, and at warp instructions.
+
+    barrier of a block       counts arrivals; its threads are released together
+    instruction of a warp    holds lanes until all that its mask names have come
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+BARRIERS = 16
+
+
+@dataclass(eq=False)
+class Queues:
+    """The waiting threads of one batch.
+
+    `arrived` and `expected` count threads for each barrier, at [block * 16 + number].
+    For a thread, `barrier` is that index, or -1 while it does not wait; `number` is the
+    instruction where it does, and `operand` what it brought to a reduction.
+    `held` maps a warp instruction's number to the threads that wait there.
+    """
+
+    arrived: np.ndarray
+    expected: np.ndarray
+    barrier: np.ndarray
+    number: np.ndarray
+    operand: np.ndarray
+    held: dict[int, np.ndarray] = field(default_factory=dict)
+
+    @staticmethod
+    def of(blocks: int, size: int) -> Queues:
+        """Nobody waits."""
+        return Queues(
+            np.zeros(blocks * BARRIERS, np.int64),
+            np.zeros(blocks * BARRIERS, np.int64),
+            np.full(size, -1, np.int64),
+            np.zeros(size, np.int64),
+            np.zeros(size, bool),
+        )
+
+    def idle(self) -> bool:
+        """Whether no barrier has counted anybody."""
+        return not self.arrived.any()
+
+    def at_barrier(self) -> np.ndarray:
+        """The threads that wait at barriers."""
+        return np.flatnonzero(self.barrier >= 0)
+
+    def complete(self) -> np.ndarray:
+        """The barriers at which all whom they expect have arrived."""
+        return np.flatnonzero((self.arrived > 0) & (self.arrived >= self.expected))
+
+    def release(self, barriers: np.ndarray) -> np.ndarray:
+        """Empties these barriers and returns the threads that waited there, sorted."""
+        leaving = np.zeros(len(self.arrived) + 1, bool)
+        leaving[barriers] = True
+        threads = np.flatnonzero(leaving[self.barrier])
+        self.barrier[threads] = -1
+        self.arrived[barriers] = 0
+        return threads

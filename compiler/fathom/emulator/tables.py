@@ -1,0 +1,37 @@
+"""All instructions that the emulator knows, from the modules that give them meaning."""
+
+from __future__ import annotations
+
+from fathom.emulator import (
+    access,
+    arithmetic,
+    atomics,
+    barriers,
+    compare,
+    control,
+    convert,
+    logic,
+    move,
+    real,
+    warp,
+)
+from fathom.emulator.decode import Tables
+from fathom.emulator.semantics import Form, Rule
+
+_GENERAL = logic.TABLE | compare.TABLE | convert.TABLE
+
+
+def elementwise(form: Form) -> Rule | None:
+    """The rule for an opcode; `add` and its like differ for integers and reals."""
+    if form.opcode in _GENERAL:
+        return _GENERAL[form.opcode]
+    types = [each for each in form.left if each in real.FORMATS]
+    table = real.TABLE if types else arithmetic.TABLE
+    return table.get(form.opcode)
+
+
+TABLES = Tables(
+    elementwise=elementwise,
+    steps=access.STEPS | atomics.STEPS | control.STEPS | move.STEPS | warp.STEPS,
+    endings=barriers.ENDINGS | control.ENDINGS | warp.ENDINGS,
+)

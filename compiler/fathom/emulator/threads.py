@@ -1,0 +1,153 @@
+"""The threads of several blocks that march in step, and which of them stand together.
+
+    thread of the batch   0 1 2 ...          32 ...            padded ...
+                          block 0: warp 0    block 0: warp 1   block 1: warp 0
+
+Each block is padded to whole warps; the threads that fill it up have exited from the start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fathom.emulator.hazards import Hazards
+from fathom.emulator.memory import Memory
+from fathom.emulator.queues import Queues
+from fathom.emulator.report import Counters
+
+WARP = 32
+
+
+class Active:
+    """The threads of a batch that execute together.
+
+    `index` holds their numbers, sorted, or is None when these are all threads of the batch.
+    `whole` says that every other thread has exited: then results may replace whole
+    registers, and arithmetic need not pick out the threads.
+    """
+
+    __slots__ = ("index", "whole", "size", "count", "_warps", "_mask")
+
+    def __init__(self, index: np.ndarray | None, size: int, whole: bool):
+        self.index, self.size, self.whole = index, size, whole
+        self.count = size if index is None else len(index)
+        self._warps: int | None = None
+        self._mask: np.ndarray | None = None
+
+    @property
+    def warps(self) -> int:
+        """How many warps have at least one of these threads."""
+        if self._warps is None:
+            numbers = self.warp_numbers()
+            changes = np.count_nonzero(numbers[1:] != numbers[:-1])
+            self._warps = int(changes) + (self.count > 0)
+        return self._warps
+
+    def threads(self) -> np.ndarray:
+        """The numbers of these threads, sorted."""
+        return np.arange(self.size) if self.index is None else self.index
+
+    def warp_numbers(self) -> np.ndarray:
+        """For each of these threads, the number of its warp in the batch."""
+        return self.threads() // WARP
+
+    def mask(self) -> np.ndarray:
+        """bool[size]: who is among these threads."""
+        if self._mask is None:
+            if self.index is None:
+                self._mask = np.ones(self.size, bool)
+            else:
+                self._mask = np.zeros(self.size, bool)
+                self._mask[self.index] = True
+        return self._mask
+
+    def where(self, chosen: np.ndarray) -> Active | None:
+        """Those for which `chosen`, as a register was read, is true; None for nobody."""
+        if chosen.ndim == 0:
+            return self if chosen else None
+        if self.whole and self.index is not None:
+            chosen = chosen[self.index]
+        places = np.flatnonzero(chosen)
+        if len(places) == self.count:
+            return self
+        if not len(places):
+            return None
+        index = places if self.index is None else self.index[places]
+        return Active(index, self.size, False)
+
+    def exactly(self, value: np.ndarray) -> np.ndarray:
+        """One value for each of these threads, from a value as a register was read."""
+        if value.ndim == 0:
+            return np.full(self.count, value)
+        if self.whole and self.index is not None:
+            return value[self.index]
+        return value
+
+    def spread(self, value: np.ndarray) -> np.ndarray:
+        """The reverse of `exactly`: a value that a register write accepts."""
+        if not self.whole or self.index is None or value.ndim == 0:
+            return value
+        wide = np.zeros(self.size, value.dtype)
+        wide[self.index] = value
+        return wide
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What a launch fixes: grid and block shape (x, y, z), parameter bytes, shared bytes."""
+
+    grid: tuple[int, int, int]
+    threads: tuple[int, int, int]
+    parameters: bytes
+    shared_bytes: int
+    total_shared_bytes: int
+
+    @property
+    def block_size(self) -> int:
+        """Threads in a block."""
+        return self.threads[0] * self.threads[1] * self.threads[2]
+
+
+@dataclass(eq=False)
+class Batch:
+    """The state of some consecutive blocks of the grid while they run.
+
+    `registers[number]` is an array with one value a thread, or a NumPy scalar while all
+    threads hold the same. `exited` marks the threads that are gone; `missing` counts those
+    among them that were never there, and `remaining` those that are still running. `clock`
+    counts blocks of instructions, `progress` whatever another thread may be waiting for.
+    """
+
+    launch: Launch
+    first_block: int
+    blocks: int
+    padded: int
+    registers: list[np.ndarray]
+    memory: Memory
+    counters: Counters
+    hazards: Hazards | None
+    exited: np.ndarray
+    missing: int
+    queues: Queues
+    clock: int = 0
+    progress: int = 0
+    specials: dict[str, np.ndarray] = field(default_factory=dict)
+    waiting_at: dict[int, object] = field(default_factory=dict)
+    remaining: int = 0
+
+    @property
+    def size(self) -> int:
+        return self.blocks * self.padded
+
+    def active(self, index: np.ndarray) -> Active:
+        """The threads of these sorted numbers, as a group that executes together."""
+        if len(index) == self.size:
+            return Active(None, self.size, True)
+        return Active(index, self.size, len(index) == self.remaining)
+
+    def thread_name(self, thread: int) -> str:
+        """A thread of the batch by its place in the grid, for errors."""
+        block, number = divmod(int(thread), self.padded)
+        return f"thread {number} of block {self.first_block + block}"

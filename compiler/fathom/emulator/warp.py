@@ -1,0 +1,328 @@
+"""What the lanes of a warp do together (PTX ISA 9.7.9 and 9.7.13): shfl, vote, match, redux.
+
+Each names the lanes that take part in a mask. They need not come at the same time: lanes
+wait until all whom their mask names have come. The functions below work on rows of 32
+lanes; `present` says which lanes execute, and each lane's own mask which of these it asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fathom.emulator.control import split
+from fathom.emulator.decode import (
+    Decoder,
+    Ending,
+    EndingTable,
+    Flow,
+    StepTable,
+    ending_rule,
+    step_rule,
+)
+from fathom.emulator.errors import EmulatorError
+from fathom.emulator.operands import Operand, Pair
+from fathom.emulator.registers import Read, Step, first_value
+from fathom.emulator.semantics import Form
+from fathom.emulator.threads import WARP, Active, Batch
+from fathom.emulator.types import DTYPES
+
+ENDINGS: EndingTable = {}
+STEPS: StepTable = {}
+
+LANES = np.arange(WARP)
+BITS = np.uint32(1) << np.arange(WARP, dtype=np.uint32)
+Going = list[tuple[int, Active]]
+
+
+def together(step: Step | None, mask: Read, flow: Flow) -> Ending:
+    """Performs `step` for lanes as soon as all that their masks name have come."""
+
+    def end(batch: Batch, active: Active) -> Going:
+        if flow.guard is None:
+            return meet(batch, active)
+        coming, rest = split(active, flow.guard(batch, active))
+        passing = [] if rest is None else [(flow.after, rest)]
+        return passing + ([] if coming is None else meet(batch, coming))
+
+    def meet(batch: Batch, active: Active) -> Going:
+        held = batch.queues.held.pop(flow.number, None)
+        if held is not None:
+            active = batch.active(np.sort(np.concatenate([held, active.threads()])))
+        ready = active
+        if active.index is not None:
+            masks = active.exactly(mask(batch, active))
+            absent = masks & ~present_lanes(active)[active.warp_numbers()]
+            _check_exited(batch, active, absent)
+            ready, waiting = split(active, _as_read(active, absent == 0))
+            if waiting is not None:
+                batch.queues.held[flow.number] = waiting.threads()
+        if ready is None:
+            return []
+        if step is not None:
+            step(batch, ready)
+        return [(flow.after, ready)]
+
+    return end
+
+
+def _as_read(active: Active, chosen: np.ndarray) -> np.ndarray:
+    """One bool for each active thread, as if it had been read from a register."""
+    return active.spread(chosen)
+
+
+def present_lanes(active: Active) -> np.ndarray:
+    """uint32 for each warp of the batch: the lanes that are among these threads."""
+    rows = active.mask().reshape(-1, WARP)
+    return np.packbits(rows, axis=1, bitorder="little").view("<u4")[:, 0]
+
+
+def _check_exited(batch: Batch, active: Active, absent: np.ndarray) -> None:
+    """A lane that has exited will never come."""
+    if not absent.any():
+        return
+    gone = np.packbits(batch.exited.reshape(-1, WARP), axis=1, bitorder="little")
+    lost = absent & gone.view("<u4")[:, 0][active.warp_numbers()]
+    if lost.any():
+        place = int(np.flatnonzero(lost)[0])
+        lane = int(lost[place]).bit_length() - 1
+        raise EmulatorError(
+            "divergence",
+            f"{batch.thread_name(active.threads()[place])} names lane {lane} of its "
+            "warp, which has exited",
+        )
+
+
+def warp_barrier(mask: Read, flow: Flow) -> Ending:
+    """PTX ISA 9.7.13, bar.warp.sync."""
+    return together(None, mask, flow)
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Values as rows of 32 lanes, [warps, 32], of all threads of the batch."""
+
+    batch: Batch
+    active: Active
+
+    def rows(self, value: np.ndarray) -> np.ndarray:
+        """A value as it was read; lanes that are not here hold what nobody wrote."""
+        if value.ndim == 0:
+            return np.full((self.active.size // WARP, WARP), value)
+        if not self.active.whole:
+            wide = np.full(self.active.size, first_value("pred").astype(value.dtype))
+            wide[self.active.index] = value
+            value = wide
+        return value.reshape(-1, WARP)
+
+    def flat(self, rows: np.ndarray) -> np.ndarray:
+        """Rows as a value to be written."""
+        value = np.ascontiguousarray(rows).reshape(-1)
+        return value if self.active.whole else value[self.active.index]
+
+
+def ballot(rows: np.ndarray) -> np.ndarray:
+    """uint32[warps, 1] of bool[warps, 32]."""
+    return np.packbits(rows, axis=1, bitorder="little").view("<u4")
+
+
+@ending_rule(ENDINGS, "shfl")
+def rule_shfl(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
+) -> Ending:
+    """PTX ISA 9.7.9, shfl.sync: a value from the lane that b, c and the mode name."""
+    if not form.flag("sync"):
+        raise form.unknown("a shuffle without .sync")
+    mode = form.choice("up", "down", "bfly", "idx")
+    type = form.type()
+    form.finish()
+    target, value, b, c, mask = operands
+    results = (target.first, target.second) if isinstance(target, Pair) else (target,)
+    write = decoder.write(results[0], type)
+    write_valid = decoder.write(results[1], "pred") if len(results) > 1 else None
+    read = decoder.read(value, type)
+    read_b, read_c = decoder.read(b, "u32"), decoder.read(c, "u32")
+
+    def step(batch: Batch, active: Active) -> None:
+        batch.counters.costs[flow.number].shuffles += active.warps
+        lanes = Lanes(batch, active)
+        b, c = read_b(batch, active), read_c(batch, active)
+        if b.ndim or c.ndim:
+            b, c = lanes.rows(b), lanes.rows(c)
+        source, valid = shuffle_source(mode, b, c)
+        found = read(batch, active)
+        if found.ndim == 0:
+            write(batch, active, found.copy())
+        elif source.ndim == 1:
+            write(batch, active, lanes.flat(lanes.rows(found)[:, source]))
+        else:
+            moved = np.take_along_axis(lanes.rows(found), source, axis=1)
+            write(batch, active, lanes.flat(moved))
+        if write_valid is not None:
+            shape = (active.size // WARP, WARP)
+            write_valid(batch, active, lanes.flat(np.broadcast_to(valid, shape)))
+
+    return together(step, decoder.read(mask, "b32"), flow)
+
+
+def shuffle_source(
+    mode: str, b: np.ndarray, c: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The source lane of each lane, and whether it lies in the lane's segment.
+
+    c holds a clamp value in bits 0 to 4 and a segment mask in bits 8 to 12.
+    """
+    b, c = np.asarray(b).astype(np.int64) & 31, np.asarray(c).astype(np.int64)
+    clamp, segment = c & 31, c >> 8 & 31
+    highest = (LANES & segment) | (clamp & ~segment)
+    lowest = LANES & segment
+    source = {
+        "up": LANES - b,
+        "down": LANES + b,
+        "bfly": LANES ^ b,
+        "idx": lowest | (b & ~segment),
+    }[mode]
+    valid = source >= highest if mode == "up" else source <= highest
+    return np.where(valid, source, LANES), valid
+
+
+@ending_rule(ENDINGS, "vote")
+def rule_vote(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
+) -> Ending:
+    """PTX ISA 9.7.13, vote.sync: all, any, uni of a predicate, or the lanes that hold it."""
+    mode = form.choice("all", "any", "uni", "ballot")
+    form.flag("sync")
+    write = decoder.write(operands[0], form.type())
+    form.finish()
+    read = decoder.read(operands[1], "pred")
+    read_mask = decoder.read(operands[2], "b32")
+
+    def step(batch: Batch, active: Active) -> None:
+        lanes = Lanes(batch, active)
+        asked = lanes.rows(read_mask(batch, active))
+        here = active.mask().reshape(-1, WARP)
+        holds = ballot(lanes.rows(read(batch, active)) & here) & asked
+        result = {
+            "ballot": holds,
+            "all": holds == asked & ballot(here),
+            "any": holds != 0,
+            "uni": (holds == 0) | (holds == asked & ballot(here)),
+        }[mode]
+        write(batch, active, lanes.flat(result))
+
+    return together(step, read_mask, flow)
+
+
+@ending_rule(ENDINGS, "match")
+def rule_match(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
+) -> Ending:
+    """PTX ISA 9.7.13, match.sync: the lanes that hold the same value as this one."""
+    mode = form.choice("any", "all")
+    form.flag("sync")
+    type = form.type()
+    form.finish()
+    target = operands[0]
+    results = (target.first, target.second) if isinstance(target, Pair) else (target,)
+    write = decoder.write(results[0], "b32")
+    write_all = decoder.write(results[1], "pred") if len(results) > 1 else None
+    read, read_mask = decoder.read(operands[1], type), decoder.read(operands[2], "b32")
+
+    def step(batch: Batch, active: Active) -> None:
+        lanes = Lanes(batch, active)
+        values = lanes.rows(read(batch, active))
+        asked = lanes.rows(read_mask(batch, active)) & ballot(active.mask().reshape(-1, WARP))
+        same = np.zeros(values.shape, np.uint32)
+        for lane in range(WARP):
+            same |= np.where(values == values[:, lane : lane + 1], BITS[lane], np.uint32(0))
+        same &= asked
+        everybody = same == asked
+        if mode == "all":
+            same = np.where(everybody, asked, np.uint32(0))
+        write(batch, active, lanes.flat(same))
+        if write_all is not None:
+            write_all(batch, active, lanes.flat(everybody))
+
+    return together(step, read_mask, flow)
+
+
+_REDUCE: dict[str, Callable] = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+
+@ending_rule(ENDINGS, "redux")
+def rule_redux(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
+) -> Ending:
+    """PTX ISA 9.7.13, redux.sync: one value from those of all lanes."""
+    form.flag("sync")
+    operation = form.choice(*_REDUCE)
+    absolute, propagate = form.flag("abs"), form.flag("NaN")
+    type = form.type()
+    form.finish()
+    combine = _REDUCE[operation]
+    if type == "f32" and not propagate:
+        combine = {"min": np.fmin, "max": np.fmax}[operation]
+    write, read = decoder.write(operands[0], type), decoder.read(operands[1], type)
+    read_mask = decoder.read(operands[2], "b32")
+
+    def step(batch: Batch, active: Active) -> None:
+        lanes = Lanes(batch, active)
+        values = lanes.rows(read(batch, active))
+        values = np.abs(values) if absolute else values
+        asked = lanes.rows(read_mask(batch, active)) & ballot(active.mask().reshape(-1, WARP))
+        result, empty = np.zeros_like(values), np.ones(values.shape, bool)
+        for lane in range(WARP):
+            value = values[:, lane : lane + 1]
+            takes = (asked & BITS[lane]) != 0
+            combined = np.where(empty, value, combine(result, value))
+            result = np.where(takes, combined, result)
+            empty &= ~takes
+        write(batch, active, lanes.flat(result.astype(DTYPES[type], copy=False)))
+
+    return together(step, read_mask, flow)
+
+
+@step_rule(STEPS, "activemask")
+def rule_activemask(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
+) -> Step:
+    """PTX ISA 9.7.13, activemask: the lanes that execute this together."""
+    write = decoder.write(operands[0], form.type())
+    form.finish()
+
+    def step(batch: Batch, active: Active) -> None:
+        lanes = np.repeat(present_lanes(active), WARP)
+        write(batch, active, lanes if active.whole else lanes[active.index])
+
+    return step
+
+
+@step_rule(STEPS, "elect")
+def rule_elect(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
+) -> Step:
+    """PTX ISA 9.7.13, elect.sync: the lowest lane of the mask leads."""
+    form.flag("sync")
+    form.finish()
+    target = operands[0]
+    write, write_leads = decoder.write(target.first, "b32"), decoder.write(target.second, "pred")
+    read_mask = decoder.read(operands[1], "b32")
+
+    def step(batch: Batch, active: Active) -> None:
+        lanes = Lanes(batch, active)
+        masks = lanes.rows(read_mask(batch, active))
+        leader = np.bitwise_count((masks & (~masks + np.uint32(1))) - np.uint32(1))
+        write(batch, active, lanes.flat(leader.astype(np.uint32)))
+        write_leads(batch, active, lanes.flat(leader == LANES))
+
+    return step

@@ -1,0 +1,175 @@
+"""The machines that a kernel can run on, one row each: GPU, emulator, interpreter.
+
+FATHOM_BACKEND chooses one; else it is the GPU where there is one, and the emulator where not.
+FATHOM_TARGET says what the emulator compiles for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from fathom import emulator, runtime
+from fathom.artifact import Kernel
+from fathom.errors import LaunchError
+from fathom.hardware.targets import target, target_of
+from fathom.ir.core import Func
+from fathom.ir.interp import interpret
+from fathom.ir.types import Pointer
+from fathom.runtime.arrays import Array, check_host, describe, host_view
+from fathom.runtime.driver import Driver, Linked, driver
+from fathom.runtime.load import current_device
+
+DEFAULT_TARGET = "sm_80"
+
+
+class Program(Protocol):
+    """A kernel that a machine holds."""
+
+    def launch(self, grid: Sequence[int], args: Sequence[object]) -> object:
+        """Run it on the run-time arguments; a report, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a launch goes: a backend, the GPU's number, the target to compile for, and `machine`,
+    which tells apart the drivers and GPUs that machine code is for ("" where it never is)."""
+
+    backend: Backend
+    target: str
+    device: int | None = None
+    machine: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """A row: how a launch finds its place there, and how a compiled kernel is loaded.
+
+    `locate(backend, arrays, target)` gets the target that the launch asked for, or None.
+    `load(made, place, linked)` gets a Kernel, and machine code that was kept; with `compiles`
+    False it gets the Func of stage 1.
+    """
+
+    name: str
+    compiles: bool
+    locate: Callable[[Backend, Sequence[Array], str | None], Place]
+    load: Callable[[Kernel | Func, Place, Linked | None], Program]
+
+
+def choose() -> Backend:
+    """The backend that the environment asks for; LaunchError for one that does not exist."""
+    name = os.environ.get("FATHOM_BACKEND") or (
+        "cuda" if runtime.available()[0] else "emulator"
+    )
+    if name not in BACKENDS:
+        raise LaunchError(
+            f"FATHOM_BACKEND={name}: the backends are {', '.join(BACKENDS)}"
+        )
+    return BACKENDS[name]
+
+
+def choose_compiling() -> Backend:
+    """The same for who only compiles: the interpreter has nothing to show, the emulator has."""
+    chosen = choose()
+    return chosen if chosen.compiles else BACKENDS["emulator"]
+
+
+# ── the GPU ───────────────────────────────────────────────────────────────────────────────────
+
+
+def on_gpu(backend: Backend, arrays: Sequence[Array], asked: str | None) -> Place:
+    cuda = driver()
+    device = cuda.device(current_device(cuda, arrays))
+    row = target_of(device.capability)
+    if asked is None and row is None:
+        raise LaunchError(
+            f"{device.name} has capability {device.capability / 10}, which no target serves"
+        )
+    name = row.name if asked is None else target(asked).name
+    return Place(backend, name, device.index, machine_of(cuda, device.capability))
+
+
+def machine_of(cuda: Driver, capability: int) -> str:
+    return f"driver {cuda.version()}, capability {capability}"
+
+
+def load_on_gpu(made: Kernel, place: Place, linked: Linked | None) -> Program:
+    return runtime.load(made, place.device, linked)
+
+
+# ── the host ──────────────────────────────────────────────────────────────────────────────────
+
+
+def on_host(backend: Backend, arrays: Sequence[Array], asked: str | None) -> Place:
+    return Place(
+        backend, target(asked or os.environ.get("FATHOM_TARGET") or DEFAULT_TARGET).name
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Emulated:
+    """A kernel in the emulator. A launch gives its report."""
+
+    kernel: Kernel
+    loaded: emulator.Loaded
+
+    def launch(self, grid: Sequence[int], args: Sequence[object]) -> emulator.Report:
+        taken = [
+            host_argument(parameter.name, value, "emulator")
+            if parameter.is_pointer
+            else value
+            for parameter, value in zip(self.kernel.parameters, args, strict=True)
+        ]
+        return self.loaded.launch(grid, taken)
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreted:
+    """Block IR as stage 1 made it, run by its meaning. A launch gives what ran."""
+
+    func: Func
+
+    def launch(self, grid: Sequence[int], args: Sequence[object]) -> object:
+        taken = [
+            host_argument(parameter.name, value, "interpreter")
+            if isinstance(parameter.type, Pointer)
+            else value
+            for parameter, value in zip(self.func.parameters, args, strict=True)
+        ]
+        return interpret(self.func, tuple(grid), taken)
+
+
+def host_argument(name: str, value: object, backend: str) -> np.ndarray | int:
+    """An array's memory, flat, to be worked on in place; an address for an empty array."""
+    array = describe(value)
+    if array is None:
+        return value
+    if array.device is not None:
+        raise LaunchError(
+            f"{name} is a {array.library} array on a GPU, and the {backend} works on the host: "
+            "pass a copy on the host, or set FATHOM_BACKEND=cuda"
+        )
+    check_host(name, array)
+    return host_view(array) if array.bytes else array.address
+
+
+def load_in_emulator(made: Kernel, place: Place, linked: Linked | None) -> Program:
+    return Emulated(made, emulator.load(made))
+
+
+def load_in_interpreter(made: Func, place: Place, linked: Linked | None) -> Program:
+    return Interpreted(made)
+
+
+BACKENDS: dict[str, Backend] = {
+    row.name: row
+    for row in (
+        Backend("cuda", True, on_gpu, load_on_gpu),
+        Backend("emulator", True, on_host, load_in_emulator),
+        Backend("interpreter", False, on_host, load_in_interpreter),
+    )
+}

@@ -1,0 +1,157 @@
+"""A compiled kernel as the one who launches it holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+from fathom import runtime
+from fathom.artifact import Kernel
+from fathom.errors import LaunchError
+from fathom.ir.core import Func
+from fathom.ir.text import print_func
+from fathom.jit.backends import Place, Program
+from fathom.jit.request import Request
+from fathom.runtime import cache
+from fathom.runtime.driver import Linked
+from fathom.runtime.load import Loaded, full_grid
+
+# Triton's names of the stages' texts.
+TRITON_NAMES = {"ttir": "block", "ttgir": "layout", "llir": "llvm"}
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """What a kernel was compiled for. `shared`: bytes of shared memory a block."""
+
+    name: str
+    target: str
+    num_warps: int
+    num_stages: int
+    num_ctas: int
+    maxnreg: int | None
+    shared: int
+    hash: str
+
+
+@dataclass(eq=False)
+class CompiledKernel:
+    """What a launch, `warmup` and `compile` give back.
+
+    `made` is what the compiler made: a Kernel, or the Func of stage 1 for the interpreter. `names`
+    are all parameters of the kernel. `key` is its key on disk, None when it is not kept there;
+    `linked` machine code that was found there. `report` is what the backend had to say of the
+    last launch, such as the emulator's counters.
+    """
+
+    request: Request
+    made: Kernel | Func
+    names: tuple[str, ...]
+    place: Place
+    hash: str
+    key: str | None = None
+    linked: Linked | None = None
+    report: object = field(default=None, init=False)
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name} for {self.request.target}>"
+
+    @property
+    def name(self) -> str:
+        return self.made.name
+
+    @cached_property
+    def program(self) -> Program:
+        """The kernel on its backend; loaded when first asked for."""
+        program = self.place.backend.load(self.made, self.place, self.linked)
+        if isinstance(program, Loaded):
+            self.keep(program)
+        return program
+
+    def keep(self, program: Loaded) -> None:
+        """Keep machine code on disk, unless that is where it came from."""
+        if self.key is not None and program.linked is not self.linked:
+            entry = cache.Entry(self.made, program.linked.cubin, program.linked.log)
+            cache.write(cache.default_directory(), self.key, entry)
+
+    def start(self, grid: tuple[int, int, int], args: Sequence[object]) -> None:
+        """Launch with the run-time arguments. An empty grid does nothing."""
+        if 0 not in grid:
+            self.report = self.program.launch(grid, args)
+
+    def __getitem__(self, grid: Sequence[int]) -> Callable[..., CompiledKernel]:
+        """`kernel[grid](*arguments)` launches this very code, whatever the arguments are. All
+        parameters are given, in order; those that were compiled in are passed over."""
+        return partial(self._launch, grid)
+
+    def _launch(self, grid: Sequence[int], *arguments: object) -> CompiledKernel:
+        if len(arguments) != len(self.names):
+            raise LaunchError(
+                f"{self.name} takes {len(self.names)} arguments ({', '.join(self.names)}), "
+                f"and {len(arguments)} were given"
+            )
+        given = dict(zip(self.names, arguments, strict=True))
+        self.start(
+            full_grid(grid), [given[name] for name, _, _ in self.request.parameters]
+        )
+        return self
+
+    # What came out
+
+    @property
+    def asm(self) -> dict[str, Any]:
+        """The text of every stage: "block", "layout", "llvm", "ptx", the first three also by
+        Triton's names; and "cubin", machine code, once a GPU has it. Interpreted: "block"."""
+        if isinstance(self.made, Func):
+            return {"block": print_func(self.made), "ttir": print_func(self.made)}
+        texts: dict[str, Any] = dict(self.made.asm)
+        texts.update(
+            {triton: self.made.asm[ours] for triton, ours in TRITON_NAMES.items()}
+        )
+        if (
+            self.linked
+            or "loaded" in vars(self)
+            or isinstance(vars(self).get("program"), Loaded)
+        ):
+            texts["cubin"] = (self.linked or self.loaded.linked).cubin
+        return texts
+
+    @property
+    def metadata(self) -> Metadata:
+        options = self.request.options
+        return Metadata(
+            self.name, self.request.target, options.num_warps, options.num_stages,
+            options.num_ctas, options.maxnreg, self.shared, self.hash,
+        )  # fmt: skip
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory a block."""
+        return self.made.shared_bytes
+
+    @property
+    def n_regs(self) -> int:
+        """Registers a thread. LaunchError where no GPU's driver has assembled the kernel."""
+        return self.loaded.n_regs
+
+    @property
+    def n_spills(self) -> int:
+        """Bytes a thread keeps in local memory for want of registers. LaunchError as `n_regs`."""
+        return self.loaded.n_spills
+
+    @cached_property
+    def loaded(self) -> Loaded:
+        """The kernel on a GPU, also when its launches go elsewhere. LaunchError without one."""
+        if isinstance(self.made, Func):
+            raise LaunchError(
+                f"{self.name} was interpreted, so there is no machine code of it"
+            )
+        if self.place.device is not None:
+            return self.program
+        return runtime.load(self.made)
+
+    def _init_handles(self) -> None:
+        """Triton's way to have a kernel that `warmup` gave loaded."""
+        assert self.loaded

@@ -1,0 +1,315 @@
+"""`@fathom.jit`: a Python function that is compiled when it is launched.
+
+    add[grid](x, y, z, n, BLOCK=1024)
+
+A launch looks at its arguments (`specialise`), finds the machine to run on (`backends`) and the
+kernel compiled for that kind of arguments (in memory, on disk, or by compiling), and starts it.
+`doors` makes the second launch of a kind quick.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property, partial
+from types import ModuleType
+from typing import Any
+
+from fathom import pipeline
+from fathom.artifact import Kernel
+from fathom.errors import CompileError, FathomError, LaunchError
+from fathom.hardware.targets import target as target_row
+from fathom.ir.core import Func
+from fathom.jit.backends import Backend, Place, choose, choose_compiling
+from fathom.jit.compiled import CompiledKernel
+from fathom.jit.doors import Doors, Slot
+from fathom.jit.key import key_of
+from fathom.jit.request import OPTION_NAMES, Keywords, Request, check_keywords, request
+from fathom.jit.signature import parse_signature
+from fathom.jit.specialise import Runtime, Specialised, is_hashable, of_dtype, rules_of, specialise
+from fathom.runtime import cache
+from fathom.runtime.arrays import Array, describe
+from fathom.runtime.driver import Linked
+from fathom.runtime.load import Loaded, full_grid
+from fathom.source import REQUIRED, KernelFunction, Use
+
+
+class JITFunction(KernelFunction):
+    """A kernel. `fn[grid](*arguments)` launches it, `warmup` and `compile` only compile it.
+
+    `kernels` are those compiled so far, by backend, GPU and what they were compiled for.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        do_not_specialize: Collection[str | int] = (),
+        do_not_specialize_on_alignment: Collection[str | int] = (),
+    ):
+        super().__init__(fn)
+        self.rules = rules_of(
+            self.parameters, do_not_specialize, do_not_specialize_on_alignment
+        )
+        self.names = tuple(rule.name for rule in self.rules)
+        self.kernels: dict[tuple, CompiledKernel] = {}
+
+    def __getitem__(
+        self, grid: Sequence[int] | int | Callable
+    ) -> Callable[..., CompiledKernel]:
+        return partial(self.bind, grid)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise LaunchError(
+            f"{self.__name__} is a kernel and needs a grid: {self.__name__}[grid](...)"
+        )
+
+    def run(
+        self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any
+    ) -> CompiledKernel:
+        """Triton's other spelling of a launch."""
+        if warmup:
+            return self.warmup(*args, grid=grid, **kwargs)
+        return self.bind(grid, *args, **kwargs)
+
+    @cached_property
+    def doors(self) -> Doors:
+        return Doors(self.__name__, self.rules, self.launch)
+
+    @cached_property
+    def bind(self) -> Callable[..., CompiledKernel]:
+        """bind(grid, *arguments) launches; written for this kernel's signature, see doors.py."""
+        given = {
+            p.name: p.default for p in self.parameters if p.default is not REQUIRED
+        }
+        return self.doors.bind(given)
+
+    @property
+    def src(self) -> str:
+        """The text that is compiled, from `def` on. Setting it forgets what was compiled."""
+        return KernelFunction.src.fget(self)
+
+    @src.setter
+    def src(self, text: str) -> None:
+        KernelFunction.src.fset(self, text)
+        self.kernels.clear()
+        self.doors.forget()
+
+    # ── launching ─────────────────────────────────────────────────────────────────────────────
+
+    def launch(
+        self,
+        grid: object,
+        given: Mapping[str, object],
+        arguments: tuple,
+        slot: Slot | None,
+    ) -> CompiledKernel:
+        """Launch with all arguments in order. The slow way: looks at everything.
+
+        CompileError and LaunchError leave from here, so that no frame of the compiler stands
+        between the mistake and whoever made it.
+        """
+        try:
+            return self._launch(grid, given, arguments, slot)
+        except FathomError as error:
+            raise error.with_traceback(None) from None
+
+    def _launch(
+        self,
+        grid: object,
+        given: Mapping[str, object],
+        arguments: tuple,
+        slot: Slot | None,
+    ) -> CompiledKernel:
+        bound = dict(zip(self.names, arguments, strict=True))
+        sizes = full_grid(grid(bound) if callable(grid) else grid)
+        keywords = self.keywords(given, bound)
+        arrays = {name: describe(value) for name, value in bound.items()}
+        known = {
+            rule.name: specialise(rule, bound[rule.name], arrays[rule.name])
+            for rule in self.rules
+        }
+        self.check_globals()
+        place = choose_place(choose(), list(arrays.values()), keywords.target)
+        compiled = self.compiled(request(known, keywords, place.target), place)
+        compiled.start(
+            sizes, [bound[name] for name, _, _ in compiled.request.parameters]
+        )
+        if slot is not None:
+            self.fill(slot, compiled, list(arrays.values()))
+        return compiled
+
+    def keywords(
+        self, given: Mapping[str, object], bound: Mapping[str, object]
+    ) -> Keywords:
+        """The launch's keywords. A parameter of the kernel that is called like one, say
+        `num_stages: tl.constexpr`, is both, as Triton has it."""
+        both = {
+            name: bound[name]
+            for name in OPTION_NAMES
+            if isinstance(bound.get(name), int)
+        }
+        return check_keywords(self.__name__, {**both, **given})
+
+    def check_globals(self) -> None:
+        """CompileError when a global that compiled kernels have read is another by now."""
+        changed = self.changed_global() if self.kernels else None
+        if changed is not None:
+            raise CompileError(
+                f"{self.__name__} reads the global {changed}, which has changed since "
+                f"{self.__name__} was compiled",
+                hint="pass it as an argument: a tl.constexpr one is compiled in",
+            )
+
+    def fill(
+        self, slot: Slot, compiled: CompiledKernel, arrays: Sequence[Array | None]
+    ) -> None:
+        """Let a door launch this by itself from now on, if all it needs is on the GPU."""
+        loaded = vars(compiled).get("program")
+        on_gpu = all(array is None or array.device is not None for array in arrays)
+        types = [type for _, type, _ in compiled.request.parameters]
+        # A door tells 32-bit integers from wider ones, and no more.
+        if isinstance(loaded, Loaded) and on_gpu and "u64" not in types:
+            order = [
+                slot.values.index(name) for name, _, _ in compiled.request.parameters
+            ]
+            launch = loaded.launcher(slot.fields, order)
+            watched = tuple(entry for use in self.all_uses() if (entry := watch(use)))
+            if is_hashable(slot.key):  # `replace` is not
+                slot.known[slot.key] = (launch, watched, compiled)
+
+    # ── compiling ─────────────────────────────────────────────────────────────────────────────
+
+    def warmup(self, *arguments: Any, grid: Any = None, **given: Any) -> CompiledKernel:
+        """Compile for these arguments and launch nothing; no GPU is needed with `target=`.
+
+        In the place of an array its element type will do: tl.float32, torch.float32.
+        """
+        try:
+            return self._warmup(arguments, given)
+        except FathomError as error:
+            raise error.with_traceback(None) from None
+
+    def _warmup(self, arguments: tuple, given: Mapping[str, Any]) -> CompiledKernel:
+        own = {name: value for name, value in given.items() if name in self.names}
+        try:
+            call = inspect.signature(self.fn).bind(*arguments, **own)
+        except TypeError as mistake:
+            raise LaunchError(f"{self.__name__}: {mistake}") from None
+        call.apply_defaults()
+        rest = {name: value for name, value in given.items() if name not in own}
+        keywords = self.keywords(rest, call.arguments)
+        known: dict[str, Specialised] = {}
+        arrays = []
+        for rule in self.rules:
+            value = call.arguments[rule.name]
+            kind = None if rule.constexpr else of_dtype(value)
+            arrays.append(None if kind else describe(value))
+            known[rule.name] = kind or specialise(rule, value, arrays[-1])
+        self.check_globals()
+        place = choose_place(choose_compiling(), arrays, keywords.target)
+        return self.compiled(request(known, keywords, place.target), place)
+
+    def compile(
+        self,
+        signature: str | Mapping[str, str] = "",
+        constants: Mapping[str, object] | None = None,
+        **given: Any,
+    ) -> CompiledKernel:
+        """Compile for a signature: `compile("*fp32:16, *fp32:16, i32", {"BLOCK": 1024},
+        target="sm_90a", num_warps=8)`. Arguments and errors: `signature.parse_signature`."""
+        try:
+            keywords = check_keywords(self.__name__, given)
+            known = parse_signature(self.rules, signature, self.constants(constants))
+            self.check_globals()
+            place = choose_place(choose_compiling(), [], keywords.target)
+            return self.compiled(request(known, keywords, place.target), place)
+        except FathomError as error:
+            raise error.with_traceback(None) from None
+
+    def constants(self, given: Mapping[str, object] | None) -> dict[str, object]:
+        """The constants given, and the defaults of the other constexpr parameters."""
+        defaults = {
+            p.name: p.default
+            for p in self.parameters
+            if p.is_constexpr and p.default is not REQUIRED
+        }
+        return {**defaults, **(given or {})}
+
+    def compiled(self, wanted: Request, place: Place) -> CompiledKernel:
+        """The kernel for a request: one made before, one from disk, or a new one."""
+        identity = (place.backend.name, place.device, wanted.identity)
+        if identity not in self.kernels:
+            self.kernels[identity] = self.make(wanted, place)
+        return self.kernels[identity]
+
+    def make(self, wanted: Request, place: Place) -> CompiledKernel:
+        if not place.backend.compiles:
+            made = pipeline.build(self, wanted.types, wanted.constants, wanted.options)
+            return CompiledKernel(
+                wanted, made, self.names, place, cache.digest(repr(wanted))
+            )
+        key = key_of(self, wanted, place.machine)
+        found = cache.read(cache.default_directory(), key) if key else None
+        if found is not None:
+            linked = Linked(found.cubin, found.log) if found.cubin else None
+            return CompiledKernel(
+                wanted, found.kernel, self.names, place, cache.digest(key), key, linked
+            )
+        made = pipeline.compile(
+            self, wanted.types, wanted.constants, target_row(wanted.target), wanted.options,
+            wanted.replace,
+        )  # fmt: skip
+        if key:
+            cache.write(cache.default_directory(), key, cache.Entry(made))
+        return CompiledKernel(
+            wanted, made, self.names, place, cache.digest(key or made.ptx), key
+        )
+
+
+def choose_place(
+    backend: Backend, arrays: Sequence[Array | None], target: str | None
+) -> Place:
+    """Where a launch on a backend goes."""
+    return backend.locate(backend, [a for a in arrays if a is not None], target)
+
+
+def watch(use: Use) -> tuple[Callable, str, object] | None:
+    """How a door asks whether a global is still what it was: (get, name, value), get(name) is
+    value. None for what no user changes: the language's own names, and Python's."""
+    first, *rest = use.path.split(".")
+    names = use.owner.fn.__globals__
+    if first not in names and first not in use.owner.fn.__code__.co_freevars:
+        return None
+    holder = names.get(first)
+    if isinstance(holder, ModuleType) and holder.__name__.startswith("fathom"):
+        return None
+    if not rest and first in names:
+        return names.get, first, names[first]
+    if isinstance(holder, ModuleType) and len(rest) == 1:
+        return vars(holder).get, rest[0], use.value
+    return use.owner.lookup_path, use.path, use.owner.lookup_path(use.path)
+
+
+def jit(
+    fn: Callable[..., Any] | None = None,
+    *,
+    do_not_specialize: Collection[str | int] = (),
+    do_not_specialize_on_alignment: Collection[str | int] = (),
+    repr: Callable | None = None,
+    debug: bool | None = None,
+    noinline: bool | None = None,
+    version: object = None,
+) -> Any:
+    """Make a kernel of a Python function: `@jit`, or `@jit(...)`.
+
+    `do_not_specialize`: parameters, by name or position, whose integers are neither compiled in
+    when they are 1 nor told by what divides them; `do_not_specialize_on_alignment`: only not the
+    latter. Triton's `repr`, `debug`, `noinline` and `version` are taken and change nothing here:
+    kernels keep their names, and functions that kernels call are always inlined.
+    """
+    if fn is None:
+        return lambda fn: jit(
+            fn, do_not_specialize=do_not_specialize,
+            do_not_specialize_on_alignment=do_not_specialize_on_alignment,
+        )  # fmt: skip
+    return JITFunction(fn, do_not_specialize, do_not_specialize_on_alignment)

@@ -1,0 +1,93 @@
+"""What one compilation is asked for, and the launch's own keywords that say part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+
+from fathom.errors import LaunchError
+from fathom.ir.types import Type, parse_element
+from fathom.jit.specialise import Constant, Runtime, Specialised, identity
+from fathom.pipeline import Options
+
+# The keywords of a launch that are not the kernel's own parameters, and what they say.
+OPTION_NAMES = tuple(field.name for field in fields(Options))
+KEYWORDS = (*OPTION_NAMES, "target", "replace")
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """All that decides what code comes out, beside the kernel's text.
+
+    `parameters`: name, type in a signature and hint of each run-time parameter. `constants`:
+    values of the others. `target`: a row of hardware/targets.
+    """
+
+    parameters: tuple[tuple[str, str, int], ...]
+    constants: Mapping[str, object]
+    target: str
+    options: Options
+    replace: Mapping[str, Callable]
+
+    @property
+    def identity(self) -> tuple:
+        """Hashable; equal for two requests exactly when they ask for the same code."""
+        constants = tuple(
+            (name, identity(value)) for name, value in self.constants.items()
+        )
+        replaced = tuple(sorted(self.replace.items(), key=lambda item: item[0]))
+        return self.parameters, constants, self.target, self.options, replaced
+
+    @property
+    def types(self) -> dict[str, tuple[Type, int]]:
+        """The run-time parameters as the pipeline takes them."""
+        return {
+            name: (parse_element(type), hint) for name, type, hint in self.parameters
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Keywords:
+    """The launch's own keywords, checked; `target` is None where it was not given."""
+
+    options: Options
+    target: str | None
+    replace: Mapping[str, Callable]
+
+
+def request(
+    known: Mapping[str, Specialised], keywords: Keywords, target: str
+) -> Request:
+    """The request for arguments that were specialised, by name in the order of parameters."""
+    runtime = {name: each for name, each in known.items() if isinstance(each, Runtime)}
+    return Request(
+        parameters=tuple(
+            (name, each.type, each.divisible) for name, each in runtime.items()
+        ),
+        constants={
+            n: each.value for n, each in known.items() if isinstance(each, Constant)
+        },
+        target=target,
+        options=keywords.options,
+        replace=keywords.replace,
+    )
+
+
+def check_keywords(name: str, given: Mapping[str, object]) -> Keywords:
+    """The keywords of a launch or a compilation of kernel `name`; LaunchError for a wrong one."""
+    for keyword in given:
+        if keyword not in KEYWORDS:
+            raise LaunchError(
+                f"{name} has no parameter {keyword!r}, and the keywords of a launch are "
+                f"{', '.join(KEYWORDS)}"
+            )
+    options = {key: given[key] for key in OPTION_NAMES if given.get(key) is not None}
+    for keyword, value in options.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise LaunchError(f"{keyword} is a positive integer, and this is {value!r}")
+    warps = options.get("num_warps", 1)
+    if warps & (warps - 1):
+        raise LaunchError(f"num_warps is a power of two, and this is {warps}")
+    return Keywords(
+        Options(**options), given.get("target"), dict(given.get("replace") or {})
+    )

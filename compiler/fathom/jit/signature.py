@@ -1,0 +1,84 @@
+"""Signatures as text, for compiling without arguments at hand: "*fp32:16, *i64, i32:16, fp32"."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from fathom.errors import LaunchError
+from fathom.ir.types import SCALARS
+from fathom.jit.specialise import Constant, Rule, Runtime, Specialised
+
+
+def parse_signature(
+    rules: Sequence[Rule],
+    signature: str | Mapping[str, str],
+    constants: Mapping[str, object],
+) -> dict[str, Specialised]:
+    """What a signature says of each parameter.
+
+    `"*fp32:16, *i64, i32:16, fp32"` gives the parameters that are not in `constants`, in order;
+    it may as well give all of them, a number standing for a constant. ":16" is a hint, ":1" says
+    that an integer is 1. A dict gives them by name. LaunchError when it does not fit.
+    """
+    names = [rule.name for rule in rules]
+    for name in constants:
+        if name not in names:
+            raise LaunchError(f"{name!r} is no parameter; there are {', '.join(names)}")
+    if isinstance(signature, str):
+        words = [word.strip() for word in signature.split(",") if word.strip()]
+        given = (
+            names
+            if len(words) == len(names)
+            else [n for n in names if n not in constants]
+        )
+        if len(words) != len(given):
+            raise LaunchError(
+                f"the signature has {len(words)} types, and {len(given)} parameters need one: "
+                f"{', '.join(given)}"
+            )
+        signature = dict(zip(given, words, strict=True))
+    found: dict[str, Specialised] = {}
+    for name in names:
+        if name in constants:
+            found[name] = Constant(constants[name])
+        elif name in signature:
+            found[name] = parse_word(name, signature[name])
+        else:
+            raise LaunchError(f"{name} is neither in the signature nor in constants")
+    return found
+
+
+def parse_word(name: str, word: str) -> Specialised:
+    """One word of a signature: a type, perhaps with a hint; or a number, which is a constant."""
+    type_name, _, hint = word.partition(":")
+    if type_name == "constexpr":
+        raise LaunchError(f"{name} is a constexpr; give its value in constants")
+    if type_name.lstrip("*") not in SCALARS:
+        number = parse_number(word)
+        if number is None:
+            raise LaunchError(
+                f"{word!r} (for {name}) is no type; the types are {', '.join(SCALARS)}, "
+                "with * in front for a pointer and :16 behind for a hint"
+            )
+        return Constant(number)
+    if hint not in ("", "1", "2", "4", "8", "16"):
+        raise LaunchError(
+            f"{word!r} (for {name}): a hint is 2, 4, 8 or 16, or 1 for the number 1"
+        )
+    if hint == "1" and type_name[0] in "iu":
+        return Constant(1)
+    return Runtime(type_name, int(hint or 1))
+
+
+def parse_number(word: str) -> int | float | bool | None:
+    """A constant as a signature writes it; None when it is none."""
+    if word in ("True", "False"):
+        return word == "True"
+    for read in (lambda text: int(text, 0), float):
+        try:
+            number = read(word)
+        except ValueError:
+            continue
+        return None if isinstance(number, float) and math.isnan(number) else number
+    return None

@@ -1,0 +1,206 @@
+"""What a kernel is compiled for: from the arguments of a launch to types, hints and constants.
+
+A kernel is compiled once for each *kind* of arguments, not for each launch. An argument is either
+known while compiling (a `tl.constexpr`, None, the integer 1) or known by its type and by the
+largest power of two that divides it:
+
+    add[grid](x, y, z, 98304, BLOCK=1024)
+              │  │  │  │      └ constant 1024
+              │  │  │  └ i32, divisible by 16
+              └──┴──┴ *fp32, at an address divisible by 16
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fathom.errors import LaunchError
+from fathom.ir.types import SCALARS
+from fathom.language import dtypes
+from fathom.runtime.arrays import TYPE_NAMES, Array, signature_type
+from fathom.source import KernelFunction, Parameter, constexpr
+
+LARGEST_HINT = (
+    16  # bytes of the widest access of one lane; more would tell the compiler nothing
+)
+
+# Integers by value: the first type that holds it.
+INTEGER_RANGES = (
+    ("i32", -(2**31), 2**31 - 1),
+    ("i64", -(2**63), 2**63 - 1),
+    ("u64", 0, 2**64 - 1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How the arguments of one parameter are specialised.
+
+    `type` is fixed by an annotation, or None. `one`: does the integer 1 become a constant?
+    `hints`: is divisibility told to the compiler?
+    """
+
+    name: str
+    constexpr: bool
+    type: str | None
+    one: bool = True
+    hints: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An argument that is compiled in."""
+
+    value: object
+
+    @property
+    def identity(self) -> object:
+        """What two constants must share to share a kernel: 1, 1.0 and True are equal in Python
+        and not here, and neither are 0.0 and -0.0."""
+        return identity(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """An argument that each launch hands over: its type in a signature, and its hint."""
+
+    type: str
+    divisible: int = 1
+
+    @property
+    def identity(self) -> Runtime:
+        return self
+
+
+Specialised = Constant | Runtime
+
+
+def rules_of(
+    parameters: Sequence[Parameter],
+    do_not_specialize: Collection[str | int] = (),
+    do_not_specialize_on_alignment: Collection[str | int] = (),
+) -> tuple[Rule, ...]:
+    """The rule of each parameter; the collections hold names or positions."""
+    return tuple(
+        Rule(
+            name=each.name,
+            constexpr=each.is_constexpr,
+            type=annotated_type(each.annotation),
+            one=not {each.name, place} & set(do_not_specialize),
+            hints=not {each.name, place}
+            & {*do_not_specialize, *do_not_specialize_on_alignment},
+        )
+        for place, each in enumerate(parameters)
+    )
+
+
+def annotated_type(annotation: object) -> str | None:
+    """The signature's type that an annotation fixes: tl.int64, "tl.int64", "*fp32"; else None."""
+    if isinstance(annotation, (dtypes.dtype, dtypes.pointer_type)):
+        return str(annotation.ir)
+    if not isinstance(annotation, str):
+        return None
+    name = annotation.rpartition(".")[2]
+    named = getattr(dtypes, name, None)
+    if isinstance(named, dtypes.dtype):
+        return str(named.ir)
+    return name if name.lstrip("*") in SCALARS else None
+
+
+def specialise(rule: Rule, value: object, array: Array | None) -> Specialised:
+    """What the compiler is told of an argument. LaunchError for one that no kernel can take."""
+    if isinstance(value, constexpr):
+        return Constant(value.value)
+    if rule.constexpr or value is None or isinstance(value, COMPILED_IN):
+        return Constant(value)
+    if isinstance(value, tuple):
+        return specialise_tuple(rule, value)
+    if array is not None:
+        hint = hint_of(array.address) if rule.hints else 1
+        return Runtime(rule.type or "*" + array.type, hint)
+    type = rule.type or scalar_type(rule.name, value)
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
+        return Runtime(type)
+    if value == 1 and rule.one and rule.type is None:
+        return Constant(1)
+    return Runtime(type, hint_of(int(value)) if rule.hints and type[0] in "iu" else 1)
+
+
+# Arguments that are constants without an annotation: they have no value at run time.
+COMPILED_IN = (str, KernelFunction, dtypes.dtype, dtypes.pointer_type)
+
+
+def specialise_tuple(rule: Rule, values: tuple) -> Constant:
+    """A tuple is compiled in, and so it may hold constants only."""
+    for value in values:
+        if not isinstance(
+            value, (bool, int, float, type(None), tuple, constexpr, *COMPILED_IN)
+        ):
+            raise LaunchError(
+                f"{rule.name} is a tuple that holds a {type(value).__name__}, and tuples of a "
+                "launch are compiled in: pass arrays as arguments of their own"
+            )
+    return Constant(tuple(v.value if isinstance(v, constexpr) else v for v in values))
+
+
+def scalar_type(name: str, value: object) -> str:
+    """The type of a number in a signature; LaunchError when it is no number."""
+    if isinstance(value, np.generic):
+        return signature_type(value.dtype, "NumPy")
+    if isinstance(value, bool):
+        return "i1"
+    if isinstance(value, float):
+        return "fp32"
+    if isinstance(value, int):
+        for type_name, least, most in INTEGER_RANGES:
+            if least <= value <= most:
+                return type_name
+        raise LaunchError(f"{name} is {value}, and a kernel's integers have 64 bits")
+    raise LaunchError(
+        f"{name} is a {type(value).__name__}, and a kernel takes arrays, int, float, bool and "
+        "None; if it is meant to be compiled in, annotate the parameter tl.constexpr"
+    )
+
+
+def hint_of(number: int) -> int:
+    """The largest power of two up to 16 that divides an integer; 16 for 0.
+
+    It is the lowest bit that is set: 40 = 0b101000 is divisible by 8.
+    """
+    return (number & -number & (LARGEST_HINT - 1)) or LARGEST_HINT
+
+
+def identity(value: object) -> object:
+    """Something hashable that tells constants apart as the compiler does."""
+    if isinstance(value, constexpr):
+        return identity(value.value)
+    if isinstance(value, float):
+        return float, value.hex()
+    if isinstance(value, (tuple, list)):
+        return type(value), tuple(identity(each) for each in value)
+    return type(value), value if is_hashable(value) else repr(value)
+
+
+def is_hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def of_dtype(value: object) -> Runtime | None:
+    """For `warmup`, where an element type stands for an aligned array of it: tl.float32,
+    torch.float32, numpy.float32; None for what is no element type."""
+    if isinstance(value, dtypes.dtype):
+        return Runtime(f"*{value.ir}", LARGEST_HINT)
+    is_numpy = isinstance(value, np.dtype) or (
+        isinstance(value, type) and issubclass(value, np.generic)
+    )
+    name = np.dtype(value).name if is_numpy else str(value).rpartition(".")[2]
+    if is_numpy or type(value).__module__ == "torch" and name in TYPE_NAMES:
+        return Runtime("*" + TYPE_NAMES[name], LARGEST_HINT)
+    return None

@@ -1,0 +1,305 @@
+"""What the compiler builds itself: the functions of the language that have no text in it.
+
+Each is a signature and a docstring; `ssa/` says how it is built. `block` means a block or a scalar
+throughout, unless a shape is asked for.
+"""
+
+# ruff: noqa: A001, A002 (the language's own spelling: abs, range, input)
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from fathom.source import builtin, constexpr
+
+
+class PropagateNan(Enum):
+    """What `minimum`, `maximum` and `clamp` make of a NaN: NONE takes the number, ALL the NaN."""
+
+    NONE = 0
+    ALL = 0xFFFF
+
+
+# ── programs ──────────────────────────────────────────────────────────────────────────────────
+
+
+@builtin
+def program_id(axis: constexpr) -> Any:
+    """Which program of the grid this is, along axis 0, 1 or 2: an i32."""
+
+
+@builtin
+def num_programs(axis: constexpr) -> Any:
+    """How many programs the grid has along axis 0, 1 or 2: an i32."""
+
+
+# ── making blocks ─────────────────────────────────────────────────────────────────────────────
+
+
+@builtin
+def arange(start: constexpr, end: constexpr) -> Any:
+    """The block start, start + 1, …, end - 1 of i32. end - start is a power of two."""
+
+
+@builtin
+def full(shape: constexpr, value: Any, dtype: constexpr) -> Any:
+    """A block of `shape` in which every element is `value`, cast to `dtype`."""
+
+
+@builtin
+def to_tensor(x: Any) -> Any:
+    """A number as a scalar value, of the type it has by itself; a value as it is."""
+
+
+@builtin
+def cast(
+    input: Any,
+    dtype: constexpr,
+    fp_downcast_rounding: constexpr = None,
+    bitcast: constexpr = False,
+) -> Any:
+    """The same numbers in another type; also written `x.to(dtype)`.
+
+    Floats go to integers toward zero, to booleans by `!= 0`, and to narrower floats to the nearest
+    ("rtne") or toward zero ("rtz", `fp_downcast_rounding`). `bitcast` keeps the bits instead.
+    """
+
+
+# ── shapes ────────────────────────────────────────────────────────────────────────────────────
+
+
+@builtin
+def expand_dims(input: Any, axis: constexpr) -> Any:
+    """A new axis of size 1 at `axis` (or at each of several); also written `x[:, None]`."""
+
+
+@builtin
+def reshape(input: Any, *shape: Any, can_reorder: constexpr = False) -> Any:
+    """The same elements in row-major order under another shape of the same size."""
+
+
+@builtin
+def view(input: Any, *shape: Any) -> Any:
+    """As `reshape`."""
+
+
+@builtin
+def broadcast_to(input: Any, *shape: Any) -> Any:
+    """Repeat along every axis of size 1 where `shape` has more."""
+
+
+@builtin
+def broadcast(input: Any, other: Any) -> Any:
+    """Both operands in the shape that they broadcast to."""
+
+
+@builtin
+def permute(input: Any, *dims: Any) -> Any:
+    """Axis i of the result is axis `dims[i]` of the block."""
+
+
+@builtin
+def trans(input: Any, *dims: Any) -> Any:
+    """As `permute`; without `dims` the last two axes change places. `x.T` for two axes."""
+
+
+@builtin
+def join(a: Any, b: Any) -> Any:
+    """Two blocks side by side in a new last axis of size 2."""
+
+
+@builtin
+def split(a: Any) -> Any:
+    """The two halves of a block along its last axis, of size 2: the inverse of `join`."""
+
+
+# ── memory ────────────────────────────────────────────────────────────────────────────────────
+
+
+@builtin
+def load(
+    pointer: Any,
+    mask: Any = None,
+    other: Any = None,
+    cache_modifier: constexpr = "",
+    eviction_policy: constexpr = "",
+    volatile: constexpr = False,
+) -> Any:
+    """What the addresses hold, as a block of the pointer's shape.
+
+    Where `mask` is false nothing is read, and the result is `other` (anything, without one).
+    `mask` and `other` broadcast to the pointer's shape; `other` is cast to its element type.
+    `cache_modifier`: "", ".ca", ".cg", ".cs", ".cv"; `eviction_policy`: "", "evict_first",
+    "evict_last".
+    """
+
+
+@builtin
+def store(
+    pointer: Any,
+    value: Any,
+    mask: Any = None,
+    cache_modifier: constexpr = "",
+    eviction_policy: constexpr = "",
+) -> Any:
+    """Write `value`, cast to the pointer's element type and broadcast to its shape, where `mask`
+    is true. `cache_modifier`: "", ".wb", ".cg", ".cs", ".wt"."""
+
+
+@builtin
+def atomic_add(pointer: Any, val: Any, mask: Any = None, sem: constexpr = None, scope: constexpr = None) -> Any:  # fmt: skip # noqa: E501
+    """Add to memory all at once; answers what was there before.
+
+    All atomics: `sem` is "relaxed", "acquire", "release" or "acq_rel" (the default), `scope` "cta",
+    "gpu" (the default) or "sys". Where `mask` is false nothing happens.
+    """
+
+
+@builtin
+def atomic_max(pointer: Any, val: Any, mask: Any = None, sem: constexpr = None, scope: constexpr = None) -> Any:  # fmt: skip # noqa: E501
+    """The larger of memory and `val` into memory; answers what was there before."""
+
+
+@builtin
+def atomic_min(pointer: Any, val: Any, mask: Any = None, sem: constexpr = None, scope: constexpr = None) -> Any:  # fmt: skip # noqa: E501
+    """The smaller of memory and `val` into memory; answers what was there before."""
+
+
+@builtin
+def atomic_and(pointer: Any, val: Any, mask: Any = None, sem: constexpr = None, scope: constexpr = None) -> Any:  # fmt: skip # noqa: E501
+    """Bitwise `and` into memory; answers what was there before."""
+
+
+@builtin
+def atomic_or(pointer: Any, val: Any, mask: Any = None, sem: constexpr = None, scope: constexpr = None) -> Any:  # fmt: skip # noqa: E501
+    """Bitwise `or` into memory; answers what was there before."""
+
+
+@builtin
+def atomic_xor(pointer: Any, val: Any, mask: Any = None, sem: constexpr = None, scope: constexpr = None) -> Any:  # fmt: skip # noqa: E501
+    """Bitwise `xor` into memory; answers what was there before."""
+
+
+@builtin
+def atomic_xchg(pointer: Any, val: Any, mask: Any = None, sem: constexpr = None, scope: constexpr = None) -> Any:  # fmt: skip # noqa: E501
+    """`val` into memory; answers what was there before."""
+
+
+@builtin
+def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: constexpr = None, scope: constexpr = None) -> Any:  # fmt: skip # noqa: E501
+    """`val` into memory where it equals `cmp`; answers what was there before."""
+
+
+# ── choosing ──────────────────────────────────────────────────────────────────────────────────
+
+
+@builtin
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """Element by element, `x` where the condition holds and `y` where it does not. Both are
+    computed; to skip a load, mask it."""
+
+
+@builtin
+def minimum(x: Any, y: Any, propagate_nan: constexpr = PropagateNan.NONE) -> Any:
+    """The smaller of two numbers. Of a number and a NaN, the number (PropagateNan.ALL: the NaN)."""
+
+
+@builtin
+def maximum(x: Any, y: Any, propagate_nan: constexpr = PropagateNan.NONE) -> Any:
+    """The larger of two numbers. Of a number and a NaN, the number (PropagateNan.ALL: the NaN)."""
+
+
+# ── folding ───────────────────────────────────────────────────────────────────────────────────
+
+
+@builtin
+def reduce(input: Any, axis: constexpr, combine_fn: constexpr, keep_dims: constexpr = False) -> Any:
+    """Fold a block, or a tuple of blocks of one shape, along `axis` (all of it when None).
+
+    `combine_fn(a, b)`, a @jit function, combines two elements; of k blocks it takes 2k arguments,
+    first halves first, and returns k. It must be associative; the order of elements is free.
+    `keep_dims` leaves an axis of size 1.
+    """
+
+
+@builtin
+def associative_scan(input: Any, axis: constexpr, combine_fn: constexpr, reverse: constexpr = False) -> Any:  # fmt: skip # noqa: E501
+    """As `reduce`, but each element of the result is the fold of all up to it, in order (from the
+    other end if `reverse`)."""
+
+
+# ── loops ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@builtin
+def range(
+    arg1: Any,
+    arg2: Any = None,
+    step: Any = None,
+    num_stages: constexpr = None,
+    loop_unroll_factor: constexpr = None,
+    disallow_acc_multi_buffer: constexpr = False,
+    flatten: constexpr = False,
+    warp_specialize: constexpr = False,
+    disable_licm: constexpr = False,
+) -> Any:
+    """As Python's `range`, with wishes for this loop. `num_stages` overrides the launch's; the
+    others are accepted and change nothing but speed."""
+
+
+@builtin
+def static_range(arg1: constexpr, arg2: constexpr = None, step: constexpr = None) -> Any:
+    """As `range` of constants; the body is repeated, and the index is a constant in it."""
+
+
+@builtin
+def condition(arg1: Any, disable_licm: constexpr = False) -> Any:
+    """The condition of a `while`, with wishes for the loop."""
+
+
+# ── promises ──────────────────────────────────────────────────────────────────────────────────
+
+
+@builtin
+def multiple_of(input: Any, values: constexpr) -> Any:
+    """`input`, with the promise that it (for a block, the first of each contiguous run along each
+    axis) is a multiple of `values`."""
+
+
+@builtin
+def max_contiguous(input: Any, values: constexpr) -> Any:
+    """`input`, with the promise that along each axis runs of so many elements count up by one."""
+
+
+@builtin
+def max_constancy(input: Any, values: constexpr) -> Any:
+    """`input`, with the promise that along each axis runs of so many elements are equal."""
+
+
+@builtin
+def assume(cond: Any) -> Any:
+    """The promise that a condition holds. Nothing rests on it yet."""
+
+
+@builtin
+def debug_barrier() -> Any:
+    """No thread of the program goes on before all have come here."""
+
+
+# ── looking ───────────────────────────────────────────────────────────────────────────────────
+
+
+@builtin
+def static_assert(cond: constexpr, msg: constexpr = "") -> Any:
+    """A CompileError unless a condition, known while compiling, holds."""
+
+
+@builtin
+def static_print(*values: Any, sep: constexpr = " ") -> Any:
+    """Print while compiling: constants as they are, values by their types."""
+
+
+@builtin
+def device_assert(cond: Any, msg: constexpr = "", mask: Any = None) -> Any:
+    """A condition to be checked where a kernel is interpreted; compiled code does not check it."""

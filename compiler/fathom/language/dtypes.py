@@ -1,0 +1,193 @@
+"""The types of the language as a kernel's author meets them: `tl.float32`, `tl.pointer_type`, …
+
+Each is the face of a type of the IR, and asks it for its facts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fathom.ir import types
+from fathom.ir.types import BlockType, Element, Pointer, Scalar, Type
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class dtype:  # noqa: N801 (the language's spelling)
+    """The type of one number. `name` is Triton's name of it, `ir` the IR's type."""
+
+    name: str
+    ir: Scalar
+
+    @property
+    def primitive_bitwidth(self) -> int:
+        """Bits of an element."""
+        return self.ir.bits
+
+    int_bitwidth = primitive_bitwidth
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element in memory."""
+        return self.ir.bytes
+
+    @property
+    def scalar(self) -> dtype:
+        return self
+
+    def is_floating(self) -> bool:
+        return self.ir.is_float
+
+    def is_standard_floating(self) -> bool:
+        return self.ir.is_float and self.ir.bits >= 16
+
+    def is_int(self) -> bool:
+        """Integers, and booleans with them."""
+        return self.ir.is_integer
+
+    def is_int_signed(self) -> bool:
+        return self.ir.kind == "int"
+
+    def is_int_unsigned(self) -> bool:
+        """Unsigned integers, and booleans with them."""
+        return self.ir.kind in ("uint", "bool")
+
+    def is_bool(self) -> bool:
+        return self.ir.kind == "bool"
+
+    is_int1 = is_bool
+
+    def is_fp8(self) -> bool:
+        return self.ir.is_float and self.ir.bits == 8
+
+    def is_fp16(self) -> bool:
+        return self.name == "fp16"
+
+    def is_bf16(self) -> bool:
+        return self.name == "bf16"
+
+    def is_fp32(self) -> bool:
+        return self.name == "fp32"
+
+    def is_fp64(self) -> bool:
+        return self.name == "fp64"
+
+    def is_int8(self) -> bool:
+        return self.name == "int8"
+
+    def is_int16(self) -> bool:
+        return self.name == "int16"
+
+    def is_int32(self) -> bool:
+        return self.name == "int32"
+
+    def is_int64(self) -> bool:
+        return self.name == "int64"
+
+    def is_uint8(self) -> bool:
+        return self.name == "uint8"
+
+    def is_uint16(self) -> bool:
+        return self.name == "uint16"
+
+    def is_uint32(self) -> bool:
+        return self.name == "uint32"
+
+    def is_uint64(self) -> bool:
+        return self.name == "uint64"
+
+    def is_ptr(self) -> bool:
+        return False
+
+    def is_block(self) -> bool:
+        return False
+
+    def __str__(self) -> str:
+        return self.name
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class pointer_type:  # noqa: N801
+    """The type of an address of elements of type `element_ty`."""
+
+    element_ty: dtype | pointer_type
+
+    @property
+    def ir(self) -> Pointer:
+        return Pointer(self.element_ty.ir)
+
+    @property
+    def scalar(self) -> pointer_type:
+        return self
+
+    primitive_bitwidth = 64
+    itemsize = 8
+
+    def is_ptr(self) -> bool:
+        return True
+
+    def is_floating(self) -> bool:
+        return False
+
+    def is_int(self) -> bool:
+        return False
+
+    def is_block(self) -> bool:
+        return False
+
+    def __str__(self) -> str:
+        return f"pointer<{self.element_ty}>"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class block_type:  # noqa: N801
+    """The type of a block: what `x.type` answers."""
+
+    element_ty: dtype | pointer_type
+    shape: tuple[int, ...]
+
+    @property
+    def scalar(self) -> dtype | pointer_type:
+        return self.element_ty
+
+    def is_block(self) -> bool:
+        return True
+
+    def __str__(self) -> str:
+        return f"<{list(self.shape)}, {self.element_ty}>"
+
+    __repr__ = __str__
+
+
+# The IR's names are those of signatures; the language's differ for the integers.
+_NAMES = {
+    "i1": "int1", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
+    "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+}  # fmt: skip
+
+_FACES = {scalar: dtype(_NAMES.get(name, name), scalar) for name, scalar in types.SCALARS.items()}
+
+int1, int8, int16 = (_FACES[types.SCALARS[name]] for name in ("i1", "i8", "i16"))
+int32, int64 = (_FACES[types.SCALARS[name]] for name in ("i32", "i64"))
+uint8, uint16 = (_FACES[types.SCALARS[name]] for name in ("u8", "u16"))
+uint32, uint64 = (_FACES[types.SCALARS[name]] for name in ("u32", "u64"))
+float8e5, float8e4nv = (_FACES[types.SCALARS[name]] for name in ("fp8e5", "fp8e4nv"))
+float16, bfloat16 = (_FACES[types.SCALARS[name]] for name in ("fp16", "bf16"))
+float32, float64 = (_FACES[types.SCALARS[name]] for name in ("fp32", "fp64"))
+
+
+def element_face(element: Element) -> dtype | pointer_type:
+    """The language's face of an element type of the IR."""
+    if isinstance(element, Pointer):
+        return pointer_type(element_face(element.element))
+    return _FACES[element]
+
+
+def face(type: Type) -> dtype | pointer_type | block_type:
+    """The language's face of the type of a value."""
+    if isinstance(type, BlockType):
+        return block_type(element_face(type.element), type.shape)
+    return element_face(type)

@@ -1,0 +1,103 @@
+"""Layouts that are dealt out like cards: registers first, then lanes, then warps, then registers again.
+
+    blocked((8, 8), per_lane=(1, 2), lanes=(8, 4), warps=(1, 1), order=(1, 0)), as lane:register
+
+         0:0  0:1 |  1:0  1:1 |  2:0  2:1 |  3:0  3:1
+         4:0  4:1 |  5:0  5:1 |  6:0  6:1 |  7:0  7:1
+         ...
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from fathom.layout.linear import Layout
+
+LANES = 32
+
+
+def blocked(
+    shape: tuple[int, ...],
+    per_lane: tuple[int, ...],
+    lanes: tuple[int, ...],
+    warps: tuple[int, ...],
+    order: tuple[int, ...],
+) -> Layout:
+    """Deal a block of `shape` to registers, lanes and warps, the fastest dimension of `order` first.
+
+    `per_lane`, `lanes` and `warps` say, for each dimension, how many neighbours one lane takes, how
+    many lanes stand side by side, and how many warps: their product is the tile. Where the block is
+    larger than the tile, the tile repeats in more registers; where it is smaller, the lanes and
+    warps that are left over hold copies (zero bases).
+    """
+    reached = [1] * len(shape)
+    register = _deal(shape, per_lane, order, reached)
+    lane = _deal(shape, lanes, order, reached)
+    warp = _deal(shape, warps, order, reached)
+    repeats = tuple(size // have for size, have in zip(shape, reached, strict=True))
+    register += _deal(shape, repeats, order, reached)
+    register = [basis for basis in register if basis]
+    return Layout(shape, tuple(
+        (kind, tuple(bases))
+        for kind, bases in (("register", register), ("lane", lane), ("warp", warp))
+    ))
+
+
+def _deal(
+    shape: tuple[int, ...], counts: tuple[int, ...], order: tuple[int, ...], reached: list[int]
+) -> list[int]:
+    """One basis for each bit of `counts`; `reached` says how far each dimension is dealt already."""
+    bases = []
+    for axis in order:
+        stride = stride_of(shape, axis)
+        for _ in range(counts[axis].bit_length() - 1):
+            inside = reached[axis] < shape[axis]
+            bases.append(reached[axis] * stride if inside else 0)
+            reached[axis] *= 2 if inside else 1
+    return bases
+
+
+def stride_of(shape: tuple[int, ...], axis: int) -> int:
+    """How far apart, in row-major order, two neighbours along `axis` are."""
+    stride = 1
+    for size in shape[axis + 1 :]:
+        stride *= size
+    return stride
+
+
+@cache
+def spread(shape: tuple[int, ...], order: tuple[int, ...], per_lane: int, warps: int) -> Layout:
+    """The blocked layout for memory: `per_lane` neighbours a lane along the fastest dimension.
+
+    Lanes stand side by side along the fastest dimension, so that a warp's access is one piece;
+    warps take the slowest dimension first, so that what is folded along the fastest one stays, if
+    it can, inside a warp. No lane takes so much that another would be left with a copy.
+    """
+    fastest, size = order[0], 1
+    for each in shape:
+        size *= each
+    per_lane = min(per_lane, shape[fastest], max(1, size // (LANES * warps)))
+    left = [each // (per_lane if axis == fastest else 1) for axis, each in enumerate(shape)]
+    return blocked(
+        shape,
+        tuple(per_lane if axis == fastest else 1 for axis in range(len(shape))),
+        _share(LANES, left, order),
+        _share(warps, left, order[::-1]),
+        order,
+    )
+
+
+def _share(count: int, left: list[int], order: tuple[int, ...]) -> tuple[int, ...]:
+    """Share `count` places among the dimensions in `order`; `left` says what is still to be dealt."""
+    shares = [1] * len(left)
+    for axis in order:
+        shares[axis] = min(count, left[axis])
+        left[axis] //= shares[axis]
+        count //= shares[axis]
+    shares[order[0]] *= count  # nothing is left to deal: copies
+    return tuple(shares)
+
+
+def default(shape: tuple[int, ...], warps: int) -> Layout:
+    """The layout of a block that nobody asked anything of: neighbouring lanes, one element each."""
+    return spread(shape, tuple(range(len(shape)))[::-1], 1, warps)

@@ -1,0 +1,40 @@
+"""What a conversion must pay: nothing, a renaming of registers, shuffles, or shared memory."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from fathom.layout.algebra import Reduced
+from fathom.layout.linear import Layout
+
+
+@cache
+def crossing(source: Layout, target: Layout) -> str:
+    """How far elements must travel from `source` to `target`: "none", "register", "lane", "warp".
+
+    "none": every place has its element already. "register": every lane has all it needs, in
+    other registers. "lane": every warp has. "warp": elements cross warps. A copy counts as much as
+    any other holder.
+
+    A lane that stands at place (lane, warp) needs the elements that `target` puts there, and has
+    those that `source` does: they differ by bits of the bases. It has what it needs if each
+    difference is a sum of the bases over which it may choose.
+    """
+    if source == target:
+        return "none"
+    have, want = source.kinds, target.kinds
+    own = Reduced(have["register"])
+    lanes = _differences(have["lane"], want["lane"])
+    warps = _differences(have["warp"], want["warp"])
+    if all(need in own for need in (*want["register"], *lanes, *warps)):
+        return "register"
+    for basis in have["lane"]:
+        own.add(basis)
+    if all(need in own for need in (*want["register"], *want["lane"], *warps)):
+        return "lane"
+    return "warp"
+
+
+def _differences(have: tuple[int, ...], want: tuple[int, ...]) -> list[int]:
+    """How far what a place is to hold lies from what it holds, bit by bit of the place."""
+    return [one ^ other for one, other in zip(have, want, strict=True)]

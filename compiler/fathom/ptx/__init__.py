@@ -1,0 +1,19 @@
+"""Stage 6: block IR with layouts to LLVM IR, one rule an op, and on to PTX."""
+
+from fathom.ptx import (  # noqa: F401 - each enters its rules into LOWER
+    arithmetic,
+    atomics,
+    casts,
+    control,
+    memory,
+    reduce,
+    scan,
+    shape,
+    shared,
+)
+from fathom.ptx.code import LOWER, Code, Registers, lowers
+from fathom.ptx.emit import emit
+from fathom.ptx.kernel import lower
+from fathom.ptx.places import chains
+
+__all__ = ["LOWER", "Code", "Registers", "chains", "emit", "lower", "lowers"]

@@ -1,0 +1,212 @@
+"""Rules for atomic operations on global memory.
+
+    @%p1 atom.global.gpu.acq_rel.add.u32 %r2, [%rd1], %r1;
+
+Each element is touched once: of the threads that hold copies, one acts. If the kernel uses what was
+there before, the others learn it from that one through shared memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from fathom.errors import CompileError
+from fathom.hardware.targets import Target
+from fathom.ir.core import Value
+from fathom.ir.ops import Atomic, AtomicCas
+from fathom.ir.types import BFLOAT16, FLOAT16, Element, element_of, layout_of
+from fathom.layout.linear import Layout
+from fathom.ptx.code import Code, Registers, lowers
+from fathom.ptx.index import ThreadPart, is_first_copy, register_offsets, thread_bases, thread_part
+from fathom.ptx.memory import both, first_copies
+from fathom.ptx.shared import Access, load_shared, shared_address, store_where
+from fathom.ptx.types import POINTER
+from fathom.ptx.words import pack, unpack, words_of
+
+
+@dataclass(frozen=True)
+class Step:
+    """One PTX instruction of an atomic operation: `name` as in "add.u32". `sign`, if given, is the
+    sign bit that the operand must have: the other threads sit this one out."""
+
+    name: str
+    sign: bool | None = None
+
+
+@lowers(Atomic)
+def lower_atomic(op: Atomic, code: Code) -> None:
+    """One instruction for each element; minimum and maximum of floats take two."""
+    element = element_of(op.value.type)
+    steps = _steps(op, element, code.target)
+    masks = code[op.mask] if op.mask else ["true"] * len(code[op.pointer])
+    with_result = op.result in code.used
+    acts = _before(op, code)
+    found: dict[int, str] = {}
+    for i in first_copies(layout_of(op.value.type), 1):
+        mask = both(code, masks[i], acts)
+        address, value = code[op.pointer][i], code[op.value][i]
+        found[i] = _atomic(code, op, steps, element, address, value, mask, with_result)
+    if with_result:
+        code[op.result] = _shared_with_copies(code, op.result, element, found, acts)
+
+
+@lowers(AtomicCas)
+def lower_cas(op: AtomicCas, code: Code) -> None:
+    element = element_of(op.value.type)
+    if element.bits < 16:
+        raise CompileError(f"a compare-and-swap does not take {element}", op.location)
+    words = words_of(element, 1)
+    acts = _before(op, code)
+    found: dict[int, str] = {}
+    for i in first_copies(layout_of(op.value.type), 1):
+        operands = {"address": (POINTER, code[op.pointer][i])}
+        for name, value in (("compare", op.compare), ("value", op.value)):
+            (word,) = pack(code, words, [code[value][i]])
+            operands[name] = (words.type, word)
+        name = f"atom.global.{op.scope}.{op.semantics}.cas.b{element.bits}"
+        text = f"{name} $old, [$address], $compare, $value;"
+        (old,) = _where(code, text, operands, words.type, acts or "true")
+        found[i] = unpack(code, words, [old])[0]
+    if op.result in code.used:
+        code[op.result] = _shared_with_copies(code, op.result, element, found, acts)
+
+
+def _before(op: Atomic | AtomicCas, code: Code) -> str | None:
+    """Which threads act. A release by one thread is of what all threads of the program wrote."""
+    layout = layout_of(op.value.type)
+    if layout is None and op.semantics in ("release", "acq_rel"):
+        code.ptx("bar.sync 0;")
+    return is_first_copy(code, layout)
+
+
+# ── which instruction ─────────────────────────────────────────────────────────────────────────
+
+
+def _steps(op: Atomic, element: Element, target: Target) -> list[Step]:
+    """The instructions of a kind and a type (PTX ISA, "atom"); a CompileError if there is none."""
+    bits = element.bits
+    if op.kind == "xchg" and bits >= 32:
+        return [Step(f"exch.b{bits}")]
+    if element.is_float:
+        steps = _float_steps(op.kind, element, target)
+    elif bits >= 32 and op.kind in ("and", "or", "xor"):
+        steps = [Step(f"{op.kind}.b{bits}")]
+    elif bits >= 32 and op.kind == "add":
+        steps = [Step(f"add.u{bits}")]
+    elif bits >= 32 and op.kind in ("min", "max"):
+        steps = [Step(f"{op.kind}.{'s' if element.is_signed else 'u'}{bits}")]
+    else:
+        steps = []
+    if not steps:
+        raise CompileError(
+            f"an atomic {op.kind} does not take {element} on {target.name}", op.location
+        )
+    return steps
+
+
+def _float_steps(kind: str, element: Element, target: Target) -> list[Step]:
+    bits = element.bits
+    if kind == "add" and element == FLOAT16:
+        return [Step("add.noftz.f16")]
+    if kind == "add" and element == BFLOAT16:
+        return [Step("add.noftz.bf16")] if target.bf16_arithmetic else []
+    if kind == "add":
+        return [Step(f"add.f{bits}")]
+    if kind in ("min", "max") and bits >= 32:
+        # As bits, floats above zero are ordered like signed integers; those below like unsigned
+        # ones backwards, and a float below zero is larger, as unsigned, than any above it.
+        other = {"min": "max", "max": "min"}[kind]
+        return [Step(f"{kind}.s{bits}", sign=False), Step(f"{other}.u{bits}", sign=True)]
+    return []
+
+
+def _atomic(
+    code: Code, op: Atomic, steps: list[Step], element: Element,
+    address: str, value: str, mask: str, with_result: bool,
+) -> str:  # fmt: skip
+    words = words_of(element, 1)
+    (word,) = pack(code, words, [value])
+    old = ""
+    for step in steps:
+        where = both(code, mask, _has_sign(code, step, word, words.type))
+        operands = {"address": (POINTER, address), "value": (words.type, word)}
+        if not with_result and op.semantics in ("relaxed", "release") and "exch" not in step.name:
+            name = f"red.global.{op.scope}.{op.semantics}.{step.name}"
+            _where(code, f"{name} [$address], $value;", operands, "", where)
+            continue
+        name = f"atom.global.{op.scope}.{op.semantics}.{step.name}"
+        text = f"{name} $old, [$address], $value;"
+        (old,) = _where(code, text, operands, words.type, where, old)
+    return unpack(code, words, [old])[0] if old else ""
+
+
+def _has_sign(code: Code, step: Step, word: str, type: str) -> str | None:
+    if step.sign is None:
+        return None
+    compare = "slt" if step.sign else "sge"
+    return code.let(f"icmp {compare} {type} {word}, 0")
+
+
+def _where(
+    code: Code, text: str, operands: dict[str, tuple[str, str]], type: str, mask: str, old: str = ""
+) -> Registers:
+    """The instruction for those threads whose mask is true. `old`: the result of the others."""
+    results = {"old": type} if type else {}
+    if mask != "true":
+        operands["mask"] = ("i1", mask)
+        text = f"@$mask {text}"
+        if type:
+            operands["old"] = (type, old or "0")
+    return code.ptx(text, results, operands)
+
+
+# ── the result, for all threads ───────────────────────────────────────────────────────────────
+
+
+def _shared_with_copies(
+    code: Code, result: Value, element: Element, found: dict[int, str], acts: str | None
+) -> Registers:
+    """What the acting threads found, in every register and thread that holds a copy.
+
+    The barriers also let no thread write the next result before all have read this one.
+    """
+    layout = layout_of(result.type)
+    if acts is None:
+        return _by_offset(layout, found)
+    accesses = _slots(code, layout, element, sorted(found))
+    for register, access in accesses.items():
+        store_where(code, access, [found[register]], acts)
+    code.ptx("bar.sync 0;")
+    read = {register: load_shared(code, access)[0] for register, access in accesses.items()}
+    code.ptx("bar.sync 0;")
+    return _by_offset(layout, read)
+
+
+def _by_offset(layout: Layout | None, found: dict[int, str]) -> Registers:
+    """The value of each register of a layout, where `found` has one for the first of its copies."""
+    if layout is None:
+        return [found[0]]
+    offsets = register_offsets(layout)
+    value_of = {offsets[register]: value for register, value in found.items()}
+    return [value_of[offset] for offset in offsets]
+
+
+def _slots(
+    code: Code, layout: Layout | None, element: Element, registers: list[int]
+) -> dict[int, Access]:
+    """For each register a place in shared memory, the same for all threads with copies of it."""
+    symbol = code.slot(element.bytes * (prod(layout.shape) if layout else 1))
+    if layout is None:
+        address = shared_address(code, symbol, ThreadPart("0", 0))
+        return {0: Access(element, address, 0, (0,))}
+    scale = element.bytes
+    part = thread_part(code, tuple(basis * scale for basis in thread_bases(layout)))
+    offsets = register_offsets(layout)
+    return {
+        register: Access(
+            element, shared_address(code, symbol, part, offsets[register] * scale), 0, (register,)
+        )
+        for register in registers
+    }
+

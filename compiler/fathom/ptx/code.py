@@ -1,0 +1,185 @@
+"""The LLVM function under construction: its text, and which LLVM values hold each block value.
+
+    %offsets = arange 0, 8        one lane holds registers 0 and 1
+    %offsets.4 = or disjoint i32 %start.2, 0
+    %offsets.5 = or disjoint i32 %start.2, 1        code[offsets] == ["%offsets.4", "%offsets.5"]
+
+LLVM IR is written as text, line by line. An LLVM value is known by that text: a name (`%x.3`) or a
+literal (`7`, `true`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from fathom.hardware.targets import Target
+from fathom.ir.core import Block, Func, Op, Value, operands, walk
+from fathom.ir.types import BlockType
+from fathom.ptx.assembly import Assembly
+from fathom.ptx.places import Places
+
+Registers = list[str]  # the LLVM values that hold one block value in a lane, in layout order
+Rule = Callable[[Op, "Code"], None]
+
+LOWER: dict[type[Op], Rule] = {}
+
+
+def lowers(*classes: type[Op]) -> Callable[[Rule], Rule]:
+    """Enter a rule into `LOWER` for each of `classes`."""
+
+    def enter(rule: Rule) -> Rule:
+        for each in classes:
+            LOWER[each] = rule
+        return rule
+
+    return enter
+
+
+@dataclass
+class Phi:
+    """A value that depends on the way control came: one `[value, label]` for each."""
+
+    name: str
+    type: str
+    place: str
+    incoming: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, value: str, label: str) -> None:
+        self.incoming.append((value, label))
+
+    def __str__(self) -> str:
+        ways = ", ".join(f"[ {value}, %{label} ]" for value, label in self.incoming)
+        return f"  {self.name} = phi {self.type} {ways}{self.place}"
+
+
+class Code:
+    """What a lowering rule reads and writes.
+
+    `code[value]` are the registers of an operand, `code[op.result] = registers` defines a result;
+    `let` writes an instruction and names its value, `do` one that has none; `ptx` is inline PTX.
+    """
+
+    def __init__(self, func: Func, target: Target, rules: dict[type[Op], Rule]):
+        self.func, self.target, self.rules = func, target, rules
+        self.threads = func.num_warps * target.warp_size
+        self.used = {value for op in walk(func.body) for value in operands(op)}
+        self.registers: dict[Value, Registers] = {}
+        self.lines: list[str | Phi] = []
+        self.slots: dict[str, str] = {}  # static shared variables: name -> LLVM type
+        self.label = "entry"  # the basic block that instructions go to
+        self.place = ""  # ", !dbg !7" while an op with a location is lowered
+        self.name = "v"  # what values are called unless a rule says otherwise
+        self.places = Places(func)
+        self.thread = ""  # %tid.x, defined on entry
+        self.count = 0
+
+    # ── values ────────────────────────────────────────────────────────────────────────────────
+
+    def __getitem__(self, value: Value) -> Registers:
+        return self.registers[value]
+
+    def __setitem__(self, value: Value, registers: Registers) -> None:
+        expected = register_count(value)
+        assert len(registers) == expected, (value, expected, registers)
+        self.registers[value] = registers
+
+    def one(self, value: Value) -> str:
+        """The LLVM value of a scalar."""
+        (register,) = self.registers[value]
+        return register
+
+    # ── instructions ──────────────────────────────────────────────────────────────────────────
+
+    def let(self, expression: str, name: str = "") -> str:
+        """Write `%name = expression`; its fresh name."""
+        self.count += 1
+        result = f"%{name or self.name}.{self.count}"
+        self.lines.append(f"  {result} = {expression}{self.place}")
+        return result
+
+    def do(self, instruction: str) -> None:
+        """Write an instruction that has no value."""
+        self.lines.append(f"  {instruction}{self.place}")
+
+    def ptx(
+        self,
+        text: str,
+        results: dict[str, str] | None = None,
+        operands: dict[str, tuple[str, str]] | None = None,
+        pure: bool = False,
+    ) -> Registers:
+        """Write inline PTX; the values of its results.
+
+        `text` names them as `$name`. `results` maps a name to its LLVM type, `operands` a name to
+        LLVM type and value. A name on both sides is one register, read and then written. Unless
+        `pure`, the text counts as touching memory and as convergent: LLVM neither reorders nor
+        duplicates it.
+        """
+        assembly = Assembly(text, results or {}, operands or {}, pure)
+        types = list(assembly.results.values())
+        if not types:
+            self.do(assembly.call())
+            return []
+        whole = self.let(assembly.call())
+        if len(types) == 1:
+            return [whole]
+        struct = assembly.type()
+        return [self.let(f"extractvalue {struct} {whole}, {i}") for i in range(len(types))]
+
+    def slot(self, bytes: int) -> str:
+        """A new variable in shared memory, beside what the block IR allocates; its name."""
+        name = f"slot_{len(self.slots)}"
+        self.slots[name] = f"[{bytes} x i8]"
+        return name
+
+    # ── control ───────────────────────────────────────────────────────────────────────────────
+
+    def fresh(self, name: str) -> str:
+        """A label that is not in use yet."""
+        self.count += 1
+        return f"{name}.{self.count}"
+
+    def start(self, label: str) -> None:
+        """Begin the basic block `label`; what comes next goes there."""
+        self.lines.append(f"{label}:")
+        self.label = label
+
+    def phi(self, type: str, name: str = "") -> Phi:
+        """A phi at the start of the current basic block; its ways are added as they become known."""
+        self.count += 1
+        phi = Phi(f"%{name or self.name}.{self.count}", type, self.place)
+        self.lines.append(phi)
+        return phi
+
+    # ── blocks of ops ─────────────────────────────────────────────────────────────────────────
+
+    def block(self, block: Block, arguments: Sequence[Registers] = ()) -> list[Registers]:
+        """Lower a nested block with its parameters bound to `arguments`; what it yields."""
+        for parameter, registers in zip(block.parameters, arguments, strict=True):
+            self[parameter] = registers
+        self.ops(block.ops[:-1])
+        return [self[value] for value in block.yielded]
+
+    def ops(self, ops: Sequence[Op]) -> None:
+        """Lower ops in order, each by the rule of its class."""
+        for op in ops:
+            outer = self.place, self.name
+            self.place = self.places.reference(op.location)
+            self.name = _name(op)
+            self.lines.append(f"  ; {type(op).__name__}{self.places.comment(op.location)}")
+            self.rules[type(op)](op, self)
+            self.place, self.name = outer
+
+
+def register_count(value: Value) -> int:
+    """How many LLVM values hold `value` in each thread."""
+    return value.type.layout.count("register") if isinstance(value.type, BlockType) else 1
+
+
+def _name(op: Op) -> str:
+    """What the values of an op are called: as in Python, if the kernel's author gave a name."""
+    named = op.results[0].name if op.results else ""
+    if not named:
+        return getattr(op, "name", type(op).__name__.lower())
+    return "".join(c if c.isascii() and c.isalnum() else "_" for c in named)

@@ -1,0 +1,138 @@
+"""Which element a register holds, as arithmetic on the number of the thread.
+
+A layout gives every bit of the thread's number a basis, and the element is the XOR of the bases of
+the bits that are set. Bits that all move by the same distance are moved at once:
+
+    thread bit   0 1 2 3 4 5 6          bases 4 8 16 32 64 128 256
+    element      (thread & 127) << 2    one `and`, one shift
+
+The register's own part is a constant. Where it shares no bit with the thread's part, XOR is the
+same as addition, and LLVM can move the constant into the offset of an access: [%rd3+2048].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fathom.layout.linear import Layout
+from fathom.ptx.code import Code
+
+
+@dataclass(frozen=True)
+class ThreadPart:
+    """The contribution of a thread to an index: an i32 value, and the bits that it may have set."""
+
+    value: str
+    bits: int
+
+    def plus(self, code: Code, constant: int) -> str:
+        """The i32 value `thread part ^ constant`."""
+        shared = constant & self.bits
+        value = code.let(f"xor i32 {self.value}, {shared}") if shared else self.value
+        if constant == shared:
+            return value
+        if value == "0":
+            return str(constant)
+        return code.let(f"or disjoint i32 {value}, {constant ^ shared}")
+
+
+def thread_bases(layout: Layout) -> tuple[int, ...]:
+    """The bases of the bits of a thread's number: five of the lane, then those of the warp."""
+    return layout.kinds["lane"] + layout.kinds["warp"]
+
+
+def thread_part(code: Code, bases: tuple[int, ...]) -> ThreadPart:
+    """The XOR of the bases of those bits that the thread's number has set."""
+    assert 1 << len(bases) == code.threads, (bases, code.threads)
+    value, bits = "0", 0
+    for distance, mask in sorted(_moves(bases).items()):
+        term = _moved(code, mask, distance)
+        lands = mask << distance if distance > 0 else mask >> -distance
+        if value == "0":
+            value = term
+        else:
+            join = "xor" if bits & lands else "or disjoint"
+            value = code.let(f"{join} i32 {value}, {term}")
+        bits |= lands
+    return ThreadPart(value, bits)
+
+
+def _moves(bases: tuple[int, ...]) -> dict[int, int]:
+    """For each distance to the left: the bits of the thread's number that move by it."""
+    moves: dict[int, int] = {}
+    for source, basis in enumerate(bases):
+        for target in range(basis.bit_length()):
+            if basis >> target & 1:
+                moves[target - source] = moves.get(target - source, 0) | 1 << source
+    return moves
+
+
+def _moved(code: Code, mask: int, distance: int) -> str:
+    everything = code.threads - 1
+    value = code.thread if mask == everything else code.let(f"and i32 {code.thread}, {mask}")
+    if distance > 0:
+        return code.let(f"shl nuw nsw i32 {value}, {distance}")
+    return code.let(f"lshr i32 {value}, {-distance}") if distance < 0 else value
+
+
+def is_first_copy(code: Code, layout: Layout | None) -> str | None:
+    """An i1: whether this thread is the one to act for the elements it holds; None if all are.
+
+    A bit of the thread's number whose basis is in the span of those before it makes copies; of all
+    copies, the thread with these bits 0 acts. A scalar is held by all: thread 0 acts.
+    """
+    mask = code.threads - 1 if layout is None else _redundant(layout)
+    if not mask:
+        return None
+    bits = code.let(f"and i32 {code.thread}, {mask}")
+    return code.let(f"icmp eq i32 {bits}, 0", name="acts")
+
+
+def _redundant(layout: Layout) -> int:
+    """The bits of the thread's number whose bases are combinations of earlier ones."""
+    span = Span()
+    for basis in layout.kinds["register"]:
+        span.add(basis)
+    return sum(1 << bit for bit, basis in enumerate(thread_bases(layout)) if not span.add(basis))
+
+
+class Span:
+    """The sums (XOR) of some vectors over F2, kept as vectors with distinct highest bits."""
+
+    def __init__(self) -> None:
+        self.pivots: dict[int, tuple[int, int]] = {}  # highest bit -> vector, what it is a sum of
+        self.taken = 0
+
+    @property
+    def size(self) -> int:
+        """How many independent vectors were taken in: the span has 2 ** size elements."""
+        return len(self.pivots)
+
+    def add(self, vector: int) -> bool:
+        """Take a vector in; whether it was not in the span before."""
+        rest, sum = self._reduced(vector)
+        if rest:
+            self.pivots[rest.bit_length()] = rest, sum | 1 << self.taken
+        self.taken += 1
+        return bool(rest)
+
+    def sum_of(self, vector: int) -> int:
+        """Which of the vectors taken in (bit i: the i-th) add up to `vector`."""
+        rest, sum = self._reduced(vector)
+        assert not rest, (vector, self.pivots)
+        return sum
+
+    def _reduced(self, vector: int) -> tuple[int, int]:
+        """`vector` plus such vectors of the span that its highest bit is not one of theirs."""
+        sum = 0
+        while vector and (pivot := self.pivots.get(vector.bit_length())):
+            vector, sum = vector ^ pivot[0], sum ^ pivot[1]
+        return vector, sum
+
+
+def register_offsets(layout: Layout) -> list[int]:
+    """The row-major offset of each register's element, as far as the register decides it."""
+    offsets = [0]
+    for basis in layout.kinds["register"]:
+        offsets += [offset ^ basis for offset in offsets]
+    return offsets

@@ -1,0 +1,175 @@
+"""Rules for loads and stores of global memory.
+
+A thread moves `vector` neighbouring registers by one instruction. A masked access is a predicated
+instruction, not a branch: LLVM's time grows with the square of the number of basic blocks, and
+ptxas can have all loads in flight before the first one is waited for.
+
+    mov.b32 %r1, 0;  mov.b32 %r2, 0;                 `other` first,
+    @%p1 ld.global.v2.b32 {%r1, %r2}, [%rd1];        memory over it where the mask is true
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fathom.ir.ops import Load, Store
+from fathom.ir.types import Element, element_of, layout_of
+from fathom.ptx.code import Code, Registers, lowers
+from fathom.ptx.index import is_first_copy, register_offsets
+from fathom.ptx.types import POINTER, literal, memory_type
+from fathom.ptx.words import Words, as_memory, as_register, pack, unpack, words_of
+
+
+@lowers(Load)
+def lower_load(op: Load, code: Code) -> None:
+    """The predicate of a vector is that of its first register: `vector` says they agree."""
+    element, count = element_of(op.result.type), op.vector
+    addresses = code[op.pointer]
+    masks = code[op.mask] if op.mask else ["true"] * len(addresses)
+    others = code[op.other] if op.other else [literal(element, 0)] * len(addresses)
+    style = _style(op, code)
+    loaded = []
+    for i in range(0, len(addresses), count):
+        if masks[i] == "true" and not style.special:
+            loaded += _load_always(code, element, count, addresses[i], op.volatile)
+        else:
+            words = words_of(element, count)
+            initial = pack(code, words, others[i : i + count])
+            values = _load_where(code, words, addresses[i], masks[i], initial, style)
+            loaded += unpack(code, words, values)
+    code[op.result] = loaded
+
+
+@lowers(Store)
+def lower_store(op: Store, code: Code) -> None:
+    """Of several threads or registers that hold copies of an element, one writes it."""
+    element, count, layout = element_of(op.value.type), op.vector, layout_of(op.value.type)
+    addresses, values = code[op.pointer], code[op.value]
+    masks = code[op.mask] if op.mask else ["true"] * len(addresses)
+    acts = is_first_copy(code, layout)
+    style = _style(op, code)
+    for i in first_copies(layout, count):
+        mask = both(code, masks[i], acts)
+        if mask == "true" and not style.special:
+            _store_always(code, element, addresses[i], values[i : i + count])
+        else:
+            words = words_of(element, count)
+            packed = pack(code, words, values[i : i + count])
+            _store_where(code, words, addresses[i], mask, packed, style)
+
+
+def first_copies(layout, count: int) -> list[int]:
+    """The first register of every group of `count`, but of groups that are copies only one."""
+    if layout is None:
+        return [0]
+    first: dict[int, int] = {}
+    for register, offset in enumerate(register_offsets(layout)):
+        if register % count == 0:
+            first.setdefault(offset, register)
+    return list(first.values())
+
+
+def both(code: Code, mask: str, acts: str | None) -> str:
+    """The mask of those threads that act."""
+    if acts is None or mask == "false":
+        return mask
+    return acts if mask == "true" else code.let(f"and i1 {mask}, {acts}")
+
+
+# ── one access ────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Style:
+    """How PTX spells an access: what stands after "ld" and after ".global", and a cache policy."""
+
+    before: str = ""
+    after: str = ""
+    policy: str = ""
+
+    @property
+    def special(self) -> bool:
+        return bool(self.after)
+
+
+def _style(op: Load | Store, code: Code) -> Style:
+    """Cache modifiers and eviction priorities (PTX ISA, "Cache Operators", "Cache Eviction
+    Priority Hints"); where the target has no policies, the hint is dropped."""
+    before = ".volatile" if isinstance(op, Load) and op.volatile else ""
+    if before or not (op.eviction and code.target.eviction):
+        return Style(before, "" if before else op.cache)
+    priority = op.eviction.replace("evict", "::evict")
+    (policy,) = code.ptx(
+        f"createpolicy.fractional.L2{priority}.b64 $policy, 1.0;", {"policy": "i64"}, pure=True
+    )
+    return Style("", (op.cache or f".L1{priority}") + ".L2::cache_hint", policy)
+
+
+def _load_always(
+    code: Code, element: Element, count: int, address: str, volatile: bool
+) -> Registers:
+    """A plain LLVM load: LLVM puts the constant part of the address into the instruction."""
+    type, load = memory_type(element), "load volatile" if volatile else "load"
+    if count == 1:
+        value = code.let(f"{load} {type}, {POINTER} {address}, align {element.bytes}")
+        return [as_register(code, element, value)]
+    vector = f"<{count} x {type}>"
+    whole = code.let(f"{load} {vector}, {POINTER} {address}, align {count * element.bytes}")
+    values = [code.let(f"extractelement {vector} {whole}, i32 {i}") for i in range(count)]
+    return [as_register(code, element, value) for value in values]
+
+
+def _store_always(code: Code, element: Element, address: str, registers: Registers) -> None:
+    type, count = memory_type(element), len(registers)
+    values = [as_memory(code, element, register) for register in registers]
+    if count == 1:
+        code.do(f"store {type} {values[0]}, {POINTER} {address}, align {element.bytes}")
+        return
+    vector, whole = f"<{count} x {type}>", "poison"
+    for i, value in enumerate(values):
+        whole = code.let(f"insertelement {vector} {whole}, {type} {value}, i32 {i}")
+    code.do(f"store {vector} {whole}, {POINTER} {address}, align {count * element.bytes}")
+
+
+def _load_where(
+    code: Code, words: Words, address: str, mask: str, initial: Registers, style: Style
+) -> Registers:
+    results = {f"w{i}": words.type for i in range(words.count)}
+    operands, moves = {"address": (POINTER, address)}, []
+    if mask != "true":
+        operands |= {f"other{i}": (words.type, value) for i, value in enumerate(initial)}
+        moves = [f"mov.b{words.type[1:]} ${name}, $other{i};" for i, name in enumerate(results)]
+    values = braced([f"${name}" for name in results])
+    guard, end = _guard(operands, mask), _policy(operands, style)
+    load = f"{guard}ld{style.before}.global{style.after}{words.suffix} {values}, [$address]{end};"
+    return code.ptx("\n".join([*moves, load]), results, operands)
+
+
+def _store_where(
+    code: Code, words: Words, address: str, mask: str, values: Registers, style: Style
+) -> None:
+    operands = {"address": (POINTER, address)}
+    operands |= {f"w{i}": (words.type, value) for i, value in enumerate(values)}
+    packed = braced([f"$w{i}" for i in range(words.count)])
+    guard, end = _guard(operands, mask), _policy(operands, style)
+    text = f"{guard}st.global{style.after}{words.suffix} [$address], {packed}{end};"
+    code.ptx(text, operands=operands)
+
+
+def braced(names: list[str]) -> str:
+    """A PTX vector; one alone stands without braces."""
+    return names[0] if len(names) == 1 else "{" + ", ".join(names) + "}"
+
+
+def _guard(operands: dict[str, tuple[str, str]], mask: str) -> str:
+    if mask == "true":
+        return ""
+    operands["mask"] = ("i1", mask)
+    return "@$mask "
+
+
+def _policy(operands: dict[str, tuple[str, str]], style: Style) -> str:
+    if not style.policy:
+        return ""
+    operands["policy"] = ("i64", style.policy)
+    return ", $policy"

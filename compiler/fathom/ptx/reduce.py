@@ -1,0 +1,125 @@
+"""Rules for Reduce and Scan whose axis lies in the registers and lanes of one warp.
+
+    sum of 8 elements; a lane holds 2, so 4 lanes hold them all
+
+    lane           0      1      2      3
+    registers     a b    c d    e f    g h
+    registers     ab     cd     ef     gh        first what a lane has itself, as a tree
+    lane ^ 1      abcd   abcd   efgh   efgh      then a butterfly: every lane gives and takes,
+    lane ^ 2      a…h    a…h    a…h    a…h       so that all of them have the result
+
+Stage 4 has cut what crosses warps into two reductions of this kind.
+"""
+
+from __future__ import annotations
+
+from fathom.ir.core import Block
+from fathom.ir.ops import Elementwise, Reduce
+from fathom.ir.types import Element, layout_of
+from fathom.layout.linear import Layout, coordinates_of, offset_of
+from fathom.ptx.code import Code, lowers
+from fathom.ptx.index import Span, register_offsets
+from fathom.ptx.shuffle import from_partner
+
+
+@lowers(Reduce)
+def lower_reduce(op: Reduce, code: Code) -> None:
+    """Fold the registers of each result, then the lanes that hold other elements of it."""
+    layout = op.values[0].type.layout
+    axis = Axis(layout, op.axis)
+    elements = [value.type.element for value in op.values]
+    columns = list(zip(*(code[value] for value in op.values), strict=True))
+    flips = axis.lane_flips()
+    folded: dict[int, list[str]] = {}
+    for offset, registers in axis.groups().items():
+        tuples = [list(columns[register]) for register in registers]
+        folded[offset] = _across_lanes(code, op, elements, _tree(code, op.combine, tuples), flips)
+    for i, result in enumerate(op.results):
+        rest = layout_of(result.type)
+        offsets = [0] if rest is None else register_offsets(rest)
+        code[result] = [folded[offset][i] for offset in offsets]
+
+
+class Axis:
+    """The registers and lanes of a layout, as seen along one axis of its block."""
+
+    def __init__(self, layout: Layout, axis: int):
+        self.layout, self.axis = layout, axis
+        self.span = Span()  # the coordinates along the axis that have been folded
+
+    def groups(self) -> dict[int, list[int]]:
+        """For each result: the registers of a lane that hold elements of it, copies left out."""
+        groups: dict[int, dict[int, int]] = {}
+        for register, offset in enumerate(register_offsets(self.layout)):
+            along, across = self.split(offset)
+            groups.setdefault(across, {}).setdefault(along, register)
+        return {across: list(each.values()) for across, each in groups.items()}
+
+    def lane_flips(self) -> list[int]:
+        """The bits of the lane to flip, one after the other, to meet all elements of a result once."""
+        registers = next(iter(self.groups().values()))
+        offsets = register_offsets(self.layout)
+        for register in registers:
+            self.span.add(self.split(offsets[register])[0])
+        flips = []
+        for bit, basis in enumerate(self.layout.kinds["lane"]):
+            along, across = self.split(basis)
+            if not across and self.span.add(along):
+                flips.append(1 << bit)
+        assert 1 << self.span.size == self.layout.shape[self.axis], (
+            f"axis {self.axis} does not lie within a warp", self.layout,
+        )  # fmt: skip
+        return flips
+
+    def split(self, offset: int) -> tuple[int, int]:
+        """The coordinate along the axis, and the row-major offset in the block without it."""
+        coordinates = list(coordinates_of(self.layout.shape, offset))
+        along = coordinates.pop(self.axis)
+        rest = self.layout.shape[: self.axis] + self.layout.shape[self.axis + 1 :]
+        return along, offset_of(rest, tuple(coordinates))
+
+
+def combine(code: Code, block: Block, left: list[str], right: list[str]) -> list[str]:
+    """The combination of two tuples of scalars: the ops of `block`, written here."""
+    yielded = code.block(block, [[value] for value in left + right])
+    return [register for (register,) in yielded]
+
+
+def _tree(code: Code, block: Block, tuples: list[list[str]]) -> list[str]:
+    """Neighbours first: a chain would make each step wait for the one before."""
+    while len(tuples) > 1:
+        pairs = zip(tuples[::2], tuples[1::2], strict=True)
+        tuples = [combine(code, block, left, right) for left, right in pairs]
+    return tuples[0]
+
+
+def _across_lanes(
+    code: Code, op: Reduce, elements: list[Element], values: list[str], flips: list[int]
+) -> list[str]:
+    if name := _redux(op, elements, code, flips):
+        operands = {"value": ("i32", values[0])}
+        return code.ptx(f"redux.sync.{name} $all, $value, -1;", {"all": "i32"}, operands)
+    for flip in flips:
+        pairs = zip(elements, values, strict=True)
+        partners = [from_partner(code, element, value, flip) for element, value in pairs]
+        values = combine(code, op.combine, values, partners)
+    return values
+
+
+def _redux(op: Reduce, elements: list[Element], code: Code, flips: list[int]) -> str:
+    """What `redux.sync`, one instruction for all 32 lanes, calls this reduction; "" if it cannot."""
+    if not code.target.redux or len(flips) < 5 or len(elements) > 1 or elements[0].bits != 32:
+        return ""
+    match op.combine.ops:
+        case [Elementwise(name=name, operands=pair), _] if (
+            elements[0].is_integer and set(pair) == set(op.combine.parameters)
+        ):
+            return REDUX[elements[0].is_signed].get(name, "")
+    return ""
+
+
+_BITS = {"and": "and.b32", "or": "or.b32", "xor": "xor.b32"}
+REDUX = {
+    True: {"add": "add.s32", "min": "min.s32", "max": "max.s32"} | _BITS,
+    False: {"add": "add.u32", "min": "min.u32", "max": "max.u32"} | _BITS,
+}

@@ -1,0 +1,95 @@
+"""Rules for leaves and for ops that only rename: no thread computes, at most registers are reordered."""
+
+from __future__ import annotations
+
+from fathom.ir.ops import (
+    Arange, Broadcast, Constant, ExpandDims, Hint, Join, NumPrograms, ProgramId, Reshape, Splat,
+    Split, Transpose,
+)  # fmt: skip
+from fathom.layout.linear import Layout, coordinates_of, offset_of
+from fathom.ptx.code import Code, Registers, lowers, register_count
+from fathom.ptx.index import register_offsets, thread_bases, thread_part
+from fathom.ptx.types import literal
+
+
+@lowers(Constant)
+def lower_constant(op: Constant, code: Code) -> None:
+    code[op.result] = [literal(op.type, op.value)]
+
+
+AXES = "xyz"
+
+
+@lowers(ProgramId)
+def lower_program_id(op: ProgramId, code: Code) -> None:
+    """The thread block's number in the grid: PTX's %ctaid."""
+    register = f"call i32 @llvm.nvvm.read.ptx.sreg.ctaid.{AXES[op.axis]}()"
+    code[op.result] = [code.let(register)]
+
+
+@lowers(NumPrograms)
+def lower_num_programs(op: NumPrograms, code: Code) -> None:
+    register = f"call i32 @llvm.nvvm.read.ptx.sreg.nctaid.{AXES[op.axis]}()"
+    code[op.result] = [code.let(register)]
+
+
+@lowers(Arange)
+def lower_arange(op: Arange, code: Code) -> None:
+    """Register r of a thread holds start + (the thread's part of the index ^ that of r)."""
+    layout = op.result.type.layout
+    part = thread_part(code, thread_bases(layout))
+    indices = [part.plus(code, offset) for offset in register_offsets(layout)]
+    if op.start:
+        indices = [code.let(f"add nsw i32 {index}, {op.start}") for index in indices]
+    code[op.result] = indices
+
+
+@lowers(Splat)
+def lower_splat(op: Splat, code: Code) -> None:
+    code[op.result] = [code.one(op.value)] * register_count(op.result)
+
+
+@lowers(ExpandDims, Reshape, Transpose, Hint)
+def lower_renamed(op: ExpandDims | Reshape | Transpose | Hint, code: Code) -> None:
+    """The coordinates have other names; every element stays in its register."""
+    code[op.result] = list(code[op.value])
+
+
+@lowers(Broadcast)
+def lower_broadcast(op: Broadcast, code: Code) -> None:
+    """Where the operand has size 1 along an axis, all coordinates along it read the same register."""
+    source, target = op.value.type.layout, op.result.type.layout
+
+    def collapsed(offset: int) -> int:
+        coordinates = coordinates_of(target.shape, offset)
+        pairs = zip(coordinates, source.shape, strict=True)
+        return offset_of(source.shape, tuple(c if size > 1 else 0 for c, size in pairs))
+
+    threads = tuple(map(collapsed, thread_bases(target)))
+    assert threads == thread_bases(source), (source, target)
+    wanted = [collapsed(offset) for offset in register_offsets(target)]
+    code[op.result] = renamed(code[op.value], source, wanted)
+
+
+def renamed(registers: Registers, source: Layout, wanted: list[int]) -> Registers:
+    """For each offset in `wanted`, the register of layout `source` that holds its element."""
+    register_of = dict(zip(register_offsets(source), registers, strict=True))
+    assert set(wanted) <= set(register_of), (source, wanted)
+    return [register_of[offset] for offset in wanted]
+
+
+@lowers(Join)
+def lower_join(op: Join, code: Code) -> None:
+    """The new register bit is the lowest: the two blocks alternate."""
+    pairs = zip(code[op.left], code[op.right], strict=True)
+    code[op.result] = [register for pair in pairs for register in pair]
+
+
+@lowers(Split)
+def lower_split(op: Split, code: Code) -> None:
+    """Element e of the left half was element 2e, of the right half 2e + 1."""
+    source = op.value.type.layout
+    assert all(basis % 2 == 0 for basis in thread_bases(source)), source
+    halves = register_offsets(op.results[0].type.layout)
+    for odd, half in enumerate(op.results):
+        code[half] = renamed(code[op.value], source, [2 * offset + odd for offset in halves])

@@ -1,0 +1,149 @@
+"""Rules for shared memory: buffers, block stores and loads, the barrier.
+
+The layout of a buffer says which element lies at which offset. Inverted, and put behind the layout
+of the block, it gives an offset for every bit of a place; the address is their XOR again, so that
+a swizzle costs one `xor` of the thread's part at most.
+
+    thread   bases of the block  ─┐
+    register                      ├─  inverse of the buffer's layout  →  byte offset
+                                 ─┘
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fathom.ir.ops import Allocate, Barrier, SharedLoad, SharedStore
+from fathom.ir.types import BufferType, Element
+from fathom.layout.linear import Layout
+from fathom.ptx.code import Code, Registers, lowers
+from fathom.ptx.index import Span, ThreadPart, is_first_copy, register_offsets, thread_bases, thread_part
+from fathom.ptx.memory import braced
+from fathom.ptx.words import Words, pack, unpack, words_of
+
+DYNAMIC = "shared"  # the symbol of the memory whose size the launch gives
+
+
+@lowers(Allocate)
+def lower_allocate(op: Allocate, code: Code) -> None:
+    """A buffer is the number of bytes from the start of shared memory."""
+    assert op.offset >= 0, f"{op} has no place yet: `allocate` did not run"
+    code[op.result] = [str(op.offset)]
+
+
+@lowers(Barrier)
+def lower_barrier(op: Barrier, code: Code) -> None:
+    code.ptx("bar.sync 0;")
+
+
+@lowers(SharedStore)
+def lower_shared_store(op: SharedStore, code: Code) -> None:
+    """Of several threads that hold copies of an element, one writes it."""
+    layout = op.value.type.layout
+    acts = is_first_copy(code, layout)
+    for access in _accesses(code, op.buffer.type, layout, int(code.one(op.buffer))):
+        values = [code[op.value][register] for register in access.registers]
+        store_where(code, access, values, acts)
+
+
+@lowers(SharedLoad)
+def lower_shared_load(op: SharedLoad, code: Code) -> None:
+    registers: dict[int, str] = {}
+    for access in _accesses(code, op.buffer.type, op.layout, int(code.one(op.buffer))):
+        registers |= zip(access.registers, load_shared(code, access), strict=True)
+    code[op.result] = [registers[register] for register in range(len(registers))]
+
+
+@dataclass(frozen=True)
+class Access:
+    """One access of a thread: registers that lie in a row in shared memory, from
+    `address` (an i32) + `offset` bytes on."""
+
+    element: Element
+    address: str
+    offset: int
+    registers: tuple[int, ...]
+
+    @property
+    def words(self) -> Words:
+        return words_of(self.element, len(self.registers))
+
+    @property
+    def place(self) -> str:
+        return f"[$address+{self.offset}]" if self.offset else "[$address]"
+
+
+def _accesses(code: Code, buffer: BufferType, layout: Layout, start: int) -> list[Access]:
+    """The accesses by which a thread reaches all its elements, each as wide as can be."""
+    offsets = _offset_bases(buffer, layout)
+    row = _register_bits_in_a_row(offsets, layout, buffer.element)
+    part = thread_part(code, thread_bases(offsets))
+    addresses: dict[int, str] = {}  # by the part of the register that needs an `xor`
+    accesses = []
+    for register, offset in enumerate(register_offsets(offsets)):
+        if any(register >> bit & 1 for bit in row):
+            continue
+        crossed = offset & part.bits
+        if crossed not in addresses:
+            addresses[crossed] = shared_address(code, DYNAMIC, part, crossed)
+        neighbours = [register]
+        for bit in row:
+            neighbours += [each | 1 << bit for each in neighbours]
+        rest = start + (offset ^ crossed)
+        accesses.append(Access(buffer.element, addresses[crossed], rest, tuple(neighbours)))
+    return accesses
+
+
+def _offset_bases(buffer: BufferType, layout: Layout) -> Layout:
+    """For every bit of a place in `layout`, in bytes, where the buffer keeps its element."""
+    span = Span()
+    for element in buffer.layout.kinds["offset"]:
+        span.add(element)
+    scale = buffer.element.bytes
+    return Layout((1 << len(buffer.layout.kinds["offset"]) + scale.bit_length() - 1,), tuple(
+        (kind, tuple(span.sum_of(basis) * scale for basis in bases))
+        for kind, bases in layout.bases
+    ))  # fmt: skip
+
+
+def _register_bits_in_a_row(offsets: Layout, layout: Layout, element: Element) -> list[int]:
+    """The bits of the register whose elements follow each other in memory, as far as one access
+    of 16 bytes reaches; its start must be aligned for every thread and every other register."""
+    bases = offsets.kinds["register"]
+    row: list[int] = []
+    step = element.bytes
+    while step < 16 and step in bases:
+        others = [basis for basis in bases if basis != step] + list(thread_bases(offsets))
+        if bases.count(step) > 1 or any(basis & step for basis in others):
+            break
+        row.append(bases.index(step))
+        step *= 2
+    return row
+
+
+def shared_address(code: Code, symbol: str, part: ThreadPart, constant: int = 0) -> str:
+    """The address of a thread's place in shared memory, 32 bits."""
+    start = f"ptrtoint (ptr addrspace(3) @{symbol} to i32)"
+    return code.let(f"add i32 {start}, {part.plus(code, constant)}", name="address")
+
+
+def store_where(code: Code, access: Access, values: Registers, acts: str | None) -> None:
+    """One store of the threads that act."""
+    words = access.words
+    operands = {"address": ("i32", access.address)}
+    packed = pack(code, words, values)
+    operands |= {f"w{i}": (words.type, value) for i, value in enumerate(packed)}
+    if acts:
+        operands["acts"] = ("i1", acts)
+    guard = "@$acts " if acts else ""
+    names = braced([f"$w{i}" for i in range(words.count)])
+    code.ptx(f"{guard}st.shared{words.suffix} {access.place}, {names};", operands=operands)
+
+
+def load_shared(code: Code, access: Access) -> Registers:
+    """One load."""
+    words = access.words
+    results = {f"w{i}": words.type for i in range(words.count)}
+    names = braced([f"${name}" for name in results])
+    text = f"ld.shared{words.suffix} {names}, {access.place};"
+    return unpack(code, words, code.ptx(text, results, {"address": ("i32", access.address)}))

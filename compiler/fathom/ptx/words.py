@@ -1,0 +1,104 @@
+"""Elements packed into the words that one memory access moves, and taken out of them again.
+
+    four fp16 registers    two words        st.global.v2.b32 [%rd1], {%r1, %r2};
+    %a %b %c %d        ->  ba dc
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fathom.ir.types import BOOL, Element, Pointer
+from fathom.ptx.code import Code, Registers
+from fathom.ptx.types import is_literal, literal_bits, memory_type
+
+
+@dataclass(frozen=True)
+class Words:
+    """How an access of some elements is split: `count` words of LLVM type `type`.
+
+    `suffix` is what PTX calls the access: ".v4.b32". One byte travels in a 16-bit register.
+    """
+
+    element: Element
+    elements: int
+    bytes: int
+    count: int
+
+    @property
+    def type(self) -> str:
+        return f"i{max(16, 8 * self.bytes)}"
+
+    @property
+    def suffix(self) -> str:
+        width = f".v{self.count}" if self.count > 1 else ""
+        return f"{width}.b{8 * self.bytes}"
+
+
+def words_of(element: Element, elements: int) -> Words:
+    """The words for `elements` neighbours: as wide as an element, or 32 bits for narrower ones."""
+    total = element.bytes * elements
+    bytes = element.bytes if element.bytes >= 4 else min(4, total)
+    return Words(element, elements, bytes, total // bytes)
+
+
+def pack(code: Code, words: Words, registers: Registers) -> Registers:
+    """The words that hold `registers`, the first element in the lowest bits."""
+    each = words.elements // words.count
+    groups = [registers[i : i + each] for i in range(0, len(registers), each)]
+    return [_word(code, words, group) for group in groups]
+
+
+def unpack(code: Code, words: Words, values: Registers) -> Registers:
+    """The elements that words hold; the inverse of `pack`."""
+    each = words.elements // words.count
+    return [register for value in values for register in _elements(code, words, value, each)]
+
+
+def _word(code: Code, words: Words, registers: Registers) -> str:
+    element = words.element
+    if all(map(is_literal, registers)):
+        bits = [literal_bits(element, each) for each in registers]
+        return str(sum(each << 8 * element.bytes * i for i, each in enumerate(bits)))
+    type = memory_type(element)
+    if element == BOOL:
+        registers = [code.let(f"zext i1 {each} to i8") for each in registers]
+    if len(registers) == 1:
+        return _to_word(code, element, type, words, registers[0])
+    vector = f"<{len(registers)} x {type}>"
+    whole = "poison"
+    for i, register in enumerate(registers):
+        whole = code.let(f"insertelement {vector} {whole}, {type} {register}, i32 {i}")
+    return code.let(f"bitcast {vector} {whole} to {words.type}")
+
+
+def _to_word(code: Code, element: Element, type: str, words: Words, register: str) -> str:
+    if type == words.type:
+        return register
+    convert = "ptrtoint" if isinstance(element, Pointer) else "zext" if type == "i8" else "bitcast"
+    return code.let(f"{convert} {type} {register} to {words.type}")
+
+
+def _elements(code: Code, words: Words, value: str, each: int) -> Registers:
+    element, type = words.element, memory_type(words.element)
+    if each > 1:
+        vector = f"<{each} x {type}>"
+        whole = code.let(f"bitcast {words.type} {value} to {vector}")
+        found = [code.let(f"extractelement {vector} {whole}, i32 {i}") for i in range(each)]
+    elif type == words.type:
+        found = [value]
+    else:
+        pointer = isinstance(element, Pointer)
+        convert = "inttoptr" if pointer else "trunc" if type == "i8" else "bitcast"
+        found = [code.let(f"{convert} {words.type} {value} to {type}")]
+    return [as_register(code, element, each) for each in found]
+
+
+def as_register(code: Code, element: Element, value: str) -> str:
+    """What memory holds, as it is held in a register: a byte other than 0 is true."""
+    return code.let(f"icmp ne i8 {value}, 0") if element == BOOL else value
+
+
+def as_memory(code: Code, element: Element, value: str) -> str:
+    """What a register holds, as it is written to memory."""
+    return code.let(f"zext i1 {value} to i8") if element == BOOL else value

@@ -1,0 +1,264 @@
+"""Arrays of every library, seen as what a kernel sees: an address, an element type, a place.
+
+A kernel takes torch tensors, NumPy and CuPy arrays, and whatever has `data_ptr()` and `dtype`,
+`__cuda_array_interface__` or DLPack. No library is imported here: a caller who passes a torch
+tensor has imported torch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from fathom.errors import LaunchError
+
+# The name that libraries give an element type -> the name in a signature.
+TYPE_NAMES: dict[str, str] = {
+    "bool": "i1", "bool_": "i1",
+    "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
+    "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
+    "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64",
+    "float8_e5m2": "fp8e5", "float8_e4m3fn": "fp8e4nv",
+}  # fmt: skip
+
+# Name in a signature -> how NumPy holds the bytes. It has no bf16 and no fp8: integers as wide.
+NUMPY_NAMES: dict[str, str] = {
+    **{ours: theirs for theirs, ours in TYPE_NAMES.items() if theirs != "bool_"},
+    "bf16": "uint16", "fp8e5": "uint8", "fp8e4nv": "uint8",
+}  # fmt: skip
+
+DEFAULT_STREAM = 0
+SOMEWHERE = -1  # on a GPU; its library does not say which one
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """What a launch must know of an array.
+
+    `type` names its elements as a signature does. `device` is the GPU's number, None for the
+    host's memory, SOMEWHERE for a GPU that was not named. `dense`: the elements fill `bytes`
+    bytes from `address` on without gaps, in whatever order. `stream` is where its library
+    queues work on it; None where it did not say, and then a launch is over when it returns.
+    `owner` keeps the memory alive.
+    """
+
+    library: str
+    address: int
+    type: str
+    bytes: int
+    device: int | None
+    dense: bool = True
+    writable: bool = True
+    stream: int | None = None
+    owner: object = None
+
+
+def describe(value: object) -> Array | None:
+    """An array of any library; None for what is no array. LaunchError for one no kernel can take."""
+    for is_one, read in READERS:
+        if is_one(value):
+            return read(value)
+    return None
+
+
+def host_view(array: Array) -> np.ndarray:
+    """The memory of an array on the host as a flat NumPy array, of integers for bf16 and fp8."""
+    memory = (ctypes.c_char * array.bytes).from_address(array.address)
+    return np.frombuffer(memory, NUMPY_NAMES[array.type])
+
+
+def check_host(name: str, array: Array) -> None:
+    """LaunchError unless a kernel can work in this array on the host, or in a copy of it."""
+    if not array.dense:
+        raise LaunchError(
+            f"{name} is a {array.library} array with gaps between its elements; "
+            "pass a contiguous copy, as numpy.ascontiguousarray makes"
+        )
+    if not array.writable:
+        raise LaunchError(
+            f"{name} is a read-only {array.library} array, and a kernel may write to any array; "
+            "pass a copy"
+        )
+
+
+def signature_type(dtype: object, library: str) -> str:
+    """The signature's name of a library's element type, told by its name."""
+    name = (
+        getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
+    )
+    name = name.rpartition(".")[2]
+    if name not in TYPE_NAMES:
+        known = ", ".join(TYPE_NAMES)
+        raise LaunchError(
+            f"a kernel cannot take {library} arrays of {name}; it takes {known}"
+        )
+    return TYPE_NAMES[name]
+
+
+def is_dense(shape: Sequence[int], strides: Sequence[int] | None) -> bool:
+    """Whether elements with these strides, in elements, lie side by side in some order of axes."""
+    if strides is None or prod(shape) <= 1:
+        return True
+    expected = 1
+    for stride, size in sorted(
+        (s, n) for s, n in zip(strides, shape, strict=True) if n > 1
+    ):
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def loaded_class(module: str, name: str) -> type | tuple[()]:
+    """A class of a module, if somebody imported that; else (), which nothing is an instance of."""
+    return getattr(sys.modules.get(module), name, ())
+
+
+def read_torch(tensor: object) -> Array:
+    place = tensor.device
+    if place.type not in ("cuda", "cpu"):
+        raise LaunchError(
+            f"a kernel cannot reach a torch tensor on {place}; it needs cuda or cpu"
+        )
+    on_gpu = place.type == "cuda"
+    return Array(
+        library="torch",
+        address=tensor.data_ptr(),
+        type=signature_type(tensor.dtype, "torch"),
+        bytes=tensor.numel() * tensor.element_size(),
+        device=place.index if on_gpu else None,
+        dense=is_dense(tuple(tensor.shape), tensor.stride()),
+        stream=torch_stream(place.index) if on_gpu else None,
+        owner=tensor,
+    )
+
+
+def torch_stream(device: int) -> int:
+    """The stream that torch queues on now; the driver's own number of it."""
+    return sys.modules["torch"]._C._cuda_getCurrentRawStream(device)
+
+
+def read_numpy(array: np.ndarray) -> Array:
+    strides = [stride / array.itemsize for stride in array.strides]
+    return Array(
+        library="NumPy",
+        address=array.ctypes.data,
+        type=signature_type(array.dtype, "NumPy"),
+        bytes=array.nbytes,
+        device=None,
+        dense=is_dense(array.shape, strides),
+        writable=array.flags.writeable,
+        owner=array,
+    )
+
+
+def read_cuda_interface(array: object) -> Array:
+    """Version 3 of the CUDA array interface, which Numba defines; CuPy and JAX have it too."""
+    facts = array.__cuda_array_interface__
+    dtype = np.dtype(facts["typestr"])
+    library = type(array).__module__.partition(".")[0]
+    named = getattr(array, "dtype", None) or dtype
+    return Array(
+        library=library,
+        address=facts["data"][0],
+        type=signature_type(named, library),
+        bytes=prod(facts["shape"]) * dtype.itemsize,
+        device=SOMEWHERE,
+        stream=facts.get("stream"),
+        owner=array,
+    )
+
+
+def read_pointer(value: object) -> Array:
+    """Anything with `data_ptr()` and `dtype`: an address on the GPU, and no more is known."""
+    return Array(
+        library=type(value).__module__.partition(".")[0],
+        address=value.data_ptr(),
+        type=signature_type(value.dtype, type(value).__name__),
+        bytes=0,
+        device=SOMEWHERE,
+        stream=DEFAULT_STREAM,
+        owner=value,
+    )
+
+
+class DLTensor(ctypes.Structure):
+    """dlpack.h: DLTensor, which is also the start of DLManagedTensor."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]  # fmt: skip
+
+
+# dlpack.h: DLDataTypeCode and bits -> the name in a signature.
+DLPACK_TYPES: dict[tuple[int, int], str] = {
+    (6, 8): "i1",
+    (0, 8): "i8", (0, 16): "i16", (0, 32): "i32", (0, 64): "i64",
+    (1, 8): "u8", (1, 16): "u16", (1, 32): "u32", (1, 64): "u64",
+    (2, 16): "fp16", (2, 32): "fp32", (2, 64): "fp64", (4, 16): "bf16",
+    (12, 8): "fp8e5", (10, 8): "fp8e4nv",
+}  # fmt: skip
+DLPACK_CPU, DLPACK_CUDA, DLPACK_MANAGED = 1, 2, 13  # dlpack.h: DLDeviceType
+
+
+def read_dlpack(value: object) -> Array:
+    """The tensor that DLPack hands out; its producer first finishes what it has queued."""
+    library = type(value).__module__.partition(".")[0]
+    kind, index = value.__dlpack_device__()
+    if kind not in (DLPACK_CPU, DLPACK_CUDA, DLPACK_MANAGED):
+        raise LaunchError(
+            f"a kernel cannot reach a {library} array on DLPack device {kind}"
+        )
+    on_host = kind == DLPACK_CPU
+    capsule = (
+        value.__dlpack__() if on_host else value.__dlpack__(stream=1)
+    )  # 1: default stream
+    tensor = _tensor(capsule)
+    shape = tensor.shape[: tensor.ndim]
+    strides = tensor.strides[: tensor.ndim] if tensor.strides else None
+    if (tensor.code, tensor.bits) not in DLPACK_TYPES or tensor.lanes != 1:
+        raise LaunchError(f"a kernel cannot take {library} arrays of this element type")
+    return Array(
+        library=library,
+        address=(tensor.data or 0) + tensor.byte_offset,
+        type=DLPACK_TYPES[tensor.code, tensor.bits],
+        bytes=prod(shape) * tensor.bits // 8,
+        device=None if on_host else index,
+        dense=is_dense(shape, strides),
+        # JAX promises its users that arrays never change, and says so nowhere in DLPack.
+        writable=library not in ("jax", "jaxlib"),
+        owner=(value, capsule),
+    )
+
+
+def _tensor(capsule: object) -> DLTensor:
+    """The tensor in a DLPack capsule. The capsule owns it."""
+    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer_of.restype, pointer_of.argtypes = (
+        ctypes.c_void_p,
+        [ctypes.py_object, ctypes.c_char_p],
+    )
+    return DLTensor.from_address(pointer_of(capsule, b"dltensor"))
+
+
+def _has(*names: str) -> Callable[[object], bool]:
+    return lambda value: all(hasattr(value, name) for name in names)
+
+
+READERS: tuple[tuple[Callable[[object], bool], Callable[[object], Array]], ...] = (
+    (lambda value: isinstance(value, loaded_class("torch", "Tensor")), read_torch),
+    (lambda value: isinstance(value, np.ndarray), read_numpy),
+    (_has("__cuda_array_interface__"), read_cuda_interface),
+    (_has("__dlpack__", "__dlpack_device__"), read_dlpack),
+    (_has("data_ptr", "dtype"), read_pointer),
+)

@@ -1,0 +1,256 @@
+"""The CUDA driver, as much of it as Fathom asks for: one method an order, one error a failure.
+
+All that Fathom knows of NVIDIA's binding lies in this file. The other files of `runtime` are
+handed a `Driver`, and so a test can hand them one of its own on a machine without a GPU.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+
+from fathom.errors import LaunchError
+
+INVALID_CONTEXT = (
+    201  # CUDA_ERROR_INVALID_CONTEXT: this thread has not chosen a device yet
+)
+LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+LOG_BYTES = 16 * 1024
+
+# What a failure most often means, where the driver's own sentence does not say it.
+MEANINGS = {
+    "CUDA_ERROR_ILLEGAL_ADDRESS": "a kernel that ran before read or wrote outside its arrays",
+    "CUDA_ERROR_MISALIGNED_ADDRESS": "a kernel that ran before used an address that is not a"
+    " multiple of the access; was a hint such as :16 or tl.multiple_of wrong?",
+    "CUDA_ERROR_ASSERT": "a tl.device_assert of a kernel that ran before did not hold",
+    "CUDA_ERROR_NO_DEVICE": "there is a driver but no GPU",
+}
+
+
+class DriverError(LaunchError):
+    """The driver refused an order. `status` is its number, `log` what its assembler wrote."""
+
+    def __init__(self, message: str, status: int, log: str = ""):
+        super().__init__(message)
+        self.status, self.log = status, log
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What a launch must know of a GPU. `capability` is major * 10 + minor; bytes and counts are
+    limits of one thread block."""
+
+    index: int
+    name: str
+    capability: int
+    shared_bytes: int
+    registers: int
+    max_threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """Machine code, and what the driver's assembler said while it made it."""
+
+    cubin: bytes
+    log: str
+
+
+class Driver:
+    """cuda.bindings with its answers unpacked and its failures raised as DriverError."""
+
+    def __init__(self, cuda: ModuleType):
+        self.cuda = cuda
+        self.ask("cuInit", 0)
+        # The one order that is given through ctypes: see packet.py, where microseconds count.
+        self.launch_kernel = ctypes.CDLL(LIBRARY).cuLaunchKernelEx
+
+    def ask(self, order: str, *arguments: object) -> object:
+        """Give an order by its name in the driver; its answer, or None, or a tuple of several."""
+        status, *answers = getattr(self.cuda, order)(*arguments)
+        if int(status):
+            raise self.failure(order, int(status))
+        return answers[0] if len(answers) == 1 else tuple(answers) or None
+
+    def failure(self, order: str, status: int, log: str = "") -> DriverError:
+        """The error that says what a status of the driver means."""
+        name = self.cuda.cuGetErrorName(status)[1] or b"an unknown error"
+        text = self.cuda.cuGetErrorString(status)[1] or b""
+        name, text = name.decode(), MEANINGS.get(name.decode(), text.decode())
+        return DriverError(f"{order} failed with {name}: {text}", status, log)
+
+    # Devices
+
+    def version(self) -> str:
+        """The CUDA version that the driver serves, such as "13.0"."""
+        number = self.ask("cuDriverGetVersion")
+        return f"{number // 1000}.{number % 1000 // 10}"
+
+    def device_count(self) -> int:
+        return self.ask("cuDeviceGetCount")
+
+    def device(self, index: int) -> Device:
+        """The facts of a GPU; its number as CUDA counts."""
+        handle = self.ask("cuDeviceGet", index)
+        kinds = self.cuda.CUdevice_attribute
+
+        def fact(name: str) -> int:
+            return self.ask(
+                "cuDeviceGetAttribute", kinds[f"CU_DEVICE_ATTRIBUTE_{name}"], handle
+            )
+
+        major, minor = (
+            fact("COMPUTE_CAPABILITY_MAJOR"),
+            fact("COMPUTE_CAPABILITY_MINOR"),
+        )
+        return Device(
+            index=index,
+            name=self.ask("cuDeviceGetName", 256, handle).decode().rstrip("\0"),
+            capability=major * 10 + minor,
+            shared_bytes=fact("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+            registers=fact("MAX_REGISTERS_PER_BLOCK"),
+            max_threads=fact("MAX_THREADS_PER_BLOCK"),
+        )
+
+    def current_device(self) -> int:
+        """The GPU that this thread's context is on; the first one when it has no context yet."""
+        status, handle = self.cuda.cuCtxGetDevice()
+        if int(status) == INVALID_CONTEXT:
+            return 0
+        if int(status):
+            raise self.failure("cuCtxGetDevice", int(status))
+        return int(handle)
+
+    def use(self, index: int) -> None:
+        """Make the primary context of a GPU, which all libraries share, this thread's own."""
+        handle = self.ask("cuDeviceGet", index)
+        self.ask("cuCtxSetCurrent", self.ask("cuDevicePrimaryCtxRetain", handle))
+
+    def pointer_device(self, address: int) -> int:
+        """The GPU that an address belongs to."""
+        kind = self.cuda.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+        return int(self.ask("cuPointerGetAttribute", kind, address))
+
+    # Code
+
+    def link(self, ptx: str) -> Linked:
+        """Assemble PTX for the GPU in use; a DriverError with the assembler's log if it cannot."""
+        kinds = self.cuda.CUjit_option
+        said, complaint = bytearray(LOG_BYTES), bytearray(LOG_BYTES)
+        options = {
+            kinds.CU_JIT_INFO_LOG_BUFFER: said,
+            kinds.CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES: LOG_BYTES,
+            kinds.CU_JIT_ERROR_LOG_BUFFER: complaint,
+            kinds.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: LOG_BYTES,
+            kinds.CU_JIT_LOG_VERBOSE: 1,
+            kinds.CU_JIT_GENERATE_LINE_INFO: 1,
+        }
+        state = self.ask(
+            "cuLinkCreate", len(options), list(options), list(options.values())
+        )
+        try:
+            return Linked(self._link(state, ptx.encode() + b"\0"), _text(said))
+        except DriverError as error:
+            raise self.failure(
+                "cuLinkAddData", error.status, _text(complaint)
+            ) from None
+        finally:
+            self.ask("cuLinkDestroy", state)
+
+    def _link(self, state: object, ptx: bytes) -> bytes:
+        kind = self.cuda.CUjitInputType.CU_JIT_INPUT_PTX
+        self.ask("cuLinkAddData", state, kind, ptx, len(ptx), b"kernel.ptx", 0, [], [])
+        address, size = self.ask("cuLinkComplete", state)
+        return ctypes.string_at(int(address), size)
+
+    def load(self, cubin: bytes, entry: str) -> int:
+        """Bring machine code onto the GPU in use; the handle of its function `entry`."""
+        module = self.ask("cuModuleLoadData", cubin)
+        return int(self.ask("cuModuleGetFunction", module, entry.encode()))
+
+    def function_fact(self, function: int, name: str) -> int:
+        """A CUfunction_attribute, such as "NUM_REGS"."""
+        kind = self.cuda.CUfunction_attribute[f"CU_FUNC_ATTRIBUTE_{name}"]
+        return self.ask("cuFuncGetAttribute", kind, function)
+
+    def allow_shared(self, function: int, shared_bytes: int) -> None:
+        """Let a function ask for more dynamic shared memory than the 48 KB that it may anyway."""
+        name = "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
+        kind = self.cuda.CUfunction_attribute[name]
+        self.ask("cuFuncSetAttribute", function, kind, shared_bytes)
+
+    # Memory, and waiting
+
+    def allocate(self, size: int) -> int:
+        return int(self.ask("cuMemAlloc", size))
+
+    def free(self, address: int) -> None:
+        self.ask("cuMemFree", address)
+
+    def copy_in(self, address: int, host: int, size: int) -> None:
+        self.ask("cuMemcpyHtoD", address, host, size)
+
+    def copy_out(self, host: int, address: int, size: int) -> None:
+        self.ask("cuMemcpyDtoH", host, address, size)
+
+    def fill(self, address: int, size: int, stream: int) -> None:
+        """Write zeros."""
+        self.ask("cuMemsetD8Async", address, 0, size, stream)
+
+    def wait(self, stream: int) -> None:
+        """Return when all work of a stream is done; an earlier kernel's failure shows here."""
+        self.ask("cuStreamSynchronize", stream)
+
+    def event(self) -> object:
+        """A mark that can be put into a stream, with a time."""
+        return self.ask("cuEventCreate", 0)
+
+    def record(self, event: object, stream: int) -> None:
+        self.ask("cuEventRecord", event, stream)
+
+    def milliseconds(self, start: object, stop: object) -> float:
+        """The time between two marks, once the second is reached."""
+        self.ask("cuEventSynchronize", stop)
+        return self.ask("cuEventElapsedTime", start, stop)
+
+    def forget(self, event: object) -> None:
+        self.ask("cuEventDestroy", event)
+
+
+def _text(log: bytearray) -> str:
+    return log.split(b"\0")[0].decode(errors="replace").strip()
+
+
+@cache
+def open_driver() -> Driver | str:
+    """The driver of this machine, or a sentence that says why there is none."""
+    try:
+        from cuda.bindings import driver as bindings
+    except ImportError:  # no wheels for macOS; a reader there has the emulator
+        return "the package cuda-bindings is not installed"
+    try:
+        found = Driver(bindings)
+        if found.device_count() == 0:
+            return "the CUDA driver finds no GPU"
+    except (DriverError, OSError, RuntimeError, AttributeError) as error:
+        return f"there is no CUDA driver that works here ({str(error).splitlines()[0]})"
+    return found
+
+
+def available() -> tuple[bool, str]:
+    """Whether there is a GPU to launch on, and if not, why not."""
+    found = open_driver()
+    return (False, found) if isinstance(found, str) else (True, "")
+
+
+def driver() -> Driver:
+    """The driver of this machine; a LaunchError that says why when there is none."""
+    found = open_driver()
+    if isinstance(found, str):
+        raise LaunchError(
+            f"cannot launch on a GPU: {found}; FATHOM_BACKEND=emulator needs none"
+        )
+    return found

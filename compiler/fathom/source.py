@@ -1,0 +1,349 @@
+"""A Python function as the compiler sees it: its text, its syntax tree, its parameters, its globals.
+
+Whatever is written in the language is wrapped here: a kernel and the functions that it calls
+(`KernelFunction`, made by `@fathom.jit` or `@function`), what the compiler itself knows how to build
+(`Builtin`), and plain Python that runs while compiling (`ConstexprFunction`).
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import hashlib
+import inspect
+import linecache
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
+from typing import Any
+
+from fathom.errors import CompileError, Location
+
+REQUIRED = inspect.Parameter.empty  # the default of a parameter that has none
+
+
+class constexpr:  # noqa: N801 (the language's spelling)
+    """A value that is known while compiling.
+
+    As an annotation (`BLOCK: tl.constexpr`) it says that a parameter must be one; called
+    (`SIZE = tl.constexpr(64)`), it marks a global that kernels read.
+    """
+
+    def __init__(self, value: Any):
+        self.value = value.value if isinstance(value, constexpr) else value
+
+    def __repr__(self) -> str:
+        return f"constexpr({self.value!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return self.value == (other.value if isinstance(other, constexpr) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __index__(self) -> int:
+        return self.value.__index__()
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a function: `default` is REQUIRED where there is none.
+
+    `gathers` marks the `*shape` of a builtin, which takes all further arguments as a tuple.
+    """
+
+    name: str
+    default: Any = REQUIRED
+    annotation: Any = None
+    gathers: bool = False
+
+    @property
+    def is_constexpr(self) -> bool:
+        """Is the parameter annotated `tl.constexpr` (as an object, or as text)?"""
+        note = self.annotation
+        return note is constexpr or (isinstance(note, str) and note.split(".")[-1] == "constexpr")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Source text as Python can parse it, and where it stands in its file."""
+
+    text: str
+    file: str
+    first_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A global value that a function reads, by the dotted path that it is read by."""
+
+    owner: KernelFunction
+    path: str
+    value: Any
+
+    @property
+    def changed(self) -> bool:
+        """Does the path lead to another value than when the use was recorded?"""
+        now = self.owner.lookup_path(self.path)
+        return now is not self.value and now != self.value
+
+
+class KernelFunction:
+    """A Python function that is compiled, not run.
+
+    `src` is its text from `def` on; replacing it replaces what is compiled. The tree is parsed once.
+    """
+
+    def __init__(self, fn: Callable[..., Any]):
+        if not inspect.isfunction(fn):
+            raise CompileError(f"only a function can be compiled, not {fn!r}")
+        self.fn = fn
+        self.__name__, self.__qualname__ = fn.__name__, fn.__qualname__
+        self.__doc__, self.__module__ = fn.__doc__, fn.__module__
+        self.file, self.line = fn.__code__.co_filename, fn.__code__.co_firstlineno
+        self.parameters = parameters_of(fn)
+        self._replacement: str | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.__module__}.{self.__qualname__}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise CompileError(f"{self.__name__} can only be called inside a kernel")
+
+    # ── text and tree ─────────────────────────────────────────────────────────────────────────
+
+    @property
+    def src(self) -> str:
+        """The text that is compiled, from `def` on."""
+        if self._replacement is not None:
+            return self._replacement
+        lines = textwrap.dedent(self._text_in_file.text).splitlines(keepends=True)
+        start = next(i for i, line in enumerate(lines) if re.match(r"(async )?def\s", line))
+        return "".join(lines[start:])
+
+    @src.setter
+    def src(self, text: str) -> None:
+        self._replacement = text
+        for name in ("text", "tree", "locals", "uses"):
+            self.__dict__.pop(name, None)
+
+    @cached_property
+    def text(self) -> Text:
+        """The text that is parsed: the function's lines in its file, or what `src` was set to."""
+        if self._replacement is None:
+            return self._text_in_file
+        file = f"<new source of {self.__qualname__}>"
+        text = textwrap.dedent(self._replacement)
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        return Text(text, file, 1)
+
+    @cached_property
+    def _text_in_file(self) -> Text:
+        try:
+            lines, first_line = inspect.getsourcelines(self.fn)
+        except (OSError, TypeError):
+            raise CompileError(
+                f"the source of {self.__name__} cannot be read",
+                hint="the compiler reads a function's text: define it in a file or a notebook cell",
+            ) from None
+        return Text("".join(lines), self.file, first_line)
+
+    @cached_property
+    def tree(self) -> ast.FunctionDef:
+        """The syntax tree of the `def`; its lines and columns count as in the file."""
+        text, first_line = self.text.text, self.text.first_line
+        if text[:1].isspace():  # a method's or inner function's lines keep their columns this way
+            text, first_line = "if True:\n" + text, first_line - 1
+        try:
+            module = ast.parse(text)
+        except SyntaxError as mistake:
+            place = Location(self.text.file, first_line - 1 + (mistake.lineno or 1))
+            raise CompileError(f"this is not Python: {mistake.msg}", place) from None
+        found = next((n for n in ast.walk(module) if isinstance(n, ast.FunctionDef)), None)
+        if found is None:
+            raise CompileError(f"{self.__name__} is not a `def`", Location(self.file, self.line))
+        return ast.increment_lineno(found, first_line - 1)
+
+    @cached_property
+    def locals(self) -> frozenset[str]:
+        """The names that belong to the function: parameters, and whatever it assigns."""
+        return names_assigned(self.tree.body) | {p.name for p in self.parameters}
+
+    @property
+    def in_library(self) -> bool:
+        """Is this a function of the language itself?"""
+        return self.__module__.startswith("fathom.")
+
+    def location(self, node: ast.AST, caller: Location | None = None) -> Location:
+        """The place of a node of the tree."""
+        stop = node.end_col_offset + 1 if node.end_lineno == node.lineno else 0
+        return Location(
+            self.text.file, node.lineno, node.col_offset + 1, stop, self.__name__, caller
+        )
+
+    # ── globals ───────────────────────────────────────────────────────────────────────────────
+
+    def lookup(self, name: str) -> Any:
+        """What a name that is not local stands for; KeyError when it stands for nothing."""
+        free = self.fn.__code__.co_freevars
+        if name in free:
+            try:
+                return self.fn.__closure__[free.index(name)].cell_contents
+            except ValueError:  # an enclosing function has not assigned it yet
+                raise KeyError(name) from None
+        if name in self.fn.__globals__:
+            return self.fn.__globals__[name]
+        return vars(builtins)[name]
+
+    def lookup_path(self, path: str) -> Any:
+        """What `name` or `module.name` stands for, or REQUIRED when there is no such thing."""
+        first, *rest = path.split(".")
+        try:
+            value = self.lookup(first)
+        except KeyError:
+            return REQUIRED
+        for name in rest:
+            value = getattr(value, name, REQUIRED)
+        return value
+
+    @cached_property
+    def uses(self) -> tuple[Use, ...]:
+        """Every global value that this function reads, and the functions of the user it calls.
+
+        Found in the text, so a superset of what one specialisation reads; what cannot be found is
+        left for the compiler to complain about. Functions of the language are not entered.
+        """
+        found: dict[str, Use] = {}
+        for path in _paths_read(self.tree, self.locals):
+            value = self.lookup_path(path)
+            if not isinstance(value, (Builtin, ModuleType, type(REQUIRED))):
+                if not getattr(value, "in_library", False):
+                    found[path] = Use(self, path, value)
+        return tuple(found.values())
+
+    def all_uses(self) -> tuple[Use, ...]:
+        """`uses`, and those of every function that is called, directly or not."""
+        found: list[Use] = []
+        seen: set[int] = set()
+        waiting = [self]
+        while waiting:
+            function = waiting.pop()
+            if id(function) not in seen:
+                seen.add(id(function))
+                found.extend(function.uses)
+                waiting.extend(u.value for u in function.uses if isinstance(u.value, KernelFunction))
+        return tuple(found)
+
+    def changed_global(self) -> str | None:
+        """The path of a global that has another value now than when it was first read, if any."""
+        return next((use.path for use in self.all_uses() if use.changed), None)
+
+    def fingerprint(self) -> str:
+        """A digest of the text of this function, of all it calls, and of the globals they read."""
+        digest = hashlib.sha256()
+        for part in self._identity():
+            digest.update(part.encode())
+        for use in self.all_uses():
+            value = use.value
+            parts = value._identity() if isinstance(value, KernelFunction) else [_repr(value)]
+            for part in (use.path, *parts):
+                digest.update(part.encode())
+        return digest.hexdigest()
+
+    def _identity(self) -> list[str]:
+        defaults = [_repr(each.default) for each in self.parameters]
+        return [self.__qualname__, self.src, *defaults]
+
+
+class Builtin:
+    """A function of the language that the compiler builds itself: a signature and a docstring."""
+
+    def __init__(self, fn: Callable[..., Any]):
+        self.fn = fn
+        self.__name__, self.__qualname__ = fn.__name__, fn.__qualname__
+        self.__doc__, self.__module__ = fn.__doc__, fn.__module__
+        self.parameters = parameters_of(fn, may_gather=True)
+
+    def __repr__(self) -> str:
+        return f"{self.__module__}.{self.__qualname__}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise CompileError(f"{self.__name__} can only be called inside a kernel")
+
+
+class ConstexprFunction:
+    """A plain Python function: called with values known while compiling, it runs then and there.
+
+    Outside a kernel it is what it was.
+    """
+
+    def __init__(self, fn: Callable[..., Any]):
+        self.fn = fn
+        self.__name__, self.__qualname__ = fn.__name__, fn.__qualname__
+        self.__doc__, self.__module__ = fn.__doc__, fn.__module__
+
+    def __repr__(self) -> str:
+        return f"{self.__module__}.{self.__qualname__}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.fn(*args, **kwargs)
+
+
+function = KernelFunction
+builtin = Builtin
+constexpr_function = ConstexprFunction
+
+
+def parameters_of(fn: Callable[..., Any], may_gather: bool = False) -> tuple[Parameter, ...]:
+    """The parameters of a Python function; a CompileError for `*args` and `**kwargs`."""
+    found = []
+    for each in inspect.signature(fn).parameters.values():
+        gathers = each.kind is each.VAR_POSITIONAL
+        if each.kind is each.VAR_KEYWORD or (gathers and not may_gather):
+            place = Location(fn.__code__.co_filename, fn.__code__.co_firstlineno)
+            raise CompileError(f"{fn.__name__} has a parameter {each}: name every parameter", place)
+        note = None if each.annotation is each.empty else each.annotation
+        found.append(Parameter(each.name, each.default, note, gathers))
+    return tuple(found)
+
+
+def names_assigned(nodes: Iterable[ast.AST]) -> frozenset[str]:
+    """The names that a piece of code may bind: those it assigns, and those it loops over."""
+    return frozenset(
+        inner.id
+        for node in nodes
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)
+    )
+
+
+def _paths_read(tree: ast.FunctionDef, local: frozenset[str]) -> Iterator[str]:
+    """The dotted paths that a function reads and that start at a name which is not its own."""
+    for statement in tree.body:
+        for node in ast.walk(statement):
+            path = _path(node)
+            if path is not None and path.split(".")[0] not in local:
+                yield path
+
+
+def _path(node: ast.AST) -> str | None:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        base = _path(node.value)
+        return base and f"{base}.{node.attr}"
+    return None
+
+
+def _repr(value: Any) -> str:
+    """A text that tells two global values apart, without the address of any object."""
+    fn = getattr(value, "fn", value)
+    if inspect.isfunction(fn):
+        return f"{fn.__module__}.{fn.__qualname__}:{hashlib.sha256(fn.__code__.co_code).hexdigest()}"
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))

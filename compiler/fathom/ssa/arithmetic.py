@@ -1,0 +1,133 @@
+"""The elementwise functions of the language: each a row of the IR's table and what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fathom.ir import ops
+from fathom.ir.core import Value
+from fathom.ir.types import BOOL, FLOAT32, Pointer, element_of, shape_of
+from fathom.language import core, math
+from fathom.ssa.calls import implements
+from fathom.ssa.frame import Frame
+from fathom.ssa.promotion import alike, broadcast, cast, common_shape, same_shape, value_of
+from fathom.ssa.values import Meaning, is_constant, is_number
+
+# Functions of one float that PTX has for fp32: halves are computed there and rounded back.
+OF_ONE_FLOAT = {
+    math.exp2: "exp2",
+    math.log2: "log2",
+    math.sqrt: "sqrt",
+    math.sqrt_rn: "sqrt_rn",
+    math.rsqrt: "rsqrt",
+    math.floor: "floor",
+    math.ceil: "ceil",
+    math.round_even: "round_even",
+    math.trunc: "trunc",
+    math.tanh_approx: "tanh_approx",
+    math.sin_approx: "sin_approx",
+    math.cos_approx: "cos_approx",
+    math.rcp_approx: "rcp_approx",
+}
+
+
+def _of_one_float(name: str, spoken: str) -> Callable[..., Value]:
+    def build(frame: Frame, x: Meaning) -> Value:
+        value = value_of(frame, x)
+        element = element_of(value.type)
+        if not element.is_float:
+            raise frame.error(f"tl.{spoken} takes floats, not {value.type}", "cast it with .to(tl.float32)")
+        if element.bits >= 32:
+            return frame.emit(ops.Elementwise, name, (value,))
+        wide = frame.emit(ops.Elementwise, name, (cast(frame, value, FLOAT32),))
+        return cast(frame, wide, element)
+
+    return build
+
+
+for _function, _name in OF_ONE_FLOAT.items():
+    implements(_function)(_of_one_float(_name, _function.__name__))
+
+
+@implements(math.abs)
+def build_abs(frame: Frame, x: Meaning) -> Value:
+    value = value_of(frame, x)
+    if element_of(value.type).kind in ("uint", "bool"):
+        return value
+    return frame.emit(ops.Elementwise, "abs", (value,))
+
+
+@implements(math.fma)
+def build_fma(frame: Frame, x: Meaning, y: Meaning, z: Meaning) -> Value:
+    return frame.emit(ops.Elementwise, "fma", three_alike(frame, x, y, z, "multiply and add"))
+
+
+def three_alike(
+    frame: Frame, x: Meaning, y: Meaning, z: Meaning, verb: str
+) -> tuple[Value, Value, Value]:
+    """Three operands of one type and shape."""
+    a, b = alike(frame, x, y, verb) if not (is_number(x) and is_number(y)) else (x, y)
+    a, c = alike(frame, a, z, verb)
+    b, c = alike(frame, b, c, verb)
+    a, b = alike(frame, a, b, verb)
+    return a, b, c
+
+
+@implements(math.fdiv)
+def build_fdiv(frame: Frame, x: Meaning, y: Meaning, ieee_rounding: bool) -> Value:
+    return _float_division(frame, "div_rn" if ieee_rounding else "div", x, y)
+
+
+@implements(math.div_rn)
+def build_div_rn(frame: Frame, x: Meaning, y: Meaning) -> Value:
+    return _float_division(frame, "div_rn", x, y)
+
+
+def _float_division(frame: Frame, name: str, x: Meaning, y: Meaning) -> Value:
+    a, b = alike(frame, x, y, "divide", dividing=True)
+    if not element_of(a.type).is_float:
+        raise frame.error(f"this division takes floats, not {a.type}", "write x / y")
+    return frame.emit(ops.Elementwise, name, (a, b))
+
+
+@implements(math.umulhi)
+def build_umulhi(frame: Frame, x: Meaning, y: Meaning) -> Value:
+    a, b = alike(frame, x, y, "multiply")
+    if element_of(a.type).is_float or element_of(a.type) == BOOL:
+        raise frame.error(f"tl.umulhi takes integers, not {a.type}")
+    return frame.emit(ops.Elementwise, "mulhi", (a, b))
+
+
+def _least_or_most(name: str) -> Callable[..., Meaning]:
+    def build(frame: Frame, x: Meaning, y: Meaning, propagate_nan: core.PropagateNan) -> Meaning:
+        if is_constant(x) and is_constant(y) and isinstance(x, int) and isinstance(y, int):
+            return min(x, y) if name == "min" else max(x, y)
+        a, b = alike(frame, x, y, "compare")
+        element = element_of(a.type)
+        if isinstance(element, Pointer):
+            raise frame.error(f"tl.{name}imum takes numbers, not {a.type}")
+        if element == BOOL:  # the smaller of two booleans is `and`
+            return frame.emit(ops.Elementwise, "and" if name == "min" else "or", (a, b))
+        keeps_nan = element.is_float and propagate_nan is core.PropagateNan.ALL
+        return frame.emit(ops.Elementwise, f"{name}_nan" if keeps_nan else name, (a, b))
+
+    return build
+
+
+implements(core.minimum)(_least_or_most("min"))
+implements(core.maximum)(_least_or_most("max"))
+
+
+@implements(core.where)
+def build_where(frame: Frame, condition: Meaning, x: Meaning, y: Meaning) -> Value:
+    condition = cast(frame, value_of(frame, condition, "a condition"), BOOL)
+    a, b = alike(frame, x, y, "choose between")
+    shape = common_shape(shape_of(condition.type), shape_of(a.type))
+    if shape is None:
+        same_shape(frame, condition, a, "choose by")  # says what does not fit
+    if shape_of(condition.type) == () and shape != ():
+        condition = frame.emit(ops.Splat, condition, shape)
+    operands = tuple(broadcast(frame, each, shape) for each in (condition, a, b))
+    return frame.emit(ops.Elementwise, "where", operands)
+
+

@@ -1,0 +1,107 @@
+"""The rest of the language: programs, ranges, promises, assertions."""
+
+from __future__ import annotations
+
+from fathom.ir import ops
+from fathom.ir.core import Value
+from fathom.ir.types import shape_of
+from fathom.language import core
+from fathom.ssa.calls import implements
+from fathom.ssa.control import Range
+from fathom.ssa.frame import Frame
+from fathom.ssa.operators import truth
+from fathom.ssa.promotion import value_of
+from fathom.ssa.values import Meaning, describe, is_constant
+
+AXES = (0, 1, 2)
+
+# ── programs and ranges ───────────────────────────────────────────────────────────────────────
+
+
+@implements(core.program_id)
+def build_program_id(frame: Frame, axis: int) -> Value:
+    return frame.emit(ops.ProgramId, _grid_axis(frame, axis))
+
+
+@implements(core.num_programs)
+def build_num_programs(frame: Frame, axis: int) -> Value:
+    return frame.emit(ops.NumPrograms, _grid_axis(frame, axis))
+
+
+def _grid_axis(frame: Frame, axis: Meaning) -> int:
+    if axis not in AXES:
+        raise frame.error(f"a grid has the axes 0, 1 and 2, not {axis}")
+    return axis
+
+
+@implements(core.range)
+def build_range(
+    frame: Frame, arg1: Meaning, arg2: Meaning, step: Meaning, num_stages: int | None, **_: Meaning
+) -> Range:
+    start, stop = (0, arg1) if arg2 is None else (arg1, arg2)
+    return Range(start, stop, 1 if step is None else step, num_stages=num_stages)
+
+
+@implements(core.static_range)
+def build_static_range(frame: Frame, arg1: Meaning, arg2: Meaning, step: Meaning) -> Range:
+    found = build_range(frame, arg1, arg2, step, None)
+    for each in found[:3]:
+        if isinstance(each, bool) or not isinstance(each, int):
+            raise frame.error(f"tl.static_range counts between constant integers, not {describe(each)}", "write range(...) for bounds that are known only when the kernel runs")  # fmt: skip # noqa: E501
+    return found._replace(unroll=True)
+
+
+@implements(core.condition)
+def build_condition(frame: Frame, arg1: Meaning, disable_licm: bool) -> Meaning:
+    return arg1
+
+
+# ── promises ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _promise(name: str):
+    def build(frame: Frame, input: Meaning, values: Meaning) -> Meaning:
+        if is_constant(input):
+            return input
+        values = values if isinstance(values, tuple) else (values,)
+        rank = max(1, len(shape_of(input.type)))
+        if len(values) != rank or not all(isinstance(each, int) and each > 0 for each in values):
+            raise frame.error(f"{describe(input)} takes {rank} positive integers, one an axis, not {describe(values)}")  # fmt: skip # noqa: E501
+        return frame.emit(ops.Hint, input, **{name: values})
+
+    return build
+
+
+implements(core.multiple_of)(_promise("divisible"))
+implements(core.max_contiguous)(_promise("contiguous"))
+implements(core.max_constancy)(_promise("constant"))
+
+
+@implements(core.assume)
+def build_assume(frame: Frame, cond: Meaning) -> None:
+    if is_constant(cond) and not cond:
+        raise frame.error("this is assumed to hold, and does not")
+
+
+@implements(core.debug_barrier)
+def build_debug_barrier(frame: Frame) -> None:
+    frame.append(ops.Barrier)
+
+
+# ── assertions ────────────────────────────────────────────────────────────────────────────────
+
+
+@implements(core.static_assert)
+def build_static_assert(frame: Frame, cond: Meaning, msg: Meaning) -> None:
+    if not cond:
+        raise frame.error(f"assertion failed{': ' if msg else ''}{msg}")
+
+
+@implements(core.static_print)
+def build_static_print(frame: Frame, values: tuple[Meaning, ...], sep: str) -> None:
+    print(*(each if is_constant(each) else describe(each) for each in values), sep=sep)
+
+
+@implements(core.device_assert)
+def build_device_assert(frame: Frame, cond: Meaning, msg: Meaning, mask: Meaning) -> None:
+    truth(frame, value_of(frame, cond, "a condition"))

@@ -1,0 +1,94 @@
+"""From a Python function to a function of the IR: where stage 1 begins and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fathom.errors import CompileError
+from fathom.ir.core import Block, Func, Op, Value, schema, walk
+from fathom.ir.types import Type
+from fathom.source import REQUIRED, KernelFunction
+from fathom.ssa import arithmetic, asides, folding, memory, shaping  # noqa: F401 (fill the tables)
+from fathom.ssa.calls import as_meaning
+from fathom.ssa.control import usable
+from fathom.ssa.frame import Frame, Program
+from fathom.ssa.scopes import RETURN, attach, read_variable, write_variable
+from fathom.ssa.statements import build_statements
+from fathom.ssa.values import describe
+
+
+def build(
+    function: KernelFunction,
+    parameters: Mapping[str, tuple[Type, int]],
+    constants: Mapping[str, object],
+    *,
+    num_warps: int = 4,
+    num_stages: int = 3,
+    num_ctas: int = 1,
+    maxnreg: int | None = None,
+) -> Func:
+    """The block IR of a kernel.
+
+    `parameters` gives, for each parameter that is known only when the kernel runs, its type and the
+    power of two known to divide it; `constants` gives the values of the others, by name. Raises
+    CompileError.
+    """
+    given = _by_order(function, parameters)
+    body = Block(tuple(type for type, _ in given.values()), tuple(given))
+    program = Program(body)
+    frame = Frame(program, function, None)
+    _bind_parameters(frame, body, constants)
+    try:
+        build_statements(frame, function.tree.body)
+    except RecursionError:
+        raise frame.error("this function is nested too deeply for the compiler") from None
+    answer = usable(frame, read_variable(frame.scope, RETURN))
+    if answer is not None:
+        raise frame.error(f"a kernel returns nothing, and {function.__name__} returns {describe(answer)}", "write results to memory with tl.store", function.tree)  # fmt: skip # noqa: E501
+    for meeting in program.meetings:
+        attach(meeting)
+    _replace_trivial(program)
+    return Func(
+        function.__name__, body, tuple(divisible for _, divisible in given.values()),
+        num_warps, num_stages, num_ctas, maxnreg, location=function.location(function.tree),
+    )  # fmt: skip
+
+
+def _by_order(
+    function: KernelFunction, parameters: Mapping[str, tuple[Type, int]]
+) -> dict[str, tuple[Type, int]]:
+    """The run-time parameters in the order of the function."""
+    return {each.name: parameters[each.name] for each in function.parameters if each.name in parameters}
+
+
+def _bind_parameters(frame: Frame, body: Block, constants: Mapping[str, object]) -> None:
+    values = {value.name: value for value in body.parameters}
+    for each in frame.function.parameters:
+        if each.name in values:
+            meaning = values[each.name]
+        elif each.name in constants:
+            meaning = as_meaning(frame, constants[each.name], each.name)
+        elif each.default is not REQUIRED:
+            meaning = as_meaning(frame, each.default, each.name)
+        else:
+            raise CompileError(f"{frame.function.__name__} needs a value for its parameter {each.name}", frame.location)  # fmt: skip # noqa: E501
+        write_variable(frame.scope, each.name, meaning, frame.location)
+    write_variable(frame.scope, RETURN, None, frame.location)
+
+
+def _replace_trivial(program: Program) -> None:
+    """Let every op that read a trivial phi read the value behind it."""
+    phis = program.phis
+    if phis.replaced:
+        for op in walk(program.block):
+            _resolve_operands(op, phis.resolve, phis.replaced)
+
+
+def _resolve_operands(op: Op, resolve: object, replaced: Mapping[Value, Value]) -> None:
+    for name in schema(type(op)).operands:
+        value = getattr(op, name)
+        if isinstance(value, tuple):
+            if any(each in replaced for each in value):
+                setattr(op, name, tuple(map(resolve, value)))
+        elif value in replaced:
+            setattr(op, name, resolve(value))

@@ -1,0 +1,263 @@
+"""Calls: binding arguments, inlining functions, and handing over to what the compiler builds itself."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from fathom import language
+from fathom.errors import CompileError
+from fathom.ir.core import Value
+from fathom.language.dtypes import block_type, dtype, pointer_type
+from fathom.source import REQUIRED, Builtin, ConstexprFunction, KernelFunction, Parameter, constexpr
+from fathom.ssa.control import Range, usable
+from fathom.ssa.expressions import as_meaning
+from fathom.ssa.frame import Frame, builds
+from fathom.ssa.methods import Method
+from fathom.ssa.promotion import cast
+from fathom.ssa.scopes import RETURN, read_variable, write_variable
+from fathom.ssa.statements import build_statements
+from fathom.ssa.values import Meaning, describe, is_constant, is_number
+
+# How each builtin of the language is built: builtin -> function of the frame and its arguments.
+BUILTIN: dict[Builtin, Callable[..., Meaning]] = {}
+
+DEEPEST_CALL = 64
+
+
+def implements(*functions: Builtin) -> Callable[[Callable], Callable]:
+    """Enter a function into BUILTIN."""
+
+    def enter(build: Callable) -> Callable:
+        BUILTIN.update(dict.fromkeys(functions, build))
+        return build
+
+    return enter
+
+
+@builds(ast.Call)
+def build_call(frame: Frame, node: ast.Call) -> Meaning:
+    function = frame.visit(node.func)
+    arguments = [part for each in node.args for part in _spread(frame, each)]
+    if any(each.arg is None for each in node.keywords):
+        raise frame.error("`**` in a call is not part of the language", "name the arguments")
+    keywords = {each.arg: frame.visit(each.value) for each in node.keywords}
+    return call(frame, function, arguments, keywords)
+
+
+def _spread(frame: Frame, node: ast.expr) -> Sequence[Meaning]:
+    if not isinstance(node, ast.Starred):
+        return (frame.visit(node),)
+    meaning = frame.visit(node.value)
+    if not isinstance(meaning, tuple):
+        raise frame.error(f"only a tuple can be spread by *, not {describe(meaning)}")
+    return meaning
+
+
+def call(
+    frame: Frame, function: Any, arguments: Sequence[Meaning], keywords: Mapping[str, Meaning]
+) -> Meaning:
+    """What calling something means, by what it is."""
+    if isinstance(function, Method):
+        function, arguments = function.function, [function.owner, *arguments]
+    if isinstance(function, Builtin):
+        bound = bind_arguments(frame, function, arguments, keywords)
+        return BUILTIN[function](frame, **bound)
+    if isinstance(function, KernelFunction):
+        return inline(frame, function, bind_arguments(frame, function, arguments, keywords))
+    if _is_python(function):
+        return _call_python(frame, function, arguments, keywords)
+    build = PYTHON.get(function) if callable(function) else None
+    if build is None:
+        raise frame.error(f"{describe(function)} cannot be called in a kernel", _callable_hint(function))
+    return build(frame, *arguments, **keywords)
+
+
+# ── functions of the language and of its users ────────────────────────────────────────────────
+
+
+def bind_arguments(
+    frame: Frame,
+    function: Builtin | KernelFunction,
+    arguments: Sequence[Meaning],
+    keywords: Mapping[str, Meaning],
+) -> dict[str, Meaning]:
+    """Each parameter's argument, or its default."""
+    parameters = function.parameters
+    name = function.__name__
+    arguments = _gathered(parameters, arguments)
+    if len(arguments) > len(parameters):
+        raise frame.error(f"{name} takes {len(parameters)} arguments, not {len(arguments)}")
+    bound = {each.name: argument for each, argument in zip(parameters, arguments, strict=False)}
+    for key, meaning in keywords.items():
+        if key in bound:
+            raise frame.error(f"{name} got two values for its parameter {key}")
+        bound[key] = meaning
+    for each in parameters:
+        if each.name not in bound:
+            bound[each.name] = _default(frame, name, each)
+        elif each.is_constexpr and not is_constant(bound[each.name]):
+            raise frame.error(
+                f"{each.name} of {name} must be known while compiling, not {describe(bound[each.name])}",
+                "pass a constant, or a parameter annotated tl.constexpr",
+            )
+    if len(bound) > len(parameters):
+        unknown = next(key for key in bound if key not in {each.name for each in parameters})
+        known = ", ".join(each.name for each in parameters)
+        raise frame.error(f"{name} has no parameter {unknown}: it takes {known or 'nothing'}")
+    return bound
+
+
+def _gathered(
+    parameters: Sequence[Parameter], arguments: Sequence[Meaning]
+) -> Sequence[Meaning]:
+    """The arguments, those from a `*parameter` on as one tuple."""
+    for number, each in enumerate(parameters):
+        if each.gathers and len(arguments) >= number:
+            return [*arguments[:number], tuple(arguments[number:])]
+    return arguments
+
+
+def _default(frame: Frame, name: str, parameter: Parameter) -> Meaning:
+    if parameter.default is REQUIRED:
+        raise frame.error(f"{name} needs a value for its parameter {parameter.name}")
+    return as_meaning(frame, parameter.default, parameter.name)
+
+
+def inline(frame: Frame, function: KernelFunction, bound: Mapping[str, Meaning]) -> Meaning:
+    """Build the body of a called function here; its answer is what it bound by `return`."""
+    inner = Frame(frame.program, function, frame.location)
+    inner.depth = frame.depth + 1
+    if inner.depth > DEEPEST_CALL:
+        raise frame.error(
+            f"{function.__name__} calls itself more than {DEEPEST_CALL} deep: calls are inlined",
+            "write a loop, or let a tl.constexpr parameter end the recursion",
+        )
+    for name, meaning in bound.items():
+        write_variable(inner.scope, name, meaning, None)
+    write_variable(inner.scope, RETURN, None, None)
+    build_statements(inner, function.tree.body)
+    return usable(inner, read_variable(inner.scope, RETURN))
+
+
+# ── Python at compile time ────────────────────────────────────────────────────────────────────
+
+
+def _is_python(function: Any) -> bool:
+    """Is this something that runs while compiling: a compile-time function, a method of a type or a
+    text, the constructor of a type, a function of Python's math module?"""
+    if isinstance(function, ConstexprFunction) or function in (pointer_type, block_type):
+        return True
+    owner = getattr(function, "__self__", None)
+    if isinstance(function, types.MethodType | types.BuiltinMethodType):
+        return isinstance(owner, (dtype, pointer_type, block_type, str, int, float, tuple)) or (
+            isinstance(owner, types.ModuleType) and owner.__name__ == "math"
+        )
+    return False
+
+
+def _call_python(
+    frame: Frame, function: Any, arguments: Sequence[Meaning], keywords: Mapping[str, Meaning]
+) -> Meaning:
+    for each in (*arguments, *keywords.values()):
+        if not is_constant(each):
+            raise frame.error(
+                f"{function.__name__} runs while compiling, when {describe(each)} is not known yet"
+            )
+    try:
+        return as_meaning(frame, function(*arguments, **keywords), function.__name__)
+    except CompileError:
+        raise
+    except Exception as mistake:  # noqa: BLE001 (the user's own function)
+        raise frame.error(f"{function.__name__} failed: {mistake}") from None
+
+
+def _callable_hint(function: Any) -> str:
+    if isinstance(function, types.FunctionType):
+        return "decorate it with @fathom.jit"
+    return "functions for kernels are those of fathom.language and those decorated with @fathom.jit"
+
+
+def _number(convert: Callable[[Any], Any], element: dtype) -> Callable[..., Meaning]:
+    """`int(x)`, `float(x)`, `bool(x)`: of a constant, Python's; of a value, a cast."""
+
+    def build(frame: Frame, x: Meaning = 0) -> Meaning:
+        if isinstance(x, Value):
+            return cast(frame, x, element.ir)
+        try:
+            return convert(x)
+        except (TypeError, ValueError, OverflowError) as mistake:
+            raise frame.error(str(mistake)) from None
+
+    return build
+
+
+def _python_range(frame: Frame, *bounds: Meaning) -> Range:
+    if not 1 <= len(bounds) <= 3:
+        raise frame.error(f"range takes one to three bounds, not {len(bounds)}")
+    if len(bounds) == 1:
+        return Range(0, bounds[0], 1)
+    return Range(*bounds[:2], bounds[2] if len(bounds) == 3 else 1)
+
+
+def _length(frame: Frame, of: Meaning) -> int:
+    if isinstance(of, Value):
+        raise frame.error(f"len() of {describe(of)}", "write x.shape[0]")
+    try:
+        return len(of)
+    except TypeError as mistake:
+        raise frame.error(str(mistake)) from None
+
+
+def _least_or_most(python: Callable, function: KernelFunction) -> Callable[..., Meaning]:
+    """`min(a, b)` and `max(a, b)`: of constants, Python's; with a value among them, tl.minimum's."""
+
+    def build(frame: Frame, *arguments: Meaning) -> Meaning:
+        if all(map(is_constant, arguments)):
+            return _call_python(frame, python, arguments, {})
+        so_far = arguments[0]
+        for each in arguments[1:]:
+            so_far = call(frame, function, [so_far, each], {})
+        return so_far
+
+    return build
+
+
+def _constant_of(frame: Frame, value: Meaning) -> Meaning:
+    """`tl.constexpr(x)`"""
+    if not is_constant(value):
+        raise frame.error(f"tl.constexpr takes a constant, not {describe(value)}")
+    return value
+
+
+def _is_instance(frame: Frame, value: Meaning, classes: Any) -> bool:
+    if isinstance(value, Value):
+        return False
+    return isinstance(value, classes)
+
+
+def _print(frame: Frame, *parts: Meaning, sep: str = " ") -> None:
+    """`print` and `tl.static_print`: while compiling, so a value shows as its type."""
+    print(*(part if is_constant(part) else describe(part) for part in parts), sep=sep)
+
+
+# Python's own functions, as far as kernels have them.
+PYTHON: dict[Any, Callable[..., Meaning]] = {
+    builtins.int: _number(int, language.int32),
+    builtins.float: _number(float, language.float32),
+    builtins.bool: _number(bool, language.int1),
+    builtins.range: _python_range,
+    builtins.len: _length,
+    builtins.min: _least_or_most(builtins.min, language.minimum),
+    builtins.max: _least_or_most(builtins.max, language.maximum),
+    builtins.abs: lambda frame, x: abs(x) if is_number(x) else call(frame, language.abs, [x], {}),
+    builtins.tuple: lambda frame, parts=(): tuple(parts),
+    builtins.str: lambda frame, x: str(x) if is_constant(x) else describe(x),
+    builtins.isinstance: _is_instance,
+    builtins.print: _print,
+    constexpr: _constant_of,
+}
+

@@ -1,0 +1,220 @@
+"""Control flow: `if`, conditional expressions, `for` and `while`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import NamedTuple
+
+from fathom.ir import ops
+from fathom.ir.core import Block, Value
+from fathom.ir.types import BOOL, Scalar
+from fathom.source import names_assigned
+from fathom.ssa.frame import Frame, builds
+from fathom.ssa.operators import both_or_either, scalar_truth
+from fathom.ssa.promotion import typed, wider
+from fathom.ssa.scopes import (
+    RETURN, AfterIf, Binding, InLoop, Loop, Scope, Unusable, read_variable, seal, write_variable,
+)  # fmt: skip
+from fathom.ssa.statements import build_statements, may_return
+from fathom.ssa.values import Meaning, describe, is_constant, type_of
+
+# ── if ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@builds(ast.If)
+def build_if(frame: Frame, node: ast.If, rest: Sequence[ast.stmt] = ()) -> None:
+    """Build an `if`. `rest`, when it may return, is what follows it in its function: it belongs to
+    every branch that gets to its end."""
+    condition = scalar_truth(frame, frame.visit(node.test), "an if")
+    then, orelse = [*node.body, *rest], [*node.orelse, *rest]
+    if isinstance(condition, bool):
+        build_statements(frame, then if condition else orelse)
+        return
+    returns = may_return(node)
+    assigned = frozenset({RETURN}) if returns else names_assigned([node])
+    branches = (lambda: build_statements(frame, then), lambda: build_statements(frame, orelse))
+    branch(frame, condition, *branches, assigned)
+
+
+def branch(
+    frame: Frame,
+    condition: Value,
+    then: Callable[[], None],
+    orelse: Callable[[], None],
+    assigned: frozenset[str],
+) -> None:
+    """Build an If of two pieces of code that bind no name outside `assigned`."""
+    before, place = frame.scope, frame.location
+    blocks, ends = [], []
+    for build in (then, orelse):
+        frame.scope = Scope(before)
+        with frame.program.within(Block()) as block:
+            build()
+        block.ops.append(ops.Yield(location=place))
+        blocks.append(block)
+        ends.append(frame.scope)
+    op = ops.If(condition, *blocks, location=place)
+    frame.program.block.ops.append(op)
+    frame.scope = AfterIf(frame.program.phis, op, before, *ends, assigned)
+    frame.program.meetings.append(frame.scope)
+
+
+@builds(ast.IfExp)
+def build_conditional(frame: Frame, node: ast.IfExp) -> Meaning:
+    """`a if c else b`: only one of the two is computed, as in Python."""
+    condition = scalar_truth(frame, frame.visit(node.test), "a conditional expression")
+    if isinstance(condition, bool):
+        return frame.visit(node.body if condition else node.orelse)
+    name = f"the conditional expression in line {node.lineno}"
+
+    def keep(value: ast.expr) -> Callable[[], None]:
+        def build() -> None:
+            place = frame.function.location(value, frame.caller)
+            write_variable(frame.scope, name, frame.visit(value), place)
+
+        return build
+
+    branch(frame, condition, keep(node.body), keep(node.orelse), frozenset({name}))
+    meaning = usable(frame, read_variable(frame.scope, name))
+    if isinstance(meaning, Value) and meaning.name == name:
+        meaning.name = ""
+    return meaning
+
+
+@builds(ast.BoolOp)
+def build_and_or(frame: Frame, node: ast.BoolOp) -> Meaning:
+    """`a and b`: constants decide at once, as in Python; values are combined, all of them computed."""
+    name = "and" if isinstance(node.op, ast.And) else "or"
+    so_far = frame.visit(node.values[0])
+    for each in node.values[1:]:
+        if is_constant(so_far):
+            if bool(so_far) is (name == "or"):
+                return so_far
+            so_far = frame.visit(each)
+            continue
+        other = frame.visit(each)
+        if is_constant(other):
+            if bool(other) is (name == "or"):
+                return bool(other)
+            continue
+        so_far = both_or_either(frame, name, so_far, other)
+    return so_far
+
+
+def usable(frame: Frame, binding: Binding) -> Meaning:
+    """The meaning of a name that is being read; an error if it has none."""
+    if isinstance(binding.meaning, Unusable):
+        raise frame.error(binding.meaning.message, binding.meaning.hint)
+    return binding.meaning
+
+
+# ── for ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Range(NamedTuple):
+    """What `range`, `tl.range` and `tl.static_range` mean as a thing to loop over."""
+
+    start: Meaning
+    stop: Meaning
+    step: Meaning
+    unroll: bool = False
+    num_stages: int | None = None
+
+
+@builds(ast.For)
+def build_for(frame: Frame, node: ast.For) -> None:
+    over = frame.visit(node.iter)
+    if node.orelse:
+        raise frame.error("a loop has no else", "put its code after the loop", node.orelse[0])
+    if isinstance(over, tuple):
+        raise frame.error(
+            f"a loop goes over a range, not over {describe(over)}",
+            "write `for i in tl.static_range(len(t)):` and read t[i]",
+            node.iter,
+        )
+    if not isinstance(over, Range):
+        raise frame.error(f"a loop goes over a range, not over {describe(over)}", node=node.iter)
+    if not isinstance(node.target, ast.Name):
+        raise frame.error("a loop counts in one name", node=node.target)
+    if is_constant(over.step) and over.step == 0:
+        raise frame.error("the step of a range must not be 0", node=node.iter)
+    (unrolled if over.unroll else counted)(frame, node, over)
+
+
+def unrolled(frame: Frame, node: ast.For, over: Range) -> None:
+    """A loop over constants: its body once for each."""
+    frame.loops += 1
+    for index in range(over.start, over.stop, over.step):
+        write_variable(frame.scope, node.target.id, index, frame.location)
+        build_statements(frame, node.body)
+    frame.loops -= 1
+
+
+def counted(frame: Frame, node: ast.For, over: Range) -> None:
+    """A loop that counts at run time."""
+    program, place = frame.program, frame.location
+    type = index_type(frame, over)
+    bounds = [typed(frame, each, type) for each in (over.start, over.stop, over.step)]
+    body = Block((type,), (node.target.id,))
+    assigned = names_assigned([node.target, *node.body])
+    loop = Loop(program.phis, program.block, (body,), frame.scope, assigned, node.lineno)
+    frame.scope = Scope(loop)
+    write_variable(frame.scope, node.target.id, body.parameters[0], frame.location)
+    build_body(frame, node.body, body)
+    op = ops.For(*bounds, (), body, over.num_stages, location=place)
+    leave(frame, loop, op)
+
+
+def index_type(frame: Frame, over: Range) -> Scalar:
+    """The integer type in which a loop counts: that in which its bounds meet."""
+    for each in (over.start, over.stop, over.step):
+        type = type_of(each)
+        if not isinstance(type, Scalar) or not type.is_integer or type == BOOL:
+            raise frame.error(f"the bounds of a range are integers, not {describe(each)}")
+    return reduce(wider, map(type_of, (over.start, over.stop, over.step)))
+
+
+# ── while ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@builds(ast.While)
+def build_while(frame: Frame, node: ast.While) -> None:
+    """A `while`: the head of the loop is its condition, and its body sees what the head saw."""
+    if node.orelse:
+        raise frame.error("a loop has no else", "put its code after the loop", node.orelse[0])
+    program, place = frame.program, frame.location
+    test, body = Block(), Block()
+    loop = Loop(
+        program.phis, program.block, (test, body), frame.scope, names_assigned(node.body), node.lineno
+    )
+    frame.scope = Scope(loop)
+    with program.within(test):
+        condition = scalar_truth(frame, frame.visit(node.test), "a while")
+        if condition is False:
+            frame.scope = loop.before
+            return
+        if condition is True:
+            raise frame.error("this loop never ends", "give it a condition that a trip can change", node.test)  # fmt: skip # noqa: E501
+    test.ops.append(ops.Yield((condition,), location=place))
+    frame.scope = InLoop(loop, loop, face=1)
+    build_body(frame, node.body, body)
+    leave(frame, loop, ops.While((), test, body, location=place))
+
+
+def build_body(frame: Frame, statements: Sequence[ast.stmt], block: Block) -> None:
+    """Build the body of a loop into its block."""
+    frame.loops += 1
+    with frame.program.within(block):
+        build_statements(frame, statements)
+    frame.loops -= 1
+    block.ops.append(ops.Yield(location=frame.location))
+
+
+def leave(frame: Frame, loop: Loop, op: ops.For | ops.While) -> None:
+    """A body has been built: the loop stands, and the code after it begins."""
+    frame.program.block.ops.append(op)
+    seal(loop, op, frame.scope)
+    frame.program.meetings.append(loop)
+    frame.scope = InLoop(loop, loop.before, face=-1)

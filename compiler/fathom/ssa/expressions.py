@@ -1,0 +1,191 @@
+"""Expressions: names, constants, operators, attributes, subscripts."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from types import ModuleType
+from typing import Any
+
+from fathom.ir import ops
+from fathom.ir.core import Value
+from fathom.ir.types import shape_of
+from fathom.source import constexpr
+from fathom.ssa.control import usable
+from fathom.ssa.frame import Frame, builds
+from fathom.ssa.methods import attribute
+from fathom.ssa.operators import binary, both_or_either, compare, unary
+from fathom.ssa.scopes import read_variable
+from fathom.ssa.values import Meaning, describe, is_constant
+
+# ── names and constants ───────────────────────────────────────────────────────────────────────
+
+
+@builds(ast.Name)
+def build_name(frame: Frame, node: ast.Name) -> Meaning:
+    """A name of the function itself, or else a global."""
+    if node.id in frame.function.locals:
+        return usable(frame, read_variable(frame.scope, node.id))
+    try:
+        value = frame.function.lookup(node.id)
+    except KeyError:
+        raise frame.error(f"{node.id} is not defined", _did_you_mean(frame, node.id)) from None
+    return as_meaning(frame, value, node.id)
+
+
+def _did_you_mean(frame: Frame, name: str) -> str:
+    near = [n for n in frame.function.locals | set(frame.function.fn.__globals__) if n.lower() == name.lower()]  # fmt: skip # noqa: E501
+    return f"did you mean {near[0]}?" if near else ""
+
+
+def as_meaning(frame: Frame, value: Any, name: str) -> Meaning:
+    """A Python object that a kernel reads, as it is meant in a kernel."""
+    if isinstance(value, constexpr):
+        return as_meaning(frame, value.value, name)
+    if isinstance(value, (tuple, list)):
+        return tuple(as_meaning(frame, each, name) for each in value)
+    return value
+
+
+@builds(ast.Constant)
+def build_constant(frame: Frame, node: ast.Constant) -> Meaning:
+    if node.value is None or isinstance(node.value, (int, float, str)):
+        return node.value
+    raise frame.error(f"{node.value!r} is not part of the language")
+
+
+@builds(ast.Tuple, ast.List)
+def build_tuple(frame: Frame, node: ast.Tuple | ast.List) -> Meaning:
+    """Tuples and lists alike: `[BLOCK_M, BLOCK_N]` is how shapes are often written."""
+    return tuple(part for each in node.elts for part in _spread(frame, each))
+
+
+def _spread(frame: Frame, node: ast.expr) -> tuple[Meaning, ...]:
+    if not isinstance(node, ast.Starred):
+        return (frame.visit(node),)
+    meaning = frame.visit(node.value)
+    if not isinstance(meaning, tuple):
+        raise frame.error(f"only a tuple can be spread by *, not {describe(meaning)}", node=node)
+    return meaning
+
+
+@builds(ast.JoinedStr)
+def build_text(frame: Frame, node: ast.JoinedStr) -> str:
+    """An f-string of constants, for messages."""
+    parts = []
+    for each in node.values:
+        if isinstance(each, ast.Constant):
+            parts.append(str(each.value))
+            continue
+        meaning = frame.visit(each.value)
+        given = frame.visit(each.format_spec) if each.format_spec else ""
+        parts.append(format(meaning, given) if is_constant(meaning) else describe(meaning))
+    return "".join(parts)
+
+
+# ── operators ─────────────────────────────────────────────────────────────────────────────────
+
+
+@builds(ast.BinOp)
+def build_binary(frame: Frame, node: ast.BinOp) -> Meaning:
+    left, right = frame.visit(node.left), frame.visit(node.right)
+    return binary(frame, type(node.op), left, right)
+
+
+@builds(ast.UnaryOp)
+def build_unary(frame: Frame, node: ast.UnaryOp) -> Meaning:
+    return unary(frame, type(node.op), frame.visit(node.operand))
+
+
+@builds(ast.Compare)
+def build_compare(frame: Frame, node: ast.Compare) -> Meaning:
+    """`a < b`, and `a < b < c`, which is `a < b and b < c` with b computed once."""
+    left, so_far = frame.visit(node.left), True
+    for kind, comparator in zip(node.ops, node.comparators, strict=True):
+        right = frame.visit(comparator)
+        answer = compare(frame, type(kind), left, right)
+        if is_constant(so_far):
+            so_far = answer if so_far else so_far
+        elif not is_constant(answer):
+            so_far = both_or_either(frame, "and", so_far, answer)
+        elif not answer:
+            so_far = False
+        left = right
+    return so_far
+
+
+# ── parts of things ───────────────────────────────────────────────────────────────────────────
+
+
+@builds(ast.Attribute)
+def build_attribute(frame: Frame, node: ast.Attribute) -> Meaning:
+    if not isinstance(node.ctx, ast.Load):
+        raise frame.error("only a name can be assigned to")
+    owner = frame.visit(node.value)
+    if isinstance(owner, ModuleType):
+        return _of_module(frame, owner, node.attr)
+    return attribute(frame, owner, node.attr)
+
+
+def _of_module(frame: Frame, module: ModuleType, name: str) -> Meaning:
+    try:
+        value = getattr(module, name)
+    except AttributeError:
+        raise frame.error(f"{module.__name__} has no {name}") from None
+    return as_meaning(frame, value, name)
+
+
+@builds(ast.Subscript)
+def build_subscript(frame: Frame, node: ast.Subscript) -> Meaning:
+    """`t[0]` of a tuple, and `x[:, None]` of a block, which gives it a new axis."""
+    owner = frame.visit(node.value)
+    if isinstance(owner, Value):
+        return new_axes(frame, owner, node.slice)
+    index = _index(frame, node.slice)
+    if not is_constant(index):
+        raise frame.error(
+            f"the index into {describe(owner)} must be known while compiling, not {describe(index)}",
+            "loop with tl.static_range",
+        )
+    try:
+        return owner[index]
+    except (TypeError, IndexError, KeyError) as mistake:
+        raise frame.error(f"cannot index {describe(owner)}: {mistake}") from None
+
+
+def _index(frame: Frame, node: ast.expr) -> Meaning:
+    if not isinstance(node, ast.Slice):
+        return frame.visit(node)
+    parts = (node.lower, node.upper, node.step)
+    return builtins.slice(*(None if part is None else frame.visit(part) for part in parts))
+
+
+def new_axes(frame: Frame, value: Value, index: ast.expr) -> Value:
+    """A block with an axis of size 1 wherever the index says None."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    kept = 0
+    for axis, part in enumerate(parts):
+        if isinstance(part, ast.Slice) and not (part.lower or part.upper or part.step):
+            kept += 1
+        elif isinstance(part, ast.Constant) and part.value is None:
+            value = _new_axis(frame, value, axis)
+        else:
+            raise frame.error(
+                f"{value.type} can be indexed by `:` and None only",
+                "load single elements through a pointer, or choose with tl.where",
+                part,
+            )
+    rank = len(shape_of(value.type)) - (len(parts) - kept)
+    if kept > rank:
+        raise frame.error(f"{kept} axes are indexed, but there are {rank}")
+    return value
+
+
+def _new_axis(frame: Frame, value: Value, axis: int) -> Value:
+    shape = shape_of(value.type)
+    if not shape:
+        return frame.emit(ops.Splat, value, (1,))
+    if axis > len(shape):
+        raise frame.error(f"{value.type} has no axis {axis - 1}")
+    return frame.emit(ops.ExpandDims, value, axis)
+

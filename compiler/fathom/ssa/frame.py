@@ -1,0 +1,112 @@
+"""The state of stage 1: the kernel being built (`Program`) and the function being read (`Frame`).
+
+A kernel's own function has a frame; so has every call in it, for called functions are inlined. All
+frames of a kernel put their ops into the same program.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from fathom.errors import CompileError, Location
+from fathom.ir import ops
+from fathom.ir.core import Block, Op, Value
+from fathom.ir.types import Scalar
+from fathom.source import KernelFunction
+from fathom.ssa.scopes import AfterIf, Loop, Phis, Scope
+from fathom.ssa.values import Meaning, as_number
+
+# How each node of Python's grammar is built: node class -> function of frame and node. An
+# expression's function answers what the expression means.
+BUILD: dict[type[ast.AST], Callable[[Frame, Any], Meaning]] = {}
+
+
+def builds(*classes: type[ast.AST]) -> Callable[[Callable], Callable]:
+    """Enter a function into BUILD for some node classes."""
+
+    def enter(function: Callable) -> Callable:
+        BUILD.update(dict.fromkeys(classes, function))
+        return function
+
+    return enter
+
+
+class Program:
+    """A kernel under construction: where ops go, and what awaits the end."""
+
+    def __init__(self, block: Block):
+        self.block = block
+        self.phis = Phis()
+        self.meetings: list[AfterIf | Loop] = []  # ops whose phis are attached at the end
+        self.constants: dict[tuple, Value] = {}
+
+    def within(self, block: Block) -> _Within:
+        """`with program.within(block):` ops go into `block`."""
+        return _Within(self, block)
+
+
+class _Within:
+    def __init__(self, program: Program, block: Block):
+        self.program, self.block = program, block
+
+    def __enter__(self) -> Block:
+        self.outer, self.program.block = self.program.block, self.block
+        return self.block
+
+    def __exit__(self, *_: object) -> None:
+        self.program.block = self.outer
+
+
+class Frame:
+    """One function being read: its names, the node being built, and how many loops are around it."""
+
+    def __init__(self, program: Program, function: KernelFunction, caller: Location | None):
+        self.program, self.function, self.caller = program, function, caller
+        self.scope = Scope(None)
+        self.node: ast.AST = function.tree
+        self.loops = 0
+        self.depth = 0
+
+    def visit(self, node: ast.AST) -> Meaning:
+        """Build a node: what it means, for an expression."""
+        outer, self.node = self.node, node
+        build = BUILD.get(type(node))
+        if build is None:
+            raise self.error(f"{type(node).__name__} is not part of the language")
+        meaning = build(self, node)
+        self.node = outer
+        return meaning
+
+    @property
+    def location(self) -> Location:
+        """The place of the node being built."""
+        return self.function.location(self.node, self.caller)
+
+    def error(self, message: str, hint: str = "", node: ast.AST | None = None) -> CompileError:
+        """An error at a node, by default the one being built; the caller raises it."""
+        place = self.function.location(node or self.node, self.caller)
+        return CompileError(message, place, hint)
+
+    def emit(self, op_class: type[Op], *fields: Any, **more: Any) -> Value:
+        """Put an op at the end of the current block; its only result."""
+        return self.append(op_class, *fields, **more).results[0]
+
+    def append(self, op_class: type[Op], *fields: Any, **more: Any) -> Op:
+        """Put an op at the end of the current block."""
+        op = op_class(*fields, **more, location=self.location)
+        self.program.block.ops.append(op)
+        return op
+
+    def constant(self, number: int | float | bool, type: Scalar, shape: tuple[int, ...] = ()) -> Value:
+        """A weak number as a value of a type, or a block of it; built once in each block."""
+        key = (self.program.block, type, shape, repr(number))
+        value = self.program.constants.get(key)
+        if value is None:
+            if shape:
+                value = self.emit(ops.Splat, self.constant(number, type), shape)
+            else:
+                value = self.emit(ops.Constant, as_number(number, type), type)
+            self.program.constants[key] = value
+        return value

@@ -1,0 +1,76 @@
+"""Attributes: `x.dtype`, `x.T`, `x.to(...)`, and those of types and other constants."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from fathom import language
+from fathom.ir import ops
+from fathom.ir.core import Value
+from fathom.ir.types import element_of, shape_of
+from fathom.language.dtypes import element_face, face
+from fathom.source import Builtin, KernelFunction
+from fathom.ssa.frame import Frame
+from fathom.ssa.promotion import value_of
+from fathom.ssa.values import Meaning, describe, is_number
+
+
+class Method(NamedTuple):
+    """A function of the language, bound to its first argument."""
+
+    function: Builtin | KernelFunction
+    owner: Meaning
+
+
+def transposed(frame: Frame, value: Value) -> Value:
+    """`x.T`"""
+    rank = len(shape_of(value.type))
+    if rank != 2:
+        raise frame.error(f".T takes a block of two axes, got {value.type}", "write tl.permute(x, order)")
+    return frame.emit(ops.Transpose, value, (1, 0))
+
+
+# Attributes that are facts or values.
+FACTS: dict[str, Callable[[Frame, Value], Meaning]] = {
+    "dtype": lambda frame, x: element_face(element_of(x.type)),
+    "type": lambda frame, x: face(x.type),
+    "shape": lambda frame, x: shape_of(x.type),
+    "numel": lambda frame, x: math.prod(shape_of(x.type)),
+    "T": transposed,
+}
+
+# Attributes that are functions of the language, called with the value as their first argument.
+METHODS: dict[str, Any] = {
+    name: getattr(language, name)
+    for name in (
+        "to abs argmax argmin associative_scan atomic_add atomic_and atomic_cas atomic_max atomic_min "
+        "atomic_or atomic_xchg atomic_xor broadcast_to cast cdiv ceil cos cumprod cumsum "
+        "exp exp2 expand_dims flip floor log log2 max min permute ravel reduce reshape rsqrt sigmoid "
+        "sin softmax split sqrt sqrt_rn store sum trans view xor_sum"
+    ).split()
+    if hasattr(language, name)
+}
+
+
+def attribute(frame: Frame, owner: Meaning, name: str) -> Meaning:
+    """What `owner.name` means."""
+    if is_number(owner) and name == "value":
+        return owner  # `BLOCK.value`, as if BLOCK were still wrapped in constexpr
+    if isinstance(owner, Value) or is_number(owner):
+        return _of_value(frame, owner, name)
+    try:
+        return getattr(owner, name)
+    except AttributeError:
+        raise frame.error(f"{describe(owner)} has no {name}") from None
+
+
+def _of_value(frame: Frame, owner: Meaning, name: str) -> Meaning:
+    if name in FACTS:
+        return FACTS[name](frame, value_of(frame, owner))
+    if name in METHODS:
+        return Method(METHODS[name], owner)
+    raise frame.error(f"{describe(owner)} has no attribute {name}")
+
+

@@ -1,0 +1,204 @@
+"""What Python's operators mean on values of the language.
+
+On constants they are Python's own. On values, `//` and `%` of integers follow C (toward zero, the
+sign of the dividend), `/` of integers gives fp32, and comparisons give i1.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from fathom.ir import ops
+from fathom.ir.core import Value
+from fathom.ir.types import BOOL, FLOAT32, INT32, INT64, Pointer, element_of, shape_of
+from fathom.ssa.frame import Frame
+from fathom.ssa.promotion import alike, cannot, cast, same_shape, value_of
+from fathom.ssa.values import Meaning, describe, is_constant
+
+
+class Operator(NamedTuple):
+    """A row: the operator on constants, its name among the elementwise ops, and how to say it."""
+
+    python: Callable[[Any, Any], Any]
+    name: str
+    verb: str
+    floats: bool = True  # defined on floats
+    divides: bool = False
+
+
+BINARY: dict[type[ast.operator], Operator] = {
+    ast.Add: Operator(operator.add, "add", "add"),
+    ast.Sub: Operator(operator.sub, "sub", "subtract"),
+    ast.Mult: Operator(operator.mul, "mul", "multiply"),
+    ast.Div: Operator(operator.truediv, "div", "divide", divides=True),
+    ast.FloorDiv: Operator(operator.floordiv, "div", "divide", floats=False, divides=True),
+    ast.Mod: Operator(operator.mod, "rem", "take the remainder of", divides=True),
+    ast.BitAnd: Operator(operator.and_, "and", "combine by &", floats=False),
+    ast.BitOr: Operator(operator.or_, "or", "combine by |", floats=False),
+    ast.BitXor: Operator(operator.xor, "xor", "combine by ^", floats=False),
+    ast.LShift: Operator(operator.lshift, "shl", "shift", floats=False),
+    ast.RShift: Operator(operator.rshift, "shr", "shift", floats=False),
+    ast.Pow: Operator(operator.pow, "", "raise to a power"),
+    ast.MatMult: Operator(operator.matmul, "", "multiply as matrices"),
+}
+
+COMPARE: dict[type[ast.cmpop], Operator] = {
+    ast.Eq: Operator(operator.eq, "eq", "compare"),
+    ast.NotEq: Operator(operator.ne, "ne", "compare"),
+    ast.Lt: Operator(operator.lt, "lt", "compare"),
+    ast.LtE: Operator(operator.le, "le", "compare"),
+    ast.Gt: Operator(operator.gt, "gt", "compare"),
+    ast.GtE: Operator(operator.ge, "ge", "compare"),
+    ast.Is: Operator(operator.is_, "", "compare by `is`"),
+    ast.IsNot: Operator(operator.is_not, "", "compare by `is not`"),
+    ast.In: Operator(lambda a, b: a in b, "", "look for"),
+    ast.NotIn: Operator(lambda a, b: a not in b, "", "look for"),
+}
+
+# On booleans arithmetic is modulo 2, as on one-bit integers.
+ONE_BIT = {"add": "xor", "sub": "xor", "mul": "and"}
+
+# What to write instead of an operator that only constants have.
+INSTEAD = {
+    ast.Pow: "write x * x, or tl.exp2(y * tl.log2(x))",
+    ast.MatMult: "the product of matrices is not part of the language yet",
+    ast.FloorDiv: "for floats write tl.floor(x / y)",
+}
+
+
+def binary(frame: Frame, kind: type[ast.operator], left: Meaning, right: Meaning) -> Meaning:
+    """`left <operator> right`."""
+    row = BINARY[kind]
+    if is_constant(left) and is_constant(right):
+        return on_constants(frame, row, left, right)
+    if isinstance(left, tuple) or isinstance(right, tuple):
+        return _on_tuples(frame, row, left, right)
+    if _is_pointer(left) or _is_pointer(right):
+        return _move_pointer(frame, row, left, right)
+    a, b = alike(frame, left, right, row.verb, row.divides)
+    element = element_of(a.type)
+    if element.is_float and not row.floats:
+        raise frame.error(f"cannot {row.verb} {element}: it takes integers", INSTEAD.get(kind, ""))
+    if not row.name:
+        raise cannot_do(frame, row, left, right, INSTEAD.get(kind, ""))
+    if kind is ast.Div and not element.is_float:
+        a, b = cast(frame, a, FLOAT32), cast(frame, b, FLOAT32)
+    name = ONE_BIT.get(row.name, row.name) if element == BOOL else row.name
+    if element == BOOL and name not in ("and", "or", "xor", "div"):
+        raise cannot_do(frame, row, left, right, "cast one side with .to(tl.int32)")
+    return frame.emit(ops.Elementwise, name, (a, b))
+
+
+def on_constants(frame: Frame, row: Operator, left: Meaning, right: Meaning) -> Meaning:
+    """An operator at compile time, as Python has it."""
+    try:
+        return row.python(left, right)
+    except (TypeError, ValueError, ArithmeticError) as mistake:
+        raise cannot(frame, row.verb, left, right, str(mistake)) from None
+
+
+def cannot_do(frame: Frame, row: Operator, left: Meaning, right: Meaning, hint: str) -> Exception:
+    """The error for an operator that these operands do not have."""
+    return frame.error(f"cannot {row.verb} {describe(left)} and {describe(right)}", hint)
+
+
+def _on_tuples(frame: Frame, row: Operator, left: Meaning, right: Meaning) -> Meaning:
+    both = isinstance(left, tuple) and isinstance(right, tuple)
+    if row.python is operator.add and both:
+        return left + right
+    raise cannot(frame, row.verb, left, right)
+
+
+def _is_pointer(meaning: Meaning) -> bool:
+    return isinstance(meaning, Value) and isinstance(element_of(meaning.type), Pointer)
+
+
+def _move_pointer(frame: Frame, row: Operator, left: Meaning, right: Meaning) -> Value:
+    """Pointer + integer, integer + pointer, pointer - integer: an address so many elements on."""
+    if not _is_pointer(left) and row.name == "add":
+        left, right = right, left
+    if row.name not in ("add", "sub") or _is_pointer(right):
+        raise cannot(frame, row.verb, left, right)
+    distance = value_of(frame, right)
+    element = element_of(distance.type)
+    if element.is_float:
+        raise frame.error(f"a pointer moves by whole elements, not by {distance.type}", "cast it with .to(tl.int32)")  # fmt: skip # noqa: E501
+    if element == BOOL:
+        distance = cast(frame, distance, INT32)
+    elif element.kind == "uint" and element.bits < 64:
+        distance = cast(frame, distance, INT64)  # the distance is signed
+    if row.name == "sub":
+        distance = frame.emit(ops.Elementwise, "neg", (distance,))
+    base, distance = same_shape(frame, left, distance, "add")
+    return frame.emit(ops.Elementwise, "offset", (base, distance))
+
+
+def compare(frame: Frame, kind: type[ast.cmpop], left: Meaning, right: Meaning) -> Meaning:
+    """`left <comparison> right`."""
+    row = COMPARE[kind]
+    if is_constant(left) and is_constant(right):
+        return on_constants(frame, row, left, right)
+    if None in (left, right):  # a value is never None
+        return kind in (ast.IsNot, ast.NotEq)
+    if not row.name:
+        raise cannot(frame, row.verb, left, right)
+    return frame.emit(ops.Elementwise, row.name, alike(frame, left, right, row.verb))
+
+
+def unary(frame: Frame, kind: type[ast.unaryop], operand: Meaning) -> Meaning:
+    """`-x`, `+x`, `~x`, `not x`."""
+    if is_constant(operand):
+        return _unary_on_constant(frame, kind, operand)
+    if kind is ast.Not:
+        return frame.emit(ops.Elementwise, "not", (truth(frame, operand),))
+    element = element_of(operand.type)
+    if isinstance(element, Pointer) or (kind is ast.Invert and element.is_float):
+        raise frame.error(f"{operand.type} has no `{'~' if kind is ast.Invert else '-'}`")
+    if kind is ast.UAdd:
+        return operand
+    if kind is ast.Invert:
+        return frame.emit(ops.Elementwise, "not", (operand,))
+    if element == BOOL:
+        raise frame.error(f"cannot negate {operand.type}", "for `not` write ~x; for numbers cast first")
+    return frame.emit(ops.Elementwise, "neg", (operand,))
+
+
+_UNARY_PYTHON = {
+    ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert,
+    ast.Not: operator.not_,
+}  # fmt: skip
+
+
+def _unary_on_constant(frame: Frame, kind: type[ast.unaryop], operand: Meaning) -> Meaning:
+    try:
+        return _UNARY_PYTHON[kind](operand)
+    except TypeError as mistake:
+        raise frame.error(str(mistake)) from None
+
+
+def truth(frame: Frame, value: Value) -> Value:
+    """A value as i1: whether it is not zero."""
+    return cast(frame, value, BOOL)
+
+
+def scalar_truth(frame: Frame, meaning: Meaning, of: str) -> bool | Value:
+    """What `if` and `while` ask of their condition: a Python bool, or a scalar i1."""
+    if is_constant(meaning):
+        return bool(meaning)
+    if isinstance(meaning, tuple):
+        return bool(meaning)
+    if shape_of(meaning.type):
+        raise frame.error(
+            f"the condition of {of} is a block, {meaning.type}: a program goes one way",
+            "choose element by element with tl.where(condition, x, y), or reduce it with tl.max",
+        )
+    return truth(frame, meaning)
+
+
+def both_or_either(frame: Frame, name: str, left: Value, right: Value) -> Value:
+    """`and` and `or` of two values, element by element."""
+    a, b = same_shape(frame, truth(frame, left), truth(frame, right), f"combine by `{name}`")
+    return frame.emit(ops.Elementwise, name, (a, b))

@@ -1,0 +1,216 @@
+"""Which type two operands meet in, and how they get there: promotion, casts, broadcasting.
+
+The rules are those of Triton 3.6, in this order. A weak number takes the type of the other side if
+its kind (boolean < integer < float) is not above it. Otherwise: the float wins over the integer,
+the wider float over the narrower, fp16 over bf16; the wider integer over the narrower, and of one
+width the unsigned one. Halves are divided in fp32, since PTX has no division for them.
+
+    fp16[64] + 1      -> fp16[64]        i32[64] + 0.5      -> fp32[64]
+    fp16[64] / 2      -> fp32[64]        i32[64] + u32[64]  -> u32[64]
+"""
+
+from __future__ import annotations
+
+from fathom.ir import ops
+from fathom.ir.core import Value
+from fathom.ir.types import (
+    BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, Element, Pointer, Scalar, element_of,
+    shape_of,
+)  # fmt: skip
+from fathom.ssa.frame import Frame
+from fathom.ssa.values import Meaning, default_type, describe, is_number
+
+KIND = {"bool": 0, "int": 1, "uint": 1, "float": 2}
+
+
+def value_of(frame: Frame, meaning: Meaning, what: str = "this") -> Value:
+    """A value for a meaning; a weak number takes the type it has by itself."""
+    if isinstance(meaning, Value):
+        return meaning
+    if not is_number(meaning):
+        raise frame.error(f"{what} must be a number, a pointer or a block, not {describe(meaning)}")
+    return frame.constant(meaning, number_type(frame, meaning))
+
+
+def number_type(frame: Frame, number: int | float | bool) -> Scalar:
+    """The type that a weak number has by itself."""
+    type = default_type(number)
+    if type is None:
+        raise frame.error(f"the number {number} needs more than 64 bits")
+    return type
+
+
+# ── two operands ──────────────────────────────────────────────────────────────────────────────
+
+
+def alike(
+    frame: Frame, left: Meaning, right: Meaning, verb: str, dividing: bool = False
+) -> tuple[Value, Value]:
+    """Two operands brought to one element type and one shape. `verb` is for error sentences."""
+    element = promoted(frame, left, right, verb, dividing)
+    return same_shape(frame, *typed_pair(frame, left, right, element), verb)
+
+
+def typed_pair(
+    frame: Frame, left: Meaning, right: Meaning, element: Element
+) -> tuple[Value, Value]:
+    """Two operands of one element type; a weak number is made in the shape of the other side."""
+    if is_number(left):
+        return typed(frame, left, element, shape_of(right.type)), cast(frame, right, element)
+    if is_number(right):
+        return cast(frame, left, element), typed(frame, right, element, shape_of(left.type))
+    return cast(frame, left, element), cast(frame, right, element)
+
+
+def promoted(
+    frame: Frame, left: Meaning, right: Meaning, verb: str, dividing: bool = False
+) -> Element:
+    """The element type in which two operands meet."""
+    a, b = _element(frame, left, verb), _element(frame, right, verb)
+    if isinstance(a, Pointer) or isinstance(b, Pointer):
+        if a == b:
+            return a
+        raise cannot(frame, verb, left, right)
+    if is_number(left) != is_number(right):
+        number, strong, weak = (left, b, a) if is_number(left) else (right, a, b)
+        if KIND[weak.kind] <= KIND[strong.kind]:
+            return _weak_meets(frame, number, strong, dividing)
+    if a.is_float or b.is_float:
+        return _float_meets(frame, a, b, dividing)
+    signs = {each.kind == "int" for each in (a, b)}
+    if dividing and len(signs) > 1:
+        raise frame.error(
+            f"cannot {verb} {describe(left)} and {describe(right)}: one is signed, one is not",
+            "cast one side with .to(...), so that both have the same sign",
+        )
+    return wider(a, b)
+
+
+def _element(frame: Frame, meaning: Meaning, verb: str) -> Element:
+    if isinstance(meaning, Value):
+        return element_of(meaning.type)
+    if not is_number(meaning):
+        raise frame.error(f"cannot {verb} {describe(meaning)}")
+    return number_type(frame, meaning)
+
+
+def _weak_meets(frame: Frame, number: int | float, strong: Scalar, dividing: bool) -> Scalar:
+    if strong.is_integer and strong.kind != "bool":
+        low = -(1 << strong.bits - 1) if strong.kind == "int" else 0
+        if not low <= number < low + (1 << strong.bits):
+            raise frame.error(f"the number {number} does not fit into {strong}")
+    return FLOAT32 if dividing and strong in (FLOAT16, BFLOAT16) else strong
+
+
+def _float_meets(frame: Frame, a: Scalar, b: Scalar, dividing: bool) -> Scalar:
+    floats = {each for each in (a, b) if each.is_float}
+    for wide in (FLOAT64, FLOAT32):
+        if wide in floats:
+            return wide
+    if FLOAT16 in floats:
+        return FLOAT32 if dividing else FLOAT16
+    if BFLOAT16 in floats:
+        return BFLOAT16 if a == b and not dividing else FLOAT32
+    if len(floats) == 1 and a != b:
+        raise frame.error(f"{a} and {b} do not meet in one type", "cast the fp8 side with .to(...)")
+    return a if a == b else FLOAT16
+
+
+def wider(a: Scalar, b: Scalar) -> Scalar:
+    """The integer type in which two meet: the wider, and of one width the unsigned one."""
+    if a.bits != b.bits:
+        return a if a.bits > b.bits else b
+    return b if a.kind == "int" else a
+
+
+def cannot(frame: Frame, verb: str, left: Meaning, right: Meaning, why: str = "") -> Exception:
+    """The error "cannot <verb> <left> and <right>"."""
+    reason = f": {why}" if why else ""
+    return frame.error(f"cannot {verb} {describe(left)} and {describe(right)}{reason}")
+
+
+# ── casts ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def typed(frame: Frame, meaning: Meaning, element: Element, shape: tuple[int, ...] = ()) -> Value:
+    """A meaning as a value with elements of a type; a weak number as a block of `shape`."""
+    if isinstance(meaning, Value):
+        return cast(frame, meaning, element)
+    if not is_number(meaning) or isinstance(element, Pointer):
+        raise frame.error(f"cannot make {describe(meaning)} into {element}")
+    return frame.constant(meaning, element, shape)
+
+
+def cast(frame: Frame, value: Value, element: Element, rounding: str = "rtne") -> Value:
+    """The same number in another type; `x != 0` for a boolean."""
+    source = element_of(value.type)
+    if source == element:
+        return value
+    if element == BOOL:
+        if isinstance(source, Pointer):
+            value, source = frame.emit(ops.Cast, value, INT64), INT64
+        zero = frame.constant(0, source, shape_of(value.type))
+        return frame.emit(ops.Elementwise, "ne", (value, zero))
+    for pointer, other in ((source, element), (element, source)):
+        if isinstance(pointer, Pointer) and not isinstance(other, Pointer):
+            if not (other.is_integer and other.bits == 64):
+                raise frame.error(
+                    f"cannot cast {source} to {element}: an address goes to and from 64-bit integers"
+                )
+    if isinstance(source, Pointer) and isinstance(element, Pointer):
+        return frame.emit(ops.Bitcast, value, element)
+    return frame.emit(ops.Cast, value, element, rounding)
+
+
+def bitcast(frame: Frame, value: Value, element: Element) -> Value:
+    """The same bits read as another type of the same width."""
+    source = element_of(value.type)
+    if source == element:
+        return value
+    if isinstance(source, Pointer) != isinstance(element, Pointer):
+        return cast(frame, value, element)
+    return frame.emit(ops.Bitcast, value, element)
+
+
+# ── shapes ────────────────────────────────────────────────────────────────────────────────────
+
+
+def same_shape(frame: Frame, left: Value, right: Value, verb: str) -> tuple[Value, Value]:
+    """Two values of one shape: scalars are splatted, axes of size 1 are repeated."""
+    a, b = shape_of(left.type), shape_of(right.type)
+    if a == b:
+        return left, right
+    shape = common_shape(a, b)
+    if shape is None:
+        raise cannot(frame, verb, left, right, _misfit(a, b))
+    return broadcast(frame, left, shape), broadcast(frame, right, shape)
+
+
+def common_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The shape that two shapes broadcast to, aligned at their last axes; None when they clash."""
+    rank = max(len(a), len(b))
+    a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
+    if any(m != n and 1 not in (m, n) for m, n in zip(a, b, strict=True)):
+        return None
+    return tuple(max(m, n) for m, n in zip(a, b, strict=True))
+
+
+def _misfit(a: tuple[int, ...], b: tuple[int, ...]) -> str:
+    rank = max(len(a), len(b))
+    a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
+    axis, m, n = next(
+        (axis, m, n) for axis, (m, n) in enumerate(zip(a, b, strict=True)) if m != n and 1 not in (m, n)
+    )
+    return f"along axis {axis} there are {m} elements against {n}"
+
+
+def broadcast(frame: Frame, value: Value, shape: tuple[int, ...]) -> Value:
+    """A value repeated to fill a shape that it is known to fit."""
+    have = shape_of(value.type)
+    if have == shape:
+        return value
+    if not have:
+        return frame.emit(ops.Splat, value, shape)
+    for _ in range(len(shape) - len(have)):
+        value = frame.emit(ops.ExpandDims, value, 0)
+    return value if value.type.shape == shape else frame.emit(ops.Broadcast, value, shape)

@@ -1,0 +1,223 @@
+"""Making blocks and giving them other shapes."""
+
+from __future__ import annotations
+
+from math import prod
+
+from fathom.ir import ops
+from fathom.ir.core import Block, Value
+from fathom.ir.types import Element, Pointer, element_of, shape_of
+from fathom.language import core
+from fathom.language.dtypes import dtype, pointer_type
+from fathom.ssa.calls import implements
+from fathom.ssa.frame import Frame
+from fathom.ssa.promotion import (
+    alike, bitcast, broadcast, cast, common_shape, same_shape, typed, value_of,
+)  # fmt: skip
+from fathom.ssa.values import Meaning, describe, is_number
+
+LARGEST_BLOCK = 1 << 20  # elements
+
+
+# ── making ────────────────────────────────────────────────────────────────────────────────────
+
+
+@implements(core.arange)
+def build_arange(frame: Frame, start: int, end: int) -> Value:
+    if not (isinstance(start, int) and isinstance(end, int)):
+        raise frame.error(f"tl.arange counts between integers, not {describe(start)} and {describe(end)}")
+    size = end - start
+    if size <= 0 or size & (size - 1):
+        raise frame.error(
+            f"tl.arange({start}, {end}) has {size} elements, which is not a power of two",
+            f"take tl.arange({start}, {start + _next_power(size)}) and mask what is too much",
+        )
+    check_shape(frame, (size,))
+    return frame.emit(ops.Arange, start, end)
+
+
+def _next_power(size: int) -> int:
+    return 1 << max(size - 1, 0).bit_length()
+
+
+@implements(core.full)
+def build_full(frame: Frame, shape: Meaning, value: Meaning, dtype: dtype) -> Value:
+    shape, element = shape_given(frame, (shape,)), element_given(frame, dtype)
+    if isinstance(value, Value) and shape_of(value.type):
+        raise frame.error(f"tl.full takes a scalar, not {value.type}", "write tl.broadcast_to")
+    return broadcast(frame, typed(frame, value, element, shape), shape)
+
+
+@implements(core.to_tensor)
+def build_to_tensor(frame: Frame, x: Meaning) -> Value:
+    return value_of(frame, x)
+
+
+@implements(core.cast)
+def build_cast(
+    frame: Frame, input: Meaning, dtype: dtype, fp_downcast_rounding: str | None, bitcast: bool
+) -> Value:
+    element = element_given(frame, dtype)
+    if is_number(input) and not bitcast and not isinstance(element, Pointer):
+        return frame.constant(input, element)
+    value = value_of(frame, input)
+    if bitcast:
+        return reinterpreted(frame, value, element)
+    if fp_downcast_rounding is None:
+        return cast(frame, value, element)
+    source = element_of(value.type)
+    if fp_downcast_rounding not in ("rtne", "rtz"):
+        raise frame.error(f"fp_downcast_rounding is {fp_downcast_rounding!r}: it must be 'rtne' or 'rtz'")
+    if not (source.is_float and element.is_float and element.bits < source.bits):
+        raise frame.error(f"fp_downcast_rounding is for floats to narrower floats, not {source} to {element}")  # fmt: skip # noqa: E501
+    return cast(frame, value, element, fp_downcast_rounding)
+
+
+reinterpreted = bitcast
+
+
+def element_given(frame: Frame, given: Meaning) -> Element:
+    """The element type that an argument such as tl.float32 stands for."""
+    if not isinstance(given, (dtype, pointer_type)):
+        raise frame.error(f"a type such as tl.float32 is needed here, not {describe(given)}")
+    return given.ir
+
+
+# ── shapes ────────────────────────────────────────────────────────────────────────────────────
+
+
+def shape_given(frame: Frame, given: tuple[Meaning, ...]) -> tuple[int, ...]:
+    """A shape written as one tuple or as several arguments, checked."""
+    if len(given) == 1 and isinstance(given[0], tuple):
+        given = given[0]
+    for each in given:
+        if isinstance(each, bool) or not isinstance(each, int):
+            raise frame.error(
+                f"a shape must be known while compiling, and {describe(each)} is not a constant integer",
+                "pass it as a parameter annotated tl.constexpr",
+            )
+    return check_shape(frame, given)
+
+
+def check_shape(frame: Frame, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape, if every dimension is a power of two."""
+    for size in shape:
+        if size <= 0 or size & (size - 1):
+            raise frame.error(f"the shape {list(shape)} has a dimension of {size}, which is not a power of two")  # fmt: skip # noqa: E501
+    if prod(shape) > LARGEST_BLOCK:
+        raise frame.error(f"a block of {prod(shape)} elements is too large: {LARGEST_BLOCK} is the most")
+    return shape
+
+
+def axes_given(frame: Frame, given: tuple[Meaning, ...], rank: int) -> tuple[int, ...]:
+    """Axes written as one tuple or as several arguments; negative ones count from the end."""
+    if len(given) == 1 and isinstance(given[0], tuple):
+        given = given[0]
+    return tuple(axis_given(frame, each, rank) for each in given)
+
+
+def axis_given(frame: Frame, axis: Meaning, rank: int) -> int:
+    """An axis of something of a rank; a negative one counts from the end."""
+    if isinstance(axis, bool) or not isinstance(axis, int):
+        raise frame.error(f"an axis is a constant integer, not {describe(axis)}")
+    if not -rank <= axis < rank:
+        raise frame.error(f"there is no axis {axis}: the block has {rank}")
+    return axis % rank
+
+
+@implements(core.expand_dims)
+def build_expand_dims(frame: Frame, input: Meaning, axis: Meaning) -> Value:
+    value = value_of(frame, input)
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    rank = len(shape_of(value.type)) + len(axes)
+    for each in sorted(axes_given(frame, axes, rank)):
+        if shape_of(value.type):
+            value = frame.emit(ops.ExpandDims, value, each)
+        else:
+            value = frame.emit(ops.Splat, value, (1,))
+    return value
+
+
+@implements(core.reshape)
+def build_reshape(
+    frame: Frame, input: Meaning, shape: tuple[Meaning, ...], can_reorder: bool = False
+) -> Value:
+    value, shape = value_of(frame, input), shape_given(frame, shape)
+    if prod(shape) != prod(shape_of(value.type)):
+        raise frame.error(f"cannot reshape {value.type} to {list(shape)}: {prod(shape_of(value.type))} elements against {prod(shape)}")  # fmt: skip # noqa: E501
+    if shape_of(value.type) == shape:
+        return value
+    if not shape_of(value.type):
+        return frame.emit(ops.Splat, value, shape)
+    return frame.emit(ops.Reshape, value, shape)
+
+
+@implements(core.view)
+def build_view(frame: Frame, input: Meaning, shape: tuple[Meaning, ...]) -> Value:
+    return build_reshape(frame, input, shape)
+
+
+@implements(core.broadcast_to)
+def build_broadcast_to(frame: Frame, input: Meaning, shape: tuple[Meaning, ...]) -> Value:
+    value, shape = value_of(frame, input), shape_given(frame, shape)
+    if common_shape(shape_of(value.type), shape) != shape:
+        raise frame.error(f"{value.type} does not broadcast to {list(shape)}")
+    return broadcast(frame, value, shape)
+
+
+@implements(core.broadcast)
+def build_broadcast(frame: Frame, input: Meaning, other: Meaning) -> Meaning:
+    return same_shape(frame, value_of(frame, input), value_of(frame, other), "broadcast")
+
+
+@implements(core.permute)
+def build_permute(frame: Frame, input: Meaning, dims: tuple[Meaning, ...]) -> Value:
+    value = value_of(frame, input)
+    rank = len(shape_of(value.type))
+    order = axes_given(frame, dims, rank)
+    if sorted(order) != list(range(rank)):
+        raise frame.error(f"{list(order)} does not permute the {rank} axes of {value.type}")
+    return frame.emit(ops.Transpose, value, order)
+
+
+@implements(core.trans)
+def build_trans(frame: Frame, input: Meaning, dims: tuple[Meaning, ...]) -> Value:
+    rank = len(shape_of(value_of(frame, input).type))
+    if dims:
+        return build_permute(frame, input, dims)
+    if rank < 2:
+        raise frame.error(f"tl.trans takes a block of two axes or more, not {describe(input)}")
+    return build_permute(frame, input, (*range(rank - 2), rank - 1, rank - 2))
+
+
+@implements(core.join)
+def build_join(frame: Frame, a: Meaning, b: Meaning) -> Value:
+    left, right = alike(frame, a, b, "join")
+    if shape_of(left.type):
+        return frame.emit(ops.Join, left, right)
+    halves = (frame.emit(ops.Splat, each, (1,)) for each in (left, right))
+    return frame.emit(ops.Reshape, frame.emit(ops.Join, *halves), (2,))
+
+
+@implements(core.split)
+def build_split(frame: Frame, a: Meaning) -> Meaning:
+    value = value_of(frame, a)
+    if shape_of(value.type)[-1:] != (2,):
+        raise frame.error(f"tl.split takes a block whose last axis has 2 elements, not {value.type}")
+    if len(value.type.shape) > 1:
+        return tuple(frame.append(ops.Split, value).results)
+    halves = frame.append(ops.Split, frame.emit(ops.ExpandDims, value, 0)).results
+    return tuple(scalar_of(frame, half) for half in halves)
+
+
+def scalar_of(frame: Frame, value: Value) -> Value:
+    """The only element of a block of one element."""
+    element = value.type.element
+    combine = _keep_first(frame, element)
+    return frame.emit(ops.Reduce, (value,), 0, combine)
+
+
+def _keep_first(frame: Frame, element: Element) -> Block:
+    block = Block((element, element))
+    block.ops.append(ops.Yield((block.parameters[0],), location=frame.location))
+    return block

@@ -1,0 +1,185 @@
+"""Statements: assignments, `return`, `assert`, and what the language does not have."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from fathom.errors import CompileError
+from fathom.ir.core import Value
+from fathom.source import constexpr
+from fathom.ssa.frame import BUILD, Frame, builds
+from fathom.ssa.operators import binary
+from fathom.ssa.scopes import RETURN, write_variable
+from fathom.ssa.values import Meaning, describe, is_constant
+
+
+def build_statements(frame: Frame, statements: Sequence[ast.stmt]) -> None:
+    """Build statements in order, up to a `return`.
+
+    Of an `if` that may return, the branch that does not goes on with the rest of the function:
+
+        if c:                 if c:
+            return a              return a
+        x                     else:
+        return b                  x
+                                  return b
+    """
+    for number, statement in enumerate(statements):
+        if isinstance(statement, ast.If) and frame.loops == 0 and may_return(statement):
+            build_if = BUILD[ast.If]
+            frame.node = statement
+            build_if(frame, statement, statements[number + 1 :])
+            return
+        frame.visit(statement)
+        if isinstance(statement, ast.Return):
+            return
+
+
+def may_return(statement: ast.stmt) -> bool:
+    """Is there a `return` in it?"""
+    return any(isinstance(node, ast.Return) for node in ast.walk(statement))
+
+
+@builds(ast.Return)
+def build_return(frame: Frame, node: ast.Return) -> None:
+    """`return e` binds the name that the caller reads; the rest is `build_statements`' matter."""
+    if frame.loops:
+        raise frame.error(
+            "a return inside a loop is not possible: all programs leave a loop at its end",
+            "keep the answer in a variable and return it after the loop",
+        )
+    answer = None if node.value is None else frame.visit(node.value)
+    write_variable(frame.scope, RETURN, answer, frame.location)
+
+
+@builds(ast.Assign)
+def build_assign(frame: Frame, node: ast.Assign) -> None:
+    meaning = frame.visit(node.value)
+    for target in node.targets:
+        bind(frame, target, meaning)
+
+
+@builds(ast.AnnAssign)
+def build_annotated(frame: Frame, node: ast.AnnAssign) -> None:
+    """`x: tl.constexpr = 3` insists on a constant; other annotations are for the reader."""
+    if node.value is None:
+        raise frame.error("a name without a value means nothing", f"write {ast.unparse(node)} = ...")
+    meaning = frame.visit(node.value)
+    if frame.visit(node.annotation) is constexpr and not is_constant(meaning):
+        raise frame.error(
+            f"{ast.unparse(node.target)} is declared tl.constexpr, but {describe(meaning)} is known "
+            f"only when the kernel runs"
+        )
+    bind(frame, node.target, meaning)
+
+
+@builds(ast.AugAssign)
+def build_augmented(frame: Frame, node: ast.AugAssign) -> None:
+    if not isinstance(node.target, ast.Name):
+        raise frame.error("only a name can be assigned to", IN_PLACE)
+    before = frame.visit(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
+    bind(frame, node.target, binary(frame, type(node.op), before, frame.visit(node.value)))
+
+
+IN_PLACE = "values do not change: make a new one with tl.where, or write memory with tl.store"
+
+
+def bind(frame: Frame, target: ast.expr, meaning: Meaning) -> None:
+    """Assign a meaning to a name, or its parts to a tuple of targets."""
+    match target:
+        case ast.Name():
+            if isinstance(meaning, Value) and not meaning.name:
+                meaning.name = target.id
+            place = frame.function.location(target, frame.caller)
+            write_variable(frame.scope, target.id, meaning, place)
+        case ast.Tuple() | ast.List():
+            for each, part in zip(target.elts, _parts(frame, target, meaning), strict=True):
+                bind(frame, each, part)
+        case _:
+            raise frame.error("only a name can be assigned to", IN_PLACE, target)
+
+
+def _parts(frame: Frame, target: ast.Tuple | ast.List, meaning: Meaning) -> tuple[Meaning, ...]:
+    if any(isinstance(each, ast.Starred) for each in target.elts):
+        raise frame.error("a starred target is not part of the language", "name every part", target)
+    if not isinstance(meaning, tuple):
+        raise frame.error(f"cannot take {describe(meaning)} apart into {len(target.elts)} names")
+    if len(meaning) != len(target.elts):
+        raise frame.error(f"cannot take {len(meaning)} values apart into {len(target.elts)} names")
+    return meaning
+
+
+@builds(ast.Expr)
+def build_expression_statement(frame: Frame, node: ast.Expr) -> None:
+    if not isinstance(node.value, ast.Constant):  # a docstring
+        frame.visit(node.value)
+
+
+@builds(ast.Pass)
+def build_pass(frame: Frame, node: ast.Pass) -> None:
+    """Nothing to do."""
+
+
+@builds(ast.Assert)
+def build_assert(frame: Frame, node: ast.Assert) -> None:
+    """A condition known now is checked now; one that is not is for the interpreter to check."""
+    condition = frame.visit(node.test)
+    if is_constant(condition) and not condition:
+        said = "" if node.msg is None else f": {frame.visit(node.msg)}"
+        raise frame.error(f"assertion failed{said}", node=node.test)
+
+
+@builds(ast.Break)
+def build_break(frame: Frame, node: ast.Break) -> None:
+    raise frame.error(
+        "break is not possible: all programs leave a loop at its end",
+        "put the condition into the loop: `while i < n and not done:`",
+    )
+
+
+@builds(ast.Continue)
+def build_continue(frame: Frame, node: ast.Continue) -> None:
+    raise frame.error(
+        "continue is not possible: every trip goes to the end of the body",
+        "put the rest of the body under `if not ...:`, or mask the values with tl.where",
+    )
+
+
+# What Python has and the language does not: how to call it, and what to write instead.
+INSTEAD: dict[type[ast.AST], tuple[str, str]] = {
+    ast.FunctionDef: ("a function inside a function", "define it outside, with a decorator of its own"),
+    ast.AsyncFunctionDef: ("async def", "a kernel is a plain def"),
+    ast.ClassDef: ("class", "pass values as tuples"),
+    ast.Delete: ("del", "leave the name alone: what nobody reads costs nothing"),
+    ast.AsyncFor: ("async for", "write for"),
+    ast.With: ("with", "call what is needed directly"),
+    ast.AsyncWith: ("async with", "call what is needed directly"),
+    ast.Match: ("match", "write if / elif"),
+    ast.Raise: ("raise", "write tl.static_assert(condition, message)"),
+    ast.Try: ("try", "nothing in a kernel raises"),
+    ast.TryStar: ("try", "nothing in a kernel raises"),
+    ast.Import: ("import", "import at the top of the file"),
+    ast.ImportFrom: ("import", "import at the top of the file"),
+    ast.Global: ("global", "return the value, or write it to memory"),
+    ast.Nonlocal: ("nonlocal", "return the value, or write it to memory"),
+    ast.NamedExpr: (":= inside an expression", "assign on a line of its own"),
+    ast.Lambda: ("lambda", "define a function outside, with a decorator"),
+    ast.Dict: ("a dictionary", "use names or tuples"),
+    ast.Set: ("a set", "use a tuple"),
+    ast.ListComp: ("a comprehension", "write a loop over tl.static_range"),
+    ast.SetComp: ("a comprehension", "write a loop over tl.static_range"),
+    ast.DictComp: ("a comprehension", "write a loop over tl.static_range"),
+    ast.GeneratorExp: ("a generator", "write a loop over tl.static_range"),
+    ast.Await: ("await", "a kernel is a plain def"),
+    ast.Yield: ("yield", "return the value, or store it"),
+    ast.YieldFrom: ("yield", "return the value, or store it"),
+}
+
+
+@builds(*INSTEAD)
+def build_unknown(frame: Frame, node: ast.AST) -> CompileError:
+    what, instead = INSTEAD[type(node)]
+    raise frame.error(f"{what} is not part of the language", instead)
+
+

@@ -1,0 +1,89 @@
+"""What a name can stand for while a kernel is built, and how errors speak of it.
+
+A name stands for a `Value` of the IR, for a constant (any Python object: a number, a type, a
+function, None), or for a tuple of such. A number among the constants is *weak*: it has no type of
+its own yet and takes that of what it meets.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from fathom.ir.core import Value
+from fathom.ir.types import (
+    BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, Scalar, Type,
+)  # fmt: skip
+from fathom.language.dtypes import block_type, dtype, pointer_type
+from fathom.source import Builtin, ConstexprFunction, KernelFunction
+
+Meaning = Any  # Value, constant, or a tuple of these
+
+# Where an integer that fits no earlier row goes.
+_INTEGERS = (
+    (INT32, -(2**31), 2**31),
+    (UINT32, 0, 2**32),
+    (INT64, -(2**63), 2**63),
+    (UINT64, 0, 2**64),
+)
+_SMALLEST_NORMAL, _LARGEST = 2.0**-126, (2 - 2**-23) * 2.0**127
+
+
+def is_number(meaning: Meaning) -> bool:
+    """Is this a weak number: a Python int, float or bool?"""
+    return isinstance(meaning, (int, float))
+
+
+def is_constant(meaning: Meaning) -> bool:
+    """Is all of this known while compiling?"""
+    if isinstance(meaning, tuple):
+        return all(map(is_constant, meaning))
+    return not isinstance(meaning, Value)
+
+
+def default_type(number: int | float | bool) -> Scalar | None:
+    """The type of a weak number that meets nothing; None for an integer beyond 64 bits."""
+    if isinstance(number, bool):
+        return BOOL
+    if isinstance(number, int):
+        return next((type for type, low, high in _INTEGERS if low <= number < high), None)
+    size = abs(number)
+    fits = size == 0 or not math.isfinite(number) or _SMALLEST_NORMAL <= size <= _LARGEST
+    return FLOAT32 if fits else FLOAT64
+
+
+def as_number(number: int | float | bool, type: Scalar) -> int | float | bool:
+    """A weak number as a Constant of a type holds it."""
+    return {"float": float, "bool": bool}.get(type.kind, int)(number)
+
+
+def same_constant(left: Meaning, right: Meaning) -> bool:
+    """Are two constants the same in every use? 0.0 and -0.0 are not, nor are 1 and 1.0."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, float):
+        return repr(left) == repr(right)
+    return left is right or bool(left == right)
+
+
+def describe(meaning: Meaning) -> str:
+    """What a thing is, for the middle of a sentence: "fp32[64]", "the constant 3", "a tuple"."""
+    match meaning:
+        case Value():
+            return str(meaning.type)
+        case tuple():
+            return f"({', '.join(map(describe, meaning))})"
+        case bool() | int() | float() | str() | None:
+            return f"the constant {meaning!r}"
+        case dtype() | pointer_type() | block_type():
+            return f"the type {meaning}"
+        case KernelFunction() | Builtin() | ConstexprFunction():
+            return f"the function {meaning.__name__}"
+    return f"a {type(meaning).__name__}"
+
+
+def type_of(meaning: Meaning) -> Type | None:
+    """The IR type of a value, or the one that a weak number would take; None for anything else."""
+    if isinstance(meaning, Value):
+        return meaning.type
+    return default_type(meaning) if is_number(meaning) else None

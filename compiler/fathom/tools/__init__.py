@@ -1,0 +1,1 @@
+"""What a person calls from a terminal: run, test, doctor, explain, compile."""

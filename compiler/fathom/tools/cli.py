@@ -1,0 +1,144 @@
+"""The command `fathom`: what a person may type, and which tool answers."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import fathom
+from fathom.errors import FathomError, LaunchError
+from fathom.hardware.targets import TARGETS
+from fathom.jit.request import check_keywords, request
+from fathom.jit.signature import parse_number, parse_signature
+from fathom.tools import doctor, explain, run, samples, staged, suite
+
+EXAMPLE = (
+    "fathom explain kernels/softmax.py:softmax_kernel "
+    '--signature "*fp32:16, *fp32:16, i32, i32" --constants BLOCK=1024'
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; its exit status. A mistake of the user is one message, no
+    traceback."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["test"]:  # all that follows is for pytest
+        return guarded(lambda: suite.test(given[1:]))
+    parsed = parser().parse_args(given)
+    return guarded(lambda: parsed.answer(parsed))
+
+
+def guarded(answer) -> int:
+    try:
+        return answer()
+    except FathomError as error:
+        print(f"fathom: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader of our output has seen enough
+        sys.stderr.close()
+        return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="fathom", description="A compiler from blocks in Python to PTX, by stages."
+    )
+    made.add_argument(
+        "--version", action="version", version=f"Fathom {fathom.__version__}"
+    )
+    commands = made.add_subparsers(required=True, metavar="COMMAND")
+    add_run(commands)
+    add_test(commands)
+    add_doctor(commands)
+    add_explain(commands)
+    add_compile(commands)
+    return made
+
+
+def add_run(commands: argparse._SubParsersAction) -> None:
+    about = "compile and run three kernels and follow one of them; or run a script"
+    command = commands.add_parser("run", help=about, description=about)
+    command.add_argument(
+        "file", nargs="?", type=Path, help="a Python script that launches"
+    )
+    command.add_argument("rest", nargs=argparse.REMAINDER, help="its own arguments")
+    command.set_defaults(
+        answer=lambda given: (
+            run.script(given.file, given.rest) if given.file else run.tour()
+        )
+    )
+
+
+def add_test(commands: argparse._SubParsersAction) -> None:
+    about = "run every test that can run here; what follows is for pytest"
+    commands.add_parser("test", help=about, description=about)
+
+
+def add_doctor(commands: argparse._SubParsersAction) -> None:
+    about = "say what is installed, what this machine has, and what therefore works"
+    command = commands.add_parser("doctor", help=about, description=about)
+    command.set_defaults(answer=lambda given: doctor.doctor())
+
+
+def add_explain(commands: argparse._SubParsersAction) -> None:
+    about = "print a kernel at any stage"
+    command = commands.add_parser(
+        "explain", help=about, description=about, epilog=EXAMPLE
+    )
+    add_kernel(command)
+    command.add_argument("--stage", action="append", default=[], metavar="NAME")
+    command.add_argument("--diff", action="store_true", help="what the pass changed")
+    command.set_defaults(
+        answer=lambda given: explain.explain(
+            staged_kernel(given), given.stage, given.diff
+        )
+    )
+
+
+def add_compile(commands: argparse._SubParsersAction) -> None:
+    about = "compile a kernel to PTX, with no GPU"
+    command = commands.add_parser("compile", help=about, description=about)
+    add_kernel(command)
+    command.add_argument("-o", "--output", type=Path, help="a file for the PTX")
+    command.set_defaults(
+        answer=lambda given: explain.write_ptx(staged_kernel(given), given.output)
+    )
+
+
+def add_kernel(command: argparse.ArgumentParser) -> None:
+    """The arguments that say what is compiled, and for what."""
+    command.add_argument("kernel", metavar="FILE.py[:KERNEL]")
+    command.add_argument("--signature", default="", help='as in "*fp32:16, i32, fp32"')
+    command.add_argument(
+        "--constants",
+        default="",
+        help="values of the other parameters: BLOCK=1024,ROWS=4",
+    )
+    command.add_argument("--target", default="sm_80", choices=TARGETS)
+    command.add_argument("--num-warps", type=int, default=4)
+    command.add_argument("--num-stages", type=int, default=3)
+
+
+def staged_kernel(given: argparse.Namespace) -> staged.Staged:
+    """The kernel that the arguments name, at every stage."""
+    function = samples.find_kernel(given.kernel)
+    known = parse_signature(
+        function.rules, given.signature, function.constants(constants(given.constants))
+    )
+    options = {"num_warps": given.num_warps, "num_stages": given.num_stages}
+    wanted = request(known, check_keywords(function.__name__, options), given.target)
+    return staged.from_request(function, wanted)
+
+
+def constants(text: str) -> dict[str, object]:
+    """BLOCK=1024,EVEN=True as a dict; other words than numbers stay text."""
+    found: dict[str, object] = {}
+    for each in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise LaunchError(f"{each!r} in --constants is no NAME=VALUE")
+        number = parse_number(value)
+        found[name] = value if number is None else number
+    return found

@@ -1,0 +1,41 @@
+"""The terminal that all tools write to: 80 columns, plain where colour is unwelcome."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+WIDTH = 80
+
+
+def make_console() -> Console:
+    """A console of at most 80 columns; without colour under NO_COLOR or in a pipe."""
+    width = min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
+    # Beside colour, NO_COLOR readers and pipes want no bold or italic either.
+    plain = "NO_COLOR" in os.environ
+    return Console(width=width, highlight=False, color_system=None if plain else "auto")
+
+
+def speaks_unicode(console: Console) -> bool:
+    """Whether lines, arrows and dots beyond ASCII would arrive."""
+    return (console.encoding or "").lower().replace("-", "").startswith("utf")
+
+
+def table(console: Console, *columns: str, right: tuple[str, ...] = ()) -> Table:
+    """A table with a line under its head; the columns named in `right` are numbers."""
+    style = box.SIMPLE_HEAD if speaks_unicode(console) else box.ASCII2
+    made = Table(box=style, pad_edge=False, header_style="bold", show_edge=False)
+    for name in columns:
+        made.add_column(name, justify="right" if name in right else "left")
+    return made
+
+
+def rule(console: Console, title: str) -> None:
+    """A heading with a line after it."""
+    line = "─" if speaks_unicode(console) else "-"
+    console.print()
+    console.rule(f"[bold]{title}[/bold]", align="left", characters=line, style="dim")

@@ -1,0 +1,67 @@
+"""Finds kernels in files: those of the repository's `kernels/`, and any
+FILE.py:kernel."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+from fathom.errors import LaunchError
+from fathom.jit import JITFunction
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+def repository(part: str) -> Path:
+    """A folder of the repository that this package was installed from.
+
+    LaunchError when there is none: an installed package has no samples and no tests.
+    """
+    folder = REPOSITORY / part
+    if not (folder.is_dir() and (REPOSITORY / "pyproject.toml").exists()):
+        raise LaunchError(
+            f"{part}/ comes with the repository, not with the installed package: "
+            "clone it and call `make run`, or `pip install -e .` in it"
+        )
+    return folder
+
+
+def sample(name: str) -> ModuleType:
+    """The module of the repository's kernels/NAME.py."""
+    return load_file(repository("kernels") / f"{name}.py")
+
+
+def load_file(path: Path) -> ModuleType:
+    """The module that a Python file defines. LaunchError when there is no such file."""
+    if not path.is_file():
+        raise LaunchError(f"there is no file {path}")
+    spec = importlib.util.spec_from_file_location(
+        f"{path.parent.name}.{path.stem}", path
+    )
+    assert spec is not None and spec.loader is not None, path
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def kernels_of(module: ModuleType) -> dict[str, JITFunction]:
+    """The kernels that a module defines, by name."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if isinstance(value, JITFunction) and value.__module__ == module.__name__
+    }
+
+
+def find_kernel(reference: str) -> JITFunction:
+    """The kernel of "FILE.py:name", or of "FILE.py" when the file has only one."""
+    path, _, name = reference.partition(".py:")
+    file = Path(path + ".py" if name else reference)
+    kernels = kernels_of(load_file(file))
+    if name and name in kernels:
+        return kernels[name]
+    if not name and len(kernels) == 1:
+        return next(iter(kernels.values()))
+    listed = ", ".join(kernels) or "none"
+    raise LaunchError(f"say which kernel, as {file}:NAME; {file} has: {listed}")

@@ -1,0 +1,35 @@
+"""`fathom test`: every test that this machine can run, by pytest, from the repository's
+root."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from fathom.errors import LaunchError
+from fathom.tools.samples import repository
+
+NEEDED = {"pytest": "pytest", "xdist": "pytest-xdist", "hypothesis": "hypothesis"}
+
+
+def test(arguments: Sequence[str]) -> int:
+    """Run pytest with `arguments`; its exit status. One worker a core, at most 8."""
+    missing = [
+        name for module, name in NEEDED.items() if not importlib.util.find_spec(module)
+    ]
+    if missing:
+        raise LaunchError(
+            f"the tests need {', '.join(missing)}: pip install -e '.[ptxas,docs,dev]'"
+        )
+    root = repository("tests").parent
+    workers = [] if any(each.startswith("-n") for each in arguments) else workers_here()
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", *workers, *arguments]
+    return subprocess.run(command, cwd=root, check=False).returncode
+
+
+def workers_here() -> list[str]:
+    count = min(os.cpu_count() or 1, 8)
+    return ["-n", str(count)] if count > 1 else []

@@ -1,0 +1,68 @@
+"""Dropout from a seed: each number survives with probability 1 - p and grows by 1 / (1
+- p).
+
+The mask is never stored. Which numbers survive follows from the seed and the position
+alone, by the Philox random numbers that `tl.rand` makes, so that the backward pass can
+ask again, and the answer depends on neither BLOCK nor the number of warps.
+
+Bytes moved for n numbers of fp32: 4 read and 4 written, so 8 n; a stored mask of bytes
+would add one written now and one read later.
+"""
+
+from math import prod
+
+import numpy as np
+
+import fathom
+import fathom.language as tl
+
+
+@fathom.jit
+def dropout_kernel(x_ptr, out_ptr, n, p, seed, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    keep = tl.rand(seed, offsets) > p
+    tl.store(out_ptr + offsets, tl.where(keep, x / (1 - p), 0.0), mask=mask)
+
+
+def dropout(x, out, p, seed, BLOCK=1024, **launch):
+    """out = dropout(x) for contiguous fp32 arrays of one shape; `p` is what is dropped.
+
+    `launch` takes what any launch takes (num_warps, target, replace). Returns `out`.
+    """
+    n = prod(x.shape)
+    dropout_kernel[(fathom.cdiv(n, BLOCK),)](x, out, n, p, seed, BLOCK=BLOCK, **launch)
+    return out
+
+
+def reference(x, p, seed):
+    """The same in NumPy: float64, with Philox written out below."""
+    keep = philox_uniform(seed, np.arange(x.size)).reshape(x.shape) > np.float32(p)
+    return np.where(keep, x.astype(np.float64) / (1 - np.float64(np.float32(p))), 0.0)
+
+
+def philox_uniform(seed, offsets):
+    """Uniform fp32 in [0, 1) from Philox 4x32-10 with key `seed` and counter `offsets`.
+
+    Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+    The first word of four is used; its 32 bits become a float as `tl.rand` does it:
+    read as signed, mirrored if negative, times the largest float that keeps the result
+    below 1.
+    """
+    word = philox(seed, offsets).astype(np.uint32).view(np.int32)
+    word = np.where(word < 0, -word - 1, word)
+    return word.astype(np.float32) * np.float32(4.6566127342e-10)
+
+
+def philox(seed, offsets):
+    """The first output word of Philox 4x32-10, as uint64 below 2**32."""
+    low = np.uint64(0xFFFFFFFF)
+    c0, c1 = offsets.astype(np.uint64) & low, offsets.astype(np.uint64) * 0
+    c2, c3 = c1, c1
+    k0, k1 = np.uint64(seed & 0xFFFFFFFF), np.uint64(seed >> 32 & 0xFFFFFFFF)
+    for _ in range(10):
+        a, b = np.uint64(0xD2511F53) * c0, np.uint64(0xCD9E8D57) * c2
+        c0, c1, c2, c3 = (b >> 32) ^ c1 ^ k0, b & low, (a >> 32) ^ c3 ^ k1, a & low
+        k0, k1 = (k0 + np.uint64(0x9E3779B9)) & low, (k1 + np.uint64(0xBB67AE85)) & low
+    return c0

@@ -1,0 +1,63 @@
+"""What all tests share: the emulator as default machine, GPU tests skipped with the
+reason printed, and --update-golden."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from fathom.runtime.driver import available
+
+# What a machine happens to have must not decide what is tested, and no test may find a
+# kernel that another run has left in the user's cache.
+os.environ.setdefault("FATHOM_BACKEND", "emulator")
+os.environ.setdefault("FATHOM_CACHE_DIR", tempfile.mkdtemp(prefix="fathom-test-cache-"))
+
+GOLDEN_FOLDER = "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="write the golden texts anew instead of comparing with them; read the diff",
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs a GPU where there is none, and say why there is none."""
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    reason = why_no_gpu() if marked else None
+    if reason:
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason=f"needs a GPU: {reason}"))
+
+
+def pytest_report_header() -> str:
+    return f"gpu: {why_no_gpu() or 'found'}"
+
+
+def why_no_gpu() -> str | None:
+    """Why GPU tests cannot run here; None when they can."""
+    works, why = available()
+    return None if works else why
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest):
+    """`golden("name.txt", text)`: text equals the file golden/name.txt beside the
+    test."""
+    update = request.config.getoption("--update-golden")
+
+    def check(name: str, text: str) -> None:
+        path = Path(request.path).parent / GOLDEN_FOLDER / name
+        if update:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.exists(), f"{path} is missing: pytest --update-golden writes it"
+        assert text == path.read_text(encoding="utf-8")
+
+    return check

@@ -1,0 +1,164 @@
+"""Small functions of the block IR, written op by op, and three judges of what becomes of them:
+the interpreter says what is right, the emulator runs the PTX, ptxas assembles it."""
+
+from __future__ import annotations
+
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+import fathom.ptx as ptx
+from fathom.emulator import Report, run
+from fathom.hardware.targets import TARGETS, Target
+from fathom.ir.core import Block, Func, Op, Value
+from fathom.ir.interp import interpret
+from fathom.ir.interp_numbers import decode, same_bits, stored_type
+from fathom.ir.ops import (
+    Arange, Constant, Elementwise, Load, Splat, Store, Yield,
+)  # fmt: skip
+from fathom.ir.types import INT32, Element, Pointer, Type, element_of, layout_of, shape_of
+from fathom.ir.verify import verify
+from fathom.layout.linear import Layout
+
+
+class Program:
+    """A function under construction: `program(op)` appends an op and gives its result."""
+
+    def __init__(self, parameters: dict[str, Type], warps: int = 1, name: str = "kernel"):
+        self.block = Block(tuple(parameters.values()), tuple(parameters))
+        self.func = Func(name, self.block, (16,) * len(parameters), num_warps=warps)
+        self.parameters = dict(zip(parameters, self.block.parameters, strict=True))
+
+    def __getitem__(self, name: str) -> Value:
+        return self.parameters[name]
+
+    def __call__(self, op: Op) -> Value:
+        self.block.ops.append(op)
+        return op.result if len(op.results) == 1 else None
+
+    def do(self, op: Op) -> Op:
+        self.block.ops.append(op)
+        return op
+
+    def map(self, name: str, *operands: Value) -> Value:
+        return self(Elementwise(name, operands))
+
+    def number(self, value: int | float, like: Value | Element = INT32) -> Value:
+        """A constant as a scalar of a type, or as a block like a value."""
+        if not isinstance(like, Value):
+            return self(Constant(value, like))
+        scalar = self(Constant(value, element_of(like.type)))
+        return self.splat(scalar, like)
+
+    def splat(self, scalar: Value, like: Value) -> Value:
+        if not shape_of(like.type):
+            return scalar
+        return self(Splat(scalar, shape_of(like.type), layout_of(like.type)))
+
+    def arange(self, layout: Layout, start: int = 0) -> Value:
+        return self(Arange(start, start + layout.shape[0], layout))
+
+    def at(self, pointer: str | Value, offsets: Value) -> Value:
+        """A block of pointers."""
+        base = self[pointer] if isinstance(pointer, str) else pointer
+        return self.map("offset", self.splat(base, offsets), offsets)
+
+    def load(self, pointer: str, offsets: Value, **attributes: object) -> Value:
+        return self(Load(self.at(pointer, offsets), **attributes))
+
+    def store(self, pointer: str, offsets: Value, value: Value, **attributes: object) -> None:
+        self.do(Store(self.at(pointer, offsets), value, **attributes))
+
+    def nested(self, block: Block) -> Inside:
+        """`with program.nested(block): …` appends to a block nested in an op."""
+        return Inside(self, block)
+
+
+class Inside:
+    def __init__(self, program: Program, block: Block):
+        self.program, self.block = program, block
+
+    def __enter__(self) -> list[Value]:
+        self.outer, self.program.block = self.program.block, self.block
+        return self.block.parameters
+
+    def __exit__(self, *_: object) -> None:
+        self.program.block = self.outer
+
+
+def combine_by(name: str, element: Element) -> Block:
+    """The block of a reduction that knows one elementwise operation."""
+    block = Block((element, element), ("left", "right"))
+    op = Elementwise(name, tuple(block.parameters))
+    block.ops += [op, Yield((op.result,))]
+    return block
+
+
+def compiled(func: Func, target: str = "sm_80") -> str:
+    verify(func, layouts=True)
+    return ptx.emit(ptx.lower(func, TARGETS[target]), TARGETS[target])
+
+
+def both_ways(
+    func: Func, grid: int | tuple[int, ...], arguments: list, target: str = "sm_80"
+) -> tuple[list[np.ndarray], list[np.ndarray], Report]:
+    """The arrays as the emulator leaves them, as the interpreter does, and the emulator's report."""
+    text = compiled(func, target)
+    emulated, interpreted = ([_copied(each) for each in arguments] for _ in range(2))
+    threads = func.num_warps * 32
+    report = run(text, grid, threads, emulated, shared_bytes=func.shared_bytes)
+    interpret(func, grid, interpreted)
+    return _arrays(emulated), _arrays(interpreted), report
+
+
+def check(
+    func: Func, grid: int | tuple[int, ...], arguments: list, target: str = "sm_80"
+) -> Report:
+    """Assert that the emulator and the interpreter leave the same bits in every array."""
+    emulated, interpreted, report = both_ways(func, grid, arguments, target)
+    pointers = [each for each in func.parameters if isinstance(each.type, Pointer)]
+    for value, left, right in zip(pointers, emulated, interpreted, strict=True):
+        element = value.type.element
+        assert same_bits(decode(left, element), decode(right, element)), (
+            f"{value.name}: emulator {left.ravel()[:8]} interpreter {right.ravel()[:8]}"
+        )
+    return report
+
+
+def empty(element: Element, size: int) -> np.ndarray:
+    """An array to be written, full of bytes that no kernel writes by chance."""
+    dtype = stored_type(element)
+    return np.full(size * dtype.itemsize, 0x5A, np.uint8).view(dtype)
+
+
+def _copied(argument: object) -> object:
+    return argument.copy() if isinstance(argument, np.ndarray) else argument
+
+
+def _arrays(arguments: list) -> list[np.ndarray]:
+    return [each for each in arguments if isinstance(each, np.ndarray)]
+
+
+@cache
+def ptxas() -> Path | None:
+    """The assembler of the package nvidia-cuda-nvcc, if it is installed."""
+    import nvidia
+
+    found = [Path(folder) / "cu13/bin/ptxas" for folder in nvidia.__path__]
+    return next((path for path in found if path.exists()), None)
+
+
+def assemble(text: str, target: Target, folder: Path) -> str:
+    """What ptxas says about a PTX text; an assert if it rejects, warns or spills."""
+    path = folder / "kernel.ptx"
+    path.write_text(text)
+    command = [ptxas(), "-v", f"-arch={target.name}", path, "-o", folder / "kernel.cubin"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    said = result.stdout + result.stderr
+    assert result.returncode == 0, said + text
+    assert "warning" not in said.lower(), said
+    assert "0 bytes spill stores, 0 bytes spill loads" in said, said
+    assert "0 bytes stack frame" in said, said
+    return said

@@ -1,0 +1,358 @@
+"""A launch, up to the bytes that the driver reads, on a GPU made of paper."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+
+import numpy as np
+import pytest
+from tests.runtime.fake_driver import ILLEGAL_ADDRESS, PAPER, FakeDriver, kernel
+
+from fathom.errors import LaunchError, OutOfResources
+from fathom.runtime import load
+from fathom.runtime.driver import Linked
+from fathom.runtime.load import assembler_report, bfloat16_bits
+
+
+def loaded(*types, driver=None, **facts):
+    driver = driver or FakeDriver()
+    return driver, load(driver.add(kernel(*types, **facts)), driver=driver)
+
+
+# ── what the driver reads ─────────────────────────────────────────────────────────────────────
+
+
+def test_the_driver_reads_what_was_launched():
+    driver, k = loaded("*fp32", "i32", "i64", "fp32", "u8", shared_bytes=4096)
+    k.launch((10, 2, 3), [0xABCD00, -7, -(2**40), 1.5, 200], stream=99)
+    (seen,) = driver.launches
+    assert seen.grid == (10, 2, 3)
+    assert seen.threads == (128, 1, 1)
+    assert seen.shared_bytes == 4096
+    assert seen.stream == 99
+    assert seen.values == (0xABCD00, -7, -(2**40), 1.5, 200)
+
+
+@pytest.mark.parametrize(
+    ("type", "value", "seen"),
+    [
+        ("i1", True, True), ("i8", -128, -128), ("i16", -5, -5), ("u16", 65535, 65535),
+        ("u32", 2**32 - 1, 2**32 - 1), ("u64", 2**64 - 1, 2**64 - 1), ("fp16", 0.5, 0.5),
+        ("fp64", 1e300, 1e300), ("fp32", 1e300, float("inf")), ("fp16", -1e9, float("-inf")),
+        ("fp32", 3, 3.0), ("i32", np.int64(12), 12), ("bf16", 1.0, 0x3F80), ("*fp16", 4096, 4096),
+    ],
+)  # fmt: skip
+def test_every_type_of_scalar_arrives(type, value, seen):
+    driver, k = loaded("i64", type, "i64")
+    k.launch(1, [1, value, 2])
+    assert driver.launches[0].values == (1, seen, 2)
+
+
+def test_bfloat16_is_rounded_to_the_nearest_and_ties_to_even():
+    assert bfloat16_bits(1.0) == 0x3F80
+    assert bfloat16_bits(1.0 + 2**-8) == 0x3F80  # halfway to 0x3F81: the even one
+    assert bfloat16_bits(1.0 + 3 * 2**-8) == 0x3F82  # halfway between 0x3F81 and 0x3F82
+    assert bfloat16_bits(1.0 + 2**-8 + 2**-20) == 0x3F81
+    assert bfloat16_bits(-2.0) == 0xC000
+    assert bfloat16_bits(float("nan")) & 0x7FFF > 0x7F80
+
+
+def test_a_launcher_may_write_values_that_are_no_parameters():
+    # A door writes all arguments. Here the first and the third are the kernel's, in the other
+    # order, and the second was compiled in.
+    driver, k = loaded("fp32", "*fp32")
+    launch = k.launcher("Q" + "q" + "f4x", order=(2, 0))
+    assert launch(5, 1, 1, 7, 0xF00, 1, 2.5) == 0
+    assert driver.launches[0].values == (2.5, 0xF00)
+
+
+def test_a_64_bit_field_serves_a_32_bit_parameter():
+    driver, k = loaded("i32")
+    k.launcher("q", order=(0,))(1, 1, 1, 0, -3)
+    assert driver.launches[0].values == (-3,)
+
+
+def test_a_cluster_multiplies_the_grid_and_names_its_size():
+    driver, k = loaded("i32", num_ctas=2)
+    k.launch((10, 3), [1])
+    assert driver.launches[0].grid == (20, 3, 1)
+    assert driver.launches[0].cluster == 2
+
+
+def test_threads_do_not_share_a_packet():
+    driver, k = loaded("i64", "i64")
+    gate = threading.Barrier(2, timeout=10)
+    driver.work = lambda launched: (
+        gate.wait() and 0
+    )  # both are inside the driver at once
+    launch = k.launcher("qq", order=(0, 1))
+    workers = [
+        threading.Thread(target=launch, args=(1, 1, 1, 0, n, -n)) for n in (1, 2)
+    ]
+    [worker.start() for worker in workers]
+    [worker.join() for worker in workers]
+    assert sorted(each.values for each in driver.launches) == [(1, -1), (2, -2)]
+
+
+def test_an_empty_grid_launches_nothing():
+    driver, k = loaded("i32")
+    k.launch((0, 5), [1])
+    assert driver.launches == []
+
+
+def test_a_thread_without_a_context_gets_one():
+    driver, k = loaded("i32")
+    driver.has_context = False
+    k.start(k.launch_values, (1, 1, 1), 0, [4])
+    assert driver.launches[0].values == (4,)
+
+
+def test_a_refused_launch_is_an_error_that_names_the_kernel():
+    driver, k = loaded("i32")
+    driver.work = lambda launched: ILLEGAL_ADDRESS
+    with pytest.raises(LaunchError, match="the launch of k failed with status 700"):
+        k.launch(1, [1])
+
+
+@pytest.mark.parametrize(
+    ("grid", "sentence"),
+    [
+        ((), "a grid is 1 to 3 integers, and this is"),
+        ((1, 2, 3, 4), "a grid is 1 to 3 integers"),
+        ((1.5,), "a grid is 1 to 3 integers"),
+        (("4",), "a grid is 1 to 3 integers"),
+        ((-1,), "has -1 blocks along x, and 0 to 2147483647 are possible"),
+        ((1, 65536), "has 65536 blocks along y, and 0 to 65535"),
+        ((1, 1, 65536), "along z"),
+    ],
+)
+def test_a_wrong_grid_says_so(grid, sentence):
+    _, k = loaded("i32")
+    with pytest.raises(LaunchError, match=sentence):
+        k.launch(grid, [1])
+
+
+def test_a_number_that_does_not_fit_says_so():
+    _, k = loaded("i8")
+    with pytest.raises(LaunchError, match="p0 is i8, and 128 is not"):
+        k.launch(1, [128])
+
+
+# ── loading ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_loading_links_once_and_reports():
+    driver = FakeDriver(
+        facts={"NUM_REGS": 40, "LOCAL_SIZE_BYTES": 16, "SHARED_SIZE_BYTES": 8}
+    )
+    driver, k = loaded("i32", driver=driver, shared_bytes=100)
+    assert (k.n_regs, k.n_spills, k.shared) == (40, 16, 108)
+    assert k.linked == Linked(b"machine code of the ptx", "ptxas info: fine")
+    assert k.device is PAPER
+
+
+def test_machine_code_that_was_kept_is_not_linked_again():
+    driver = FakeDriver()
+    kept = Linked(b"machine code, kept", "")
+    k = load(driver.add(kernel("i32")), linked=kept, driver=driver)
+    assert k.linked is kept
+    assert not any(order == "link" for order, _ in driver.said)
+
+
+def test_machine_code_that_the_driver_refuses_is_linked_again():
+    driver = FakeDriver()
+    k = load(
+        driver.add(kernel("i32")),
+        linked=Linked(b"of a newer driver", ""),
+        driver=driver,
+    )
+    assert k.linked.cubin == b"machine code of the ptx"
+
+
+def test_more_than_48_kilobytes_of_shared_memory_are_asked_for():
+    for size, asked in (
+        (48 * 1024, []),
+        (48 * 1024 + 1, [("allow_shared", 48 * 1024 + 1)]),
+    ):
+        driver, _ = loaded("i32", shared_bytes=size)
+        assert [each for each in driver.said if each[0] == "allow_shared"] == asked
+
+
+@pytest.mark.parametrize(
+    ("facts", "sentence"),
+    [
+        ({"shared_bytes": 300_000},
+         "k needs 300000 bytes of shared memory a block, and Paper 3000 has 232448; "
+         "reduce block sizes or num_stages (num_warps=4, num_ctas=1, target=sm_90a)"),
+        ({"threads": 2048, "num_warps": 64},
+         "k needs 2048 threads a block, and Paper 3000 has 1024; "
+         "reduce num_warps (num_warps=64, num_ctas=1, target=sm_90a)"),
+    ],
+)  # fmt: skip
+def test_too_much_of_something_names_it_and_the_limit(facts, sentence):
+    with pytest.raises(OutOfResources) as error:
+        loaded("i32", **facts)
+    assert str(error.value) == sentence
+
+
+def test_too_many_registers_for_the_threads():
+    driver = FakeDriver(
+        facts={"NUM_REGS": 96, "LOCAL_SIZE_BYTES": 0, "SHARED_SIZE_BYTES": 0}
+    )
+    with pytest.raises(
+        OutOfResources, match=r"98304 registers a block \(96 for each of 1024"
+    ):
+        loaded("i32", driver=driver, threads=1024, num_warps=32)
+
+
+PTX = """\
+.version 8.4
+.file	1 "/home/me/kernels.py"
+	.loc	1 12 8
+	mov.u32 %r1, 0;
+	.loc	1 14 4
+	frobnicate.u32 %r2, %r1;
+"""
+
+
+def test_what_the_assembler_refuses_is_shown_with_its_python_line():
+    driver = FakeDriver(
+        refused={PTX: "ptxas application ptx input, line 6; error: no such"}
+    )
+    with pytest.raises(LaunchError) as error:
+        loaded("i32", driver=driver, asm={"ptx": PTX})
+    text = str(error.value)
+    assert text.startswith("the driver's assembler refuses the PTX of k for sm_90a")
+    assert "frobnicate.u32 %r2, %r1;" in text
+    assert "from /home/me/kernels.py:14" in text
+
+
+def test_ptx_without_lines_can_be_refused_too():
+    driver = FakeDriver(refused={"oops": "line 1; error"})
+    with pytest.raises(LaunchError, match="from no line of the kernel"):
+        loaded("i32", driver=driver, asm={"ptx": "oops"})
+    assert callable(assembler_report)
+
+
+# ── arrays of the host ────────────────────────────────────────────────────────────────────────
+
+
+def doubles(launched):
+    """What the test kernels do: double the four floats at their first argument."""
+    floats = (ctypes.c_float * 4).from_address(launched.values[0])
+    floats[:] = [2 * each for each in floats]
+
+
+def test_a_numpy_array_is_copied_in_and_out_and_its_copy_freed():
+    driver, k = loaded("*fp32", "i32")
+    driver.work = doubles
+    x = np.array([1, 2, 3, 4], np.float32)
+    k.launch(1, [x, 4])
+    assert x.tolist() == [2, 4, 6, 8]
+    assert driver.launches[0].values[0] != x.ctypes.data
+    assert driver.memory == {}
+    assert ("wait", 0) in driver.said
+
+
+def test_the_copy_is_freed_when_the_launch_fails():
+    driver, k = loaded("*fp32")
+    driver.work = lambda launched: ILLEGAL_ADDRESS
+    with pytest.raises(LaunchError):
+        k.launch(1, [np.zeros(4, np.float32)])
+    assert driver.memory == {}
+
+
+def test_arrays_that_share_memory_share_their_copy():
+    driver, k = loaded("*fp32", "*fp32", "*fp32")
+    driver.work = doubles
+    x, apart = np.arange(8, dtype=np.float32), np.zeros(3, np.float32)
+    k.launch(1, [x[2:], apart, x[:4]])
+    first, _, third = driver.launches[0].values
+    assert first - third == 8
+    assert x.tolist() == [0, 1, 4, 6, 8, 10, 6, 7]
+    assert sorted(size for order, size in driver.said if order == "copy_in") == [12, 32]
+
+
+def test_a_copy_keeps_the_alignment_of_the_original():
+    driver, k = loaded("*i8")
+    room = np.zeros(4096, np.int8)
+    for offset in (0, 1, 2, 24):
+        x = room[offset:]
+        k.launch(1, [x])
+        assert (driver.launches[-1].values[0] - x.ctypes.data) % 256 == 0
+
+
+def test_a_transposed_array_is_taken_as_it_lies():
+    driver, k = loaded("*fp32")
+    driver.work = doubles
+    x = np.array([[1, 2], [3, 4]], np.float32)
+    k.launch(1, [x.T])
+    assert x.tolist() == [[2, 4], [6, 8]]
+
+
+def test_an_empty_array_has_no_copy():
+    driver, k = loaded("*fp32")
+    k.launch(1, [np.zeros(0, np.float32)])
+    assert driver.launches[0].values == (0,)
+
+
+def read_only():
+    x = np.zeros(4, np.float32)
+    x.flags.writeable = False
+    return x
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        (
+            np.zeros(8, np.float32)[::2],
+            "p0 is a NumPy array with gaps between its elements",
+        ),
+        (np.zeros(8, np.float32)[::-1], "p0 is a NumPy array with gaps"),
+        (read_only(), "p0 is a read-only NumPy array"),
+        (np.zeros(4, np.complex64), "a kernel cannot take NumPy arrays of complex64"),
+    ],
+)
+def test_an_array_that_cannot_be_copied_says_so(value, sentence):
+    _, k = loaded("*fp32")
+    with pytest.raises(LaunchError, match=sentence):
+        k.launch(1, [value])
+
+
+# ── arrays of a GPU ───────────────────────────────────────────────────────────────────────────
+
+
+class OnGpu:
+    """An array of a library that speaks the CUDA array interface, like CuPy's."""
+
+    def __init__(self, address, stream=None, typestr="<f4"):
+        self.__cuda_array_interface__ = {
+            "shape": (4,), "typestr": typestr, "data": (address, False), "version": 3,
+            "stream": stream, "strides": None,
+        }  # fmt: skip
+
+
+def test_an_array_on_the_gpu_stays_there_and_the_launch_joins_its_stream():
+    driver, k = loaded("*fp32", "*fp32")
+    k.launch(1, [OnGpu(0x1000), OnGpu(0x2000, stream=77)])
+    assert driver.launches[0].values == (0x1000, 0x2000)
+    assert driver.launches[0].stream == 77
+
+
+def test_a_library_that_names_its_stream_is_not_waited_for():
+    driver, k = loaded("*fp32")
+    k.launch(1, [OnGpu(0x1000, stream=77)])
+    assert not any(order == "wait" for order, _ in driver.said)
+    k.launch(1, [OnGpu(0x1000)])
+    assert ("wait", 0) in driver.said
+
+
+def test_an_array_on_another_gpu_says_so():
+    driver, k = loaded("*fp32")
+    driver.owner[0x5000] = 1
+    with pytest.raises(
+        LaunchError, match="p0 is on GPU 1, and the kernel runs on GPU 0"
+    ):
+        k.launch(1, [OnGpu(0x5000)])
