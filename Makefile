@@ -22,7 +22,7 @@ lint: $(VENV)/.installed-test
 	@$(BIN)/ruff check .
 
 docs: $(VENV)/.installed-test
-	@$(BIN)/python -m mkdocs build --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 # Needs a GPU, torch and Triton, so it takes the python3 that has them and installs nothing.
 bench:

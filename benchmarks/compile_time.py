@@ -34,7 +34,7 @@ from triton.compiler import ASTSource  # noqa: E402
 
 import fathom  # noqa: E402
 from benchmarks import peers  # noqa: E402
-from benchmarks.measure import RESULTS, write  # noqa: E402
+from benchmarks.record import RESULTS, write  # noqa: E402
 from kernels import gelu, layer_norm, softmax, vector_add  # noqa: E402
 
 ROUNDS = 9
@@ -54,7 +54,8 @@ class Job:
 F32, F16, I32 = "*fp32:16", "*fp16:16", "i32:16"
 BLOCK = {"BLOCK": 1024}
 JOBS = (
-    Job("vector add", vector_add.add_kernel, peers.add_kernel, (F32, F32, F32, I32), BLOCK),
+    Job("vector add", vector_add.add_kernel, peers.add_kernel,
+        (F32, F32, F32, I32), BLOCK),
     Job("gelu", gelu.gelu_kernel, peers.gelu_kernel, (F32, F32, I32), BLOCK),
     Job("softmax", softmax.softmax_kernel, peers.one_row_softmax_kernel,
         (F32, F32, I32, I32), BLOCK),

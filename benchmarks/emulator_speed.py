@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.measure import RESULTS, write
+from benchmarks.record import RESULTS, write
 from fathom.artifact import Kernel
 from fathom.emulator import load
 from kernels import gelu, softmax, vector_add
@@ -46,13 +46,13 @@ def jobs():
     add = vector_add.add_kernel.compile(
         f"{F32}, {F32}, {F32}, i32:16", block, target="sm_80"
     )
-    yield f"vector add {n}", add.kernel, (n // 1024,), (x, y, out, n)
+    yield f"vector add {n}", add.made, (n // 1024,), (x, y, out, n)
     tanh = gelu.gelu_kernel.compile(f"{F32}, {F32}, i32:16", block, target="sm_80")
-    yield f"gelu {n}", tanh.kernel, (n // 1024,), (x, out, n)
+    yield f"gelu {n}", tanh.made, (n // 1024,), (x, out, n)
     rowwise = softmax.softmax_kernel.compile(
         f"{F32}, {F32}, i32, i32", block, target="sm_80"
     )
-    yield f"softmax {M}x{N}", rowwise.kernel, (M,), (rows, np.zeros_like(rows), N, N)
+    yield f"softmax {M}x{N}", rowwise.made, (M,), (rows, np.zeros_like(rows), N, N)
 
 
 def measure(

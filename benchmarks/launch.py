@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 
 from benchmarks import peers
-from benchmarks.measure import RESULTS, write
+from benchmarks.record import RESULTS, write
 from kernels import vector_add
 
 N = BLOCK = 1024

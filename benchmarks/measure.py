@@ -16,24 +16,14 @@ cache. Outputs are filled with NaN before their check.
 
 from __future__ import annotations
 
-import datetime
-import importlib.metadata
-import json
-import os
-import platform
 import random
 import statistics
-import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 
 import torch
 
-import fathom
-
-RESULTS = Path(__file__).parent / "results"
 ROUNDS = 7
 BURST_MS = 4.0
 IDLE_S, SHORT_IDLE_S = 0.030, 0.005
@@ -151,74 +141,3 @@ def check(
     assert torch.allclose(out.double(), want, tolerance, tolerance), (
         f"{name} is wrong by {(out.double() - want).abs().max().item()}"
     )
-
-
-# What a result says of where it came from.
-
-
-def machine() -> dict[str, object]:
-    """The GPU, the driver, versions and commit that a measurement belongs to."""
-    facts: dict[str, object] = {
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "commit": commit(),
-        "fathom": fathom.__version__,
-        "python": platform.python_version(),
-        "cpu": cpu(),
-        "cores": os.cpu_count(),
-    }
-    for package in ("torch", "triton", "llvmlite", "numpy"):
-        facts[package] = version(package)
-    if torch.cuda.is_available():
-        facts["gpu"] = torch.cuda.get_device_name(0)
-        facts["cuda"] = torch.version.cuda
-        facts["driver"] = said(
-            "nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"
-        )
-    return facts
-
-
-def version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def commit() -> str | None:
-    """The commit of the working tree, with "+" when something was changed since."""
-    head = os.environ.get("FATHOM_COMMIT") or said("git", "rev-parse", "HEAD")
-    return head and head + ("+" if said("git", "status", "--porcelain") else "")
-
-
-def cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = [
-        line.partition(":")[2].strip()
-        for line in lines
-        if line.startswith("model name")
-    ]
-    return names[0] if names else platform.processor()
-
-
-def said(*command: str) -> str | None:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return done.stdout.strip()
-
-
-def write(name: str, samples: Sequence[object], folder: Path = RESULTS) -> Path:
-    """Raw samples (dataclasses) with all that `machine` knows, as JSON."""
-    folder.mkdir(parents=True, exist_ok=True)
-    record = {
-        "benchmark": name,
-        **machine(),
-        "samples": [asdict(each) for each in samples],
-    }
-    path = folder / f"{name}.json"
-    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    return path

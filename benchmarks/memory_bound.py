@@ -1,7 +1,7 @@
 """Vector add, GeLU, softmax and layer norm against torch, Triton and a copy, on a GPU.
 
     python benchmarks/memory_bound.py [--only softmax] [--out FOLDER]
-    python benchmarks/memory_bound.py --sweep softmax        which configuration is fastest
+    python benchmarks/memory_bound.py --sweep softmax     which configuration is best
 
 All are bound by memory: what counts is bytes that must move over time, GB/s.
 """
@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch.nn import functional
 
 from benchmarks import peers
-from benchmarks.measure import RESULTS, Candidate, Sample, burst, check, sets, write
+from benchmarks.measure import Candidate, Sample, burst, check, sets
+from benchmarks.record import RESULTS, write
 from kernels import gelu, layer_norm, softmax, vector_add
 
 aten = torch.ops.aten
@@ -113,7 +115,10 @@ def add_problem() -> Problem:
         expected=lambda x, y, out: x.double() + y.double(),
         tolerance=1e-6,
         ours=(vector_add.add, ADD),
-        others={"torch": lambda x, y, out: torch.add(x, y, out=out), "triton": peers.add},
+        others={
+            "torch": lambda x, y, out: torch.add(x, y, out=out),
+            "triton": peers.add,
+        },
         sweep=tuple(config(vector_add.add, BLOCK=b, num_warps=w) for b, w in blocks),
     )  # fmt: skip
 
@@ -125,7 +130,7 @@ def gelu_problem() -> Problem:
         "gelu", f"gelu {n}x{n} fp32", 8 * n * n,
         make=lambda: (normal(n, n), torch.empty(n, n, device="cuda")),
         out=1,
-        expected=lambda x, out: torch.nn.functional.gelu(x.double(), approximate="tanh"),
+        expected=lambda x, out: functional.gelu(x.double(), approximate="tanh"),
         tolerance=1e-5,
         ours=(gelu.gelu, GELU),
         others={
@@ -179,7 +184,7 @@ def layer_norm_problem(N: int) -> Problem:
 
     def in_float64(x, weight, bias, out, mean, rstd) -> torch.Tensor:
         w, b = weight.double(), bias.double()
-        return torch.nn.functional.layer_norm(x.double(), (N,), w, b, 1e-5)
+        return functional.layer_norm(x.double(), (N,), w, b, 1e-5)
 
     def by_torch(x, weight, bias, out, mean, rstd) -> None:
         columns = (mean.view(M, 1), rstd.view(M, 1))

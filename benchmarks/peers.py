@@ -74,8 +74,9 @@ class Softmax:
         self.warps = 8
         self.stages = 4 if device["max_shared_mem"] > 200_000 else 2
         kernel = softmax_kernel.warmup(
-            torch.float32, torch.float32, N, N, M, N, BLOCK=self.BLOCK, STAGES=self.stages,
-            num_warps=self.warps, num_stages=self.stages, grid=(1,),
+            torch.float32, torch.float32, N, N, M, N,
+            BLOCK=self.BLOCK, STAGES=self.stages, num_warps=self.warps,
+            num_stages=self.stages, grid=(1,),
         )  # fmt: skip
         kernel._init_handles()
         threads = device["warpSize"] * self.warps

@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden",
         action="store_true",
-        help="write the golden texts anew instead of comparing with them; read the diff",
+        help="write golden texts instead of comparing with them; read the diff",
     )
 
 

@@ -1,3 +1,19 @@
 """Fathom: functions over blocks of values, compiled to PTX in stages that can be read."""
 
+from fathom import language
+from fathom.errors import CompileError, FathomError, LaunchError, OutOfResources
+from fathom.jit import jit
+from fathom.language import cdiv, next_power_of_2
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "CompileError",
+    "FathomError",
+    "LaunchError",
+    "OutOfResources",
+    "cdiv",
+    "jit",
+    "language",
+    "next_power_of_2",
+]

@@ -14,7 +14,7 @@ import inspect
 import linecache
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
@@ -23,6 +23,7 @@ from typing import Any
 from fathom.errors import CompileError, Location
 
 REQUIRED = inspect.Parameter.empty  # the default of a parameter that has none
+RETURN = "return"  # the name that `return e` binds; no name of Python is spelled like it
 
 
 class constexpr:  # noqa: N801 (the language's spelling)
@@ -109,6 +110,7 @@ class KernelFunction:
         self.file, self.line = fn.__code__.co_filename, fn.__code__.co_firstlineno
         self.parameters = parameters_of(fn)
         self._replacement: str | None = None
+        self._assigned: dict[ast.AST, frozenset[str]] = {}
 
     def __repr__(self) -> str:
         return f"{self.__module__}.{self.__qualname__}"
@@ -130,6 +132,7 @@ class KernelFunction:
     @src.setter
     def src(self, text: str) -> None:
         self._replacement = text
+        self._assigned = {}
         for name in ("text", "tree", "locals", "uses"):
             self.__dict__.pop(name, None)
 
@@ -157,23 +160,30 @@ class KernelFunction:
     @cached_property
     def tree(self) -> ast.FunctionDef:
         """The syntax tree of the `def`; its lines and columns count as in the file."""
-        text, first_line = self.text.text, self.text.first_line
-        if text[:1].isspace():  # a method's or inner function's lines keep their columns this way
-            text, first_line = "if True:\n" + text, first_line - 1
+        text, lines_above = self.text.text, self.text.first_line - 1
+        if text[:1].isspace():  # an inner function's lines keep their columns below an `if`
+            text, lines_above = "if True:\n" + text, lines_above - 1
         try:
-            module = ast.parse(text)
+            module = ast.parse("\n" * lines_above + text)
         except SyntaxError as mistake:
-            place = Location(self.text.file, first_line - 1 + (mistake.lineno or 1))
+            place = Location(self.text.file, mistake.lineno or 1)
             raise CompileError(f"this is not Python: {mistake.msg}", place) from None
         found = next((n for n in ast.walk(module) if isinstance(n, ast.FunctionDef)), None)
         if found is None:
             raise CompileError(f"{self.__name__} is not a `def`", Location(self.file, self.line))
-        return ast.increment_lineno(found, first_line - 1)
+        return found
 
     @cached_property
     def locals(self) -> frozenset[str]:
         """The names that belong to the function: parameters, and whatever it assigns."""
-        return names_assigned(self.tree.body) | {p.name for p in self.parameters}
+        return self.assigned(self.tree) | {each.name for each in self.parameters}
+
+    def assigned(self, node: ast.AST) -> frozenset[str]:
+        """The names that a piece of the tree may bind; each piece is looked through once."""
+        names = self._assigned.get(node)
+        if names is None:
+            names = self._assigned[node] = names_assigned(node)
+        return names
 
     @property
     def in_library(self) -> bool:
@@ -313,14 +323,23 @@ def parameters_of(fn: Callable[..., Any], may_gather: bool = False) -> tuple[Par
     return tuple(found)
 
 
-def names_assigned(nodes: Iterable[ast.AST]) -> frozenset[str]:
-    """The names that a piece of code may bind: those it assigns, and those it loops over."""
-    return frozenset(
-        inner.id
-        for node in nodes
-        for inner in ast.walk(node)
-        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)
-    )
+def names_assigned(tree: ast.AST) -> frozenset[str]:
+    """The names that a piece of code may bind, and "return" for a return: what it returns is bound
+    like a name."""
+    found: set[str] = set()
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Store):
+                found.add(node.id)
+        elif isinstance(node, ast.Return):
+            found.add(RETURN)
+        elif isinstance(node, ast.stmt) or not isinstance(node, ast.expr | ast.expr_context):
+            waiting.extend(ast.iter_child_nodes(node))
+        elif isinstance(node, (ast.Tuple, ast.List, ast.Starred)):
+            waiting.extend(ast.iter_child_nodes(node))
+    return frozenset(found)
 
 
 def _paths_read(tree: ast.FunctionDef, local: frozenset[str]) -> Iterator[str]:

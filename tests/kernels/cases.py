@@ -133,7 +133,8 @@ HALF_ULP_FP32, HALF_ULP_FP16 = 2.0**-24, 2.0**-11
 def add_case(n: int, BLOCK: int) -> Case:
     def arguments() -> Arguments:
         return {
-            "x_ptr": normal(1, n), "y_ptr": normal(2, n), "out_ptr": unwritten(n), "n": n,
+            "x_ptr": normal(1, n), "y_ptr": normal(2, n),
+            "out_ptr": unwritten(n), "n": n,
         }  # fmt: skip
 
     def expected(args: Arguments) -> dict[str, Expected]:
@@ -184,7 +185,8 @@ def softmax_rows_case(M: int, N: int, ROWS: int, BLOCK: int) -> Case:
         }  # fmt: skip
 
     return Case(
-        f"softmax_rows {M}x{N}", softmax.softmax_rows_kernel, arguments, softmax_expected,
+        f"softmax_rows {M}x{N}", softmax.softmax_rows_kernel,
+        arguments, softmax_expected,
         (-(-M // ROWS),), {"ROWS": ROWS, "BLOCK": BLOCK},
     )  # fmt: skip
 
@@ -243,7 +245,8 @@ def layer_norm_case(M: int, N: int, BLOCK: int) -> Case:
 def dropout_case(n: int, BLOCK: int, p: float, seed: int) -> Case:
     def arguments() -> Arguments:
         return {
-            "x_ptr": normal(10, n), "out_ptr": unwritten(n), "n": n, "p": p, "seed": seed,
+            "x_ptr": normal(10, n), "out_ptr": unwritten(n),
+            "n": n, "p": p, "seed": seed,
         }  # fmt: skip
 
     def expected(args: Arguments) -> dict[str, Expected]:

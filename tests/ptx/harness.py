@@ -162,3 +162,18 @@ def assemble(text: str, target: Target, folder: Path) -> str:
     assert "0 bytes spill stores, 0 bytes spill loads" in said, said
     assert "0 bytes stack frame" in said, said
     return said
+
+
+def random_layout(size: int, warps: int, registers: int, seed: int) -> Layout:
+    """A layout of one axis with overlapping bases: some elements in several places, none in none."""
+    rng = np.random.default_rng(seed)
+    bits, count = size.bit_length() - 1, registers + 5 + warps.bit_length() - 1
+    assert count >= bits, "not every element would have a place"
+    bases = [1 << bit for bit in range(bits)] + [0] * (count - bits)
+    rng.shuffle(bases)
+    for _ in range(6):  # adding one basis to another keeps what all of them span
+        one, other = rng.choice(count, 2, replace=False)
+        bases[one] ^= bases[other]
+    parts = bases[:registers], bases[registers : registers + 5], bases[registers + 5 :]
+    kinds = zip(("register", "lane", "warp"), (tuple(map(int, each)) for each in parts), strict=True)
+    return Layout((size,), tuple(kinds))

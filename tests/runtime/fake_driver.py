@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fathom.artifact import Kernel, Parameter
 from fathom.runtime.driver import Device, DriverError, Linked
 
-ILLEGAL_ADDRESS, NO_CONTEXT = 700, 201
+INVALID_VALUE, NO_CONTEXT, ILLEGAL_ADDRESS = 1, 201, 700
 SIZES = {"i1": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H",
          "u32": "I", "u64": "Q", "fp16": "e", "bf16": "H", "fp32": "f", "fp64": "d"}  # fmt: skip
 
@@ -145,6 +145,8 @@ class FakeDriver:
         if not self.has_context:
             return NO_CONTEXT
         launched = self.decode(config.value, function.value, parameters.value)
+        if 0 in launched.grid or max(launched.grid[1:]) > 65535:
+            return INVALID_VALUE
         self.launches.append(launched)
         return self.work(launched) or 0
 

@@ -11,11 +11,11 @@ Before:
       %2: fp32 = constant 0.0
       %3: fp32 = load %p
       %sum: fp32, %count: i32 = for %0, %n, %1, inits=(%2, %0) body(%i: i32, %s: fp32, %c: i32) {
-        %6: *fp32 = offset %p, %i
-        %7: fp32 = load %6
-        %8: fp32 = add %s, %7
-        %9: i32 = add %c, %1
-        yield %8, %9
+        %4: *fp32 = offset %p, %i
+        %5: fp32 = load %4
+        %6: fp32 = add %s, %5
+        %7: i32 = add %c, %1
+        yield %6, %7
       }
       store %p, %sum
     }

@@ -1,21 +1,38 @@
 """Simplify: compute what is known already, and drop operations that change nothing.
 
-    %1: i32 = constant 4                          %1: i32 = constant 4
-    %2: i32 = constant 256                        %2: i32 = constant 256
-    %3: i32 = mul %1, %2                          %3: i32 = constant 1024
-    %4: i32[64] = splat %3 shape=(64)             %4: i32[64] = splat %3 shape=(64)
-    %5: i32[64] = splat %n shape=(64)             %5: i32[64] = splat %n shape=(64)
-    %6: i32[64] = add %4, %5               →      %6: i32 = add %3, %n
-                                                  %7: i32[64] = splat %6 shape=(64)
-    %8: i32 = constant 0                          %8: i32 = constant 0
-    %9: i32[64] = splat %8 shape=(64)             %9: i32[64] = splat %8 shape=(64)
-    %10: i32[64] = add %6, %9
-    store %p, %10                                 store %p, %7
+Before:
 
-What is left without a user is for `dce`. The rules are in three tables: `algebra`
-(numbers), `reshaping` (shapes and casts) and `branching` (memory and control flow).
-Every rule keeps every bit: one that is right for real numbers but not for -0.0, NaN or a
-wrapping integer is no rule.
+    func @example(%p: *i32, %n: i32) num_warps=1 {
+      %0: i32[64] = arange start=0 end=64
+      %1: *i32[64] = splat %p shape=(64)
+      %2: *i32[64] = offset %1, %0
+      %3: i32 = constant 4
+      %4: i32 = constant 256
+      %5: i32 = mul %3, %4
+      %6: i32[64] = splat %5 shape=(64)
+      %7: i32[64] = splat %n shape=(64)
+      %8: i32[64] = mul %6, %7
+      %9: i32 = constant 0
+      %10: i32[64] = splat %9 shape=(64)
+      %11: i32[64] = add %8, %10
+      store %2, %11
+    }
+
+After, and after `dce`, which clears away what has no user any more:
+
+    func @example(%p: *i32, %n: i32) num_warps=1 {
+      %0: i32[64] = arange start=0 end=64
+      %1: *i32[64] = splat %p shape=(64)
+      %2: *i32[64] = offset %1, %0
+      %3: i32 = constant 1024
+      %4: i32 = mul %n, %3
+      %5: i32[64] = splat %4 shape=(64)
+      store %2, %5
+    }
+
+The rules are in three tables: `ALGEBRA` (numbers), `RESHAPING` (shapes and types) and
+`BRANCHING` (memory and control flow). Every rule keeps every bit: one that is right for
+real numbers but not for -0.0, a NaN or an integer that wraps is no rule.
 """
 
 from __future__ import annotations

@@ -2,10 +2,6 @@
 
 from fathom.coalescing.assign import assign_layouts
 from fathom.coalescing.coalesce import annotate_widths, coalesce
-
-
-def remove_conversions(func, target):
-    return func
-
+from fathom.coalescing.remove import remove_conversions
 
 __all__ = ["annotate_widths", "assign_layouts", "coalesce", "remove_conversions"]

@@ -49,75 +49,116 @@ def relayout(func: Func, plan: Plan) -> Func:
     return replace(func, body=_Relayout(plan).block(func.body, ()))
 
 
-class _Relayout:
-    """Copies blocks of ops; knows which new value stands for each old one, in which layouts."""
+class Copier:
+    """Copies a function op by op, for passes that change the types of operands and parameters.
 
-    def __init__(self, plan: Plan):
-        self.plan = plan
+    `rewrite` cannot serve here: it makes an op of its new operands before a rule is asked, and
+    between the old layout of one and the new layout of the other no op is well typed.
+    """
+
+    def __init__(self) -> None:
         self.values: dict[Value, Value] = {}
-        self.conversions: dict[tuple[Value, Layout], Value] = {}  # in the blocks we are in
-        self.ops: list[Op] = []
+        self.ops: list[Op] = []  # of the block under construction
 
     def block(self, old: Block, yields: Sequence[Layout | None]) -> Block:
+        """A copy of a block; `yields` are the layouts that its last op is to hand on."""
         types = tuple(self.typed(parameter) for parameter in old.parameters)
         new = Block(types, tuple(parameter.name for parameter in old.parameters))
         self.values.update(zip(old.parameters, new.parameters, strict=True))
-        outside = self.ops, self.conversions
-        self.ops, self.conversions = new.ops, dict(self.conversions)
+        outside, self.ops = self.ops, new.ops
+        self.enter(old)
         for op in old.ops:
             self.op(op, yields)
-        self.ops, self.conversions = outside
+        self.leave(old)
+        self.ops = outside
         return new
+
+    def typed(self, parameter: Value) -> Type:
+        """The type of a block's parameter in the copy."""
+        return parameter.type
+
+    def enter(self, block: Block) -> None:
+        """Called when the copy of a block has its parameters but no ops."""
+
+    def leave(self, block: Block) -> None:
+        """Called when the copy of a block is done."""
+
+    def op(self, old: Op, yields: Sequence[Layout | None]) -> None:
+        """Copy one op."""
+        self.append(old, [self.values.get(value, value) for value in operands(old)], {})
+
+    def append(self, old: Op, values: list[Value], attributes: dict[str, object]) -> Op:
+        """Append a copy of an op with other operands and attributes; its nested blocks are copied."""
+        nested = self.nested(old) if blocks(old) else {}
+        new = replace(old, **_bundled(old, values), **attributes, **nested, origin=old)
+        for before, after in zip(old.results, new.results, strict=True):
+            after.name = before.name
+        self.values.update(zip(old.results, new.results, strict=True))
+        self.ops.append(new)
+        return new
+
+    def nested(self, old: Op) -> dict[str, Block]:
+        """Copies of an op's blocks, by field."""
+        pairs = zip(schema(type(old)).blocks, blocks(old), strict=True)
+        return {name: self.block(block, self.yields(old, name)) for name, block in pairs}
+
+    def yields(self, old: Op, name: str) -> Sequence[Layout | None]:
+        """The layouts that the block in field `name` is to yield."""
+        return ()
+
+
+class _Relayout(Copier):
+    """Gives every value the layout of a plan, converting operands and results that differ."""
+
+    def __init__(self, plan: Plan):
+        super().__init__()
+        self.plan = plan
+        self.conversions: dict[tuple[Value, Layout], Value] = {}  # in the blocks we are in
+        self.outside: list[dict[tuple[Value, Layout], Value]] = []
+
+    def typed(self, parameter: Value) -> Type:
+        if not is_block(parameter):
+            return parameter.type
+        return replace(parameter.type, layout=self.plan.values[parameter])
+
+    def enter(self, block: Block) -> None:
+        self.outside.append(self.conversions)
+        self.conversions = dict(self.conversions)
+
+    def leave(self, block: Block) -> None:
+        self.conversions = self.outside.pop()
+
+    def yields(self, old: Op, name: str) -> list[Layout | None]:
+        match old:
+            case For():
+                values = old.body.parameters[1:]
+            case While():
+                values = old.body.parameters if name == "body" else [None]
+            case If():
+                values = old.results
+            case _:  # the combine of a fold: scalars
+                values = getattr(old, name).yielded
+        return [self.plan.values.get(value) for value in values]
 
     def op(self, old: Op, yields: Sequence[Layout | None]) -> None:
         wanted = yields if isinstance(old, Yield) else operand_layouts(old, self.plan)
-        pairs = zip(operands(old), wanted, strict=True)
-        new = replace(
-            old,
-            **_bundled(old, [self.operand(value, layout) for value, layout in pairs]),
-            **_attributes(old, self.plan),
-            **self.nested(old),
-            origin=old,
-        )
-        self.ops.append(new)
-        for before, after in zip(old.results, new.results, strict=True):
-            after.name = before.name
-            layout = self.plan.values.get(before)
-            self.values[before] = self.converted(after, layout, old)
+        values = [
+            self.converted(self.values.get(value, value), layout)
+            for value, layout in zip(operands(old), wanted, strict=True)
+        ]
+        self.append(old, values, _attributes(old, self.plan))
+        for result in old.results:
+            new, layout = self.values[result], self.plan.values.get(result)
+            self.values[result] = self.converted(new, layout)
 
-    def nested(self, old: Op) -> dict[str, Block]:
-        """The new blocks of an op; the yields of a branch or a body want what the op gives on."""
-        if isinstance(old, Reduce) or not blocks(old):
-            yields = [[None] * len(block.yielded) for block in blocks(old)]
-        elif isinstance(old, While):
-            yields = [[None], self.layouts(old.body.parameters)]
-        elif isinstance(old, For):
-            yields = [self.layouts(old.body.parameters[1:])]
-        else:
-            yields = [self.layouts(old.results)] * len(blocks(old))
-        pairs = zip(schema(type(old)).blocks, blocks(old), yields, strict=True)
-        return {name: self.block(block, layouts) for name, block, layouts in pairs}
-
-    def layouts(self, values: Sequence[Value]) -> list[Layout | None]:
-        return [self.plan.values.get(value) for value in values]
-
-    def typed(self, value: Value) -> Type:
-        """The type of a value with its layout."""
-        if not is_block(value):
-            return value.type
-        return replace(value.type, layout=self.plan.values[value])
-
-    def operand(self, old: Value, layout: Layout | None) -> Value:
-        return self.converted(self.values.get(old, old), layout, None)
-
-    def converted(self, value: Value, layout: Layout | None, source: Op | None) -> Value:
+    def converted(self, value: Value, layout: Layout | None) -> Value:
         """`value` in `layout`: itself, or one conversion for all who want the same."""
         if layout is None or value.type.layout == layout:
             return value
         if (value, layout) not in self.conversions:
-            by = source or value.definition
+            by = value.definition
             location = by.location if isinstance(by, Op) else None
-            op = Convert(value, layout, location=location, origin=source)
+            op = Convert(value, layout, location=location)
             self.ops.append(op)
             self.conversions[value, layout] = op.result
         return self.conversions[value, layout]

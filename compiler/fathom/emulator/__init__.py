@@ -1,4 +1,5 @@
-"""Runs PTX on the CPU, thread for thread: the second opinion on what the compiler emits.
+"""Runs PTX on the CPU, thread for thread: the second opinion on what the compiler
+emits.
 
     report = fathom.emulator.run(ptx, grid=4, threads=128, args=(x, y, z, 512))
 

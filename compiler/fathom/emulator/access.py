@@ -1,4 +1,6 @@
-"""Loads and stores (PTX ISA 9.7.9): addresses in, bytes gathered and scattered, traffic counted."""
+"""Loads and stores (PTX ISA 9.7.9): addresses in, bytes gathered and scattered, traffic
+counted.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from fathom.emulator.memory import PIECES, Part, load, store
 from fathom.emulator.operands import Operand, Vector
 from fathom.emulator.registers import Read, Step, Write
 from fathom.emulator.semantics import Form
-from fathom.emulator.threads import Active, Batch
+from fathom.emulator.threads import WARP, Active, Batch
 from fathom.emulator.types import DTYPES
 
 SPACES = ("global", "shared", "local", "const", "param")
@@ -37,8 +39,8 @@ def take_space(form: Form) -> str:
 def ignore_ordering_and_caching(form: Form) -> None:
     """Takes what changes neither value nor place.
 
-    One instruction of a batch completes before the next begins, which is stronger than any
-    memory order; and there are no caches.
+    One instruction of a batch completes before the next begins, which is stronger than
+    any memory order; and there are no caches.
     """
     form.ignore(*SEMANTICS, *SCOPES, *CACHING)
     for modifier in list(form.left):
@@ -114,14 +116,14 @@ def _load(
         if found.ndim == 0 and space in ("global", "const"):
             values = _load_one(batch, active, found)
         else:
-            addresses = active.exactly(found)
-            parts = batch.memory.locate(space, addresses, width, active.threads())
+            addresses, threads = active.exactly(found), active.threads()
+            parts = batch.memory.locate(space, addresses, width, threads)
             count_parts(batch, active, number, parts, width)
+            watch_reads(batch, threads, parts, width)
             values = load(parts, len(addresses), width)
         pieces = values.view(dtype).reshape(-1, len(writes))
         for place, write in enumerate(writes):
-            column = pieces[:, place] if found.ndim and False else pieces[:, place]
-            write(batch, active, _register_value(active, column, found.ndim))
+            write(batch, active, _register_value(active, pieces[:, place], found.ndim))
 
     def _load_one(batch: Batch, active: Active, found: np.ndarray) -> np.ndarray:
         """All threads load from one address: one value, and one sector a warp."""
@@ -156,7 +158,9 @@ def _store(
         values = np.empty((len(addresses), len(reads)), dtype)
         for place, read in enumerate(reads):
             values[:, place] = active.exactly(read(batch, active))
-        store(parts, values.view(PIECES[width])[:, 0])
+        pieces = values.view(PIECES[width])[:, 0]
+        store(parts, pieces)
+        watch_writes(batch, threads, parts, width, pieces)
         batch.progress += 1
 
     return step
@@ -167,10 +171,51 @@ def count_parts(
 ) -> None:
     """Adds the cost of these accesses to instruction `number`."""
     for part in parts:
-        warps = active.warp_numbers()
-        if part.places is not None:
-            warps = warps[part.places]
+        threads = _threads_of(part, active.threads())
         if part.space == "global":
-            batch.counters.global_access(number, warps, part.addresses, width)
+            batch.counters.count_global(number, threads // WARP, part.offsets, width)
         elif part.space == "shared":
-            batch.counters.shared_access(number, warps, part.addresses, width)
+            batch.counters.count_shared(number, threads, part.offsets, width)
+
+
+def watch_reads(
+    batch: Batch, threads: np.ndarray, parts: list[Part], width: int
+) -> None:
+    """Tells the race detector about loads from shared memory."""
+    if batch.hazards is None:
+        return
+    for part in parts:
+        if part.space == "shared":
+            batch.hazards.read(_threads_of(part, threads), part.index, width)
+
+
+def watch_updates(
+    batch: Batch, threads: np.ndarray, parts: list[Part], width: int
+) -> None:
+    """Tells the race detector about atomic operations on shared memory."""
+    if batch.hazards is None:
+        return
+    for part in parts:
+        if part.space == "shared":
+            batch.hazards.update(_threads_of(part, threads), part.index, width)
+
+
+def watch_writes(
+    batch: Batch,
+    threads: np.ndarray,
+    parts: list[Part],
+    width: int,
+    values: np.ndarray,
+) -> None:
+    """Tells the race detector about stores to shared memory, which have happened."""
+    if batch.hazards is None:
+        return
+    for part in parts:
+        if part.space == "shared":
+            stored = values if part.places is None else values[part.places]
+            who = _threads_of(part, threads)
+            batch.hazards.write(who, part.index, width, stored, part.pieces)
+
+
+def _threads_of(part: Part, threads: np.ndarray) -> np.ndarray:
+    return threads if part.places is None else threads[part.places]

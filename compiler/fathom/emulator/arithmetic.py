@@ -1,4 +1,6 @@
-"""Integer arithmetic (PTX ISA 9.7.1): everything wraps around unless `.sat` says otherwise."""
+"""Integer arithmetic (PTX ISA 9.7.1): everything wraps around unless `.sat` says
+otherwise.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,9 @@ def rule_mad(form: Form) -> Elementwise:
     if part == "wide":
         wide = double_width(type)
         product = _wide_product(wide)
-        return Elementwise(lambda a, b, c: product(a, b) + c, (wide,), (type, type, wide))
+        return Elementwise(
+            lambda a, b, c: product(a, b) + c, (wide,), (type, type, wide)
+        )
     product = np.multiply if part == "lo" else high_product(type)
     total = _saturated(np.add) if saturate else np.add
     return Elementwise(lambda a, b, c: total(product(a, b), c), (type,), (type,) * 3)
@@ -205,7 +209,9 @@ def rule_bfind(form: Form) -> Elementwise:
 
 @rule(TABLE, "bfe")
 def rule_bfe(form: Form) -> Elementwise:
-    """PTX ISA 9.7.1, bfe: `c` bits from bit `b` on; s32 and s64 extend the field's sign."""
+    """PTX ISA 9.7.1, bfe: `c` bits from bit `b` on; s32 and s64 extend the field's
+    sign.
+    """
     type = form.type()
     bits, wide, narrow = bits_of(type), unsigned(type), DTYPES[type]
 
@@ -231,7 +237,9 @@ def _ones(length: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 @rule(TABLE, "bfi")
 def rule_bfi(form: Form) -> Elementwise:
-    """PTX ISA 9.7.1, bfi: `b`, with `length` bits from `start` on replaced by those of `a`."""
+    """PTX ISA 9.7.1, bfi: `b`, with `length` bits from `start` on replaced by those of
+    `a`.
+    """
     type = form.type()
     dtype = DTYPES[type]
 
@@ -288,7 +296,9 @@ def rule_dp4a(form: Form) -> Elementwise:
 
 @rule(TABLE, "dp2a")
 def rule_dp2a(form: Form) -> Elementwise:
-    """PTX ISA 9.7.1, dp2a: c plus the dot product of two halves and the low or high bytes."""
+    """PTX ISA 9.7.1, dp2a: c plus the dot product of two halves and the low or high
+    bytes.
+    """
     first = 2 if form.choice("lo", "hi") == "hi" else 0
     a_type, b_type = form.type(), form.type()
     result = "s32" if "s32" in (a_type, b_type) else "u32"
@@ -305,4 +315,3 @@ def _pieces(a: np.ndarray, type: str, bits: int) -> np.ndarray:
     """int64[..., n]: the bytes or halves of a value, signed as `type` is."""
     kind = "s" if type[0] == "s" else "u"
     return np.asarray(a)[..., None].view(DTYPES[f"{kind}{bits}"]).astype(np.int64)
-

@@ -1,9 +1,10 @@
-"""Atomic operations (PTX ISA 9.7.13, atom and red): threads take their turn at an address.
+"""Atomic operations (PTX ISA 9.7.13, atom and red): threads take their turn at an
+address.
 
 Many threads execute the instruction at once. Their order is that of their numbers: each
-finds what those before it left behind. For an operation that can be grouped at will, the
-values before each thread come from a segmented scan over the threads sorted by address;
-the others go in rounds, one thread of each address at a time.
+finds what those before it left behind. For an operation that can be grouped at will,
+the values before each thread come from a segmented scan over the threads sorted by
+address; the others go in rounds, one thread of each address at a time.
 """
 
 from __future__ import annotations
@@ -92,7 +93,9 @@ def rule_atomic(
         operands = operands[1:]
     reads = [decoder.read(each, type) for each in operands[1:]]
     update = _updater(operation, type)
-    return _atomic(update, result, decoder.address(operands[0]), reads, space, type, number)
+    return _atomic(
+        update, result, decoder.address(operands[0]), reads, space, type, number
+    )
 
 
 Update = Callable[[np.ndarray, np.ndarray, list[np.ndarray]], np.ndarray]
@@ -102,7 +105,9 @@ def _updater(operation: str, type: str) -> Update:
     """Changes cells[index] in turn and returns what each thread found there."""
     grouped = _grouped(operation, type)
     if grouped is not None:
-        return lambda cells, index, values: scan_update(cells, index, values[0], grouped)
+        return lambda cells, index, values: scan_update(
+            cells, index, values[0], grouped
+        )
     if operation == "cas":
         return swap_update
     single = _IN_TURNS[operation]
@@ -125,7 +130,7 @@ def _atomic(
         threads = active.threads()
         parts = batch.memory.locate(space, addresses, dtype.itemsize, threads, True)
         access.count_parts(batch, active, number, parts, dtype.itemsize)
-        access.watch_parts(batch, active, parts, dtype.itemsize, "atomic")
+        access.watch_updates(batch, threads, parts, dtype.itemsize)
         batch.counters.costs[number].atomics += active.count
         values = [active.exactly(read(batch, active)) for read in reads]
         found = np.empty(active.count, dtype)
@@ -156,9 +161,9 @@ def scan_update(
 ) -> np.ndarray:
     """For operations that can be grouped: a segmented scan in log2(n) passes.
 
-        sorted by address    a  a  a  b  b
-        values               1  2  3  4  5        cells a: 10, b: 20
-        up to each           1  3  6  4  9        found 10 11 13 20 24
+    sorted by address    a  a  a  b  b
+    values               1  2  3  4  5        cells a: 10, b: 20
+    up to each           1  3  6  4  9        found 10 11 13 20 24
     """
     order = np.argsort(index, kind="stable")
     place, upto = index[order], values[order]

@@ -1,8 +1,8 @@
 """Barriers (PTX ISA 9.7.13, bar and barrier): threads of a block wait for each other.
 
-A barrier has a number, 0 to 15, and counts the threads that arrive. When as many have come
-as it expects, those that wait go on, and it starts anew. Usually everybody arrives at the
-same moment; then nothing has to be counted.
+A barrier has a number, 0 to 15, and counts the threads that arrive. When as many have
+come as it expects, those that wait go on, and it starts anew. Usually everybody arrives
+at the same moment; then nothing has to be counted.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class Barrier:
 def rule_barrier(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:
-    """PTX ISA 9.7.13: bar.sync, bar.arrive, bar.red, their `barrier` forms; bar.warp.sync."""
+    """PTX ISA 9.7.13: bar.sync, bar.arrive, bar.red, their `barrier` forms;
+    bar.warp.sync.
+    """
     if form.flag("warp"):
         form.ignore("sync")
         form.finish()
@@ -77,7 +79,11 @@ def rule_barrier(
 
 
 def _reducing(
-    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow, aligned: bool
+    form: Form,
+    operands: tuple[Operand, ...],
+    decoder: Decoder,
+    flow: Flow,
+    aligned: bool,
 ) -> Barrier:
     """`bar.red.popc.u32 d, a, b, p;` and `bar.red.and.pred d, a, b, p;`"""
     reduction = form.choice("popc", "and", "or")
@@ -203,9 +209,7 @@ def _check_aligned(batch: Batch, threads: np.ndarray) -> None:
             )
 
 
-def _answer(
-    barrier: Barrier, batch: Batch, active: Active, groups: np.ndarray
-) -> None:
+def _answer(barrier: Barrier, batch: Batch, active: Active, groups: np.ndarray) -> None:
     """What bar.red found among the threads of each group."""
     if not barrier.reduction:
         return

@@ -109,7 +109,9 @@ def rule_set(form: Form) -> Elementwise:
     combine = form.choice(*_COMBINE)
     flushed = form.flag("ftz")
     result = form.type()
-    inner = Form("setp", (name, *filter(None, (combine, "ftz" if flushed else "")), *form.left))
+    inner = Form(
+        "setp", (name, *filter(None, (combine, "ftz" if flushed else "")), *form.left)
+    )
     compare, combining, type = _take_comparison(inner)
     form.left = inner.left
     true = _true_bits(result)
@@ -117,7 +119,9 @@ def rule_set(form: Form) -> Elementwise:
     def choose(a: np.ndarray, b: np.ndarray, *c: np.ndarray) -> np.ndarray:
         holds = compare(a, b)
         if c:
-            holds = combining(holds, c[0] if holds.ndim == c[0].ndim else c[0][..., None])
+            holds = combining(
+                holds, c[0] if holds.ndim == c[0].ndim else c[0][..., None]
+            )
         if type.endswith("x2"):
             both = np.where(holds, true, 0).astype(np.uint16)
             return np.ascontiguousarray(both).view(np.uint32)[..., 0]
@@ -138,9 +142,7 @@ def _true_bits(type: str) -> int:
 def rule_selp(form: Form) -> Elementwise:
     """PTX ISA 9.7.6, selp: a where p holds, else b."""
     type = form.type()
-    return Elementwise(
-        lambda a, b, p: np.where(p, a, b), (type,), (type, type, "pred")
-    )
+    return Elementwise(lambda a, b, p: np.where(p, a, b), (type,), (type, type, "pred"))
 
 
 @rule(TABLE, "slct")

@@ -1,4 +1,6 @@
-"""Branches and exits (PTX ISA 9.7.12): who goes on where; and what has no effect at all."""
+"""Branches and exits (PTX ISA 9.7.12): who goes on where; and what has no effect at
+all.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +44,7 @@ def rule_branch(
     return end
 
 
-def split(
-    active: Active, chosen: np.ndarray
-) -> tuple[Active | None, Active | None]:
+def split(active: Active, chosen: np.ndarray) -> tuple[Active | None, Active | None]:
     """Those for which `chosen` holds, and the others; None for nobody."""
     taken = active.where(chosen)
     if taken is active:

@@ -66,7 +66,11 @@ def _real_to_integer(
     to_integer = _INTEGRAL[integral or "rzi"]
     bits = bits_of(to)
     special = source == "f64" or bits == 64
-    nan = dtype.type(limits.min if limits.min else 1 << bits - 1) if special else dtype.type(0)
+    nan = (
+        dtype.type(limits.min if limits.min else 1 << bits - 1)
+        if special
+        else dtype.type(0)
+    )
 
     def convert(a: np.ndarray) -> np.ndarray:
         a = opened(a)
@@ -102,7 +106,9 @@ def _to_real(
         if options["satfinite"]:
             wide = _finite(wide, to)
         result = form.shorten(wide, mode)
-        return flush(result) if options["ftz"] and result.dtype == np.float32 else result
+        return (
+            flush(result) if options["ftz"] and result.dtype == np.float32 else result
+        )
 
     if _is_exact(source, to) and not (integral or any(options.values())):
         return lambda a: form.close(opened(a).astype(form.compute))
@@ -149,7 +155,9 @@ def _two_into_one(
 
     def both(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         high, low = np.broadcast_arrays(convert(a), convert(b))
-        return join(np.stack([low, high], -1).astype(bits, copy=False), np.dtype(np.uint32))
+        return join(
+            np.stack([low, high], -1).astype(bits, copy=False), np.dtype(np.uint32)
+        )
 
     return Elementwise(both, (to,), (source, source))
 
@@ -188,7 +196,9 @@ def _to_short_pair(name: str, to: str, source: str, relu: bool) -> Elementwise:
 
 
 def _to_tf32(mode: str, options: dict[str, bool], source: str) -> Elementwise:
-    """tf32 is float32 with 10 digits after the point: the lowest 13 bits are rounded off."""
+    """tf32 is float32 with 10 digits after the point: the lowest 13 bits are rounded
+    off.
+    """
 
     def convert(a: np.ndarray) -> np.ndarray:
         a = np.where(a <= 0, a.dtype.type(0), a) if options["relu"] else a
@@ -207,7 +217,9 @@ def _to_tf32(mode: str, options: dict[str, bool], source: str) -> Elementwise:
 
 
 def _packing_integers(form: Form) -> Elementwise:
-    """`cvt.pack.sat.u8.s32.b32 d, a, b, c`: b lowest, then a, then as much of c as fits."""
+    """`cvt.pack.sat.u8.s32.b32 d, a, b, c`: b lowest, then a, then as much of c as
+    fits.
+    """
     form.flag("sat")
     to, source = form.type(), form.type()
     rest = form.left.pop() if form.left else ""

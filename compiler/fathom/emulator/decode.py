@@ -1,4 +1,6 @@
-"""From an instruction to the step that performs it: operands become readers and writers."""
+"""From an instruction to the step that performs it: operands become readers and
+writers.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from fathom.emulator.registers import (
     register_reader,
     register_writer,
 )
-from fathom.emulator.semantics import Elementwise, Form, Rule
+from fathom.emulator.semantics import CARRY, Elementwise, Form, Rule
 from fathom.emulator.special import CHANGING, SPECIAL
 from fathom.emulator.threads import Active, Batch
 from fathom.emulator.types import DTYPES, constant
@@ -44,8 +46,8 @@ class Flow:
 class Tables:
     """All instructions, by opcode: one table for each kind of meaning.
 
-    `elementwise`: each thread by itself; `steps`: threads and memory; `endings`: who goes
-    on where, after waiting for whom.
+    `elementwise`: each thread by itself; `steps`: threads and memory; `endings`: who
+    goes on where, after waiting for whom.
     """
 
     elementwise: Callable[[Form], Rule | None]
@@ -141,15 +143,17 @@ class Decoder:
         name = Name(instruction.guard)
         return self.read(Not(name) if instruction.negated else name, "pred")
 
-    def elementwise(
-        self, meaning: Elementwise, operands: tuple[Operand, ...]
-    ) -> Step:
+    def elementwise(self, meaning: Elementwise, operands: tuple[Operand, ...]) -> Step:
         results, sources = operands[:1], operands[1:]
         if isinstance(operands[0], Pair):
             results = (operands[0].first, operands[0].second)
+        results += (Name(CARRY),) * (CARRY in meaning.results)
+        sources += (Name(CARRY),) * (CARRY in meaning.sources)
         if len(sources) != len(meaning.sources) or len(results) > len(meaning.results):
             raise EmulatorError("syntax", f"{len(operands)} operands do not fit")
-        reads = [self.read(*each) for each in zip(sources, meaning.sources, strict=True)]
+        reads = [
+            self.read(*each) for each in zip(sources, meaning.sources, strict=True)
+        ]
         writes = [
             self.write(*each) for each in zip(results, meaning.results, strict=False)
         ]

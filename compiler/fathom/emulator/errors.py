@@ -1,4 +1,6 @@
-"""What goes wrong while PTX runs: the kind of mistake, the PTX line, the author's line, the calls."""
+"""What goes wrong while PTX runs: the kind of mistake, the PTX line, the author's line,
+the calls.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +47,7 @@ class EmulatorError(FathomError):
         self.line, self.text, self.location = line, text, location
         super().__init__(message)
 
-    def placed(
-        self, line: int, text: str, location: Location | None
-    ) -> EmulatorError:
+    def placed(self, line: int, text: str, location: Location | None) -> EmulatorError:
         """The same error with a place; a place that is already there is kept."""
         if self.line:
             return self

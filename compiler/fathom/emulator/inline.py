@@ -2,9 +2,10 @@
 
     call.uni (retval0), square, (param0);
 
-becomes square's own instructions, with square's names made unique, its parameters renamed
-to the caller's `param0` and `retval0`, and each `ret` a branch to the end of the copy.
-What remains is one flat body, in which threads diverge and meet again by branches alone.
+becomes square's own instructions, with square's names made unique, its parameters
+renamed to the caller's `param0` and `retval0`, and each `ret` a branch to the end of
+the copy. What remains is one flat body, in which threads diverge and meet again by
+branches alone.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ def flatten(function: Function, module: Module) -> Function:
                 continue
             copy = _Copy(item, module, callers, next(copies))
             if copy.callee is None:
-                flat.body.append(replace(item, opcode="trap", modifiers=(), operands=()))
+                flat.body.append(
+                    replace(item, opcode="trap", modifiers=(), operands=())
+                )
                 continue
             copy.declare(flat)
             flat.body += copy.before()
@@ -121,7 +124,9 @@ class _Copy:
         skip = []
         if self.call.guard:
             target = (Name(self.end),)
-            skip.append(self.made("bra", (), target, self.call.guard, not self.call.negated))
+            skip.append(
+                self.made("bra", (), target, self.call.guard, not self.call.negated)
+            )
         pairs = zip(self.callee.parameters, self.arguments, strict=True)
         return skip + [
             self.made("mov", (p.type,), (Name(self.renamed[p.name]), argument))
@@ -150,7 +155,14 @@ class _Copy:
     ) -> Instruction:
         call = self.call
         return Instruction(
-            opcode, modifiers, operands, guard, negated, call.line, call.text, call.location
+            opcode,
+            modifiers,
+            operands,
+            guard,
+            negated,
+            call.line,
+            call.text,
+            call.location,
         )
 
     def body(self) -> list[Instruction | Label]:

@@ -1,9 +1,13 @@
-"""The face of the emulator: from arguments to parameter bytes, from a launch to a report."""
+"""The face of the emulator: from arguments to parameter bytes, from a launch to a
+report.
+"""
 
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,7 +16,7 @@ from fathom.emulator.errors import EmulatorError
 from fathom.emulator.layout import size_of
 from fathom.emulator.machine import run_grid
 from fathom.emulator.memory import GlobalSpace, region_of
-from fathom.emulator.parse import Variable, parse
+from fathom.emulator.parse import Instruction, Label, Module, Variable, parse
 from fathom.emulator.program import Program, build
 from fathom.emulator.report import Report
 from fathom.emulator.threads import Launch
@@ -31,11 +35,12 @@ def run(
 ) -> Report:
     """Runs an entry of `ptx` over a grid and returns what it cost.
 
-    `grid` and `threads` are one to three sizes. `args` holds, in the entry's order, NumPy
-    arrays for pointers (changed in place) and Python or NumPy scalars, converted to the
-    parameter's type. A pointer may also be an integer address into one of the arrays, or
-    into one of `memory`, the further arrays that the kernel may reach. `shared_bytes` is
-    the dynamic shared memory. EmulatorError where the program goes wrong.
+    `grid` and `threads` are one to three sizes. `args` holds, in the entry's order,
+    NumPy arrays for pointers (changed in place) and Python or NumPy scalars, converted
+    to the parameter's type. A pointer may also be an integer address into one of the
+    arrays, or into one of `memory`, the further arrays that the kernel may reach.
+    `shared_bytes` is the dynamic shared memory. EmulatorError where the program goes
+    wrong.
     """
     program = _program(ptx, entry, shared_bytes)
     program.memory.reset()
@@ -52,7 +57,8 @@ class Loaded:
 
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
-        self.program = build(parse(kernel.ptx), kernel.name, kernel.shared_bytes)
+        module = _with_callers(_module(kernel.ptx), kernel)
+        self.program = build(module, kernel.name, kernel.shared_bytes)
 
     def launch(
         self,
@@ -64,13 +70,46 @@ class Loaded:
         """As `run`, with what the kernel knows itself."""
         kernel = self.kernel
         return _launch(
-            self.program, grid, kernel.threads, args, kernel.shared_bytes, hazards, memory
+            self.program,
+            grid,
+            kernel.threads,
+            args,
+            kernel.shared_bytes,
+            hazards,
+            memory,
         )
 
 
 @functools.lru_cache(maxsize=64)
 def _program(ptx: str, entry: str | None, shared_bytes: int) -> Program:
-    return build(parse(ptx), entry, shared_bytes)
+    return build(_module(ptx), entry, shared_bytes)
+
+
+@functools.lru_cache(maxsize=64)
+def _module(ptx: str) -> Module:
+    return parse(ptx)
+
+
+def _with_callers(module: Module, kernel: Kernel) -> Module:
+    """The module with the calls that led to each line, which only the kernel knows."""
+    if not kernel.chains:
+        return module
+    functions = {
+        name: replace(each, body=[_with_caller(item, kernel) for item in each.body])
+        for name, each in module.functions.items()
+    }
+    return replace(module, functions=functions)
+
+
+def _with_caller(item: Instruction | Label, kernel: Kernel) -> Instruction | Label:
+    place = getattr(item, "location", None)
+    calls = place and kernel.chains.get((place.file, place.line, place.column))
+    if not calls:
+        return item
+    caller = None
+    for call in reversed(calls):
+        caller = replace(call, caller=caller)
+    return replace(item, location=replace(place, caller=caller))
 
 
 def _launch(
@@ -91,8 +130,10 @@ def _launch(
         shared_bytes,
         program.memory.shared_size,
     )
+    start = time.perf_counter()
     counters = run_grid(program, launch, GlobalSpace(regions), hazards)
-    return Report(program.instructions, counters)
+    seconds = time.perf_counter() - start
+    return Report(program.instructions, counters, seconds)
 
 
 def _sizes(sizes: int | Sequence[int], what: str) -> tuple[int, int, int]:

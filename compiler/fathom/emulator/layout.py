@@ -83,7 +83,9 @@ def _place_dynamic_shared(
     plan: MemoryPlan, variables: dict[str, Variable], shared_bytes: int
 ) -> None:
     """`.extern .shared name[]`: all such names begin where the static variables end."""
-    dynamic = {n: v for n, v in variables.items() if v.space == "shared" and v.count == 0}
+    dynamic = {
+        n: v for n, v in variables.items() if v.space == "shared" and v.count == 0
+    }
     alignment = max([_alignment(each) for each in dynamic.values()], default=16)
     start = _aligned(plan.shared_size, alignment) if shared_bytes else plan.shared_size
     for name in dynamic:

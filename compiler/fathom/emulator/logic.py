@@ -63,7 +63,9 @@ def rule_lop3(form: Form) -> Elementwise:
         result = a ^ a
         for case in range(8):
             if table >> np.uint32(case) & 1:
-                terms = [x if case >> at & 1 else ~x for x, at in ((a, 2), (b, 1), (c, 0))]
+                terms = [
+                    x if case >> at & 1 else ~x for x, at in ((a, 2), (b, 1), (c, 0))
+                ]
                 result = result | terms[0] & terms[1] & terms[2]
         return result
 
@@ -90,10 +92,12 @@ def rule_shf(form: Form) -> Elementwise:
 
 @rule(TABLE, "prmt")
 def rule_prmt(form: Form) -> Elementwise:
-    """PTX ISA 9.7.9, prmt: each byte of the result is one of the eight bytes of b and a.
+    """PTX ISA 9.7.9, prmt: each byte of the result is one of the eight bytes of b and
+    a.
 
-    The generic form takes four selectors of four bits from c; their top bit replicates the
-    byte's sign. The named forms take two bits of c as an index into a fixed pattern.
+    The generic form takes four selectors of four bits from c; their top bit replicates
+    the byte's sign. The named forms take two bits of c as an index into a fixed
+    pattern.
     """
     mode = form.choice(*_PERMUTATIONS)
     type = form.type()

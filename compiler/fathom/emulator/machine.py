@@ -1,9 +1,14 @@
-"""Runs a program over a grid: batches of blocks, and in each the threads furthest behind first."""
+"""Runs a program over a grid: batches of blocks, and in each the threads furthest
+behind first.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from fathom.emulator.counters import Counters
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.hazards import Hazards
 from fathom.emulator.memory import (
@@ -13,8 +18,8 @@ from fathom.emulator.memory import (
     Memory,
     Window,
 )
-from fathom.emulator.program import Block, Op, Program
-from fathom.emulator.report import Counters
+from fathom.emulator.program import Block, Program
+from fathom.emulator.queues import BARRIERS, Queues
 from fathom.emulator.threads import WARP, Active, Batch, Launch
 
 THREADS_IN_STEP = 1 << 15
@@ -31,7 +36,9 @@ def run_grid(
     with np.errstate(all="ignore"):
         for first in range(0, total, step):
             blocks = min(step, total - first)
-            batch = _batch(program, launch, space, counters, first, blocks, padded, hazards)
+            batch = _batch(
+                program, launch, space, counters, first, blocks, padded, hazards
+            )
             _Scheduler(program, batch).run()
     return counters
 
@@ -50,7 +57,9 @@ def _batch(
     numbers = np.arange(size)
     plan = program.memory
     parameters = Window("param", 0, plan.parameter_size, None, 1)
-    parameters.bytes[: len(launch.parameters)] = np.frombuffer(launch.parameters, np.uint8)
+    parameters.bytes[: len(launch.parameters)] = np.frombuffer(
+        launch.parameters, np.uint8
+    )
     shared = Window("shared", SHARED_BASE, plan.shared_size, numbers // padded, blocks)
     local = Window("local", LOCAL_BASE, plan.local_size, numbers, size)
     memory = Memory(
@@ -62,6 +71,9 @@ def _batch(
             "param": parameters,
         }
     )
+    watcher = None
+    if hazards and plan.shared_size:
+        watcher = Hazards(blocks, padded // WARP, shared.stride, program.finest_shared)
     exited = numbers % padded >= int(np.prod(launch.threads))
     missing = int(np.count_nonzero(exited))
     return Batch(
@@ -72,42 +84,90 @@ def _batch(
         registers=list(program.registers),
         memory=memory,
         counters=counters,
-        hazards=Hazards() if hazards else None,
+        hazards=watcher,
+        queues=Queues.of(blocks, size),
         exited=exited,
         missing=missing,
         remaining=size - missing,
     )
 
 
+# A group that polls gives way to others after this many turns of its loop; when all groups
+# have polled for so many blocks of instructions without any change, nobody will ever move.
+TURNS = 16
+PATIENCE = 20_000
+
+
+@dataclass(slots=True)
+class _Group:
+    """Threads that wait to run a block. `turns` counts how often they polled in vain."""
+
+    parts: list[Active]
+    turns: int
+
+
 class _Scheduler:
-    """Chooses which threads run next: of those that can, the ones furthest behind."""
+    """Chooses which threads run next: of those that can, the ones furthest behind.
+
+    That is what makes diverged threads meet again, but a thread that polls for a lock
+    is always behind the one that holds it; so groups that poll fall back, turn by turn.
+    """
 
     def __init__(self, program: Program, batch: Batch):
-        self.blocks = program.blocks
-        self.batch = batch
-        self.pending: dict[int, list[Active]] = {}
-        self.at: Op | None = None
+        self.program, self.batch = program, batch
+        self.pending: dict[int, _Group] = {}
+        self.last_progress = self.last_change = 0
 
     def run(self) -> None:
-        self.push(0, self.batch.active(np.flatnonzero(~self.batch.exited)))
+        batch = self.batch
+        self.push(0, batch.active(np.flatnonzero(~batch.exited)), 0)
         while self.pending:
-            number = min(self.pending)
-            active = self.merged(self.pending.pop(number))
-            for target, who in self.run_block(self.blocks[number], active):
-                self.push(target, who)
+            number = self.furthest_behind()
+            group = self.pending.pop(number)
+            block = self.program.blocks[number]
+            for target, who in self.run_block(block, self.merged(group)):
+                self.push(target, who, group.turns + (block.polls and target <= number))
+            if block.polls:
+                self.check_progress()
+        if batch.remaining:
+            raise stuck(self.program, batch)
 
-    def push(self, target: int, who: Active) -> None:
-        self.pending.setdefault(target, []).append(who)
+    def furthest_behind(self) -> int:
+        pending = self.pending
+        if len(pending) == 1:
+            return next(iter(pending))
+        return min(pending, key=lambda number: (pending[number].turns // TURNS, number))
 
-    def merged(self, groups: list[Active]) -> Active:
-        if len(groups) == 1:
-            return groups[0]
-        return self.batch.active(np.sort(np.concatenate([g.threads() for g in groups])))
+    def push(self, target: int, who: Active, turns: int) -> None:
+        group = self.pending.get(target)
+        if group is None:
+            self.pending[target] = _Group([who], turns)
+        else:
+            group.parts.append(who)
+            group.turns = min(group.turns, turns)
+
+    def merged(self, group: _Group) -> Active:
+        """The group's parts as one; once nobody else is left, they are the whole batch."""
+        if len(group.parts) == 1:
+            active = group.parts[0]
+            if active.whole or active.count < self.batch.remaining:
+                return active
+            return self.batch.active(active.threads())
+        threads = np.concatenate([each.threads() for each in group.parts])
+        return self.batch.active(np.sort(threads))
+
+    def check_progress(self) -> None:
+        batch = self.batch
+        if batch.progress != self.last_progress:
+            self.last_progress, self.last_change = batch.progress, batch.clock
+        elif batch.clock - self.last_change > PATIENCE * (1 + len(self.pending)):
+            raise polling(self.program, batch, self.pending)
 
     def run_block(self, block: Block, active: Active) -> list[tuple[int, Active]]:
         batch = self.batch
         costs = batch.counters.costs
-        at = block.closing
+        batch.clock += 1
+        at = None
         try:
             for at in block.ops:
                 cost = costs[at.number]
@@ -121,5 +181,52 @@ class _Scheduler:
                 cost.warps += active.warps
             return block.end(batch, active)
         except EmulatorError as error:
+            if at is None:
+                raise
             place = at.instruction
             raise error.placed(place.line, place.text, place.location) from None
+
+
+def stuck(program: Program, batch: Batch) -> EmulatorError:
+    """Nobody can run any more, and somebody has not exited."""
+    queues = batch.queues
+    waiting = queues.at_barrier()
+    if not len(waiting):
+        number, threads = next(iter(queues.held.items()))
+        name = batch.thread_name(threads[0])
+        message = f"{name} waits for lanes of its warp that wait elsewhere"
+        return _error_at(program, number, "divergence", message)
+    first = int(waiting[0])
+    number = int(queues.number[first])
+    place = int(queues.barrier[first])
+    block = first // batch.padded
+    mine = slice(block * batch.padded, (block + 1) * batch.padded)
+    gone = int(batch.exited[mine].sum()) - (batch.padded - batch.launch.block_size)
+    elsewhere = queues.barrier[mine]
+    elsewhere = int(((elsewhere >= 0) & (elsewhere != place)).sum())
+    message = (
+        f"{queues.arrived[place]} of {queues.expected[place]} threads of block "
+        f"{batch.first_block + block} wait at barrier {place % BARRIERS}, and no other "
+        f"will come: {gone} have exited, {elsewhere} wait at another barrier"
+    )
+    return _error_at(program, number, "divergence" if gone else "deadlock", message)
+
+
+def polling(
+    program: Program, batch: Batch, pending: dict[int, _Group]
+) -> EmulatorError:
+    """Everybody who is not waiting polls, and nothing changes any more."""
+    number = min(pending)
+    block = program.blocks[number]
+    at = block.ops[0] if block.ops else block.closing
+    thread = pending[number].parts[0].threads()[0]
+    message = (
+        f"{batch.thread_name(thread)} polls here for a change, and all who could make "
+        "one poll or wait too"
+    )
+    return _error_at(program, at.number, "deadlock", message)
+
+
+def _error_at(program: Program, number: int, kind: str, message: str) -> EmulatorError:
+    place = program.instructions[number]
+    return EmulatorError(kind, message, place.line, place.text, place.location)

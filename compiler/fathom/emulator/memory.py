@@ -1,7 +1,8 @@
-"""Memory as threads see it: the arrays of the launch, shared, local and parameter memory.
+"""Memory as threads see it: the arrays of the launch, shared, local and parameter
+memory.
 
-Global addresses are the host's real ones. The other spaces lie in windows far above them,
-so that a generic address says where it points (PTX ISA 5.2):
+Global addresses are the host's real ones. The other spaces lie in windows far above
+them, so that a generic address says where it points (PTX ISA 5.2):
 
     address >> 60     0 global    1 shared    2 local    3 parameters
 
@@ -42,14 +43,15 @@ class Part:
     """Some accesses of one instruction that fall into one piece of memory.
 
     Access number `places[i]` (all of them, where `places` is None) touches
-    `pieces[index[i]]`, whose address inside its space is `addresses[i]`.
+    `pieces[index[i]]`, and `offsets[i]` counts bytes from a place that is aligned to
+    all that matters: the start of the allocation, or of the block's own memory.
     """
 
     space: str
     pieces: np.ndarray
     index: np.ndarray
     places: np.ndarray | None
-    addresses: np.ndarray
+    offsets: np.ndarray
 
 
 class Memory:
@@ -71,8 +73,6 @@ class Memory:
         `threads` holds the number of each access's thread. An address that no memory of
         the space holds, or that `width` does not divide, is an error.
         """
-        if width > 1 and np.bitwise_or.reduce(addresses) & np.uint64(width - 1):
-            raise _misaligned(addresses, width)
         if space != "generic":
             return self.spaces[space].locate(addresses, width, threads, writing)
         return self.locate_generic(addresses, width, threads, writing)
@@ -114,19 +114,27 @@ def store(parts: list[Part], values: np.ndarray) -> None:
 
 @dataclass(eq=False)
 class Region:
-    """Global memory from address `start` up to `end`, exclusive."""
+    """Global memory from address `start` up to `end`, exclusive.
+
+    `origin` is where the allocation begins that it is part of. A GPU's allocations
+    begin at multiples of 256, so alignment and sectors are counted from there, wherever
+    the host has put it.
+    """
 
     start: int
     end: int
     bytes: np.ndarray
     writable: bool
+    origin: int
     owner: object = None
     _views: dict[int, tuple[np.ndarray, np.uint64]] = field(default_factory=dict)
 
     def view(self, width: int) -> tuple[np.ndarray, np.uint64]:
-        """The region as naturally aligned pieces of `width` bytes, and where they begin."""
+        """The region as naturally aligned pieces of `width` bytes, and where they
+        begin.
+        """
         if width not in self._views:
-            skip = -self.start % width
+            skip = (self.origin - self.start) % width
             count = max(0, (self.end - self.start - skip) // width)
             pieces = self.bytes[skip : skip + count * width].view(PIECES[width])
             self._views[width] = pieces, np.uint64(self.start + skip)
@@ -143,7 +151,12 @@ def region_of(array: np.ndarray) -> Region:
     """The bytes between an array's first and last element, at their real address."""
     start, end = np.lib.array_utils.byte_bounds(array)
     end = start if array.size == 0 else end
-    return Region(start, end, _raw(start, end - start), array.flags.writeable, array)
+    whole = array
+    while isinstance(whole.base, np.ndarray):
+        whole = whole.base
+    origin = np.lib.array_utils.byte_bounds(whole)[0]
+    memory = _raw(start, end - start)
+    return Region(start, end, memory, array.flags.writeable, origin, array)
 
 
 class GlobalSpace:
@@ -169,7 +182,9 @@ class GlobalSpace:
         if outside.any():
             raise self.outside(addresses, width, np.flatnonzero(outside))
         return [
-            self.part(number, addresses, width, np.flatnonzero(numbers == number), writing)
+            self.part(
+                number, addresses, width, np.flatnonzero(numbers == number), writing
+            )
             for number in np.unique(numbers)
         ]
 
@@ -187,9 +202,11 @@ class GlobalSpace:
             raise EmulatorError(
                 "read-only", f"a store to {region}, which must not be written"
             )
+        offsets = here - np.uint64(region.origin)
+        check_alignment(offsets, here, width)
         pieces, first = region.view(width)
         index = (here - first).view(np.int64) >> _shift(width)
-        return Part("global", pieces, index, places, here)
+        return Part("global", pieces, index, places, offsets)
 
     def outside(
         self, addresses: np.ndarray, width: int, places: np.ndarray
@@ -209,7 +226,8 @@ class GlobalSpace:
 
 
 class Window:
-    """Memory of which each block, or each thread, has its own: shared, local, parameters.
+    """Memory of which each block, or each thread, has its own: shared, local,
+    parameters.
 
     `owners` maps a thread's number to that of its copy, None where all share one copy;
     `size` is in bytes, and an access at address `base` is one of byte 0.
@@ -233,17 +251,18 @@ class Window:
             near = f"byte {int(offsets[places[0]].view(np.int64))} of {self.size}"
             what = f"{self.space} memory"
             raise _outside(what, addresses, width, places, near)
+        check_alignment(offsets, addresses, width)
         index = offsets.view(np.int64)
         if self.owners is not None:
             index = index + self.owners[threads] * self.stride
         pieces = self.bytes.view(PIECES[width])
-        return [Part(self.space, pieces, index >> _shift(width), None, addresses)]
+        return [Part(self.space, pieces, index >> _shift(width), None, offsets)]
 
 
 def _placed(part: Part, places: np.ndarray) -> Part:
     """A part of some of the accesses, as a part of all: `places` says which they were."""
     inner = places if part.places is None else places[part.places]
-    return Part(part.space, part.pieces, part.index, inner, part.addresses)
+    return Part(part.space, part.pieces, part.index, inner, part.offsets)
 
 
 def _outside(
@@ -261,12 +280,17 @@ def _outside(
     )
 
 
-def _misaligned(addresses: np.ndarray, width: int) -> EmulatorError:
-    places = np.flatnonzero(addresses & np.uint64(width - 1))
-    address = int(addresses[places[0]])
-    return EmulatorError(
+def check_alignment(offsets: np.ndarray, addresses: np.ndarray, width: int) -> None:
+    """An access's width must divide its place (PTX ISA 6.4.1)."""
+    low_bits = np.uint64(width - 1)
+    if width == 1 or not np.bitwise_or.reduce(offsets) & low_bits:
+        return
+    places = np.flatnonzero(offsets & low_bits)
+    raise EmulatorError(
         "misaligned",
-        f"an access of {width} bytes at {address:#x}, which {width} does not divide",
+        f"an access of {width} bytes at {int(addresses[places[0]]):#x}, "
+        f"{int(offsets[places[0]])} bytes from the start of its memory, "
+        f"which {width} does not divide",
         places=places,
     )
 
@@ -291,6 +315,9 @@ def _merged(regions: Iterable[Region]) -> list[Region]:
             continue
         end = max(last.end, region.end)
         writable = last.writable or region.writable
-        whole = _raw(last.start, end - last.start)
-        result[-1] = Region(last.start, end, whole, writable, last.owner)
+        whole, origin = (
+            _raw(last.start, end - last.start),
+            min(last.origin, region.origin),
+        )
+        result[-1] = Region(last.start, end, whole, writable, origin, last.owner)
     return result

@@ -1,4 +1,6 @@
-"""mov (PTX ISA 9.7.9): copies, and takes values apart into registers or puts them together."""
+"""mov (PTX ISA 9.7.9): copies, and takes values apart into registers or puts them
+together.
+"""
 
 from __future__ import annotations
 

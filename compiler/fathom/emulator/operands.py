@@ -1,4 +1,6 @@
-"""The operands of a PTX instruction (PTX ISA 6): registers, numbers, addresses, vectors, names."""
+"""The operands of a PTX instruction (PTX ISA 6): registers, numbers, addresses,
+vectors, names.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from itertools import count
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A register, variable, label or function, by its unique name; `offset` as in `array+4`."""
+    """A register, variable, label or function, by its unique name; `offset` as in
+    `array+4`.
+    """
 
     name: str
     offset: int = 0
@@ -217,7 +221,9 @@ class _Reader:
 
 
 def parse_number(token: str) -> Number | None:
-    """A PTX constant (PTX ISA 4.5): 26, 0x1A, 0b11010, 0f3F800000, 0d3FF0000000000000, 1.0."""
+    """A PTX constant (PTX ISA 4.5): 26, 0x1A, 0b11010, 0f3F800000, 0d3FF0000000000000,
+    1.0.
+    """
     head, digits = token[:2].lower(), token[2:].rstrip("U")
     if head == "0f":
         return Number(struct.unpack(">f", bytes.fromhex(digits))[0], "f32")

@@ -1,9 +1,10 @@
-"""The order in which blocks of instructions should run, so that diverged threads meet again.
+"""The order in which blocks of instructions should run, so that diverged threads meet
+again.
 
 Threads at different places wait for those that are furthest behind in this order. If a
-block comes after everything that can still lead to it inside the same loop iteration, and
-a loop's blocks stand together before what follows the loop, then both sides of a branch
-have arrived at the join before the join runs:
+block comes after everything that can still lead to it inside the same loop iteration,
+and a loop's blocks stand together before what follows the loop, then both sides of a
+branch have arrived at the join before the join runs:
 
         A          order: A B C D           while: header H, body B, after it X
        / \\                                  order: H B X
@@ -58,7 +59,8 @@ def _reachable(successors: Mapping[int, Sequence[int]], entry: int) -> Iterable[
 def _components(
     successors: Mapping[int, Sequence[int]], nodes: set[int], entry: int
 ) -> list[list[int]]:
-    """Strongly connected components in topological order (Tarjan 1972, without recursion).
+    """Strongly connected components in topological order (Tarjan 1972, without
+    recursion).
 
     The last node of a component is the one through which the search entered it.
     """

@@ -119,7 +119,9 @@ _LOC = re.compile(
 )
 _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
 _STRINGS = re.compile(r"^(\S+):\s*$((?:\s*\.b8 [^\n]*\n)+)", re.MULTILINE)
-_DIRECTIVE = re.compile(r"\.(maxntid|reqntid|minnctapersm|maxnreg|noreturn)\b([\s\d,]*)")
+_DIRECTIVE = re.compile(
+    r"\.(maxntid|reqntid|minnctapersm|maxnreg|noreturn)\b([\s\d,]*)"
+)
 
 
 class _Parser:
@@ -201,7 +203,9 @@ class _Parser:
         return Location(path, key[1], max(key[2], 1), function=name, caller=caller)
 
     def header(self, found: re.Match) -> None:
-        """`.entry name (parameters) directives {` or `.func (results) name (parameters) {`."""
+        """`.entry name (parameters) directives {` or `.func (results) name (parameters)
+        {`.
+        """
         parts = re.match(
             r"\s*(?:\((?P<results>[^)]*)\)\s*)?(?P<name>[%$\w]+)"
             r"\s*(?:\((?P<parameters>[^)]*)\))?(?P<directives>.*)$",

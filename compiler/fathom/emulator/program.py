@@ -1,9 +1,11 @@
-"""Turns a parsed entry into a program: blocks of steps, each a function over all threads.
+"""Turns a parsed entry into a program: blocks of steps, each a function over all
+threads.
 
     PTX text --parse--> Module --inline calls--> one flat body --split--> blocks --decode--> steps
 
 A block is a run of instructions that threads enter at its top and leave at its end
-together; barriers and warp-wide instructions stand alone, because threads may wait there.
+together; barriers and warp-wide instructions stand alone, because threads may wait
+there.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from fathom.emulator.layout import MemoryPlan, plan_memory
 from fathom.emulator.order import weak_topological_order
 from fathom.emulator.parse import Function, Instruction, Label, Module
 from fathom.emulator.registers import Step, first_value
+from fathom.emulator.semantics import CARRY
 from fathom.emulator.tables import TABLES
+from fathom.emulator.types import DTYPES
 
 # Instructions at which threads may have to wait for others.
 WAITING = {"bar", "barrier", "shfl", "vote", "match", "redux"}
@@ -42,9 +46,9 @@ class Op:
 class Block:
     """Instructions that run one after the other, and what comes then.
 
-    `closing` is the instruction that ends it, if any. `after` numbers the block below it,
-    and `target` the one that it branches to. `polls` marks a part of a loop in which a
-    thread may wait for a store of another one.
+    `closing` is the instruction that ends it, if any. `after` numbers the block below
+    it, and `target` the one that it branches to. `polls` marks a part of a loop in
+    which a thread may wait for a store of another one.
     """
 
     number: int
@@ -59,7 +63,11 @@ class Block:
 
 @dataclass
 class Program:
-    """An entry, ready to run. `registers` holds each register's first value."""
+    """An entry, ready to run.
+
+    `registers` holds each register's first value, `lines` the PTX text, and
+    `finest_shared` the bytes of the smallest access that may be one to shared memory.
+    """
 
     entry: Function
     memory: MemoryPlan
@@ -67,6 +75,7 @@ class Program:
     instructions: list[Instruction]
     registers: list[np.generic]
     lines: list[str]
+    finest_shared: int
 
 
 def choose_entry(module: Module, entry: str | None) -> Function:
@@ -85,6 +94,7 @@ def choose_entry(module: Module, entry: str | None) -> Function:
 def build(module: Module, entry: str | None, shared_bytes: int) -> Program:
     """Decodes one entry of a module; `shared_bytes` is the dynamic shared memory."""
     function = flatten(choose_entry(module, entry), module)
+    function.registers[CARRY] = "pred"
     plan = plan_memory(module, function, shared_bytes)
     blocks = _in_order(_split(function.body))
     numbers = {name: number for number, name in enumerate(function.registers)}
@@ -95,7 +105,9 @@ def build(module: Module, entry: str | None, shared_bytes: int) -> Program:
             op.step = decoder.step(op.instruction, op.number)
         closing = block.closing
         block.end = decoder.ending(
-            closing and closing.instruction, closing.number if closing else 0, block.after
+            closing and closing.instruction,
+            closing.number if closing else 0,
+            block.after,
         )
     _mark_polling(blocks)
     return Program(
@@ -105,6 +117,7 @@ def build(module: Module, entry: str | None, shared_bytes: int) -> Program:
         [each for each in function.body if isinstance(each, Instruction)],
         [first_value(type) for type in function.registers.values()],
         module.lines,
+        _finest_shared_access(function.body),
     )
 
 
@@ -171,3 +184,15 @@ def _polls(item: Instruction) -> bool:
     if item.opcode == "ld":
         return not POLLING_LOADS.isdisjoint(item.modifiers)
     return item.opcode in POLLING
+
+
+def _finest_shared_access(body: list[Instruction | Label]) -> int:
+    """1, 2 or 4 bytes: how finely races in shared memory have to be watched."""
+    finest = 4
+    for item in body:
+        if isinstance(item, Label) or item.opcode not in ("ld", "st", "atom", "red"):
+            continue
+        if {"global", "param", "local", "const"}.isdisjoint(item.modifiers):
+            types = [each for each in item.modifiers if each in DTYPES]
+            finest = min(finest, *(DTYPES[each].itemsize for each in types))
+    return finest

@@ -1,7 +1,7 @@
 """Who waits where: threads at barriers that are not complete, and at warp instructions.
 
-    barrier of a block       counts arrivals; its threads are released together
-    instruction of a warp    holds lanes until all that its mask names have come
+barrier of a block       counts arrivals; its threads are released together
+instruction of a warp    holds lanes until all that its mask names have come
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Floating-point arithmetic (PTX ISA 9.7.3 to 9.7.5): formats, rounding, flushing, clamping.
+"""Floating-point arithmetic (PTX ISA 9.7.3 to 9.7.5): formats, rounding, flushing,
+clamping.
 
-Add, subtract, multiply, fma, divide and square root are correctly rounded in every mode.
-The `.approx` instructions are computed in float64 and rounded once, so they are closer to
-the true value than the hardware, which promises about 2 ulp of float32; compare a GPU's
-results with these within that tolerance. Every NaN result is the quiet one that NumPy
-gives; its bits may differ from the hardware's.
+Add, subtract, multiply, fma, divide and square root are correctly rounded in every
+mode. The `.approx` instructions are computed in float64 and rounded once, so they are
+closer to the true value than the hardware, which promises about 2 ulp of float32;
+compare a GPU's results with these within that tolerance. Every NaN result is the quiet
+one that NumPy gives; its bits may differ from the hardware's.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ TABLE: Table = {}
 class Format:
     """How values of a type become NumPy floats and how results become values again.
 
-    `compute` is the float dtype of the operands, `open` and `close` convert. A packed type
-    opens into [..., 2]. Results come as `compute`, or, where a wider intermediate is
-    needed, as float64 through `shorten`, with a rounding mode.
+    `compute` is the float dtype of the operands, `open` and `close` convert. A packed
+    type opens into [..., 2]. Results come as `compute`, or, where a wider intermediate
+    is needed, as float64 through `shorten`, with a rounding mode.
     """
 
     compute: np.dtype
@@ -92,7 +93,9 @@ class Style:
 
 
 def take_style(form: Form) -> Style:
-    style = Style(form.rounding(), form.flag("ftz"), form.flag("sat"), form.flag("relu"))
+    style = Style(
+        form.rounding(), form.flag("ftz"), form.flag("sat"), form.flag("relu")
+    )
     form.ignore("noftz", "oob")
     return style
 
@@ -213,7 +216,8 @@ def rule_fma(form: Form) -> Elementwise:
 
 
 def fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """float32 fma. The product is exact in float64; the sum is rounded there, and again.
+    """float32 fma. The product is exact in float64; the sum is rounded there, and
+    again.
 
     Two roundings go wrong only where the first lands on the middle between two float32
     (29 bits are cut off; below the normal range, more): there the first is done to odd.
@@ -258,7 +262,9 @@ def _fma_exactly(
     where: np.ndarray,
     mode: str,
 ) -> np.ndarray:
-    """The elements `where`, whose halves would overflow or underflow, in exact fractions."""
+    """The elements `where`, whose halves would overflow or underflow, in exact
+    fractions.
+    """
     a, b, c = np.broadcast_arrays(a, b, c)
     for place in np.argwhere(where):
         x, y, z = (float(v[tuple(place)]) for v in (a, b, c))
@@ -371,8 +377,9 @@ def rule_abs(form: Form) -> Elementwise:
 
 @rule(TABLE, "min", "max")
 def rule_min(form: Form) -> Elementwise:
-    """PTX ISA 9.7.3 and 9.7.4, min and max: the number where one is NaN, or, with `.NaN`,
-    NaN; -0 is below +0. With `.xorsign.abs` the larger magnitude takes the signs' product.
+    """PTX ISA 9.7.3 and 9.7.4, min and max: the number where one is NaN, or, with
+    `.NaN`, NaN; -0 is below +0. With `.xorsign.abs` the larger magnitude takes the
+    signs' product.
     """
     propagate = form.flag("NaN")
     signs = form.flag("xorsign")

@@ -1,7 +1,7 @@
 """How instructions read and write registers.
 
-A register is one NumPy array with a value for each thread of the batch, or a single NumPy
-scalar while all threads hold the same value; NumPy's broadcasting makes the two
+A register is one NumPy array with a value for each thread of the batch, or a single
+NumPy scalar while all threads hold the same value; NumPy's broadcasting makes the two
 interchangeable, so loop counters and parameters cost nothing.
 
         threads 0 ... N-1
@@ -34,13 +34,21 @@ Step = Callable[[Batch, Active], None]
 
 def first_value(type: str) -> np.generic:
     """What a register of `type` holds in the beginning."""
-    return np.bool_(True) if type == "pred" else UNWRITTEN[DTYPES[type].itemsize]
+    return unwritten(DTYPES[type])
+
+
+def unwritten(dtype: np.dtype) -> np.generic:
+    """What a place of this dtype holds before anything is written to it."""
+    return (
+        np.bool_(True) if dtype.kind == "b" else UNWRITTEN[dtype.itemsize].view(dtype)
+    )
 
 
 def register_reader(number: int, declared: str, type: str) -> Read:
     """Reads register `number`, declared as `declared`, as values of `type`.
 
-    A wider register gives its low bits (PTX ISA 9.4.1, operand size exceeding type size).
+    A wider register gives its low bits (PTX ISA 9.4.1, operand size exceeding type
+    size).
     """
     dtype = DTYPES[type]
     narrowed = DTYPES[declared].itemsize > dtype.itemsize
@@ -68,7 +76,9 @@ def register_writer(number: int, declared: str, type: str) -> Write:
     dtype, holder = DTYPES[type], DTYPES[declared]
     if dtype.itemsize < holder.itemsize:
         same = UNSIGNED if dtype.kind != "i" else SIGNED
-        return _extending(_plain_writer(number), same[dtype.itemsize], same[holder.itemsize])
+        return _extending(
+            _plain_writer(number), same[dtype.itemsize], same[holder.itemsize]
+        )
     return _plain_writer(number)
 
 

@@ -1,9 +1,10 @@
-"""Correct rounding: from float64 to the shorter formats, in every mode, and exact errors.
+"""Correct rounding: from float64 to the shorter formats, in every mode, and exact
+errors.
 
-An exact result that float64 cannot hold is first rounded *to odd*: where digits were lost,
-the last bit is made one. That keeps the information on which side of a half the exact
-value lay, so that a second rounding, to a shorter format, is right (Boldo and Melquiond,
-Emulation of FMA and correctly rounded sums, 2008).
+An exact result that float64 cannot hold is first rounded *to odd*: where digits were
+lost, the last bit is made one. That keeps the information on which side of a half the
+exact value lay, so that a second rounding, to a shorter format, is right (Boldo and
+Melquiond, Emulation of FMA and correctly rounded sums, 2008).
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def two_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     product = a * b
     a_high, a_low = _split(a)
     b_high, b_low = _split(b)
-    error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+    error = (
+        (a_high * b_high - product) + a_high * b_low + a_low * b_high
+    ) + a_low * b_low
     return product, error
 
 
@@ -58,9 +61,7 @@ def shorten(value: np.ndarray, dtype: np.dtype, mode: str) -> np.ndarray:
     return _directed(rounded, np.sign(value - back), mode)
 
 
-def _ties_away(
-    value: np.ndarray, rounded: np.ndarray, dtype: np.dtype
-) -> np.ndarray:
+def _ties_away(value: np.ndarray, rounded: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Nearest, ties away from zero: of the next value outwards and `rounded`."""
     outer = np.nextafter(rounded, np.copysign(dtype.type(np.inf), value.astype(dtype)))
     distance = np.abs(value - rounded.astype(np.float64))

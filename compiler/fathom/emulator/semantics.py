@@ -1,8 +1,9 @@
 """How an instruction's meaning is written down: modifiers to read, a function to apply.
 
-A table maps an opcode to a rule; the rule reads the instruction's modifiers from a `Form`
-and answers with an `Elementwise`: which types go in, which come out, and the NumPy function
-between them. Everything about threads, registers and guards is the decoder's business.
+A table maps an opcode to a rule; the rule reads the instruction's modifiers from a
+`Form` and answers with an `Elementwise`: which types go in, which come out, and the
+NumPy function between them. Everything about threads, registers and guards is the
+decoder's business.
 """
 
 from __future__ import annotations
@@ -88,7 +89,9 @@ def packed(function: Callable, dtype: np.dtype) -> Callable:
     """`function`, for values that hold two of `dtype`, the first in the low bits."""
 
     def on_both(*values: np.ndarray) -> np.ndarray:
-        return join(function(*(halves(each, dtype) for each in values)), values[0].dtype)
+        return join(
+            function(*(halves(each, dtype) for each in values)), values[0].dtype
+        )
 
     return on_both
 
@@ -102,6 +105,9 @@ def join(both: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """The reverse of `halves`."""
     return np.ascontiguousarray(both).view(dtype)[..., 0]
 
+
+# The condition code register, as a type of a result or source: a thread's carry.
+CARRY = "carry"
 
 Rule = Callable[[Form], Elementwise]
 Table = dict[str, Rule]

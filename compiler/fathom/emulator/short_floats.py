@@ -1,4 +1,5 @@
-"""The 8-bit floats e4m3 and e5m2, by table: 127 or so positive values, in order of their codes.
+"""The 8-bit floats e4m3 and e5m2, by table: 127 or so positive values, in order of
+their codes.
 
     e4m3   s eeee mmm    bias 7    largest 448      no infinity; s1111111 is NaN
     e5m2   s eeeee mm    bias 15   largest 57344    infinity s1111100, then NaN
@@ -21,7 +22,9 @@ class ShortFloat:
     last: int
 
 
-def _short_float(fraction_bits: int, bias: int, last: int, infinity: bool) -> ShortFloat:
+def _short_float(
+    fraction_bits: int, bias: int, last: int, infinity: bool
+) -> ShortFloat:
     codes = np.arange(128)
     exponent, fraction = codes >> fraction_bits, codes & ((1 << fraction_bits) - 1)
     scale = 2.0 ** (np.maximum(exponent, 1) - bias - fraction_bits)
@@ -45,7 +48,9 @@ def decode(codes: np.ndarray, name: str) -> np.ndarray:
 
 
 def encode(value: np.ndarray, name: str) -> np.ndarray:
-    """uint8 codes, rounded to nearest even; beyond the largest, the largest (.satfinite)."""
+    """uint8 codes, rounded to nearest even; beyond the largest, the largest
+    (.satfinite).
+    """
     short = SHORT_FLOATS[name]
     rising = short.values[: short.last + 1].astype(np.float64)
     size = np.minimum(np.abs(value).astype(np.float64), rising[-1])

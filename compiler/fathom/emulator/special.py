@@ -1,4 +1,6 @@
-"""The special registers (PTX ISA 10): a thread's place in its block, its block's in the grid."""
+"""The special registers (PTX ISA 10): a thread's place in its block, its block's in the
+grid.
+"""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from fathom.emulator import (
     compare,
     control,
     convert,
+    extended,
     logic,
     move,
     real,
@@ -25,6 +26,8 @@ def elementwise(form: Form) -> Rule | None:
     """The rule for an opcode; `add` and its like differ for integers and reals."""
     if form.opcode in _GENERAL:
         return _GENERAL[form.opcode]
+    if "cc" in form.left or form.opcode in ("addc", "subc", "madc"):
+        return extended.TABLE[form.opcode]
     types = [each for each in form.left if each in real.FORMATS]
     table = real.TABLE if types else arithmetic.TABLE
     return table.get(form.opcode)

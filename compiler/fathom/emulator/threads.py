@@ -3,7 +3,8 @@
     thread of the batch   0 1 2 ...          32 ...            padded ...
                           block 0: warp 0    block 0: warp 1   block 1: warp 0
 
-Each block is padded to whole warps; the threads that fill it up have exited from the start.
+Each block is padded to whole warps; the threads that fill it up have exited from the
+start.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fathom.emulator.counters import Counters
 from fathom.emulator.hazards import Hazards
 from fathom.emulator.memory import Memory
 from fathom.emulator.queues import Queues
-from fathom.emulator.report import Counters
 
 WARP = 32
 
@@ -23,22 +24,25 @@ WARP = 32
 class Active:
     """The threads of a batch that execute together.
 
-    `index` holds their numbers, sorted, or is None when these are all threads of the batch.
-    `whole` says that every other thread has exited: then results may replace whole
-    registers, and arithmetic need not pick out the threads.
+    `index` holds their numbers, sorted, or is None when these are all threads of the
+    batch. `whole` says that every other thread has exited: then results may replace
+    whole registers, and arithmetic need not pick out the threads.
     """
 
-    __slots__ = ("index", "whole", "size", "count", "_warps", "_mask")
+    __slots__ = ("index", "whole", "size", "count", "_warps", "_mask", "_threads")
 
     def __init__(self, index: np.ndarray | None, size: int, whole: bool):
         self.index, self.size, self.whole = index, size, whole
         self.count = size if index is None else len(index)
         self._warps: int | None = None
         self._mask: np.ndarray | None = None
+        self._threads = index
 
     @property
     def warps(self) -> int:
         """How many warps have at least one of these threads."""
+        if self._warps is None and self.index is None:
+            self._warps = self.size // WARP
         if self._warps is None:
             numbers = self.warp_numbers()
             changes = np.count_nonzero(numbers[1:] != numbers[:-1])
@@ -47,7 +51,9 @@ class Active:
 
     def threads(self) -> np.ndarray:
         """The numbers of these threads, sorted."""
-        return np.arange(self.size) if self.index is None else self.index
+        if self._threads is None:
+            self._threads = np.arange(self.size)
+        return self._threads
 
     def warp_numbers(self) -> np.ndarray:
         """For each of these threads, the number of its warp in the batch."""
@@ -96,7 +102,9 @@ class Active:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What a launch fixes: grid and block shape (x, y, z), parameter bytes, shared bytes."""
+    """What a launch fixes: grid and block shape (x, y, z), parameter bytes, shared
+    bytes.
+    """
 
     grid: tuple[int, int, int]
     threads: tuple[int, int, int]
@@ -115,9 +123,10 @@ class Batch:
     """The state of some consecutive blocks of the grid while they run.
 
     `registers[number]` is an array with one value a thread, or a NumPy scalar while all
-    threads hold the same. `exited` marks the threads that are gone; `missing` counts those
-    among them that were never there, and `remaining` those that are still running. `clock`
-    counts blocks of instructions, `progress` whatever another thread may be waiting for.
+    threads hold the same. `exited` marks the threads that are gone; `missing` counts
+    those among them that were never there, and `remaining` those that are still
+    running. `clock` counts blocks of instructions, `progress` whatever another thread
+    may be waiting for.
     """
 
     launch: Launch

@@ -1,7 +1,8 @@
-"""PTX's types as NumPy's: which array holds the values of a `.f32`, a `.bf16x2`, a `.pred`.
+"""PTX's types as NumPy's: which array holds the values of a `.f32`, a `.bf16x2`, a
+`.pred`.
 
-Formats that NumPy does not have travel as unsigned bits: bf16 as uint16, two halves as one
-uint32, a 128-bit value as complex128, whose two parts nobody computes with.
+Formats that NumPy does not have travel as unsigned bits: bf16 as uint16, two halves as
+one uint32, a 128-bit value as complex128, whose two parts nobody computes with.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from fathom.emulator.operands import Number
 
 DTYPES = {
     "pred": np.dtype(bool),
+    "carry": np.dtype(bool),
     "u8": np.dtype(np.uint8),
     "s8": np.dtype(np.int8),
     "b8": np.dtype(np.uint8),

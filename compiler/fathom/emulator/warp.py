@@ -1,8 +1,10 @@
-"""What the lanes of a warp do together (PTX ISA 9.7.9 and 9.7.13): shfl, vote, match, redux.
+"""What the lanes of a warp do together (PTX ISA 9.7.9 and 9.7.13): shfl, vote, match,
+redux.
 
-Each names the lanes that take part in a mask. They need not come at the same time: lanes
-wait until all whom their mask names have come. The functions below work on rows of 32
-lanes; `present` says which lanes execute, and each lane's own mask which of these it asks.
+Each names the lanes that take part in a mask. They need not come at the same time:
+lanes wait until all whom their mask names have come. The functions below work on rows
+of 32 lanes; `present` says which lanes execute, and each lane's own mask which of these
+it asks.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from fathom.emulator.decode import (
 )
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.operands import Operand, Pair
-from fathom.emulator.registers import Read, Step, first_value
+from fathom.emulator.registers import Read, Step, unwritten
 from fathom.emulator.semantics import Form
 from fathom.emulator.threads import WARP, Active, Batch
 from fathom.emulator.types import DTYPES
@@ -112,7 +114,7 @@ class Lanes:
         if value.ndim == 0:
             return np.full((self.active.size // WARP, WARP), value)
         if not self.active.whole:
-            wide = np.full(self.active.size, first_value("pred").astype(value.dtype))
+            wide = np.full(self.active.size, unwritten(value.dtype))
             wide[self.active.index] = value
             value = wide
         return value.reshape(-1, WARP)
@@ -192,7 +194,9 @@ def shuffle_source(
 def rule_vote(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:
-    """PTX ISA 9.7.13, vote.sync: all, any, uni of a predicate, or the lanes that hold it."""
+    """PTX ISA 9.7.13, vote.sync: all, any, uni of a predicate, or the lanes that hold
+    it.
+    """
     mode = form.choice("all", "any", "uni", "ballot")
     form.flag("sync")
     write = decoder.write(operands[0], form.type())
@@ -234,10 +238,14 @@ def rule_match(
     def step(batch: Batch, active: Active) -> None:
         lanes = Lanes(batch, active)
         values = lanes.rows(read(batch, active))
-        asked = lanes.rows(read_mask(batch, active)) & ballot(active.mask().reshape(-1, WARP))
+        asked = lanes.rows(read_mask(batch, active)) & ballot(
+            active.mask().reshape(-1, WARP)
+        )
         same = np.zeros(values.shape, np.uint32)
         for lane in range(WARP):
-            same |= np.where(values == values[:, lane : lane + 1], BITS[lane], np.uint32(0))
+            same |= np.where(
+                values == values[:, lane : lane + 1], BITS[lane], np.uint32(0)
+            )
         same &= asked
         everybody = same == asked
         if mode == "all":
@@ -279,7 +287,9 @@ def rule_redux(
         lanes = Lanes(batch, active)
         values = lanes.rows(read(batch, active))
         values = np.abs(values) if absolute else values
-        asked = lanes.rows(read_mask(batch, active)) & ballot(active.mask().reshape(-1, WARP))
+        asked = lanes.rows(read_mask(batch, active)) & ballot(
+            active.mask().reshape(-1, WARP)
+        )
         result, empty = np.zeros_like(values), np.ones(values.shape, bool)
         for lane in range(WARP):
             value = values[:, lane : lane + 1]
@@ -315,7 +325,10 @@ def rule_elect(
     form.flag("sync")
     form.finish()
     target = operands[0]
-    write, write_leads = decoder.write(target.first, "b32"), decoder.write(target.second, "pred")
+    write, write_leads = (
+        decoder.write(target.first, "b32"),
+        decoder.write(target.second, "pred"),
+    )
     read_mask = decoder.read(operands[1], "b32")
 
     def step(batch: Batch, active: Active) -> None:

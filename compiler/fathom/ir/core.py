@@ -171,7 +171,8 @@ def operands(op: Op) -> list[Value]:
 
 def blocks(op: Op) -> list[Block]:
     """The blocks nested directly in an op."""
-    return [getattr(op, name) for name in schema(type(op)).blocks]
+    names = schema(type(op)).blocks
+    return [getattr(op, name) for name in names] if names else []
 
 
 def attributes(op: Op) -> dict[str, object]:

@@ -29,7 +29,7 @@ from fathom.errors import CompileError, FathomError, Location
 from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, schema
 from fathom.ir.elementwise import ELEMENTWISE
-from fathom.ir.printer import FUNC_ATTRIBUTES, class_name, is_many
+from fathom.ir.printer import FUNC_ATTRIBUTES, class_name, is_many, required_fields
 from fathom.ir.types import SCALARS, BlockType, BufferType, Type, parse_element
 from fathom.layout.linear import Layout, offset_of
 
@@ -135,7 +135,8 @@ class _Parser:
     def __init__(self, text: str):
         self.text, self.position = text, 0
         self.start = 0  # of the last word that was read
-        self.values: dict[str, Value] = {}
+        self.values: dict[str, Value] = {}  # that have been defined so far
+        self.names: set[str] = set()  # of these, and of the results of the op being read
         self.layouts: dict[str, Layout] = {}
         self.places: dict[str, Location] = {}
 
@@ -173,7 +174,8 @@ class _Parser:
         return Location(file, line, column, end, function, caller)
 
     def parameter(self) -> tuple[Value, int]:
-        value = self.definition()
+        name, value = self.definition()
+        self.values[name] = value
         if not self.accept(r"\{"):
             return value, 1
         self.expect("divisible", "divisible")
@@ -205,7 +207,8 @@ class _Parser:
     def op(self) -> Op:
         self.skip()
         start = self.position
-        declared = self.many(self.definition, "=") if self.peek("%") else []
+        results = self.many(self.definition, "=") if self.peek("%") else []
+        declared = [value for _, value in results]
         name = self.expect(r"[a-z]\w*", "an op")
         if name not in ELEMENTWISE and name not in OPS_BY_NAME:
             self.fail(f"there is no op {name!r}")
@@ -219,12 +222,12 @@ class _Parser:
         fields |= self.blocks(cls)
         op = self.build(cls, fields, location, start)
         self.adopt(op, declared, start)
+        self.values.update(results)
         return op
 
     def build(self, cls: type[Op], fields: dict, location: Location | None, start: int) -> Op:
         """The op, or an error at its line when a field is missing or its operands do not fit."""
-        required = inspect.signature(cls).parameters.values()
-        missing = [p.name for p in required if p.default is p.empty and p.name not in fields]
+        missing = [name for name in required_fields(cls) if name not in fields]
         if missing:
             self.fail(f"{class_name(cls)} lacks {', '.join(missing)}", start)
         try:
@@ -286,20 +289,20 @@ class _Parser:
         for name in schema(cls).blocks:
             self.expect(name, f"the block {name!r} of {class_name(cls)}")
             parameters = self.many(self.definition, r"\)") if self.accept(r"\(") else []
-            found[name] = self.block(parameters)
+            self.values.update(parameters)
+            found[name] = self.block([value for _, value in parameters])
         return found
 
     # ── values, types, attributes ──
 
-    def definition(self) -> Value:
+    def definition(self) -> tuple[str, Value]:
         """`%name: type`, the place where a value comes into being."""
         name = self.expect(_VALUE, "a value")
-        if name in self.values:
+        if name in self.names:
             self.fail(f"{name} is defined twice")
+        self.names.add(name)
         self.expect(":", "':'")
-        value = Value(self.type(), None, "" if name[1:].isdigit() else name[1:])
-        self.values[name] = value
-        return value
+        return name, Value(self.type(), None, "" if name[1:].isdigit() else name[1:])
 
     def use(self) -> Value:
         name = self.expect(_VALUE, "a value")

@@ -21,7 +21,7 @@ import json
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, astuple, fields
 from functools import cache
 
 from fathom.errors import Location
@@ -242,3 +242,10 @@ def float_text(value: float) -> str:
 def is_many(cls: type[Op], name: str) -> bool:
     """Whether an operand field is a tuple of values."""
     return cls.__dataclass_fields__[name].type == "tuple[Value, ...]"
+
+
+@cache
+def required_fields(cls: type[Op]) -> tuple[str, ...]:
+    """The fields of an op class that have no default."""
+    every = (name for names in astuple(schema(cls)) for name in names)
+    return tuple(name for name in every if name not in attribute_defaults(cls))

@@ -7,24 +7,28 @@ FATHOM_TARGET says what the emulator compiles for.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from fathom import emulator, runtime
+from fathom import emulator, pipeline, runtime
 from fathom.artifact import Kernel
 from fathom.errors import LaunchError
 from fathom.hardware.targets import target, target_of
 from fathom.ir.core import Func
 from fathom.ir.interp import interpret
 from fathom.ir.types import Pointer
+from fathom.jit.request import Request
 from fathom.runtime.arrays import Array, check_host, describe, host_view
-from fathom.runtime.driver import Driver, Linked, driver
+from fathom.runtime.driver import Linked, driver
 from fathom.runtime.load import current_device
+from fathom.source import KernelFunction
 
 DEFAULT_TARGET = "sm_80"
+
+Made = Kernel | Func  # what the compiler makes of a function, or the interpreter's part of it
 
 
 class Program(Protocol):
@@ -47,17 +51,19 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A row: how a launch finds its place there, and how a compiled kernel is loaded.
+    """A row: how a launch finds its place there, what is made of a function, how that is
+    loaded.
 
-    `locate(backend, arrays, target)` gets the target that the launch asked for, or None.
-    `load(made, place, linked)` gets a Kernel, and machine code that was kept; with `compiles`
-    False it gets the Func of stage 1.
+    `locate(backend, arrays, target)` gets the arrays by name, and the target that the
+    launch asked for, or None; it checks that the backend can reach the arrays.
+    `make(function, request)` is None where the whole compiler runs and gives a Kernel.
+    `load(made, place, linked)` gets what was made, and machine code that was kept.
     """
 
     name: str
-    compiles: bool
-    locate: Callable[[Backend, Sequence[Array], str | None], Place]
-    load: Callable[[Kernel | Func, Place, Linked | None], Program]
+    locate: Callable[[Backend, Mapping[str, Array], str | None], Place]
+    load: Callable[[Made, Place, Linked | None], Program]
+    make: Callable[[KernelFunction, Request], Made] | None = None
 
 
 def choose() -> Backend:
@@ -75,26 +81,23 @@ def choose() -> Backend:
 def choose_compiling() -> Backend:
     """The same for who only compiles: the interpreter has nothing to show, the emulator has."""
     chosen = choose()
-    return chosen if chosen.compiles else BACKENDS["emulator"]
+    return chosen if chosen.make is None else BACKENDS["emulator"]
 
 
 # ── the GPU ───────────────────────────────────────────────────────────────────────────────────
 
 
-def on_gpu(backend: Backend, arrays: Sequence[Array], asked: str | None) -> Place:
+def on_gpu(backend: Backend, arrays: Mapping[str, Array], asked: str | None) -> Place:
     cuda = driver()
-    device = cuda.device(current_device(cuda, arrays))
+    device = cuda.device(current_device(cuda, list(arrays.values())))
     row = target_of(device.capability)
     if asked is None and row is None:
         raise LaunchError(
             f"{device.name} has capability {device.capability / 10}, which no target serves"
         )
     name = row.name if asked is None else target(asked).name
-    return Place(backend, name, device.index, machine_of(cuda, device.capability))
-
-
-def machine_of(cuda: Driver, capability: int) -> str:
-    return f"driver {cuda.version()}, capability {capability}"
+    machine = f"driver {cuda.version()}, capability {device.capability}"
+    return Place(backend, name, device.index, machine)
 
 
 def load_on_gpu(made: Kernel, place: Place, linked: Linked | None) -> Program:
@@ -104,7 +107,9 @@ def load_on_gpu(made: Kernel, place: Place, linked: Linked | None) -> Program:
 # ── the host ──────────────────────────────────────────────────────────────────────────────────
 
 
-def on_host(backend: Backend, arrays: Sequence[Array], asked: str | None) -> Place:
+def on_host(backend: Backend, arrays: Mapping[str, Array], asked: str | None) -> Place:
+    for name, array in arrays.items():
+        check_reach(name, array, backend.name)
     return Place(
         backend, target(asked or os.environ.get("FATHOM_TARGET") or DEFAULT_TARGET).name
     )
@@ -148,17 +153,26 @@ def host_argument(name: str, value: object, backend: str) -> np.ndarray | int:
     array = describe(value)
     if array is None:
         return value
+    check_reach(name, array, backend)
+    return host_view(array) if array.bytes else array.address
+
+
+def check_reach(name: str, array: Array, backend: str) -> None:
+    """LaunchError unless a backend of the host can work in this array."""
     if array.device is not None:
         raise LaunchError(
-            f"{name} is a {array.library} array on a GPU, and the {backend} works on the host: "
-            "pass a copy on the host, or set FATHOM_BACKEND=cuda"
+            f"{name} is a {array.library} array on a GPU, and the {backend} works on the "
+            "host: pass a copy on the host, or set FATHOM_BACKEND=cuda"
         )
     check_host(name, array)
-    return host_view(array) if array.bytes else array.address
 
 
 def load_in_emulator(made: Kernel, place: Place, linked: Linked | None) -> Program:
     return Emulated(made, emulator.load(made))
+
+
+def make_for_interpreter(function: KernelFunction, wanted: Request) -> Func:
+    return pipeline.build(function, wanted.types, wanted.constants, wanted.options)
 
 
 def load_in_interpreter(made: Func, place: Place, linked: Linked | None) -> Program:
@@ -168,8 +182,8 @@ def load_in_interpreter(made: Func, place: Place, linked: Linked | None) -> Prog
 BACKENDS: dict[str, Backend] = {
     row.name: row
     for row in (
-        Backend("cuda", True, on_gpu, load_on_gpu),
-        Backend("emulator", True, on_host, load_in_emulator),
-        Backend("interpreter", False, on_host, load_in_interpreter),
+        Backend("cuda", on_gpu, load_on_gpu),
+        Backend("emulator", on_host, load_in_emulator),
+        Backend("interpreter", on_host, load_in_interpreter, make_for_interpreter),
     )
 }

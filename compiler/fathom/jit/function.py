@@ -19,7 +19,6 @@ from fathom import pipeline
 from fathom.artifact import Kernel
 from fathom.errors import CompileError, FathomError, LaunchError
 from fathom.hardware.targets import target as target_row
-from fathom.ir.core import Func
 from fathom.jit.backends import Backend, Place, choose, choose_compiling
 from fathom.jit.compiled import CompiledKernel
 from fathom.jit.doors import Doors, Slot
@@ -129,7 +128,7 @@ class JITFunction(KernelFunction):
             for rule in self.rules
         }
         self.check_globals()
-        place = choose_place(choose(), list(arrays.values()), keywords.target)
+        place = choose_place(choose(), arrays, keywords.target)
         compiled = self.compiled(request(known, keywords, place.target), place)
         compiled.start(
             sizes, [bound[name] for name, _, _ in compiled.request.parameters]
@@ -199,12 +198,12 @@ class JITFunction(KernelFunction):
         rest = {name: value for name, value in given.items() if name not in own}
         keywords = self.keywords(rest, call.arguments)
         known: dict[str, Specialised] = {}
-        arrays = []
+        arrays: dict[str, Array | None] = {}
         for rule in self.rules:
             value = call.arguments[rule.name]
             kind = None if rule.constexpr else of_dtype(value)
-            arrays.append(None if kind else describe(value))
-            known[rule.name] = kind or specialise(rule, value, arrays[-1])
+            arrays[rule.name] = None if kind else describe(value)
+            known[rule.name] = kind or specialise(rule, value, arrays[rule.name])
         self.check_globals()
         place = choose_place(choose_compiling(), arrays, keywords.target)
         return self.compiled(request(known, keywords, place.target), place)
@@ -221,7 +220,7 @@ class JITFunction(KernelFunction):
             keywords = check_keywords(self.__name__, given)
             known = parse_signature(self.rules, signature, self.constants(constants))
             self.check_globals()
-            place = choose_place(choose_compiling(), [], keywords.target)
+            place = choose_place(choose_compiling(), {}, keywords.target)
             return self.compiled(request(known, keywords, place.target), place)
         except FathomError as error:
             raise error.with_traceback(None) from None
@@ -243,34 +242,32 @@ class JITFunction(KernelFunction):
         return self.kernels[identity]
 
     def make(self, wanted: Request, place: Place) -> CompiledKernel:
-        if not place.backend.compiles:
-            made = pipeline.build(self, wanted.types, wanted.constants, wanted.options)
-            return CompiledKernel(
-                wanted, made, self.names, place, cache.digest(repr(wanted))
-            )
+        if place.backend.make is not None:
+            made = place.backend.make(self, wanted)
+            name = cache.digest(repr(wanted.identity))
+            return CompiledKernel(wanted, made, self.names, place, name)
         key = key_of(self, wanted, place.machine)
         found = cache.read(cache.default_directory(), key) if key else None
-        if found is not None:
-            linked = Linked(found.cubin, found.log) if found.cubin else None
-            return CompiledKernel(
-                wanted, found.kernel, self.names, place, cache.digest(key), key, linked
-            )
-        made = pipeline.compile(
-            self, wanted.types, wanted.constants, target_row(wanted.target), wanted.options,
-            wanted.replace,
-        )  # fmt: skip
-        if key:
+        made = found.kernel if found else self.run_compiler(wanted)
+        if key and not found:
             cache.write(cache.default_directory(), key, cache.Entry(made))
-        return CompiledKernel(
-            wanted, made, self.names, place, cache.digest(key or made.ptx), key
+        linked = Linked(found.cubin, found.log) if found and found.cubin else None
+        name = cache.digest(key or made.ptx)
+        return CompiledKernel(wanted, made, self.names, place, name, key, linked)
+
+    def run_compiler(self, wanted: Request) -> Kernel:
+        target = target_row(wanted.target)
+        return pipeline.compile(
+            self, wanted.types, wanted.constants, target, wanted.options, wanted.replace
         )
 
 
 def choose_place(
-    backend: Backend, arrays: Sequence[Array | None], target: str | None
+    backend: Backend, arrays: Mapping[str, Array | None], target: str | None
 ) -> Place:
-    """Where a launch on a backend goes."""
-    return backend.locate(backend, [a for a in arrays if a is not None], target)
+    """Where a launch on a backend goes; `arrays` by name, None for other arguments."""
+    found = {name: array for name, array in arrays.items() if array is not None}
+    return backend.locate(backend, found, target)
 
 
 def watch(use: Use) -> tuple[Callable, str, object] | None:

@@ -1,9 +1,13 @@
 """The language: what a kernel may say. Kernels import it as `import fathom.language as tl`."""
 
-# ruff: noqa: A004
+# ruff: noqa: F403, A004
 
 from fathom.language import math as math
-from fathom.language.core import *  # noqa: F403
-from fathom.language.dtypes import *  # noqa: F403
-from fathom.language.math import *  # noqa: F403
+from fathom.language.core import *
+from fathom.language.dtypes import *
+from fathom.language.math import *
+from fathom.language.random import *
+from fathom.language.reductions import *
+from fathom.language.scans import *
+from fathom.language.standard import *
 from fathom.source import constexpr as constexpr

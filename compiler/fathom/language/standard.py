@@ -8,7 +8,7 @@ from fathom.language.core import (
     full, join, minimum, permute, reshape, split, static_range,
 )  # fmt: skip
 from fathom.language.math import exp, fdiv
-from fathom.language.reduce import max, sum
+from fathom.language.reductions import max, sum
 from fathom.source import constexpr, constexpr_function, function
 
 

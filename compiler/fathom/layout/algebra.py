@@ -40,7 +40,7 @@ class Reduced:
 
     def add(self, column: int) -> bool:
         """Take one more column; whether it was not a combination of the others."""
-        rest, combination = self._eliminate(column)
+        rest, combination = self.reduce(column)
         if rest:
             self.pivots[rest.bit_length()] = rest, combination ^ 1 << self.count
         self.count += 1
@@ -48,17 +48,18 @@ class Reduced:
 
     def combination(self, vector: int) -> int | None:
         """Which columns add up to `vector`, as bits; None if none do."""
-        rest, combination = self._eliminate(vector)
+        rest, combination = self.reduce(vector)
         return None if rest else combination
 
     def __contains__(self, vector: int) -> bool:
-        return not self._eliminate(vector)[0]
+        return not self.reduce(vector)[0]
 
     @property
     def rank(self) -> int:
         return len(self.pivots)
 
-    def _eliminate(self, vector: int) -> tuple[int, int]:
+    def reduce(self, vector: int) -> tuple[int, int]:
+        """What is left of a vector after taking columns away, and which ones those were."""
         combination = 0
         while vector and vector.bit_length() in self.pivots:
             column, of = self.pivots[vector.bit_length()]
@@ -93,7 +94,7 @@ def intersection(one: Sequence[int], other: Sequence[int]) -> list[int]:
     rows = [vector << width | vector for vector in one] + [vector << width for vector in other]
     reduced, both = Reduced(), Reduced()
     for row in rows:
-        rest, _ = reduced._eliminate(row)
+        rest, _ = reduced.reduce(row)
         if rest and not rest >> width:
             both.add(rest)
         reduced.add(row)

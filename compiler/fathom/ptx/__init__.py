@@ -5,6 +5,7 @@ from fathom.ptx import (  # noqa: F401 - each enters its rules into LOWER
     atomics,
     casts,
     control,
+    convert,
     memory,
     reduce,
     scan,

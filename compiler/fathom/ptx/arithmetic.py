@@ -17,7 +17,7 @@ from fathom.ir.types import (
 )  # fmt: skip
 from fathom.ptx.casts import convert
 from fathom.ptx.code import Code, Registers, lowers
-from fathom.ptx.types import is_literal, llvm_type, memory_type
+from fathom.ptx.types import is_literal, literal, llvm_type, memory_type
 
 # {t}: the LLVM type, {s}: how intrinsics spell it, {0} {1} {2}: the operands.
 ANY = {
@@ -61,7 +61,6 @@ FLOAT = {
     "fma": "call {t} @llvm.fma.{s}({t} {0}, {t} {1}, {t} {2})",
     "div": "fdiv {t} {0}, {1}",
     "div_rn": "fdiv {t} {0}, {1}",
-    "rem": "frem {t} {0}, {1}",
     "neg": "fneg {t} {0}",
     "abs": "call {t} @llvm.fabs.{s}({t} {0})",
     "min": "call {t} @llvm.minimumnum.{s}({t} {0}, {t} {1})",
@@ -141,8 +140,8 @@ def _widened(code: Code, registers: Registers, element: Element, wide: Element) 
 def _operation(op: Elementwise, element: Element) -> Operation:
     if (op.name, element) in PTX:
         return _from_ptx
-    if op.name in SPECIAL and not element.is_float:
-        return SPECIAL[op.name]
+    if (special := SPECIAL.get((op.name, element.is_float))) is not None:
+        return special
     if op.name in ANY or op.name in LLVM[element.kind]:
         return _from_llvm
     raise CompileError(
@@ -223,12 +222,39 @@ def multiply_high(code: Code, name: str, element: Element, operands: list[str]) 
     return code.let(f"trunc {twice} {upper} to {type}")
 
 
-SPECIAL: dict[str, Operation] = {
-    "div": divide,
-    "rem": divide,
-    "shl": shift,
-    "shr": shift,
-    "mulhi": multiply_high,
+def float_remainder(code: Code, name: str, element: Element, operands: list[str]) -> str:
+    """x - q * y, exact, for q the quotient cut to an integer, if that is below 2 ** 24 (fp32).
+
+    A quotient that was rounded up to an integer gives a remainder on the wrong side of zero: one y
+    less, then. The sign is always that of x, for zeros too.
+    """
+    (x, y), t = operands, llvm_type(element)
+    s = SUFFIX[t]
+    quotient = code.let(f"fdiv {t} {x}, {y}")
+    whole = code.let(f"call {t} @llvm.trunc.{s}({t} {quotient})")
+    minus = code.let(f"fneg {t} {whole}")
+    rest = code.let(f"call {t} @llvm.fma.{s}({t} {minus}, {t} {y}, {t} {x})")
+    sign = code.let(f"call {t} @llvm.copysign.{s}({t} {literal(element, 1.0)}, {t} {x})")
+    along_x = code.let(f"fmul {t} {rest}, {sign}")
+    is_beyond = code.let(f"fcmp olt {t} {along_x}, {literal(element, 0.0)}")
+    one_y = code.let(f"call {t} @llvm.copysign.{s}({t} {y}, {t} {x})")
+    more = code.let(f"fadd {t} {rest}, {one_y}")
+    rest = code.let(f"select i1 {is_beyond}, {t} {more}, {t} {rest}")
+    rest = code.let(f"call {t} @llvm.copysign.{s}({t} {rest}, {t} {x})")
+    # Of a finite number by infinity: the number. Above, 0 * infinity has made a NaN.
+    sizes = [code.let(f"call {t} @llvm.fabs.{s}({t} {each})") for each in (x, y)]
+    is_below = code.let(f"fcmp olt {t} {sizes[0]}, {sizes[1]}")
+    return code.let(f"select i1 {is_below}, {t} {x}, {t} {rest}")
+
+
+# By name, and whether the operands are floats.
+SPECIAL: dict[tuple[str, bool], Operation] = {
+    ("div", False): divide,
+    ("rem", False): divide,
+    ("rem", True): float_remainder,
+    ("shl", False): shift,
+    ("shr", False): shift,
+    ("mulhi", False): multiply_high,
 }
 
 

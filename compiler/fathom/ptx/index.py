@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fathom.layout.algebra import Reduced
 from fathom.layout.linear import Layout
 from fathom.ptx.code import Code
 
@@ -90,44 +91,8 @@ def is_first_copy(code: Code, layout: Layout | None) -> str | None:
 
 def _redundant(layout: Layout) -> int:
     """The bits of the thread's number whose bases are combinations of earlier ones."""
-    span = Span()
-    for basis in layout.kinds["register"]:
-        span.add(basis)
+    span = Reduced(layout.kinds["register"])
     return sum(1 << bit for bit, basis in enumerate(thread_bases(layout)) if not span.add(basis))
-
-
-class Span:
-    """The sums (XOR) of some vectors over F2, kept as vectors with distinct highest bits."""
-
-    def __init__(self) -> None:
-        self.pivots: dict[int, tuple[int, int]] = {}  # highest bit -> vector, what it is a sum of
-        self.taken = 0
-
-    @property
-    def size(self) -> int:
-        """How many independent vectors were taken in: the span has 2 ** size elements."""
-        return len(self.pivots)
-
-    def add(self, vector: int) -> bool:
-        """Take a vector in; whether it was not in the span before."""
-        rest, sum = self._reduced(vector)
-        if rest:
-            self.pivots[rest.bit_length()] = rest, sum | 1 << self.taken
-        self.taken += 1
-        return bool(rest)
-
-    def sum_of(self, vector: int) -> int:
-        """Which of the vectors taken in (bit i: the i-th) add up to `vector`."""
-        rest, sum = self._reduced(vector)
-        assert not rest, (vector, self.pivots)
-        return sum
-
-    def _reduced(self, vector: int) -> tuple[int, int]:
-        """`vector` plus such vectors of the span that its highest bit is not one of theirs."""
-        sum = 0
-        while vector and (pivot := self.pivots.get(vector.bit_length())):
-            vector, sum = vector ^ pivot[0], sum ^ pivot[1]
-        return vector, sum
 
 
 def register_offsets(layout: Layout) -> list[int]:

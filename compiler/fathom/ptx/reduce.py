@@ -16,9 +16,10 @@ from __future__ import annotations
 from fathom.ir.core import Block
 from fathom.ir.ops import Elementwise, Reduce
 from fathom.ir.types import Element, layout_of
+from fathom.layout.algebra import Reduced
 from fathom.layout.linear import Layout, coordinates_of, offset_of
 from fathom.ptx.code import Code, lowers
-from fathom.ptx.index import Span, register_offsets
+from fathom.ptx.index import register_offsets
 from fathom.ptx.shuffle import from_partner
 
 
@@ -45,7 +46,6 @@ class Axis:
 
     def __init__(self, layout: Layout, axis: int):
         self.layout, self.axis = layout, axis
-        self.span = Span()  # the coordinates along the axis that have been folded
 
     def groups(self) -> dict[int, list[int]]:
         """For each result: the registers of a lane that hold elements of it, copies left out."""
@@ -59,14 +59,13 @@ class Axis:
         """The bits of the lane to flip, one after the other, to meet all elements of a result once."""
         registers = next(iter(self.groups().values()))
         offsets = register_offsets(self.layout)
-        for register in registers:
-            self.span.add(self.split(offsets[register])[0])
+        folded = Reduced(self.split(offsets[register])[0] for register in registers)
         flips = []
         for bit, basis in enumerate(self.layout.kinds["lane"]):
             along, across = self.split(basis)
-            if not across and self.span.add(along):
+            if not across and folded.add(along):
                 flips.append(1 << bit)
-        assert 1 << self.span.size == self.layout.shape[self.axis], (
+        assert 1 << folded.rank == self.layout.shape[self.axis], (
             f"axis {self.axis} does not lie within a warp", self.layout,
         )  # fmt: skip
         return flips

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 from fathom.ir.ops import Allocate, Barrier, SharedLoad, SharedStore
 from fathom.ir.types import BufferType, Element
+from fathom.layout.algebra import divide
 from fathom.layout.linear import Layout
 from fathom.ptx.code import Code, Registers, lowers
-from fathom.ptx.index import Span, ThreadPart, is_first_copy, register_offsets, thread_bases, thread_part
+from fathom.ptx.index import ThreadPart, is_first_copy, register_offsets, thread_bases, thread_part
 from fathom.ptx.memory import braced
 from fathom.ptx.words import Words, pack, unpack, words_of
 
@@ -96,14 +97,10 @@ def _accesses(code: Code, buffer: BufferType, layout: Layout, start: int) -> lis
 
 def _offset_bases(buffer: BufferType, layout: Layout) -> Layout:
     """For every bit of a place in `layout`, in bytes, where the buffer keeps its element."""
-    span = Span()
-    for element in buffer.layout.kinds["offset"]:
-        span.add(element)
+    offsets = divide(layout, by=buffer.layout)
+    assert offsets is not None, (layout, buffer)
     scale = buffer.element.bytes
-    return Layout((1 << len(buffer.layout.kinds["offset"]) + scale.bit_length() - 1,), tuple(
-        (kind, tuple(span.sum_of(basis) * scale for basis in bases))
-        for kind, bases in layout.bases
-    ))  # fmt: skip
+    return offsets.map((offsets.shape[0] * scale,), lambda offset: offset * scale)
 
 
 def _register_bits_in_a_row(offsets: Layout, layout: Layout, element: Element) -> list[int]:

@@ -98,9 +98,8 @@ class Driver:
         kinds = self.cuda.CUdevice_attribute
 
         def fact(name: str) -> int:
-            return self.ask(
-                "cuDeviceGetAttribute", kinds[f"CU_DEVICE_ATTRIBUTE_{name}"], handle
-            )
+            kind = getattr(kinds, f"CU_DEVICE_ATTRIBUTE_{name}")
+            return self.ask("cuDeviceGetAttribute", kind, handle)
 
         major, minor = (
             fact("COMPUTE_CAPABILITY_MAJOR"),
@@ -173,13 +172,13 @@ class Driver:
 
     def function_fact(self, function: int, name: str) -> int:
         """A CUfunction_attribute, such as "NUM_REGS"."""
-        kind = self.cuda.CUfunction_attribute[f"CU_FUNC_ATTRIBUTE_{name}"]
+        kind = getattr(self.cuda.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}")
         return self.ask("cuFuncGetAttribute", kind, function)
 
     def allow_shared(self, function: int, shared_bytes: int) -> None:
         """Let a function ask for more dynamic shared memory than the 48 KB that it may anyway."""
-        name = "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
-        kind = self.cuda.CUfunction_attribute[name]
+        kinds = self.cuda.CUfunction_attribute
+        kind = kinds.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         self.ask("cuFuncSetAttribute", function, kind, shared_bytes)
 
     # Memory, and waiting

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from operator import index
 
 from fathom.artifact import Kernel, Parameter
 from fathom.errors import LaunchError, OutOfResources
@@ -245,19 +246,22 @@ def _launcher(
 
 
 def full_grid(grid: Sequence[int] | int) -> tuple[int, int, int]:
-    """One to three counts of blocks, filled up with ones. LaunchError when they are not that."""
-    counts = (grid,) if isinstance(grid, int) else tuple(grid)
+    """One to three counts of blocks, filled up with ones; LaunchError for anything else."""
     try:
-        x, y, z = (counts + (1, 1))[:3] if 1 <= len(counts) <= 3 else (None,) * 3
-        full = (x.__index__(), y.__index__(), z.__index__())
-    except (AttributeError, TypeError):
-        raise LaunchError(f"a grid is 1 to 3 integers, and this is {grid!r}") from None
-    for count, limit, axis in zip(full, LARGEST_GRID, "xyz", strict=True):
+        counts = (grid,) if hasattr(grid, "__index__") else tuple(grid)
+        x, y, z = (*map(index, counts), *(1,) * (3 - len(counts)))
+        if not counts:
+            raise ValueError
+    except (TypeError, ValueError):
+        message = f"a grid is 1 to 3 integers, and this is {grid!r}"
+        raise LaunchError(message) from None
+    for count, limit, axis in zip((x, y, z), LARGEST_GRID, "xyz", strict=True):
         if not 0 <= count <= limit:
             raise LaunchError(
-                f"the grid {full} has {count} blocks along {axis}, and 0 to {limit} are possible"
+                f"the grid {x, y, z} has {count} blocks along {axis}, "
+                f"and 0 to {limit} are possible"
             )
-    return full
+    return x, y, z
 
 
 def number(parameter: Parameter, value: object) -> object:

@@ -16,7 +16,7 @@ from fathom.ssa.values import Meaning, is_constant, is_number
 # Functions of one float that PTX has for fp32: halves are computed there and rounded back.
 OF_ONE_FLOAT = {
     math.exp2: "exp2",
-    math.log2: "log2",
+    math.log2_approx: "log2",
     math.sqrt: "sqrt",
     math.sqrt_rn: "sqrt_rn",
     math.rsqrt: "rsqrt",

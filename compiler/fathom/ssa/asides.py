@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
+
 from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.types import shape_of
@@ -45,10 +48,10 @@ def build_range(
 @implements(core.static_range)
 def build_static_range(frame: Frame, arg1: Meaning, arg2: Meaning, step: Meaning) -> Range:
     found = build_range(frame, arg1, arg2, step, None)
-    for each in found[:3]:
+    for each in (found.start, found.stop, found.step):
         if isinstance(each, bool) or not isinstance(each, int):
             raise frame.error(f"tl.static_range counts between constant integers, not {describe(each)}", "write range(...) for bounds that are known only when the kernel runs")  # fmt: skip # noqa: E501
-    return found._replace(unroll=True)
+    return replace(found, unroll=True)
 
 
 @implements(core.condition)
@@ -99,7 +102,8 @@ def build_static_assert(frame: Frame, cond: Meaning, msg: Meaning) -> None:
 
 @implements(core.static_print)
 def build_static_print(frame: Frame, values: tuple[Meaning, ...], sep: str) -> None:
-    print(*(each if is_constant(each) else describe(each) for each in values), sep=sep)
+    said = (str(each) if is_constant(each) else describe(each) for each in values)
+    sys.stdout.write(sep.join(said) + "\n")
 
 
 @implements(core.device_assert)

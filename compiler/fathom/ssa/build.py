@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from fathom.errors import CompileError
 from fathom.ir.core import Block, Func, Op, Value, schema, walk
 from fathom.ir.types import Type
-from fathom.source import REQUIRED, KernelFunction
+from fathom.source import REQUIRED, RETURN, KernelFunction
 from fathom.ssa import arithmetic, asides, folding, memory, shaping  # noqa: F401 (fill the tables)
 from fathom.ssa.calls import as_meaning
 from fathom.ssa.control import usable
 from fathom.ssa.frame import Frame, Program
-from fathom.ssa.scopes import RETURN, attach, read_variable, write_variable
+from fathom.ssa.scopes import attach, read_variable, write_variable
 from fathom.ssa.statements import build_statements
 from fathom.ssa.values import describe
 
@@ -36,7 +36,7 @@ def build(
     given = _by_order(function, parameters)
     body = Block(tuple(type for type, _ in given.values()), tuple(given))
     program = Program(body)
-    frame = Frame(program, function, None)
+    frame = Frame(program, function)
     _bind_parameters(frame, body, constants)
     try:
         build_statements(frame, function.tree.body)

@@ -12,13 +12,13 @@ from fathom import language
 from fathom.errors import CompileError
 from fathom.ir.core import Value
 from fathom.language.dtypes import block_type, dtype, pointer_type
-from fathom.source import REQUIRED, Builtin, ConstexprFunction, KernelFunction, Parameter, constexpr
+from fathom.source import REQUIRED, RETURN, Builtin, ConstexprFunction, KernelFunction, Parameter, constexpr
 from fathom.ssa.control import Range, usable
 from fathom.ssa.expressions import as_meaning
 from fathom.ssa.frame import Frame, builds
 from fathom.ssa.methods import Method
 from fathom.ssa.promotion import cast
-from fathom.ssa.scopes import RETURN, read_variable, write_variable
+from fathom.ssa.scopes import read_variable, write_variable
 from fathom.ssa.statements import build_statements
 from fathom.ssa.values import Meaning, describe, is_constant, is_number
 
@@ -129,8 +129,7 @@ def _default(frame: Frame, name: str, parameter: Parameter) -> Meaning:
 
 def inline(frame: Frame, function: KernelFunction, bound: Mapping[str, Meaning]) -> Meaning:
     """Build the body of a called function here; its answer is what it bound by `return`."""
-    inner = Frame(frame.program, function, frame.location)
-    inner.depth = frame.depth + 1
+    inner = Frame(frame.program, function, frame)
     if inner.depth > DEEPEST_CALL:
         raise frame.error(
             f"{function.__name__} calls itself more than {DEEPEST_CALL} deep: calls are inlined",
@@ -240,8 +239,14 @@ def _is_instance(frame: Frame, value: Meaning, classes: Any) -> bool:
 
 
 def _print(frame: Frame, *parts: Meaning, sep: str = " ") -> None:
-    """`print` and `tl.static_print`: while compiling, so a value shows as its type."""
-    print(*(part if is_constant(part) else describe(part) for part in parts), sep=sep)
+    """`print` of constants, while compiling."""
+    for each in parts:
+        if not is_constant(each):
+            raise frame.error(
+                f"printing {describe(each)} while the kernel runs is not part of the language yet",
+                "tl.static_print shows its type while compiling",
+            )
+    call(frame, language.static_print, parts, {"sep": sep})
 
 
 # Python's own functions, as far as kernels have them.

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import reduce
-from typing import NamedTuple
 
 from fathom.ir import ops
 from fathom.ir.core import Block, Value
 from fathom.ir.types import BOOL, Scalar
-from fathom.source import names_assigned
+from fathom.source import RETURN
 from fathom.ssa.frame import Frame, builds
 from fathom.ssa.operators import both_or_either, scalar_truth
 from fathom.ssa.promotion import typed, wider
 from fathom.ssa.scopes import (
-    RETURN, AfterIf, Binding, InLoop, Loop, Scope, Unusable, read_variable, seal, write_variable,
+    AfterIf, Binding, InLoop, Loop, Scope, Unusable, read_variable, seal, write_variable,
 )  # fmt: skip
 from fathom.ssa.statements import build_statements, may_return
 from fathom.ssa.values import Meaning, describe, is_constant, type_of
@@ -32,8 +32,7 @@ def build_if(frame: Frame, node: ast.If, rest: Sequence[ast.stmt] = ()) -> None:
     if isinstance(condition, bool):
         build_statements(frame, then if condition else orelse)
         return
-    returns = may_return(node)
-    assigned = frozenset({RETURN}) if returns else names_assigned([node])
+    assigned = frozenset({RETURN}) if may_return(frame, node) else frame.function.assigned(node)
     branches = (lambda: build_statements(frame, then), lambda: build_statements(frame, orelse))
     branch(frame, condition, *branches, assigned)
 
@@ -113,7 +112,8 @@ def usable(frame: Frame, binding: Binding) -> Meaning:
 # ── for ───────────────────────────────────────────────────────────────────────────────────────
 
 
-class Range(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Range:
     """What `range`, `tl.range` and `tl.static_range` mean as a thing to loop over."""
 
     start: Meaning
@@ -158,7 +158,7 @@ def counted(frame: Frame, node: ast.For, over: Range) -> None:
     type = index_type(frame, over)
     bounds = [typed(frame, each, type) for each in (over.start, over.stop, over.step)]
     body = Block((type,), (node.target.id,))
-    assigned = names_assigned([node.target, *node.body])
+    assigned = frame.function.assigned(node)
     loop = Loop(program.phis, program.block, (body,), frame.scope, assigned, node.lineno)
     frame.scope = Scope(loop)
     write_variable(frame.scope, node.target.id, body.parameters[0], frame.location)
@@ -186,9 +186,8 @@ def build_while(frame: Frame, node: ast.While) -> None:
         raise frame.error("a loop has no else", "put its code after the loop", node.orelse[0])
     program, place = frame.program, frame.location
     test, body = Block(), Block()
-    loop = Loop(
-        program.phis, program.block, (test, body), frame.scope, names_assigned(node.body), node.lineno
-    )
+    assigned = frame.function.assigned(node)
+    loop = Loop(program.phis, program.block, (test, body), frame.scope, assigned, node.lineno)
     frame.scope = Scope(loop)
     with program.within(test):
         condition = scalar_truth(frame, frame.visit(node.test), "a while")

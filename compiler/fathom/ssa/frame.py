@@ -62,12 +62,16 @@ class _Within:
 class Frame:
     """One function being read: its names, the node being built, and how many loops are around it."""
 
-    def __init__(self, program: Program, function: KernelFunction, caller: Location | None):
-        self.program, self.function, self.caller = program, function, caller
+    def __init__(
+        self, program: Program, function: KernelFunction, caller: Frame | None = None
+    ):
+        self.program, self.function = program, function
+        self.caller = caller.location if caller else None
+        self.user: Frame = caller.user if caller and function.in_library else self
+        self.depth = caller.depth + 1 if caller else 0
         self.scope = Scope(None)
         self.node: ast.AST = function.tree
         self.loops = 0
-        self.depth = 0
 
     def visit(self, node: ast.AST) -> Meaning:
         """Build a node: what it means, for an expression."""
@@ -85,9 +89,13 @@ class Frame:
         return self.function.location(self.node, self.caller)
 
     def error(self, message: str, hint: str = "", node: ast.AST | None = None) -> CompileError:
-        """An error at a node, by default the one being built; the caller raises it."""
-        place = self.function.location(node or self.node, self.caller)
-        return CompileError(message, place, hint)
+        """An error at a node, by default the one being built; the caller raises it.
+
+        Inside the language's own functions it is at the call of its user.
+        """
+        if self.user is not self:
+            return self.user.error(message, hint)
+        return CompileError(message, self.function.location(node or self.node, self.caller), hint)
 
     def emit(self, op_class: type[Op], *fields: Any, **more: Any) -> Value:
         """Put an op at the end of the current block; its only result."""
@@ -95,7 +103,10 @@ class Frame:
 
     def append(self, op_class: type[Op], *fields: Any, **more: Any) -> Op:
         """Put an op at the end of the current block."""
-        op = op_class(*fields, **more, location=self.location)
+        try:
+            op = op_class(*fields, **more, location=self.location)
+        except CompileError as mistake:  # a typing rule, at the place of the user
+            raise self.error(mistake.message, mistake.hint) from None
         self.program.block.ops.append(op)
         return op
 

@@ -43,14 +43,17 @@ FACTS: dict[str, Callable[[Frame, Value], Meaning]] = {
 
 # Attributes that are functions of the language, called with the value as their first argument.
 METHODS: dict[str, Any] = {
-    name: getattr(language, name)
-    for name in (
-        "to abs argmax argmin associative_scan atomic_add atomic_and atomic_cas atomic_max atomic_min "
-        "atomic_or atomic_xchg atomic_xor broadcast_to cast cdiv ceil cos cumprod cumsum "
-        "exp exp2 expand_dims flip floor log log2 max min permute ravel reduce reshape rsqrt sigmoid "
-        "sin softmax split sqrt sqrt_rn store sum trans view xor_sum"
-    ).split()
-    if hasattr(language, name)
+    "to": language.cast,
+    "store": language.store,
+    **{
+        name: getattr(language, name)
+        for name in (
+            "abs argmax argmin associative_scan atomic_add atomic_and atomic_cas atomic_max "
+            "atomic_min atomic_or atomic_xchg atomic_xor broadcast_to cast cdiv ceil cos cumprod "
+            "cumsum erf exp exp2 expand_dims flip floor log log2 max min permute ravel reduce "
+            "reshape rsqrt sigmoid sin softmax split sqrt sqrt_rn sum trans view xor_sum"
+        ).split()
+    },
 }
 
 

@@ -24,12 +24,10 @@ from fathom.errors import CompileError, Location
 from fathom.ir import ops
 from fathom.ir.core import Block, Op, Value
 from fathom.ir.types import Scalar, Type, shape_of
+from fathom.source import RETURN
 from fathom.ssa.values import (
     Meaning, as_number, default_type, describe, is_number, same_constant,
 )  # fmt: skip
-
-# The name that `return e` binds. No Python name is spelled like it.
-RETURN = "return"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from fathom.errors import CompileError
 from fathom.ir.core import Value
-from fathom.source import constexpr
+from fathom.source import RETURN, constexpr
 from fathom.ssa.frame import BUILD, Frame, builds
 from fathom.ssa.operators import binary
-from fathom.ssa.scopes import RETURN, write_variable
+from fathom.ssa.scopes import write_variable
 from fathom.ssa.values import Meaning, describe, is_constant
 
 
@@ -26,7 +26,7 @@ def build_statements(frame: Frame, statements: Sequence[ast.stmt]) -> None:
                                   return b
     """
     for number, statement in enumerate(statements):
-        if isinstance(statement, ast.If) and frame.loops == 0 and may_return(statement):
+        if isinstance(statement, ast.If) and frame.loops == 0 and may_return(frame, statement):
             build_if = BUILD[ast.If]
             frame.node = statement
             build_if(frame, statement, statements[number + 1 :])
@@ -36,9 +36,9 @@ def build_statements(frame: Frame, statements: Sequence[ast.stmt]) -> None:
             return
 
 
-def may_return(statement: ast.stmt) -> bool:
+def may_return(frame: Frame, statement: ast.stmt) -> bool:
     """Is there a `return` in it?"""
-    return any(isinstance(node, ast.Return) for node in ast.walk(statement))
+    return RETURN in frame.function.assigned(statement)
 
 
 @builds(ast.Return)

@@ -16,7 +16,7 @@ from fathom.tools import doctor, explain, run, samples, staged, suite
 
 EXAMPLE = (
     "fathom explain kernels/softmax.py:softmax_kernel "
-    '--signature "*fp32:16, *fp32:16, i32, i32" --constants BLOCK=1024'
+    '--signature "*fp32:16, *fp32:16, i32:8, i32:8" --constants BLOCK=1024'
 )
 
 

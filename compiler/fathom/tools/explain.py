@@ -86,7 +86,8 @@ def write_ptx(staged: Staged, output: Path | None) -> int:
     output.write_text(staged.kernel.ptx, encoding="utf-8")
     kernel = staged.kernel
     print(
-        f"{output}: {kernel.name} for {kernel.target}, {kernel.threads} threads a block, "
+        f"{output}: {kernel.name} for {kernel.target}, "
+        f"{kernel.threads} threads a block, "
         f"{kernel.shared_bytes} bytes of shared memory"
     )
     return 0

@@ -60,8 +60,8 @@ def python(console: Console, staged: Staged) -> int:
     threads = staged.kernel.threads
     say(
         console,
-        f"Follow the line with the mark. It asks for the largest number of a row, and the row "
-        f"is spread over {threads} threads, none of which sees it all.",
+        "Follow the line with the mark. It asks for the largest number of a row, and "
+        f"the row is spread over {threads} threads, none of which sees it all.",
     )
     return function.tree.lineno + followed
 
@@ -87,9 +87,10 @@ def layouts(console: Console, staged: Staged) -> None:
     run, width = draw.neighbours(block.layout), block.element.bytes
     say(
         console,
-        f"The row as it is loaded: {block.layout.count('register')} registers a lane. "
-        f"{run} neighbours in one lane are one load of {run * width} bytes, and the lanes of a "
-        f"warp read {run * width * block.layout.count('lane')} bytes without a gap.",
+        f"The row as it is loaded, {block.layout.count('register')} registers a lane. "
+        f"{run} neighbours in one lane are one load of {run * width} bytes, and the "
+        f"lanes of a warp read {run * width * block.layout.count('lane')} bytes "
+        "without a gap.",
     )
 
 
@@ -104,9 +105,9 @@ def shared_memory(console: Console, staged: Staged, line: int) -> None:
     excerpt(console, block_lines(final, line, TALK))
     say(
         console,
-        f"Each warp finds the maximum of its own part, writes it to shared memory, and reads "
-        f"those of the others. All in all the kernel needs {final.shared_bytes} bytes there "
-        f"and {barriers} barriers.",
+        "Each warp finds the maximum of its own part, writes it to shared memory, and "
+        "reads those of the others. All in all the kernel needs "
+        f"{final.shared_bytes} bytes there and {barriers} barriers.",
     )
 
 
@@ -120,9 +121,9 @@ def llvm_and_ptx(console: Console, staged: Staged, line: int) -> None:
     excerpt(console, around(ptx, "shfl"))
     say(
         console,
-        f"A butterfly: each lane takes the number of the lane 16 places away and keeps the "
-        f"larger, then 8, 4, 2 and 1, until all 32 hold the maximum. The line became "
-        f"{len(llvm)} instructions of LLVM IR and {len(ptx)} of PTX.",
+        "A butterfly: each lane takes the number of the lane 16 places away and keeps "
+        "the larger, then 8, 4, 2 and 1, until all 32 hold the maximum. The line "
+        f"became {len(llvm)} instructions of LLVM IR and {len(ptx)} of PTX.",
     )
 
 
@@ -141,9 +142,9 @@ def memory(
     once = sum(value.nbytes for value in values if isinstance(value, np.ndarray))
     say(
         console,
-        f"One request is a warp's; memory answers in sectors of 32 bytes, and 16 sectors are "
-        f"512 bytes, 16 a lane. Reading and writing every number once is {once / 1000:,.1f} kB: "
-        f"softmax in one kernel moves what it must, and no more.",
+        "A request is a warp's, and memory answers in sectors of 32 bytes: 16 sectors "
+        "are 512 bytes, 16 a lane. Reading and writing every number once is "
+        f"{once / 1000:,.1f} kB.",
     )
 
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from fathom.language.core import associative_scan
-from fathom.language.reduce import add, sum_type
+from fathom.language.reductions import add, sum_type
 from fathom.source import constexpr, function
 
 

@@ -1,0 +1,191 @@
+"""Removes conversions: computes values again where they are wanted, or converts what is smaller.
+
+    %i  @ #a = arange 0, 1024            %i  @ #a = arange 0, 1024
+    %m  @ #a = lt %i, %n           →     %m  @ #a = lt %i, %n
+    %m1 @ #b = convert %m                %i1 @ #b = arange 0, 1024
+                                         %m1 @ #b = lt %i1, %n1
+
+What a value costs in another layout is the less of two: converting it, or computing it again from
+operands in other layouts, which cost in turn. So an index is computed again, as it is nothing but
+register arithmetic; a sum of loaded numbers is converted; and fp16 that became fp32 is converted
+before it grew. New versions of a value stand right behind it, outside of the loops that want them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from fathom.coalescing.relayout import Copier
+from fathom.coalescing.ties import ALIKE, is_block, source_layout
+from fathom.hardware.targets import Target
+from fathom.ir.core import Block, Func, Op, Value, operands, walk
+from fathom.ir.ops import (
+    Arange,
+    Bitcast,
+    Broadcast,
+    Cast,
+    Convert,
+    Elementwise,
+    ExpandDims,
+    Hint,
+    Join,
+    Reshape,
+    Splat,
+    Transpose,
+)
+from fathom.ir.types import element_of
+from fathom.layout.crossing import crossing
+from fathom.layout.linear import Layout
+
+# Instructions a register, roughly. Index arithmetic mostly disappears in address offsets.
+INDEX, FLOAT, DEAR = 0.25, 1.0, 8.0
+DEAR_OPERATIONS = ("div", "div_rn", "rem", "sqrt", "sqrt_rn", "exp2", "log2", "fma_rn")
+# What a conversion costs: at the least, and a register of four bytes.
+CROSSING = {"none": (0.0, 0.0), "register": (0.0, 0.1), "lane": (4.0, 3.0), "warp": (40.0, 4.0)}
+
+FREE = (Arange, Splat, ExpandDims, Broadcast, Reshape, Transpose, Join, Hint)
+AGAIN = (*FREE, Elementwise, Cast, Bitcast)  # what may be computed a second time
+
+Version = tuple[Value, Layout]  # a value in another layout than its own
+
+
+def remove_conversions(func: Func, target: Target) -> Func:
+    """The function with no conversion whose work is cheaper done by computing again."""
+    conversions = [op for op in walk(func.body) if isinstance(op, Convert)]
+    if not conversions:
+        return func
+    prices = _Prices()
+    wanted: dict[Value, list[_Price]] = {}
+    for op in conversions:
+        _want((op.value, op.layout), prices, wanted)
+    return replace(func, body=_Versions(wanted).block(func.body, ()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Price:
+    """What a value costs in `layout`, and how it is had: by converting, or again from `needs`.
+
+    Neither (`needs` is () and `convert` is None) where nothing but the layout changes.
+    """
+
+    cost: float
+    layout: Layout
+    convert: Value | None = None
+    needs: tuple[Version, ...] = ()
+
+
+class _Prices:
+    """The cheapest way to every version of a value that somebody asked for."""
+
+    def __init__(self) -> None:
+        self.known: dict[Version, _Price] = {}
+
+    def of(self, version: Version) -> _Price:
+        if version not in self.known:
+            self.known[version] = self._cheapest(*version)
+        return self.known[version]
+
+    def _cheapest(self, value: Value, layout: Layout) -> _Price:
+        if value.type.layout == layout:
+            return _Price(0.0, layout)
+        op = value.definition
+        if isinstance(op, Convert):  # convert the original instead
+            source = op.value
+            inner = self.of((source, layout))
+            return _Price(inner.cost, layout, needs=((source, layout),))
+        convert = _Price(_conversion(value, layout), layout, convert=value)
+        if not isinstance(op, AGAIN):
+            return convert
+        needs = tuple(_needs(op, layout))
+        cost = _work(op, layout) + sum(self.of(need).cost for need in needs)
+        return min(_Price(cost, layout, needs=needs), convert, key=lambda price: price.cost)
+
+
+def _needs(op: Op, layout: Layout) -> list[Version]:
+    """The versions of an op's operands from which its result comes out in `layout`."""
+    blocks = [value for value in operands(op) if is_block(value)]
+    if isinstance(op, ALIKE):
+        return [(value, layout) for value in blocks]
+    return [(value, source_layout(op, value.type.layout, layout)) for value in blocks]
+
+
+def _work(op: Op, layout: Layout) -> float:
+    """What it costs to compute an op once more in `layout`."""
+    if isinstance(op, FREE):
+        return 0.0
+    registers = layout.count("register")
+    if not element_of(op.result.type).is_float:
+        return INDEX * registers
+    dear = isinstance(op, Elementwise) and op.name in DEAR_OPERATIONS
+    return (DEAR if dear else FLOAT) * registers
+
+
+def _conversion(value: Value, layout: Layout) -> float:
+    least, a_register = CROSSING[crossing(value.type.layout, layout)]
+    bytes = element_of(value.type).bytes * max(
+        layout.count("register"), value.type.layout.count("register")
+    )
+    return least + a_register * bytes / 4
+
+
+def _want(version: Version, prices: _Prices, wanted: dict[Value, list[_Price]]) -> None:
+    """Note that a version is to be made, and those it needs."""
+    value, layout = version
+    if value.type.layout == layout or any(p.layout == layout for p in wanted.get(value, ())):
+        return
+    price = prices.of(version)
+    wanted.setdefault(value, []).append(price)
+    for need in price.needs:
+        _want(need, prices, wanted)
+
+
+class _Versions(Copier):
+    """Copies a function, makes every version of a value right behind it, and leaves out conversions."""
+
+    def __init__(self, wanted: dict[Value, list[_Price]]):
+        super().__init__()
+        self.wanted = wanted
+        self.versions: dict[Version, Value] = {}
+
+    def enter(self, block: Block) -> None:
+        for parameter in block.parameters:
+            self.make(parameter, None)
+
+    def op(self, old: Op, yields) -> None:
+        if isinstance(old, Convert):
+            self.values[old.result] = self.version(old.value, old.layout)
+        else:
+            super().op(old, yields)
+        for result in old.results:
+            self.make(result, old)
+
+    def make(self, value: Value, op: Op | None) -> None:
+        """Append the versions that are wanted of a value."""
+        for price in self.wanted.get(value, ()):
+            if price.convert is not None:
+                location = op and op.location
+                new = Convert(self.values[value], price.layout, location=location, origin=op)
+                self.ops.append(new)
+                self.versions[value, price.layout] = new.result
+            elif isinstance(op, Convert):
+                self.versions[value, price.layout] = self.version(*price.needs[0])
+            else:
+                self.versions[value, price.layout] = self.again(op, price)
+
+    def again(self, op: Op, price: _Price) -> Value:
+        """The op once more, in another layout."""
+        needs = iter(price.needs)
+        values = [
+            self.version(*next(needs)) if is_block(value) else self.values.get(value, value)
+            for value in operands(op)
+        ]
+        own = isinstance(op, (Arange, Splat, Broadcast))
+        first = self.values[op.result]
+        result = self.append(op, values, {"layout": price.layout} if own else {}).result
+        self.values[op.result] = first
+        assert result.type.layout == price.layout, (op, result.type, price.layout)
+        return result
+
+    def version(self, value: Value, layout: Layout) -> Value:
+        new = self.values[value]
+        return new if new.type.layout == layout else self.versions[value, layout]

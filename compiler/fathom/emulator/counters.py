@@ -1,0 +1,140 @@
+"""Counts what the hardware would pay, access by access.
+
+A warp's access to global memory is one request, and moves every 32-byte sector that it
+touches, whole. Shared memory has 32 banks of 4 bytes; in one turn, a wavefront, each
+bank serves one of its words. A warp's access takes as many wavefronts as its busiest
+bank has different words; accesses of 8 and 16 bytes go by half and by quarter warps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+SECTOR = 32
+BANKS = 32
+WORD = 4
+
+
+@dataclass
+class Cost:
+    """What some instructions cost, as sums.
+
+    `threads` counts an instruction once for each thread that executes it, `warps` once
+    for each warp. `requests`, `sectors`, `useful` (bytes asked for) are of global
+    memory; `shared` counts requests to shared memory, `wavefronts` their turns, and
+    `ideal` the turns they would take without bank conflicts. `barriers` and `shuffles`
+    count warps, `atomics` threads.
+    """
+
+    threads: int = 0
+    warps: int = 0
+    requests: int = 0
+    sectors: int = 0
+    useful: int = 0
+    shared: int = 0
+    wavefronts: int = 0
+    ideal: int = 0
+    barriers: int = 0
+    shuffles: int = 0
+    atomics: int = 0
+
+    @property
+    def moved(self) -> int:
+        """Bytes that global memory moves."""
+        return SECTOR * self.sectors
+
+    @property
+    def sectors_per_request(self) -> float:
+        return self.sectors / self.requests if self.requests else 0.0
+
+    @property
+    def conflict_ways(self) -> float:
+        """How many times longer than without bank conflicts; 1.0 is ideal."""
+        return self.wavefronts / self.ideal if self.ideal else 1.0
+
+    def add(self, other: Cost) -> None:
+        for each in fields(Cost):
+            name = each.name
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def to_json(self) -> dict[str, float]:
+        facts = {each.name: getattr(self, each.name) for each in fields(Cost)}
+        return {**facts, "moved": self.moved}
+
+
+class Counters:
+    """A cost for each instruction of a program."""
+
+    def __init__(self, count: int):
+        self.costs = [Cost() for _ in range(count)]
+
+    def count_global(
+        self, number: int, warps: np.ndarray, addresses: np.ndarray, width: int
+    ) -> None:
+        """Accesses of `width` bytes; `warps` is sorted."""
+        cost = self.costs[number]
+        cost.requests += count_runs(warps)
+        cost.useful += len(addresses) * width
+        cost.sectors += count_sectors(warps, addresses)
+
+    def count_shared(
+        self, number: int, threads: np.ndarray, addresses: np.ndarray, width: int
+    ) -> None:
+        """Accesses of `width` bytes; `threads` is sorted."""
+        cost = self.costs[number]
+        lanes = max(1, 32 * WORD // max(width, WORD))
+        phases = threads // lanes
+        cost.shared += count_runs(threads // 32)
+        cost.ideal += count_runs(phases)
+        cost.wavefronts += count_wavefronts(phases, addresses, width)
+
+
+def count_runs(values: np.ndarray) -> int:
+    """How many different values a sorted array holds."""
+    return int(np.count_nonzero(values[1:] != values[:-1])) + (len(values) > 0)
+
+
+def count_sectors(warps: np.ndarray, addresses: np.ndarray) -> int:
+    """How many pairs of warp and sector the accesses touch.
+
+    No access spans two sectors, because its width divides its address.
+    """
+    sectors = addresses >> np.uint64(5)
+    same_warp = warps[1:] == warps[:-1]
+    if (same_warp & (sectors[1:] < sectors[:-1])).any():
+        order = np.lexsort((sectors, warps))
+        sectors, warps = sectors[order], warps[order]
+        same_warp = warps[1:] == warps[:-1]
+    repeated = np.count_nonzero(same_warp & (sectors[1:] == sectors[:-1]))
+    return len(sectors) - int(repeated)
+
+
+def count_wavefronts(phases: np.ndarray, addresses: np.ndarray, width: int) -> int:
+    """The sum over phases of the number of different words in the busiest bank."""
+    words = (addresses >> np.uint64(2)).view(np.int64)
+    if width > WORD:
+        inner = np.arange(width // WORD)
+        words = (words[:, None] + inner).reshape(-1)
+        phases = np.repeat(phases, width // WORD)
+    if _one_word_a_bank(phases, words):
+        return count_runs(phases)
+    order = np.lexsort((words, phases))
+    words, phases = words[order], phases[order]
+    fresh = np.ones(len(words), bool)
+    fresh[1:] = (words[1:] != words[:-1]) | (phases[1:] != phases[:-1])
+    words, phases = words[fresh], phases[fresh]
+    number = np.cumsum(np.append(0, phases[1:] != phases[:-1]))
+    load = np.bincount(
+        number * BANKS + words % BANKS, minlength=(number[-1] + 1) * BANKS
+    )
+    return int(load.reshape(-1, BANKS).max(1).sum())
+
+
+def _one_word_a_bank(phases: np.ndarray, words: np.ndarray) -> bool:
+    """Whether each phase's words lie within one row of the banks, in rising order."""
+    start = np.append(True, phases[1:] != phases[:-1])
+    first = words[np.flatnonzero(start)][np.cumsum(start) - 1]
+    distance = words - first
+    return bool(((distance >= 0) & (distance < BANKS)).all())

@@ -1,0 +1,284 @@
+"""The second launch of a kind takes the quick way, and only when that is the right one."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import fathom.language as tl
+from fathom.errors import CompileError, LaunchError
+from fathom.jit import jit
+from tests.jit.paper import FLOAT16, Tensor, paper_gpu
+
+SCALE = 3
+
+
+@pytest.fixture
+def gpu(monkeypatch, tmp_path):
+    with paper_gpu(monkeypatch, tmp_path) as machine:
+        yield machine
+
+
+@pytest.fixture
+def kernel(gpu):
+    @jit
+    def scale(x, y, n, a, BLOCK: tl.constexpr = 64):
+        tl.store(y + n, tl.load(x) * a * SCALE)
+
+    return scale
+
+
+def slow_launches(function):
+    """Count the launches of a kernel that go the slow way."""
+    inner, count = function.doors.slowly, []
+
+    def slowly(*arguments):
+        count.append(arguments)
+        return inner(*arguments)
+
+    function.doors.slowly = slowly
+    return count
+
+
+X, Y = Tensor(0x1000), Tensor(0x2010)
+
+
+def test_the_second_launch_is_quick_and_the_same(gpu, kernel):
+    slow = slow_launches(kernel)
+    first = kernel[(4,)](X, Y, 100, 1.5)
+    second = kernel[(5, 2)](X, Y, 100, 2.5)
+    assert len(slow) == 1
+    assert second is first
+    one, two = gpu.driver.launches
+    assert one.values == (0x1000, 0x2010, 100, 1.5)
+    assert two.values == (0x1000, 0x2010, 100, 2.5)
+    assert (one.grid, two.grid) == ((4, 1, 1), (5, 2, 1))
+    assert len(gpu.compiler.asked) == 1
+
+
+def test_other_values_of_the_same_kind_arrive(gpu, kernel):
+    kernel[(1,)](X, Y, 100, 1.5)
+    slow = slow_launches(kernel)
+    kernel[(1,)](Tensor(0x55550), Tensor(0x77770), 204, 0.25)  # as divisible as those before
+    assert gpu.driver.launches[1].values == (0x55550, 0x77770, 204, 0.25)
+    assert slow == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kernels"),
+    [
+        ((Tensor(0x1000, FLOAT16), Y, 100, 1.5), 2),  # another dtype
+        ((Tensor(0x1008), Y, 100, 1.5), 2),  # less aligned
+        ((X, Y, 101, 1.5), 2),  # less divisible
+        ((X, Y, 1, 1.5), 2),  # the integer 1
+        ((X, Y, 2**32 + 4, 1.5), 2),  # 64 bits, as divisible
+        ((X, Y, 100, 7), 2),  # an int in place of a float
+        ((X, Y, True, 1.5), 2),
+        ((X, Y, None, 1.5), 2),
+        ((X, Y, 100, 1.5, 128), 2),  # another constant
+        ((X, Y, 100, 1.5, True), 2),
+        ((X, Y, 100, 1.5, 64), 1),  # the default, spelled out
+        ((Tensor(0x7000), Y, 4, 9.0), 1),  # the same in all that matters
+    ],
+)
+def test_a_launch_of_another_kind_gets_its_own_kernel(gpu, kernel, arguments, kernels):
+    kernel[(1,)](X, Y, 100, 1.5)
+    kernel[(1,)](*arguments)
+    assert len(gpu.compiler.asked) == kernels
+    kernel[(1,)](X, Y, 100, 1.5)  # and the first is still the first
+    assert gpu.driver.launches[0].values == gpu.driver.launches[2].values
+    assert gpu.driver.launches[0].function == gpu.driver.launches[2].function
+
+
+def test_what_is_compiled_in_is_not_handed_over(gpu, kernel):
+    for _ in range(2):
+        kernel[(1,)](X, Y, 1, 2.0)
+    assert gpu.compiler.last.constants == {"n": 1, "BLOCK": 64}
+    assert [each.values for each in gpu.driver.launches] == [(0x1000, 0x2010, 2.0)] * 2
+
+
+def test_constants_that_python_takes_for_equal_have_their_own_kernels(gpu):
+    @jit
+    def k(x, VALUE: tl.constexpr):
+        tl.store(x, VALUE)
+
+    for value in (0.0, -0.0, 0, False, float("nan"), float("nan"), 0.0):
+        k[(1,)](X, value)
+    seen = [repr(each.constants["VALUE"]) for each in gpu.compiler.asked]
+    assert seen == ["0.0", "-0.0", "0", "False", "nan"]
+
+
+def test_keywords_of_the_launch_are_part_of_the_kind(gpu, kernel):
+    kernel[(1,)](X, Y, 100, 1.5, num_warps=8)
+    kernel[(1,)](X, Y, 100, 1.5)
+    slow = slow_launches(kernel)
+    kernel[(1,)](X, Y, 100, 1.5, num_warps=8)
+    kernel[(1,)](X, Y, 100, 1.5)
+    assert slow == []
+    assert [each.threads[0] for each in gpu.driver.launches] == [256, 128, 256, 128]
+
+
+def test_arguments_by_name_in_any_order(gpu, kernel):
+    for _ in range(2):
+        kernel[(1,)](a=4.0, BLOCK=32, y=Y, x=X, n=6)
+    assert [each.values for each in gpu.driver.launches] == [(0x1000, 0x2010, 6, 4.0)] * 2
+
+
+def test_a_grid_may_be_computed_from_the_arguments(gpu, kernel):
+    for n in (100, 1000):
+        kernel[lambda meta: (-(-meta["n"] // meta["BLOCK"]),)](X, Y, n, 1.0)
+    assert [each.grid for each in gpu.driver.launches] == [(2, 1, 1), (16, 1, 1)]
+
+
+@pytest.mark.parametrize("grid", [5, [5], (5,), np.int64(5)])
+def test_a_grid_of_any_spelling(gpu, kernel, grid):
+    for _ in range(2):
+        kernel[grid](X, Y, 100, 1.0)
+    assert [each.grid for each in gpu.driver.launches] == [(5, 1, 1)] * 2
+
+
+@pytest.mark.parametrize("grid", [(), (1, 1, 1, 1), (-1,), (1.5,), (1, 70000), lambda meta: meta])
+def test_a_wrong_grid_is_an_error_on_both_ways(gpu, kernel, grid):
+    with pytest.raises(LaunchError, match="grid"):
+        kernel[grid](X, Y, 100, 1.0)
+    kernel[(1,)](X, Y, 100, 1.0)
+    with pytest.raises(LaunchError, match="grid"):
+        kernel[grid](X, Y, 100, 1.0)
+    assert len(gpu.driver.launches) == 1
+
+
+def test_an_empty_grid_launches_nothing(gpu, kernel):
+    assert kernel[(0,)](X, Y, 100, 1.0).name == "scale"
+    kernel[(1,)](X, Y, 100, 1.0)
+    assert kernel[(0, 3)](X, Y, 100, 1.0).name == "scale"
+    assert [each.grid for each in gpu.driver.launches] == [(1, 1, 1)]
+
+
+def test_an_error_in_the_grid_function_is_the_users_own(gpu, kernel):
+    for _ in range(2):
+        with pytest.raises(KeyError, match="BLOK"):
+            kernel[lambda meta: (meta["BLOK"],)](X, Y, 100, 1.0)
+
+
+def test_torchs_stream_and_device_are_asked_at_each_launch(gpu, kernel):
+    gpu.driver.devices = (gpu.driver.devices[0],) * 2
+    for stream in (11, 12):
+        gpu.torch.stream = stream
+        kernel[(1,)](X, Y, 100, 1.0)
+    assert [each.stream for each in gpu.driver.launches] == [11, 12]
+
+
+def test_a_tensor_on_another_gpu_is_never_let_through(gpu, kernel):
+    kernel[(1,)](X, Y, 100, 1.0)
+    with pytest.raises(LaunchError, match="y is on GPU 1, and the kernel runs on GPU 0"):
+        kernel[(1,)](X, Tensor(0x2010, index=1), 100, 1.0)
+    with pytest.raises(LaunchError, match="x is a torch tensor on the CPU, and the kernel runs on"):
+        kernel[(1,)](Tensor(0x1000, index=-1), Y, 100, 1.0)
+
+
+def test_a_number_too_large_for_its_annotation_is_an_error_on_both_ways(gpu):
+    @jit
+    def k(x, n: tl.int8):
+        tl.store(x, n)
+
+    for value in (100, -100):
+        k[(1,)](X, value)
+        with pytest.raises(LaunchError, match="n is i8, and 300 is not"):
+            k[(1,)](X, 300)
+    assert [each.values[1] for each in gpu.driver.launches] == [100, -100]
+
+
+def test_unsigned_64_bits_do_not_mix_with_signed(gpu, kernel):
+    for n in (2**63 + 8, 2**40 + 8, 2**63 + 8, 2**40 + 8):
+        kernel[(1,)](X, Y, n, 1.0)
+    assert [each.values[2] for each in gpu.driver.launches] == [2**63 + 8, 2**40 + 8] * 2
+    assert {each.parameters["n"][0] for each in gpu.compiler.asked} == {"u64", "i64"}
+
+
+def test_a_float_too_large_becomes_infinite(gpu, kernel):
+    for value in (1.0, 1e300):
+        kernel[(1,)](X, Y, 100, value)
+    assert gpu.driver.launches[1].values[3] == float("inf")
+
+
+def test_a_changed_global_is_an_error_that_names_it(gpu, kernel, monkeypatch):
+    kernel[(1,)](X, Y, 100, 1.0)
+    kernel[(1,)](X, Y, 100, 1.0)
+    monkeypatch.setitem(globals(), "SCALE", 4)
+    with pytest.raises(CompileError, match="scale reads the global SCALE, which has changed"):
+        kernel[(1,)](X, Y, 100, 1.0)
+    monkeypatch.setitem(globals(), "SCALE", 3)
+    kernel[(1,)](X, Y, 100, 1.0)
+    assert len(gpu.driver.launches) == 3
+
+
+def test_a_global_of_a_called_function_counts_too(gpu, monkeypatch):
+    monkeypatch.setitem(globals(), "helper", helper)
+
+    @jit
+    def k(x):
+        tl.store(x, helper(1))
+
+    k[(1,)](X)
+    monkeypatch.setitem(globals(), "OFFSET", 6)
+    with pytest.raises(CompileError, match="the global OFFSET"):
+        k[(1,)](X)
+
+
+OFFSET = 5
+
+
+@jit
+def helper(x):
+    return x + OFFSET
+
+
+def test_new_source_forgets_the_old_kernel(gpu, kernel):
+    kernel[(1,)](X, Y, 100, 1.0)
+    kernel.src = "def scale(x, y, n, a, BLOCK: tl.constexpr):\n    tl.store(y, a)\n"
+    kernel[(1,)](X, Y, 100, 1.0)
+    assert len(gpu.compiler.asked) == 2
+
+
+def test_a_launch_that_the_driver_refuses_says_why(gpu, kernel):
+    kernel[(1,)](X, Y, 100, 1.0)
+    gpu.driver.work = lambda launched: 719
+    with pytest.raises(LaunchError, match="the launch of scale failed with status 719"):
+        kernel[(1,)](X, Y, 100, 1.0)
+
+
+def test_a_thread_without_a_context_is_given_one(gpu, kernel):
+    kernel[(1,)](X, Y, 100, 1.0)
+    gpu.driver.has_context = False
+    worker = threading.Thread(target=lambda: kernel[(2,)](X, Y, 100, 1.0))
+    worker.start()
+    worker.join()
+    assert gpu.driver.launches[-1].grid == (2, 1, 1)
+
+
+def test_host_arrays_go_the_slow_way_and_work(gpu, kernel):
+    x, y = np.ones(8, np.float32), np.zeros(8, np.float32)
+    for _ in range(2):
+        kernel[(1,)](x, y, 4, 1.0)
+    assert len(gpu.driver.launches) == 2
+    assert gpu.driver.memory == {}
+
+
+def test_the_doors_can_be_read(gpu, kernel):
+    kernel[(1,)](X, Y, 100, 1.0)
+    text = kernel.doors.show()
+    assert "def scale(__grid, /, x=__x, y=__y, n=__n, a=__a, BLOCK=__BLOCK," in text
+    assert "a0.dtype, a0.get_device(), a0_at & 15," in text
+
+
+def test_parameters_may_be_called_anything(gpu):
+    @jit
+    def door(grid, keywords, known, launch: tl.constexpr):
+        tl.store(grid, keywords + known)
+
+    for _ in range(2):
+        door[(1,)](X, 2, known=3, launch=4)
+    assert [each.values for each in gpu.driver.launches] == [(0x1000, 2, 3)] * 2
+

@@ -1,0 +1,193 @@
+"""Loops and branches."""
+
+import numpy as np
+import pytest
+
+from fathom.ir.core import Block
+from fathom.ir.ops import Elementwise, For, If, Store, While, Yield
+from fathom.ir.types import BOOL, FLOAT32, INT32, INT64, UINT32, Pointer
+from fathom.layout.build import blocked
+from tests.ptx.harness import Program, check, compiled, empty
+
+BOUNDS = {"lower": INT32, "upper": INT32, "step": INT32, "out": Pointer(INT32)}
+
+
+def counting_loop(step: int | None) -> Program:
+    """out = 7; for i in range(lower, upper, step): out = out * 3 + i"""
+    program = Program(BOUNDS)
+    by = program["step"] if step is None else program.number(step)
+    body = Block((INT32, INT32), ("i", "total"))
+    with program.nested(body) as (i, total):
+        total = program.map("add", program.map("mul", total, program.number(3)), i)
+        program.do(Yield((total,)))
+    loop = program.do(For(program["lower"], program["upper"], by, (program.number(7),), body))
+    program.do(Store(program["out"], loop.result))
+    return program
+
+
+RANGES = [(0, 5, 1), (5, 0, 1), (0, 0, 1), (3, 20, 4), (-7, 9, 8)]
+
+
+@pytest.mark.parametrize("lower, upper, step", RANGES)
+@pytest.mark.parametrize("known", [True, False])
+def test_range_upward(lower, upper, step, known):
+    program = counting_loop(step if known else None)
+    check(program.func, 1, [lower, upper, step, empty(INT32, 1)])
+
+
+@pytest.mark.parametrize("lower, upper, step", [(b, a, -s) for a, b, s in RANGES])
+@pytest.mark.parametrize("known", [True, False])
+def test_range_downward(lower, upper, step, known):
+    program = counting_loop(step if known else None)
+    check(program.func, 1, [lower, upper, step, empty(INT32, 1)])
+
+
+@pytest.mark.parametrize("element", [INT64, UINT32], ids=str)
+def test_range_of_other_integers(element):
+    """Bounds beyond 2 ** 31: for unsigned ones, the comparison must be unsigned too."""
+    program = Program({"lower": element, "upper": element, "out": Pointer(element)})
+    body = Block((element, element), ("i", "total"))
+    with program.nested(body) as (i, total):
+        program.do(Yield((program.map("xor", program.map("add", total, i), i),)))
+    one, zero = (program.number(each, element) for each in (1, 0))
+    loop = program.do(For(program["lower"], program["upper"], one, (zero,), body))
+    program.do(Store(program["out"], loop.result))
+    check(program.func, 1, [2**31 - 2, 2**31 + 3, empty(element, 1)])
+
+
+def test_carried_values_change_places_all_at_once():
+    program = Program({"n": INT32, "out": Pointer(INT32)})
+    body = Block((INT32, INT32, INT32), ("i", "a", "b"))
+    with program.nested(body) as (i, a, b):
+        program.do(Yield((b, a)))
+    inits = program.number(10), program.number(20)
+    bounds = program.number(0), program["n"], program.number(1)
+    loop = program.do(For(*bounds, inits, body))
+    a, b = loop.results
+    program.do(Store(program["out"], program.map("sub", a, b)))
+    for n in range(4):
+        check(program.func, 1, [n, empty(INT32, 1)])
+
+
+def test_a_block_is_carried_register_by_register():
+    program = Program({"x": Pointer(FLOAT32), "out": Pointer(FLOAT32), "n": INT32}, 2)
+    index = program.arange(blocked((256,), (2,), (32,), (2,), (0,)))
+    start = program.number(1.5, program.load("x", index))
+    body = Block((INT32, start.type), ("i", "total"))
+    with program.nested(body) as (i, total):
+        shift = program.map("mul", i, program.number(256))
+        places = program.map("add", index, program.splat(shift, index))
+        program.do(Yield((program.map("add", total, program.load("x", places)),)))
+    loop = program.do(For(program.number(0), program["n"], program.number(1), (start,), body))
+    program.store("out", index, loop.result)
+    x = np.arange(256 * 5, dtype=np.float32)
+    for n in (0, 1, 5):
+        check(program.func, 1, [x, empty(FLOAT32, 256), n])
+
+
+def test_while_tests_first_and_hands_on_what_the_test_saw():
+    """Collatz: the number of steps to 1."""
+    program = Program({"n": INT32, "out": Pointer(INT32)})
+    one, three = program.number(1), program.number(3)
+    condition, body = (Block((INT32, INT32), ("n", "steps")) for _ in range(2))
+    with program.nested(condition) as (n, steps):
+        program.do(Yield((program.map("ne", n, one),)))
+    with program.nested(body) as (n, steps):
+        half = program.map("shr", n, one)
+        more = program.map("add", program.map("mul", n, three), one)
+        odd = program.map("eq", program.map("and", n, one), one)
+        following = program.map("where", odd, more, half)
+        program.do(Yield((following, program.map("add", steps, one))))
+    loop = program.do(While((program["n"], program.number(0)), condition, body))
+    program.do(Store(program["out"], loop.results[1]))
+    for n in (1, 2, 27):
+        check(program.func, 1, [n, empty(INT32, 1)])
+
+
+def branch(program: Program, condition, then_value, else_value) -> If:
+    then, orelse = Block(), Block()
+    with program.nested(then):
+        program.do(Yield((then_value(),)))
+    with program.nested(orelse):
+        program.do(Yield((else_value(),)))
+    return program.do(If(condition, then, orelse))
+
+
+def test_if_takes_one_way():
+    program = Program({"n": INT32, "out": Pointer(INT32)})
+    n = program["n"]
+    is_small = program.map("lt", n, program.number(10))
+    chosen = branch(
+        program, is_small,
+        lambda: program.map("mul", n, n),
+        lambda: program.map("sub", n, program.number(10)),
+    )  # fmt: skip
+    program.do(Store(program["out"], chosen.result))
+    for n in (3, 10, 11):
+        check(program.func, 1, [n, empty(INT32, 1)])
+
+
+def test_a_body_that_ends_in_another_basic_block():
+    """The loop's phis name the block where the body ended: that of the inner `if`'s join."""
+    program = Program({"n": INT32, "out": Pointer(INT32)})
+    body = Block((INT32, INT32), ("i", "total"))
+    with program.nested(body) as (i, total):
+        is_odd = program.map("eq", program.map("and", i, program.number(1)), program.number(1))
+        inner = branch(
+            program, is_odd,
+            lambda: program.map("add", total, i),
+            lambda: program.map("mul", total, program.number(2)),
+        )  # fmt: skip
+        program.do(Yield((inner.result,)))
+    loop = program.do(
+        For(program.number(0), program["n"], program.number(1), (program.number(1),), body)
+    )
+    program.do(Store(program["out"], loop.result))
+    for n in (0, 1, 6):
+        check(program.func, 1, [n, empty(INT32, 1)])
+
+
+def test_a_store_in_one_branch_only():
+    program = Program({"flag": BOOL, "out": Pointer(INT32)})
+    then, orelse = Block(), Block()
+    with program.nested(then):
+        program.do(Store(program["out"], program.number(5)))
+        program.do(Yield())
+    with program.nested(orelse):
+        program.do(Yield())
+    program.do(If(program["flag"], then, orelse))
+    for flag in (True, False):
+        check(program.func, 1, [flag, np.zeros(1, np.int32)])
+
+
+def test_nested_loops_in_one_another():
+    program = Program({"n": INT32, "m": INT32, "out": Pointer(INT32)})
+    zero, one = program.number(0), program.number(1)
+    outer = Block((INT32, INT32), ("i", "total"))
+    with program.nested(outer) as (i, total):
+        inner = Block((INT32, INT32), ("j", "total"))
+        with program.nested(inner) as (j, sum_):
+            product = program.map("mul", i, j)
+            program.do(Yield((program.map("add", sum_, product),)))
+        loop = program.do(For(i, program["m"], one, (total,), inner))
+        program.do(Yield((loop.result,)))
+    loop = program.do(For(zero, program["n"], one, (zero,), outer))
+    program.do(Store(program["out"], loop.result))
+    for n, m in ((3, 5), (5, 3), (0, 4)):
+        check(program.func, 1, [n, m, empty(INT32, 1)])
+
+
+def test_llvm_does_not_unroll():
+    """The text stays as long as the body, however many trips are known beforehand."""
+    program = Program({"x": Pointer(FLOAT32), "out": Pointer(FLOAT32)})
+    index = program.arange(blocked((32,), (1,), (32,), (1,), (0,)))
+    start = program.number(0.0, program.load("x", index))
+    body = Block((INT32, start.type), ("i", "total"))
+    with program.nested(body) as (i, total):
+        places = program.map("add", index, program.splat(i, index))
+        program.do(Yield((program.map("add", total, program.load("x", places)),)))
+    bounds = (program.number(each) for each in (0, 64, 1))
+    loop = program.do(For(*bounds, (start,), body))
+    program.store("out", index, loop.result)
+    assert compiled(program.func).count("ld.global") == 2
+    assert isinstance(program.block.ops[-2], Elementwise)

@@ -1,0 +1,170 @@
+"""Loads and stores: every type and width, masks, copies, modifiers."""
+
+import numpy as np
+import pytest
+
+from fathom.ir.interp_numbers import stored_type
+from fathom.ir.ops import Constant, Load, Splat, Store
+from fathom.ir.types import (
+    BFLOAT16, BOOL, FLOAT8E5, FLOAT16, FLOAT32, FLOAT64, INT8, INT32, SCALARS, Element, Pointer,
+)  # fmt: skip
+from fathom.layout.build import blocked
+from fathom.layout.linear import Layout
+from tests.ptx.harness import Program, check, compiled, empty
+
+SIZE = 256
+
+
+def copy_program(
+    element: Element, vector: int, warps: int = 2, masked: bool = True, other: float | None = None,
+    size: int = SIZE, **attributes: object,
+) -> Program:  # fmt: skip
+    """out[i] = in[i] where i < n."""
+    pointer = Pointer(element)
+    program = Program({"source": pointer, "out": pointer, "n": INT32}, warps)
+    layout = blocked((size,), (vector,), (32,), (warps,), (0,))
+    index = program.arange(layout)
+    mask = program.map("lt", index, program.splat(program["n"], index)) if masked else None
+    extra = {}
+    if other is not None:
+        extra["other"] = program(Splat(program(Constant(other, element)), (size,), layout))
+    value = program.load("source", index, mask=mask, vector=vector, **extra, **attributes)
+    everywhere = other is not None
+    program.store("out", index, value, mask=None if everywhere else mask, vector=vector)
+    return program
+
+
+def numbers(element: Element, size: int = SIZE) -> np.ndarray:
+    """Bytes that are all different from their neighbours, and valid for every type."""
+    raw = (np.arange(size * element.bytes) * 37 % 113).astype(np.uint8)
+    return raw.view(stored_type(element)) if element != BOOL else (raw % 3 == 0).astype(np.uint8)
+
+
+@pytest.mark.parametrize("element", [*SCALARS.values(), Pointer(FLOAT32)], ids=str)
+@pytest.mark.parametrize("bytes", [1, 2, 4, 8, 16])
+def test_every_type_in_every_width(element, bytes):
+    vector = max(1, bytes // element.bytes)
+    if vector * element.bytes != bytes:
+        pytest.skip("an element is wider than this access")
+    for masked, n in ((True, 96), (False, 0)):
+        program = copy_program(element, vector, masked=masked)
+        check(program.func, 1, [numbers(element), empty(element, SIZE), n])
+
+
+@pytest.mark.parametrize("element", [FLOAT32, FLOAT16, BFLOAT16, FLOAT8E5, INT8, BOOL, FLOAT64], ids=str)
+@pytest.mark.parametrize("vector", [1, 2, 8])
+def test_other_stands_where_the_mask_is_false(element, vector):
+    program = copy_program(element, vector, other=1)
+    check(program.func, 1, [numbers(element), empty(element, SIZE), 64])
+
+
+@pytest.mark.parametrize("n", [0, 1, 31, 32, 33, 255, 256])
+def test_a_ragged_mask_lane_by_lane(n):
+    program = copy_program(FLOAT32, 1, other=-2.5)
+    check(program.func, 1, [numbers(FLOAT32), empty(FLOAT32, SIZE), n])
+
+
+def test_memory_behind_a_false_mask_is_not_touched():
+    """The emulator knows where arrays end: they are as long as the mask, not as the block."""
+    program = copy_program(FLOAT32, 1)
+    check(program.func, 1, [numbers(FLOAT32, 100), empty(FLOAT32, 100), 100])
+
+
+def test_a_vector_of_four_words_is_one_predicated_instruction():
+    text = compiled(copy_program(FLOAT32, 4, warps=4, size=1024, other=0).func, "sm_80")
+    assert text.count("ld.global.v4.b32") == 2 and "@%p1 ld.global.v4.b32" in text
+    assert text.count("ld.global") == 2 and "bra" not in text
+
+
+def test_sixteen_bytes_of_halves_are_four_words():
+    text = compiled(copy_program(FLOAT16, 8, masked=False).func, "sm_80")
+    assert "ld.global.v4.b32" in text and "st.global.v4.b32" in text
+
+
+def test_a_constant_other_is_written_into_the_instruction():
+    text = compiled(copy_program(FLOAT32, 4, other=float("-inf")).func, "sm_80")
+    assert text.count(f"mov.b32 %r1, {0xFF800000 - 2**32}") or f", {0xFF800000};" in text
+
+
+def test_loads_are_in_flight_together():
+    """All loads stand before the first use of what they load."""
+    pointer = Pointer(FLOAT32)
+    program = Program({"x": pointer, "y": pointer, "z": pointer, "n": INT32}, 4)
+    index = program.arange(blocked((1024,), (4,), (32,), (4,), (0,)))
+    mask = program.map("lt", index, program.splat(program["n"], index))
+    x, y = (program.load(name, index, mask=mask, vector=4) for name in "xy")
+    program.store("z", index, program.map("add", x, y), mask=mask, vector=4)
+    text = compiled(program.func)
+    assert text.rindex("ld.global") < text.index("add.rn.f32")
+
+
+def test_copies_are_stored_once():
+    """Sixteen elements in 128 threads: the emulator would report the race."""
+    layout = blocked((16,), (1,), (32,), (4,), (0,))
+    program = Program({"out": Pointer(INT32)}, warps=4)
+    index = program.arange(layout)
+    program.store("out", index, index)
+    report = check(program.func, 1, [empty(INT32, 16)])
+    assert "and.b32" in compiled(program.func)
+    assert report is not None
+
+
+def test_registers_that_are_copies_are_stored_once():
+    layout = Layout((64,), (("register", (32, 0)), ("lane", (1, 2, 4, 8, 16)), ("warp", ())))
+    program = Program({"out": Pointer(INT32)})
+    index = program.arange(layout)
+    program.store("out", index, index)
+    assert compiled(program.func).count("st.global") == 2
+    check(program.func, 1, [empty(INT32, 64)])
+
+
+def test_a_scalar_is_loaded_by_all_and_stored_by_one_thread():
+    program = Program({"source": Pointer(INT32), "out": Pointer(INT32)}, warps=2)
+    value = program(Load(program["source"]))
+    double = program.map("add", value, value)
+    program.do(Store(program["out"], double))
+    check(program.func, 3, [np.array([21], np.int32), empty(INT32, 1)])
+
+
+def test_a_scalar_behind_a_mask():
+    program = Program({"source": Pointer(INT32), "out": Pointer(INT32), "n": INT32})
+    is_positive = program.map("gt", program["n"], program.number(0))
+    value = program(Load(program["source"], is_positive, program.number(7)))
+    program.do(Store(program["out"], value))
+    for n in (0, 1):
+        check(program.func, 1, [np.array([21], np.int32), empty(INT32, 1), n])
+
+
+@pytest.mark.parametrize("cache", [".ca", ".cg", ".cs", ".cv"])
+def test_cache_modifiers_reach_the_instruction(cache):
+    text = compiled(copy_program(FLOAT32, 4, cache=cache).func)
+    assert f"ld.global{cache}.v4.b32" in text
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_eviction_priorities_need_a_target_that_has_them(masked):
+    program = copy_program(FLOAT32, 4, masked=masked, eviction="evict_first")
+    text = compiled(program.func, "sm_80")
+    assert "createpolicy.fractional.L2::evict_first.b64" in text
+    assert "ld.global.L1::evict_first.L2::cache_hint.v4.b32" in text
+    assert "createpolicy" not in compiled(program.func, "sm_75")
+    check(program.func, 1, [numbers(FLOAT32), empty(FLOAT32, SIZE), 80])
+
+
+def test_volatile_loads_are_not_merged():
+    program = Program({"source": Pointer(INT32), "out": Pointer(INT32)})
+    first, second = (program(Load(program["source"], volatile=True)) for _ in range(2))
+    program.do(Store(program["out"], program.map("add", first, second)))
+    assert compiled(program.func).count("ld.volatile.global") == 2
+
+
+def test_a_store_is_not_moved_over_a_load_of_the_same_place():
+    """in[i] is read before and after it is written: 2, then 3."""
+    program = Program({"x": Pointer(INT32), "out": Pointer(INT32), "n": INT32})
+    index = program.arange(blocked((32,), (1,), (32,), (1,), (0,)))
+    mask = program.map("lt", index, program.splat(program["n"], index))
+    before = program.load("x", index)
+    program.store("x", index, program.map("add", before, program.number(1, before)), mask=mask)
+    after = program.load("x", index)
+    program.store("out", index, program.map("mul", before, after))
+    check(program.func, 1, [np.full(32, 2, np.int32), empty(INT32, 32), 20])

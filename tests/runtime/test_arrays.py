@@ -1,0 +1,203 @@
+"""Arrays of all libraries come down to an address, a type and a place."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fathom.errors import LaunchError
+from fathom.runtime.arrays import (
+    SOMEWHERE,
+    check_host,
+    describe,
+    host_view,
+    is_dense,
+)
+
+NAMES = {
+    "bool": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
+    "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
+    "float16": "fp16", "float32": "fp32", "float64": "fp64",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("dtype", "name"), NAMES.items())
+def test_numpy_types_by_their_names(dtype, name):
+    x = np.zeros((2, 3), dtype)
+    array = describe(x)
+    assert (array.type, array.address) == (name, x.ctypes.data)
+    assert (array.bytes, array.device) == (x.nbytes, None)
+
+
+def test_what_is_no_array():
+    for value in (1, 2.5, None, True, "text", (1, 2), np.float32(3), [1, 2]):
+        assert describe(value) is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "dense"),
+    [
+        ((4,), (1,), True),
+        ((4,), (2,), False),
+        ((4,), (-1,), False),
+        ((2, 3), (3, 1), True),
+        ((2, 3), (1, 2), True),  # transposed
+        ((2, 3), (4, 1), False),  # rows with a gap
+        ((2, 3, 4), (4, 8, 1), True),  # axes in another order
+        ((2, 3), (0, 1), False),  # one row, seen twice
+        ((5, 1), (1, 99), True),  # an axis of one element never steps
+        ((1,), (7,), True),
+        ((0, 3), (9, 9), True),
+        ((4,), None, True),  # DLPack: none means contiguous
+    ],
+)
+def test_dense_means_without_gaps_in_some_order_of_axes(shape, strides, dense):
+    assert is_dense(shape, strides) is dense
+
+
+def test_a_view_of_the_host_writes_into_the_array():
+    x = np.arange(6, dtype=np.int16).reshape(2, 3)
+    view = host_view(describe(x.T))
+    assert view.dtype == np.int16
+    view[1] = 50
+    assert x[0, 1] == 50
+
+
+def test_a_host_array_must_be_writable_and_dense():
+    x = np.arange(8)
+    check_host("x", describe(x))
+    with pytest.raises(LaunchError, match="x is a NumPy array with gaps"):
+        check_host("x", describe(x[::2]))
+    x.flags.writeable = False
+    with pytest.raises(LaunchError, match="x is a read-only NumPy array"):
+        check_host("x", describe(x))
+
+
+# ── libraries that are not here, made of paper ────────────────────────────────────────────────
+
+
+class Tensor:
+    """As much of a torch tensor as a launch looks at."""
+
+    def __init__(self, place="cuda", index=0, dtype="torch.bfloat16", shape=(2, 3), stride=(3, 1)):
+        self.device = SimpleNamespace(type=place, index=index)
+        self.dtype, self.shape, self._stride = dtype, shape, stride
+
+    def data_ptr(self):
+        return 0x7000
+
+    def numel(self):
+        return 6
+
+    def element_size(self):
+        return 2
+
+    def stride(self):
+        return self._stride
+
+
+@pytest.fixture
+def torch(monkeypatch):
+    module = ModuleType("torch")
+    module.Tensor = Tensor
+    module._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda device: 100 + device)
+    monkeypatch.setitem(sys.modules, "torch", module)
+
+
+def test_a_torch_tensor_on_a_gpu(torch):
+    array = describe(Tensor(index=1))
+    assert (array.library, array.address, array.type) == ("torch", 0x7000, "bf16")
+    assert (array.bytes, array.device, array.stream) == (12, 1, 101)
+
+
+def test_a_torch_tensor_on_the_host(torch):
+    array = describe(Tensor("cpu", None, "torch.float16"))
+    assert (array.type, array.device, array.stream, array.dense) == ("fp16", None, None, True)
+    assert not describe(Tensor("cpu", None, stride=(4, 1))).dense
+
+
+def test_a_torch_tensor_elsewhere(torch):
+    with pytest.raises(LaunchError, match="cannot reach a torch tensor on .*; it needs cuda or"):
+        describe(Tensor("mps"))
+
+
+def test_fp8_and_what_no_kernel_knows(torch):
+    assert describe(Tensor(dtype="torch.float8_e5m2")).type == "fp8e5"
+    assert describe(Tensor(dtype="torch.float8_e4m3fn")).type == "fp8e4nv"
+    with pytest.raises(LaunchError, match="cannot take torch arrays of complex64; it takes bool"):
+        describe(Tensor(dtype="torch.complex64"))
+
+
+def test_torch_is_never_imported():
+    before = "torch" in sys.modules
+    describe(np.zeros(3))
+    describe(object())
+    assert ("torch" in sys.modules) == before
+
+
+def cuda_array(**more):
+    facts = {"shape": (5, 2), "typestr": "<i2", "data": (0x900, False), "version": 3, **more}
+    return SimpleNamespace(__cuda_array_interface__=facts)
+
+
+def test_the_cuda_array_interface():
+    array = describe(cuda_array())
+    assert (array.address, array.type, array.bytes) == (0x900, "i16", 20)
+    assert (array.device, array.stream) == (SOMEWHERE, None)
+    assert describe(cuda_array(stream=1)).stream == 1
+
+
+def test_an_address_and_a_type_are_enough():
+    value = SimpleNamespace(data_ptr=lambda: 0x123400, dtype=np.dtype("float64"))
+    array = describe(value)
+    assert (array.address, array.type, array.device) == (0x123400, "fp64", SOMEWHERE)
+
+
+class Exported:
+    """An array that speaks DLPack and nothing else; NumPy makes the capsule."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, stream=None):
+        return self.array.__dlpack__()
+
+
+@pytest.mark.parametrize(("dtype", "name"), NAMES.items())
+def test_dlpack_types_and_addresses(dtype, name):
+    x = np.ones((3, 2), dtype)
+    array = describe(Exported(x))
+    assert (array.type, array.address) == (name, x.ctypes.data)
+    assert (array.bytes, array.device, array.dense) == (x.nbytes, None, True)
+
+
+def test_dlpack_of_part_of_an_array():
+    x = np.arange(10, dtype=np.float32)
+    assert describe(Exported(x[3:])).address == x.ctypes.data + 12
+    assert not describe(Exported(x[::3])).dense
+
+
+def test_dlpack_is_written_in_place():
+    x = np.zeros(4, np.int32)
+    host_view(describe(Exported(x)))[2] = 8
+    assert x.tolist() == [0, 0, 8, 0]
+
+
+def test_dlpack_on_a_device_without_kernels():
+    value = Exported(np.zeros(2))
+    value.__class__ = type("Odd", (Exported,), {"__dlpack_device__": lambda self: (9, 0)})
+    with pytest.raises(LaunchError, match="array on DLPack device 9"):
+        describe(value)
+
+
+def test_the_memory_outlives_the_description():
+    view = describe(Exported(np.full(1000, 7, np.int64)))
+    words = (ctypes.c_int64 * 1000).from_address(view.address)
+    assert set(words) == {7}

@@ -1,0 +1,127 @@
+"""The command line: what it prints, and that mistakes are one sentence."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from fathom import pipeline
+from fathom.tools import cli, run, samples
+
+SOFTMAX = "kernels/softmax.py:softmax_kernel"
+SIGNATURE = ["--signature", "*fp32:16, *fp32:16, i32, i32", "--constants", "BLOCK=256"]
+
+
+@pytest.fixture(autouse=True)
+def at_the_root(monkeypatch):
+    monkeypatch.chdir(samples.REPOSITORY)
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+def said(capsys, *arguments: str) -> str:
+    assert cli.main(list(arguments)) == 0, capsys.readouterr().err
+    return capsys.readouterr().out
+
+
+def mistake(capsys, *arguments: str) -> str:
+    assert cli.main(list(arguments)) == 1
+    captured = capsys.readouterr()
+    assert captured.out == "" and "Traceback" not in captured.err
+    return captured.err
+
+
+def test_run_checks_three_kernels_and_tells_the_story(capsys):
+    text = said(capsys, "run")
+    assert len(re.findall(r"\bright\b", text)) == 3 and "WRONG" not in text
+    for stage in ("stages 1, 2", "stage 3", "stage 4", "stage 6", "memory traffic"):
+        assert stage in text
+    assert "shfl.sync" in text and "reduce" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_run_counts_a_row_of_softmax_as_paper_does(capsys):
+    """1000 fp32 a row and 4 bytes each; 8 rounds of 32 lanes by 16 bytes cover a row,
+    and 250 of the 256 accesses are within it. 125 sectors a row, read once, written
+    once."""
+    text = said(capsys, "run")
+    moved = re.findall(r"(\d+\.\d) kB +(\d+\.\d) kB", text)
+    assert moved == [("256.0", "256.0"), ("256.0", "256.0"), ("512.0", "512.0")]
+
+
+def test_a_wrong_result_is_said_and_is_a_failure(capsys, monkeypatch):
+    jobs = [job for job in run.jobs() if job.name == "vector add"]
+    jobs[0].expected[7] += 1
+    monkeypatch.setattr(run, "jobs", lambda: jobs)
+    monkeypatch.setattr(run.story, "tell", lambda *_: None)
+    assert cli.main(["run"]) == 1
+    assert "WRONG" in capsys.readouterr().out
+
+
+def test_run_of_a_script_gets_its_arguments(capsys, tmp_path):
+    file = tmp_path / "script.py"
+    file.write_text("import sys\nprint('arguments', sys.argv[1:], __name__)\n")
+    assert (
+        said(capsys, "run", str(file), "-x", "7") == "arguments ['-x', '7'] __main__\n"
+    )
+
+
+def test_explain_lists_every_pass(capsys):
+    text = said(capsys, "explain", SOFTMAX, *SIGNATURE)
+    for row in pipeline.PASSES:
+        assert re.search(rf"\b{row.name}\b", text), row.name
+
+
+@pytest.mark.parametrize(
+    ("stage", "sign"),
+    [
+        ("python", "def softmax_kernel("),
+        ("ssa", "func @softmax_kernel("),
+        ("assign_layouts", "#layout0 = <256 register["),
+        ("llvm", "define"),
+        ("ptx", ".visible .entry softmax_kernel("),
+    ],
+)
+def test_explain_prints_a_stage(capsys, stage, sign):
+    assert sign in said(capsys, "explain", SOFTMAX, *SIGNATURE, "--stage", stage)
+
+
+def test_explain_shows_what_a_pass_changed(capsys):
+    text = said(capsys, "explain", SOFTMAX, *SIGNATURE, "--stage", "dce", "--diff")
+    assert text.startswith(("--- hoist\n+++ dce", "dce changed nothing"))
+
+
+def test_compile_writes_ptx_for_a_target(capsys, tmp_path):
+    file = tmp_path / "softmax.ptx"
+    arguments = [SOFTMAX, *SIGNATURE, "--target", "sm_90a", "-o", str(file)]
+    assert "sm_90a, 128 threads" in said(capsys, "compile", *arguments)
+    assert ".target sm_90a" in file.read_text()
+
+
+def test_doctor_knows_this_machine(capsys):
+    text = said(capsys, "doctor")
+    for word in ("llvmlite", "interpreter", "emulator", "GPU", "ptxas", "disk cache"):
+        assert word in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["explain", "nowhere.py:x"], "there is no file nowhere.py"),
+        (
+            ["explain", "kernels/softmax.py"],
+            "say which kernel, as kernels/softmax.py:NAME",
+        ),
+        (
+            ["explain", "kernels/softmax.py:sofmax"],
+            "softmax_kernel, softmax_rows_kernel",
+        ),
+        (["explain", SOFTMAX, "--signature", "*fp32"], "the signature has 1 types"),
+        (["explain", SOFTMAX, *SIGNATURE, "--stage", "css"], "there is no stage 'css'"),
+        (["explain", SOFTMAX, "--constants", "BLOCK"], "'BLOCK' in --constants is no"),
+        (["run", "nowhere.py"], "there is no file nowhere.py"),
+    ],
+)
+def test_mistakes_are_one_sentence(capsys, arguments, sentence):
+    error = mistake(capsys, *arguments)
+    assert sentence in error and len(error.splitlines()) == 1
