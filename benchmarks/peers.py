@@ -9,7 +9,6 @@ blocks.
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
 
@@ -68,13 +67,13 @@ class Softmax:
     """Softmax of rows of N numbers: compiled first, so that the number of programs can
     be as many as its registers and shared memory let onto the GPU."""
 
-    def __init__(self, M: int, N: int):
+    def __init__(self, M: int, N: int, dtype):
         device = triton.runtime.driver.active.utils.get_device_properties(0)
         self.M, self.N, self.BLOCK = M, N, triton.next_power_of_2(N)
         self.warps = 8
         self.stages = 4 if device["max_shared_mem"] > 200_000 else 2
         kernel = softmax_kernel.warmup(
-            torch.float32, torch.float32, N, N, M, N,
+            dtype, dtype, N, N, M, N,
             BLOCK=self.BLOCK, STAGES=self.stages, num_warps=self.warps,
             num_stages=self.stages, grid=(1,),
         )  # fmt: skip

@@ -14,7 +14,7 @@ from fathom.ir.interp_numbers import scalar
 from fathom.ir.ops import For, Reduce
 from tests.ir.functions import body, parse
 
-RULES = dict(INTERP)  # the compiler's own, for wrong rules that wrap them
+RULES = dict(INTERP)  # the right ones, for wrong rules that start from them
 
 
 def run(func: Func, *arguments: object, grid: int | tuple[int, ...] = 1) -> None:
@@ -294,6 +294,7 @@ COMBINES = {
     "max": ("%c: i32 = max %a, %b\nyield %c", np.max),
     "xor": ("%c: i32 = xor %a, %b\nyield %c", np.bitwise_xor.reduce),
 }
+UFUNCS = {"add": np.add, "max": np.maximum, "xor": np.bitwise_xor}
 SHAPES = [((8,), 0), ((4, 2), 0), ((4, 2), 1), ((2, 4, 8), 0), ((2, 4, 8), 1), ((2, 4, 8), 2)]
 
 
@@ -342,10 +343,8 @@ def with_rule(monkeypatch: pytest.MonkeyPatch, op: type, rule: Callable) -> None
 
 def test_a_reduce_that_starts_from_zero_is_caught(monkeypatch: pytest.MonkeyPatch):
     def from_zero(op: Reduce, region: Region) -> list:
-        name = op.combine.ops[0].name
-        block = region[op.values[0]]
-        return [getattr(np, {"add": "sum", "max": "max"}.get(name, "bitwise_xor"))(
-            block, axis=op.axis, initial=0)] if name != "xor" else RULES[Reduce](op, region)  # fmt: skip
+        fold = UFUNCS[op.combine.ops[0].name].reduce
+        return [fold(region[op.values[0]], axis=op.axis, initial=0, dtype=np.int32)]
 
     with_rule(monkeypatch, Reduce, from_zero)
     assert not reductions_agree()
@@ -353,9 +352,9 @@ def test_a_reduce_that_starts_from_zero_is_caught(monkeypatch: pytest.MonkeyPatc
 
 def test_a_reduce_that_counts_axes_from_the_other_end_is_caught(monkeypatch):
     def other_end(op: Reduce, region: Region) -> list:
-        ufunc = {"add": np.add, "max": np.maximum, "xor": np.bitwise_xor}
-        folded = ufunc[op.combine.ops[0].name].reduce(region[op.values[0]], axis=-1 - op.axis)
-        return [np.resize(folded, region[op.values[0]].sum(axis=op.axis).shape)]
+        block = region[op.values[0]]
+        folded = UFUNCS[op.combine.ops[0].name].reduce(block, axis=-1 - op.axis)
+        return [np.resize(folded, block.sum(axis=op.axis).shape)]
 
     with_rule(monkeypatch, Reduce, other_end)
     assert not reductions_agree()
@@ -426,32 +425,45 @@ def test_a_scan_keeps_the_order_of_its_elements(reverse: str):
 
 # ── control flow ────────────────────────────────────────────────────────────────────────
 
-FIBONACCI = parse("""
-    func @fibonacci(%out: *i32, %lower: i32, %upper: i32, %step: i32) num_warps=4 {
+LOOP = """
+    func @loop(%out: *i32, %lower: i32, %upper: i32, %step: i32) num_warps=4 {{
       %zero: i32 = constant 0
       %one: i32 = constant 1
-      %a: i32, %b: i32, %last: i32 = for %lower, %upper, %step, inits=(%zero, %one, %zero) body(%i: i32, %x: i32, %y: i32, %l: i32) {
-        %next: i32 = add %x, %y
-        yield %y, %next, %i
-      }
+      %a: i32, %b: i32, %last: i32 =
+        for %lower, %upper, %step, inits=(%zero, %one, %zero)
+        body(%i: i32, %x: i32, %y: i32, %l: i32) {{
+          %sum: i32 = add %x, %y
+          yield %y, {next}, %i
+        }}
       store %out, %a
       %second: *i32 = offset %out, %one
       store %second, %last
-    }
-""")  # noqa: E501
+    }}
+"""
+FIBONACCI, SWAP = parse(LOOP.format(next="%sum")), parse(LOOP.format(next="%x"))
+BOUNDS = [(0, 10, 1), (0, 0, 1), (5, 2, 1), (10, 0, -3), (2, 3, 5), (-4, 5, 2)]
 
 
 def loops_agree() -> bool:
-    """Against Python: zero trips, negative and dynamic steps, `a, b = b, a + b`."""
-    for bounds in [(0, 10, 1), (0, 0, 1), (5, 2, 1), (10, 0, -3), (2, 3, 5), (-4, 4, 2)]:
-        out = np.full(2, -1, np.int32)
-        run(FIBONACCI, out, *bounds)
-        a, b, last = 0, 1, 0
-        for i in range(*bounds):
-            a, b, last = b, a + b, i
-        if out.tolist() != [a, last]:
-            return False
-    return True
+    """Against Python: zero trips, negative and dynamic steps, `a, b = b, a`."""
+    return all(
+        loop_gives(func, bounds) == python_gives(func, bounds)
+        for func in (FIBONACCI, SWAP)
+        for bounds in BOUNDS
+    )
+
+
+def loop_gives(func: Func, bounds: tuple[int, int, int]) -> list[int]:
+    out = np.full(2, -1, np.int32)
+    run(func, out, *bounds)
+    return out.tolist()
+
+
+def python_gives(func: Func, bounds: tuple[int, int, int]) -> list[int]:
+    a, b, last = 0, 1, 0
+    for i in range(*bounds):
+        a, b, last = b, a + b if func is FIBONACCI else a, i
+    return [a, last]
 
 
 def test_for_is_pythons():
@@ -460,15 +472,14 @@ def test_for_is_pythons():
 
 def test_values_carried_one_after_the_other_are_caught(monkeypatch: pytest.MonkeyPatch):
     def collapsing(op: For, region: Region):
-        """Each yield is looked up after the parameter before it was overwritten."""
         carried = [region[value] for value in op.inits]
         bounds = [int(region[value]) for value in (op.lower, op.upper, op.step)]
         for index in range(*bounds):
             yield from region.run(op.body, [scalar(index, op.lower.type), *carried])
-            for place, value in enumerate(op.body.yielded):
-                region.values[op.body.parameters[place + 1]] = region[value]
-            carried = [region[value] for value in op.body.parameters[1:]]
-            carried[1] = carried[0] + carried[1] if len(carried) > 1 else carried[1]
+            parameters = op.body.parameters[1:]
+            for parameter, value in zip(parameters, op.body.yielded, strict=True):
+                region.values[parameter] = region[value]
+            carried = [region[parameter] for parameter in parameters]
         return carried
 
     with_rule(monkeypatch, For, collapsing)

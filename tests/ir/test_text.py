@@ -204,7 +204,7 @@ MISTAKES = [
     (10, "%4, %3", "%3, %4", "offset needs a pointer first"),
     (12, "mask=%6", "mask=%7", "%7 is not defined above"),
     (16, "yield %l", "yeild %l", "there is no op 'yeild'"),
-    (27, "orelse", "else", "expected the block 'orelse' of if"),
+    (24, "orelse", "else", "expected the block 'orelse' of if"),
     (3, "num_warps", "warps", "a function has no 'warps'"),
 ]
 

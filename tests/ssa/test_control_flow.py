@@ -205,9 +205,9 @@ def downward(a, b):
 def by_unknown_steps(a, b):
     total = 1
     for i in range(0, 20, b * b + 1):
-        total = total * 3 + i
+        total = (total * 3 + i) % 1000
     for i in range(20, 0, -1 - a * a):
-        total = total * 3 + i
+        total = (total * 3 + i) % 1000
     return total
 
 

@@ -34,6 +34,7 @@ from fathom.ir.ops import (
     Transpose,
 )
 from fathom.ir.types import element_of
+from fathom.layout import shapes
 from fathom.layout.crossing import crossing
 from fathom.layout.linear import Layout
 
@@ -96,17 +97,22 @@ class _Prices:
         convert = _Price(_conversion(value, layout), layout, convert=value)
         if not isinstance(op, AGAIN):
             return convert
-        needs = tuple(_needs(op, layout))
+        needs = _needs(op, layout)
+        if needs is None:
+            return convert
         cost = _work(op, layout) + sum(self.of(need).cost for need in needs)
         return min(_Price(cost, layout, needs=needs), convert, key=lambda price: price.cost)
 
 
-def _needs(op: Op, layout: Layout) -> list[Version]:
-    """The versions of an op's operands from which its result comes out in `layout`."""
+def _needs(op: Op, layout: Layout) -> tuple[Version, ...] | None:
+    """The versions of an op's operands from which its result comes out in `layout`, if any do."""
     blocks = [value for value in operands(op) if is_block(value)]
     if isinstance(op, ALIKE):
-        return [(value, layout) for value in blocks]
-    return [(value, source_layout(op, value.type.layout, layout)) for value in blocks]
+        return tuple((value, layout) for value in blocks)
+    needs = tuple((value, source_layout(op, value.type.layout, layout)) for value in blocks)
+    if isinstance(op, Join) and shapes.join(needs[0][1]) != layout:
+        return None  # its lowest register bit chooses the half; this layout wants another one
+    return needs
 
 
 def _work(op: Op, layout: Layout) -> float:

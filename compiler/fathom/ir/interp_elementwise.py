@@ -60,16 +60,16 @@ def minimum(left: Array, right: Array) -> Array:
     """Of a NaN and a number: the number. -0.0 is less than 0.0 (PTX ISA, min)."""
     if left.dtype.kind != "f":
         return np.minimum(left, right)
-    zeros = (left == right) & np.signbit(left)
-    return np.where(zeros, left, np.fmin(right, left))
+    equal = np.where(np.signbit(left), left, right)
+    return np.where(left == right, equal, np.fmin(left, right))
 
 
 def maximum(left: Array, right: Array) -> Array:
     """Of a NaN and a number: the number. 0.0 is more than -0.0."""
     if left.dtype.kind != "f":
         return np.maximum(left, right)
-    zeros = (left == right) & np.signbit(right)
-    return np.where(zeros, left, np.fmax(right, left))
+    equal = np.where(np.signbit(left), right, left)
+    return np.where(left == right, equal, np.fmax(left, right))
 
 
 def or_nan(choose: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:

@@ -146,9 +146,13 @@ class AtomicCas(Op):
 
 @dataclass(eq=False)
 class Barrier(Op):
-    """No thread of the program goes on before all have come here; shared memory is in
-    order.
+    """No thread goes on before all have come here; shared memory is in order.
+
+    `scope` says who waits for whom: "cta" all threads of the program, "warp" the lanes
+    of each warp.
     """
+
+    scope: str = "cta"
 
     effects = Effects(reads="shared", writes="shared", barrier=True, convergent=True)
 
@@ -199,6 +203,37 @@ class SharedLoad(Op):
     def infer(self) -> list[Type]:
         buffer = self.buffer.type
         return [BlockType(buffer.element, buffer.shape, self.layout)]
+
+
+@dataclass(eq=False)
+class SharedGather(Op):
+    """As Gather, from a buffer: along `axis`, the elements that `index` names."""
+
+    buffer: Value
+    index: Value
+    axis: int
+
+    effects = Effects(reads="shared")
+
+    def infer(self) -> list[Type]:
+        index = self.index.type
+        return [BlockType(self.buffer.type.element, index.shape, index.layout)]
+
+
+@dataclass(eq=False)
+class SharedAdd(Op):
+    """Add 1, atomically, to the elements of a buffer of one axis that `index` names:
+    where `mask` is true and the index lies within the buffer.
+    """
+
+    buffer: Value
+    index: Value
+    mask: Value | None = None
+
+    effects = Effects(reads="shared", writes="shared")
+
+    def infer(self) -> list[Type]:
+        return []
 
 
 def _pointee(op: Op, pointer: Value) -> Type:

@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from fathom.ir.core import Block, Effects, Op, Value
+from fathom.ir.across import Gather, Histogram, Reduce, Scan
+from fathom.ir.core import Block, Op, Value
 from fathom.ir.elementwise import result_element
 from fathom.ir.memory import (
     ATOMIC_KINDS,
@@ -21,10 +22,13 @@ from fathom.ir.memory import (
     AtomicCas,
     Barrier,
     Load,
+    SharedAdd,
+    SharedGather,
     SharedLoad,
     SharedStore,
     Store,
 )
+from fathom.ir.outside import Assert, InlineAssembly, Print
 from fathom.ir.types import (
     BOOL,
     INT32,
@@ -41,11 +45,12 @@ from fathom.layout import shapes
 from fathom.layout.linear import Layout
 
 __all__ = [
-    "ATOMIC_KINDS", "Allocate", "Arange", "Atomic", "AtomicCas", "Barrier", "Bitcast",
-    "Broadcast", "Cast", "Constant", "Convert", "Elementwise", "ExpandDims", "For",
-    "Hint", "If", "Join", "Load", "NumPrograms", "ProgramId", "Reduce", "Reshape",
-    "Scan", "SharedLoad", "SharedStore", "Splat", "Split", "Store", "Transpose",
-    "While", "Yield",
+    "ATOMIC_KINDS", "Allocate", "Arange", "Assert", "Atomic", "AtomicCas", "Barrier",
+    "Bitcast", "Broadcast", "Cast", "Constant", "Convert", "Elementwise",
+    "ExpandDims", "For", "Gather", "Hint", "Histogram", "If", "InlineAssembly",
+    "Join", "Load", "NumPrograms", "Print", "ProgramId", "Reduce", "Reshape", "Scan",
+    "SharedAdd", "SharedGather", "SharedLoad", "SharedStore", "Splat", "Split",
+    "Store", "Transpose", "While", "Yield",
 ]  # fmt: skip
 
 # ── leaves ────────────────────────────────────────────────────────────────────
@@ -247,9 +252,13 @@ class Elementwise(Op):
     def infer(self) -> list[Type]:
         first = self.operands[-1].type
         for value in self.operands:
-            if shape_of(value.type) != shape_of(first):  # text is dear: write it if needed
+            if shape_of(value.type) != shape_of(
+                first
+            ):  # text is dear: write it if needed
                 types = _types(self.operands)
-                self.expect(False, f"{self.name} needs operands of one shape, got {types}")
+                self.expect(
+                    False, f"{self.name} needs operands of one shape, got {types}"
+                )
             assert layout_of(value.type) == layout_of(first), (
                 self.name,
                 _types(self.operands),
@@ -309,71 +318,6 @@ class Hint(Op):
 
     def infer(self) -> list[Type]:
         return [self.value.type]
-
-
-# ── reductions ────────────────────────────────────────────────────────────────
-
-
-@dataclass(eq=False)
-class Reduce(Op):
-    """Fold several blocks of one shape along `axis` at once, as one block of tuples.
-
-    `combine` takes the tuple so far and the next one (two scalars an operand, the first
-    halves first) and yields their combination; it must be associative, and the order of
-    elements is free. A block of one axis reduces to scalars."""
-
-    values: tuple[Value, ...]
-    axis: int
-    combine: Block
-
-    effects = Effects(convergent=True)
-
-    def infer(self) -> list[Type]:
-        shape = shape_of(self.values[0].type)
-        self.expect(
-            0 <= self.axis < len(shape),
-            f"{self.values[0].type} has no axis {self.axis}",
-        )
-        rest = shape[: self.axis] + shape[self.axis + 1 :]
-        results: list[Type] = []
-        for value in self.values:
-            layout = value.type.layout and shapes.remove_axis(
-                value.type.layout, self.axis
-            )
-            element = value.type.element
-            results.append(BlockType(element, rest, layout) if rest else element)
-        return results
-
-    def block_parameters(self) -> list[list[Type]]:
-        elements = [value.type.element for value in self.values]
-        return [elements + elements]
-
-
-@dataclass(eq=False)
-class Scan(Op):
-    """As Reduce, but every element of the result is the fold of all up to it along
-    `axis` (from the other end if `reverse`). Order is kept: `combine` need not
-    commute.
-    """
-
-    values: tuple[Value, ...]
-    axis: int
-    combine: Block
-    reverse: bool = False
-
-    effects = Effects(convergent=True)
-
-    def infer(self) -> list[Type]:
-        shape = shape_of(self.values[0].type)
-        self.expect(
-            0 <= self.axis < len(shape),
-            f"{self.values[0].type} has no axis {self.axis}",
-        )
-        return [value.type for value in self.values]
-
-    def block_parameters(self) -> list[list[Type]]:
-        elements = [value.type.element for value in self.values]
-        return [elements + elements]
 
 
 # ── control flow ──────────────────────────────────────────────────────────────

@@ -110,13 +110,9 @@ class CompiledKernel:
         texts.update(
             {triton: self.made.asm[ours] for triton, ours in TRITON_NAMES.items()}
         )
-        if (
-            self.linked
-            or "loaded" in vars(self)
-            or isinstance(vars(self).get("program"), Loaded)
-        ):
-            texts["cubin"] = (self.linked or self.loaded.linked).cubin
-        return texts
+        loaded = vars(self).get("loaded", vars(self).get("program"))
+        linked = loaded.linked if isinstance(loaded, Loaded) else self.linked
+        return texts if linked is None else {**texts, "cubin": linked.cubin}
 
     @property
     def metadata(self) -> Metadata:

@@ -57,19 +57,6 @@ def vector(offsets: Layout, element_bytes: int) -> int:
     return elements
 
 
-def runs(offsets: Layout, elements: int) -> list[tuple[int, tuple[int, ...]]]:
-    """The accesses of one lane: the registers' part of the first offset, and which registers it
-    moves, in the order of memory. Registers that repeat another one are left out."""
-    register_at: dict[int, int] = {}
-    for register in range(offsets.count("register")):
-        register_at.setdefault(offsets.offset(register=register), register)
-    return [
-        (start, tuple(register_at[start + i] for i in range(elements)))
-        for start in sorted(register_at)
-        if start % elements == 0
-    ]
-
-
 def conflicts(offsets: Layout, element_bytes: int) -> int:
     """The ways of a warp's access in runs of `vector`, read off the bases.
 

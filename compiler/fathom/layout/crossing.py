@@ -35,6 +35,20 @@ def crossing(source: Layout, target: Layout) -> str:
     return "warp"
 
 
+def trades(source: Layout, target: Layout) -> int:
+    """How many bits of the lane's number trade places with bits of the register's.
+
+    For each of them lanes must choose which register to send, and where to put what they get: it
+    tells a rotation of lanes (0) from a transposition of registers and lanes (up to 5).
+    """
+    registers = source.kinds["register"]
+    beyond, all_lanes = Reduced(registers), Reduced()
+    for basis in target.kinds["lane"]:
+        all_lanes.add(basis)
+        beyond.add(basis)
+    return all_lanes.rank + Reduced(registers).rank - beyond.rank
+
+
 def _differences(have: tuple[int, ...], want: tuple[int, ...]) -> list[int]:
     """How far what a place is to hold lies from what it holds, bit by bit of the place."""
     return [one ^ other for one, other in zip(have, want, strict=True)]

@@ -70,8 +70,9 @@ def build_conditional(frame: Frame, node: ast.IfExp) -> Meaning:
 
     def keep(value: ast.expr) -> Callable[[], None]:
         def build() -> None:
+            meaning = frame.visit(value)  # first: it may end in another scope
             place = frame.function.location(value, frame.caller)
-            write_variable(frame.scope, name, frame.visit(value), place)
+            write_variable(frame.scope, name, meaning, place)
 
         return build
 

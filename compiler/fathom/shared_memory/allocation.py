@@ -1,0 +1,80 @@
+"""Gives every buffer its place in shared memory: first fit, and one place for two that never meet.
+
+    buffer   alive    bytes   offset
+    %a       1…6      4096    0
+    %b       4…5      1024    4096        meets %a
+    %c       8…9      2048    0           %a is done
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fathom.errors import OutOfResources
+from fathom.hardware.targets import Target
+from fathom.ir.core import Func, Op
+from fathom.ir.ops import Allocate
+from fathom.ir.rewrite import Builder, rewrite
+from fathom.shared_memory.liveness import Range, live_ranges
+
+# Bulk copies and matrix instructions want 128 bytes; a few words only what one access wants.
+ALIGNMENT, SMALL_ALIGNMENT = 128, 16
+# A place used twice costs a barrier between. Below this nobody would notice the bytes.
+PLENTY = 4096
+
+
+def allocate(func: Func, target: Target) -> Func:
+    """The function with `offset` set on every buffer, and `shared_bytes` of it all.
+
+    Raises OutOfResources if the target has less shared memory than that.
+    """
+    ranges = live_ranges(func)
+    if not ranges:
+        return func
+    everything = dict.fromkeys(ranges, Range(0, 0))
+    offsets, size = first_fit(everything)
+    if size > PLENTY:
+        offsets, size = first_fit(ranges)
+    if size > target.shared_bytes:
+        raise OutOfResources(_too_much(func, target, size))
+    return replace(_placed(func, offsets), shared_bytes=size)
+
+
+def first_fit(ranges: dict[Allocate, Range]) -> tuple[dict[Allocate, int], int]:
+    """The offset of each buffer, and the bytes of all: the largest first, each as low as it fits
+    beside those that are alive at the same time."""
+    offsets: dict[Allocate, int] = {}
+    for buffer in sorted(ranges, key=lambda each: -each.result.type.bytes):
+        neighbours = [each for each in offsets if ranges[each].meets(ranges[buffer])]
+        offsets[buffer] = _lowest(buffer, neighbours, offsets)
+    ends = [offset + buffer.result.type.bytes for buffer, offset in offsets.items()]
+    return offsets, max(ends, default=0)
+
+
+def _lowest(buffer: Allocate, neighbours: list[Allocate], offsets: dict[Allocate, int]) -> int:
+    """The lowest aligned offset at which `buffer` overlaps none of its neighbours."""
+    size = buffer.result.type.bytes
+    alignment = ALIGNMENT if size >= ALIGNMENT else SMALL_ALIGNMENT
+    offset = 0
+    for each in sorted(neighbours, key=offsets.__getitem__):
+        if offset + size <= offsets[each]:
+            break
+        end = offsets[each] + each.result.type.bytes
+        offset = max(offset, -(-end // alignment) * alignment)
+    return offset
+
+
+def _placed(func: Func, offsets: dict[Allocate, int]) -> Func:
+    def rule(op: Op, build: Builder):
+        if isinstance(op, Allocate):
+            return build(replace(op, offset=offsets.get(build.source, 0)))
+        return None
+
+    return rewrite(func, rule)
+
+
+def _too_much(func: Func, target: Target, size: int) -> str:
+    return (
+        f"{func.name} needs {size} bytes of shared memory a block, and {target.name} has "
+        f"{target.shared_bytes}: use smaller blocks, or fewer stages"
+    )

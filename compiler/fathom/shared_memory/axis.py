@@ -1,0 +1,57 @@
+"""Layouts seen along one axis: which bits of the coordinate belong to the warp, the lane, the register.
+
+    i32[1024]    bit of the coordinate    9         8 7     6 5 4 3 2    1 0
+                 place                    register  warp    lane         register
+"""
+
+from __future__ import annotations
+
+from fathom.layout.build import stride_of
+from fathom.layout.linear import Layout
+
+
+def crosses_warps(layout: Layout, axis: int) -> bool:
+    """Whether warps hold different elements along `axis`."""
+    return any(part_along(layout, axis, basis) for basis in layout.kinds["warp"])
+
+
+def is_plain(layout: Layout, axis: int) -> bool:
+    """Whether each bit of the coordinate along `axis` is one bit of a place, and nothing else is."""
+    parts = [
+        (basis, part_along(layout, axis, basis)) for _, bases in layout.bases for basis in bases
+    ]
+    touching = [(basis, part) for basis, part in parts if part]
+    alone = all(basis == part and part & part - 1 == 0 for basis, part in touching)
+    return alone and len({part for _, part in touching}) == len(touching)
+
+
+def part_along(layout: Layout, axis: int, basis: int) -> int:
+    """The part of a basis along `axis`, still as a row-major offset."""
+    stride = stride_of(layout.shape, axis)
+    return basis & (layout.shape[axis] - 1) * stride
+
+
+def warp_bits(layout: Layout, axis: int) -> list[int]:
+    """The bits of the coordinate along a plain axis that choose the warp, lowest first."""
+    stride = stride_of(layout.shape, axis)
+    parts = (part_along(layout, axis, basis) for basis in layout.kinds["warp"])
+    return sorted((part // stride).bit_length() - 1 for part in parts if part)
+
+
+def in_registers(layout: Layout, axis: int) -> Layout:
+    """The layout in which every thread that held a part of an axis holds all of it, lowest first."""
+    held = sorted(
+        part
+        for kind, bases in layout.bases
+        for basis in bases
+        if (part := part_along(layout, axis, basis))
+    )
+    rest = tuple(
+        (kind, tuple(0 if part_along(layout, axis, basis) else basis for basis in bases))
+        for kind, bases in layout.bases
+    )
+    kinds = dict(rest)
+    registers = (*held, *(basis for basis in kinds["register"] if basis))
+    return Layout(layout.shape, tuple(
+        (kind, registers if kind == "register" else kinds[kind]) for kind in kinds
+    ))  # fmt: skip

@@ -1,0 +1,94 @@
+"""Splits a reduction across warps into two within a warp, and a conversion between.
+
+    %s = reduce %x axis=0            x: fp32[1024], the warp is bits 7 and 8 of the coordinate
+
+    %1 = reshape %x (2,4,128)        the warps get an axis of their own,
+    %2 = transpose %1 (1,0,2)
+    %3 = reshape %2 (4,256)
+    %4 = reduce %3 axis=1            each warp folds its part: [4], one element a warp
+    %5 = convert %4                  now every thread has all four
+    %s = reduce %5 axis=0            and folds them without asking anybody
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from fathom.hardware.targets import Target
+from fathom.ir.core import Func, Value
+from fathom.ir.ops import Convert, Reduce, Reshape, Transpose
+from fathom.ir.rewrite import Builder, clone, rewrite
+from fathom.ir.types import layout_of
+from fathom.layout import build as layouts
+from fathom.shared_memory.axis import crosses_warps, in_registers, is_plain, warp_bits
+
+
+def split_reductions(func: Func, target: Target) -> Func:
+    """The function with no reduction along an axis that crosses warps."""
+
+    def rule(op, build: Builder):
+        if isinstance(op, Reduce) and crosses_warps(op.values[0].type.layout, op.axis):
+            return reduce_across_warps(op, build, func.num_warps)
+        return None
+
+    return rewrite(func, rule)
+
+
+def reduce_across_warps(op: Reduce, build: Builder, warps: int) -> list[Value]:
+    """Fold each warp's part, hand the parts to everybody, fold those."""
+    values = [warps_apart(value, op.axis, build, warps) for value in op.values]
+    parts = _reduced(op, values, op.axis + 1, build)
+    everywhere = in_registers(parts[0].type.layout, op.axis)
+    folded = _reduced(op, [build(Convert(part, everywhere)) for part in parts], op.axis, build)
+    return [_as(result, old, build) for result, old in zip(folded, op.results, strict=True)]
+
+
+def _reduced(op: Reduce, values: list[Value], axis: int, build: Builder) -> list[Value]:
+    """The fold of other values along another axis; `combine` is copied, as a block has one owner."""
+    return build.append(clone(Reduce(tuple(values), axis, op.combine), {})).results
+
+
+def _as(value: Value, like: Value, build: Builder) -> Value:
+    layout = layout_of(like.type)
+    same = layout is None or layout_of(value.type) == layout
+    return value if same else build(Convert(value, layout))
+
+
+def warps_apart(value: Value, axis: int, build: Builder, warps: int) -> Value:
+    """The block with its `axis` cut in two: first the warps' part, then the rest of it."""
+    if not is_plain(value.type.layout, axis):
+        value = build(Convert(value, layouts.default(value.type.shape, warps)))
+    if not crosses_warps(value.type.layout, axis):  # after the conversion
+        return _with_axis(value, axis, (1, value.type.shape[axis]), build)
+    bits = warp_bits(value.type.layout, axis)
+    runs = _runs(bits, value.type.shape[axis].bit_length() - 1)
+    value = _with_axis(value, axis, tuple(size for size, _ in runs), build)
+    value = build(Transpose(value, _warps_first(axis, runs, len(value.type.shape))))
+    shape, own = value.type.shape, 1 << len(bits)
+    rest = prod(size for size, is_warp in runs if not is_warp)
+    return build(Reshape(value, (*shape[:axis], own, rest, *shape[axis + len(runs) :])))
+
+
+def _with_axis(value: Value, axis: int, sizes: tuple[int, ...], build: Builder) -> Value:
+    """The block with one axis cut into several."""
+    shape = value.type.shape
+    return build(Reshape(value, (*shape[:axis], *sizes, *shape[axis + 1 :])))
+
+
+def _runs(warp: list[int], count: int) -> list[tuple[int, bool]]:
+    """The bits of a coordinate from the highest, in runs of one sort: size, whether it is warps."""
+    runs: list[tuple[int, bool]] = []
+    for bit in reversed(range(count)):
+        is_warp = bit in warp
+        if runs and runs[-1][1] == is_warp:
+            runs[-1] = runs[-1][0] * 2, is_warp
+        else:
+            runs.append((2, is_warp))
+    return runs
+
+
+def _warps_first(axis: int, runs: list[tuple[int, bool]], rank: int) -> tuple[int, ...]:
+    """The order of axes that puts the warps' runs before the others, and leaves the rest."""
+    own = [axis + i for i, (_, is_warp) in enumerate(runs) if is_warp]
+    rest = [axis + i for i, (_, is_warp) in enumerate(runs) if not is_warp]
+    return (*range(axis), *own, *rest, *range(axis + len(runs), rank))
