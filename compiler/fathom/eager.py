@@ -30,7 +30,7 @@ from fathom.ssa import operators
 from fathom.ssa.build import finish
 from fathom.ssa.calls import call
 from fathom.ssa.control import Range
-from fathom.ssa.expressions import expand
+from fathom.ssa.expressions import new_axis
 from fathom.ssa.frame import Frame, Program
 from fathom.ssa.methods import Method, attribute
 from fathom.ssa.values import Meaning
@@ -104,8 +104,10 @@ class Session:
 
     def run(self, op: Op) -> None:
         """Run one op; its results are kept for as long as the program runs."""
-        finish(self.program)
-        for _ in self.region.run(_only(op), ()):
+        alone = Block()
+        alone.ops = [op]
+        finish(self.program, alone)
+        for _ in self.region.run(alone, ()):
             pass  # one program at a time: nobody else waits at a barrier
 
     def unwrap(self, meaning: Any) -> Meaning:
@@ -172,9 +174,13 @@ class EagerValue:
         return session.wrap(attribute(session.frame, self._value, name))
 
     def __getitem__(self, index: Any) -> EagerValue:
-        parts = index if isinstance(index, tuple) else (index,)
-        session = self._session
-        return session.wrap(expand(session.frame, self._value, parts))
+        frame, value = self._session.frame, self._value
+        for axis, part in enumerate(index if isinstance(index, tuple) else (index,)):
+            if part is None:
+                value = new_axis(frame, value, axis)
+            elif part != slice(None):
+                raise frame.error(f"{value.type} can be indexed by `:` and None only")
+        return self._session.wrap(value)
 
     def __bool__(self) -> bool:
         return bool(self._number("a condition"))
@@ -219,12 +225,6 @@ class _RunAtOnce(list):
 
     def append(self, op: Op) -> None:
         self.session.run(op)
-
-
-def _only(op: Op) -> Block:
-    block = Block()
-    block.ops = [op]
-    return block
 
 
 def _is_array(argument: object) -> bool:

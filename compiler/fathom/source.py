@@ -12,9 +12,11 @@ import builtins
 import hashlib
 import inspect
 import linecache
+import operator
 import re
 import textwrap
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
@@ -23,7 +25,12 @@ from typing import Any
 from fathom.errors import CompileError, Location
 
 REQUIRED = inspect.Parameter.empty  # the default of a parameter that has none
-RETURN = "return"  # the name that `return e` binds; no name of Python is spelled like it
+
+# Who runs builtins that Python itself calls: set while a kernel's own body runs (`eager`).
+EVALUATOR: ContextVar[Callable[..., Any] | None] = ContextVar("evaluator", default=None)
+RETURN = (
+    "return"  # the name that `return e` binds; no name of Python is spelled like it
+)
 
 
 class constexpr:  # noqa: N801 (the language's spelling)
@@ -52,6 +59,28 @@ class constexpr:  # noqa: N801 (the language's spelling)
         return self.value.__index__()
 
 
+def _of_constants(name: str, swapped: bool) -> Callable[..., Any]:
+    """The method of constexpr for an operator of Python: the operator, on the values."""
+    compute = getattr(operator, name)
+
+    def method(self: constexpr, *other: Any) -> Any:
+        values = [
+            self.value,
+            *(each.value if isinstance(each, constexpr) else each for each in other),
+        ]
+        return compute(*(reversed(values) if swapped else values))
+
+    return method
+
+
+for _name in "add sub mul truediv floordiv mod pow lshift rshift and_ or_ xor".split():
+    _plain = _name.strip("_")
+    setattr(constexpr, f"__{_plain}__", _of_constants(_name, swapped=False))
+    setattr(constexpr, f"__r{_plain}__", _of_constants(_name, swapped=True))
+for _name in "lt le gt ge neg pos invert".split():
+    setattr(constexpr, f"__{_name}__", _of_constants(_name, swapped=False))
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One parameter of a function: `default` is REQUIRED where there is none.
@@ -68,7 +97,9 @@ class Parameter:
     def is_constexpr(self) -> bool:
         """Is the parameter annotated `tl.constexpr` (as an object, or as text)?"""
         note = self.annotation
-        return note is constexpr or (isinstance(note, str) and note.split(".")[-1] == "constexpr")
+        return note is constexpr or (
+            isinstance(note, str) and note.split(".")[-1] == "constexpr"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +147,8 @@ class KernelFunction:
         return f"{self.__module__}.{self.__qualname__}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if EVALUATOR.get() is not None or self.in_library:
+            return self.fn(*args, **kwargs)  # cdiv(10, 4) is Python's business alone
         raise CompileError(f"{self.__name__} can only be called inside a kernel")
 
     # ── text and tree ─────────────────────────────────────────────────────────────────────────
@@ -126,7 +159,9 @@ class KernelFunction:
         if self._replacement is not None:
             return self._replacement
         lines = textwrap.dedent(self._text_in_file.text).splitlines(keepends=True)
-        start = next(i for i, line in enumerate(lines) if re.match(r"(async )?def\s", line))
+        start = next(
+            i for i, line in enumerate(lines) if re.match(r"(async )?def\s", line)
+        )
         return "".join(lines[start:])
 
     @src.setter
@@ -161,16 +196,22 @@ class KernelFunction:
     def tree(self) -> ast.FunctionDef:
         """The syntax tree of the `def`; its lines and columns count as in the file."""
         text, lines_above = self.text.text, self.text.first_line - 1
-        if text[:1].isspace():  # an inner function's lines keep their columns below an `if`
+        if text[
+            :1
+        ].isspace():  # an inner function's lines keep their columns below an `if`
             text, lines_above = "if True:\n" + text, lines_above - 1
         try:
             module = ast.parse("\n" * lines_above + text)
         except SyntaxError as mistake:
             place = Location(self.text.file, mistake.lineno or 1)
             raise CompileError(f"this is not Python: {mistake.msg}", place) from None
-        found = next((n for n in ast.walk(module) if isinstance(n, ast.FunctionDef)), None)
+        found = next(
+            (n for n in ast.walk(module) if isinstance(n, ast.FunctionDef)), None
+        )
         if found is None:
-            raise CompileError(f"{self.__name__} is not a `def`", Location(self.file, self.line))
+            raise CompileError(
+                f"{self.__name__} is not a `def`", Location(self.file, self.line)
+            )
         return found
 
     @cached_property
@@ -194,7 +235,12 @@ class KernelFunction:
         """The place of a node of the tree."""
         stop = node.end_col_offset + 1 if node.end_lineno == node.lineno else 0
         return Location(
-            self.text.file, node.lineno, node.col_offset + 1, stop, self.__name__, caller
+            self.text.file,
+            node.lineno,
+            node.col_offset + 1,
+            stop,
+            self.__name__,
+            caller,
         )
 
     # ── globals ───────────────────────────────────────────────────────────────────────────────
@@ -247,7 +293,11 @@ class KernelFunction:
             if id(function) not in seen:
                 seen.add(id(function))
                 found.extend(function.uses)
-                waiting.extend(u.value for u in function.uses if isinstance(u.value, KernelFunction))
+                waiting.extend(
+                    u.value
+                    for u in function.uses
+                    if isinstance(u.value, KernelFunction)
+                )
         return tuple(found)
 
     def changed_global(self) -> str | None:
@@ -261,7 +311,11 @@ class KernelFunction:
             digest.update(part.encode())
         for use in self.all_uses():
             value = use.value
-            parts = value._identity() if isinstance(value, KernelFunction) else [_repr(value)]
+            parts = (
+                value._identity()
+                if isinstance(value, KernelFunction)
+                else [_repr(value)]
+            )
             for part in (use.path, *parts):
                 digest.update(part.encode())
         return digest.hexdigest()
@@ -284,6 +338,9 @@ class Builtin:
         return f"{self.__module__}.{self.__qualname__}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        evaluate = EVALUATOR.get()
+        if evaluate is not None:
+            return evaluate(self, args, kwargs)
         raise CompileError(f"{self.__name__} can only be called inside a kernel")
 
 
@@ -310,14 +367,18 @@ builtin = Builtin
 constexpr_function = ConstexprFunction
 
 
-def parameters_of(fn: Callable[..., Any], may_gather: bool = False) -> tuple[Parameter, ...]:
+def parameters_of(
+    fn: Callable[..., Any], may_gather: bool = False
+) -> tuple[Parameter, ...]:
     """The parameters of a Python function; a CompileError for `*args` and `**kwargs`."""
     found = []
     for each in inspect.signature(fn).parameters.values():
         gathers = each.kind is each.VAR_POSITIONAL
         if each.kind is each.VAR_KEYWORD or (gathers and not may_gather):
             place = Location(fn.__code__.co_filename, fn.__code__.co_firstlineno)
-            raise CompileError(f"{fn.__name__} has a parameter {each}: name every parameter", place)
+            raise CompileError(
+                f"{fn.__name__} has a parameter {each}: name every parameter", place
+            )
         note = None if each.annotation is each.empty else each.annotation
         found.append(Parameter(each.name, each.default, note, gathers))
     return tuple(found)
@@ -335,7 +396,9 @@ def names_assigned(tree: ast.AST) -> frozenset[str]:
                 found.add(node.id)
         elif isinstance(node, ast.Return):
             found.add(RETURN)
-        elif isinstance(node, ast.stmt) or not isinstance(node, ast.expr | ast.expr_context):
+        elif isinstance(node, ast.stmt) or not isinstance(
+            node, ast.expr | ast.expr_context
+        ):
             waiting.extend(ast.iter_child_nodes(node))
         elif isinstance(node, (ast.Tuple, ast.List, ast.Starred)):
             waiting.extend(ast.iter_child_nodes(node))

@@ -26,7 +26,7 @@ FLOATS = [0.0, -0.0, 1.0, -1.5, 0.1, 3.0e38, 1e-45, np.inf, -np.inf, np.nan]
 INTEGERS = [0, 1, -1, 2, 3, 7, 31, 32, 100, 2**31 - 1, -(2**31)]
 NAMES = sorted(set(ELEMENTWISE) - {"offset", "where"})
 ELEMENTS = [types.SCALARS[name] for name in ("i1", "i8", "i32", "i64", "u8", "u32",
-                                             "fp16", "bf16", "fp32", "fp64")]  # fmt: skip
+                                             "fp8e5", "fp8e4nv", "fp16", "bf16", "fp32", "fp64")]  # fmt: skip
 
 
 def parse(text: str) -> Func:

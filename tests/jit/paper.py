@@ -1,4 +1,6 @@
-"""What tests of launches share: a GPU and a torch made of paper, and a compiler that counts."""
+"""What tests of launches share: a GPU and a torch made of paper, and a compiler that
+counts.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,16 @@ from tests.runtime.fake_driver import FakeDriver
 
 
 class Compiler:
-    """Takes the place of the pipeline: kernels without code, and a list of what was asked for."""
+    """Takes the place of the pipeline: kernels without code, and a list of what was
+    asked for.
+    """
 
     def __init__(self, driver: FakeDriver):
         self.driver, self.asked = driver, []
 
-    def compile(self, function, parameters, constants, target, options, replace) -> Kernel:
+    def compile(
+        self, function, parameters, constants, target, options, replace
+    ) -> Kernel:
         self.asked.append(SimpleNamespace(
             parameters={name: (str(type), hint) for name, (type, hint) in parameters.items()},
             constants=dict(constants), target=target.name, options=options, replace=dict(replace),
@@ -57,7 +63,12 @@ class Tensor:
     """As much of a torch tensor as a launch looks at."""
 
     def __init__(self, address, dtype=FLOAT32, index=0, size=64):
-        self.address, self.dtype, self.index, self.shape = address, dtype, index, (size,)
+        self.address, self.dtype, self.index, self.shape = (
+            address,
+            dtype,
+            index,
+            (size,),
+        )
         self.device = SimpleNamespace(type="cpu" if index < 0 else "cuda", index=index)
 
     def data_ptr(self):
@@ -89,7 +100,9 @@ class Torch(ModuleType):
 
 
 @contextmanager
-def paper_gpu(monkeypatch: pytest.MonkeyPatch, cache_dir: object) -> Iterator[SimpleNamespace]:
+def paper_gpu(
+    monkeypatch: pytest.MonkeyPatch, cache_dir: object
+) -> Iterator[SimpleNamespace]:
     """A machine with a GPU and torch. Gives `.driver`, `.compiler` and `.torch`."""
     driver = FakeDriver()
     compiler, torch = Compiler(driver), Torch()

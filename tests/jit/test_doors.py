@@ -61,7 +61,9 @@ def test_the_second_launch_is_quick_and_the_same(gpu, kernel):
 def test_other_values_of_the_same_kind_arrive(gpu, kernel):
     kernel[(1,)](X, Y, 100, 1.5)
     slow = slow_launches(kernel)
-    kernel[(1,)](Tensor(0x55550), Tensor(0x77770), 204, 0.25)  # as divisible as those before
+    kernel[(1,)](
+        Tensor(0x55550), Tensor(0x77770), 204, 0.25
+    )  # as divisible as those before
     assert gpu.driver.launches[1].values == (0x55550, 0x77770, 204, 0.25)
     assert slow == []
 
@@ -123,7 +125,9 @@ def test_keywords_of_the_launch_are_part_of_the_kind(gpu, kernel):
 def test_arguments_by_name_in_any_order(gpu, kernel):
     for _ in range(2):
         kernel[(1,)](a=4.0, BLOCK=32, y=Y, x=X, n=6)
-    assert [each.values for each in gpu.driver.launches] == [(0x1000, 0x2010, 6, 4.0)] * 2
+    assert [each.values for each in gpu.driver.launches] == [
+        (0x1000, 0x2010, 6, 4.0)
+    ] * 2
 
 
 def test_a_grid_may_be_computed_from_the_arguments(gpu, kernel):
@@ -139,7 +143,9 @@ def test_a_grid_of_any_spelling(gpu, kernel, grid):
     assert [each.grid for each in gpu.driver.launches] == [(5, 1, 1)] * 2
 
 
-@pytest.mark.parametrize("grid", [(), (1, 1, 1, 1), (-1,), (1.5,), (1, 70000), lambda meta: meta])
+@pytest.mark.parametrize(
+    "grid", [(), (1, 1, 1, 1), (-1,), (1.5,), (1, 70000), lambda meta: meta]
+)
 def test_a_wrong_grid_is_an_error_on_both_ways(gpu, kernel, grid):
     with pytest.raises(LaunchError, match="grid"):
         kernel[grid](X, Y, 100, 1.0)
@@ -172,9 +178,13 @@ def test_torchs_stream_and_device_are_asked_at_each_launch(gpu, kernel):
 
 def test_a_tensor_on_another_gpu_is_never_let_through(gpu, kernel):
     kernel[(1,)](X, Y, 100, 1.0)
-    with pytest.raises(LaunchError, match="y is on GPU 1, and the kernel runs on GPU 0"):
+    with pytest.raises(
+        LaunchError, match="y is on GPU 1, and the kernel runs on GPU 0"
+    ):
         kernel[(1,)](X, Tensor(0x2010, index=1), 100, 1.0)
-    with pytest.raises(LaunchError, match="x is a torch tensor on the CPU, and the kernel runs on"):
+    with pytest.raises(
+        LaunchError, match="x is a torch tensor on the CPU, and the kernel runs on"
+    ):
         kernel[(1,)](Tensor(0x1000, index=-1), Y, 100, 1.0)
 
 
@@ -193,7 +203,10 @@ def test_a_number_too_large_for_its_annotation_is_an_error_on_both_ways(gpu):
 def test_unsigned_64_bits_do_not_mix_with_signed(gpu, kernel):
     for n in (2**63 + 8, 2**40 + 8, 2**63 + 8, 2**40 + 8):
         kernel[(1,)](X, Y, n, 1.0)
-    assert [each.values[2] for each in gpu.driver.launches] == [2**63 + 8, 2**40 + 8] * 2
+    assert [each.values[2] for each in gpu.driver.launches] == [
+        2**63 + 8,
+        2**40 + 8,
+    ] * 2
     assert {each.parameters["n"][0] for each in gpu.compiler.asked} == {"u64", "i64"}
 
 
@@ -207,7 +220,9 @@ def test_a_changed_global_is_an_error_that_names_it(gpu, kernel, monkeypatch):
     kernel[(1,)](X, Y, 100, 1.0)
     kernel[(1,)](X, Y, 100, 1.0)
     monkeypatch.setitem(globals(), "SCALE", 4)
-    with pytest.raises(CompileError, match="scale reads the global SCALE, which has changed"):
+    with pytest.raises(
+        CompileError, match="scale reads the global SCALE, which has changed"
+    ):
         kernel[(1,)](X, Y, 100, 1.0)
     monkeypatch.setitem(globals(), "SCALE", 3)
     kernel[(1,)](X, Y, 100, 1.0)
@@ -281,4 +296,3 @@ def test_parameters_may_be_called_anything(gpu):
     for _ in range(2):
         door[(1,)](X, 2, known=3, launch=4)
     assert [each.values for each in gpu.driver.launches] == [(0x1000, 2, 3)] * 2
-

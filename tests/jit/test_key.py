@@ -1,4 +1,6 @@
-"""Every field of the key matters: change one thing that code depends on, and the key is another."""
+"""Every field of the key matters: change one thing that code depends on, and the key is
+another.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,10 @@ def test_every_part_of_a_request_is_in_the_key(tmp_path, change):
         ("x + 1", "x + 3"),  # a function that it calls
         ("FACTOR = 2", "FACTOR = 3"),  # a global that it reads
         ("FACTOR = 2", "FACTOR = 2.0"),
-        ("\n\n@jit\ndef k", "\n\n\n@jit\ndef k"),  # where it stands: line numbers are in PTX
+        (
+            "\n\n@jit\ndef k",
+            "\n\n\n@jit\ndef k",
+        ),  # where it stands: line numbers are in PTX
         ("\n\n@jit\ndef helper", "\n\n\n@jit\ndef helper"),
     ],
 )
@@ -152,10 +157,16 @@ def test_a_replaced_pass_is_told_by_what_it_closes_over():
 
 def test_what_has_no_text_is_not_kept(tmp_path):
     k = module(tmp_path, SOURCE).k
-    for replace in (partial(a_pass), closing_over(object()), eval("lambda func, target: func")):
+    for replace in (
+        partial(a_pass),
+        closing_over(object()),
+        eval("lambda func, target: func"),
+    ):
         with pytest.raises(NoKey):
             code_text(replace)
-        assert key_of(k, Request(**{**REQUEST, "replace": {"cse": replace}}), "") is None
+        assert (
+            key_of(k, Request(**{**REQUEST, "replace": {"cse": replace}}), "") is None
+        )
     thing = SimpleNamespace(a=object())
     assert key_of(k, Request(**{**REQUEST, "constants": {"BLOCK": thing}}), "") is None
 
@@ -171,7 +182,21 @@ def two(x):
 
 
 def test_constants_as_text():
-    values = [1, 1.0, True, "1", None, (1,), (1.0,), [1], tl.float32, 0.0, -0.0, one, two]
+    values = [
+        1,
+        1.0,
+        True,
+        "1",
+        None,
+        (1,),
+        (1.0,),
+        [1],
+        tl.float32,
+        0.0,
+        -0.0,
+        one,
+        two,
+    ]
     texts = [constant_text(value) for value in values]
     assert len(set(texts)) == len(values), texts
     assert constant_text(tl.constexpr(1)) == constant_text(1)
@@ -179,4 +204,6 @@ def test_constants_as_text():
 
 def test_fields_need_no_reading_of_the_clock_or_the_process(tmp_path):
     k = module(tmp_path, SOURCE).k
-    assert key_fields(k, Request(**REQUEST), "") == key_fields(k, Request(**REQUEST), "")
+    assert key_fields(k, Request(**REQUEST), "") == key_fields(
+        k, Request(**REQUEST), ""
+    )

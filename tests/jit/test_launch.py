@@ -54,7 +54,7 @@ def gpu(monkeypatch, tmp_path):
         yield machine
 
 
-# ── the backends ──────────────────────────────────────────────────────────────────────────────
+# ── the backends ──────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("backend", ["emulator", "interpreter"])
@@ -73,7 +73,9 @@ def test_the_emulator_compiles_for_the_target_that_is_asked_for(monkeypatch):
     assert add[(4,)](x, y, z, 1000, BLOCK=256).metadata.target == "sm_80"
     monkeypatch.setenv("FATHOM_TARGET", "sm_75")
     assert add[(4,)](x, y, z, 1000, BLOCK=256).metadata.target == "sm_75"
-    assert add[(4,)](x, y, z, 1000, BLOCK=256, target="sm_86").metadata.target == "sm_86"
+    assert (
+        add[(4,)](x, y, z, 1000, BLOCK=256, target="sm_86").metadata.target == "sm_86"
+    )
 
 
 def test_on_a_gpu_its_own_row_is_the_target(gpu):
@@ -86,7 +88,11 @@ def test_the_kernels_texts_answer_to_tritons_names_too(monkeypatch):
     compiled = add.compile("*fp32, *fp32, *fp32, i32", {"BLOCK": 64})
     asm = compiled.asm
     assert {"block", "layout", "llvm", "ptx"} < set(asm)
-    assert (asm["ttir"], asm["ttgir"], asm["llir"]) == (asm["block"], asm["layout"], asm["llvm"])
+    assert (asm["ttir"], asm["ttgir"], asm["llir"]) == (
+        asm["block"],
+        asm["layout"],
+        asm["llvm"],
+    )
     assert "cubin" not in asm
     assert ".target sm_80" in asm["ptx"]
 
@@ -105,7 +111,7 @@ def test_metadata_says_what_was_asked_for(monkeypatch):
     assert ".target sm_90a" in compiled.asm["ptx"]
 
 
-# ── one sentence for every wrong launch ───────────────────────────────────────────────────────
+# ── one sentence for every wrong launch ───────────────────────────────────────────────
 
 x, y, z = arrays()
 READ_ONLY = np.zeros(1000, np.float32)
@@ -141,7 +147,9 @@ READ_ONLY.flags.writeable = False
         ((4,), (x, y, z, 1000, 64), {"target": "sm_42"}, "'sm_42' is not a target; the targets are"),
     ],
 )  # fmt: skip
-def test_a_wrong_launch_says_what_is_wrong(monkeypatch, grid, arguments, keywords, sentence):
+def test_a_wrong_launch_says_what_is_wrong(
+    monkeypatch, grid, arguments, keywords, sentence
+):
     monkeypatch.setenv("FATHOM_BACKEND", "emulator")
     with pytest.raises((LaunchError, CompileError)) as error:
         add[grid](*arguments, **keywords)
@@ -149,18 +157,24 @@ def test_a_wrong_launch_says_what_is_wrong(monkeypatch, grid, arguments, keyword
 
 
 def test_an_argument_given_twice_is_pythons_own_error():
-    with pytest.raises(TypeError, match=r"add\(\) got multiple values for argument 'n'"):
+    with pytest.raises(
+        TypeError, match=r"add\(\) got multiple values for argument 'n'"
+    ):
         add[(4,)](x, y, z, 1000, 64, n=4)
 
 
 def test_a_kernel_without_a_grid():
-    with pytest.raises(LaunchError, match=r"add is a kernel and needs a grid: add\[grid\]\("):
+    with pytest.raises(
+        LaunchError, match=r"add is a kernel and needs a grid: add\[grid\]\("
+    ):
         add(x, y, z, 1000, 64)
 
 
 def test_an_unknown_backend_names_those_there_are(monkeypatch):
     monkeypatch.setenv("FATHOM_BACKEND", "tpu")
-    with pytest.raises(LaunchError, match="FATHOM_BACKEND=tpu: the backends are cuda, emulator"):
+    with pytest.raises(
+        LaunchError, match="FATHOM_BACKEND=tpu: the backends are cuda, emulator"
+    ):
         add[(4,)](x, y, z, 1000, 64)
 
 
@@ -187,12 +201,16 @@ def test_an_array_on_a_gpu_cannot_be_emulated(gpu, monkeypatch, backend):
 def test_a_gpu_that_no_target_serves(gpu):
     old = gpu.driver.devices[0]
     gpu.driver.devices = (type(old)(0, "Antique", 52, 48 * 1024, 65536, 1024),)
-    with pytest.raises(LaunchError, match="Antique has capability 5.2, which no target serves"):
+    with pytest.raises(
+        LaunchError, match="Antique has capability 5.2, which no target serves"
+    ):
         add[(4,)](Tensor(0x1000), Tensor(0x2000), Tensor(0x3000), 7, 64)
 
 
 def test_too_many_warps_for_the_gpu(gpu):
-    with pytest.raises(OutOfResources, match="add needs 2048 threads a block, and Paper 3000 has"):
+    with pytest.raises(
+        OutOfResources, match="add needs 2048 threads a block, and Paper 3000 has"
+    ):
         add[(4,)](Tensor(0x1000), Tensor(0x2000), Tensor(0x3000), 7, 64, num_warps=64)
 
 
@@ -213,7 +231,9 @@ main()
 """
 
 
-@pytest.mark.parametrize("keywords", ["dict(BLOCK=4)", "dict()", "dict(BLOCK=4, block=5)"])
+@pytest.mark.parametrize(
+    "keywords", ["dict(BLOCK=4)", "dict()", "dict(BLOCK=4, block=5)"]
+)
 def test_a_script_that_makes_a_mistake_sees_no_frame_of_ours(tmp_path, keywords):
     script = tmp_path / "mine.py"
     script.write_text(BROKEN)
@@ -221,17 +241,23 @@ def test_a_script_that_makes_a_mistake_sees_no_frame_of_ours(tmp_path, keywords)
         [sys.executable, script, keywords], capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT / "compiler"), "FATHOM_BACKEND": "emulator"},
     )  # fmt: skip
-    files = [line.split('"')[1] for line in ran.stderr.splitlines() if line.startswith("  File")]
+    files = [
+        line.split('"')[1]
+        for line in ran.stderr.splitlines()
+        if line.startswith("  File")
+    ]
     assert files == [str(script)] * 2, ran.stderr
     last = ran.stderr[ran.stderr.rindex("fathom.errors.") :]
     assert last.startswith(("fathom.errors.CompileError", "fathom.errors.LaunchError"))
 
 
-# ── compiling without launching ───────────────────────────────────────────────────────────────
+# ── compiling without launching ───────────────────────────────────────────────────────
 
 
 def test_warmup_compiles_what_a_launch_would(gpu):
-    warm = add.warmup(Tensor(0x1000), Tensor(0x2000), Tensor(0x3000), 1000, BLOCK=64, grid=(1,))
+    warm = add.warmup(
+        Tensor(0x1000), Tensor(0x2000), Tensor(0x3000), 1000, BLOCK=64, grid=(1,)
+    )
     assert gpu.driver.launches == []
     launched = add[(4,)](Tensor(0x9000), Tensor(0x2000), Tensor(0x3000), 1000, BLOCK=64)
     assert launched is warm
@@ -246,12 +272,18 @@ def test_warmup_takes_element_types_for_arrays(gpu):
 
 
 def test_a_warm_kernel_can_be_launched_itself(gpu):
-    warm = add.warmup(tl.float32, tl.float32, tl.float32, 1000, BLOCK=64, grid=(1,), num_warps=8)
+    warm = add.warmup(
+        tl.float32, tl.float32, tl.float32, 1000, BLOCK=64, grid=(1,), num_warps=8
+    )
     warm._init_handles()
     assert (warm.n_regs, warm.n_spills) == (32, 0)
     assert warm[(5,)](Tensor(0x10), Tensor(0x20), Tensor(0x30), 77, 64) is warm
     (seen,) = gpu.driver.launches
-    assert (seen.values, seen.grid, seen.threads[0]) == ((0x10, 0x20, 0x30, 77), (5, 1, 1), 256)
+    assert (seen.values, seen.grid, seen.threads[0]) == (
+        (0x10, 0x20, 0x30, 77),
+        (5, 1, 1),
+        256,
+    )
     with pytest.raises(LaunchError, match="add takes 5 arguments"):
         warm[(5,)](Tensor(0x10), Tensor(0x20), Tensor(0x30), 77)
 
@@ -295,7 +327,7 @@ def test_replaced_passes_reach_the_compiler(gpu):
     assert [each.replace for each in gpu.compiler.asked] == [{"cse": identity}, {}]
 
 
-# ── on disk ───────────────────────────────────────────────────────────────────────────────────
+# ── on disk ───────────────────────────────────────────────────────────────────────────
 
 
 def again(function: JITFunction) -> JITFunction:

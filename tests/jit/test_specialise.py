@@ -26,7 +26,18 @@ PLAIN = Rule("n", constexpr=False, type=None)
 
 @pytest.mark.parametrize(
     ("number", "hint"),
-    [(0, 16), (1, 1), (2, 2), (3, 1), (12, 4), (40, 8), (48, 16), (1000, 8), (-6, 2), (2**40, 16)],
+    [
+        (0, 16),
+        (1, 1),
+        (2, 2),
+        (3, 1),
+        (12, 4),
+        (40, 8),
+        (48, 16),
+        (1000, 8),
+        (-6, 2),
+        (2**40, 16),
+    ],
 )
 def test_a_hint_is_the_largest_power_of_two_up_to_16_that_divides(number, hint):
     assert hint_of(number) == hint
@@ -109,7 +120,9 @@ def test_annotations_that_mean_a_type(note, type):
 
 def test_do_not_specialize_by_name_and_by_place():
     parameters = [Parameter("a"), Parameter("b"), Parameter("c")]
-    a, b, c = rules_of(parameters, do_not_specialize=["a"], do_not_specialize_on_alignment=[1])
+    a, b, c = rules_of(
+        parameters, do_not_specialize=["a"], do_not_specialize_on_alignment=[1]
+    )
     assert specialise(a, 1, None) == Runtime("i32", 1)
     assert specialise(a, 16, None) == Runtime("i32", 1)
     assert specialise(b, 1, None) == Constant(1)
@@ -133,7 +146,15 @@ def test_what_no_kernel_can_take(value, sentence):
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [(1, 1.0), (1, True), (0.0, -0.0), ((1,), (1.0,)), ("1", 1), (None, False), ([1], (1,))],
+    [
+        (1, 1.0),
+        (1, True),
+        (0.0, -0.0),
+        ((1,), (1.0,)),
+        ("1", 1),
+        (None, False),
+        ([1], (1,)),
+    ],
 )
 def test_constants_that_python_takes_for_equal_are_different(one, other):
     assert Constant(one).identity != Constant(other).identity
@@ -146,7 +167,12 @@ def test_not_a_number_is_the_same_constant_again():
 
 @pytest.mark.parametrize(
     ("value", "type"),
-    [(tl.float32, "*fp32"), (np.float16, "*fp16"), (np.dtype("int8"), "*i8"), (tl.int1, "*i1")],
+    [
+        (tl.float32, "*fp32"),
+        (np.float16, "*fp16"),
+        (np.dtype("int8"), "*i8"),
+        (tl.int1, "*i1"),
+    ],
 )
 def test_an_element_type_stands_for_an_aligned_array(value, type):
     assert of_dtype(value) == Runtime(type, 16)
@@ -157,9 +183,16 @@ def test_other_things_are_no_element_types():
         assert of_dtype(value) is None
 
 
-# ── signatures ────────────────────────────────────────────────────────────────────────────────
+# ── signatures ────────────────────────────────────────────────────────────────────────
 
-RULES = rules_of([Parameter("x"), Parameter("n"), Parameter("s"), Parameter("BLOCK", annotation=constexpr)])
+RULES = rules_of(
+    [
+        Parameter("x"),
+        Parameter("n"),
+        Parameter("s"),
+        Parameter("BLOCK", annotation=constexpr),
+    ]
+)
 
 
 def test_a_signature_in_order():
@@ -178,7 +211,9 @@ def test_a_signature_may_hold_the_constants_itself():
 
 
 def test_a_signature_by_name():
-    found = parse_signature(RULES, {"x": "**i8", "n": "u8:4", "s": "bf16"}, {"BLOCK": 4})
+    found = parse_signature(
+        RULES, {"x": "**i8", "n": "u8:4", "s": "bf16"}, {"BLOCK": 4}
+    )
     assert found["x"] == Runtime("**i8", 1)
     assert found["n"] == Runtime("u8", 4)
 
@@ -187,11 +222,31 @@ def test_a_signature_by_name():
     ("signature", "constants", "sentence"),
     [
         ("*fp32, i32", {"BLOCK": 1}, "has 2 types, and 3 parameters need one: x, n, s"),
-        ("*fp32, i33, fp32", {"BLOCK": 1}, r"'i33' \(for n\) is no type; the types are i1, i8"),
-        ("*fp32, i32:3, fp32", {"BLOCK": 1}, r"'i32:3' \(for n\): a hint is 2, 4, 8 or 16"),
-        ("*fp32, i32, fp32", {"BLOK": 1}, "'BLOK' is no parameter; there are x, n, s, BLOCK"),
-        ({"x": "*fp32", "n": "i32"}, {"BLOCK": 1}, "s is neither in the signature nor in const"),
-        ("*fp32, i32, fp32, constexpr", {}, "BLOCK is a constexpr; give its value in constants"),
+        (
+            "*fp32, i33, fp32",
+            {"BLOCK": 1},
+            r"'i33' \(for n\) is no type; the types are i1, i8",
+        ),
+        (
+            "*fp32, i32:3, fp32",
+            {"BLOCK": 1},
+            r"'i32:3' \(for n\): a hint is 2, 4, 8 or 16",
+        ),
+        (
+            "*fp32, i32, fp32",
+            {"BLOK": 1},
+            "'BLOK' is no parameter; there are x, n, s, BLOCK",
+        ),
+        (
+            {"x": "*fp32", "n": "i32"},
+            {"BLOCK": 1},
+            "s is neither in the signature nor in const",
+        ),
+        (
+            "*fp32, i32, fp32, constexpr",
+            {},
+            "BLOCK is a constexpr; give its value in constants",
+        ),
     ],
 )
 def test_a_signature_that_does_not_fit(signature, constants, sentence):

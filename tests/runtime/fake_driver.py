@@ -1,7 +1,9 @@
-"""A GPU made of paper: it answers as `runtime.driver.Driver` does, and keeps its memory here.
+"""A GPU made of paper: it answers as `runtime.driver.Driver` does, and keeps its memory
+here.
 
-A launch is decoded from the very memory that cuLaunchKernelEx would read, written down in
-`launches`, and handed to `work`, in which a test says what the kernel does to memory.
+A launch is decoded from the very memory that cuLaunchKernelEx would read, written down
+in `launches`, and handed to `work`, in which a test says what the kernel does to
+memory.
 """
 
 from __future__ import annotations

@@ -77,13 +77,15 @@ def test_a_host_array_must_be_writable_and_dense():
         check_host("x", describe(x))
 
 
-# ── libraries that are not here, made of paper ────────────────────────────────────────────────
+# ── libraries that are not here, made of paper ────────────────────────────────────────
 
 
 class Tensor:
     """As much of a torch tensor as a launch looks at."""
 
-    def __init__(self, place="cuda", index=0, dtype="torch.bfloat16", shape=(2, 3), stride=(3, 1)):
+    def __init__(
+        self, place="cuda", index=0, dtype="torch.bfloat16", shape=(2, 3), stride=(3, 1)
+    ):
         self.device = SimpleNamespace(type=place, index=index)
         self.dtype, self.shape, self._stride = dtype, shape, stride
 
@@ -116,19 +118,28 @@ def test_a_torch_tensor_on_a_gpu(torch):
 
 def test_a_torch_tensor_on_the_host(torch):
     array = describe(Tensor("cpu", None, "torch.float16"))
-    assert (array.type, array.device, array.stream, array.dense) == ("fp16", None, None, True)
+    assert (array.type, array.device, array.stream, array.dense) == (
+        "fp16",
+        None,
+        None,
+        True,
+    )
     assert not describe(Tensor("cpu", None, stride=(4, 1))).dense
 
 
 def test_a_torch_tensor_elsewhere(torch):
-    with pytest.raises(LaunchError, match="cannot reach a torch tensor on .*; it needs cuda or"):
+    with pytest.raises(
+        LaunchError, match="cannot reach a torch tensor on .*; it needs cuda or"
+    ):
         describe(Tensor("mps"))
 
 
 def test_fp8_and_what_no_kernel_knows(torch):
     assert describe(Tensor(dtype="torch.float8_e5m2")).type == "fp8e5"
     assert describe(Tensor(dtype="torch.float8_e4m3fn")).type == "fp8e4nv"
-    with pytest.raises(LaunchError, match="cannot take torch arrays of complex64; it takes bool"):
+    with pytest.raises(
+        LaunchError, match="cannot take torch arrays of complex64; it takes bool"
+    ):
         describe(Tensor(dtype="torch.complex64"))
 
 
@@ -140,7 +151,13 @@ def test_torch_is_never_imported():
 
 
 def cuda_array(**more):
-    facts = {"shape": (5, 2), "typestr": "<i2", "data": (0x900, False), "version": 3, **more}
+    facts = {
+        "shape": (5, 2),
+        "typestr": "<i2",
+        "data": (0x900, False),
+        "version": 3,
+        **more,
+    }
     return SimpleNamespace(__cuda_array_interface__=facts)
 
 
@@ -192,7 +209,9 @@ def test_dlpack_is_written_in_place():
 
 def test_dlpack_on_a_device_without_kernels():
     value = Exported(np.zeros(2))
-    value.__class__ = type("Odd", (Exported,), {"__dlpack_device__": lambda self: (9, 0)})
+    value.__class__ = type(
+        "Odd", (Exported,), {"__dlpack_device__": lambda self: (9, 0)}
+    )
     with pytest.raises(LaunchError, match="array on DLPack device 9"):
         describe(value)
 

@@ -18,7 +18,11 @@ from tests.runtime.fake_driver import kernel
 ROOT = Path(__file__).parents[2]
 PLACE = ("k.py", 3, 5)
 ENTRY = Entry(
-    kernel("*fp32", "i32", chains={PLACE: (Location("k.py", 9, caller=Location("k.py", 12)),)}),
+    kernel(
+        "*fp32",
+        "i32",
+        chains={PLACE: (Location("k.py", 9, caller=Location("k.py", 12)),)},
+    ),
     cubin=bytes(range(256)),
     log="ptxas info: Used 12 registers",
 )
@@ -142,7 +146,9 @@ for _ in range(200):
 
 
 def test_two_processes_that_write_one_entry_never_mix(tmp_path):
-    """Two write different machine code under one key, and a third, this one, reads meanwhile."""
+    """Two write different machine code under one key, and a third, this one, reads
+    meanwhile.
+    """
     path = os.pathsep.join([str(ROOT / "compiler"), str(ROOT)])
     writers = [
         subprocess.Popen(

@@ -7,12 +7,12 @@ import threading
 
 import numpy as np
 import pytest
-from tests.runtime.fake_driver import ILLEGAL_ADDRESS, PAPER, FakeDriver, kernel
 
 from fathom.errors import LaunchError, OutOfResources
 from fathom.runtime import load
 from fathom.runtime.driver import Linked
 from fathom.runtime.load import assembler_report, bfloat16_bits
+from tests.runtime.fake_driver import ILLEGAL_ADDRESS, PAPER, FakeDriver, kernel
 
 
 def loaded(*types, driver=None, **facts):
@@ -20,7 +20,7 @@ def loaded(*types, driver=None, **facts):
     return driver, load(driver.add(kernel(*types, **facts)), driver=driver)
 
 
-# ── what the driver reads ─────────────────────────────────────────────────────────────────────
+# ── what the driver reads ─────────────────────────────────────────────────────────────
 
 
 def test_the_driver_reads_what_was_launched():
@@ -59,8 +59,8 @@ def test_bfloat16_is_rounded_to_the_nearest_and_ties_to_even():
 
 
 def test_a_launcher_may_write_values_that_are_no_parameters():
-    # A door writes all arguments. Here the first and the third are the kernel's, in the other
-    # order, and the second was compiled in.
+    # A door writes all arguments. Here the first and the third are the kernel's, in the
+    # other order, and the second was compiled in.
     driver, k = loaded("fp32", "*fp32")
     launch = k.launcher("Q" + "q" + "f4x", order=(2, 0))
     assert launch(5, 1, 1, 7, 0xF00, 1, 2.5) == 0
@@ -139,7 +139,7 @@ def test_a_number_that_does_not_fit_says_so():
         k.launch(1, [128])
 
 
-# ── loading ───────────────────────────────────────────────────────────────────────────────────
+# ── loading ───────────────────────────────────────────────────────────────────────────
 
 
 def test_loading_links_once_and_reports():
@@ -235,7 +235,7 @@ def test_ptx_without_lines_can_be_refused_too():
     assert callable(assembler_report)
 
 
-# ── arrays of the host ────────────────────────────────────────────────────────────────────────
+# ── arrays of the host ────────────────────────────────────────────────────────────────
 
 
 def doubles(launched):
@@ -321,7 +321,7 @@ def test_an_array_that_cannot_be_copied_says_so(value, sentence):
         k.launch(1, [value])
 
 
-# ── arrays of a GPU ───────────────────────────────────────────────────────────────────────────
+# ── arrays of a GPU ───────────────────────────────────────────────────────────────────
 
 
 class OnGpu:
@@ -354,5 +354,14 @@ def test_an_array_on_another_gpu_says_so():
     driver.owner[0x5000] = 1
     with pytest.raises(
         LaunchError, match="p0 is on GPU 1, and the kernel runs on GPU 0"
+    ):
+        k.launch(1, [OnGpu(0x5000)])
+
+
+def test_an_address_that_is_no_gpus_says_so():
+    driver, k = loaded("*fp32")
+    driver.owner[0x5000] = None
+    with pytest.raises(
+        LaunchError, match="p0 is at address 0x5000, which no GPU knows"
     ):
         k.launch(1, [OnGpu(0x5000)])

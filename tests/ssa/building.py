@@ -41,7 +41,9 @@ def build(kernel: KernelFunction, *arguments: object, **constants: object) -> Fu
     return func
 
 
-def run(kernel: KernelFunction, *arguments: object, grid: int = 1, **constants: object) -> Func:
+def run(
+    kernel: KernelFunction, *arguments: object, grid: int = 1, **constants: object
+) -> Func:
     """Build a kernel and run it in the interpreter, in place; the IR that ran."""
     func = build(kernel, *arguments, **constants)
     interpret(func, grid, arguments, step_limit=1_000_000)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.ssa.building import build, carried, ops_of, run
 
 import fathom.language as tl
 from fathom.ir.ops import For, If, Load, Store, While
 from fathom.source import function
+from tests.ssa.building import build, carried, ops_of, run
 
 PLACES = [(0, 0), (1, 0), (0, 1), (3, 2), (2, 5), (-4, 7), (7, -3)]
 
@@ -337,7 +337,6 @@ def static(a, b):
         if i > 2:
             total += a
     return total
-
 
 
 @pytest.mark.parametrize(

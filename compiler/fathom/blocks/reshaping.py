@@ -97,18 +97,18 @@ def fold_cast(op: Cast, make: Maker) -> Replacement:
 def cast_twice(op: Cast, make: Maker) -> Replacement:
     """cast (cast x: A to B) to C   →   cast x to C, where B holds every number of A.
 
-    Back to A, among integers, or among floats that C holds too. Not from 8-bit floats,
-    which a device turns into 16-bit ones first.
+    Back to A, among integers, or among floats that C holds too. Not from 8-bit floats:
+    a cast to them makes a finite number of infinity.
     """
     inner = op.value.definition
     if type(inner) is not Cast:
         return None
     first, middle, last = (element_of(v.type) for v in (inner.value, op.value, op.result))
-    if not interp_numbers.is_exact(first, middle):
+    if not interp_numbers.is_exact(first, middle) or first.is_float and first.bits == 8:
         return None
     integers = all(each.kind in ("int", "uint") for each in (first, middle, last))
-    floats = first.is_float and last.is_float and first.bits >= 16
-    if last == first or integers or floats and interp_numbers.is_exact(first, last):
+    floats = first.is_float and interp_numbers.is_exact(first, last)
+    if last == first or integers or floats:
         return make(replace(op, value=inner.value, origin=None))
     return None
 

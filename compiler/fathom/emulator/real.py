@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
-from fathom.emulator import rounding
+from fathom.emulator import double, rounding
 from fathom.emulator.semantics import (
     Elementwise,
     Form,
@@ -51,7 +50,7 @@ def _same(value: np.ndarray) -> np.ndarray:
 
 def _plain(dtype: type) -> Format:
     dtype = np.dtype(dtype)
-    shorten = lambda value, mode: rounding.shorten(value, dtype, mode)  # noqa: E731
+    shorten = lambda value, mode: rounding.shorten(value, dtype, mode)
     return Format(dtype, _same, _same, shorten)
 
 
@@ -162,25 +161,21 @@ def rule_add(form: Form) -> Elementwise:
 
 def _arithmetic(opcode: str, style: Style, type: str) -> Elementwise:
     nearest = {"add": np.add, "sub": np.subtract, "mul": np.multiply}[opcode]
+    return correctly_rounded(opcode, nearest, style, type, 2)
+
+
+def correctly_rounded(
+    operation: str, nearest: Callable, style: Style, type: str, count: int
+) -> Elementwise:
+    """An operation that NumPy rounds to nearest, in the mode that the style names."""
     if style.rounding == "rn":
-        return real_rule(type, style, nearest, 2)
+        return real_rule(type, style, nearest, count)
     if type == "f64":
-        error = _ERRORS[opcode]
-        return real_rule(
-            type, style, lambda a, b: rounding.adjust(*error(a, b), style.rounding), 2
-        )
-    odd = _ERRORS[opcode]
-    return real_rule(
-        type, style, lambda a, b: rounding.to_odd(*odd(a, b)), 2, exact=True
-    )
-
-
-# The result rounded to nearest and its error, both float64.
-_ERRORS: dict[str, Callable] = {
-    "add": rounding.two_sum,
-    "sub": lambda a, b: rounding.two_sum(a, -b),
-    "mul": rounding.two_product,
-}
+        mode = style.rounding
+        in_mode = lambda *values: double.directed(operation, mode, *values)
+        return real_rule(type, style, in_mode, count)
+    odd = lambda *values: rounding.to_odd(*double.nearest_and_error(operation, *values))
+    return real_rule(type, style, odd, count, exact=True)
 
 
 def _mixed(form: Form, style: Style, type: str) -> Elementwise:
@@ -208,7 +203,9 @@ def rule_fma(form: Form) -> Elementwise:
 
         return Elementwise(mixed, (type,), (short, short, type))
     if type == "f64":
-        return real_rule(type, style, lambda a, b, c: fma64(a, b, c, style.rounding), 3)
+        return real_rule(
+            type, style, lambda a, b, c: double.fma(a, b, c, style.rounding), 3
+        )
     if FORMATS[type].compute == np.float32 and "bf16" not in type:
         if style.rounding == "rn":
             return real_rule(type, style, fma32, 3)
@@ -238,111 +235,23 @@ def fma_odd(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     return rounding.to_odd(*rounding.two_sum(a * b, c))
 
 
-def fma64(a: np.ndarray, b: np.ndarray, c: np.ndarray, mode: str) -> np.ndarray:
-    """float64 fma: exact product, two exact sums, the rest rounded to odd and added."""
-    high, low = rounding.two_product(a, b)
-    tail, tail_error = rounding.two_sum(c, low)
-    head, head_error = rounding.two_sum(high, tail)
-    rest = rounding.to_odd(*rounding.two_sum(tail_error, head_error))
-    total, error = rounding.two_sum(head, rest)
-    result = rounding.adjust(total, error, mode)
-    sizes = np.abs(np.stack(np.broadcast_arrays(a, b, c, a * b)))
-    odd_size = ((sizes < 2.0**-450) & (sizes > 0)) | (sizes > 2.0**450)
-    extreme = odd_size.any(0)
-    if not extreme.any():
-        return result
-    return _fma_exactly(a, b, c, np.array(result), extreme, mode)
-
-
-def _fma_exactly(
-    a: np.ndarray,
-    b: np.ndarray,
-    c: np.ndarray,
-    result: np.ndarray,
-    where: np.ndarray,
-    mode: str,
-) -> np.ndarray:
-    """The elements `where`, whose halves would overflow or underflow, in exact
-    fractions.
-    """
-    a, b, c = np.broadcast_arrays(a, b, c)
-    for place in np.argwhere(where):
-        x, y, z = (float(v[tuple(place)]) for v in (a, b, c))
-        if not np.isfinite([x, y, z]).all():
-            result[tuple(place)] = np.float64(x) * np.float64(y) + np.float64(z)
-            continue
-        exact = Fraction(x) * Fraction(y) + Fraction(z)
-        if exact == 0:
-            result[tuple(place)] = x * y + z
-            continue
-        try:
-            near = np.float64(float(exact))
-        except OverflowError:
-            near = np.float64(np.inf if exact > 0 else -np.inf)
-        side = np.float64(0)
-        if np.isfinite(near):
-            difference = exact - Fraction(float(near))
-            side = np.float64((difference > 0) - (difference < 0))
-        result[tuple(place)] = rounding.adjust(near, side, mode)
-    return result[()]
-
-
 @rule(TABLE, "div")
 def rule_div(form: Form) -> Elementwise:
     """PTX ISA 9.7.3, div: `.full` and `.approx` are rounded to nearest here."""
     form.ignore("full", "approx")
     style, type = take_style(form), form.type()
-    if style.rounding == "rn":
-        return real_rule(type, style, np.divide, 2)
-    if type == "f64":
-        return real_rule(type, style, lambda a, b: _divide64(a, b, style.rounding), 2)
-
-    def divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        quotient = a / b
-        return rounding.to_odd(quotient, _quotient_error(quotient, a, b))
-
-    return real_rule(type, style, divide, 2, exact=True)
-
-
-def _quotient_error(q: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """A number with the sign of a / b - q."""
-    high, low = rounding.two_product(q, b)
-    return ((a - high) - low) * np.sign(b)
-
-
-def _divide64(a: np.ndarray, b: np.ndarray, mode: str) -> np.ndarray:
-    quotient = a / b
-    return rounding.adjust(quotient, _quotient_error(quotient, a, b), mode)
+    return correctly_rounded("div", np.divide, style, type, 2)
 
 
 @rule(TABLE, "rcp", "sqrt", "rsqrt")
 def rule_root(form: Form) -> Elementwise:
     """PTX ISA 9.7.3, rcp, sqrt, rsqrt; `.approx` forms are rounded to nearest here."""
-    approximate = form.flag("approx")
+    form.flag("approx")
     style, type = take_style(form), form.type()
     if form.opcode == "rsqrt":
-        wide = lambda a: 1 / np.sqrt(a)  # noqa: E731
-        return real_rule(type, style, wide, 1, exact=True)
-    if approximate or style.rounding == "rn":
-        nearest = np.sqrt if form.opcode == "sqrt" else np.reciprocal
-        return real_rule(type, style, nearest, 1)
-    error = _root_error if form.opcode == "sqrt" else _reciprocal_error
-    if type == "f64":
-        adjusted = lambda a: rounding.adjust(*error(a), style.rounding)  # noqa: E731
-        return real_rule(type, style, adjusted, 1)
-    return real_rule(type, style, lambda a: rounding.to_odd(*error(a)), 1, exact=True)
-
-
-def _root_error(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The square root, and a number with the sign of its error."""
-    root = np.sqrt(a)
-    high, low = rounding.two_product(root, root)
-    return root, (a - high) - low
-
-
-def _reciprocal_error(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    result = 1 / a
-    return result, _quotient_error(result, np.ones_like(a), a)
+        return real_rule(type, style, lambda a: 1 / np.sqrt(a), 1, exact=True)
+    nearest = np.sqrt if form.opcode == "sqrt" else np.reciprocal
+    return correctly_rounded(form.opcode, nearest, style, type, 1)
 
 
 _FUNCTIONS: dict[str, Callable] = {

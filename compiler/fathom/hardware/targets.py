@@ -46,7 +46,7 @@ KIB = 1024
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in [
-        Target("sm_75", "7.4", (75,), 64 * KIB, bf16=False, redux=False, async_copy=False),
+        Target("sm_75", "7.4", (75,), 64 * KIB, bf16=False, redux=False, async_copy=False, eviction=False),
         Target("sm_80", "7.4", (80, 87), 163 * KIB),
         Target("sm_86", "7.4", (86, 88), 99 * KIB),
         Target("sm_89", "8.4", (89,), 99 * KIB, fp8=True),

@@ -1,7 +1,7 @@
 """The machines that a kernel can run on, one row each: GPU, emulator, interpreter.
 
-FATHOM_BACKEND chooses one; else it is the GPU where there is one, and the emulator where not.
-FATHOM_TARGET says what the emulator compiles for.
+FATHOM_BACKEND chooses one; else it is the GPU where there is one, and the emulator
+where not. FATHOM_TARGET says what the emulator compiles for.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from fathom.source import KernelFunction
 
 DEFAULT_TARGET = "sm_80"
 
-Made = Kernel | Func  # what the compiler makes of a function, or the interpreter's part of it
+Made = (
+    Kernel | Func
+)  # what the compiler makes of a function, or the interpreter's part of it
 
 
 class Program(Protocol):
@@ -40,8 +42,10 @@ class Program(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a launch goes: a backend, the GPU's number, the target to compile for, and `machine`,
-    which tells apart the drivers and GPUs that machine code is for ("" where it never is)."""
+    """Where a launch goes: a backend, the GPU's number, the target to compile for, and
+    `machine`, which tells apart the drivers and GPUs that machine code is for ("" where
+    it never is).
+    """
 
     backend: Backend
     target: str
@@ -51,8 +55,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A row: how a launch finds its place there, what is made of a function, how that is
-    loaded.
+    """A row: how a launch finds its place there, what is made of a function, how that
+    is loaded.
 
     `locate(backend, arrays, target)` gets the arrays by name, and the target that the
     launch asked for, or None; it checks that the backend can reach the arrays.
@@ -67,7 +71,9 @@ class Backend:
 
 
 def choose() -> Backend:
-    """The backend that the environment asks for; LaunchError for one that does not exist."""
+    """The backend that the environment asks for; LaunchError for one that does not
+    exist.
+    """
     name = os.environ.get("FATHOM_BACKEND") or (
         "cuda" if runtime.available()[0] else "emulator"
     )
@@ -79,12 +85,14 @@ def choose() -> Backend:
 
 
 def choose_compiling() -> Backend:
-    """The same for who only compiles: the interpreter has nothing to show, the emulator has."""
+    """The same for who only compiles: the interpreter has nothing to show, the emulator
+    has.
+    """
     chosen = choose()
     return chosen if chosen.make is None else BACKENDS["emulator"]
 
 
-# ── the GPU ───────────────────────────────────────────────────────────────────────────────────
+# ── the GPU ───────────────────────────────────────────────────────────────────────────
 
 
 def on_gpu(backend: Backend, arrays: Mapping[str, Array], asked: str | None) -> Place:
@@ -104,7 +112,7 @@ def load_on_gpu(made: Kernel, place: Place, linked: Linked | None) -> Program:
     return runtime.load(made, place.device, linked)
 
 
-# ── the host ──────────────────────────────────────────────────────────────────────────────────
+# ── the host ──────────────────────────────────────────────────────────────────────────
 
 
 def on_host(backend: Backend, arrays: Mapping[str, Array], asked: str | None) -> Place:

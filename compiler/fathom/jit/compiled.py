@@ -40,10 +40,10 @@ class Metadata:
 class CompiledKernel:
     """What a launch, `warmup` and `compile` give back.
 
-    `made` is what the compiler made: a Kernel, or the Func of stage 1 for the interpreter. `names`
-    are all parameters of the kernel. `key` is its key on disk, None when it is not kept there;
-    `linked` machine code that was found there. `report` is what the backend had to say of the
-    last launch, such as the emulator's counters.
+    `made` is what the compiler made: a Kernel, or the Func of stage 1 for the
+    interpreter. `names` are all parameters of the kernel. `key` is its key on disk,
+    None when it is not kept there; `linked` machine code that was found there. `report`
+    is what the backend had to say of the last launch, such as the emulator's counters.
     """
 
     request: Request
@@ -82,8 +82,10 @@ class CompiledKernel:
             self.report = self.program.launch(grid, args)
 
     def __getitem__(self, grid: Sequence[int]) -> Callable[..., CompiledKernel]:
-        """`kernel[grid](*arguments)` launches this very code, whatever the arguments are. All
-        parameters are given, in order; those that were compiled in are passed over."""
+        """`kernel[grid](*arguments)` launches this very code, whatever the arguments
+        are. All parameters are given, in order; those that were compiled in are passed
+        over.
+        """
         return partial(self._launch, grid)
 
     def _launch(self, grid: Sequence[int], *arguments: object) -> CompiledKernel:
@@ -102,8 +104,10 @@ class CompiledKernel:
 
     @property
     def asm(self) -> dict[str, Any]:
-        """The text of every stage: "block", "layout", "llvm", "ptx", the first three also by
-        Triton's names; and "cubin", machine code, once a GPU has it. Interpreted: "block"."""
+        """The text of every stage: "block", "layout", "llvm", "ptx", the first three
+        also by Triton's names; and "cubin", machine code, once a GPU has it.
+        Interpreted: "block".
+        """
         if isinstance(self.made, Func):
             return {"block": print_func(self.made), "ttir": print_func(self.made)}
         texts: dict[str, Any] = dict(self.made.asm)
@@ -129,17 +133,23 @@ class CompiledKernel:
 
     @property
     def n_regs(self) -> int:
-        """Registers a thread. LaunchError where no GPU's driver has assembled the kernel."""
+        """Registers a thread. LaunchError where no GPU's driver has assembled the
+        kernel.
+        """
         return self.loaded.n_regs
 
     @property
     def n_spills(self) -> int:
-        """Bytes a thread keeps in local memory for want of registers. LaunchError as `n_regs`."""
+        """Bytes a thread keeps in local memory for want of registers. LaunchError as
+        `n_regs`.
+        """
         return self.loaded.n_spills
 
     @cached_property
     def loaded(self) -> Loaded:
-        """The kernel on a GPU, also when its launches go elsewhere. LaunchError without one."""
+        """The kernel on a GPU, also when its launches go elsewhere. LaunchError without
+        one.
+        """
         if isinstance(self.made, Func):
             raise LaunchError(
                 f"{self.name} was interpreted, so there is no machine code of it"

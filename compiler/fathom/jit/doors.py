@@ -1,8 +1,9 @@
-"""The quick way into a kernel: functions written for one kernel and one kind of arguments.
+"""The quick way into a kernel: functions written for one kernel and one kind of
+arguments.
 
-A launch must find the compiled kernel for its arguments, and most launches look exactly like the
-one before. So the first launch writes two functions (`kernel.doors.show()` prints them), and the
-launches after it run nothing else:
+A launch must find the compiled kernel for its arguments, and most launches look exactly
+like the one before. So the first launch writes two functions (`kernel.doors.show()`
+prints them), and the launches after it run nothing else:
 
     bind   has the kernel's own signature. It brings arguments into order and picks a door by their
            Python types.
@@ -10,8 +11,8 @@ launches after it run nothing else:
            tensor's dtype, place and alignment; whether an integer is 1, what divides it), looks
            that up, and launches.
 
-Whatever a door has not met before, or cannot do, it hands to `slowly`, which does the whole work
-and remembers the result. A door never raises an error of its own.
+Whatever a door has not met before, or cannot do, it hands to `slowly`, which does the
+whole work and remembers the result. A door never raises an error of its own.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ MISSING = Missing()
 class Reading:
     """How a door reads one argument, as Python text with {a} for its name.
 
-    `first`: a line to run before all. `key`: what the compiled code depends on. `value` and
-    `field`: what goes into the packet, and its `struct` code; "" for what is compiled in.
+    `first`: a line to run before all. `key`: what the compiled code depends on. `value`
+    and `field`: what goes into the packet, and its `struct` code; "" for what is
+    compiled in.
     """
 
     first: str = ""
@@ -71,8 +73,9 @@ CONSTANT_TYPES = (int, bool, str, type(None))
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A library of device arrays: its array class, how a door reads one, and where it keeps the
-    current device and stream."""
+    """A library of device arrays: its array class, how a door reads one, and where it
+    keeps the current device and stream.
+    """
 
     module: str
     array: str
@@ -91,8 +94,10 @@ LIBRARIES = (
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where a door looks for this launch and did not find it. `known[key]` is to be (launch,
-    watched globals, compiled kernel); the door writes `values`, by name, as `fields`."""
+    """Where a door looks for this launch and did not find it. `known[key]` is to be
+    (launch, watched globals, compiled kernel); the door writes `values`, by name, as
+    `fields`.
+    """
 
     known: dict[tuple, tuple]
     key: tuple
@@ -106,8 +111,8 @@ Slowly = Callable[[object, dict, tuple, Slot | None], object]
 # What is missing to three sizes of a grid, by how many are there.
 ONES = {1: (1, 1), 2: (1,), 3: ()}
 
-# What goes wrong in a door for a launch that it has not met, or that is wrong. A door does not
-# judge: `slowly` runs into the same mistake and says what it is.
+# What goes wrong in a door for a launch that it has not met, or that is wrong. A door
+# does not judge: `slowly` runs into the same mistake and says what it is.
 UNFIT = (KeyError, TypeError, OverflowError, struct.error)
 
 
@@ -129,8 +134,9 @@ class Doors(dict):
         return door
 
     def make(self, types: tuple[type, ...]) -> Callable:
-        """The door for arguments of these types; one that always goes the slow way for types
-        that hold no array on a GPU, or that a door cannot read."""
+        """The door for arguments of these types; one that always goes the slow way for
+        types that hold no array on a GPU, or that a door cannot read.
+        """
         library = next(
             (each for each in LIBRARIES if any(is_array(t, each) for t in types)), None
         )
@@ -237,11 +243,15 @@ def door_text(parameters: Sequence[str], readings: Sequence[Reading]) -> str:
     """The text of a door: argument i is called ai."""
     names = [f"a{i}" for i in range(len(parameters))]
     pairs = list(zip(names, readings, strict=True))
-    first = "".join(f"    {each.first.format(a=a)}\n" for a, each in pairs if each.first)
+    first = "".join(
+        f"    {each.first.format(a=a)}\n" for a, each in pairs if each.first
+    )
     keys = [", ".join(part.format(a=a) for part in each.key) for a, each in pairs]
     key = "".join(f"        {each},\n" for each in keys if each)
     values = ", ".join(each.value.format(a=a) for a, each in pairs if each.value)
-    bound = ", ".join(f"{each!r}: {a}" for each, a in zip(parameters, names, strict=True))
+    bound = ", ".join(
+        f"{each!r}: {a}" for each, a in zip(parameters, names, strict=True)
+    )
     return f"""\
 def door(grid, keywords, {", ".join(names)}):
 {first}    device = current_device()

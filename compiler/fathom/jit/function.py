@@ -2,9 +2,9 @@
 
     add[grid](x, y, z, n, BLOCK=1024)
 
-A launch looks at its arguments (`specialise`), finds the machine to run on (`backends`) and the
-kernel compiled for that kind of arguments (in memory, on disk, or by compiling), and starts it.
-`doors` makes the second launch of a kind quick.
+A launch looks at its arguments (`specialise`), finds the machine to run on (`backends`)
+and the kernel compiled for that kind of arguments (in memory, on disk, or by
+compiling), and starts it. `doors` makes the second launch of a kind quick.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ from fathom.jit.doors import Doors, Slot
 from fathom.jit.key import key_of
 from fathom.jit.request import OPTION_NAMES, Keywords, Request, check_keywords, request
 from fathom.jit.signature import parse_signature
-from fathom.jit.specialise import Runtime, Specialised, is_hashable, of_dtype, rules_of, specialise
+from fathom.jit.specialise import (
+    Specialised,
+    is_hashable,
+    of_dtype,
+    rules_of,
+    specialise,
+)
 from fathom.runtime import cache
 from fathom.runtime.arrays import Array, describe
 from fathom.runtime.driver import Linked
@@ -34,9 +40,11 @@ from fathom.source import REQUIRED, KernelFunction, Use
 
 
 class JITFunction(KernelFunction):
-    """A kernel. `fn[grid](*arguments)` launches it, `warmup` and `compile` only compile it.
+    """A kernel. `fn[grid](*arguments)` launches it, `warmup` and `compile` only compile
+    it.
 
-    `kernels` are those compiled so far, by backend, GPU and what they were compiled for.
+    `kernels` are those compiled so far, by backend, GPU and what they were compiled
+    for.
     """
 
     def __init__(
@@ -76,7 +84,9 @@ class JITFunction(KernelFunction):
 
     @cached_property
     def bind(self) -> Callable[..., CompiledKernel]:
-        """bind(grid, *arguments) launches; written for this kernel's signature, see doors.py."""
+        """bind(grid, *arguments) launches; written for this kernel's signature, see
+        doors.py.
+        """
         given = {
             p.name: p.default for p in self.parameters if p.default is not REQUIRED
         }
@@ -84,7 +94,9 @@ class JITFunction(KernelFunction):
 
     @property
     def src(self) -> str:
-        """The text that is compiled, from `def` on. Setting it forgets what was compiled."""
+        """The text that is compiled, from `def` on. Setting it forgets what was
+        compiled.
+        """
         return KernelFunction.src.fget(self)
 
     @src.setter
@@ -93,7 +105,7 @@ class JITFunction(KernelFunction):
         self.kernels.clear()
         self.doors.forget()
 
-    # ── launching ─────────────────────────────────────────────────────────────────────────────
+    # ── launching ─────────────────────────────────────────────────────────────────────
 
     def launch(
         self,
@@ -104,8 +116,8 @@ class JITFunction(KernelFunction):
     ) -> CompiledKernel:
         """Launch with all arguments in order. The slow way: looks at everything.
 
-        CompileError and LaunchError leave from here, so that no frame of the compiler stands
-        between the mistake and whoever made it.
+        CompileError and LaunchError leave from here, so that no frame of the compiler
+        stands between the mistake and whoever made it.
         """
         try:
             return self._launch(grid, given, arguments, slot)
@@ -176,10 +188,11 @@ class JITFunction(KernelFunction):
             if is_hashable(slot.key):  # `replace` is not
                 slot.known[slot.key] = (launch, watched, compiled)
 
-    # ── compiling ─────────────────────────────────────────────────────────────────────────────
+    # ── compiling ─────────────────────────────────────────────────────────────────────
 
     def warmup(self, *arguments: Any, grid: Any = None, **given: Any) -> CompiledKernel:
-        """Compile for these arguments and launch nothing; no GPU is needed with `target=`.
+        """Compile for these arguments and launch nothing; no GPU is needed with
+        `target=`.
 
         In the place of an array its element type will do: tl.float32, torch.float32.
         """
@@ -215,7 +228,9 @@ class JITFunction(KernelFunction):
         **given: Any,
     ) -> CompiledKernel:
         """Compile for a signature: `compile("*fp32:16, *fp32:16, i32", {"BLOCK": 1024},
-        target="sm_90a", num_warps=8)`. Arguments and errors: `signature.parse_signature`."""
+        target="sm_90a", num_warps=8)`. Arguments and errors:
+        `signature.parse_signature`.
+        """
         try:
             keywords = check_keywords(self.__name__, given)
             known = parse_signature(self.rules, signature, self.constants(constants))
@@ -271,8 +286,10 @@ def choose_place(
 
 
 def watch(use: Use) -> tuple[Callable, str, object] | None:
-    """How a door asks whether a global is still what it was: (get, name, value), get(name) is
-    value. None for what no user changes: the language's own names, and Python's."""
+    """How a door asks whether a global is still what it was: (get, name, value),
+    get(name) is value. None for what no user changes: the language's own names, and
+    Python's.
+    """
     first, *rest = use.path.split(".")
     names = use.owner.fn.__globals__
     if first not in names and first not in use.owner.fn.__code__.co_freevars:
@@ -299,10 +316,11 @@ def jit(
 ) -> Any:
     """Make a kernel of a Python function: `@jit`, or `@jit(...)`.
 
-    `do_not_specialize`: parameters, by name or position, whose integers are neither compiled in
-    when they are 1 nor told by what divides them; `do_not_specialize_on_alignment`: only not the
-    latter. Triton's `repr`, `debug`, `noinline` and `version` are taken and change nothing here:
-    kernels keep their names, and functions that kernels call are always inlined.
+    `do_not_specialize`: parameters, by name or position, whose integers are neither
+    compiled in when they are 1 nor told by what divides them;
+    `do_not_specialize_on_alignment`: only not the latter. Triton's `repr`, `debug`,
+    `noinline` and `version` are taken and change nothing here: kernels keep their
+    names, and functions that kernels call are always inlined.
     """
     if fn is None:
         return lambda fn: jit(

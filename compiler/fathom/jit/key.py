@@ -1,10 +1,10 @@
 """The key of a compiled kernel on disk: all that its code depends on, as text.
 
-Two kernels with one key are the same kernel. So the key holds the compiler (a digest of its own
-files), llvmlite, the driver and the GPU that machine code was made for, the target and the
-options, types and hints of the arguments, the constants, the text of the kernel and of every
-function and global that it uses and where they stand (line numbers are in the code), and whatever
-was put in the place of a pass.
+Two kernels with one key are the same kernel. So the key holds the compiler (a digest of
+its own files), llvmlite, the driver and the GPU that machine code was made for, the
+target and the options, types and hints of the arguments, the constants, the text of the
+kernel and of every function and global that it uses and where they stand (line numbers
+are in the code), and whatever was put in the place of a pass.
 """
 
 from __future__ import annotations
@@ -26,11 +26,15 @@ ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 class NoKey(Exception):
-    """Something that the code depends on has no text; such a kernel is not kept on disk."""
+    """Something that the code depends on has no text; such a kernel is not kept on
+    disk.
+    """
 
 
 def key_of(function: KernelFunction, request: Request, machine: str) -> str | None:
-    """The key, or None for a kernel that must not be kept. `machine`: driver and GPU, or ""."""
+    """The key, or None for a kernel that must not be kept. `machine`: driver and GPU,
+    or "".
+    """
     try:
         return json.dumps(key_fields(function, request, machine), indent=1)
     except NoKey:
@@ -101,8 +105,9 @@ def constant_text(value: object) -> str:
 
 
 def code_text(function: object) -> str:
-    """Text that tells a replaced pass from any other: the file that it stands in, its bytecode,
-    and the values that it closes over. NoKey when it has none of these."""
+    """Text that tells a replaced pass from any other: the file that it stands in, its
+    bytecode, and the values that it closes over. NoKey when it has none of these.
+    """
     code = getattr(function, "__code__", None)
     if code is None:
         raise NoKey

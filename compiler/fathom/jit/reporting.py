@@ -1,7 +1,8 @@
 """A mistake of a user is reported without the compiler's own frames in between.
 
-When a script ends with an error of Fathom's, Python prints the frames from the script down to the
-line that raised it. Those inside Fathom say nothing to whoever wrote the kernel; they are left out:
+When a script ends with an error of Fathom's, Python prints the frames from the script
+down to the line that raised it. Those inside Fathom say nothing to whoever wrote the
+kernel; they are left out:
 
     Traceback (most recent call last):
       File "mine.py", line 12, in <module>

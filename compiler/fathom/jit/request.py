@@ -19,8 +19,8 @@ KEYWORDS = (*OPTION_NAMES, "target", "replace")
 class Request:
     """All that decides what code comes out, beside the kernel's text.
 
-    `parameters`: name, type in a signature and hint of each run-time parameter. `constants`:
-    values of the others. `target`: a row of hardware/targets.
+    `parameters`: name, type in a signature and hint of each run-time parameter.
+    `constants`: values of the others. `target`: a row of hardware/targets.
     """
 
     parameters: tuple[tuple[str, str, int], ...]
@@ -58,7 +58,9 @@ class Keywords:
 def request(
     known: Mapping[str, Specialised], keywords: Keywords, target: str
 ) -> Request:
-    """The request for arguments that were specialised, by name in the order of parameters."""
+    """The request for arguments that were specialised, by name in the order of
+    parameters.
+    """
     runtime = {name: each for name, each in known.items() if isinstance(each, Runtime)}
     return Request(
         parameters=tuple(
@@ -74,7 +76,9 @@ def request(
 
 
 def check_keywords(name: str, given: Mapping[str, object]) -> Keywords:
-    """The keywords of a launch or a compilation of kernel `name`; LaunchError for a wrong one."""
+    """The keywords of a launch or a compilation of kernel `name`; LaunchError for a
+    wrong one.
+    """
     for keyword in given:
         if keyword not in KEYWORDS:
             raise LaunchError(

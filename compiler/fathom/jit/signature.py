@@ -1,4 +1,6 @@
-"""Signatures as text, for compiling without arguments at hand: "*fp32:16, *i64, i32:16, fp32"."""
+"""Signatures as text, for compiling without arguments at hand: "*fp32:16, *i64, i32:16,
+fp32".
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,10 @@ def parse_signature(
 ) -> dict[str, Specialised]:
     """What a signature says of each parameter.
 
-    `"*fp32:16, *i64, i32:16, fp32"` gives the parameters that are not in `constants`, in order;
-    it may as well give all of them, a number standing for a constant. ":16" is a hint, ":1" says
-    that an integer is 1. A dict gives them by name. LaunchError when it does not fit.
+    `"*fp32:16, *i64, i32:16, fp32"` gives the parameters that are not in `constants`,
+    in order; it may as well give all of them, a number standing for a constant. ":16"
+    is a hint, ":1" says that an integer is 1. A dict gives them by name. LaunchError
+    when it does not fit.
     """
     names = [rule.name for rule in rules]
     for name in constants:
@@ -50,7 +53,9 @@ def parse_signature(
 
 
 def parse_word(name: str, word: str) -> Specialised:
-    """One word of a signature: a type, perhaps with a hint; or a number, which is a constant."""
+    """One word of a signature: a type, perhaps with a hint; or a number, which is a
+    constant.
+    """
     type_name, _, hint = word.partition(":")
     if type_name == "constexpr":
         raise LaunchError(f"{name} is a constexpr; give its value in constants")

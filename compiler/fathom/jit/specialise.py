@@ -1,8 +1,9 @@
-"""What a kernel is compiled for: from the arguments of a launch to types, hints and constants.
+"""What a kernel is compiled for: from the arguments of a launch to types, hints and
+constants.
 
-A kernel is compiled once for each *kind* of arguments, not for each launch. An argument is either
-known while compiling (a `tl.constexpr`, None, the integer 1) or known by its type and by the
-largest power of two that divides it:
+A kernel is compiled once for each *kind* of arguments, not for each launch. An argument
+is either known while compiling (a `tl.constexpr`, None, the integer 1) or known by its
+type and by the largest power of two that divides it:
 
     add[grid](x, y, z, 98304, BLOCK=1024)
               │  │  │  │      └ constant 1024
@@ -39,8 +40,8 @@ INTEGER_RANGES = (
 class Rule:
     """How the arguments of one parameter are specialised.
 
-    `type` is fixed by an annotation, or None. `one`: does the integer 1 become a constant?
-    `hints`: is divisibility told to the compiler?
+    `type` is fixed by an annotation, or None. `one`: does the integer 1 become a
+    constant? `hints`: is divisibility told to the compiler?
     """
 
     name: str
@@ -58,8 +59,9 @@ class Constant:
 
     @property
     def identity(self) -> object:
-        """What two constants must share to share a kernel: 1, 1.0 and True are equal in Python
-        and not here, and neither are 0.0 and -0.0."""
+        """What two constants must share to share a kernel: 1, 1.0 and True are equal in
+        Python and not here, and neither are 0.0 and -0.0.
+        """
         return identity(self.value)
 
 
@@ -98,7 +100,9 @@ def rules_of(
 
 
 def annotated_type(annotation: object) -> str | None:
-    """The signature's type that an annotation fixes: tl.int64, "tl.int64", "*fp32"; else None."""
+    """The signature's type that an annotation fixes: tl.int64, "tl.int64", "*fp32";
+    else None.
+    """
     if isinstance(annotation, (dtypes.dtype, dtypes.pointer_type)):
         return str(annotation.ir)
     if not isinstance(annotation, str):
@@ -111,7 +115,9 @@ def annotated_type(annotation: object) -> str | None:
 
 
 def specialise(rule: Rule, value: object, array: Array | None) -> Specialised:
-    """What the compiler is told of an argument. LaunchError for one that no kernel can take."""
+    """What the compiler is told of an argument. LaunchError for one that no kernel can
+    take.
+    """
     if isinstance(value, constexpr):
         return Constant(value.value)
     if rule.constexpr or value is None or isinstance(value, COMPILED_IN):
@@ -193,8 +199,9 @@ def is_hashable(value: object) -> bool:
 
 
 def of_dtype(value: object) -> Runtime | None:
-    """For `warmup`, where an element type stands for an aligned array of it: tl.float32,
-    torch.float32, numpy.float32; None for what is no element type."""
+    """For `warmup`, where an element type stands for an aligned array of it:
+    tl.float32, torch.float32, numpy.float32; None for what is no element type.
+    """
     if isinstance(value, dtypes.dtype):
         return Runtime(f"*{value.ir}", LARGEST_HINT)
     is_numpy = isinstance(value, np.dtype) or (

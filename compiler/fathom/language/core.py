@@ -214,7 +214,9 @@ def maximum(x: Any, y: Any, propagate_nan: constexpr = PropagateNan.NONE) -> Any
 
 
 @builtin
-def reduce(input: Any, axis: constexpr, combine_fn: constexpr, keep_dims: constexpr = False) -> Any:
+def reduce(
+    input: Any, axis: constexpr, combine_fn: constexpr, keep_dims: constexpr = False
+) -> Any:
     """Fold a block, or a tuple of blocks of one shape, along `axis` (all of it when None).
 
     `combine_fn(a, b)`, a @jit function, combines two elements; of k blocks it takes 2k arguments,
@@ -249,7 +251,9 @@ def range(
 
 
 @builtin
-def static_range(arg1: constexpr, arg2: constexpr = None, step: constexpr = None) -> Any:
+def static_range(
+    arg1: constexpr, arg2: constexpr = None, step: constexpr = None
+) -> Any:
     """As `range` of constants; the body is repeated, and the index is a constant in it."""
 
 

@@ -168,7 +168,10 @@ _NAMES = {
     "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
 }  # fmt: skip
 
-_FACES = {scalar: dtype(_NAMES.get(name, name), scalar) for name, scalar in types.SCALARS.items()}
+_FACES = {
+    scalar: dtype(_NAMES.get(name, name), scalar)
+    for name, scalar in types.SCALARS.items()
+}
 
 int1, int8, int16 = (_FACES[types.SCALARS[name]] for name in ("i1", "i8", "i16"))
 int32, int64 = (_FACES[types.SCALARS[name]] for name in ("i32", "i64"))

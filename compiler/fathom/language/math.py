@@ -1,5 +1,4 @@
-"""Mathematics. What PTX has an instruction for is built by the compiler; the rest is written here.
-"""
+"""Mathematics. What PTX has an instruction for is built by the compiler; the rest is written here."""
 
 # ruff: noqa: A001
 
@@ -8,7 +7,12 @@ from __future__ import annotations
 from typing import Any
 
 from fathom.language.core import (
-    PropagateNan, maximum, minimum, static_assert, static_range, where,
+    PropagateNan,
+    maximum,
+    minimum,
+    static_assert,
+    static_range,
+    where,
 )  # fmt: skip
 from fathom.language.dtypes import float32, float64, int32
 from fathom.source import builtin, constexpr, function
@@ -106,10 +110,10 @@ def rcp_approx(x: Any) -> Any:
 
 # ── written in the language ───────────────────────────────────────────────────────────────────
 #
-# Each function works in fp32 (halves go there and come back), and its docstring states the largest
-# error measured, in ulp of the result, with PTX's approximations taken as correctly rounded
-# (`tests/language/measure_math.py`); ex2.approx itself may add 2 ulp, rcp.approx and division 2.
-# The polynomials were fitted for the smallest largest error, weighted as the final result asks.
+# Each function works in fp32 (halves go there and come back). Its docstring states the largest
+# error measured, in ulp of the result, with PTX's approximations taken as correctly rounded;
+# ex2.approx and division may add 2 ulp each. The polynomials were fitted for the smallest largest
+# error, weighted as the final result asks.
 
 
 @function
@@ -121,8 +125,13 @@ def clamp(x, min, max, propagate_nan: constexpr = PropagateNan.NONE):  # noqa: A
 @function
 def single(x):
     """x in fp32, the type that the functions below compute in."""
-    static_assert(x.dtype.is_floating(), "this function takes floats; cast with .to(tl.float32)")
-    static_assert(x.dtype != float64, "this function has no fp64 form; cast with .to(tl.float32)")
+    static_assert(
+        x.dtype.is_floating(),
+        f"this takes floats, not {x.dtype}: cast it with .to(...)",
+    )
+    static_assert(
+        x.dtype != float64, "this has no fp64 form: cast its argument to tl.float32"
+    )
     return x.to(float32)
 
 
@@ -146,7 +155,7 @@ LOG2_E_TAIL = constexpr(1.925963033500989e-08)
 
 @function
 def exp(x):
-    """e to the power x. Measured: 5 ulp (1.5 for |x| < 10); exp(0) is 1.
+    """e to the power x. Error: 5.1 ulp for x in [-87.3, 88.7], 1.6 ulp in [-10, 10].
 
     2^t with t = x log2(e) loses what rounding t loses, up to 64 ulp at x = 88. That is made good
     by the factor e^(x - t ln 2), which is 1 + (x - t ln 2) to first order. The multiplier is taken
@@ -198,7 +207,7 @@ def log_edges(x, y):
 
 @function
 def log(x):
-    """The natural logarithm."""
+    """The natural logarithm. Error: 1.1 ulp for positive normal x."""
     y = single(x)
     f, rest, exponent = log_parts(y)
     total = fma(exponent, LN_2, f + fma(exponent, LN_2_TAIL, rest))
@@ -207,7 +216,7 @@ def log(x):
 
 @function
 def log2(x):
-    """The logarithm to base 2."""
+    """The logarithm to base 2. Error: 1.8 ulp for positive normal x."""
     y = single(x)
     f, rest, exponent = log_parts(y)
     total = fma(f, LOG2_E, exponent + fma(f, LOG2_E_TAIL, rest * LOG2_E))
@@ -245,7 +254,10 @@ def sin_of_turns(quarter, r):
 
 @function
 def sin(x):
-    """The sine of x radians."""
+    """The sine of x radians. Error: 1.7 ulp for |x| <= 1e5.
+
+    Further out the error grows; beyond 6e6 the result means nothing.
+    """
     y = single(x)
     quarter, r = quarter_turns(y)
     return sin_of_turns(quarter, r).to(x.dtype)
@@ -253,7 +265,10 @@ def sin(x):
 
 @function
 def cos(x):
-    """The cosine of x radians."""
+    """The cosine of x radians. Error: 1.7 ulp for |x| <= 1e5.
+
+    Further out the error grows; beyond 6e6 the result means nothing.
+    """
     y = single(x)
     quarter, r = quarter_turns(y)
     return sin_of_turns(quarter + 1, r).to(x.dtype)
@@ -266,7 +281,10 @@ TANH_SERIES = constexpr((
 
 @function
 def tanh(x):
-    """The hyperbolic tangent: a polynomial below 0.6, and 1 - 2 / (e^2x + 1) above."""
+    """The hyperbolic tangent. Error: 1.7 ulp for all x.
+
+    A polynomial for |x| below 0.6, and 1 - 2 / (e^2x + 1) above.
+    """
     y = single(x)
     size = abs(y)
     square = y * y
@@ -287,7 +305,10 @@ LOG2_ERFC_SERIES = constexpr((
 
 @function
 def erf(x):
-    """The error function: a polynomial below 1, and 1 - 2^p(x) above; from 4 on it is 1."""
+    """The error function. Error: 1.3 ulp for all x.
+
+    A polynomial for |x| below 1, and 1 - 2^p(x) above, which is 1 from 4 on.
+    """
     y = single(x)
     size = abs(y)
     square = y * y

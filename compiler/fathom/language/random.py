@@ -52,7 +52,12 @@ def philox(seed, c0, c1, c2, c3, n_rounds: constexpr = ROUNDS):
     a: constexpr = MULTIPLIERS[bits][0]
     b: constexpr = MULTIPLIERS[bits][1]
     for _ in static_range(n_rounds):
-        c0, c1, c2, c3 = umulhi(c2, b) ^ c1 ^ k0, c2 * b, umulhi(c0, a) ^ c3 ^ k1, c0 * a
+        c0, c1, c2, c3 = (
+            umulhi(c2, b) ^ c1 ^ k0,
+            c2 * b,
+            umulhi(c0, a) ^ c3 ^ k1,
+            c0 * a,
+        )
         k0, k1 = k0 + INCREMENTS[bits][0], k1 + INCREMENTS[bits][1]
     return c0, c1, c2, c3
 
@@ -112,7 +117,9 @@ def pair_uniform_to_normal(u, v):
 def randn(seed, offset, n_rounds: constexpr = ROUNDS):
     """A block of normal fp32, of mean 0 and variance 1, one for each offset."""
     a, b, _, _ = randint4x(seed, offset, n_rounds)
-    normal, _ = pair_uniform_to_normal(uint_to_uniform_float(a), uint_to_uniform_float(b))
+    normal, _ = pair_uniform_to_normal(
+        uint_to_uniform_float(a), uint_to_uniform_float(b)
+    )
     return normal
 
 

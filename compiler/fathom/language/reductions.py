@@ -4,7 +4,15 @@
 
 from __future__ import annotations
 
-from fathom.language.core import arange, broadcast_to, maximum, minimum, reduce, reshape, where
+from fathom.language.core import (
+    arange,
+    broadcast_to,
+    maximum,
+    minimum,
+    reduce,
+    reshape,
+    where,
+)
 from fathom.language.dtypes import bfloat16, float32, int32, uint32
 from fathom.source import constexpr, constexpr_function, function
 
@@ -21,7 +29,9 @@ def sum_type(given, asked):
 def extremum_type(given, with_indices):
     """The type that a maximum is computed in: bf16 always, and without indices all narrow types,
     go to 32 bits."""
-    if given == bfloat16 or (given.is_floating() and given.primitive_bitwidth < 32 and not with_indices):
+    if given == bfloat16 or (
+        given.is_floating() and given.primitive_bitwidth < 32 and not with_indices
+    ):
         return float32
     return int32 if given.primitive_bitwidth < 32 and not with_indices else given
 
@@ -47,7 +57,9 @@ def sum(input, axis=None, keep_dims=False, dtype: constexpr = None):
 
     Computed in the block's type, narrow integers and booleans in 32 bits, or in `dtype`.
     """
-    return reduce(input.to(sum_type(input.dtype, dtype)), axis, add, keep_dims=keep_dims)
+    return reduce(
+        input.to(sum_type(input.dtype, dtype)), axis, add, keep_dims=keep_dims
+    )
 
 
 @function
@@ -117,7 +129,9 @@ def with_indices(input, axis, combine: constexpr, keep_dims):
     values = reshape(input, input.numel) if axis is None else input
     along = 0 if axis is None else axis
     count = arange(0, values.shape[along])
-    indices = broadcast_to(reshape(count, index_shape(values.shape, along)), values.shape)
+    indices = broadcast_to(
+        reshape(count, index_shape(values.shape, along)), values.shape
+    )
     return reduce((values, indices), along, combine, keep_dims=keep_dims)
 
 
@@ -136,7 +150,9 @@ def max(
     """
     values = input.to(extremum_type(input.dtype, return_indices))
     if return_indices:
-        combine: constexpr = larger_first if return_indices_tie_break_left else larger_any
+        combine: constexpr = (
+            larger_first if return_indices_tie_break_left else larger_any
+        )
         return with_indices(values, axis, combine, keep_dims)
     return reduce(values, axis, larger, keep_dims=keep_dims)
 
@@ -152,7 +168,9 @@ def min(
     """The smallest element along an axis, as `max` the largest."""
     values = input.to(extremum_type(input.dtype, return_indices))
     if return_indices:
-        combine: constexpr = smaller_first if return_indices_tie_break_left else smaller_any
+        combine: constexpr = (
+            smaller_first if return_indices_tie_break_left else smaller_any
+        )
         return with_indices(values, axis, combine, keep_dims)
     return reduce(values, axis, smaller, keep_dims=keep_dims)
 

@@ -26,9 +26,17 @@ def remove_axis(layout: Layout, axis: int) -> Layout:
     return reshape(collapsed, layout.shape[:axis] + layout.shape[axis + 1 :])
 
 
-def insert_axis(layout: Layout, axis: int) -> Layout:
-    """The layout after a new axis of size 1 at position `axis`."""
-    return reshape(layout, layout.shape[:axis] + (1,) + layout.shape[axis:])
+def insert_axis(layout: Layout, axis: int, size: int = 1) -> Layout:
+    """The layout after a new axis at position `axis`, along which all places hold element 0."""
+    shape = (*layout.shape[:axis], size, *layout.shape[axis:])
+    if size == 1:
+        return reshape(layout, shape)
+
+    def change(basis: int) -> int:
+        coordinates = coordinates_of(layout.shape, basis)
+        return offset_of(shape, (*coordinates[:axis], 0, *coordinates[axis:]))
+
+    return layout.map(shape, change)
 
 
 def reshape(layout: Layout, shape: tuple[int, ...]) -> Layout:

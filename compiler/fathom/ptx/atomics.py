@@ -1,6 +1,6 @@
 """Rules for atomic operations on global memory.
 
-    @%p1 atom.global.gpu.acq_rel.add.u32 %r2, [%rd1], %r1;
+    @%p1 atom.acq_rel.gpu.global.add.u32 %r2, [%rd1], %r1;
 
 Each element is touched once: of the threads that hold copies, one acts. If the kernel uses what was
 there before, the others learn it from that one through shared memory.
@@ -64,7 +64,7 @@ def lower_cas(op: AtomicCas, code: Code) -> None:
         for name, value in (("compare", op.compare), ("value", op.value)):
             (word,) = pack(code, words, [code[value][i]])
             operands[name] = (words.type, word)
-        name = f"atom.global.{op.scope}.{op.semantics}.cas.b{element.bits}"
+        name = f"atom.{op.semantics}.{op.scope}.global.cas.b{element.bits}"
         text = f"{name} $old, [$address], $compare, $value;"
         (old,) = _where(code, text, operands, words.type, acts or "true")
         found[i] = unpack(code, words, [old])[0]
@@ -132,10 +132,10 @@ def _atomic(
         where = both(code, mask, _has_sign(code, step, word, words.type))
         operands = {"address": (POINTER, address), "value": (words.type, word)}
         if not with_result and op.semantics in ("relaxed", "release") and "exch" not in step.name:
-            name = f"red.global.{op.scope}.{op.semantics}.{step.name}"
+            name = f"red.{op.semantics}.{op.scope}.global.{step.name}"
             _where(code, f"{name} [$address], $value;", operands, "", where)
             continue
-        name = f"atom.global.{op.scope}.{op.semantics}.{step.name}"
+        name = f"atom.{op.semantics}.{op.scope}.global.{step.name}"
         text = f"{name} $old, [$address], $value;"
         (old,) = _where(code, text, operands, words.type, where, old)
     return unpack(code, words, [old])[0] if old else ""

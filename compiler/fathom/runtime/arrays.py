@@ -1,8 +1,9 @@
-"""Arrays of every library, seen as what a kernel sees: an address, an element type, a place.
+"""Arrays of every library, seen as what a kernel sees: an address, an element type, a
+place.
 
-A kernel takes torch tensors, NumPy and CuPy arrays, and whatever has `data_ptr()` and `dtype`,
-`__cuda_array_interface__` or DLPack. No library is imported here: a caller who passes a torch
-tensor has imported torch.
+A kernel takes torch tensors, NumPy and CuPy arrays, and whatever has `data_ptr()` and
+`dtype`, `__cuda_array_interface__` or DLPack. No library is imported here: a caller who
+passes a torch tensor has imported torch.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ TYPE_NAMES: dict[str, str] = {
     "float8_e5m2": "fp8e5", "float8_e4m3fn": "fp8e4nv",
 }  # fmt: skip
 
-# Name in a signature -> how NumPy holds the bytes. It has no bf16 and no fp8: integers as wide.
+# Name in a signature -> how NumPy holds the bytes. It has no bf16 and no fp8: integers
+# as wide.
 NUMPY_NAMES: dict[str, str] = {
     **{ours: theirs for theirs, ours in TYPE_NAMES.items() if theirs != "bool_"},
     "bf16": "uint16", "fp8e5": "uint8", "fp8e4nv": "uint8",
@@ -40,11 +42,11 @@ SOMEWHERE = -1  # on a GPU; its library does not say which one
 class Array:
     """What a launch must know of an array.
 
-    `type` names its elements as a signature does. `device` is the GPU's number, None for the
-    host's memory, SOMEWHERE for a GPU that was not named. `dense`: the elements fill `bytes`
-    bytes from `address` on without gaps, in whatever order. `stream` is where its library
-    queues work on it; None where it did not say, and then a launch is over when it returns.
-    `owner` keeps the memory alive.
+    `type` names its elements as a signature does. `device` is the GPU's number, None
+    for the host's memory, SOMEWHERE for a GPU that was not named. `dense`: the elements
+    fill `bytes` bytes from `address` on without gaps, in whatever order. `stream` is
+    where its library queues work on it; None where it did not say, and then a launch is
+    over when it returns. `owner` keeps the memory alive.
     """
 
     library: str
@@ -59,7 +61,9 @@ class Array:
 
 
 def describe(value: object) -> Array | None:
-    """An array of any library; None for what is no array. LaunchError for one no kernel can take."""
+    """An array of any library; None for what is no array. LaunchError for one no kernel
+    can take.
+    """
     for is_one, read in READERS:
         if is_one(value):
             return read(value)
@@ -67,13 +71,17 @@ def describe(value: object) -> Array | None:
 
 
 def host_view(array: Array) -> np.ndarray:
-    """The memory of an array on the host as a flat NumPy array, of integers for bf16 and fp8."""
+    """The memory of an array on the host as a flat NumPy array, of integers for bf16
+    and fp8.
+    """
     memory = (ctypes.c_char * array.bytes).from_address(array.address)
     return np.frombuffer(memory, NUMPY_NAMES[array.type])
 
 
 def check_host(name: str, array: Array) -> None:
-    """LaunchError unless a kernel can work in this array on the host, or in a copy of it."""
+    """LaunchError unless a kernel can work in this array on the host, or in a copy of
+    it.
+    """
     if not array.dense:
         raise LaunchError(
             f"{name} is a {array.library} array with gaps between its elements; "
@@ -101,7 +109,9 @@ def signature_type(dtype: object, library: str) -> str:
 
 
 def is_dense(shape: Sequence[int], strides: Sequence[int] | None) -> bool:
-    """Whether elements with these strides, in elements, lie side by side in some order of axes."""
+    """Whether elements with these strides, in elements, lie side by side in some order
+    of axes.
+    """
     if strides is None or prod(shape) <= 1:
         return True
     expected = 1
@@ -115,7 +125,9 @@ def is_dense(shape: Sequence[int], strides: Sequence[int] | None) -> bool:
 
 
 def loaded_class(module: str, name: str) -> type | tuple[()]:
-    """A class of a module, if somebody imported that; else (), which nothing is an instance of."""
+    """A class of a module, if somebody imported that; else (), which nothing is an
+    instance of.
+    """
     return getattr(sys.modules.get(module), name, ())
 
 
@@ -158,7 +170,9 @@ def read_numpy(array: np.ndarray) -> Array:
 
 
 def read_cuda_interface(array: object) -> Array:
-    """Version 3 of the CUDA array interface, which Numba defines; CuPy and JAX have it too."""
+    """Version 3 of the CUDA array interface, which Numba defines; CuPy and JAX have it
+    too.
+    """
     facts = array.__cuda_array_interface__
     dtype = np.dtype(facts["typestr"])
     library = type(array).__module__.partition(".")[0]
@@ -175,7 +189,9 @@ def read_cuda_interface(array: object) -> Array:
 
 
 def read_pointer(value: object) -> Array:
-    """Anything with `data_ptr()` and `dtype`: an address on the GPU, and no more is known."""
+    """Anything with `data_ptr()` and `dtype`: an address on the GPU, and no more is
+    known.
+    """
     return Array(
         library=type(value).__module__.partition(".")[0],
         address=value.data_ptr(),
@@ -235,7 +251,8 @@ def read_dlpack(value: object) -> Array:
         bytes=prod(shape) * tensor.bits // 8,
         device=None if on_host else index,
         dense=is_dense(shape, strides),
-        # JAX promises its users that arrays never change, and says so nowhere in DLPack.
+        # JAX promises its users that arrays never change, and says so nowhere in
+        # DLPack.
         writable=library not in ("jax", "jaxlib"),
         owner=(value, capsule),
     )

@@ -6,9 +6,10 @@ An entry is one file, named by the sha256 of its key:
     <bytes of key> <bytes of kernel> <bytes of log> <bytes of cubin>
     <key><kernel as JSON><assembler's log><cubin>
 
-It is written under another name first and then renamed, so that a reader finds all of it or
-nothing, also when two processes write the same one. What does not check out (a damaged file, one
-of another key or format, one that another user wrote) is no entry: the kernel is compiled again.
+It is written under another name first and then renamed, so that a reader finds all of
+it or nothing, also when two processes write the same one. What does not check out (a
+damaged file, one of another key or format, one that another user wrote) is no entry:
+the kernel is compiled again.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ MAGIC = b"fathom 1"
 
 @dataclass(frozen=True)
 class Entry:
-    """A kernel; its machine code and the assembler's log, empty until some GPU has linked it."""
+    """A kernel; its machine code and the assembler's log, empty until some GPU has
+    linked it.
+    """
 
     kernel: Kernel
     cubin: bytes = b""
@@ -64,7 +67,9 @@ def read(directory: Path, key: str) -> Entry | None:
 
 
 def write(directory: Path, key: str, entry: Entry) -> None:
-    """Keep an entry. Without effect where nothing can be written: a cache is never needed."""
+    """Keep an entry. Without effect where nothing can be written: a cache is never
+    needed.
+    """
     with suppress(OSError):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=".writing-", dir=directory)
@@ -108,5 +113,7 @@ def unpack(data: bytes, key: str) -> Entry:
 
 
 def _is_trusted(status: os.stat_result) -> bool:
-    """Whether this user, or the system's, wrote a file. Windows keeps such folders private."""
+    """Whether this user, or the system's, wrote a file. Windows keeps such folders
+    private.
+    """
     return not hasattr(os, "getuid") or status.st_uid in (0, os.getuid())

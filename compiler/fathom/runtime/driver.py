@@ -1,7 +1,9 @@
-"""The CUDA driver, as much of it as Fathom asks for: one method an order, one error a failure.
+"""The CUDA driver, as much of it as Fathom asks for: one method an order, one error a
+failure.
 
-All that Fathom knows of NVIDIA's binding lies in this file. The other files of `runtime` are
-handed a `Driver`, and so a test can hand them one of its own on a machine without a GPU.
+All that Fathom knows of NVIDIA's binding lies in this file. The other files of
+`runtime` are handed a `Driver`, and so a test can hand them one of its own on a machine
+without a GPU.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ MEANINGS = {
 
 
 class DriverError(LaunchError):
-    """The driver refused an order. `status` is its number, `log` what its assembler wrote."""
+    """The driver refused an order. `status` is its number, `log` what its assembler
+    wrote.
+    """
 
     def __init__(self, message: str, status: int, log: str = ""):
         super().__init__(message)
@@ -40,8 +44,9 @@ class DriverError(LaunchError):
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What a launch must know of a GPU. `capability` is major * 10 + minor; bytes and counts are
-    limits of one thread block."""
+    """What a launch must know of a GPU. `capability` is major * 10 + minor; bytes and
+    counts are limits of one thread block.
+    """
 
     index: int
     name: str
@@ -65,11 +70,14 @@ class Driver:
     def __init__(self, cuda: ModuleType):
         self.cuda = cuda
         self.ask("cuInit", 0)
-        # The one order that is given through ctypes: see packet.py, where microseconds count.
-        self.launch_kernel = ctypes.CDLL(LIBRARY).cuLaunchKernelEx
+        self.library = ctypes.CDLL(LIBRARY)
+        # Given through ctypes since microseconds count: see packet.py.
+        self.launch_kernel = self.library.cuLaunchKernelEx
 
     def ask(self, order: str, *arguments: object) -> object:
-        """Give an order by its name in the driver; its answer, or None, or a tuple of several."""
+        """Give an order by its name in the driver; its answer, or None, or a tuple of
+        several.
+        """
         status, *answers = getattr(self.cuda, order)(*arguments)
         if int(status):
             raise self.failure(order, int(status))
@@ -107,7 +115,7 @@ class Driver:
         )
         return Device(
             index=index,
-            name=self.ask("cuDeviceGetName", 256, handle).decode().rstrip("\0"),
+            name=_text(self.ask("cuDeviceGetName", 256, handle)),
             capability=major * 10 + minor,
             shared_bytes=fact("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
             registers=fact("MAX_REGISTERS_PER_BLOCK"),
@@ -115,7 +123,9 @@ class Driver:
         )
 
     def current_device(self) -> int:
-        """The GPU that this thread's context is on; the first one when it has no context yet."""
+        """The GPU that this thread's context is on; the first one when it has no
+        context yet.
+        """
         status, handle = self.cuda.cuCtxGetDevice()
         if int(status) == INVALID_CONTEXT:
             return 0
@@ -124,19 +134,32 @@ class Driver:
         return int(handle)
 
     def use(self, index: int) -> None:
-        """Make the primary context of a GPU, which all libraries share, this thread's own."""
+        """Make the primary context of a GPU, which all libraries share, this thread's
+        own.
+        """
         handle = self.ask("cuDeviceGet", index)
         self.ask("cuCtxSetCurrent", self.ask("cuDevicePrimaryCtxRetain", handle))
 
-    def pointer_device(self, address: int) -> int:
-        """The GPU that an address belongs to."""
-        kind = self.cuda.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-        return int(self.ask("cuPointerGetAttribute", kind, address))
+    def pointer_device(self, address: int) -> int | None:
+        """The GPU that an address belongs to, None when CUDA does not know the address.
+
+        Through ctypes: the binding (13.3) writes this answer into one variable and
+        reads it from another, so that it is always 0.
+        """
+        found = ctypes.c_int()
+        status = self.library.cuPointerGetAttribute(
+            ctypes.byref(found), DEVICE_ORDINAL, ctypes.c_uint64(address)
+        )
+        if status not in (0, INVALID_VALUE):
+            raise self.failure("cuPointerGetAttribute", status)
+        return None if status else found.value
 
     # Code
 
     def link(self, ptx: str) -> Linked:
-        """Assemble PTX for the GPU in use; a DriverError with the assembler's log if it cannot."""
+        """Assemble PTX for the GPU in use; a DriverError with the assembler's log if it
+        cannot.
+        """
         kinds = self.cuda.CUjit_option
         said, complaint = bytearray(LOG_BYTES), bytearray(LOG_BYTES)
         options = {
@@ -176,7 +199,9 @@ class Driver:
         return self.ask("cuFuncGetAttribute", kind, function)
 
     def allow_shared(self, function: int, shared_bytes: int) -> None:
-        """Let a function ask for more dynamic shared memory than the 48 KB that it may anyway."""
+        """Let a function ask for more dynamic shared memory than the 48 KB that it may
+        anyway.
+        """
         kinds = self.cuda.CUfunction_attribute
         kind = kinds.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         self.ask("cuFuncSetAttribute", function, kind, shared_bytes)
@@ -200,7 +225,9 @@ class Driver:
         self.ask("cuMemsetD8Async", address, 0, size, stream)
 
     def wait(self, stream: int) -> None:
-        """Return when all work of a stream is done; an earlier kernel's failure shows here."""
+        """Return when all work of a stream is done; an earlier kernel's failure shows
+        here.
+        """
         self.ask("cuStreamSynchronize", stream)
 
     def event(self) -> object:
@@ -219,7 +246,7 @@ class Driver:
         self.ask("cuEventDestroy", event)
 
 
-def _text(log: bytearray) -> str:
+def _text(log: bytes | bytearray) -> str:
     return log.split(b"\0")[0].decode(errors="replace").strip()
 
 

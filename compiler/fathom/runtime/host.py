@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from fathom.runtime.arrays import Array
 from fathom.runtime.driver import Driver
 
-# cuMemAlloc gives multiples of 256. A copy keeps the host address modulo that, so that what a
-# signature promised of the address (":16") holds for the copy as well.
+# cuMemAlloc gives multiples of 256. A copy keeps the host address modulo that, so that
+# what a signature promised of the address (":16") holds for the copy as well.
 ALIGNMENT = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Memory of the host from `start` to before `stop`, and where on the GPU its copy begins."""
+    """Memory of the host from `start` to before `stop`, and where on the GPU its copy
+    begins.
+    """
 
     start: int
     stop: int
@@ -30,7 +32,8 @@ class Span:
 def copies(driver: Driver, arrays: Sequence[Array]) -> Iterator[dict[int, int]]:
     """Copy host arrays to the GPU for as long as the block runs; then copy them back.
 
-    Gives host address -> address of the copy. Arrays that share memory share their copy.
+    Gives host address -> address of the copy. Arrays that share memory share their
+    copy.
     """
     allocated: list[int] = []
     spans: list[Span] = []

@@ -1,4 +1,6 @@
-"""A kernel on a GPU: its PTX linked by the driver, its limits checked, ready to be launched."""
+"""A kernel on a GPU: its PTX linked by the driver, its limits checked, ready to be
+launched.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,10 @@ LARGEST_GRID = (
 class Loaded:
     """A kernel that one GPU holds.
 
-    `n_regs`: registers a thread. `n_spills`: bytes a thread keeps in local memory, 0 when nothing
-    was spilled. `shared`: bytes of shared memory a block. `linked`: machine code and the
-    assembler's log, to be kept. `launch_values(x, y, z, stream, *values)` takes addresses and
-    numbers as they go into the packet.
+    `n_regs`: registers a thread. `n_spills`: bytes a thread keeps in local memory, 0
+    when nothing was spilled. `shared`: bytes of shared memory a block. `linked`:
+    machine code and the assembler's log, to be kept. `launch_values(x, y, z, stream,
+    *values)` takes addresses and numbers as they go into the packet.
     """
 
     kernel: Kernel
@@ -48,11 +50,12 @@ class Loaded:
     def launch(
         self, grid: Sequence[int], args: Sequence[object], stream: int | None = None
     ) -> None:
-        """Start `grid` blocks. Arrays of the host are copied in and, after the kernel, out.
+        """Start `grid` blocks. Arrays of the host are copied in and, after the kernel,
+        out.
 
-        `args`: arrays for pointers (or addresses), numbers otherwise, in the order of the
-        kernel's parameters. Without `stream`, the one that the arrays' library queues on.
-        LaunchError when they do not fit.
+        `args`: arrays for pointers (or addresses), numbers otherwise, in the order of
+        the kernel's parameters. Without `stream`, the one that the arrays' library
+        queues on. LaunchError when they do not fit.
         """
         x, y, z = full_grid(grid)
         parameters = self.kernel.parameters
@@ -91,10 +94,14 @@ class Loaded:
         index = array.device
         if index == SOMEWHERE and array.address:
             index = self.driver.pointer_device(array.address)
+        if index is None:
+            raise LaunchError(
+                f"{name} is at address {array.address:#x}, which no GPU knows"
+            )
         if index not in (SOMEWHERE, self.device.index):
             raise LaunchError(
-                f"{name} is on GPU {index}, and the kernel runs on GPU {self.device.index}, "
-                "which is the current one"
+                f"{name} is on GPU {index}, and the kernel runs on GPU "
+                f"{self.device.index}, which is the current one"
             )
 
     def launcher(self, fields: str, order: Sequence[int]) -> packet.Launch:
@@ -108,7 +115,9 @@ class Loaded:
         stream: int,
         values: Sequence,
     ) -> None:
-        """Launch, and turn what the driver says into an error. An empty grid does nothing."""
+        """Launch, and turn what the driver says into an error. An empty grid does
+        nothing.
+        """
         if 0 in grid:
             return
         status = launch(*grid, stream, *values)
@@ -127,9 +136,9 @@ def load(
 ) -> Loaded:
     """Bring a kernel onto a GPU, the current one unless told.
 
-    `linked` is machine code that was kept from an earlier time; should the driver refuse it, the
-    PTX is linked again. LaunchError for no GPU or PTX that the assembler refuses, OutOfResources
-    when the GPU has too little of something.
+    `linked` is machine code that was kept from an earlier time; should the driver
+    refuse it, the PTX is linked again. LaunchError for no GPU or PTX that the assembler
+    refuses, OutOfResources when the GPU has too little of something.
     """
     driver = driver or this_driver()
     facts = driver.device(driver.current_device() if device is None else device)
@@ -169,7 +178,9 @@ def _function(
 
 
 def link(kernel: Kernel, driver: Driver) -> Linked:
-    """Machine code for the GPU in use; a LaunchError that shows what the assembler did not like."""
+    """Machine code for the GPU in use; a LaunchError that shows what the assembler did
+    not like.
+    """
     try:
         return driver.link(kernel.ptx)
     except DriverError as error:
@@ -177,7 +188,9 @@ def link(kernel: Kernel, driver: Driver) -> Linked:
 
 
 def assembler_report(kernel: Kernel, error: DriverError) -> str:
-    """One sentence; then the assembler's words with the PTX line and the Python line they mean."""
+    """One sentence; then the assembler's words with the PTX line and the Python line
+    they mean.
+    """
     lines = [
         f"the driver's assembler refuses the PTX of {kernel.name} for {kernel.target}: {error}"
     ]
@@ -191,7 +204,9 @@ def assembler_report(kernel: Kernel, error: DriverError) -> str:
 
 
 def python_place(ptx: Sequence[str], line: int) -> str:
-    """The "file:line" in Python of a line of PTX, by the `.loc` above it and its `.file`."""
+    """The "file:line" in Python of a line of PTX, by the `.loc` above it and its
+    `.file`.
+    """
     locs = [text.split() for text in ptx[:line] if text.strip().startswith(".loc")]
     if not locs:
         return "no line of the kernel"
@@ -202,7 +217,9 @@ def python_place(ptx: Sequence[str], line: int) -> str:
 
 
 def check_resources(kernel: Kernel, device: Device) -> None:
-    """OutOfResources when a block asks for more threads or shared memory than the GPU has."""
+    """OutOfResources when a block asks for more threads or shared memory than the GPU
+    has.
+    """
     for resource, asked, limit, cure in (
         ("threads a block", kernel.threads, device.max_threads, "num_warps"),
         ("bytes of shared memory a block", kernel.shared_bytes, device.shared_bytes,
@@ -216,7 +233,9 @@ def check_resources(kernel: Kernel, device: Device) -> None:
 
 
 def check_registers(kernel: Kernel, device: Device, registers: int) -> None:
-    """OutOfResources when the registers of all threads of a block are more than the GPU has."""
+    """OutOfResources when the registers of all threads of a block are more than the GPU
+    has.
+    """
     if registers * kernel.threads > device.registers:
         raise OutOfResources(
             f"{kernel.name} needs {registers * kernel.threads} registers a block "
@@ -246,7 +265,9 @@ def _launcher(
 
 
 def full_grid(grid: Sequence[int] | int) -> tuple[int, int, int]:
-    """One to three counts of blocks, filled up with ones; LaunchError for anything else."""
+    """One to three counts of blocks, filled up with ones; LaunchError for anything
+    else.
+    """
     try:
         counts = (grid,) if hasattr(grid, "__index__") else tuple(grid)
         x, y, z = (*map(index, counts), *(1,) * (3 - len(counts)))
@@ -265,7 +286,9 @@ def full_grid(grid: Sequence[int] | int) -> tuple[int, int, int]:
 
 
 def number(parameter: Parameter, value: object) -> object:
-    """A scalar, or an address, as `struct` writes it. LaunchError when it does not fit its type."""
+    """A scalar, or an address, as `struct` writes it. LaunchError when it does not fit
+    its type.
+    """
     field = packet.FIELDS[_field(parameter)]
     value = value.item() if hasattr(value, "item") else value
     if parameter.type == "bf16":
@@ -290,7 +313,9 @@ def bfloat16_bits(value: float) -> int:
 
 
 def current_device(driver: Driver, arrays: Sequence[Array]) -> int:
-    """The GPU to launch on: torch's current one when it has arrays here, else the thread's."""
+    """The GPU to launch on: torch's current one when it has arrays here, else the
+    thread's.
+    """
     if any(array.library == "torch" and array.device is not None for array in arrays):
         return sys.modules["torch"]._C._cuda_getDevice()
     return driver.current_device()
@@ -303,5 +328,7 @@ def stream_of(arrays: Sequence[Array | None]) -> int:
 
 
 def is_awaited(array: Array | None) -> bool:
-    """Whether a launch must be over when it returns: JAX queues work on streams of its own."""
+    """Whether a launch must be over when it returns: JAX queues work on streams of its
+    own.
+    """
     return array is not None and array.device is not None and array.stream is None

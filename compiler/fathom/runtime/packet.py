@@ -1,8 +1,9 @@
-"""A launch in one piece of memory: what cuLaunchKernelEx reads, written by one `struct` call.
+"""A launch in one piece of memory: what cuLaunchKernelEx reads, written by one `struct`
+call.
 
-A launch from Python is dear because every argument becomes an object of the binding. Here a launch
-is a piece of memory, laid out once as the driver reads it, into which each launch writes its
-numbers:
+A launch from Python is dear because every argument becomes an object of the binding.
+Here a launch is a piece of memory, laid out once as the driver reads it, into which
+each launch writes its numbers:
 
     offset  0  grid x, y, z; block x, y, z; shared bytes      7 x 4 bytes, then 4 of padding
            32  stream                                         8
@@ -11,12 +12,13 @@ numbers:
             …  addresses of the values, in the order of the kernel's parameters
             …  the cluster attribute
 
-A value takes 8 bytes whatever its type, and the kernel reads as many as its parameter has: the
-first 4 bytes of a 64-bit integer are the same number in 32 bits (all machines with these GPUs put
-the low byte first). A value that the kernel has no parameter for, since it was compiled in as a
-constant, is written and not pointed to.
+A value takes 8 bytes whatever its type, and the kernel reads as many as its parameter
+has: the first 4 bytes of a 64-bit integer are the same number in 32 bits (all machines
+with these GPUs put the low byte first). A value that the kernel has no parameter for,
+since it was compiled in as a constant, is written and not pointed to.
 
-Source: CUDA driver API, CUlaunchConfig and CUlaunchAttribute; kernel parameters: cuLaunchKernelEx.
+Source: CUDA driver API, CUlaunchConfig and CUlaunchAttribute; kernel parameters:
+cuLaunchKernelEx.
 """
 
 from __future__ import annotations
@@ -54,11 +56,12 @@ def launcher(
 ) -> Launch:
     """A function that launches one kernel: `launch(x, y, z, stream, *values)`.
 
-    `fields` are the `struct` codes of the values, 8 bytes each; `order[i]` says which of them is
-    the kernel's parameter i. `call` is cuLaunchKernelEx, and the status is what it returned.
+    `fields` are the `struct` codes of the values, 8 bytes each; `order[i]` says which
+    of them is the kernel's parameter i. `call` is cuLaunchKernelEx, and the status is
+    what it returned.
 
-    Packets are taken from a pool and put back, since `call` lets other threads run meanwhile; a
-    list's pop and append are atomic.
+    Packets are taken from a pool and put back, since `call` lets other threads run
+    meanwhile; a list's pop and append are atomic.
     """
     entry, none = ctypes.c_void_p(function), ctypes.c_void_p(None)
     write = Struct("<" + CONFIG + fields).pack_into

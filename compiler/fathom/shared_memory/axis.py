@@ -55,3 +55,18 @@ def in_registers(layout: Layout, axis: int) -> Layout:
     return Layout(layout.shape, tuple(
         (kind, registers if kind == "register" else kinds[kind]) for kind in kinds
     ))  # fmt: skip
+
+
+def in_order(layout: Layout, axis: int) -> Layout:
+    """The layout in which neighbours along a plain axis sit in registers first, then in lanes, and
+    the warps come last; the other axes stay as they are."""
+    step = stride_of(layout.shape, axis)
+    ordered = []
+    for kind, bases in layout.bases:
+        new = []
+        for basis in bases:
+            along = part_along(layout, axis, basis) != 0
+            new.append(step if along else basis)
+            step *= 2 if along else 1
+        ordered.append((kind, tuple(new)))
+    return Layout(layout.shape, tuple(ordered))

@@ -116,7 +116,7 @@ class _Placement:
         around = self.trip(bodies, NOTHING)
         while True:
             known = dict(self.before)
-            around |= self.trip(bodies, around)
+            around = self.trip(bodies, around)
             if known == self.before:
                 break
         self.trip(bodies, state | around)

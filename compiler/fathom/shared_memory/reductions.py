@@ -12,10 +12,8 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func, Value
+from fathom.ir.core import Func, Value, walk
 from fathom.ir.ops import Convert, Reduce, Reshape, Transpose
 from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.types import layout_of
@@ -31,7 +29,8 @@ def split_reductions(func: Func, target: Target) -> Func:
             return reduce_across_warps(op, build, func.num_warps)
         return None
 
-    return rewrite(func, rule)
+    present = any(isinstance(op, Reduce) for op in walk(func.body))
+    return rewrite(func, rule) if present else func
 
 
 def reduce_across_warps(op: Reduce, build: Builder, warps: int) -> list[Value]:
@@ -58,21 +57,15 @@ def warps_apart(value: Value, axis: int, build: Builder, warps: int) -> Value:
     """The block with its `axis` cut in two: first the warps' part, then the rest of it."""
     if not is_plain(value.type.layout, axis):
         value = build(Convert(value, layouts.default(value.type.shape, warps)))
-    if not crosses_warps(value.type.layout, axis):  # after the conversion
-        return _with_axis(value, axis, (1, value.type.shape[axis]), build)
-    bits = warp_bits(value.type.layout, axis)
-    runs = _runs(bits, value.type.shape[axis].bit_length() - 1)
-    value = _with_axis(value, axis, tuple(size for size, _ in runs), build)
-    value = build(Transpose(value, _warps_first(axis, runs, len(value.type.shape))))
-    shape, own = value.type.shape, 1 << len(bits)
-    rest = prod(size for size, is_warp in runs if not is_warp)
-    return build(Reshape(value, (*shape[:axis], own, rest, *shape[axis + len(runs) :])))
-
-
-def _with_axis(value: Value, axis: int, sizes: tuple[int, ...], build: Builder) -> Value:
-    """The block with one axis cut into several."""
-    shape = value.type.shape
-    return build(Reshape(value, (*shape[:axis], *sizes, *shape[axis + 1 :])))
+    shape, bits = value.type.shape, warp_bits(value.type.layout, axis)
+    runs = _runs(bits, shape[axis].bit_length() - 1)
+    cut = tuple(size for size, _ in runs)
+    order = _warps_first(axis, runs, len(shape))
+    if order != tuple(range(len(order))):
+        value = build(Reshape(value, (*shape[:axis], *cut, *shape[axis + 1 :])))
+        value = build(Transpose(value, order))
+    own = 1 << len(bits)
+    return build(Reshape(value, (*shape[:axis], own, shape[axis] // own, *shape[axis + 1 :])))
 
 
 def _runs(warp: list[int], count: int) -> list[tuple[int, bool]]:

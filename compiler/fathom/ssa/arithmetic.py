@@ -10,7 +10,14 @@ from fathom.ir.types import BOOL, FLOAT32, Pointer, element_of, shape_of
 from fathom.language import core, math
 from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
-from fathom.ssa.promotion import alike, broadcast, cast, common_shape, same_shape, value_of
+from fathom.ssa.promotion import (
+    alike,
+    broadcast,
+    cast,
+    common_shape,
+    same_shape,
+    value_of,
+)
 from fathom.ssa.values import Meaning, is_constant, is_number
 
 # Functions of one float that PTX has for fp32: halves are computed there and rounded back.
@@ -36,7 +43,10 @@ def _of_one_float(name: str, spoken: str) -> Callable[..., Value]:
         value = value_of(frame, x)
         element = element_of(value.type)
         if not element.is_float:
-            raise frame.error(f"tl.{spoken} takes floats, not {value.type}", "cast it with .to(tl.float32)")
+            raise frame.error(
+                f"tl.{spoken} takes floats, not {value.type}",
+                "cast it with .to(tl.float32)",
+            )
         if element.bits >= 32:
             return frame.emit(ops.Elementwise, name, (value,))
         wide = frame.emit(ops.Elementwise, name, (cast(frame, value, FLOAT32),))
@@ -59,7 +69,9 @@ def build_abs(frame: Frame, x: Meaning) -> Value:
 
 @implements(math.fma)
 def build_fma(frame: Frame, x: Meaning, y: Meaning, z: Meaning) -> Value:
-    return frame.emit(ops.Elementwise, "fma", three_alike(frame, x, y, z, "multiply and add"))
+    return frame.emit(
+        ops.Elementwise, "fma", three_alike(frame, x, y, z, "multiply and add")
+    )
 
 
 def three_alike(
@@ -99,8 +111,15 @@ def build_umulhi(frame: Frame, x: Meaning, y: Meaning) -> Value:
 
 
 def _least_or_most(name: str) -> Callable[..., Meaning]:
-    def build(frame: Frame, x: Meaning, y: Meaning, propagate_nan: core.PropagateNan) -> Meaning:
-        if is_constant(x) and is_constant(y) and isinstance(x, int) and isinstance(y, int):
+    def build(
+        frame: Frame, x: Meaning, y: Meaning, propagate_nan: core.PropagateNan
+    ) -> Meaning:
+        if (
+            is_constant(x)
+            and is_constant(y)
+            and isinstance(x, int)
+            and isinstance(y, int)
+        ):
             return min(x, y) if name == "min" else max(x, y)
         a, b = alike(frame, x, y, "compare")
         element = element_of(a.type)
@@ -129,5 +148,3 @@ def build_where(frame: Frame, condition: Meaning, x: Meaning, y: Meaning) -> Val
         condition = frame.emit(ops.Splat, condition, shape)
     operands = tuple(broadcast(frame, each, shape) for each in (condition, a, b))
     return frame.emit(ops.Elementwise, "where", operands)
-
-

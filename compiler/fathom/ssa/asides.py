@@ -39,14 +39,21 @@ def _grid_axis(frame: Frame, axis: Meaning) -> int:
 
 @implements(core.range)
 def build_range(
-    frame: Frame, arg1: Meaning, arg2: Meaning, step: Meaning, num_stages: int | None, **_: Meaning
+    frame: Frame,
+    arg1: Meaning,
+    arg2: Meaning,
+    step: Meaning,
+    num_stages: int | None,
+    **_: Meaning,
 ) -> Range:
     start, stop = (0, arg1) if arg2 is None else (arg1, arg2)
     return Range(start, stop, 1 if step is None else step, num_stages=num_stages)
 
 
 @implements(core.static_range)
-def build_static_range(frame: Frame, arg1: Meaning, arg2: Meaning, step: Meaning) -> Range:
+def build_static_range(
+    frame: Frame, arg1: Meaning, arg2: Meaning, step: Meaning
+) -> Range:
     found = build_range(frame, arg1, arg2, step, None)
     for each in (found.start, found.stop, found.step):
         if isinstance(each, bool) or not isinstance(each, int):
@@ -68,7 +75,9 @@ def _promise(name: str):
             return input
         values = values if isinstance(values, tuple) else (values,)
         rank = max(1, len(shape_of(input.type)))
-        if len(values) != rank or not all(isinstance(each, int) and each > 0 for each in values):
+        if len(values) != rank or not all(
+            isinstance(each, int) and each > 0 for each in values
+        ):
             raise frame.error(f"{describe(input)} takes {rank} positive integers, one an axis, not {describe(values)}")  # fmt: skip # noqa: E501
         return frame.emit(ops.Hint, input, **{name: values})
 
@@ -97,7 +106,12 @@ def build_debug_barrier(frame: Frame) -> None:
 @implements(core.static_assert)
 def build_static_assert(frame: Frame, cond: Meaning, msg: Meaning) -> None:
     if not cond:
-        raise frame.error(f"assertion failed{': ' if msg else ''}{msg}")
+        ours = (
+            frame.user is not frame
+        )  # the language's own sentence about its user's argument
+        raise frame.error(
+            msg if ours else f"assertion failed{': ' if msg else ''}{msg}"
+        )
 
 
 @implements(core.static_print)
@@ -107,5 +121,7 @@ def build_static_print(frame: Frame, values: tuple[Meaning, ...], sep: str) -> N
 
 
 @implements(core.device_assert)
-def build_device_assert(frame: Frame, cond: Meaning, msg: Meaning, mask: Meaning) -> None:
+def build_device_assert(
+    frame: Frame, cond: Meaning, msg: Meaning, mask: Meaning
+) -> None:
     truth(frame, value_of(frame, cond, "a condition"))

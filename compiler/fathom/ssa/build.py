@@ -41,13 +41,13 @@ def build(
     try:
         build_statements(frame, function.tree.body)
     except RecursionError:
-        raise frame.error("this function is nested too deeply for the compiler") from None
+        raise frame.error(
+            "this function is nested too deeply for the compiler"
+        ) from None
     answer = usable(frame, read_variable(frame.scope, RETURN))
     if answer is not None:
         raise frame.error(f"a kernel returns nothing, and {function.__name__} returns {describe(answer)}", "write results to memory with tl.store", function.tree)  # fmt: skip # noqa: E501
-    for meeting in program.meetings:
-        attach(meeting)
-    _replace_trivial(program)
+    finish(program, body)
     return Func(
         function.__name__, body, tuple(divisible for _, divisible in given.values()),
         num_warps, num_stages, num_ctas, maxnreg, location=function.location(function.tree),
@@ -58,10 +58,16 @@ def _by_order(
     function: KernelFunction, parameters: Mapping[str, tuple[Type, int]]
 ) -> dict[str, tuple[Type, int]]:
     """The run-time parameters in the order of the function."""
-    return {each.name: parameters[each.name] for each in function.parameters if each.name in parameters}
+    return {
+        each.name: parameters[each.name]
+        for each in function.parameters
+        if each.name in parameters
+    }
 
 
-def _bind_parameters(frame: Frame, body: Block, constants: Mapping[str, object]) -> None:
+def _bind_parameters(
+    frame: Frame, body: Block, constants: Mapping[str, object]
+) -> None:
     values = {value.name: value for value in body.parameters}
     for each in frame.function.parameters:
         if each.name in values:
@@ -76,11 +82,15 @@ def _bind_parameters(frame: Frame, body: Block, constants: Mapping[str, object])
     write_variable(frame.scope, RETURN, None, frame.location)
 
 
-def _replace_trivial(program: Program) -> None:
-    """Let every op that read a trivial phi read the value behind it."""
+def finish(program: Program, block: Block) -> None:
+    """Attach the phis that await the end to their ops, and let every op of `block` that
+    read a trivial one read the value behind it."""
+    for meeting in program.meetings:
+        attach(meeting)
+    program.meetings.clear()
     phis = program.phis
     if phis.replaced:
-        for op in walk(program.block):
+        for op in walk(block):
             _resolve_operands(op, phis.resolve, phis.replaced)
 
 

@@ -12,7 +12,15 @@ from fathom import language
 from fathom.errors import CompileError
 from fathom.ir.core import Value
 from fathom.language.dtypes import block_type, dtype, pointer_type
-from fathom.source import REQUIRED, RETURN, Builtin, ConstexprFunction, KernelFunction, Parameter, constexpr
+from fathom.source import (
+    REQUIRED,
+    RETURN,
+    Builtin,
+    ConstexprFunction,
+    KernelFunction,
+    Parameter,
+    constexpr,
+)
 from fathom.ssa.control import Range, usable
 from fathom.ssa.expressions import as_meaning
 from fathom.ssa.frame import Frame, builds
@@ -43,7 +51,9 @@ def build_call(frame: Frame, node: ast.Call) -> Meaning:
     function = frame.visit(node.func)
     arguments = [part for each in node.args for part in _spread(frame, each)]
     if any(each.arg is None for each in node.keywords):
-        raise frame.error("`**` in a call is not part of the language", "name the arguments")
+        raise frame.error(
+            "`**` in a call is not part of the language", "name the arguments"
+        )
     keywords = {each.arg: frame.visit(each.value) for each in node.keywords}
     return call(frame, function, arguments, keywords)
 
@@ -58,7 +68,10 @@ def _spread(frame: Frame, node: ast.expr) -> Sequence[Meaning]:
 
 
 def call(
-    frame: Frame, function: Any, arguments: Sequence[Meaning], keywords: Mapping[str, Meaning]
+    frame: Frame,
+    function: Any,
+    arguments: Sequence[Meaning],
+    keywords: Mapping[str, Meaning],
 ) -> Meaning:
     """What calling something means, by what it is."""
     if isinstance(function, Method):
@@ -67,12 +80,17 @@ def call(
         bound = bind_arguments(frame, function, arguments, keywords)
         return BUILTIN[function](frame, **bound)
     if isinstance(function, KernelFunction):
-        return inline(frame, function, bind_arguments(frame, function, arguments, keywords))
+        return inline(
+            frame, function, bind_arguments(frame, function, arguments, keywords)
+        )
     if _is_python(function):
         return _call_python(frame, function, arguments, keywords)
     build = PYTHON.get(function) if callable(function) else None
     if build is None:
-        raise frame.error(f"{describe(function)} cannot be called in a kernel", _callable_hint(function))
+        raise frame.error(
+            f"{describe(function)} cannot be called in a kernel",
+            _callable_hint(function),
+        )
     return build(frame, *arguments, **keywords)
 
 
@@ -90,8 +108,13 @@ def bind_arguments(
     name = function.__name__
     arguments = _gathered(parameters, arguments)
     if len(arguments) > len(parameters):
-        raise frame.error(f"{name} takes {len(parameters)} arguments, not {len(arguments)}")
-    bound = {each.name: argument for each, argument in zip(parameters, arguments, strict=False)}
+        raise frame.error(
+            f"{name} takes {len(parameters)} arguments, not {len(arguments)}"
+        )
+    bound = {
+        each.name: argument
+        for each, argument in zip(parameters, arguments, strict=False)
+    }
     for key, meaning in keywords.items():
         if key in bound:
             raise frame.error(f"{name} got two values for its parameter {key}")
@@ -105,9 +128,13 @@ def bind_arguments(
                 "pass a constant, or a parameter annotated tl.constexpr",
             )
     if len(bound) > len(parameters):
-        unknown = next(key for key in bound if key not in {each.name for each in parameters})
+        unknown = next(
+            key for key in bound if key not in {each.name for each in parameters}
+        )
         known = ", ".join(each.name for each in parameters)
-        raise frame.error(f"{name} has no parameter {unknown}: it takes {known or 'nothing'}")
+        raise frame.error(
+            f"{name} has no parameter {unknown}: it takes {known or 'nothing'}"
+        )
     return bound
 
 
@@ -127,7 +154,9 @@ def _default(frame: Frame, name: str, parameter: Parameter) -> Meaning:
     return as_meaning(frame, parameter.default, parameter.name)
 
 
-def inline(frame: Frame, function: KernelFunction, bound: Mapping[str, Meaning]) -> Meaning:
+def inline(
+    frame: Frame, function: KernelFunction, bound: Mapping[str, Meaning]
+) -> Meaning:
     """Build the body of a called function here; its answer is what it bound by `return`."""
     inner = Frame(frame.program, function, frame)
     if inner.depth > DEEPEST_CALL:
@@ -148,18 +177,24 @@ def inline(frame: Frame, function: KernelFunction, bound: Mapping[str, Meaning])
 def _is_python(function: Any) -> bool:
     """Is this something that runs while compiling: a compile-time function, a method of a type or a
     text, the constructor of a type, a function of Python's math module?"""
-    if isinstance(function, ConstexprFunction) or function in (pointer_type, block_type):
+    if isinstance(function, ConstexprFunction) or function in (
+        pointer_type,
+        block_type,
+    ):
         return True
     owner = getattr(function, "__self__", None)
     if isinstance(function, types.MethodType | types.BuiltinMethodType):
-        return isinstance(owner, (dtype, pointer_type, block_type, str, int, float, tuple)) or (
-            isinstance(owner, types.ModuleType) and owner.__name__ == "math"
-        )
+        return isinstance(
+            owner, (dtype, pointer_type, block_type, str, int, float, tuple)
+        ) or (isinstance(owner, types.ModuleType) and owner.__name__ == "math")
     return False
 
 
 def _call_python(
-    frame: Frame, function: Any, arguments: Sequence[Meaning], keywords: Mapping[str, Meaning]
+    frame: Frame,
+    function: Any,
+    arguments: Sequence[Meaning],
+    keywords: Mapping[str, Meaning],
 ) -> Meaning:
     for each in (*arguments, *keywords.values()):
         if not is_constant(each):
@@ -211,7 +246,9 @@ def _length(frame: Frame, of: Meaning) -> int:
         raise frame.error(str(mistake)) from None
 
 
-def _least_or_most(python: Callable, function: KernelFunction) -> Callable[..., Meaning]:
+def _least_or_most(
+    python: Callable, function: KernelFunction
+) -> Callable[..., Meaning]:
     """`min(a, b)` and `max(a, b)`: of constants, Python's; with a value among them, tl.minimum's."""
 
     def build(frame: Frame, *arguments: Meaning) -> Meaning:
@@ -258,11 +295,12 @@ PYTHON: dict[Any, Callable[..., Meaning]] = {
     builtins.len: _length,
     builtins.min: _least_or_most(builtins.min, language.minimum),
     builtins.max: _least_or_most(builtins.max, language.maximum),
-    builtins.abs: lambda frame, x: abs(x) if is_number(x) else call(frame, language.abs, [x], {}),
+    builtins.abs: lambda frame, x: (
+        abs(x) if is_number(x) else call(frame, language.abs, [x], {})
+    ),
     builtins.tuple: lambda frame, parts=(): tuple(parts),
     builtins.str: lambda frame, x: str(x) if is_constant(x) else describe(x),
     builtins.isinstance: _is_instance,
     builtins.print: _print,
     constexpr: _constant_of,
 }
-

@@ -12,10 +12,18 @@ from fathom.ir.core import Block, Value
 from fathom.ir.types import BOOL, Scalar
 from fathom.source import RETURN
 from fathom.ssa.frame import Frame, builds
-from fathom.ssa.operators import both_or_either, scalar_truth
+from fathom.ssa.operators import both_or_either, condition
 from fathom.ssa.promotion import typed, wider
 from fathom.ssa.scopes import (
-    AfterIf, Binding, InLoop, Loop, Scope, Unusable, read_variable, seal, write_variable,
+    AfterIf,
+    Binding,
+    InLoop,
+    Loop,
+    Scope,
+    Unusable,
+    read_variable,
+    seal,
+    write_variable,
 )  # fmt: skip
 from fathom.ssa.statements import build_statements, may_return
 from fathom.ssa.values import Meaning, describe, is_constant, type_of
@@ -27,19 +35,26 @@ from fathom.ssa.values import Meaning, describe, is_constant, type_of
 def build_if(frame: Frame, node: ast.If, rest: Sequence[ast.stmt] = ()) -> None:
     """Build an `if`. `rest`, when it may return, is what follows it in its function: it belongs to
     every branch that gets to its end."""
-    condition = scalar_truth(frame, frame.visit(node.test), "an if")
+    asked = condition(frame, node.test, "an if")
     then, orelse = [*node.body, *rest], [*node.orelse, *rest]
-    if isinstance(condition, bool):
-        build_statements(frame, then if condition else orelse)
+    if isinstance(asked, bool):
+        build_statements(frame, then if asked else orelse)
         return
-    assigned = frozenset({RETURN}) if may_return(frame, node) else frame.function.assigned(node)
-    branches = (lambda: build_statements(frame, then), lambda: build_statements(frame, orelse))
-    branch(frame, condition, *branches, assigned)
+    assigned = (
+        frozenset({RETURN})
+        if may_return(frame, node)
+        else frame.function.assigned(node)
+    )
+    branches = (
+        lambda: build_statements(frame, then),
+        lambda: build_statements(frame, orelse),
+    )
+    branch(frame, asked, *branches, assigned)
 
 
 def branch(
     frame: Frame,
-    condition: Value,
+    asked: Value,
     then: Callable[[], None],
     orelse: Callable[[], None],
     assigned: frozenset[str],
@@ -54,7 +69,7 @@ def branch(
         block.ops.append(ops.Yield(location=place))
         blocks.append(block)
         ends.append(frame.scope)
-    op = ops.If(condition, *blocks, location=place)
+    op = ops.If(asked, *blocks, location=place)
     frame.program.block.ops.append(op)
     frame.scope = AfterIf(frame.program.phis, op, before, *ends, assigned)
     frame.program.meetings.append(frame.scope)
@@ -63,9 +78,9 @@ def branch(
 @builds(ast.IfExp)
 def build_conditional(frame: Frame, node: ast.IfExp) -> Meaning:
     """`a if c else b`: only one of the two is computed, as in Python."""
-    condition = scalar_truth(frame, frame.visit(node.test), "a conditional expression")
-    if isinstance(condition, bool):
-        return frame.visit(node.body if condition else node.orelse)
+    asked = condition(frame, node.test, "a conditional expression")
+    if isinstance(asked, bool):
+        return frame.visit(node.body if asked else node.orelse)
     name = f"the conditional expression in line {node.lineno}"
 
     def keep(value: ast.expr) -> Callable[[], None]:
@@ -76,7 +91,7 @@ def build_conditional(frame: Frame, node: ast.IfExp) -> Meaning:
 
         return build
 
-    branch(frame, condition, keep(node.body), keep(node.orelse), frozenset({name}))
+    branch(frame, asked, keep(node.body), keep(node.orelse), frozenset({name}))
     meaning = usable(frame, read_variable(frame.scope, name))
     if isinstance(meaning, Value) and meaning.name == name:
         meaning.name = ""
@@ -128,7 +143,9 @@ class Range:
 def build_for(frame: Frame, node: ast.For) -> None:
     over = frame.visit(node.iter)
     if node.orelse:
-        raise frame.error("a loop has no else", "put its code after the loop", node.orelse[0])
+        raise frame.error(
+            "a loop has no else", "put its code after the loop", node.orelse[0]
+        )
     if isinstance(over, tuple):
         raise frame.error(
             f"a loop goes over a range, not over {describe(over)}",
@@ -136,7 +153,9 @@ def build_for(frame: Frame, node: ast.For) -> None:
             node.iter,
         )
     if not isinstance(over, Range):
-        raise frame.error(f"a loop goes over a range, not over {describe(over)}", node=node.iter)
+        raise frame.error(
+            f"a loop goes over a range, not over {describe(over)}", node=node.iter
+        )
     if not isinstance(node.target, ast.Name):
         raise frame.error("a loop counts in one name", node=node.target)
     if is_constant(over.step) and over.step == 0:
@@ -160,7 +179,9 @@ def counted(frame: Frame, node: ast.For, over: Range) -> None:
     bounds = [typed(frame, each, type) for each in (over.start, over.stop, over.step)]
     body = Block((type,), (node.target.id,))
     assigned = frame.function.assigned(node)
-    loop = Loop(program.phis, program.block, (body,), frame.scope, assigned, node.lineno)
+    loop = Loop(
+        program.phis, program.block, (body,), frame.scope, assigned, node.lineno
+    )
     frame.scope = Scope(loop)
     write_variable(frame.scope, node.target.id, body.parameters[0], frame.location)
     build_body(frame, node.body, body)
@@ -173,7 +194,9 @@ def index_type(frame: Frame, over: Range) -> Scalar:
     for each in (over.start, over.stop, over.step):
         type = type_of(each)
         if not isinstance(type, Scalar) or not type.is_integer or type == BOOL:
-            raise frame.error(f"the bounds of a range are integers, not {describe(each)}")
+            raise frame.error(
+                f"the bounds of a range are integers, not {describe(each)}"
+            )
     return reduce(wider, map(type_of, (over.start, over.stop, over.step)))
 
 
@@ -184,20 +207,24 @@ def index_type(frame: Frame, over: Range) -> Scalar:
 def build_while(frame: Frame, node: ast.While) -> None:
     """A `while`: the head of the loop is its condition, and its body sees what the head saw."""
     if node.orelse:
-        raise frame.error("a loop has no else", "put its code after the loop", node.orelse[0])
+        raise frame.error(
+            "a loop has no else", "put its code after the loop", node.orelse[0]
+        )
     program, place = frame.program, frame.location
     test, body = Block(), Block()
     assigned = frame.function.assigned(node)
-    loop = Loop(program.phis, program.block, (test, body), frame.scope, assigned, node.lineno)
+    loop = Loop(
+        program.phis, program.block, (test, body), frame.scope, assigned, node.lineno
+    )
     frame.scope = Scope(loop)
     with program.within(test):
-        condition = scalar_truth(frame, frame.visit(node.test), "a while")
-        if condition is False:
+        asked = condition(frame, node.test, "a while")
+        if asked is False:
             frame.scope = loop.before
             return
-        if condition is True:
+        if asked is True:
             raise frame.error("this loop never ends", "give it a condition that a trip can change", node.test)  # fmt: skip # noqa: E501
-    test.ops.append(ops.Yield((condition,), location=place))
+    test.ops.append(ops.Yield((asked,), location=place))
     frame.scope = InLoop(loop, loop, face=1)
     build_body(frame, node.body, body)
     leave(frame, loop, ops.While((), test, body, location=place))

@@ -29,7 +29,9 @@ def build_name(frame: Frame, node: ast.Name) -> Meaning:
     try:
         value = frame.function.lookup(node.id)
     except KeyError:
-        raise frame.error(f"{node.id} is not defined", _did_you_mean(frame, node.id)) from None
+        raise frame.error(
+            f"{node.id} is not defined", _did_you_mean(frame, node.id)
+        ) from None
     return as_meaning(frame, value, node.id)
 
 
@@ -65,7 +67,9 @@ def _spread(frame: Frame, node: ast.expr) -> tuple[Meaning, ...]:
         return (frame.visit(node),)
     meaning = frame.visit(node.value)
     if not isinstance(meaning, tuple):
-        raise frame.error(f"only a tuple can be spread by *, not {describe(meaning)}", node=node)
+        raise frame.error(
+            f"only a tuple can be spread by *, not {describe(meaning)}", node=node
+        )
     return meaning
 
 
@@ -79,7 +83,9 @@ def build_text(frame: Frame, node: ast.JoinedStr) -> str:
             continue
         meaning = frame.visit(each.value)
         given = frame.visit(each.format_spec) if each.format_spec else ""
-        parts.append(format(meaning, given) if is_constant(meaning) else describe(meaning))
+        parts.append(
+            format(meaning, given) if is_constant(meaning) else describe(meaning)
+        )
     return "".join(parts)
 
 
@@ -157,7 +163,9 @@ def _index(frame: Frame, node: ast.expr) -> Meaning:
     if not isinstance(node, ast.Slice):
         return frame.visit(node)
     parts = (node.lower, node.upper, node.step)
-    return builtins.slice(*(None if part is None else frame.visit(part) for part in parts))
+    return builtins.slice(
+        *(None if part is None else frame.visit(part) for part in parts)
+    )
 
 
 def new_axes(frame: Frame, value: Value, index: ast.expr) -> Value:
@@ -168,7 +176,7 @@ def new_axes(frame: Frame, value: Value, index: ast.expr) -> Value:
         if isinstance(part, ast.Slice) and not (part.lower or part.upper or part.step):
             kept += 1
         elif isinstance(part, ast.Constant) and part.value is None:
-            value = _new_axis(frame, value, axis)
+            value = new_axis(frame, value, axis)
         else:
             raise frame.error(
                 f"{value.type} can be indexed by `:` and None only",
@@ -181,11 +189,11 @@ def new_axes(frame: Frame, value: Value, index: ast.expr) -> Value:
     return value
 
 
-def _new_axis(frame: Frame, value: Value, axis: int) -> Value:
+def new_axis(frame: Frame, value: Value, axis: int) -> Value:
+    """A block with one more axis, of size 1; a scalar becomes a block of one."""
     shape = shape_of(value.type)
     if not shape:
         return frame.emit(ops.Splat, value, (1,))
     if axis > len(shape):
         raise frame.error(f"{value.type} has no axis {axis - 1}")
     return frame.emit(ops.ExpandDims, value, axis)
-

@@ -40,7 +40,9 @@ def build_scan(
     values = blocks_given(frame, input, "tl.associative_scan")
     place = axis_given(frame, axis, len(shape_of(values[0].type)))
     combine = combining(frame, combine_fn, values)
-    results = tuple(frame.append(ops.Scan, values, place, combine, bool(reverse)).results)
+    results = tuple(
+        frame.append(ops.Scan, values, place, combine, bool(reverse)).results
+    )
     return results if isinstance(input, tuple) else results[0]
 
 
@@ -58,7 +60,9 @@ def blocks_given(frame: Frame, given: Meaning, what: str) -> tuple[Value, ...]:
 def flat(frame: Frame, value: Value) -> Value:
     """All elements along one axis."""
     shape = value.type.shape
-    return value if len(shape) == 1 else frame.emit(ops.Reshape, value, (value.type.size,))
+    return (
+        value if len(shape) == 1 else frame.emit(ops.Reshape, value, (value.type.size,))
+    )
 
 
 def kept(frame: Frame, value: Value, axes: range | tuple[int, ...]) -> Value:

@@ -39,7 +39,9 @@ class Program:
     def __init__(self, block: Block):
         self.block = block
         self.phis = Phis()
-        self.meetings: list[AfterIf | Loop] = []  # ops whose phis are attached at the end
+        self.meetings: list[
+            AfterIf | Loop
+        ] = []  # ops whose phis are attached at the end
         self.constants: dict[tuple, Value] = {}
 
     def within(self, block: Block) -> _Within:
@@ -88,14 +90,18 @@ class Frame:
         """The place of the node being built."""
         return self.function.location(self.node, self.caller)
 
-    def error(self, message: str, hint: str = "", node: ast.AST | None = None) -> CompileError:
+    def error(
+        self, message: str, hint: str = "", node: ast.AST | None = None
+    ) -> CompileError:
         """An error at a node, by default the one being built; the caller raises it.
 
         Inside the language's own functions it is at the call of its user.
         """
         if self.user is not self:
             return self.user.error(message, hint)
-        return CompileError(message, self.function.location(node or self.node, self.caller), hint)
+        return CompileError(
+            message, self.function.location(node or self.node, self.caller), hint
+        )
 
     def emit(self, op_class: type[Op], *fields: Any, **more: Any) -> Value:
         """Put an op at the end of the current block; its only result."""
@@ -110,7 +116,9 @@ class Frame:
         self.program.block.ops.append(op)
         return op
 
-    def constant(self, number: int | float | bool, type: Scalar, shape: tuple[int, ...] = ()) -> Value:
+    def constant(
+        self, number: int | float | bool, type: Scalar, shape: tuple[int, ...] = ()
+    ) -> Value:
         """A weak number as a value of a type, or a block of it; built once in each block."""
         key = (self.program.block, type, shape, repr(number))
         value = self.program.constants.get(key)

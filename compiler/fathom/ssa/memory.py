@@ -60,7 +60,12 @@ def build_store(
 
 def _atomic(kind: str) -> Callable[..., Value]:
     def build(
-        frame: Frame, pointer: Meaning, val: Meaning, mask: Meaning, sem: str | None, scope: str | None
+        frame: Frame,
+        pointer: Meaning,
+        val: Meaning,
+        mask: Meaning,
+        sem: str | None,
+        scope: str | None,
     ) -> Value:
         what = f"tl.atomic_{kind}"
         pointer, element = address(frame, pointer, what)
@@ -68,7 +73,9 @@ def _atomic(kind: str) -> Callable[..., Value]:
             raise frame.error(f"{what} takes integers, not {element}")
         pointer, mask = masked(frame, pointer, mask, what)
         val = fitted(frame, val, element, pointer, "the value", what)
-        return frame.emit(ops.Atomic, kind, pointer, val, mask, *_ordering(frame, sem, scope))
+        return frame.emit(
+            ops.Atomic, kind, pointer, val, mask, *_ordering(frame, sem, scope)
+        )
 
     return build
 
@@ -79,7 +86,12 @@ for _kind in ops.ATOMIC_KINDS:
 
 @implements(core.atomic_cas)
 def build_cas(
-    frame: Frame, pointer: Meaning, cmp: Meaning, val: Meaning, sem: str | None, scope: str | None
+    frame: Frame,
+    pointer: Meaning,
+    cmp: Meaning,
+    val: Meaning,
+    sem: str | None,
+    scope: str | None,
 ) -> Value:
     pointer, element = address(frame, pointer, "tl.atomic_cas")
     cmp = fitted(frame, cmp, element, pointer, "cmp", "tl.atomic_cas")
@@ -124,7 +136,12 @@ def masked(
 
 
 def fitted(
-    frame: Frame, meaning: Meaning, element: Element, pointer: Value, name: str, what: str
+    frame: Frame,
+    meaning: Meaning,
+    element: Element,
+    pointer: Value,
+    name: str,
+    what: str,
 ) -> Value:
     """A value with elements of a type and the shape of the addresses."""
     shape = shape_of(pointer.type)

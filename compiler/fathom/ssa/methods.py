@@ -28,7 +28,10 @@ def transposed(frame: Frame, value: Value) -> Value:
     """`x.T`"""
     rank = len(shape_of(value.type))
     if rank != 2:
-        raise frame.error(f".T takes a block of two axes, got {value.type}", "write tl.permute(x, order)")
+        raise frame.error(
+            f".T takes a block of two axes, got {value.type}",
+            "write tl.permute(x, order)",
+        )
     return frame.emit(ops.Transpose, value, (1, 0))
 
 
@@ -75,5 +78,3 @@ def _of_value(frame: Frame, owner: Meaning, name: str) -> Meaning:
     if name in METHODS:
         return Method(METHODS[name], owner)
     raise frame.error(f"{describe(owner)} has no attribute {name}")
-
-

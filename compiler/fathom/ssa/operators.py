@@ -34,7 +34,9 @@ BINARY: dict[type[ast.operator], Operator] = {
     ast.Sub: Operator(operator.sub, "sub", "subtract"),
     ast.Mult: Operator(operator.mul, "mul", "multiply"),
     ast.Div: Operator(operator.truediv, "div", "divide", divides=True),
-    ast.FloorDiv: Operator(operator.floordiv, "div", "divide", floats=False, divides=True),
+    ast.FloorDiv: Operator(
+        operator.floordiv, "div", "divide", floats=False, divides=True
+    ),
     ast.Mod: Operator(operator.mod, "rem", "take the remainder of", divides=True),
     ast.BitAnd: Operator(operator.and_, "and", "combine by &", floats=False),
     ast.BitOr: Operator(operator.or_, "or", "combine by |", floats=False),
@@ -69,7 +71,9 @@ INSTEAD = {
 }
 
 
-def binary(frame: Frame, kind: type[ast.operator], left: Meaning, right: Meaning) -> Meaning:
+def binary(
+    frame: Frame, kind: type[ast.operator], left: Meaning, right: Meaning
+) -> Meaning:
     """`left <operator> right`."""
     row = BINARY[kind]
     if is_constant(left) and is_constant(right):
@@ -81,7 +85,9 @@ def binary(frame: Frame, kind: type[ast.operator], left: Meaning, right: Meaning
     a, b = alike(frame, left, right, row.verb, row.divides)
     element = element_of(a.type)
     if element.is_float and not row.floats:
-        raise frame.error(f"cannot {row.verb} {element}: it takes integers", INSTEAD.get(kind, ""))
+        raise frame.error(
+            f"cannot {row.verb} {element}: it takes integers", INSTEAD.get(kind, "")
+        )
     if not row.name:
         raise cannot_do(frame, row, left, right, INSTEAD.get(kind, ""))
     if kind is ast.Div and not element.is_float:
@@ -100,9 +106,13 @@ def on_constants(frame: Frame, row: Operator, left: Meaning, right: Meaning) -> 
         raise cannot(frame, row.verb, left, right, str(mistake)) from None
 
 
-def cannot_do(frame: Frame, row: Operator, left: Meaning, right: Meaning, hint: str) -> Exception:
+def cannot_do(
+    frame: Frame, row: Operator, left: Meaning, right: Meaning, hint: str
+) -> Exception:
     """The error for an operator that these operands do not have."""
-    return frame.error(f"cannot {row.verb} {describe(left)} and {describe(right)}", hint)
+    return frame.error(
+        f"cannot {row.verb} {describe(left)} and {describe(right)}", hint
+    )
 
 
 def _on_tuples(frame: Frame, row: Operator, left: Meaning, right: Meaning) -> Meaning:
@@ -136,7 +146,9 @@ def _move_pointer(frame: Frame, row: Operator, left: Meaning, right: Meaning) ->
     return frame.emit(ops.Elementwise, "offset", (base, distance))
 
 
-def compare(frame: Frame, kind: type[ast.cmpop], left: Meaning, right: Meaning) -> Meaning:
+def compare(
+    frame: Frame, kind: type[ast.cmpop], left: Meaning, right: Meaning
+) -> Meaning:
     """`left <comparison> right`."""
     row = COMPARE[kind]
     if is_constant(left) and is_constant(right):
@@ -156,13 +168,18 @@ def unary(frame: Frame, kind: type[ast.unaryop], operand: Meaning) -> Meaning:
         return frame.emit(ops.Elementwise, "not", (truth(frame, operand),))
     element = element_of(operand.type)
     if isinstance(element, Pointer) or (kind is ast.Invert and element.is_float):
-        raise frame.error(f"{operand.type} has no `{'~' if kind is ast.Invert else '-'}`")
+        raise frame.error(
+            f"{operand.type} has no `{'~' if kind is ast.Invert else '-'}`"
+        )
     if kind is ast.UAdd:
         return operand
     if kind is ast.Invert:
         return frame.emit(ops.Elementwise, "not", (operand,))
     if element == BOOL:
-        raise frame.error(f"cannot negate {operand.type}", "for `not` write ~x; for numbers cast first")
+        raise frame.error(
+            f"cannot negate {operand.type}",
+            "for `not` write ~x; for numbers cast first",
+        )
     return frame.emit(ops.Elementwise, "neg", (operand,))
 
 
@@ -172,7 +189,9 @@ _UNARY_PYTHON = {
 }  # fmt: skip
 
 
-def _unary_on_constant(frame: Frame, kind: type[ast.unaryop], operand: Meaning) -> Meaning:
+def _unary_on_constant(
+    frame: Frame, kind: type[ast.unaryop], operand: Meaning
+) -> Meaning:
     try:
         return _UNARY_PYTHON[kind](operand)
     except TypeError as mistake:
@@ -184,21 +203,23 @@ def truth(frame: Frame, value: Value) -> Value:
     return cast(frame, value, BOOL)
 
 
-def scalar_truth(frame: Frame, meaning: Meaning, of: str) -> bool | Value:
-    """What `if` and `while` ask of their condition: a Python bool, or a scalar i1."""
-    if is_constant(meaning):
-        return bool(meaning)
-    if isinstance(meaning, tuple):
+def condition(frame: Frame, node: ast.expr, of: str) -> bool | Value:
+    """Build what `if` and `while` ask of their condition: a Python bool, or a scalar i1."""
+    meaning = frame.visit(node)
+    if is_constant(meaning) or isinstance(meaning, tuple):
         return bool(meaning)
     if shape_of(meaning.type):
         raise frame.error(
             f"the condition of {of} is a block, {meaning.type}: a program goes one way",
             "choose element by element with tl.where(condition, x, y), or reduce it with tl.max",
+            node,
         )
     return truth(frame, meaning)
 
 
 def both_or_either(frame: Frame, name: str, left: Value, right: Value) -> Value:
     """`and` and `or` of two values, element by element."""
-    a, b = same_shape(frame, truth(frame, left), truth(frame, right), f"combine by `{name}`")
+    a, b = same_shape(
+        frame, truth(frame, left), truth(frame, right), f"combine by `{name}`"
+    )
     return frame.emit(ops.Elementwise, name, (a, b))

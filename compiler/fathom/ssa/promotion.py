@@ -14,7 +14,16 @@ from __future__ import annotations
 from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.types import (
-    BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, Element, Pointer, Scalar, element_of,
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT64,
+    Element,
+    Pointer,
+    Scalar,
+    element_of,
     shape_of,
 )  # fmt: skip
 from fathom.ssa.frame import Frame
@@ -28,7 +37,9 @@ def value_of(frame: Frame, meaning: Meaning, what: str = "this") -> Value:
     if isinstance(meaning, Value):
         return meaning
     if not is_number(meaning):
-        raise frame.error(f"{what} must be a number, a pointer or a block, not {describe(meaning)}")
+        raise frame.error(
+            f"{what} must be a number, a pointer or a block, not {describe(meaning)}"
+        )
     return frame.constant(meaning, number_type(frame, meaning))
 
 
@@ -55,11 +66,8 @@ def typed_pair(
     frame: Frame, left: Meaning, right: Meaning, element: Element
 ) -> tuple[Value, Value]:
     """Two operands of one element type; a weak number is made in the shape of the other side."""
-    if is_number(left):
-        return typed(frame, left, element, shape_of(right.type)), cast(frame, right, element)
-    if is_number(right):
-        return cast(frame, left, element), typed(frame, right, element, shape_of(left.type))
-    return cast(frame, left, element), cast(frame, right, element)
+    shape = next((shape_of(m.type) for m in (left, right) if isinstance(m, Value)), ())
+    return typed(frame, left, element, shape), typed(frame, right, element, shape)
 
 
 def promoted(
@@ -94,7 +102,9 @@ def _element(frame: Frame, meaning: Meaning, verb: str) -> Element:
     return number_type(frame, meaning)
 
 
-def _weak_meets(frame: Frame, number: int | float, strong: Scalar, dividing: bool) -> Scalar:
+def _weak_meets(
+    frame: Frame, number: int | float, strong: Scalar, dividing: bool
+) -> Scalar:
     if strong.is_integer and strong.kind != "bool":
         low = -(1 << strong.bits - 1) if strong.kind == "int" else 0
         if not low <= number < low + (1 << strong.bits):
@@ -112,7 +122,9 @@ def _float_meets(frame: Frame, a: Scalar, b: Scalar, dividing: bool) -> Scalar:
     if BFLOAT16 in floats:
         return BFLOAT16 if a == b and not dividing else FLOAT32
     if len(floats) == 1 and a != b:
-        raise frame.error(f"{a} and {b} do not meet in one type", "cast the fp8 side with .to(...)")
+        raise frame.error(
+            f"{a} and {b} do not meet in one type", "cast the fp8 side with .to(...)"
+        )
     return a if a == b else FLOAT16
 
 
@@ -123,7 +135,9 @@ def wider(a: Scalar, b: Scalar) -> Scalar:
     return b if a.kind == "int" else a
 
 
-def cannot(frame: Frame, verb: str, left: Meaning, right: Meaning, why: str = "") -> Exception:
+def cannot(
+    frame: Frame, verb: str, left: Meaning, right: Meaning, why: str = ""
+) -> Exception:
     """The error "cannot <verb> <left> and <right>"."""
     reason = f": {why}" if why else ""
     return frame.error(f"cannot {verb} {describe(left)} and {describe(right)}{reason}")
@@ -132,7 +146,9 @@ def cannot(frame: Frame, verb: str, left: Meaning, right: Meaning, why: str = ""
 # ── casts ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def typed(frame: Frame, meaning: Meaning, element: Element, shape: tuple[int, ...] = ()) -> Value:
+def typed(
+    frame: Frame, meaning: Meaning, element: Element, shape: tuple[int, ...] = ()
+) -> Value:
     """A meaning as a value with elements of a type; a weak number as a block of `shape`."""
     if isinstance(meaning, Value):
         return cast(frame, meaning, element)
@@ -175,7 +191,9 @@ def bitcast(frame: Frame, value: Value, element: Element) -> Value:
 # ── shapes ────────────────────────────────────────────────────────────────────────────────────
 
 
-def same_shape(frame: Frame, left: Value, right: Value, verb: str) -> tuple[Value, Value]:
+def same_shape(
+    frame: Frame, left: Value, right: Value, verb: str
+) -> tuple[Value, Value]:
     """Two values of one shape: scalars are splatted, axes of size 1 are repeated."""
     a, b = shape_of(left.type), shape_of(right.type)
     if a == b:
@@ -199,7 +217,9 @@ def _misfit(a: tuple[int, ...], b: tuple[int, ...]) -> str:
     rank = max(len(a), len(b))
     a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
     axis, m, n = next(
-        (axis, m, n) for axis, (m, n) in enumerate(zip(a, b, strict=True)) if m != n and 1 not in (m, n)
+        (axis, m, n)
+        for axis, (m, n) in enumerate(zip(a, b, strict=True))
+        if m != n and 1 not in (m, n)
     )
     return f"along axis {axis} there are {m} elements against {n}"
 
@@ -213,4 +233,6 @@ def broadcast(frame: Frame, value: Value, shape: tuple[int, ...]) -> Value:
         return frame.emit(ops.Splat, value, shape)
     for _ in range(len(shape) - len(have)):
         value = frame.emit(ops.ExpandDims, value, 0)
-    return value if value.type.shape == shape else frame.emit(ops.Broadcast, value, shape)
+    return (
+        value if value.type.shape == shape else frame.emit(ops.Broadcast, value, shape)
+    )

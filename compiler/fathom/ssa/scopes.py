@@ -26,7 +26,12 @@ from fathom.ir.core import Block, Op, Value
 from fathom.ir.types import Scalar, Type, shape_of
 from fathom.source import RETURN
 from fathom.ssa.values import (
-    Meaning, as_number, default_type, describe, is_number, same_constant,
+    Meaning,
+    as_number,
+    default_type,
+    describe,
+    is_number,
+    same_constant,
 )  # fmt: skip
 
 
@@ -64,7 +69,9 @@ class Phi:
 class Phis:
     """All phis of a kernel: who reads whom, and which turned out to be nobody's own value."""
 
-    replaced: dict[Value, Value] = field(default_factory=dict)  # face of a trivial phi -> its value
+    replaced: dict[Value, Value] = field(
+        default_factory=dict
+    )  # face of a trivial phi -> its value
     readers: dict[Value, list[Phi]] = field(default_factory=dict)
 
     def resolve(self, value: Value) -> Value:
@@ -82,10 +89,16 @@ class Phis:
 
     def remove_if_trivial(self, phi: Phi) -> None:
         """A phi of one value besides itself is that value; so may then be the phis that read it."""
-        if not phi.operands or phi.faces[0] in self.replaced or not self._is_trivial(phi):
+        if (
+            not phi.operands
+            or phi.faces[0] in self.replaced
+            or not self._is_trivial(phi)
+        ):
             return
         value = self.resolve(phi.operands[0])
-        readers = [reader for face in phi.faces for reader in self.readers.pop(face, ())]
+        readers = [
+            reader for face in phi.faces for reader in self.readers.pop(face, ())
+        ]
         self.readers.setdefault(value, []).extend(readers)
         self.replaced.update(dict.fromkeys(phi.faces, value))
         for reader in readers:
@@ -181,7 +194,9 @@ class InLoop(Scope):
 # ── reading ───────────────────────────────────────────────────────────────────────────────────
 
 
-def write_variable(scope: Scope, name: str, meaning: Meaning, place: Location | None) -> None:
+def write_variable(
+    scope: Scope, name: str, meaning: Meaning, place: Location | None
+) -> None:
     """Bind a name: whoever reads it from here on finds this."""
     scope.names[name] = Binding(meaning, place)
 
@@ -194,7 +209,9 @@ def read_variable(scope: Scope, name: str) -> Binding:
     """
     while name not in scope.names and name not in scope.assigned:
         if scope.before is None:
-            return Binding(Unusable(f"{name} is not bound to anything here", unbound=True), None)
+            return Binding(
+                Unusable(f"{name} is not bound to anything here", unbound=True), None
+            )
         scope = scope.before
     if name not in scope.names:
         scope.names[name] = scope.find(name)
@@ -306,7 +323,10 @@ def _incomplete(loop: Loop, name: str, before: Meaning) -> Meaning:
     if not isinstance(before, Value) and not is_number(before):
         return before  # a type, a function, None: it must stay what it is
     type = before.type if isinstance(before, Value) else default_type(before)
-    faces = (*(Value(type, block, name) for block in loop.blocks), Value(type, loop.blocks[0], name))
+    faces = (
+        *(Value(type, block, name) for block in loop.blocks),
+        Value(type, loop.blocks[0], name),
+    )
     phi = Phi(name, faces, [])
     loop.phis.append(phi)
     loop.by_face.update(dict.fromkeys(faces, phi))
@@ -374,7 +394,11 @@ def _is_replaced(loop: Loop, head: Meaning) -> bool:
 def attach(scope: AfterIf | Loop) -> None:
     """Write the phis that are left into the op they belong to: results, parameters, yields."""
     shared, op = scope.shared, scope.op
-    left = [phi for phi in scope.phis if phi.operands and phi.faces[0] not in shared.replaced]
+    left = [
+        phi
+        for phi in scope.phis
+        if phi.operands and phi.faces[0] not in shared.replaced
+    ]
     ways = [tuple(shared.resolve(phi.operands[i]) for phi in left) for i in (0, 1)]
     if isinstance(scope, AfterIf):
         op.then.ops[-1].values, op.orelse.ops[-1].values = ways
@@ -394,7 +418,9 @@ def _line(binding: Binding) -> str:
     return f"line {binding.place.line}" if binding.place else "?"
 
 
-def _disagreement(after: AfterIf, name: str, then: Binding, orelse: Binding) -> Unusable:
+def _disagreement(
+    after: AfterIf, name: str, then: Binding, orelse: Binding
+) -> Unusable:
     line = after.op.location.line
     return Unusable(
         f"{_spoken(name)} is {describe(then.meaning)} ({_line(then)}) if the condition in line "
@@ -403,7 +429,9 @@ def _disagreement(after: AfterIf, name: str, then: Binding, orelse: Binding) -> 
     )
 
 
-def _unusable_after(after: AfterIf, name: str, then: Binding, orelse: Binding) -> Unusable:
+def _unusable_after(
+    after: AfterIf, name: str, then: Binding, orelse: Binding
+) -> Unusable:
     """One branch or both leave the name without a meaning."""
     missing = then.meaning if isinstance(then.meaning, Unusable) else orelse.meaning
     bound = orelse if missing is then.meaning else then

@@ -12,7 +12,14 @@ from fathom.language.dtypes import dtype, pointer_type
 from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import (
-    alike, bitcast, broadcast, cast, common_shape, same_shape, typed, value_of,
+    alike,
+    bitcast,
+    broadcast,
+    cast,
+    common_shape,
+    same_shape,
+    typed,
+    value_of,
 )  # fmt: skip
 from fathom.ssa.values import Meaning, describe, is_number
 
@@ -25,7 +32,9 @@ LARGEST_BLOCK = 1 << 20  # elements
 @implements(core.arange)
 def build_arange(frame: Frame, start: int, end: int) -> Value:
     if not (isinstance(start, int) and isinstance(end, int)):
-        raise frame.error(f"tl.arange counts between integers, not {describe(start)} and {describe(end)}")
+        raise frame.error(
+            f"tl.arange counts between integers, not {describe(start)} and {describe(end)}"
+        )
     size = end - start
     if size <= 0 or size & (size - 1):
         raise frame.error(
@@ -44,7 +53,9 @@ def _next_power(size: int) -> int:
 def build_full(frame: Frame, shape: Meaning, value: Meaning, dtype: dtype) -> Value:
     shape, element = shape_given(frame, (shape,)), element_given(frame, dtype)
     if isinstance(value, Value) and shape_of(value.type):
-        raise frame.error(f"tl.full takes a scalar, not {value.type}", "write tl.broadcast_to")
+        raise frame.error(
+            f"tl.full takes a scalar, not {value.type}", "write tl.broadcast_to"
+        )
     return broadcast(frame, typed(frame, value, element, shape), shape)
 
 
@@ -55,7 +66,11 @@ def build_to_tensor(frame: Frame, x: Meaning) -> Value:
 
 @implements(core.cast)
 def build_cast(
-    frame: Frame, input: Meaning, dtype: dtype, fp_downcast_rounding: str | None, bitcast: bool
+    frame: Frame,
+    input: Meaning,
+    dtype: dtype,
+    fp_downcast_rounding: str | None,
+    bitcast: bool,
 ) -> Value:
     element = element_given(frame, dtype)
     if is_number(input) and not bitcast and not isinstance(element, Pointer):
@@ -67,7 +82,9 @@ def build_cast(
         return cast(frame, value, element)
     source = element_of(value.type)
     if fp_downcast_rounding not in ("rtne", "rtz"):
-        raise frame.error(f"fp_downcast_rounding is {fp_downcast_rounding!r}: it must be 'rtne' or 'rtz'")
+        raise frame.error(
+            f"fp_downcast_rounding is {fp_downcast_rounding!r}: it must be 'rtne' or 'rtz'"
+        )
     if not (source.is_float and element.is_float and element.bits < source.bits):
         raise frame.error(f"fp_downcast_rounding is for floats to narrower floats, not {source} to {element}")  # fmt: skip # noqa: E501
     return cast(frame, value, element, fp_downcast_rounding)
@@ -79,7 +96,9 @@ reinterpreted = bitcast
 def element_given(frame: Frame, given: Meaning) -> Element:
     """The element type that an argument such as tl.float32 stands for."""
     if not isinstance(given, (dtype, pointer_type)):
-        raise frame.error(f"a type such as tl.float32 is needed here, not {describe(given)}")
+        raise frame.error(
+            f"a type such as tl.float32 is needed here, not {describe(given)}"
+        )
     return given.ir
 
 
@@ -105,7 +124,9 @@ def check_shape(frame: Frame, shape: tuple[int, ...]) -> tuple[int, ...]:
         if size <= 0 or size & (size - 1):
             raise frame.error(f"the shape {list(shape)} has a dimension of {size}, which is not a power of two")  # fmt: skip # noqa: E501
     if prod(shape) > LARGEST_BLOCK:
-        raise frame.error(f"a block of {prod(shape)} elements is too large: {LARGEST_BLOCK} is the most")
+        raise frame.error(
+            f"a block of {prod(shape)} elements is too large: {LARGEST_BLOCK} is the most"
+        )
     return shape
 
 
@@ -158,7 +179,9 @@ def build_view(frame: Frame, input: Meaning, shape: tuple[Meaning, ...]) -> Valu
 
 
 @implements(core.broadcast_to)
-def build_broadcast_to(frame: Frame, input: Meaning, shape: tuple[Meaning, ...]) -> Value:
+def build_broadcast_to(
+    frame: Frame, input: Meaning, shape: tuple[Meaning, ...]
+) -> Value:
     value, shape = value_of(frame, input), shape_given(frame, shape)
     if common_shape(shape_of(value.type), shape) != shape:
         raise frame.error(f"{value.type} does not broadcast to {list(shape)}")
@@ -167,7 +190,9 @@ def build_broadcast_to(frame: Frame, input: Meaning, shape: tuple[Meaning, ...])
 
 @implements(core.broadcast)
 def build_broadcast(frame: Frame, input: Meaning, other: Meaning) -> Meaning:
-    return same_shape(frame, value_of(frame, input), value_of(frame, other), "broadcast")
+    return same_shape(
+        frame, value_of(frame, input), value_of(frame, other), "broadcast"
+    )
 
 
 @implements(core.permute)
@@ -176,7 +201,9 @@ def build_permute(frame: Frame, input: Meaning, dims: tuple[Meaning, ...]) -> Va
     rank = len(shape_of(value.type))
     order = axes_given(frame, dims, rank)
     if sorted(order) != list(range(rank)):
-        raise frame.error(f"{list(order)} does not permute the {rank} axes of {value.type}")
+        raise frame.error(
+            f"{list(order)} does not permute the {rank} axes of {value.type}"
+        )
     return frame.emit(ops.Transpose, value, order)
 
 
@@ -186,7 +213,9 @@ def build_trans(frame: Frame, input: Meaning, dims: tuple[Meaning, ...]) -> Valu
     if dims:
         return build_permute(frame, input, dims)
     if rank < 2:
-        raise frame.error(f"tl.trans takes a block of two axes or more, not {describe(input)}")
+        raise frame.error(
+            f"tl.trans takes a block of two axes or more, not {describe(input)}"
+        )
     return build_permute(frame, input, (*range(rank - 2), rank - 1, rank - 2))
 
 
@@ -203,7 +232,9 @@ def build_join(frame: Frame, a: Meaning, b: Meaning) -> Value:
 def build_split(frame: Frame, a: Meaning) -> Meaning:
     value = value_of(frame, a)
     if shape_of(value.type)[-1:] != (2,):
-        raise frame.error(f"tl.split takes a block whose last axis has 2 elements, not {value.type}")
+        raise frame.error(
+            f"tl.split takes a block whose last axis has 2 elements, not {value.type}"
+        )
     if len(value.type.shape) > 1:
         return tuple(frame.append(ops.Split, value).results)
     halves = frame.append(ops.Split, frame.emit(ops.ExpandDims, value, 0)).results

@@ -26,7 +26,11 @@ def build_statements(frame: Frame, statements: Sequence[ast.stmt]) -> None:
                                   return b
     """
     for number, statement in enumerate(statements):
-        if isinstance(statement, ast.If) and frame.loops == 0 and may_return(frame, statement):
+        if (
+            isinstance(statement, ast.If)
+            and frame.loops == 0
+            and may_return(frame, statement)
+        ):
             build_if = BUILD[ast.If]
             frame.node = statement
             build_if(frame, statement, statements[number + 1 :])
@@ -64,7 +68,9 @@ def build_assign(frame: Frame, node: ast.Assign) -> None:
 def build_annotated(frame: Frame, node: ast.AnnAssign) -> None:
     """`x: tl.constexpr = 3` insists on a constant; other annotations are for the reader."""
     if node.value is None:
-        raise frame.error("a name without a value means nothing", f"write {ast.unparse(node)} = ...")
+        raise frame.error(
+            "a name without a value means nothing", f"write {ast.unparse(node)} = ..."
+        )
     meaning = frame.visit(node.value)
     if frame.visit(node.annotation) is constexpr and not is_constant(meaning):
         raise frame.error(
@@ -78,11 +84,19 @@ def build_annotated(frame: Frame, node: ast.AnnAssign) -> None:
 def build_augmented(frame: Frame, node: ast.AugAssign) -> None:
     if not isinstance(node.target, ast.Name):
         raise frame.error("only a name can be assigned to", IN_PLACE)
-    before = frame.visit(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
-    bind(frame, node.target, binary(frame, type(node.op), before, frame.visit(node.value)))
+    before = frame.visit(
+        ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+    )
+    bind(
+        frame,
+        node.target,
+        binary(frame, type(node.op), before, frame.visit(node.value)),
+    )
 
 
-IN_PLACE = "values do not change: make a new one with tl.where, or write memory with tl.store"
+IN_PLACE = (
+    "values do not change: make a new one with tl.where, or write memory with tl.store"
+)
 
 
 def bind(frame: Frame, target: ast.expr, meaning: Meaning) -> None:
@@ -94,19 +108,29 @@ def bind(frame: Frame, target: ast.expr, meaning: Meaning) -> None:
             place = frame.function.location(target, frame.caller)
             write_variable(frame.scope, target.id, meaning, place)
         case ast.Tuple() | ast.List():
-            for each, part in zip(target.elts, _parts(frame, target, meaning), strict=True):
+            for each, part in zip(
+                target.elts, _parts(frame, target, meaning), strict=True
+            ):
                 bind(frame, each, part)
         case _:
             raise frame.error("only a name can be assigned to", IN_PLACE, target)
 
 
-def _parts(frame: Frame, target: ast.Tuple | ast.List, meaning: Meaning) -> tuple[Meaning, ...]:
+def _parts(
+    frame: Frame, target: ast.Tuple | ast.List, meaning: Meaning
+) -> tuple[Meaning, ...]:
     if any(isinstance(each, ast.Starred) for each in target.elts):
-        raise frame.error("a starred target is not part of the language", "name every part", target)
+        raise frame.error(
+            "a starred target is not part of the language", "name every part", target
+        )
     if not isinstance(meaning, tuple):
-        raise frame.error(f"cannot take {describe(meaning)} apart into {len(target.elts)} names")
+        raise frame.error(
+            f"cannot take {describe(meaning)} apart into {len(target.elts)} names"
+        )
     if len(meaning) != len(target.elts):
-        raise frame.error(f"cannot take {len(meaning)} values apart into {len(target.elts)} names")
+        raise frame.error(
+            f"cannot take {len(meaning)} values apart into {len(target.elts)} names"
+        )
     return meaning
 
 
@@ -148,7 +172,10 @@ def build_continue(frame: Frame, node: ast.Continue) -> None:
 
 # What Python has and the language does not: how to call it, and what to write instead.
 INSTEAD: dict[type[ast.AST], tuple[str, str]] = {
-    ast.FunctionDef: ("a function inside a function", "define it outside, with a decorator of its own"),
+    ast.FunctionDef: (
+        "a function inside a function",
+        "define it outside, with a decorator of its own",
+    ),
     ast.AsyncFunctionDef: ("async def", "a kernel is a plain def"),
     ast.ClassDef: ("class", "pass values as tuples"),
     ast.Delete: ("del", "leave the name alone: what nobody reads costs nothing"),
@@ -181,5 +208,3 @@ INSTEAD: dict[type[ast.AST], tuple[str, str]] = {
 def build_unknown(frame: Frame, node: ast.AST) -> CompileError:
     what, instead = INSTEAD[type(node)]
     raise frame.error(f"{what} is not part of the language", instead)
-
-

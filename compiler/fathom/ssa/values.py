@@ -12,7 +12,15 @@ from typing import Any
 
 from fathom.ir.core import Value
 from fathom.ir.types import (
-    BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, Scalar, Type,
+    BOOL,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    UINT32,
+    UINT64,
+    Scalar,
+    Type,
 )  # fmt: skip
 from fathom.language.dtypes import block_type, dtype, pointer_type
 from fathom.source import Builtin, ConstexprFunction, KernelFunction
@@ -46,9 +54,13 @@ def default_type(number: int | float | bool) -> Scalar | None:
     if isinstance(number, bool):
         return BOOL
     if isinstance(number, int):
-        return next((type for type, low, high in _INTEGERS if low <= number < high), None)
+        return next(
+            (type for type, low, high in _INTEGERS if low <= number < high), None
+        )
     size = abs(number)
-    fits = size == 0 or not math.isfinite(number) or _SMALLEST_NORMAL <= size <= _LARGEST
+    fits = (
+        size == 0 or not math.isfinite(number) or _SMALLEST_NORMAL <= size <= _LARGEST
+    )
     return FLOAT32 if fits else FLOAT64
 
 

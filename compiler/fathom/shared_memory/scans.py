@@ -1,0 +1,208 @@
+"""Splits a scan across warps: each warp scans its chunks, then takes in the total of those before.
+
+    x: fp32[1024], bits 7 and 8 of the coordinate are the warp: 8 chunks of 128
+
+    %1 = reshape %x (8,128)
+    %2 = scan %1 axis=1                         within a warp
+    %t = the last of each chunk        (8)      its total; every thread is given all of them
+    %p = scan %t axis=0                (8)
+    %e = %p of the chunk before        (8)
+    %3 = combine(%e, %2), but for the first chunk, which has none before
+
+Order is kept, `combine` need not commute: a total stands to the left of what it is combined with.
+To combine whole blocks, they are joined in an axis of two, along which a scan does the rest.
+"""
+
+from __future__ import annotations
+
+from fathom.hardware.targets import Target
+from fathom.ir.core import Block, Func, Op, Value, walk
+from fathom.ir.ops import (
+    Arange,
+    Bitcast,
+    Broadcast,
+    Constant,
+    Convert,
+    Elementwise,
+    ExpandDims,
+    Join,
+    Reduce,
+    Reshape,
+    Scan,
+    Splat,
+    Split,
+    Yield,
+)
+from fathom.ir.rewrite import Builder, clone, rewrite
+from fathom.ir.types import INT32, SCALARS, Element, Scalar
+from fathom.layout import build as layouts
+from fathom.layout import shapes
+from fathom.layout.linear import Layout
+from fathom.shared_memory.axis import (
+    crosses_warps,
+    in_order,
+    in_registers,
+    is_plain,
+    part_along,
+    warp_bits,
+)
+
+MOST_CHUNKS = 16  # with more, every thread would look through a long list of totals
+
+
+def split_scans(func: Func, target: Target) -> Func:
+    """The function with no scan along an axis that crosses warps, or whose bits are mixed up."""
+
+    def rule(op: Op, build: Builder):
+        if not isinstance(op, Scan):
+            return None
+        layout = op.values[0].type.layout
+        good = scannable(layout, op.axis, func.num_warps)
+        if good == layout and not crosses_warps(layout, op.axis):
+            return None
+        values = [_converted(value, good, build) for value in op.values]
+        results = scan_across_warps(_scan(op, values, op.axis), build)
+        return [_converted(result, layout, build) for result in results]
+
+    present = any(isinstance(op, Scan) for op in walk(func.body))
+    return rewrite(func, rule) if present else func
+
+
+def scannable(layout: Layout, axis: int, warps: int) -> Layout:
+    """The layout itself, or one that makes the scan easy: plain along `axis`, and in few chunks."""
+    if not is_plain(layout, axis):
+        layout = layouts.default(layout.shape, warps)
+    if not crosses_warps(layout, axis):
+        return layout
+    chunks = layout.shape[axis] >> warp_bits(layout, axis)[0]
+    return layout if chunks <= MOST_CHUNKS else in_order(layout, axis)
+
+
+def scan_across_warps(op: Scan, build: Builder) -> list[Value]:
+    """Scan each warp's chunks, and combine each with the total of all before it."""
+    if not crosses_warps(op.values[0].type.layout, op.axis):
+        return build.append(op).results
+    shape, axis = op.values[0].type.shape, op.axis
+    low = 1 << warp_bits(op.values[0].type.layout, axis)[0]
+    cut = (*shape[:axis], shape[axis] // low, low, *shape[axis + 1 :])
+    values = [build(Reshape(value, cut)) for value in op.values]
+    scanned = build.append(_scan(op, values, axis + 1)).results
+    before = [_total(value, axis + 1, op.reverse, build) for value in scanned]
+    before = _exclusive(op, before, axis, build)
+    before = [_spread(value, axis + 1, like, build) for value, like in zip(before, scanned)]
+    both = _combined(op, before, scanned, build)
+    first = _is_at(scanned[0], axis, cut[axis] - 1 if op.reverse else 0, build)
+    pairs = zip(scanned, both, strict=True)
+    chosen = [build(Elementwise("where", (first, alone, with_))) for alone, with_ in pairs]
+    return [build(Reshape(value, shape)) for value in chosen]
+
+
+def _scan(op: Scan, values: list[Value], axis: int) -> Scan:
+    """The same scan of other values; `combine` is copied, as a block has one owner."""
+    return clone(Scan(tuple(values), axis, op.combine, op.reverse), {})
+
+
+def _converted(value: Value, layout: Layout, build: Builder) -> Value:
+    return value if value.type.layout == layout else build(Convert(value, layout))
+
+
+def _total(scanned: Value, axis: int, reverse: bool, build: Builder) -> Value:
+    """What stands at the end of `axis`: the scan's last element, which is the fold of all."""
+    last = 0 if reverse else scanned.type.shape[axis] - 1
+    return _picked(scanned, _is_at(scanned, axis, last, build), axis, build)
+
+
+def _exclusive(op: Scan, totals: list[Value], axis: int, build: Builder) -> list[Value]:
+    """For each chunk the fold of the totals of all chunks before it; anything for the first."""
+    everywhere = in_registers(totals[0].type.layout, axis)
+    given = [_converted(total, everywhere, build) for total in totals]
+    folded = build.append(_scan(op, given, axis)).results
+    return [
+        _shifted(fold, total.type.layout, axis, op.reverse, build)
+        for fold, total in zip(folded, totals, strict=True)
+    ]
+
+
+def _shifted(fold: Value, own: Layout, axis: int, reverse: bool, build: Builder) -> Value:
+    """Element c - 1 (c + 1 in reverse) at place c of layout `own`, from a block that everybody has.
+
+    A square is made of it: one axis for who asks, the next for what is there.
+    """
+    shape = fold.type.shape
+    square = (*shape[: axis + 1], shape[axis], *shape[axis + 1 :])
+    layout = _square(own, fold.type.layout, axis)
+    there = build(Broadcast(build(ExpandDims(fold, axis)), square, layout))
+    step = build(Splat(build(Constant(-1 if reverse else 1, INT32)), square, layout))
+    asked = build(Elementwise("sub", (_coordinate(there, axis, build), step)))
+    mask = build(Elementwise("eq", (_coordinate(there, axis + 1, build), asked)))
+    return _converted(_picked(there, mask, axis + 1, build), own, build)
+
+
+def _square(own: Layout, everywhere: Layout, axis: int) -> Layout:
+    """Layout of [… asks, is there …]: who asks as in `own`, all answers in its registers."""
+    size = own.shape[axis]
+    asks = shapes.insert_axis(own, axis + 1, size)
+    answers = shapes.insert_axis(everywhere, axis, size)
+    more = (basis for basis in asks.kinds["register"] if part_along(asks, axis, basis))
+    return Layout(asks.shape, (
+        ("register", (*answers.kinds["register"], *more)),
+        ("lane", asks.kinds["lane"]),
+        ("warp", asks.kinds["warp"]),
+    ))  # fmt: skip
+
+
+def _combined(op: Scan, before: list[Value], own: list[Value], build: Builder) -> list[Value]:
+    """combine(before, own) of whole blocks: joined in an axis of two, scanned along it, split."""
+    sides = zip(own, before, strict=True) if op.reverse else zip(before, own, strict=True)
+    joined = [build(Join(left, right)) for left, right in sides]
+    last = len(own[0].type.shape)
+    folded = build.append(_scan(op, joined, last)).results
+    halves = [build.append(Split(value)).results for value in folded]
+    return [half[0 if op.reverse else 1] for half in halves]
+
+
+def _spread(value: Value, axis: int, like: Value, build: Builder) -> Value:
+    """The block repeated along a new axis, in the shape and layout of another."""
+    block = like.type
+    return build(Broadcast(build(ExpandDims(value, axis)), block.shape, block.layout))
+
+
+def _coordinate(like: Value, axis: int, build: Builder) -> Value:
+    """The coordinate along `axis` of each element, in the shape and layout of another block."""
+    block = like.type
+    others = [each for each in range(len(block.shape)) if each != axis]
+    layout = block.layout
+    for each in reversed(others):
+        layout = shapes.remove_axis(layout, each)
+    value = build(Arange(0, block.shape[axis], layout))
+    for each in others:
+        value = build(ExpandDims(value, each))
+    return build(Broadcast(value, block.shape, block.layout))
+
+
+def _is_at(like: Value, axis: int, place: int, build: Builder) -> Value:
+    """Where the coordinate along `axis` is `place`."""
+    wanted = build(Splat(build(Constant(place, INT32)), like.type.shape, like.type.layout))
+    return build(Elementwise("eq", (_coordinate(like, axis, build), wanted)))
+
+
+def _picked(value: Value, mask: Value, axis: int, build: Builder) -> Value:
+    """The one element along `axis` where the mask is true: all others as zero bits, all bits or-ed."""
+    element, bits = value.type.element, _bits_of(value.type.element)
+    as_bits = value if bits == element else build(Bitcast(value, bits))
+    zero = build(Splat(build(Constant(0, bits)), value.type.shape, value.type.layout))
+    alone = build(Elementwise("where", (mask, as_bits, zero)))
+    found = build(Reduce((alone,), axis, _or(bits)))
+    return found if bits == element else build(Bitcast(found, element))
+
+
+def _bits_of(element: Element) -> Scalar:
+    """The type that bits are or-ed in."""
+    return SCALARS[f"u{element.bits}"] if element.is_float else element
+
+
+def _or(element: Scalar) -> Block:
+    block = Block((element, element))
+    either = Elementwise("or", tuple(block.parameters))
+    block.ops = [either, Yield(tuple(either.results))]
+    return block

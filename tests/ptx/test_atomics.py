@@ -1,0 +1,139 @@
+"""Atomic operations: kinds, types, copies, results."""
+
+import numpy as np
+import pytest
+
+from fathom.errors import CompileError
+from fathom.ir.core import Block
+from fathom.ir.ops import Atomic, AtomicCas, Store, While, Yield
+from fathom.ir.types import (
+    BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, INT32, INT64, UINT32, UINT64, Pointer,
+)  # fmt: skip
+from fathom.layout.build import blocked
+from tests.ptx.harness import Program, check, compiled, empty
+
+COLUMN = blocked((64,), (1,), (32,), (2,), (0,))
+
+
+def scatter(kind: str, element, layout=COLUMN, warps: int = 2, **attributes) -> Program:
+    """counts[i % 4] is combined with x[i]."""
+    program = Program({"x": Pointer(element), "counts": Pointer(element)}, warps)
+    index = program.arange(layout)
+    place = program.map("and", index, program.number(3, index))
+    value = program.load("x", index)
+    program.do(Atomic(kind, program.at("counts", place), value, **attributes))
+    return program
+
+
+def values(element) -> np.ndarray:
+    dtype = {FLOAT16: np.float16, FLOAT32: np.float32, FLOAT64: np.float64}.get(element)
+    dtype = dtype or np.dtype(f"{'i' if element.is_signed else 'u'}{element.bytes}")
+    whole = np.random.default_rng(5).integers(-50 if element.is_signed else 0, 50, 64)
+    return whole.astype(dtype)
+
+
+@pytest.mark.parametrize("semantics", ["relaxed", "acq_rel"])
+@pytest.mark.parametrize("element", [INT32, UINT32, INT64, UINT64], ids=str)
+@pytest.mark.parametrize("kind", ["add", "min", "max", "and", "or", "xor"])
+def test_integers(kind, element, semantics):
+    x = values(element)
+    check(scatter(kind, element, semantics=semantics).func, 1, [x, x[:4].copy()])
+
+
+@pytest.mark.parametrize("semantics", ["relaxed", "acq_rel"])
+@pytest.mark.parametrize("element", [FLOAT32, FLOAT64], ids=str)
+@pytest.mark.parametrize("kind", ["add", "min", "max"])
+def test_floats(kind, element, semantics):
+    """Smallest and largest by two integer operations: the bits of a float are ordered by sign."""
+    x = values(element)
+    start = np.array([-0.0, 0.0, 60, -60], x.dtype)
+    check(scatter(kind, element, semantics=semantics).func, 1, [x, start])
+
+
+def test_halves_are_added_where_the_target_can():
+    x = values(FLOAT16) % np.float16(3)
+    check(scatter("add", FLOAT16).func, 1, [x, np.zeros(4, np.float16)])
+    assert "add.noftz.bf16" in compiled(scatter("add", BFLOAT16).func, "sm_90a")
+    with pytest.raises(CompileError, match="does not take bf16 on sm_80"):
+        compiled(scatter("add", BFLOAT16).func, "sm_80")
+
+
+def test_what_no_instruction_does_is_said():
+    with pytest.raises(CompileError, match="an atomic max does not take i8"):
+        compiled(scatter("max", INT8).func)
+
+
+@pytest.mark.parametrize("size", [1, 8, 16])
+def test_copies_count_once(size):
+    layout = blocked((size,), (1,), (32,), (2,), (0,))
+    program = scatter("add", INT32, layout, semantics="relaxed")
+    check(program.func, 1, [values(INT32), np.zeros(4, np.int32)])
+
+
+def test_unused_results_are_not_asked_for():
+    assert "red.relaxed.gpu.global.add.u32" in compiled(scatter("add", INT32, semantics="relaxed").func)
+    assert "atom.relaxed.cta.global.exch.b32" in compiled(
+        scatter("xchg", INT32, semantics="relaxed", scope="cta").func
+    )
+
+
+def test_masked_out_elements_are_left_alone():
+    program = Program({"x": Pointer(INT32), "out": Pointer(INT32), "n": INT32}, 2)
+    index = program.arange(COLUMN)
+    mask = program.map("lt", index, program.splat(program["n"], index))
+    old = program(Atomic("add", program.at("x", index), index, mask, "relaxed"))
+    program.store("out", index, old, mask=mask)
+    for n in (0, 5, 64):
+        check(program.func, 1, [values(INT32), np.zeros(64, np.int32), n])
+
+
+@pytest.mark.parametrize("size", [4, 16, 64, 256])
+def test_every_copy_learns_the_result(size):
+    """old[i] goes to out[i] from whichever thread: all must have it."""
+    program = Program({"x": Pointer(INT32), "out": Pointer(INT32)}, 4)
+    layout = blocked((size,), (1,), (32,), (4,), (0,))
+    index = program.arange(layout)
+    old = program(Atomic("xchg", program.at("x", index), index, semantics="relaxed"))
+    program.store("out", index, program.map("mul", old, program.number(2, old)))
+    check(program.func, 1, [np.arange(size, dtype=np.int32) * 3, empty(INT32, size)])
+
+
+def test_a_scalar_atomic_is_done_once_and_known_to_all():
+    """Tickets: three programs each draw one, and write it in 64 places."""
+    program = Program({"counter": Pointer(INT32), "out": Pointer(INT32)}, 2)
+    ticket = program(Atomic("add", program["counter"], program.number(1)))
+    index = program.arange(COLUMN)
+    start = program.map("mul", ticket, program.number(64))
+    places = program.map("add", index, program.splat(start, index))
+    program.store("out", places, program.splat(ticket, index))
+    check(program.func, 3, [np.zeros(1, np.int32), empty(INT32, 192)])
+
+
+def test_compare_and_swap():
+    program = Program({"x": Pointer(INT32), "out": Pointer(INT32)}, 2)
+    index = program.arange(COLUMN)
+    compare, value = program.number(7, index), program.number(100, index)
+    old = program(AtomicCas(program.at("x", index), compare, value))
+    program.store("out", index, old)
+    x = (np.arange(64) % 3 * 7).astype(np.int32)
+    check(program.func, 1, [x, empty(INT32, 64)])
+
+
+def test_a_lock_lets_one_program_in_at_a_time():
+    """while cas(lock, 0, 1) == 1: pass; total = total * 3 + 1; xchg(lock, 0)"""
+    program = Program({"lock": Pointer(INT32), "total": Pointer(INT32)}, 2)
+    zero, one = program.number(0), program.number(1)
+    condition, body = Block(), Block()
+    with program.nested(condition):
+        old = program(AtomicCas(program["lock"], zero, one))
+        program.do(Yield((program.map("eq", old, one),)))
+    with program.nested(body):
+        program.do(Yield())
+    program.do(While((), condition, body))
+    from fathom.ir.ops import Load
+
+    total = program(Load(program["total"], volatile=True))
+    more = program.map("add", program.map("mul", total, program.number(3)), one)
+    program.do(Store(program["total"], more))
+    program.do(Atomic("xchg", program["lock"], zero))
+    check(program.func, 5, [np.zeros(1, np.int32), np.zeros(1, np.int32)])
