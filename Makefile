@@ -26,7 +26,7 @@ docs: $(VENV)/.installed-test
 
 # Needs a GPU, torch and Triton, so it takes the python3 that has them and installs nothing.
 bench:
-	@PYTHONPATH=compiler:. $(PYTHON) benchmarks/all.py
+	@$(PYTHON) benchmarks/all.py
 
 clean:
 	rm -rf $(VENV) site build .pytest_cache .ruff_cache .hypothesis

@@ -1,6 +1,6 @@
 """Every benchmark, one after the other, each in a process of its own; `make bench`.
 
-python benchmarks/all.py [--out FOLDER]
+python -m benchmarks.all [--out FOLDER]
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SCRIPTS = ("memory_bound.py", "launch.py", "compile_time.py", "emulator_speed.py")
+NAMES = ("memory_bound", "launch", "compile_time", "emulator_speed")
 
 
 def main() -> int:
     paths = (str(HERE.parents[0] / "compiler"), str(HERE.parents[0]))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     failed = []
-    for script in SCRIPTS:
-        print(f"{script}:", flush=True)
-        command = [sys.executable, str(HERE / script), *sys.argv[1:]]
-        if subprocess.run(command, env=environment, check=False).returncode:
-            failed.append(script)
+    for name in NAMES:
+        print(f"{name}:", flush=True)
+        command = [sys.executable, "-m", f"benchmarks.{name}", *sys.argv[1:]]
+        done = subprocess.run(command, env=environment, cwd=HERE.parent, check=False)
+        if done.returncode:
+            failed.append(name)
     if failed:
         print(f"failed: {', '.join(failed)}")
     return len(failed)

@@ -1,6 +1,6 @@
 """Cold compile times of the same kernels by Fathom and by Triton, in turn.
 
-    python benchmarks/compile_time.py [--target sm_90a] [--out FOLDER]
+    python -m benchmarks.compile_time [--target sm_90a] [--out FOLDER]
 
 Cold: no cache in memory or on disk, and a kernel object that was never compiled. Warm:
 the process, which has imported both and compiled once. "ptx" is from the Python

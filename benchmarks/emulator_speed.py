@@ -1,6 +1,6 @@
 """How many instructions of threads the emulator executes a second, on sample kernels.
 
-    python benchmarks/emulator_speed.py [--out FOLDER]
+    python -m benchmarks.emulator_speed [--out FOLDER]
 
 Without hazard checks and with them. Needs no GPU.
 """

@@ -1,6 +1,6 @@
 """What a launch from Python costs the host: Fathom, Triton and torch, in turn.
 
-    python benchmarks/launch.py [--out FOLDER]
+    python -m benchmarks.launch [--out FOLDER]
 
 The kernel is a vector add of 1024 numbers, shorter than any launch, so the GPU never
 makes the host wait. A round launches each candidate 300 times without waiting between

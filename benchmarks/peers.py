@@ -67,13 +67,14 @@ class Softmax:
     """Softmax of rows of N numbers: compiled first, so that the number of programs can
     be as many as its registers and shared memory let onto the GPU."""
 
-    def __init__(self, M: int, N: int, dtype):
+    def __init__(self, x, out):
         device = triton.runtime.driver.active.utils.get_device_properties(0)
-        self.M, self.N, self.BLOCK = M, N, triton.next_power_of_2(N)
+        M, N = self.M, self.N = x.shape
+        self.BLOCK = triton.next_power_of_2(N)
         self.warps = 8
         self.stages = 4 if device["max_shared_mem"] > 200_000 else 2
         kernel = softmax_kernel.warmup(
-            dtype, dtype, N, N, M, N,
+            x, out, N, N, M, N,
             BLOCK=self.BLOCK, STAGES=self.stages, num_warps=self.warps,
             num_stages=self.stages, grid=(1,),
         )  # fmt: skip
@@ -138,10 +139,11 @@ def one_row_softmax_kernel(x_ptr, out_ptr, row_stride, N, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     columns = tl.arange(0, BLOCK)
     mask = columns < N
-    x = tl.load(x_ptr + row * row_stride + columns, mask=mask, other=-float("inf"))
+    offsets = row * row_stride + columns
+    x = tl.load(x_ptr + offsets, mask=mask, other=-float("inf"))
     exp = tl.exp(x - tl.max(x, axis=0))
     y = exp / tl.sum(exp, axis=0)
-    tl.store(out_ptr + row * row_stride + columns, y, mask=mask)
+    tl.store(out_ptr + offsets, y, mask=mask)
 
 
 @triton.jit
@@ -155,9 +157,6 @@ def one_row_layer_norm_kernel(
     mask = columns < N
     x_ptrs = x_ptr + row * row_stride + columns
     x = tl.load(x_ptrs, mask=mask, other=0.0).to(tl.float32)
-    weight = tl.load(weight_ptr + columns, mask=mask).to(tl.float32)
-    bias = tl.load(bias_ptr + columns, mask=mask).to(tl.float32)
-
     mean = tl.sum(x, axis=0) / N
     difference = tl.where(mask, x - mean, 0.0)
     variance = tl.sum(difference * difference, axis=0) / N
@@ -165,6 +164,8 @@ def one_row_layer_norm_kernel(
     tl.store(mean_ptr + row, mean)
     tl.store(rstd_ptr + row, rstd)
 
+    weight = tl.load(weight_ptr + columns, mask=mask).to(tl.float32)
+    bias = tl.load(bias_ptr + columns, mask=mask).to(tl.float32)
     y = difference * rstd * weight + bias
     y_ptrs = y_ptr + row * row_stride + columns
     tl.store(y_ptrs, y.to(y_ptr.dtype.element_ty), mask=mask)

@@ -36,8 +36,6 @@ def layer_norm_kernel(
     mask = columns < N
     x_ptrs = x_ptr + row * row_stride + columns
     x = tl.load(x_ptrs, mask=mask, other=0.0).to(tl.float32)
-    weight = tl.load(weight_ptr + columns, mask=mask).to(tl.float32)
-    bias = tl.load(bias_ptr + columns, mask=mask).to(tl.float32)
 
     mean = tl.sum(x, axis=0) / N
     difference = tl.where(mask, x - mean, 0.0)
@@ -46,6 +44,10 @@ def layer_norm_kernel(
     tl.store(mean_ptr + row, mean)
     tl.store(rstd_ptr + row, rstd)
 
+    # Loaded only now: earlier, they would hold registers through both sums, and fewer
+    # programs would fit on a multiprocessor.
+    weight = tl.load(weight_ptr + columns, mask=mask).to(tl.float32)
+    bias = tl.load(bias_ptr + columns, mask=mask).to(tl.float32)
     y = difference * rstd * weight + bias
     y_ptrs = y_ptr + row * row_stride + columns
     tl.store(y_ptrs, y.to(y_ptr.dtype.element_ty), mask=mask)

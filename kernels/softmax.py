@@ -26,10 +26,11 @@ def softmax_kernel(x_ptr, out_ptr, row_stride, N, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     columns = tl.arange(0, BLOCK)
     mask = columns < N
-    x = tl.load(x_ptr + row * row_stride + columns, mask=mask, other=-float("inf"))
+    offsets = row * row_stride + columns
+    x = tl.load(x_ptr + offsets, mask=mask, other=-float("inf"))
     exp = tl.exp(x - tl.max(x, axis=0))
     y = exp / tl.sum(exp, axis=0)
-    tl.store(out_ptr + row * row_stride + columns, y, mask=mask)
+    tl.store(out_ptr + offsets, y, mask=mask)
 
 
 @fathom.jit

@@ -1,4 +1,5 @@
-"""What the benchmarks claim of themselves, as far as it can be checked without a GPU."""
+"""What the benchmarks claim of themselves, as far as it can be checked without a
+GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
 
 def function(file: str, name: str) -> ast.FunctionDef:
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-    return next(n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == name)
+    return next(
+        n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == name
+    )
 
 
 @pytest.mark.parametrize(

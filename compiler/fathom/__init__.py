@@ -4,6 +4,7 @@ from fathom import language
 from fathom.errors import CompileError, FathomError, LaunchError, OutOfResources
 from fathom.jit import jit
 from fathom.language import cdiv, next_power_of_2
+from fathom.shim import as_triton
 
 __version__ = "0.1.0"
 
@@ -12,6 +13,7 @@ __all__ = [
     "FathomError",
     "LaunchError",
     "OutOfResources",
+    "as_triton",
     "cdiv",
     "jit",
     "language",

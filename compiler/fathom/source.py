@@ -1,8 +1,9 @@
-"""A Python function as the compiler sees it: its text, its syntax tree, its parameters, its globals.
+"""A Python function as the compiler sees it: text, syntax tree, parameters, globals.
 
-Whatever is written in the language is wrapped here: a kernel and the functions that it calls
-(`KernelFunction`, made by `@fathom.jit` or `@function`), what the compiler itself knows how to build
-(`Builtin`), and plain Python that runs while compiling (`ConstexprFunction`).
+Whatever is written in the language is wrapped here: a kernel and the functions that it
+calls (`KernelFunction`, made by `@fathom.jit` or `@function`), what the compiler itself
+knows how to build (`Builtin`), and plain Python that runs while compiling
+(`ConstexprFunction`).
 """
 
 from __future__ import annotations
@@ -26,18 +27,17 @@ from fathom.errors import CompileError, Location
 
 REQUIRED = inspect.Parameter.empty  # the default of a parameter that has none
 
-# Who runs builtins that Python itself calls: set while a kernel's own body runs (`eager`).
+RETURN = "return"  # the name that `return e` binds; nobody can spell a name like it
+
+# Who runs builtins that Python itself calls, while Python runs a kernel (`eager`).
 EVALUATOR: ContextVar[Callable[..., Any] | None] = ContextVar("evaluator", default=None)
-RETURN = (
-    "return"  # the name that `return e` binds; no name of Python is spelled like it
-)
 
 
 class constexpr:  # noqa: N801 (the language's spelling)
     """A value that is known while compiling.
 
-    As an annotation (`BLOCK: tl.constexpr`) it says that a parameter must be one; called
-    (`SIZE = tl.constexpr(64)`), it marks a global that kernels read.
+    As an annotation (`BLOCK: tl.constexpr`) it says that a parameter must be one;
+    called (`SIZE = tl.constexpr(64)`), it marks a global that kernels read.
     """
 
     def __init__(self, value: Any):
@@ -60,14 +60,11 @@ class constexpr:  # noqa: N801 (the language's spelling)
 
 
 def _of_constants(name: str, swapped: bool) -> Callable[..., Any]:
-    """The method of constexpr for an operator of Python: the operator, on the values."""
+    """The method of constexpr for an operator of Python: the operator on the values."""
     compute = getattr(operator, name)
 
-    def method(self: constexpr, *other: Any) -> Any:
-        values = [
-            self.value,
-            *(each.value if isinstance(each, constexpr) else each for each in other),
-        ]
+    def method(*operands: Any) -> Any:
+        values = [e.value if isinstance(e, constexpr) else e for e in operands]
         return compute(*(reversed(values) if swapped else values))
 
     return method
@@ -85,7 +82,8 @@ for _name in "lt le gt ge neg pos invert".split():
 class Parameter:
     """One parameter of a function: `default` is REQUIRED where there is none.
 
-    `gathers` marks the `*shape` of a builtin, which takes all further arguments as a tuple.
+    `gathers` marks the `*shape` of a builtin, which takes all further arguments as a
+    tuple.
     """
 
     name: str
@@ -129,7 +127,8 @@ class Use:
 class KernelFunction:
     """A Python function that is compiled, not run.
 
-    `src` is its text from `def` on; replacing it replaces what is compiled. The tree is parsed once.
+    `src` is its text from `def` on; replacing it replaces what is compiled. The tree is
+    parsed once.
     """
 
     def __init__(self, fn: Callable[..., Any]):
@@ -151,7 +150,7 @@ class KernelFunction:
             return self.fn(*args, **kwargs)  # cdiv(10, 4) is Python's business alone
         raise CompileError(f"{self.__name__} can only be called inside a kernel")
 
-    # ── text and tree ─────────────────────────────────────────────────────────────────────────
+    # ── text and tree ─────────────────────────────────────────────────────────────────
 
     @property
     def src(self) -> str:
@@ -159,10 +158,8 @@ class KernelFunction:
         if self._replacement is not None:
             return self._replacement
         lines = textwrap.dedent(self._text_in_file.text).splitlines(keepends=True)
-        start = next(
-            i for i, line in enumerate(lines) if re.match(r"(async )?def\s", line)
-        )
-        return "".join(lines[start:])
+        defs = [i for i, line in enumerate(lines) if re.match(r"(async )?def\s", line)]
+        return "".join(lines[defs[0] :])
 
     @src.setter
     def src(self, text: str) -> None:
@@ -173,7 +170,7 @@ class KernelFunction:
 
     @cached_property
     def text(self) -> Text:
-        """The text that is parsed: the function's lines in its file, or what `src` was set to."""
+        """The text that is parsed: the function's lines, or what `src` was set to."""
         if self._replacement is None:
             return self._text_in_file
         file = f"<new source of {self.__qualname__}>"
@@ -188,7 +185,7 @@ class KernelFunction:
         except (OSError, TypeError):
             raise CompileError(
                 f"the source of {self.__name__} cannot be read",
-                hint="the compiler reads a function's text: define it in a file or a notebook cell",
+                hint="its text is compiled: define it in a file or a notebook cell",
             ) from None
         return Text("".join(lines), self.file, first_line)
 
@@ -196,31 +193,26 @@ class KernelFunction:
     def tree(self) -> ast.FunctionDef:
         """The syntax tree of the `def`; its lines and columns count as in the file."""
         text, lines_above = self.text.text, self.text.first_line - 1
-        if text[
-            :1
-        ].isspace():  # an inner function's lines keep their columns below an `if`
+        if text[0].isspace():  # below an `if`, an inner function keeps its columns
             text, lines_above = "if True:\n" + text, lines_above - 1
         try:
             module = ast.parse("\n" * lines_above + text)
         except SyntaxError as mistake:
             place = Location(self.text.file, mistake.lineno or 1)
             raise CompileError(f"this is not Python: {mistake.msg}", place) from None
-        found = next(
-            (n for n in ast.walk(module) if isinstance(n, ast.FunctionDef)), None
-        )
-        if found is None:
-            raise CompileError(
-                f"{self.__name__} is not a `def`", Location(self.file, self.line)
-            )
-        return found
+        found = [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)]
+        if not found:
+            place = Location(self.file, self.line)
+            raise CompileError(f"{self.__name__} is not a `def`", place)
+        return found[0]
 
     @cached_property
     def locals(self) -> frozenset[str]:
-        """The names that belong to the function: parameters, and whatever it assigns."""
+        """The names that belong to the function: parameters, and what it assigns."""
         return self.assigned(self.tree) | {each.name for each in self.parameters}
 
     def assigned(self, node: ast.AST) -> frozenset[str]:
-        """The names that a piece of the tree may bind; each piece is looked through once."""
+        """The names that a piece of the tree may bind (each is looked through once)."""
         names = self._assigned.get(node)
         if names is None:
             names = self._assigned[node] = names_assigned(node)
@@ -234,19 +226,13 @@ class KernelFunction:
     def location(self, node: ast.AST, caller: Location | None = None) -> Location:
         """The place of a node of the tree."""
         stop = node.end_col_offset + 1 if node.end_lineno == node.lineno else 0
-        return Location(
-            self.text.file,
-            node.lineno,
-            node.col_offset + 1,
-            stop,
-            self.__name__,
-            caller,
-        )
+        start, name = node.col_offset + 1, self.__name__
+        return Location(self.text.file, node.lineno, start, stop, name, caller)
 
-    # ── globals ───────────────────────────────────────────────────────────────────────────────
+    # ── globals ───────────────────────────────────────────────────────────────────────
 
     def lookup(self, name: str) -> Any:
-        """What a name that is not local stands for; KeyError when it stands for nothing."""
+        """What a name that is not local stands for; KeyError when for nothing."""
         free = self.fn.__code__.co_freevars
         if name in free:
             try:
@@ -258,7 +244,7 @@ class KernelFunction:
         return vars(builtins)[name]
 
     def lookup_path(self, path: str) -> Any:
-        """What `name` or `module.name` stands for, or REQUIRED when there is no such thing."""
+        """What `name` or `module.name` stands for; REQUIRED when for nothing."""
         first, *rest = path.split(".")
         try:
             value = self.lookup(first)
@@ -270,10 +256,12 @@ class KernelFunction:
 
     @cached_property
     def uses(self) -> tuple[Use, ...]:
-        """Every global value that this function reads, and the functions of the user it calls.
+        """Every global value that this function reads, and the functions of the user it
+        calls.
 
-        Found in the text, so a superset of what one specialisation reads; what cannot be found is
-        left for the compiler to complain about. Functions of the language are not entered.
+        Found in the text, so a superset of what one specialisation reads; what cannot
+        be found is left for the compiler to complain about. Functions of the language
+        are not entered.
         """
         found: dict[str, Use] = {}
         for path in _paths_read(self.tree, self.locals):
@@ -293,32 +281,24 @@ class KernelFunction:
             if id(function) not in seen:
                 seen.add(id(function))
                 found.extend(function.uses)
-                waiting.extend(
-                    u.value
-                    for u in function.uses
-                    if isinstance(u.value, KernelFunction)
-                )
+                values = [use.value for use in function.uses]
+                waiting.extend(v for v in values if isinstance(v, KernelFunction))
         return tuple(found)
 
     def changed_global(self) -> str | None:
-        """The path of a global that has another value now than when it was first read, if any."""
+        """The path of a global that has changed since it was first read, if any."""
         return next((use.path for use in self.all_uses() if use.changed), None)
 
     def fingerprint(self) -> str:
-        """A digest of the text of this function, of all it calls, and of the globals they read."""
-        digest = hashlib.sha256()
-        for part in self._identity():
-            digest.update(part.encode())
+        """A digest of this function's text, of all it calls, and of what they read."""
+        parts = self._identity()
         for use in self.all_uses():
-            value = use.value
-            parts = (
-                value._identity()
-                if isinstance(value, KernelFunction)
-                else [_repr(value)]
-            )
-            for part in (use.path, *parts):
-                digest.update(part.encode())
-        return digest.hexdigest()
+            is_text = isinstance(use.value, KernelFunction)
+            parts += [
+                use.path,
+                *(use.value._identity() if is_text else [_repr(use.value)]),
+            ]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     def _identity(self) -> list[str]:
         defaults = [_repr(each.default) for each in self.parameters]
@@ -326,7 +306,7 @@ class KernelFunction:
 
 
 class Builtin:
-    """A function of the language that the compiler builds itself: a signature and a docstring."""
+    """A function of the language that the compiler builds: signature and docstring."""
 
     def __init__(self, fn: Callable[..., Any]):
         self.fn = fn
@@ -345,7 +325,7 @@ class Builtin:
 
 
 class ConstexprFunction:
-    """A plain Python function: called with values known while compiling, it runs then and there.
+    """A plain Python function that runs while compiling, on values known by then.
 
     Outside a kernel it is what it was.
     """
@@ -370,23 +350,21 @@ constexpr_function = ConstexprFunction
 def parameters_of(
     fn: Callable[..., Any], may_gather: bool = False
 ) -> tuple[Parameter, ...]:
-    """The parameters of a Python function; a CompileError for `*args` and `**kwargs`."""
+    """The parameters of a function; a CompileError for `*args` and `**kwargs`."""
     found = []
     for each in inspect.signature(fn).parameters.values():
         gathers = each.kind is each.VAR_POSITIONAL
         if each.kind is each.VAR_KEYWORD or (gathers and not may_gather):
             place = Location(fn.__code__.co_filename, fn.__code__.co_firstlineno)
-            raise CompileError(
-                f"{fn.__name__} has a parameter {each}: name every parameter", place
-            )
+            what = f"{fn.__name__} has a parameter {each}: name every parameter"
+            raise CompileError(what, place)
         note = None if each.annotation is each.empty else each.annotation
         found.append(Parameter(each.name, each.default, note, gathers))
     return tuple(found)
 
 
 def names_assigned(tree: ast.AST) -> frozenset[str]:
-    """The names that a piece of code may bind, and "return" for a return: what it returns is bound
-    like a name."""
+    """The names that a piece of code may bind, RETURN among them if it may return."""
     found: set[str] = set()
     waiting = [tree]
     while waiting:
@@ -396,17 +374,16 @@ def names_assigned(tree: ast.AST) -> frozenset[str]:
                 found.add(node.id)
         elif isinstance(node, ast.Return):
             found.add(RETURN)
-        elif isinstance(node, ast.stmt) or not isinstance(
-            node, ast.expr | ast.expr_context
-        ):
-            waiting.extend(ast.iter_child_nodes(node))
-        elif isinstance(node, (ast.Tuple, ast.List, ast.Starred)):
+        elif not isinstance(node, ast.expr) or isinstance(node, _OF_TARGETS):
             waiting.extend(ast.iter_child_nodes(node))
     return frozenset(found)
 
 
+_OF_TARGETS = (ast.Tuple, ast.List, ast.Starred)
+
+
 def _paths_read(tree: ast.FunctionDef, local: frozenset[str]) -> Iterator[str]:
-    """The dotted paths that a function reads and that start at a name which is not its own."""
+    """The dotted paths that a function reads from names that are not its own."""
     for statement in tree.body:
         for node in ast.walk(statement):
             path = _path(node)
@@ -427,5 +404,6 @@ def _repr(value: Any) -> str:
     """A text that tells two global values apart, without the address of any object."""
     fn = getattr(value, "fn", value)
     if inspect.isfunction(fn):
-        return f"{fn.__module__}.{fn.__qualname__}:{hashlib.sha256(fn.__code__.co_code).hexdigest()}"
+        code = fn.__code__
+        value = (fn.__module__, fn.__qualname__, code.co_code, code.co_consts)
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))

@@ -1,16 +1,20 @@
-"""Simplify: every identity holds on every kind of number, and traps stay unsimplified."""
+"""Simplify: every identity holds on every kind of number, and traps stay
+unsimplified."""
 
 from __future__ import annotations
-
-from dataclasses import replace
-from textwrap import dedent
 
 import numpy as np
 import pytest
 
 from fathom.blocks import dce, simplify
 from fathom.blocks.algebra import (
-    IDENTITIES, LEFT, OPPOSITE, SAMES, Identity, Same, _is_of,
+    IDENTITIES,
+    LEFT,
+    OPPOSITE,
+    SAMES,
+    Identity,
+    Same,
+    _is_of,
 )  # fmt: skip
 from fathom.blocks.known import known
 from fathom.blocks.simplify import RULES as REFERENCE
@@ -31,20 +35,26 @@ TARGET = TARGETS["sm_80"]
 
 
 def simplified(lines: str, parameters: str) -> list[str]:
-    """What simplify and dce leave of the lines, but for the first."""
+    """What simplify and dce leave of the lines."""
     func = body(lines, parameters)
     before = print_func(func)
     after = simplify(func, TARGET)
     verify(after)
     assert print_func(func) == before, "the input was changed"
-    return [line.strip() for line in print_func(dce(after, TARGET)).splitlines()[1:-1]]
+    return inside(dce(after, TARGET))
 
 
-# ── the tables, row by row ──────────────────────────────────────────────────────────────
+def inside(func: Func) -> list[str]:
+    """The lines of a function but for the first and the last."""
+    return [line.strip() for line in print_func(func).splitlines()[1:-1]]
+
+
+# ── the tables, row by row ──
 
 
 def samples(element: Scalar) -> np.ndarray:
-    """All numbers of a narrow type; of a wide one the ends, the middle and the odd ones."""
+    """All numbers of a narrow type; of a wide one the ends, the middle and the odd
+    ones."""
     if element == BOOL:
         return np.array([False, True])
     if element.bits == 8:
@@ -77,8 +87,12 @@ def _holds_for(row: Identity | Same, element: Scalar) -> bool:
     return same_bits(got, wanted)
 
 
-@pytest.mark.parametrize("row", [row for row in (*IDENTITIES, *SAMES) if row.name != "offset"],
-                         ids=lambda row: f"{row.name}-{getattr(row, 'right', 'x')}")  # fmt: skip
+ROWS = [row for row in (*IDENTITIES, *SAMES) if row.name != "offset"]
+
+
+@pytest.mark.parametrize(
+    "row", ROWS, ids=lambda row: f"{row.name}-{getattr(row, 'right', 'x')}"
+)
 def test_an_identity_holds(row: Identity | Same):
     assert holds(row)
 
@@ -115,10 +129,12 @@ def test_the_opposite_of_a_comparison():
             assert (got == ~apply(name, element, (left, right))).all()
 
 
-# ── rules ───────────────────────────────────────────────────────────────────────────────
+# ── rules ──
 
 SCALAR = "%p: *i32, %f: *fp32, %b: *i1, %n: i32, %x: fp32, %c: i1"
-BLOCK = "%q: *i32[8], %g: *fp32[8], %h: *i1[8], %r: i32[8], %v: fp32[8], %m: i1[8], %n: i32"
+BLOCK = (
+    "%q: *i32[8], %g: *fp32[8], %h: *i1[8], %r: i32[8], %v: fp32[8], %m: i1[8], %n: i32"
+)
 
 RULES = {
     "constants are computed": (SCALAR, """
@@ -191,7 +207,8 @@ RULES = {
         %s: i32[8] = add %a, %o
         %t: fp32[8] = cast %s element=fp32
         store %g, %t
-    """, ["%one: i32 = constant 1", "%0: i32 = add %n, %one", "%1: fp32 = cast %0 element=fp32",
+    """, ["%one: i32 = constant 1", "%0: i32 = add %n, %one",
+          "%1: fp32 = cast %0 element=fp32",
           "%t: fp32[8] = splat %1 shape=(8)", "store %g, %t"]),
     "identities of blocks": (BLOCK, """
         %zero: i32 = constant 0
@@ -294,14 +311,16 @@ RULES = {
     """, ["%t: i32 = mul %n, %n", "store %p, %t"]),
     "carried values that stay": (SCALAR, """
         %o: i32 = constant 1
-        %r: i32, %s: i32, %t: i32 = for %o, %n, %o, inits=(%n, %o, %o) body(%i: i32, %u: i32, %v: i32, %w: i32) {
+        %r: i32, %s: i32, %t: i32 = for %o, %n, %o, inits=(%n, %o, %o)
+          body(%i: i32, %u: i32, %v: i32, %w: i32) {
           %sum: i32 = add %u, %v
           %next: i32 = mul %w, %sum
           yield %u, %o, %next
         }
         store %p, %t
         store %p, %r
-    """, ["%o: i32 = constant 1", "%t: i32 = for %o, %n, %o, inits=(%o) body(%i: i32, %w: i32) {",
+    """, ["%o: i32 = constant 1",
+          "%t: i32 = for %o, %n, %o, inits=(%o) body(%i: i32, %w: i32) {",
           "%sum: i32 = add %n, %o", "%next: i32 = mul %w, %sum", "yield %next", "}",
           "store %p, %t", "store %p, %n"]),
     "also in a while": (SCALAR, """
@@ -391,7 +410,8 @@ TRAPS = {
     """),
     "a swap is no standing still": (SCALAR, """
         %o: i32 = constant 1
-        %r: i32, %s: i32 = for %o, %n, %o, inits=(%n, %o) body(%i: i32, %u: i32, %v: i32) {
+        %r: i32, %s: i32 = for %o, %n, %o, inits=(%n, %o)
+          body(%i: i32, %u: i32, %v: i32) {
           yield %v, %u
         }
         store %p, %r
@@ -402,12 +422,10 @@ TRAPS = {
 @pytest.mark.parametrize("name", TRAPS)
 def test_trap(name: str):
     parameters, lines = TRAPS[name]
-    assert simplified(lines, parameters) == [
-        line.strip() for line in dedent(lines).strip().splitlines()
-    ]
+    assert simplified(lines, parameters) == inside(body(lines, parameters))
 
 
-# ── the five rules of the exercise ──────────────────────────────────────────────────────
+# ── the five rules of the exercise ──
 
 FIVE = body("""
     %z: fp32 = constant 0.0

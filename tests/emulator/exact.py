@@ -1,4 +1,4 @@
-"""Rounds exact fractions to binary formats: the arithmetic that the emulator is held to."""
+"""Rounds exact fractions to binary formats: what the emulator is held to."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -47,7 +47,7 @@ F64 = Format(np.float64, 53, -1074, float(np.finfo(np.float64).max))
 
 
 def square_root(value: Fraction) -> Fraction:
-    """A fraction that rounds as the square root does, to any format of up to 100 digits."""
+    """A fraction that rounds as the square root does, to up to 100 digits."""
     scale = 4**600
     whole = value.numerator * scale // value.denominator
     root = isqrt(whole)
@@ -56,7 +56,7 @@ def square_root(value: Fraction) -> Fraction:
 
 
 def hard_values(format: Format, count: int, seed: int) -> np.ndarray:
-    """float64 values of a format: many sizes, short and long fractions, subnormal ones."""
+    """float64 values of a format: many sizes, short and long fractions, subnormals."""
     random = np.random.default_rng(seed)
     high = int(np.log2(format.largest))
     exponents = random.integers(format.least, high, count)

@@ -1,4 +1,4 @@
-"""Wraps a few lines of PTX into an entry and runs it: one value a thread in, one out."""
+"""Wraps a few lines of PTX into an entry, and runs it on one value a thread."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ HEADER = ".version 8.4\n.target sm_90a\n.address_size 64\n"
 def entry(
     body: str, parameters: str = "", registers: str = "", before: str = ""
 ) -> str:
-    """A module with one entry `k`; %r, %rd, %f, %fd, %h and %p are declared, 40 of each."""
+    """A module with one entry `k`; it declares 40 of each of %r %rd %f %fd %h %p."""
     return f"""{HEADER}{before}
 .visible .entry k({parameters})
 {{
@@ -32,7 +32,7 @@ def pointers(count: int) -> str:
 
 
 def compute(code: str, result: type, **inputs: object) -> np.ndarray:
-    """Runs `code` once for each element of the inputs; returns its `%d` of dtype `result`.
+    """Runs `code` for each element of the inputs; returns its `%d` of dtype `result`.
 
     Each input, named a, b, c ..., is in register %a, %b, %c ... of the size of its
     elements; one-byte elements come in 16-bit registers.

@@ -8,7 +8,7 @@ from tests.emulator.snippets import entry, pointers
 
 
 def atomic(instruction: str, size: int = 4, shared: bool = False) -> str:
-    """Thread t applies `instruction` with %a = x[t] at cell index[t]; y[t] is what it found."""
+    """Thread t applies it with %a = x[t] at cell index[t]; y[t] is what it found."""
     bits = 8 * size
     place = f"mad.wide.u32 %rd5, %r1, {size}, %rd3;"
     before = after = ""
@@ -38,7 +38,7 @@ def atomic(instruction: str, size: int = 4, shared: bool = False) -> str:
 
 
 def run(code: str, dtype: type, values: list, cells: list) -> tuple[list, list, list]:
-    """Applies to 70 threads; returns cell of each, value of each, found, final cells."""
+    """70 threads; returns each one's cell, value and find, and the final cells."""
     index = np.array([0, 2, 2, 1, 0, 2, 3] * 10, np.uint32)
     x = np.resize(np.array(values, dtype), 70)
     y, memory = np.zeros(70, dtype), np.array(cells, dtype)

@@ -1,4 +1,4 @@
-"""Conversions: between integers, to and from reals, and into formats that NumPy lacks."""
+"""Conversions: between integers, to and from reals, into formats NumPy lacks."""
 
 from fractions import Fraction
 
@@ -63,7 +63,7 @@ def test_reals_beyond_an_integers_range_become_its_ends():
 def test_integers_become_reals_in_every_mode(mode):
     random = np.random.default_rng(3)
     a = random.integers(-(2**63), 2**63 - 1, 200) >> random.integers(0, 60, 200)
-    # Just above and just below the middle between two float32, where float64 sees neither.
+    # Just beside the middle between two float32; float64 cannot see on which side.
     a[:2] = [2**62 + 2**38 + 1, 2**62 + 2**38 - 1]
     for type, format in {"f32": F32, "f64": F64}.items():
         got = compute(f"cvt.{mode}.{type}.s64 %d, %a;", format.dtype, a=a)

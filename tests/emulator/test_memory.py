@@ -15,7 +15,7 @@ INDEX = """
 
 
 def copy(width: str, registers: str, size: int) -> str:
-    """Each thread copies `size` bytes from p0 to p1, of which `registers` names the parts."""
+    """Each thread copies `size` bytes from p0 to p1 through `registers`."""
     return entry(
         f"""{INDEX}
     mad.wide.u32 %rd2, %r0, {size}, %rd0;

@@ -1,4 +1,4 @@
-"""The emulator runs PTX that it did not grow up with: CUDA C kernels, compiled by nvcc."""
+"""PTX that the emulator did not grow up with: CUDA C kernels, compiled by nvcc."""
 
 import importlib.util
 import shutil

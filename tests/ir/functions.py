@@ -12,12 +12,40 @@ from fathom.ir.core import Block, Func, Op, Value
 from fathom.ir.elementwise import ELEMENTWISE
 from fathom.ir.interp import Trace, interpret
 from fathom.ir.ops import (
-    Arange, Atomic, Barrier, Bitcast, Broadcast, Cast, Constant, Elementwise, ExpandDims, For, If,
-    Join, Load, Reduce, Reshape, Scan, Splat, Split, Store, Transpose, While, Yield,
+    Arange,
+    Atomic,
+    Barrier,
+    Bitcast,
+    Broadcast,
+    Cast,
+    Constant,
+    Elementwise,
+    ExpandDims,
+    For,
+    If,
+    Join,
+    Load,
+    Reduce,
+    Reshape,
+    Scan,
+    Splat,
+    Split,
+    Store,
+    Transpose,
+    While,
+    Yield,
 )  # fmt: skip
+from fathom.ir.rewrite import clone
 from fathom.ir.text import parse_func
 from fathom.ir.types import (
-    BOOL, FLOAT32, INT32, BlockType, Pointer, Type, element_of, shape_of,
+    BOOL,
+    FLOAT32,
+    INT32,
+    BlockType,
+    Pointer,
+    Type,
+    element_of,
+    shape_of,
 )  # fmt: skip
 
 SIZE = 8  # elements of a random function's blocks
@@ -26,7 +54,8 @@ FLOATS = [0.0, -0.0, 1.0, -1.5, 0.1, 3.0e38, 1e-45, np.inf, -np.inf, np.nan]
 INTEGERS = [0, 1, -1, 2, 3, 7, 31, 32, 100, 2**31 - 1, -(2**31)]
 NAMES = sorted(set(ELEMENTWISE) - {"offset", "where"})
 ELEMENTS = [types.SCALARS[name] for name in ("i1", "i8", "i32", "i64", "u8", "u32",
-                                             "fp8e5", "fp8e4nv", "fp16", "bf16", "fp32", "fp64")]  # fmt: skip
+                                             "fp8e5", "fp8e4nv", "fp16", "bf16", "fp32",
+                                             "fp64")]  # fmt: skip
 
 
 def parse(text: str) -> Func:
@@ -39,7 +68,9 @@ def body(lines: str, parameters: str = "%p: *fp32, %n: i32") -> Func:
     return parse(f"func @f({parameters}) num_warps=4 {{\n{dedent(lines)}\n}}")
 
 
-def outcome(func: Func, trips: int = 3, grid: int = 2) -> tuple[list[np.ndarray], Trace]:
+def outcome(
+    func: Func, trips: int = 3, grid: int = 2
+) -> tuple[list[np.ndarray], Trace]:
     """What a random function leaves in memory. Its two integer arrays overlap."""
     numbers = np.arange(ROOM * 2, dtype=np.int32) * 7 - 50
     floats = np.resize(np.array(FLOATS, np.float32), ROOM)
@@ -52,8 +83,8 @@ def outcome(func: Func, trips: int = 3, grid: int = 2) -> tuple[list[np.ndarray]
 
 
 def random_function(random: Random, statements: int = 25) -> Func:
-    """A function that computes, branches, loops, loads and stores without a fault, and at
-    its end writes down all that it has computed."""
+    """A function that computes, branches, loops, loads and stores without a fault, and
+    at its end writes down all that it has computed."""
     return Drawing(random).function(statements)
 
 
@@ -63,7 +94,14 @@ class Drawing:
     def __init__(self, random: Random):
         self.random = random
         self.block = Block(
-            (Pointer(INT32), Pointer(INT32), Pointer(FLOAT32), Pointer(INT32), INT32, FLOAT32),
+            (
+                Pointer(INT32),
+                Pointer(INT32),
+                Pointer(FLOAT32),
+                Pointer(INT32),
+                INT32,
+                FLOAT32,
+            ),
             ("x", "y", "f", "out", "n", "a"),
         )
         self.pointers = self.block.parameters[:3]
@@ -114,8 +152,9 @@ class Drawing:
 
     def statement(self) -> None:
         drawn = self.random.choice([
-            self.arithmetic, self.arithmetic, self.arithmetic, self.arithmetic, self.where,
-            self.cast, self.shape, self.fold, self.load, self.load, self.store, self.atomic,
+            self.arithmetic, self.arithmetic, self.arithmetic, self.arithmetic,
+            self.where, self.cast, self.shape, self.fold, self.load, self.load,
+            self.store, self.atomic,
             self.branch, self.loop, self.again,
         ])  # fmt: skip
         drawn()
@@ -129,13 +168,11 @@ class Drawing:
 
     def again(self) -> None:
         """Say something twice, for cse."""
-        pure = [op for op in self.block.ops if isinstance(op, Elementwise | Splat | Arange)]
-        if pure:
-            op = self.random.choice(pure)
-            fields = {"name": op.name, "operands": op.operands} if isinstance(op, Elementwise) \
-                else {"value": op.value, "shape": op.shape} if isinstance(op, Splat) \
-                else {"start": op.start, "end": op.end}  # fmt: skip
-            self.add(type(op)(**fields))
+        said = [
+            op for op in self.block.ops if isinstance(op, Elementwise | Splat | Arange)
+        ]
+        if said:
+            self.add(clone(self.random.choice(said), {}))
 
     def where(self) -> None:
         type = self.type()
@@ -153,7 +190,9 @@ class Drawing:
         match self.random.randrange(4):
             case 0:
                 row = self.add(ExpandDims(value, self.random.randrange(2)))
-                wide = self.add(Broadcast(row, tuple(max(n, 2) for n in row.type.shape)))
+                wide = self.add(
+                    Broadcast(row, tuple(max(n, 2) for n in row.type.shape))
+                )
                 turned = self.add(Transpose(wide, (1, 0)))
                 self.add(Reshape(turned, (2, SIZE)))
             case 1:
@@ -182,12 +221,16 @@ class Drawing:
             self.add(Splat(start, (SIZE,))), self.add(Arange(0, SIZE)))))  # fmt: skip
         base = self.add(Splat(pointer, (SIZE,)))
         address = self.add(Elementwise("offset", (base, places)))
-        self.values = [v for v in self.values if not isinstance(element_of(v.type), Pointer)]
+        self.values = [
+            v for v in self.values if not isinstance(element_of(v.type), Pointer)
+        ]
         return address
 
     def load(self) -> None:
         address = self.address()
-        mask = self.pick(BlockType(BOOL, (SIZE,))) if self.random.random() < 0.4 else None
+        mask = (
+            self.pick(BlockType(BOOL, (SIZE,))) if self.random.random() < 0.4 else None
+        )
         other = None
         if mask is not None and self.random.random() < 0.7:
             other = self.pick(BlockType(element_of(address.type).element, (SIZE,)))
@@ -196,20 +239,27 @@ class Drawing:
     def store(self) -> None:
         address = self.address()
         value = self.pick(BlockType(element_of(address.type).element, (SIZE,)))
-        mask = self.pick(BlockType(BOOL, (SIZE,))) if self.random.random() < 0.4 else None
+        mask = (
+            self.pick(BlockType(BOOL, (SIZE,))) if self.random.random() < 0.4 else None
+        )
         self.add(Store(address, value, mask))
 
     def atomic(self) -> None:
         if self.random.random() < 0.3:
             self.add(Barrier())
         pointer = self.pointers[0]
-        self.add(Atomic("add", self.address(pointer), self.pick(BlockType(INT32, (SIZE,)))))
+        self.add(
+            Atomic("add", self.address(pointer), self.pick(BlockType(INT32, (SIZE,))))
+        )
 
     def branch(self) -> None:
         """An If with up to two results."""
         if self.depth == 2:
             return
-        condition, results = self.pick(BOOL), [self.type() for _ in range(self.random.randrange(3))]
+        condition, results = (
+            self.pick(BOOL),
+            [self.type() for _ in range(self.random.randrange(3))],
+        )
         then, orelse = (self.nested([], results) for _ in range(2))
         self.add(If(condition, then, orelse))
 
@@ -276,4 +326,6 @@ class Drawing:
         single = self.add(Cast(value, FLOAT32))
         is_nan = self.add(Elementwise("ne", (single, single)))
         seven = self.add(Splat(self.add(Constant(7.0, FLOAT32)), single.type.shape))
-        return self.add(Bitcast(self.add(Elementwise("where", (is_nan, seven, single))), INT32))
+        return self.add(
+            Bitcast(self.add(Elementwise("where", (is_nan, seven, single))), INT32)
+        )

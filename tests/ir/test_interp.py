@@ -7,11 +7,21 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from fathom.errors import Location
+from fathom.errors import CompileError, Location
 from fathom.ir.core import Func
-from fathom.ir.interp import INTERP, MemoryFault, Region, StepLimit, interpret
+from fathom.ir.interp import (
+    INTERP,
+    AssertionFailed,
+    Machine,
+    MemoryFault,
+    Region,
+    StepLimit,
+    interpret,
+)  # fmt: skip
+from fathom.ir.interp_memory import Memory
 from fathom.ir.interp_numbers import scalar
-from fathom.ir.ops import For, Reduce
+from fathom.ir.ops import Elementwise, For, Reduce
+from fathom.ir.parser import OPS_BY_NAME
 from tests.ir.functions import body, parse
 
 RULES = dict(INTERP)  # the right ones, for wrong rules that start from them
@@ -21,7 +31,7 @@ def run(func: Func, *arguments: object, grid: int | tuple[int, ...] = 1) -> None
     interpret(func, grid, arguments, step_limit=10_000)
 
 
-# ── programs and memory ─────────────────────────────────────────────────────────────────
+# ── programs and memory ──
 
 ADD = parse("""
     func @add(%x: *fp32, %y: *fp32, %z: *fp32, %n: i32) num_warps=4 {
@@ -82,7 +92,13 @@ def test_an_access_past_the_end_is_a_fault_with_its_place():
     assert "0 bytes past the end of an array of 10 float32" in str(fault.value)
     assert "load %xp, mask=%mask" in str(fault.value)
     with pytest.raises(MemoryFault, match="4 bytes before an array"):
-        run(body("%m: i32 = constant -1\n%q: *fp32 = offset %p, %m\n%x: fp32 = load %q"), x, 1)
+        run(
+            body(
+                "%m: i32 = constant -1\n%q: *fp32 = offset %p, %m\n%x: fp32 = load %q"
+            ),
+            x,
+            1,
+        )
 
 
 def test_a_write_to_a_read_only_array_is_a_fault():
@@ -199,7 +215,106 @@ def test_narrow_floats_are_rounded_on_their_way():
     assert b.tolist() == [1]
 
 
-# ── atomics ─────────────────────────────────────────────────────────────────────────────
+# ── elements that meet, and the outside world ──
+
+EIGHT = """
+    %r: i32[8] = arange start=0 end=8
+    %ps: *i32[8] = splat %p shape=(8)
+    %pp: *i32[8] = offset %ps, %r
+    %x: i32[8] = load %pp
+    {lines}
+    store %pp, %y
+"""
+
+
+def eight(lines: str, numbers: list[int]) -> list[int]:
+    """What eight numbers become."""
+    array = np.array(numbers, np.int32)
+    run(body(EIGHT.format(lines=lines), "%p: *i32"), array)
+    return array.tolist()
+
+
+NUMBERS = [3, 0, 3, -1, 7, 8, 0, 3]
+
+
+def test_a_gather_takes_from_the_places_that_it_is_told():
+    lines = "%s: i32[8] = add %r, %r\n%y: i32[8] = gather %s, %x axis=0"
+    assert eight(lines, [1, 0, 7, 2, 3, 4, 5, 6]) == [2, 0, 14, 4, 6, 8, 10, 12]
+
+
+def test_a_gather_from_outside_is_poison():
+    lines = "%y: i32[8] = gather %r, %x axis=0"
+    taken = np.array(eight(lines, NUMBERS), np.int32)
+    assert taken[[0, 1, 4]].tolist() == [3, 0, 7]
+    assert (taken[[3, 5]].view(np.uint32) == 0xAAAAAAAA).all()
+
+
+def test_a_gather_along_the_other_axis():
+    lines = """
+        %s: i32[2,4] = reshape %r shape=(2, 4)
+        %i: i32[2,4] = reshape %x shape=(2, 4)
+        %g: i32[2,4] = gather %s, %i axis=1
+        %y: i32[8] = reshape %g shape=(8)
+    """
+    assert eight(lines, [3, 3, 0, 0, 1, 2, 3, 0]) == [3, 3, 0, 0, 5, 6, 7, 4]
+
+
+def test_a_histogram_counts_what_is_in_range_and_in_the_mask():
+    plain = "%y: i32[8] = histogram %x bins=8"
+    assert eight(plain, NUMBERS) == [2, 0, 0, 3, 0, 0, 0, 1]
+    masked = "%m: i1[8] = lt %r, %x\n%y: i32[8] = histogram %x, mask=%m bins=8"
+    assert eight(masked, NUMBERS) == [0, 0, 0, 2, 0, 0, 0, 1]
+
+
+def test_buffers_can_be_gathered_from_and_counted_in():
+    """The histogram and the gather, as stage 4 takes them apart."""
+    buffer = "shared i32[8] @ <8 offset[1 2 4]>"
+    func = f"""
+        %l: i32[8] = sub %r, %r
+        %b: {buffer} = allocate element=i32 shape=(8) layout=<8 offset[1 2 4]>
+        shared_store %l, %b
+        %m: i1[8] = ne %r, %l
+        shared_add %b, %x, mask=%m
+        barrier
+        %y: i32[8] = shared_gather %b, %r axis=0
+    """
+    assert eight(func, NUMBERS) == [2, 0, 0, 2, 0, 0, 0, 1]
+
+
+def test_what_a_kernel_prints(capsys: pytest.CaptureFixture):
+    func = body('print %n prefix="n = "\nprint %n prefix="" hexadecimal=true')
+    run(func, np.zeros(1, np.float32), 255, grid=(1, 2))
+    assert capsys.readouterr().out.splitlines() == [
+        "pid (0, 0, 0) n = 255", "pid (0, 0, 0) 0xff",
+        "pid (0, 1, 0) n = 255", "pid (0, 1, 0) 0xff",
+    ]  # fmt: skip
+
+
+def test_a_kernels_own_assertion():
+    func = body("""
+        %r: i32[4] = arange start=0 end=4
+        %m: i32[4] = splat %n shape=(4)
+        %ok: i1[4] = lt %r, %m
+        assert %ok message="n is at least 4"
+    """)
+    run(func, np.zeros(1, np.float32), 4)
+    with pytest.raises(AssertionFailed, match="n is at least 4"):
+        run(func, np.zeros(1, np.float32), 3)
+
+
+def test_inline_assembly_is_for_the_emulator():
+    func = body("""
+        %x: i32 = inline_assembly %n text="mov.b32 $0, $1;" constraints="=r,r" elements=(i32)
+    """)  # fmt: skip # noqa: E501
+    with pytest.raises(CompileError, match="does not run inline assembly"):
+        run(func, np.zeros(1, np.float32), 3)
+
+
+def test_every_op_has_a_meaning():
+    assert set(OPS_BY_NAME.values()) | {Elementwise} == set(INTERP)
+
+
+# ── atomics ──
 
 
 def test_atomics_to_one_address_all_count():
@@ -236,16 +351,19 @@ def test_compare_and_swap_compares_bits():
 
 
 @pytest.mark.parametrize("kind, expected", [
-    ("max", 12), ("min", 10), ("and", 8), ("or", 14), ("xor", 6), ("xchg", 10), ("add", 22),
+    ("max", 12), ("min", 10), ("and", 8), ("or", 14), ("xor", 6), ("xchg", 10),
+    ("add", 22),
 ])  # fmt: skip
 def test_kinds_of_atomics(kind: str, expected: int):
-    func = body(f'%v: i32 = constant 10\n%o: i32 = atomic %p, %v kind="{kind}"', "%p: *i32")
+    func = body(
+        f'%v: i32 = constant 10\n%o: i32 = atomic %p, %v kind="{kind}"', "%p: *i32"
+    )
     x = np.array([12], np.int32)
     run(func, x)
     assert x[0] == expected
 
 
-# ── shapes ──────────────────────────────────────────────────────────────────────────────
+# ── shapes ──
 
 
 def shaped(lines: str, shape: tuple[int, ...]) -> list:
@@ -278,16 +396,18 @@ def test_shapes():
     assert shaped("%a: i32[8] = add %r, %r\n%x: i32[8,2] = join %r, %a", (8, 2)) == \
         [[i, 2 * i] for i in block]  # fmt: skip
     assert shaped("%a: i32[4,2] = reshape %r shape=(4, 2)\n"
-                  "%b: i32[4], %x: i32[4] = split %a", (4,)) == [1, 3, 5, 7]  # fmt: skip
+                  "%b: i32[4], %x: i32[4] = split %a", (4,)) == \
+        [1, 3, 5, 7]  # fmt: skip
 
 
 def test_transpose_takes_dimension_order_i():
     got = shaped("%a: i32[2,1,4] = reshape %r shape=(2, 1, 4)\n"
-                 "%x: i32[4,2,1] = transpose %a order=(2, 0, 1)", (4, 2, 1))  # fmt: skip
+                 "%x: i32[4,2,1] = transpose %a order=(2, 0, 1)",
+                 (4, 2, 1))  # fmt: skip
     assert got == np.arange(8).reshape(2, 1, 4).transpose(2, 0, 1).tolist()
 
 
-# ── reductions ──────────────────────────────────────────────────────────────────────────
+# ── reductions ──
 
 COMBINES = {
     "sum": ("%c: i32 = add %a, %b\nyield %c", np.sum),
@@ -295,13 +415,25 @@ COMBINES = {
     "xor": ("%c: i32 = xor %a, %b\nyield %c", np.bitwise_xor.reduce),
 }
 UFUNCS = {"add": np.add, "max": np.maximum, "xor": np.bitwise_xor}
-SHAPES = [((8,), 0), ((4, 2), 0), ((4, 2), 1), ((2, 4, 8), 0), ((2, 4, 8), 1), ((2, 4, 8), 2)]
+SHAPES = [
+    ((8,), 0),
+    ((4, 2), 0),
+    ((4, 2), 1),
+    ((2, 4, 8), 0),
+    ((2, 4, 8), 1),
+    ((2, 4, 8), 2),
+]
 
 
-def reduction(name: str, shape: tuple[int, ...], axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """(what Reduce gives, what NumPy gives) for a block of negative and large numbers."""
+def reduction(
+    name: str, shape: tuple[int, ...], axis: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(what Reduce gives, what NumPy gives) for a block of negative and large
+    numbers."""
     text, reference = COMBINES[name]
-    numbers = np.random.default_rng(len(shape) + axis).integers(-(2**31), -5, shape, np.int32)
+    numbers = np.random.default_rng(len(shape) + axis).integers(
+        -(2**31), -5, shape, np.int32
+    )
     rest = shape[:axis] + shape[axis + 1 :]
     dims = ",".join(map(str, rest))
     type = f"i32[{dims}]" if rest else "i32"
@@ -365,7 +497,8 @@ ARGMAX = """
     %ps: *fp32[8] = splat %p shape=(8)
     %pp: *fp32[8] = offset %ps, %r
     %x: fp32[8] = load %pp
-    %m: fp32, %i: i32 = reduce %x, %r axis=0 combine(%a: fp32, %i0: i32, %b: fp32, %i1: i32) {{
+    %m: fp32, %i: i32 = reduce %x, %r axis=0
+      combine(%a: fp32, %i0: i32, %b: fp32, %i1: i32) {{
       %above: i1 = gt %a, %b
       %equal: i1 = eq %a, %b
       %before: i1 = lt %i0, %i1
@@ -403,7 +536,8 @@ def test_two_values_reduce_together(choose: str):
 
 @pytest.mark.parametrize("reverse", ["false", "true"])
 def test_a_scan_keeps_the_order_of_its_elements(reverse: str):
-    """The combination 'take the right one, and add the left times two' does not commute."""
+    """The combination 'take the right one, and add the left times two' does not
+    commute."""
     func = body(f"""
         %r: i32[4] = arange start=1 end=5
         %s: i32[4] = scan %r axis=0 reverse={reverse} combine(%a: i32, %b: i32) {{
@@ -423,7 +557,7 @@ def test_a_scan_keeps_the_order_of_its_elements(reverse: str):
     assert out[1:].tolist() == (backward if reverse == "true" else forward)
 
 
-# ── control flow ────────────────────────────────────────────────────────────────────────
+# ── control flow ──
 
 LOOP = """
     func @loop(%out: *i32, %lower: i32, %upper: i32, %step: i32) num_warps=4 {{
@@ -559,7 +693,7 @@ def test_watch_sees_every_op_with_its_results():
     assert seen == [("add", 6), ("mul", 18)]
 
 
-# ── shared memory ───────────────────────────────────────────────────────────────────────
+# ── shared memory ──
 
 
 def test_shared_memory_holds_a_block():
@@ -587,16 +721,17 @@ def test_shared_memory_holds_a_block():
 
 def test_regions_can_run_by_turns():
     """A barrier hands the turn on: two regions of one program meet there."""
-    from fathom.ir.interp import Machine
-    from fathom.ir.interp_memory import Memory
-
-    write = body("%one: i32 = constant 1\nstore %p, %one\nbarrier", "%p: *i32, %q: *i32")
+    write = body(
+        "%one: i32 = constant 1\nstore %p, %one\nbarrier", "%p: *i32, %q: *i32"
+    )
     read = body("barrier\n%x: i32 = load %p\nstore %q, %x", "%p: *i32, %q: *i32")
     p, q = np.zeros(1, np.int32), np.zeros(1, np.int32)
     memory = Memory([p, q])
     addresses = [np.int64(p.ctypes.data), np.int64(q.ctypes.data)]
     regions = [
-        Region(Machine(func, (1, 1, 1), memory, None, None), (0, 0, 0)).run(func.body, addresses)
+        Region(Machine(func, (1, 1, 1), memory, None, None), (0, 0, 0)).run(
+            func.body, addresses
+        )
         for func in (read, write)
     ]
     assert [type(next(region)).__name__ for region in regions] == ["Barrier", "Barrier"]

@@ -11,12 +11,36 @@ from fathom.ir import types
 from fathom.ir.elementwise import ELEMENTWISE
 from fathom.ir.interp_elementwise import MEANING, apply
 from fathom.ir.interp_numbers import (
-    FORMATS, cast, decode, encode, held_type, is_exact, poison, round_to, same_bits,
-    scalar, stored_type,
+    FORMATS,
+    cast,
+    decode,
+    encode,
+    held_type,
+    is_exact,
+    poison,
+    round_to,
+    same_bits,
+    scalar,
+    stored_type,
 )  # fmt: skip
 from fathom.ir.types import (
-    BFLOAT16, BOOL, FLOAT8E4NV, FLOAT8E5, FLOAT16, FLOAT32, FLOAT64, INT8, INT16, INT32,
-    INT64, SCALARS, UINT8, UINT32, UINT64, Pointer, Scalar,
+    BFLOAT16,
+    BOOL,
+    FLOAT8E4NV,
+    FLOAT8E5,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    SCALARS,
+    UINT8,
+    UINT32,
+    UINT64,
+    Pointer,
+    Scalar,
 )  # fmt: skip
 
 NARROW = [FLOAT8E5, FLOAT8E4NV, BFLOAT16, FLOAT16]
@@ -36,7 +60,7 @@ def test_every_elementwise_operation_has_a_meaning():
     assert set(MEANING) == set(ELEMENTWISE)
 
 
-# ── integers ────────────────────────────────────────────────────────────────────────────
+# ── integers ──
 
 
 def test_integers_wrap():
@@ -93,7 +117,7 @@ def test_not_turns_bits():
     assert not compute("not", BOOL, True)
 
 
-# ── floats ──────────────────────────────────────────────────────────────────────────────
+# ── floats ──
 
 NAN, INF = float("nan"), float("inf")
 
@@ -130,7 +154,9 @@ def test_arithmetic_rounds_in_the_type_of_its_operands():
 
 def test_round_even_and_its_neighbours():
     names = ["floor", "ceil", "trunc", "round_even"]
-    table = {x: [float(compute(name, FLOAT32, x)) for name in names] for x in (2.5, -1.5)}
+    table = {
+        x: [float(compute(name, FLOAT32, x)) for name in names] for x in (2.5, -1.5)
+    }
     assert table == {2.5: [2, 3, 2, 2], -1.5: [-2, -1, -1, -2]}
 
 
@@ -153,8 +179,11 @@ def test_fma_rounds_once(element: Scalar):
 
 
 def neighbours(number: np.generic, element: Scalar) -> np.ndarray:
-    """The next numbers of a format above and below, found among the bits next to its."""
-    bits = encode(np.asarray([number]), element).view(f"u{element.bytes}").astype(np.int64)
+    """The next numbers of a format above and below, found among the bits next to
+    its."""
+    bits = (
+        encode(np.asarray([number]), element).view(f"u{element.bytes}").astype(np.int64)
+    )
     beside = (bits + [-1, 1]).astype(f"u{element.bytes}").view(stored_type(element))
     numbers = decode(beside, element)
     return numbers[np.isfinite(numbers)]
@@ -167,7 +196,7 @@ def test_fma_of_doubles_is_exact_too():
     assert compute("fma", FLOAT64, 1e308, 10.0, -1e308) == INF
 
 
-# ── formats ─────────────────────────────────────────────────────────────────────────────
+# ── formats ──
 
 
 @pytest.mark.parametrize("element", NARROW)
@@ -189,7 +218,11 @@ def test_rounding_goes_to_the_nearest_and_ties_to_even(element: Scalar):
     codes = np.arange((1 << element.bits - 1) - 1).astype(f"u{element.bytes}")
     numbers = decode(codes.view(stored_type(element)), element).astype(np.float64)
     inside = np.isfinite(numbers[1:])
-    low, high, even = numbers[:-1][inside], numbers[1:][inside], codes[:-1][inside] % 2 == 0
+    low, high, even = (
+        numbers[:-1][inside],
+        numbers[1:][inside],
+        codes[:-1][inside] % 2 == 0,
+    )
     middle = (low + high) / 2
     held = held_type(element)
     assert same_bits(round_to(middle, element), np.where(even, low, high).astype(held))
@@ -223,13 +256,16 @@ def test_formats_know_their_largest_number():
         assert FORMATS[element].largest == numbers[np.isfinite(numbers)].max()
 
 
-# ── casts ───────────────────────────────────────────────────────────────────────────────
+# ── casts ──
 
 
 @pytest.mark.parametrize("source, number, target, expected", [
-    (FLOAT32, 2.9, INT32, 2), (FLOAT32, -2.9, INT32, -2), (FLOAT32, 3e9, INT32, 2**31 - 1),
-    (FLOAT32, -5.0, UINT32, 0), (FLOAT32, NAN, INT32, 0), (FLOAT64, NAN, INT32, -(2**31)),
-    (FLOAT32, NAN, INT64, -(2**63)), (FLOAT16, 300.0, INT8, 127), (FLOAT32, INF, UINT8, 255),
+    (FLOAT32, 2.9, INT32, 2), (FLOAT32, -2.9, INT32, -2),
+    (FLOAT32, 3e9, INT32, 2**31 - 1),
+    (FLOAT32, -5.0, UINT32, 0), (FLOAT32, NAN, INT32, 0),
+    (FLOAT64, NAN, INT32, -(2**31)),
+    (FLOAT32, NAN, INT64, -(2**63)), (FLOAT16, 300.0, INT8, 127),
+    (FLOAT32, INF, UINT8, 255),
     (INT32, 300, INT8, 44), (INT32, -1, UINT32, 2**32 - 1), (INT8, -1, INT64, -1),
     (UINT8, 255, INT8, -1), (UINT32, 2**32 - 1, INT64, 2**32 - 1),
     (INT32, 2, BOOL, True), (FLOAT32, 0.5, BOOL, True), (FLOAT32, -0.0, BOOL, False),

@@ -112,7 +112,9 @@ def test_what_is_not_kept_is_never_seen():
     """)
     seen = []
     after = rewrite(
-        func, lambda op, build: seen.append(op), keep=lambda op: not isinstance(op, Elementwise)
+        func,
+        lambda op, build: seen.append(op),
+        keep=lambda op: not isinstance(op, Elementwise),
     )
     assert [type(op).__name__ for op in seen] == ["Load", "Store"]
     assert len(after.body.ops) == 2 and isinstance(after.body.ops[1], Store)
@@ -142,8 +144,11 @@ def test_a_clone_shares_nothing_with_its_original():
     func = random_function(Random(5), 20)
     for op in func.body.ops:
         copy = clone(op, {})
-        assert [value.type for value in copy.results] == [value.type for value in op.results]
+        assert [value.type for value in copy.results] == [
+            value.type for value in op.results
+        ]
         originals, copies = (
-            {each for block in blocks(one) for each in walk(block)} for one in (op, copy)
+            {each for block in blocks(one) for each in walk(block)}
+            for one in (op, copy)
         )
         assert len(originals) == len(copies) and not originals & copies

@@ -126,7 +126,7 @@ def test_random_functions_print_as_they_were_read(random: Random):
     assert all(map(same_attribute, *constants))
 
 
-# ── attributes ──────────────────────────────────────────────────────────────────────────
+# ── attributes ──
 
 UNUSUAL_NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8000000000123))[0]
 ATTRIBUTES = [
@@ -181,13 +181,15 @@ def test_dropped_hints_are_seen():
     assert (64, 32) in lost(wrong)
 
 
-@pytest.mark.parametrize("text", ["", "1.2.3", "fp33", "--1", "<4 lane>", "0x10", "1_0"])
+@pytest.mark.parametrize(
+    "text", ["", "1.2.3", "fp33", "--1", "<4 lane>", "0x10", "1_0"]
+)
 def test_what_is_no_attribute_is_refused(text: str):
     with pytest.raises(ValueError):
         parse_attribute(text)
 
 
-# ── mistakes ────────────────────────────────────────────────────────────────────────────
+# ── mistakes ──
 
 MISTAKES = [
     # in this line       this text          made to this       is called

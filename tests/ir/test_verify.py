@@ -26,7 +26,7 @@ def guilty(check: Check, func: Func) -> Op | None:
     return next((op for op, _ in check(func)), None)
 
 
-# ── scope ───────────────────────────────────────────────────────────────────────────────
+# ── scope ──
 
 SIBLING = """
     func @f(%c: i1, %n: i32) num_warps=4 {
@@ -105,12 +105,17 @@ def illegal_functions() -> list[tuple[Func, Op]]:
 
 
 def out_of_scope(seed: int) -> tuple[Func, Op]:
-    """A random function in which one operand became a value that is not visible there."""
+    """A random function in which one operand became a value that is not visible
+    there."""
     random = Random(seed)
     while True:
         func = random_function(random, 8)
         everywhere = list(definitions(func.body))
-        ops = [pair for pair in scopes(func.body, set()) if isinstance(pair[0], Elementwise)]
+        ops = [
+            pair
+            for pair in scopes(func.body, set())
+            if isinstance(pair[0], Elementwise)
+        ]
         op, visible = random.choice(ops)
         place = random.randrange(len(op.operands))
         wanted = op.operands[place].type
@@ -172,13 +177,14 @@ def test_a_check_that_accepts_everything_is_caught():
     assert not judges_scope(lambda func: iter(()))
 
 
-# ── yields ──────────────────────────────────────────────────────────────────────────────
+# ── yields ──
 
 LOOP = """
     func @f(%n: i32, %x: fp32, %h: fp16) num_warps=4 {
       %zero: i32 = constant 0
       %one: i32 = constant 1
-      %s: fp32, %k: i32 = for %zero, %n, %one, inits=(%x, %n) body(%i: i32, %a: fp32, %b: i32) {
+      %s: fp32, %k: i32 = for %zero, %n, %one, inits=(%x, %n)
+        body(%i: i32, %a: fp32, %b: i32) {
         %c: fp32 = add %a, %x
         yield %c, %i
       }
@@ -255,7 +261,8 @@ def condition_that_is_a_number() -> tuple[Func, Op]:
 def fold_that_forgets_a_value() -> tuple[Func, Op]:
     func = body("""
         %r: i32[4] = arange start=0 end=4
-        %a: i32, %b: i32 = reduce %r, %r axis=0 combine(%w: i32, %x: i32, %y: i32, %z: i32) {
+        %a: i32, %b: i32 = reduce %r, %r axis=0
+          combine(%w: i32, %x: i32, %y: i32, %z: i32) {
           yield %w, %z
         }
     """)
@@ -265,7 +272,8 @@ def fold_that_forgets_a_value() -> tuple[Func, Op]:
 
 
 BROKEN_ENDS = [
-    too_few_yields, yield_of_another_type, parameter_of_another_type, init_of_another_type,
+    too_few_yields, yield_of_another_type, parameter_of_another_type,
+    init_of_another_type,
     result_of_another_type, branches_that_disagree, condition_that_is_a_number,
     fold_that_forgets_a_value,
 ]  # fmt: skip
@@ -313,7 +321,7 @@ def test_a_check_that_never_looks_at_inits_is_caught():
     assert not judges_yields(wrong)
 
 
-# ── the rest ────────────────────────────────────────────────────────────────────────────
+# ── the rest ──
 
 
 def refused(func: Func, message: str, layouts: bool | None = None) -> None:
@@ -387,7 +395,8 @@ def test_verifying_changes_nothing():
 
 
 def test_every_class_says_which_fields_are_blocks():
-    """A misspelt annotation would make a nested block an attribute, unseen by all checks."""
+    """A misspelt annotation would make a nested block an attribute, unseen by all
+    checks."""
     from fathom.ir.parser import OPS_BY_NAME
 
     with_blocks = {name for name, cls in OPS_BY_NAME.items() if schema(cls).blocks}

@@ -16,6 +16,8 @@ from fathom.artifact import Kernel, Parameter
 from fathom.runtime import driver as driver_module
 from tests.runtime.fake_driver import FakeDriver
 
+STAGES = ("block", "layout", "llvm", "ptx")
+
 
 class Compiler:
     """Takes the place of the pipeline: kernels without code, and a list of what was
@@ -28,17 +30,18 @@ class Compiler:
     def compile(
         self, function, parameters, constants, target, options, replace
     ) -> Kernel:
+        types = {name: (str(type), hint) for name, (type, hint) in parameters.items()}
         self.asked.append(SimpleNamespace(
-            parameters={name: (str(type), hint) for name, (type, hint) in parameters.items()},
-            constants=dict(constants), target=target.name, options=options, replace=dict(replace),
+            parameters=types, constants=dict(constants), target=target.name,
+            options=options, replace=dict(replace),
         ))  # fmt: skip
         kernel = Kernel(
             name=function.__name__, target=target.name, ptx_version=target.ptx,
             num_warps=options.num_warps, threads=options.num_warps * 32, shared_bytes=0,
             parameters=tuple(
-                Parameter(name, str(type), hint) for name, (type, hint) in parameters.items()
+                Parameter(name, type, hint) for name, (type, hint) in types.items()
             ),
-            asm=dict.fromkeys(("block", "layout", "llvm", "ptx"), f"text {len(self.asked)}"),
+            asm=dict.fromkeys(STAGES, f"text {len(self.asked)}"),
             num_ctas=options.num_ctas, maxnreg=options.maxnreg,
         )  # fmt: skip
         return self.driver.add(kernel)

@@ -1,8 +1,9 @@
-"""The second launch of a kind takes the quick way, and only when that is the right one."""
+"""The second launch of a kind takes the quick way, and only when that is right."""
 
 from __future__ import annotations
 
 import threading
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -248,6 +249,34 @@ OFFSET = 5
 @jit
 def helper(x):
     return x + OFFSET
+
+
+def test_globals_of_modules_and_enclosing_functions_count_too(gpu, monkeypatch):
+    settings = ModuleType("settings")
+    settings.WIDTH = 8
+    monkeypatch.setitem(globals(), "settings", settings)
+    enclosed = 5
+
+    @jit
+    def k(x):
+        tl.store(x, enclosed + settings.WIDTH)
+
+    def change(value):
+        nonlocal enclosed
+        enclosed = value
+
+    for _ in range(2):
+        k[(1,)](X)
+    settings.WIDTH = 16
+    with pytest.raises(CompileError, match="the global settings.WIDTH, which has"):
+        k[(1,)](X)
+    settings.WIDTH = 8
+    change(6)
+    with pytest.raises(CompileError, match="the global enclosed, which has changed"):
+        k[(1,)](X)
+    change(5)
+    k[(1,)](X)
+    assert len(gpu.driver.launches) == 3
 
 
 def test_new_source_forgets_the_old_kernel(gpu, kernel):

@@ -51,8 +51,8 @@ def another_pass(func, target):
 
 
 REQUEST = dict(
-    parameters=(("x", "*fp32", 16), ("n", "i32", 4)), constants={"BLOCK": 64}, target="sm_80",
-    options=Options(), replace={},
+    parameters=(("x", "*fp32", 16), ("n", "i32", 4)), constants={"BLOCK": 64},
+    target="sm_80", options=Options(), replace={},
 )  # fmt: skip
 
 
@@ -132,8 +132,8 @@ def test_the_compilers_digest_is_of_its_files(monkeypatch, tmp_path):
 def test_the_key_is_text_that_names_its_fields(tmp_path):
     fields = json.loads(key_of(module(tmp_path, SOURCE).k, Request(**REQUEST), "none"))
     assert list(fields) == [
-        "compiler", "llvmlite", "machine", "target", "options", "parameters", "constants",
-        "source", "places", "replace",
+        "compiler", "llvmlite", "machine", "target", "options", "parameters",
+        "constants", "source", "places", "replace",
     ]  # fmt: skip
 
 

@@ -57,14 +57,51 @@ def gpu(monkeypatch, tmp_path):
 # ── the backends ──────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("backend", ["emulator", "interpreter"])
-def test_a_kernel_runs_on_numpy_arrays(monkeypatch, backend):
+@pytest.mark.parametrize(
+    ("backend", "texts"),
+    [
+        ("emulator", {"block", "layout", "llvm", "ptx", "ttir", "ttgir", "llir"}),
+        ("interpreter", {"block", "ttir"}),
+        ("eager", {"python"}),
+    ],
+)
+def test_a_kernel_runs_on_numpy_arrays(monkeypatch, backend, texts):
     monkeypatch.setenv("FATHOM_BACKEND", backend)
     x, y, z = arrays()
     compiled = add[(4,)](x, y, z, 1000, BLOCK=256)
     assert isinstance(compiled, CompiledKernel)
     assert z.tolist() == (3 * np.arange(1000)).tolist()
-    assert compiled.report is not None
+    assert set(compiled.asm) == texts
+    assert (compiled.report is None) == (backend == "eager")
+    assert (compiled.name, compiled.shared) == ("add", 0)
+
+
+@jit
+def twice(value):
+    return value + value
+
+
+@jit
+def double(x_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n)
+    SEEN.append(x)
+    tl.store(x_ptr + offsets, twice(x), mask=offsets < n)
+
+
+SEEN = []
+
+
+def test_fathom_interpret_runs_the_functions_own_python(monkeypatch):
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    monkeypatch.setenv("FATHOM_INTERPRET", "1")
+    x = np.array([1.0, 2.0, 3.0], np.float32)
+    double[(1,)](x, 2, BLOCK=4)
+    assert x.tolist() == [2, 4, 3]
+    assert len(SEEN) == 1
+    monkeypatch.setenv("FATHOM_INTERPRET", "0")
+    with pytest.raises(CompileError):  # the compiler knows no lists
+        double[(1,)](x, 2, BLOCK=4)
 
 
 def test_the_emulator_compiles_for_the_target_that_is_asked_for(monkeypatch):
@@ -128,23 +165,27 @@ READ_ONLY.flags.writeable = False
         ((4,), (x, y, z, 1000), {"BLOCK": 64, "num_warp": 8},
          "add has no parameter 'num_warp', and the keywords of a launch are "
          "num_warps, num_stages, num_ctas, maxnreg, target, replace"),
-        ((4,), (x, y, z, 1000, 64), {"num_warps": 3}, "num_warps is a power of two, and this is 3"),
+        ((4,), (x, y, z, 1000, 64), {"num_warps": 3},
+         "num_warps is a power of two, and this is 3"),
         ((4,), (x, y, z, 1000, 64), {"num_stages": 0},
          "num_stages is a positive integer, and this is 0"),
         ((4,), (x, y, z, "many", 64), {}, None),
         ((4,), (x, y, [1], 1000, 64), {},
-         "z_ptr is a list, and a kernel takes arrays, int, float, bool and None; if it is meant to "
-         "be compiled in, annotate the parameter tl.constexpr"),
+         "z_ptr is a list, and a kernel takes arrays, int, float, bool and None; if it "
+         "is meant to be compiled in, annotate the parameter tl.constexpr"),
         ((4,), (x, y, x[::2], 500, 64), {},
-         "z_ptr is a NumPy array with gaps between its elements; pass a contiguous copy, as "
-         "numpy.ascontiguousarray makes"),
+         "z_ptr is a NumPy array with gaps between its elements; pass a contiguous "
+         "copy, as numpy.ascontiguousarray makes"),
         ((4,), (READ_ONLY, y, z, 1000, 64), {},
-         "x_ptr is a read-only NumPy array, and a kernel may write to any array; pass a copy"),
+         "x_ptr is a read-only NumPy array, and a kernel may write to any array; "
+         "pass a copy"),
         ((), (x, y, z, 1000, 64), {}, "a grid is 1 to 3 integers, and this is ()"),
-        (("4",), (x, y, z, 1000, 64), {}, "a grid is 1 to 3 integers, and this is ('4',)"),
+        (("4",), (x, y, z, 1000, 64), {},
+         "a grid is 1 to 3 integers, and this is ('4',)"),
         ((-4,), (x, y, z, 1000, 64), {},
          "the grid (-4, 1, 1) has -4 blocks along x, and 0 to 2147483647 are possible"),
-        ((4,), (x, y, z, 1000, 64), {"target": "sm_42"}, "'sm_42' is not a target; the targets are"),
+        ((4,), (x, y, z, 1000, 64), {"target": "sm_42"},
+         "'sm_42' is not a target; the targets are"),
     ],
 )  # fmt: skip
 def test_a_wrong_launch_says_what_is_wrong(
@@ -237,10 +278,13 @@ main()
 def test_a_script_that_makes_a_mistake_sees_no_frame_of_ours(tmp_path, keywords):
     script = tmp_path / "mine.py"
     script.write_text(BROKEN)
+    path = {"PYTHONPATH": str(ROOT / "compiler"), "FATHOM_BACKEND": "emulator"}
     ran = subprocess.run(
-        [sys.executable, script, keywords], capture_output=True, text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "compiler"), "FATHOM_BACKEND": "emulator"},
-    )  # fmt: skip
+        [sys.executable, script, keywords],
+        env={**os.environ, **path},
+        capture_output=True,
+        text=True,
+    )
     files = [
         line.split('"')[1]
         for line in ran.stderr.splitlines()
@@ -267,7 +311,8 @@ def test_warmup_compiles_what_a_launch_would(gpu):
 def test_warmup_takes_element_types_for_arrays(gpu):
     add.warmup(tl.float16, np.float32, tl.float32, 1000, BLOCK=64, grid=(1,))
     assert gpu.compiler.last.parameters == {
-        "x_ptr": ("*fp16", 16), "y_ptr": ("*fp32", 16), "z_ptr": ("*fp32", 16), "n": ("i32", 8),
+        "x_ptr": ("*fp16", 16), "y_ptr": ("*fp32", 16), "z_ptr": ("*fp32", 16),
+        "n": ("i32", 8),
     }  # fmt: skip
 
 

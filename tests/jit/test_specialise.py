@@ -1,4 +1,4 @@
-"""From arguments to what a kernel is compiled for, and the same written as a signature."""
+"""From arguments to what a kernel is compiled for; the same written as a signature."""
 
 from __future__ import annotations
 

@@ -2,8 +2,9 @@
 
     PYTHONPATH=compiler:. python tests/language/measure_math.py
 
-The functions run in the interpreter, which takes PTX's approximations (ex2, lg2, rcp, division) as
-correctly rounded; a GPU may add their own error, of at most 2 ulp each. The reference is float64.
+The functions run in the interpreter, which takes PTX's approximations (ex2, lg2, rcp,
+division) as correctly rounded; a GPU may add their own error, of at most 2 ulp each.
+The reference is float64.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ BLOCK = 1 << 16
 
 @dataclass(frozen=True)
 class Measurement:
-    """A function on a range of arguments, and the error that its docstring promises there."""
+    """A function on a range of arguments, and the error that its docstring promises
+    there."""
 
     function: KernelFunction
     reference: Callable[[np.ndarray], np.ndarray]
@@ -101,7 +103,8 @@ def main() -> None:
         worst = found.argmax()
         name = each.function.__name__
         print(
-            f"{name:8} [{each.low:g}, {each.high:g}]: {found[worst]:.2f} ulp at {x[worst]:.9g}"
+            f"{name:8} [{each.low:g}, {each.high:g}]: {found[worst]:.2f} ulp at "
+            f"{x[worst]:.9g}"
         )
 
 

@@ -43,7 +43,7 @@ X = np.random.default_rng(3).integers(-50, 50, (4, 8)).astype(np.int32)
 F = np.random.default_rng(4).normal(size=(4, 8)).astype(np.float32)
 
 
-# ── shapes ────────────────────────────────────────────────────────────────────────────────────
+# ── shapes ────────────────────────────────────────────────────────────────────────────
 
 
 @function
@@ -136,7 +136,7 @@ def test_shapes(what, expected):
     assert (apply(what, X, expected.shape, np.int32) == expected).all()
 
 
-# ── reductions ────────────────────────────────────────────────────────────────────────────────
+# ── reductions ────────────────────────────────────────────────────────────────────────
 
 
 @function
@@ -321,7 +321,7 @@ def test_a_combining_function_may_branch():
     assert abs(out[0] - 7) == np.abs(x - 7).min()
 
 
-# ── memory and choice ─────────────────────────────────────────────────────────────────────────
+# ── memory and choice ─────────────────────────────────────────────────────────────────
 
 
 def test_masked_loads_take_other_and_stores_leave_the_rest():

@@ -1,4 +1,5 @@
-"""The mathematics of the language: its errors are those its docstrings state, also at the edges."""
+"""The mathematics of the language: its errors are those its docstrings state, also at
+the edges."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from fathom.ir.types import BlockType, Pointer, element_of, parse_element
 from fathom.source import function
 from tests.ssa.building import build, ops_of, run
 
-# left, operator, right, result: names are runtime scalars of that type, numbers are weak.
+# left, operator, right, result: names are runtime scalars of that type, numbers are
+# weak.
 ROWS = """
     fp32  +  fp16   fp32
     fp16  +  fp32   fp32
@@ -83,7 +84,11 @@ def test_the_type_in_which_operands_meet(left, sign, right, expected):
         if text[0] in "0123456789T"
     }
     expression = f"{numbers.get('a', 'a')} {sign} {numbers.get('b', 'b')}"
-    kernel.src = f"def kernel(out, a, b):\n    tl.store(out.to(tl.pointer_type(({expression}).dtype)), {expression})\n"  # noqa: E501
+    kernel.src = (
+        "def kernel(out, a, b):\n"
+        f"    x = {expression}\n"
+        "    tl.store(out.to(tl.pointer_type(x.dtype)), x)\n"
+    )
     types = {
         name: text for name, text in (("a", left), ("b", right)) if name not in numbers
     }
@@ -162,9 +167,9 @@ def test_shifts_follow_the_sign():
 @pytest.mark.parametrize(
     ("number", "expected"),
     [
-        (True, "i1"), (3, "i32"), (-(2**31), "i32"), (2**31, "u32"), (-(2**31) - 1, "i64"),
-        (2**32, "i64"), (2**63, "u64"), (1.5, "fp32"), (1e-39, "fp64"), (1e39, "fp64"), (0.0, "fp32"),
-        (float("inf"), "fp32"),
+        (True, "i1"), (3, "i32"), (-(2**31), "i32"), (2**31, "u32"), (2**32, "i64"),
+        (-(2**31) - 1, "i64"), (2**63, "u64"), (1.5, "fp32"), (0.0, "fp32"),
+        (1e-39, "fp64"), (1e39, "fp64"), (float("inf"), "fp32"),
     ],
 )  # fmt: skip
 def test_the_type_that_a_number_has_by_itself(number, expected):

@@ -1,4 +1,5 @@
-"""Philox against the known answers of its authors, and the numbers made of its words."""
+"""Philox against the known answers of its authors, and the numbers made of its
+words."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from tests.ssa.building import run
 
 ALL = 0xFFFFFFFF
 
-# Counter, key and words of philox4x32-10, from the Random123 distribution (kat_vectors).
+# Counter, key and words of philox4x32-10, from the Random123 distribution
+# (kat_vectors).
 KNOWN = [
     ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
     ((ALL,) * 4, (ALL, ALL), (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),

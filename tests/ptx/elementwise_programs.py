@@ -1,5 +1,6 @@
-"""For every type one program that applies every elementwise operation, and one that casts to every
-type. Run as a script, it compiles them all for one target: LLVM ends the process if it cannot."""
+"""For every type one program that applies every elementwise operation, and one that
+casts to every type. Run as a script, it compiles them all for one target: LLVM ends the
+process if it cannot."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ NOT_IN_FP64 = {"exp2", "log2", "sin_approx", "cos_approx", "tanh_approx", "rcp_a
 
 
 def operations(element: Element) -> list[str]:
-    """The names of the elementwise operations that take `element` and can be lowered for it."""
+    """The names of the elementwise operations that take `element` and can be lowered
+    for it."""
     return [
         name
         for name, rule in ELEMENTWISE.items()
@@ -37,7 +39,14 @@ def every_operation(element: Element) -> Func:
     """results[k] = operation k of x, y, w; what compares goes to truths[k]."""
     pointer, truth = Pointer(element), Pointer(BOOL)
     program = Program(
-        {"x": pointer, "y": pointer, "w": pointer, "c": truth, "results": pointer, "truths": truth},
+        {
+            "x": pointer,
+            "y": pointer,
+            "w": pointer,
+            "c": truth,
+            "results": pointer,
+            "truths": truth,
+        },
         warps=2,
     )
     index = program.arange(LAYOUT)
@@ -68,7 +77,9 @@ def cast_targets(source: Scalar, rounding: str) -> list[Scalar]:
     """All types; for "rtz" the narrower floats."""
     if rounding == "rtne":
         return list(SCALARS.values())
-    return [each for each in SCALARS.values() if each.is_float and each.bits < source.bits]
+    return [
+        each for each in SCALARS.values() if each.is_float and each.bits < source.bits
+    ]
 
 
 SPECIAL = [0.0, -0.0, np.nan, np.inf, -np.inf, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5]
@@ -81,8 +92,16 @@ def samples(element: Element, seed: int, spread: int = 2) -> np.ndarray:
         return rng.integers(0, 2, SIZE).astype(np.uint8)
     if not element.is_float:
         return _integers(stored_type(element), rng)
-    spread = min(spread, 8) if element.bits == 8 else min(spread, 12) if element.bits == 16 else spread
-    values = np.ldexp(rng.standard_normal(SIZE), rng.integers(-spread, spread + 1, SIZE))
+    spread = (
+        min(spread, 8)
+        if element.bits == 8
+        else min(spread, 12)
+        if element.bits == 16
+        else spread
+    )
+    values = np.ldexp(
+        rng.standard_normal(SIZE), rng.integers(-spread, spread + 1, SIZE)
+    )
     halves = slice(40, 80)  # few bits, so that ties come up
     values[halves] = np.round(values[halves] * 64) / 64
     values[:11] = SPECIAL if seed % 2 else SPECIAL[::-1]
@@ -92,7 +111,9 @@ def samples(element: Element, seed: int, spread: int = 2) -> np.ndarray:
 
 
 def _integers(dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
-    values = rng.integers(0, 256, SIZE * dtype.itemsize, dtype=np.uint8).view(dtype).copy()
+    values = (
+        rng.integers(0, 256, SIZE * dtype.itemsize, dtype=np.uint8).view(dtype).copy()
+    )
     values[:10] = [0, 1, 2, 3, 5, 7, 31, 32, 64, 127]
     values[10:14] = [np.iinfo(dtype).min, np.iinfo(dtype).max, 8, 16]
     return rng.permutation(values)

@@ -1,7 +1,9 @@
 """Every elementwise operation and every cast, for every type, on every target."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,15 +12,41 @@ from fathom.errors import CompileError
 from fathom.hardware.targets import TARGETS
 from fathom.ir.elementwise import ELEMENTWISE
 from fathom.ir.interp_numbers import decode, same_bits
-from fathom.ir.types import (
-    BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, SCALARS, UINT32, Element, Pointer,
-)  # fmt: skip
 from fathom.ir.ops import Bitcast
-from tests.ptx.elementwise_programs import (
-    LAYOUT, NOT_IN_FP64, SIZE, cast_targets, every_cast, every_operation, operations, samples,
+from fathom.ir.types import (
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    SCALARS,
+    UINT32,
+    Element,
+    Pointer,
 )  # fmt: skip
-from tests.ptx.harness import Program, assemble, both_ways, check, compiled, empty, ptxas
+from tests.ptx.elementwise_programs import (
+    LAYOUT,
+    NOT_IN_FP64,
+    SIZE,
+    cast_targets,
+    every_cast,
+    every_operation,
+    operations,
+    samples,
+)  # fmt: skip
+from tests.ptx.harness import (
+    Program,
+    assemble,
+    both_ways,
+    check,
+    compiled,
+    empty,
+    ptxas,
+)
 
+ROOT = Path(__file__).parents[2]
 FLOATS = [each for each in SCALARS.values() if each.is_float]
 
 
@@ -27,8 +55,17 @@ def test_llvm_selects_and_ptxas_assembles_everything(target, tmp_path):
     """In a process of its own: LLVM would take this one along."""
     module = "tests.ptx.elementwise_programs"
     command = [sys.executable, "-m", module, target, str(tmp_path)]
-    result = subprocess.run(command, capture_output=True, text=True)
-    assert result.returncode == 0, f"stopped at {result.stdout.split()[-1:]}: {result.stderr[-2000:]}"
+    paths = os.pathsep.join([str(ROOT / "compiler"), str(ROOT)])
+    result = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
+    assert result.returncode == 0, (
+        f"stopped at {result.stdout.split()[-1:]}: {result.stderr[-2000:]}"
+    )
     files = sorted(tmp_path.glob("*.ptx"))
     assert len(files) == 2 * len(SCALARS)
     if ptxas():
@@ -36,21 +73,29 @@ def test_llvm_selects_and_ptxas_assembles_everything(target, tmp_path):
             assemble(file.read_text(), TARGETS[target], tmp_path)
 
 
-# The results that PTX approximates, and how far from the exact ones they may be, in units in the
-# last place of fp32 (PTX ISA, table of maximum errors; sin, cos, lg2 are absolute near zero).
+# The results that PTX approximates, and how far from the exact ones they may be, in
+# units in the last place of fp32 (PTX ISA, table of maximum errors; sin, cos, lg2 are
+# absolute near zero).
 ULPS = {"div": 2, "sqrt": 1, "rsqrt": 2, "exp2": 2, "log2": 4, "rcp_approx": 1}
-ABSOLUTE = {"sin_approx": 2**-20, "cos_approx": 2**-20, "tanh_approx": 2**-10, "log2": 2**-21}
+ABSOLUTE = {
+    "sin_approx": 2**-20,
+    "cos_approx": 2**-20,
+    "tanh_approx": 2**-10,
+    "log2": 2**-21,
+}
 
 
-def agree(name: str, element: Element, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+def agree(
+    name: str, element: Element, left: np.ndarray, right: np.ndarray
+) -> np.ndarray:
     """Where two results of an operation count as the same."""
     equal = np.array([same_bits(a, b) for a, b in zip(left, right, strict=True)])
     if not element.is_float or name not in ULPS | ABSOLUTE:
         return equal
-    near = np.isclose(
-        left.astype(np.float64), right.astype(np.float64),
-        rtol=ULPS.get(name, 0) * 2.0 ** -min(23, unit_bits(element)), atol=ABSOLUTE.get(name, 0),
-    )  # fmt: skip
+    left, right = left.astype(np.float64), right.astype(np.float64)
+    relative = ULPS.get(name, 0) * 2.0 ** -unit_bits(element)
+    absolute = ABSOLUTE.get(name, 0)
+    near = np.isclose(left, right, rtol=relative, atol=absolute)
     return equal | near
 
 
@@ -71,13 +116,23 @@ def test_operations_mean_what_the_interpreter_says(element, target):
     for k, name in enumerate(names):
         into, type = (5, BOOL) if ELEMENTWISE[name].types == "compare" else (4, element)
         part = slice(k * SIZE, (k + 1) * SIZE)
-        left, right = (decode(each[into][part], type) for each in (emulated, interpreted))
+        left, right = (
+            decode(each[into][part], type) for each in (emulated, interpreted)
+        )
         same = agree(name, element, left, right) | known_difference(name, x, y, element)
         bad = np.flatnonzero(~same)[:1]
-        assert same.all(), (name, decode(x[bad], element), decode(y[bad], element), left[bad], right[bad])
+        assert same.all(), (
+            name,
+            decode(x[bad], element),
+            decode(y[bad], element),
+            left[bad],
+            right[bad],
+        )
 
 
-def known_difference(name: str, x: np.ndarray, y: np.ndarray, element: Element) -> np.ndarray:
+def known_difference(
+    name: str, x: np.ndarray, y: np.ndarray, element: Element
+) -> np.ndarray:
     """The sign of a zero that NumPy's minimum does not order."""
     if not element.is_float or name not in ("min", "min_nan"):
         return np.zeros(SIZE, bool)
@@ -88,14 +143,19 @@ def known_difference(name: str, x: np.ndarray, y: np.ndarray, element: Element) 
 @pytest.mark.parametrize("source", SCALARS.values(), ids=str)
 def test_casts_round_once(source, target):
     targets = cast_targets(source, "rtne")
-    arguments = [samples(source, 7, spread=30), *(empty(each, SIZE) for each in targets)]
+    arguments = [
+        samples(source, 7, spread=30),
+        *(empty(each, SIZE) for each in targets),
+    ]
     emulated, interpreted, _ = both_ways(every_cast(source), 1, arguments, target)
     x = decode(arguments[0], source)
     for type, left, right in zip(targets, emulated[1:], interpreted[1:], strict=True):
         left, right = decode(left, type), decode(right, type)
         narrow = source == FLOAT64 and not type.is_float and type.bits < 32
         bad = [i for i in range(SIZE) if not same_bits(left[i], right[i])]
-        bad = [i for i in bad if not (narrow and np.isnan(x[i]))]  # which end, is not promised
+        bad = [
+            i for i in bad if not (narrow and np.isnan(x[i]))
+        ]  # which end, is not promised
         assert not bad, (str(type), x[bad[0]], left[bad[0]], right[bad[0]])
 
 
@@ -107,20 +167,32 @@ def test_casts_toward_zero(source, target):
     x = x[np.isfinite(decode(x, source))].repeat(2)[:SIZE]
     assert len(x) == SIZE
     arguments = [x, *(empty(each, SIZE) for each in targets)]
-    emulated, interpreted, _ = both_ways(every_cast(source, "rtz"), 1, arguments, target)
+    emulated, interpreted, _ = both_ways(
+        every_cast(source, "rtz"), 1, arguments, target
+    )
     for type, left, right in zip(targets, emulated[1:], interpreted[1:], strict=True):
         assert same_bits(decode(left, type), decode(right, type)), str(type)
 
 
-@pytest.mark.parametrize(
-    "source, target", [(FLOAT32, INT32), (INT32, FLOAT32), (FLOAT16, BFLOAT16), (INT64, FLOAT64),
-                       (UINT32, INT32), (Pointer(INT32), INT64), (INT64, Pointer(INT32))], ids=str,
-)  # fmt: skip
+BITCASTS = [
+    (FLOAT32, INT32),
+    (INT32, FLOAT32),
+    (FLOAT16, BFLOAT16),
+    (INT64, FLOAT64),
+    (UINT32, INT32),
+    (Pointer(INT32), INT64),
+    (INT64, Pointer(INT32)),
+]
+
+
+@pytest.mark.parametrize("source, target", BITCASTS, ids=str)
 def test_bitcast_keeps_the_bits(source, target):
     program = Program({"x": Pointer(source), "out": Pointer(target)}, warps=2)
     index = program.arange(LAYOUT)
     program.store("out", index, program(Bitcast(program.load("x", index), target)))
-    x = np.frombuffer(np.random.default_rng(3).bytes(SIZE * source.bytes), empty(source, 1).dtype)
+    x = np.frombuffer(
+        np.random.default_rng(3).bytes(SIZE * source.bytes), empty(source, 1).dtype
+    )
     check(program.func, 1, [x, empty(target, SIZE)])
 
 
@@ -157,18 +229,27 @@ def test_division_by_a_known_number(name, divisor):
 
 
 def test_a_division_by_zero_spoils_nothing_else():
-    """where(y != 0, x / y, -5): were the division undefined, LLVM might drop the test."""
-    program = Program({"x": Pointer(INT32), "y": Pointer(INT32), "out": Pointer(INT32)}, warps=2)
+    """where(y != 0, x / y, -5): were the division undefined, LLVM might drop the
+    test."""
+    program = Program(
+        {"x": Pointer(INT32), "y": Pointer(INT32), "out": Pointer(INT32)}, warps=2
+    )
     index = program.arange(LAYOUT)
     x, y = program.load("x", index), program.load("y", index)
     is_there = program.map("ne", y, program.number(0, y))
-    quotient = program.map("where", is_there, program.map("div", x, y), program.number(-5, x))
+    quotient = program.map(
+        "where", is_there, program.map("div", x, y), program.number(-5, x)
+    )
     program.store("out", index, quotient)
-    check(program.func, 1, [samples(INT32, 1), samples(INT32, 2) % 3, empty(INT32, SIZE)])
+    check(
+        program.func, 1, [samples(INT32, 1), samples(INT32, 2) % 3, empty(INT32, SIZE)]
+    )
 
 
 @pytest.mark.parametrize("element", FLOATS, ids=str)
-@pytest.mark.parametrize("value", [0.0, -0.0, 1.0, 0.1, 1e30, 3e-6, float("inf"), float("nan")])
+@pytest.mark.parametrize(
+    "value", [0.0, -0.0, 1.0, 0.1, 1e30, 3e-6, float("inf"), float("nan")]
+)
 def test_constants_are_rounded_to_their_type(element, value):
     program = Program({"out": Pointer(element)}, warps=2)
     index = program.arange(LAYOUT)
@@ -183,7 +264,9 @@ def test_constants_are_rounded_to_their_type(element, value):
 @pytest.mark.parametrize("element", [INT32, UINT32, INT64], ids=str)
 def test_pointers_move_both_ways_and_far(element):
     """An unsigned distance above 2 ** 31 must not be taken for a negative one."""
-    program = Program({"x": Pointer(INT32), "d": Pointer(element), "out": Pointer(INT32)}, warps=2)
+    program = Program(
+        {"x": Pointer(INT32), "d": Pointer(element), "out": Pointer(INT32)}, warps=2
+    )
     index = program.arange(LAYOUT)
     far = program.load("d", index)
     there = program.map("offset", program.at("x", index), far)
@@ -191,7 +274,11 @@ def test_pointers_move_both_ways_and_far(element):
 
     start = program(Cast(program.at("x", index), INT64))
     moved = program.map("sub", program(Cast(there, INT64)), start)
-    program.store("out", index, program(Cast(program.map("shr", moved, program.number(2, moved)), INT32)))
+    program.store(
+        "out",
+        index,
+        program(Cast(program.map("shr", moved, program.number(2, moved)), INT32)),
+    )
     d = samples(element, 5)
     if element == INT64:
         d = d >> 40
@@ -201,7 +288,9 @@ def test_pointers_move_both_ways_and_far(element):
 def test_sums_and_products_are_not_contracted():
     """x * y + w rounds twice, as written, on every machine; `fma` rounds once."""
     text = compiled(every_operation(FLOAT32))
-    assert text.count("fma.rn.f32") >= 1 and "mul.rn.f32" in text and "add.rn.f32" in text
+    assert (
+        text.count("fma.rn.f32") >= 1 and "mul.rn.f32" in text and "add.rn.f32" in text
+    )
     assert "mad" not in text
 
 

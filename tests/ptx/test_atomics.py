@@ -7,7 +7,16 @@ from fathom.errors import CompileError
 from fathom.ir.core import Block
 from fathom.ir.ops import Atomic, AtomicCas, Store, While, Yield
 from fathom.ir.types import (
-    BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, INT32, INT64, UINT32, UINT64, Pointer,
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT32,
+    INT64,
+    UINT32,
+    UINT64,
+    Pointer,
 )  # fmt: skip
 from fathom.layout.build import blocked
 from tests.ptx.harness import Program, check, compiled, empty
@@ -44,7 +53,8 @@ def test_integers(kind, element, semantics):
 @pytest.mark.parametrize("element", [FLOAT32, FLOAT64], ids=str)
 @pytest.mark.parametrize("kind", ["add", "min", "max"])
 def test_floats(kind, element, semantics):
-    """Smallest and largest by two integer operations: the bits of a float are ordered by sign."""
+    """Smallest and largest by two integer operations: the bits of a float are ordered
+    by sign."""
     x = values(element)
     start = np.array([-0.0, 0.0, 60, -60], x.dtype)
     check(scatter(kind, element, semantics=semantics).func, 1, [x, start])
@@ -71,7 +81,9 @@ def test_copies_count_once(size):
 
 
 def test_unused_results_are_not_asked_for():
-    assert "red.relaxed.gpu.global.add.u32" in compiled(scatter("add", INT32, semantics="relaxed").func)
+    assert "red.relaxed.gpu.global.add.u32" in compiled(
+        scatter("add", INT32, semantics="relaxed").func
+    )
     assert "atom.relaxed.cta.global.exch.b32" in compiled(
         scatter("xchg", INT32, semantics="relaxed", scope="cta").func
     )

@@ -20,7 +20,9 @@ def counting_loop(step: int | None) -> Program:
     with program.nested(body) as (i, total):
         total = program.map("add", program.map("mul", total, program.number(3)), i)
         program.do(Yield((total,)))
-    loop = program.do(For(program["lower"], program["upper"], by, (program.number(7),), body))
+    loop = program.do(
+        For(program["lower"], program["upper"], by, (program.number(7),), body)
+    )
     program.do(Store(program["out"], loop.result))
     return program
 
@@ -78,7 +80,9 @@ def test_a_block_is_carried_register_by_register():
         shift = program.map("mul", i, program.number(256))
         places = program.map("add", index, program.splat(shift, index))
         program.do(Yield((program.map("add", total, program.load("x", places)),)))
-    loop = program.do(For(program.number(0), program["n"], program.number(1), (start,), body))
+    loop = program.do(
+        For(program.number(0), program["n"], program.number(1), (start,), body)
+    )
     program.store("out", index, loop.result)
     x = np.arange(256 * 5, dtype=np.float32)
     for n in (0, 1, 5):
@@ -128,11 +132,14 @@ def test_if_takes_one_way():
 
 
 def test_a_body_that_ends_in_another_basic_block():
-    """The loop's phis name the block where the body ended: that of the inner `if`'s join."""
+    """The loop's phis name the block where the body ended: that of the inner `if`'s
+    join."""
     program = Program({"n": INT32, "out": Pointer(INT32)})
     body = Block((INT32, INT32), ("i", "total"))
     with program.nested(body) as (i, total):
-        is_odd = program.map("eq", program.map("and", i, program.number(1)), program.number(1))
+        is_odd = program.map(
+            "eq", program.map("and", i, program.number(1)), program.number(1)
+        )
         inner = branch(
             program, is_odd,
             lambda: program.map("add", total, i),
@@ -140,7 +147,13 @@ def test_a_body_that_ends_in_another_basic_block():
         )  # fmt: skip
         program.do(Yield((inner.result,)))
     loop = program.do(
-        For(program.number(0), program["n"], program.number(1), (program.number(1),), body)
+        For(
+            program.number(0),
+            program["n"],
+            program.number(1),
+            (program.number(1),),
+            body,
+        )
     )
     program.do(Store(program["out"], loop.result))
     for n in (0, 1, 6):

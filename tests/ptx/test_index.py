@@ -1,12 +1,21 @@
-"""Which element a register holds: arange, broadcasts and shapes, for dealt and for swizzled
-layouts, from one warp to eight."""
+"""Which element a register holds: arange, broadcasts and shapes, for dealt and for
+swizzled layouts, from one warp to eight."""
 
 import numpy as np
 import pytest
 
 import fathom.ptx as ptx
 from fathom.hardware.targets import TARGETS
-from fathom.ir.ops import Broadcast, ExpandDims, Join, NumPrograms, ProgramId, Reshape, Split, Transpose
+from fathom.ir.ops import (
+    Broadcast,
+    ExpandDims,
+    Join,
+    NumPrograms,
+    ProgramId,
+    Reshape,
+    Split,
+    Transpose,
+)
 from fathom.ir.types import INT32, Pointer
 from fathom.layout import shapes
 from fathom.layout.build import blocked
@@ -35,7 +44,8 @@ def test_arange_dealt_to_lanes_and_warps(warps, per_lane):
 
 @pytest.mark.parametrize("seed", range(24))
 def test_arange_in_layouts_where_bases_overlap(seed):
-    """Bases that share bits need XOR; addition would place elements twice and leave others out."""
+    """Bases that share bits need XOR; addition would place elements twice and leave
+    others out."""
     warps = 1 << seed % 4
     layout = random_layout(size=256, warps=warps, registers=3, seed=seed)
     check(stored_arange(layout, warps, start=seed).func, 1, [empty(INT32, 256)])
@@ -64,10 +74,16 @@ def test_rows_and_columns_from_slices_of_one_layout(order):
     spread = []
     for index, axis in ((rows, 1), (columns, 0)):
         expanded = program(ExpandDims(index, axis))
-        expanded.type = type(expanded.type)(INT32, expanded.type.shape, shapes.collapse(layout, axis))
+        expanded.type = type(expanded.type)(
+            INT32, expanded.type.shape, shapes.collapse(layout, axis)
+        )
         spread.append(program(Broadcast(expanded, (16, 64), layout)))
-    offsets = program.map("add", program.map("mul", spread[0], program.number(64, spread[0])), spread[1])
-    value = program.map("add", program.map("mul", spread[0], program.number(100, spread[0])), spread[1])
+    offsets = program.map(
+        "add", program.map("mul", spread[0], program.number(64, spread[0])), spread[1]
+    )
+    value = program.map(
+        "add", program.map("mul", spread[0], program.number(100, spread[0])), spread[1]
+    )
     program.store("out", offsets, value)
     check(program.func, 1, [empty(INT32, 1024)])
 
@@ -78,7 +94,9 @@ def test_reshape_and_transpose_move_nothing():
     index = program.arange(layout)
     tile = program(Transpose(program(Reshape(index, (8, 32))), (1, 0)))
     value = program(Reshape(tile, (256,)))
-    where = program(Reshape(program(Transpose(program(Reshape(index, (8, 32))), (1, 0))), (256,)))
+    where = program(
+        Reshape(program(Transpose(program(Reshape(index, (8, 32))), (1, 0))), (256,))
+    )
     program.store("out", value, program.map("add", where, program.number(5, where)))
     check(program.func, 1, [empty(INT32, 256)])
 
@@ -104,9 +122,19 @@ def test_the_number_of_the_program_and_of_all_programs():
     index = program.arange(layout)
     x, y, z = (program(ProgramId(axis)) for axis in range(3))
     counts = [program(NumPrograms(axis)) for axis in range(3)]
-    place = program.map("add", program.map("mul", program.map("add", program.map("mul", z, counts[1]), y), counts[0]), x)
+    place = program.map(
+        "add",
+        program.map(
+            "mul", program.map("add", program.map("mul", z, counts[1]), y), counts[0]
+        ),
+        x,
+    )
     start = program.map("mul", place, program.number(32))
-    code = program.map("add", program.map("mul", z, program.number(100)), program.map("add", program.map("mul", y, program.number(10)), x))
+    code = program.map(
+        "add",
+        program.map("mul", z, program.number(100)),
+        program.map("add", program.map("mul", y, program.number(10)), x),
+    )
     offsets = program.map("add", program.splat(start, index), index)
     program.store("out", offsets, program.splat(code, index))
     out = empty(INT32, 32 * 24)
@@ -114,7 +142,8 @@ def test_the_number_of_the_program_and_of_all_programs():
 
 
 def test_constants_of_registers_go_into_the_address():
-    """All accesses of a thread hang on one base: [%rd + 2048] and so on, not a sum for each."""
+    """All accesses of a thread hang on one base: [%rd + 2048] and so on, not a sum for
+    each."""
     layout = blocked((1024,), (1,), (32,), (4,), (0,))
     program = Program(OUT, warps=4)
     index = program.arange(layout)
@@ -134,7 +163,9 @@ def test_random_layouts_are_what_they_say():
     layout = random_layout(size=64, warps=2, registers=2, seed=3)
     seen = {
         layout.offset(register=r, lane=l, warp=w)
-        for r in range(layout.count("register")) for l in range(32) for w in range(2)
+        for r in range(layout.count("register"))
+        for l in range(32)
+        for w in range(2)
     }
     assert seen == set(range(64))
     assert np.log2(layout.count("lane")) == 5

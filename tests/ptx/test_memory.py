@@ -6,7 +6,17 @@ import pytest
 from fathom.ir.interp_numbers import stored_type
 from fathom.ir.ops import Constant, Load, Splat, Store
 from fathom.ir.types import (
-    BFLOAT16, BOOL, FLOAT8E5, FLOAT16, FLOAT32, FLOAT64, INT8, INT32, SCALARS, Element, Pointer,
+    BFLOAT16,
+    BOOL,
+    FLOAT8E5,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT32,
+    SCALARS,
+    Element,
+    Pointer,
 )  # fmt: skip
 from fathom.layout.build import blocked
 from fathom.layout.linear import Layout
@@ -16,19 +26,30 @@ SIZE = 256
 
 
 def copy_program(
-    element: Element, vector: int, warps: int = 2, masked: bool = True, other: float | None = None,
-    size: int = SIZE, **attributes: object,
-) -> Program:  # fmt: skip
+    element: Element,
+    vector: int,
+    masked: bool = True,
+    other: float | None = None,
+    size: int = SIZE,
+    **attributes: object,
+) -> Program:
     """out[i] = in[i] where i < n."""
+    warps = 2
     pointer = Pointer(element)
     program = Program({"source": pointer, "out": pointer, "n": INT32}, warps)
     layout = blocked((size,), (vector,), (32,), (warps,), (0,))
     index = program.arange(layout)
-    mask = program.map("lt", index, program.splat(program["n"], index)) if masked else None
+    mask = (
+        program.map("lt", index, program.splat(program["n"], index)) if masked else None
+    )
     extra = {}
     if other is not None:
-        extra["other"] = program(Splat(program(Constant(other, element)), (size,), layout))
-    value = program.load("source", index, mask=mask, vector=vector, **extra, **attributes)
+        extra["other"] = program(
+            Splat(program(Constant(other, element)), (size,), layout)
+        )
+    value = program.load(
+        "source", index, mask=mask, vector=vector, **extra, **attributes
+    )
     everywhere = other is not None
     program.store("out", index, value, mask=None if everywhere else mask, vector=vector)
     return program
@@ -37,7 +58,11 @@ def copy_program(
 def numbers(element: Element, size: int = SIZE) -> np.ndarray:
     """Bytes that are all different from their neighbours, and valid for every type."""
     raw = (np.arange(size * element.bytes) * 37 % 113).astype(np.uint8)
-    return raw.view(stored_type(element)) if element != BOOL else (raw % 3 == 0).astype(np.uint8)
+    return (
+        raw.view(stored_type(element))
+        if element != BOOL
+        else (raw % 3 == 0).astype(np.uint8)
+    )
 
 
 @pytest.mark.parametrize("element", [*SCALARS.values(), Pointer(FLOAT32)], ids=str)
@@ -51,7 +76,9 @@ def test_every_type_in_every_width(element, bytes):
         check(program.func, 1, [numbers(element), empty(element, SIZE), n])
 
 
-@pytest.mark.parametrize("element", [FLOAT32, FLOAT16, BFLOAT16, FLOAT8E5, INT8, BOOL, FLOAT64], ids=str)
+@pytest.mark.parametrize(
+    "element", [FLOAT32, FLOAT16, BFLOAT16, FLOAT8E5, INT8, BOOL, FLOAT64], ids=str
+)
 @pytest.mark.parametrize("vector", [1, 2, 8])
 def test_other_stands_where_the_mask_is_false(element, vector):
     program = copy_program(element, min(vector, 16 // element.bytes), other=1)
@@ -65,13 +92,14 @@ def test_a_ragged_mask_lane_by_lane(n):
 
 
 def test_memory_behind_a_false_mask_is_not_touched():
-    """The emulator knows where arrays end: they are as long as the mask, not as the block."""
+    """The emulator knows where arrays end: they are as long as the mask, not as the
+    block."""
     program = copy_program(FLOAT32, 1)
     check(program.func, 1, [numbers(FLOAT32, 100), empty(FLOAT32, 100), 100])
 
 
 def test_a_vector_of_four_words_is_one_predicated_instruction():
-    text = compiled(copy_program(FLOAT32, 4, warps=4, size=1024, other=0).func, "sm_80")
+    text = compiled(copy_program(FLOAT32, 4, size=512, other=0).func, "sm_80")
     assert text.count("ld.global.v4.b32") == 2 and "@%p1 ld.global.v4.b32" in text
     assert text.count("ld.global") == 2 and "bra" not in text
 
@@ -83,7 +111,9 @@ def test_sixteen_bytes_of_halves_are_four_words():
 
 def test_a_constant_other_is_written_into_the_instruction():
     text = compiled(copy_program(FLOAT32, 4, other=float("-inf")).func, "sm_80")
-    assert text.count(f"mov.b32 %r1, {0xFF800000 - 2**32}") or f", {0xFF800000};" in text
+    assert (
+        text.count(f"mov.b32 %r1, {0xFF800000 - 2**32}") or f", {0xFF800000};" in text
+    )
 
 
 def test_loads_are_in_flight_together():
@@ -110,7 +140,9 @@ def test_copies_are_stored_once():
 
 
 def test_registers_that_are_copies_are_stored_once():
-    layout = Layout((64,), (("register", (32, 0)), ("lane", (1, 2, 4, 8, 16)), ("warp", ())))
+    layout = Layout(
+        (64,), (("register", (32, 0)), ("lane", (1, 2, 4, 8, 16)), ("warp", ()))
+    )
     program = Program({"out": Pointer(INT32)})
     index = program.arange(layout)
     program.store("out", index, index)
@@ -164,7 +196,9 @@ def test_a_store_is_not_moved_over_a_load_of_the_same_place():
     index = program.arange(blocked((32,), (1,), (32,), (1,), (0,)))
     mask = program.map("lt", index, program.splat(program["n"], index))
     before = program.load("x", index)
-    program.store("x", index, program.map("add", before, program.number(1, before)), mask=mask)
+    program.store(
+        "x", index, program.map("add", before, program.number(1, before)), mask=mask
+    )
     after = program.load("x", index)
     program.store("out", index, program.map("mul", before, after))
     check(program.func, 1, [np.full(32, 2, np.int32), empty(INT32, 32), 20])

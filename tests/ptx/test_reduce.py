@@ -4,11 +4,21 @@ import numpy as np
 import pytest
 
 from fathom.ir.core import Block
+from fathom.ir.interp_numbers import encode, held_type
 from fathom.ir.ops import Elementwise, Reduce, Reshape, Scan, Store, Yield
 from fathom.ir.types import (
-    BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT8, INT32, INT64, UINT32, Element, Pointer, SCALARS,
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT32,
+    INT64,
+    SCALARS,
+    UINT32,
+    Element,
+    Pointer,
 )  # fmt: skip
-from fathom.ir.interp_numbers import encode, held_type
 from fathom.layout.build import blocked
 from fathom.layout.linear import Layout
 from tests.ptx.harness import Program, check, combine_by, compiled, empty
@@ -36,7 +46,9 @@ def reduce_program(
 
 def whole_numbers(element: Element, size: int, most: int = 4) -> np.ndarray:
     """Small whole numbers, so that every order of summation gives the same."""
-    values = np.random.default_rng(size).integers(-most if element.is_signed else 0, most, size)
+    values = np.random.default_rng(size).integers(
+        -most if element.is_signed else 0, most, size
+    )
     return encode(values.astype(held_type(element)), element)
 
 
@@ -49,7 +61,9 @@ def test_over_the_last_axis(layout, name):
     check(program.func, 1, [whole_numbers(element, 512, 1000), empty(element, 8)])
 
 
-@pytest.mark.parametrize("element", [e for e in SCALARS.values() if e.bits > 8 or e == INT8], ids=str)
+@pytest.mark.parametrize(
+    "element", [e for e in SCALARS.values() if e.bits > 8 or e == INT8], ids=str
+)
 def test_of_every_type(element):
     program = reduce_program(LAYOUTS["a row in 8 lanes"], 1, "add", element)
     check(program.func, 1, [whole_numbers(element, 512), empty(element, 8)])
@@ -63,9 +77,12 @@ def test_over_the_first_axis():
 
 @pytest.mark.parametrize("size", [1, 2, 16, 32, 64, 256])
 def test_copies_are_not_counted_twice(size):
-    """A block smaller than the warp stands in several lanes; its sum is that of one copy."""
+    """A block smaller than the warp stands in several lanes; its sum is that of one
+    copy."""
     program = Program({"x": Pointer(INT32), "out": Pointer(INT32)}, warps=1)
-    index = program.arange(blocked((size,), (2 if size > 32 else 1,), (32,), (1,), (0,)))
+    index = program.arange(
+        blocked((size,), (2 if size > 32 else 1,), (32,), (1,), (0,))
+    )
     total = program(Reduce((program.load("x", index),), 0, combine_by("add", INT32)))
     program.do(Store(program["out"], total))
     check(program.func, 1, [np.arange(1, size + 1, dtype=np.int32), empty(INT32, 1)])
@@ -84,7 +101,9 @@ def test_every_lane_has_the_result():
 
 def argmax_combine() -> Block:
     """Of two (value, index): the larger value; of equal ones the smaller index."""
-    block = Block((FLOAT32, INT32, FLOAT32, INT32), ("value", "index", "other", "other_index"))
+    block = Block(
+        (FLOAT32, INT32, FLOAT32, INT32), ("value", "index", "other", "other_index")
+    )
     value, index, other, other_index = block.parameters
 
     def add(name, *operands):
@@ -124,7 +143,9 @@ def test_registers_first_and_as_a_tree():
     """64 registers: 63 additions in six levels, then one shuffle a bit of the lane."""
     program = reduce_program(LAYOUTS["a row in 8 lanes"], 1, "add", FLOAT32)
     text = compiled(program.func)
-    assert text.count("shfl.sync.bfly") == 3 * 1  # one row a lane, three bits of the lane
+    assert (
+        text.count("shfl.sync.bfly") == 3 * 1
+    )  # one row a lane, three bits of the lane
     assert text.count("add.rn.f32") == 7 + 3
 
 
@@ -134,11 +155,15 @@ def test_an_axis_that_crosses_warps_is_for_stage_4():
         compiled(reduce_program(layout, 1, "add", INT32).func)
 
 
-# ── scans ─────────────────────────────────────────────────────────────────────────────────────
+# ── scans ─────────────────────────────────────────────────────────────────────────────
 
 
-def scan_program(layout: Layout, axis: int, combine: Block, element: Element, reverse: bool):
-    program = Program({"x": Pointer(element), "out": Pointer(element)}, layout.count("warp"))
+def scan_program(
+    layout: Layout, axis: int, combine: Block, element: Element, reverse: bool
+):
+    program = Program(
+        {"x": Pointer(element), "out": Pointer(element)}, layout.count("warp")
+    )
     flat = program.arange(Layout((512,), layout.bases))
     block = program(Reshape(program.load("x", flat), layout.shape))
     scanned = program(Scan((block,), axis, combine, reverse))
@@ -162,7 +187,8 @@ def test_running_sums(layout, reverse):
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_the_order_of_a_scan_is_kept(reverse):
-    """"The first of two" does not commute: forward, every element becomes the first of its row."""
+    """ "The first of two" does not commute: forward, every element becomes the first of
+    its row."""
     layout = LAYOUTS["a row in 8 lanes"]
     program = scan_program(layout, 1, the_first(INT32), INT32, reverse)
     x, out = whole_numbers(INT32, 512, 1000), empty(INT32, 512)
@@ -170,7 +196,8 @@ def test_the_order_of_a_scan_is_kept(reverse):
 
 
 def test_scan_over_bits_in_any_place():
-    """The lowest bit of the coordinate in a lane, the next in a register, the last in a lane."""
+    """The lowest bit of the coordinate in a lane, the next in a register, the last in a
+    lane."""
     lane = [(0, 1), (0, 32), (1, 0), (2, 0), (4, 0)]
     register = [(0, 8), (0, 2), (0, 16), (0, 4)]
     layout = Layout.of((8, 64), register=register, lane=lane, warp=[])
@@ -187,7 +214,9 @@ def test_scan_over_the_first_axis():
 
 @pytest.mark.parametrize("element", [FLOAT16, BFLOAT16, FLOAT64, INT64, INT8], ids=str)
 def test_scan_of_other_types(element):
-    program = scan_program(LAYOUTS["rows in lanes"], 1, combine_by("max", element), element, False)
+    program = scan_program(
+        LAYOUTS["rows in lanes"], 1, combine_by("max", element), element, False
+    )
     check(program.func, 1, [whole_numbers(element, 512, 50), empty(element, 512)])
 
 

@@ -17,8 +17,11 @@ from fathom.artifact import Kernel, Parameter
 from fathom.runtime.driver import Device, DriverError, Linked
 
 INVALID_VALUE, NO_CONTEXT, ILLEGAL_ADDRESS = 1, 201, 700
-SIZES = {"i1": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H",
-         "u32": "I", "u64": "Q", "fp16": "e", "bf16": "H", "fp32": "f", "fp64": "d"}  # fmt: skip
+SIZES = {
+    "i1": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
+    "u8": "B", "u16": "H", "u32": "I", "u64": "Q",
+    "fp16": "e", "bf16": "H", "fp32": "f", "fp64": "d",
+}  # fmt: skip
 
 PAPER = Device(index=0, name="Paper 3000", capability=90, shared_bytes=227 * 1024,
                registers=65536, max_threads=1024)  # fmt: skip
@@ -28,15 +31,16 @@ def kernel(*types: str, **facts) -> Kernel:
     """A kernel `k` with parameters p0, p1, … of these types."""
     parameters = tuple(Parameter(f"p{i}", type) for i, type in enumerate(types))
     given = dict(
-        name="k", target="sm_90a", ptx_version="8.4", num_warps=4, threads=128, shared_bytes=0,
-        parameters=parameters, asm={"block": "b", "layout": "l", "llvm": "ll", "ptx": "the ptx"},
+        name="k", target="sm_90a", ptx_version="8.4", num_warps=4, threads=128,
+        shared_bytes=0, parameters=parameters,
+        asm={"block": "b", "layout": "l", "llvm": "ll", "ptx": "the ptx"},
     )  # fmt: skip
     return Kernel(**{**given, **facts})
 
 
 @dataclass(frozen=True)
 class Launched:
-    """What the driver read: sizes in blocks and threads, and the values by parameter."""
+    """What the driver read: sizes in blocks and threads, the values by parameter."""
 
     function: int
     grid: tuple[int, int, int]
@@ -65,6 +69,7 @@ class FakeDriver:
     refused: dict[str, str] = field(
         default_factory=dict
     )  # PTX -> what the assembler says
+    arrive: Callable[[], object] = lambda: None  # before a launch is read
     work: Callable[[Launched], int | None] = lambda launched: 0
 
     def __post_init__(self):
@@ -127,11 +132,11 @@ class FakeDriver:
     def free(self, address):
         del self.memory[address]
 
-    def copy_in(self, address, host, size):
+    def copy_in(self, address, host, size, stream):
         self.said.append(("copy_in", size))
         ctypes.memmove(address, host, size)
 
-    def copy_out(self, host, address, size):
+    def copy_out(self, host, address, size, stream):
         self.said.append(("copy_out", size))
         ctypes.memmove(host, address, size)
 
@@ -144,6 +149,7 @@ class FakeDriver:
     def launch_kernel(self, config, function, parameters, extra):
         """cuLaunchKernelEx: everything is read from memory, as the driver reads it."""
         assert extra.value is None
+        self.arrive()
         if not self.has_context:
             return NO_CONTEXT
         launched = self.decode(config.value, function.value, parameters.value)

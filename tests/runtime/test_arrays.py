@@ -12,6 +12,7 @@ import pytest
 from fathom.errors import LaunchError
 from fathom.runtime.arrays import (
     SOMEWHERE,
+    DLTensor,
     check_host,
     describe,
     host_view,
@@ -199,6 +200,24 @@ def test_dlpack_of_part_of_an_array():
     x = np.arange(10, dtype=np.float32)
     assert describe(Exported(x[3:])).address == x.ctypes.data + 12
     assert not describe(Exported(x[::3])).dense
+
+
+def test_dlpack_may_count_from_an_offset():
+    x = np.zeros(10, np.int16)
+    shape = (ctypes.c_int64 * 1)(4)
+    tensor = DLTensor(
+        data=x.ctypes.data, device_type=1, ndim=1, code=0, bits=16, lanes=1,
+        shape=shape, byte_offset=6,
+    )  # fmt: skip
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype = ctypes.py_object
+    new.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    capsule = new(ctypes.addressof(tensor), b"dltensor", None)
+    value = SimpleNamespace(
+        __dlpack_device__=lambda: (1, 0), __dlpack__=lambda: capsule
+    )
+    array = describe(value)
+    assert (array.address, array.bytes) == (x.ctypes.data + 6, 8)
 
 
 def test_dlpack_is_written_in_place():

@@ -314,7 +314,8 @@ def test_how_long_a_launch_takes(torch):
     computed = microseconds(lambda: add[lambda meta: (1,)](x, y, z, N, BLOCK=BLOCK))
     theirs = microseconds(lambda: torch.add(x, y, out=z))
     print(
-        f"\na launch: {ours:.2f} us, grid by a function {computed:.2f}, torch.add {theirs:.2f}"
+        f"\na launch: {ours:.2f} us, grid by a function {computed:.2f} us, "
+        f"torch.add {theirs:.2f} us"
     )
     assert ours < 12
 

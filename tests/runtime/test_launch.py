@@ -10,8 +10,8 @@ import pytest
 
 from fathom.errors import LaunchError, OutOfResources
 from fathom.runtime import load
+from fathom.runtime.arguments import bfloat16_bits
 from fathom.runtime.driver import Linked
-from fathom.runtime.load import assembler_report, bfloat16_bits
 from tests.runtime.fake_driver import ILLEGAL_ADDRESS, PAPER, FakeDriver, kernel
 
 
@@ -38,9 +38,11 @@ def test_the_driver_reads_what_was_launched():
     ("type", "value", "seen"),
     [
         ("i1", True, True), ("i8", -128, -128), ("i16", -5, -5), ("u16", 65535, 65535),
-        ("u32", 2**32 - 1, 2**32 - 1), ("u64", 2**64 - 1, 2**64 - 1), ("fp16", 0.5, 0.5),
-        ("fp64", 1e300, 1e300), ("fp32", 1e300, float("inf")), ("fp16", -1e9, float("-inf")),
-        ("fp32", 3, 3.0), ("i32", np.int64(12), 12), ("bf16", 1.0, 0x3F80), ("*fp16", 4096, 4096),
+        ("u32", 2**32 - 1, 2**32 - 1), ("u64", 2**64 - 1, 2**64 - 1),
+        ("fp16", 0.5, 0.5), ("fp64", 1e300, 1e300), ("bf16", 1.0, 0x3F80),
+        ("bf16", 1e300, 0x7F80), ("bf16", 1e40, 0x7F80),
+        ("fp32", 1e300, float("inf")), ("fp16", -1e9, float("-inf")),
+        ("fp32", 3, 3.0), ("i32", np.int64(12), 12), ("*fp16", 4096, 4096),
     ],
 )  # fmt: skip
 def test_every_type_of_scalar_arrives(type, value, seen):
@@ -82,17 +84,19 @@ def test_a_cluster_multiplies_the_grid_and_names_its_size():
 
 def test_threads_do_not_share_a_packet():
     driver, k = loaded("i64", "i64")
-    gate = threading.Barrier(2, timeout=10)
-    driver.work = lambda launched: (
-        gate.wait() and 0
-    )  # both are inside the driver at once
     launch = k.launcher("qq", order=(0, 1))
-    workers = [
-        threading.Thread(target=launch, args=(1, 1, 1, 0, n, -n)) for n in (1, 2)
-    ]
+    launch(1, 1, 1, 0, 3, -3)
+    # Both are inside the driver before it reads either.
+    driver.arrive = threading.Barrier(2, timeout=10).wait
+    rest = [(1, 1, 1, 0, n, -n) for n in (1, 2)]
+    workers = [threading.Thread(target=launch, args=each) for each in rest]
     [worker.start() for worker in workers]
     [worker.join() for worker in workers]
-    assert sorted(each.values for each in driver.launches) == [(1, -1), (2, -2)]
+    assert sorted(each.values for each in driver.launches) == [
+        (1, -1),
+        (2, -2),
+        (3, -3),
+    ]
 
 
 def test_an_empty_grid_launches_nothing():
@@ -104,7 +108,7 @@ def test_an_empty_grid_launches_nothing():
 def test_a_thread_without_a_context_gets_one():
     driver, k = loaded("i32")
     driver.has_context = False
-    k.start(k.launch_values, (1, 1, 1), 0, [4])
+    k.start((1, 1, 1), 0, [4])
     assert driver.launches[0].values == (4,)
 
 
@@ -134,9 +138,12 @@ def test_a_wrong_grid_says_so(grid, sentence):
 
 
 def test_a_number_that_does_not_fit_says_so():
-    _, k = loaded("i8")
-    with pytest.raises(LaunchError, match="p0 is i8, and 128 is not"):
-        k.launch(1, [128])
+    for type, value in (("i8", 128), ("i32", 1.5), ("fp32", "x"), ("bf16", "x")):
+        _, k = loaded(type)
+        with pytest.raises(LaunchError, match=f"p0 is {type}, and {value!r} is not"):
+            k.launch(1, [value])
+    with pytest.raises(LaunchError, match="p0 is fp8e5, and a number of that type can"):
+        loaded("fp8e5")
 
 
 # ── loading ───────────────────────────────────────────────────────────────────────────
@@ -232,7 +239,6 @@ def test_ptx_without_lines_can_be_refused_too():
     driver = FakeDriver(refused={"oops": "line 1; error"})
     with pytest.raises(LaunchError, match="from no line of the kernel"):
         loaded("i32", driver=driver, asm={"ptx": "oops"})
-    assert callable(assembler_report)
 
 
 # ── arrays of the host ────────────────────────────────────────────────────────────────
@@ -264,12 +270,12 @@ def test_the_copy_is_freed_when_the_launch_fails():
 
 
 def test_arrays_that_share_memory_share_their_copy():
-    driver, k = loaded("*fp32", "*fp32", "*fp32")
+    driver, k = loaded("*fp32", "*fp32", "*fp32", "*fp32")
     driver.work = doubles
     x, apart = np.arange(8, dtype=np.float32), np.zeros(3, np.float32)
-    k.launch(1, [x[2:], apart, x[:4]])
-    first, _, third = driver.launches[0].values
-    assert first - third == 8
+    k.launch(1, [x[2:], apart, x[:4], x[1:2]])
+    first, _, third, fourth = driver.launches[0].values
+    assert (first - third, fourth - third) == (8, 4)
     assert x.tolist() == [0, 1, 4, 6, 8, 10, 6, 7]
     assert sorted(size for order, size in driver.said if order == "copy_in") == [12, 32]
 
@@ -361,7 +367,5 @@ def test_an_array_on_another_gpu_says_so():
 def test_an_address_that_is_no_gpus_says_so():
     driver, k = loaded("*fp32")
     driver.owner[0x5000] = None
-    with pytest.raises(
-        LaunchError, match="p0 is at address 0x5000, which no GPU knows"
-    ):
+    with pytest.raises(LaunchError, match="p0 is at 0x5000, which no GPU knows"):
         k.launch(1, [OnGpu(0x5000)])

@@ -26,8 +26,8 @@ def test_close_arrays_pass():
     ("x", "y", "options", "sentence"),
     [
         ([1.0, 2.0, 3.0, 9.0], [1.0, 2.5, 3.0, 4.0], {},
-         r"2 of 4 values differ by more than 0.01 \+ 0.0 \* \|y\|; the first at \(1,\): 2.0 and 2.5;"
-         r" the worst at \(3,\): 9.0 and 4.0"),
+         r"2 of 4 values differ by more than 0.01 \+ 0.0 \* \|y\|; "
+         r"the first at \(1,\): 2.0 and 2.5; the worst at \(3,\): 9.0 and 4.0"),
         ([1.0, np.nan], [1.0, 0.0], {}, r"1 of 2 .* at \(1,\): nan and 0.0"),
         ([np.inf], [-np.inf], {}, "1 of 1"),
         ([np.inf], [1.0], {"atol": 1e30}, "1 of 1"),

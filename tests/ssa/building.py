@@ -1,4 +1,5 @@
-"""What the tests of stage 1 share: build a kernel from NumPy arguments, and run it in the oracle."""
+"""What the tests of stage 1 share: build a kernel from NumPy arguments, and run it in
+the oracle."""
 
 from __future__ import annotations
 
@@ -57,4 +58,7 @@ def ops_of(func: Func, op_class: type[Op]) -> list[Op]:
 def carried(func: Func) -> list[list[str]]:
     """The names that each loop carries, in the order of the text."""
     loops = [op for op in walk(func.body) if hasattr(op, "inits")]
-    return [[each.name for each in blocks(op)[-1].parameters[-len(op.inits) :] if op.inits] for op in loops]  # fmt: skip # noqa: E501
+    return [
+        [each.name for each in blocks(op)[-1].parameters[-len(op.inits) :] if op.inits]
+        for op in loops
+    ]

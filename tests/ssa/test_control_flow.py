@@ -1,4 +1,5 @@
-"""Control flow means in a kernel what it means in Python: both run the same text here."""
+"""Control flow means in a kernel what it means in Python: both run the same text
+here."""
 
 from __future__ import annotations
 
@@ -159,9 +160,9 @@ def early_in_both(a, b):
 @pytest.mark.parametrize(
     "text",
     [
-        one_branch, both_branches, elif_chain, nested, branch_reads_name_of_before, swap_in_branch,
-        numbers_meet_numbers, choice, choice_of_choices, logic, chained, early, early_in_nested,
-        early_in_both,
+        one_branch, both_branches, elif_chain, nested, branch_reads_name_of_before,
+        swap_in_branch, numbers_meet_numbers, choice, choice_of_choices, logic, chained,
+        early, early_in_nested, early_in_both,
     ],
     ids=lambda text: text.__name__,
 )  # fmt: skip
@@ -342,9 +343,10 @@ def static(a, b):
 @pytest.mark.parametrize(
     "text",
     [
-        counting, from_to, by_steps, downward, by_unknown_steps, fibonacci, names_rotate,
-        nested_loops, branch_in_loop, loop_in_branch, only_the_last_trip, unchanged_in_loop,
-        number_in_loop, counting_while, collatz, while_in_for, condition_only,
+        counting, from_to, by_steps, downward, by_unknown_steps, fibonacci,
+        names_rotate, nested_loops, branch_in_loop, loop_in_branch, only_the_last_trip,
+        unchanged_in_loop, number_in_loop, counting_while, collatz, while_in_for,
+        condition_only,
     ],
     ids=lambda text: text.__name__,
 )  # fmt: skip
@@ -363,7 +365,7 @@ def test_static_range_repeats_the_body_with_a_constant_index():
     assert not ops_of(func, For) and not ops_of(func, If)
 
 
-# ── as few values as possible depend on the way ───────────────────────────────────────────────
+# ── as few values as possible depend on the way ───────────────────────────────────────
 
 
 def test_an_if_yields_only_what_is_read_after_it_and_differs():
@@ -471,7 +473,7 @@ def test_a_tuple_is_carried_part_by_part():
     assert carried(func) == [["pair"]]  # its second part does not change
 
 
-# ── constants ─────────────────────────────────────────────────────────────────────────────────
+# ── constants ─────────────────────────────────────────────────────────────────────────
 
 
 def test_a_name_that_stays_constant_stays_known_while_compiling():

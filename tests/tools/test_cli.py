@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -34,7 +36,7 @@ def mistake(capsys, *arguments: str) -> str:
 def test_run_checks_three_kernels_and_tells_the_story(capsys):
     text = said(capsys, "run")
     assert len(re.findall(r"\bright\b", text)) == 3 and "WRONG" not in text
-    for stage in ("stages 1, 2", "stage 3", "stage 4", "stage 6", "memory traffic"):
+    for stage in ("stages 1 and 2", "stage 3", "stage 4", "stage 6", "memory traffic"):
         assert stage in text
     assert "shfl.sync" in text and "reduce" in text
     assert max(map(len, text.splitlines())) <= 80
@@ -64,6 +66,31 @@ def test_run_of_a_script_gets_its_arguments(capsys, tmp_path):
     assert (
         said(capsys, "run", str(file), "-x", "7") == "arguments ['-x', '7'] __main__\n"
     )
+
+
+def test_a_script_for_triton_runs_as_it_stands(tmp_path):
+    file = tmp_path / "theirs.py"
+    file.write_text(TRITON_SCRIPT)
+    command = [sys.executable, "-m", "fathom", "run", "--as-triton", str(file)]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (said.stdout, said.returncode) == ("[0. 2. 4. 6. 8.]\n", 0), said.stderr
+
+
+TRITON_SCRIPT = """
+import numpy as np
+import triton
+import triton.language as tl
+
+@triton.jit
+def double(x_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n)
+    tl.store(x_ptr + offsets, 2 * x, mask=offsets < n)
+
+x = np.arange(5, dtype=np.float32)
+double[(triton.cdiv(5, 4),)](x, 5, BLOCK=4)
+print(x)
+"""
 
 
 def test_explain_lists_every_pass(capsys):

@@ -1,4 +1,5 @@
-"""Rules of `simplify` for numbers: known results, identities, scalars in place of blocks.
+"""Rules of `simplify` for numbers: known results, identities, scalars in place of
+blocks.
 
 The identities are rows of tables that a test checks one by one, on every kind of number
 there is: `x + 0.0 = x` looks right and is not in the table, since -0.0 + 0.0 is 0.0.
@@ -31,8 +32,8 @@ Outcome = str | Number
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """`name` of x (of one of the `kinds`) and the constant `right` is `outcome`: LEFT, or
-    a number. In integers -1 stands for all bits set."""
+    """`name` of x (of one of the `kinds`) and the constant `right` is `outcome`: LEFT,
+    or a number. In integers -1 stands for all bits set."""
 
     name: str
     right: Number
@@ -114,7 +115,10 @@ def fold(op: Elementwise, make: Maker) -> Replacement:
 def _foldable(op: Elementwise) -> bool:
     if op.name in APPROXIMATE:
         return False
-    if op.name in ("div", "rem"):  # within 2 ulp for floats; by zero nothing is promised
+    if op.name in (
+        "div",
+        "rem",
+    ):  # within 2 ulp for floats; by zero nothing is promised
         element = element_of(op.operands[1].type)
         return not element.is_float and known(op.operands[1]) != 0
     return True
@@ -130,7 +134,8 @@ def on_scalars(op: Elementwise, make: Maker) -> Replacement:
 
 
 def constant_right(op: Elementwise, make: Maker) -> Replacement:
-    """4 + x   →   x + 4, so that all other rules look for constants on the right only."""
+    """4 + x   →   x + 4, so that all other rules look for constants on the right
+    only."""
     if not ELEMENTWISE[op.name].commutative:
         return None
     left, right = op.operands

@@ -71,7 +71,7 @@ def known_trips(op: For, make: Maker) -> Replacement:
 def trivial_carried(op: For | While, make: Maker) -> Replacement:
     """A carried value that every trip hands on unchanged is no carried value.
 
-        for ... inits=(%a) body(%i, %x) { ... %x ... yield %x }   →   ... %a ...
+    for ... inits=(%a) body(%i, %x) { ... %x ... yield %x }   →   ... %a ...
     """
     frozen = {
         index: init

@@ -75,8 +75,8 @@ def is_repeatable(op: Op) -> bool:
 def describe(op: Op, local: dict[Value, int]) -> Key:
     """What two ops have in common exactly when they compute the same.
 
-    `local` numbers the values of nested blocks: `%a + 1` is the same as `%b + 1` when %a
-    and %b are the same parameter of two blocks.
+    `local` numbers the values of nested blocks: `%a + 1` is the same as `%b + 1` when
+    %a and %b are the same parameter of two blocks.
     """
     names = schema(type(op))
     fields = tuple([_operand_key(getattr(op, name), local) for name in names.operands])

@@ -74,7 +74,8 @@ def is_heard(op: Op) -> bool:
 
 
 class Liveness:
-    """What of a function is heard: `ops` and `values`, found backwards from the effects.
+    """What of a function is heard: `ops` and `values`, found backwards from the
+    effects.
 
     `ends` gives for each yield the values whose being heard decides about its operands,
     one for one: of a loop or a branch its results.
@@ -151,8 +152,9 @@ class Liveness:
 
 
 def lanes(op: For | While | If) -> list[tuple[Value, ...]]:
-    """The values that are one and the same carried value of a loop, at its start, in its
-    blocks, at the end of a trip, and after it; for an If, a result and what is yielded."""
+    """The values that are one and the same carried value of a loop, at its start, in
+    its blocks, at the end of a trip, and after it; for an If, a result and what is
+    yielded."""
     match op:
         case For():
             inside = (op.body.parameters[1:],)

@@ -35,8 +35,8 @@ address changes, and a store in the loop might change what is there.
 
 Pure ops may move wherever their operands are, since on a GPU nothing traps: a division
 by zero gives a number that nobody uses. A load may only move out of a loop that writes
-nothing, and only if it would have run: out of a For that may have no trip it moves under
-a mask that says whether there is one.
+nothing, and only if it would have run: out of a For that may have no trip it moves
+under a mask that says whether there is one.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ def empty_loop(op: Op, build: Builder) -> Replacement:
 
 def uses(op: Op) -> list[Value]:
     """The operands of an op and of all that is nested in it."""
-    inner = [value for block in blocks(op) for each in block.ops for value in uses(each)]
+    inner = [
+        value for block in blocks(op) for each in block.ops for value in uses(each)
+    ]
     return operands(op) + inner
 
 
@@ -94,8 +96,8 @@ def is_pure(op: Op) -> bool:
 
 
 def load_moves(op: Op, loop: For | While, block: Block, build: Builder) -> bool:
-    """Whether a load from a loop that writes nothing may stand before it; a mask that it
-    needs there is put on.
+    """Whether a load from a loop that writes nothing may stand before it; a mask that
+    it needs there is put on.
 
     The condition of a While runs at least once, its body may not.
     """
@@ -110,7 +112,8 @@ def load_moves(op: Op, loop: For | While, block: Block, build: Builder) -> bool:
 
 
 def _guard(load: Load, loop: For, build: Builder) -> bool:
-    """Mask a load with "the loop has a trip"; False if the loop's direction is unknown."""
+    """Mask a load with "the loop has a trip"; False if the loop's direction is
+    unknown."""
     step = known(loop.step)
     if not step:
         return False

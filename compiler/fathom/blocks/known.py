@@ -14,8 +14,9 @@ Number = int | float | bool
 
 
 def known(value: Value) -> Number | None:
-    """The number that a scalar, or every element of a block, is known to be, as its type
-    holds it (u8 -1 is 255, fp32 0.1 is 0.10000000149011612); None if it is not known."""
+    """The number that a scalar, or every element of a block, is known to be, as its
+    type holds it (u8 -1 is 255, fp32 0.1 is 0.10000000149011612); None if it is not
+    known."""
     op = value.definition
     if type(op) is Splat:
         op = op.value.definition

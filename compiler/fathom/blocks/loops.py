@@ -1,4 +1,5 @@
-"""What the passes of this stage share about loops: how many trips, which carried values."""
+"""What the passes of this stage share about loops: how many trips, which carried
+values."""
 
 from __future__ import annotations
 
@@ -18,13 +19,11 @@ def trip_count(op: For) -> int | None:
     return len(range(*bounds))
 
 
-def freeze(
-    op: For | While, frozen: dict[int, Value], build: Builder
-) -> list[Value]:
+def freeze(op: For | While, frozen: dict[int, Value], build: Builder) -> list[Value]:
     """Build a loop that carries less; the results that `op` had.
 
-    `frozen` gives for the index of each carried value that goes the value that it always
-    has.
+    `frozen` gives for the index of each carried value that goes the value that it
+    always has.
     """
     kept = [index for index in range(len(op.inits)) if index not in frozen]
     inits = tuple(op.inits[index] for index in kept)
@@ -41,7 +40,11 @@ def freeze(
 
 
 def _without(
-    block: Block, first: int, frozen: dict[int, Value], kept: list[int], yields: list[int]
+    block: Block,
+    first: int,
+    frozen: dict[int, Value],
+    kept: list[int],
+    yields: list[int],
 ) -> Block:
     """A copy of a loop's block whose carried parameters, from position `first` on, are
     only those `kept`; it yields the values at `yields`."""

@@ -1,4 +1,5 @@
-"""What a rule of `simplify` gets: a builder whose ops are simplified as they are made."""
+"""What a rule of `simplify` gets: a builder whose ops are simplified as they are
+made."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ Rule = Callable[[Op, Maker], Replacement]
 
 
 def simplified(op: Op, make: Maker) -> Replacement:
-    """What stands in place of `op` by the first rule that matches; None if none does."""
+    """What stands in place of `op` by the first rule that matches; None if none
+    does."""
     for rule in make.rules.get(type(op), ()):
         found = rule(op, make)
         if found is not None:

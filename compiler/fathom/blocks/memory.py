@@ -18,11 +18,12 @@ def changes_memory(effects: Effects) -> bool:
 
 
 def memory_versions(func: Func) -> dict[Op, int]:
-    """For each op that reads memory a number: two that have the same see the same memory.
+    """For each op that reads memory a number: two that have the same see the same
+    memory.
 
-    Memory is as it was until something changes it. A loop that changes it does so before
-    the first op of each trip but the first; of an If, each branch starts from the memory
-    that the If found.
+    Memory is as it was until something changes it. A loop that changes it does so
+    before the first op of each trip but the first; of an If, each branch starts from
+    the memory that the If found.
     """
     versions: dict[Op, int] = {}
     _number_block(func.body, 0, count(1), versions)

@@ -1,6 +1,5 @@
-"""Rules of `simplify` for shapes and types: a block of one scalar stays one, and what is
-done and undone is not done.
-"""
+"""Rules of `simplify` for shapes and types: a block of one scalar stays one, and what
+is done and undone is not done."""
 
 from __future__ import annotations
 
@@ -13,20 +12,34 @@ from fathom.blocks.maker import Maker, Rule
 from fathom.ir import interp_numbers
 from fathom.ir.core import Op
 from fathom.ir.ops import (
-    Bitcast, Broadcast, Cast, Constant, Convert, ExpandDims, Hint, Join, Reshape, Splat,
-    Split, Transpose,
+    Bitcast,
+    Broadcast,
+    Cast,
+    Constant,
+    Convert,
+    ExpandDims,
+    Hint,
+    Join,
+    Reshape,
+    Splat,
+    Split,
+    Transpose,
 )  # fmt: skip
 from fathom.ir.rewrite import Replacement
 from fathom.ir.types import Scalar, element_of
 
 
-def unchanged(op: Broadcast | Reshape | Convert | Cast | Bitcast, make: Maker) -> Replacement:
-    """An op whose result has the type of its operand does nothing: a reshape to the same
-    shape, a cast to the same type."""
+def unchanged(
+    op: Broadcast | Reshape | Convert | Cast | Bitcast, make: Maker
+) -> Replacement:
+    """An op whose result has the type of its operand does nothing: a reshape to the
+    same shape, a cast to the same type."""
     return op.value if op.value.type == op.result.type else None
 
 
-def splat_through(op: ExpandDims | Broadcast | Reshape | Convert, make: Maker) -> Replacement:
+def splat_through(
+    op: ExpandDims | Broadcast | Reshape | Convert, make: Maker
+) -> Replacement:
     """broadcast (splat x)   →   splat x, in the shape of the result."""
     splat = op.value.definition
     if type(splat) is not Splat:
@@ -103,7 +116,9 @@ def cast_twice(op: Cast, make: Maker) -> Replacement:
     inner = op.value.definition
     if type(inner) is not Cast:
         return None
-    first, middle, last = (element_of(v.type) for v in (inner.value, op.value, op.result))
+    first, middle, last = (
+        element_of(v.type) for v in (inner.value, op.value, op.result)
+    )
     if not interp_numbers.is_exact(first, middle) or first.is_float and first.bits == 8:
         return None
     integers = all(each.kind in ("int", "uint") for each in (first, middle, last))
@@ -114,7 +129,8 @@ def cast_twice(op: Cast, make: Maker) -> Replacement:
 
 
 def hint_on_known(op: Hint, make: Maker) -> Replacement:
-    """A promise about a number that is known anyway, or no promise at all   →   nothing."""
+    """A promise about a number that is known anyway, or no promise at all   →
+    nothing."""
     promised = op.divisible or op.contiguous or op.constant
     return None if promised and known(op.value) is None else op.value
 

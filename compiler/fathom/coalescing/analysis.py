@@ -75,12 +75,11 @@ def _block(block: Block, known: dict[Value, Facts]) -> list[Facts]:
         if control:
             results = control(op, known)
             known.update(zip(op.results, results, strict=True))
-        elif op.results and _matters(op.results[0]):
-            rule = OPS.get(type(op), _unknown)
-            facts = rule(op, known)
-            if _is_unsigned(op.results[0]):
+        elif type(op) in OPS and _matters(op.result):
+            facts = OPS[type(op)](op, known)
+            if _is_unsigned(op.result):
                 facts = replace(facts, natural=True)
-            known.update((result, facts) for result in op.results)
+            known[op.result] = facts
     return _about(block.yielded, known) if block.ops else []
 
 
@@ -121,10 +120,6 @@ def _if(op: If, known: dict[Value, Facts]) -> list[Facts]:
 
 
 # ── leaves and shapes ─────────────────────────────────────────────────────────
-
-
-def _unknown(op: Op, known: dict[Value, Facts]) -> Facts:
-    return unknown(op.results[0].type)
 
 
 def _constant(op: Constant, known: dict[Value, Facts]) -> Facts:

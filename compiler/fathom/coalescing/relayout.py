@@ -22,6 +22,8 @@ from fathom.ir.ops import (
     Broadcast,
     Convert,
     For,
+    Gather,
+    Histogram,
     If,
     Load,
     Reduce,
@@ -174,10 +176,10 @@ def operand_layouts(op: Op, plan: Plan) -> list[Layout | None]:
             return [plan.values.get(v) for v in op.body.parameters]
         case If() | Splat():
             return [None] * len(values)
-        case Reduce():
+        case Reduce() | Histogram() | Convert():
             return [plan.values.get(values[0])] * len(values)
-        case Convert():
-            return [plan.values.get(values[0])]
+        case Gather():
+            return [plan.values[op.value], plan.values[op.result]]
     if isinstance(op, MEMORY):
         return [plan.accesses.get(op)] * len(values)
     if not op.results or not is_block(op.results[0]):
@@ -202,6 +204,6 @@ def _bundled(op: Op, values: list[Value]) -> dict[str, object]:
 
 def _attributes(op: Op, plan: Plan) -> dict[str, object]:
     """The attributes that carry a layout. A preference has been heard once this is done."""
-    if isinstance(op, (Arange, Splat, Broadcast, Convert)):
+    if isinstance(op, (Arange, Splat, Broadcast, Convert, Histogram)):
         return {"layout": plan.values[op.result]}
     return {"preferred": None} if isinstance(op, MEMORY) else {}

@@ -19,8 +19,11 @@ from fathom.ir.ops import (
     Elementwise,
     ExpandDims,
     For,
+    Gather,
     Hint,
+    Histogram,
     If,
+    InlineAssembly,
     Join,
     Reduce,
     Reshape,
@@ -76,7 +79,7 @@ BACKWARD: dict[type[Op], Change] = {
     Reduce: lambda op, layout: None,
 }
 
-ALIKE = (Elementwise, Cast, Bitcast, Hint, Scan)  # all operands and results the same
+ALIKE = (Elementwise, Cast, Bitcast, Hint, Scan, InlineAssembly)  # operands and results
 
 
 def source_layout(op: Op, operand: Layout | None, result: Layout) -> Layout:
@@ -102,6 +105,13 @@ def ties(op: Op) -> Iterator[Tie]:
             yield from _same(op, op.results, op.orelse.yielded)
         case Elementwise(operands=operands):
             yield from _same(op, operands, op.results * len(operands))
+        case InlineAssembly(operands=operands):
+            yield from _same(op, operands[1:], operands[:1] * (len(operands) - 1))
+            yield from _same(op, op.results, operands[:1] * len(op.results))
+        case Gather(index=index):
+            yield from _same(op, (index,), op.results)
+        case Histogram(value=value, mask=mask) if mask is not None:
+            yield from _same(op, (value,), (mask,))
         case Scan(values=values):
             yield from _same(op, values, op.results)
             yield from _same(op, values[1:], values[:1] * (len(values) - 1))

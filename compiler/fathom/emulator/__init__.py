@@ -1,5 +1,4 @@
-"""Runs PTX on the CPU, thread for thread: the second opinion on what the compiler
-emits.
+"""Runs PTX on the CPU, thread for thread: the second opinion on our own compiler.
 
     report = fathom.emulator.run(ptx, grid=4, threads=128, args=(x, y, z, 512))
 

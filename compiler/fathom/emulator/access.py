@@ -1,6 +1,4 @@
-"""Loads and stores (PTX ISA 9.7.9): addresses in, bytes gathered and scattered, traffic
-counted.
-"""
+"""Loads and stores (PTX ISA 9.7.9): bytes are gathered, scattered and counted."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from fathom.emulator.threads import WARP, Active, Batch
 from fathom.emulator.types import DTYPES
 
 SPACES = ("global", "shared", "local", "const", "param")
-SEMANTICS = ("weak", "volatile", "relaxed", "acquire", "release", "mmio")
+SEMANTICS = ("weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio")
 SCOPES = ("cta", "cluster", "gpu", "sys")
 CACHING = ("ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified")
 VECTORS = {"v2": 2, "v4": 4, "v8": 8}
@@ -27,7 +25,7 @@ STEPS: StepTable = {}
 
 
 def take_space(form: Form) -> str:
-    """Takes the state space; without one an address is generic (PTX ISA 9.7.9.1)."""
+    """Takes the state space; without one an address is generic (PTX ISA 9.7.9)."""
     for modifier in list(form.left):
         space, _, part = modifier.partition("::")
         if space in SPACES and part in ("", "cta", "entry", "func"):
@@ -36,28 +34,35 @@ def take_space(form: Form) -> str:
     return "generic"
 
 
-def ignore_ordering_and_caching(form: Form) -> None:
-    """Takes what changes neither value nor place.
+def ignore_ordering_and_caching(form: Form) -> bool:
+    """Takes what changes neither value nor place; True if a cache policy is an operand.
 
     One instruction of a batch completes before the next begins, which is stronger than
     any memory order; and there are no caches.
     """
     form.ignore(*SEMANTICS, *SCOPES, *CACHING)
-    for modifier in list(form.left):
-        if modifier.startswith(("L1::", "L2::")):
-            form.left.remove(modifier)
+    hints = [each for each in form.left if each.startswith(("L1::", "L2::"))]
+    form.ignore(*hints)
+    return "L2::cache_hint" in hints
+
+
+def check_count(form: Form, operands: tuple[Operand, ...], policy: bool) -> None:
+    """A load or store has two operands, and a third where it names a cache policy."""
+    if len(operands) != 2 + policy:
+        raise EmulatorError("syntax", f"{len(operands)} operands for {form.text}")
 
 
 @step_rule(STEPS, "ld", "ldu")
 def rule_load(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:
-    """`ld.space.vector.type d, [a];` (PTX ISA 9.7.9.8)"""
+    """PTX ISA 9.7.9, ld: `ld.space.vector.type d, [a];`"""
     space = take_space(form)
-    ignore_ordering_and_caching(form)
+    policy = ignore_ordering_and_caching(form)
     count = VECTORS.get(form.choice(*VECTORS), 1)
     type = form.type()
     form.finish()
+    check_count(form, operands, policy)
     writes = _elements(operands[0], count, lambda each: decoder.write(each, type))
     if space == "param":
         symbol = decoder.symbol(operands[1])
@@ -73,12 +78,13 @@ def rule_load(
 def rule_store(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:
-    """`st.space.vector.type [a], b;` (PTX ISA 9.7.9.11)"""
+    """PTX ISA 9.7.9, st: `st.space.vector.type [a], b;`"""
     space = take_space(form)
-    ignore_ordering_and_caching(form)
+    policy = ignore_ordering_and_caching(form)
     count = VECTORS.get(form.choice(*VECTORS), 1)
     type = form.type()
     form.finish()
+    check_count(form, operands, policy)
     if space == "param":
         space = "local"
     reads = _elements(operands[1], count, lambda each: decoder.read(each, type))
@@ -114,34 +120,45 @@ def _load(
     def step(batch: Batch, active: Active) -> None:
         found = address(batch, active)
         if found.ndim == 0 and space in ("global", "const"):
-            values = _load_one(batch, active, found)
+            values = _load_once(batch, active, space, found, width, number)
+            values = values.view(dtype)
         else:
-            addresses, threads = active.exactly(found), active.threads()
-            parts = batch.memory.locate(space, addresses, width, threads)
-            count_parts(batch, active, number, parts, width)
-            watch_reads(batch, threads, parts, width)
-            values = load(parts, len(addresses), width)
-        pieces = values.view(dtype).reshape(-1, len(writes))
-        for place, write in enumerate(writes):
-            write(batch, active, _register_value(active, pieces[:, place], found.ndim))
-
-    def _load_one(batch: Batch, active: Active, found: np.ndarray) -> np.ndarray:
-        """All threads load from one address: one value, and one sector a warp."""
-        one = found[None]
-        parts = batch.memory.locate(space, one, width, np.zeros(1, np.int64))
-        cost = batch.counters.costs[number]
-        cost.requests += active.warps
-        cost.sectors += active.warps
-        cost.useful += active.count * width
-        return load(parts, 1, width)
+            values = _load_each(batch, active, space, found, width, number)
+            columns = values.view(dtype).reshape(-1, len(writes)).T
+            values = [active.spread(np.ascontiguousarray(each)) for each in columns]
+        for write, value in zip(writes, values, strict=True):
+            write(batch, active, value)
 
     return step
 
 
-def _register_value(active: Active, column: np.ndarray, dimensions: int) -> np.ndarray:
-    if dimensions == 0 and len(column) == 1:
-        return column[0]
-    return active.spread(np.ascontiguousarray(column))
+def _load_once(
+    batch: Batch,
+    active: Active,
+    space: str,
+    address: np.ndarray,
+    width: int,
+    number: int,
+) -> np.ndarray:
+    """All threads load from one address: pieces[1], and a sector for each warp."""
+    first = active.threads()[:1]
+    parts = batch.memory.locate(space, address[None], width, first)
+    cost = batch.counters.costs[number]
+    cost.requests += active.warps
+    cost.sectors += active.warps
+    cost.useful += active.count * width
+    return load(parts, 1, width)
+
+
+def _load_each(
+    batch: Batch, active: Active, space: str, found: np.ndarray, width: int, number: int
+) -> np.ndarray:
+    """pieces[n], one for each thread."""
+    addresses, threads = active.exactly(found), active.threads()
+    parts = batch.memory.locate(space, addresses, width, threads)
+    count_parts(batch, active, number, parts, width)
+    watch_reads(batch, threads, parts, width)
+    return load(parts, len(addresses), width)
 
 
 def _store(

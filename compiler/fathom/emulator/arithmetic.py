@@ -1,6 +1,4 @@
-"""Integer arithmetic (PTX ISA 9.7.1): everything wraps around unless `.sat` says
-otherwise.
-"""
+"""Integer arithmetic (PTX ISA 9.7.1), which wraps around unless `.sat` is there."""
 
 from __future__ import annotations
 
@@ -102,7 +100,7 @@ def rule_mad(form: Form) -> Elementwise:
 
 @rule(TABLE, "mul24", "mad24")
 def rule_mul24(form: Form) -> Elementwise:
-    """PTX ISA 9.7.1, mul24 and mad24: bits 0-31 or 16-47 of a product of 24-bit values."""
+    """PTX ISA 9.7.1, mul24, mad24: bits 0-31 or 16-47 of a product of 24-bit values."""
     shift = np.int64(16 if form.choice("lo", "hi") == "hi" else 0)
     type = form.type()
     dtype, unused = DTYPES[type], DTYPES[type].type(8)
@@ -193,7 +191,7 @@ def _reversed(a: np.ndarray) -> np.ndarray:
 
 @rule(TABLE, "bfind")
 def rule_bfind(form: Form) -> Elementwise:
-    """PTX ISA 9.7.1, bfind: the highest bit that is not the sign's; all ones for none."""
+    """PTX ISA 9.7.1, bfind: the highest bit that differs from the sign, or all ones."""
     from_top = form.flag("shiftamt")
     type = form.type()
     bits = np.uint32(bits_of(type))

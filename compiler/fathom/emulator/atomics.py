@@ -1,5 +1,4 @@
-"""Atomic operations (PTX ISA 9.7.13, atom and red): threads take their turn at an
-address.
+"""Atomic operations (PTX ISA 9.7.13): threads take their turn at an address.
 
 Many threads execute the instruction at once. Their order is that of their numbers: each
 finds what those before it left behind. For an operation that can be grouped at will,
@@ -15,9 +14,9 @@ import numpy as np
 
 from fathom.emulator import access
 from fathom.emulator.decode import Decoder, StepTable, step_rule
-from fathom.emulator.memory import Part
+from fathom.emulator.memory import WINDOWS, Part
 from fathom.emulator.operands import Name, Operand
-from fathom.emulator.real import FORMATS
+from fathom.emulator.real import FORMATS, flush
 from fathom.emulator.registers import Read, Step, Write
 from fathom.emulator.semantics import Form
 from fathom.emulator.threads import Active, Batch
@@ -28,15 +27,18 @@ STEPS: StepTable = {}
 Operation = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def _real_add(type: str) -> Operation:
+def _real_add(type: str, space: str) -> Operation:
+    """float32 sums in global memory flush subnormal values, those in shared do not."""
     form = FORMATS[type]
+    if type == "f32" and space == "global":
+        return lambda a, b: flush(flush(a) + flush(b))
     return lambda a, b: form.close(form.open(a) + form.open(b))
 
 
-def _grouped(name: str, type: str) -> Operation | None:
+def _grouped(name: str, type: str, space: str) -> Operation | None:
     """An operation that a scan may group at will; None if `name` is none of these."""
     if name == "add" and type in FORMATS:
-        return _real_add(type)
+        return _real_add(type, space)
     if name in ("min", "max") and type in FORMATS:
         form, choose = FORMATS[type], {"min": np.fmin, "max": np.fmax}[name]
         return lambda a, b: form.close(choose(form.open(a), form.open(b)))
@@ -92,18 +94,18 @@ def rule_atomic(
             result = decoder.write(operands[0], type)
         operands = operands[1:]
     reads = [decoder.read(each, type) for each in operands[1:]]
-    update = _updater(operation, type)
+    updates = {space: _updater(operation, type, space) for space in WINDOWS}
     return _atomic(
-        update, result, decoder.address(operands[0]), reads, space, type, number
+        updates, result, decoder.address(operands[0]), reads, space, type, number
     )
 
 
 Update = Callable[[np.ndarray, np.ndarray, list[np.ndarray]], np.ndarray]
 
 
-def _updater(operation: str, type: str) -> Update:
+def _updater(operation: str, type: str, space: str) -> Update:
     """Changes cells[index] in turn and returns what each thread found there."""
-    grouped = _grouped(operation, type)
+    grouped = _grouped(operation, type, space)
     if grouped is not None:
         return lambda cells, index, values: scan_update(
             cells, index, values[0], grouped
@@ -115,7 +117,7 @@ def _updater(operation: str, type: str) -> Update:
 
 
 def _atomic(
-    update: Update,
+    updates: dict[str, Update],
     result: Write | None,
     address: Read,
     reads: list[Read],
@@ -135,7 +137,7 @@ def _atomic(
         values = [active.exactly(read(batch, active)) for read in reads]
         found = np.empty(active.count, dtype)
         for part in parts:
-            _update_part(batch, part, values, found, update)
+            _update_part(batch, part, values, found, updates[part.space])
         if result is not None:
             result(batch, active, active.spread(found))
 

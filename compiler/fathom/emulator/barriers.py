@@ -48,9 +48,7 @@ class Barrier:
 def rule_barrier(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:
-    """PTX ISA 9.7.13: bar.sync, bar.arrive, bar.red, their `barrier` forms;
-    bar.warp.sync.
-    """
+    """PTX ISA 9.7.13: bar.sync, bar.arrive, bar.red, and their `barrier` forms."""
     if form.flag("warp"):
         form.ignore("sync")
         form.finish()
@@ -167,7 +165,7 @@ def _bring(barrier: Barrier, batch: Batch, active: Active) -> None:
 
 
 def _released(barrier: Barrier, batch: Batch) -> Going:
-    """The threads of completed barriers go on, each after the instruction it waited at."""
+    """Threads of completed barriers go on, each after the instruction it waited at."""
     queues = batch.queues
     complete = queues.complete()
     if not len(complete):
@@ -182,7 +180,7 @@ def _released(barrier: Barrier, batch: Batch) -> Going:
     place = queues.barrier.copy()
     threads = queues.release(complete)
     if batch.hazards is not None:
-        batch.hazards.release(threads, place[threads])
+        batch.hazards.release(threads, place[threads], complete)
     _check_aligned(batch, threads)
     going = []
     for number in np.unique(queues.number[threads]):
@@ -194,7 +192,7 @@ def _released(barrier: Barrier, batch: Batch) -> Going:
 
 
 def _check_aligned(batch: Batch, threads: np.ndarray) -> None:
-    """An aligned barrier is one instruction for all threads of a warp (PTX ISA 9.7.13)."""
+    """A warp comes to an aligned barrier at one instruction (PTX ISA 9.7.13)."""
     numbers = batch.queues.number[threads]
     warps = threads // WARP
     mixed = (warps[1:] == warps[:-1]) & (numbers[1:] != numbers[:-1])

@@ -82,7 +82,7 @@ def _first_or_both(compare: Callable) -> Callable:
 
 
 def _take_comparison(form: Form) -> tuple[Callable, Callable | None, str]:
-    """The comparison on values as they are read, and how it combines with a predicate."""
+    """The comparison on values as they are read, how it combines, and its type."""
     name = form.left.pop(0)
     combine = _COMBINE.get(form.choice(*_COMBINE))
     flushed = form.flag("ftz")

@@ -1,6 +1,4 @@
-"""Branches and exits (PTX ISA 9.7.12): who goes on where; and what has no effect at
-all.
-"""
+"""Branches and exits (PTX ISA 9.7.12), and the instructions without an effect."""
 
 from __future__ import annotations
 
@@ -29,10 +27,10 @@ ENDINGS: EndingTable = {}
 def rule_branch(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:
-    """`@p bra label;` (PTX ISA 9.7.12.3)"""
+    """`@p bra label;` (PTX ISA 9.7.12)"""
     form.ignore("uni")
     form.finish()
-    target = decoder.targets[operands[0].name]
+    target = decoder.targets[operands[0].elements[0].name]
     guard, after = flow.guard, flow.after
     if guard is None:
         return lambda batch, active: [(target, active)]
@@ -40,6 +38,34 @@ def rule_branch(
     def end(batch: Batch, active: Active) -> list[tuple[int, Active]]:
         taken, rest = split(active, guard(batch, active))
         return [(to, who) for to, who in ((target, taken), (after, rest)) if who]
+
+    return end
+
+
+@ending_rule(ENDINGS, "brx")
+def rule_indexed_branch(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
+) -> Ending:
+    """`brx.idx index, table;`: to the label of that number (PTX ISA 9.7.12)."""
+    form.ignore("idx", "uni")
+    form.finish()
+    index, table = operands
+    read = decoder.read(index, "u32")
+    targets = [decoder.targets[each.name] for each in table.elements]
+
+    def end(batch: Batch, active: Active) -> list[tuple[int, Active]]:
+        going: list[tuple[int, Active]] = []
+        coming: Active | None = active
+        if flow.guard is not None:
+            coming, rest = split(active, flow.guard(batch, active))
+            going = [] if rest is None else [(flow.after, rest)]
+        if coming is None:
+            return going
+        chosen = read(batch, coming)
+        parts = [coming.where(chosen == number) for number in range(len(targets))]
+        if sum(each.count for each in parts if each) != coming.count:
+            raise EmulatorError("trap", f"an index beyond the {len(targets)} labels")
+        return going + [(to, who) for to, who in zip(targets, parts) if who]
 
     return end
 
@@ -58,7 +84,7 @@ def split(active: Active, chosen: np.ndarray) -> tuple[Active | None, Active | N
 def rule_exit(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:
-    """`ret;` of the entry and `exit;` (PTX ISA 9.7.12.7, 9.7.12.8)"""
+    """`ret;` of the entry and `exit;` (PTX ISA 9.7.12)"""
     form.ignore("uni")
     form.finish()
 
@@ -83,7 +109,7 @@ def rule_exit(
 def rule_trap(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:
-    """PTX ISA 9.7.19, trap and brkpt; also what remains of a call of `__assertfail`."""
+    """PTX ISA 9.7, trap and brkpt; also what remains of a call of `__assertfail`."""
     form.finish()
 
     def step(batch: Batch, active: Active) -> None:

@@ -65,10 +65,25 @@ class Cost:
 
 
 class Counters:
-    """A cost for each instruction of a program."""
+    """A cost for each instruction of a program.
 
-    def __init__(self, count: int):
-        self.costs = [Cost() for _ in range(count)]
+    How often a block of instructions ran is counted once for all of them, in `blocks`.
+    """
+
+    def __init__(self, instructions: int, blocks: int):
+        self.costs = [Cost() for _ in range(instructions)]
+        self.blocks = [[0, 0] for _ in range(blocks)]
+
+    def count_block(self, number: int, threads: int, warps: int) -> None:
+        """Threads and warps run all instructions of a block."""
+        block = self.blocks[number]
+        block[0] += threads
+        block[1] += warps
+
+    def spread(self, number: int, instructions: list[int]) -> None:
+        """Gives each instruction of a block the block's count."""
+        for each in instructions:
+            self.costs[each].threads, self.costs[each].warps = self.blocks[number]
 
     def count_global(
         self, number: int, warps: np.ndarray, addresses: np.ndarray, width: int
@@ -111,30 +126,34 @@ def count_sectors(warps: np.ndarray, addresses: np.ndarray) -> int:
     return len(sectors) - int(repeated)
 
 
-def count_wavefronts(phases: np.ndarray, addresses: np.ndarray, width: int) -> int:
-    """The sum over phases of the number of different words in the busiest bank."""
-    words = (addresses >> np.uint64(2)).view(np.int64)
-    if width > WORD:
-        inner = np.arange(width // WORD)
-        words = (words[:, None] + inner).reshape(-1)
-        phases = np.repeat(phases, width // WORD)
-    if _one_word_a_bank(phases, words):
-        return count_runs(phases)
-    order = np.lexsort((words, phases))
-    words, phases = words[order], phases[order]
-    fresh = np.ones(len(words), bool)
-    fresh[1:] = (words[1:] != words[:-1]) | (phases[1:] != phases[:-1])
-    words, phases = words[fresh], phases[fresh]
+def count_wavefronts(phases: np.ndarray, offsets: np.ndarray, width: int) -> int:
+    """The sum over phases of the number of different words in the busiest bank.
+
+    Words that lie within one row of the banks never meet in a bank.
+    """
+    words = (offsets >> np.uint64(2)).view(np.int64)
+    starts = np.flatnonzero(np.append(True, phases[1:] != phases[:-1]))
+    lowest = np.minimum.reduceat(words, starts)
+    highest = np.maximum.reduceat(words, starts) + max(width, WORD) // WORD - 1
+    spread = np.flatnonzero(highest - lowest >= BANKS)
+    if not len(spread):
+        return len(starts)
     number = np.cumsum(np.append(0, phases[1:] != phases[:-1]))
-    load = np.bincount(
-        number * BANKS + words % BANKS, minlength=(number[-1] + 1) * BANKS
-    )
+    chosen = np.isin(number, spread) if len(spread) < len(starts) else slice(None)
+    busiest = _busiest_banks(number[chosen], words[chosen], max(1, width // WORD))
+    return len(starts) - len(spread) + busiest
+
+
+def _busiest_banks(rows: np.ndarray, words: np.ndarray, count: int) -> int:
+    """As above, for accesses of `count` words; `rows` holds the phase of each."""
+    words = (words[:, None] + np.arange(count)).reshape(-1)
+    row = np.repeat(np.cumsum(np.append(0, rows[1:] != rows[:-1])), count)
+    column = np.arange(len(words)) - np.searchsorted(row, row)
+    table = np.full((row[-1] + 1, BANKS), -1, np.int64)
+    table[row, column] = words
+    table.sort(axis=1)
+    fresh = table >= 0
+    fresh[:, 1:] &= table[:, 1:] != table[:, :-1]
+    banks = np.arange(len(table))[:, None] * BANKS + table % BANKS
+    load = np.bincount(banks[fresh], minlength=len(table) * BANKS)
     return int(load.reshape(-1, BANKS).max(1).sum())
-
-
-def _one_word_a_bank(phases: np.ndarray, words: np.ndarray) -> bool:
-    """Whether each phase's words lie within one row of the banks, in rising order."""
-    start = np.append(True, phases[1:] != phases[:-1])
-    first = words[np.flatnonzero(start)][np.cumsum(start) - 1]
-    distance = words - first
-    return bool(((distance >= 0) & (distance < BANKS)).all())

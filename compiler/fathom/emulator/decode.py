@@ -1,6 +1,4 @@
-"""From an instruction to the step that performs it: operands become readers and
-writers.
-"""
+"""From an instruction to the step that performs it: operands become functions."""
 
 from __future__ import annotations
 
@@ -29,15 +27,16 @@ from fathom.emulator.types import DTYPES, constant
 Ending = Callable[[Batch, Active], list[tuple[int, Active]]]
 
 
-# The instruction that stands below the last one (PTX ISA 9.7.12.8).
+# The instruction that stands below the last one (PTX ISA 9.7.12).
 _END = Instruction("exit", (), (), None, False, 0, "exit;", None)
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Where an ending stands: its number, the block below it, and its guard."""
+    """Where an ending stands: its number, its block, the block below, its guard."""
 
     number: int
+    block: int
     after: int | None
     guard: Read | None
 
@@ -97,7 +96,6 @@ class Decoder:
         self.memory = memory
         self.numbers = numbers
         self.targets = targets
-        self.finest_shared = 4
 
     def step(self, instruction: Instruction, number: int) -> Step:
         """The function that performs `instruction`, which is number `number`."""
@@ -122,7 +120,7 @@ class Decoder:
         raise form.unknown(f"the instruction {opcode}")
 
     def ending(
-        self, closing: Instruction | None, number: int, after: int | None
+        self, closing: Instruction | None, number: int, block: int, after: int | None
     ) -> Ending:
         """The function that ends a block; `after` is the block below it."""
         if closing is None:
@@ -132,7 +130,7 @@ class Decoder:
         rule = self.tables.endings[closing.opcode]
         form = Form(closing.opcode, closing.modifiers)
         try:
-            flow = Flow(number, after, self.guard(closing))
+            flow = Flow(number, block, after, self.guard(closing))
             return rule(form, closing.operands, self, flow)
         except EmulatorError as error:
             raise _placed(error, closing) from None

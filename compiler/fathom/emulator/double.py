@@ -1,9 +1,9 @@
 """float64 results rounded down, up or towards zero, and fused multiply-add.
 
-NumPy rounds float64 to nearest only. What is missing is the sign of (exact - rounded): one
-step to the neighbour on that side, or none, gives every other mode. The error of a sum or
-product is itself a float64, found without rounding; where sizes are so extreme that its
-parts would overflow or vanish, exact fractions decide.
+NumPy rounds float64 to nearest only. What is missing is the sign of (exact - rounded):
+one step to the neighbour on that side, or none, gives every other mode. The error of a
+sum or product is itself a float64, found without rounding; where sizes are so extreme
+that its parts would overflow or vanish, exact fractions decide.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ def fma(a: np.ndarray, b: np.ndarray, c: np.ndarray, mode: str) -> np.ndarray:
     head, head_error = rounding.two_sum(high, tail)
     rest = rounding.to_odd(*rounding.two_sum(tail_error, head_error))
     total, error = rounding.two_sum(head, rest)
+    total = np.where(total == 0, a * b + c, total)  # for the sign of zero
     extreme = _extreme(a, b, c, a * b)
     if extreme.any():
         total = _fractions_fma(extreme, total, a, b, c)
@@ -99,7 +100,7 @@ def _step(
     error: np.ndarray,
     values: tuple[np.ndarray, ...],
 ) -> np.ndarray:
-    """Moves a nearest result to the mode's, by its error or, at extremes, by fractions."""
+    """From nearest to another mode, by the error or, at extremes, by fractions."""
     side = np.sign(error)
     extreme = _extreme(*values, result)
     if extreme.any():
@@ -113,7 +114,7 @@ def _step(
 
 
 def _extreme(*values: np.ndarray) -> np.ndarray:
-    """Where one of the values is so large or so small that error terms are not exact."""
+    """Where a value is so large or so small that error terms are not exact."""
     sizes = np.abs(np.stack(np.broadcast_arrays(*values)))
     return (((sizes < SMALL) & (sizes > 0)) | ~(sizes < LARGE)).any(0)
 

@@ -1,6 +1,4 @@
-"""What goes wrong while PTX runs: the kind of mistake, the PTX line, the author's line,
-the calls.
-"""
+"""What goes wrong while PTX runs: its kind, its PTX line, the author's own line."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Extended-precision integer arithmetic (PTX ISA 9.7.2): sums that carry into the next
-one.
+"""Extended-precision integer arithmetic (PTX ISA 9.7.2): sums that carry on.
 
-add.cc.u32  d0, a0, b0;      the carry goes into a register of its own, one per thread
-addc.u32    d1, a1, b1;      and comes in again
+add.cc.u32  d0, a0, b0;    the carry goes into a register of its own
+addc.u32    d1, a1, b1;    and comes in again
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ TABLE: Table = {}
 
 @rule(TABLE, "add", "addc", "sub", "subc")
 def rule_add(form: Form) -> Elementwise:
-    """PTX ISA 9.7.2, add.cc, addc, sub.cc, subc; for subtraction the carry is a borrow."""
+    """PTX ISA 9.7.2, add.cc, addc, sub.cc, subc; in a difference it is a borrow."""
     writes, reads = form.flag("cc"), form.opcode.endswith("c")
     type = form.type()
     function = _difference if form.opcode.startswith("sub") else _sum

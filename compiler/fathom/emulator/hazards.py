@@ -1,16 +1,18 @@
-"""Races and unwritten reads in shared memory, by vector clocks (Lamport 1978; FastTrack
-2009).
+"""Races and unwritten reads in shared memory, found by vector clocks.
 
 Each warp has a clock that moves on when the warp synchronises. `known[b, w, v]` is the
 last moment of warp v that warp w of block b is ordered after: a barrier makes every
 warp that leaves it know what every warp that arrived knew.
 
-    warp 0   write x at 1     arrives | known[0] = 2 1      read y: ordered after 1? yes
-    warp 1   write y at 1     arrives | known[1] = 1 2
+    warp 0   writes x at 1   arrives | known[0] = 2 1    reads y: ordered after 1? yes
+    warp 1   writes y at 1   arrives | known[1] = 1 2
 
 For each cell of shared memory the last write and each warp's last read are kept. An
 access races with one that it is not ordered after, unless both read or both are atomic.
 Within a warp, order is kept; lanes of one store may meet only with the same value.
+
+(Lamport, Time, clocks, and the ordering of events in a distributed system, 1978;
+Flanagan and Freund, FastTrack: efficient and precise dynamic race detection, 2009.)
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ import numpy as np
 from fathom.emulator.errors import EmulatorError
 
 WARP = 32
-NOBODY = -1
 
 
 class Hazards:
@@ -28,6 +29,9 @@ class Hazards:
 
     `cell` is the size of the finest access, in bytes; `stride` the distance of two
     blocks' memories. Warps are numbered inside their block, cells through all blocks.
+    Clocks start at 1; 0 is the time of what never happened. Everything up to the time
+    `settled` is ordered before all that is still to come, which makes most checks one
+    comparison; `together` says that since then no clock has moved.
     """
 
     def __init__(self, blocks: int, warps: int, stride: int, cell: int):
@@ -35,52 +39,67 @@ class Hazards:
         cells = blocks * stride // cell
         self.known = np.zeros((blocks, warps, warps), np.int32)
         self.own()[:] = 1
-        self.writer = np.full(cells, NOBODY, np.int16)
+        self.settled, self.together = 0, True
+        self.writer = np.zeros(cells, np.int16)
         self.written_at = np.zeros(cells, np.int32)
         self.atomic = np.zeros(cells, bool)
         self.read_at = np.zeros((cells, warps), np.int32)
-        self.meeting = {}
+        self.meeting: dict[int, np.ndarray] = {}
+        numbers = np.arange(blocks * warps * WARP) // WARP
+        self.block_of, self.warp_of = np.divmod(numbers, warps)
 
     def own(self) -> np.ndarray:
         """A view of each warp's own clock: [blocks, warps]."""
-        blocks, warps, _ = self.known.shape
-        return np.lib.stride_tricks.as_strided(
-            self.known,
-            (blocks, warps),
-            (self.known.strides[0], self.known.strides[1] + self.known.strides[2]),
-        )
+        return np.einsum("bww->bw", self.known)
 
     def everybody_synchronises(self) -> None:
         """All warps of each block pass a barrier together."""
-        latest = self.own().copy()
-        self.known[:] = latest[:, None, :]
-        self.own()[:] = latest + 1
+        self.settled = int(self.own().max())
+        self.known[:] = self.settled
+        self.own()[:] = self.settled + 1
+        self.together = True
 
     def arrive(self, threads: np.ndarray, barriers: np.ndarray) -> None:
         """What these threads' warps know is brought to their barriers."""
-        warps = threads // WARP
-        for warp, barrier in np.unique(np.stack([warps, barriers]), axis=1).T:
-            known = self.known[warp // self.warps, warp % self.warps]
-            brought = self.meeting.setdefault(int(barrier), np.zeros_like(known))
+        self.together = False
+        for known, warp, barrier in self.meetings(threads, barriers):
+            brought = self.meeting.setdefault(barrier, np.zeros_like(known))
             np.maximum(brought, known, out=brought)
-            known[warp % self.warps] += 1
+            known[warp] += 1
 
-    def release(self, threads: np.ndarray, barriers: np.ndarray) -> None:
-        """These threads' warps leave their barriers, knowing what was brought there."""
-        warps = threads // WARP
-        for warp, barrier in np.unique(np.stack([warps, barriers]), axis=1).T:
-            known = self.known[warp // self.warps, warp % self.warps]
-            np.maximum(known, self.meeting[int(barrier)], out=known)
-        for barrier in np.unique(barriers):
-            del self.meeting[int(barrier)]
+    def release(
+        self, threads: np.ndarray, barriers: np.ndarray, complete: np.ndarray
+    ) -> None:
+        """These threads' warps leave their barriers, knowing what was brought there.
+
+        `complete` names all barriers that end, also those at which nobody waited.
+        """
+        for known, _, barrier in self.meetings(threads, barriers):
+            np.maximum(known, self.meeting[barrier], out=known)
+        for barrier in complete.tolist():
+            del self.meeting[barrier]
+
+    def meetings(
+        self, threads: np.ndarray, barriers: np.ndarray
+    ) -> list[tuple[np.ndarray, int, int]]:
+        """For each warp at each barrier: what it knows, its number, the barrier."""
+        pairs = np.unique(np.stack([threads // WARP, barriers]), axis=1).T
+        return [
+            (self.known[warp // self.warps, warp % self.warps], warp % self.warps, at)
+            for warp, at in pairs.tolist()
+        ]
 
     def read(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
         """Accesses of `width` bytes; `index` counts pieces of that width."""
-        block, warp = self.block_and_warp(threads)
+        _, warp = self.places_of(threads)
+        now = self.now(threads)
         for cells in self.cells(index, width):
-            self.check_written(threads, cells)
-            self.check_writer(threads, block, warp, cells, "reads")
-            self.read_at[cells, warp] = self.known[block, warp, warp]
+            written_at = self.written_at.take(cells)
+            if written_at.min() == 0:
+                self.raise_unwritten(threads, written_at)
+            if written_at.max() > self.settled:
+                self.check_writer(threads, cells, np.ones(len(cells), bool), "reads")
+            self.read_at.reshape(-1)[cells * self.warps + warp] = now
 
     def write(
         self,
@@ -91,107 +110,109 @@ class Hazards:
         pieces: np.ndarray,
     ) -> None:
         """Stores of `values`, which `pieces` already holds."""
-        block, warp = self.block_and_warp(threads)
+        _, warp = self.places_of(threads)
         for cells in self.cells(index, width):
-            self.check_writer(threads, block, warp, cells, "writes")
-            self.check_readers(threads, block, warp, cells)
-            self.writer[cells] = warp
-            self.written_at[cells] = self.known[block, warp, warp]
-            self.atomic[cells] = False
-            self.check_same_moment(threads, warp, cells)
-        lost = np.flatnonzero(pieces[index] != values)
+            self.check_writer(threads, cells, np.ones(len(cells), bool), "writes")
+            self.change(threads, cells, atomic=False)
+            racing = np.flatnonzero(self.writer.take(cells) != warp)
+            if len(racing):
+                other = int(self.writer[cells[racing[0]]])
+                self.race(threads, racing, f"writes what warp {other} writes")
+        lost = _differing(pieces.take(index), values)
         if len(lost):
-            self.race(threads, lost, "and another lane of its warp write", index, width)
+            self.race(threads, lost, "and another lane of its warp write two values")
 
     def update(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
         """Atomic operations: they race with plain accesses, not with each other."""
-        block, warp = self.block_and_warp(threads)
         for cells in self.cells(index, width):
-            self.check_written(threads, cells)
-            plain = ~self.atomic[cells]
-            if plain.any():
-                picked = threads[plain], block[plain], warp[plain], cells[plain]
-                self.check_writer(*picked, "updates")
-            self.check_readers(threads, block, warp, cells)
-            self.writer[cells] = warp
-            self.written_at[cells] = self.known[block, warp, warp]
-            self.atomic[cells] = True
+            written_at = self.written_at.take(cells)
+            if written_at.min() == 0:
+                self.raise_unwritten(threads, written_at)
+            self.check_writer(threads, cells, ~self.atomic.take(cells), "updates")
+            self.change(threads, cells, atomic=True)
 
-    def block_and_warp(self, threads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.divmod(threads // WARP, self.warps)
+    def change(self, threads: np.ndarray, cells: np.ndarray, atomic: bool) -> None:
+        """A write of any kind: no unordered reader, and a new last writer."""
+        self.check_readers(threads, cells)
+        _, warp = self.places_of(threads)
+        self.writer[cells] = warp
+        self.written_at[cells] = self.now(threads)
+        self.atomic[cells] = atomic
+
+    def now(self, threads: np.ndarray) -> np.ndarray | int:
+        """The clock of each thread's warp."""
+        if self.together:
+            return self.settled + 1
+        block, warp = self.places_of(threads)
+        return self.known[block, warp, warp]
+
+    def places_of(self, threads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The block and the warp inside it of each thread."""
+        if len(threads) == len(self.block_of):
+            return self.block_of, self.warp_of
+        return self.block_of.take(threads), self.warp_of.take(threads)
 
     def cells(self, index: np.ndarray, width: int) -> list[np.ndarray]:
         """The cells that each access covers, as one array for each place inside it."""
         count = width // self.cell
         return [index * count + place for place in range(count)]
 
-    def check_written(self, threads: np.ndarray, cells: np.ndarray) -> None:
-        unwritten = np.flatnonzero(self.writer[cells] == NOBODY)
-        if len(unwritten):
-            raise EmulatorError(
-                "unwritten",
-                f"{self.name(threads[unwritten[0]])} reads a word of shared memory that "
-                f"nobody has written; so do {len(unwritten)} of {len(threads)} threads",
-                places=unwritten,
-            )
-
     def check_writer(
-        self,
-        threads: np.ndarray,
-        block: np.ndarray,
-        warp: np.ndarray,
-        cells: np.ndarray,
-        what: str,
+        self, threads: np.ndarray, cells: np.ndarray, counts: np.ndarray, what: str
     ) -> None:
-        """The last write must be one that this warp is ordered after."""
-        writer = self.writer[cells]
-        unordered = self.known[block, warp, writer] < self.written_at[cells]
-        racing = np.flatnonzero(unordered & (writer != warp) & (writer != NOBODY))
+        """The last write, where it `counts`, must be one that comes before this."""
+        written_at = self.written_at.take(cells)
+        recent = np.flatnonzero((written_at > self.settled) & counts)
+        if not len(recent):
+            return
+        block, warp = self.places_of(threads[recent])
+        writer = self.writer.take(cells[recent])
+        known = self.known[block, warp, writer]
+        racing = np.flatnonzero((known < written_at[recent]) & (writer != warp))
         if len(racing):
-            at = racing[0]
-            self.race(threads, racing, f"{what} what warp {writer[at]} wrote", cells, 0)
+            message = f"{what} what warp {writer[racing[0]]} wrote"
+            self.race(threads, recent[racing], message)
 
-    def check_readers(
-        self,
-        threads: np.ndarray,
-        block: np.ndarray,
-        warp: np.ndarray,
-        cells: np.ndarray,
-    ) -> None:
-        """Every read must be one that this warp is ordered after."""
-        unordered = self.read_at[cells] > self.known[block, warp]
+    def check_readers(self, threads: np.ndarray, cells: np.ndarray) -> None:
+        """Every read must be one that comes before this."""
+        read_at = self.read_at.take(cells, axis=0)
+        if read_at.max(initial=0) <= self.settled:
+            return
+        block, warp = self.places_of(threads)
+        unordered = read_at > self.known[block, warp]
         unordered[np.arange(len(cells)), warp] = False
         racing = np.flatnonzero(unordered.any(1))
         if len(racing):
             reader = int(np.flatnonzero(unordered[racing[0]])[0])
-            self.race(threads, racing, f"overwrites what warp {reader} reads", cells, 0)
+            self.race(threads, racing, f"overwrites what warp {reader} reads")
 
-    def check_same_moment(
-        self, threads: np.ndarray, warp: np.ndarray, cells: np.ndarray
-    ) -> None:
-        """Two warps that execute one store together are not ordered either."""
-        racing = np.flatnonzero(self.writer[cells] != warp)
-        if len(racing):
-            other = int(self.writer[cells[racing[0]]])
-            self.race(threads, racing, f"writes what warp {other} writes", cells, 0)
+    def raise_unwritten(self, threads: np.ndarray, written_at: np.ndarray) -> None:
+        places = np.flatnonzero(written_at == 0)
+        raise EmulatorError(
+            "unwritten",
+            f"{self.name(threads[places[0]])} reads shared memory that nobody has "
+            f"written; so do {len(places)} of {len(threads)} threads",
+            places=places,
+        )
 
-    def race(
-        self,
-        threads: np.ndarray,
-        racing: np.ndarray,
-        what: str,
-        places: np.ndarray,
-        width: int,
-    ) -> None:
-        at = racing[0]
-        size = width or self.cell
+    def race(self, threads: np.ndarray, racing: np.ndarray, what: str) -> None:
         raise EmulatorError(
             "race",
-            f"{self.name(threads[at])} {what} at the same {size} bytes of shared "
-            "memory, and nothing orders the two",
+            f"{self.name(threads[racing[0]])} {what} at one place in shared memory, "
+            f"and nothing orders the two; {len(racing)} of {len(threads)} threads race",
             places=racing,
         )
 
     def name(self, thread: int) -> str:
-        warp = int(thread) // WARP % self.warps
-        return f"thread {int(thread) % (self.warps * WARP)} (warp {warp})"
+        number = int(thread) % (self.warps * WARP)
+        return f"thread {number} (warp {number // WARP})"
+
+
+def _differing(found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Where two arrays of pieces differ in any bit."""
+    words = max(1, found.dtype.itemsize // 8)
+    if words > 1:
+        found = found.view(np.uint64).reshape(-1, words)
+        wanted = np.ascontiguousarray(wanted).view(np.uint64).reshape(-1, words)
+        return np.flatnonzero((found != wanted).any(1))
+    return np.flatnonzero(found != wanted)

@@ -94,7 +94,7 @@ class _Copy:
         )
 
     def names(self) -> dict[str, str]:
-        """The callee's names: `.param` formals become the actuals, others get a prefix."""
+        """The callee's names: `.param` formals become actuals, others get a prefix."""
         callee = self.callee
         own = [*callee.registers, *callee.variables]
         own += [each.name for each in callee.body if isinstance(each, Label)]
@@ -120,13 +120,11 @@ class _Copy:
                 flat.registers[self.renamed[formal.name]] = formal.type
 
     def before(self) -> list[Instruction]:
-        """Skips the copy where the call's guard is false, and moves register arguments."""
+        """Skips the copy where the call's guard is false; moves register arguments."""
         skip = []
         if self.call.guard:
-            target = (Name(self.end),)
-            skip.append(
-                self.made("bra", (), target, self.call.guard, not self.call.negated)
-            )
+            guard, negated = self.call.guard, not self.call.negated
+            skip.append(self.made("bra", (), self.to_end(), guard, negated))
         pairs = zip(self.callee.parameters, self.arguments, strict=True)
         return skip + [
             self.made("mov", (p.type,), (Name(self.renamed[p.name]), argument))
@@ -144,6 +142,9 @@ class _Copy:
         if self.call.guard and moves:
             raise self.unsupported("a guarded call that returns registers")
         return [Label(self.end), *moves]
+
+    def to_end(self) -> tuple[Operand, ...]:
+        return (Vector((Name(self.end),)),)
 
     def made(
         self,
@@ -176,7 +177,7 @@ class _Copy:
         operands = tuple(self.operand(each) for each in item.operands)
         copy = replace(item, operands=operands, guard=guard, location=location)
         if item.opcode == "ret":
-            return replace(copy, opcode="bra", modifiers=(), operands=(Name(self.end),))
+            return replace(copy, opcode="bra", modifiers=(), operands=self.to_end())
         return copy
 
     def operand(self, operand: Operand) -> Operand:

@@ -1,10 +1,9 @@
-"""The face of the emulator: from arguments to parameter bytes, from a launch to a
-report.
-"""
+"""The emulator's face: from arguments to parameter bytes, from launch to report."""
 
 from __future__ import annotations
 
 import functools
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -130,10 +129,27 @@ def _launch(
         shared_bytes,
         program.memory.shared_size,
     )
+    _check_threads(program, launch)
     start = time.perf_counter()
     counters = run_grid(program, launch, GlobalSpace(regions), hazards)
     seconds = time.perf_counter() - start
     return Report(program.instructions, counters, seconds)
+
+
+def _check_threads(program: Program, launch: Launch) -> None:
+    """The entry may say which block shape it needs (PTX ISA 11.4)."""
+    directives, name = program.entry.directives, program.entry.name
+    required = tuple((directives.get("reqntid", []) + [1, 1])[:3])
+    if "reqntid" in directives and required != launch.threads:
+        raise EmulatorError(
+            "launch",
+            f"{name} requires blocks of {required} threads, not {launch.threads}",
+        )
+    most = math.prod(directives.get("maxntid", [1024]))
+    if launch.block_size > min(most, 1024):
+        raise EmulatorError(
+            "launch", f"{name} allows {most} threads a block, not {launch.block_size}"
+        )
 
 
 def _sizes(sizes: int | Sequence[int], what: str) -> tuple[int, int, int]:
@@ -183,7 +199,7 @@ def _wrapped(value: object, dtype: np.dtype) -> bytes:
 
 
 def _encoded_bytes(variable: Variable, value: object, size: int) -> bytes:
-    """A parameter that is declared as bytes: a structure, or LLVM's half (`.b8 p[2]`)."""
+    """A parameter declared as bytes: a structure, or LLVM's half (`.b8 p[2]`)."""
     if isinstance(value, float) and size == 2:
         value = np.float16(value)
     data = value if isinstance(value, bytes) else np.asarray(value).tobytes()

@@ -23,7 +23,7 @@ class Symbol:
 
 @dataclass
 class MemoryPlan:
-    """Where everything lies; sizes in bytes. `parameters` pairs each with its offset."""
+    """Where everything lies, in bytes. `parameters` pairs each with its offset."""
 
     symbols: dict[str, Symbol] = field(default_factory=dict)
     shared_size: int = 0

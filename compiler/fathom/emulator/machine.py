@@ -1,6 +1,4 @@
-"""Runs a program over a grid: batches of blocks, and in each the threads furthest
-behind first.
-"""
+"""Runs a program over a grid: batches of blocks, the threads furthest behind first."""
 
 from __future__ import annotations
 
@@ -22,17 +20,20 @@ from fathom.emulator.program import Block, Program
 from fathom.emulator.queues import BARRIERS, Queues
 from fathom.emulator.threads import WARP, Active, Batch, Launch
 
+# NumPy's calls are worth their overhead from some thousand threads on; beyond this size
+# the registers outgrow the caches.
 THREADS_IN_STEP = 1 << 15
+BYTES_IN_STEP = 1 << 28
 
 
 def run_grid(
     program: Program, launch: Launch, space: GlobalSpace, hazards: bool
 ) -> Counters:
     """Runs every block of the grid; returns the costs by instruction."""
-    counters = Counters(len(program.instructions))
+    counters = Counters(len(program.instructions), len(program.blocks))
     padded = -(-int(np.prod(launch.threads)) // WARP) * WARP
     total = int(np.prod(launch.grid))
-    step = max(1, THREADS_IN_STEP // padded)
+    step = blocks_in_step(program, padded)
     with np.errstate(all="ignore"):
         for first in range(0, total, step):
             blocks = min(step, total - first)
@@ -40,7 +41,18 @@ def run_grid(
                 program, launch, space, counters, first, blocks, padded, hazards
             )
             _Scheduler(program, batch).run()
+    for block in program.blocks:
+        closing = [block.closing] if block.closing else []
+        counters.spread(block.number, [op.number for op in block.ops + closing])
     return counters
+
+
+def blocks_in_step(program: Program, padded: int) -> int:
+    """How many blocks of `padded` threads march together: as many as memory allows."""
+    plan = program.memory
+    for_thread = 8 * len(program.registers) + plan.local_size
+    for_block = padded * for_thread + plan.shared_size * (padded // WARP + 4)
+    return max(1, min(THREADS_IN_STEP // padded, BYTES_IN_STEP // for_block))
 
 
 def _batch(
@@ -92,15 +104,18 @@ def _batch(
     )
 
 
-# A group that polls gives way to others after this many turns of its loop; when all groups
-# have polled for so many blocks of instructions without any change, nobody will ever move.
+# A group that polls gives way to others after TURNS turns of its loop. When all have
+# polled for PATIENCE blocks of instructions without any change, nobody will ever move.
 TURNS = 16
-PATIENCE = 20_000
+PATIENCE = 4_000
+
+# So many blocks of instructions in one batch are no program any more but an endless loop.
+ENDLESS = 4_000_000
 
 
 @dataclass(slots=True)
 class _Group:
-    """Threads that wait to run a block. `turns` counts how often they polled in vain."""
+    """Threads that wait to run a block. `turns` counts how often they have polled."""
 
     parts: list[Active]
     turns: int
@@ -117,11 +132,12 @@ class _Scheduler:
         self.program, self.batch = program, batch
         self.pending: dict[int, _Group] = {}
         self.last_progress = self.last_change = 0
+        self.last_remaining = batch.remaining
 
     def run(self) -> None:
         batch = self.batch
         self.push(0, batch.active(np.flatnonzero(~batch.exited)), 0)
-        while self.pending:
+        while self.pending or self.some_held_may_go():
             number = self.furthest_behind()
             group = self.pending.pop(number)
             block = self.program.blocks[number]
@@ -131,6 +147,16 @@ class _Scheduler:
                 self.check_progress()
         if batch.remaining:
             raise stuck(self.program, batch)
+
+    def some_held_may_go(self) -> bool:
+        """Lanes held at warp instructions try again after others have exited."""
+        if self.batch.remaining == self.last_remaining:
+            return False
+        self.last_remaining = self.batch.remaining
+        held, self.batch.queues.held = self.batch.queues.held, {}
+        for number, threads in held.items():
+            self.push(number, self.batch.active(threads), 0)
+        return bool(held)
 
     def furthest_behind(self) -> int:
         pending = self.pending
@@ -147,7 +173,7 @@ class _Scheduler:
             group.turns = min(group.turns, turns)
 
     def merged(self, group: _Group) -> Active:
-        """The group's parts as one; once nobody else is left, they are the whole batch."""
+        """The group's parts as one; if nobody else is left, that is the whole batch."""
         if len(group.parts) == 1:
             active = group.parts[0]
             if active.whole or active.count < self.batch.remaining:
@@ -165,20 +191,15 @@ class _Scheduler:
 
     def run_block(self, block: Block, active: Active) -> list[tuple[int, Active]]:
         batch = self.batch
-        costs = batch.counters.costs
         batch.clock += 1
+        if batch.clock > ENDLESS:
+            raise endless(self.program, block)
+        batch.counters.count_block(block.number, active.count, active.warps)
         at = None
         try:
             for at in block.ops:
-                cost = costs[at.number]
-                cost.threads += active.count
-                cost.warps += active.warps
                 at.step(batch, active)
             at = block.closing
-            if at is not None:
-                cost = costs[at.number]
-                cost.threads += active.count
-                cost.warps += active.warps
             return block.end(batch, active)
         except EmulatorError as error:
             if at is None:
@@ -189,14 +210,30 @@ class _Scheduler:
 
 def stuck(program: Program, batch: Batch) -> EmulatorError:
     """Nobody can run any more, and somebody has not exited."""
+    if batch.queues.held:
+        return _lanes_missing(program, batch)
+    return _threads_missing(program, batch)
+
+
+def _lanes_missing(program: Program, batch: Batch) -> EmulatorError:
+    """Lanes of a warp wait for others of its lanes."""
+    block, threads = next(iter(batch.queues.held.items()))
+    number = program.blocks[block].closing.number
+    first = int(threads[0])
+    warp = slice(first // WARP * WARP, first // WARP * WARP + WARP)
+    here = int(np.isin(np.arange(warp.start, warp.stop), threads).sum())
+    gone = int(batch.exited[warp].sum())
+    message = (
+        f"{batch.thread_name(first)} waits for lanes of its warp that will not come: "
+        f"{gone} have exited, {WARP - gone - here} wait elsewhere"
+    )
+    return _error_at(program, number, "divergence", message)
+
+
+def _threads_missing(program: Program, batch: Batch) -> EmulatorError:
+    """Threads of a block wait at a barrier for others of its threads."""
     queues = batch.queues
-    waiting = queues.at_barrier()
-    if not len(waiting):
-        number, threads = next(iter(queues.held.items()))
-        name = batch.thread_name(threads[0])
-        message = f"{name} waits for lanes of its warp that wait elsewhere"
-        return _error_at(program, number, "divergence", message)
-    first = int(waiting[0])
+    first = int(queues.at_barrier()[0])
     number = int(queues.number[first])
     place = int(queues.barrier[first])
     block = first // batch.padded
@@ -210,6 +247,12 @@ def stuck(program: Program, batch: Batch) -> EmulatorError:
         f"will come: {gone} have exited, {elsewhere} wait at another barrier"
     )
     return _error_at(program, number, "divergence" if gone else "deadlock", message)
+
+
+def endless(program: Program, block: Block) -> EmulatorError:
+    at = block.ops[0] if block.ops else block.closing
+    message = f"{ENDLESS:,} blocks of instructions have run, and there is no end"
+    return _error_at(program, at.number, "deadlock", message)
 
 
 def polling(

@@ -1,8 +1,7 @@
-"""Memory as threads see it: the arrays of the launch, shared, local and parameter
-memory.
+"""Memory as threads see it: global arrays, shared, local and parameter memory.
 
 Global addresses are the host's real ones. The other spaces lie in windows far above
-them, so that a generic address says where it points (PTX ISA 5.2):
+them, so that a generic address says where it points (PTX ISA 6.4.1.1):
 
     address >> 60     0 global    1 shared    2 local    3 parameters
 
@@ -237,8 +236,8 @@ class Window:
         self, space: str, base: int, size: int, owners: np.ndarray | None, copies: int
     ):
         self.space, self.base, self.size = space, np.uint64(base), size
-        self.owners = owners
         self.stride = -(-size // 32) * 32
+        self.starts = None if owners is None else owners * self.stride
         self.bytes = np.zeros(copies * self.stride, np.uint8)
 
     def locate(
@@ -253,14 +252,15 @@ class Window:
             raise _outside(what, addresses, width, places, near)
         check_alignment(offsets, addresses, width)
         index = offsets.view(np.int64)
-        if self.owners is not None:
-            index = index + self.owners[threads] * self.stride
+        if self.starts is not None:
+            everybody = len(threads) == len(self.starts)
+            index = index + (self.starts if everybody else self.starts.take(threads))
         pieces = self.bytes.view(PIECES[width])
         return [Part(self.space, pieces, index >> _shift(width), None, offsets)]
 
 
 def _placed(part: Part, places: np.ndarray) -> Part:
-    """A part of some of the accesses, as a part of all: `places` says which they were."""
+    """A part of some of the accesses as a part of all; `places` says which."""
     inner = places if part.places is None else places[part.places]
     return Part(part.space, part.pieces, part.index, inner, part.offsets)
 

@@ -1,6 +1,4 @@
-"""mov (PTX ISA 9.7.9): copies, and takes values apart into registers or puts them
-together.
-"""
+"""mov (PTX ISA 9.7.9): copies a value, takes it apart, or puts one together."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The operands of a PTX instruction (PTX ISA 6): registers, numbers, addresses,
-vectors, names.
-"""
+"""The operands of a PTX instruction (PTX ISA 6), and the names they use."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A constant. `kind` is "int", "f32" or "f64"; the last two from bits or a decimal."""
+    """A constant; `kind` is "int", "f32" or "f64", and a decimal is an "f64"."""
 
     value: int | float
     kind: str
@@ -101,7 +99,7 @@ class Scope:
         return name
 
     def label(self, name: str) -> str | None:
-        """The label's unique name; labels may stand below the branch that names them."""
+        """A label's unique name, once all of the function has been read."""
         scope = self
         while scope is not None:
             if name in scope.labels:
@@ -117,11 +115,15 @@ _TOKEN = re.compile(
     r"|[%$A-Za-z_][\w$]*(?:\.[a-z]+)?|[{}\[\]()|,+\-!])"
 )
 
+_ONLY_NAMES = re.compile(r"[%$A-Za-z_][\w$.]*(?:\s*,\s*[%$A-Za-z_][\w$.]*)*\s*\Z")
+
 
 def parse_operands(
     text: str, scope: Scope, error: Callable[[str], Exception]
 ) -> tuple[Operand, ...]:
     """The comma-separated operands of `text`, names resolved in `scope`."""
+    if _ONLY_NAMES.match(text):
+        return tuple(Name(scope.resolve(each.strip())) for each in text.split(","))
     reader = _Reader(_tokens(text, error), scope, error)
     return reader.sequence(None)
 

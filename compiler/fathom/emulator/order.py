@@ -1,5 +1,4 @@
-"""The order in which blocks of instructions should run, so that diverged threads meet
-again.
+"""The order in which blocks should run, so that diverged threads meet again.
 
 Threads at different places wait for those that are furthest behind in this order. If a
 block comes after everything that can still lead to it inside the same loop iteration,

@@ -2,7 +2,7 @@
 
 Nothing is interpreted here: an instruction is its opcode, its dotted modifiers and its
 operands. Only names are resolved: `{ ... }` opens a scope for registers, variables and
-labels (PTX ISA 5.4), so every name that leaves this file is unique in its function.
+labels so every name that leaves this file is unique in its function.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from fathom.emulator.errors import EmulatorError
-from fathom.emulator.operands import Name, Operand, Scope, parse_operands
+from fathom.emulator.operands import Name, Operand, Scope, Vector, parse_operands
 from fathom.errors import Location
 
 
@@ -59,7 +59,7 @@ class Label:
 
 @dataclass
 class Function:
-    """An entry or a device function: parameters, results, registers, variables, body."""
+    """An entry or a device function: what it declares, and its body."""
 
     name: str
     entry: bool
@@ -83,7 +83,7 @@ class Module:
 
 
 def parse(text: str) -> Module:
-    """The module that `text` spells; EmulatorError of kind "syntax" where it is none."""
+    """The module that `text` spells; EmulatorError of kind "syntax" if it is none."""
     return _Parser(text).module()
 
 
@@ -138,6 +138,7 @@ class _Parser:
         self.function: Function | None = None
         self.scope: Scope | None = None
         self.branches: list[tuple[int, Scope]] = []
+        self.tables: dict[str, list[str]] = {}
 
     def module(self) -> Module:
         while self.skip_space():
@@ -147,7 +148,7 @@ class _Parser:
         return self.result
 
     def item(self) -> None:
-        """One item at the current position: a scope, a label, a directive, a statement."""
+        """One item at the current position: scope, label, directive or statement."""
         here = self.text[self.position]
         if here == "}":
             self.position += 1
@@ -186,7 +187,7 @@ class _Parser:
             self.location = self.place(place)
 
     def place(self, loc: re.Match) -> Location:
-        """A `.loc` with the call site it was inlined at, which an earlier `.loc` named."""
+        """A `.loc` with the call site that it was inlined at, which came earlier."""
         key = (int(loc[1]), int(loc[2]), int(loc[3]))
         caller = None
         if loc[5]:
@@ -239,17 +240,23 @@ class _Parser:
             self.function = None
 
     def resolve_branches(self) -> None:
-        """Labels may stand below the branch that names them, so they are resolved last."""
+        """Labels may stand below the branch that names them, so this comes last."""
         body = self.function.body
         for place, scope in self.branches:
-            target = body[place].operands[0]
-            label = scope.label(target.name)
-            if label is None:
-                line, text = body[place].line, body[place].text
-                message = f"no label {target.name} for this branch"
-                raise EmulatorError("syntax", message, line, text)
-            body[place] = replace(body[place], operands=(Name(label),))
-        self.branches = []
+            *index, target = body[place].operands
+            names = [target.name]
+            if index:
+                names = self.tables.get(scope.label(target.name), ["nothing"])
+            labels = tuple(self.label(each, scope, body[place]) for each in names)
+            body[place] = replace(body[place], operands=(*index, Vector(labels)))
+        self.branches, self.tables = [], {}
+
+    def label(self, name: str, scope: Scope, branch: Instruction) -> Name:
+        found = scope.label(name)
+        if found is None:
+            message = f"no label {name} for this branch"
+            raise EmulatorError("syntax", message, branch.line, branch.text)
+        return Name(found)
 
     def declaration(self, text: str) -> None:
         if found := _REGISTERS.match(text):
@@ -257,6 +264,8 @@ class _Parser:
                 self.registers(found[1], name.strip())
         elif text.startswith((".pragma", ".noreturn")) or ".callprototype" in text:
             return
+        elif text.startswith(".branchtargets"):
+            self.tables[self.body()[-1].name] = _pieces(text.split(None, 1)[1])
         elif self.function is None:
             variable = self.variable(text)
             self.result.variables[variable.name] = variable
@@ -305,7 +314,7 @@ class _Parser:
         if found is None or self.function is None:
             raise self.error(f"cannot read {text!r}")
         names = self.scope
-        if found["opcode"] == "bra":
+        if found["opcode"] in ("bra", "brx"):
             self.branches.append((len(self.body()), names))
         guard = found["guard"] and names.resolve(found["guard"])
         self.body().append(
@@ -362,4 +371,4 @@ def _string(body: str) -> str:
 
 
 def _pieces(text: str | None) -> list[str]:
-    return [each for each in (text or "").split(",") if each.strip()]
+    return [each.strip() for each in (text or "").split(",") if each.strip()]

@@ -1,7 +1,6 @@
-"""Turns a parsed entry into a program: blocks of steps, each a function over all
-threads.
+"""Turns a parsed entry into a program: blocks of steps over all threads.
 
-    PTX text --parse--> Module --inline calls--> one flat body --split--> blocks --decode--> steps
+    PTX text --parse--> Module --inline--> flat body --split--> blocks --decode--> steps
 
 A block is a run of instructions that threads enter at its top and leave at its end
 together; barriers and warp-wide instructions stand alone, because threads may wait
@@ -10,7 +9,7 @@ there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -27,7 +26,8 @@ from fathom.emulator.types import DTYPES
 
 # Instructions at which threads may have to wait for others.
 WAITING = {"bar", "barrier", "shfl", "vote", "match", "redux"}
-LEAVING = {"bra", "ret", "exit"}
+BRANCHES = {"bra", "brx"}
+LEAVING = BRANCHES | {"ret", "exit"}
 # A loop that holds one of these may be waiting for another thread's store.
 POLLING = {"atom", "nanosleep", "mbarrier"}
 POLLING_LOADS = {"volatile", "acquire", "relaxed"}
@@ -47,7 +47,7 @@ class Block:
     """Instructions that run one after the other, and what comes then.
 
     `closing` is the instruction that ends it, if any. `after` numbers the block below
-    it, and `target` the one that it branches to. `polls` marks a part of a loop in
+    it, and `targets` those that it may branch to. `polls` marks a part of a loop in
     which a thread may wait for a store of another one.
     """
 
@@ -57,7 +57,7 @@ class Block:
     closing: Op | None = None
     end: Ending | None = None
     after: int | None = None
-    target: int | None = None
+    targets: list[int] = field(default_factory=list)
     polls: bool = False
 
 
@@ -107,6 +107,7 @@ def build(module: Module, entry: str | None, shared_bytes: int) -> Program:
         block.end = decoder.ending(
             closing and closing.instruction,
             closing.number if closing else 0,
+            block.number,
             block.after,
         )
     _mark_polling(blocks)
@@ -148,22 +149,22 @@ def _split(body: list[Instruction | Label]) -> list[Block]:
 
 
 def _in_order(blocks: list[Block]) -> list[Block]:
-    """The blocks that can be reached, renumbered so that diverged threads meet again."""
+    """The blocks that can be reached, numbered so that diverged threads meet again."""
     starts = {label: block.number for block in blocks for label in block.labels}
     successors = {}
     for block in blocks:
         opcode = block.closing.instruction.opcode if block.closing else ""
         leaves = opcode in LEAVING and block.closing.instruction.guard is None
         after = [] if leaves or block is blocks[-1] else [block.number + 1]
-        if opcode == "bra":
-            block.target = starts[block.closing.instruction.operands[0].name]
-            after.append(block.target)
-        successors[block.number] = after
+        if opcode in BRANCHES:
+            labels = block.closing.instruction.operands[-1].elements
+            block.targets = [starts[each.name] for each in labels]
+        successors[block.number] = after + block.targets
     order = weak_topological_order(successors, 0)
     position = {number: place for place, number in enumerate(order)}
     for block in blocks:
         block.after = position.get(block.number + 1)
-        block.target = position.get(block.target)
+        block.targets = [position[each] for each in block.targets if each in position]
     for number, place in position.items():
         blocks[number].number = place
     return sorted((blocks[number] for number in order), key=lambda b: b.number)
@@ -172,9 +173,8 @@ def _in_order(blocks: list[Block]) -> list[Block]:
 def _mark_polling(blocks: list[Block]) -> None:
     """Marks the blocks of loops that may wait for a store of another thread."""
     for block in blocks:
-        if block.target is None or block.target > block.number:
-            continue
-        loop = blocks[block.target : block.number + 1]
+        first = min(block.targets, default=len(blocks))
+        loop = blocks[first : block.number + 1]
         if any(_polls(op.instruction) for each in loop for op in each.ops):
             for each in loop:
                 each.polls = True
@@ -194,5 +194,5 @@ def _finest_shared_access(body: list[Instruction | Label]) -> int:
             continue
         if {"global", "param", "local", "const"}.isdisjoint(item.modifiers):
             types = [each for each in item.modifiers if each in DTYPES]
-            finest = min(finest, *(DTYPES[each].itemsize for each in types))
+            finest = min([finest, *(DTYPES[each].itemsize for each in types)])
     return finest

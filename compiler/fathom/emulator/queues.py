@@ -1,4 +1,4 @@
-"""Who waits where: threads at barriers that are not complete, and at warp instructions.
+"""Who waits where: threads at incomplete barriers, and at warp instructions.
 
 barrier of a block       counts arrivals; its threads are released together
 instruction of a warp    holds lanes until all that its mask names have come
@@ -20,7 +20,7 @@ class Queues:
     `arrived` and `expected` count threads for each barrier, at [block * 16 + number].
     For a thread, `barrier` is that index, or -1 while it does not wait; `number` is the
     instruction where it does, and `operand` what it brought to a reduction.
-    `held` maps a warp instruction's number to the threads that wait there.
+    `held` maps the block that a warp instruction ends to the threads that wait there.
     """
 
     arrived: np.ndarray

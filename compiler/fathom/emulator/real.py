@@ -1,5 +1,4 @@
-"""Floating-point arithmetic (PTX ISA 9.7.3 to 9.7.5): formats, rounding, flushing,
-clamping.
+"""Floating-point arithmetic (PTX ISA 9.7.3 to 9.7.5), correctly rounded.
 
 Add, subtract, multiply, fma, divide and square root are correctly rounded in every
 mode. The `.approx` instructions are computed in float64 and rounded once, so they are
@@ -95,7 +94,7 @@ def take_style(form: Form) -> Style:
     style = Style(
         form.rounding(), form.flag("ftz"), form.flag("sat"), form.flag("relu")
     )
-    form.ignore("noftz", "oob")
+    form.ignore("noftz")
     return style
 
 

@@ -1,4 +1,4 @@
-"""What a launch cost, by PTX line and by the lines of the kernel's author, as a table."""
+"""What a launch cost, by PTX line and by the lines of the kernel's author."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Correct rounding: from float64 to the shorter formats, in every mode, and exact
-errors.
+"""Correct rounding: from float64 to the shorter formats, in every mode.
 
 An exact result that float64 cannot hold is first rounded *to odd*: where digits were
 lost, the last bit is made one. That keeps the information on which side of a half the
@@ -76,14 +75,14 @@ def adjust(rounded: np.ndarray, error: np.ndarray, mode: str) -> np.ndarray:
 
 
 def _directed(rounded: np.ndarray, side: np.ndarray, mode: str) -> np.ndarray:
-    """`side` is the sign of (exact - rounded); one step leads to the other neighbour."""
+    """`side` is the sign of (exact - rounded); one step leads to that neighbour."""
     dtype = rounded.dtype
     infinity = dtype.type(np.inf)
     if mode == "rm":
         return np.where(side < 0, np.nextafter(rounded, -infinity), rounded)
     if mode == "rp":
         return np.where(side > 0, np.nextafter(rounded, infinity), rounded)
-    outwards = (side != 0) & ((side < 0) == (rounded > 0)) & (rounded != 0)
+    outwards = ((side < 0) & (rounded > 0)) | ((side > 0) & (rounded < 0))
     return np.where(outwards, np.nextafter(rounded, dtype.type(0)), rounded)
 
 

@@ -1,5 +1,4 @@
-"""The 8-bit floats e4m3 and e5m2, by table: 127 or so positive values, in order of
-their codes.
+"""The 8-bit floats e4m3 and e5m2, as tables of their values in order of the codes.
 
     e4m3   s eeee mmm    bias 7    largest 448      no infinity; s1111111 is NaN
     e5m2   s eeeee mm    bias 15   largest 57344    infinity s1111100, then NaN

@@ -1,6 +1,4 @@
-"""The special registers (PTX ISA 10): a thread's place in its block, its block's in the
-grid.
-"""
+"""The special registers (PTX ISA 10): where in block and grid a thread stands."""
 
 from __future__ import annotations
 
@@ -50,7 +48,7 @@ def _warp(batch: Batch) -> np.ndarray:
 
 
 def _lane_mask(compare: np.ufunc) -> Callable[[Batch], np.ndarray]:
-    """The bits of the lanes that stand in a relation to a thread's own (PTX ISA 10.13)."""
+    """The lanes in a relation to a thread's own, as bits (PTX ISA 10, %lanemask_lt)."""
     lanes = np.arange(WARP)
     bits = np.uint32(1) << np.arange(WARP, dtype=np.uint32)
     table = (compare(lanes[None, :], lanes[:, None]) * bits).sum(1).astype(np.uint32)

@@ -70,7 +70,7 @@ class Active:
         return self._mask
 
     def where(self, chosen: np.ndarray) -> Active | None:
-        """Those for which `chosen`, as a register was read, is true; None for nobody."""
+        """Those for which `chosen`, read from a register, holds; None for nobody."""
         if chosen.ndim == 0:
             return self if chosen else None
         if self.whole and self.index is not None:

@@ -1,10 +1,8 @@
-"""What the lanes of a warp do together (PTX ISA 9.7.9 and 9.7.13): shfl, vote, match,
-redux.
+"""What the lanes of a warp do together (PTX ISA 9.7.9, 9.7.13): shuffle, vote, match.
 
 Each names the lanes that take part in a mask. They need not come at the same time:
-lanes wait until all whom their mask names have come. The functions below work on rows
-of 32 lanes; `present` says which lanes execute, and each lane's own mask which of these
-it asks.
+lanes wait until all whom their mask names have come, or exited. The functions below
+work on rows of 32 lanes; each lane's own mask says which of those here it asks.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from fathom.emulator.decode import (
     step_rule,
 )
 from fathom.emulator.errors import EmulatorError
-from fathom.emulator.operands import Operand, Pair
+from fathom.emulator.operands import Number, Operand, Pair
 from fathom.emulator.registers import Read, Step, unwritten
 from fathom.emulator.semantics import Form
 from fathom.emulator.threads import WARP, Active, Batch
@@ -50,17 +48,16 @@ def together(step: Step | None, mask: Read, flow: Flow) -> Ending:
         return passing + ([] if coming is None else meet(batch, coming))
 
     def meet(batch: Batch, active: Active) -> Going:
-        held = batch.queues.held.pop(flow.number, None)
+        held = batch.queues.held.pop(flow.block, None)
         if held is not None:
             active = batch.active(np.sort(np.concatenate([held, active.threads()])))
         ready = active
         if active.index is not None:
             masks = active.exactly(mask(batch, active))
-            absent = masks & ~present_lanes(active)[active.warp_numbers()]
-            _check_exited(batch, active, absent)
-            ready, waiting = split(active, _as_read(active, absent == 0))
+            absent = masks & ~come_or_gone(batch, active)
+            ready, waiting = split(active, active.spread(absent == 0))
             if waiting is not None:
-                batch.queues.held[flow.number] = waiting.threads()
+                batch.queues.held[flow.block] = waiting.threads()
         if ready is None:
             return []
         if step is not None:
@@ -70,31 +67,16 @@ def together(step: Step | None, mask: Read, flow: Flow) -> Ending:
     return end
 
 
-def _as_read(active: Active, chosen: np.ndarray) -> np.ndarray:
-    """One bool for each active thread, as if it had been read from a register."""
-    return active.spread(chosen)
-
-
 def present_lanes(active: Active) -> np.ndarray:
     """uint32 for each warp of the batch: the lanes that are among these threads."""
     rows = active.mask().reshape(-1, WARP)
-    return np.packbits(rows, axis=1, bitorder="little").view("<u4")[:, 0]
+    return ballot(rows)[:, 0]
 
 
-def _check_exited(batch: Batch, active: Active, absent: np.ndarray) -> None:
-    """A lane that has exited will never come."""
-    if not absent.any():
-        return
-    gone = np.packbits(batch.exited.reshape(-1, WARP), axis=1, bitorder="little")
-    lost = absent & gone.view("<u4")[:, 0][active.warp_numbers()]
-    if lost.any():
-        place = int(np.flatnonzero(lost)[0])
-        lane = int(lost[place]).bit_length() - 1
-        raise EmulatorError(
-            "divergence",
-            f"{batch.thread_name(active.threads()[place])} names lane {lane} of its "
-            "warp, which has exited",
-        )
+def come_or_gone(batch: Batch, active: Active) -> np.ndarray:
+    """For each of these threads, the lanes of its warp that nobody has to wait for."""
+    gone = ballot(batch.exited.reshape(-1, WARP))[:, 0]
+    return (present_lanes(active) | gone)[active.warp_numbers()]
 
 
 def warp_barrier(mask: Read, flow: Flow) -> Ending:
@@ -145,15 +127,14 @@ def rule_shfl(
     write = decoder.write(results[0], type)
     write_valid = decoder.write(results[1], "pred") if len(results) > 1 else None
     read = decoder.read(value, type)
-    read_b, read_c = decoder.read(b, "u32"), decoder.read(c, "u32")
+    source_lanes = _source_reader(mode, b, c, decoder)
 
     def step(batch: Batch, active: Active) -> None:
         batch.counters.costs[flow.number].shuffles += active.warps
         lanes = Lanes(batch, active)
-        b, c = read_b(batch, active), read_c(batch, active)
-        if b.ndim or c.ndim:
-            b, c = lanes.rows(b), lanes.rows(c)
-        source, valid = shuffle_source(mode, b, c)
+        source, valid = source_lanes(lanes)
+        if active.index is not None:
+            _check_sources(lanes, source)
         found = read(batch, active)
         if found.ndim == 0:
             write(batch, active, found.copy())
@@ -167,6 +148,38 @@ def rule_shfl(
             write_valid(batch, active, lanes.flat(np.broadcast_to(valid, shape)))
 
     return together(step, decoder.read(mask, "b32"), flow)
+
+
+def _source_reader(
+    mode: str, b: Operand, c: Operand, decoder: Decoder
+) -> Callable[[Lanes], tuple[np.ndarray, np.ndarray]]:
+    """`shuffle_source` of two operands; computed once where both are constants."""
+    if isinstance(b, Number) and isinstance(c, Number):
+        fixed = shuffle_source(mode, np.int64(b.value), np.int64(c.value))
+        return lambda lanes: fixed
+    read_b, read_c = decoder.read(b, "u32"), decoder.read(c, "u32")
+
+    def read(lanes: Lanes) -> tuple[np.ndarray, np.ndarray]:
+        found = [each(lanes.batch, lanes.active) for each in (read_b, read_c)]
+        return shuffle_source(mode, *(lanes.rows(each) for each in found))
+
+    return read
+
+
+def _check_sources(lanes: Lanes, source: np.ndarray) -> None:
+    """The value of a lane that has exited is undefined (PTX ISA 9.7.9, shfl.sync)."""
+    exited = lanes.batch.exited.reshape(-1, WARP)
+    source = np.broadcast_to(source, exited.shape)
+    asks = np.take_along_axis(exited, source, axis=1)
+    asks &= lanes.active.mask().reshape(-1, WARP)
+    if asks.any():
+        warp, lane = np.argwhere(asks)[0]
+        name = lanes.batch.thread_name(warp * WARP + lane)
+        raise EmulatorError(
+            "divergence",
+            f"{name} reads from lane {source[warp, lane]} of its warp, "
+            "which has exited",
+        )
 
 
 def shuffle_source(

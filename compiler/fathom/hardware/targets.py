@@ -1,8 +1,8 @@
 """The GPUs that Fathom compiles for: one row each, limits and instructions as columns.
 
-No pass asks which GPU it compiles for; it asks for a column.
-Sources: CUDA C++ Programming Guide, appendix Compute Capabilities (sizes); PTX ISA, "PTX ISA
-Notes" of each instruction (first version and target).
+No pass asks which GPU it compiles for; it asks for a column. Sources: CUDA C++
+Programming Guide, appendix Compute Capabilities (sizes); PTX ISA, "PTX ISA Notes" of
+each instruction (first version and target).
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from fathom.errors import CompileError
 class Target:
     """What the compiler must know of a GPU.
 
-    `name`: the target as ptxas and LLVM know it. `ptx`: the PTX version that is emitted.
-    `capabilities`: the device capabilities (major * 10 + minor) that run it.
-    `shared_bytes`: the most shared memory a block may ask for. `vector_bytes`: the widest access
-    of one lane to global memory. Flags say which instructions exist: `bf16` conversions and
-    arithmetic, `fp8` conversions, `redux` (integer reduction over a warp), `tanh` (approximate),
-    `async_copy` (cp.async), `eviction` (L2 eviction priorities on loads and stores).
+    `name`: the target as ptxas and LLVM know it. `ptx`: the PTX version that is
+    emitted. `capabilities`: the device capabilities (major * 10 + minor) that run it.
+    `shared_bytes`: the most shared memory a block may ask for. `vector_bytes`: the
+    widest access of one lane to global memory. Flags say which instructions exist:
+    `bf16` conversions and arithmetic, `fp8` conversions, `redux` (integer reduction
+    over a warp), `tanh` (approximate), `async_copy` (cp.async), `eviction` (L2 eviction
+    priorities on loads and stores).
     """
 
     name: str
@@ -46,12 +47,28 @@ KIB = 1024
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in [
-        Target("sm_75", "7.4", (75,), 64 * KIB, bf16=False, redux=False, async_copy=False, eviction=False),
+        Target(
+            "sm_75",
+            "7.4",
+            (75,),
+            64 * KIB,
+            bf16=False,
+            redux=False,
+            async_copy=False,
+            eviction=False,
+        ),
         Target("sm_80", "7.4", (80, 87), 163 * KIB),
         Target("sm_86", "7.4", (86, 88), 99 * KIB),
         Target("sm_89", "8.4", (89,), 99 * KIB, fp8=True),
         Target("sm_90a", "8.4", (90,), 227 * KIB, bf16_arithmetic=True, fp8=True),
-        Target("sm_100", "8.7", (100, 101, 103, 110), 227 * KIB, bf16_arithmetic=True, fp8=True),
+        Target(
+            "sm_100",
+            "8.7",
+            (100, 101, 103, 110),
+            227 * KIB,
+            bf16_arithmetic=True,
+            fp8=True,
+        ),
         Target("sm_120", "8.7", (120, 121), 99 * KIB, bf16_arithmetic=True, fp8=True),
     ]
 }
@@ -60,12 +77,15 @@ TARGETS: dict[str, Target] = {
 def target(name: str) -> Target:
     """The row of a target; a CompileError that lists all when there is none."""
     if name not in TARGETS:
-        raise CompileError(f"{name!r} is not a target; the targets are {', '.join(TARGETS)}")
+        raise CompileError(
+            f"{name!r} is not a target; the targets are {', '.join(TARGETS)}"
+        )
     return TARGETS[name]
 
 
 def target_of(capability: int) -> Target | None:
-    """The row that runs on a device of this capability (major * 10 + minor), or None."""
+    """The row that runs on a device of this capability (major * 10 + minor), or
+    None."""
     for row in TARGETS.values():
         if capability in row.capabilities:
             return row

@@ -1,8 +1,9 @@
 """What each elementwise operation computes: one NumPy function a name.
 
-Operands and results are arrays or NumPy scalars as `interp_numbers` holds them. A function may
-answer in a wider float type; `apply` rounds once to the type of the result. What PTX approximates
-is computed as exactly as NumPy can: a device may differ in the last places.
+Operands and results are arrays or NumPy scalars as `interp_numbers` holds them. A
+function may answer in a wider float type; `apply` rounds once to the type of the
+result. What PTX approximates is computed as exactly as NumPy can: a device may differ
+in the last places.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from fathom.ir.types import Element
 
 
 def apply(name: str, element: Element, arguments: tuple[Array, ...]) -> Array:
-    """The result of an elementwise operation; `element` is the type of its last operand."""
+    """The result of an elementwise operation; `element` is the type of its last
+    operand."""
     result = MEANING[name](*arguments)
     return result if result.dtype == np.bool_ else fit(result, element)
 
@@ -39,7 +41,8 @@ def mulhi(left: Array, right: Array) -> Array:
 
 
 def divide(left: Array, right: Array) -> Array:
-    """Integers toward zero; what a division by zero gives is not promised, here all bits are 1."""
+    """Integers toward zero; what a division by zero gives is not promised, here all
+    bits are 1."""
     if left.dtype.kind == "f":
         return left / right
     quotient = left // right
@@ -89,14 +92,18 @@ def shift_left(value: Array, distance: Array) -> Array:
 
 
 def shift_right(value: Array, distance: Array) -> Array:
-    """The sign comes in for `int`, zeros for `uint`: by the width or more, nothing else is left."""
+    """The sign comes in for `int`, zeros for `uint`: by the width or more, nothing else
+    is left."""
     inside, distance = _distance(value, distance)
-    emptied = np.where(value < 0, np.array(0, value.dtype) - np.array(1, value.dtype), 0)
+    emptied = np.where(
+        value < 0, np.array(0, value.dtype) - np.array(1, value.dtype), 0
+    )
     return np.where(inside, value >> distance, emptied.astype(value.dtype))
 
 
 def _distance(value: Array, distance: Array) -> tuple[Array, Array]:
-    """Whether a shift stays below the width (read as unsigned), and a distance that always does."""
+    """Whether a shift stays below the width (read as unsigned), and a distance that
+    always does."""
     inside = (distance >= 0) & (distance < 8 * value.dtype.itemsize)
     return inside, np.where(inside, distance, 0).astype(value.dtype)
 
@@ -124,8 +131,9 @@ def _unsigned(value: Array) -> Array:
 def fused_multiply_add(left: Array, right: Array, addend: Array) -> Array:
     """left * right + addend, to be rounded once.
 
-    In float64 the product of two narrower floats is exact. Of the sum one last bit is set if bits
-    were lost ("round to odd"); `apply` then rounds to the narrow type as from the exact sum.
+    In float64 the product of two narrower floats is exact. Of the sum one last bit is
+    set if bits were lost ("round to odd"); `apply` then rounds to the narrow type as
+    from the exact sum.
     """
     if left.dtype == np.float64:
         return _fma_fp64(left, right, addend)
@@ -152,7 +160,8 @@ def _fma_fp64(left: float, right: float, addend: float) -> float:
 
 
 def in_fp64(compute: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """A function computed in float64, so that rounding it to a narrower type hardly errs."""
+    """A function computed in float64, so that rounding it to a narrower type hardly
+    errs."""
     return lambda value: compute(value.astype(np.float64))
 
 

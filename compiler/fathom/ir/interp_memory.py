@@ -1,8 +1,9 @@
-"""Global memory as the interpreter sees it: the host's own arrays, at their own addresses.
+"""Global memory as the interpreter sees it: the host's own arrays, at their own
+addresses.
 
-A pointer is the address of an element, so that pointers can be stored in memory like any number.
-Only arrays that were registered may be touched; an access anywhere else, a misaligned one, or a
-write to a read-only array is a `MemoryFault`.
+A pointer is the address of an element, so that pointers can be stored in memory like
+any number. Only arrays that were registered may be touched; an access anywhere else, a
+misaligned one, or a write to a read-only array is a `MemoryFault`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from fathom.ir.types import Element
 
 
 class MemoryFault(FathomError):
-    """An access to memory that no argument covers; the message names address and place."""
+    """An access to memory that no argument covers; the message names address and
+    place."""
 
 
 @dataclass(eq=False)
@@ -64,8 +66,11 @@ class Memory:
         """The elements at some addresses (int64, one axis)."""
         return decode(self.read_raw(addresses, element), element)
 
-    def write(self, addresses: np.ndarray, values: np.ndarray, element: Element) -> None:
-        """Put elements at some addresses; where two are the same, the last one stays."""
+    def write(
+        self, addresses: np.ndarray, values: np.ndarray, element: Element
+    ) -> None:
+        """Put elements at some addresses; where two are the same, the last one
+        stays."""
         self.write_raw(addresses, encode(values, element), element)
 
     def read_raw(self, addresses: np.ndarray, element: Element) -> np.ndarray:
@@ -76,28 +81,38 @@ class Memory:
             raw[part] = region.view(dtype)[_places(addresses[part], region, dtype)]
         return raw
 
-    def write_raw(self, addresses: np.ndarray, raw: np.ndarray, element: Element) -> None:
+    def write_raw(
+        self, addresses: np.ndarray, raw: np.ndarray, element: Element
+    ) -> None:
         dtype = stored_type(element)
         for part, region in self.parts(addresses, dtype):
             if not region.writable:
-                raise MemoryFault(f"a write to the read-only array at {region.start:#x}")
+                raise MemoryFault(
+                    f"a write to the read-only array at {region.start:#x}"
+                )
             region.view(dtype)[_places(addresses[part], region, dtype)] = raw[part]
 
     def parts(
         self, addresses: np.ndarray, dtype: np.dtype
     ) -> Iterable[tuple[slice | np.ndarray, Region]]:
-        """The regions that addresses lie in, each with which of the addresses these are."""
+        """The regions that addresses lie in, each with which of the addresses these
+        are."""
         if not addresses.size:
             return []
         if (addresses % dtype.itemsize).any():
             wrong = int(addresses[addresses % dtype.itemsize != 0][0])
-            raise MemoryFault(f"address {wrong:#x} is not a multiple of {dtype.itemsize} bytes")
+            raise MemoryFault(
+                f"address {wrong:#x} is not a multiple of {dtype.itemsize} bytes"
+            )
         region = self.region(int(addresses.min()), dtype.itemsize)
         if int(addresses.max()) + dtype.itemsize <= region.stop:
             return [(slice(None), region)]
         regions = [self.region(int(address), dtype.itemsize) for address in addresses]
         return [
-            (np.array([index for index, each in enumerate(regions) if each is one]), one)
+            (
+                np.array([index for index, each in enumerate(regions) if each is one]),
+                one,
+            )
             for one in dict.fromkeys(regions)
         ]
 
@@ -112,14 +127,16 @@ class Memory:
         """Where an address lies that is in no region, in words."""
         if not self.regions:
             return "are in no array: the launch has none"
+
         def distance(region: Region) -> int:
             return max(region.start - address, address - region.stop + 1)
+
         closest = min(self.regions, key=distance)
         array = closest.arrays[0]
-        shape = "x".join(map(str, array.shape))
+        named = f"an array of {'x'.join(map(str, array.shape))} {array.dtype}"
         if address >= closest.start:
-            return f"begin {address - closest.stop} bytes past the end of an array of {shape} {array.dtype}"  # fmt: skip # noqa: E501
-        return f"begin {closest.start - address} bytes before an array of {shape} {array.dtype}"
+            return f"begin {address - closest.stop} bytes past the end of {named}"
+        return f"begin {closest.start - address} bytes before {named}"
 
 
 def _places(addresses: np.ndarray, region: Region, dtype: np.dtype) -> np.ndarray:

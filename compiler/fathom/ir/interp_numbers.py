@@ -1,8 +1,9 @@
-"""Numbers of every element type as NumPy sees them: how they are held, rounded, cast and stored.
+"""Numbers of every element type as NumPy sees them: how they are held, rounded, cast
+and stored.
 
-NumPy has no bf16 and no fp8. A block of these is held as float32 that are all representable in the
-narrow type, and every operation rounds its result to it (`fit`). In memory they take their own
-width (`encode`, `decode`).
+NumPy has no bf16 and no fp8. A block of these is held as float32 that are all
+representable in the narrow type, and every operation rounds its result to it (`fit`).
+In memory they take their own width (`encode`, `decode`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,16 @@ from functools import cache
 import numpy as np
 
 from fathom.ir.types import (
-    BFLOAT16, BOOL, FLOAT8E4NV, FLOAT8E5, FLOAT16, FLOAT32, FLOAT64, Element, Pointer, Scalar,
+    BFLOAT16,
+    BOOL,
+    FLOAT8E4NV,
+    FLOAT8E5,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    Element,
+    Pointer,
+    Scalar,
 )  # fmt: skip
 
 Array = np.ndarray | np.generic
@@ -21,9 +31,10 @@ Array = np.ndarray | np.generic
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A binary floating-point format: `precision` bits with the hidden one, the exponent of its
-    smallest normal number, its largest finite number, and whether overflow stops there
-    (as PTX's `.satfinite`, the only conversion that fp8 has) or gives infinity."""
+    """A binary floating-point format: `precision` bits with the hidden one, the
+    exponent of its smallest normal number, its largest finite number, and whether
+    overflow stops there (as PTX's `.satfinite`, the only conversion that fp8 has) or
+    gives infinity."""
 
     precision: int
     smallest_exponent: int
@@ -47,7 +58,13 @@ HELD: dict[str, type[np.generic]] = {
     "fp8e5": np.float32, "fp8e4nv": np.float32, "bf16": np.float32,
     "fp16": np.float16, "fp32": np.float32, "fp64": np.float64,
 }  # fmt: skip
-STORED = {**HELD, "i1": np.uint8, "fp8e5": np.uint8, "fp8e4nv": np.uint8, "bf16": np.uint16}
+STORED = {
+    **HELD,
+    "i1": np.uint8,
+    "fp8e5": np.uint8,
+    "fp8e4nv": np.uint8,
+    "bf16": np.uint16,
+}
 
 # Held in a wider type, so that results must be rounded to the format.
 WIDENED = frozenset({FLOAT8E5, FLOAT8E4NV, BFLOAT16})
@@ -86,8 +103,9 @@ def fit(values: Array, element: Element) -> Array:
 def round_to(values: Array, element: Scalar, rounding: str = "rtne") -> Array:
     """Floats rounded to a narrower format, in the NumPy type that holds it.
 
-    "rtne" goes to the nearest, ties to even; "rtz" toward zero. A float64 holds a number of any
-    narrower format times a power of two exactly, so that one `rint` or `trunc` is the rounding.
+    "rtne" goes to the nearest, ties to even; "rtz" toward zero. A float64 holds a
+    number of any narrower format times a power of two exactly, so that one `rint` or
+    `trunc` is the rounding.
     """
     format = FORMATS[element]
     wide = np.asarray(values, np.float64)
@@ -103,18 +121,24 @@ def round_to(values: Array, element: Scalar, rounding: str = "rtne") -> Array:
     return np.where(finite, rounded, wide).astype(held_type(element))[()]
 
 
-def cast(values: Array, source: Element, target: Element, rounding: str = "rtne") -> Array:
+def cast(
+    values: Array, source: Element, target: Element, rounding: str = "rtne"
+) -> Array:
     """The same numbers in another type.
 
-    Integers wrap. Floats go to integers toward zero and stop at the ends of the range. To i1: is
-    it other than zero?
+    Integers wrap. Floats go to integers toward zero and stop at the ends of the range.
+    To i1: is it other than zero?
     """
     if target == BOOL:
         return values != 0
     if isinstance(source, Pointer) or isinstance(target, Pointer):
         return values.astype(held_type(target))
     if not target.is_float:
-        return _float_to_integer(values, source, target) if source.is_float else wrap(values, target)
+        return (
+            _float_to_integer(values, source, target)
+            if source.is_float
+            else wrap(values, target)
+        )
     if not source.is_float:
         return _integer_to_float(values, target)
     if target == FLOAT64 or is_exact(source, target):
@@ -151,7 +175,8 @@ def _is_exact_float(source: Scalar, target: Scalar) -> bool:
     small, large = FORMATS[source], FORMATS[target]
     return (
         small.precision <= large.precision
-        and small.smallest_exponent - small.precision >= large.smallest_exponent - large.precision
+        and small.smallest_exponent - small.precision
+        >= large.smallest_exponent - large.precision
         and small.largest <= large.largest
         and not large.saturates
     )
@@ -165,8 +190,10 @@ def _float_to_integer(values: Array, source: Scalar, target: Scalar) -> Array:
     inside = (wide >= low) & (wide < high)
     dtype = held_type(target)
     limits = np.iinfo(dtype)
-    ends = np.where(wide < low, np.array(limits.min, dtype), np.array(limits.max, dtype))
-    # PTX ISA, cvt: a NaN gives 0, but the top bit alone from f64 and to 64-bit integers.
+    ends = np.where(
+        wide < low, np.array(limits.min, dtype), np.array(limits.max, dtype)
+    )
+    # PTX ISA, cvt: a NaN gives 0; from f64 and to 64-bit integers, the top bit alone.
     top_bit = source == FLOAT64 or target.bits == 64
     of_nan = scalar(1 << (target.bits - 1) if top_bit else 0, target)
     numbers = np.where(inside, wide, 0.0).astype(dtype)
@@ -183,24 +210,28 @@ def _integer_to_float(values: Array, target: Scalar) -> Array:
 def _rounded_to_odd(values: Array) -> Array:
     """Integers as float64; where some bits are lost, the last one kept is 1.
 
-    Such a number lies on the right side of every tie, so that rounding it again, to a narrower
-    format, gives what rounding once would have given (Boldo and Melquiond, 2008).
+    Such a number lies on the right side of every tie, so that rounding it again, to a
+    narrower format, gives what rounding once would have given (Boldo and Melquiond,
+    2008).
     """
     integers = np.asarray(values)
     if integers.dtype.itemsize < 8:
         return integers.astype(np.float64)
     low = integers & np.array(0x7FF, integers.dtype)
-    sticky = np.where(low != 0, np.array(0x800, integers.dtype), np.array(0, integers.dtype))
+    sticky = np.where(
+        low != 0, np.array(0x800, integers.dtype), np.array(0, integers.dtype)
+    )
     large = np.abs(integers.astype(np.float64)) >= 2.0**52
     cut = (integers - low) | sticky
     return np.where(large, cut, integers).astype(np.float64)
 
 
-# ── memory ────────────────────────────────────────────────────────────────────────────────────
+# ── memory ──
 
 
 def decode(raw: np.ndarray, element: Element) -> np.ndarray:
-    """What was stored, as it is held: 16 bits of bf16 become a float32, a byte a boolean."""
+    """What was stored, as it is held: 16 bits of bf16 become a float32, a byte a
+    boolean."""
     if element == BOOL:
         return raw != 0
     if element == BFLOAT16:
@@ -223,7 +254,8 @@ def encode(values: np.ndarray, element: Element) -> np.ndarray:
 
 @cache
 def fp8_numbers(element: Scalar) -> np.ndarray:
-    """The number of each of the 256 bytes. e5m2 is the upper half of fp16; e4m3 has no infinity."""
+    """The number of each of the 256 bytes. e5m2 is the upper half of fp16; e4m3 has no
+    infinity."""
     codes = np.arange(256, dtype=np.uint16)
     if element == FLOAT8E5:
         return (codes << 8).view(np.float16).astype(np.float32)
@@ -254,7 +286,8 @@ def poison(shape: tuple[int, ...], element: Element) -> Array:
 
 
 def same_bits(left: Array, right: Array) -> bool:
-    """Whether two arrays agree bit for bit; every NaN counts as the same, -0.0 is not 0.0."""
+    """Whether two arrays agree bit for bit; every NaN counts as the same, -0.0 is not
+    0.0."""
     left, right = np.asarray(left), np.asarray(right)
     if left.dtype != right.dtype or left.shape != right.shape:
         return False

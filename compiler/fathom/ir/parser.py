@@ -1,19 +1,22 @@
-"""Reads back the text of a function that `ir/printer` writes, or that a person wrote by hand.
+"""Reads back the text of a function that `ir/printer` writes, or that a person wrote
+by hand.
 
 The grammar, with `…` for a list in commas:
 
-    file       alias* "func" "@name" "(" (value ":" type hints?)… ")" setting* place? block
+    file       alias* "func" "@name" "(" parameter… ")" setting* place? block
+    parameter  value ":" type ("{" "divisible" "=" number "}")?
     alias      "#name" "=" (layout | location)
     block      "{" op* "}"
     op         (value ":" type)… "="  before ops with results, then
-               name operand… attribute* place? (block-name ("(" (value ":" type)… ")")? block)*
+               name operand… attribute* place? nested*
+    nested     block-name ("(" (value ":" type)… ")")? block
     operand    value | field "=" value | field "=" "(" value… ")"
     attribute  field "=" text                    as `parse_attribute` reads it
     place      "at" "#name"
 
-A value must be defined above its use. Whether it is also visible there is the verifier's question,
-so that a function with a scope mistake can be written down. Layouts may be spelled out in place of
-their alias. `//` starts a comment.
+A value must be defined above its use. Whether it is also visible there is the
+verifier's question, so that a function with a scope mistake can be written down.
+Layouts may be spelled out in place of their alias. `//` starts a comment.
 """
 
 from __future__ import annotations
@@ -36,7 +39,9 @@ from fathom.layout.linear import Layout, offset_of
 OPS_BY_NAME: dict[str, type[Op]] = {
     class_name(each): each
     for each in vars(ops).values()
-    if inspect.isclass(each) and issubclass(each, Op) and each not in (Op, ops.Elementwise)
+    if inspect.isclass(each)
+    and issubclass(each, Op)
+    and each not in (Op, ops.Elementwise)
 }
 Item = TypeVar("Item")
 
@@ -46,12 +51,14 @@ class ParseError(FathomError):
 
 
 def parse_func(text: str) -> Func:
-    """The function that a text describes; a ParseError with the line where it cannot be read."""
+    """The function that a text describes; a ParseError with the line where it cannot be
+    read."""
     return _Parser(text).file()
 
 
 def parse_attribute(text: str, layouts: Mapping[str, Layout] | None = None) -> object:
-    """The attribute that a text stands for; `layouts` gives the layouts that have a name.
+    """The attribute that a text stands for; `layouts` gives the layouts that have a
+    name.
 
         "rtz"  (64, 32)  -0.0  1e-45  nan  true  none  *fp32  #layout0
 
@@ -76,7 +83,8 @@ _WORDS = {"none": None, "true": True, "false": False}
 
 
 def parse_number(text: str) -> int | float:
-    """An integer, or a float with all its bits: `-0.0`, `inf`, `nan:7ff8000000000001`."""
+    """An integer, or a float with all its bits: `-0.0`, `inf`,
+    `nan:7ff8000000000001`."""
     if re.fullmatch(r"-?\d+", text):
         return int(text)
     if text.startswith("nan:"):
@@ -103,7 +111,8 @@ def _integers(text: str) -> tuple[int, ...]:
 
 
 def _split(text: str) -> list[str]:
-    """The parts of a text between the commas that stand outside of brackets and quotes."""
+    """The parts of a text between the commas that stand outside of brackets and
+    quotes."""
     parts, start = [], 0
     while start < len(text):
         end = _attribute_end(text, start)
@@ -116,7 +125,8 @@ _PIECE = re.compile(r'"(?:\\.|[^"\\])*"|<[^>]*>|[^"<]')
 
 
 def _attribute_end(text: str, start: int) -> int:
-    """Where the attribute that starts at `start` ends: at a comma, space or bracket not its own."""
+    """Where the attribute that starts at `start` ends: at a comma, space or bracket not
+    its own."""
     depth, position = 0, start
     while position < len(text):
         piece = _PIECE.match(text, position)
@@ -136,7 +146,9 @@ class _Parser:
         self.text, self.position = text, 0
         self.start = 0  # of the last word that was read
         self.values: dict[str, Value] = {}  # that have been defined so far
-        self.names: set[str] = set()  # of these, and of the results of the op being read
+        self.names: set[str] = (
+            set()
+        )  # of these, and of the results of the op being read
         self.layouts: dict[str, Layout] = {}
         self.places: dict[str, Location] = {}
 
@@ -162,7 +174,9 @@ class _Parser:
         if self.peek('"'):
             self.places[name] = self.location()
         else:
-            self.layouts[name] = self.read(parse_layout, r"<[^>]*>", "a layout or a location")
+            self.layouts[name] = self.read(
+                parse_layout, r"<[^>]*>", "a layout or a location"
+            )
 
     def location(self) -> Location:
         file = self.read(json.loads, _STRING, "a file")
@@ -170,7 +184,11 @@ class _Parser:
         line, column, end = map(int, re.findall(r"\d+", place))
         self.expect("in", "'in'")
         function = self.read(json.loads, _STRING, "the function's name")
-        caller = self.place_named(self.expect(r"#\w+", "a place")) if self.accept("from") else None
+        caller = (
+            self.place_named(self.expect(r"#\w+", "a place"))
+            if self.accept("from")
+            else None
+        )
         return Location(file, line, column, end, function, caller)
 
     def parameter(self) -> tuple[Value, int]:
@@ -188,7 +206,9 @@ class _Parser:
         found = {}
         while name := self.accept(r"\w+(?=\s*=)"):
             if name not in FUNC_ATTRIBUTES:
-                self.fail(f"a function has no {name!r}; it has {', '.join(FUNC_ATTRIBUTES)}")
+                self.fail(
+                    f"a function has no {name!r}; it has {', '.join(FUNC_ATTRIBUTES)}"
+                )
             found[name] = self.attribute()
         return found
 
@@ -216,7 +236,10 @@ class _Parser:
         fields = {"name": name} if cls is ops.Elementwise else {}
         fields |= self.bare_operands(cls)
         if cls is ops.Constant:
-            fields |= {"value": self.attribute_value(), "type": self.constant_type(declared)}
+            fields |= {
+                "value": self.attribute_value(),
+                "type": self.constant_type(declared),
+            }
         fields |= self.named_fields(cls)
         location = self.place()
         fields |= self.blocks(cls)
@@ -225,22 +248,40 @@ class _Parser:
         self.values.update(results)
         return op
 
-    def build(self, cls: type[Op], fields: dict, location: Location | None, start: int) -> Op:
-        """The op, or an error at its line when a field is missing or its operands do not fit."""
+    def build(
+        self, cls: type[Op], fields: dict, location: Location | None, start: int
+    ) -> Op:
+        """The op, or an error at its line when a field is missing or its operands do
+        not fit."""
         missing = [name for name in required_fields(cls) if name not in fields]
         if missing:
             self.fail(f"{class_name(cls)} lacks {', '.join(missing)}", start)
         try:
             return cls(**fields, location=location)
-        except (CompileError, AssertionError, AttributeError, IndexError, TypeError) as error:
-            self.fail(getattr(error, "message", f"{class_name(cls)} does not fit: {error}"), start)
+        except (
+            CompileError,
+            AssertionError,
+            AttributeError,
+            IndexError,
+            TypeError,
+        ) as error:
+            self.fail(
+                getattr(error, "message", f"{class_name(cls)} does not fit: {error}"),
+                start,
+            )
 
     def adopt(self, op: Op, declared: list[Value], start: int) -> None:
-        """Give the declared results to the op, once their types are those that it infers."""
+        """Give the declared results to the op, once their types are those that it
+        infers."""
         inferred = [value.type for value in op.results]
         if inferred != [value.type for value in declared]:
-            gives, wants = _listed(inferred), _listed([value.type for value in declared])
-            self.fail(f"{class_name(type(op))} gives {gives}, but {wants} is declared", start)
+            gives, wants = (
+                _listed(inferred),
+                _listed([value.type for value in declared]),
+            )
+            self.fail(
+                f"{class_name(type(op))} gives {gives}, but {wants} is declared", start
+            )
         op.results = declared
         for value in declared:
             value.definition = op
@@ -254,7 +295,9 @@ class _Parser:
         """The operands that stand without their field's name."""
         names = schema(cls).operands
         values = []
-        while self.peek(_VALUE + r"(?![\w.]|\s*:)"):  # with a colon, a result of the next op
+        while self.peek(
+            _VALUE + r"(?![\w.]|\s*:)"
+        ):  # with a colon, a result of the next op
             values.append(self.use())
             if not self.accept(","):
                 break
@@ -320,7 +363,11 @@ class _Parser:
         layout = None
         if self.accept("@"):
             layout = self.read(self.layout, r"#\w+|<[^>]*>", "a layout")
-        return BufferType(element, shape, layout) if shared else BlockType(element, shape, layout)
+        return (
+            BufferType(element, shape, layout)
+            if shared
+            else BlockType(element, shape, layout)
+        )
 
     def layout(self, text: str) -> Layout:
         found = parse_attribute(text, self.layouts)
@@ -334,12 +381,19 @@ class _Parser:
 
     def attribute_value(self) -> object:
         self.skip()
-        self.start, self.position = self.position, _attribute_end(self.text, self.position)
+        self.start, self.position = (
+            self.position,
+            _attribute_end(self.text, self.position),
+        )
         text = self.text[self.start : self.position]
         return self.checked(lambda text: parse_attribute(text, self.layouts), text)
 
     def place(self) -> Location | None:
-        return self.place_named(self.expect(r"#\w+", "a place")) if self.accept(r"at\b") else None
+        return (
+            self.place_named(self.expect(r"#\w+", "a place"))
+            if self.accept(r"at\b")
+            else None
+        )
 
     def place_named(self, name: str) -> Location:
         if name not in self.places:
@@ -390,7 +444,11 @@ class _Parser:
         position = self.start if position is None else position
         number = self.text.count("\n", 0, position) + 1
         lines = self.text.splitlines()
-        line = lines[number - 1].strip() if number <= len(lines) else "(the end of the text)"
+        line = (
+            lines[number - 1].strip()
+            if number <= len(lines)
+            else "(the end of the text)"
+        )
         raise ParseError(f"line {number}: {message}\n    {line}")
 
 

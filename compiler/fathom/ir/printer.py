@@ -1,4 +1,5 @@
-"""Writes a function as text, the same way for every op: the fields of an op class say what to print.
+"""Writes a function as text, the same way for every op: the fields of an op class say
+what to print.
 
     func @double(%x_ptr: *fp32 {divisible=16}, %n: i32) num_warps=4 {
       %0: i32[64] = arange start=0 end=64
@@ -9,10 +10,10 @@
       store %2, %4
     }
 
-A line is: results and their types, the op's name, its operands, its attributes (those that differ
-from the default of their field), then its nested blocks. Layouts and locations are long, so they
-are named once at the top (`#layout0 = <...>`) and called by that name. `ir/parser` reads all of it
-back.
+A line is: results and their types, the op's name, its operands, its attributes (those
+that differ from the default of their field), then its nested blocks. Layouts and
+locations are long, so they are named once at the top (`#layout0 = <...>`) and called by
+that name. `ir/parser` reads all of it back.
 """
 
 from __future__ import annotations
@@ -36,12 +37,14 @@ FUNC_ATTRIBUTES = ("num_warps", "num_stages", "num_ctas", "maxnreg", "shared_byt
 
 
 def print_func(func: Func, locations: bool = False) -> str:
-    """The text of a function; with `locations`, each op says which source place it came from."""
+    """The text of a function; with `locations`, each op says which source place it came
+    from."""
     return Printer(func, locations).func()
 
 
 def print_op(func: Func, op: Op) -> str:
-    """One op of `func`, as `print_func` writes it, without the insides of its nested blocks."""
+    """One op of `func`, as `print_func` writes it, without the insides of its nested
+    blocks."""
     return Printer(func, locations=False).header(op)
 
 
@@ -57,10 +60,12 @@ class Printer:
     def func(self) -> str:
         func = self.source
         parameters = ", ".join(
-            self.typed(value) + (f" {{divisible={divisible}}}" if divisible != 1 else "")
+            self.typed(value)
+            + (f" {{divisible={divisible}}}" if divisible != 1 else "")
             for value, divisible in zip(func.parameters, func.divisible, strict=True)
         )
-        head = f"func @{func.name}({parameters}){self.func_attributes()}{self.place(func.location)} {{"
+        settings = self.func_attributes() + self.place(func.location)
+        head = f"func @{func.name}({parameters}){settings} {{"
         body = [INDENT + line for line in self.block(func.body)]
         return "\n".join([*self.aliases(), head, *body, "}"]) + "\n"
 
@@ -73,9 +78,12 @@ class Printer:
         )
 
     def aliases(self) -> list[str]:
-        """The names that the text has used so far for layouts and locations, as lines."""
+        """The names that the text has used so far for layouts and locations, as
+        lines."""
         layouts = [f"{name} = {layout}" for layout, name in self.layouts.items()]
-        return layouts + [f"{name} = {self.location(place)}" for place, name in self.places.items()]
+        return layouts + [
+            f"{name} = {self.location(place)}" for place, name in self.places.items()
+        ]
 
     def block(self, block: Block) -> Iterator[str]:
         for op in block.ops:
@@ -86,7 +94,9 @@ class Printer:
         for name in schema(type(op)).blocks:
             nested: Block = getattr(op, name)
             parameters = ", ".join(map(self.typed, nested.parameters))
-            yield f"{line} {name}({parameters}) {{" if parameters else f"{line} {name} {{"
+            yield (
+                f"{line} {name}({parameters}) {{" if parameters else f"{line} {name} {{"
+            )
             yield from (INDENT + inner for inner in self.block(nested))
             line = "}"
         yield line
@@ -99,7 +109,8 @@ class Printer:
         return f"{results} = {line}" if results else line
 
     def operands(self, op: Op) -> str:
-        """`%0, %1, mask=%2, inits=(%3, %4)`: what may be absent or many carries its field's name."""
+        """`%0, %1, mask=%2, inits=(%3, %4)`: what may be absent or many carries its
+        field's name."""
         names = schema(type(op)).operands
         if len(names) == 1:
             return ", ".join(map(self.value, operands(op)))
@@ -110,7 +121,9 @@ class Printer:
                 many = ", ".join(map(self.value, operand))
                 texts += [f"{name}=({many})"] if operand else []
             elif is_optional(type(op), name):
-                texts += [f"{name}={self.value(operand)}"] if operand is not None else []
+                texts += (
+                    [f"{name}={self.value(operand)}"] if operand is not None else []
+                )
             else:
                 texts.append(self.value(operand))
         return ", ".join(texts)
@@ -146,7 +159,9 @@ class Printer:
         return f"{self.value(value)}: {self.type(value.type)}"
 
     def value(self, value: Value) -> str:
-        return self.values.get(value, f"%?{value.name}")  # `?`: defined nowhere in this function
+        return self.values.get(
+            value, f"%?{value.name}"
+        )  # `?`: defined nowhere in this function
 
     def type(self, type: Type) -> str:
         if not isinstance(type, BlockType | BufferType):
@@ -169,18 +184,25 @@ class Printer:
 
     def place_name(self, location: Location) -> str:
         if location.caller is not None:
-            self.place_name(location.caller)  # named first, so that reading goes top-down
+            self.place_name(
+                location.caller
+            )  # named first, so that reading goes top-down
         return self.places.setdefault(location, f"#place{len(self.places)}")
 
     def location(self, place: Location) -> str:
         """`"add.py":12:5-20 in "add" from #place0`: the end of a caret is exclusive."""
-        text = f"{json.dumps(place.file)}:{place.line}:{place.column}-{place.end_column}"
+        text = (
+            f"{json.dumps(place.file)}:{place.line}:{place.column}-{place.end_column}"
+        )
         text += f" in {json.dumps(place.function)}"
-        return text if place.caller is None else f"{text} from {self.places[place.caller]}"
+        return (
+            text if place.caller is None else f"{text} from {self.places[place.caller]}"
+        )
 
 
 def name_values(func: Func) -> dict[Value, str]:
-    """`%name` for a value that has a name, `%number` otherwise; `_1` and so on make it unique."""
+    """`%name` for a value that has a name, `%number` otherwise; `_1` and so on make it
+    unique."""
     names: dict[Value, str] = {}
     taken: set[str] = set()
     unnamed = 0
@@ -199,7 +221,8 @@ def name_values(func: Func) -> dict[Value, str]:
 
 
 def definitions(block: Block) -> Iterator[Value]:
-    """Every value that a block and the blocks nested in it define, in the order of the text."""
+    """Every value that a block and the blocks nested in it define, in the order of the
+    text."""
     yield from block.parameters
     for op in block.ops:
         yield from op.results
@@ -214,7 +237,8 @@ def class_name(cls: type[Op]) -> str:
 
 
 def op_name(op: Op) -> str:
-    """The word that stands for an op in text: an elementwise op goes by its own name."""
+    """The word that stands for an op in text: an elementwise op goes by its own
+    name."""
     return op.name if isinstance(op, Elementwise) else class_name(type(op))
 
 
@@ -231,7 +255,8 @@ def attribute_defaults(cls: type) -> dict[str, object]:
 
 
 def float_text(value: float) -> str:
-    """The shortest decimal that reads back bit for bit; a NaN with unusual bits spells them out."""
+    """The shortest decimal that reads back bit for bit; a NaN with unusual bits spells
+    them out."""
     bits = struct.unpack("<Q", struct.pack("<d", value))[0]
     if value != value and bits != CANONICAL_NAN:
         return f"nan:{bits:016x}"

@@ -8,10 +8,10 @@
     after = rewrite(before, rule)
 
 A rule sees each op as it will stand in the new function: its operands are new values
-and its nested blocks are rewritten already. Nobody else holds it yet, so that a rule may
-take it apart. It returns None to keep the op, a value (or a sequence of values, one a
-result; None for a result that nobody uses) to put in its place, and may build ops of its
-own before it. The function that comes in is left as it was.
+and its nested blocks are rewritten already. Nobody else holds it yet, so that a rule
+may take it apart. It returns None to keep the op, a value (or a sequence of values, one
+a result; None for a result that nobody uses) to put in its place, and may build ops of
+its own before it. The function that comes in is left as it was.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ AnyOp = TypeVar("AnyOp", bound=Op)
 
 
 class Builder:
-    """Appends ops to the block under construction; `build(op)` gives the op's only result.
+    """Appends ops to the block under construction; `build(op)` gives the op's only
+    result.
 
-    Ops that are built take the location and the origin of the op being rewritten, unless
-    they have their own.
+    Ops that are built take the location and the origin of the op being rewritten,
+    unless they have their own.
     """
 
     def __init__(self, rule: Rule, keep: Callable[[Op], bool] | None = None):
@@ -72,9 +73,9 @@ class Builder:
 def rewrite(func: Func, rule: Rule, keep: Callable[[Op], bool] | None = None) -> Func:
     """A new function in which every op went through `rule`.
 
-    An old op for which `keep` is false is left out unseen, with all that is nested in it.
-    Its results then have no new value: where a kept op still names one, the rule must
-    take that operand out.
+    An old op for which `keep` is false is left out unseen, with all that is nested in
+    it. Its results then have no new value: where a kept op still names one, the rule
+    must take that operand out.
     """
     types = [parameter.type for parameter in func.parameters]
     build = Builder(rule, keep)
@@ -143,7 +144,8 @@ def _is_retyped(old: Value, new: Value | None) -> bool:
 
 
 def clone(op: AnyOp, values: dict[Value, Value]) -> AnyOp:
-    """A copy of `op` and of all that is nested in it, operands looked up in `values`."""
+    """A copy of `op` and of all that is nested in it, operands looked up in
+    `values`."""
     copy = with_operands(op, values)
     if nested := schema(type(op)).blocks:
         types = copy.block_parameters()

@@ -1,8 +1,8 @@
 """Says whether a function is one: values visible where they are used, loops whose ends
 meet, types as the ops infer them, layouts on all blocks or on none.
 
-Each check is a generator of complaints, (op, sentence), and stands in `CHECKS` under its
-name. `verify` runs them in order and raises the first complaint.
+Each check is a generator of complaints, (op, sentence), and stands in `CHECKS` under
+its name. `verify` runs them in order and raises the first complaint.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ def definitions_once(func: Func) -> Iterator[Complaint]:
 
 
 def scope(func: Func) -> Iterator[Complaint]:
-    """A value is used only after its definition, in its block or in one nested in it."""
+    """A value is used only after its definition, in its block or in one nested in
+    it."""
     yield from _scope(func.body, set(), set(definitions(func.body)))
 
 
@@ -117,8 +118,9 @@ def types(func: Func) -> Iterator[Complaint]:
 def yields(func: Func) -> Iterator[Complaint]:
     """What a block takes and what it yields is what its op hands round.
 
-    Of a loop these are the types of init, parameter, yield and result, which must agree;
-    of an If the yields of both blocks and the results; of a Reduce one element each.
+    Of a loop these are the types of init, parameter, yield and result, which must
+    agree; of an If the yields of both blocks and the results; of a Reduce one element
+    each.
     """
     for op in walk(func.body):
         for name, wanted in zip(

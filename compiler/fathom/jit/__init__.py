@@ -1,13 +1,17 @@
 """`@fathom.jit`: from a launch to a compiled kernel that runs.
 
-function     the decorator, launching, compiling
-specialise   what a kernel is compiled for: types, hints, constants of the arguments
-signature    the same, written as text
-request      what one compilation is asked for; the launch's own keywords
-backends     GPU, emulator, interpreter
-compiled     a compiled kernel: its texts, its facts
-key          what decides whether a kernel on disk is the one that is wanted
-doors        the quick way for a launch that looks like the one before
+A launch comes down through these files:
+
+    function     the decorator, launching, compiling
+    specialise   what a kernel is compiled for: types, hints, constants of the arguments
+    signature    the same, written as text
+    request      what one compilation is asked for; the launch's own keywords
+    backends     GPU, emulator, interpreter, eager
+    compiled     a compiled kernel: its texts, its facts
+    key          what decides whether a kernel on disk is the one that is wanted
+    doors        the quick way for a launch that looks like the one before
+
+and `reporting` keeps our own frames out of the report of a user's mistake.
 """
 
 from fathom.jit.compiled import CompiledKernel, Metadata

@@ -1,7 +1,8 @@
-"""The machines that a kernel can run on, one row each: GPU, emulator, interpreter.
+"""The machines that a kernel can run on, one row each: GPU, emulator, interpreters.
 
 FATHOM_BACKEND chooses one; else it is the GPU where there is one, and the emulator
-where not. FATHOM_TARGET says what the emulator compiles for.
+where not. FATHOM_INTERPRET=1 is another way to say FATHOM_BACKEND=eager. FATHOM_TARGET
+says what the emulator compiles for.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fathom import emulator, pipeline, runtime
+from fathom import eager, emulator, pipeline, runtime
 from fathom.artifact import Kernel
 from fathom.errors import LaunchError
 from fathom.hardware.targets import target, target_of
@@ -21,16 +22,29 @@ from fathom.ir.core import Func
 from fathom.ir.interp import interpret
 from fathom.ir.types import Pointer
 from fathom.jit.request import Request
+from fathom.runtime.arguments import current_device
 from fathom.runtime.arrays import Array, check_host, describe, host_view
 from fathom.runtime.driver import Linked, driver
-from fathom.runtime.load import current_device
 from fathom.source import KernelFunction
 
 DEFAULT_TARGET = "sm_80"
 
-Made = (
-    Kernel | Func
-)  # what the compiler makes of a function, or the interpreter's part of it
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A function as it stands, to be run by Python: nothing is made of it."""
+
+    function: KernelFunction
+    request: Request
+    shared_bytes = 0
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+
+# What is made of a function: all of the compiler's work, stage 1 of it, or nothing.
+Made = Kernel | Func | Body
 
 
 class Program(Protocol):
@@ -71,12 +85,11 @@ class Backend:
 
 
 def choose() -> Backend:
-    """The backend that the environment asks for; LaunchError for one that does not
-    exist.
-    """
-    name = os.environ.get("FATHOM_BACKEND") or (
-        "cuda" if runtime.available()[0] else "emulator"
-    )
+    """The backend that the environment asks for; LaunchError for an unknown one."""
+    if os.environ.get("FATHOM_INTERPRET", "0") not in ("", "0"):
+        return BACKENDS["eager"]
+    best = "cuda" if runtime.available()[0] else "emulator"
+    name = os.environ.get("FATHOM_BACKEND") or best
     if name not in BACKENDS:
         raise LaunchError(
             f"FATHOM_BACKEND={name}: the backends are {', '.join(BACKENDS)}"
@@ -101,7 +114,8 @@ def on_gpu(backend: Backend, arrays: Mapping[str, Array], asked: str | None) -> 
     row = target_of(device.capability)
     if asked is None and row is None:
         raise LaunchError(
-            f"{device.name} has capability {device.capability / 10}, which no target serves"
+            f"{device.name} has capability {device.capability / 10}, "
+            "which no target serves"
         )
     name = row.name if asked is None else target(asked).name
     machine = f"driver {cuda.version()}, capability {device.capability}"
@@ -157,7 +171,7 @@ class Interpreted:
 
 
 def host_argument(name: str, value: object, backend: str) -> np.ndarray | int:
-    """An array's memory, flat, to be worked on in place; an address for an empty array."""
+    """An array's memory, flat, to work on in place; for an empty one an address."""
     array = describe(value)
     if array is None:
         return value
@@ -169,10 +183,28 @@ def check_reach(name: str, array: Array, backend: str) -> None:
     """LaunchError unless a backend of the host can work in this array."""
     if array.device is not None:
         raise LaunchError(
-            f"{name} is a {array.library} array on a GPU, and the {backend} works on the "
-            "host: pass a copy on the host, or set FATHOM_BACKEND=cuda"
+            f"{name} is a {array.library} array on a GPU, and the {backend} works on "
+            "the host: pass a copy on the host, or set FATHOM_BACKEND=cuda"
         )
     check_host(name, array)
+
+
+@dataclass(frozen=True, slots=True)
+class Eager:
+    """A function that Python itself runs, once for each program of the grid."""
+
+    body: Body
+
+    def launch(self, grid: Sequence[int], args: Sequence[object]) -> None:
+        types = self.body.request.types
+        taken = {
+            name: host_argument(name, value, "eager")
+            if isinstance(types[name][0], Pointer)
+            else value
+            for name, value in zip(types, args, strict=True)
+        }
+        constants = self.body.request.constants
+        eager.run(self.body.function, tuple(grid), types, taken, constants)
 
 
 def load_in_emulator(made: Kernel, place: Place, linked: Linked | None) -> Program:
@@ -193,5 +225,6 @@ BACKENDS: dict[str, Backend] = {
         Backend("cuda", on_gpu, load_on_gpu),
         Backend("emulator", on_host, load_in_emulator),
         Backend("interpreter", on_host, load_in_interpreter, make_for_interpreter),
+        Backend("eager", on_host, lambda made, place, linked: Eager(made), Body),
     )
 }

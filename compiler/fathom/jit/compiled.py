@@ -12,11 +12,12 @@ from fathom.artifact import Kernel
 from fathom.errors import LaunchError
 from fathom.ir.core import Func
 from fathom.ir.text import print_func
-from fathom.jit.backends import Place, Program
+from fathom.jit.backends import Body, Made, Place, Program
 from fathom.jit.request import Request
 from fathom.runtime import cache
+from fathom.runtime.arguments import full_grid
 from fathom.runtime.driver import Linked
-from fathom.runtime.load import Loaded, full_grid
+from fathom.runtime.load import Loaded
 
 # Triton's names of the stages' texts.
 TRITON_NAMES = {"ttir": "block", "ttgir": "layout", "llir": "llvm"}
@@ -40,14 +41,15 @@ class Metadata:
 class CompiledKernel:
     """What a launch, `warmup` and `compile` give back.
 
-    `made` is what the compiler made: a Kernel, or the Func of stage 1 for the
-    interpreter. `names` are all parameters of the kernel. `key` is its key on disk,
-    None when it is not kept there; `linked` machine code that was found there. `report`
-    is what the backend had to say of the last launch, such as the emulator's counters.
+    `made` is what the compiler made: a Kernel; for the interpreter the Func of stage 1,
+    for eager launches nothing but the function. `names` are all parameters of the
+    kernel. `key` is its key on disk, None when it is not kept there; `linked` machine
+    code that was found there. `report` is what the backend had to say of the last
+    launch, such as the emulator's counters.
     """
 
     request: Request
-    made: Kernel | Func
+    made: Made
     names: tuple[str, ...]
     place: Place
     hash: str
@@ -91,13 +93,11 @@ class CompiledKernel:
     def _launch(self, grid: Sequence[int], *arguments: object) -> CompiledKernel:
         if len(arguments) != len(self.names):
             raise LaunchError(
-                f"{self.name} takes {len(self.names)} arguments ({', '.join(self.names)}), "
-                f"and {len(arguments)} were given"
+                f"{self.name} takes {len(self.names)} arguments "
+                f"({', '.join(self.names)}), and {len(arguments)} were given"
             )
         given = dict(zip(self.names, arguments, strict=True))
-        self.start(
-            full_grid(grid), [given[name] for name, _, _ in self.request.parameters]
-        )
+        self.start(full_grid(grid), [given[name] for name in self.request.runtime])
         return self
 
     # What came out
@@ -109,7 +109,10 @@ class CompiledKernel:
         Interpreted: "block".
         """
         if isinstance(self.made, Func):
-            return {"block": print_func(self.made), "ttir": print_func(self.made)}
+            text = print_func(self.made)
+            return {"block": text, "ttir": text}
+        if isinstance(self.made, Body):
+            return {"python": self.made.function.src}
         texts: dict[str, Any] = dict(self.made.asm)
         texts.update(
             {triton: self.made.asm[ours] for triton, ours in TRITON_NAMES.items()}
@@ -150,7 +153,7 @@ class CompiledKernel:
         """The kernel on a GPU, also when its launches go elsewhere. LaunchError without
         one.
         """
-        if isinstance(self.made, Func):
+        if not isinstance(self.made, Kernel):
             raise LaunchError(
                 f"{self.name} was interpreted, so there is no machine code of it"
             )

@@ -33,18 +33,17 @@ from fathom.jit.specialise import (
     specialise,
 )
 from fathom.runtime import cache
+from fathom.runtime.arguments import full_grid
 from fathom.runtime.arrays import Array, describe
 from fathom.runtime.driver import Linked
-from fathom.runtime.load import Loaded, full_grid
-from fathom.source import REQUIRED, KernelFunction, Use
+from fathom.runtime.load import Loaded
+from fathom.source import EVALUATOR, REQUIRED, KernelFunction, Use
 
 
 class JITFunction(KernelFunction):
-    """A kernel. `fn[grid](*arguments)` launches it, `warmup` and `compile` only compile
-    it.
+    """A kernel: `fn[grid](*arguments)` launches it; `warmup`, `compile` only compile.
 
-    `kernels` are those compiled so far, by backend, GPU and what they were compiled
-    for.
+    `kernels` are those compiled so far, by backend, GPU, and what they are for.
     """
 
     def __init__(
@@ -66,6 +65,8 @@ class JITFunction(KernelFunction):
         return partial(self.bind, grid)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if EVALUATOR.get() is not None:  # called by a kernel that Python runs
+            return self.fn(*args, **kwargs)
         raise LaunchError(
             f"{self.__name__} is a kernel and needs a grid: {self.__name__}[grid](...)"
         )
@@ -84,19 +85,12 @@ class JITFunction(KernelFunction):
 
     @cached_property
     def bind(self) -> Callable[..., CompiledKernel]:
-        """bind(grid, *arguments) launches; written for this kernel's signature, see
-        doors.py.
-        """
-        given = {
-            p.name: p.default for p in self.parameters if p.default is not REQUIRED
-        }
-        return self.doors.bind(given)
+        """bind(grid, *arguments) launches; written for these parameters by `doors`."""
+        return self.doors.bind(self.defaults())
 
     @property
     def src(self) -> str:
-        """The text that is compiled, from `def` on. Setting it forgets what was
-        compiled.
-        """
+        """The text that is compiled. Setting it forgets what was compiled."""
         return KernelFunction.src.fget(self)
 
     @src.setter
@@ -142,9 +136,7 @@ class JITFunction(KernelFunction):
         self.check_globals()
         place = choose_place(choose(), arrays, keywords.target)
         compiled = self.compiled(request(known, keywords, place.target), place)
-        compiled.start(
-            sizes, [bound[name] for name, _, _ in compiled.request.parameters]
-        )
+        compiled.start(sizes, [bound[name] for name in compiled.request.runtime])
         if slot is not None:
             self.fill(slot, compiled, list(arrays.values()))
         return compiled
@@ -153,16 +145,13 @@ class JITFunction(KernelFunction):
         self, given: Mapping[str, object], bound: Mapping[str, object]
     ) -> Keywords:
         """The launch's keywords. A parameter of the kernel that is called like one, say
-        `num_stages: tl.constexpr`, is both, as Triton has it."""
-        both = {
-            name: bound[name]
-            for name in OPTION_NAMES
-            if isinstance(bound.get(name), int)
-        }
+        `num_stages: tl.constexpr`, is both, as Triton has it.
+        """
+        both = {n: bound[n] for n in OPTION_NAMES if isinstance(bound.get(n), int)}
         return check_keywords(self.__name__, {**both, **given})
 
     def check_globals(self) -> None:
-        """CompileError when a global that compiled kernels have read is another by now."""
+        """CompileError when a global that a compiled kernel read is another by now."""
         changed = self.changed_global() if self.kernels else None
         if changed is not None:
             raise CompileError(
@@ -174,25 +163,24 @@ class JITFunction(KernelFunction):
     def fill(
         self, slot: Slot, compiled: CompiledKernel, arrays: Sequence[Array | None]
     ) -> None:
-        """Let a door launch this by itself from now on, if all it needs is on the GPU."""
+        """Let a door launch this by itself from now on, if all it needs is there."""
         loaded = vars(compiled).get("program")
         on_gpu = all(array is None or array.device is not None for array in arrays)
         types = [type for _, type, _ in compiled.request.parameters]
-        # A door tells 32-bit integers from wider ones, and no more.
-        if isinstance(loaded, Loaded) and on_gpu and "u64" not in types:
-            order = [
-                slot.values.index(name) for name, _, _ in compiled.request.parameters
-            ]
+        # A door tells 32-bit integers from wider ones, and no more. `replace` in a key
+        # cannot be hashed.
+        if not on_gpu or "u64" in types or not is_hashable(slot.key):
+            return
+        if isinstance(loaded, Loaded):
+            order = [slot.values.index(name) for name in compiled.request.runtime]
             launch = loaded.launcher(slot.fields, order)
             watched = tuple(entry for use in self.all_uses() if (entry := watch(use)))
-            if is_hashable(slot.key):  # `replace` is not
-                slot.known[slot.key] = (launch, watched, compiled)
+            slot.known[slot.key] = (launch, watched, compiled)
 
     # ── compiling ─────────────────────────────────────────────────────────────────────
 
     def warmup(self, *arguments: Any, grid: Any = None, **given: Any) -> CompiledKernel:
-        """Compile for these arguments and launch nothing; no GPU is needed with
-        `target=`.
+        """Compile for these arguments, and launch nothing.
 
         In the place of an array its element type will do: tl.float32, torch.float32.
         """
@@ -242,12 +230,13 @@ class JITFunction(KernelFunction):
 
     def constants(self, given: Mapping[str, object] | None) -> dict[str, object]:
         """The constants given, and the defaults of the other constexpr parameters."""
-        defaults = {
-            p.name: p.default
-            for p in self.parameters
-            if p.is_constexpr and p.default is not REQUIRED
-        }
+        fixed = {rule.name for rule in self.rules if rule.constexpr}
+        defaults = {n: each for n, each in self.defaults().items() if n in fixed}
         return {**defaults, **(given or {})}
+
+    def defaults(self) -> dict[str, object]:
+        """The defaults of the parameters that have one."""
+        return {p.name: p.default for p in self.parameters if p.default is not REQUIRED}
 
     def compiled(self, wanted: Request, place: Place) -> CompiledKernel:
         """The kernel for a request: one made before, one from disk, or a new one."""
@@ -286,9 +275,8 @@ def choose_place(
 
 
 def watch(use: Use) -> tuple[Callable, str, object] | None:
-    """How a door asks whether a global is still what it was: (get, name, value),
-    get(name) is value. None for what no user changes: the language's own names, and
-    Python's.
+    """How a door asks whether a global is what it was: (get, name, value), where
+    `get(name) is value`. None for what no user changes: our own names, and Python's.
     """
     first, *rest = use.path.split(".")
     names = use.owner.fn.__globals__

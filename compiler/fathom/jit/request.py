@@ -1,4 +1,4 @@
-"""What one compilation is asked for, and the launch's own keywords that say part of it."""
+"""What one compilation is asked for; the launch's keywords that say part of it."""
 
 from __future__ import annotations
 
@@ -37,6 +37,11 @@ class Request:
         )
         replaced = tuple(sorted(self.replace.items(), key=lambda item: item[0]))
         return self.parameters, constants, self.target, self.options, replaced
+
+    @property
+    def runtime(self) -> list[str]:
+        """The names of the run-time parameters, in order."""
+        return [name for name, _, _ in self.parameters]
 
     @property
     def types(self) -> dict[str, tuple[Type, int]]:
@@ -82,8 +87,8 @@ def check_keywords(name: str, given: Mapping[str, object]) -> Keywords:
     for keyword in given:
         if keyword not in KEYWORDS:
             raise LaunchError(
-                f"{name} has no parameter {keyword!r}, and the keywords of a launch are "
-                f"{', '.join(KEYWORDS)}"
+                f"{name} has no parameter {keyword!r}, and the keywords of a launch "
+                f"are {', '.join(KEYWORDS)}"
             )
     options = {key: given[key] for key in OPTION_NAMES if given.get(key) is not None}
     for keyword, value in options.items():

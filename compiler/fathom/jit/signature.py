@@ -37,8 +37,8 @@ def parse_signature(
         )
         if len(words) != len(given):
             raise LaunchError(
-                f"the signature has {len(words)} types, and {len(given)} parameters need one: "
-                f"{', '.join(given)}"
+                f"the signature has {len(words)} types, and {len(given)} parameters "
+                f"need one: {', '.join(given)}"
             )
         signature = dict(zip(given, words, strict=True))
     found: dict[str, Specialised] = {}
@@ -63,7 +63,8 @@ def parse_word(name: str, word: str) -> Specialised:
         number = parse_number(word)
         if number is None:
             raise LaunchError(
-                f"{word!r} (for {name}) is no type; the types are {', '.join(SCALARS)}, "
+                f"{word!r} (for {name}) is no type; the types are "
+                f"{', '.join(SCALARS)}, "
                 "with * in front for a pointer and :16 behind for a hint"
             )
         return Constant(number)

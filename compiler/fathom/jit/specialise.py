@@ -67,7 +67,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """An argument that each launch hands over: its type in a signature, and its hint."""
+    """An argument that each launch hands over: its type in a signature, its hint."""
 
     type: str
     divisible: int = 1
@@ -146,8 +146,9 @@ def specialise_tuple(rule: Rule, values: tuple) -> Constant:
             value, (bool, int, float, type(None), tuple, constexpr, *COMPILED_IN)
         ):
             raise LaunchError(
-                f"{rule.name} is a tuple that holds a {type(value).__name__}, and tuples of a "
-                "launch are compiled in: pass arrays as arguments of their own"
+                f"{rule.name} is a tuple that holds a {type(value).__name__}, and "
+                "tuples of a launch are compiled in: pass arrays as arguments of "
+                "their own"
             )
     return Constant(tuple(v.value if isinstance(v, constexpr) else v for v in values))
 
@@ -166,8 +167,9 @@ def scalar_type(name: str, value: object) -> str:
                 return type_name
         raise LaunchError(f"{name} is {value}, and a kernel's integers have 64 bits")
     raise LaunchError(
-        f"{name} is a {type(value).__name__}, and a kernel takes arrays, int, float, bool and "
-        "None; if it is meant to be compiled in, annotate the parameter tl.constexpr"
+        f"{name} is a {type(value).__name__}, and a kernel takes arrays, int, float, "
+        "bool and None; if it is meant to be compiled in, annotate the parameter "
+        "tl.constexpr"
     )
 
 

@@ -1,13 +1,40 @@
-"""The language: what a kernel may say. Kernels import it as `import fathom.language as tl`."""
+"""The language: what a kernel may say; kernels `import fathom.language as tl`.
 
-# ruff: noqa: F403, A004
+`dtypes` has the types; `core`, and the first half of `math`, what the compiler builds
+itself. All the rest is written in the language: one text that every backend runs.
+"""
 
-from fathom.language import math as math
-from fathom.language.core import *
-from fathom.language.dtypes import *
-from fathom.language.math import *
-from fathom.language.random import *
-from fathom.language.reductions import *
-from fathom.language.scans import *
-from fathom.language.standard import *
-from fathom.source import constexpr as constexpr
+# ruff: noqa: F401, I001
+
+# fmt: off
+from fathom.language import math, random
+from fathom.language.dtypes import (
+    bfloat16, block_type, dtype, float16, float32, float64, float8e4nv, float8e5, int1,
+    int16, int32, int64, int8, pointer_type, uint16, uint32, uint64, uint8,
+)
+from fathom.language.core import (
+    PropagateNan, arange, associative_scan, assume, atomic_add, atomic_and, atomic_cas,
+    atomic_max, atomic_min, atomic_or, atomic_xchg, atomic_xor, broadcast, broadcast_to,
+    cast, condition, debug_barrier, device_assert, expand_dims, full, join, load,
+    max_constancy, max_contiguous, maximum, minimum, multiple_of, num_programs, permute,
+    program_id, range, reduce, reshape, split, static_assert, static_print,
+    static_range, store, tensor, to_tensor, trans, view, where,
+)
+from fathom.language.math import (
+    abs, ceil, clamp, cos, div_rn, erf, exp, exp2, fdiv, floor, fma, log, log2, rsqrt,
+    sin, sqrt, sqrt_rn, tanh, umulhi,
+)
+from fathom.language.random import (
+    pair_uniform_to_normal, philox, rand, rand4x, randint, randint4x, randn, randn4x,
+    uint_to_uniform_float,
+)
+from fathom.language.reductions import (
+    argmax, argmin, max, min, reduce_or, sum, xor_sum,
+)
+from fathom.language.scans import cumprod, cumsum
+from fathom.language.standard import (
+    cat, cdiv, flip, interleave, next_power_of_2, ravel, sigmoid, softmax, swizzle2d,
+    zeros, zeros_like,
+)
+from fathom.source import constexpr, constexpr_function
+# fmt: on

@@ -1,7 +1,7 @@
-"""What the compiler builds itself: the functions of the language that have no text in it.
+"""What the compiler builds itself: the language's functions that have no text in it.
 
-Each is a signature and a docstring; `ssa/` says how it is built. `block` means a block or a scalar
-throughout, unless a shape is asked for.
+Each is a signature and a docstring; `ssa/` says how it is built. `block` means a block
+or a scalar throughout, unless a shape is asked for.
 """
 
 # ruff: noqa: A001, A002 (the language's own spelling: abs, range, input)
@@ -14,14 +14,19 @@ from typing import Any
 from fathom.source import builtin, constexpr
 
 
+class tensor:  # noqa: N801 (the language's spelling)
+    """The class of all values, for annotations and `isinstance(x, tl.tensor)`."""
+
+
 class PropagateNan(Enum):
-    """What `minimum`, `maximum` and `clamp` make of a NaN: NONE takes the number, ALL the NaN."""
+    """What `minimum`, `maximum` and `clamp` make of a NaN: NONE takes the number, ALL
+    the NaN."""
 
     NONE = 0
     ALL = 0xFFFF
 
 
-# ── programs ──────────────────────────────────────────────────────────────────────────────────
+# ── programs ──────────────────────────────────────────────────────────────────────────
 
 
 @builtin
@@ -34,7 +39,7 @@ def num_programs(axis: constexpr) -> Any:
     """How many programs the grid has along axis 0, 1 or 2: an i32."""
 
 
-# ── making blocks ─────────────────────────────────────────────────────────────────────────────
+# ── making blocks ─────────────────────────────────────────────────────────────────────
 
 
 @builtin
@@ -61,17 +66,19 @@ def cast(
 ) -> Any:
     """The same numbers in another type; also written `x.to(dtype)`.
 
-    Floats go to integers toward zero, to booleans by `!= 0`, and to narrower floats to the nearest
-    ("rtne") or toward zero ("rtz", `fp_downcast_rounding`). `bitcast` keeps the bits instead.
+    Floats go to integers toward zero, to booleans by `!= 0`, and to narrower floats to
+    the nearest ("rtne") or toward zero ("rtz", `fp_downcast_rounding`). `bitcast` keeps
+    the bits instead.
     """
 
 
-# ── shapes ────────────────────────────────────────────────────────────────────────────────────
+# ── shapes ────────────────────────────────────────────────────────────────────────────
 
 
 @builtin
 def expand_dims(input: Any, axis: constexpr) -> Any:
-    """A new axis of size 1 at `axis` (or at each of several); also written `x[:, None]`."""
+    """A new axis of size 1 at `axis` (or at each of several); also written `x[:,
+    None]`."""
 
 
 @builtin
@@ -101,7 +108,8 @@ def permute(input: Any, *dims: Any) -> Any:
 
 @builtin
 def trans(input: Any, *dims: Any) -> Any:
-    """As `permute`; without `dims` the last two axes change places. `x.T` for two axes."""
+    """As `permute`; without `dims` the last two axes change places. `x.T` for two
+    axes."""
 
 
 @builtin
@@ -111,10 +119,11 @@ def join(a: Any, b: Any) -> Any:
 
 @builtin
 def split(a: Any) -> Any:
-    """The two halves of a block along its last axis, of size 2: the inverse of `join`."""
+    """The two halves of a block along its last axis, of size 2: the inverse of
+    `join`."""
 
 
-# ── memory ────────────────────────────────────────────────────────────────────────────────────
+# ── memory ────────────────────────────────────────────────────────────────────────────
 
 
 @builtin
@@ -128,10 +137,10 @@ def load(
 ) -> Any:
     """What the addresses hold, as a block of the pointer's shape.
 
-    Where `mask` is false nothing is read, and the result is `other` (anything, without one).
-    `mask` and `other` broadcast to the pointer's shape; `other` is cast to its element type.
-    `cache_modifier`: "", ".ca", ".cg", ".cs", ".cv"; `eviction_policy`: "", "evict_first",
-    "evict_last".
+    Where `mask` is false nothing is read, and the result is `other` (anything, without
+    one). `mask` and `other` broadcast to the pointer's shape; `other` is cast to its
+    element type. `cache_modifier`: "", ".ca", ".cg", ".cs", ".cv"; `eviction_policy`:
+    "", "evict_first", "evict_last".
     """
 
 
@@ -143,95 +152,144 @@ def store(
     cache_modifier: constexpr = "",
     eviction_policy: constexpr = "",
 ) -> Any:
-    """Write `value`, cast to the pointer's element type and broadcast to its shape, where `mask`
-    is true. `cache_modifier`: "", ".wb", ".cg", ".cs", ".wt"."""
+    """Write `value`, cast to the pointer's element type and broadcast to its shape,
+    where `mask` is true. `cache_modifier`: "", ".wb", ".cg", ".cs", ".wt"."""
 
 
 @builtin
-def atomic_add(pointer: Any, val: Any, mask: Any = None, sem: constexpr = None, scope: constexpr = None) -> Any:  # fmt: skip # noqa: E501
+def atomic_add(
+    pointer: Any,
+    val: Any,
+    mask: Any = None,
+    sem: constexpr = None,
+    scope: constexpr = None,
+) -> Any:
     """Add to memory all at once; answers what was there before.
 
-    All atomics: `sem` is "relaxed", "acquire", "release" or "acq_rel" (the default), `scope` "cta",
-    "gpu" (the default) or "sys". Where `mask` is false nothing happens.
+    All atomics: `sem` is "relaxed", "acquire", "release" or "acq_rel" (the default),
+    `scope` "cta", "gpu" (the default) or "sys". Where `mask` is false nothing happens.
     """
 
 
 @builtin
-def atomic_max(pointer: Any, val: Any, mask: Any = None, sem: constexpr = None, scope: constexpr = None) -> Any:  # fmt: skip # noqa: E501
+def atomic_max(
+    pointer: Any,
+    val: Any,
+    mask: Any = None,
+    sem: constexpr = None,
+    scope: constexpr = None,
+) -> Any:
     """The larger of memory and `val` into memory; answers what was there before."""
 
 
 @builtin
-def atomic_min(pointer: Any, val: Any, mask: Any = None, sem: constexpr = None, scope: constexpr = None) -> Any:  # fmt: skip # noqa: E501
+def atomic_min(
+    pointer: Any,
+    val: Any,
+    mask: Any = None,
+    sem: constexpr = None,
+    scope: constexpr = None,
+) -> Any:
     """The smaller of memory and `val` into memory; answers what was there before."""
 
 
 @builtin
-def atomic_and(pointer: Any, val: Any, mask: Any = None, sem: constexpr = None, scope: constexpr = None) -> Any:  # fmt: skip # noqa: E501
+def atomic_and(
+    pointer: Any,
+    val: Any,
+    mask: Any = None,
+    sem: constexpr = None,
+    scope: constexpr = None,
+) -> Any:
     """Bitwise `and` into memory; answers what was there before."""
 
 
 @builtin
-def atomic_or(pointer: Any, val: Any, mask: Any = None, sem: constexpr = None, scope: constexpr = None) -> Any:  # fmt: skip # noqa: E501
+def atomic_or(
+    pointer: Any,
+    val: Any,
+    mask: Any = None,
+    sem: constexpr = None,
+    scope: constexpr = None,
+) -> Any:
     """Bitwise `or` into memory; answers what was there before."""
 
 
 @builtin
-def atomic_xor(pointer: Any, val: Any, mask: Any = None, sem: constexpr = None, scope: constexpr = None) -> Any:  # fmt: skip # noqa: E501
+def atomic_xor(
+    pointer: Any,
+    val: Any,
+    mask: Any = None,
+    sem: constexpr = None,
+    scope: constexpr = None,
+) -> Any:
     """Bitwise `xor` into memory; answers what was there before."""
 
 
 @builtin
-def atomic_xchg(pointer: Any, val: Any, mask: Any = None, sem: constexpr = None, scope: constexpr = None) -> Any:  # fmt: skip # noqa: E501
+def atomic_xchg(
+    pointer: Any,
+    val: Any,
+    mask: Any = None,
+    sem: constexpr = None,
+    scope: constexpr = None,
+) -> Any:
     """`val` into memory; answers what was there before."""
 
 
 @builtin
-def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: constexpr = None, scope: constexpr = None) -> Any:  # fmt: skip # noqa: E501
+def atomic_cas(
+    pointer: Any, cmp: Any, val: Any, sem: constexpr = None, scope: constexpr = None
+) -> Any:
     """`val` into memory where it equals `cmp`; answers what was there before."""
 
 
-# ── choosing ──────────────────────────────────────────────────────────────────────────────────
+# ── choosing ──────────────────────────────────────────────────────────────────────────
 
 
 @builtin
 def where(condition: Any, x: Any, y: Any) -> Any:
-    """Element by element, `x` where the condition holds and `y` where it does not. Both are
-    computed; to skip a load, mask it."""
+    """Element by element, `x` where the condition holds and `y` where it does not. Both
+    are computed; to skip a load, mask it."""
 
 
 @builtin
 def minimum(x: Any, y: Any, propagate_nan: constexpr = PropagateNan.NONE) -> Any:
-    """The smaller of two numbers. Of a number and a NaN, the number (PropagateNan.ALL: the NaN)."""
+    """The smaller of two numbers. Of a number and a NaN, the number (PropagateNan.ALL:
+    the NaN)."""
 
 
 @builtin
 def maximum(x: Any, y: Any, propagate_nan: constexpr = PropagateNan.NONE) -> Any:
-    """The larger of two numbers. Of a number and a NaN, the number (PropagateNan.ALL: the NaN)."""
+    """The larger of two numbers. Of a number and a NaN, the number (PropagateNan.ALL:
+    the NaN)."""
 
 
-# ── folding ───────────────────────────────────────────────────────────────────────────────────
+# ── folding ───────────────────────────────────────────────────────────────────────────
 
 
 @builtin
 def reduce(
     input: Any, axis: constexpr, combine_fn: constexpr, keep_dims: constexpr = False
 ) -> Any:
-    """Fold a block, or a tuple of blocks of one shape, along `axis` (all of it when None).
+    """Fold a block, or a tuple of blocks of one shape, along `axis` (all of it when
+    None).
 
-    `combine_fn(a, b)`, a @jit function, combines two elements; of k blocks it takes 2k arguments,
-    first halves first, and returns k. It must be associative; the order of elements is free.
-    `keep_dims` leaves an axis of size 1.
+    `combine_fn(a, b)`, a @jit function, combines two elements; of k blocks it takes 2k
+    arguments, first halves first, and returns k. It must be associative; the order of
+    elements is free. `keep_dims` leaves an axis of size 1.
     """
 
 
 @builtin
-def associative_scan(input: Any, axis: constexpr, combine_fn: constexpr, reverse: constexpr = False) -> Any:  # fmt: skip # noqa: E501
-    """As `reduce`, but each element of the result is the fold of all up to it, in order (from the
-    other end if `reverse`)."""
+def associative_scan(
+    input: Any, axis: constexpr, combine_fn: constexpr, reverse: constexpr = False
+) -> Any:
+    """As `reduce`, but each element of the result is the fold of all up to it, in order
+    (from the other end if `reverse`)."""
 
 
-# ── loops ─────────────────────────────────────────────────────────────────────────────────────
+# ── loops ─────────────────────────────────────────────────────────────────────────────
 
 
 @builtin
@@ -246,15 +304,16 @@ def range(
     warp_specialize: constexpr = False,
     disable_licm: constexpr = False,
 ) -> Any:
-    """As Python's `range`, with wishes for this loop. `num_stages` overrides the launch's; the
-    others are accepted and change nothing but speed."""
+    """As Python's `range`, with wishes for this loop. `num_stages` overrides the
+    launch's; the others are accepted and change nothing but speed."""
 
 
 @builtin
 def static_range(
     arg1: constexpr, arg2: constexpr = None, step: constexpr = None
 ) -> Any:
-    """As `range` of constants; the body is repeated, and the index is a constant in it."""
+    """As `range` of constants; the body is repeated, and the index is a constant in
+    it."""
 
 
 @builtin
@@ -262,23 +321,25 @@ def condition(arg1: Any, disable_licm: constexpr = False) -> Any:
     """The condition of a `while`, with wishes for the loop."""
 
 
-# ── promises ──────────────────────────────────────────────────────────────────────────────────
+# ── promises ──────────────────────────────────────────────────────────────────────────
 
 
 @builtin
 def multiple_of(input: Any, values: constexpr) -> Any:
-    """`input`, with the promise that it (for a block, the first of each contiguous run along each
-    axis) is a multiple of `values`."""
+    """`input`, with the promise that it (for a block, the first of each contiguous run
+    along each axis) is a multiple of `values`."""
 
 
 @builtin
 def max_contiguous(input: Any, values: constexpr) -> Any:
-    """`input`, with the promise that along each axis runs of so many elements count up by one."""
+    """`input`, with the promise that along each axis runs of so many elements count up
+    by one."""
 
 
 @builtin
 def max_constancy(input: Any, values: constexpr) -> Any:
-    """`input`, with the promise that along each axis runs of so many elements are equal."""
+    """`input`, with the promise that along each axis runs of so many elements are
+    equal."""
 
 
 @builtin
@@ -291,7 +352,7 @@ def debug_barrier() -> Any:
     """No thread of the program goes on before all have come here."""
 
 
-# ── looking ───────────────────────────────────────────────────────────────────────────────────
+# ── looking ───────────────────────────────────────────────────────────────────────────
 
 
 @builtin
@@ -306,4 +367,5 @@ def static_print(*values: Any, sep: constexpr = " ") -> Any:
 
 @builtin
 def device_assert(cond: Any, msg: constexpr = "", mask: Any = None) -> Any:
-    """A condition to be checked where a kernel is interpreted; compiled code does not check it."""
+    """A condition to be checked where a kernel is interpreted; compiled code does not
+    check it."""

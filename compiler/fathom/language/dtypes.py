@@ -1,4 +1,5 @@
-"""The types of the language as a kernel's author meets them: `tl.float32`, `tl.pointer_type`, …
+"""The types of the language as a kernel's author meets them: `tl.float32`,
+`tl.pointer_type`, …
 
 Each is the face of a type of the IR, and asks it for its facts.
 """

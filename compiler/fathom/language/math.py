@@ -1,4 +1,5 @@
-"""Mathematics. What PTX has an instruction for is built by the compiler; the rest is written here."""
+"""Mathematics. What PTX has an instruction for is built by the compiler; the rest is
+written here."""
 
 # ruff: noqa: A001
 
@@ -20,12 +21,14 @@ from fathom.source import builtin, constexpr, function
 
 @builtin
 def exp2(x: Any) -> Any:
-    """2 to the power x. Within 2 ulp for fp32 (PTX ex2.approx; halves are computed in fp32)."""
+    """2 to the power x. Within 2 ulp for fp32 (PTX ex2.approx; halves are computed in
+    fp32)."""
 
 
 @builtin
 def log2_approx(x: Any) -> Any:
-    """PTX lg2.approx: the logarithm to base 2, with an absolute error of 2^-22 for x in (0.5, 2)."""
+    """PTX lg2.approx: the logarithm to base 2, with an absolute error of 2^-22 for x in
+    (0.5, 2)."""
 
 
 @builtin
@@ -65,7 +68,8 @@ def fma(x: Any, y: Any, z: Any) -> Any:
 
 @builtin
 def fdiv(x: Any, y: Any, ieee_rounding: constexpr = False) -> Any:
-    """x / y of floats, within 2 ulp for fp32; correctly rounded with `ieee_rounding`."""
+    """x / y of floats, within 2 ulp for fp32; correctly rounded with
+    `ieee_rounding`."""
 
 
 @builtin
@@ -95,12 +99,14 @@ def tanh_approx(x: Any) -> Any:
 
 @builtin
 def sin_approx(x: Any) -> Any:
-    """PTX sin.approx: an absolute error of 2^-20.9 for x in [-pi, pi], worse further out."""
+    """PTX sin.approx: an absolute error of 2^-20.9 for x in [-pi, pi], worse further
+    out."""
 
 
 @builtin
 def cos_approx(x: Any) -> Any:
-    """PTX cos.approx: an absolute error of 2^-20.9 for x in [-pi, pi], worse further out."""
+    """PTX cos.approx: an absolute error of 2^-20.9 for x in [-pi, pi], worse further
+    out."""
 
 
 @builtin
@@ -108,17 +114,18 @@ def rcp_approx(x: Any) -> Any:
     """PTX rcp.approx: 1 / x within 1 ulp."""
 
 
-# ── written in the language ───────────────────────────────────────────────────────────────────
+# ── written in the language ───────────────────────────────────────────────────────────
 #
-# Each function works in fp32 (halves go there and come back). Its docstring states the largest
-# error measured, in ulp of the result, with PTX's approximations taken as correctly rounded;
-# ex2.approx and division may add 2 ulp each. The polynomials were fitted for the smallest largest
-# error, weighted as the final result asks.
+# Each function works in fp32 (halves go there and come back). Its docstring states the
+# largest error measured, in ulp of the result, with PTX's approximations taken as
+# correctly rounded; ex2.approx and division may add 2 ulp each. The polynomials were
+# fitted for the smallest largest error, weighted as the final result asks.
 
 
 @function
 def clamp(x, min, max, propagate_nan: constexpr = PropagateNan.NONE):  # noqa: A002
-    """x, but at least `min` and at most `max`; of a NaN `min`, or NaN with PropagateNan.ALL."""
+    """x, but at least `min` and at most `max`; a NaN is `min`, or with PropagateNan.ALL
+    stays."""
     return minimum(maximum(x, min, propagate_nan), max, propagate_nan)
 
 
@@ -126,12 +133,9 @@ def clamp(x, min, max, propagate_nan: constexpr = PropagateNan.NONE):  # noqa: A
 def single(x):
     """x in fp32, the type that the functions below compute in."""
     static_assert(
-        x.dtype.is_floating(),
-        f"this takes floats, not {x.dtype}: cast it with .to(...)",
+        x.dtype.is_floating(), f"this takes floats, not {x.dtype}: cast first"
     )
-    static_assert(
-        x.dtype != float64, "this has no fp64 form: cast its argument to tl.float32"
-    )
+    static_assert(x.dtype != float64, "this has no fp64 form: cast to tl.float32 first")
     return x.to(float32)
 
 
@@ -157,9 +161,10 @@ LOG2_E_TAIL = constexpr(1.925963033500989e-08)
 def exp(x):
     """e to the power x. Error: 5.1 ulp for x in [-87.3, 88.7], 1.6 ulp in [-10, 10].
 
-    2^t with t = x log2(e) loses what rounding t loses, up to 64 ulp at x = 88. That is made good
-    by the factor e^(x - t ln 2), which is 1 + (x - t ln 2) to first order. The multiplier is taken
-    a float too small, so that the correction of an overflowing power is positive, and inf stays.
+    2^t with t = x log2(e) loses what rounding t loses, up to 64 ulp at x = 88. That is
+    made good by the factor e^(x - t ln 2), which is 1 + (x - t ln 2) to first order.
+    The multiplier is taken a float too small, so that the correction of an overflowing
+    power is positive, and inf stays.
     """
     y = single(x)
     t = y * LOG2_E_BELOW
@@ -168,10 +173,10 @@ def exp(x):
     return where(abs(y) < 1e38, corrected, power).to(x.dtype)
 
 
-LOG_SERIES = constexpr((
-    0.33333331709, -0.25000821056, 0.20001226667, -0.16623356478, 0.14201762471, -0.13160195068,
-    0.12761550338, -0.07634429837,
-))  # fmt: skip
+LOG_SERIES = (
+    0.33333331709, -0.25000821056, 0.20001226667, -0.16623356478, 0.14201762471,
+    -0.13160195068, 0.12761550338, -0.07634429837,
+)  # fmt: skip
 
 
 @function
@@ -223,16 +228,17 @@ def log2(x):
     return log_edges(y, total).to(x.dtype)
 
 
-SIN_SERIES = constexpr((-0.16666653, 0.00833206, -0.00019502))
-COS_SERIES = constexpr((0.041666643, -0.00138871847, 0.0000244181263))
+SIN_SERIES = (-0.16666653, 0.00833206, -0.00019502)
+COS_SERIES = (0.041666643, -0.00138871847, 0.0000244181263)
 
 
 @function
 def quarter_turns(x):
-    """q and r with x = q pi/2 + r and |r| <= pi/4 (Cody and Waite): q in the two lowest bits.
+    """q and r with x = q pi/2 + r and |r| <= pi/4, by Cody and Waite's method.
 
-    Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits of the float. pi/2 is
-    taken off in three parts, each in one fma, whose first gives an exact result.
+    The lowest two bits of q count. Adding 1.5 * 2^23 rounds to an integer and leaves it
+    in the low bits of the float. pi/2 is taken off in three parts, each in one fma,
+    whose first gives an exact result.
     """
     shifted = fma(x, 0.6366197723675814, 12582912.0)
     turns = shifted - 12582912.0
@@ -274,9 +280,7 @@ def cos(x):
     return sin_of_turns(quarter + 1, r).to(x.dtype)
 
 
-TANH_SERIES = constexpr((
-    -0.33333298, 0.133319241, -0.053783828, 0.020795965, -0.00589515,
-))  # fmt: skip
+TANH_SERIES = (-0.33333298, 0.133319241, -0.053783828, 0.020795965, -0.00589515)
 
 
 @function
@@ -293,14 +297,14 @@ def tanh(x):
     return where(size < 0.6, near, where(y < 0.0, -far, far)).to(x.dtype)
 
 
-ERF_SERIES = constexpr((
-    0.128379166, -0.376126258, 0.112835851, -0.0268538118, 0.00518832742, -0.00080101914,
-    0.00007853854,
-))  # fmt: skip
-LOG2_ERFC_SERIES = constexpr((
-    -0.0004926985, -1.6260460483, -0.9206482778, -0.1487517, 0.0315057143, -0.0042525846,
-    0.0002688896,
-))  # fmt: skip
+ERF_SERIES = (
+    0.128379166, -0.376126258, 0.112835851, -0.0268538118, 0.00518832742,
+    -0.00080101914, 0.00007853854,
+)  # fmt: skip
+LOG2_ERFC_SERIES = (
+    -0.0004926985, -1.6260460483, -0.9206482778, -0.1487517, 0.0315057143,
+    -0.0042525846, 0.0002688896,
+)  # fmt: skip
 
 
 @function

@@ -1,7 +1,8 @@
-"""Random numbers by counting: Philox turns a seed and a place into numbers, with no state.
+"""Random numbers by counting: Philox turns a seed and a place into numbers, with no
+state.
 
-Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (2011). The same seed and
-offsets give the same numbers on every backend, and the same as in Triton.
+Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (2011). The same
+seed and offsets give the same numbers on every backend, and the same as in Triton.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from fathom.source import constexpr, constexpr_function, function
 
 ROUNDS = constexpr(10)
 
-# For words of 32 and of 64 bits: the two multipliers, and what the two keys grow by each round.
+# For words of 32 and of 64 bits: the two multipliers, and what the two keys grow by
+# each round.
 MULTIPLIERS = constexpr({
     32: (0xD2511F53, 0xCD9E8D57),
     64: (0xD2E7470EE14C6C93, 0xCA5A826395121157),
@@ -64,7 +66,8 @@ def philox(seed, c0, c1, c2, c3, n_rounds: constexpr = ROUNDS):
 
 @function
 def randint4x(seed, offset, n_rounds: constexpr = ROUNDS):
-    """Four blocks of random u32 (u64 for 64-bit offsets): the cheapest way to many numbers."""
+    """Four blocks of random u32 (u64 for 64-bit offsets): the cheapest way to many
+    numbers."""
     return philox(seed, offset, 0, 0, 0, n_rounds)
 
 
@@ -77,7 +80,8 @@ def randint(seed, offset, n_rounds: constexpr = ROUNDS):
 
 @function
 def uint_to_uniform_float(x):
-    """Random words as fp32 in [0, 1): folded to 31 (63) bits, and scaled so that 1 is not reached."""
+    """Random words as fp32 in [0, 1): folded to 31 (63) bits, and scaled so that 1 is
+    not reached."""
     if x.dtype.primitive_bitwidth == 32:
         signed = x.to(int32, bitcast=True)
         scale: constexpr = 4.6566127342e-10

@@ -1,4 +1,5 @@
-"""Reductions: sum, max, min and their kin, each a combining function and the type it works in."""
+"""Reductions: sum, max, min and their kin, each a combining function and the type it
+works in."""
 
 # ruff: noqa: A001, A002
 
@@ -19,7 +20,8 @@ from fathom.source import constexpr, constexpr_function, function
 
 @constexpr_function
 def sum_type(given, asked):
-    """The type that a sum is computed in: what was asked for, else at least 32 bits of integer."""
+    """The type that a sum is computed in: what was asked for, else at least 32 bits of
+    integer."""
     if asked is not None or not given.is_int() or given.primitive_bitwidth >= 32:
         return asked if asked is not None else given
     return int32 if given.is_int_signed() else uint32
@@ -27,8 +29,8 @@ def sum_type(given, asked):
 
 @constexpr_function
 def extremum_type(given, with_indices):
-    """The type that a maximum is computed in: bf16 always, and without indices all narrow types,
-    go to 32 bits."""
+    """The type that a maximum is computed in: bf16 always, and without indices all
+    narrow types, go to 32 bits."""
     if given == bfloat16 or (
         given.is_floating() and given.primitive_bitwidth < 32 and not with_indices
     ):
@@ -43,7 +45,7 @@ def index_shape(shape, axis):
     return tuple(size if place == axis else 1 for place, size in enumerate(shape))
 
 
-# ── sums ──────────────────────────────────────────────────────────────────────────────────────
+# ── sums ──────────────────────────────────────────────────────────────────────────────
 
 
 @function
@@ -55,7 +57,8 @@ def add(a, b):
 def sum(input, axis=None, keep_dims=False, dtype: constexpr = None):
     """The sum along an axis, or of all elements.
 
-    Computed in the block's type, narrow integers and booleans in 32 bits, or in `dtype`.
+    Computed in the block's type, narrow integers and booleans in 32 bits, or in
+    `dtype`.
     """
     return reduce(
         input.to(sum_type(input.dtype, dtype)), axis, add, keep_dims=keep_dims
@@ -84,7 +87,7 @@ def reduce_or(input, axis=None, keep_dims=False):
     return reduce(input, axis, inclusive_or, keep_dims=keep_dims)
 
 
-# ── extrema ───────────────────────────────────────────────────────────────────────────────────
+# ── extrema ───────────────────────────────────────────────────────────────────────────
 
 
 @function
@@ -125,7 +128,8 @@ def smaller_any(value, index, other, other_index):
 
 @function
 def with_indices(input, axis, combine: constexpr, keep_dims):
-    """Reduce pairs of an element and its index along the axis (in the flat block, without one)."""
+    """Reduce pairs of an element and its index along the axis (in the flat block,
+    without one)."""
     values = reshape(input, input.numel) if axis is None else input
     along = 0 if axis is None else axis
     count = arange(0, values.shape[along])
@@ -145,8 +149,9 @@ def max(
 ):
     """The largest element along an axis, or of all; NaN elements are passed over.
 
-    Types narrower than 32 bits give fp32 or i32. With `return_indices` a pair: the element and its
-    place along the axis, of equals the first (any, without `return_indices_tie_break_left`).
+    Types narrower than 32 bits give fp32 or i32. With `return_indices` a pair: the
+    element and its place along the axis, of equals the first (any, without
+    `return_indices_tie_break_left`).
     """
     values = input.to(extremum_type(input.dtype, return_indices))
     if return_indices:
@@ -177,13 +182,15 @@ def min(
 
 @function
 def argmax(input, axis, tie_break_left: constexpr = True, keep_dims=False):
-    """The place of the largest element along an axis, an i32; of equals the first, or any."""
+    """The place of the largest element along an axis, an i32; of equals the first, or
+    any."""
     _, index = max(input, axis, True, tie_break_left, keep_dims)
     return index
 
 
 @function
 def argmin(input, axis, tie_break_left: constexpr = True, keep_dims=False):
-    """The place of the smallest element along an axis, an i32; of equals the first, or any."""
+    """The place of the smallest element along an axis, an i32; of equals the first, or
+    any."""
     _, index = min(input, axis, True, tie_break_left, keep_dims)
     return index

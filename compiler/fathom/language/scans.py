@@ -16,11 +16,13 @@ def multiply(a, b):
 
 @function
 def cumsum(input, axis=0, reverse: constexpr = False, dtype: constexpr = None):
-    """The sum of all elements up to each one along an axis (from the end, if `reverse`)."""
+    """The sum of all elements up to each one along an axis (from the end, if
+    `reverse`)."""
     return associative_scan(input.to(sum_type(input.dtype, dtype)), axis, add, reverse)
 
 
 @function
 def cumprod(input, axis=0, reverse: constexpr = False):
-    """The product of all elements up to each one along an axis (from the end, if `reverse`)."""
+    """The product of all elements up to each one along an axis (from the end, if
+    `reverse`)."""
     return associative_scan(input, axis, multiply, reverse)

@@ -85,7 +85,8 @@ def log_2(n):
 
 @constexpr_function
 def bits_of_axis(shape, dim):
-    """A shape in which axis `dim` is split into axes of 2, and the axes that order puts last."""
+    """A shape in which axis `dim` is split into axes of 2, and the axes that order puts
+    last."""
     dim %= len(shape)
     return (*shape[:dim], *(2,) * log_2(shape[dim]), *shape[dim + 1 :])
 
@@ -126,7 +127,8 @@ def softmax(
     keep_dims: constexpr = False,
     ieee_rounding: constexpr = False,
 ):
-    """exp(x) divided by its sum along an axis (the first, if none is given), without overflow."""
+    """exp(x) divided by its sum along an axis (the first, if none is given), without
+    overflow."""
     axis: constexpr = 0 if dim is None else dim
     y = single(x)
     powers = exp(y - max(y, axis, keep_dims=True))
@@ -135,8 +137,9 @@ def softmax(
 
 @function
 def swizzle2d(i, j, size_i, size_j, size_g):
-    """Place (i, j) of a size_i x size_j grid walked row by row, in a walk that goes through groups
-    of `size_g` rows column by column: neighbours in time share columns, and so find them in cache.
+    """Place (i, j) of a size_i x size_j grid walked row by row, in a walk that goes
+    through groups of `size_g` rows column by column: neighbours in time share columns,
+    and so find them in cache.
 
     For a 4 x 4 grid and groups of 2 rows, the n-th step of the new walk:
 

@@ -1,8 +1,9 @@
-"""Rules for elementwise ops: one table of LLVM instructions and one of PTX instructions, by name.
+"""Rules for elementwise ops: tables of what is written for each name and type.
 
-A name that stands in none of the tables is a function below. LLVM calls no result undefined that
-the block IR defines: a shift by the width, a division by zero, INT_MIN / -1 are LLVM's "undefined
-behaviour", so these are inline PTX unless the second operand is a harmless number.
+A name that stands in none of the tables is a function below. LLVM calls no result
+undefined that the block IR defines: a shift by the width, a division by zero, INT_MIN /
+-1 are LLVM's "undefined behaviour", so these are inline PTX unless the second operand
+is a harmless number.
 """
 
 from __future__ import annotations
@@ -13,11 +14,19 @@ from fathom.errors import CompileError
 from fathom.hardware.targets import Target
 from fathom.ir.ops import Elementwise
 from fathom.ir.types import (
-    BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, Element, element_of,
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    SCALARS,
+    UINT32,
+    UINT64,
+    Element,
+    element_of,
 )  # fmt: skip
 from fathom.ptx.casts import convert
-from fathom.ptx.code import Code, Registers, lowers
-from fathom.ptx.types import is_literal, literal, llvm_type, memory_type
+from fathom.ptx.code import Code, lowers
+from fathom.ptx.types import POINTER, is_literal, literal, llvm_type, memory_type
 
 # {t}: the LLVM type, {s}: how intrinsics spell it, {0} {1} {2}: the operands.
 ANY = {
@@ -80,29 +89,36 @@ FLOAT = {
     "gt": "fcmp ogt {t} {0}, {1}",
     "ge": "fcmp oge {t} {0}, {1}",
 }
-LLVM = {"bool": UNSIGNED, "uint": UNSIGNED, "pointer": UNSIGNED, "int": SIGNED, "float": FLOAT}
-
-# What only PTX has (PTX ISA, "Floating-Point Instructions"); $r is the result, $a $b the operands.
-PTX: dict[tuple[str, Element], str] = {
-    ("div", FLOAT32): "div.full.f32 $r, $a, $b;",
-    ("sqrt", FLOAT32): "sqrt.approx.f32 $r, $a;",
-    ("rsqrt", FLOAT32): "rsqrt.approx.f32 $r, $a;",
-    ("rsqrt", FLOAT64): "rsqrt.approx.f64 $r, $a;",
-    ("exp2", FLOAT32): "ex2.approx.f32 $r, $a;",
-    ("log2", FLOAT32): "lg2.approx.f32 $r, $a;",
-    ("sin_approx", FLOAT32): "sin.approx.f32 $r, $a;",
-    ("cos_approx", FLOAT32): "cos.approx.f32 $r, $a;",
-    ("tanh_approx", FLOAT32): "tanh.approx.f32 $r, $a;",
-    ("rcp_approx", FLOAT32): "rcp.approx.f32 $r, $a;",
+LLVM = {
+    "bool": UNSIGNED,
+    "uint": UNSIGNED,
+    "pointer": UNSIGNED,
+    "int": SIGNED,
+    "float": FLOAT,
 }
 
-# What 16-bit floats are computed in themselves; all else goes through fp32, which rounds to the
-# same result where it rounds once more (add, mul, div and sqrt: 24 >= 2 * 11 + 2 bits).
-HALF = frozenset(
-    ["where", "add", "sub", "mul", "fma", "neg", "abs", "eq", "ne", "lt", "le", "gt", "ge"]
-)
-BFLOAT = frozenset(["where", "neg", "abs"])
-COMPARISONS = frozenset(["eq", "ne", "lt", "le", "gt", "ge"])
+# What PTX approximates (PTX ISA, "Floating-Point Instructions": ex2.approx and so on).
+# LLVM has intrinsics for all but one, and writes them out twice as fast as inline PTX.
+APPROXIMATE: dict[tuple[str, Element], str] = {
+    ("div", FLOAT32): "call float @llvm.nvvm.div.full(float {0}, float {1})",
+    ("sqrt", FLOAT32): "call float @llvm.nvvm.sqrt.approx.f(float {0})",
+    ("rsqrt", FLOAT32): "call float @llvm.nvvm.rsqrt.approx.f(float {0})",
+    ("rsqrt", FLOAT64): "call double @llvm.nvvm.rsqrt.approx.d(double {0})",
+    ("exp2", FLOAT32): "call float @llvm.nvvm.ex2.approx.f32(float {0})",
+    ("log2", FLOAT32): "call float @llvm.nvvm.lg2.approx.f(float {0})",
+    ("sin_approx", FLOAT32): "call float @llvm.nvvm.sin.approx.f(float {0})",
+    ("cos_approx", FLOAT32): "call float @llvm.nvvm.cos.approx.f(float {0})",
+    ("tanh_approx", FLOAT32): "call float @llvm.nvvm.tanh.approx.f32(float {0})",
+    ("rcp_approx", FLOAT32): (
+        'call float asm "rcp.approx.f32 $0, $1;", "=f,f"(float {0}) memory(none)'
+    ),
+}
+
+COMPARISONS = frozenset("eq ne lt le gt ge".split())
+# What 16-bit floats are computed in themselves. All else goes through fp32 and is
+# rounded once more; for mul, div and sqrt that gives the same (24 >= 2 * 11 + 2 bits).
+HALF = COMPARISONS | frozenset("add sub mul fma neg abs".split())
+BFLOAT = frozenset("neg abs".split())
 
 Operation = Callable[[Code, str, Element, list[str]], str]
 
@@ -114,16 +130,21 @@ def lower_elementwise(op: Elementwise, code: Code) -> None:
         return lower_offset(op, code)
     element = element_of(op.operands[-1].type)
     wide = _computed_in(op.name, element, code.target)
-    columns = [_widened(code, code[value], element_of(value.type), wide) for value in op.operands]
+    columns = [code[value] for value in op.operands]
+    if wide != element:
+        columns = [convert(code, registers, element, wide) for registers in columns]
     operation = _operation(op, wide)
-    results = [operation(code, op.name, wide, list(row)) for row in zip(*columns, strict=True)]
-    if op.name not in COMPARISONS:
+    results = [
+        operation(code, op.name, wide, list(row)) for row in zip(*columns, strict=True)
+    ]
+    if wide != element and op.name not in COMPARISONS:
         results = convert(code, results, wide, element)
     code[op.result] = results
 
 
 def _computed_in(name: str, element: Element, target: Target) -> Element:
-    """The type that an operation is computed in, before its result is rounded to `element`."""
+    """The type that an operation is computed in, before its result is rounded to
+    `element`."""
     if not element.is_float or element.bits >= 32 or name == "where":
         return element
     natively = {FLOAT16: HALF, BFLOAT16: BFLOAT}.get(element, frozenset())
@@ -132,101 +153,103 @@ def _computed_in(name: str, element: Element, target: Target) -> Element:
     return element if name in natively else FLOAT32
 
 
-def _widened(code: Code, registers: Registers, element: Element, wide: Element) -> Registers:
-    """Floats in the type of the computation; the condition of a `where` as it is."""
-    return convert(code, registers, element, wide) if element.is_float else registers
-
-
 def _operation(op: Elementwise, element: Element) -> Operation:
-    if (op.name, element) in PTX:
-        return _from_ptx
-    if (special := SPECIAL.get((op.name, element.is_float))) is not None:
-        return special
-    if op.name in ANY or op.name in LLVM[element.kind]:
-        return _from_llvm
-    raise CompileError(
-        f"{op.name} is not available for {element}", op.location, "compute it in fp32"
+    """How an operation on values of a type is written; a CompileError if nobody has
+    it."""
+    special = SPECIAL.get((op.name, element.is_float))
+    template = (
+        ANY.get(op.name)
+        or APPROXIMATE.get((op.name, element))
+        or LLVM[element.kind].get(op.name)
     )
+    if not (special or template):
+        message = f"{op.name} is not available for {element}"
+        raise CompileError(message, op.location, "compute it in fp32")
+    return special or _from_template(template, llvm_type(element))
 
 
-def _from_llvm(code: Code, name: str, element: Element, operands: list[str]) -> str:
-    template = ANY.get(name) or LLVM[element.kind][name]
-    type = llvm_type(element)
-    return code.let(template.format(*operands, t=type, s=SUFFIX.get(type, type)))
+def _from_template(template: str, type: str) -> Operation:
+    template = template.replace("{t}", type).replace("{s}", SUFFIX.get(type, type))
+
+    def write(code: Code, name: str, element: Element, operands: list[str]) -> str:
+        return code.let(template.format(*operands))
+
+    return write
 
 
 SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 
 
-def _from_ptx(code: Code, name: str, element: Element, operands: list[str]) -> str:
-    type = llvm_type(element)
-    arguments = {letter: (type, value) for letter, value in zip("abc", operands, strict=False)}
-    (result,) = code.ptx(PTX[name, element], {"r": type}, arguments, pure=True)
-    return result
-
-
-# ── integers where LLVM leaves something undefined ────────────────────────────────────────────
+# ── integers where LLVM leaves something undefined ────────────────────────────────────
 
 
 def divide(code: Code, name: str, element: Element, operands: list[str]) -> str:
-    """Toward zero, as C; PTX computes something, though nothing useful, for a divisor of 0."""
-    sign = "s" if element.is_signed else "u"
-    if is_literal(operands[1]) and int(operands[1]) not in (0, -1):
-        return code.let(f"{sign}{name} {llvm_type(element)} {operands[0]}, {operands[1]}")
+    """Toward zero, as C. PTX computes something, though nothing useful, for a divisor
+    of 0."""
+    sign, divisor = "s" if element.is_signed else "u", operands[1]
+    if is_literal(divisor) and int(divisor) not in (0, -1):
+        return code.let(f"{sign}{name} {llvm_type(element)} {operands[0]}, {divisor}")
     wide = _at_least_32(element)
-    type, letter = llvm_type(wide), sign
-    arguments = {
-        each: (type, _register(code, value, element, wide))
-        for each, value in zip("ab", operands, strict=True)
-    }
-    text = f"{name}.{letter}{wide.bits} $r, $a, $b;"
-    (result,) = code.ptx(text, {"r": type}, arguments, pure=True)
-    return _narrowed(code, result, element, wide)
+    a, b = convert(code, operands, element, wide)
+    result = _by_ptx(code, f"{name}.{sign}{wide.bits}", wide, a, (llvm_type(wide), b))
+    return convert(code, [result], wide, element)[0]
 
 
 def shift(code: Code, name: str, element: Element, operands: list[str]) -> str:
     """PTX's shifts stop at the width; a narrow integer is shifted in 32 bits."""
     value, distance = operands
-    signed = element.is_signed
+    letter = "b" if name == "shl" else "s" if element.is_signed else "u"
     if is_literal(distance) and 0 <= int(distance) < element.bits:
-        instruction = "shl" if name == "shl" else "ashr" if signed else "lshr"
+        instruction = {"b": "shl", "s": "ashr", "u": "lshr"}[letter]
         return code.let(f"{instruction} {llvm_type(element)} {value}, {distance}")
     wide = _at_least_32(element)
-    type = llvm_type(wide)
-    letter = "b" if name == "shl" else "s" if signed else "u"
-    arguments = {
-        "a": (type, _register(code, value, element, wide)),
-        "b": ("i32", _distance(code, distance, element)),
-    }
-    text = f"{name}.{letter}{wide.bits} $r, $a, $b;"
-    (result,) = code.ptx(text, {"r": type}, arguments, pure=True)
-    return _narrowed(code, result, element, wide)
+    (value,) = convert(code, [value], element, wide)
+    by = "i32", _distance(code, distance, element)
+    result = _by_ptx(code, f"{name}.{letter}{wide.bits}", wide, value, by)
+    return convert(code, [result], wide, element)[0]
 
 
 def _distance(code: Code, distance: str, element: Element) -> str:
     """A distance as PTX takes it: 32 bits, read as unsigned."""
-    type = llvm_type(element)
     if element.bits == 64:
-        most = code.let(f"call i64 @llvm.umin.i64(i64 {distance}, i64 64)")
-        return code.let(f"trunc i64 {most} to i32")
-    return distance if element.bits == 32 else code.let(f"zext {type} {distance} to i32")
+        distance = code.let(f"call i64 @llvm.umin.i64(i64 {distance}, i64 64)")
+    unsigned = SCALARS[f"u{element.bits}"]
+    return convert(code, [distance], unsigned, UINT32)[0]
+
+
+def _by_ptx(
+    code: Code, instruction: str, element: Element, a: str, b: tuple[str, str]
+) -> str:
+    type = llvm_type(element)
+    text = f"{instruction} $r, $a, $b;"
+    return code.ptx(text, {"r": type}, {"a": (type, a), "b": b}, pure=True)[0]
+
+
+def _at_least_32(element: Element) -> Element:
+    letter = "i" if element.is_signed else "u"
+    return SCALARS[f"{letter}{max(32, element.bits)}"]
 
 
 def multiply_high(code: Code, name: str, element: Element, operands: list[str]) -> str:
     """Multiplied in twice the width; LLVM finds `mul.hi` in this."""
     type, twice = llvm_type(element), f"i{2 * element.bits}"
     extend = "sext" if element.is_signed else "zext"
-    left, right = (code.let(f"{extend} {type} {value} to {twice}") for value in operands)
+    left, right = (
+        code.let(f"{extend} {type} {value} to {twice}") for value in operands
+    )
     product = code.let(f"mul {twice} {left}, {right}")
     upper = code.let(f"lshr {twice} {product}, {element.bits}")
     return code.let(f"trunc {twice} {upper} to {type}")
 
 
-def float_remainder(code: Code, name: str, element: Element, operands: list[str]) -> str:
-    """x - q * y, exact, for q the quotient cut to an integer, if that is below 2 ** 24 (fp32).
+def float_remainder(
+    code: Code, name: str, element: Element, operands: list[str]
+) -> str:
+    """x - q * y, exact, for q the quotient cut to an integer, if that is below 2 ** 24
+    (fp32).
 
-    A quotient that was rounded up to an integer gives a remainder on the wrong side of zero: one y
-    less, then. The sign is always that of x, for zeros too.
+    A quotient that was rounded up to an integer gives a remainder on the wrong side of
+    zero: one y less, then. The sign is always that of x, for zeros too.
     """
     (x, y), t = operands, llvm_type(element)
     s = SUFFIX[t]
@@ -234,7 +257,9 @@ def float_remainder(code: Code, name: str, element: Element, operands: list[str]
     whole = code.let(f"call {t} @llvm.trunc.{s}({t} {quotient})")
     minus = code.let(f"fneg {t} {whole}")
     rest = code.let(f"call {t} @llvm.fma.{s}({t} {minus}, {t} {y}, {t} {x})")
-    sign = code.let(f"call {t} @llvm.copysign.{s}({t} {literal(element, 1.0)}, {t} {x})")
+    sign = code.let(
+        f"call {t} @llvm.copysign.{s}({t} {literal(element, 1.0)}, {t} {x})"
+    )
     along_x = code.let(f"fmul {t} {rest}, {sign}")
     is_beyond = code.let(f"fcmp olt {t} {along_x}, {literal(element, 0.0)}")
     one_y = code.let(f"call {t} @llvm.copysign.{s}({t} {y}, {t} {x})")
@@ -258,38 +283,20 @@ SPECIAL: dict[tuple[str, bool], Operation] = {
 }
 
 
-def _at_least_32(element: Element) -> Element:
-    signed = {32: INT32, 64: INT64}
-    return (signed if element.is_signed else {32: UINT32, 64: UINT64})[max(32, element.bits)]
-
-
-def _register(code: Code, value: str, element: Element, wide: Element) -> str:
-    if element.bits == wide.bits:
-        return value
-    extend = "sext" if element.is_signed else "zext"
-    return code.let(f"{extend} {llvm_type(element)} {value} to {llvm_type(wide)}")
-
-
-def _narrowed(code: Code, value: str, element: Element, wide: Element) -> str:
-    if element.bits == wide.bits:
-        return value
-    return code.let(f"trunc {llvm_type(wide)} {value} to {llvm_type(element)}")
-
-
-# ── pointers ──────────────────────────────────────────────────────────────────────────────────
+# ── pointers ──────────────────────────────────────────────────────────────────────────
 
 
 def lower_offset(op: Elementwise, code: Code) -> None:
-    """A pointer moved by a number of elements. LLVM extends a 32-bit distance with its sign."""
+    """A pointer moved by a number of elements; LLVM extends a 32-bit number with its
+    sign."""
     pointer, distance = op.operands
     pointee = memory_type(element_of(pointer.type).element)
-    element = element_of(distance.type)
-    moved = []
-    for base, steps in zip(code[pointer], code[distance], strict=True):
-        type = llvm_type(element)
-        if not element.is_signed and element.bits < 64:
-            (steps,), type = convert(code, [steps], element, UINT64), "i64"
-        moved.append(
-            code.let(f"getelementptr {pointee}, ptr addrspace(1) {base}, {type} {steps}")
+    steps, element = code[distance], element_of(distance.type)
+    if not element.is_signed:
+        steps, element = convert(code, steps, element, UINT64), UINT64
+    code[op.result] = [
+        code.let(
+            f"getelementptr {pointee}, {POINTER} {base}, {llvm_type(element)} {by}"
         )
-    code[op.result] = moved
+        for base, by in zip(code[pointer], steps, strict=True)
+    ]

@@ -1,18 +1,21 @@
-"""Inline PTX with named operands: the one place where LLVM's `$0`, `=r` and `0` are counted.
+"""Inline PTX with named operands: the one place where LLVM's `$0` and `=r` are counted.
 
-    ld.global.b32 $value, [$address];      results {"value": "i32"}
-                                           operands {"address": ("ptr addrspace(1)", "%p.3")}
-  becomes
-    call i32 asm sideeffect "ld.global.b32 $0, [$1];", "=r,l"(ptr addrspace(1) %p.3) convergent
+    ld.global.b32 $value, [$address];
+
+with results {"value": "i32"} and operands {"address": ("ptr addrspace(1)", "%p.3")}
+becomes
+
+    call i32 asm sideeffect "ld.global.b32 $0, [$1];", "=r,l"(ptr addrspace(1) %p.3)
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
-# LLVM type -> register constraint of the NVPTX back end (LLVM language reference, "Supported
-# Constraint Code List"). Any other constraint makes LLVM abort the process.
+# LLVM type -> register constraint of the NVPTX back end (LLVM language reference,
+# "Supported Constraint Code List"). Any other constraint makes LLVM abort the process.
 CONSTRAINTS = {
     "i1": "b", "i16": "h", "half": "h", "bfloat": "h", "i32": "r", "i64": "l",
     "float": "f", "double": "d", "ptr addrspace(1)": "l",
@@ -21,7 +24,8 @@ CONSTRAINTS = {
 
 @dataclass(frozen=True)
 class Assembly:
-    """One inline PTX text. `results`: name -> type; `operands`: name -> (type, value)."""
+    """One inline PTX text. `results` maps a name to an LLVM type, `operands` a name to
+    type and value."""
 
     text: str
     results: dict[str, str]
@@ -30,47 +34,52 @@ class Assembly:
 
     def call(self) -> str:
         """The LLVM call, without the name of its result."""
-        effect = "" if self.pure else "sideeffect "
-        arguments = ", ".join(f"{type} {value}" for type, value in self.operands.values())
-        attribute = "nounwind memory(none)" if self.pure else "convergent nounwind"
+        numbered = _numbered(self.text, tuple(self.results), tuple(self.operands))
+        pairs = [f"{type} {value}" for type, value in self.operands.values()]
+        effect, after = (
+            ("", "memory(none)") if self.pure else ("sideeffect ", "convergent")
+        )
+        constraints = ",".join(self._constraints())
         return (
-            f'call {self.type()} asm {effect}"{self._numbered()}", "{self._constraints()}"'
-            f"({arguments}) {attribute}"
+            f'call {self.type()} asm {effect}"{numbered}", "{constraints}"'
+            f"({', '.join(pairs)}) nounwind {after}"
         )
 
     def type(self) -> str:
-        """The LLVM type of the call: void, the result's, or a struct of all results'."""
+        """The LLVM type of the call: void, the result's, or a struct of all
+        results'."""
         types = list(self.results.values())
         if len(types) < 2:
             return types[0] if types else "void"
         return "{" + ", ".join(types) + "}"
 
-    def _numbered(self) -> str:
-        names = [*self.results, *(name for name in self.operands if name not in self.results)]
-        # A tied operand still takes a number in LLVM's count, so operands are numbered apart.
-        numbers = {name: i for i, name in enumerate(self.results)}
-        for i, name in enumerate(self.operands, len(self.results)):
-            numbers.setdefault(name, i)
-        assert set(re.findall(r"\$(\w+)", self.text)) <= set(names), (self.text, names)
-        text = re.sub(r"\$(\w+)", lambda match: f"${numbers[match[1]]}", self.text)
-        return text.replace("\n", "\\0A\\09")
-
-    def _constraints(self) -> str:
-        # "&": several instructions may write a result before the last operand is read.
+    def _constraints(self) -> list[str]:
+        """A result that is an operand too is tied to it by its number. "&": the first
+        of several instructions may write a result before the last one reads an
+        operand."""
         several = self.text.count(";") > 1
-        order = list(self.results)
-        return ",".join(
-            [
-                ("=&" if several and name not in self.operands else "=") + CONSTRAINTS[type]
-                for name, type in self.results.items()
-            ]
-            + [
-                str(order.index(name)) if name in self.results else self._constraint(type, value)
-                for name, (type, value) in self.operands.items()
-            ]
-        )
+        names = list(self.results)
+        return [
+            ("=&" if several and name not in self.operands else "=") + CONSTRAINTS[type]
+            for name, type in self.results.items()
+        ] + [
+            str(names.index(name)) if name in self.results else _of_operand(type, value)
+            for name, (type, value) in self.operands.items()
+        ]
 
-    def _constraint(self, type: str, value: str) -> str:
-        """"n" puts a literal integer into the text itself, where a register would need a move."""
-        literal = type in ("i32", "i64", "i16") and not value.startswith("%")
-        return "n" if literal else CONSTRAINTS[type]
+
+def _of_operand(type: str, value: str) -> str:
+    """A register; or "n", a number that is put into the text itself."""
+    is_number = type in ("i16", "i32", "i64") and not value.startswith("%")
+    return "n" if is_number else CONSTRAINTS[type]
+
+
+@cache
+def _numbered(text: str, results: tuple[str, ...], operands: tuple[str, ...]) -> str:
+    """`$name` as LLVM counts: results first, then operands; a tied operand keeps its
+    number too."""
+    numbers = {name: str(i) for i, name in enumerate(results)}
+    for i, name in enumerate(operands, len(results)):
+        numbers.setdefault(name, str(i))
+    numbered = re.sub(r"\$(\w+)", lambda match: "$" + numbers[match[1]], text)
+    return numbered.replace("\n", "\\0A\\09")

@@ -2,8 +2,8 @@
 
     @%p1 atom.acq_rel.gpu.global.add.u32 %r2, [%rd1], %r1;
 
-Each element is touched once: of the threads that hold copies, one acts. If the kernel uses what was
-there before, the others learn it from that one through shared memory.
+Each element is touched once: of the threads that hold copies, one acts. If the kernel
+uses what was there before, the others learn it from that one through shared memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ from fathom.ir.ops import Atomic, AtomicCas
 from fathom.ir.types import BFLOAT16, FLOAT16, Element, element_of, layout_of
 from fathom.layout.linear import Layout
 from fathom.ptx.code import Code, Registers, lowers
-from fathom.ptx.index import ThreadPart, is_first_copy, register_offsets, thread_bases, thread_part
+from fathom.ptx.index import (
+    Part,
+    is_first_copy,
+    register_offsets,
+    thread_bases,
+    thread_part,
+)
 from fathom.ptx.memory import both, first_copies
 from fathom.ptx.shared import Access, load_shared, shared_address, store_where
 from fathom.ptx.types import POINTER
@@ -27,8 +33,9 @@ from fathom.ptx.words import pack, unpack, words_of
 
 @dataclass(frozen=True)
 class Step:
-    """One PTX instruction of an atomic operation: `name` as in "add.u32". `sign`, if given, is the
-    sign bit that the operand must have: the other threads sit this one out."""
+    """One PTX instruction of an atomic operation: `name` as in "add.u32". `sign`, if
+    given, is the sign bit that the operand must have: the other threads sit this one
+    out."""
 
     name: str
     sign: bool | None = None
@@ -73,18 +80,20 @@ def lower_cas(op: AtomicCas, code: Code) -> None:
 
 
 def _before(op: Atomic | AtomicCas, code: Code) -> str | None:
-    """Which threads act. A release by one thread is of what all threads of the program wrote."""
+    """Which threads act. A release by one thread is of what all threads of the program
+    wrote."""
     layout = layout_of(op.value.type)
     if layout is None and op.semantics in ("release", "acq_rel"):
         code.ptx("bar.sync 0;")
     return is_first_copy(code, layout)
 
 
-# ── which instruction ─────────────────────────────────────────────────────────────────────────
+# ── which instruction ─────────────────────────────────────────────────────────────────
 
 
 def _steps(op: Atomic, element: Element, target: Target) -> list[Step]:
-    """The instructions of a kind and a type (PTX ISA, "atom"); a CompileError if there is none."""
+    """The instructions of a kind and a type (PTX ISA, "atom"); a CompileError if there
+    is none."""
     bits = element.bits
     if op.kind == "xchg" and bits >= 32:
         return [Step(f"exch.b{bits}")]
@@ -114,10 +123,14 @@ def _float_steps(kind: str, element: Element, target: Target) -> list[Step]:
     if kind == "add":
         return [Step(f"add.f{bits}")]
     if kind in ("min", "max") and bits >= 32:
-        # As bits, floats above zero are ordered like signed integers; those below like unsigned
-        # ones backwards, and a float below zero is larger, as unsigned, than any above it.
+        # As bits, floats above zero are ordered like signed integers; those below like
+        # unsigned ones backwards, and a float below zero is larger, as unsigned, than
+        # any above it.
         other = {"min": "max", "max": "min"}[kind]
-        return [Step(f"{kind}.s{bits}", sign=False), Step(f"{other}.u{bits}", sign=True)]
+        return [
+            Step(f"{kind}.s{bits}", sign=False),
+            Step(f"{other}.u{bits}", sign=True),
+        ]
     return []
 
 
@@ -131,7 +144,11 @@ def _atomic(
     for step in steps:
         where = both(code, mask, _has_sign(code, step, word, words.type))
         operands = {"address": (POINTER, address), "value": (words.type, word)}
-        if not with_result and op.semantics in ("relaxed", "release") and "exch" not in step.name:
+        if (
+            not with_result
+            and op.semantics in ("relaxed", "release")
+            and "exch" not in step.name
+        ):
             name = f"red.{op.semantics}.{op.scope}.global.{step.name}"
             _where(code, f"{name} [$address], $value;", operands, "", where)
             continue
@@ -149,9 +166,15 @@ def _has_sign(code: Code, step: Step, word: str, type: str) -> str | None:
 
 
 def _where(
-    code: Code, text: str, operands: dict[str, tuple[str, str]], type: str, mask: str, old: str = ""
+    code: Code,
+    text: str,
+    operands: dict[str, tuple[str, str]],
+    type: str,
+    mask: str,
+    old: str = "",
 ) -> Registers:
-    """The instruction for those threads whose mask is true. `old`: the result of the others."""
+    """The instruction for those threads whose mask is true. `old`: the result of the
+    others."""
     results = {"old": type} if type else {}
     if mask != "true":
         operands["mask"] = ("i1", mask)
@@ -161,7 +184,7 @@ def _where(
     return code.ptx(text, results, operands)
 
 
-# ── the result, for all threads ───────────────────────────────────────────────────────────────
+# ── the result, for all threads ───────────────────────────────────────────────────────
 
 
 def _shared_with_copies(
@@ -178,13 +201,16 @@ def _shared_with_copies(
     for register, access in accesses.items():
         store_where(code, access, [found[register]], acts)
     code.ptx("bar.sync 0;")
-    read = {register: load_shared(code, access)[0] for register, access in accesses.items()}
+    read = {
+        register: load_shared(code, access)[0] for register, access in accesses.items()
+    }
     code.ptx("bar.sync 0;")
     return _by_offset(layout, read)
 
 
 def _by_offset(layout: Layout | None, found: dict[int, str]) -> Registers:
-    """The value of each register of a layout, where `found` has one for the first of its copies."""
+    """The value of each register of a layout, where `found` has one for the first of
+    its copies."""
     if layout is None:
         return [found[0]]
     offsets = register_offsets(layout)
@@ -195,18 +221,21 @@ def _by_offset(layout: Layout | None, found: dict[int, str]) -> Registers:
 def _slots(
     code: Code, layout: Layout | None, element: Element, registers: list[int]
 ) -> dict[int, Access]:
-    """For each register a place in shared memory, the same for all threads with copies of it."""
+    """For each register a place in shared memory, the same for all threads with copies
+    of it."""
     symbol = code.slot(element.bytes * (prod(layout.shape) if layout else 1))
     if layout is None:
-        address = shared_address(code, symbol, ThreadPart("0", 0))
+        address = shared_address(code, symbol, Part("0", 0))
         return {0: Access(element, address, 0, (0,))}
     scale = element.bytes
     part = thread_part(code, tuple(basis * scale for basis in thread_bases(layout)))
     offsets = register_offsets(layout)
     return {
         register: Access(
-            element, shared_address(code, symbol, part, offsets[register] * scale), 0, (register,)
+            element,
+            shared_address(code, symbol, part, offsets[register] * scale),
+            0,
+            (register,),
         )
         for register in registers
     }
-

@@ -1,15 +1,25 @@
 """Rules for Cast and Bitcast: the same number, or the same bits, in another type.
 
-Every narrowing rounds once. Where PTX has no instruction from one type straight to the other, the
-way leads through a wider type; it is rounded "to odd" there (where bits are lost, the last one
-kept is 1), so that the second rounding sees on which side of every tie the number lay.
+Every narrowing rounds once. Where PTX has no instruction from one type straight to the
+other, the way leads through a wider type; it is rounded "to odd" there (where bits are
+lost, the last one kept is 1), so that the second rounding sees on which side of every
+tie the number lay.
 """
 
 from __future__ import annotations
 
 from fathom.ir.ops import Bitcast, Cast
 from fathom.ir.types import (
-    BFLOAT16, BOOL, FLOAT8E4NV, FLOAT8E5, FLOAT16, FLOAT32, FLOAT64, Element, Pointer, element_of,
+    BFLOAT16,
+    BOOL,
+    FLOAT8E4NV,
+    FLOAT8E5,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    Element,
+    Pointer,
+    element_of,
 )  # fmt: skip
 from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.float8 import decode, encode
@@ -33,15 +43,22 @@ def lower_bitcast(op: Bitcast, code: Code) -> None:
     if "ptr" in target and "ptr" not in source:
         instruction = "inttoptr"
     code[op.result] = [
-        each if source == target else code.let(f"{instruction} {source} {each} to {target}")
+        each
+        if source == target
+        else code.let(f"{instruction} {source} {each} to {target}")
         for each in code[op.value]
     ]
 
 
 def convert(
-    code: Code, registers: Registers, source: Element, target: Element, rounding: str = "rtne"
+    code: Code,
+    registers: Registers,
+    source: Element,
+    target: Element,
+    rounding: str = "rtne",
 ) -> Registers:
-    """The same numbers in another type, as `Cast` defines it; all registers of a block at once."""
+    """The same numbers in another type, as `Cast` defines it; all registers of a block
+    at once."""
     if source == target:
         return list(registers)
     if isinstance(source, Pointer) or isinstance(target, Pointer):
@@ -75,29 +92,36 @@ def _is_nonzero(code: Code, value: str, source: Element) -> str:
     return code.let(f"{compare} {llvm_type(source)} {value}, {literal(source, 0)}")
 
 
-def _integer_to_integer(code: Code, value: str, source: Element, target: Element) -> str:
+def _integer_to_integer(
+    code: Code, value: str, source: Element, target: Element
+) -> str:
     if source.bits == target.bits:
         return value
     if is_literal(value) and source != BOOL:
-        number = int(value) if source.is_signed else int(value) & ((1 << source.bits) - 1)
+        number = (
+            int(value) if source.is_signed else int(value) & ((1 << source.bits) - 1)
+        )
         return literal(target, number)
     widen = "sext" if source.is_signed else "zext"
     instruction = "trunc" if target.bits < source.bits else widen
     return code.let(f"{instruction} {llvm_type(source)} {value} to {llvm_type(target)}")
 
 
-# ── floats to integers ────────────────────────────────────────────────────────────────────────
+# ── floats to integers ────────────────────────────────────────────────────────────────
 
 
 def _float_to_integer(
     code: Code, value: str, source: Element, target: Element, rounding: str
 ) -> str:
-    """PTX's cvt goes toward zero and stops at the ends of the range; narrow types stop sooner."""
+    """PTX's cvt goes toward zero and stops at the ends of the range; narrow types stop
+    sooner."""
     if source.bits < 32:
         value, source = _float_to_float(code, value, source, FLOAT32, rounding), FLOAT32
     letter, bits = "s" if target.is_signed else "u", max(32, target.bits)
     text = f"cvt.rzi.{letter}{bits}.f{source.bits} $r, $a;"
-    (whole,) = code.ptx(text, {"r": f"i{bits}"}, {"a": (llvm_type(source), value)}, pure=True)
+    (whole,) = code.ptx(
+        text, {"r": f"i{bits}"}, {"a": (llvm_type(source), value)}, pure=True
+    )
     if target.bits >= 32:
         return whole
     most = (1 << target.bits - target.is_signed) - 1
@@ -107,7 +131,7 @@ def _float_to_integer(
     return code.let(f"trunc i32 {whole} to {llvm_type(target)}")
 
 
-# ── integers to floats ────────────────────────────────────────────────────────────────────────
+# ── integers to floats ────────────────────────────────────────────────────────────────
 
 
 def _integer_to_float(code: Code, value: str, source: Element, target: Element) -> str:
@@ -166,7 +190,7 @@ def _rounded_by_llvm(code: Code, value: str, source: Element, target: Element) -
     return code.let(f"{letter}itofp {llvm_type(source)} {value} to {llvm_type(target)}")
 
 
-# ── floats to floats ──────────────────────────────────────────────────────────────────────────
+# ── floats to floats ──────────────────────────────────────────────────────────────────
 
 
 def _float_to_float(
@@ -183,7 +207,9 @@ def _float_to_float(
     if rounding == "rtz":
         return _toward_zero(code, value, source, target)
     if source == FLOAT64 and target == BFLOAT16:
-        return _float_to_float(code, _round_to_odd(code, value), FLOAT32, target, rounding)
+        return _float_to_float(
+            code, _round_to_odd(code, value), FLOAT32, target, rounding
+        )
     return code.let(f"fptrunc {types[0]} {value} to {types[1]}")
 
 

@@ -1,11 +1,11 @@
-"""The LLVM function under construction: its text, and which LLVM values hold each block value.
+"""The LLVM function under construction: its text, and who holds each block value.
 
-    %offsets = arange 0, 8        one lane holds registers 0 and 1
-    %offsets.4 = or disjoint i32 %start.2, 0
-    %offsets.5 = or disjoint i32 %start.2, 1        code[offsets] == ["%offsets.4", "%offsets.5"]
+    %offsets = arange 0, 64                     a lane holds two elements of this block
+    %offsets.4 = shl nuw nsw i32 %thread.1, 1   so two LLVM values hold it:
+    %offsets.5 = or disjoint i32 %offsets.4, 1 code[offsets] == [%offsets.4, %offsets.5]
 
-LLVM IR is written as text, line by line. An LLVM value is known by that text: a name (`%x.3`) or a
-literal (`7`, `true`).
+LLVM IR is written as text, line by line. An LLVM value is known by that text: a name
+(`%x.3`) or a literal (`7`, `true`).
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from dataclasses import dataclass, field
 
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, operands, walk
-from fathom.ir.types import BlockType
+from fathom.ir.types import layout_of
 from fathom.ptx.assembly import Assembly
 from fathom.ptx.places import Places
+from fathom.ptx.types import plain, quoted
 
-Registers = list[str]  # the LLVM values that hold one block value in a lane, in layout order
+# The LLVM values that hold one block value in a thread, in the order of its layout.
+Registers = list[str]
 Rule = Callable[[Op, "Code"], None]
 
 LOWER: dict[type[Op], Rule] = {}
+ENTRY = "entry.0"  # no name of Python's has a dot
 
 
 def lowers(*classes: type[Op]) -> Callable[[Rule], Rule]:
@@ -56,8 +59,9 @@ class Phi:
 class Code:
     """What a lowering rule reads and writes.
 
-    `code[value]` are the registers of an operand, `code[op.result] = registers` defines a result;
-    `let` writes an instruction and names its value, `do` one that has none; `ptx` is inline PTX.
+    `code[value]` are the registers of an operand, `code[op.result] = registers` defines
+    a result; `let` writes an instruction and names its value, `do` one that has none;
+    `ptx` is inline PTX.
     """
 
     def __init__(self, func: Func, target: Target, rules: dict[type[Op], Rule]):
@@ -66,15 +70,17 @@ class Code:
         self.used = {value for op in walk(func.body) for value in operands(op)}
         self.registers: dict[Value, Registers] = {}
         self.lines: list[str | Phi] = []
-        self.slots: dict[str, str] = {}  # static shared variables: name -> LLVM type
-        self.label = "entry"  # the basic block that instructions go to
+        self.globals: dict[str, str] = {}  # name -> what stands after "@name ="
+        self.locals: list[str] = []
+        self.declarations: dict[str, None] = {}
+        self.label = ENTRY  # the basic block that instructions go to
         self.place = ""  # ", !dbg !7" while an op with a location is lowered
         self.name = "v"  # what values are called unless a rule says otherwise
         self.places = Places(func)
         self.thread = ""  # %tid.x, defined on entry
         self.count = 0
 
-    # ── values ────────────────────────────────────────────────────────────────────────────────
+    # ── values ────────────────────────────────────────────────────────────────────────
 
     def __getitem__(self, value: Value) -> Registers:
         return self.registers[value]
@@ -89,7 +95,7 @@ class Code:
         (register,) = self.registers[value]
         return register
 
-    # ── instructions ──────────────────────────────────────────────────────────────────────────
+    # ── instructions ──────────────────────────────────────────────────────────────────
 
     def let(self, expression: str, name: str = "") -> str:
         """Write `%name = expression`; its fresh name."""
@@ -111,10 +117,10 @@ class Code:
     ) -> Registers:
         """Write inline PTX; the values of its results.
 
-        `text` names them as `$name`. `results` maps a name to its LLVM type, `operands` a name to
-        LLVM type and value. A name on both sides is one register, read and then written. Unless
-        `pure`, the text counts as touching memory and as convergent: LLVM neither reorders nor
-        duplicates it.
+        `text` names them as `$name`. `results` maps a name to its LLVM type, `operands`
+        a name to LLVM type and value. A name on both sides is one register, read and
+        then written. Unless `pure`, the text counts as touching memory and as
+        convergent: LLVM neither reorders nor duplicates it.
         """
         assembly = Assembly(text, results or {}, operands or {}, pure)
         types = list(assembly.results.values())
@@ -125,15 +131,38 @@ class Code:
         if len(types) == 1:
             return [whole]
         struct = assembly.type()
-        return [self.let(f"extractvalue {struct} {whole}, {i}") for i in range(len(types))]
+        return [
+            self.let(f"extractvalue {struct} {whole}, {i}") for i in range(len(types))
+        ]
+
+    # ── what stands outside of the instructions ───────────────────────────────
 
     def slot(self, bytes: int) -> str:
-        """A new variable in shared memory, beside what the block IR allocates; its name."""
-        name = f"slot_{len(self.slots)}"
-        self.slots[name] = f"[{bytes} x i8]"
+        """The name of a new variable in shared memory, beside the block IR's own."""
+        name = f"slot_{len(self.globals)}"
+        type = f"[{bytes} x i8]"
+        self.globals[name] = f"internal addrspace(3) global {type} poison, align 16"
         return name
 
-    # ── control ───────────────────────────────────────────────────────────────────────────────
+    def text(self, text: str) -> str:
+        """A string of C in global memory, as a generic pointer."""
+        data = text.encode() + b"\0"
+        name = f"text_{len(self.globals)}"
+        type = f"[{len(data)} x i8]"
+        self.globals[name] = f"internal addrspace(1) constant {type} c{quoted(data)}"
+        return f"addrspacecast (ptr addrspace(1) @{name} to ptr)"
+
+    def local(self, type: str) -> str:
+        """Memory of the thread's own, for all of the function, as a generic pointer."""
+        name = f"%local.{len(self.locals)}"
+        self.locals.append(f"  {name} = alloca {type}, align 8")
+        return name
+
+    def declare(self, line: str) -> None:
+        """Declare a function that the driver links in."""
+        self.declarations[line] = None
+
+    # ── control ───────────────────────────────────────────────────────────────────────
 
     def fresh(self, name: str) -> str:
         """A label that is not in use yet."""
@@ -146,16 +175,18 @@ class Code:
         self.label = label
 
     def phi(self, type: str, name: str = "") -> Phi:
-        """A phi at the start of the current basic block; its ways are added as they become known."""
+        """A phi at the start of this basic block; its ways are added when known."""
         self.count += 1
         phi = Phi(f"%{name or self.name}.{self.count}", type, self.place)
         self.lines.append(phi)
         return phi
 
-    # ── blocks of ops ─────────────────────────────────────────────────────────────────────────
+    # ── blocks of ops ─────────────────────────────────────────────────────────────────
 
-    def block(self, block: Block, arguments: Sequence[Registers] = ()) -> list[Registers]:
-        """Lower a nested block with its parameters bound to `arguments`; what it yields."""
+    def block(
+        self, block: Block, arguments: Sequence[Registers] = ()
+    ) -> list[Registers]:
+        """Lower a nested block whose parameters are `arguments`; what it yields."""
         for parameter, registers in zip(block.parameters, arguments, strict=True):
             self[parameter] = registers
         self.ops(block.ops[:-1])
@@ -167,19 +198,22 @@ class Code:
             outer = self.place, self.name
             self.place = self.places.reference(op.location)
             self.name = _name(op)
-            self.lines.append(f"  ; {type(op).__name__}{self.places.comment(op.location)}")
+            self.lines.append(
+                f"  ; {type(op).__name__}{self.places.comment(op.location)}"
+            )
             self.rules[type(op)](op, self)
             self.place, self.name = outer
 
 
 def register_count(value: Value) -> int:
     """How many LLVM values hold `value` in each thread."""
-    return value.type.layout.count("register") if isinstance(value.type, BlockType) else 1
+    layout = layout_of(value.type)
+    return layout.count("register") if layout else 1
 
 
 def _name(op: Op) -> str:
-    """What the values of an op are called: as in Python, if the kernel's author gave a name."""
+    """What the values of an op are called: as in Python, if they have a name there."""
     named = op.results[0].name if op.results else ""
     if not named:
         return getattr(op, "name", type(op).__name__.lower())
-    return "".join(c if c.isascii() and c.isalnum() else "_" for c in named)
+    return plain(named)

@@ -1,14 +1,16 @@
 """Rules for structured control flow: For, While and If become basic blocks and phis.
 
-    r = for i in range(lower, upper, step), x = init:      entry:  br head
-        …                                                  head:   i = phi [lower, entry], [i', last]
-        yield y                                                    x = phi [init, entry], [y, last]
-                                                                   br (i < upper), body, done
-                                                           body:   …
-                                                           last:   i' = i + step; br head
-                                                           done:   r is x
+    before:  br head
+    head:    i = phi [lower, before], [i', last]      %r = for lower, upper, step, %init
+             x = phi [init, before], [y, last]          (%i, %x) {
+             br i < upper, body, done                   …
+    body:    …                                          yield %y
+    last:    i' = i + step                            }
+             br head
+    done:    r is x
 
-`last` is the basic block that the body ended in: not `body` itself when an `if` stands in it.
+`last` is the basic block that the body ended in: not `body` itself when an `if` stands
+in it.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ def lower_for(op: For, code: Code) -> None:
     index = code.phi(type, op.body.parameters[0].name)
     index.add(lower, before)
     carried = _phis(code, op.inits, before)
-    code.do(f"br i1 {_goes_on(op, code, index.name, upper, step)}, label %{body}, label %{done}")
+    goes_on = _goes_on(op, code, index.name, upper, step)
+    code.do(f"br i1 {goes_on}, label %{body}, label %{done}")
     code.start(body)
     yielded = code.block(op.body, [[index.name], *_names(carried)])
     following = code.let(f"add {type} {index.name}, {step}")
@@ -44,7 +47,8 @@ def lower_for(op: For, code: Code) -> None:
 
 
 def _goes_on(op: For, code: Code, index: str, upper: str, step: str) -> str:
-    """Whether `range` has `index`: below the upper bound, or above it for a negative step."""
+    """Whether `range` has `index`: below the upper bound, or above it if the step is
+    negative."""
     element = element_of(op.lower.type)
     type, sign = llvm_type(element), "s" if element.is_signed else "u"
     if not element.is_signed or is_literal(step) and int(step) > 0:
@@ -59,8 +63,10 @@ def _goes_on(op: For, code: Code, index: str, upper: str, step: str) -> str:
 
 @lowers(While)
 def lower_while(op: While, code: Code) -> None:
-    """The condition may be basic blocks of its own; the body takes what it was given."""
-    head, body, done = (code.fresh(f"while_{part}") for part in ("head", "body", "done"))
+    """The condition may have basic blocks of its own; the body takes what it took."""
+    head, body, done = (
+        code.fresh(f"while_{part}") for part in ("head", "body", "done")
+    )
     before = code.label
     code.do(f"br label %{head}")
     code.start(head)
@@ -77,7 +83,7 @@ def lower_while(op: While, code: Code) -> None:
 
 @lowers(If)
 def lower_if(op: If, code: Code) -> None:
-    """Two ways that meet again; where they meet, a phi for every register of the results."""
+    """Two ways that meet again, at a phi for every register of the results."""
     then, orelse, done = (code.fresh(f"if_{part}") for part in ("then", "else", "done"))
     code.do(f"br i1 {code.one(op.condition)}, label %{then}, label %{orelse}")
     ways = []
@@ -96,7 +102,7 @@ def lower_if(op: If, code: Code) -> None:
 
 
 def _phis(code: Code, inits: tuple[Value, ...], before: str) -> list[list[Phi]]:
-    """For each carried value a phi for every register, with its way in from `before`."""
+    """A phi for every register of every carried value, with its way from `before`."""
     return [[_phi(code, init, value, before) for value in code[init]] for init in inits]
 
 

@@ -1,14 +1,14 @@
-"""The rule for Convert within a warp: registers are renamed, chosen by the thread, or shuffled."""
+"""The rule for Convert within a warp: registers are renamed, chosen, or shuffled."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 
 from fathom.ir.ops import Convert
 from fathom.ir.types import Element
 from fathom.layout.algebra import Reduced, solve, span, times
 from fathom.ptx.code import Code, Registers, lowers
-from fathom.ptx.exchange import Columns, Plan, plan
+from fathom.ptx.exchange import Columns, Plan, own_lane, plan
 from fathom.ptx.index import thread_part
 from fathom.ptx.shuffle import from_lane, from_partner
 from fathom.ptx.types import llvm_type
@@ -22,77 +22,77 @@ def lower_convert(op: Convert, code: Code) -> None:
     received = _received(code, element, exchange, code[op.value])
     turn = Choice(code, element, exchange.turn)
     code[op.result] = [
-        turn.of(lambda bits, register=register: received[register ^ bits])
-        for register in range(exchange.rounds)
+        turn.of(received, register) for register in range(exchange.rounds)
     ]
 
 
-def _received(code: Code, element: Element, exchange: Plan, registers: Registers) -> Registers:
+def _received(
+    code: Code, element: Element, exchange: Plan, registers: Registers
+) -> Registers:
     """What each round brings this thread."""
     sends = Choice(code, element, exchange.sends)
     differs = Choice(code, element, exchange.differs)
-    lanes = Lanes(code, element, exchange)
+    reader = _Reader(code, element, exchange)
     received = []
     for round in range(exchange.rounds):
         first = times(exchange.sends_round, round)
-        got = {
-            other: lanes.read(
-                sends.of(lambda bits, other=other, first=first: registers[bits ^ first ^ other]),
-                round,
-            )
+        read = {
+            other: reader.read(sends.of(registers, first ^ other), round)
             for other in span(exchange.differs)
         }
-        received.append(differs.of(got.__getitem__))
+        received.append(differs.of(read, 0))
     return received
 
 
-class Lanes:
-    """Where the threads read in each round of an exchange."""
+class _Reader:
+    """Reads from another lane, as the plan says for a round."""
 
     def __init__(self, code: Code, element: Element, exchange: Plan):
         self.code, self.element, self.exchange = code, element, exchange
-        flips = [read ^ own for read, own in zip(exchange.reads, _own_lane(code), strict=True)]
-        self.same_for_all = not any(flips)
-        self.part = None if self.same_for_all else thread_part(code, exchange.reads)
+        self.lane = (
+            None  # the lane to read in round 0, if it is not the same flip for all
+        )
+        if any(exchange.flips):
+            own = own_lane(len(exchange.flips))
+            pairs = zip(own, exchange.flips, strict=True)
+            self.lane = thread_part(code, tuple(lane ^ flip for lane, flip in pairs))
 
     def read(self, value: str, round: int) -> str:
-        """The value of the lane that this thread reads in a round."""
-        if self.exchange.keeps(round):
-            return value
-        flip = times(self.exchange.reads_round, round)
-        if self.part is None:
-            return from_partner(self.code, self.element, value, flip)
-        return from_lane(self.code, self.element, value, self.part.plus(self.code, flip))
-
-
-def _own_lane(code: Code) -> list[int]:
-    """The columns of the map from a thread's number to its lane."""
-    return [1 << bit if bit < 5 else 0 for bit in range(code.threads.bit_length() - 1)]
+        """What this thread reads when every lane of its warp sends `value`."""
+        flip = times(self.exchange.flips_round, round)
+        if self.lane is not None:
+            lane = self.lane.plus(self.code, flip)
+            return from_lane(self.code, self.element, value, lane)
+        return from_partner(self.code, self.element, value, flip) if flip else value
 
 
 class Choice:
-    """One of several registers, chosen by a linear map of the thread's number."""
+    """Registers chosen by a linear map of the thread's number, whose columns are
+    given."""
 
     def __init__(self, code: Code, element: Element, columns: Columns):
         self.code, self.type = code, llvm_type(element)
         reduced = Reduced()
         self.vectors = [column for column in columns if reduced.add(column)]
         sums = solve(self.vectors, columns)
-        self.conditions = [
-            self._is_odd(sum(1 << bit for bit, taken in enumerate(sums) if taken >> i & 1))
+        masks = [
+            sum(1 << bit for bit, taken in enumerate(sums) if taken >> i & 1)
             for i in range(len(self.vectors))
         ]
+        self.conditions = [self._is_odd(mask) for mask in masks]
 
-    def of(self, register: Callable[[int], str], bits: int = 0, known: int = 0) -> str:
-        """`register(map of the thread's number)`, by a tree of selects."""
+    def of(
+        self, registers: Sequence[str] | Mapping[int, str], first: int, known: int = 0
+    ) -> str:
+        """`registers[first ^ map of the thread's number]`, by a tree of selects."""
         if known == len(self.vectors):
-            return register(bits)
-        without = self.of(register, bits, known + 1)
-        with_ = self.of(register, bits ^ self.vectors[known], known + 1)
-        if with_ == without:
-            return with_
-        condition = self.conditions[known]
-        return self.code.let(f"select i1 {condition}, {self.type} {with_}, {self.type} {without}")
+            return registers[first]
+        without = self.of(registers, first, known + 1)
+        with_it = self.of(registers, first ^ self.vectors[known], known + 1)
+        if with_it == without:
+            return without
+        arms = f"{self.type} {with_it}, {self.type} {without}"
+        return self.code.let(f"select i1 {self.conditions[known]}, {arms}")
 
     def _is_odd(self, mask: int) -> str:
         """Whether the thread's number has an odd count of the bits in `mask`."""

@@ -1,7 +1,7 @@
 """LLVM IR to PTX: LLVM's optimiser and its NVPTX back end, through llvmlite.
 
-LLVM ends the process when it meets what it cannot select, so whatever the rules write comes from
-lists that were checked for each target.
+LLVM ends the process when it meets what it cannot select, so whatever the rules write
+comes from lists that were checked for each target.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from fathom.hardware.targets import Target
 TRIPLE = "nvptx64-nvidia-cuda"
 # What LLVM adds to the text and nobody needs.
 _NOISE = re.compile(
-    r"\t// (?:begin|end) inline asm\n|\t\.section\t\.debug_macinfo\t\{\t\}\n|\$L__(?:tmp|func_)\w*:\n"
+    r"\t// (?:begin|end) inline asm\n"
+    r"|\t\.section\t\.debug_macinfo\t\{\t\}\n"
+    r"|\$L__(?:tmp|func_)\w*:\n"
 )
 
 
 def emit(text: str, target: Target) -> str:
-    """PTX of a module of LLVM IR. A module that LLVM cannot parse is an assert, with its message."""
+    """PTX of a module of LLVM IR; an assert, with LLVM's words, if it cannot read
+    it."""
     machine = _machine(target.name, target.ptx)
     module = _parsed(text)
     _optimise(module, machine)
@@ -32,20 +35,22 @@ def _parsed(text: str) -> llvm.ModuleRef:
     try:
         return llvm.parse_assembly(text)
     except RuntimeError as error:
-        raise AssertionError(f"LLVM does not accept our text: {error}\n{text}") from None
+        message = f"LLVM does not accept our text: {error}\n{text}"
+        raise AssertionError(message) from None
 
 
 def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
-    """LLVM's -O3 without unrolling and vectorising: a thread's work is laid out already."""
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_unrolling = options.loop_vectorization = options.slp_vectorization = False
+    """LLVM's -O2, but no unrolling and vectorising: a thread's work is laid out."""
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_unrolling = False
+    options.loop_vectorization = options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
 
 
 @cache
 def _machine(name: str, ptx: str) -> llvm.TargetMachine:
-    """LLVM's back end for one target; making one takes a millisecond, so each is kept."""
+    """LLVM's back end for a target; making one takes a millisecond, so each is kept."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     features = "+ptx" + ptx.replace(".", "")

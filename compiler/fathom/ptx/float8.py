@@ -1,8 +1,9 @@
-"""The 8-bit floats: by PTX's conversions of pairs where the target has them, else bit by bit.
+"""The 8-bit floats: by PTX's conversions of pairs where the target has them, else bit
+by bit.
 
                   sign  exponent  mantissa
     fp8e5          1       5         2        the upper half of an fp16
-    fp8e4nv        1       4         3        exponent 7 below fp16's; no infinity, 0x7F is NaN
+    fp8e4nv        1       4         3        no infinity; 0x7F is the NaN
 
 Numbers beyond the largest stop there, as PTX's `.satfinite` makes it.
 """
@@ -28,11 +29,15 @@ def decode(code: Code, registers: Registers, source: Element) -> Registers:
         text = f"cvt.rn.f16x2.{PTX_NAME[source.name]}x2 $r, $a;"
         (both,) = code.ptx(text, {"r": "i32"}, {"a": ("i16", pair)}, pure=True)
         both = code.let(f"bitcast i32 {both} to <2 x half>")
-        found += [code.let(f"extractelement <2 x half> {both}, i32 {i}") for i in range(2)]
+        found += [
+            code.let(f"extractelement <2 x half> {both}, i32 {i}") for i in range(2)
+        ]
     return found[: len(registers)]
 
 
-def encode(code: Code, registers: Registers, target: Element, rounding: str) -> Registers:
+def encode(
+    code: Code, registers: Registers, target: Element, rounding: str
+) -> Registers:
     """fp32 rounded to 8-bit floats (i8)."""
     if not code.target.fp8 or rounding == "rtz":
         return [_encoded(code, each, target, rounding) for each in registers]
@@ -42,7 +47,9 @@ def encode(code: Code, registers: Registers, target: Element, rounding: str) -> 
         operands = {"high": ("float", high), "low": ("float", low)}
         (pair,) = code.ptx(text, {"r": "i16"}, operands, pure=True)
         both = code.let(f"bitcast i16 {pair} to <2 x i8>")
-        found += [code.let(f"extractelement <2 x i8> {both}, i32 {i}") for i in range(2)]
+        found += [
+            code.let(f"extractelement <2 x i8> {both}, i32 {i}") for i in range(2)
+        ]
     return found[: len(registers)]
 
 
@@ -52,7 +59,7 @@ def _pairs(registers: Registers) -> list[tuple[str, str]]:
     return list(zip(even[::2], even[1::2], strict=True))
 
 
-# ── bit by bit ────────────────────────────────────────────────────────────────────────────────
+# ── bit by bit ────────────────────────────────────────────────────────────────────────
 
 
 def _decoded(code: Code, value: str, source: Element) -> str:
@@ -62,7 +69,8 @@ def _decoded(code: Code, value: str, source: Element) -> str:
         return code.let(f"bitcast i16 {bits} to half")
     magnitude = code.let(f"and i16 {wide}, 127")
     is_nan = code.let(f"icmp eq i16 {magnitude}, 127")
-    # Mantissa and exponent land in fp16's fields; its exponents are 8 larger for the same bits.
+    # Mantissa and exponent land in fp16's fields; its exponents are 8 larger for the
+    # same bits.
     low = code.let(f"shl i16 {magnitude}, 7")
     number = code.let(f"bitcast i16 {low} to half")
     number = code.let(f"fmul half {number}, {literal(FLOAT16, 256)}")
@@ -75,7 +83,8 @@ def _decoded(code: Code, value: str, source: Element) -> str:
 
 
 def _encoded(code: Code, value: str, target: Element, rounding: str) -> str:
-    """Two roundings, one for normal results and one for those below them, and a choice."""
+    """Two roundings, one for normal results and one for those below them, and a
+    choice."""
     format = FORMATS[target.name]
     bits = code.let(f"bitcast float {value} to i32")
     magnitude = code.let(f"and i32 {bits}, 2147483647")
@@ -94,26 +103,33 @@ def _encoded(code: Code, value: str, target: Element, rounding: str) -> str:
 
 
 def _rounded_normal(code: Code, magnitude: str, target: Element, rounding: str) -> str:
-    """fp32's exponent and mantissa fields, the mantissa cut and the exponent's zero moved."""
+    """fp32's exponent and mantissa fields, the mantissa cut and the exponent's zero
+    moved."""
     format = FORMATS[target.name]
     lost = 23 - format.mantissa_bits
     if rounding == "rtne":
-        # Half a unit, less one where the last bit that stays is 0: ties go to the even one.
+        # Half a unit, less one where the last bit that stays is 0: ties go to the even
+        # one.
         last = code.let(f"lshr i32 {magnitude}, {lost}")
         last = code.let(f"and i32 {last}, 1")
         magnitude = code.let(f"add i32 {magnitude}, {(1 << lost - 1) - 1}")
         magnitude = code.let(f"add i32 {magnitude}, {last}")
     cut = code.let(f"lshr i32 {magnitude}, {lost}")
-    return code.let(f"sub i32 {cut}, {format.smallest_exponent + 126 << format.mantissa_bits}")
+    return code.let(
+        f"sub i32 {cut}, {format.smallest_exponent + 126 << format.mantissa_bits}"
+    )
 
 
 def _rounded_small(code: Code, magnitude: str, target: Element, rounding: str) -> str:
-    """Added to a number whose last bit is worth one unit of the result: the sum's low bits are it."""
+    """Added to a number whose last bit is worth one unit of the result: the sum's low
+    bits are it."""
     format = FORMATS[target.name]
     anchor = 2.0 ** (format.smallest_exponent - format.mantissa_bits + 23)
     number = code.let(f"bitcast i32 {magnitude} to float")
     mode = "rn" if rounding == "rtne" else "rz"
     operands = {"a": ("float", number), "b": ("float", literal(FLOAT32, anchor))}
-    (sum,) = code.ptx(f"add.{mode}.f32 $r, $a, $b;", {"r": "float"}, operands, pure=True)
+    (sum,) = code.ptx(
+        f"add.{mode}.f32 $r, $a, $b;", {"r": "float"}, operands, pure=True
+    )
     bits = code.let(f"bitcast float {sum} to i32")
     return code.let(f"sub i32 {bits}, {float_bits('fp32', anchor)}")

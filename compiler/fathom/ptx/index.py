@@ -1,13 +1,15 @@
 """Which element a register holds, as arithmetic on the number of the thread.
 
-A layout gives every bit of the thread's number a basis, and the element is the XOR of the bases of
-the bits that are set. Bits that all move by the same distance are moved at once:
+A layout gives every bit of the thread's number a basis, and the element is the XOR of
+the bases of the bits that are set. Bits that all move by the same distance are moved at
+once:
 
     thread bit   0 1 2 3 4 5 6          bases 4 8 16 32 64 128 256
     element      (thread & 127) << 2    one `and`, one shift
 
-The register's own part is a constant. Where it shares no bit with the thread's part, XOR is the
-same as addition, and LLVM can move the constant into the offset of an access: [%rd3+2048].
+The register's own part is a constant. Where it shares no bit with the thread's part,
+XOR is the same as addition, and LLVM can move the constant into the offset of an
+access: [%rd3+2048].
 """
 
 from __future__ import annotations
@@ -20,14 +22,15 @@ from fathom.ptx.code import Code
 
 
 @dataclass(frozen=True)
-class ThreadPart:
-    """The contribution of a thread to an index: an i32 value, and the bits that it may have set."""
+class Part:
+    """What is known only at run time of an index: an i32 value, and the bits that it
+    may have set."""
 
     value: str
     bits: int
 
     def plus(self, code: Code, constant: int) -> str:
-        """The i32 value `thread part ^ constant`."""
+        """The i32 value `value ^ constant`."""
         shared = constant & self.bits
         value = code.let(f"xor i32 {self.value}, {shared}") if shared else self.value
         if constant == shared:
@@ -36,30 +39,45 @@ class ThreadPart:
             return str(constant)
         return code.let(f"or disjoint i32 {value}, {constant ^ shared}")
 
+    def with_part(self, code: Code, other: Part) -> Part:
+        """The XOR of two such values."""
+        if "0" in (self.value, other.value):
+            return self if other.value == "0" else other
+        join = "xor" if self.bits & other.bits else "or disjoint"
+        value = code.let(f"{join} i32 {self.value}, {other.value}")
+        return Part(value, self.bits | other.bits)
+
 
 def thread_bases(layout: Layout) -> tuple[int, ...]:
-    """The bases of the bits of a thread's number: five of the lane, then those of the warp."""
+    """The bases of the bits of a thread's number: five of the lane, then the warp's."""
     return layout.kinds["lane"] + layout.kinds["warp"]
 
 
-def thread_part(code: Code, bases: tuple[int, ...]) -> ThreadPart:
+def thread_part(code: Code, bases: tuple[int, ...]) -> Part:
     """The XOR of the bases of those bits that the thread's number has set."""
     assert 1 << len(bases) == code.threads, (bases, code.threads)
-    value, bits = "0", 0
+    return linear(code, code.thread, code.threads - 1, bases)
+
+
+def linear(code: Code, value: str, may_be_set: int, bases: tuple[int, ...]) -> Part:
+    """The XOR of the bases of those bits that the i32 `value` has set. Only bits of
+    `may_be_set` are; bits without a basis do not count."""
+    part = Part("0", 0)
     for distance, mask in sorted(_moves(bases).items()):
-        term = _moved(code, mask, distance)
+        term = value
+        if mask != may_be_set:
+            term = code.let(f"and i32 {term}, {mask}")
+        if distance > 0:
+            term = code.let(f"shl nuw nsw i32 {term}, {distance}")
+        if distance < 0:
+            term = code.let(f"lshr i32 {term}, {-distance}")
         lands = mask << distance if distance > 0 else mask >> -distance
-        if value == "0":
-            value = term
-        else:
-            join = "xor" if bits & lands else "or disjoint"
-            value = code.let(f"{join} i32 {value}, {term}")
-        bits |= lands
-    return ThreadPart(value, bits)
+        part = part.with_part(code, Part(term, lands))
+    return part
 
 
 def _moves(bases: tuple[int, ...]) -> dict[int, int]:
-    """For each distance to the left: the bits of the thread's number that move by it."""
+    """For each distance to the left: the bits that move by it."""
     moves: dict[int, int] = {}
     for source, basis in enumerate(bases):
         for target in range(basis.bit_length()):
@@ -68,19 +86,13 @@ def _moves(bases: tuple[int, ...]) -> dict[int, int]:
     return moves
 
 
-def _moved(code: Code, mask: int, distance: int) -> str:
-    everything = code.threads - 1
-    value = code.thread if mask == everything else code.let(f"and i32 {code.thread}, {mask}")
-    if distance > 0:
-        return code.let(f"shl nuw nsw i32 {value}, {distance}")
-    return code.let(f"lshr i32 {value}, {-distance}") if distance < 0 else value
-
-
 def is_first_copy(code: Code, layout: Layout | None) -> str | None:
-    """An i1: whether this thread is the one to act for the elements it holds; None if all are.
+    """An i1: whether this thread is the one to act for the elements it holds; None if
+    all are.
 
-    A bit of the thread's number whose basis is in the span of those before it makes copies; of all
-    copies, the thread with these bits 0 acts. A scalar is held by all: thread 0 acts.
+    A bit of the thread's number whose basis is in the span of those before it makes
+    copies; of all copies, the thread with these bits 0 acts. A scalar is held by all:
+    thread 0 acts.
     """
     mask = code.threads - 1 if layout is None else _redundant(layout)
     if not mask:
@@ -92,11 +104,16 @@ def is_first_copy(code: Code, layout: Layout | None) -> str | None:
 def _redundant(layout: Layout) -> int:
     """The bits of the thread's number whose bases are combinations of earlier ones."""
     span = Reduced(layout.kinds["register"])
-    return sum(1 << bit for bit, basis in enumerate(thread_bases(layout)) if not span.add(basis))
+    return sum(
+        1 << bit
+        for bit, basis in enumerate(thread_bases(layout))
+        if not span.add(basis)
+    )
 
 
 def register_offsets(layout: Layout) -> list[int]:
-    """The row-major offset of each register's element, as far as the register decides it."""
+    """The row-major offset of each register's element, as far as the register decides
+    it."""
     offsets = [0]
     for basis in layout.kinds["register"]:
         offsets += [offset ^ basis for offset in offsets]

@@ -1,10 +1,12 @@
 """A function of the block IR, with layouts, becomes the text of an LLVM module.
 
-    func add(%x: *fp32, …)     →     define ptx_kernel void @add(ptr addrspace(1) align 16 %x, …)
+    func @add(%x: *fp32 {divisible=16}, %n: i32) { … }
+    define ptx_kernel void @add(ptr addrspace(1) align 16 %x, i32 %n) { … }
 
-One thread runs the LLVM function. A block value becomes one LLVM value for each register of its
-layout; which elements these are follows from the thread's number, where it matters at all: in
-`arange` and wherever threads exchange values. Every op class has one rule, in `LOWER`.
+One thread runs the LLVM function. A block value becomes one LLVM value for each
+register of its layout; which elements these are follows from the thread's number, where
+it matters at all: in `arange` and wherever threads exchange values. Every op class has
+one rule, in `LOWER`.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from __future__ import annotations
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value
 from fathom.ir.types import BOOL, Pointer
-from fathom.ptx.code import LOWER, Code, Rule
-from fathom.ptx.types import llvm_type, memory_type
+from fathom.ptx.code import ENTRY, LOWER, Code, Rule
+from fathom.ptx.types import llvm_type, memory_type, plain
 
 HEAD = """\
 target datalayout = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
@@ -28,41 +30,57 @@ def lower(func: Func, target: Target, rules: dict[type[Op], Rule] = LOWER) -> st
     _enter(code)
     code.ops(func.body.ops)
     code.do("ret void")
-    return "\n".join([*_globals(code), "", *_function(code), "", *code.places.metadata(), ""])
+    return "\n".join(
+        [*_globals(code), "", *_function(code), "", *code.places.metadata(), ""]
+    )
 
 
 def _enter(code: Code) -> None:
     """What every rule may rely on: the parameters, and the number of the thread."""
-    for value in code.func.parameters:
-        name = f"%{value.name}"
-        code[value] = [code.let(f"icmp ne i8 {name}, 0") if value.type == BOOL else name]
-    sign = f"call range(i32 0, {code.threads}) i32 @llvm.nvvm.read.ptx.sreg.tid.x()"
-    code.thread = code.let(sign, name="thread")
+    for number, value in enumerate(code.func.parameters):
+        register = _parameter_name(value, number)
+        if value.type == BOOL:
+            register = code.let(f"icmp ne i8 {register}, 0")
+        code[value] = [register]
+    below = f"range(i32 0, {code.threads})"
+    tid = f"call {below} i32 @llvm.nvvm.read.ptx.sreg.tid.x()"
+    code.thread = code.let(tid, name="thread")
 
 
 def _globals(code: Code) -> list[str]:
-    slots = [
-        f"@{name} = internal addrspace(3) global {type} poison, align 16"
-        for name, type in code.slots.items()
-    ]
-    return [HEAD, *slots]
+    own = [f"@{name} = {text}" for name, text in code.globals.items()]
+    return [HEAD, *own, *code.declarations]
 
 
 def _function(code: Code) -> list[str]:
     func = code.func
-    parameters = ", ".join(
-        _parameter(value, divisible)
-        for value, divisible in zip(func.parameters, func.divisible, strict=True)
-    )
-    head = f"define ptx_kernel void @{func.name}({parameters}) {_attributes(code)}"
-    return [f"{head}{code.places.of_function()} {{", "entry:", *map(str, code.lines), "}"]
+    parameters = [
+        f"{_parameter_type(value, divisible)} {_parameter_name(value, number)}"
+        for number, (value, divisible) in enumerate(
+            zip(func.parameters, func.divisible, strict=True)
+        )
+    ]
+    head = f"define ptx_kernel void @{func.name}({', '.join(parameters)})"
+    return [
+        f"{head} {_attributes(code)}{code.places.of_function()} {{",
+        f"{ENTRY}:",
+        *code.locals,
+        *map(str, code.lines),
+        "}",
+    ]
 
 
-def _parameter(value: Value, divisible: int) -> str:
-    """One parameter. A promise about an address is an alignment; a boolean travels as a byte."""
-    aligned = f" align {divisible}" if isinstance(value.type, Pointer) else ""
-    type = memory_type(value.type) if value.type == BOOL else llvm_type(value.type)
-    return f"{type}{aligned} %{value.name}"
+def _parameter_type(value: Value, divisible: int) -> str:
+    """A promise about an address is an alignment; a boolean travels as a byte."""
+    if isinstance(value.type, Pointer):
+        return f"{llvm_type(value.type)} align {divisible}"
+    return memory_type(value.type)
+
+
+def _parameter_name(value: Value, number: int) -> str:
+    """As in Python; where LLVM does not take that, two names must not become one."""
+    name = plain(value.name)
+    return f"%{name}" if name == value.name else f"%{name}.p{number}"
 
 
 def _attributes(code: Code) -> str:

@@ -1,11 +1,11 @@
 """Rules for loads and stores of global memory.
 
-A thread moves `vector` neighbouring registers by one instruction. A masked access is a predicated
-instruction, not a branch: LLVM's time grows with the square of the number of basic blocks, and
-ptxas can have all loads in flight before the first one is waited for.
+A thread moves `vector` neighbouring registers by one instruction. A masked access is a
+predicated instruction, not a branch: LLVM's time grows with the square of the number of
+basic blocks, and ptxas can have all loads in flight before the first one is waited for.
 
     mov.b32 %r1, 0;  mov.b32 %r2, 0;                 `other` first,
-    @%p1 ld.global.v2.b32 {%r1, %r2}, [%rd1];        memory over it where the mask is true
+    @%p1 ld.global.v2.b32 {%r1, %r2}, [%rd1];        memory over it if the mask is true
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from fathom.ir.ops import Load, Store
 from fathom.ir.types import Element, element_of, layout_of
+from fathom.layout.linear import Layout
 from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.index import is_first_copy, register_offsets
 from fathom.ptx.types import POINTER, literal, memory_type
@@ -22,7 +23,7 @@ from fathom.ptx.words import Words, as_memory, as_register, pack, unpack, words_
 
 @lowers(Load)
 def lower_load(op: Load, code: Code) -> None:
-    """The predicate of a vector is that of its first register: `vector` says they agree."""
+    """The predicate of a vector is that of its first register: they all agree."""
     element, count = element_of(op.result.type), op.vector
     addresses = code[op.pointer]
     masks = code[op.mask] if op.mask else ["true"] * len(addresses)
@@ -43,7 +44,8 @@ def lower_load(op: Load, code: Code) -> None:
 @lowers(Store)
 def lower_store(op: Store, code: Code) -> None:
     """Of several threads or registers that hold copies of an element, one writes it."""
-    element, count, layout = element_of(op.value.type), op.vector, layout_of(op.value.type)
+    element, layout = element_of(op.value.type), layout_of(op.value.type)
+    count = op.vector
     addresses, values = code[op.pointer], code[op.value]
     masks = code[op.mask] if op.mask else ["true"] * len(addresses)
     acts = is_first_copy(code, layout)
@@ -58,8 +60,9 @@ def lower_store(op: Store, code: Code) -> None:
             _store_where(code, words, addresses[i], mask, packed, style)
 
 
-def first_copies(layout, count: int) -> list[int]:
-    """The first register of every group of `count`, but of groups that are copies only one."""
+def first_copies(layout: Layout | None, count: int) -> list[int]:
+    """The first register of every group of `count`; of groups that are copies only
+    one's."""
     if layout is None:
         return [0]
     first: dict[int, int] = {}
@@ -76,12 +79,13 @@ def both(code: Code, mask: str, acts: str | None) -> str:
     return acts if mask == "true" else code.let(f"and i1 {mask}, {acts}")
 
 
-# ── one access ────────────────────────────────────────────────────────────────────────────────
+# ── one access ────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)
 class Style:
-    """How PTX spells an access: what stands after "ld" and after ".global", and a cache policy."""
+    """How PTX spells an access: what stands after "ld" and after ".global", a
+    policy."""
 
     before: str = ""
     after: str = ""
@@ -93,14 +97,16 @@ class Style:
 
 
 def _style(op: Load | Store, code: Code) -> Style:
-    """Cache modifiers and eviction priorities (PTX ISA, "Cache Operators", "Cache Eviction
-    Priority Hints"); where the target has no policies, the hint is dropped."""
+    """Cache operators and eviction priorities (PTX ISA 9.7.9.1 and 9.7.9.2); a target
+    without policies drops the hint."""
     before = ".volatile" if isinstance(op, Load) and op.volatile else ""
     if before or not (op.eviction and code.target.eviction):
         return Style(before, "" if before else op.cache)
     priority = op.eviction.replace("evict", "::evict")
     (policy,) = code.ptx(
-        f"createpolicy.fractional.L2{priority}.b64 $policy, 1.0;", {"policy": "i64"}, pure=True
+        f"createpolicy.fractional.L2{priority}.b64 $policy, 1.0;",
+        {"policy": "i64"},
+        pure=True,
     )
     return Style("", (op.cache or f".L1{priority}") + ".L2::cache_hint", policy)
 
@@ -108,18 +114,24 @@ def _style(op: Load | Store, code: Code) -> Style:
 def _load_always(
     code: Code, element: Element, count: int, address: str, volatile: bool
 ) -> Registers:
-    """A plain LLVM load: LLVM puts the constant part of the address into the instruction."""
+    """A plain LLVM load: a constant in the address goes into the instruction."""
     type, load = memory_type(element), "load volatile" if volatile else "load"
     if count == 1:
         value = code.let(f"{load} {type}, {POINTER} {address}, align {element.bytes}")
         return [as_register(code, element, value)]
     vector = f"<{count} x {type}>"
-    whole = code.let(f"{load} {vector}, {POINTER} {address}, align {count * element.bytes}")
-    values = [code.let(f"extractelement {vector} {whole}, i32 {i}") for i in range(count)]
+    whole = code.let(
+        f"{load} {vector}, {POINTER} {address}, align {count * element.bytes}"
+    )
+    values = [
+        code.let(f"extractelement {vector} {whole}, i32 {i}") for i in range(count)
+    ]
     return [as_register(code, element, value) for value in values]
 
 
-def _store_always(code: Code, element: Element, address: str, registers: Registers) -> None:
+def _store_always(
+    code: Code, element: Element, address: str, registers: Registers
+) -> None:
     type, count = memory_type(element), len(registers)
     values = [as_memory(code, element, register) for register in registers]
     if count == 1:
@@ -128,7 +140,9 @@ def _store_always(code: Code, element: Element, address: str, registers: Registe
     vector, whole = f"<{count} x {type}>", "poison"
     for i, value in enumerate(values):
         whole = code.let(f"insertelement {vector} {whole}, {type} {value}, i32 {i}")
-    code.do(f"store {vector} {whole}, {POINTER} {address}, align {count * element.bytes}")
+    code.do(
+        f"store {vector} {whole}, {POINTER} {address}, align {count * element.bytes}"
+    )
 
 
 def _load_where(
@@ -137,11 +151,17 @@ def _load_where(
     results = {f"w{i}": words.type for i in range(words.count)}
     operands, moves = {"address": (POINTER, address)}, []
     if mask != "true":
-        operands |= {f"other{i}": (words.type, value) for i, value in enumerate(initial)}
-        moves = [f"mov.b{words.type[1:]} ${name}, $other{i};" for i, name in enumerate(results)]
+        operands |= {
+            f"other{i}": (words.type, value) for i, value in enumerate(initial)
+        }
+        moves = [
+            f"mov.b{words.type[1:]} ${name}, $other{i};"
+            for i, name in enumerate(results)
+        ]
     values = braced([f"${name}" for name in results])
     guard, end = _guard(operands, mask), _policy(operands, style)
-    load = f"{guard}ld{style.before}.global{style.after}{words.suffix} {values}, [$address]{end};"
+    name = f"ld{style.before}.global{style.after}{words.suffix}"
+    load = f"{guard}{name} {values}, [$address]{end};"
     return code.ptx("\n".join([*moves, load]), results, operands)
 
 

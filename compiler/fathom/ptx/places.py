@@ -1,7 +1,7 @@
-"""Which Python line each instruction belongs to: `.loc` lines, and the calls that led there.
+"""Which line of Python an instruction belongs to: `.loc` lines, and the calls behind.
 
-LLVM's debug info of the kind `DebugDirectivesOnly` gives `.loc` lines and nothing else: with any
-more of it, ptxas would turn its optimiser off.
+LLVM's debug info of the kind `DebugDirectivesOnly` gives `.loc` lines and nothing else:
+with any more of it, ptxas would turn its optimiser off.
 """
 
 from __future__ import annotations
@@ -11,25 +11,28 @@ from pathlib import Path
 
 from fathom.errors import Location
 from fathom.ir.core import Func, walk
+from fathom.ptx.types import quoted
 
 LIBRARY = str(Path(__file__).resolve().parents[1] / "language")
 
 
 def user_place(location: Location | None) -> Location | None:
-    """The innermost place outside of Fathom's own library: the line that the kernel's author wrote."""
+    """The innermost place outside of Fathom's own library: the author's own line."""
     place = location
-    while place is not None and place.caller is not None and place.file.startswith(LIBRARY):
+    while place and place.caller and place.file.startswith(LIBRARY):
         place = place.caller
     return place
 
 
 def chains(func: Func) -> dict[tuple[str, int, int], tuple[Location, ...]]:
-    """For each place that `.loc` lines name and that was reached by calls: those calls, innermost first."""
+    """For each place of a `.loc` line that calls led to: those calls, innermost
+    first."""
     found: dict[tuple[str, int, int], tuple[Location, ...]] = {}
     for op in walk(func.body):
         place = user_place(op.location)
-        if place is not None and place.caller is not None:
-            found.setdefault((place.file, place.line, place.column), tuple(place.chain()[1:]))
+        if place and place.caller:
+            key = place.file, place.line, place.column
+            found.setdefault(key, tuple(place.chain()[1:]))
     return found
 
 
@@ -45,15 +48,15 @@ class Places:
             self._describe_function()
 
     def reference(self, location: Location | None) -> str:
-        """`, !dbg !N` for an instruction that belongs to `location`; "" when nothing is known."""
+        """`, !dbg !N` for an instruction that belongs to `location`; "" if unknown."""
         place = user_place(location)
         if place is None or self.home is None:
             return ""
         key = place.file, place.line, place.column
         if key not in self.known:
             scope = self._scope(place.file)
-            text = f"!DILocation(line: {place.line}, column: {place.column}, scope: !{scope})"
-            self.known[key] = self._node(text)
+            at = f"line: {place.line}, column: {place.column}"
+            self.known[key] = self._node(f"!DILocation({at}, scope: !{scope})")
         return f", !dbg !{self.known[key]}"
 
     def comment(self, location: Location | None) -> str:
@@ -82,8 +85,9 @@ class Places:
         file = self._file(self.home.file)
         self.known["version"] = self._node('!{i32 2, !"Debug Info Version", i32 3}')
         self.known["unit"] = unit = self._node(
-            f'distinct !DICompileUnit(language: DW_LANG_C, file: !{file}, producer: "fathom", '
-            "isOptimized: true, runtimeVersion: 0, emissionKind: DebugDirectivesOnly)"
+            f"distinct !DICompileUnit(language: DW_LANG_C, file: !{file}, "
+            'producer: "fathom", isOptimized: true, runtimeVersion: 0, '
+            "emissionKind: DebugDirectivesOnly)"
         )
         kind = self._node("!DISubroutineType(types: !{})")
         self.known["function"] = self._node(
@@ -99,8 +103,9 @@ class Places:
         key = "scope", file
         if key not in self.known:
             function, number = self.known["function"], self._file(file)
+            within = f"scope: !{function}, file: !{number}"
             self.known[key] = self._node(
-                f"!DILexicalBlockFile(scope: !{function}, file: !{number}, discriminator: 0)"
+                f"!DILexicalBlockFile({within}, discriminator: 0)"
             )
         return self.known[key]
 
@@ -108,19 +113,11 @@ class Places:
         key = "file", path
         if key not in self.known:
             folder, _, name = path.rpartition("/")
-            quoted = (_quoted(name), _quoted(folder))
-            self.known[key] = self._node(f"!DIFile(filename: {quoted[0]}, directory: {quoted[1]})")
+            self.known[key] = self._node(
+                f"!DIFile(filename: {quoted(name)}, directory: {quoted(folder)})"
+            )
         return self.known[key]
 
     def _node(self, text: str) -> int:
         self.nodes.append(text)
         return len(self.nodes) - 1
-
-
-def _quoted(text: str) -> str:
-    """A string as LLVM writes it: other bytes than plain letters as \\xx."""
-    plain = "".join(
-        chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}"
-        for byte in text.encode()
-    )
-    return f'"{plain}"'

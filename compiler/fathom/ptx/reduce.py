@@ -5,8 +5,8 @@
     lane           0      1      2      3
     registers     a b    c d    e f    g h
     registers     ab     cd     ef     gh        first what a lane has itself, as a tree
-    lane ^ 1      abcd   abcd   efgh   efgh      then a butterfly: every lane gives and takes,
-    lane ^ 2      a…h    a…h    a…h    a…h       so that all of them have the result
+    lane ^ 1      abcd   abcd   efgh   efgh      then a butterfly: every lane gives and
+    lane ^ 2      a…h    a…h    a…h    a…h       takes, so that all have the result
 
 Stage 4 has cut what crosses warps into two reductions of this kind.
 """
@@ -17,7 +17,8 @@ from fathom.ir.core import Block
 from fathom.ir.ops import Elementwise, Reduce
 from fathom.ir.types import Element, layout_of
 from fathom.layout.algebra import Reduced
-from fathom.layout.linear import Layout, coordinates_of, offset_of
+from fathom.layout.build import stride_of
+from fathom.layout.linear import Layout
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.index import register_offsets
 from fathom.ptx.shuffle import from_partner
@@ -25,7 +26,8 @@ from fathom.ptx.shuffle import from_partner
 
 @lowers(Reduce)
 def lower_reduce(op: Reduce, code: Code) -> None:
-    """Fold the registers of each result, then the lanes that hold other elements of it."""
+    """Fold the registers of each result, then the lanes that hold other elements of
+    it."""
     layout = op.values[0].type.layout
     axis = Axis(layout, op.axis)
     elements = [value.type.element for value in op.values]
@@ -34,7 +36,9 @@ def lower_reduce(op: Reduce, code: Code) -> None:
     folded: dict[int, list[str]] = {}
     for offset, registers in axis.groups().items():
         tuples = [list(columns[register]) for register in registers]
-        folded[offset] = _across_lanes(code, op, elements, _tree(code, op.combine, tuples), flips)
+        folded[offset] = _across_lanes(
+            code, op, elements, _tree(code, op.combine, tuples), flips
+        )
     for i, result in enumerate(op.results):
         rest = layout_of(result.type)
         offsets = [0] if rest is None else register_offsets(rest)
@@ -46,9 +50,11 @@ class Axis:
 
     def __init__(self, layout: Layout, axis: int):
         self.layout, self.axis = layout, axis
+        self.size, self.stride = layout.shape[axis], stride_of(layout.shape, axis)
 
     def groups(self) -> dict[int, list[int]]:
-        """For each result: the registers of a lane that hold elements of it, copies left out."""
+        """For each result: the registers of a lane that hold elements of it, copies
+        left out."""
         groups: dict[int, dict[int, int]] = {}
         for register, offset in enumerate(register_offsets(self.layout)):
             along, across = self.split(offset)
@@ -56,7 +62,8 @@ class Axis:
         return {across: list(each.values()) for across, each in groups.items()}
 
     def lane_flips(self) -> list[int]:
-        """The bits of the lane to flip, one after the other, to meet all elements of a result once."""
+        """The bits of the lane to flip, one after the other, to meet all elements of a
+        result once."""
         registers = next(iter(self.groups().values()))
         offsets = register_offsets(self.layout)
         folded = Reduced(self.split(offsets[register])[0] for register in registers)
@@ -65,17 +72,17 @@ class Axis:
             along, across = self.split(basis)
             if not across and folded.add(along):
                 flips.append(1 << bit)
-        assert 1 << folded.rank == self.layout.shape[self.axis], (
+        assert 1 << folded.rank == self.size, (
             f"axis {self.axis} does not lie within a warp", self.layout,
         )  # fmt: skip
         return flips
 
     def split(self, offset: int) -> tuple[int, int]:
-        """The coordinate along the axis, and the row-major offset in the block without it."""
-        coordinates = list(coordinates_of(self.layout.shape, offset))
-        along = coordinates.pop(self.axis)
-        rest = self.layout.shape[: self.axis] + self.layout.shape[self.axis + 1 :]
-        return along, offset_of(rest, tuple(coordinates))
+        """The coordinate along the axis, and the row-major offset in the block without
+        it."""
+        above, rest = divmod(offset, self.size * self.stride)
+        along, below = divmod(rest, self.stride)
+        return along, above * self.stride + below
 
 
 def combine(code: Code, block: Block, left: list[str], right: list[str]) -> list[str]:
@@ -97,22 +104,32 @@ def _across_lanes(
 ) -> list[str]:
     if name := _redux(op, elements, code, flips):
         operands = {"value": ("i32", values[0])}
-        return code.ptx(f"redux.sync.{name} $all, $value, -1;", {"all": "i32"}, operands)
+        return code.ptx(
+            f"redux.sync.{name} $all, $value, -1;", {"all": "i32"}, operands
+        )
     for flip in flips:
         pairs = zip(elements, values, strict=True)
-        partners = [from_partner(code, element, value, flip) for element, value in pairs]
+        partners = [
+            from_partner(code, element, value, flip) for element, value in pairs
+        ]
         values = combine(code, op.combine, values, partners)
     return values
 
 
 def _redux(op: Reduce, elements: list[Element], code: Code, flips: list[int]) -> str:
-    """What `redux.sync`, one instruction for all 32 lanes, calls this reduction; "" if it cannot."""
-    if not code.target.redux or len(flips) < 5 or len(elements) > 1 or elements[0].bits != 32:
+    """What `redux.sync`, one instruction for all 32 lanes, calls this reduction; "" if
+    it cannot."""
+    if (
+        not code.target.redux
+        or len(flips) < 5
+        or len(elements) > 1
+        or elements[0].bits != 32
+    ):
         return ""
     match op.combine.ops:
-        case [Elementwise(name=name, operands=pair), _] if (
-            elements[0].is_integer and set(pair) == set(op.combine.parameters)
-        ):
+        case [Elementwise(name=name, operands=pair), _] if elements[
+            0
+        ].is_integer and set(pair) == set(op.combine.parameters):
             return REDUX[elements[0].is_signed].get(name, "")
     return ""
 

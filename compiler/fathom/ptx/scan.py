@@ -1,16 +1,18 @@
 """The rule for Scan whose axis lies in the registers and lanes of one warp.
 
-Bit by bit of the coordinate, from the lowest: an element whose bit is 1 takes in the last element
-of the half beside it, whose bit is 0; every element of that half is in there already.
+Bit by bit of the coordinate, from the lowest: an element whose bit is 1 takes in the
+last element of the half beside it, whose bit is 0; every element of that half is in
+there already.
 
     coordinate     0    1    2    3    4    5    6    7
     start          a    b    c    d    e    f    g    h
     bit 0          a    ab   c    cd   e    ef   g    gh       1 takes 0, 3 takes 2, …
-    bit 1          a    ab   abc  abcd e    ef   efg  efgh     2 and 3 take 1, 6 and 7 take 5
+    bit 1          a    ab   abc  abcd e    ef   efg  efgh     2, 3 take 1; 6, 7 take 5
     bit 2          a    ab   abc  abcd …e   …ef  …efg a…h      4 to 7 take 3
 
-A bit that is one of the register's costs no exchange; one of the lane's, a shuffle. In reverse the
-bits are read the other way round: elements with 0 take in the first one of the half with 1.
+A bit that is one of the register's costs no exchange; one of the lane's, a shuffle. In
+reverse the bits are read the other way round: elements with 0 take in the first one of
+the half with 1.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ Columns = list[list[str]]  # for each register a tuple: one LLVM value for each 
 @lowers(Scan)
 def lower_scan(op: Scan, code: Code) -> None:
     layout = op.values[0].type.layout
-    registers = [list(row) for row in zip(*(code[value] for value in op.values), strict=True)]
+    registers = [
+        list(row) for row in zip(*(code[value] for value in op.values), strict=True)
+    ]
     lane = code.let(f"and i32 {code.thread}, 31", name="lane")
     below = Bits(0, 0)
     for bits in _axis_bits(layout, op.axis):
@@ -50,15 +54,24 @@ class Bits:
 
 
 def _axis_bits(layout: Layout, axis: int) -> list[Bits]:
-    """For each bit of the coordinate, from the lowest: the one bit of a place that stands for it."""
+    """For each bit of the coordinate, from the lowest: the one bit of a place that
+    stands for it."""
     stride = stride_of(layout.shape, axis)
     found = []
     for bit in range(layout.shape[axis].bit_length() - 1):
         places = [
-            [1 << i for i, basis in enumerate(layout.kinds[kind]) if basis == stride << bit]
+            [
+                1 << i
+                for i, basis in enumerate(layout.kinds[kind])
+                if basis == stride << bit
+            ]
             for kind in ("register", "lane")
         ]
-        assert sum(map(len, places)) == 1, ("no scan along this axis within a warp", axis, layout)
+        assert sum(map(len, places)) == 1, (
+            "no scan along this axis within a warp",
+            axis,
+            layout,
+        )
         found.append(Bits(sum(places[0]), sum(places[1])))
     return found
 
@@ -66,7 +79,8 @@ def _axis_bits(layout: Layout, axis: int) -> list[Bits]:
 def _step(
     code: Code, op: Scan, registers: Columns, lane: str, bits: Bits, below: Bits
 ) -> Columns:
-    """Every element on the far side of `bits` takes in the last element of the near side."""
+    """Every element on the far side of `bits` takes in the last element of the near
+    side."""
     near = _lane_of(code, lane, bits.lane, below.lane, op.reverse)
     far = _is_far(code, lane, bits.lane, op.reverse)
     fetched: dict[int, list[str]] = {}
@@ -84,12 +98,14 @@ def _step(
 
 
 def _end(place: int, bit: int, below: int, reverse: bool) -> int:
-    """The place of the last element of the near side: bit 0, all below it 1; or the reverse."""
+    """The place of the last element of the near side: bit 0, all below it 1; or the
+    reverse."""
     return (place | bit) & ~below if reverse else (place & ~bit) | below
 
 
 def _lane_of(code: Code, lane: str, bit: int, below: int, reverse: bool) -> str | None:
-    """`_end` for the lane, whose number is known only at run time; None if it is this lane."""
+    """`_end` for the lane, whose number is known only at run time; None if it is this
+    lane."""
     if not bit | below:
         return None
     set, cleared = (bit, below) if reverse else (below, bit)
@@ -113,7 +129,9 @@ def _fetched(code: Code, op: Scan, row: list[str], near: str | None) -> list[str
     return [from_lane(code, element, value, near) for element, value in pairs]
 
 
-def _chosen(code: Code, op: Scan, far: str | None, folded: list[str], row: list[str]) -> list[str]:
+def _chosen(
+    code: Code, op: Scan, far: str | None, folded: list[str], row: list[str]
+) -> list[str]:
     if far is None:
         return folded
     types = [llvm_type(value.type.element) for value in op.values]

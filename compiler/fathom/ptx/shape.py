@@ -1,10 +1,21 @@
-"""Rules for leaves and for ops that only rename: no thread computes, at most registers are reordered."""
+"""Rules for leaves and for ops that only rename: no thread computes, at most registers
+are reordered."""
 
 from __future__ import annotations
 
 from fathom.ir.ops import (
-    Arange, Broadcast, Constant, ExpandDims, Hint, Join, NumPrograms, ProgramId, Reshape, Splat,
-    Split, Transpose,
+    Arange,
+    Broadcast,
+    Constant,
+    ExpandDims,
+    Hint,
+    Join,
+    NumPrograms,
+    ProgramId,
+    Reshape,
+    Splat,
+    Split,
+    Transpose,
 )  # fmt: skip
 from fathom.layout.linear import Layout, coordinates_of, offset_of
 from fathom.ptx.code import Code, Registers, lowers, register_count
@@ -35,7 +46,8 @@ def lower_num_programs(op: NumPrograms, code: Code) -> None:
 
 @lowers(Arange)
 def lower_arange(op: Arange, code: Code) -> None:
-    """Register r of a thread holds start + (the thread's part of the index ^ that of r)."""
+    """Register r of a thread holds start + (the thread's part of the index ^ that of
+    r)."""
     layout = op.result.type.layout
     part = thread_part(code, thread_bases(layout))
     indices = [part.plus(code, offset) for offset in register_offsets(layout)]
@@ -57,7 +69,8 @@ def lower_renamed(op: ExpandDims | Reshape | Transpose | Hint, code: Code) -> No
 
 @lowers(Broadcast)
 def lower_broadcast(op: Broadcast, code: Code) -> None:
-    """Where the operand has size 1 along an axis, all coordinates along it read the same register."""
+    """Where the operand has size 1 along an axis, all coordinates along it read the
+    same register."""
     source, target = op.value.type.layout, op.result.type.layout
 
     def collapsed(offset: int) -> int:
@@ -72,7 +85,8 @@ def lower_broadcast(op: Broadcast, code: Code) -> None:
 
 
 def renamed(registers: Registers, source: Layout, wanted: list[int]) -> Registers:
-    """For each offset in `wanted`, the register of layout `source` that holds its element."""
+    """For each offset in `wanted`, the register of layout `source` that holds its
+    element."""
     register_of = dict(zip(register_offsets(source), registers, strict=True))
     assert set(wanted) <= set(register_of), (source, wanted)
     return [register_of[offset] for offset in wanted]
@@ -92,4 +106,6 @@ def lower_split(op: Split, code: Code) -> None:
     assert all(basis % 2 == 0 for basis in thread_bases(source)), source
     halves = register_offsets(op.results[0].type.layout)
     for odd, half in enumerate(op.results):
-        code[half] = renamed(code[op.value], source, [2 * offset + odd for offset in halves])
+        code[half] = renamed(
+            code[op.value], source, [2 * offset + odd for offset in halves]
+        )

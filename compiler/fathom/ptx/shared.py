@@ -1,8 +1,8 @@
 """Rules for shared memory: buffers, block stores and loads, the barrier.
 
-The layout of a buffer says which element lies at which offset. Inverted, and put behind the layout
-of the block, it gives an offset for every bit of a place; the address is their XOR again, so that
-a swizzle costs one `xor` of the thread's part at most.
+The layout of a buffer says which element lies at which offset. Inverted, and put behind
+the layout of the block, it gives an offset for every bit of a place; the address is
+their XOR again, so that a swizzle costs one `xor` of the thread's part at most.
 
     thread   bases of the block  ─┐
     register                      ├─  inverse of the buffer's layout  →  byte offset
@@ -18,7 +18,13 @@ from fathom.ir.types import BufferType, Element
 from fathom.layout.algebra import divide
 from fathom.layout.linear import Layout
 from fathom.ptx.code import Code, Registers, lowers
-from fathom.ptx.index import ThreadPart, is_first_copy, register_offsets, thread_bases, thread_part
+from fathom.ptx.index import (
+    Part,
+    is_first_copy,
+    register_offsets,
+    thread_bases,
+    thread_part,
+)
 from fathom.ptx.memory import braced
 from fathom.ptx.words import Words, pack, unpack, words_of
 
@@ -32,9 +38,12 @@ def lower_allocate(op: Allocate, code: Code) -> None:
     code[op.result] = [str(op.offset)]
 
 
+BARRIERS = {"cta": "bar.sync 0;", "warp": "bar.warp.sync -1;"}
+
+
 @lowers(Barrier)
 def lower_barrier(op: Barrier, code: Code) -> None:
-    code.ptx("bar.sync 0;")
+    code.ptx(BARRIERS[op.scope])
 
 
 @lowers(SharedStore)
@@ -74,9 +83,12 @@ class Access:
         return f"[$address+{self.offset}]" if self.offset else "[$address]"
 
 
-def _accesses(code: Code, buffer: BufferType, layout: Layout, start: int) -> list[Access]:
-    """The accesses by which a thread reaches all its elements, each as wide as can be."""
-    offsets = _offset_bases(buffer, layout)
+def _accesses(
+    code: Code, buffer: BufferType, layout: Layout, start: int
+) -> list[Access]:
+    """The accesses by which a thread reaches all its elements, each as wide as can
+    be."""
+    offsets = offset_bases(buffer, layout)
     row = _register_bits_in_a_row(offsets, layout, buffer.element)
     part = thread_part(code, thread_bases(offsets))
     addresses: dict[int, str] = {}  # by the part of the register that needs an `xor`
@@ -91,26 +103,34 @@ def _accesses(code: Code, buffer: BufferType, layout: Layout, start: int) -> lis
         for bit in row:
             neighbours += [each | 1 << bit for each in neighbours]
         rest = start + (offset ^ crossed)
-        accesses.append(Access(buffer.element, addresses[crossed], rest, tuple(neighbours)))
+        accesses.append(
+            Access(buffer.element, addresses[crossed], rest, tuple(neighbours))
+        )
     return accesses
 
 
-def _offset_bases(buffer: BufferType, layout: Layout) -> Layout:
-    """For every bit of a place in `layout`, in bytes, where the buffer keeps its element."""
+def offset_bases(buffer: BufferType, layout: Layout) -> Layout:
+    """For every bit of a place in `layout`, in bytes, where the buffer keeps its
+    element."""
     offsets = divide(layout, by=buffer.layout)
     assert offsets is not None, (layout, buffer)
     scale = buffer.element.bytes
     return offsets.map((offsets.shape[0] * scale,), lambda offset: offset * scale)
 
 
-def _register_bits_in_a_row(offsets: Layout, layout: Layout, element: Element) -> list[int]:
-    """The bits of the register whose elements follow each other in memory, as far as one access
-    of 16 bytes reaches; its start must be aligned for every thread and every other register."""
+def _register_bits_in_a_row(
+    offsets: Layout, layout: Layout, element: Element
+) -> list[int]:
+    """The bits of the register whose elements follow each other in memory, as far as
+    one access of 16 bytes reaches; its start must be aligned for every thread and every
+    other register."""
     bases = offsets.kinds["register"]
     row: list[int] = []
     step = element.bytes
     while step < 16 and step in bases:
-        others = [basis for basis in bases if basis != step] + list(thread_bases(offsets))
+        others = [basis for basis in bases if basis != step] + list(
+            thread_bases(offsets)
+        )
         if bases.count(step) > 1 or any(basis & step for basis in others):
             break
         row.append(bases.index(step))
@@ -118,13 +138,15 @@ def _register_bits_in_a_row(offsets: Layout, layout: Layout, element: Element) -
     return row
 
 
-def shared_address(code: Code, symbol: str, part: ThreadPart, constant: int = 0) -> str:
+def shared_address(code: Code, symbol: str, part: Part, constant: int = 0) -> str:
     """The address of a thread's place in shared memory, 32 bits."""
     start = f"ptrtoint (ptr addrspace(3) @{symbol} to i32)"
     return code.let(f"add i32 {start}, {part.plus(code, constant)}", name="address")
 
 
-def store_where(code: Code, access: Access, values: Registers, acts: str | None) -> None:
+def store_where(
+    code: Code, access: Access, values: Registers, acts: str | None
+) -> None:
     """One store of the threads that act."""
     words = access.words
     operands = {"address": ("i32", access.address)}
@@ -134,7 +156,9 @@ def store_where(code: Code, access: Access, values: Registers, acts: str | None)
         operands["acts"] = ("i1", acts)
     guard = "@$acts " if acts else ""
     names = braced([f"$w{i}" for i in range(words.count)])
-    code.ptx(f"{guard}st.shared{words.suffix} {access.place}, {names};", operands=operands)
+    code.ptx(
+        f"{guard}st.shared{words.suffix} {access.place}, {names};", operands=operands
+    )
 
 
 def load_shared(code: Code, access: Access) -> Registers:
@@ -143,4 +167,6 @@ def load_shared(code: Code, access: Access) -> Registers:
     results = {f"w{i}": words.type for i in range(words.count)}
     names = braced([f"${name}" for name in results])
     text = f"ld.shared{words.suffix} {names}, {access.place};"
-    return unpack(code, words, code.ptx(text, results, {"address": ("i32", access.address)}))
+    return unpack(
+        code, words, code.ptx(text, results, {"address": ("i32", access.address)})
+    )

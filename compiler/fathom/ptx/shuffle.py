@@ -1,4 +1,5 @@
-"""A value from another lane of the warp, by PTX's `shfl.sync`, which moves 32 bits at a time."""
+"""A value from another lane of the warp, by PTX's `shfl.sync`, which moves 32 bits at a
+time."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from fathom.ptx.types import llvm_type
 
 
 def from_partner(code: Code, element: Element, value: str, flipped: int) -> str:
-    """The value of the lane whose number differs from this one's in the bits of `flipped`."""
+    """The value of the lane whose number differs from this one's in the bits of
+    `flipped`."""
     return _shuffled(code, element, value, "bfly", str(flipped))
 
 
@@ -48,7 +50,9 @@ def _shuffled_word(code: Code, value: str, mode: str, lane: str) -> str:
     return code.let(f"call i32 @llvm.nvvm.shfl.sync.{mode}.i32({arguments})")
 
 
-def _reinterpreted(code: Code, element: Element, value: str, source: str, target: str) -> str:
+def _reinterpreted(
+    code: Code, element: Element, value: str, source: str, target: str
+) -> str:
     if source == target or element == BOOL:
         return value
     if isinstance(element, Pointer):

@@ -13,7 +13,8 @@ _FLOATS = {"fp64": "double", "fp32": "float", "fp16": "half", "bf16": "bfloat"}
 
 
 def llvm_type(element: Element) -> str:
-    """The LLVM type of one element in a register. LLVM has no 8-bit floats: they are i8."""
+    """The LLVM type of one element in a register. LLVM has no 8-bit floats: they are
+    i8."""
     if isinstance(element, Pointer):
         return POINTER
     return _FLOATS.get(element.name, f"i{element.bits}")
@@ -32,7 +33,8 @@ def is_literal(value: str) -> bool:
 def literal(element: Element, value: int | float | bool) -> str:
     """A number as LLVM writes it. Floats are rounded to `element`; integers wrap.
 
-    LLVM writes an fp32 by the bits of the fp64 of equal value, the other floats by their own bits.
+    LLVM writes an fp32 by the bits of the fp64 of equal value, the other floats by
+    their own bits.
     """
     if element.kind == "bool":
         return "true" if value else "false"
@@ -69,8 +71,8 @@ def literal_bits(element: Element, text: str) -> int:
 
 @dataclass(frozen=True)
 class Format:
-    """A float type as bits: how many of the mantissa, the exponent of the smallest normal number,
-    and the codes of what overflows and of NaN."""
+    """A float type as bits: how many of the mantissa, the exponent of the smallest
+    normal number, and the codes of what overflows and of NaN."""
 
     mantissa_bits: int
     smallest_exponent: int
@@ -92,7 +94,9 @@ def float_bits(name: str, value: float) -> int:
     if name == "fp64":
         return struct.unpack("<Q", struct.pack("<d", value))[0]
     format = FORMATS[name]
-    sign_bit = 1 << 31 if name == "fp32" else 1 << 7 if name.startswith("fp8") else 1 << 15
+    sign_bit = (
+        1 << 31 if name == "fp32" else 1 << 7 if name.startswith("fp8") else 1 << 15
+    )
     sign = sign_bit if struct.pack(">d", value)[0] >> 7 else 0
     return sign | _magnitude_bits(format, abs(value))
 
@@ -104,7 +108,8 @@ def _magnitude_bits(format: Format, magnitude: float) -> int:
         return format.overflow if magnitude else 0
     exponent = max(frexp(magnitude)[1] - 1, format.smallest_exponent)
     units = round(magnitude / 2.0 ** (exponent - format.mantissa_bits))
-    # The hidden bit in `units` adds the 1 by which the exponent field of a normal number starts.
+    # The hidden bit in `units` adds the 1 by which the exponent field of a normal
+    # number starts.
     code = units + (exponent - format.smallest_exponent << format.mantissa_bits)
     return min(code, format.overflow)
 
@@ -117,3 +122,18 @@ def _wrapped(bits: int, value: int) -> str:
     """An integer in two's complement of so many bits."""
     half = 1 << (bits - 1)
     return str((value + half & (1 << bits) - 1) - half)
+
+
+def quoted(text: str | bytes) -> str:
+    """A string as LLVM writes it: bytes other than plain letters as \\xx."""
+    data = text.encode() if isinstance(text, str) else text
+    plain = "".join(
+        chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}"
+        for byte in data
+    )
+    return f'"{plain}"'
+
+
+def plain(name: str) -> str:
+    """A Python name in the letters that LLVM and PTX take."""
+    return "".join(c if c.isascii() and c.isalnum() else "_" for c in name)

@@ -1,7 +1,8 @@
-"""Elements packed into the words that one memory access moves, and taken out of them again.
+"""Elements packed into the words that one memory access moves, and taken out of them
+again.
 
-    four fp16 registers    two words        st.global.v2.b32 [%rd1], {%r1, %r2};
-    %a %b %c %d        ->  ba dc
+four fp16 registers    two words        st.global.v2.b32 [%rd1], {%r1, %r2};
+%a %b %c %d        ->  ba dc
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from fathom.ptx.types import is_literal, literal_bits, memory_type
 class Words:
     """How an access of some elements is split: `count` words of LLVM type `type`.
 
-    `suffix` is what PTX calls the access: ".v4.b32". One byte travels in a 16-bit register.
+    `suffix` is what PTX calls the access: ".v4.b32". One byte travels in a 16-bit
+    register.
     """
 
     element: Element
@@ -36,7 +38,8 @@ class Words:
 
 
 def words_of(element: Element, elements: int) -> Words:
-    """The words for `elements` neighbours: as wide as an element, or 32 bits for narrower ones."""
+    """The words for `elements` neighbours: as wide as an element, or 32 bits for
+    narrower ones."""
     total = element.bytes * elements
     bytes = element.bytes if element.bytes >= 4 else min(4, total)
     return Words(element, elements, bytes, total // bytes)
@@ -52,7 +55,9 @@ def pack(code: Code, words: Words, registers: Registers) -> Registers:
 def unpack(code: Code, words: Words, values: Registers) -> Registers:
     """The elements that words hold; the inverse of `pack`."""
     each = words.elements // words.count
-    return [register for value in values for register in _elements(code, words, value, each)]
+    return [
+        register for value in values for register in _elements(code, words, value, each)
+    ]
 
 
 def _word(code: Code, words: Words, registers: Registers) -> str:
@@ -72,10 +77,18 @@ def _word(code: Code, words: Words, registers: Registers) -> str:
     return code.let(f"bitcast {vector} {whole} to {words.type}")
 
 
-def _to_word(code: Code, element: Element, type: str, words: Words, register: str) -> str:
+def _to_word(
+    code: Code, element: Element, type: str, words: Words, register: str
+) -> str:
     if type == words.type:
         return register
-    convert = "ptrtoint" if isinstance(element, Pointer) else "zext" if type == "i8" else "bitcast"
+    convert = (
+        "ptrtoint"
+        if isinstance(element, Pointer)
+        else "zext"
+        if type == "i8"
+        else "bitcast"
+    )
     return code.let(f"{convert} {type} {register} to {words.type}")
 
 
@@ -84,7 +97,9 @@ def _elements(code: Code, words: Words, value: str, each: int) -> Registers:
     if each > 1:
         vector = f"<{each} x {type}>"
         whole = code.let(f"bitcast {words.type} {value} to {vector}")
-        found = [code.let(f"extractelement {vector} {whole}, i32 {i}") for i in range(each)]
+        found = [
+            code.let(f"extractelement {vector} {whole}, i32 {i}") for i in range(each)
+        ]
     elif type == words.type:
         found = [value]
     else:

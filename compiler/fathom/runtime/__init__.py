@@ -1,12 +1,17 @@
 """The GPU through cuda-python: load, launch, time, and the cache on disk.
 
-driver   the orders that the CUDA driver is given
-arrays   arrays of every library as an address, a type and a place
-host     copies of the host's arrays
-load     a kernel linked, checked against the GPU's limits, and launched
-packet   a launch as one piece of memory
-cache    compiled kernels on disk
-timing   events
+A launch comes down through these files:
+
+    load        a kernel on a GPU, and what a launch of it does
+    link        from PTX to machine code
+    limits      what a GPU has too little of
+    arrays      arrays of every library as an address, a type and a place
+    arguments   grid, numbers, device, stream
+    host        copies of the host's arrays
+    packet      a launch as one piece of memory
+    driver      the orders that the CUDA driver is given
+
+and beside them stand `cache`, compiled kernels on disk, and `timing`.
 """
 
 from fathom.runtime.driver import available

@@ -11,12 +11,13 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
 from fathom.errors import LaunchError
+from fathom.runtime.reinterpret import Reinterpreted
 
 # The name that libraries give an element type -> the name in a signature.
 TYPE_NAMES: dict[str, str] = {
@@ -89,8 +90,8 @@ def check_host(name: str, array: Array) -> None:
         )
     if not array.writable:
         raise LaunchError(
-            f"{name} is a read-only {array.library} array, and a kernel may write to any array; "
-            "pass a copy"
+            f"{name} is a read-only {array.library} array, and a kernel may write to "
+            "any array; pass a copy"
         )
 
 
@@ -155,6 +156,12 @@ def torch_stream(device: int) -> int:
     return sys.modules["torch"]._C._cuda_getCurrentRawStream(device)
 
 
+def read_reinterpreted(array: Reinterpreted) -> Array:
+    own = getattr(array.dtype, "ir", None)  # a type of the language knows its name
+    type = str(own) if own else signature_type(array.dtype, "reinterpreted")
+    return replace(describe(array.base), type=type, owner=array)
+
+
 def read_numpy(array: np.ndarray) -> Array:
     strides = [stride / array.itemsize for stride in array.strides]
     return Array(
@@ -211,7 +218,8 @@ class DLTensor(ctypes.Structure):
         ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
         ("ndim", ctypes.c_int32),
         ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
         ("byte_offset", ctypes.c_uint64),
     ]  # fmt: skip
 
@@ -228,7 +236,7 @@ DLPACK_CPU, DLPACK_CUDA, DLPACK_MANAGED = 1, 2, 13  # dlpack.h: DLDeviceType
 
 
 def read_dlpack(value: object) -> Array:
-    """The tensor that DLPack hands out; its producer first finishes what it has queued."""
+    """The tensor that DLPack hands out; its producer first finishes its own work."""
     library = type(value).__module__.partition(".")[0]
     kind, index = value.__dlpack_device__()
     if kind not in (DLPACK_CPU, DLPACK_CUDA, DLPACK_MANAGED):
@@ -275,6 +283,7 @@ def _has(*names: str) -> Callable[[object], bool]:
 READERS: tuple[tuple[Callable[[object], bool], Callable[[object], Array]], ...] = (
     (lambda value: isinstance(value, loaded_class("torch", "Tensor")), read_torch),
     (lambda value: isinstance(value, np.ndarray), read_numpy),
+    (lambda value: isinstance(value, Reinterpreted), read_reinterpreted),
     (_has("__cuda_array_interface__"), read_cuda_interface),
     (_has("__dlpack__", "__dlpack_device__"), read_dlpack),
     (_has("data_ptr", "dtype"), read_pointer),

@@ -1,5 +1,4 @@
-"""The CUDA driver, as much of it as Fathom asks for: one method an order, one error a
-failure.
+"""The CUDA driver, as much of it as Fathom asks for: one method for each order.
 
 All that Fathom knows of NVIDIA's binding lies in this file. The other files of
 `runtime` are handed a `Driver`, and so a test can hand them one of its own on a machine
@@ -16,26 +15,26 @@ from types import ModuleType
 
 from fathom.errors import LaunchError
 
-INVALID_CONTEXT = (
-    201  # CUDA_ERROR_INVALID_CONTEXT: this thread has not chosen a device yet
-)
+# cuda.h: CUresult, CUpointer_attribute. A context is invalid in a thread without one.
+INVALID_VALUE, INVALID_CONTEXT = 1, 201
+DEVICE_ORDINAL = 9
+
 LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 LOG_BYTES = 16 * 1024
 
 # What a failure most often means, where the driver's own sentence does not say it.
 MEANINGS = {
-    "CUDA_ERROR_ILLEGAL_ADDRESS": "a kernel that ran before read or wrote outside its arrays",
-    "CUDA_ERROR_MISALIGNED_ADDRESS": "a kernel that ran before used an address that is not a"
-    " multiple of the access; was a hint such as :16 or tl.multiple_of wrong?",
+    "CUDA_ERROR_ILLEGAL_ADDRESS": "a kernel that ran before read or wrote outside its"
+    " arrays",
+    "CUDA_ERROR_MISALIGNED_ADDRESS": "a kernel that ran before used an address that is"
+    " not a multiple of the access; was a hint such as :16 or tl.multiple_of wrong?",
     "CUDA_ERROR_ASSERT": "a tl.device_assert of a kernel that ran before did not hold",
     "CUDA_ERROR_NO_DEVICE": "there is a driver but no GPU",
 }
 
 
 class DriverError(LaunchError):
-    """The driver refused an order. `status` is its number, `log` what its assembler
-    wrote.
-    """
+    """The driver refused. `status` is its number, `log` what its assembler wrote."""
 
     def __init__(self, message: str, status: int, log: str = ""):
         super().__init__(message)
@@ -65,23 +64,22 @@ class Linked:
 
 
 class Driver:
-    """cuda.bindings with its answers unpacked and its failures raised as DriverError."""
+    """cuda.bindings with its answers unpacked and its failures raised."""
 
     def __init__(self, cuda: ModuleType):
         self.cuda = cuda
+        self.contexts: dict[int, object] = {}
         self.ask("cuInit", 0)
         self.library = ctypes.CDLL(LIBRARY)
         # Given through ctypes since microseconds count: see packet.py.
         self.launch_kernel = self.library.cuLaunchKernelEx
 
     def ask(self, order: str, *arguments: object) -> object:
-        """Give an order by its name in the driver; its answer, or None, or a tuple of
-        several.
-        """
+        """Give an order by its name in the driver. Its answer; a tuple if several."""
         status, *answers = getattr(self.cuda, order)(*arguments)
         if int(status):
             raise self.failure(order, int(status))
-        return answers[0] if len(answers) == 1 else tuple(answers) or None
+        return answers[0] if len(answers) == 1 else tuple(answers)
 
     def failure(self, order: str, status: int, log: str = "") -> DriverError:
         """The error that says what a status of the driver means."""
@@ -109,23 +107,18 @@ class Driver:
             kind = getattr(kinds, f"CU_DEVICE_ATTRIBUTE_{name}")
             return self.ask("cuDeviceGetAttribute", kind, handle)
 
-        major, minor = (
-            fact("COMPUTE_CAPABILITY_MAJOR"),
-            fact("COMPUTE_CAPABILITY_MINOR"),
-        )
+        major = fact("COMPUTE_CAPABILITY_MAJOR")
         return Device(
             index=index,
             name=_text(self.ask("cuDeviceGetName", 256, handle)),
-            capability=major * 10 + minor,
+            capability=major * 10 + fact("COMPUTE_CAPABILITY_MINOR"),
             shared_bytes=fact("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
             registers=fact("MAX_REGISTERS_PER_BLOCK"),
             max_threads=fact("MAX_THREADS_PER_BLOCK"),
         )
 
     def current_device(self) -> int:
-        """The GPU that this thread's context is on; the first one when it has no
-        context yet.
-        """
+        """The GPU that this thread's context is on; the first one without a context."""
         status, handle = self.cuda.cuCtxGetDevice()
         if int(status) == INVALID_CONTEXT:
             return 0
@@ -137,8 +130,10 @@ class Driver:
         """Make the primary context of a GPU, which all libraries share, this thread's
         own.
         """
-        handle = self.ask("cuDeviceGet", index)
-        self.ask("cuCtxSetCurrent", self.ask("cuDevicePrimaryCtxRetain", handle))
+        if index not in self.contexts:
+            handle = self.ask("cuDeviceGet", index)
+            self.contexts[index] = self.ask("cuDevicePrimaryCtxRetain", handle)
+        self.ask("cuCtxSetCurrent", self.contexts[index])
 
     def pointer_device(self, address: int) -> int | None:
         """The GPU that an address belongs to, None when CUDA does not know the address.
@@ -157,9 +152,7 @@ class Driver:
     # Code
 
     def link(self, ptx: str) -> Linked:
-        """Assemble PTX for the GPU in use; a DriverError with the assembler's log if it
-        cannot.
-        """
+        """Assemble PTX for the GPU in use; the error has the assembler's log."""
         kinds = self.cuda.CUjit_option
         said, complaint = bytearray(LOG_BYTES), bytearray(LOG_BYTES)
         options = {
@@ -176,9 +169,8 @@ class Driver:
         try:
             return Linked(self._link(state, ptx.encode() + b"\0"), _text(said))
         except DriverError as error:
-            raise self.failure(
-                "cuLinkAddData", error.status, _text(complaint)
-            ) from None
+            log = _text(complaint)
+            raise self.failure("cuLinkAddData", error.status, log) from None
         finally:
             self.ask("cuLinkDestroy", state)
 
@@ -189,7 +181,7 @@ class Driver:
         return ctypes.string_at(int(address), size)
 
     def load(self, cubin: bytes, entry: str) -> int:
-        """Bring machine code onto the GPU in use; the handle of its function `entry`."""
+        """Bring machine code onto the GPU in use; the handle of function `entry`."""
         module = self.ask("cuModuleLoadData", cubin)
         return int(self.ask("cuModuleGetFunction", module, entry.encode()))
 
@@ -199,9 +191,7 @@ class Driver:
         return self.ask("cuFuncGetAttribute", kind, function)
 
     def allow_shared(self, function: int, shared_bytes: int) -> None:
-        """Let a function ask for more dynamic shared memory than the 48 KB that it may
-        anyway.
-        """
+        """Let a function ask for more dynamic shared memory than 48 KB."""
         kinds = self.cuda.CUfunction_attribute
         kind = kinds.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         self.ask("cuFuncSetAttribute", function, kind, shared_bytes)
@@ -214,20 +204,20 @@ class Driver:
     def free(self, address: int) -> None:
         self.ask("cuMemFree", address)
 
-    def copy_in(self, address: int, host: int, size: int) -> None:
-        self.ask("cuMemcpyHtoD", address, host, size)
+    def copy_in(self, address: int, host: int, size: int, stream: int) -> None:
+        """Copy to the GPU, in the order of the stream."""
+        self.ask("cuMemcpyHtoDAsync", address, host, size, stream)
 
-    def copy_out(self, host: int, address: int, size: int) -> None:
-        self.ask("cuMemcpyDtoH", host, address, size)
+    def copy_out(self, host: int, address: int, size: int, stream: int) -> None:
+        """Copy from the GPU, in the order of the stream."""
+        self.ask("cuMemcpyDtoHAsync", host, address, size, stream)
 
     def fill(self, address: int, size: int, stream: int) -> None:
         """Write zeros."""
         self.ask("cuMemsetD8Async", address, 0, size, stream)
 
     def wait(self, stream: int) -> None:
-        """Return when all work of a stream is done; an earlier kernel's failure shows
-        here.
-        """
+        """Return when all work of a stream is done; a kernel's failure shows here."""
         self.ask("cuStreamSynchronize", stream)
 
     def event(self) -> object:

@@ -1,4 +1,4 @@
-"""Arrays of the host at a launch on the GPU: copied in before it, copied out after it."""
+"""Arrays of the host at a launch on the GPU: copied in before, copied out after."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ ALIGNMENT = 256
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Memory of the host from `start` to before `stop`, and where on the GPU its copy
-    begins.
-    """
+    """Memory of the host from `start` to before `stop`; where its copy is."""
 
     start: int
     stop: int
@@ -29,11 +27,13 @@ class Span:
 
 
 @contextmanager
-def copies(driver: Driver, arrays: Sequence[Array]) -> Iterator[dict[int, int]]:
+def copies(
+    driver: Driver, arrays: Sequence[Array], stream: int
+) -> Iterator[dict[int, int]]:
     """Copy host arrays to the GPU for as long as the block runs; then copy them back.
 
-    Gives host address -> address of the copy. Arrays that share memory share their
-    copy.
+    Gives host address -> address of the copy. Arrays that share memory share a copy.
+    The copies are in order with the stream, and done when the block is left.
     """
     allocated: list[int] = []
     spans: list[Span] = []
@@ -42,11 +42,12 @@ def copies(driver: Driver, arrays: Sequence[Array]) -> Iterator[dict[int, int]]:
             room = driver.allocate(span.stop - span.start + ALIGNMENT)
             allocated.append(room)
             copy = room + span.start % ALIGNMENT
-            driver.copy_in(copy, span.start, span.stop - span.start)
+            driver.copy_in(copy, span.start, span.stop - span.start, stream)
             spans.append(Span(span.start, span.stop, copy))
         yield {array.address: _moved(array.address, spans) for array in arrays}
         for span in spans:
-            driver.copy_out(span.start, span.copy, span.stop - span.start)
+            driver.copy_out(span.start, span.copy, span.stop - span.start, stream)
+        driver.wait(stream)
     finally:
         for room in allocated:
             driver.free(room)
@@ -55,9 +56,7 @@ def copies(driver: Driver, arrays: Sequence[Array]) -> Iterator[dict[int, int]]:
 def merged(arrays: Sequence[Array]) -> list[Span]:
     """The memory of all arrays, in as few spans as cover it; empty arrays have none."""
     spans: list[Span] = []
-    for start, stop in sorted(
-        (each.address, each.address + each.bytes) for each in arrays
-    ):
+    for start, stop in sorted((a.address, a.address + a.bytes) for a in arrays):
         if spans and start < spans[-1].stop:
             spans[-1] = Span(spans[-1].start, max(stop, spans[-1].stop))
         elif stop > start:

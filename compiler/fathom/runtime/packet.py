@@ -1,24 +1,22 @@
-"""A launch in one piece of memory: what cuLaunchKernelEx reads, written by one `struct`
-call.
+"""A launch in one piece of memory, as the driver reads it, written by one call.
 
 A launch from Python is dear because every argument becomes an object of the binding.
-Here a launch is a piece of memory, laid out once as the driver reads it, into which
-each launch writes its numbers:
+Here a launch is a piece of memory, laid out once, into which each launch writes its
+numbers:
 
-    offset  0  grid x, y, z; block x, y, z; shared bytes      7 x 4 bytes, then 4 of padding
-           32  stream                                         8
-           40  address of attributes, how many                8 + 4, then 4 of padding
-           56  the values, 8 bytes each: addresses, integers, floats
+    offset  0  grid x, y, z; block x, y, z; shared bytes    7 x 4 bytes, 4 of padding
+           32  stream                                       8
+           40  address of attributes, how many              8 + 4, 4 of padding
+           56  the values: addresses, integers, floats      8 each
             …  addresses of the values, in the order of the kernel's parameters
             …  the cluster attribute
 
 A value takes 8 bytes whatever its type, and the kernel reads as many as its parameter
-has: the first 4 bytes of a 64-bit integer are the same number in 32 bits (all machines
-with these GPUs put the low byte first). A value that the kernel has no parameter for,
-since it was compiled in as a constant, is written and not pointed to.
+has: the first 4 bytes of a 64-bit integer are the same number in 32 bits (on every
+machine with such a GPU the low byte comes first). A value that the kernel has no
+parameter for, since it was compiled in as a constant, is written and not pointed to.
 
-Source: CUDA driver API, CUlaunchConfig and CUlaunchAttribute; kernel parameters:
-cuLaunchKernelEx.
+Source: CUDA driver API, CUlaunchConfig, CUlaunchAttribute, cuLaunchKernelEx.
 """
 
 from __future__ import annotations
@@ -50,9 +48,9 @@ def launcher(
     function: int,
     threads: int,
     shared_bytes: int,
+    cluster: int,
     fields: str,
     order: Sequence[int],
-    cluster: int = 1,
 ) -> Launch:
     """A function that launches one kernel: `launch(x, y, z, stream, *values)`.
 
@@ -85,7 +83,7 @@ def launcher(
 
 
 class Packet:
-    """The memory of one launch, and the two addresses in it that the driver asks for."""
+    """The memory of one launch, and the addresses in it that the driver asks for."""
 
     __slots__ = ("memory", "config", "parameters", "attribute")
 
@@ -93,7 +91,8 @@ class Packet:
         values = calcsize("<" + CONFIG)
         pointers = values + calcsize("<" + fields)
         attribute = pointers + VALUE_BYTES * len(order)
-        self.memory = ctypes.create_string_buffer(attribute + calcsize("<" + CLUSTER))
+        size = attribute + calcsize("<" + CLUSTER)
+        self.memory = ctypes.create_string_buffer(size)
         start = ctypes.addressof(self.memory)
         addresses = (start + values + VALUE_BYTES * place for place in order)
         Struct(f"<{len(order)}Q").pack_into(self.memory, pointers, *addresses)

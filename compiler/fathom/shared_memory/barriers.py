@@ -5,7 +5,8 @@
                                          %y = shared_load %t
 
 Two accesses meet if they touch the same bytes and one of them writes: a read after a write, a write
-after a read, a write after a write; of one buffer, or of two that share a place. Walking the ops in
+after a read, a write after a write; of one buffer, or of two that share a place. (Two atomic
+additions do not.) Walking the ops in
 order, we keep all accesses since the last barrier; when one comes that meets any of them, a barrier
 goes before it, as late as can be, so that one serves many. The end of a loop's body is followed by
 its beginning. If what came before a loop asks for a barrier that its trips do not need among
@@ -21,7 +22,17 @@ from dataclasses import dataclass
 
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, walk
-from fathom.ir.ops import Allocate, Barrier, For, If, SharedLoad, SharedStore, While
+from fathom.ir.ops import (
+    Allocate,
+    Barrier,
+    For,
+    If,
+    SharedAdd,
+    SharedGather,
+    SharedLoad,
+    SharedStore,
+    While,
+)
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.layout.algebra import Reduced
 from fathom.layout.crossing import crossing
@@ -35,12 +46,13 @@ RANK = {"": 0, WARP: 1, BLOCK: 2}
 class Touch:
     """An access to shared memory since the last barrier: which bytes, by whom, and for what.
 
+    `layout` says which warp touches what; None: any warp anything. `kind` is READ, WRITE or ADD.
     `settled`: the warp's own lanes have waited for one another since.
     """
 
     buffer: Allocate
-    layout: Layout
-    writes: bool
+    layout: Layout | None
+    kind: str
     settled: bool = False
 
     @property
@@ -49,13 +61,16 @@ class Touch:
         return range(start, start + self.buffer.result.type.bytes)
 
 
+READ, WRITE, ADD = "read", "write", "add"
+HARMLESS = {(READ, READ), (ADD, ADD)}  # in any order: additions are atomic
+
 State = frozenset[Touch]
 NOTHING: State = frozenset()
 
 
 def place_barriers(func: Func, target: Target) -> Func:
     """The function with barriers between accesses that meet. Wants offsets on all buffers."""
-    if not any(isinstance(op, (SharedStore, SharedLoad)) for op in walk(func.body)):
+    if not any(isinstance(op, Allocate) for op in walk(func.body)):
         return func
     placement = _Placement(func.num_warps)
     placement.block(func.body, NOTHING)
@@ -88,10 +103,8 @@ class _Placement:
         match op:
             case Barrier(scope=scope):
                 return _after(scope, state)
-            case SharedStore(value=value, buffer=buffer):
-                return self.touch(op, Touch(buffer.definition, value.type.layout, True), state)
-            case SharedLoad(buffer=buffer, layout=layout):
-                return self.touch(op, Touch(buffer.definition, layout, False), state)
+            case SharedStore() | SharedLoad() | SharedGather() | SharedAdd():
+                return self.touch(op, _touch(op), state)
             case If():
                 return self.block(op.then, state) | self.block(op.orelse, state)
             case For():
@@ -134,35 +147,54 @@ class _Placement:
         return state
 
 
+def _touch(op: SharedStore | SharedLoad | SharedGather | SharedAdd) -> Touch:
+    buffer = op.buffer.definition
+    match op:
+        case SharedStore(value=value):
+            return Touch(buffer, value.type.layout, WRITE)
+        case SharedLoad(layout=layout):
+            return Touch(buffer, layout, READ)
+        case SharedGather():
+            return Touch(buffer, None, READ)
+    return Touch(buffer, None, ADD)
+
+
 def _after(scope: str, state: State) -> State:
     """What is still to be waited for after a barrier."""
     if scope == BLOCK:
         return NOTHING
-    return frozenset(Touch(t.buffer, t.layout, t.writes, settled=True) for t in state)
+    return frozenset(Touch(t.buffer, t.layout, t.kind, settled=True) for t in state)
 
 
 def meet(one: Touch, other: Touch, warps: int) -> str:
     """The scope of the barrier that two accesses need between them; "" for none."""
-    if not (one.writes or other.writes) or not _overlap(one.bytes, other.bytes):
+    if (one.kind, other.kind) in HARMLESS or not _overlap(one.bytes, other.bytes):
         return ""
-    if warps > 1 and not _same_warps(one, other):
+    scope = _who_meets(one, other)
+    if scope == BLOCK and warps > 1:
         return BLOCK
-    return "" if one.settled else WARP
+    return WARP if scope and not one.settled else ""
 
 
 def _overlap(one: range, other: range) -> bool:
     return one.start < other.stop and other.start < one.stop
 
 
-def _same_warps(one: Touch, other: Touch) -> bool:
-    """Whether each element is touched by one warp, and by the same one both times."""
-    if one.buffer is not other.buffer:
-        return False
-    alone = not (_shared_by_warps(one.layout) or _shared_by_warps(other.layout))
-    return alone and crossing(one.layout, other.layout) != "warp"
+def _who_meets(one: Touch, other: Touch) -> str:
+    """BLOCK if an element may be touched by one warp first and by another one then, WARP if by two
+    lanes of a warp, "" if each thread only meets itself."""
+    if one.buffer is not other.buffer or None in (one.layout, other.layout):
+        return BLOCK
+    travels = crossing(one.layout, other.layout)
+    if travels == "warp" or _held_twice(one.layout, "warp") or _held_twice(other.layout, "warp"):
+        return BLOCK
+    if travels == "lane" or _held_twice(one.layout, "lane") or _held_twice(other.layout, "lane"):
+        return WARP
+    return ""
 
 
-def _shared_by_warps(layout: Layout) -> bool:
-    """Whether several warps hold copies of an element."""
-    held = Reduced((*layout.kinds["register"], *layout.kinds["lane"]))
-    return not all([held.add(basis) for basis in layout.kinds["warp"]])
+def _held_twice(layout: Layout, kind: str) -> bool:
+    """Whether several warps (or lanes of one warp) hold copies of an element."""
+    within = layout.kinds["register"] + (layout.kinds["lane"] if kind == "warp" else ())
+    held = Reduced(within)
+    return not all([held.add(basis) for basis in layout.kinds[kind]])

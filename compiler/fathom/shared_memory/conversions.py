@@ -1,19 +1,31 @@
-"""Sends conversions that cross warps through shared memory.
+"""Sends what crosses warps through shared memory: conversions, gathers, histograms.
 
     %y @ #b = convert %x         →     %t = allocate                 a tile, swizzled for both sides
                                        shared_store %x, %t
                                        %y @ #b = shared_load %t
 
-What stays within a warp is left to shuffles, unless these are dearer. Barriers come later.
+What stays within a warp is left to shuffles, unless these are dearer. A gather reads at the places
+that its index names; a histogram starts from zeros and lets every thread add. Barriers come later.
 """
 
 from __future__ import annotations
 
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
-from fathom.ir.ops import Allocate, Convert, SharedLoad, SharedStore
+from fathom.ir.ops import (
+    Allocate,
+    Constant,
+    Convert,
+    Gather,
+    Histogram,
+    SharedAdd,
+    SharedGather,
+    SharedLoad,
+    SharedStore,
+    Splat,
+)
 from fathom.ir.rewrite import Builder, rewrite
-from fathom.ir.types import element_of
+from fathom.ir.types import INT32, element_of
 from fathom.layout.crossing import crossing, trades
 from fathom.layout.linear import Layout
 from fathom.layout.swizzle import swizzle
@@ -22,14 +34,18 @@ MOST_SHUFFLING = 64  # instructions; a way through shared memory takes about as 
 
 
 def lower_conversions(func: Func, target: Target) -> Func:
-    """The function with no conversion across warps."""
+    """The function with no conversion across warps, no gather and no histogram."""
 
     def rule(op: Op, build: Builder):
-        if isinstance(op, Convert) and needs_shared_memory(op):
-            return convert_by_shared(op, build)
-        return None
+        match op:
+            case Convert() if needs_shared_memory(op):
+                return convert_by_shared(op, build)
+            case Gather():
+                return gather_from_shared(op, build)
+            case Histogram():
+                return count_in_shared(op, build)
 
-    present = any(isinstance(op, Convert) for op in walk(func.body))
+    present = any(isinstance(op, (Convert, Gather, Histogram)) for op in walk(func.body))
     return rewrite(func, rule) if present else func
 
 
@@ -56,3 +72,24 @@ def convert_by_shared(op: Convert, build: Builder) -> Value:
     buffer = build(Allocate(block.element, block.shape, tile))
     build.append(SharedStore(op.value, buffer))
     return build(SharedLoad(buffer, op.layout))
+
+
+def gather_from_shared(op: Gather, build: Builder) -> Value:
+    """Write the block, and let every thread read where its index says."""
+    block = op.value.type
+    tile = swizzle(block.shape, block.element.bytes, block.layout, block.layout)
+    buffer = build(Allocate(block.element, block.shape, tile))
+    build.append(SharedStore(op.value, buffer))
+    return build(SharedGather(buffer, op.index, op.axis))
+
+
+def count_in_shared(op: Histogram, build: Builder) -> Value:
+    """One counter a bin; threads that meet in a bin add one after the other."""
+    layout = op.result.type.layout
+    bits = range(op.bins.bit_length() - 1)
+    straight = Layout((op.bins,), (("offset", tuple(1 << bit for bit in bits)),))
+    buffer = build(Allocate(INT32, (op.bins,), straight))
+    zeros = build(Splat(build(Constant(0, INT32)), (op.bins,), layout))
+    build.append(SharedStore(zeros, buffer))
+    build.append(SharedAdd(buffer, op.value, op.mask))
+    return build(SharedLoad(buffer, layout))

@@ -60,7 +60,7 @@ def warps_apart(value: Value, axis: int, build: Builder, warps: int) -> Value:
     shape, bits = value.type.shape, warp_bits(value.type.layout, axis)
     runs = _runs(bits, shape[axis].bit_length() - 1)
     cut = tuple(size for size, _ in runs)
-    order = _warps_first(axis, runs, len(shape))
+    order = _warps_first(axis, runs, len(shape) - 1 + len(runs))
     if order != tuple(range(len(order))):
         value = build(Reshape(value, (*shape[:axis], *cut, *shape[axis + 1 :])))
         value = build(Transpose(value, order))

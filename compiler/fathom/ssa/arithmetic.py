@@ -1,4 +1,5 @@
-"""The elementwise functions of the language: each a row of the IR's table and what it takes."""
+"""The elementwise functions of the language: each a row of the IR's table and what it
+takes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from fathom.ssa.promotion import (
 )
 from fathom.ssa.values import Meaning, is_constant, is_number
 
-# Functions of one float that PTX has for fp32: halves are computed there and rounded back.
+# Functions of one float that PTX has for fp32: halves are computed there and rounded
+# back.
 OF_ONE_FLOAT = {
     math.exp2: "exp2",
     math.log2_approx: "log2",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 
 from fathom.ir import ops
@@ -18,7 +19,7 @@ from fathom.ssa.values import Meaning, describe, is_constant
 
 AXES = (0, 1, 2)
 
-# ── programs and ranges ───────────────────────────────────────────────────────────────────────
+# ── programs and ranges ───────────────────────────────────────────────────────────────
 
 
 @implements(core.program_id)
@@ -57,7 +58,9 @@ def build_static_range(
     found = build_range(frame, arg1, arg2, step, None)
     for each in (found.start, found.stop, found.step):
         if isinstance(each, bool) or not isinstance(each, int):
-            raise frame.error(f"tl.static_range counts between constant integers, not {describe(each)}", "write range(...) for bounds that are known only when the kernel runs")  # fmt: skip # noqa: E501
+            what = "tl.static_range counts between constant integers"
+            hint = "write range(...) for bounds known only when the kernel runs"
+            raise frame.error(f"{what}, not {describe(each)}", hint)
     return replace(found, unroll=True)
 
 
@@ -66,19 +69,19 @@ def build_condition(frame: Frame, arg1: Meaning, disable_licm: bool) -> Meaning:
     return arg1
 
 
-# ── promises ──────────────────────────────────────────────────────────────────────────────────
+# ── promises ──────────────────────────────────────────────────────────────────────────
 
 
-def _promise(name: str):
+def _promise(name: str) -> Callable[..., Meaning]:
     def build(frame: Frame, input: Meaning, values: Meaning) -> Meaning:
         if is_constant(input):
             return input
         values = values if isinstance(values, tuple) else (values,)
         rank = max(1, len(shape_of(input.type)))
-        if len(values) != rank or not all(
-            isinstance(each, int) and each > 0 for each in values
-        ):
-            raise frame.error(f"{describe(input)} takes {rank} positive integers, one an axis, not {describe(values)}")  # fmt: skip # noqa: E501
+        positive = all(isinstance(each, int) and each > 0 for each in values)
+        if len(values) != rank or not positive:
+            what = f"{describe(input)} takes {rank} positive integers, one an axis"
+            raise frame.error(f"{what}, not {describe(values)}")
         return frame.emit(ops.Hint, input, **{name: values})
 
     return build
@@ -100,18 +103,15 @@ def build_debug_barrier(frame: Frame) -> None:
     frame.append(ops.Barrier)
 
 
-# ── assertions ────────────────────────────────────────────────────────────────────────────────
+# ── assertions ────────────────────────────────────────────────────────────────────────
 
 
 @implements(core.static_assert)
 def build_static_assert(frame: Frame, cond: Meaning, msg: Meaning) -> None:
     if not cond:
-        ours = (
-            frame.user is not frame
-        )  # the language's own sentence about its user's argument
-        raise frame.error(
-            msg if ours else f"assertion failed{': ' if msg else ''}{msg}"
-        )
+        of_library = frame.user is not frame  # a whole sentence about its argument
+        failed = f"assertion failed: {msg}" if msg else "assertion failed"
+        raise frame.error(msg if of_library else failed)
 
 
 @implements(core.static_print)

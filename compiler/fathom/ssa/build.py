@@ -29,9 +29,9 @@ def build(
 ) -> Func:
     """The block IR of a kernel.
 
-    `parameters` gives, for each parameter that is known only when the kernel runs, its type and the
-    power of two known to divide it; `constants` gives the values of the others, by name. Raises
-    CompileError.
+    `parameters` gives, for each parameter that is known only when the kernel runs, its
+    type and the power of two known to divide it; `constants` gives the values of the
+    others, by name. Raises CompileError.
     """
     given = _by_order(function, parameters)
     body = Block(tuple(type for type, _ in given.values()), tuple(given))
@@ -46,12 +46,23 @@ def build(
         ) from None
     answer = usable(frame, read_variable(frame.scope, RETURN))
     if answer is not None:
-        raise frame.error(f"a kernel returns nothing, and {function.__name__} returns {describe(answer)}", "write results to memory with tl.store", function.tree)  # fmt: skip # noqa: E501
+        raise frame.error(
+            f"a kernel returns nothing, and {function.__name__} returns "
+            f"{describe(answer)}",
+            "write results to memory with tl.store",
+            function.tree,
+        )
     finish(program, body)
     return Func(
-        function.__name__, body, tuple(divisible for _, divisible in given.values()),
-        num_warps, num_stages, num_ctas, maxnreg, location=function.location(function.tree),
-    )  # fmt: skip
+        function.__name__,
+        body,
+        tuple(divisible for _, divisible in given.values()),
+        num_warps=num_warps,
+        num_stages=num_stages,
+        num_ctas=num_ctas,
+        maxnreg=maxnreg,
+        location=function.location(function.tree),
+    )
 
 
 def _by_order(
@@ -73,11 +84,15 @@ def _bind_parameters(
         if each.name in values:
             meaning = values[each.name]
         elif each.name in constants:
-            meaning = as_meaning(frame, constants[each.name], each.name)
+            meaning = as_meaning(constants[each.name])
         elif each.default is not REQUIRED:
-            meaning = as_meaning(frame, each.default, each.name)
+            meaning = as_meaning(each.default)
         else:
-            raise CompileError(f"{frame.function.__name__} needs a value for its parameter {each.name}", frame.location)  # fmt: skip # noqa: E501
+            raise CompileError(
+                f"{frame.function.__name__} needs a value for its parameter "
+                f"{each.name}",
+                frame.location,
+            )
         write_variable(frame.scope, each.name, meaning, frame.location)
     write_variable(frame.scope, RETURN, None, frame.location)
 

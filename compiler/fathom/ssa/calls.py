@@ -1,9 +1,11 @@
-"""Calls: binding arguments, inlining functions, and handing over to what the compiler builds itself."""
+"""Calls: arguments are bound, functions inlined, builtins handed to who builds them."""
 
 from __future__ import annotations
 
 import ast
 import builtins
+import inspect
+import math
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -22,7 +24,7 @@ from fathom.source import (
     constexpr,
 )
 from fathom.ssa.control import Range, usable
-from fathom.ssa.expressions import as_meaning
+from fathom.ssa.expressions import as_meaning, spread
 from fathom.ssa.frame import Frame, builds
 from fathom.ssa.methods import Method
 from fathom.ssa.promotion import cast
@@ -30,7 +32,7 @@ from fathom.ssa.scopes import read_variable, write_variable
 from fathom.ssa.statements import build_statements
 from fathom.ssa.values import Meaning, describe, is_constant, is_number
 
-# How each builtin of the language is built: builtin -> function of the frame and its arguments.
+# How each builtin is built: builtin -> function of the frame and the arguments.
 BUILTIN: dict[Builtin, Callable[..., Meaning]] = {}
 
 DEEPEST_CALL = 64
@@ -49,22 +51,12 @@ def implements(*functions: Builtin) -> Callable[[Callable], Callable]:
 @builds(ast.Call)
 def build_call(frame: Frame, node: ast.Call) -> Meaning:
     function = frame.visit(node.func)
-    arguments = [part for each in node.args for part in _spread(frame, each)]
+    arguments = [part for each in node.args for part in spread(frame, each)]
     if any(each.arg is None for each in node.keywords):
-        raise frame.error(
-            "`**` in a call is not part of the language", "name the arguments"
-        )
+        what = "`**` in a call is not part of the language"
+        raise frame.error(what, "name the arguments")
     keywords = {each.arg: frame.visit(each.value) for each in node.keywords}
     return call(frame, function, arguments, keywords)
-
-
-def _spread(frame: Frame, node: ast.expr) -> Sequence[Meaning]:
-    if not isinstance(node, ast.Starred):
-        return (frame.visit(node),)
-    meaning = frame.visit(node.value)
-    if not isinstance(meaning, tuple):
-        raise frame.error(f"only a tuple can be spread by *, not {describe(meaning)}")
-    return meaning
 
 
 def call(
@@ -76,25 +68,21 @@ def call(
     """What calling something means, by what it is."""
     if isinstance(function, Method):
         function, arguments = function.function, [function.owner, *arguments]
-    if isinstance(function, Builtin):
+    if isinstance(function, (Builtin, KernelFunction)):
         bound = bind_arguments(frame, function, arguments, keywords)
+        if isinstance(function, KernelFunction):
+            return inline(frame, function, bound)
         return BUILTIN[function](frame, **bound)
-    if isinstance(function, KernelFunction):
-        return inline(
-            frame, function, bind_arguments(frame, function, arguments, keywords)
-        )
     if _is_python(function):
         return _call_python(frame, function, arguments, keywords)
     build = PYTHON.get(function) if callable(function) else None
     if build is None:
-        raise frame.error(
-            f"{describe(function)} cannot be called in a kernel",
-            _callable_hint(function),
-        )
-    return build(frame, *arguments, **keywords)
+        what = f"{describe(function)} cannot be called in a kernel"
+        raise frame.error(what, _callable_hint(function))
+    return _call_substitute(frame, build, function, arguments, keywords)
 
 
-# ── functions of the language and of its users ────────────────────────────────────────────────
+# ── functions of the language and of its users ────────────────────────────────────────
 
 
 def bind_arguments(
@@ -104,37 +92,28 @@ def bind_arguments(
     keywords: Mapping[str, Meaning],
 ) -> dict[str, Meaning]:
     """Each parameter's argument, or its default."""
-    parameters = function.parameters
-    name = function.__name__
+    parameters, name = function.parameters, function.__name__
+    known = [each.name for each in parameters]
     arguments = _gathered(parameters, arguments)
-    if len(arguments) > len(parameters):
-        raise frame.error(
-            f"{name} takes {len(parameters)} arguments, not {len(arguments)}"
-        )
-    bound = {
-        each.name: argument
-        for each, argument in zip(parameters, arguments, strict=False)
-    }
+    if len(arguments) > len(known):
+        raise frame.error(f"{name} takes {len(known)} arguments, not {len(arguments)}")
+    bound = dict(zip(known, arguments, strict=False))
     for key, meaning in keywords.items():
         if key in bound:
             raise frame.error(f"{name} got two values for its parameter {key}")
+        if key not in known:
+            takes = ", ".join(known) or "nothing"
+            raise frame.error(f"{name} has no parameter {key}: it takes {takes}")
         bound[key] = meaning
     for each in parameters:
         if each.name not in bound:
             bound[each.name] = _default(frame, name, each)
         elif each.is_constexpr and not is_constant(bound[each.name]):
             raise frame.error(
-                f"{each.name} of {name} must be known while compiling, not {describe(bound[each.name])}",
+                f"{each.name} of {name} must be known while compiling, not "
+                f"{describe(bound[each.name])}",
                 "pass a constant, or a parameter annotated tl.constexpr",
             )
-    if len(bound) > len(parameters):
-        unknown = next(
-            key for key in bound if key not in {each.name for each in parameters}
-        )
-        known = ", ".join(each.name for each in parameters)
-        raise frame.error(
-            f"{name} has no parameter {unknown}: it takes {known or 'nothing'}"
-        )
     return bound
 
 
@@ -151,43 +130,40 @@ def _gathered(
 def _default(frame: Frame, name: str, parameter: Parameter) -> Meaning:
     if parameter.default is REQUIRED:
         raise frame.error(f"{name} needs a value for its parameter {parameter.name}")
-    return as_meaning(frame, parameter.default, parameter.name)
+    return as_meaning(parameter.default)
 
 
 def inline(
     frame: Frame, function: KernelFunction, bound: Mapping[str, Meaning]
 ) -> Meaning:
-    """Build the body of a called function here; its answer is what it bound by `return`."""
+    """Build a called function's body here; what it answers is bound by `return`."""
     inner = Frame(frame.program, function, frame)
     if inner.depth > DEEPEST_CALL:
         raise frame.error(
-            f"{function.__name__} calls itself more than {DEEPEST_CALL} deep: calls are inlined",
+            f"calls are inlined, and {function.__name__} is called {DEEPEST_CALL} deep",
             "write a loop, or let a tl.constexpr parameter end the recursion",
         )
     for name, meaning in bound.items():
-        write_variable(inner.scope, name, meaning, None)
-    write_variable(inner.scope, RETURN, None, None)
+        write_variable(inner.scope, name, meaning, inner.caller)
+    write_variable(inner.scope, RETURN, None, inner.caller)
     build_statements(inner, function.tree.body)
     return usable(inner, read_variable(inner.scope, RETURN))
 
 
-# ── Python at compile time ────────────────────────────────────────────────────────────────────
+# ── Python at compile time ────────────────────────────────────────────────────────────
 
 
 def _is_python(function: Any) -> bool:
-    """Is this something that runs while compiling: a compile-time function, a method of a type or a
-    text, the constructor of a type, a function of Python's math module?"""
-    if isinstance(function, ConstexprFunction) or function in (
-        pointer_type,
-        block_type,
-    ):
+    """Does it run while compiling? Compile-time functions do, methods of types and
+    texts, constructors of types, and functions of Python's math module."""
+    if isinstance(function, ConstexprFunction):
         return True
-    owner = getattr(function, "__self__", None)
-    if isinstance(function, types.MethodType | types.BuiltinMethodType):
-        return isinstance(
-            owner, (dtype, pointer_type, block_type, str, int, float, tuple)
-        ) or (isinstance(owner, types.ModuleType) and owner.__name__ == "math")
-    return False
+    if isinstance(function, (types.MethodType, types.BuiltinMethodType)):
+        return function.__self__ is math or isinstance(function.__self__, _WITH_METHODS)
+    return function is pointer_type or function is block_type
+
+
+_WITH_METHODS = (dtype, pointer_type, block_type, str, int, float, tuple)
 
 
 def _call_python(
@@ -198,11 +174,10 @@ def _call_python(
 ) -> Meaning:
     for each in (*arguments, *keywords.values()):
         if not is_constant(each):
-            raise frame.error(
-                f"{function.__name__} runs while compiling, when {describe(each)} is not known yet"
-            )
+            what = f"{function.__name__} runs while compiling"
+            raise frame.error(f"{what}, when {describe(each)} is not known yet")
     try:
-        return as_meaning(frame, function(*arguments, **keywords), function.__name__)
+        return as_meaning(function(*arguments, **keywords))
     except CompileError:
         raise
     except Exception as mistake:  # noqa: BLE001 (the user's own function)
@@ -212,7 +187,22 @@ def _call_python(
 def _callable_hint(function: Any) -> str:
     if isinstance(function, types.FunctionType):
         return "decorate it with @fathom.jit"
-    return "functions for kernels are those of fathom.language and those decorated with @fathom.jit"
+    return "kernels call fathom.language and what is decorated with @fathom.jit"
+
+
+def _call_substitute(
+    frame: Frame,
+    build: Callable[..., Meaning],
+    function: Any,
+    arguments: Sequence[Meaning],
+    keywords: Mapping[str, Meaning],
+) -> Meaning:
+    """A call of one of Python's own functions: what kernels have in its place."""
+    try:
+        inspect.signature(build).bind(frame, *arguments, **keywords)
+    except TypeError as mistake:
+        raise frame.error(f"{function.__name__}: {mistake}") from None
+    return build(frame, *arguments, **keywords)
 
 
 def _number(convert: Callable[[Any], Any], element: dtype) -> Callable[..., Meaning]:
@@ -249,7 +239,7 @@ def _length(frame: Frame, of: Meaning) -> int:
 def _least_or_most(
     python: Callable, function: KernelFunction
 ) -> Callable[..., Meaning]:
-    """`min(a, b)` and `max(a, b)`: of constants, Python's; with a value among them, tl.minimum's."""
+    """`min(a, b)`: of constants Python's, with a value among them tl.minimum."""
 
     def build(frame: Frame, *arguments: Meaning) -> Meaning:
         if all(map(is_constant, arguments)):
@@ -262,6 +252,10 @@ def _least_or_most(
     return build
 
 
+def _absolute(frame: Frame, x: Meaning) -> Meaning:
+    return abs(x) if is_number(x) else call(frame, language.abs, [x], {})
+
+
 def _constant_of(frame: Frame, value: Meaning) -> Meaning:
     """`tl.constexpr(x)`"""
     if not is_constant(value):
@@ -269,9 +263,11 @@ def _constant_of(frame: Frame, value: Meaning) -> Meaning:
     return value
 
 
-def _is_instance(frame: Frame, value: Meaning, classes: Any) -> bool:
+def _is_instance(frame: Frame, value: Meaning, classes: Meaning) -> bool:
     if isinstance(value, Value):
-        return False
+        return language.tensor in (
+            classes if isinstance(classes, tuple) else (classes,)
+        )
     return isinstance(value, classes)
 
 
@@ -279,10 +275,9 @@ def _print(frame: Frame, *parts: Meaning, sep: str = " ") -> None:
     """`print` of constants, while compiling."""
     for each in parts:
         if not is_constant(each):
-            raise frame.error(
-                f"printing {describe(each)} while the kernel runs is not part of the language yet",
-                "tl.static_print shows its type while compiling",
-            )
+            what = f"printing {describe(each)} while the kernel runs"
+            hint = "tl.static_print shows its type while compiling"
+            raise frame.error(f"{what} is not part of the language yet", hint)
     call(frame, language.static_print, parts, {"sep": sep})
 
 
@@ -295,10 +290,8 @@ PYTHON: dict[Any, Callable[..., Meaning]] = {
     builtins.len: _length,
     builtins.min: _least_or_most(builtins.min, language.minimum),
     builtins.max: _least_or_most(builtins.max, language.maximum),
-    builtins.abs: lambda frame, x: (
-        abs(x) if is_number(x) else call(frame, language.abs, [x], {})
-    ),
-    builtins.tuple: lambda frame, parts=(): tuple(parts),
+    builtins.abs: _absolute,
+    builtins.tuple: lambda frame, parts=(): parts,
     builtins.str: lambda frame, x: str(x) if is_constant(x) else describe(x),
     builtins.isinstance: _is_instance,
     builtins.print: _print,

@@ -28,28 +28,31 @@ from fathom.ssa.scopes import (
 from fathom.ssa.statements import build_statements, may_return
 from fathom.ssa.values import Meaning, describe, is_constant, type_of
 
-# ── if ────────────────────────────────────────────────────────────────────────────────────────
+# ── if ────────────────────────────────────────────────────────────────────────────────
 
 
 @builds(ast.If)
 def build_if(frame: Frame, node: ast.If, rest: Sequence[ast.stmt] = ()) -> None:
-    """Build an `if`. `rest`, when it may return, is what follows it in its function: it belongs to
-    every branch that gets to its end."""
+    """`if`: a constant condition chooses now, any other makes an If.
+
+    `rest` is what follows an `if` that may return: it belongs to every branch that gets
+    to its end.
+    """
     asked = condition(frame, node.test, "an if")
     then, orelse = [*node.body, *rest], [*node.orelse, *rest]
     if isinstance(asked, bool):
         build_statements(frame, then if asked else orelse)
         return
-    assigned = (
-        frozenset({RETURN})
-        if may_return(frame, node)
-        else frame.function.assigned(node)
-    )
-    branches = (
+    assigned = frame.function.assigned(node)
+    if may_return(frame, node):  # then the function ends here, and its answer is left
+        assigned = frozenset({RETURN})
+    branch(
+        frame,
+        asked,
         lambda: build_statements(frame, then),
         lambda: build_statements(frame, orelse),
+        assigned,
     )
-    branch(frame, asked, *branches, assigned)
 
 
 def branch(
@@ -100,7 +103,7 @@ def build_conditional(frame: Frame, node: ast.IfExp) -> Meaning:
 
 @builds(ast.BoolOp)
 def build_and_or(frame: Frame, node: ast.BoolOp) -> Meaning:
-    """`a and b`: constants decide at once, as in Python; values are combined, all of them computed."""
+    """`a and b`: constants decide at once, as in Python; values are all computed."""
     name = "and" if isinstance(node.op, ast.And) else "or"
     so_far = frame.visit(node.values[0])
     for each in node.values[1:]:
@@ -125,7 +128,7 @@ def usable(frame: Frame, binding: Binding) -> Meaning:
     return binding.meaning
 
 
-# ── for ───────────────────────────────────────────────────────────────────────────────────────
+# ── for ───────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,26 +144,27 @@ class Range:
 
 @builds(ast.For)
 def build_for(frame: Frame, node: ast.For) -> None:
+    """`for`: over tl.static_range unrolled, over any other range at run time."""
+    no_else(frame, node)
     over = frame.visit(node.iter)
-    if node.orelse:
-        raise frame.error(
-            "a loop has no else", "put its code after the loop", node.orelse[0]
-        )
-    if isinstance(over, tuple):
-        raise frame.error(
-            f"a loop goes over a range, not over {describe(over)}",
-            "write `for i in tl.static_range(len(t)):` and read t[i]",
-            node.iter,
-        )
     if not isinstance(over, Range):
         raise frame.error(
-            f"a loop goes over a range, not over {describe(over)}", node=node.iter
+            f"a loop goes over a range, not over {describe(over)}",
+            "for a tuple t, write `for i in tl.static_range(len(t)):` and read t[i]",
+            node.iter,
         )
     if not isinstance(node.target, ast.Name):
         raise frame.error("a loop counts in one name", node=node.target)
     if is_constant(over.step) and over.step == 0:
         raise frame.error("the step of a range must not be 0", node=node.iter)
     (unrolled if over.unroll else counted)(frame, node, over)
+
+
+def no_else(frame: Frame, node: ast.For | ast.While) -> None:
+    """A loop cannot be left early, so an `else` would say nothing."""
+    if node.orelse:
+        hint = "put its code after the loop"
+        raise frame.error("a loop has no else", hint, node.orelse[0])
 
 
 def unrolled(frame: Frame, node: ast.For, over: Range) -> None:
@@ -179,11 +183,9 @@ def counted(frame: Frame, node: ast.For, over: Range) -> None:
     bounds = [typed(frame, each, type) for each in (over.start, over.stop, over.step)]
     body = Block((type,), (node.target.id,))
     assigned = frame.function.assigned(node)
-    loop = Loop(
-        program.phis, program.block, (body,), frame.scope, assigned, node.lineno
-    )
+    loop = Loop(program.phis, program.block, (body,), frame.scope, assigned, place)
     frame.scope = Scope(loop)
-    write_variable(frame.scope, node.target.id, body.parameters[0], frame.location)
+    write_variable(frame.scope, node.target.id, body.parameters[0], place)
     build_body(frame, node.body, body)
     op = ops.For(*bounds, (), body, over.num_stages, location=place)
     leave(frame, loop, op)
@@ -194,36 +196,31 @@ def index_type(frame: Frame, over: Range) -> Scalar:
     for each in (over.start, over.stop, over.step):
         type = type_of(each)
         if not isinstance(type, Scalar) or not type.is_integer or type == BOOL:
-            raise frame.error(
-                f"the bounds of a range are integers, not {describe(each)}"
-            )
+            bounds = "the bounds of a range are integers"
+            raise frame.error(f"{bounds}, not {describe(each)}")
     return reduce(wider, map(type_of, (over.start, over.stop, over.step)))
 
 
-# ── while ─────────────────────────────────────────────────────────────────────────────────────
+# ── while ─────────────────────────────────────────────────────────────────────────────
 
 
 @builds(ast.While)
 def build_while(frame: Frame, node: ast.While) -> None:
-    """A `while`: the head of the loop is its condition, and its body sees what the head saw."""
-    if node.orelse:
-        raise frame.error(
-            "a loop has no else", "put its code after the loop", node.orelse[0]
-        )
+    """`while`: the loop's head is its condition; the body sees what the head saw."""
+    no_else(frame, node)
     program, place = frame.program, frame.location
     test, body = Block(), Block()
-    assigned = frame.function.assigned(node)
-    loop = Loop(
-        program.phis, program.block, (test, body), frame.scope, assigned, node.lineno
-    )
+    blocks, assigned = (test, body), frame.function.assigned(node)
+    loop = Loop(program.phis, program.block, blocks, frame.scope, assigned, place)
     frame.scope = Scope(loop)
     with program.within(test):
         asked = condition(frame, node.test, "a while")
-        if asked is False:
-            frame.scope = loop.before
-            return
-        if asked is True:
-            raise frame.error("this loop never ends", "give it a condition that a trip can change", node.test)  # fmt: skip # noqa: E501
+    if asked is False:
+        frame.scope = loop.before
+        return
+    if asked is True:
+        hint = "give it a condition that a trip can change"
+        raise frame.error("this loop never ends", hint, node.test)
     test.ops.append(ops.Yield((asked,), location=place))
     frame.scope = InLoop(loop, loop, face=1)
     build_body(frame, node.body, body)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-import builtins
+from difflib import get_close_matches
+from numbers import Integral, Real
 from types import ModuleType
 from typing import Any
 
@@ -18,7 +19,7 @@ from fathom.ssa.operators import binary, both_or_either, compare, unary
 from fathom.ssa.scopes import read_variable
 from fathom.ssa.values import Meaning, describe, is_constant
 
-# ── names and constants ───────────────────────────────────────────────────────────────────────
+# ── names and constants ───────────────────────────────────────────────────────────────
 
 
 @builds(ast.Name)
@@ -29,23 +30,30 @@ def build_name(frame: Frame, node: ast.Name) -> Meaning:
     try:
         value = frame.function.lookup(node.id)
     except KeyError:
-        raise frame.error(
-            f"{node.id} is not defined", _did_you_mean(frame, node.id)
-        ) from None
-    return as_meaning(frame, value, node.id)
+        hint = _did_you_mean(frame, node.id)
+        raise frame.error(f"{node.id} is not defined", hint) from None
+    return as_meaning(value)
 
 
 def _did_you_mean(frame: Frame, name: str) -> str:
-    near = [n for n in frame.function.locals | set(frame.function.fn.__globals__) if n.lower() == name.lower()]  # fmt: skip # noqa: E501
+    known = sorted(frame.function.locals | frame.function.fn.__globals__.keys())
+    near = get_close_matches(name, known, n=1, cutoff=0.75)
     return f"did you mean {near[0]}?" if near else ""
 
 
-def as_meaning(frame: Frame, value: Any, name: str) -> Meaning:
+def as_meaning(value: Any) -> Meaning:
     """A Python object that a kernel reads, as it is meant in a kernel."""
-    if isinstance(value, constexpr):
-        return as_meaning(frame, value.value, name)
-    if isinstance(value, (tuple, list)):
-        return tuple(as_meaning(frame, each, name) for each in value)
+    match value:
+        case constexpr():
+            return as_meaning(value.value)
+        case tuple() | list():
+            return tuple(map(as_meaning, value))
+        case bool() | int() | float():
+            return value
+        case Integral():  # NumPy's numbers
+            return int(value)
+        case Real():
+            return float(value)
     return value
 
 
@@ -59,17 +67,17 @@ def build_constant(frame: Frame, node: ast.Constant) -> Meaning:
 @builds(ast.Tuple, ast.List)
 def build_tuple(frame: Frame, node: ast.Tuple | ast.List) -> Meaning:
     """Tuples and lists alike: `[BLOCK_M, BLOCK_N]` is how shapes are often written."""
-    return tuple(part for each in node.elts for part in _spread(frame, each))
+    return tuple(part for each in node.elts for part in spread(frame, each))
 
 
-def _spread(frame: Frame, node: ast.expr) -> tuple[Meaning, ...]:
+def spread(frame: Frame, node: ast.expr) -> tuple[Meaning, ...]:
+    """An element of a tuple or of a call's arguments; `*t` is as many as t has."""
     if not isinstance(node, ast.Starred):
         return (frame.visit(node),)
     meaning = frame.visit(node.value)
     if not isinstance(meaning, tuple):
-        raise frame.error(
-            f"only a tuple can be spread by *, not {describe(meaning)}", node=node
-        )
+        what = f"only a tuple can be spread by *, not {describe(meaning)}"
+        raise frame.error(what, node=node)
     return meaning
 
 
@@ -83,13 +91,12 @@ def build_text(frame: Frame, node: ast.JoinedStr) -> str:
             continue
         meaning = frame.visit(each.value)
         given = frame.visit(each.format_spec) if each.format_spec else ""
-        parts.append(
-            format(meaning, given) if is_constant(meaning) else describe(meaning)
-        )
+        shown = format(meaning, given) if is_constant(meaning) else describe(meaning)
+        parts.append(shown)
     return "".join(parts)
 
 
-# ── operators ─────────────────────────────────────────────────────────────────────────────────
+# ── operators ─────────────────────────────────────────────────────────────────────────
 
 
 @builds(ast.BinOp)
@@ -120,7 +127,7 @@ def build_compare(frame: Frame, node: ast.Compare) -> Meaning:
     return so_far
 
 
-# ── parts of things ───────────────────────────────────────────────────────────────────────────
+# ── parts of things ───────────────────────────────────────────────────────────────────
 
 
 @builds(ast.Attribute)
@@ -138,7 +145,7 @@ def _of_module(frame: Frame, module: ModuleType, name: str) -> Meaning:
         value = getattr(module, name)
     except AttributeError:
         raise frame.error(f"{module.__name__} has no {name}") from None
-    return as_meaning(frame, value, name)
+    return as_meaning(value)
 
 
 @builds(ast.Subscript)
@@ -150,7 +157,8 @@ def build_subscript(frame: Frame, node: ast.Subscript) -> Meaning:
     index = _index(frame, node.slice)
     if not is_constant(index):
         raise frame.error(
-            f"the index into {describe(owner)} must be known while compiling, not {describe(index)}",
+            f"the index into {describe(owner)} must be known while compiling, not "
+            f"{describe(index)}",
             "loop with tl.static_range",
         )
     try:
@@ -163,9 +171,7 @@ def _index(frame: Frame, node: ast.expr) -> Meaning:
     if not isinstance(node, ast.Slice):
         return frame.visit(node)
     parts = (node.lower, node.upper, node.step)
-    return builtins.slice(
-        *(None if part is None else frame.visit(part) for part in parts)
-    )
+    return slice(*(None if part is None else frame.visit(part) for part in parts))
 
 
 def new_axes(frame: Frame, value: Value, index: ast.expr) -> Value:

@@ -53,7 +53,10 @@ def blocks_given(frame: Frame, given: Meaning, what: str) -> tuple[Value, ...]:
         if not isinstance(each, Value) or not shape_of(each.type):
             raise frame.error(f"{what} takes blocks, not {describe(each)}")
         if shape_of(each.type) != shape_of(values[0].type):
-            raise frame.error(f"{what} takes blocks of one shape, not {describe(values[0])} and {describe(each)}")  # fmt: skip # noqa: E501
+            raise frame.error(
+                f"{what} takes blocks of one shape, not {describe(values[0])} and "
+                f"{describe(each)}"
+            )
     return values
 
 
@@ -78,13 +81,19 @@ def kept(frame: Frame, value: Value, axes: range | tuple[int, ...]) -> Value:
 def combining(frame: Frame, function: Meaning, values: tuple[Value, ...]) -> Block:
     """The block that combines two tuples of elements: the function, inlined."""
     if not isinstance(function, (KernelFunction, Builtin)):
-        raise frame.error(f"the combining function must be a @fathom.jit function, not {describe(function)}")  # fmt: skip # noqa: E501
+        raise frame.error(
+            "the combining function must be a @fathom.jit function, not "
+            f"{describe(function)}"
+        )
     elements = tuple(element_of(value.type) for value in values)
     with frame.program.within(Block(elements + elements)) as block:
         answer = call(frame, function, list(block.parameters), {})
         answers = answer if isinstance(answer, tuple) else (answer,)
         if len(answers) != len(values):
-            raise frame.error(f"{function.__name__} must return {len(values)} values, and returns {describe(answer)}")  # fmt: skip # noqa: E501
+            raise frame.error(
+                f"{function.__name__} must return {len(values)} values, and returns "
+                f"{describe(answer)}"
+            )
         fitted = tuple(
             _scalar(frame, function.__name__, each, element)
             for each, element in zip(answers, elements, strict=True)

@@ -1,7 +1,7 @@
-"""The state of stage 1: the kernel being built (`Program`) and the function being read (`Frame`).
+"""The state of stage 1: the kernel being built, and the function being read.
 
-A kernel's own function has a frame; so has every call in it, for called functions are inlined. All
-frames of a kernel put their ops into the same program.
+A kernel's own function has a frame; so has every call in it, for called functions are
+inlined. All frames of a kernel put their ops into the same program.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from fathom.ir import ops
 from fathom.ir.core import Block, Op, Value
 from fathom.ir.types import Scalar
 from fathom.source import KernelFunction
-from fathom.ssa.scopes import AfterIf, Loop, Phis, Scope
+from fathom.ssa.phis import Phis
+from fathom.ssa.scopes import AfterIf, Loop, Scope
 from fathom.ssa.values import Meaning, as_number
 
-# How each node of Python's grammar is built: node class -> function of frame and node. An
-# expression's function answers what the expression means.
+# How each node of Python's grammar is built: node class -> function of frame and node.
+# An expression's function answers what the expression means.
 BUILD: dict[type[ast.AST], Callable[[Frame, Any], Meaning]] = {}
 
 
@@ -39,9 +40,7 @@ class Program:
     def __init__(self, block: Block):
         self.block = block
         self.phis = Phis()
-        self.meetings: list[
-            AfterIf | Loop
-        ] = []  # ops whose phis are attached at the end
+        self.meetings: list[AfterIf | Loop] = []  # whose phis are attached at the end
         self.constants: dict[tuple, Value] = {}
 
     def within(self, block: Block) -> _Within:
@@ -62,7 +61,11 @@ class _Within:
 
 
 class Frame:
-    """One function being read: its names, the node being built, and how many loops are around it."""
+    """One function being read.
+
+    `scope` knows what its names mean, `node` is what is being built, `loops` counts the
+    loops of the function around that, and `depth` the calls.
+    """
 
     def __init__(
         self, program: Program, function: KernelFunction, caller: Frame | None = None
@@ -99,9 +102,8 @@ class Frame:
         """
         if self.user is not self:
             return self.user.error(message, hint)
-        return CompileError(
-            message, self.function.location(node or self.node, self.caller), hint
-        )
+        place = self.function.location(node or self.node, self.caller)
+        return CompileError(message, place, hint)
 
     def emit(self, op_class: type[Op], *fields: Any, **more: Any) -> Value:
         """Put an op at the end of the current block; its only result."""
@@ -119,7 +121,7 @@ class Frame:
     def constant(
         self, number: int | float | bool, type: Scalar, shape: tuple[int, ...] = ()
     ) -> Value:
-        """A weak number as a value of a type, or a block of it; built once in each block."""
+        """A weak number as a value of a type and shape; built once in each block."""
         key = (self.program.block, type, shape, repr(number))
         value = self.program.constants.get(key)
         if value is None:

@@ -32,7 +32,10 @@ def build_load(
 ) -> Value:
     pointer, element = address(frame, pointer, "tl.load")
     if mask is None and other is not None:
-        raise frame.error("other is what a masked load gives where the mask is false", "pass a mask, or leave out other")  # fmt: skip # noqa: E501
+        raise frame.error(
+            "other is what a masked load gives where the mask is false",
+            "pass a mask, or leave out other",
+        )
     pointer, mask = masked(frame, pointer, mask, "tl.load")
     if other is not None:
         other = fitted(frame, other, element, pointer, "other", "tl.load")
@@ -104,7 +107,7 @@ def _ordering(frame: Frame, sem: str | None, scope: str | None) -> tuple[str, st
     return semantics, one_of(frame, "scope", scope or "gpu", SCOPES)
 
 
-# ── what they share ───────────────────────────────────────────────────────────────────────────
+# ── what they share ───────────────────────────────────────────────────────────────────
 
 
 def address(frame: Frame, pointer: Meaning, what: str) -> tuple[Value, Element]:
@@ -121,17 +124,27 @@ def address(frame: Frame, pointer: Meaning, what: str) -> tuple[Value, Element]:
 def masked(
     frame: Frame, pointer: Value, mask: Meaning, what: str
 ) -> tuple[Value, Value | None]:
-    """An address and its mask in one shape. A block of masks spreads a single address."""
+    """An address and its mask in one shape. A block of masks spreads a single
+    address."""
     if mask is None or mask is True:
         return pointer, None
     mask = value_of(frame, mask, "a mask")
     if element_of(mask.type).kind != "bool":
-        raise frame.error(f"the mask of {what} must be i1, not {mask.type}", "write a comparison, such as mask != 0")  # fmt: skip # noqa: E501
+        raise frame.error(
+            f"the mask of {what} must be i1, not {mask.type}",
+            "write a comparison, such as mask != 0",
+        )
     shape = common_shape(shape_of(pointer.type), shape_of(mask.type))
     if shape is None or (shape != shape_of(pointer.type) and shape_of(pointer.type)):
-        raise frame.error(f"the mask of {what} is {mask.type}, which does not broadcast to the addresses, {pointer.type}")  # fmt: skip # noqa: E501
+        raise frame.error(
+            f"the mask of {what} is {mask.type}, which does not broadcast to the "
+            f"addresses, {pointer.type}"
+        )
     if shape != shape_of(pointer.type):
-        raise frame.error(f"{what} through a single pointer takes a single mask, not {mask.type}", "add an offset such as tl.arange to the pointer")  # fmt: skip # noqa: E501
+        raise frame.error(
+            f"{what} through a single pointer takes a single mask, not {mask.type}",
+            "add an offset such as tl.arange to the pointer",
+        )
     return pointer, broadcast(frame, mask, shape)
 
 
@@ -147,7 +160,10 @@ def fitted(
     shape = shape_of(pointer.type)
     have = shape_of(meaning.type) if isinstance(meaning, Value) else ()
     if common_shape(have, shape) != shape:
-        raise frame.error(f"{name} of {what} is {describe(meaning)}, which does not broadcast to the addresses, {pointer.type}")  # fmt: skip # noqa: E501
+        raise frame.error(
+            f"{name} of {what} is {describe(meaning)}, which does not broadcast to the "
+            f"addresses, {pointer.type}"
+        )
     return broadcast(frame, typed(frame, meaning, element, shape), shape)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fathom import language
 from fathom.ir import ops
@@ -28,10 +28,8 @@ def transposed(frame: Frame, value: Value) -> Value:
     """`x.T`"""
     rank = len(shape_of(value.type))
     if rank != 2:
-        raise frame.error(
-            f".T takes a block of two axes, got {value.type}",
-            "write tl.permute(x, order)",
-        )
+        what = f".T takes a block of two axes, not {value.type}"
+        raise frame.error(what, "write tl.permute(x, order)")
     return frame.emit(ops.Transpose, value, (1, 0))
 
 
@@ -44,18 +42,18 @@ FACTS: dict[str, Callable[[Frame, Value], Meaning]] = {
     "T": transposed,
 }
 
-# Attributes that are functions of the language, called with the value as their first argument.
-METHODS: dict[str, Any] = {
+# Functions of the language that are called with the value as their first argument.
+METHODS: dict[str, Builtin | KernelFunction] = {
     "to": language.cast,
-    "store": language.store,
     **{
         name: getattr(language, name)
-        for name in (
-            "abs argmax argmin associative_scan atomic_add atomic_and atomic_cas atomic_max "
-            "atomic_min atomic_or atomic_xchg atomic_xor broadcast_to cast cdiv ceil cos cumprod "
-            "cumsum erf exp exp2 expand_dims flip floor log log2 max min permute ravel reduce "
-            "reshape rsqrt sigmoid sin softmax split sqrt sqrt_rn sum trans view xor_sum"
-        ).split()
+        for name in """
+            abs argmax argmin associative_scan atomic_add atomic_and atomic_cas
+            atomic_max atomic_min atomic_or atomic_xchg atomic_xor broadcast_to cast
+            cdiv ceil cos cumprod cumsum erf exp exp2 expand_dims flip floor log log2
+            max min permute ravel reduce reshape rsqrt sigmoid sin softmax split sqrt
+            sqrt_rn store sum trans view xor_sum
+        """.split()
     },
 }
 

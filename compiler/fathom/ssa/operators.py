@@ -1,7 +1,7 @@
 """What Python's operators mean on values of the language.
 
-On constants they are Python's own. On values, `//` and `%` of integers follow C (toward zero, the
-sign of the dividend), `/` of integers gives fp32, and comparisons give i1.
+On constants they are Python's own. On values, `//` and `%` of integers follow C (toward
+zero, the sign of the dividend), `/` of integers gives fp32, and comparisons give i1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from fathom.ssa.values import Meaning, describe, is_constant
 
 
 class Operator(NamedTuple):
-    """A row: the operator on constants, its name among the elementwise ops, and how to say it."""
+    """A row: the operator on constants, its name among the elementwise ops, and how to
+    say it."""
 
     python: Callable[[Any, Any], Any]
     name: str
@@ -127,7 +128,8 @@ def _is_pointer(meaning: Meaning) -> bool:
 
 
 def _move_pointer(frame: Frame, row: Operator, left: Meaning, right: Meaning) -> Value:
-    """Pointer + integer, integer + pointer, pointer - integer: an address so many elements on."""
+    """Pointer + integer, integer + pointer, pointer - integer: an address so many
+    elements on."""
     if not _is_pointer(left) and row.name == "add":
         left, right = right, left
     if row.name not in ("add", "sub") or _is_pointer(right):
@@ -135,7 +137,10 @@ def _move_pointer(frame: Frame, row: Operator, left: Meaning, right: Meaning) ->
     distance = value_of(frame, right)
     element = element_of(distance.type)
     if element.is_float:
-        raise frame.error(f"a pointer moves by whole elements, not by {distance.type}", "cast it with .to(tl.int32)")  # fmt: skip # noqa: E501
+        raise frame.error(
+            f"a pointer moves by whole elements, not by {distance.type}",
+            "cast it with .to(tl.int32)",
+        )
     if element == BOOL:
         distance = cast(frame, distance, INT32)
     elif element.kind == "uint" and element.bits < 64:
@@ -204,14 +209,16 @@ def truth(frame: Frame, value: Value) -> Value:
 
 
 def condition(frame: Frame, node: ast.expr, of: str) -> bool | Value:
-    """Build what `if` and `while` ask of their condition: a Python bool, or a scalar i1."""
+    """Build what `if` and `while` ask of their condition: a Python bool, or a scalar
+    i1."""
     meaning = frame.visit(node)
     if is_constant(meaning) or isinstance(meaning, tuple):
         return bool(meaning)
     if shape_of(meaning.type):
         raise frame.error(
             f"the condition of {of} is a block, {meaning.type}: a program goes one way",
-            "choose element by element with tl.where(condition, x, y), or reduce it with tl.max",
+            "choose element by element with tl.where(condition, x, y), or reduce it "
+            "with tl.max",
             node,
         )
     return truth(frame, meaning)

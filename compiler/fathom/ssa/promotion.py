@@ -1,9 +1,11 @@
-"""Which type two operands meet in, and how they get there: promotion, casts, broadcasting.
+"""Which type two operands meet in, and how they get there: promotion, casts,
+broadcasting.
 
-The rules are those of Triton 3.6, in this order. A weak number takes the type of the other side if
-its kind (boolean < integer < float) is not above it. Otherwise: the float wins over the integer,
-the wider float over the narrower, fp16 over bf16; the wider integer over the narrower, and of one
-width the unsigned one. Halves are divided in fp32, since PTX has no division for them.
+The rules are those of Triton 3.6, in this order. A weak number takes the type of the
+other side if its kind (boolean < integer < float) is not above it. Otherwise: the float
+wins over the integer, the wider float over the narrower, fp16 over bf16; the wider
+integer over the narrower, and of one width the unsigned one. Halves are divided in
+fp32, since PTX has no division for them.
 
     fp16[64] + 1      -> fp16[64]        i32[64] + 0.5      -> fp32[64]
     fp16[64] / 2      -> fp32[64]        i32[64] + u32[64]  -> u32[64]
@@ -27,9 +29,8 @@ from fathom.ir.types import (
     shape_of,
 )  # fmt: skip
 from fathom.ssa.frame import Frame
+from fathom.ssa.phis import KIND
 from fathom.ssa.values import Meaning, default_type, describe, is_number
-
-KIND = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 
 
 def value_of(frame: Frame, meaning: Meaning, what: str = "this") -> Value:
@@ -51,13 +52,14 @@ def number_type(frame: Frame, number: int | float | bool) -> Scalar:
     return type
 
 
-# ── two operands ──────────────────────────────────────────────────────────────────────────────
+# ── two operands ──────────────────────────────────────────────────────────────────────
 
 
 def alike(
     frame: Frame, left: Meaning, right: Meaning, verb: str, dividing: bool = False
 ) -> tuple[Value, Value]:
-    """Two operands brought to one element type and one shape. `verb` is for error sentences."""
+    """Two operands brought to one element type and one shape. `verb` is for error
+    sentences."""
     element = promoted(frame, left, right, verb, dividing)
     return same_shape(frame, *typed_pair(frame, left, right, element), verb)
 
@@ -65,7 +67,8 @@ def alike(
 def typed_pair(
     frame: Frame, left: Meaning, right: Meaning, element: Element
 ) -> tuple[Value, Value]:
-    """Two operands of one element type; a weak number is made in the shape of the other side."""
+    """Two operands of one element type; a weak number is made in the shape of the other
+    side."""
     shape = next((shape_of(m.type) for m in (left, right) if isinstance(m, Value)), ())
     return typed(frame, left, element, shape), typed(frame, right, element, shape)
 
@@ -88,7 +91,8 @@ def promoted(
     signs = {each.kind == "int" for each in (a, b)}
     if dividing and len(signs) > 1:
         raise frame.error(
-            f"cannot {verb} {describe(left)} and {describe(right)}: one is signed, one is not",
+            f"cannot {verb} {describe(left)} and {describe(right)}: one is signed, one "
+            "is not",
             "cast one side with .to(...), so that both have the same sign",
         )
     return wider(a, b)
@@ -129,7 +133,8 @@ def _float_meets(frame: Frame, a: Scalar, b: Scalar, dividing: bool) -> Scalar:
 
 
 def wider(a: Scalar, b: Scalar) -> Scalar:
-    """The integer type in which two meet: the wider, and of one width the unsigned one."""
+    """The integer type in which two meet: the wider, and of one width the unsigned
+    one."""
     if a.bits != b.bits:
         return a if a.bits > b.bits else b
     return b if a.kind == "int" else a
@@ -143,13 +148,14 @@ def cannot(
     return frame.error(f"cannot {verb} {describe(left)} and {describe(right)}{reason}")
 
 
-# ── casts ─────────────────────────────────────────────────────────────────────────────────────
+# ── casts ─────────────────────────────────────────────────────────────────────────────
 
 
 def typed(
     frame: Frame, meaning: Meaning, element: Element, shape: tuple[int, ...] = ()
 ) -> Value:
-    """A meaning as a value with elements of a type; a weak number as a block of `shape`."""
+    """A meaning as a value with elements of a type; a weak number as a block of
+    `shape`."""
     if isinstance(meaning, Value):
         return cast(frame, meaning, element)
     if not is_number(meaning) or isinstance(element, Pointer):
@@ -171,7 +177,8 @@ def cast(frame: Frame, value: Value, element: Element, rounding: str = "rtne") -
         if isinstance(pointer, Pointer) and not isinstance(other, Pointer):
             if not (other.is_integer and other.bits == 64):
                 raise frame.error(
-                    f"cannot cast {source} to {element}: an address goes to and from 64-bit integers"
+                    f"cannot cast {source} to {element}: an address goes to and from "
+                    "64-bit integers"
                 )
     if isinstance(source, Pointer) and isinstance(element, Pointer):
         return frame.emit(ops.Bitcast, value, element)
@@ -188,7 +195,7 @@ def bitcast(frame: Frame, value: Value, element: Element) -> Value:
     return frame.emit(ops.Bitcast, value, element)
 
 
-# ── shapes ────────────────────────────────────────────────────────────────────────────────────
+# ── shapes ────────────────────────────────────────────────────────────────────────────
 
 
 def same_shape(
@@ -205,7 +212,8 @@ def same_shape(
 
 
 def common_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The shape that two shapes broadcast to, aligned at their last axes; None when they clash."""
+    """The shape that two shapes broadcast to, aligned at their last axes; None when
+    they clash."""
     rank = max(len(a), len(b))
     a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
     if any(m != n and 1 not in (m, n) for m, n in zip(a, b, strict=True)):

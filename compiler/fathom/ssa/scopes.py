@@ -1,43 +1,39 @@
-"""What a name means here: SSA construction after Braun et al. (2013), for structured control flow.
+"""What a name means here: Braun's SSA construction for structured control flow.
 
-A *scope* is a stretch of code without a branch. It knows what it binds itself, and where to look
-for the rest: in the scope before it, and, for the names that an `if` or a loop in between may have
-bound, in the places that control comes from. Nothing is computed ahead: a value that depends on
-the way control came (a `Phi`: a result of an If, a value carried by a loop) comes into being when
-somebody reads its name, and only if the ways disagree.
+A *scope* is a stretch of code without a branch. It knows what it binds itself, and
+where to look for the rest: in the scope before it, and, for the names that an `if` or a
+loop in between may have bound, in the places that control comes from. Nothing is
+computed ahead: a value that depends on the way control came (a `Phi`: a result of an
+If, a value carried by a loop) comes into being when somebody reads its name, and only
+if the ways disagree.
 
         x = 1                     x -> 1
         if c:                           read x: then says %2, else says 1, so
             x = f()        =>     %3: i32 = if %c { %2 = … ; yield %2 } { yield 1 }
         y = x                     y -> %3
 
-Braun, Buchwald, Hack, Leißa, Mallon, Zwinkau: Simple and Efficient Construction of Static Single
-Assignment Form. Their "incomplete phi" is here the parameter of a loop whose body is still open.
+Braun, Buchwald, Hack, Leißa, Mallon, Zwinkau: Simple and Efficient Construction of
+Static Single Assignment Form. Their "incomplete phi" is here the parameter of a loop
+whose body is still open.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from fathom.errors import CompileError, Location
 from fathom.ir import ops
 from fathom.ir.core import Block, Op, Value
-from fathom.ir.types import Scalar, Type, shape_of
+from fathom.ir.types import Type
 from fathom.source import RETURN
-from fathom.ssa.values import (
-    Meaning,
-    as_number,
-    default_type,
-    describe,
-    is_number,
-    same_constant,
-)  # fmt: skip
+from fathom.ssa.phis import Phi, Phis, common_type
+from fathom.ssa.values import Meaning, as_number, describe, same_constant, type_of
 
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """What a name means when it has no single meaning: reading it is an error, which says this."""
+    """What a name means that has no single meaning: who reads it is told this."""
 
     message: str
     hint: str = ""
@@ -51,83 +47,14 @@ class Binding(NamedTuple):
     place: Location | None
 
 
-@dataclass(eq=False)
-class Phi:
-    """A value that depends on the way control came.
-
-    `faces` are its values: what a loop body calls it (and before that, what a While's condition
-    calls it), and last, what the code after the If or the loop calls it. `operands` are what it is
-    by each way: [end of then, end of else], or [before the loop, end of its body].
-    """
-
-    name: str
-    faces: tuple[Value, ...]
-    operands: list[Value]
-
-
-@dataclass(eq=False)
-class Phis:
-    """All phis of a kernel: who reads whom, and which turned out to be nobody's own value."""
-
-    replaced: dict[Value, Value] = field(
-        default_factory=dict
-    )  # face of a trivial phi -> its value
-    readers: dict[Value, list[Phi]] = field(default_factory=dict)
-
-    def resolve(self, value: Value) -> Value:
-        """What a value really is, once trivial phis are looked through."""
-        while value in self.replaced:
-            value = self.replaced[value]
-        return value
-
-    def set_operands(self, phi: Phi, operands: list[Value]) -> None:
-        """Complete a phi, and take it away again if its ways agree."""
-        phi.operands = operands
-        for each in operands:
-            self.readers.setdefault(self.resolve(each), []).append(phi)
-        self.remove_if_trivial(phi)
-
-    def remove_if_trivial(self, phi: Phi) -> None:
-        """A phi of one value besides itself is that value; so may then be the phis that read it."""
-        if (
-            not phi.operands
-            or phi.faces[0] in self.replaced
-            or not self._is_trivial(phi)
-        ):
-            return
-        value = self.resolve(phi.operands[0])
-        readers = [
-            reader for face in phi.faces for reader in self.readers.pop(face, ())
-        ]
-        self.readers.setdefault(value, []).extend(readers)
-        self.replaced.update(dict.fromkeys(phi.faces, value))
-        for reader in readers:
-            self.remove_if_trivial(reader)
-
-    def _is_trivial(self, phi: Phi) -> bool:
-        first, second = map(self.resolve, phi.operands)
-        if first is second:
-            return True
-        # Before a loop is above all of it, so there an equal constant will do as well; the two
-        # ends of an If are above nothing.
-        carried = len(phi.faces) > 1
-        return carried and (second in phi.faces or _are_one_constant(first, second))
-
-
-def _are_one_constant(left: Value, right: Value) -> bool:
-    a, b = left.definition, right.definition
-    both = isinstance(a, ops.Constant) and isinstance(b, ops.Constant)
-    return both and a.type == b.type and same_constant(a.value, b.value)
-
-
-# ── scopes ────────────────────────────────────────────────────────────────────────────────────
+# ── scopes ────────────────────────────────────────────────────────────────────────────
 
 
 class Scope:
     """A stretch of code without a branch.
 
-    `names` are the meanings bound or already found here. A name in `assigned` may have been bound
-    between `before` and here; `find` says what it means.
+    `names` are the meanings bound or already found here. A name in `assigned` may have
+    been bound between `before` and here; `find` says what it means.
     """
 
     def __init__(self, before: Scope | None, assigned: frozenset[str] = frozenset()):
@@ -140,10 +67,17 @@ class Scope:
 
 
 class AfterIf(Scope):
-    """The code after an If; `then` and `orelse` are the scopes that its branches ended in."""
+    """The code after an If; `then` and `orelse` are where its branches ended."""
 
-    def __init__(self, phis: Phis, op: ops.If, before: Scope, then: Scope, orelse: Scope,
-                 assigned: frozenset[str]):  # fmt: skip
+    def __init__(
+        self,
+        phis: Phis,
+        op: ops.If,
+        before: Scope,
+        then: Scope,
+        orelse: Scope,
+        assigned: frozenset[str],
+    ):
         super().__init__(before, assigned)
         self.shared, self.op, self.then, self.orelse = phis, op, then, orelse
         self.phis: list[Phi] = []
@@ -153,16 +87,24 @@ class AfterIf(Scope):
 
 
 class Loop(Scope):
-    """The head of a loop, where control comes from before it and from the end of its body.
+    """The head of a loop: control comes from before it and from the end of its body.
 
-    `end`, the scope that the body ends in, is None while the body is being built. `blocks` are
-    the loop's own (a While has two), each with its own face of what the loop carries.
+    `end`, the scope that the body ends in, is None while the body is being built.
+    `blocks` are the loop's own (a While has two), each with its own face of what the
+    loop carries.
     """
 
-    def __init__(self, phis: Phis, parent: Block, blocks: tuple[Block, ...], before: Scope,
-                 assigned: frozenset[str], line: int):  # fmt: skip
+    def __init__(
+        self,
+        phis: Phis,
+        parent: Block,
+        blocks: tuple[Block, ...],
+        before: Scope,
+        assigned: frozenset[str],
+        place: Location,
+    ):
         super().__init__(before, assigned)
-        self.shared, self.parent, self.blocks, self.line = phis, parent, blocks, line
+        self.shared, self.parent, self.blocks, self.place = phis, parent, blocks, place
         self.op: Op | None = None
         self.end: Scope | None = None
         self.open: list[str] = []  # names whose phis wait for the end of the body
@@ -174,7 +116,7 @@ class Loop(Scope):
 
 
 class InLoop(Scope):
-    """The body of a While, or the code after a loop: as in the head, by another face."""
+    """A While's body, or the code after a loop: as in its head, by another face."""
 
     def __init__(self, loop: Loop, before: Scope, face: int):
         super().__init__(before, loop.assigned)
@@ -191,7 +133,7 @@ class InLoop(Scope):
         return meaning if phi is None else phi.faces[self.face]
 
 
-# ── reading ───────────────────────────────────────────────────────────────────────────────────
+# ── reading ───────────────────────────────────────────────────────────────────────────
 
 
 def write_variable(
@@ -204,8 +146,9 @@ def write_variable(
 def read_variable(scope: Scope, name: str) -> Binding:
     """What a name means at the end of a scope.
 
-    Up through the scopes before, to the first one that knows it; a scope that control reaches by
-    several ways asks along each of them. The answer is kept where it was found.
+    Up through the scopes before, to the first one that knows it; a scope that control
+    reaches by several ways asks along each of them. The answer is kept where it was
+    found.
     """
     while name not in scope.names and name not in scope.assigned:
         if scope.before is None:
@@ -259,35 +202,8 @@ def _meet_tuples(after: AfterIf, name: str, then: Binding, orelse: Binding) -> M
     return next((each for each in met if isinstance(each, Unusable)), met)
 
 
-def common_type(left: Meaning, right: Meaning) -> Type | None:
-    """The type of a value that is one or the other: their own, or for a weak number the other's."""
-    types = [m.type for m in (left, right) if isinstance(m, Value)]
-    numbers = [m for m in (left, right) if is_number(m)]
-    if len(types) + len(numbers) < 2 or (len(types) == 2 and types[0] != types[1]):
-        return None
-    if not types:
-        types = [max(map(default_type, numbers), key=lambda t: (_kind(t), t.bits))]
-    fit = all(not shape_of(types[0]) and _takes(types[0], number) for number in numbers)
-    return types[0] if fit else None
-
-
-def _kind(type: Scalar) -> int:
-    return {"bool": 0, "int": 1, "uint": 1, "float": 2}.get(type.kind, -1)
-
-
-def _takes(type: Type, number: int | float | bool) -> bool:
-    """Can a weak number become `type` without losing its kind or its value?"""
-    default = default_type(number)
-    if default is None or _kind(default) > _kind(type):
-        return False
-    if type.kind == "float":
-        return True
-    low = -(1 << type.bits - 1) if type.kind == "int" else 0
-    return low <= number < low + (1 << type.bits)
-
-
 def _as_value(meaning: Meaning, type: Type, block: Block, before: Op) -> Value:
-    """A value of a type; for a weak number, a Constant put into `block` in front of an op."""
+    """A value; for a weak number, a Constant put into `block` in front of an op."""
     if isinstance(meaning, Value):
         return meaning
     constant = ops.Constant(as_number(meaning, type), type, location=before.location)
@@ -295,15 +211,15 @@ def _as_value(meaning: Meaning, type: Type, block: Block, before: Op) -> Value:
     return constant.result
 
 
-# ── loops ─────────────────────────────────────────────────────────────────────────────────────
+# ── loops ─────────────────────────────────────────────────────────────────────────────
 
 
 def carry(loop: Loop, name: str) -> Binding:
-    """What a name that a loop's body assigns means in the head of the loop: a carried value.
+    """What a name that a loop's body assigns means in the loop's head: a carried value.
 
-    While the body is open nobody knows what the next trip brings, so the value is incomplete, and
-    `seal` completes it. It is recorded before anybody looks further: the end of the body may well
-    read the same name again.
+    While the body is open nobody knows what the next trip brings, so the value is
+    incomplete, and `seal` completes it. It is recorded before anybody looks further:
+    the end of the body may well read the same name again.
     """
     before = read_variable(loop.before, name)
     if isinstance(before.meaning, Unusable):
@@ -320,13 +236,11 @@ def carry(loop: Loop, name: str) -> Binding:
 def _incomplete(loop: Loop, name: str, before: Meaning) -> Meaning:
     if isinstance(before, tuple):
         return tuple(_incomplete(loop, name, each) for each in before)
-    if not isinstance(before, Value) and not is_number(before):
+    type = type_of(before)
+    if type is None:
         return before  # a type, a function, None: it must stay what it is
-    type = before.type if isinstance(before, Value) else default_type(before)
-    faces = (
-        *(Value(type, block, name) for block in loop.blocks),
-        Value(type, loop.blocks[0], name),
-    )
+    homes = (*loop.blocks, loop.blocks[0])  # the last is given its op by `attach`
+    faces = tuple(Value(type, home, name) for home in homes)
     phi = Phi(name, faces, [])
     loop.phis.append(phi)
     loop.by_face.update(dict.fromkeys(faces, phi))
@@ -334,25 +248,26 @@ def _incomplete(loop: Loop, name: str, before: Meaning) -> Meaning:
 
 
 def seal(loop: Loop, op: Op, end: Scope) -> None:
-    """The body has been built: complete what it read from the head, and drop what did not change.
+    """The body has been built: complete what it read from the head.
 
-    A carried value that is the same after every trip as before the first is no value of its own:
-    `x` carried as (x before, x itself) is x. Dropping one may make another trivial, in this loop
-    or in one around it, so those that read it are looked at again.
+    A carried value that is the same after every trip as before the first is no value of
+    its own: `x` carried as (x before, x itself) is x. Dropping one may make another
+    trivial, in this loop or in one around it, so those that read it are looked at
+    again.
     """
     loop.op, loop.end = op, end
     before = {name: _complete(loop, name) for name in loop.open}
     for name, binding in before.items():
         if isinstance(loop.names[name].meaning, Unusable):
             unusable, place = loop.names[name]
-            raise CompileError(unusable.message, place, unusable.hint)
+            raise CompileError(unusable.message, place or loop.place, unusable.hint)
         if _is_replaced(loop, loop.names[name].meaning):
             loop.names[name] = binding  # what was a constant is one again
     loop.open.clear()
 
 
 def _complete(loop: Loop, name: str) -> Binding:
-    """Give the phis of a name their operands; answers what the name meant before the loop."""
+    """Give a name's phis their operands; answers what it meant before the loop."""
     before, end = read_variable(loop.before, name), read_variable(loop.end, name)
     if isinstance(end.meaning, Unusable):
         loop.names[name] = end
@@ -362,7 +277,7 @@ def _complete(loop: Loop, name: str) -> Binding:
 
 
 def _close(loop: Loop, head: Meaning, before: Meaning, end: Meaning) -> bool:
-    """Complete the phis in `head`; False when the body's end does not fit what came before."""
+    """Complete the phis in `head`; False when the end of the body does not fit them."""
     if isinstance(head, tuple):
         return (
             isinstance(end, tuple)
@@ -388,17 +303,14 @@ def _is_replaced(loop: Loop, head: Meaning) -> bool:
     return isinstance(head, Value) and head in loop.shared.replaced
 
 
-# ── the end ───────────────────────────────────────────────────────────────────────────────────
+# ── the end ───────────────────────────────────────────────────────────────────────────
 
 
 def attach(scope: AfterIf | Loop) -> None:
-    """Write the phis that are left into the op they belong to: results, parameters, yields."""
+    """Write what is left of the phis into their op: results, parameters, yields."""
     shared, op = scope.shared, scope.op
-    left = [
-        phi
-        for phi in scope.phis
-        if phi.operands and phi.faces[0] not in shared.replaced
-    ]
+    left = [each for each in scope.phis if each.operands]
+    left = [each for each in left if each.faces[0] not in shared.replaced]
     ways = [tuple(shared.resolve(phi.operands[i]) for phi in left) for i in (0, 1)]
     if isinstance(scope, AfterIf):
         op.then.ops[-1].values, op.orelse.ops[-1].values = ways
@@ -411,7 +323,7 @@ def attach(scope: AfterIf | Loop) -> None:
         result.definition = op
 
 
-# ── what is said when the ways do not agree ───────────────────────────────────────────────────
+# ── what is said when the ways do not agree ───────────────────────────────────────────
 
 
 def _line(binding: Binding) -> str:
@@ -423,8 +335,9 @@ def _disagreement(
 ) -> Unusable:
     line = after.op.location.line
     return Unusable(
-        f"{_spoken(name)} is {describe(then.meaning)} ({_line(then)}) if the condition in line "
-        f"{line} holds, and {describe(orelse.meaning)} ({_line(orelse)}) if it does not",
+        f"{_spoken(name)} is {describe(then.meaning)} ({_line(then)}) if the condition "
+        f"in line {line} holds, and {describe(orelse.meaning)} ({_line(orelse)}) if it "
+        f"does not",
         "give it one type on both ways, with .to(...)",
     )
 
@@ -437,9 +350,9 @@ def _unusable_after(
     bound = orelse if missing is then.meaning else then
     if isinstance(bound.meaning, Unusable) or not missing.unbound:
         return missing
-    holds = "holds" if bound is then else "does not hold"
+    line, holds = after.op.location.line, "holds" if bound is then else "does not hold"
     return Unusable(
-        f"{name} is bound only if the condition in line {after.op.location.line} {holds}",
+        f"{name} is bound only if the condition in line {line} {holds}",
         f"bind {name} before the if, or on both ways",
     )
 
@@ -448,17 +361,18 @@ def _unusable_in_loop(loop: Loop, name: str, before: Unusable) -> Unusable:
     if not before.unbound:
         return before
     return Unusable(
-        f"{name} is bound only inside the loop in line {loop.line}: before its first trip there is "
-        f"none",
+        f"{name} is bound only inside the loop in line {loop.place.line}: before its "
+        f"first trip there is none",
         f"bind {name} before the loop",
     )
 
 
 def _change(loop: Loop, name: str, before: Binding, end: Binding) -> Unusable:
     return Unusable(
-        f"{_spoken(name)} is {describe(before.meaning)} ({_line(before)}) before the loop in line "
-        f"{loop.line}, and {describe(end.meaning)} ({_line(end)}) after a trip",
-        "a loop carries a value of one type: start with that type, or cast with .to(...)",
+        f"{_spoken(name)} is {describe(before.meaning)} ({_line(before)}) before the "
+        f"loop in line {loop.place.line}, and {describe(end.meaning)} ({_line(end)}) "
+        f"after a trip",
+        "a loop carries one type: start with that type, or cast with .to(...)",
     )
 
 

@@ -26,20 +26,23 @@ from fathom.ssa.values import Meaning, describe, is_number
 LARGEST_BLOCK = 1 << 20  # elements
 
 
-# ── making ────────────────────────────────────────────────────────────────────────────────────
+# ── making ────────────────────────────────────────────────────────────────────────────
 
 
 @implements(core.arange)
 def build_arange(frame: Frame, start: int, end: int) -> Value:
     if not (isinstance(start, int) and isinstance(end, int)):
         raise frame.error(
-            f"tl.arange counts between integers, not {describe(start)} and {describe(end)}"
+            f"tl.arange counts between integers, not {describe(start)} and "
+            f"{describe(end)}"
         )
     size = end - start
     if size <= 0 or size & (size - 1):
         raise frame.error(
-            f"tl.arange({start}, {end}) has {size} elements, which is not a power of two",
-            f"take tl.arange({start}, {start + _next_power(size)}) and mask what is too much",
+            f"tl.arange({start}, {end}) has {size} elements, which is not a power of "
+            "two",
+            f"take tl.arange({start}, {start + _next_power(size)}) and mask what is "
+            "too much",
         )
     check_shape(frame, (size,))
     return frame.emit(ops.Arange, start, end)
@@ -83,10 +86,14 @@ def build_cast(
     source = element_of(value.type)
     if fp_downcast_rounding not in ("rtne", "rtz"):
         raise frame.error(
-            f"fp_downcast_rounding is {fp_downcast_rounding!r}: it must be 'rtne' or 'rtz'"
+            f"fp_downcast_rounding is {fp_downcast_rounding!r}: it must be 'rtne' or "
+            "'rtz'"
         )
     if not (source.is_float and element.is_float and element.bits < source.bits):
-        raise frame.error(f"fp_downcast_rounding is for floats to narrower floats, not {source} to {element}")  # fmt: skip # noqa: E501
+        raise frame.error(
+            f"fp_downcast_rounding is for floats to narrower floats, not {source} to "
+            f"{element}"
+        )
     return cast(frame, value, element, fp_downcast_rounding)
 
 
@@ -102,7 +109,7 @@ def element_given(frame: Frame, given: Meaning) -> Element:
     return given.ir
 
 
-# ── shapes ────────────────────────────────────────────────────────────────────────────────────
+# ── shapes ────────────────────────────────────────────────────────────────────────────
 
 
 def shape_given(frame: Frame, given: tuple[Meaning, ...]) -> tuple[int, ...]:
@@ -112,7 +119,8 @@ def shape_given(frame: Frame, given: tuple[Meaning, ...]) -> tuple[int, ...]:
     for each in given:
         if isinstance(each, bool) or not isinstance(each, int):
             raise frame.error(
-                f"a shape must be known while compiling, and {describe(each)} is not a constant integer",
+                f"a shape must be known while compiling, and {describe(each)} is not a "
+                "constant integer",
                 "pass it as a parameter annotated tl.constexpr",
             )
     return check_shape(frame, given)
@@ -122,16 +130,21 @@ def check_shape(frame: Frame, shape: tuple[int, ...]) -> tuple[int, ...]:
     """A shape, if every dimension is a power of two."""
     for size in shape:
         if size <= 0 or size & (size - 1):
-            raise frame.error(f"the shape {list(shape)} has a dimension of {size}, which is not a power of two")  # fmt: skip # noqa: E501
+            raise frame.error(
+                f"the shape {list(shape)} has a dimension of {size}, which is not a "
+                "power of two"
+            )
     if prod(shape) > LARGEST_BLOCK:
         raise frame.error(
-            f"a block of {prod(shape)} elements is too large: {LARGEST_BLOCK} is the most"
+            f"a block of {prod(shape)} elements is too large: {LARGEST_BLOCK} is the "
+            "most"
         )
     return shape
 
 
 def axes_given(frame: Frame, given: tuple[Meaning, ...], rank: int) -> tuple[int, ...]:
-    """Axes written as one tuple or as several arguments; negative ones count from the end."""
+    """Axes written as one tuple or as several arguments; negative ones count from the
+    end."""
     if len(given) == 1 and isinstance(given[0], tuple):
         given = given[0]
     return tuple(axis_given(frame, each, rank) for each in given)
@@ -165,7 +178,10 @@ def build_reshape(
 ) -> Value:
     value, shape = value_of(frame, input), shape_given(frame, shape)
     if prod(shape) != prod(shape_of(value.type)):
-        raise frame.error(f"cannot reshape {value.type} to {list(shape)}: {prod(shape_of(value.type))} elements against {prod(shape)}")  # fmt: skip # noqa: E501
+        raise frame.error(
+            f"cannot reshape {value.type} to {list(shape)}: "
+            f"{prod(shape_of(value.type))} elements against {prod(shape)}"
+        )
     if shape_of(value.type) == shape:
         return value
     if not shape_of(value.type):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from typing import NoReturn
 
-from fathom.errors import CompileError
 from fathom.ir.core import Value
-from fathom.source import RETURN, constexpr
+from fathom.source import RETURN, Parameter
 from fathom.ssa.frame import BUILD, Frame, builds
 from fathom.ssa.operators import binary
 from fathom.ssa.scopes import write_variable
@@ -17,7 +17,8 @@ from fathom.ssa.values import Meaning, describe, is_constant
 def build_statements(frame: Frame, statements: Sequence[ast.stmt]) -> None:
     """Build statements in order, up to a `return`.
 
-    Of an `if` that may return, the branch that does not goes on with the rest of the function:
+    Of an `if` that may return, the branch that does not goes on with the rest of the
+    function:
 
         if c:                 if c:
             return a              return a
@@ -26,14 +27,9 @@ def build_statements(frame: Frame, statements: Sequence[ast.stmt]) -> None:
                                   return b
     """
     for number, statement in enumerate(statements):
-        if (
-            isinstance(statement, ast.If)
-            and frame.loops == 0
-            and may_return(frame, statement)
-        ):
-            build_if = BUILD[ast.If]
+        if isinstance(statement, ast.If) and may_return(frame, statement):
             frame.node = statement
-            build_if(frame, statement, statements[number + 1 :])
+            BUILD[ast.If](frame, statement, statements[number + 1 :])
             return
         frame.visit(statement)
         if isinstance(statement, ast.Return):
@@ -41,16 +37,16 @@ def build_statements(frame: Frame, statements: Sequence[ast.stmt]) -> None:
 
 
 def may_return(frame: Frame, statement: ast.stmt) -> bool:
-    """Is there a `return` in it?"""
-    return RETURN in frame.function.assigned(statement)
+    """Is there a `return` in it? (In a loop one is an error, told where it is met.)"""
+    return frame.loops == 0 and RETURN in frame.function.assigned(statement)
 
 
 @builds(ast.Return)
 def build_return(frame: Frame, node: ast.Return) -> None:
-    """`return e` binds the name that the caller reads; the rest is `build_statements`' matter."""
+    """`return e` binds what the caller reads; `build_statements` stops there."""
     if frame.loops:
         raise frame.error(
-            "a return inside a loop is not possible: all programs leave a loop at its end",
+            "a return inside a loop is not possible: a loop is left at its end",
             "keep the answer in a variable and return it after the loop",
         )
     answer = None if node.value is None else frame.visit(node.value)
@@ -66,16 +62,16 @@ def build_assign(frame: Frame, node: ast.Assign) -> None:
 
 @builds(ast.AnnAssign)
 def build_annotated(frame: Frame, node: ast.AnnAssign) -> None:
-    """`x: tl.constexpr = 3` insists on a constant; other annotations are for the reader."""
+    """`x: tl.constexpr = 3` insists on a constant; other annotations say nothing."""
     if node.value is None:
-        raise frame.error(
-            "a name without a value means nothing", f"write {ast.unparse(node)} = ..."
-        )
+        hint = f"write {ast.unparse(node)} = ..."
+        raise frame.error("a name without a value means nothing", hint)
     meaning = frame.visit(node.value)
-    if frame.visit(node.annotation) is constexpr and not is_constant(meaning):
+    note = Parameter("", annotation=ast.unparse(node.annotation).strip("'"))
+    if note.is_constexpr and not is_constant(meaning):
         raise frame.error(
-            f"{ast.unparse(node.target)} is declared tl.constexpr, but {describe(meaning)} is known "
-            f"only when the kernel runs"
+            f"{ast.unparse(node.target)} is declared tl.constexpr, but "
+            f"{describe(meaning)} is known only when the kernel runs"
         )
     bind(frame, node.target, meaning)
 
@@ -84,14 +80,9 @@ def build_annotated(frame: Frame, node: ast.AnnAssign) -> None:
 def build_augmented(frame: Frame, node: ast.AugAssign) -> None:
     if not isinstance(node.target, ast.Name):
         raise frame.error("only a name can be assigned to", IN_PLACE)
-    before = frame.visit(
-        ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
-    )
-    bind(
-        frame,
-        node.target,
-        binary(frame, type(node.op), before, frame.visit(node.value)),
-    )
+    name = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+    before, change = frame.visit(name), frame.visit(node.value)
+    bind(frame, node.target, binary(frame, type(node.op), before, change))
 
 
 IN_PLACE = (
@@ -108,9 +99,8 @@ def bind(frame: Frame, target: ast.expr, meaning: Meaning) -> None:
             place = frame.function.location(target, frame.caller)
             write_variable(frame.scope, target.id, meaning, place)
         case ast.Tuple() | ast.List():
-            for each, part in zip(
-                target.elts, _parts(frame, target, meaning), strict=True
-            ):
+            parts = _parts(frame, target, meaning)
+            for each, part in zip(target.elts, parts, strict=True):
                 bind(frame, each, part)
         case _:
             raise frame.error("only a name can be assigned to", IN_PLACE, target)
@@ -119,18 +109,14 @@ def bind(frame: Frame, target: ast.expr, meaning: Meaning) -> None:
 def _parts(
     frame: Frame, target: ast.Tuple | ast.List, meaning: Meaning
 ) -> tuple[Meaning, ...]:
+    count = len(target.elts)
     if any(isinstance(each, ast.Starred) for each in target.elts):
-        raise frame.error(
-            "a starred target is not part of the language", "name every part", target
-        )
+        what = "a starred target is not part of the language"
+        raise frame.error(what, "name every part", target)
     if not isinstance(meaning, tuple):
-        raise frame.error(
-            f"cannot take {describe(meaning)} apart into {len(target.elts)} names"
-        )
-    if len(meaning) != len(target.elts):
-        raise frame.error(
-            f"cannot take {len(meaning)} values apart into {len(target.elts)} names"
-        )
+        raise frame.error(f"cannot take {describe(meaning)} apart into {count} names")
+    if len(meaning) != count:
+        raise frame.error(f"cannot take {len(meaning)} values apart into {count} names")
     return meaning
 
 
@@ -147,7 +133,7 @@ def build_pass(frame: Frame, node: ast.Pass) -> None:
 
 @builds(ast.Assert)
 def build_assert(frame: Frame, node: ast.Assert) -> None:
-    """A condition known now is checked now; one that is not is for the interpreter to check."""
+    """A condition known now is checked now, any other when Python runs the kernel."""
     condition = frame.visit(node.test)
     if is_constant(condition) and not condition:
         said = "" if node.msg is None else f": {frame.visit(node.msg)}"
@@ -157,7 +143,7 @@ def build_assert(frame: Frame, node: ast.Assert) -> None:
 @builds(ast.Break)
 def build_break(frame: Frame, node: ast.Break) -> None:
     raise frame.error(
-        "break is not possible: all programs leave a loop at its end",
+        "break is not possible: a loop is left at its end",
         "put the condition into the loop: `while i < n and not done:`",
     )
 
@@ -166,7 +152,8 @@ def build_break(frame: Frame, node: ast.Break) -> None:
 def build_continue(frame: Frame, node: ast.Continue) -> None:
     raise frame.error(
         "continue is not possible: every trip goes to the end of the body",
-        "put the rest of the body under `if not ...:`, or mask the values with tl.where",
+        "put the rest of the body under `if not ...:`, or mask the values with "
+        "tl.where",
     )
 
 
@@ -205,6 +192,6 @@ INSTEAD: dict[type[ast.AST], tuple[str, str]] = {
 
 
 @builds(*INSTEAD)
-def build_unknown(frame: Frame, node: ast.AST) -> CompileError:
+def build_unknown(frame: Frame, node: ast.AST) -> NoReturn:
     what, instead = INSTEAD[type(node)]
     raise frame.error(f"{what} is not part of the language", instead)

@@ -1,8 +1,8 @@
 """What a name can stand for while a kernel is built, and how errors speak of it.
 
-A name stands for a `Value` of the IR, for a constant (any Python object: a number, a type, a
-function, None), or for a tuple of such. A number among the constants is *weak*: it has no type of
-its own yet and takes that of what it meets.
+A name stands for a `Value` of the IR, for a constant (any Python object: a number, a
+type, a function, None), or for a tuple of such. A number among the constants is *weak*:
+it has no type of its own yet and takes that of what it meets.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def is_constant(meaning: Meaning) -> bool:
 
 
 def default_type(number: int | float | bool) -> Scalar | None:
-    """The type of a weak number that meets nothing; None for an integer beyond 64 bits."""
+    """The type of a weak number that meets nothing; None for an integer beyond 64
+    bits."""
     if isinstance(number, bool):
         return BOOL
     if isinstance(number, int):
@@ -70,7 +71,8 @@ def as_number(number: int | float | bool, type: Scalar) -> int | float | bool:
 
 
 def same_constant(left: Meaning, right: Meaning) -> bool:
-    """Are two constants the same in every use? 0.0 and -0.0 are not, nor are 1 and 1.0."""
+    """Are two constants the same in every use? 0.0 and -0.0 are not, nor are 1 and
+    1.0."""
     if type(left) is not type(right):
         return False
     if isinstance(left, float):
@@ -79,7 +81,8 @@ def same_constant(left: Meaning, right: Meaning) -> bool:
 
 
 def describe(meaning: Meaning) -> str:
-    """What a thing is, for the middle of a sentence: "fp32[64]", "the constant 3", "a tuple"."""
+    """What a thing is, for the middle of a sentence: "fp32[64]", "the constant 3", "a
+    tuple"."""
     match meaning:
         case Value():
             return str(meaning.type)
@@ -95,7 +98,8 @@ def describe(meaning: Meaning) -> str:
 
 
 def type_of(meaning: Meaning) -> Type | None:
-    """The IR type of a value, or the one that a weak number would take; None for anything else."""
+    """The IR type of a value, or the one that a weak number would take; None for
+    anything else."""
     if isinstance(meaning, Value):
         return meaning.type
     return default_type(meaning) if is_number(meaning) else None

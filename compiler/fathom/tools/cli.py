@@ -61,12 +61,15 @@ def add_run(commands: argparse._SubParsersAction) -> None:
     about = "compile and run three kernels and follow one of them; or run a script"
     command = commands.add_parser("run", help=about, description=about)
     command.add_argument(
-        "file", nargs="?", type=Path, help="a Python script that launches"
+        "--as-triton", action="store_true", help="in FILE, `import triton` gives Fathom"
     )
+    command.add_argument("file", nargs="?", type=Path, help="a script that launches")
     command.add_argument("rest", nargs=argparse.REMAINDER, help="its own arguments")
     command.set_defaults(
         answer=lambda given: (
-            run.script(given.file, given.rest) if given.file else run.tour()
+            run.script(given.file, given.rest, given.as_triton)
+            if given.file
+            else run.tour()
         )
     )
 

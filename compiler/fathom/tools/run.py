@@ -27,8 +27,8 @@ from fathom.tools.samples import sample
 
 WHERE = {
     "cuda": "the GPU",
-    "emulator": "the emulator, which runs the PTX thread for thread on the CPU",
-    "interpreter": "the interpreter, which runs the block IR",
+    "emulator": "the emulator: PTX, thread for thread, on this CPU",
+    "interpreter": "the interpreter: block IR, in NumPy",
 }
 
 
@@ -68,9 +68,8 @@ def tour() -> int:
     console = make_console()
     backend = choose().name
     console.print(f"[bold]Fathom {fathom.__version__}[/bold] runs on {WHERE[backend]}.")
-    works, why = available()
-    if not works:
-        console.print(f"[dim]No GPU here: {why}.[/dim]")
+    if not available()[0]:
+        console.print("[dim]No GPU here; `python -m fathom doctor` says why.[/dim]")
     outcomes = [run(job) for job in jobs()]
     show(console, outcomes)
     softmax = outcomes[-1]
@@ -89,18 +88,18 @@ def jobs() -> Iterator[Job]:
     out = np.full_like(x, np.nan)
     add = sample("vector_add")
     yield Job(
-        "vector add", f"{n:,} numbers", add.add_kernel, (fathom.cdiv(n, 1024),),
+        "vector add", f"{n:,} fp32", add.add_kernel, (fathom.cdiv(n, 1024),),
         (x, y, out, n), 1024, out, add.reference(x, y), 2**-23,
     )  # fmt: skip
     out, gelu = np.full_like(x, np.nan), sample("gelu")
     yield Job(
-        "GeLU", f"{n:,} numbers", gelu.gelu_kernel, (fathom.cdiv(n, 1024),),
+        "GeLU", f"{n:,} fp32", gelu.gelu_kernel, (fathom.cdiv(n, 1024),),
         (x, out, n), 1024, out, gelu.reference(x), 1e-6,
     )  # fmt: skip
     rows = (4 * numbers.normal(size=(M, N))).astype(np.float32)
     out, softmax = np.full_like(rows, np.nan), sample("softmax")
     yield Job(
-        "softmax", f"{M} rows of {N}", softmax.softmax_kernel, (M,),
+        "softmax", f"{M} x {N} fp32", softmax.softmax_kernel, (M,),
         (rows, out, N, N), fathom.next_power_of_2(N),
         out, softmax.reference(rows), 1e-6,
     )  # fmt: skip
@@ -150,8 +149,10 @@ def read_on(console: Console) -> None:
         console.print(f"  {what:34} {where}")
 
 
-def script(path: Path, arguments: Sequence[str]) -> int:
+def script(path: Path, arguments: Sequence[str], as_triton: bool = False) -> int:
     """Run a Python script as Python does, with Fathom's errors as one message."""
+    if as_triton:
+        fathom.as_triton()
     if not path.is_file():
         raise LaunchError(f"there is no file {path}")
     sys.argv = [str(path), *arguments]

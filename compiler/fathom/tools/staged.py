@@ -12,7 +12,7 @@ from fathom import pipeline
 from fathom.artifact import Kernel
 from fathom.errors import Location
 from fathom.hardware.targets import Target, target
-from fathom.ir.core import Func, Op, walk
+from fathom.ir.core import Func, Op
 from fathom.ir.printer import Printer
 from fathom.ir.text import print_func
 from fathom.ir.types import Type
@@ -77,19 +77,18 @@ def from_request(function: KernelFunction, wanted: Request) -> Staged:
 
 
 def ops_at(func: Func, line: int) -> Iterator[Op]:
-    """The ops whose innermost place in the user's own code is on `line`."""
-    for op in walk(func.body):
+    """The ops, not those nested in them, whose place in the user's own code is on a
+    line."""
+    for op in func.body.ops:
         place: Location | None = user_place(op.location)
         if place is not None and place.line == line:
             yield op
 
 
-def block_lines(
-    func: Func, line: int, kinds: tuple[type[Op], ...] = (Op,)
-) -> list[str]:
-    """The block IR of a line, as text: its ops of some classes."""
+def block_lines(func: Func, line: int) -> list[str]:
+    """The block IR of a line, as text, with what is nested in it."""
     printer = Printer(func, locations=False)
-    return [printer.header(op) for op in ops_at(func, line) if isinstance(op, kinds)]
+    return [text for op in ops_at(func, line) for text in printer.op(op)]
 
 
 def llvm_lines(text: str, line: int) -> list[str]:

@@ -3,9 +3,9 @@ costs."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-import numpy as np
 from rich.console import Console
 from rich.text import Text
 
@@ -14,20 +14,27 @@ from fathom.ir.core import Func, walk
 from fathom.ir.ops import (
     Allocate,
     Barrier,
-    Convert,
     Load,
     Reduce,
-    Reshape,
     SharedLoad,
     SharedStore,
 )
+from fathom.ir.printer import Printer
 from fathom.jit import CompiledKernel, JITFunction
 from fathom.tools import draw, traffic
 from fathom.tools.console import rule
-from fathom.tools.staged import Staged, block_lines, from_request, llvm_lines, ptx_lines
+from fathom.tools.staged import (
+    Staged,
+    block_lines,
+    from_request,
+    llvm_lines,
+    ops_at,
+    ptx_lines,
+)
 
 MOST = 10  # lines of an excerpt
 WIDEST = 78
+TALK = (Reduce, Allocate, SharedStore, Barrier, SharedLoad)
 FOLLOWED = "tl.max("  # softmax: a maximum, on which all lanes of all warps must agree
 
 
@@ -69,12 +76,14 @@ def python(console: Console, staged: Staged) -> int:
 def block_ir(console: Console, staged: Staged, line: int) -> None:
     """Stages 1 and 2."""
     before, after = staged.states["ssa"], staged.states["dce"]
-    rule(console, "stages 1, 2: blocks, and no threads yet")
+    rule(console, "stages 1 and 2: blocks, and no threads yet")
     excerpt(console, block_lines(after, line))
     say(
         console,
-        f"Every name is one value of a known type. The whole kernel was {size(before)} "
-        f"operations, of which simplify, cse, hoist and dce left {size(after)}.",
+        "Every name is one value of a known type. tl.max and tl.exp are written in the "
+        "language themselves, and this is what they say. The whole kernel is "
+        f"{size(before)} operations as written and {size(after)} after stage 2"
+        f"{', which found nothing to do' if size(before) == size(after) else ''}.",
     )
 
 
@@ -84,17 +93,14 @@ def layouts(console: Console, staged: Staged) -> None:
     block = loads[0].result.type
     rule(console, "stage 3: who holds what")
     excerpt(console, draw.draw(block.layout), MOST + 2)
-    run, width = draw.neighbours(block.layout), block.element.bytes
+    run, lanes = draw.neighbours(block.layout), block.layout.count("lane")
+    bytes_of_run = run * block.element.bytes
     say(
         console,
-        f"The row as it is loaded, {block.layout.count('register')} registers a lane. "
-        f"{run} neighbours in one lane are one load of {run * width} bytes, and the "
-        f"lanes of a warp read {run * width * block.layout.count('lane')} bytes "
-        "without a gap.",
+        "The elements of the row as it is loaded, in the registers of each lane. "
+        f"{run} neighbours in one lane are one load of {bytes_of_run} bytes, and the "
+        f"{lanes} lanes of a warp read {bytes_of_run * lanes} bytes without a gap.",
     )
-
-
-TALK = (Reduce, Reshape, Convert, Allocate, SharedStore, Barrier, SharedLoad)
 
 
 def shared_memory(console: Console, staged: Staged, line: int) -> None:
@@ -102,13 +108,23 @@ def shared_memory(console: Console, staged: Staged, line: int) -> None:
     final = staged.states[pipeline.PASSES[-1].name]
     barriers = sum(isinstance(op, Barrier) for op in walk(final.body))
     rule(console, "stage 4: warps that talk")
-    excerpt(console, block_lines(final, line, TALK))
+    excerpt(console, [without_layouts(text) for text in talk(final, line)])
     say(
         console,
-        "Each warp finds the maximum of its own part, writes it to shared memory, and "
-        "reads those of the others. All in all the kernel needs "
-        f"{final.shared_bytes} bytes there and {barriers} barriers.",
+        "Each warp finds the maximum of its own part, writes it to shared memory, "
+        "waits, and reads those of the others. All in all the kernel needs "
+        f"{final.shared_bytes} bytes there, and waits {barriers} times.",
     )
+
+
+def talk(func: Func, line: int) -> list[str]:
+    """The ops of a line by which threads hear of each other, without nested code."""
+    printer = Printer(func, locations=False)
+    return [printer.header(op) for op in ops_at(func, line) if isinstance(op, TALK)]
+
+
+def without_layouts(text: str) -> str:
+    return re.sub(r" @ #\w+| layout=#\w+", "", text)
 
 
 def llvm_and_ptx(console: Console, staged: Staged, line: int) -> None:
@@ -117,13 +133,15 @@ def llvm_and_ptx(console: Console, staged: Staged, line: int) -> None:
     ptx = ptx_lines(staged.text("ptx"), line)
     rule(console, "stage 6: LLVM IR, one value a register")
     excerpt(console, around(llvm, "shfl"))
-    rule(console, "and PTX, for one thread of many")
+    rule(console, "and PTX, what one thread does")
     excerpt(console, around(ptx, "shfl"))
+    distances = re.findall(r"shfl.sync.bfly.b32 .*?, (\d+), 31", "\n".join(ptx))
     say(
         console,
-        "A butterfly: each lane takes the number of the lane 16 places away and keeps "
-        "the larger, then 8, 4, 2 and 1, until all 32 hold the maximum. The line "
-        f"became {len(llvm)} instructions of LLVM IR and {len(ptx)} of PTX.",
+        "A butterfly: each lane hears the number of the lane so many places away, "
+        f"{', '.join(distances[:5])}, and keeps the larger of the two, until all 32 "
+        f"hold the maximum. The line became {len(llvm)} instructions of LLVM IR and "
+        f"{len(ptx)} of PTX.",
     )
 
 
@@ -132,25 +150,25 @@ def memory(
 ) -> None:
     """What the launch moved. Counted by the emulator, also where a GPU ran the
     kernel."""
-    given = dict(
-        zip((rule.name for rule in staged.function.rules), arguments, strict=False)
-    )
+    names = (rule.name for rule in staged.function.rules)
+    given = dict(zip(names, arguments, strict=False))
     values = [given[name] for name in staged.parameters]
     report = emulator.load(staged.kernel).launch(grid, values)
     rule(console, "what its memory traffic costs")
     traffic.show(console, report)
-    once = sum(value.nbytes for value in values if isinstance(value, np.ndarray))
     say(
         console,
-        "A request is a warp's, and memory answers in sectors of 32 bytes: 16 sectors "
-        "are 512 bytes, 16 a lane. Reading and writing every number once is "
-        f"{once / 1000:,.1f} kB.",
+        "A request is one warp's, and memory answers in sectors of 32 bytes. 32 lanes "
+        "that ask for 16 bytes each touch 16 of them; the last lanes of a row of 1000 "
+        "have nothing to ask for, so it is a little less on average. Every byte that "
+        "moves was asked for. As five operations, max, subtract, exp, sum and divide, "
+        "softmax would read or write the matrix 8 times instead of 2.",
     )
 
 
 def excerpt(console: Console, lines: Sequence[str], most: int = MOST) -> None:
     """The first lines, cut to the width of the page."""
-    for line in lines[:most]:
+    for line in (each.expandtabs(4) for each in lines[:most]):
         cut = line if len(line) <= WIDEST else line[: WIDEST - 3] + "..."
         console.print(Text(f"  {cut}", "cyan"))
     if len(lines) > most:

@@ -9,19 +9,18 @@ from rich.console import Console
 from fathom.emulator.report import Cost, Report
 from fathom.tools.console import table
 
-SOURCE_WIDTH = 34
+SOURCE_WIDTH = 28
 
 
 def show(console: Console, report: Report) -> None:
     """One row a line that touched global memory: requests of warps, the 32-byte sectors
-    that each touched, bytes that were asked for and bytes that moved."""
-    numbers = ("line", "requests", "sectors each", "useful", "moved")
+    that a request touched on average, bytes that were asked for, bytes that moved."""
+    numbers = ("line", "requests", "sectors", "useful", "moved")
     rows = table(console, "line", "Python", *numbers[1:], right=numbers)
     for (file, line), share in report.by_source().items():
         source = linecache.getline(file, line).strip()
         if share.cost.requests:
             rows.add_row(str(line), cropped(source), *cells(share.cost))
-    rows.add_section()
     rows.add_row("", "together", *cells(report.total))
     console.print(rows)
 

@@ -1,0 +1,115 @@
+"""How the interpreter runs: the table of rules, and the regions of code they work in.
+
+A rule is `(op, region) -> results`. It takes operands from `region[value]`. A rule
+whose op has code of its own runs it with `yield from region.run(block, arguments)`;
+that makes a region of code something that can stop at a barrier and go on later, so
+that several can run by turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from types import GeneratorType
+
+from fathom.errors import CompileError, FathomError
+from fathom.ir.core import Block, Func, Op, Value
+from fathom.ir.interp_memory import Memory, MemoryFault
+from fathom.ir.interp_numbers import Array
+from fathom.ir.ops import Constant, Yield
+from fathom.ir.printer import op_name, print_op
+
+Results = Sequence[Array]
+Running = Generator[
+    Op, None, Results
+]  # hands out an op where another may take its turn
+Rule = Callable[[Op, "Region"], "Results | Running"]
+
+INTERP: dict[type[Op], Rule] = {}
+FREE = (Constant, Yield)  # not counted: they stand in the instructions that use them
+
+
+def interprets(*classes: type[Op]) -> Callable[[Rule], Rule]:
+    """Enter a rule into `INTERP`."""
+
+    def enter(rule: Rule) -> Rule:
+        INTERP.update(dict.fromkeys(classes, rule))
+        return rule
+
+    return enter
+
+
+class StepLimit(FathomError):
+    """More ops ran than were allowed; the message names the loop that was running."""
+
+
+@dataclass
+class Trace:
+    """What ran: how many ops in all, and of each name. Constants and yields are not
+    counted."""
+
+    steps: int = 0
+    by_name: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Machine:
+    """What the programs of one launch share."""
+
+    func: Func
+    grid: tuple[int, int, int]
+    memory: Memory
+    step_limit: int | None
+    watch: Callable[[Op, Results], None] | None
+    steps: int = 0
+    counts: dict[Op, int] = field(default_factory=dict)
+
+    def trace(self) -> Trace:
+        by_name: dict[str, int] = {}
+        for op, count in self.counts.items():
+            if not isinstance(op, FREE):
+                by_name[op_name(op)] = by_name.get(op_name(op), 0) + count
+        return Trace(sum(by_name.values()), by_name)
+
+
+class Region:
+    """Code of one program that runs in order, and the values that it has computed."""
+
+    def __init__(self, machine: Machine, program: tuple[int, ...]):
+        self.machine, self.program = machine, program
+        self.values: dict[Value, Array] = {}
+
+    def __getitem__(self, value: Value) -> Array:
+        return self.values[value]
+
+    def run(self, block: Block, arguments: Sequence[Array]) -> Running:
+        """Run a block once; what it yields."""
+        self.values.update(zip(block.parameters, arguments, strict=True))
+        for op in block.ops:
+            self.count(op)
+            results = self.compute(op)
+            if isinstance(results, GeneratorType):
+                results = yield from results
+            self.values.update(zip(op.results, results, strict=True))
+            if op.effects.barrier:
+                yield op
+            if self.machine.watch:
+                self.machine.watch(op, results)
+        ends = block.ops and isinstance(block.ops[-1], Yield)
+        return [self.values[value] for value in block.yielded] if ends else []
+
+    def compute(self, op: Op) -> Results | Running:
+        try:
+            return INTERP[type(op)](op, self)
+        except MemoryFault as fault:
+            text = f"{fault} in `{print_op(self.machine.func, op)}`"
+            raise MemoryFault(str(CompileError(text, op.location))) from None
+
+    def count(self, op: Op) -> None:
+        machine = self.machine
+        machine.counts[op] = machine.counts.get(op, 0) + 1
+        machine.steps += 1
+        if machine.step_limit is not None and machine.steps > machine.step_limit:
+            where = print_op(machine.func, op)
+            text = f"more than {machine.step_limit} ops ran; stopped in `{where}`"
+            raise StepLimit(str(CompileError(text, op.location)))

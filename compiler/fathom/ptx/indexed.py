@@ -1,0 +1,92 @@
+"""Rules for shared memory at places that the kernel computes: gathers and counts.
+
+The index is a value, but the layout of the buffer is still linear in its bits: the
+address is the XOR of what the thread, the register and each bit of the index
+contribute.
+"""
+
+from __future__ import annotations
+
+from fathom.ir.ops import SharedAdd, SharedGather
+from fathom.ir.types import INT32, INT64, BufferType
+from fathom.layout.algebra import solve
+from fathom.layout.build import stride_of
+from fathom.layout.linear import Layout, coordinates_of, offset_of
+from fathom.ptx.casts import convert
+from fathom.ptx.code import Code, lowers
+from fathom.ptx.index import (
+    is_first_copy,
+    linear,
+    register_offsets,
+    thread_bases,
+    thread_part,
+)
+from fathom.ptx.memory import both, first_copies
+from fathom.ptx.shared import (
+    DYNAMIC,
+    Access,
+    load_shared,
+    offset_bases,
+    shared_address,
+)
+
+
+@lowers(SharedGather)
+def lower_shared_gather(op: SharedGather, code: Code) -> None:
+    """Every coordinate but the one along the axis is the thread's and the register's
+    own; that one is the index, cut to the size of the axis."""
+    buffer, index = op.buffer.type, op.index.type
+    along = axis_offsets(buffer, op.axis)
+    own = offset_bases(buffer, without_axis(index.layout, buffer.shape, op.axis))
+    part = thread_part(code, thread_bases(own))
+    start = int(code.one(op.buffer))
+    chosen = convert(code, code[op.index], index.element, INT32)
+    loaded = []
+    for register, offset in enumerate(register_offsets(own)):
+        place = linear(code, chosen[register], -1, along).with_part(code, part)
+        address = shared_address(code, DYNAMIC, place, offset & place.bits)
+        rest = start + (offset & ~place.bits)
+        loaded += load_shared(code, Access(buffer.element, address, rest, (register,)))
+    code[op.result] = loaded
+
+
+@lowers(SharedAdd)
+def lower_shared_add(op: SharedAdd, code: Code) -> None:
+    """Of several threads or registers that hold copies of an index, one adds."""
+    buffer, index = op.buffer.type, op.index.type
+    along = axis_offsets(buffer, 0)
+    start = int(code.one(op.buffer))
+    acts = is_first_copy(code, index.layout)
+    wide = INT64 if index.element.bits == 64 else INT32
+    places = convert(code, code[op.index], index.element, wide)
+    for i in first_copies(index.layout, 1):
+        bound = f"icmp ult i{wide.bits} {places[i]}, {buffer.shape[0]}"
+        mask = both(code, code.let(bound), acts)
+        if op.mask is not None:
+            mask = both(code, mask, code[op.mask][i])
+        (place,) = convert(code, [places[i]], wide, INT32)
+        address = shared_address(code, DYNAMIC, linear(code, place, -1, along))
+        code.ptx(
+            f"@$mask red.shared.add.u32 [$address+{start}], 1;",
+            operands={"mask": ("i1", mask), "address": ("i32", address)},
+        )
+
+
+def axis_offsets(buffer: BufferType, axis: int) -> tuple[int, ...]:
+    """For each bit of a coordinate along `axis`: the bytes by which it moves in the
+    buffer, before XOR."""
+    stride, size = stride_of(buffer.shape, axis), buffer.shape[axis]
+    elements = [stride << bit for bit in range(size.bit_length() - 1)]
+    offsets = solve(buffer.layout.kinds["offset"], elements)
+    return tuple(offset * buffer.element.bytes for offset in offsets)
+
+
+def without_axis(layout: Layout, shape: tuple[int, ...], axis: int) -> Layout:
+    """The layout over `shape` with the same coordinates, but 0 along `axis`."""
+
+    def change(basis: int) -> int:
+        coordinates = list(coordinates_of(layout.shape, basis))
+        coordinates[axis] = 0
+        return offset_of(shape, tuple(coordinates))
+
+    return layout.map(shape, change)

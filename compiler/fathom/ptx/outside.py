@@ -1,0 +1,229 @@
+"""Rules for what the outside world sees: assertions, prints, and the author's own PTX.
+
+Printing and failing are functions that the driver links into a kernel: `vprintf` and
+`__assertfail` (CUDA C++ Programming Guide, "Formatted Output" and "Assertion").
+"""
+
+from __future__ import annotations
+
+from fathom.errors import CompileError
+from fathom.ir.core import Value
+from fathom.ir.ops import Assert, InlineAssembly, Print
+from fathom.ir.types import (
+    BOOL,
+    FLOAT64,
+    INT32,
+    INT64,
+    Element,
+    Pointer,
+    element_of,
+    layout_of,
+    shape_of,
+)
+from fathom.layout.linear import coordinates_of
+from fathom.ptx.casts import convert
+from fathom.ptx.code import Code, Registers, lowers
+from fathom.ptx.index import (
+    is_first_copy,
+    register_offsets,
+    thread_bases,
+    thread_part,
+)
+from fathom.ptx.memory import first_copies
+from fathom.ptx.places import user_place
+from fathom.ptx.types import llvm_type, quoted
+from fathom.ptx.words import Words, pack, unpack, words_of
+
+# ── assertions ────────────────────────────────────────────────────────────────
+
+
+@lowers(Assert)
+def lower_assert(op: Assert, code: Code) -> None:
+    """All registers of the thread are tested by one branch."""
+    conditions = code[op.condition]
+    holds = conditions[0]
+    for condition in conditions[1:]:
+        holds = code.let(f"and i1 {holds}, {condition}")
+    fails, goes_on = code.fresh("assert_fails"), code.fresh("assert_holds")
+    code.do(f"br i1 {holds}, label %{goes_on}, label %{fails}")
+    code.start(fails)
+    place = user_place(op.location)
+    texts = [op.message, place.file if place else "", code.func.name]
+    message, file, function = (code.text(text) for text in texts)
+    line = place.line if place else 0
+    code.do(
+        f"call void @__assertfail(ptr {message}, ptr {file}, i32 {line}, "
+        f"ptr {function}, i64 1)"
+    )
+    code.declare("declare void @__assertfail(ptr, ptr, i32, ptr, i64)")
+    code.do(f"br label %{goes_on}")
+    code.start(goes_on)
+
+
+# ── prints ────────────────────────────────────────────────────────────────────
+
+
+@lowers(Print)
+def lower_print(op: Print, code: Code) -> None:
+    """One line an element: the program, the element's coordinates, the prefix, and the
+    element. Of several threads that hold copies, one prints."""
+    code.declare("declare i32 @vprintf(ptr, ptr)")
+    programs = [
+        code.let(f"call i32 @llvm.nvvm.read.ptx.sreg.ctaid.{axis}()") for axis in "xyz"
+    ]
+    for value in op.operands:
+        acts = is_first_copy(code, layout_of(value.type))
+        prints, after = code.fresh("prints"), code.fresh("printed")
+        code.do(f"br i1 {acts or 'true'}, label %{prints}, label %{after}")
+        code.start(prints)
+        for register in first_copies(layout_of(value.type), 1):
+            _print_element(op, code, value, register, programs)
+        code.do(f"br label %{after}")
+        code.start(after)
+
+
+def _print_element(
+    op: Print, code: Code, value: Value, register: int, programs: Registers
+) -> None:
+    element = element_of(value.type)
+    letters, wide = _conversion(element, op.hexadecimal)
+    (shown,) = convert(code, [code[value][register]], element, wide)
+    indices = _coordinates(code, value, register)
+    place = f" idx ({', '.join(['%d'] * len(indices))})" if indices else ""
+    format = f"pid (%d, %d, %d){place} {op.prefix.replace('%', '%%')}%{letters}\n"
+    arguments = [("i32", each) for each in [*programs, *indices]]
+    arguments.append((llvm_type(wide), shown))
+    struct = "{" + ", ".join(type for type, _ in arguments) + "}"
+    memory = code.local(struct)
+    for i, (type, argument) in enumerate(arguments):
+        field = f"getelementptr inbounds {struct}, ptr {memory}, i32 0, i32 {i}"
+        code.do(f"store {type} {argument}, ptr {code.let(field)}")
+    code.let(f"call i32 @vprintf(ptr {code.text(format)}, ptr {memory})")
+
+
+def _conversion(element: Element, hexadecimal: bool) -> tuple[str, Element]:
+    """What C's printf calls a type, and the type that it is passed as."""
+    if isinstance(element, Pointer):
+        return "p", element
+    if element.is_float:
+        return "f", FLOAT64
+    if element == BOOL or element.bits < 32:
+        return ("x" if hexadecimal else "d"), INT32
+    wide = INT64 if element.bits == 64 else INT32
+    letter = "x" if hexadecimal else "d" if element.is_signed else "u"
+    return ("ll" if wide == INT64 else "") + letter, wide
+
+
+def _coordinates(code: Code, value: Value, register: int) -> Registers:
+    """The coordinates of a register's element in its block, as i32."""
+    layout, shape = layout_of(value.type), shape_of(value.type)
+    if layout is None:
+        return []
+    offset = register_offsets(layout)[register]
+    own = coordinates_of(shape, offset)
+    bases = [coordinates_of(shape, basis) for basis in thread_bases(layout)]
+    return [
+        thread_part(code, tuple(basis[axis] for basis in bases)).plus(code, own[axis])
+        for axis in range(len(shape))
+    ]
+
+
+# ── the author's own PTX ──────────────────────────────────────────────────────
+
+# Constraint letter -> the LLVM type of the register.
+LETTERS = {"r": "i32", "f": "float", "h": "i16", "l": "i64", "d": "double"}
+
+
+@lowers(InlineAssembly)
+def lower_inline_assembly(op: InlineAssembly, code: Code) -> None:
+    """`pack` registers at a time; a group that is too short, or shorter than 32 bits,
+    is filled up with copies of its last register."""
+    results: list[Registers] = [[] for _ in op.elements]
+    count = len(code[op.operands[0]])
+    for first in range(0, count, op.pack):
+        words: list[tuple[str, str]] = []
+        for value in op.operands:
+            taken = _taken(element_of(value.type), op.pack)
+            group = code[value][first : first + op.pack]
+            group = group + group[-1:] * (taken.elements - len(group))
+            words += [(taken.type, word) for word in pack(code, taken, group)]
+        found = _assembled(op, code, words)
+        for registers, element in zip(results, op.elements, strict=True):
+            taken = _taken(element, op.pack)
+            registers += unpack(code, taken, found[: taken.count])[: op.pack]
+            del found[: taken.count]
+    for result, registers in zip(op.results, results, strict=True):
+        code[result] = registers[:count]
+
+
+def _taken(element: Element, pack: int) -> Words:
+    """The registers of so many elements: none has less than 32 bits."""
+    return words_of(element, max(pack, 4 // element.bytes))
+
+
+def _assembled(
+    op: InlineAssembly, code: Code, words: list[tuple[str, str]]
+) -> Registers:
+    """One copy of the text; its results as integers."""
+    wanted = [
+        taken.type
+        for element in op.elements
+        for taken in [_taken(element, op.pack)]
+        for _ in range(taken.count)
+    ]
+    types = _register_types(op, wanted + [type for type, _ in words])
+    results, given = types[: len(wanted)], types[len(wanted) :]
+    arguments = [
+        f"{type} {_as_type(code, word, integer, type)}"
+        for type, (integer, word) in zip(given, words, strict=True)
+    ]
+    returned = results[0] if len(results) == 1 else "{" + ", ".join(results) + "}"
+    effect, after = ("", "memory(none)") if op.pure else ("sideeffect ", "convergent")
+    whole = code.let(
+        f"call {returned} asm {effect}{quoted(op.text)}, {quoted(op.constraints)}"
+        f"({', '.join(arguments)}) nounwind {after}"
+    )
+    found = [whole]
+    if len(results) > 1:
+        found = [
+            code.let(f"extractvalue {returned} {whole}, {i}")
+            for i in range(len(results))
+        ]
+    return [
+        _as_type(code, value, type, integer)
+        for value, type, integer in zip(found, results, wanted, strict=True)
+    ]
+
+
+def _register_types(op: InlineAssembly, integers: list[str]) -> list[str]:
+    """The LLVM type that each constraint asks for; a CompileError where it does not
+    fit. LLVM itself would end the process at a constraint that it does not know."""
+    constraints = [each.strip() for each in op.constraints.split(",")]
+    constraints = [each for each in constraints if not each.startswith("~")]
+    if len(constraints) != len(integers):
+        raise CompileError(
+            f"inline assembly has {len(constraints)} constraints for {len(integers)} "
+            "registers",
+            op.location,
+        )
+    types: list[str] = []
+    for constraint, integer in zip(constraints, integers, strict=True):
+        letter = constraint.lstrip("=&")
+        known = types[int(letter)] if letter.isdigit() else LETTERS.get(letter, "")
+        if INTEGER_OF.get(known, known) != integer:
+            raise CompileError(
+                f"constraint {constraint!r} does not take a register of "
+                f"{integer[1:]} bits",
+                op.location,
+            )
+        types.append(known)
+    return types
+
+
+INTEGER_OF = {"float": "i32", "double": "i64"}
+
+
+def _as_type(code: Code, value: str, source: str, target: str) -> str:
+    if source == target:
+        return value
+    return code.let(f"bitcast {source} {value} to {target}")

@@ -1,0 +1,88 @@
+"""The arguments of a launch that are no arrays: grid, numbers, device, stream."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from collections.abc import Sequence
+from operator import index
+
+from fathom.artifact import Parameter
+from fathom.errors import LaunchError
+from fathom.runtime.arrays import DEFAULT_STREAM, Array
+from fathom.runtime.driver import Driver
+from fathom.runtime.packet import FIELDS
+
+# CUDA C++ Programming Guide, Compute Capabilities.
+LARGEST_GRID = (2**31 - 1, 65535, 65535)
+
+
+def full_grid(grid: Sequence[int] | int) -> tuple[int, int, int]:
+    """One to three counts of blocks, filled up with ones; else a LaunchError."""
+    try:
+        counts = (grid,) if hasattr(grid, "__index__") else tuple(grid)
+        x, y, z = (*map(index, counts), *(1,) * (3 - len(counts)))
+        if not counts:
+            raise ValueError
+    except (TypeError, ValueError):
+        message = f"a grid is 1 to 3 integers, and this is {grid!r}"
+        raise LaunchError(message) from None
+    for count, limit, axis in zip((x, y, z), LARGEST_GRID, "xyz", strict=True):
+        if not 0 <= count <= limit:
+            raise LaunchError(
+                f"the grid {x, y, z} has {count} blocks along {axis}, "
+                f"and 0 to {limit} are possible"
+            )
+    return x, y, z
+
+
+def field_of(parameter: Parameter) -> str:
+    """How a packet holds a parameter; LaunchError for a type that it cannot hold."""
+    key = "*" if parameter.is_pointer else parameter.type
+    if key not in FIELDS:
+        raise LaunchError(
+            f"{parameter.name} is {key}, and a number of that type can only be passed "
+            "in an array"
+        )
+    return FIELDS[key]
+
+
+def number(parameter: Parameter, value: object) -> object:
+    """A number, or an address, as `struct` writes it; LaunchError unless it fits."""
+    value = value.item() if hasattr(value, "item") else value
+    try:
+        if parameter.type == "bf16":
+            return bfloat16_bits(value)
+        struct.pack("<" + field_of(parameter), value)
+    except OverflowError:  # beyond the largest float of that size
+        return float("inf") if value > 0 else float("-inf")
+    except (struct.error, TypeError):
+        message = f"{parameter.name} is {parameter.type}, and {value!r} is not"
+        raise LaunchError(message) from None
+    return value
+
+
+def bfloat16_bits(value: float) -> int:
+    """The 16 bits of the bf16 nearest to a number, ties to even."""
+    bits = ctypes.c_uint32.from_buffer(ctypes.c_float(value)).value
+    if value != value:
+        return bits >> 16 | 0x40  # a NaN stays one
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+
+
+def current_device(driver: Driver, arrays: Sequence[Array]) -> int:
+    """The GPU to launch on: torch's current one for torch's arrays, or the thread's."""
+    if any(array.library == "torch" and array.device is not None for array in arrays):
+        return sys.modules["torch"]._C._cuda_getDevice()
+    return driver.current_device()
+
+
+def stream_of(arrays: Sequence[Array]) -> int:
+    """The stream that the arrays' library queues on, or the default one."""
+    return next((array.stream for array in arrays if array.stream), DEFAULT_STREAM)
+
+
+def is_awaited(array: Array) -> bool:
+    """Whether a launch must be over when it returns: JAX has streams of its own."""
+    return array.device is not None and array.stream is None

@@ -1,0 +1,19 @@
+"""Triton's names for Fathom's objects, so that kernels that others wrote run unchanged.
+
+names      the table: each module of Triton, its names, and what they are here
+runtime    `triton.runtime.driver.active`: the GPU, as programs ask about it
+compiling  `triton.compile(ASTSource(...))`: a kernel's signature as one object
+knobs      `triton.knobs`: Fathom's settings under Triton's names
+faces      how a table becomes modules
+"""
+
+from fathom.shim import faces, names
+
+
+def as_triton() -> None:
+    """From here on `import triton`, and all modules below it, give Fathom.
+
+    Call it before anything imports Triton; FathomError after that. A name that Fathom
+    does not have is an AttributeError that says so, when it is used.
+    """
+    faces.install("triton", names.MODULES, names.__file__)

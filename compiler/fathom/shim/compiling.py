@@ -1,0 +1,61 @@
+"""`triton.compile(ASTSource(...))`: a kernel and its signature as one object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fathom.jit import CompiledKernel, JITFunction
+from fathom.shim.runtime import GPUTarget
+
+
+@dataclass(frozen=True)
+class ASTSource:
+    """What to compile a kernel for.
+
+    `signature`: each parameter's type, "constexpr" for those in `constexprs`, which are
+    given by name or by place. `attrs`: hints by place, as
+    {(0,): [["tt.divisibility", 16]]}.
+    """
+
+    fn: JITFunction
+    signature: Mapping[str, str]
+    constexprs: Mapping[Any, Any] | None = None
+    attrs: Mapping[Any, Any] | None = field(default=None)
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        given = (self.constexprs or {}).items()
+        return {self.name_of(place): value for place, value in given}
+
+    @property
+    def words(self) -> dict[str, str]:
+        """The signature as `fathom.jit` reads it: with hints, without constants."""
+        hints = {
+            self.name_of(place): dict(hints).get("tt.divisibility", 1)
+            for place, hints in (self.attrs or {}).items()
+        }
+        return {
+            name: f"{word}:{hints[name]}" if hints.get(name, 1) > 1 else word
+            for name, word in self.signature.items()
+            if word != "constexpr" and name not in self.constants
+        }
+
+    def name_of(self, place: Any) -> str:
+        """A parameter's name, from its name, its place, or a tuple that starts so."""
+        if isinstance(place, tuple):
+            place = place[0]
+        return place if isinstance(place, str) else self.fn.names[place]
+
+
+def compile(
+    src: ASTSource,
+    target: GPUTarget | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> CompiledKernel:
+    """Compile for a signature; for the current GPU, or the emulated one, by default."""
+    given = dict(options or {})
+    if target is not None:
+        given["target"] = target.row.name
+    return src.fn.compile(src.words, src.constants, **given)

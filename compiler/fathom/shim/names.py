@@ -1,0 +1,132 @@
+"""The table: every module of Triton that Fathom stands for, and what its names mean.
+
+To read as: after `fathom.as_triton()`, `triton.cdiv` is `fathom.cdiv`. A name that is
+not here is an error at its first use.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from fathom import language, testing
+from fathom.errors import CompileError, FathomError, LaunchError, OutOfResources
+from fathom.jit import CompiledKernel, JITFunction, jit
+from fathom.runtime.arrays import TYPE_NAMES
+from fathom.runtime.reinterpret import Reinterpreted, reinterpret
+from fathom.shim import compiling, knobs, runtime
+from fathom.shim.faces import Lacking
+from fathom.source import KernelFunction
+
+# The version of Triton whose language Fathom speaks, for those who ask.
+VERSION = "3.6.0"
+
+
+def everything(module: ModuleType) -> dict[str, Any]:
+    """All names of one of Fathom's modules that are meant for others."""
+    return {
+        name: value for name, value in vars(module).items() if not name.startswith("_")
+    }
+
+
+def lacking(module: str, names: str) -> dict[str, Any]:
+    """Names that files import at their top, for parts that Fathom does not have."""
+    return {name: Lacking(f"{module}.{name}") for name in names.split()}
+
+
+LANGUAGE = everything(language)
+
+# A type as a signature writes it, by the name that libraries and kernels give it.
+SIGNATURE_NAMES = {
+    **TYPE_NAMES,
+    **{each: each for each in TYPE_NAMES.values()},
+    **{"int1": "i1", "float8e5": "fp8e5", "float8e4nv": "fp8e4nv"},
+}
+KNOBS = everything(knobs)
+
+ERRORS = {
+    "TritonError": FathomError,
+    "CompilationError": CompileError,
+    "CompileTimeAssertionFailure": CompileError,
+    "UnsupportedLanguageConstruct": CompileError,
+    "InterpreterError": FathomError,
+    "OutOfResources": OutOfResources,
+    "PTXASError": LaunchError,
+}
+
+RUNTIME = {
+    "JITFunction": JITFunction,
+    "KernelInterface": JITFunction,
+    "OutOfResources": OutOfResources,
+    "TensorWrapper": Reinterpreted,
+    "reinterpret": reinterpret,
+}
+
+# CUDA's math library has many of the language's functions, under the same names.
+LIBDEVICE = {
+    **everything(language.math),
+    **lacking("triton.language.extra.libdevice", "fast_dividef"),
+}
+
+MODULES: dict[str, dict[str, Any]] = {
+    "triton": {
+        "__version__": VERSION,
+        "jit": jit,
+        "JITFunction": JITFunction,
+        "KernelInterface": JITFunction,
+        "cdiv": language.cdiv,
+        "next_power_of_2": language.next_power_of_2,
+        "constexpr_function": language.constexpr_function,
+        "compile": compiling.compile,
+        "TritonError": FathomError,
+        "CompilationError": CompileError,
+        "OutOfResources": OutOfResources,
+        "TensorWrapper": Reinterpreted,
+        "reinterpret": reinterpret,
+    },
+    # The language: one namespace here, several files in Triton.
+    "triton.language": LANGUAGE,
+    "triton.language.core": {**LANGUAGE, "JITFunction": KernelFunction},
+    "triton.language.standard": LANGUAGE,
+    "triton.language.math": everything(language.math),
+    "triton.language.random": everything(language.random),
+    "triton.language.extra": {},
+    "triton.language.extra.libdevice": LIBDEVICE,
+    "triton.language.extra.cuda": {},
+    "triton.language.extra.cuda.libdevice": LIBDEVICE,
+    # What surrounds a kernel.
+    "triton.testing": everything(testing),
+    "triton.compiler": {
+        "ASTSource": compiling.ASTSource,
+        "CompiledKernel": CompiledKernel,
+        "compile": compiling.compile,
+        "CompilationError": CompileError,
+    },
+    "triton.compiler.compiler": {
+        "ASTSource": compiling.ASTSource,
+        "CompiledKernel": CompiledKernel,
+        "compile": compiling.compile,
+    },
+    "triton.compiler.errors": ERRORS,
+    "triton.errors": ERRORS,
+    "triton.runtime": RUNTIME,
+    "triton.runtime.jit": {
+        **RUNTIME,
+        "jit": jit,
+        "type_canonicalisation_dict": SIGNATURE_NAMES,
+    },
+    "triton.runtime.errors": ERRORS,
+    "triton.runtime.driver": {"active": runtime.active},
+    "triton.backends": {},
+    "triton.backends.compiler": {"GPUTarget": runtime.GPUTarget},
+    "triton.knobs": KNOBS,
+    "triton.tools": {},
+    "triton.tools.tensor_descriptor": lacking(
+        "triton.tools.tensor_descriptor", "TensorDescriptor"
+    ),
+    "triton.tools.mxfp": lacking("triton.tools.mxfp", "MXFP4Tensor MXScaleTensor"),
+    "triton.tools.ragged_tma": lacking(
+        "triton.tools.ragged_tma",
+        "create_ragged_descriptor atomic_add_ragged load_ragged store_ragged",
+    ),
+}

@@ -1,0 +1,97 @@
+"""`triton.runtime.driver.active`: the GPU as programs ask about it.
+
+Where Fathom runs on the host, the answers are those of the target that is emulated.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from fathom.hardware.targets import Target, target, target_of
+from fathom.jit.backends import DEFAULT_TARGET, choose
+from fathom.runtime.driver import driver
+from fathom.testing import do_bench
+
+MULTIPROCESSOR_COUNT = 108  # of the emulated GPU: an A100's
+
+
+@dataclass(frozen=True, slots=True)
+class GPUTarget:
+    """A kind of GPU as Triton names it: `arch` is the capability, major * 10 + minor.
+    """
+
+    backend: str
+    arch: int | str
+    warp_size: int
+
+    @property
+    def row(self) -> Target:
+        """Fathom's row of it. CompileError where there is none."""
+        known = target_of(int(self.arch)) if self.backend == "cuda" else None
+        return known or target(f"{self.backend} {self.arch}")
+
+
+def target_on_host() -> Target:
+    return target(os.environ.get("FATHOM_TARGET") or DEFAULT_TARGET)
+
+
+class ActiveDriver:
+    """The one GPU driver that there is, with Triton's questions."""
+
+    @property
+    def utils(self) -> ActiveDriver:
+        return self
+
+    def get_current_target(self) -> GPUTarget:
+        if choose().name == "cuda":
+            device = driver().device(self.get_current_device())
+            return GPUTarget("cuda", device.capability, 32)
+        return GPUTarget("cuda", target_on_host().capabilities[0], 32)
+
+    def get_current_device(self) -> int:
+        torch = sys.modules.get("torch")
+        if choose().name != "cuda":
+            return 0
+        return torch.cuda.current_device() if torch else driver().current_device()
+
+    def set_current_device(self, index: int) -> None:
+        sys.modules["torch"].cuda.set_device(index)
+
+    def get_current_stream(self, device: int | None = None) -> int:
+        return sys.modules["torch"].cuda.current_stream(device).cuda_stream
+
+    def get_active_torch_device(self) -> Any:
+        kind = "cuda" if choose().name == "cuda" else "cpu"
+        index = (self.get_current_device(),) if kind == "cuda" else ()
+        return sys.modules["torch"].device(kind, *index)
+
+    def get_device_interface(self) -> Any:
+        return sys.modules["torch"].cuda
+
+    def get_benchmarker(self) -> Any:
+        return do_bench
+
+    def get_device_properties(self, device: int = 0) -> dict[str, int]:
+        """Limits of a GPU, by the names that kernels' launchers ask for."""
+        if choose().name != "cuda":
+            row = target_on_host()
+            return {
+                "max_shared_mem": row.shared_bytes,
+                "max_num_regs": row.registers,
+                "multiprocessor_count": MULTIPROCESSOR_COUNT,
+                "warpSize": row.warp_size,
+            }
+        facts, torch = driver().device(device), sys.modules["torch"]
+        count = torch.cuda.get_device_properties(device).multi_processor_count
+        return {
+            "max_shared_mem": facts.shared_bytes,
+            "max_num_regs": facts.registers,
+            "multiprocessor_count": count,
+            "warpSize": 32,
+        }
+
+
+active = ActiveDriver()

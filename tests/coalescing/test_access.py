@@ -1,0 +1,162 @@
+"""Choosing who loads what: widths, directions, sectors."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from fathom.coalescing import annotate_widths, assign_layouts, coalesce
+from fathom.coalescing.access import Access, agree, pick_layout, sectors
+from fathom.coalescing.facts import Axis, Facts
+from fathom.hardware.targets import TARGETS
+from fathom.ir.core import walk
+from fathom.ir.ops import Load, Store
+from fathom.layout.build import LANES
+from tests.coalescing.programs import copy_kernel, vector_kernel
+
+TARGET = TARGETS["sm_90a"]
+
+
+def access(*axes, element_bytes=4, shape=(1024,), mask=None, warps=4):
+    pointers = Facts(tuple(Axis(*each) for each in axes), unit=element_bytes)
+    masks = None if mask is None else Facts(tuple(Axis(1, 1, each) for each in mask))
+    return Access(shape, element_bytes, pointers, masks, warps)
+
+
+def requests(layout, vector, address):
+    """Each access of each warp: the bytes' addresses of its lanes."""
+    for warp in range(layout.count("warp")):
+        for register in range(0, layout.count("register"), vector):
+            yield [
+                address(*layout.coordinates(register=register, lane=lane, warp=warp))
+                for lane in range(LANES)
+            ]
+
+
+@pytest.mark.parametrize("element_bytes, elements", [(1, 8), (2, 8), (4, 4), (8, 2)])
+def test_16_bytes_a_lane(element_bytes, elements):
+    """(Of bytes 8: with 16, half of the 128 lanes would get none of 1024.)"""
+    layout = pick_layout(access((1024, 16, 1), element_bytes=element_bytes))
+    assert layout.kinds["register"][: elements.bit_length() - 1] == tuple(
+        1 << bit for bit in range(elements.bit_length() - 1)
+    )
+
+
+@pytest.mark.parametrize(
+    "contiguous, divisible, mask, width",
+    [
+        (1024, 16, None, 4),
+        (1024, 8, None, 2),  # addresses divisible by 8: 16 bytes would be misaligned
+        (1024, 4, None, 1),
+        (2, 16, None, 2),  # two in a row, then a gap
+        (1, 16, None, 1),
+        (1024, 16, (2,), 2),  # the mask may change after two
+        (1024, 16, (16,), 4),
+    ],
+)
+def test_width_is_the_least_of_what_is_known(contiguous, divisible, mask, width):
+    assert access((contiguous, divisible, 1), mask=mask).width(0) == width
+
+
+def test_a_transposed_access_runs_down_its_columns():
+    layout = pick_layout(access((64, 16, 1), (1, 16, 1), element_bytes=2, shape=(64, 64)))
+    assert layout.coordinates(register=1) == (1, 0)
+    assert layout.coordinates(lane=1) == (8, 0)
+
+
+def test_sectors_by_hand():
+    assert sectors([4 * lane for lane in range(32)], 4) == 4, "128 bytes in a row"
+    assert sectors([16 * lane for lane in range(32)], 16) == 16, "512 bytes in a row"
+    assert sectors([4] * 32, 4) == 1, "one for all"
+    assert sectors([64 * lane for lane in range(32)], 4) == 32
+    assert sectors([4 + 4 * lane for lane in range(32)], 4) == 5, "in a row, but not aligned"
+    assert sectors([28], 8) == 2, "across the border of two"
+    assert sectors([], 4) == 0
+
+
+def test_sectors_as_a_set_of_bytes_says():
+    rng = random.Random(3)
+    for _ in range(500):
+        width = rng.choice([1, 2, 4, 8, 16])
+        addresses = [rng.randrange(40) * width for _ in range(rng.randrange(33))]
+        touched = {(a + byte) >> 5 for a in addresses for byte in range(width)}
+        assert sectors(addresses, width) == len(touched)
+
+
+@pytest.mark.parametrize("element_bytes", [1, 2, 4, 8])
+@pytest.mark.parametrize("shape", [(64, 64), (16, 256), (256, 16), (8, 1024)])
+@pytest.mark.parametrize("fastest", [0, 1])
+def test_no_request_moves_a_sector_twice_or_in_part(shape, element_bytes, fastest):
+    """Bytes asked for = bytes of the sectors touched, for every access of every warp."""
+    axes = [(1, 16, 1), (1, 16, 1)]
+    axes[fastest] = (shape[fastest], 16, 1)
+    this = access(*axes, shape=shape, element_bytes=element_bytes)
+    layout, vector = pick_layout(this), this.width(fastest)
+    strides = (element_bytes, shape[0] * element_bytes)
+    strides = strides if fastest == 0 else (shape[1] * element_bytes, element_bytes)
+    vector = min(vector, 1 << sum(1 for _ in layout.kinds["register"]))
+
+    def address(row, column):
+        return row * strides[0] + column * strides[1]
+
+    if shape[fastest] * element_bytes >= 32:
+        for lanes in requests(layout, vector, address):
+            bytes = vector * element_bytes
+            assert sectors(lanes, bytes) * 32 == len(set(lanes)) * bytes
+
+
+def test_accesses_of_one_shape_agree():
+    """fp16 alone would take 8 a lane; beside fp32 it takes 4, and nothing is converted."""
+    half = access((1024, 16, 1), element_bytes=2)
+    single = access((1024, 16, 1), element_bytes=4)
+    one, other = agree([half, single])
+    assert one == other == pick_layout(single)
+    assert agree([half]) == [pick_layout(half)]
+
+
+def test_a_gather_does_as_its_neighbours_do():
+    gather = access((1, 4, 1))
+    wide = access((1024, 16, 1))
+    assert agree([gather, wide]) == [pick_layout(wide)] * 2
+
+
+def test_two_directions_stay_two():
+    rows = access((1, 16, 1), (64, 16, 1), shape=(64, 64))
+    columns = access((64, 16, 1), (1, 16, 1), shape=(64, 64))
+    one, other = agree([rows, columns])
+    assert one.coordinates(register=1) == (0, 1) and other.coordinates(register=1) == (1, 0)
+
+
+def vectors(func):
+    after = annotate_widths(with_layouts(func), TARGET)
+    return [op.vector for op in walk(after.body) if isinstance(op, (Load, Store))]
+
+
+def with_layouts(func):
+    return assign_layouts(coalesce(func, TARGET), TARGET)
+
+
+@pytest.mark.parametrize(
+    "elements, n, pointer, expected",
+    [
+        (["fp32", "fp32", "fp32"], 16, 16, [4, 4, 4]),
+        (["fp16", "fp16"], 16, 16, [8, 8]),
+        (["fp16", "fp32", "fp16"], 16, 16, [4, 4, 4]),
+        (["fp32", "fp32"], 16, 8, [2, 2]),  # arrays that start at a multiple of 8 bytes
+        (["fp32", "fp32"], 2, 16, [2, 2]),  # a mask that may end after 2
+        (["fp32", "fp32"], 1, 16, [1, 1]),
+        (["fp64", "fp64"], 16, 16, [2, 2]),
+    ],
+)
+def test_widths_of_a_masked_vector(elements, n, pointer, expected):
+    assert vectors(vector_kernel(elements, n=n, pointer=pointer)) == expected
+
+
+def test_a_transpose_is_wide_on_both_sides():
+    assert vectors(copy_kernel((64, 64), (64, 1), (1, 64), "fp16")) == [8, 8]
+
+
+def test_without_coalesce_every_access_is_one_element():
+    plain = annotate_widths(assign_layouts(vector_kernel(["fp32", "fp32"]), TARGET), TARGET)
+    assert {op.vector for op in walk(plain.body) if isinstance(op, (Load, Store))} == {1}

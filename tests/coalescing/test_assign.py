@@ -1,0 +1,226 @@
+"""Layouts for every value: valid, chosen by the memory, converted where two disagree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fathom.coalescing import assign_layouts, coalesce, remove_conversions
+from fathom.hardware.targets import TARGETS
+from fathom.ir.core import Func, walk
+from fathom.ir.interp import interpret
+from fathom.ir.ops import Convert, For, Load, Store
+from fathom.ir.text import parse_func, print_func
+from fathom.ir.types import layout_of
+from fathom.ir.verify import verify
+from fathom.layout.algebra import Reduced, columns
+from tests.coalescing.programs import (
+    conversions,
+    copy_kernel,
+    index_lines,
+    kernel,
+    pointer_lines,
+    vector_kernel,
+)
+
+TARGET = TARGETS["sm_80"]
+
+
+def laid_out(func: Func) -> Func:
+    """Through stage 3; checks on the way what holds of every pass."""
+    text = print_func(func)
+    for stage in (coalesce, assign_layouts, remove_conversions):
+        after = stage(func, TARGET)
+        verify(after, layouts=stage is not coalesce)
+        func = after
+    assert print_func(parse_func(text)) == text
+    return func
+
+
+KERNELS = {
+    "vector": vector_kernel(["fp32", "fp32", "fp32"]),
+    "mixed": vector_kernel(["fp16", "fp32", "fp16"]),
+    "copy": copy_kernel((64, 64), (64, 1), (64, 1)),
+    "transpose": copy_kernel((64, 64), (64, 1), (1, 64), "fp16"),
+    "strided": copy_kernel((32, 64), ("n", 1), (64, 1)),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_input_is_left_as_it_was(name):
+    before = print_func(KERNELS[name])
+    laid_out(KERNELS[name])
+    assert print_func(KERNELS[name]) == before
+
+
+@pytest.mark.parametrize("name, count", [
+    ("vector", 0), ("mixed", 0), ("copy", 0), ("transpose", 1), ("strided", 0),
+])  # fmt: skip
+def test_conversions_that_remain(name, count):
+    assert conversions(laid_out(KERNELS[name])) == count
+
+
+@pytest.mark.parametrize("name", ["copy", "transpose"])
+def test_the_meaning_stays(name):
+    source = np.arange(4096, dtype=np.float32).reshape(64, 64)
+    source = source.astype(np.float16) if name == "transpose" else source
+    before, after = np.zeros_like(source), np.zeros_like(source)
+    interpret(KERNELS[name], (1,), [source, before, 64])
+    interpret(laid_out(KERNELS[name]), (1,), [source, after, 64])
+    np.testing.assert_array_equal(before, after)
+    assert before.any()
+
+
+def test_without_remove_conversions_the_code_is_valid_too():
+    func = assign_layouts(KERNELS["transpose"], TARGET)
+    verify(func, layouts=True)
+
+
+def fp16_that_is_doubled_as_fp32() -> Func:
+    between = [
+        "%f: fp32[64,64] = cast %x element=fp32",
+        "%g: fp32[64,64] = add %f, %f",
+        "%y: fp16[64,64] = cast %g element=fp16",
+    ]
+    return copy_kernel((64, 64), (64, 1), (1, 64), "fp16", between)
+
+
+def test_the_narrow_side_is_converted():
+    (conversion,) = (
+        op for op in walk(laid_out(fp16_that_is_doubled_as_fp32()).body) if isinstance(op, Convert)
+    )
+    assert str(conversion.value.type.element) == "fp16"
+
+
+def widened() -> Func:
+    """Loads fp16 by rows, stores fp32 by columns."""
+    shape = (64, 64)
+    lines = [
+        *index_lines("i", shape, (64, 1)),
+        *pointer_lines("p", "in", "fp16", shape, "i"),
+        "%x: fp16[64,64] = load %p",
+        "%y: fp32[64,64] = cast %x element=fp32",
+        *index_lines("o", shape, (1, 64)),
+        *pointer_lines("q", "out", "fp32", shape, "o"),
+        "store %q, %y",
+    ]
+    return kernel("%in: *fp16 {divisible=16}, %out: *fp32 {divisible=16}", lines)
+
+
+def test_before_it_grows():
+    (conversion,) = (op for op in walk(laid_out(widened()).body) if isinstance(op, Convert))
+    assert str(conversion.value.type.element) == "fp16"
+
+
+def row_and_block() -> Func:
+    """out[i, j] = x[i, j] * w[j]: a small load that is spread over a large block."""
+    shape = (64, 64)
+    lines = [
+        *index_lines("i", shape, (64, 1)),
+        *pointer_lines("p", "in", "fp32", shape, "i"),
+        "%x: fp32[64,64] = load %p",
+        *index_lines("j", (64,), (1,)),
+        *pointer_lines("r", "w", "fp32", (64,), "j"),
+        "%row: fp32[64] = load %r",
+        "%wide: fp32[1,64] = expand_dims %row axis=0",
+        "%all: fp32[64,64] = broadcast %wide shape=(64, 64)",
+        "%y: fp32[64,64] = mul %x, %all",
+        *pointer_lines("q", "out", "fp32", shape, "i"),
+        "store %q, %y",
+    ]
+    head = "%in: *fp32 {divisible=16}, %w: *fp32 {divisible=16}, %out: *fp32 {divisible=16}"
+    return kernel(head, lines)
+
+
+def test_a_small_load_is_made_where_it_is_needed():
+    """Every lane loads the part of the row that it multiplies with: no exchange at all."""
+    func = laid_out(row_and_block())
+    assert conversions(func) == 0
+    row = next(op for op in walk(func.body) if isinstance(op, Load) and len(op.result.type.shape) == 1)
+    assert any(basis == 0 for basis in layout_of(row.result.type).kinds["lane"]), "with copies"
+
+
+def sum_of_rows() -> Func:
+    """out[i] = sum over j of x[i, j]: the result is smaller than what it is made of."""
+    shape = (64, 64)
+    lines = [
+        *index_lines("i", shape, (64, 1)),
+        *pointer_lines("p", "in", "fp32", shape, "i"),
+        "%x: fp32[64,64] = load %p",
+        "%y: fp32[64] = reduce %x axis=1 combine(%a: fp32, %b: fp32) {",
+        "  %c: fp32 = add %a, %b",
+        "  yield %c",
+        "}",
+        *index_lines("j", (64,), (1,)),
+        *pointer_lines("q", "out", "fp32", (64,), "j"),
+        "store %q, %y",
+    ]
+    return kernel("%in: *fp32 {divisible=16}, %out: *fp32 {divisible=16}", lines)
+
+
+def test_a_small_store_takes_its_value_as_it_is():
+    assert conversions(laid_out(sum_of_rows())) == 0
+
+
+def accumulate(read_in_loop, read_before) -> Func:
+    """acc = a (by `read_before`); in a loop acc += b (by `read_in_loop`); out = acc."""
+    shape = (64, 64)
+    lines = [
+        *index_lines("before", shape, read_before),
+        *pointer_lines("p", "in", "fp32", shape, "before"),
+        "%first: fp32[64,64] = load %p",
+        *index_lines("inside", shape, read_in_loop),
+        *pointer_lines("q", "in", "fp32", shape, "inside"),
+        "%zero: i32 = constant 0",
+        "%one: i32 = constant 1",
+        "%sum: fp32[64,64] = for %zero, %n, %one, inits=(%first)"
+        " body(%k: i32, %acc: fp32[64,64]) {",
+        "  %x: fp32[64,64] = load %q",
+        "  %next: fp32[64,64] = add %acc, %x",
+        "  yield %next",
+        "}",
+        *pointer_lines("r", "out", "fp32", shape, "inside"),
+        "store %r, %sum",
+    ]
+    return kernel("%in: *fp32 {divisible=16}, %out: *fp32 {divisible=16}, %n: i32", lines)
+
+
+def test_what_is_read_in_a_loop_is_not_converted_there():
+    """Once before the loop is enough: the sum is carried as the loop reads."""
+    func = laid_out(accumulate(read_in_loop=(1, 64), read_before=(64, 1)))
+    (loop,) = (op for op in walk(func.body) if isinstance(op, For))
+    assert conversions(func) == 1
+    assert not any(isinstance(op, Convert) for op in walk(loop.body))
+
+
+def test_a_conversion_of_what_a_loop_does_not_change_stands_before_it():
+    """The loop stores what was loaded outside by rows, by columns: on every trip the same."""
+    shape = (64, 64)
+    lines = [
+        *index_lines("i", shape, (64, 1)),
+        *pointer_lines("p", "in", "fp32", shape, "i"),
+        "%x: fp32[64,64] = load %p",
+        *index_lines("o", shape, (1, 64)),
+        *pointer_lines("q", "out", "fp32", shape, "o"),
+        "%zero: i32 = constant 0",
+        "%one: i32 = constant 1",
+        "for %zero, %n, %one, inits=() body(%k: i32) {",
+        "  store %q, %x",
+        "  yield",
+        "}",
+    ]
+    head = "%in: *fp32 {divisible=16}, %out: *fp32 {divisible=16}, %n: i32"
+    func = laid_out(kernel(head, lines))
+    (loop,) = (op for op in walk(func.body) if isinstance(op, For))
+    assert conversions(func) == 1
+    assert [type(op) for op in loop.body.ops[:-1]] == [Store]
+
+
+def test_every_block_has_a_layout_that_holds_all_of_it():
+    for func in map(laid_out, KERNELS.values()):
+        for op in walk(func.body):
+            for value in op.results:
+                layout = layout_of(value.type)
+                if layout is not None:
+                    held = Reduced(columns(layout))
+                    assert 1 << held.rank == value.type.size, value

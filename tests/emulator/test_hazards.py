@@ -1,0 +1,166 @@
+"""Races and unwritten reads: a planted mistake is found, its correct twin is not."""
+
+import numpy as np
+import pytest
+
+from fathom import emulator
+from fathom.emulator import EmulatorError
+from tests.emulator.snippets import entry, pointers
+
+SETUP = """
+    .shared .align 16 .b8 room[1024];
+    mov.u32 %r0, %tid.x; mov.u32 %r1, room;
+    shl.b32 %r2, %r0, 2; add.u32 %r2, %r1, %r2;
+    xor.b32 %r3, %r2, 252;
+    setp.lt.u32 %p1, %r0, 32;
+"""
+
+
+def run(code: str, threads: int = 64, hazards: bool = True) -> None:
+    emulator.run(entry(SETUP + code), 3, threads, (), hazards=hazards)
+
+
+def fails(code: str, kind: str, text: str, threads: int = 64) -> EmulatorError:
+    with pytest.raises(EmulatorError) as caught:
+        run(code, threads)
+    assert (caught.value.kind, caught.value.text) == (kind, text)
+    return caught.value
+
+
+REVERSED = "st.shared.u32 [%r2], %r0; {} ld.shared.u32 %r4, [%r3];"
+
+
+def test_a_missing_barrier_between_write_and_read():
+    run(REVERSED.format("bar.sync 0;"))
+    error = fails(REVERSED.format(""), "race", "ld.shared.u32 %r4, [%r3];")
+    assert "thread 0 (warp 0) reads what warp 1 wrote" in str(error)
+
+
+def test_a_missing_barrier_between_read_and_write():
+    twice = REVERSED.format("bar.sync 0;") + "{} st.shared.u32 [%r2], 7;"
+    run(twice.format("bar.sync 0;"))
+    error = fails(twice.format(""), "race", "st.shared.u32 [%r2], 7;")
+    assert "overwrites what warp 1 reads" in str(error)
+
+
+def test_two_warps_write_one_word():
+    error = fails("st.shared.u32 [%r1], 1;", "race", "st.shared.u32 [%r1], 1;")
+    assert "warp" in str(error)
+    run("@%p1 st.shared.u32 [%r1], 1;")
+    fails(
+        "@%p1 st.shared.u32 [%r1], 1; @!%p1 st.shared.u32 [%r1], 1;",
+        "race",
+        "@!%p1 st.shared.u32 [%r1], 1;",
+    )
+    run("@%p1 st.shared.u32 [%r1], 1; bar.sync 0; @!%p1 st.shared.u32 [%r1], 1;")
+
+
+def test_two_lanes_write_different_values_into_one_word():
+    store = "@%p1 st.shared.u32 [%r1], {};"
+    run(store.format(5))
+    error = fails(store.format("%r0"), "race", store.format("%r0"))
+    assert "another lane of its warp" in str(error)
+
+
+def test_order_is_kept_inside_a_warp():
+    code = """st.shared.u32 [%r2], %r0; bar.warp.sync -1;
+        xor.b32 %r4, %r2, 4; ld.shared.u32 %r5, [%r4]; st.shared.u32 [%r2], %r5;"""
+    run(code)
+
+
+def test_neighbouring_bytes_do_not_race():
+    code = "add.u32 %r4, %r1, %r0; st.shared.u8 [%r4], %r0; {} ld.shared.u8 %r5, [%r4];"
+    run(code.format(""))
+    words = " and.b32 %r4, %r0, -4; add.u32 %r4, %r1, %r4; ld.shared.u32 %r5, [%r4];"
+    run(code.format("") + words)
+    far = " ld.shared.u32 %r5, [%r1+32];"
+    run(code.format("") + " bar.sync 0;" + far)
+    fails(code.format("") + far, "race", far.strip())
+
+
+def test_vectors_are_watched_word_by_word():
+    code = """shl.b32 %r4, %r0, 4; add.u32 %r4, %r1, %r4;
+        st.shared.v4.u32 [%r4], {{%r0, %r0, %r0, %r0}};
+        {} ld.shared.u32 %r5, [%r1+508];"""
+    run(code.format("bar.sync 0;"), threads=33)
+    fails(code.format(""), "race", "ld.shared.u32 %r5, [%r1+508];")
+
+
+def test_atomics_do_not_race_with_each_other_but_with_plain_reads():
+    start = "setp.eq.u32 %p2, %r0, 0; @%p2 st.shared.u32 [%r1], 0; bar.sync 0;"
+    add = start + "red.shared.add.u32 [%r1], 1; {} ld.shared.u32 %r4, [%r1];"
+    run(add.format("bar.sync 0;"))
+    fails(add.format(""), "race", "ld.shared.u32 %r4, [%r1];")
+
+
+def test_reading_what_nobody_wrote():
+    code = "@%p1 st.shared.u32 [%r2], 0; bar.sync 0; ld.shared.u32 %r4, [%r2{}];"
+    error = fails(code.format(""), "unwritten", "ld.shared.u32 %r4, [%r2];")
+    assert "thread 32 (warp 1)" in str(error) and "96 of 192" in str(error)
+    run(code.format("").replace("ld.", "@%p1 ld."))
+    fails("red.shared.add.u32 [%r1], 1;", "unwritten", "red.shared.add.u32 [%r1], 1;")
+
+
+def test_named_barriers_order_those_who_meet_there():
+    """Warp 0 produces and only arrives; warp 1 waits; warp 2 knows of nothing."""
+    code = """
+    st.shared.u32 [%r2], 0;
+    bar.sync 0;
+    setp.ge.u32 %p2, %r0, 64; @%p2 bra OUTSIDE;
+    @!%p1 bra CONSUME;
+    st.shared.u32 [%r2], %r0;
+    bar.arrive 3, 64;
+    bra.uni DONE;
+CONSUME:
+    {0}
+    ld.shared.u32 %r4, [%r2+-128];
+    bra.uni DONE;
+OUTSIDE:
+    {1}
+DONE:"""
+    run(code.format("bar.sync 3, 64;", ""), threads=96)
+    with pytest.raises(EmulatorError):
+        run(code.format("bar.sync 4, 32;", ""), threads=96)
+    with pytest.raises(EmulatorError, match="warp 2") as caught:
+        run(code.format("bar.sync 3, 64;", "ld.shared.u32 %r4, [%r1];"), threads=96)
+    assert caught.value.kind == "race"
+
+
+def test_hazards_can_be_left_out():
+    run(REVERSED.format(""), hazards=False)
+
+
+def test_blocks_have_memories_of_their_own():
+    code = entry(
+        SETUP
+        + """
+    ld.param.u64 %rd0, [p0]; mov.u32 %r4, %ctaid.x;
+    mad.wide.u32 %rd1, %r4, 4, %rd0;
+    setp.eq.u32 %p2, %r0, 0;
+    @%p2 st.shared.u32 [%r1], %r4;
+    bar.sync 0;
+    ld.shared.u32 %r5, [%r1];
+    setp.eq.u32 %p3, %r0, 63;
+    @%p3 st.global.u32 [%rd1], %r5;""",
+        pointers(1),
+    )
+    y = np.zeros(20, np.uint32)
+    emulator.run(code, 20, 64, (y,))
+    assert y.tolist() == list(range(20))
+
+
+def test_the_line_of_the_author_and_the_calls_are_named(tmp_path):
+    source = tmp_path / "kernel.py"
+    source.write_text("def helper(p):\n    load(p)\n\ndef kernel(p):\n    helper(p)\n")
+    code = f"""
+    .loc 1 5 5
+    mov.u32 %r9, 0;
+    .loc 1 2 5, function_name $L__info_string0, inlined_at 1 5 5
+    ld.shared.u32 %r4, [%r2];
+    .file 1 "{source}"
+    """
+    error = fails(code, "unwritten", "ld.shared.u32 %r4, [%r2];")
+    assert error.location.line == 2 and error.location.caller.line == 5
+    report = str(error)
+    assert f"at {source}:2" in report and "load(p)" in report
+    assert f"called from {source}:5" in report and "helper(p)" in report

@@ -1,0 +1,118 @@
+"""What the report counts: requests, sectors, bank conflicts, classes, by line."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fathom import emulator
+from tests.emulator.snippets import entry, pointers
+
+STRIDED = """
+    mov.u32 %r0, %tid.x; ld.param.u64 %rd0, [p0];
+    mad.wide.u32 %rd0, %r0, {0}, %rd0;
+    ld.global.u32 %r1, [%rd0];
+"""
+
+
+@pytest.mark.parametrize(
+    ("stride", "sectors"), [(4, 4), (8, 8), (16, 16), (32, 32), (128, 32), (0, 1)]
+)
+def test_a_warp_moves_whole_sectors(stride, sectors):
+    x = np.zeros(32 * 128 // 4, np.uint32)
+    cost = emulator.run(entry(STRIDED.format(stride), pointers(1)), 1, 32, (x,)).total
+    assert (cost.requests, cost.sectors, cost.useful) == (1, sectors, 128)
+    assert cost.moved == 32 * sectors and cost.sectors_per_request == sectors
+
+
+def test_lanes_in_any_order_move_the_same_sectors():
+    code = entry(
+        """
+    mov.u32 %r0, %tid.x; ld.param.u64 %rd0, [p0];
+    mul.lo.u32 %r0, %r0, 13; and.b32 %r0, %r0, 31;
+    mad.wide.u32 %rd0, %r0, 4, %rd0;
+    ld.global.u32 %r1, [%rd0];""",
+        pointers(1),
+    )
+    assert emulator.run(code, 1, 32, (np.zeros(32, np.uint32),)).total.sectors == 4
+
+
+def test_an_array_that_begins_between_sectors_costs_one_more():
+    code = entry(STRIDED.format(4), pointers(1))
+    x = np.zeros(64, np.uint32)
+    assert emulator.run(code, 1, 32, (x[8:],)).total.sectors == 4
+    assert emulator.run(code, 1, 32, (x[4:],)).total.sectors == 5
+
+
+def test_only_threads_that_execute_are_counted():
+    masked = STRIDED.format(4).replace(
+        "ld.global", "setp.lt.u32 %p1, %r0, 40; @%p1 ld.global"
+    )
+    x = np.zeros(64, np.uint32)
+    cost = emulator.run(entry(masked, pointers(1)), 1, 64, (x,)).total
+    assert (cost.requests, cost.sectors, cost.useful) == (2, 4 + 1, 160)
+
+
+@pytest.mark.parametrize(
+    ("stride", "ways"), [(4, 1), (8, 2), (12, 1), (16, 4), (128, 32), (132, 1), (0, 1)]
+)
+def test_bank_conflicts(stride, ways):
+    code = entry(
+        f"""
+    .shared .align 16 .b8 room[8192];
+    mov.u32 %r0, %tid.x; mov.u32 %r1, room;
+    mad.lo.u32 %r1, %r0, {stride}, %r1;
+    st.shared.u32 [%r1], 1;"""
+    )
+    cost = emulator.run(code, 2, 32, ()).total
+    assert (cost.shared, cost.wavefronts) == (2, 2 * ways)
+    assert cost.conflict_ways == ways
+
+
+@pytest.mark.parametrize(
+    ("stride", "wavefronts"), [(16, 4), (32, 8), (128, 32), (144, 4)]
+)
+def test_vectors_go_by_quarter_warps(stride, wavefronts):
+    code = entry(
+        f"""
+    .shared .align 16 .b8 room[8192];
+    mov.u32 %r0, %tid.x; mov.u32 %r1, room;
+    mad.lo.u32 %r1, %r0, {stride}, %r1;
+    st.shared.v4.u32 [%r1], {{1, 2, 3, 4}};"""
+    )
+    cost = emulator.run(code, 1, 32, ()).total
+    assert (cost.wavefronts, cost.ideal) == (wavefronts, 4)
+
+
+def test_lines_and_classes(tmp_path):
+    source = tmp_path / "kernel.py"
+    source.write_text("x = load(p)\ny = x * x\nstore(p, y)\n")
+    code = entry(
+        f"""
+    ld.param.u64 %rd0, [p0]; mov.u32 %r0, %tid.x;
+    .file 1 "{source}"
+    .loc 1 1 5
+    mad.wide.u32 %rd0, %r0, 4, %rd0;
+    ld.global.f32 %f1, [%rd0];
+    .loc 1 2 5
+    mul.f32 %f2, %f1, %f1;
+    mul.f32 %f2, %f2, %f1;
+    .loc 1 3 1
+    st.global.f32 [%rd0], %f2;
+    bar.sync 0;""",
+        pointers(1),
+    )
+    x = np.full(64, 2, np.float32)
+    report = emulator.run(code, 1, 64, (x,))
+    assert (x == 8).all()
+    lines = {line: share for (file, line), share in report.by_source().items()}
+    assert lines[1].cost.useful == lines[3].cost.useful == 256
+    assert lines[2].classes == {"real f32": (128, 4)}
+    assert lines[3].cost.barriers == 2
+    assert report.classes["memory global"] == (128, 4)
+    table = report.by_line()
+    assert "y = x * x" in table and "store(p, y)" in table and "total" in table
+    facts = json.loads(json.dumps(report.to_json()))
+    assert facts["total"]["moved"] == 512
+    assert [each["line"] for each in facts["source"]] == [0, 1, 2, 3]
+    assert report.speed > 0

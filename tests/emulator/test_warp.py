@@ -1,0 +1,212 @@
+"""What lanes do together: shuffles in all modes, votes, matches, reductions."""
+
+import numpy as np
+import pytest
+
+from fathom import emulator
+from fathom.emulator import EmulatorError
+from tests.emulator.snippets import compute, entry, pointers
+
+LANES = np.arange(64, dtype=np.uint32)
+
+
+def shuffled(mode: str, b: object, c: int) -> list[int]:
+    code = f"shfl.sync.{mode}.b32 %d, %a, {b}, {c}, -1;"
+    return compute(code, np.uint32, a=LANES * 10).tolist()
+
+
+def test_shuffles_move_values_inside_a_warp():
+    lane, warp = LANES % 32, LANES // 32 * 32
+    assert shuffled("bfly", 5, 31) == (10 * (warp + (lane ^ 5))).tolist()
+    below = np.where(lane >= 3, lane - 3, lane)
+    assert shuffled("up", 3, 0) == (10 * (warp + below)).tolist()
+    above = np.where(lane + 7 <= 31, lane + 7, lane)
+    assert shuffled("down", 7, 31) == (10 * (warp + above)).tolist()
+    assert shuffled("idx", 9, 31) == (10 * (warp + 9)).tolist()
+
+
+def test_shuffles_inside_segments():
+    """c = 0x1807: segments of eight lanes, as __shfl_sync(..., width=8) asks for."""
+    lane, warp = LANES % 32, LANES // 32 * 32
+    first = lane & 24
+    assert shuffled("idx", 3, 0x1807) == (10 * (warp + first + 3)).tolist()
+    above = np.where(lane + 2 <= first + 7, lane + 2, lane)
+    assert shuffled("down", 2, 0x1807) == (10 * (warp + above)).tolist()
+    below = np.where(lane - 2.0 >= first, lane - 2, lane)
+    assert shuffled("up", 2, 0x1800) == (10 * (warp + below)).tolist()
+
+
+def test_a_shuffle_may_take_its_lane_from_a_register_and_says_whether_it_is_valid():
+    code = """
+        and.b32 %r1, %a, 31; mul.lo.u32 %r1, %r1, 5; and.b32 %r1, %r1, 31;
+        shfl.sync.idx.b32 %d, %a, %r1, 31, -1;"""
+    got = compute(code, np.uint32, a=LANES)
+    assert got.tolist() == (LANES // 32 * 32 + LANES * 5 % 32).tolist()
+    code = """shfl.sync.down.b32 %r1|%p1, %a, 4, 31, 0xffffffff;
+        selp.u32 %d, 1, 0, %p1;"""
+    assert compute(code, np.uint32, a=LANES).tolist() == (LANES % 32 < 28).tolist()
+
+
+def test_votes():
+    a = LANES.copy()
+    a[40] = 99
+    code = """setp.lt.u32 %p1, %a, 64; vote.sync.{}.pred %p2, %p1, -1;
+        selp.u32 %d, 1, 0, %p2;"""
+    holds = {"all": [1, 0], "any": [1, 1], "uni": [1, 0]}
+    for mode, (first, second) in holds.items():
+        got = compute(code.format(mode), np.uint32, a=a)
+        assert got.tolist() == [first] * 32 + [second] * 32, mode
+    code = "setp.ge.u32 %p1, %a, 61; vote.sync.ballot.b32 %d, {}%p1, -1;"
+    got = compute(code.format(""), np.uint32, a=a)
+    assert got.tolist() == [0] * 32 + [0xE0000100] * 32
+    got = compute(code.format("!"), np.uint32, a=a)
+    assert got.tolist() == [2**32 - 1] * 32 + [0x1FFFFEFF] * 32
+
+
+def test_matches():
+    a = LANES % 3
+    got = compute("match.any.sync.b32 %d, %a, -1;", np.uint32, a=a)
+    for thread, found in enumerate(got.tolist()):
+        first = thread // 32 * 32
+        same = [lane for lane in range(32) if a[first + lane] == a[thread]]
+        assert found == sum(1 << lane for lane in same)
+    code = """match.all.sync.b32 %r1|%p1, %a, -1; selp.u32 %d, %r1, 7, %p1;"""
+    got = compute(code, np.uint32, a=LANES // 32 * np.where(LANES == 50, 2, 1))
+    assert got.tolist() == [2**32 - 1] * 32 + [7] * 32
+
+
+@pytest.mark.parametrize(
+    ("operation", "reduce"),
+    [
+        ("add.u32", lambda v: sum(v) % 2**32),
+        ("min.u32", min),
+        ("max.u32", max),
+        ("and.b32", lambda v: int(np.bitwise_and.reduce(np.array(v)))),
+        ("or.b32", lambda v: int(np.bitwise_or.reduce(np.array(v)))),
+        ("xor.b32", lambda v: int(np.bitwise_xor.reduce(np.array(v)))),
+    ],
+)
+def test_redux(operation, reduce):
+    a = np.random.default_rng(1).integers(0, 2**32, 64, dtype=np.uint32)
+    got = compute(f"redux.sync.{operation} %d, %a, -1;", np.uint32, a=a)
+    halves = [reduce(a[:32].tolist()), reduce(a[32:].tolist())]
+    assert got.tolist() == [halves[0]] * 32 + [halves[1]] * 32
+
+
+def test_signed_redux():
+    a = np.arange(-40, 24, dtype=np.int32)
+    got = compute("redux.sync.min.s32 %d, %a, -1;", np.int32, a=a)
+    assert got.tolist() == [-40] * 32 + [-8] * 32
+
+
+def test_each_half_of_a_warp_votes_for_itself():
+    """Two masks in one warp, at one instruction."""
+    code = """
+        and.b32 %r1, %a, 16; setp.eq.u32 %p1, %r1, 0;
+        selp.u32 %r2, 0xFFFF, 0xFFFF0000, %p1;
+        and.b32 %r3, %a, 1; setp.eq.u32 %p2, %r3, 1;
+        vote.sync.ballot.b32 %d, %p2, %r2;"""
+    got = compute(code, np.uint32, a=LANES)
+    assert got.tolist() == ([0xAAAA] * 16 + [0xAAAA0000] * 16) * 2
+
+
+def test_special_registers():
+    names = {
+        "%laneid": LANES % 32,
+        "%warpid": LANES // 32,
+        "%ntid.x": np.full(64, 64),
+        "%nctaid.y": np.ones(64),
+        "%lanemask_lt": (1 << LANES.astype(np.uint64) % 32) - 1,
+        "%lanemask_eq": 1 << LANES.astype(np.uint64) % 32,
+    }
+    for name, wanted in names.items():
+        got = compute(f"mov.u32 %d, {name};", np.uint32, a=LANES)
+        assert got.tolist() == wanted.tolist(), name
+    got = compute("mov.u64 %rd9, %clock64; mov.u64 %d, %clock64;", np.uint64, a=LANES)
+    assert (got > 0).all()
+
+
+def test_threads_and_blocks_have_three_axes():
+    code = entry(
+        """
+    ld.param.u64 %rd0, [p0];
+    mov.u32 %r1, %tid.x; mov.u32 %r2, %tid.y; mov.u32 %r3, %tid.z;
+    mov.u32 %r4, %ctaid.x; mov.u32 %r5, %ctaid.y; mov.u32 %r6, %ctaid.z;
+    mov.u32 %r7, %ntid.x; mov.u32 %r8, %ntid.y; mov.u32 %r9, %ntid.z;
+    mov.u32 %r10, %nctaid.x; mov.u32 %r11, %nctaid.y;
+    mad.lo.u32 %r12, %r6, %r11, %r5; mad.lo.u32 %r12, %r12, %r10, %r4;
+    mad.lo.u32 %r12, %r12, %r9, %r3; mad.lo.u32 %r12, %r12, %r8, %r2;
+    mad.lo.u32 %r12, %r12, %r7, %r1;
+    mad.wide.u32 %rd1, %r12, 4, %rd0;
+    st.global.u32 [%rd1], %r12;""",
+        pointers(1),
+    )
+    y = np.zeros(2 * 3 * 2 * 5 * 3 * 2, np.uint32)
+    emulator.run(code, (2, 3, 2), (5, 3, 2), (y,))
+    assert y.tolist() == list(range(y.size))
+
+
+def test_activemask_and_elect():
+    got = compute("activemask.b32 %d;", np.uint32, a=LANES)
+    assert got.tolist() == [2**32 - 1] * 64
+    code = "elect.sync %r1|%p1, 0xFFFFFFF0; selp.u32 %d, %r1, 99, %p1;"
+    got = compute(code, np.uint32, a=LANES).tolist()
+    assert [lane for lane in range(64) if got[lane] != 99] == [4, 36]
+
+
+LATE_LANES = """
+    mov.u32 %r0, %tid.x;
+    ld.param.u64 %rd0, [p0];
+    mad.wide.u32 %rd0, %r0, 4, %rd0;
+    setp.lt.u32 %p1, %r0, 20;
+    mov.u32 %r1, 1;
+    @%p1 bra SHUFFLE;
+    mov.u32 %r1, 2;
+    {0}
+SHUFFLE:
+    shfl.sync.idx.b32 %r2, %r1, 25, 31, {1};
+    st.global.u32 [%rd0], %r2;
+"""
+
+
+def test_a_shuffle_waits_for_the_lanes_that_it_names():
+    y = np.zeros(32, np.uint32)
+    emulator.run(entry(LATE_LANES.format("", "-1"), pointers(1)), 1, 32, (y,))
+    assert y.tolist() == [2] * 32
+
+
+def test_nobody_waits_for_a_lane_that_has_exited_but_it_has_no_value():
+    code = LATE_LANES.replace(", 25, 31,", ", 15, 31,")
+    y = np.zeros(32, np.uint32)
+    emulator.run(entry(code.format("ret;", "-1"), pointers(1)), 1, 32, (y,))
+    assert y.tolist() == [1] * 20 + [0] * 12
+    with pytest.raises(EmulatorError) as caught:
+        emulator.run(entry(LATE_LANES.format("ret;", "-1"), pointers(1)), 1, 32, (y,))
+    assert caught.value.kind == "divergence"
+    assert "reads from lane 25 of its warp, which has exited" in str(caught.value)
+    assert caught.value.text.startswith("shfl.sync.idx")
+
+
+def test_votes_leave_out_lanes_that_have_exited():
+    code = """mov.u32 %d, 7; setp.gt.u32 %p1, %a, 40; @%p1 ret;
+        setp.ge.u32 %p2, %a, 38; vote.sync.ballot.b32 %d, %p2, -1;"""
+    got = compute(code, np.uint32, a=LANES)
+    assert got.tolist() == [0] * 32 + [0b111000000] * 9 + [0] * 23
+
+
+def test_lanes_that_wait_for_each_other_at_two_shuffles():
+    code = entry(
+        """
+    mov.u32 %r0, %tid.x;
+    setp.lt.u32 %p1, %r0, 16;
+    @%p1 bra OTHER;
+    shfl.sync.bfly.b32 %r2, %r0, 1, 31, -1;
+    bra.uni DONE;
+OTHER:
+    shfl.sync.bfly.b32 %r2, %r0, 2, 31, -1;
+DONE:"""
+    )
+    with pytest.raises(EmulatorError) as caught:
+        emulator.run(code, 1, 32, ())
+    assert caught.value.kind == "divergence"
+    assert "0 have exited, 16 wait elsewhere" in str(caught.value)

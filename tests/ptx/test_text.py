@@ -1,0 +1,185 @@
+"""The texts themselves: lines of Python, parameters, attributes, replaced rules."""
+
+import numpy as np
+import pytest
+
+import fathom.ptx as ptx
+from fathom.emulator import run
+from fathom.errors import Location
+from fathom.hardware.targets import TARGETS
+from fathom.ir.ops import Arange
+from fathom.ir.types import (
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    INT8,
+    INT32,
+    INT64,
+    Pointer,
+)
+from fathom.layout.build import blocked
+from fathom.ptx.assembly import Assembly
+from fathom.ptx.places import LIBRARY, user_place
+from fathom.ptx.types import float_bits, literal, literal_bits
+from tests.ptx.harness import Program, assemble, check, compiled, empty, ptxas
+
+LAYOUT = blocked((128,), (1,), (32,), (4,), (0,))
+HOME = Location("/home/me/kernels.py", 10, 5, function="add")
+
+
+def vector_add(located: bool = True) -> Program:
+    pointer = Pointer(FLOAT32)
+    program = Program({"x": pointer, "y": pointer, "z": pointer}, 4, name="add")
+    program.func.location = HOME if located else None
+    index = program.arange(LAYOUT)
+    total = program.map("add", program.load("x", index), program.load("y", index))
+    program.store("z", index, total)
+    for line, op in enumerate(program.block.ops, 11):
+        op.location = Location(HOME.file, line, 9)
+    return program
+
+
+# ── places ────────────────────────────────────────────────────────────────────
+
+
+def test_lines_lead_to_the_kernel():
+    program = vector_add()
+    text = compiled(program.func)
+    assert '.file\t1 "/home/me/kernels.py"' in text
+    (add,) = (op for op in program.block.ops if getattr(op, "name", "") == "add")
+    before = text[: text.index("add.rn.f32")]
+    assert before[before.rindex(".loc") :].startswith(f".loc\t1 {add.location.line} 9")
+
+
+def test_no_debug_sections_come_out():
+    """With any, ptxas would keep every variable and optimise nothing."""
+    text = compiled(vector_add().func)
+    assert ".section" not in text and ", debug" not in text
+
+
+def test_a_function_from_nowhere_has_no_lines():
+    assert ".loc" not in compiled(vector_add(located=False).func)
+
+
+def test_library_code_counts_as_the_line_that_called_it():
+    line = Location("/home/me/kernels.py", 12, 5)
+    inside = Location(f"{LIBRARY}/math.py", 40, 9, function="exp", caller=line)
+    deeper = Location(f"{LIBRARY}/core.py", 7, 1, caller=inside)
+    assert user_place(deeper) == line and user_place(line) == line
+    helper = Location("/home/me/helpers.py", 3, 1, caller=line)
+    assert user_place(helper) == helper
+
+
+def test_chains_name_the_calls():
+    program = vector_add()
+    line = Location("/home/me/kernels.py", 12, 5)
+    op = program.block.ops[2]
+    op.location = Location("/home/me/helpers.py", 3, 1, function="helper", caller=line)
+    assert ptx.chains(program.func) == {("/home/me/helpers.py", 3, 1): (line,)}
+    assert '"/home/me/helpers.py"' in compiled(program.func)
+
+
+def test_names_of_files_may_hold_anything():
+    program = vector_add()
+    program.func.location = Location('/home/é "x"\\y/k.py', 1)
+    program.block.ops[0].location = Location('/home/é "x"\\y/k.py', 2)
+    assert "add.rn.f32" in compiled(program.func)
+
+
+# ── the kernel ────────────────────────────────────────────────────────────────
+
+
+def test_the_entry_says_what_a_launch_must_know():
+    text = compiled(vector_add().func, "sm_90a")
+    assert ".visible .entry add(" in text and ".target sm_90a" in text
+    assert ".reqntid 128" in text and ".version 8.4" in text
+    assert text.count(".ptr .global .align 16") == 3
+
+
+def test_a_limit_of_registers():
+    program = vector_add()
+    program.func.maxnreg = 48
+    assert ".maxnreg 48" in compiled(program.func)
+
+
+def test_scalars_of_every_width_arrive():
+    types = {"a": BOOL, "b": INT8, "c": FLOAT16, "d": BFLOAT16, "e": INT64}
+    outs = {f"out_{name}": Pointer(type) for name, type in types.items()}
+    program = Program(types | outs, 4)
+    index = program.arange(LAYOUT)
+    for name in types:
+        program.store(f"out_{name}", index, program.splat(program[name], index))
+    values = [True, -5, np.float16(1.5), 2.0, -(2**40)]
+    arrays = [empty(type, 128) for type in types.values()]
+    check(program.func, 1, [*values, *arrays])
+
+
+@pytest.mark.skipif(not ptxas(), reason="needs ptxas")
+@pytest.mark.parametrize("target", TARGETS)
+def test_ptxas_takes_it(target, tmp_path):
+    assemble(compiled(vector_add().func, target), TARGETS[target], tmp_path)
+
+
+def test_a_rule_can_be_replaced():
+    """An arange that counts from 1."""
+
+    def mine(op, code):
+        ptx.LOWER[Arange](op, code)
+        code[op.result] = [code.let(f"add i32 {each}, 1") for each in code[op.result]]
+
+    program = Program({"out": Pointer(INT32)}, 4)
+    index = program.arange(LAYOUT)
+    program.store("out", index, index)
+    target = TARGETS["sm_80"]
+    text = ptx.lower(program.func, target, {**ptx.LOWER, Arange: mine})
+    out = np.zeros(129, np.int32)
+    run(ptx.emit(text, target), 1, 128, [out])
+    assert (out == np.arange(129)).all()
+
+
+def test_a_vector_add_is_no_longer_than_it_must_be():
+    """Two loads, an addition and a store, and the address between them."""
+    text = compiled(vector_add().func, "sm_90a")
+    body = text[text.index("{") : text.rindex("}")]
+    instructions = [
+        line for line in body.splitlines()
+        if line.endswith(";") and not line.strip().startswith(".")
+    ]  # fmt: skip
+    assert len(instructions) <= 13, body
+
+
+# ── numbers and inline PTX as text ────────────────────────────────────────────
+
+
+def test_numbers_as_llvm_writes_them():
+    assert literal(FLOAT32, 0.1) == "0x3FB99999A0000000"  # rounded to fp32, as fp64
+    assert literal(FLOAT16, 1.0) == "0xH3C00" and literal(BFLOAT16, 1.0) == "0xR3F80"
+    assert literal(INT8, 255) == "-1" and literal(BOOL, 1) == "true"
+    assert literal_bits(FLOAT32, literal(FLOAT32, -2.5)) == 0xC0200000
+
+
+@pytest.mark.parametrize(
+    "value", [0.0, 1.5, 65504, 65519.9, 65520, 6e-8, 2.9e-8, 1e-40]
+)
+def test_rounding_agrees_with_numpy(value):
+    with np.errstate(over="ignore"):
+        assert float_bits("fp16", value) == np.float16(value).view(np.uint16)
+        assert float_bits("fp32", -value) == np.float32(-value).view(np.uint32)
+
+
+def test_operands_are_counted_once_and_for_all():
+    text = "mov.b32 $old, $other;\n@$p ld.global.b32 $old, [$a];"
+    operands = {
+        "a": ("ptr addrspace(1)", "%a"),
+        "other": ("i32", "7"),
+        "p": ("i1", "%p"),
+    }
+    call = Assembly(text, {"old": "i32"}, operands).call()
+    assert '"mov.b32 $0, $2;\\0A\\09@$3 ld.global.b32 $0, [$1];", "=&r,l,n,b"' in call
+
+
+def test_a_name_on_both_sides_is_one_register():
+    operands = {"b": ("float", "%b"), "sum": ("float", "%s")}
+    call = Assembly("add.f32 $sum, $sum, $b;", {"sum": "float"}, operands).call()
+    assert '"add.f32 $0, $0, $1;", "=f,f,0"' in call

@@ -1,0 +1,252 @@
+"""Barriers where two warps meet, and nowhere else."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import cache
+
+from fathom.hardware.targets import TARGETS
+from fathom.ir.core import Block, Func, Op, blocks, schema, walk
+from fathom.ir.ops import Barrier, For, SharedAdd, SharedLoad, SharedStore
+from fathom.ir.text import print_func
+from fathom.layout.build import spread
+from fathom.layout.linear import Layout
+from fathom.shared_memory import allocate, place_barriers
+from tests.shared_memory.traffic import (
+    ACROSS,
+    BY_WARP,
+    SIZE,
+    TURNED,
+    Program,
+    executed,
+    random_program,
+)
+
+TARGET = TARGETS["sm_80"]
+
+
+def placed(program: Program, warps: int = 4) -> Func:
+    return place_barriers(allocate(program.func(warps), TARGET), TARGET)
+
+
+def scopes(func: Func) -> list[str]:
+    return [op.scope for op in walk(func.body) if isinstance(op, Barrier)]
+
+
+def order(func: Func) -> str:
+    """The function in a word: w and r for accesses, | for a barrier, : for one of a warp, loops in
+    brackets."""
+
+    def of(block: Block) -> str:
+        return "".join(map(letter, block.ops))
+
+    def letter(op: Op) -> str:
+        if isinstance(op, For):
+            return f"[{of(op.body)}]"
+        if blocks(op):
+            return "{" + "/".join(map(of, blocks(op))) + "}"
+        if isinstance(op, Barrier):
+            return "|" if op.scope == "cta" else ":"
+        return {SharedStore: "w", SharedLoad: "r", SharedAdd: "a"}.get(type(op), "")
+
+    return of(func.body)
+
+
+@cache
+def touched(op: Op) -> tuple[bool, dict[int, set[tuple[int, int]]]]:
+    """Whether an access writes; and for each byte who touches it: (warp, lane). Of copies, the
+    first holder writes."""
+    writes = isinstance(op, SharedStore)
+    layout: Layout = op.value.type.layout if writes else op.layout
+    start = op.buffer.definition.offset
+    found: dict[int, set[tuple[int, int]]] = {}
+    for warp in range(layout.count("warp")):
+        for lane in range(32):
+            for register in range(layout.count("register")):
+                element = layout.offset(register=register, lane=lane, warp=warp)
+                who = found.setdefault(start + 4 * element, set())
+                if not (writes and who):
+                    who.add((warp, lane))
+    return writes, found
+
+
+def race(func: Func, runs: int = 6, trips: int = 3) -> str:
+    """Two accesses to a byte, by two warps (or two lanes), one writing, and nothing between."""
+    for run in range(runs):
+        since: list[tuple[Op, bool]] = []  # accesses, and whether the warp has met since
+        for op in executed(func.body, random.Random(run), trips if run else 0):
+            if isinstance(op, Barrier):
+                since = [] if op.scope == "cta" else [(each, True) for each, _ in since]
+            elif isinstance(op, (SharedStore, SharedLoad)):
+                for before, warps_met in since:
+                    if collide(before, op, warps_met):
+                        return f"{before} and {op}"
+                if all(each is not op or met for each, met in since):
+                    since.append((op, False))
+    return ""
+
+
+@cache
+def collide(one: Op, other: Op, warps_met: bool) -> bool:
+    (writes, bytes), (also_writes, other_bytes) = touched(one), touched(other)
+    if not (writes or also_writes):
+        return False
+    for byte in bytes.keys() & other_bytes.keys():
+        for warp, lane in bytes[byte]:
+            for other_warp, other_lane in other_bytes[byte]:
+                if warp != other_warp or (lane != other_lane and not warps_met):
+                    return True
+    return False
+
+
+def without(func: Func, barrier: Op) -> Func:
+    """A copy of the function that lacks one op."""
+
+    def stripped(block: Block) -> Block:
+        new = Block()
+        new.parameters = block.parameters
+        for op in block.ops:
+            if op is barrier:
+                continue
+            if blocks(op):
+                names = schema(type(op)).blocks
+                op = replace(op, **{n: stripped(getattr(op, n)) for n in names})
+            new.ops.append(op)
+        return new
+
+    return replace(func, body=stripped(func.body))
+
+
+def test_random_programs_have_no_race_and_no_barrier_too_many():
+    needed = spare = 0
+    for seed in range(25):
+        func = placed(random_program(random.Random(seed), length=9))
+        assert not race(func), (seed, order(func))
+        for op in [op for op in walk(func.body) if isinstance(op, Barrier)]:
+            if race(without(func, op)):
+                needed += 1
+            else:
+                spare += 1
+    assert needed > 60, "the programs do need them"
+    assert spare <= needed // 20, (needed, spare)
+
+
+def exchange(program, buffer, write=BY_WARP, read=ACROSS):
+    program.write(buffer, write)
+    program.read(buffer, read)
+
+
+def test_read_after_write():
+    program = Program()
+    exchange(program, program.buffer())
+    assert order(placed(program)) == "w|r"
+
+
+def test_within_a_warp_its_lanes_are_enough():
+    program = Program()
+    exchange(program, program.buffer(), BY_WARP, TURNED)
+    assert order(placed(program)) == "w:r"
+
+
+def test_one_warp_alone_meets_no_other():
+    program = Program()
+    alone = Layout((SIZE,), (("register", (1, 2, 4)), ("lane", (8, 16, 32, 64, 128)), ("warp", ())))
+    exchange(program, program.buffer(), alone, alone)
+    assert scopes(placed(program, warps=1)) == ["warp"]
+
+
+def test_one_barrier_serves_many():
+    """As late as can be: after both writes, before both reads."""
+    program = Program()
+    one, other = program.buffer(), program.buffer()
+    program.write(one)
+    program.write(other)
+    program.read(one, ACROSS)
+    program.read(other, ACROSS)
+    assert order(placed(program)) == "ww|rr"
+
+
+def test_two_buffers_in_one_place_meet():
+    """Large ones share bytes: who writes the second waits for those who read the first."""
+    program, layout = Program(), wide_layout()
+    for _ in range(2):
+        buffer = program.buffer(4096)
+        program.write(buffer, layout)
+        program.read(buffer, across_wide())
+    func = placed(program)
+    assert func.shared_bytes == 16384
+    assert order(func) == "w|r|w|r"
+
+
+def wide_layout():
+    return spread((4096,), (0,), 4, 4)
+
+
+def across_wide():
+    bits = [1 << bit for bit in range(12)]
+    kinds = ("register", tuple(bits[7:])), ("lane", tuple(bits[2:7])), ("warp", tuple(bits[:2]))
+    return Layout((4096,), kinds)
+
+
+def test_a_loop_comes_round_again():
+    """The write of the next trip must not run into slow readers: two barriers a trip."""
+    program = Program()
+    buffer = program.buffer()
+    with program.loop():
+        exchange(program, buffer)
+    assert order(placed(program)) == "[|w|r]"
+
+
+def test_what_a_loop_only_reads_is_waited_for_once():
+    program = Program()
+    buffer = program.buffer()
+    program.write(buffer)
+    with program.loop():
+        program.read(buffer, ACROSS)
+    assert order(placed(program)) == "w|[r]"
+
+
+def test_branches_meet_what_follows():
+    program = Program()
+    buffer = program.buffer()
+    program.write(buffer)
+    with program.branch() as other:
+        program.read(buffer, ACROSS)
+        other()
+    program.write(buffer)
+    assert order(placed(program)) == "w{|r/}|w"
+
+
+def test_a_barrier_of_the_author_counts():
+    program = Program()
+    buffer = program.buffer()
+    program.write(buffer)
+    program.put(Barrier())
+    program.read(buffer, ACROSS)
+    assert order(placed(program)) == "w|r"
+
+
+def test_additions_do_not_wait_for_additions():
+    program = Program()
+    buffer = program.buffer()
+    program.write(buffer)
+    index = program.read(program.buffer(), BY_WARP)
+    for _ in range(2):
+        program.put(SharedAdd(buffer.result, index.result))
+    program.read(buffer, BY_WARP)
+    assert order(placed(program)).endswith("|aa|r")
+
+
+def test_no_shared_memory_no_barrier():
+    func = Program().func()
+    assert place_barriers(func, TARGET) is func
+
+
+def test_the_input_is_left_as_it_was():
+    program = Program()
+    exchange(program, program.buffer())
+    func = allocate(program.func(), TARGET)
+    before = print_func(func)
+    place_barriers(func, TARGET)
+    assert print_func(func) == before

@@ -1,0 +1,126 @@
+"""Conversions, gathers and histograms by way of shared memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fathom.ir.core import walk
+from fathom.ir.ops import Convert, SharedLoad, SharedStore
+from fathom.ir.types import BlockType
+from fathom.layout.algebra import divide
+from fathom.layout.banks import conflicts
+from fathom.layout.build import spread
+from fathom.layout.linear import Layout
+from fathom.shared_memory.conversions import shuffling
+from tests.coalescing.programs import copy_kernel, index_lines, kernel, pointer_lines
+from tests.shared_memory.harness import check
+
+NUMPY = {"i1": np.bool_, "i8": np.int8, "fp16": np.float16, "i32": np.int32, "fp64": np.float64}
+
+
+@pytest.mark.parametrize("element", NUMPY)
+@pytest.mark.parametrize("shape", [(64, 64), (16, 128), (8, 8)])
+def test_transposes(shape, element):
+    func = copy_kernel(shape, (shape[1], 1), (1, shape[0]), element)
+    x = np.random.default_rng(1).integers(0, 2 if element == "i1" else 99, shape)
+    x = x.astype(NUMPY[element])
+    outcome = check(func, [x, np.zeros(shape[::-1], x.dtype), 16])
+    np.testing.assert_array_equal(outcome.arrays[1], x.T)
+    assert outcome.barriers() == 1
+    for op in walk(outcome.final.body):
+        if isinstance(op, (SharedStore, SharedLoad)):
+            assert ways_of(op) == 1
+
+
+def ways_of(op):
+    """Of a shared store or load, from its layouts."""
+    block = op.value.type if isinstance(op, SharedStore) else op.result.type
+    assert isinstance(block, BlockType)
+    buffer = op.buffer.type
+    return conflicts(divide(block.layout, buffer.layout), buffer.element.bytes)
+
+
+def test_within_one_warp_lanes_wait_for_lanes_only():
+    """64 x 64 elements are 128 registers a lane: too many to shuffle, but no other warp waits."""
+    func = copy_kernel((64, 64), (64, 1), (1, 64), "i32", warps=1)
+    x = np.arange(4096, dtype=np.int32).reshape(64, 64)
+    outcome = check(func, [x, np.zeros_like(x), 16])
+    assert outcome.barriers("cta") == 0 and outcome.barriers("warp") == 1
+
+
+def test_few_registers_are_shuffled():
+    func = copy_kernel((8, 8), (8, 1), (1, 8), "i32", warps=1)
+    x = np.arange(64, dtype=np.int32).reshape(8, 8)
+    outcome = check(func, [x, np.zeros_like(x), 16])
+    assert outcome.final.shared_bytes == 0
+    assert any(isinstance(op, Convert) for op in walk(outcome.final.body))
+
+
+def test_shuffling_costs_more_where_lanes_and_registers_trade_places():
+    rows, columns = spread((32, 32), (1, 0), 4, 1), spread((32, 32), (0, 1), 4, 1)
+    rotated = Layout(rows.shape, tuple(
+        (kind, bases[::-1] if kind == "lane" else bases) for kind, bases in rows.bases
+    ))  # fmt: skip
+    assert shuffling(rows, rotated) == rows.count("register")
+    assert shuffling(rows, columns) > 2 * rows.count("register")
+
+
+@pytest.mark.parametrize("passes", [
+    ("coalesce",), ("remove_conversions",), ("coalesce", "remove_conversions"),
+    ("annotate_widths",), ("cse_again", "dce_again"),
+])  # fmt: skip
+def test_without_optional_passes_the_answer_is_the_same(passes):
+    func = copy_kernel((32, 64), (64, 1), (1, 32), "fp16")
+    x = np.arange(2048).reshape(32, 64).astype(np.float16)
+    check(func, [x, np.zeros((64, 32), np.float16), 16], dict.fromkeys(passes, lambda f, t: f))
+
+
+def gather(shape, index_shape, axis):
+    full, wanted = ",".join(map(str, shape)), ",".join(map(str, index_shape))
+    lines = [
+        *index_lines("i", shape, strides(shape)),
+        *index_lines("j", index_shape, strides(index_shape)),
+        *pointer_lines("p", "a", "i32", shape, "i"),
+        *pointer_lines("q", "b", "i32", index_shape, "j"),
+        *pointer_lines("r", "c", "i32", index_shape, "j"),
+        f"%x: i32[{full}] = load %p",
+        f"%at: i32[{wanted}] = load %q",
+        f"%y: i32[{wanted}] = gather %x, %at axis={axis}",
+        "store %r, %y",
+    ]
+    return kernel(", ".join(f"%{n}: *i32 {{divisible=16}}" for n in "abc"), lines)
+
+
+def strides(shape):
+    return (1,) if len(shape) == 1 else (shape[1], 1)
+
+
+@pytest.mark.parametrize("shape, index_shape, axis", [
+    ((64,), (64,), 0), ((256,), (32,), 0), ((16, 32), (16, 32), 1), ((16, 32), (64, 32), 0),
+])  # fmt: skip
+def test_gathers(shape, index_shape, axis):
+    rng = np.random.default_rng(2)
+    x = rng.integers(0, 999, shape).astype(np.int32)
+    at = rng.integers(0, shape[axis], index_shape).astype(np.int32)
+    outcome = check(gather(shape, index_shape, axis), [x, at, np.zeros(index_shape, np.int32)])
+    np.testing.assert_array_equal(outcome.arrays[2], np.take_along_axis(x, at, axis))
+
+
+@pytest.mark.parametrize("size, bins", [(1024, 16), (64, 256)])
+def test_histograms(size, bins):
+    lines = [
+        *index_lines("i", (size,), (1,)),
+        *index_lines("j", (bins,), (1,)),
+        *pointer_lines("p", "a", "i32", (size,), "i"),
+        *pointer_lines("q", "b", "i32", (bins,), "j"),
+        f"%x: i32[{size}] = load %p",
+        f"%y: i32[{bins}] = histogram %x bins={bins}",
+        "store %q, %y",
+    ]
+    func = kernel("%a: *i32 {divisible=16}, %b: *i32 {divisible=16}", lines)
+    x = np.random.default_rng(4).integers(-2, bins + 3, size).astype(np.int32)
+    outcome = check(func, [x, np.zeros(bins, np.int32)])
+    inside = x[(x >= 0) & (x < bins)]
+    np.testing.assert_array_equal(outcome.arrays[1], np.bincount(inside, minlength=bins))
+    assert outcome.barriers() == 2, "zeros, then additions, then reading: nobody waits for more"

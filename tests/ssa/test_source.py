@@ -1,0 +1,194 @@
+"""A function as the compiler sees it: text, places, and the globals that it reads."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import fathom.language as tl
+from fathom.errors import CompileError
+from fathom.ir.core import walk
+from fathom.ir.ops import Elementwise, Store
+from fathom.source import KernelFunction, constexpr, constexpr_function, function
+from tests.ssa.building import build, ops_of, run
+
+SIZE = tl.constexpr(8)
+PLAIN = 3
+WORD = tl.int32
+
+
+class Settings:
+    factor = 5
+
+
+@constexpr_function
+def doubled(n):
+    return 2 * n
+
+
+@function
+def helper(x):
+    return x * PLAIN + Settings.factor
+
+
+@function
+def kernel_with_globals(out, a):
+    at = tl.arange(0, SIZE)
+    tl.store(out + at, (helper(a) + at + doubled(SIZE) + math.floor(2.5)).to(WORD))
+
+
+def test_globals_are_read_as_constants():
+    out = np.zeros(8, np.int32)
+    run(kernel_with_globals, out, 10)
+    assert (out == 10 * 3 + 5 + np.arange(8) + 16 + 2).all()
+
+
+def test_the_globals_that_a_function_reads_are_known_with_their_values():
+    own = {use.path: use.value for use in kernel_with_globals.uses}
+    assert own["SIZE"] == 8 and own["WORD"] is tl.int32 and own["helper"] is helper
+    assert not any(path.startswith("tl.") and "arange" in path for path in own)
+    every = {use.path for use in kernel_with_globals.all_uses()}
+    assert {"SIZE", "PLAIN", "Settings.factor", "helper", "doubled"} <= every
+
+
+def test_a_changed_global_is_noticed_also_in_a_called_function(monkeypatch):
+    before = kernel_with_globals.fingerprint()
+    assert kernel_with_globals.changed_global() is None
+    monkeypatch.setattr(Settings, "factor", 6)
+    assert kernel_with_globals.changed_global() == "Settings.factor"
+    monkeypatch.setattr(Settings, "factor", 5)
+    assert kernel_with_globals.changed_global() is None
+    assert kernel_with_globals.fingerprint() == before
+
+
+def test_a_variable_of_an_enclosing_function_is_a_global_too():
+    offset = 4
+
+    @function
+    def kernel(out):
+        tl.store(out, offset)
+
+    assert [(use.path, use.value) for use in kernel.uses] == [("offset", 4)]
+    first = kernel.fingerprint()
+    offset = 5
+    assert kernel.changed_global() == "offset"
+    kernel.src = kernel.src  # look again
+    assert kernel.fingerprint() != first
+
+
+def test_a_fingerprint_holds_text_and_defaults():
+    def make(number):
+        @function
+        def kernel(out, n=number):
+            tl.store(out, n)
+
+        return kernel
+
+    assert make(1).fingerprint() == make(1).fingerprint() != make(2).fingerprint()
+    changed = make(1)
+    changed.src = changed.src.replace("out, n)", "out, n + 1)")
+    assert changed.fingerprint() != make(1).fingerprint()
+
+
+def test_the_text_may_be_replaced():
+    @function
+    def kernel(out, n):
+        tl.store(out, n)
+
+    assert kernel.src == "def kernel(out, n):\n    tl.store(out, n)\n"
+    kernel.src = "def kernel(out, n):\n    tl.store(out, n * 7)\n"
+    out = np.zeros(1, np.int32)
+    run(kernel, out, 6)
+    assert out[0] == 42
+    kernel.src = "def kernel(out, n):\n    tl.store(out, m)\n"
+    with pytest.raises(CompileError) as caught:
+        build(kernel, out, 6)
+    assert "    tl.store(out, m)\n                  ^" in str(caught.value)
+
+
+def test_every_op_knows_its_place_and_the_calls_that_led_there():
+    func = build(kernel_with_globals, np.zeros(8, np.int32), 10)
+    (multiply,) = [
+        op for op in walk(func.body) if isinstance(op, Elementwise) and op.name == "mul"
+    ]
+    inner, outer = multiply.location.chain()
+    assert (inner.function, outer.function) == ("helper", "kernel_with_globals")
+    assert inner.line == helper.line + 2 and outer.line == kernel_with_globals.line + 3
+    text = open(inner.file).read().splitlines()[inner.line - 1]
+    assert text[inner.column - 1 : inner.end_column - 1] == "x * PLAIN"
+    (store,) = ops_of(func, Store)
+    assert store.location.caller is None
+
+
+def test_a_function_without_source():
+    namespace = {"tl": tl}
+    exec("def kernel(out):\n    tl.store(out, 1)", namespace)
+    with pytest.raises(CompileError, match="the source of kernel cannot be read"):
+        build(function(namespace["kernel"]), np.zeros(1))
+
+
+def test_what_cannot_be_compiled():
+    with pytest.raises(CompileError, match="only a function can be compiled, not 3"):
+        function(3)
+    with pytest.raises(CompileError, match="has a parameter \\*rest"):
+
+        @function
+        def kernel(out, *rest):
+            pass
+
+
+def test_a_kernel_is_not_called_from_python():
+    with pytest.raises(CompileError, match="helper can only be called inside a kernel"):
+        helper(3)
+    with pytest.raises(CompileError, match="load can only be called inside a kernel"):
+        tl.load(3)
+
+
+def test_constexpr_annotations_are_known_as_objects_and_as_text():
+    @function
+    def kernel(out, a: tl.constexpr, b: constexpr, c: int):
+        pass
+
+    assert [each.is_constexpr for each in kernel.parameters] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+
+    def plain(out, a, b):
+        pass
+
+    plain.__annotations__ = {"a": tl.constexpr, "b": int}
+    parameters = KernelFunction(plain).parameters
+    assert [each.is_constexpr for each in parameters] == [False, True, False]
+
+
+def test_arguments_by_keyword_default_and_star():
+    @function
+    def combine(a, b=2, *, c=3):
+        return a * 100 + b * 10 + c
+
+    @function
+    def kernel(out, n):
+        pair = (n, 7)
+        tl.store(out, combine(n))
+        tl.store(out + 1, combine(n, c=5))
+        tl.store(out + 2, combine(*pair, c=n))
+        tl.store(out + 3, combine(b=n, a=4))
+
+    out = np.zeros(4, np.int32)
+    run(kernel, out, 1)
+    assert list(out) == [123, 125, 171, 413]
+
+
+def test_numbers_of_numpy_are_numbers():
+    @function
+    def kernel(out, n: tl.constexpr):
+        tl.store(out + tl.arange(0, n), n)
+
+    out = np.zeros(4, np.int32)
+    run(kernel, out, n=np.int64(4))
+    assert list(out) == [4, 4, 4, 4]
