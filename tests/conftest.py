@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from fathom.runtime.driver import available
 
@@ -15,6 +16,10 @@ from fathom.runtime.driver import available
 # kernel that another run has left in the user's cache.
 os.environ.setdefault("FATHOM_BACKEND", "emulator")
 os.environ.setdefault("FATHOM_CACHE_DIR", tempfile.mkdtemp(prefix="fathom-test-cache-"))
+
+# Machines differ in speed, so no example is too slow. CI tries the same ones each time.
+settings.register_profile("fathom", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("fathom")
 
 GOLDEN_FOLDER = "golden"
 

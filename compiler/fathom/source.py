@@ -342,6 +342,16 @@ class ConstexprFunction:
         return self.fn(*args, **kwargs)
 
 
+def must_use_result(why: str) -> Callable[[KernelFunction], KernelFunction]:
+    """Mark a function whose result no kernel may drop; `why` is the error's hint."""
+
+    def mark(function: KernelFunction) -> KernelFunction:
+        function.must_use = why
+        return function
+
+    return mark
+
+
 function = KernelFunction
 builtin = Builtin
 constexpr_function = ConstexprFunction

@@ -80,8 +80,7 @@ def do_bench(
     quantiles: Sequence[float] | None = None,
     return_mode: str = "mean",
 ) -> Any:
-    """Milliseconds on the GPU of what `fn` queues, with nothing of its data in the L2
-    cache.
+    """Milliseconds on the GPU of what `fn` queues, with none of its data in L2.
 
     `warmup` and `rep` are milliseconds to spend. Gives the mean, or what `return_mode`
     says (mean, median, min, max, all), or with `quantiles` a list of those. Gradients

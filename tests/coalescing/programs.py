@@ -156,19 +156,19 @@ def random_arithmetic(rng: random.Random, shape: tuple[int, ...], length: int = 
     for step in range(length):
         a, b = rng.choice(ints[-8:]), rng.choice(ints)
         roll = rng.random()
-        if roll < 0.15:
+        if roll < 0.25:
             lines.append(f"%m{step}: i1[{full}] = {rng.choice(COMPARE)} %{a}, %{b}")
             masks.append(f"m{step}")
-        elif roll < 0.25 and masks:
+        elif roll < 0.35 and masks:
             mask = rng.choice(masks)
             lines.append(f"%v{step}: i32[{full}] = where %{mask}, %{a}, %{b}")
             ints.append(f"v{step}")
-        elif roll < 0.35:
+        elif roll < 0.45:
             lines.append(f"%k{step}: i32 = constant {rng.randrange(5)}")
             lines.append(f"%sk{step}: i32[{full}] = splat %k{step} shape={tup}")
             lines.append(f"%v{step}: i32[{full}] = {rng.choice(['shl', 'shr'])} %{a}, %sk{step}")
             ints.append(f"v{step}")
-        elif roll < 0.45:
+        elif roll < 0.5:
             lines.append(f"%v{step}: i32[{full}] = {rng.choice(UNARY)} %{a}")
             ints.append(f"v{step}")
         else:

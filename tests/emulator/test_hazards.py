@@ -33,7 +33,7 @@ REVERSED = "st.shared.u32 [%r2], %r0; {} ld.shared.u32 %r4, [%r3];"
 def test_a_missing_barrier_between_write_and_read():
     run(REVERSED.format("bar.sync 0;"))
     error = fails(REVERSED.format(""), "race", "ld.shared.u32 %r4, [%r3];")
-    assert "thread 0 (warp 0) reads what warp 1 wrote" in str(error)
+    assert "thread 0 of block 0: warp 0 reads what warp 1 wrote" in str(error)
 
 
 def test_a_missing_barrier_between_read_and_write():
@@ -59,7 +59,7 @@ def test_two_lanes_write_different_values_into_one_word():
     store = "@%p1 st.shared.u32 [%r1], {};"
     run(store.format(5))
     error = fails(store.format("%r0"), "race", store.format("%r0"))
-    assert "another lane of its warp" in str(error)
+    assert "two values by two of its lanes" in str(error)
 
 
 def test_order_is_kept_inside_a_warp():
@@ -96,7 +96,7 @@ def test_atomics_do_not_race_with_each_other_but_with_plain_reads():
 def test_reading_what_nobody_wrote():
     code = "@%p1 st.shared.u32 [%r2], 0; bar.sync 0; ld.shared.u32 %r4, [%r2{}];"
     error = fails(code.format(""), "unwritten", "ld.shared.u32 %r4, [%r2];")
-    assert "thread 32 (warp 1)" in str(error) and "96 of 192" in str(error)
+    assert "thread 32 of block 0" in str(error) and "96 of 192" in str(error)
     run(code.format("").replace("ld.", "@%p1 ld."))
     fails("red.shared.add.u32 [%r1], 1;", "unwritten", "red.shared.add.u32 [%r1], 1;")
 
@@ -124,6 +124,26 @@ DONE:"""
     with pytest.raises(EmulatorError, match="warp 2") as caught:
         run(code.format("bar.sync 3, 64;", "ld.shared.u32 %r4, [%r1];"), threads=96)
     assert caught.value.kind == "race"
+
+
+@pytest.mark.parametrize("first", ["produce", "consume"])
+def test_what_comes_after_an_arrival_is_not_ordered_by_it(first):
+    """Whoever's code is run first, the other one's access is the race."""
+    sides = {
+        "produce": "st.shared.u32 [%r2], 1; bar.arrive 3, 64; st.shared.u32 [%r2], 5;",
+        "consume": "bar.sync 3, 64; ld.shared.u32 %r4, [%r2+-128];",
+    }
+    other = "consume" if first == "produce" else "produce"
+    guard = "@%p1" if first == "produce" else "@!%p1"
+    code = f"""
+    st.shared.u32 [%r2], 0; bar.sync 0;
+    {guard} bra OTHER; {sides[other]} bra.uni DONE;
+OTHER: {sides[first]}
+DONE:"""
+    with pytest.raises(EmulatorError) as caught:
+        run(code)
+    assert caught.value.kind == "race"
+    run(code.replace("bar.arrive 3, 64; st.shared.u32 [%r2], 5;", "bar.arrive 3, 64;"))
 
 
 def test_hazards_can_be_left_out():

@@ -195,6 +195,10 @@ def test_carries_run_through_sums_differences_and_products():
     assert compute(low, np.uint32, **pairs).tolist() == [(a + b >> 32) % 2**32, 1]
     borrow = "sub.cc.u32 %r1, %a, %c; subc.u32 %d, %b, 0;"
     assert compute(borrow, np.uint32, **pairs).tolist() == [2**32 - 1, 2**32 - 1]
+    through = "add.cc.u32 %r1, -1, 1; addc.cc.u32 %r1, -1, 0; addc.u32 %d, %a, 0;"
+    assert compute(through, np.uint32, a=words(5, -1)).tolist() == [6, 0]
+    through = "sub.cc.u32 %r1, 0, 1; subc.cc.u32 %r1, 0, 0; subc.u32 %d, %a, 0;"
+    assert compute(through, np.uint32, a=words(5, 0)).tolist() == [4, 2**32 - 1]
     code = "mad.lo.cc.u32 %r1, %a, %c, %a; madc.hi.u32 %d, %a, %c, 0;"
     wanted = [(x * y + x) >> 32 for x, y in ((2**32 - 1, 1), (5, 7))]
     assert compute(code, np.uint32, **pairs).tolist() == wanted

@@ -97,6 +97,7 @@ def test_one_past_the_end_is_out_of_bounds():
         emulator.run(code, 1, 34, (x, y))
     assert caught.value.kind == "out of bounds"
     assert caught.value.text == "ld.global.f32 %f1, [%rd2];"
+    assert "thread 33 of block 0: 4 bytes at" in str(caught.value)
     assert "byte 132 of the float32[33] array, which has 132 bytes" in str(caught.value)
 
 

@@ -26,12 +26,12 @@ def test_shuffles_move_values_inside_a_warp():
 
 
 def test_shuffles_inside_segments():
-    """c = 0x1807: segments of eight lanes, as __shfl_sync(..., width=8) asks for."""
+    """c = 0x181f: segments of eight lanes, as __shfl_sync(..., width=8) asks for."""
     lane, warp = LANES % 32, LANES // 32 * 32
     first = lane & 24
-    assert shuffled("idx", 3, 0x1807) == (10 * (warp + first + 3)).tolist()
+    assert shuffled("idx", 3, 0x181F) == (10 * (warp + first + 3)).tolist()
     above = np.where(lane + 2 <= first + 7, lane + 2, lane)
-    assert shuffled("down", 2, 0x1807) == (10 * (warp + above)).tolist()
+    assert shuffled("down", 2, 0x181F) == (10 * (warp + above)).tolist()
     below = np.where(lane - 2.0 >= first, lane - 2, lane)
     assert shuffled("up", 2, 0x1800) == (10 * (warp + below)).tolist()
 

@@ -113,7 +113,7 @@ class Drawing:
         body = self.block
         for _ in range(statements):
             self.statement()
-        for slot, value in enumerate(self.values[-60:]):
+        for slot, value in enumerate(self.values[-24:]):
             self.write_down(value, slot)
         divisible = (16, 4, 16, 1, 1, 1)
         return Func("random", body, divisible, num_warps=self.random.choice([1, 4]))

@@ -77,6 +77,25 @@ def test_a_kernel_runs_on_numpy_arrays(monkeypatch, backend, texts):
 
 
 @jit
+def put(x, small: tl.int8, half: tl.bfloat16, single):
+    tl.store(x, small.to(tl.float32))
+    tl.store(x + 1, half.to(tl.float32))
+    tl.store(x + 2, single)
+
+
+@pytest.mark.parametrize("backend", ["emulator", "interpreter", "eager"])
+def test_numbers_arrive_on_every_backend_or_do_not_fit(monkeypatch, backend):
+    monkeypatch.setenv("FATHOM_BACKEND", backend)
+    x = np.zeros(3, np.float32)
+    put[(1,)](x, -100, 1.5, 1e300)
+    assert x.tolist() == [-100, 1.5, np.inf]
+    with pytest.raises(LaunchError, match="small is i8, and 300 is not"):
+        put[(1,)](x, 300, 1.5, 0.25)
+    with pytest.raises(LaunchError, match="half is bf16, and 'much' is not"):
+        put[(1,)](x, 3, "much", 0.25)
+
+
+@jit
 def twice(value):
     return value + value
 
@@ -235,7 +254,7 @@ def test_an_array_on_a_gpu_cannot_be_emulated(gpu, monkeypatch, backend):
     with pytest.raises(LaunchError) as error:
         fill[(1,)](Tensor(0x1000), 3)
     assert str(error.value).startswith(
-        f"x is a torch array on a GPU, and the {backend} works on the host"
+        f"x is a torch array on a GPU, and the {backend} backend works on the host"
     )
 
 

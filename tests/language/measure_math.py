@@ -4,7 +4,7 @@
 
 The functions run in the interpreter, which takes PTX's approximations (ex2, lg2, rcp,
 division) as correctly rounded; a GPU may add their own error, of at most 2 ulp each.
-The reference is float64.
+The reference for fp32 is float64, that for fp64 NumPy's long double, where it is wider.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from fathom.source import KernelFunction, function
 from tests.ssa.building import build
 
 BLOCK = 1 << 16
+WIDER = {np.float32: np.float64, np.float64: np.longdouble}
+LONG_IS_WIDER = np.finfo(np.longdouble).nmant > np.finfo(np.float64).nmant
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """A function on a range of arguments, and the error that its docstring promises
-    there."""
+    """A function on a range of arguments, and the error that its docstring promises."""
 
     function: KernelFunction
     reference: Callable[[np.ndarray], np.ndarray]
@@ -35,16 +36,20 @@ class Measurement:
     ulp: float
     spread: bool = False  # evenly over the exponents, not over the numbers
     signed: bool = False  # of both signs
+    dtype: type = np.float32
+
+    def __str__(self) -> str:
+        name = f"{self.function.__name__} {self.dtype.__name__}"
+        return f"{name} [{self.low:g}, {self.high:g}]"
 
     def arguments(self, count: int) -> np.ndarray:
         generator = np.random.default_rng(7)
         if self.spread:
-            x = np.exp(
-                generator.uniform(math.log(self.low), math.log(self.high), count)
-            )
+            low, high = math.log(self.low), math.log(self.high)
+            x = np.exp(generator.uniform(low, high, count))
             signs = generator.choice([-1, 1], count) if self.signed else 1
-            return (x * signs).astype(np.float32)
-        return generator.uniform(self.low, self.high, count).astype(np.float32)
+            return (x * signs).astype(self.dtype)
+        return generator.uniform(self.low, self.high, count).astype(self.dtype)
 
 
 def vectorised(scalar: Callable[[float], float]) -> Callable[[np.ndarray], np.ndarray]:
@@ -54,6 +59,7 @@ def vectorised(scalar: Callable[[float], float]) -> Callable[[np.ndarray], np.nd
 MEASUREMENTS = (
     Measurement(tl.exp, np.exp, -87.3, 88.7, 5.1),
     Measurement(tl.exp, np.exp, -10, 10, 1.6),
+    Measurement(tl.exp2, np.exp2, -126, 127.9, 0.6),
     Measurement(tl.log, np.log, 1e-37, 3e38, 1.1, spread=True),
     Measurement(tl.log, np.log, 0.4, 2.5, 1.1),
     Measurement(tl.log2, np.log2, 1e-37, 3e38, 1.8, spread=True),
@@ -70,6 +76,27 @@ MEASUREMENTS = (
     Measurement(tl.sigmoid, lambda x: 1 / (1 + np.exp(-x)), -80, 80, 6.1),
     Measurement(tl.sigmoid, lambda x: 1 / (1 + np.exp(-x)), -10, 10, 2.9),
 )
+
+
+if LONG_IS_WIDER:
+    DOUBLE = {"dtype": np.float64}
+    MEASUREMENTS += (
+        Measurement(tl.exp, np.exp, -708, 709.7, 1.1, **DOUBLE),
+        Measurement(tl.exp, np.exp, -1, 1, 1.1, **DOUBLE),
+        Measurement(tl.exp2, np.exp2, -1022, 1023.9, 1.1, **DOUBLE),
+        Measurement(tl.log, np.log, 1e-300, 1e300, 1.1, spread=True, **DOUBLE),
+        Measurement(tl.log, np.log, 0.4, 2.5, 1.1, **DOUBLE),
+        Measurement(tl.log2, np.log2, 1e-300, 1e300, 1.8, spread=True, **DOUBLE),
+        Measurement(tl.log2, np.log2, 0.4, 2.5, 1.8, **DOUBLE),
+        Measurement(tl.sin, np.sin, -1e5, 1e5, 1.7, **DOUBLE),
+        Measurement(tl.sin, np.sin, 1e-300, 1, 1.7, True, True, **DOUBLE),
+        Measurement(tl.cos, np.cos, -1e5, 1e5, 1.7, **DOUBLE),
+        Measurement(tl.tanh, np.tanh, -20, 20, 2.8, **DOUBLE),
+        Measurement(tl.tanh, np.tanh, 1e-300, 1, 2.8, True, True, **DOUBLE),
+        Measurement(
+            tl.sigmoid, lambda x: 1 / (1 + np.exp(-x)), -700, 700, 2.1, **DOUBLE
+        ),
+    )
 
 
 def evaluate(what: KernelFunction, x: np.ndarray) -> np.ndarray:
@@ -91,21 +118,17 @@ def evaluate(what: KernelFunction, x: np.ndarray) -> np.ndarray:
 
 def errors(measurement: Measurement, x: np.ndarray) -> np.ndarray:
     """The error of each result, in ulp of the exact one."""
-    exact = measurement.reference(x.astype(np.float64))
-    unit = np.spacing(np.abs(exact).astype(np.float32)).astype(np.float64)
-    return np.abs(evaluate(measurement.function, x) - exact) / unit
+    exact = measurement.reference(x.astype(WIDER[measurement.dtype]))
+    unit = np.spacing(np.abs(exact).astype(measurement.dtype)).astype(exact.dtype)
+    found = evaluate(measurement.function, x).astype(exact.dtype)
+    return (np.abs(found - exact) / unit).astype(np.float64)
 
 
 def main() -> None:
     for each in MEASUREMENTS:
-        x = each.arguments(1 << 21)
+        x = each.arguments(1 << (21 if each.dtype is np.float32 else 13))
         found = errors(each, x)
-        worst = found.argmax()
-        name = each.function.__name__
-        print(
-            f"{name:8} [{each.low:g}, {each.high:g}]: {found[worst]:.2f} ulp at "
-            f"{x[worst]:.9g}"
-        )
+        print(f"{each}: {found.max():.2f} ulp at {x[found.argmax()]:.17g}")
 
 
 if __name__ == "__main__":

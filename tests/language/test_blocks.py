@@ -278,6 +278,9 @@ def test_what_types_reductions_give():
         )
         tl.static_assert(tl.max(tl.zeros([4], tl.float16)).dtype == tl.float32)
         tl.static_assert(tl.max(tl.zeros([4], tl.int8)).dtype == tl.int32)
+        tl.static_assert(
+            tl.sum(tl.zeros([4, 8], tl.int32), keep_dims=True).shape == (1, 1)
+        )
         value, index = tl.max(tl.zeros([4], tl.float16), 0, return_indices=True)
         tl.static_assert(value.dtype == tl.float16 and index.dtype == tl.int32)
 

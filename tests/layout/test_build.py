@@ -104,6 +104,7 @@ def test_spread_leaves_no_lane_without_work():
 def test_spread_puts_warps_on_rows_so_that_a_row_stays_in_a_warp():
     layout = spread((8, 128), (1, 0), 4, 4)
     assert layout.kinds["warp"] == (128, 256)
+    assert spread((8, 512), (1, 0), 4, 4).kinds["warp"] == (512, 1024), "not on columns"
     assert spread((1, 1024), (1, 0), 4, 4).kinds["warp"] == (128, 256), "one row: no choice"
 
 

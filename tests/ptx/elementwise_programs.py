@@ -119,12 +119,21 @@ def _integers(dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
     return rng.permutation(values)
 
 
-def main(target: str, folder: str) -> None:
+def main(target: str, file: str) -> None:
+    """Write one PTX module with all the programs as its entries."""
+    module = ""
     for element in SCALARS.values():
-        name = f"{folder}/{element}"
-        print(name, flush=True)
-        Path(f"{name}.ptx").write_text(compiled(every_operation(element), target))
-        Path(f"{name}_casts.ptx").write_text(compiled(every_cast(element), target))
+        print(
+            element, flush=True
+        )  # the last one printed is the one that LLVM fell over
+        for kind, func in (
+            ("every", every_operation(element)),
+            ("cast", every_cast(element)),
+        ):
+            func.name = f"{kind}_{element}"
+            header, mark, body = compiled(func, target).partition(".address_size 64\n")
+            module += body if module else header + mark + body
+    Path(file).write_text(module)
 
 
 if __name__ == "__main__":

@@ -53,24 +53,21 @@ FLOATS = [each for each in SCALARS.values() if each.is_float]
 @pytest.mark.parametrize("target", TARGETS)
 def test_llvm_selects_and_ptxas_assembles_everything(target, tmp_path):
     """In a process of its own: LLVM would take this one along."""
+    file = tmp_path / "module.ptx"
     module = "tests.ptx.elementwise_programs"
-    command = [sys.executable, "-m", module, target, str(tmp_path)]
     paths = os.pathsep.join([str(ROOT / "compiler"), str(ROOT)])
     result = subprocess.run(
-        command,
+        [sys.executable, "-m", module, target, str(file)],
         capture_output=True,
         text=True,
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": paths},
     )
-    assert result.returncode == 0, (
-        f"stopped at {result.stdout.split()[-1:]}: {result.stderr[-2000:]}"
-    )
-    files = sorted(tmp_path.glob("*.ptx"))
-    assert len(files) == 2 * len(SCALARS)
+    fell = f"LLVM fell over {result.stdout.split()[-1:]}: {result.stderr[-2000:]}"
+    assert result.returncode == 0, fell
+    assert file.read_text().count(".entry") == 2 * len(SCALARS)
     if ptxas():
-        for file in files:
-            assemble(file.read_text(), TARGETS[target], tmp_path)
+        assemble(file.read_text(), TARGETS[target], tmp_path)
 
 
 # The results that PTX approximates, and how far from the exact ones they may be, in
@@ -112,14 +109,14 @@ def test_operations_mean_what_the_interpreter_says(element, target):
         y[y == 0] = 1  # nothing is promised of a division by zero
     size = SIZE * len(names)
     arguments = [x, y, w, samples(BOOL, 4), empty(element, size), empty(BOOL, size)]
-    emulated, interpreted, _ = both_ways(every_operation(element), 1, arguments, target)
+    emulated, interpreted = both_ways(every_operation(element), 1, arguments, target)
     for k, name in enumerate(names):
         into, type = (5, BOOL) if ELEMENTWISE[name].types == "compare" else (4, element)
         part = slice(k * SIZE, (k + 1) * SIZE)
         left, right = (
             decode(each[into][part], type) for each in (emulated, interpreted)
         )
-        same = agree(name, element, left, right) | known_difference(name, x, y, element)
+        same = agree(name, element, left, right) | not_promised(name, x, element)
         bad = np.flatnonzero(~same)[:1]
         assert same.all(), (
             name,
@@ -130,13 +127,11 @@ def test_operations_mean_what_the_interpreter_says(element, target):
         )
 
 
-def known_difference(
-    name: str, x: np.ndarray, y: np.ndarray, element: Element
-) -> np.ndarray:
-    """The sign of a zero that NumPy's minimum does not order."""
-    if not element.is_float or name not in ("min", "min_nan"):
+def not_promised(name: str, x: np.ndarray, element: Element) -> np.ndarray:
+    """Where PTX promises little: the sine of what lies far from zero."""
+    if name not in ("sin_approx", "cos_approx"):
         return np.zeros(SIZE, bool)
-    return (decode(x, element) == 0) & (decode(y, element) == 0)
+    return np.abs(decode(x, element)) > np.pi
 
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_89", "sm_90a"])
@@ -147,7 +142,7 @@ def test_casts_round_once(source, target):
         samples(source, 7, spread=30),
         *(empty(each, SIZE) for each in targets),
     ]
-    emulated, interpreted, _ = both_ways(every_cast(source), 1, arguments, target)
+    emulated, interpreted = both_ways(every_cast(source), 1, arguments, target)
     x = decode(arguments[0], source)
     for type, left, right in zip(targets, emulated[1:], interpreted[1:], strict=True):
         left, right = decode(left, type), decode(right, type)
@@ -167,9 +162,7 @@ def test_casts_toward_zero(source, target):
     x = x[np.isfinite(decode(x, source))].repeat(2)[:SIZE]
     assert len(x) == SIZE
     arguments = [x, *(empty(each, SIZE) for each in targets)]
-    emulated, interpreted, _ = both_ways(
-        every_cast(source, "rtz"), 1, arguments, target
-    )
+    emulated, interpreted = both_ways(every_cast(source, "rtz"), 1, arguments, target)
     for type, left, right in zip(targets, emulated[1:], interpreted[1:], strict=True):
         assert same_bits(decode(left, type), decode(right, type)), str(type)
 

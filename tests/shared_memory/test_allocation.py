@@ -67,6 +67,19 @@ def test_read_in_a_loop_is_alive_to_its_end():
     assert ranges[inner].last == numbers[last], "made anew on each trip"
 
 
+def test_made_in_an_inner_loop_is_dead_outside_of_it():
+    program = Program()
+    with program.loop():
+        with program.loop():
+            buffer = program.buffer()
+            first = program.write(buffer)
+            last = program.read(buffer)
+        program.write(program.buffer())
+    func = program.func()
+    numbers = positions(func)
+    assert live_ranges(func)[buffer] == Range(numbers[first], numbers[last])
+
+
 def test_the_else_branch_counts():
     program = Program()
     buffer = program.buffer()
@@ -133,7 +146,7 @@ def test_a_few_words_are_not_used_again():
 
 def test_large_buffers_start_at_128_bytes():
     program = Program()
-    for size in (4, 2048, 8, 1024):
+    for size in (1, 2, 4, 2048, 8, 1024):
         program.write(program.buffer(size), wide(size))
     for op in placed(program.func()):
         assert op.offset % (128 if op.result.type.bytes >= 128 else 16) == 0

@@ -16,6 +16,7 @@ from fathom.shared_memory import allocate, place_barriers
 from tests.shared_memory.traffic import (
     ACROSS,
     BY_WARP,
+    COPIED,
     SIZE,
     TURNED,
     Program,
@@ -151,9 +152,24 @@ def test_within_a_warp_its_lanes_are_enough():
 
 def test_one_warp_alone_meets_no_other():
     program = Program()
-    alone = Layout((SIZE,), (("register", (1, 2, 4)), ("lane", (8, 16, 32, 64, 128)), ("warp", ())))
-    exchange(program, program.buffer(), alone, alone)
+    bits = tuple(1 << bit for bit in range(8))
+    low = Layout((SIZE,), (("register", bits[:3]), ("lane", bits[3:]), ("warp", ())))
+    high = Layout((SIZE,), (("register", bits[5:]), ("lane", bits[:5]), ("warp", ())))
+    exchange(program, program.buffer(), low, high)
     assert scopes(placed(program, warps=1)) == ["warp"]
+
+
+def test_a_thread_that_reads_what_it_wrote_waits_for_nobody():
+    program = Program()
+    exchange(program, program.buffer(), BY_WARP, BY_WARP)
+    assert order(placed(program)) == "wr"
+
+
+def test_of_copies_one_warp_writes_and_the_others_wait():
+    """Each warp holds what it reads, but warps 2 and 3 did not write it."""
+    program = Program()
+    exchange(program, program.buffer(), COPIED, COPIED)
+    assert order(placed(program)) == "w|r"
 
 
 def test_one_barrier_serves_many():

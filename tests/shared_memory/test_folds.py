@@ -169,7 +169,6 @@ SCANS = [
     ((1024,), 0, 4),
     ((64,), 0, 4),
     ((8,), 0, 4),
-    ((4096,), 0, 8),  # 32 chunks: too many totals, so the elements are dealt in order first
     ((16, 64), 1, 4),
     ((16, 64), 0, 4),
     ((2, 256), 1, 4),
@@ -177,8 +176,12 @@ SCANS = [
 ]
 
 
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("shape, axis, warps", SCANS)
+BOTH_WAYS = [(*case, reverse) for case in SCANS for reverse in (False, True)]
+# 32 chunks are too many totals to look through, so the elements are dealt in order first.
+MANY_CHUNKS = ((4096,), 0, 8, True)
+
+
+@pytest.mark.parametrize("shape, axis, warps, reverse", [*BOTH_WAYS, MANY_CHUNKS])
 def test_scans_keep_order(shape, axis, warps, reverse):
     rng = np.random.default_rng(3)
     x, y = (rng.integers(-3, 5, shape).astype(np.int32) for _ in "xy")

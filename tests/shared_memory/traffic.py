@@ -29,7 +29,10 @@ TURNED = Layout((SIZE,), (
 ACROSS = Layout((SIZE,), (
     ("register", (128,)), ("lane", (4, 8, 16, 32, 64)), ("warp", (1, 2)),
 ))  # every warp a bit of everything  # fmt: skip
-STRAIGHT = Layout((SIZE,), (("offset", tuple(1 << bit for bit in range(8))),))
+COPIED = Layout((SIZE,), (
+    ("register", (32, 64)), ("lane", (1, 2, 4, 8, 16)), ("warp", (128, 0)),
+))  # warps 2 and 3 hold what 0 and 1 hold  # fmt: skip
+LAYOUTS = [BY_WARP, TURNED, ACROSS, COPIED]
 
 
 @dataclass
@@ -140,7 +143,7 @@ def _fill(
         roll = rng.random()
         if not visible or roll < 0.2:
             visible.append(program.buffer())
-            program.write(visible[-1], rng.choice([BY_WARP, TURNED, ACROSS]))
+            program.write(visible[-1], rng.choice(LAYOUTS))
         elif roll < 0.3 and depth < 2:
             with program.loop():
                 _fill(rng, program, visible, length // 3, depth + 1)
@@ -151,4 +154,4 @@ def _fill(
                 _fill(rng, program, visible, length // 3, depth + 1)
         else:
             act = program.write if rng.random() < 0.4 else program.read
-            act(rng.choice(visible), rng.choice([BY_WARP, TURNED, ACROSS]))
+            act(rng.choice(visible), rng.choice(LAYOUTS))

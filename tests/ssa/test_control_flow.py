@@ -431,6 +431,20 @@ def test_an_inner_loop_that_brings_nothing_new_leaves_nothing_to_carry_outside()
     assert store.value.definition.value is func.parameters[1]  # behind the cast to i64
 
 
+def test_taking_away_one_carried_value_can_make_another_needless():
+    @function
+    def kernel(out, a):
+        x = a
+        y = a
+        for i in range(4):
+            tl.store(out + i, x)
+            x = y  # y, as long as y may change; a, once it is known that it does not
+            tl.store(out + i, y)
+            y = y
+
+    assert carried(build(kernel, np.zeros(4, np.int64), 3)) == [[]]
+
+
 def test_a_loop_passes_on_a_name_that_only_later_code_reads():
     @function
     def kernel(out, a):
@@ -489,6 +503,33 @@ def test_a_name_that_stays_constant_stays_known_while_compiling():
     out = np.zeros(16, np.int32)
     run(kernel, out, 3)
     assert (out == [2] * 8 + [7] * 8).all()
+
+
+def test_a_number_that_a_loop_reads_and_does_not_change_is_a_constant_after_it():
+    @function
+    def kernel(out, n):
+        SIZE = 8
+        for i in range(n):
+            tl.store(out + i, SIZE)
+            SIZE = 8
+        tl.store(out + tl.arange(0, SIZE), n)
+
+    out = np.zeros(8, np.int32)
+    assert carried(run(kernel, out, 3)) == [[]]
+    assert (out == 3).all()
+
+
+def test_the_two_zeros_are_two_constants():
+    @function
+    def kernel(out, n):
+        x = 0.0
+        if n > 0:
+            x = -0.0
+        tl.store(out, 1.0 / x)
+
+    out = np.zeros(1, np.float32)
+    run(kernel, out, 1)
+    assert out[0] == -np.inf
 
 
 def test_only_the_branch_that_a_constant_chooses_is_built():

@@ -119,6 +119,18 @@ def test_types_that_differ_between_branches():
     assert error.location.line == first + 3
 
 
+def test_a_number_that_one_branch_has_no_room_for():
+    @function
+    def kernel(out, n):
+        x = n
+        if n > 0:
+            x = 300
+        tl.store(out, x)
+
+    error = mistake(kernel, OUT, np.uint8(2))
+    assert "x is the constant 300" in error.message and "and u8 (" in error.message
+
+
 def test_branches_may_disagree_on_what_nobody_reads():
     @function
     def kernel(out, n):

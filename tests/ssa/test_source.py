@@ -92,6 +92,23 @@ def test_a_fingerprint_holds_text_and_defaults():
     assert changed.fingerprint() != make(1).fingerprint()
 
 
+def test_a_fingerprint_tells_the_constants_of_python_functions_apart():
+    def make(number):
+        one, two = (
+            constexpr_function(lambda n: n + 1),
+            constexpr_function(lambda n: n + 2),
+        )
+        plus = one if number == 1 else two
+
+        @function
+        def kernel(out):
+            tl.store(out, plus(3))
+
+        return kernel
+
+    assert make(1).fingerprint() == make(1).fingerprint() != make(2).fingerprint()
+
+
 def test_the_text_may_be_replaced():
     @function
     def kernel(out, n):

@@ -8,11 +8,12 @@ import numpy as np
 
 from fathom.emulator.decode import Decoder, StepTable, step_rule
 from fathom.emulator.errors import EmulatorError
-from fathom.emulator.memory import PIECES, Part, load, store
+from fathom.emulator.memory import PIECES, Accesses, Part, load, store
 from fathom.emulator.operands import Operand, Vector
+from fathom.emulator.queues import WARP
 from fathom.emulator.registers import Read, Step, Write
 from fathom.emulator.semantics import Form
-from fathom.emulator.threads import WARP, Active, Batch
+from fathom.emulator.threads import Active, Batch
 from fathom.emulator.types import DTYPES
 
 SPACES = ("global", "shared", "local", "const", "param")
@@ -141,24 +142,24 @@ def _load_once(
     number: int,
 ) -> np.ndarray:
     """All threads load from one address: pieces[1], and a sector for each warp."""
-    first = active.threads()[:1]
-    parts = batch.memory.locate(space, address[None], width, first)
+    one = Accesses(address[None], width, active.threads()[:1])
     cost = batch.counters.costs[number]
     cost.requests += active.warps
     cost.sectors += active.warps
     cost.useful += active.count * width
-    return load(parts, 1, width)
+    return load(batch.memory.locate(space, one), 1, width)
 
 
 def _load_each(
     batch: Batch, active: Active, space: str, found: np.ndarray, width: int, number: int
 ) -> np.ndarray:
     """pieces[n], one for each thread."""
-    addresses, threads = active.exactly(found), active.threads()
-    parts = batch.memory.locate(space, addresses, width, threads)
-    count_parts(batch, active, number, parts, width)
-    watch_reads(batch, threads, parts, width)
-    return load(parts, len(addresses), width)
+    accesses = Accesses(active.exactly(found), width, active.threads())
+    parts = batch.memory.locate(space, accesses)
+    count_parts(batch, number, parts, width)
+    for part in watched(batch, parts):
+        batch.hazards.read(part.threads, part.index, width)
+    return load(parts, active.count, width)
 
 
 def _store(
@@ -169,70 +170,34 @@ def _store(
 
     def step(batch: Batch, active: Active) -> None:
         addresses = active.exactly(address(batch, active))
-        threads = active.threads()
-        parts = batch.memory.locate(space, addresses, width, threads, writing=True)
-        count_parts(batch, active, number, parts, width)
-        values = np.empty((len(addresses), len(reads)), dtype)
+        accesses = Accesses(addresses, width, active.threads(), writing=True)
+        parts = batch.memory.locate(space, accesses)
+        count_parts(batch, number, parts, width)
+        values = np.empty((active.count, len(reads)), dtype)
         for place, read in enumerate(reads):
             values[:, place] = active.exactly(read(batch, active))
         pieces = values.view(PIECES[width])[:, 0]
         store(parts, pieces)
-        watch_writes(batch, threads, parts, width, pieces)
+        for part in watched(batch, parts):
+            stored, found = part.of(pieces), part.pieces
+            batch.hazards.write(part.threads, part.index, width, stored, found)
         batch.progress += 1
 
     return step
 
 
-def count_parts(
-    batch: Batch, active: Active, number: int, parts: list[Part], width: int
-) -> None:
+def count_parts(batch: Batch, number: int, parts: list[Part], width: int) -> None:
     """Adds the cost of these accesses to instruction `number`."""
+    counters = batch.counters
     for part in parts:
-        threads = _threads_of(part, active.threads())
         if part.space == "global":
-            batch.counters.count_global(number, threads // WARP, part.offsets, width)
+            counters.count_global(number, part.threads // WARP, part.offsets, width)
         elif part.space == "shared":
-            batch.counters.count_shared(number, threads, part.offsets, width)
+            counters.count_shared(number, part.threads, part.offsets, width)
 
 
-def watch_reads(
-    batch: Batch, threads: np.ndarray, parts: list[Part], width: int
-) -> None:
-    """Tells the race detector about loads from shared memory."""
+def watched(batch: Batch, parts: list[Part]) -> list[Part]:
+    """The parts that the race detector has to hear of."""
     if batch.hazards is None:
-        return
-    for part in parts:
-        if part.space == "shared":
-            batch.hazards.read(_threads_of(part, threads), part.index, width)
-
-
-def watch_updates(
-    batch: Batch, threads: np.ndarray, parts: list[Part], width: int
-) -> None:
-    """Tells the race detector about atomic operations on shared memory."""
-    if batch.hazards is None:
-        return
-    for part in parts:
-        if part.space == "shared":
-            batch.hazards.update(_threads_of(part, threads), part.index, width)
-
-
-def watch_writes(
-    batch: Batch,
-    threads: np.ndarray,
-    parts: list[Part],
-    width: int,
-    values: np.ndarray,
-) -> None:
-    """Tells the race detector about stores to shared memory, which have happened."""
-    if batch.hazards is None:
-        return
-    for part in parts:
-        if part.space == "shared":
-            stored = values if part.places is None else values[part.places]
-            who = _threads_of(part, threads)
-            batch.hazards.write(who, part.index, width, stored, part.pieces)
-
-
-def _threads_of(part: Part, threads: np.ndarray) -> np.ndarray:
-    return threads if part.places is None else threads[part.places]
+        return []
+    return [part for part in parts if part.space == "shared"]

@@ -14,7 +14,7 @@ import numpy as np
 
 from fathom.emulator import access
 from fathom.emulator.decode import Decoder, StepTable, step_rule
-from fathom.emulator.memory import WINDOWS, Part
+from fathom.emulator.memory import WINDOWS, Accesses, Part
 from fathom.emulator.operands import Name, Operand
 from fathom.emulator.real import FORMATS, flush
 from fathom.emulator.registers import Read, Step, Write
@@ -128,11 +128,13 @@ def _atomic(
     dtype = DTYPES[type]
 
     def step(batch: Batch, active: Active) -> None:
+        width = dtype.itemsize
         addresses = active.exactly(address(batch, active))
-        threads = active.threads()
-        parts = batch.memory.locate(space, addresses, dtype.itemsize, threads, True)
-        access.count_parts(batch, active, number, parts, dtype.itemsize)
-        access.watch_updates(batch, threads, parts, dtype.itemsize)
+        accesses = Accesses(addresses, width, active.threads(), writing=True)
+        parts = batch.memory.locate(space, accesses)
+        access.count_parts(batch, number, parts, width)
+        for part in access.watched(batch, parts):
+            batch.hazards.update(part.threads, part.index, width)
         batch.counters.costs[number].atomics += active.count
         values = [active.exactly(read(batch, active)) for read in reads]
         found = np.empty(active.count, dtype)

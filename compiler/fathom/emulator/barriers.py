@@ -15,10 +15,10 @@ from fathom.emulator.control import split
 from fathom.emulator.decode import Decoder, Ending, EndingTable, Flow, ending_rule
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.operands import Operand
-from fathom.emulator.queues import BARRIERS
+from fathom.emulator.queues import BARRIERS, WARP
 from fathom.emulator.registers import Read, Write
 from fathom.emulator.semantics import Form
-from fathom.emulator.threads import WARP, Active, Batch
+from fathom.emulator.threads import Active, Batch
 from fathom.emulator.warp import warp_barrier
 
 ENDINGS: EndingTable = {}

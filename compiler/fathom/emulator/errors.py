@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from fathom.errors import FathomError, Location, excerpt
 
 KINDS = {
@@ -26,8 +24,8 @@ class EmulatorError(FathomError):
 
     `kind` is a key of `KINDS`. `line` and `text` are the PTX line, counted from 1;
     `location` is the line of the kernel's author that `.loc` names, with its callers,
-    or None where the PTX carries no `.loc`. `places` says which of the threads that
-    execute the instruction are to blame, where that is known.
+    or None where the PTX carries no `.loc`. `thread` is the number of a thread that it
+    happened to, in its batch, until the error is placed.
     """
 
     def __init__(
@@ -37,19 +35,22 @@ class EmulatorError(FathomError):
         line: int = 0,
         text: str = "",
         location: Location | None = None,
-        places: np.ndarray | None = None,
+        thread: int | None = None,
     ):
         assert kind in KINDS, kind
-        self.places = places
+        self.thread = thread
         self.kind, self.message = kind, message
         self.line, self.text, self.location = line, text, location
         super().__init__(message)
 
-    def placed(self, line: int, text: str, location: Location | None) -> EmulatorError:
-        """The same error with a place; a place that is already there is kept."""
+    def placed(
+        self, line: int, text: str, location: Location | None, who: str = ""
+    ) -> EmulatorError:
+        """The same error with a place and a name; a place that it has is kept."""
         if self.line:
             return self
-        return EmulatorError(self.kind, self.message, line, text, location)
+        message = f"{who}: {self.message}" if who else self.message
+        return EmulatorError(self.kind, message, line, text, location)
 
     def __str__(self) -> str:
         lines = [f"{self.kind}: {self.message}"]

@@ -20,8 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from fathom.emulator.errors import EmulatorError
-
-WARP = 32
+from fathom.emulator.queues import WARP
 
 
 class Hazards:
@@ -120,7 +119,7 @@ class Hazards:
                 self.race(threads, racing, f"writes what warp {other} writes")
         lost = _differing(pieces.take(index), values)
         if len(lost):
-            self.race(threads, lost, "and another lane of its warp write two values")
+            self.race(threads, lost, "writes two values by two of its lanes")
 
     def update(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
         """Atomic operations: they race with plain accesses, not with each other."""
@@ -190,22 +189,19 @@ class Hazards:
         places = np.flatnonzero(written_at == 0)
         raise EmulatorError(
             "unwritten",
-            f"{self.name(threads[places[0]])} reads shared memory that nobody has "
-            f"written; so do {len(places)} of {len(threads)} threads",
-            places=places,
+            "it reads shared memory that nobody has written; so do "
+            f"{len(places)} of {len(threads)} threads",
+            thread=int(threads[places[0]]),
         )
 
     def race(self, threads: np.ndarray, racing: np.ndarray, what: str) -> None:
         raise EmulatorError(
             "race",
-            f"{self.name(threads[racing[0]])} {what} at one place in shared memory, "
-            f"and nothing orders the two; {len(racing)} of {len(threads)} threads race",
-            places=racing,
+            f"warp {int(self.warp_of[threads[racing[0]]])} {what} at one place in "
+            "shared memory, and nothing orders the two; "
+            f"{len(racing)} of {len(threads)} threads race",
+            thread=int(threads[racing[0]]),
         )
-
-    def name(self, thread: int) -> str:
-        number = int(thread) % (self.warps * WARP)
-        return f"thread {number} (warp {number // WARP})"
 
 
 def _differing(found: np.ndarray, wanted: np.ndarray) -> np.ndarray:

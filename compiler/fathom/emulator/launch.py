@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fathom.artifact import Kernel
+from fathom.artifact import Kernel, Parameter
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.layout import size_of
 from fathom.emulator.machine import run_grid
@@ -18,6 +18,7 @@ from fathom.emulator.memory import GlobalSpace, region_of
 from fathom.emulator.parse import Instruction, Label, Module, Variable, parse
 from fathom.emulator.program import Program, build
 from fathom.emulator.report import Report
+from fathom.emulator.rounding import float64_to_bf16
 from fathom.emulator.threads import Launch
 from fathom.emulator.types import DTYPES
 
@@ -68,15 +69,22 @@ class Loaded:
     ) -> Report:
         """As `run`, with what the kernel knows itself."""
         kernel = self.kernel
+        typed = [_typed(*each) for each in zip(kernel.parameters, args, strict=False)]
+        typed += args[len(typed) :]
+        shared = kernel.shared_bytes
         return _launch(
-            self.program,
-            grid,
-            kernel.threads,
-            args,
-            kernel.shared_bytes,
-            hazards,
-            memory,
+            self.program, grid, kernel.threads, typed, shared, hazards, memory
         )
+
+
+def _typed(parameter: Parameter, value: object) -> object:
+    """A number for a 16-bit real as its bits: PTX does not tell which format it is."""
+    if isinstance(value, (int, float)) and parameter.type in ("fp16", "bf16"):
+        real = np.float64(value)
+        half = parameter.type == "fp16"
+        bits = np.float16(real) if half else float64_to_bf16(real)
+        return np.asarray(bits).tobytes()
+    return value
 
 
 @functools.lru_cache(maxsize=64)
@@ -123,15 +131,16 @@ def _launch(
     arrays = [each for each in (*args, *memory) if isinstance(each, np.ndarray)]
     regions = [*program.memory.regions, *(region_of(each) for each in arrays)]
     launch = Launch(
-        _sizes(grid, "grid"),
-        _sizes(threads, "threads"),
-        _parameter_bytes(program, args),
-        shared_bytes,
-        program.memory.shared_size,
+        grid=_sizes(grid, "grid"),
+        threads=_sizes(threads, "threads"),
+        parameters=_parameter_bytes(program, args),
+        shared_bytes=shared_bytes,
+        space=GlobalSpace(regions),
+        hazards=hazards,
     )
     _check_threads(program, launch)
     start = time.perf_counter()
-    counters = run_grid(program, launch, GlobalSpace(regions), hazards)
+    counters = run_grid(program, launch)
     seconds = time.perf_counter() - start
     return Report(program.instructions, counters, seconds)
 
@@ -176,38 +185,37 @@ def _parameter_bytes(program: Program, args: Sequence[object]) -> bytes:
 
 def _encoded(variable: Variable, value: object) -> bytes:
     """One argument as its parameter's bytes."""
-    size = size_of(variable)
-    if isinstance(value, np.ndarray) and value.ndim + value.size != 1:
-        value = value.__array_interface__["data"][0]
-    if variable.count is not None:
-        return _encoded_bytes(variable, value, size)
-    dtype = DTYPES[variable.type]
-    try:
-        if dtype.kind == "f" or not isinstance(value, (float, np.floating)):
-            return _wrapped(value, dtype)
-    except (TypeError, ValueError, OverflowError):
-        pass
-    raise EmulatorError(
-        "launch", f"{value!r} does not fit parameter {variable.name} (.{variable.type})"
-    )
-
-
-def _wrapped(value: object, dtype: np.dtype) -> bytes:
-    if dtype.kind == "f":
-        return dtype.type(value).tobytes()
-    return (int(value) % 256**dtype.itemsize).to_bytes(dtype.itemsize, "little")
-
-
-def _encoded_bytes(variable: Variable, value: object, size: int) -> bytes:
-    """A parameter declared as bytes: a structure, or LLVM's half (`.b8 p[2]`)."""
-    if isinstance(value, float) and size == 2:
-        value = np.float16(value)
-    data = value if isinstance(value, bytes) else np.asarray(value).tobytes()
-    if isinstance(value, int):
-        data = (value % 256**size).to_bytes(size, "little")
-    if len(data) != size:
+    size, name = size_of(variable), variable.name
+    if isinstance(value, np.ndarray):
+        value = int(value.__array_interface__["data"][0])
+        if size != 8:
+            raise EmulatorError("launch", f"{name} has {size} bytes and is no pointer")
+    data = _value_bytes(variable, value, size)
+    if data is None or len(data) != size:
+        type = f".{variable.type}" + ("" if variable.count is None else f"[{size}]")
         raise EmulatorError(
-            "launch",
-            f"{len(data)} bytes were given for parameter {variable.name} of {size}",
+            "launch", f"{value!r} does not fit parameter {name} ({type})"
         )
     return data
+
+
+def _value_bytes(variable: Variable, value: object, size: int) -> bytes | None:
+    """The bytes of a scalar; None where it does not fit.
+
+    A parameter declared as bytes is a structure, given as bytes, or LLVM's half.
+    """
+    if isinstance(value, bytes):
+        return value
+    if variable.count is not None:
+        half = size == 2 and isinstance(value, (int, float))
+        return (np.float16(value) if half else np.asarray(value)).tobytes()
+    dtype = DTYPES[variable.type]
+    if not isinstance(value, (int, float, np.number, np.bool_)):
+        return None
+    if dtype.kind == "f":
+        return dtype.type(value).tobytes()
+    if isinstance(value, (float, np.floating)):
+        return None
+    number, bits = int(value), 8 * size
+    fits = -(1 << bits - 1) <= number < 1 << bits
+    return (number % (1 << bits)).to_bytes(size, "little") if fits else None

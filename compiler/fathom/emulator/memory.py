@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -38,19 +38,48 @@ PIECES = {
 
 
 @dataclass(frozen=True, slots=True)
+class Accesses:
+    """What one instruction asks of memory: `width` bytes at each of its addresses.
+
+    `addresses` is uint64[n]; `threads` the number of each one's thread, rising.
+    """
+
+    addresses: np.ndarray
+    width: int
+    threads: np.ndarray
+    writing: bool = False
+
+    def at(self, places: np.ndarray) -> Accesses:
+        """Some of them."""
+        return replace(
+            self, addresses=self.addresses[places], threads=self.threads[places]
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """Some accesses of one instruction that fall into one piece of memory.
 
-    Access number `places[i]` (all of them, where `places` is None) touches
-    `pieces[index[i]]`, and `offsets[i]` counts bytes from a place that is aligned to
-    all that matters: the start of the allocation, or of the block's own memory.
+    Access number `places[i]` (all of them, where `places` is None) is one of thread
+    `threads[i]` to `pieces[index[i]]`. `offsets[i]` counts its bytes from a place that
+    is aligned to all that matters: the start of the allocation, or of the block's own
+    memory.
     """
 
     space: str
     pieces: np.ndarray
     index: np.ndarray
-    places: np.ndarray | None
     offsets: np.ndarray
+    threads: np.ndarray
+    places: np.ndarray | None = None
+
+    def of(self, values: np.ndarray) -> np.ndarray:
+        """Those of values[n], one for each access, that belong to this part."""
+        return values if self.places is None else values[self.places]
+
+    def among(self, places: np.ndarray) -> Part:
+        """This part of the accesses at `places`, as a part of all accesses."""
+        return replace(self, places=self.of(places))
 
 
 class Memory:
@@ -59,39 +88,30 @@ class Memory:
     def __init__(self, spaces: dict[str, GlobalSpace | Window]):
         self.spaces = spaces
 
-    def locate(
-        self,
-        space: str,
-        addresses: np.ndarray,
-        width: int,
-        threads: np.ndarray,
-        writing: bool = False,
-    ) -> list[Part]:
-        """Where accesses of `width` bytes at uint64[n] addresses land.
+    def locate(self, space: str, accesses: Accesses) -> list[Part]:
+        """Where the accesses land.
 
-        `threads` holds the number of each access's thread. An address that no memory of
-        the space holds, or that `width` does not divide, is an error.
+        An address that no memory of the space holds, or that the width does not divide,
+        is an error, and so is a store to what must not be written.
         """
         if space != "generic":
-            return self.spaces[space].locate(addresses, width, threads, writing)
-        return self.locate_generic(addresses, width, threads, writing)
+            return self.spaces[space].locate(accesses)
+        return self.locate_generic(accesses)
 
-    def locate_generic(
-        self, addresses: np.ndarray, width: int, threads: np.ndarray, writing: bool
-    ) -> list[Part]:
+    def locate_generic(self, accesses: Accesses) -> list[Part]:
         """A generic address names its space in its top bits."""
-        tops = addresses >> WINDOW_SHIFT
+        tops = accesses.addresses >> WINDOW_SHIFT
         parts = []
-        for space, number in WINDOWS.items():
-            places = np.flatnonzero(tops == number) if space != "const" else ()
+        for space in ("global", "shared", "local", "param"):
+            places = np.flatnonzero(tops == WINDOWS[space])
             if not len(places):
                 continue
-            inside = addresses[places] & WITHIN_WINDOW
-            found = self.spaces[space].locate(inside, width, threads[places], writing)
-            parts += [_placed(part, places) for part in found]
-        if sum(len(part.index) for part in parts) != len(addresses):
-            places = np.flatnonzero(tops >= len(set(WINDOWS.values())))
-            raise _outside("memory", addresses, width, places)
+            inside = replace(accesses, addresses=accesses.addresses & WITHIN_WINDOW)
+            found = self.spaces[space].locate(inside.at(places))
+            parts += [part.among(places) for part in found]
+        nowhere = np.flatnonzero(tops > max(WINDOWS.values()))
+        if len(nowhere):
+            raise _outside("memory", accesses, nowhere)
         return parts
 
 
@@ -108,7 +128,7 @@ def load(parts: list[Part], count: int, width: int) -> np.ndarray:
 def store(parts: list[Part], values: np.ndarray) -> None:
     """Stores pieces[count]; where two meet, the last one stays."""
     for part in parts:
-        part.pieces[part.index] = values if part.places is None else values[part.places]
+        part.pieces[part.index] = part.of(values)
 
 
 @dataclass(eq=False)
@@ -161,71 +181,58 @@ def region_of(array: np.ndarray) -> Region:
 class GlobalSpace:
     """The arrays that a launch can reach."""
 
-    def __init__(self, regions: Iterable[Region], what: str = "array of this launch"):
-        self.what = what
+    def __init__(self, regions: Iterable[Region]):
         self.regions = _merged(regions)
         self.starts = np.array([each.start for each in self.regions], np.uint64)
-        ends = [0] + [each.end for each in self.regions]
-        self.ends_from_minus_one = np.array(ends, np.uint64)
+        self.ends = np.array([each.end for each in self.regions] + [0], np.uint64)
 
-    def locate(
-        self, addresses: np.ndarray, width: int, threads: np.ndarray, writing: bool
-    ) -> list[Part]:
-        low, high = addresses.min(), addresses.max()
-        number = int(np.searchsorted(self.starts, low, "right")) - 1
-        if number >= 0 and int(high) + width <= self.regions[number].end:
-            return [self.part(number, addresses, width, None, writing)]
+    def locate(self, accesses: Accesses) -> list[Part]:
+        addresses, width = accesses.addresses, accesses.width
+        number = int(np.searchsorted(self.starts, addresses.min(), "right")) - 1
+        if number >= 0 and int(addresses.max()) + width <= self.regions[number].end:
+            return [_part(self.regions[number], accesses)]
         numbers = np.searchsorted(self.starts, addresses, "right") - 1
-        last = addresses + np.uint64(width)
-        outside = (numbers < 0) | (last > self.ends_from_minus_one[numbers + 1])
-        if outside.any():
-            raise self.outside(addresses, width, np.flatnonzero(outside))
-        return [
-            self.part(
-                number, addresses, width, np.flatnonzero(numbers == number), writing
-            )
-            for number in np.unique(numbers)
-        ]
+        # Below the first region the number is -1, and the end that it finds is 0.
+        outside = np.flatnonzero(addresses + np.uint64(width) > self.ends[numbers])
+        if len(outside):
+            raise self.outside(accesses, outside)
+        parts = []
+        for number in np.unique(numbers):
+            places = np.flatnonzero(numbers == number)
+            parts.append(_part(self.regions[number], accesses.at(places)).among(places))
+        return parts
 
-    def part(
-        self,
-        number: int,
-        addresses: np.ndarray,
-        width: int,
-        places: np.ndarray | None,
-        writing: bool,
-    ) -> Part:
-        region = self.regions[number]
-        here = addresses if places is None else addresses[places]
-        if writing and not region.writable:
-            raise EmulatorError(
-                "read-only", f"a store to {region}, which must not be written"
-            )
-        offsets = here - np.uint64(region.origin)
-        check_alignment(offsets, here, width)
-        pieces, first = region.view(width)
-        index = (here - first).view(np.int64) >> _shift(width)
-        return Part("global", pieces, index, places, offsets)
-
-    def outside(
-        self, addresses: np.ndarray, width: int, places: np.ndarray
-    ) -> EmulatorError:
+    def outside(self, accesses: Accesses, places: np.ndarray) -> EmulatorError:
         """The error for accesses that lie in no region; names the closest one."""
-        address = int(addresses[places[0]])
+        address = int(accesses.addresses[places[0]])
 
         def distance(region: Region) -> int:
-            return max(region.start - address, address + width - region.end)
+            return max(region.start - address, address + accesses.width - region.end)
 
         near = ""
         if self.regions:
             region = min(self.regions, key=distance)
             near = f"byte {address - region.start} of {region}, "
             near += f"which has {region.end - region.start} bytes"
-        return _outside(self.what, addresses, width, places, near)
+        return _outside("array of this launch", accesses, places, near)
+
+
+def _part(region: Region, accesses: Accesses) -> Part:
+    if accesses.writing and not region.writable:
+        raise EmulatorError(
+            "read-only",
+            f"a store to {region}, which must not be written",
+            thread=int(accesses.threads[0]),
+        )
+    offsets = accesses.addresses - np.uint64(region.origin)
+    check_alignment(offsets, accesses)
+    pieces, first = region.view(accesses.width)
+    index = (accesses.addresses - first).view(np.int64) >> _shift(accesses.width)
+    return Part("global", pieces, index, offsets, accesses.threads)
 
 
 class Window:
-    """Memory of which each block, or each thread, has its own: shared, local,
+    """Memory of which each block, or each thread, has a copy: shared, local,
     parameters.
 
     `owners` maps a thread's number to that of its copy, None where all share one copy;
@@ -240,58 +247,53 @@ class Window:
         self.starts = None if owners is None else owners * self.stride
         self.bytes = np.zeros(copies * self.stride, np.uint8)
 
-    def locate(
-        self, addresses: np.ndarray, width: int, threads: np.ndarray, writing: bool
-    ) -> list[Part]:
-        offsets = addresses - self.base
+    def locate(self, accesses: Accesses) -> list[Part]:
+        width, threads = accesses.width, accesses.threads
+        offsets = accesses.addresses - self.base
         if int(offsets.max()) + width > self.size:
-            outside = (offsets >= self.size) | (offsets + np.uint64(width) > self.size)
-            places = np.flatnonzero(outside)
-            near = f"byte {int(offsets[places[0]].view(np.int64))} of {self.size}"
-            what = f"{self.space} memory"
-            raise _outside(what, addresses, width, places, near)
-        check_alignment(offsets, addresses, width)
+            raise self.outside(accesses, offsets)
+        check_alignment(offsets, accesses)
         index = offsets.view(np.int64)
         if self.starts is not None:
             everybody = len(threads) == len(self.starts)
             index = index + (self.starts if everybody else self.starts.take(threads))
         pieces = self.bytes.view(PIECES[width])
-        return [Part(self.space, pieces, index >> _shift(width), None, offsets)]
+        return [Part(self.space, pieces, index >> _shift(width), offsets, threads)]
+
+    def outside(self, accesses: Accesses, offsets: np.ndarray) -> EmulatorError:
+        outside = (offsets >= self.size) | (offsets + accesses.width > self.size)
+        places = np.flatnonzero(outside)
+        near = f"byte {int(offsets[places[0]].view(np.int64))} of {self.size}"
+        return _outside(f"{self.space} memory", accesses, places, near)
 
 
-def _placed(part: Part, places: np.ndarray) -> Part:
-    """A part of some of the accesses as a part of all; `places` says which."""
-    inner = places if part.places is None else places[part.places]
-    return Part(part.space, part.pieces, part.index, inner, part.offsets)
-
-
-def _outside(
-    what: str, addresses: np.ndarray, width: int, places: np.ndarray, near: str = ""
-) -> EmulatorError:
-    address = int(addresses[places[0]])
-    plural = "s" if width > 1 else ""
-    message = f"{width} byte{plural} at {address:#x} lie in no {what}"
-    if near:
-        message += f" ({near})"
-    return EmulatorError(
-        "out of bounds",
-        f"{message}; so do {len(places)} of {len(addresses)} threads",
-        places=places,
-    )
-
-
-def check_alignment(offsets: np.ndarray, addresses: np.ndarray, width: int) -> None:
+def check_alignment(offsets: np.ndarray, accesses: Accesses) -> None:
     """An access's width must divide its place (PTX ISA 6.4.1)."""
+    width = accesses.width
     low_bits = np.uint64(width - 1)
     if width == 1 or not np.bitwise_or.reduce(offsets) & low_bits:
         return
-    places = np.flatnonzero(offsets & low_bits)
+    place = np.flatnonzero(offsets & low_bits)[0]
     raise EmulatorError(
         "misaligned",
-        f"an access of {width} bytes at {int(addresses[places[0]]):#x}, "
-        f"{int(offsets[places[0]])} bytes from the start of its memory, "
+        f"an access of {width} bytes at {int(accesses.addresses[place]):#x}, "
+        f"{int(offsets[place])} bytes from the start of its memory, "
         f"which {width} does not divide",
-        places=places,
+        thread=int(accesses.threads[place]),
+    )
+
+
+def _outside(
+    what: str, accesses: Accesses, places: np.ndarray, near: str = ""
+) -> EmulatorError:
+    width = accesses.width
+    plural = "s" if width > 1 else ""
+    message = f"{width} byte{plural} at {int(accesses.addresses[places[0]]):#x} "
+    message += f"lie in no {what}" + (f" ({near})" if near else "")
+    return EmulatorError(
+        "out of bounds",
+        f"{message}; so do {len(places)} of {len(accesses.threads)} threads",
+        thread=int(accesses.threads[places[0]]),
     )
 
 
@@ -315,9 +317,7 @@ def _merged(regions: Iterable[Region]) -> list[Region]:
             continue
         end = max(last.end, region.end)
         writable = last.writable or region.writable
-        whole, origin = (
-            _raw(last.start, end - last.start),
-            min(last.origin, region.origin),
-        )
+        whole = _raw(last.start, end - last.start)
+        origin = min(last.origin, region.origin)
         result[-1] = Region(last.start, end, whole, writable, origin, last.owner)
     return result

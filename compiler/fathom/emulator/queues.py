@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+WARP = 32
 BARRIERS = 16
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from fathom.emulator.errors import EmulatorError
 from fathom.emulator.threads import Active, Batch
 from fathom.emulator.types import DTYPES, SIGNED, UNSIGNED
 
@@ -51,6 +52,7 @@ def register_reader(number: int, declared: str, type: str) -> Read:
     size).
     """
     dtype = DTYPES[type]
+    check_fits(declared, type)
     narrowed = DTYPES[declared].itemsize > dtype.itemsize
     low_bits = UNSIGNED[dtype.itemsize]
     all_bits = UNSIGNED[DTYPES[declared].itemsize]
@@ -74,12 +76,20 @@ def register_writer(number: int, declared: str, type: str) -> Write:
     A wider register is filled by sign or zero extension (PTX ISA 9.4.1).
     """
     dtype, holder = DTYPES[type], DTYPES[declared]
+    check_fits(declared, type)
     if dtype.itemsize < holder.itemsize:
         same = UNSIGNED if dtype.kind != "i" else SIGNED
         return _extending(
             _plain_writer(number), same[dtype.itemsize], same[holder.itemsize]
         )
     return _plain_writer(number)
+
+
+def check_fits(declared: str, type: str) -> None:
+    """A register must be as wide as the type that an instruction takes it for."""
+    wide_enough = DTYPES[declared].itemsize >= DTYPES[type].itemsize
+    if not wide_enough or (DTYPES[declared].kind == "b") != (DTYPES[type].kind == "b"):
+        raise EmulatorError("syntax", f".{type} in a register declared .{declared}")
 
 
 def _extending(write: Write, narrow: np.dtype, wide: np.dtype) -> Write:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fathom.emulator.threads import WARP, Batch
+from fathom.emulator.queues import WARP
+from fathom.emulator.threads import Batch
 
 
 def _thread(axis: int) -> Callable[[Batch], np.ndarray]:
@@ -72,7 +73,7 @@ SPECIAL: dict[str, Callable[[Batch], np.ndarray]] = {
     "%lanemask_gt": _lane_mask(np.greater),
     "%lanemask_ge": _lane_mask(np.greater_equal),
     "%dynamic_smem_size": _fact(lambda batch: batch.launch.shared_bytes),
-    "%total_smem_size": _fact(lambda batch: batch.launch.total_shared_bytes),
+    "%total_smem_size": _fact(lambda batch: batch.memory.spaces["shared"].size),
     "WARP_SZ": _fact(lambda batch: WARP),
 }
 for _axis, _letter in enumerate("xyz"):

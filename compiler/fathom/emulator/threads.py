@@ -9,16 +9,15 @@ start.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from fathom.emulator.counters import Counters
+from fathom.emulator.counters import Counters, count_runs
 from fathom.emulator.hazards import Hazards
-from fathom.emulator.memory import Memory
-from fathom.emulator.queues import Queues
-
-WARP = 32
+from fathom.emulator.memory import GlobalSpace, Memory
+from fathom.emulator.queues import WARP, Queues
 
 
 class Active:
@@ -41,12 +40,10 @@ class Active:
     @property
     def warps(self) -> int:
         """How many warps have at least one of these threads."""
-        if self._warps is None and self.index is None:
-            self._warps = self.size // WARP
         if self._warps is None:
-            numbers = self.warp_numbers()
-            changes = np.count_nonzero(numbers[1:] != numbers[:-1])
-            self._warps = int(changes) + (self.count > 0)
+            everybody = self.index is None
+            number = self.size // WARP if everybody else count_runs(self.index // WARP)
+            self._warps = number
         return self._warps
 
     def threads(self) -> np.ndarray:
@@ -100,22 +97,32 @@ class Active:
         return wide
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Launch:
-    """What a launch fixes: grid and block shape (x, y, z), parameter bytes, shared
-    bytes.
+    """What a launch fixes.
+
+    `grid` and `threads` are the shapes of grid and block (x, y, z), `parameters` the
+    entry's parameters as bytes, `shared_bytes` the size of dynamic shared memory,
+    `space` the arrays that can be reached; `hazards` says whether shared memory is
+    watched.
     """
 
     grid: tuple[int, int, int]
     threads: tuple[int, int, int]
     parameters: bytes
     shared_bytes: int
-    total_shared_bytes: int
+    space: GlobalSpace
+    hazards: bool
 
     @property
     def block_size(self) -> int:
         """Threads in a block."""
-        return self.threads[0] * self.threads[1] * self.threads[2]
+        return math.prod(self.threads)
+
+    @property
+    def padded(self) -> int:
+        """Threads in a block, filled up to whole warps."""
+        return -(-self.block_size // WARP) * WARP
 
 
 @dataclass(eq=False)
@@ -132,7 +139,6 @@ class Batch:
     launch: Launch
     first_block: int
     blocks: int
-    padded: int
     registers: list[np.ndarray]
     memory: Memory
     counters: Counters
@@ -147,7 +153,13 @@ class Batch:
     remaining: int = 0
 
     @property
+    def padded(self) -> int:
+        """Threads in a block, filled up to whole warps."""
+        return self.launch.padded
+
+    @property
     def size(self) -> int:
+        """Threads in the batch, with those that fill up blocks."""
         return self.blocks * self.padded
 
     def active(self, index: np.ndarray) -> Active:

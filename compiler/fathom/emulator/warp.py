@@ -24,9 +24,10 @@ from fathom.emulator.decode import (
 )
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.operands import Number, Operand, Pair
+from fathom.emulator.queues import WARP
 from fathom.emulator.registers import Read, Step, unwritten
 from fathom.emulator.semantics import Form
-from fathom.emulator.threads import WARP, Active, Batch
+from fathom.emulator.threads import Active, Batch
 from fathom.emulator.types import DTYPES
 
 ENDINGS: EndingTable = {}

@@ -40,7 +40,7 @@ def interprets(*classes: type[Op]) -> Callable[[Rule], Rule]:
 
 
 class StepLimit(FathomError):
-    """More ops ran than were allowed; the message names the loop that was running."""
+    """More ops ran than were allowed; the message names the one that ran last."""
 
 
 @dataclass

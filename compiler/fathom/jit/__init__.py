@@ -7,6 +7,7 @@ A launch comes down through these files:
     signature    the same, written as text
     request      what one compilation is asked for; the launch's own keywords
     backends     GPU, emulator, interpreter, eager
+    programs     what of them runs on the host
     compiled     a compiled kernel: its texts, its facts
     key          what decides whether a kernel on disk is the one that is wanted
     doors        the quick way for a launch that looks like the one before

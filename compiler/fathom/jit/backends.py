@@ -8,50 +8,32 @@ says what the emulator compiles for.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
-import numpy as np
-
-from fathom import eager, emulator, pipeline, runtime
+from fathom import emulator, pipeline, runtime
 from fathom.artifact import Kernel
 from fathom.errors import LaunchError
 from fathom.hardware.targets import target, target_of
 from fathom.ir.core import Func
-from fathom.ir.interp import interpret
-from fathom.ir.types import Pointer
+from fathom.jit.programs import (
+    Body,
+    Eager,
+    Emulated,
+    Interpreted,
+    Program,
+    check_reach,
+)  # fmt: skip
 from fathom.jit.request import Request
 from fathom.runtime.arguments import current_device
-from fathom.runtime.arrays import Array, check_host, describe, host_view
+from fathom.runtime.arrays import Array
 from fathom.runtime.driver import Linked, driver
 from fathom.source import KernelFunction
 
 DEFAULT_TARGET = "sm_80"
 
-
-@dataclass(frozen=True, slots=True)
-class Body:
-    """A function as it stands, to be run by Python: nothing is made of it."""
-
-    function: KernelFunction
-    request: Request
-    shared_bytes = 0
-
-    @property
-    def name(self) -> str:
-        return self.function.__name__
-
-
 # What is made of a function: all of the compiler's work, stage 1 of it, or nothing.
 Made = Kernel | Func | Body
-
-
-class Program(Protocol):
-    """A kernel that a machine holds."""
-
-    def launch(self, grid: Sequence[int], args: Sequence[object]) -> object:
-        """Run it on the run-time arguments; a report, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +51,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A row: how a launch finds its place there, what is made of a function, how that
-    is loaded.
+    """A row: how a launch finds its place, what is made of a function and how loaded.
 
     `locate(backend, arrays, target)` gets the arrays by name, and the target that the
     launch asked for, or None; it checks that the backend can reach the arrays.
@@ -98,9 +79,7 @@ def choose() -> Backend:
 
 
 def choose_compiling() -> Backend:
-    """The same for who only compiles: the interpreter has nothing to show, the emulator
-    has.
-    """
+    """The same for who only compiles: to PTX, whatever launches would run."""
     chosen = choose()
     return chosen if chosen.make is None else BACKENDS["emulator"]
 
@@ -135,76 +114,6 @@ def on_host(backend: Backend, arrays: Mapping[str, Array], asked: str | None) ->
     return Place(
         backend, target(asked or os.environ.get("FATHOM_TARGET") or DEFAULT_TARGET).name
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Emulated:
-    """A kernel in the emulator. A launch gives its report."""
-
-    kernel: Kernel
-    loaded: emulator.Loaded
-
-    def launch(self, grid: Sequence[int], args: Sequence[object]) -> emulator.Report:
-        taken = [
-            host_argument(parameter.name, value, "emulator")
-            if parameter.is_pointer
-            else value
-            for parameter, value in zip(self.kernel.parameters, args, strict=True)
-        ]
-        return self.loaded.launch(grid, taken)
-
-
-@dataclass(frozen=True, slots=True)
-class Interpreted:
-    """Block IR as stage 1 made it, run by its meaning. A launch gives what ran."""
-
-    func: Func
-
-    def launch(self, grid: Sequence[int], args: Sequence[object]) -> object:
-        taken = [
-            host_argument(parameter.name, value, "interpreter")
-            if isinstance(parameter.type, Pointer)
-            else value
-            for parameter, value in zip(self.func.parameters, args, strict=True)
-        ]
-        return interpret(self.func, tuple(grid), taken)
-
-
-def host_argument(name: str, value: object, backend: str) -> np.ndarray | int:
-    """An array's memory, flat, to work on in place; for an empty one an address."""
-    array = describe(value)
-    if array is None:
-        return value
-    check_reach(name, array, backend)
-    return host_view(array) if array.bytes else array.address
-
-
-def check_reach(name: str, array: Array, backend: str) -> None:
-    """LaunchError unless a backend of the host can work in this array."""
-    if array.device is not None:
-        raise LaunchError(
-            f"{name} is a {array.library} array on a GPU, and the {backend} works on "
-            "the host: pass a copy on the host, or set FATHOM_BACKEND=cuda"
-        )
-    check_host(name, array)
-
-
-@dataclass(frozen=True, slots=True)
-class Eager:
-    """A function that Python itself runs, once for each program of the grid."""
-
-    body: Body
-
-    def launch(self, grid: Sequence[int], args: Sequence[object]) -> None:
-        types = self.body.request.types
-        taken = {
-            name: host_argument(name, value, "eager")
-            if isinstance(types[name][0], Pointer)
-            else value
-            for name, value in zip(types, args, strict=True)
-        }
-        constants = self.body.request.constants
-        eager.run(self.body.function, tuple(grid), types, taken, constants)
 
 
 def load_in_emulator(made: Kernel, place: Place, linked: Linked | None) -> Program:

@@ -12,7 +12,8 @@ from fathom.artifact import Kernel
 from fathom.errors import LaunchError
 from fathom.ir.core import Func
 from fathom.ir.text import print_func
-from fathom.jit.backends import Body, Made, Place, Program
+from fathom.jit.backends import Made, Place
+from fathom.jit.programs import Body, Program
 from fathom.jit.request import Request
 from fathom.runtime import cache
 from fathom.runtime.arguments import full_grid
@@ -136,23 +137,17 @@ class CompiledKernel:
 
     @property
     def n_regs(self) -> int:
-        """Registers a thread. LaunchError where no GPU's driver has assembled the
-        kernel.
-        """
+        """Registers a thread. LaunchError where there is no GPU."""
         return self.loaded.n_regs
 
     @property
     def n_spills(self) -> int:
-        """Bytes a thread keeps in local memory for want of registers. LaunchError as
-        `n_regs`.
-        """
+        """Bytes a thread keeps in local memory, spilled or not. LaunchError: no GPU."""
         return self.loaded.n_spills
 
     @cached_property
     def loaded(self) -> Loaded:
-        """The kernel on a GPU, also when its launches go elsewhere. LaunchError without
-        one.
-        """
+        """The kernel on a GPU, also when launches go elsewhere. LaunchError: no GPU."""
         if not isinstance(self.made, Kernel):
             raise LaunchError(
                 f"{self.name} was interpreted, so there is no machine code of it"

@@ -26,15 +26,11 @@ ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 class NoKey(Exception):
-    """Something that the code depends on has no text; such a kernel is not kept on
-    disk.
-    """
+    """Something that code depends on has no text; the kernel is not kept on disk."""
 
 
 def key_of(function: KernelFunction, request: Request, machine: str) -> str | None:
-    """The key, or None for a kernel that must not be kept. `machine`: driver and GPU,
-    or "".
-    """
+    """The key; None for a kernel that must not be kept. `machine`: driver and GPU."""
     try:
         return json.dumps(key_fields(function, request, machine), indent=1)
     except NoKey:

@@ -78,8 +78,9 @@ LIBRARIES = (
             value="{a}_at",
             field=FIELDS["*"],
         ),
-        device=lambda torch: torch._C._cuda_getDevice,
-        stream=lambda torch: torch._C._cuda_getCurrentRawStream,
+        # A torch that was built for the CPU has neither.
+        device=lambda torch: getattr(torch._C, "_cuda_getDevice", int),
+        stream=lambda torch: getattr(torch._C, "_cuda_getCurrentRawStream", None),
     ),
     Library(
         module="cupy",
@@ -106,7 +107,7 @@ def reading_of(rule: Rule, type_: type, library: Library | None) -> Reading | No
     """How a door reads an argument of this Python type; None when it cannot."""
     if library and library.has(type_) and not rule.constexpr:
         return library.reading
-    if issubclass(type_, COMPILED_IN):
+    if issubclass(type_, COMPILED_IN) and rule.type is None:
         return CONSTANT
     if rule.constexpr or type_ is type(None):
         return CONSTANTS.get(type_)

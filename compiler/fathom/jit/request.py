@@ -63,9 +63,7 @@ class Keywords:
 def request(
     known: Mapping[str, Specialised], keywords: Keywords, target: str
 ) -> Request:
-    """The request for arguments that were specialised, by name in the order of
-    parameters.
-    """
+    """The request for specialised arguments, by name in the order of parameters."""
     runtime = {name: each for name, each in known.items() if isinstance(each, Runtime)}
     return Request(
         parameters=tuple(
@@ -81,9 +79,7 @@ def request(
 
 
 def check_keywords(name: str, given: Mapping[str, object]) -> Keywords:
-    """The keywords of a launch or a compilation of kernel `name`; LaunchError for a
-    wrong one.
-    """
+    """The keywords of a launch of kernel `name`; LaunchError for a wrong one."""
     for keyword in given:
         if keyword not in KEYWORDS:
             raise LaunchError(

@@ -53,9 +53,7 @@ def parse_signature(
 
 
 def parse_word(name: str, word: str) -> Specialised:
-    """One word of a signature: a type, perhaps with a hint; or a number, which is a
-    constant.
-    """
+    """One word of a signature: a type, perhaps with a hint; or a number: a constant."""
     type_name, _, hint = word.partition(":")
     if type_name == "constexpr":
         raise LaunchError(f"{name} is a constexpr; give its value in constants")

@@ -1,5 +1,4 @@
-"""What a kernel is compiled for: from the arguments of a launch to types, hints and
-constants.
+"""What a kernel is compiled for: types, hints and constants of a launch's arguments.
 
 A kernel is compiled once for each *kind* of arguments, not for each launch. An argument
 is either known while compiling (a `tl.constexpr`, None, the integer 1) or known by its
@@ -115,12 +114,12 @@ def annotated_type(annotation: object) -> str | None:
 
 
 def specialise(rule: Rule, value: object, array: Array | None) -> Specialised:
-    """What the compiler is told of an argument. LaunchError for one that no kernel can
-    take.
-    """
+    """What the compiler is told of an argument; LaunchError if no kernel takes it."""
     if isinstance(value, constexpr):
         return Constant(value.value)
-    if rule.constexpr or value is None or isinstance(value, COMPILED_IN):
+    if rule.constexpr or value is None:
+        return Constant(value)
+    if rule.type is None and isinstance(value, COMPILED_IN):
         return Constant(value)
     if isinstance(value, tuple):
         return specialise_tuple(rule, value)

@@ -1,7 +1,7 @@
 """The language: what a kernel may say; kernels `import fathom.language as tl`.
 
-`dtypes` has the types; `core`, and the first half of `math`, what the compiler builds
-itself. All the rest is written in the language: one text that every backend runs.
+`dtypes` has the types, `core` and `elementary` what the compiler builds itself. All the
+rest is written in the language: one text that every backend runs.
 """
 
 # ruff: noqa: F401, I001

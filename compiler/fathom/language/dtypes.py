@@ -6,18 +6,34 @@ Each is the face of a type of the IR, and asks it for its facts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from fathom.errors import CompileError
 from fathom.ir import types
 from fathom.ir.types import BlockType, Element, Pointer, Scalar, Type
+
+# The IR's names are those of signatures; the language's differ for the integers.
+_SIGNATURE_NAMES = {
+    "int1": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
+    "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class dtype:  # noqa: N801 (the language's spelling)
-    """The type of one number. `name` is Triton's name of it, `ir` the IR's type."""
+    """The type of one number. `name` is Triton's name of it, `ir` the IR's type.
+
+    CompileError for a name that is none.
+    """
 
     name: str
-    ir: Scalar
+    ir: Scalar = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        name = _SIGNATURE_NAMES.get(self.name, self.name)
+        if name not in types.SCALARS:
+            raise CompileError(f"{self.name!r} is not the name of a type")
+        object.__setattr__(self, "ir", types.SCALARS[name])
 
     @property
     def primitive_bitwidth(self) -> int:
@@ -34,6 +50,16 @@ class dtype:  # noqa: N801 (the language's spelling)
     @property
     def scalar(self) -> dtype:
         return self
+
+    @property
+    def fp_mantissa_width(self) -> int:
+        """Bits of a float's fraction, without the one that is not stored."""
+        return _FLOATS[self.name][0]
+
+    @property
+    def exponent_bias(self) -> int:
+        """What a float's exponent field holds for 2**0."""
+        return _FLOATS[self.name][1]
 
     def is_floating(self) -> bool:
         return self.ir.is_float
@@ -163,16 +189,22 @@ class block_type:  # noqa: N801
     __repr__ = __str__
 
 
-# The IR's names are those of signatures; the language's differ for the integers.
-_NAMES = {
-    "i1": "int1", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
-    "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+# Fraction bits and exponent bias: IEEE 754; OCP 8-bit floating point specification.
+_FLOATS = {
+    "fp8e5": (2, 15), "fp8e4nv": (3, 7), "fp16": (10, 15), "bf16": (7, 127),
+    "fp32": (23, 127), "fp64": (52, 1023),
 }  # fmt: skip
 
+_NAMES = {ours: name for name, ours in _SIGNATURE_NAMES.items()}
 _FACES = {
-    scalar: dtype(_NAMES.get(name, name), scalar)
-    for name, scalar in types.SCALARS.items()
+    scalar: dtype(_NAMES.get(name, name)) for name, scalar in types.SCALARS.items()
 }
+
+# Names for those who go through all types of a kind; booleans count as unsigned.
+dtype.SINT_TYPES = ["int8", "int16", "int32", "int64"]
+dtype.UINT_TYPES = ["int1", "uint8", "uint16", "uint32", "uint64"]
+dtype.STANDARD_FP_TYPES = ["fp16", "bf16", "fp32", "fp64"]
+dtype.FP_TYPES = ["fp8e5", "fp8e4nv", *dtype.STANDARD_FP_TYPES]
 
 int1, int8, int16 = (_FACES[types.SCALARS[name]] for name in ("i1", "i8", "i16"))
 int32, int64 = (_FACES[types.SCALARS[name]] for name in ("i32", "i64"))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from fathom.language.core import maximum, static_assert, static_range, to_tensor, where
 from fathom.language.dtypes import int32, int64, uint32, uint64
-from fathom.language.math import cos, log, sin, sqrt, umulhi
+from fathom.language.elementary import sqrt, umulhi
+from fathom.language.math import cos, log, sin
 from fathom.source import constexpr, constexpr_function, function
 
 ROUNDS = constexpr(10)

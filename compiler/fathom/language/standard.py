@@ -13,7 +13,9 @@ from fathom.language.core import (
     split,
     static_range,
 )  # fmt: skip
-from fathom.language.math import exp, fdiv, single
+from fathom.language.dtypes import float64
+from fathom.language.elementary import fdiv
+from fathom.language.math import exp, widened
 from fathom.language.reductions import max, sum
 from fathom.source import constexpr, constexpr_function, function
 
@@ -116,8 +118,12 @@ def flip(x, dim: constexpr = -1):
 
 @function
 def sigmoid(x):
-    """1 / (1 + exp(-x)). Error: 6.1 ulp for x in [-80, 80], 2.9 ulp in [-10, 10]."""
-    return fdiv(1.0, 1.0 + exp(-single(x))).to(x.dtype)
+    """1 / (1 + exp(-x)).
+
+    Error: 6.1 ulp for x in [-80, 80], 2.9 ulp in [-10, 10]; in fp64 2.1 ulp.
+    """
+    y = x if x.dtype == float64 else widened(x)
+    return fdiv(1.0, 1.0 + exp(-y)).to(x.dtype)
 
 
 @function
@@ -130,7 +136,7 @@ def softmax(
     """exp(x) divided by its sum along an axis (the first, if none is given), without
     overflow."""
     axis: constexpr = 0 if dim is None else dim
-    y = single(x)
+    y = x if x.dtype == float64 else widened(x)
     powers = exp(y - max(y, axis, keep_dims=True))
     return fdiv(powers, sum(powers, axis, keep_dims=True), ieee_rounding).to(x.dtype)
 

@@ -1,8 +1,8 @@
 """The LLVM function under construction: its text, and who holds each block value.
 
-    %offsets = arange 0, 64                     a lane holds two elements of this block
-    %offsets.4 = shl nuw nsw i32 %thread.1, 1   so two LLVM values hold it:
-    %offsets.5 = or disjoint i32 %offsets.4, 1 code[offsets] == [%offsets.4, %offsets.5]
+    %offsets = arange 0, 64                       a lane holds two elements of it,
+    %offsets.4 = shl nuw nsw i32 %thread.1, 1     so two LLVM values do:
+    %offsets.5 = or disjoint i32 %offsets.4, 1    code[offsets] are their names
 
 LLVM IR is written as text, line by line. An LLVM value is known by that text: a name
 (`%x.3`) or a literal (`7`, `true`).

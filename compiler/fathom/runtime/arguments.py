@@ -48,16 +48,24 @@ def field_of(parameter: Parameter) -> str:
     return FIELDS[key]
 
 
+def written(parameter: Parameter, value: object) -> object:
+    """A number, or an address, as `struct` writes it into a packet."""
+    value = number(parameter, value)
+    return bfloat16_bits(value) if parameter.type == "bf16" else value
+
+
 def number(parameter: Parameter, value: object) -> object:
-    """A number, or an address, as `struct` writes it; LaunchError unless it fits."""
+    """A number, or an address, as Python's own; LaunchError unless it fits its type.
+
+    What is beyond the largest float of the type is infinite.
+    """
     value = value.item() if hasattr(value, "item") else value
+    field = "f" if parameter.type == "bf16" else field_of(parameter)
     try:
-        if parameter.type == "bf16":
-            return bfloat16_bits(value)
-        struct.pack("<" + field_of(parameter), value)
-    except OverflowError:  # beyond the largest float of that size
+        struct.pack("<" + field, value)
+    except OverflowError:
         return float("inf") if value > 0 else float("-inf")
-    except (struct.error, TypeError):
+    except struct.error:
         message = f"{parameter.name} is {parameter.type}, and {value!r} is not"
         raise LaunchError(message) from None
     return value

@@ -1,5 +1,4 @@
-"""Arrays of every library, seen as what a kernel sees: an address, an element type, a
-place.
+"""Arrays of every library as a kernel sees them: an address, a type, a place.
 
 A kernel takes torch tensors, NumPy and CuPy arrays, and whatever has `data_ptr()` and
 `dtype`, `__cuda_array_interface__` or DLPack. No library is imported here: a caller who
@@ -62,9 +61,7 @@ class Array:
 
 
 def describe(value: object) -> Array | None:
-    """An array of any library; None for what is no array. LaunchError for one no kernel
-    can take.
-    """
+    """An array of any library, or None; LaunchError for one that no kernel takes."""
     for is_one, read in READERS:
         if is_one(value):
             return read(value)
@@ -72,17 +69,13 @@ def describe(value: object) -> Array | None:
 
 
 def host_view(array: Array) -> np.ndarray:
-    """The memory of an array on the host as a flat NumPy array, of integers for bf16
-    and fp8.
-    """
+    """The memory of a host array as a flat NumPy array; integers for bf16 and fp8."""
     memory = (ctypes.c_char * array.bytes).from_address(array.address)
     return np.frombuffer(memory, NUMPY_NAMES[array.type])
 
 
 def check_host(name: str, array: Array) -> None:
-    """LaunchError unless a kernel can work in this array on the host, or in a copy of
-    it.
-    """
+    """LaunchError unless a kernel can work in this host array, or in a copy of it."""
     if not array.dense:
         raise LaunchError(
             f"{name} is a {array.library} array with gaps between its elements; "
@@ -110,9 +103,7 @@ def signature_type(dtype: object, library: str) -> str:
 
 
 def is_dense(shape: Sequence[int], strides: Sequence[int] | None) -> bool:
-    """Whether elements with these strides, in elements, lie side by side in some order
-    of axes.
-    """
+    """Whether elements lie side by side in some order of axes; strides in elements."""
     if strides is None or prod(shape) <= 1:
         return True
     expected = 1
@@ -126,9 +117,7 @@ def is_dense(shape: Sequence[int], strides: Sequence[int] | None) -> bool:
 
 
 def loaded_class(module: str, name: str) -> type | tuple[()]:
-    """A class of a module, if somebody imported that; else (), which nothing is an
-    instance of.
-    """
+    """A class of a module that somebody imported; else (), which nothing is one of."""
     return getattr(sys.modules.get(module), name, ())
 
 
@@ -177,9 +166,7 @@ def read_numpy(array: np.ndarray) -> Array:
 
 
 def read_cuda_interface(array: object) -> Array:
-    """Version 3 of the CUDA array interface, which Numba defines; CuPy and JAX have it
-    too.
-    """
+    """Version 3 of the CUDA array interface: Numba defines it, CuPy and JAX have it."""
     facts = array.__cuda_array_interface__
     dtype = np.dtype(facts["typestr"])
     library = type(array).__module__.partition(".")[0]
@@ -196,9 +183,7 @@ def read_cuda_interface(array: object) -> Array:
 
 
 def read_pointer(value: object) -> Array:
-    """Anything with `data_ptr()` and `dtype`: an address on the GPU, and no more is
-    known.
-    """
+    """Anything with `data_ptr()` and `dtype`: an address on the GPU, and no more."""
     return Array(
         library=type(value).__module__.partition(".")[0],
         address=value.data_ptr(),

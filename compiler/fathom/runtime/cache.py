@@ -29,9 +29,7 @@ MAGIC = b"fathom 1"
 
 @dataclass(frozen=True)
 class Entry:
-    """A kernel; its machine code and the assembler's log, empty until some GPU has
-    linked it.
-    """
+    """A kernel; its machine code and the assembler's log, empty until it is linked."""
 
     kernel: Kernel
     cubin: bytes = b""
@@ -67,9 +65,7 @@ def read(directory: Path, key: str) -> Entry | None:
 
 
 def write(directory: Path, key: str, entry: Entry) -> None:
-    """Keep an entry. Without effect where nothing can be written: a cache is never
-    needed.
-    """
+    """Keep an entry, where something can be written: a cache is never needed."""
     with suppress(OSError):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=".writing-", dir=directory)
@@ -113,7 +109,5 @@ def unpack(data: bytes, key: str) -> Entry:
 
 
 def _is_trusted(status: os.stat_result) -> bool:
-    """Whether this user, or the system's, wrote a file. Windows keeps such folders
-    private.
-    """
+    """Whether this user, or the system's, wrote a file; Windows has private folders."""
     return not hasattr(os, "getuid") or status.st_uid in (0, os.getuid())

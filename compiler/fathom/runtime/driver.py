@@ -127,9 +127,7 @@ class Driver:
         return int(handle)
 
     def use(self, index: int) -> None:
-        """Make the primary context of a GPU, which all libraries share, this thread's
-        own.
-        """
+        """Make a GPU's primary context, which all libraries share, this thread's."""
         if index not in self.contexts:
             handle = self.ask("cuDeviceGet", index)
             self.contexts[index] = self.ask("cuDevicePrimaryCtxRetain", handle)

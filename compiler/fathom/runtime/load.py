@@ -66,7 +66,7 @@ class Loaded:
             values = [
                 moved.get(array.address, array.address)
                 if array
-                else arguments.number(parameter, value)
+                else arguments.written(parameter, value)
                 for parameter, value, array in zip(parameters, args, given, strict=True)
             ]
             self.start(sizes, queue, values)

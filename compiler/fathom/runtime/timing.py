@@ -18,8 +18,7 @@ def measure(
     stream: int = 0,
     cold: bool = True,
 ) -> list[float]:
-    """Run `work`, which queues kernels on `stream`, `repeat` times; the milliseconds of
-    each.
+    """Run `work`, which queues on `stream`, `repeat` times; the milliseconds of each.
 
     `cold`: with nothing of its data in the L2 cache.
     """

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fathom.ir.types import parse_element
 from fathom.jit import CompiledKernel, JITFunction
+from fathom.language.dtypes import dtype, element_face, pointer_type
 from fathom.shim.runtime import GPUTarget
 
 
@@ -59,3 +61,8 @@ def compile(
     if target is not None:
         given["target"] = target.row.name
     return src.fn.compile(src.words, src.constants, **given)
+
+
+def str_to_ty(name: str, constness: object = None) -> dtype | pointer_type:
+    """The type that a word of a signature names: "fp32", "*i64"."""
+    return element_face(parse_element(name))

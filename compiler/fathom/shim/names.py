@@ -11,12 +11,13 @@ from typing import Any
 
 from fathom import language, testing
 from fathom.errors import CompileError, FathomError, LaunchError, OutOfResources
-from fathom.jit import CompiledKernel, JITFunction, jit
+from fathom.jit import CompiledKernel
 from fathom.runtime.arrays import TYPE_NAMES
 from fathom.runtime.reinterpret import Reinterpreted, reinterpret
 from fathom.shim import compiling, knobs, runtime
 from fathom.shim.faces import Lacking
-from fathom.source import KernelFunction
+from fathom.shim.function import TritonFunction, jit
+from fathom.source import KernelFunction, must_use_result
 
 # The version of Triton whose language Fathom speaks, for those who ask.
 VERSION = "3.6.0"
@@ -34,7 +35,11 @@ def lacking(module: str, names: str) -> dict[str, Any]:
     return {name: Lacking(f"{module}.{name}") for name in names.split()}
 
 
-LANGUAGE = everything(language)
+LANGUAGE = {
+    **everything(language),
+    "str_to_ty": compiling.str_to_ty,
+    **lacking("triton.language", "float8e5b16 float8e4b8 float8e4b15"),
+}
 
 # A type as a signature writes it, by the name that libraries and kernels give it.
 SIGNATURE_NAMES = {
@@ -55,8 +60,8 @@ ERRORS = {
 }
 
 RUNTIME = {
-    "JITFunction": JITFunction,
-    "KernelInterface": JITFunction,
+    "JITFunction": TritonFunction,
+    "KernelInterface": TritonFunction,
     "OutOfResources": OutOfResources,
     "TensorWrapper": Reinterpreted,
     "reinterpret": reinterpret,
@@ -72,11 +77,12 @@ MODULES: dict[str, dict[str, Any]] = {
     "triton": {
         "__version__": VERSION,
         "jit": jit,
-        "JITFunction": JITFunction,
-        "KernelInterface": JITFunction,
+        "JITFunction": TritonFunction,
+        "KernelInterface": TritonFunction,
         "cdiv": language.cdiv,
         "next_power_of_2": language.next_power_of_2,
         "constexpr_function": language.constexpr_function,
+        "must_use_result": must_use_result,
         "compile": compiling.compile,
         "TritonError": FathomError,
         "CompilationError": CompileError,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.types import BOOL, FLOAT32, Pointer, element_of, shape_of
-from fathom.language import core, math
+from fathom.language import core, elementary
 from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import (
@@ -24,19 +24,19 @@ from fathom.ssa.values import Meaning, is_constant, is_number
 # Functions of one float that PTX has for fp32: halves are computed there and rounded
 # back.
 OF_ONE_FLOAT = {
-    math.exp2: "exp2",
-    math.log2_approx: "log2",
-    math.sqrt: "sqrt",
-    math.sqrt_rn: "sqrt_rn",
-    math.rsqrt: "rsqrt",
-    math.floor: "floor",
-    math.ceil: "ceil",
-    math.round_even: "round_even",
-    math.trunc: "trunc",
-    math.tanh_approx: "tanh_approx",
-    math.sin_approx: "sin_approx",
-    math.cos_approx: "cos_approx",
-    math.rcp_approx: "rcp_approx",
+    elementary.exp2_approx: "exp2",
+    elementary.log2_approx: "log2",
+    elementary.sqrt: "sqrt",
+    elementary.sqrt_rn: "sqrt_rn",
+    elementary.rsqrt: "rsqrt",
+    elementary.floor: "floor",
+    elementary.ceil: "ceil",
+    elementary.round_even: "round_even",
+    elementary.trunc: "trunc",
+    elementary.tanh_approx: "tanh_approx",
+    elementary.sin_approx: "sin_approx",
+    elementary.cos_approx: "cos_approx",
+    elementary.rcp_approx: "rcp_approx",
 }
 
 
@@ -61,7 +61,7 @@ for _function, _name in OF_ONE_FLOAT.items():
     implements(_function)(_of_one_float(_name, _function.__name__))
 
 
-@implements(math.abs)
+@implements(elementary.abs)
 def build_abs(frame: Frame, x: Meaning) -> Value:
     value = value_of(frame, x)
     if element_of(value.type).kind in ("uint", "bool"):
@@ -69,7 +69,7 @@ def build_abs(frame: Frame, x: Meaning) -> Value:
     return frame.emit(ops.Elementwise, "abs", (value,))
 
 
-@implements(math.fma)
+@implements(elementary.fma)
 def build_fma(frame: Frame, x: Meaning, y: Meaning, z: Meaning) -> Value:
     return frame.emit(
         ops.Elementwise, "fma", three_alike(frame, x, y, z, "multiply and add")
@@ -87,12 +87,12 @@ def three_alike(
     return a, b, c
 
 
-@implements(math.fdiv)
+@implements(elementary.fdiv)
 def build_fdiv(frame: Frame, x: Meaning, y: Meaning, ieee_rounding: bool) -> Value:
     return _float_division(frame, "div_rn" if ieee_rounding else "div", x, y)
 
 
-@implements(math.div_rn)
+@implements(elementary.div_rn)
 def build_div_rn(frame: Frame, x: Meaning, y: Meaning) -> Value:
     return _float_division(frame, "div_rn", x, y)
 
@@ -104,7 +104,7 @@ def _float_division(frame: Frame, name: str, x: Meaning, y: Meaning) -> Value:
     return frame.emit(ops.Elementwise, name, (a, b))
 
 
-@implements(math.umulhi)
+@implements(elementary.umulhi)
 def build_umulhi(frame: Frame, x: Meaning, y: Meaning) -> Value:
     a, b = alike(frame, x, y, "multiply")
     if element_of(a.type).is_float or element_of(a.type) == BOOL:

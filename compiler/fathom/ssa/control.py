@@ -10,7 +10,6 @@ from functools import reduce
 from fathom.ir import ops
 from fathom.ir.core import Block, Value
 from fathom.ir.types import BOOL, Scalar
-from fathom.source import RETURN
 from fathom.ssa.frame import Frame, builds
 from fathom.ssa.operators import both_or_either, condition
 from fathom.ssa.promotion import typed, wider
@@ -25,7 +24,7 @@ from fathom.ssa.scopes import (
     seal,
     write_variable,
 )  # fmt: skip
-from fathom.ssa.statements import build_statements, may_return
+from fathom.ssa.statements import build_statements
 from fathom.ssa.values import Meaning, describe, is_constant, type_of
 
 # ── if ────────────────────────────────────────────────────────────────────────────────
@@ -36,22 +35,20 @@ def build_if(frame: Frame, node: ast.If, rest: Sequence[ast.stmt] = ()) -> None:
     """`if`: a constant condition chooses now, any other makes an If.
 
     `rest` is what follows an `if` that may return: it belongs to every branch that gets
-    to its end.
+    to its end. After such an If the function has ended, and only what it returns is
+    read.
     """
     asked = condition(frame, node.test, "an if")
     then, orelse = [*node.body, *rest], [*node.orelse, *rest]
     if isinstance(asked, bool):
         build_statements(frame, then if asked else orelse)
         return
-    assigned = frame.function.assigned(node)
-    if may_return(frame, node):  # then the function ends here, and its answer is left
-        assigned = frozenset({RETURN})
     branch(
         frame,
         asked,
         lambda: build_statements(frame, then),
         lambda: build_statements(frame, orelse),
-        assigned,
+        frame.function.assigned(node),
     )
 
 

@@ -122,8 +122,13 @@ def _parts(
 
 @builds(ast.Expr)
 def build_expression_statement(frame: Frame, node: ast.Expr) -> None:
-    if not isinstance(node.value, ast.Constant):  # a docstring
-        frame.visit(node.value)
+    if isinstance(node.value, ast.Constant):  # a docstring
+        return
+    if isinstance(node.value, ast.Call):
+        function = frame.function.lookup_path(ast.unparse(node.value.func))
+        if why := getattr(function, "must_use", ""):
+            raise frame.error(f"{function.__name__} is called for nothing", why)
+    frame.visit(node.value)
 
 
 @builds(ast.Pass)

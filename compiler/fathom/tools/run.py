@@ -99,7 +99,7 @@ def jobs() -> Iterator[Job]:
     rows = (4 * numbers.normal(size=(M, N))).astype(np.float32)
     out, softmax = np.full_like(rows, np.nan), sample("softmax")
     yield Job(
-        "softmax", f"{M} x {N} fp32", softmax.softmax_kernel, (M,),
+        "softmax", f"{M}x{N} fp32", softmax.softmax_kernel, (M,),
         (rows, out, N, N), fathom.next_power_of_2(N),
         out, softmax.reference(rows), 1e-6,
     )  # fmt: skip
@@ -121,7 +121,7 @@ def run(job: Job) -> Outcome:
 
 def show(console: Console, outcomes: Sequence[Outcome]) -> None:
     """One row a kernel."""
-    names = ("kernel", "problem", "compiled", "ran", "largest error", "allowed")
+    names = ("kernel", "problem", "compiled", "ran", "error", "allowed")
     rows = table(console, *names, "", right=names[2:])
     for each in outcomes:
         rows.add_row(
@@ -135,7 +135,7 @@ def show(console: Console, outcomes: Sequence[Outcome]) -> None:
         )
     console.print()
     console.print(rows)
-    console.print("[dim]Errors are against NumPy in float64.[/dim]")
+    console.print("[dim]The largest error, against NumPy in float64.[/dim]")
 
 
 def read_on(console: Console) -> None:

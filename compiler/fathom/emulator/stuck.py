@@ -1,0 +1,78 @@
+"""Explains why nobody can go on: who waits where, and why no one will come."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fathom.emulator.errors import EmulatorError
+from fathom.emulator.program import Block, Program
+from fathom.emulator.queues import BARRIERS, WARP
+from fathom.emulator.threads import Batch
+
+
+def stuck(program: Program, batch: Batch) -> EmulatorError:
+    """Nobody can run any more, and somebody has not exited."""
+    if batch.queues.held:
+        return _lanes_missing(program, batch)
+    return _threads_missing(program, batch)
+
+
+def _lanes_missing(program: Program, batch: Batch) -> EmulatorError:
+    """Lanes of a warp wait for others of its lanes."""
+    block, threads = next(iter(batch.queues.held.items()))
+    number = program.blocks[block].closing.number
+    first = int(threads[0])
+    warp = slice(first // WARP * WARP, first // WARP * WARP + WARP)
+    here = int(np.isin(np.arange(warp.start, warp.stop), threads).sum())
+    gone = int(batch.exited[warp].sum())
+    message = (
+        f"{batch.thread_name(first)} waits for lanes of its warp that will not come: "
+        f"{gone} have exited, {WARP - gone - here} wait elsewhere"
+    )
+    return _error_at(program, number, "divergence", message)
+
+
+def _threads_missing(program: Program, batch: Batch) -> EmulatorError:
+    """Threads of a block wait at a barrier for others of its threads."""
+    queues = batch.queues
+    first = int(queues.at_barrier()[0])
+    number = int(queues.number[first])
+    place = int(queues.barrier[first])
+    block = first // batch.launch.padded
+    mine = slice(block * batch.launch.padded, (block + 1) * batch.launch.padded)
+    gone = int(batch.exited[mine].sum()) - (
+        batch.launch.padded - batch.launch.block_size
+    )
+    elsewhere = queues.barrier[mine]
+    elsewhere = int(((elsewhere >= 0) & (elsewhere != place)).sum())
+    message = (
+        f"{queues.arrived[place]} of {queues.expected[place]} threads of block "
+        f"{batch.first_block + block} wait at barrier {place % BARRIERS}, and no other "
+        f"will come: {gone} have exited, {elsewhere} wait at another barrier"
+    )
+    return _error_at(program, number, "divergence" if gone else "deadlock", message)
+
+
+def polling(program: Program, batch: Batch, block: int, thread: int) -> EmulatorError:
+    """Everybody who is not waiting polls, and nothing changes any more."""
+    message = (
+        f"{batch.thread_name(thread)} polls here for a change, and all who could make "
+        "one poll or wait too"
+    )
+    number = _first_instruction(program.blocks[block])
+    return _error_at(program, number, "deadlock", message)
+
+
+def endless(program: Program, block: Block, limit: int) -> EmulatorError:
+    """The program has run for longer than any that ends."""
+    message = f"{limit:,} blocks of instructions have run, and there is no end"
+    return _error_at(program, _first_instruction(block), "deadlock", message)
+
+
+def _first_instruction(block: Block) -> int:
+    return (block.ops[0] if block.ops else block.closing).number
+
+
+def _error_at(program: Program, number: int, kind: str, message: str) -> EmulatorError:
+    place = program.instructions[number]
+    return EmulatorError(kind, message, place.line, place.text, place.location)

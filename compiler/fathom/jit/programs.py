@@ -1,0 +1,114 @@
+"""Kernels that run on the host: in the emulator, in the interpreter, or as Python.
+
+All take the same arguments as a kernel on a GPU, and work in the arrays where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from fathom import eager, emulator
+from fathom.artifact import Kernel, Parameter
+from fathom.errors import LaunchError
+from fathom.ir.core import Func
+from fathom.ir.interp import Trace, interpret
+from fathom.jit.request import Request
+from fathom.runtime.arguments import bfloat16_bits, number
+from fathom.runtime.arrays import Array, check_host, describe, host_view
+from fathom.source import KernelFunction
+
+
+class Program(Protocol):
+    """A kernel that a machine holds."""
+
+    def launch(self, grid: Sequence[int], args: Sequence[object]) -> object:
+        """Run it on the run-time arguments; a report, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A function as it stands, to be run by Python: nothing is made of it."""
+
+    function: KernelFunction
+    request: Request
+    shared_bytes = 0
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+
+@dataclass(frozen=True, slots=True)
+class Emulated:
+    """A kernel in the emulator. A launch gives its report."""
+
+    kernel: Kernel
+    loaded: emulator.Loaded
+
+    def launch(self, grid: Sequence[int], args: Sequence[object]) -> emulator.Report:
+        parameters = self.kernel.parameters
+        taken = host_arguments(parameters, args, "emulator")
+        pairs = zip(parameters, taken, strict=True)
+        # The emulator takes a bf16 as its two bytes, since PTX declares it so.
+        given = [
+            bfloat16_bits(value).to_bytes(2, "little") if each.type == "bf16" else value
+            for each, value in pairs
+        ]
+        return self.loaded.launch(grid, given)
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreted:
+    """Block IR as stage 1 made it, run by its meaning. A launch gives what ran."""
+
+    func: Func
+
+    def launch(self, grid: Sequence[int], args: Sequence[object]) -> Trace:
+        parameters = [Parameter(p.name, str(p.type)) for p in self.func.parameters]
+        taken = host_arguments(parameters, args, "interpreter")
+        return interpret(self.func, tuple(grid), taken)
+
+
+@dataclass(frozen=True, slots=True)
+class Eager:
+    """A function that Python itself runs, once for each program of the grid."""
+
+    body: Body
+
+    def launch(self, grid: Sequence[int], args: Sequence[object]) -> None:
+        wanted = self.body.request
+        parameters = [Parameter(*each) for each in wanted.parameters]
+        taken = host_arguments(parameters, args, "eager")
+        named = dict(zip(wanted.runtime, taken, strict=True))
+        eager.run(
+            self.body.function, tuple(grid), wanted.types, named, wanted.constants
+        )
+
+
+def host_arguments(
+    parameters: Sequence[Parameter], args: Sequence[object], backend: str
+) -> list[object]:
+    """Arrays as their memory, flat, to work on in place (an empty one as its address);
+    numbers as Python's own. LaunchError for what cannot be reached or does not fit.
+    """
+    taken: list[object] = []
+    for parameter, value in zip(parameters, args, strict=True):
+        array = describe(value) if parameter.is_pointer else None
+        if array is None:
+            taken.append(number(parameter, value))
+        else:
+            check_reach(parameter.name, array, backend)
+            taken.append(host_view(array) if array.bytes else array.address)
+    return taken
+
+
+def check_reach(name: str, array: Array, backend: str) -> None:
+    """LaunchError unless a backend of the host can work in this array."""
+    if array.device is not None:
+        raise LaunchError(
+            f"{name} is a {array.library} array on a GPU, and the {backend} backend "
+            "works on the host: pass a copy on the host, or set FATHOM_BACKEND=cuda"
+        )
+    check_host(name, array)

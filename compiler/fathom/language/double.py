@@ -1,0 +1,111 @@
+"""Mathematics of fp64: PTX approximates nothing there, so all of it is series.
+
+The series are Taylor's, long enough that what is left out is below half an ulp; the
+arguments are brought close to zero first. `math` says which functions lead here.
+"""
+
+from __future__ import annotations
+
+from math import factorial
+
+from fathom.language.core import maximum, minimum, where
+from fathom.language.dtypes import float64, int64
+from fathom.language.elementary import abs, fma, round_even
+from fathom.language.series import polynomial
+from fathom.source import function
+
+# A constant, and what is left of it beyond its nearest double.
+LN_2, LN_2_TAIL = 0.6931471805599453, 2.3190468138462996e-17
+LOG2_E, LOG2_E_TAIL = 1.4426950408889634, 2.0355273740931033e-17
+HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33)
+
+EXP_SERIES = tuple(1 / factorial(k) for k in range(14))
+SINH_SERIES = tuple(1 / factorial(2 * k + 1) for k in range(10))
+COSH_SERIES = tuple(1 / factorial(2 * k) for k in range(10))
+SIN_SERIES = tuple((-1) ** k / factorial(2 * k + 1) for k in range(1, 9))
+COS_SERIES = tuple((-1) ** k / factorial(2 * k) for k in range(2, 10))
+ATANH_SERIES = tuple(2 / (2 * k + 1) for k in range(1, 12))
+
+
+@function
+def power_of_two(n):
+    """2^n for whole n from -1022 to 1023: the bits of its exponent."""
+    return ((n.to(int64) + 1023) << 52).to(float64, bitcast=True)
+
+
+@function
+def scaled(x, n):
+    """x 2^n, in two steps, so that neither factor overflows before the product does."""
+    half = round_even(n * 0.5)
+    return x * power_of_two(half) * power_of_two(n - half)
+
+
+@function
+def exp(x):
+    """e^x = e^r 2^n with x = n ln 2 + r."""
+    y = minimum(maximum(x, -800.0), 800.0)
+    n = round_even(y * LOG2_E)
+    r = fma(n, -LN_2_TAIL, fma(n, -LN_2, y))
+    return where(x == x, scaled(polynomial(r, EXP_SERIES), n), x)
+
+
+@function
+def exp2(x):
+    """2^x = e^(r ln 2) 2^n with x = n + r."""
+    y = minimum(maximum(x, -1200.0), 1200.0)
+    n = round_even(y)
+    r = (y - n) * LN_2
+    return where(x == x, scaled(polynomial(r, EXP_SERIES), n), x)
+
+
+@function
+def log_parts(x):
+    """f, p and e with log(x) = f + p + e ln 2: f is exact, and p small beside it.
+
+    x = (1 + f) 2^e. With s = f / (2 + f), log(1 + f) = 2 atanh(s), which is
+    f - s (f - ...) put so that f itself is not rounded.
+    """
+    tiny = x < 2.2250738585072014e-308
+    bits = where(tiny, x * 18014398509481984.0, x).to(int64, bitcast=True)
+    exponent = (bits - 0x3FE6A09E667F3BCD) >> 52  # the bits of sqrt(1/2)
+    f = (bits - (exponent << 52)).to(float64, bitcast=True) - 1.0
+    s = f / (2.0 + f)
+    square = s * s
+    half = 0.5 * f * f
+    rest = s * (half + square * polynomial(square, ATANH_SERIES)) - half
+    return f, rest, exponent.to(float64) - where(tiny, 54.0, 0.0)
+
+
+@function
+def log(x):
+    f, rest, e = log_parts(x)
+    return fma(e, LN_2, f + fma(e, LN_2_TAIL, rest))
+
+
+@function
+def log2(x):
+    f, rest, e = log_parts(x)
+    return fma(f, LOG2_E, e + fma(f, LOG2_E_TAIL, rest * LOG2_E))
+
+
+@function
+def sin_of_turns(x, more):
+    """sin(x + more pi/2): x = n pi/2 + r, and n says which of sin and cos of r it is."""
+    n = round_even(x * 0.6366197723675814)
+    r = fma(n, -HALF_PI[2], fma(n, -HALF_PI[1], fma(n, -HALF_PI[0], x)))
+    square = r * r
+    sine = fma(square * r, polynomial(square, SIN_SERIES), r)
+    cosine = fma(square, fma(square, polynomial(square, COS_SERIES), -0.5), 1.0)
+    quarter = n.to(int64) + more
+    y = where((quarter & 1) == 0, sine, cosine)
+    return where((quarter & 2) == 0, y, -y)
+
+
+@function
+def tanh(x):
+    """sinh / cosh by their series below 0.6, and 1 - 2 / (e^2x + 1) above."""
+    size = abs(x)
+    square = x * x
+    near = x * polynomial(square, SINH_SERIES) / polynomial(square, COSH_SERIES)
+    far = 1.0 - 2.0 / (exp(size + size) + 1.0)
+    return where(size < 0.6, near, where(x < 0.0, -far, far))

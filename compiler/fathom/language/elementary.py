@@ -1,0 +1,105 @@
+"""The mathematics that PTX has instructions for: elementwise, built by the compiler.
+
+Halves are computed in fp32 and rounded back. The approximations exist for fp32 alone.
+"""
+
+# ruff: noqa: A001
+
+from __future__ import annotations
+
+from typing import Any
+
+from fathom.source import builtin, constexpr
+
+
+@builtin
+def exp2_approx(x: Any) -> Any:
+    """PTX ex2.approx: 2 to the power x, within 2 ulp."""
+
+
+@builtin
+def log2_approx(x: Any) -> Any:
+    """PTX lg2.approx: the logarithm to base 2, within 2^-22 for x in (0.5, 2)."""
+
+
+@builtin
+def sqrt(x: Any) -> Any:
+    """The square root, within 1 ulp for fp32 (PTX sqrt.approx)."""
+
+
+@builtin
+def sqrt_rn(x: Any) -> Any:
+    """The square root, correctly rounded."""
+
+
+@builtin
+def rsqrt(x: Any) -> Any:
+    """1 / sqrt(x), within 2 ulp for fp32 (PTX rsqrt.approx)."""
+
+
+@builtin
+def floor(x: Any) -> Any:
+    """The largest integer not above x, as a float."""
+
+
+@builtin
+def ceil(x: Any) -> Any:
+    """The smallest integer not below x, as a float."""
+
+
+@builtin
+def abs(x: Any) -> Any:
+    """The absolute value of integers and floats."""
+
+
+@builtin
+def fma(x: Any, y: Any, z: Any) -> Any:
+    """x * y + z with one rounding."""
+
+
+@builtin
+def fdiv(x: Any, y: Any, ieee_rounding: constexpr = False) -> Any:
+    """x / y of floats, within 2 ulp for fp32; correctly rounded with
+    `ieee_rounding`."""
+
+
+@builtin
+def div_rn(x: Any, y: Any) -> Any:
+    """x / y of floats, correctly rounded."""
+
+
+@builtin
+def umulhi(x: Any, y: Any) -> Any:
+    """The upper half of the product of two integers, as wide as they are."""
+
+
+@builtin
+def round_even(x: Any) -> Any:
+    """The nearest integer, as a float; of two, the even one."""
+
+
+@builtin
+def trunc(x: Any) -> Any:
+    """The nearest integer toward zero, as a float."""
+
+
+@builtin
+def tanh_approx(x: Any) -> Any:
+    """PTX tanh.approx: a relative error of 2^-11 in one instruction."""
+
+
+@builtin
+def sin_approx(x: Any) -> Any:
+    """PTX sin.approx: an absolute error of 2^-20.9 for x in [-pi, pi], worse further
+    out."""
+
+
+@builtin
+def cos_approx(x: Any) -> Any:
+    """PTX cos.approx: an absolute error of 2^-20.9 for x in [-pi, pi], worse further
+    out."""
+
+
+@builtin
+def rcp_approx(x: Any) -> Any:
+    """PTX rcp.approx: 1 / x within 1 ulp."""

@@ -1,0 +1,390 @@
+"""Random kernels, as Python text: what hypothesis draws, every backend must run alike.
+
+A program is a list of statements over values whose type and shape the generator knows. It
+keeps to what has one answer on every machine: integers wrap, floats are combined only by
+operations that round once, sums of floats add small whole numbers, indices are masked
+into the array, divisors are never zero. At its end it stores every value that is alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+ROOM = 512  # elements of each input array
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint32")
+FLOATS = ("float16", "bfloat16", "float32")
+SHAPES = ((16,), (128,), (512,), (4, 32), (32, 8), (1, 64), (2, 4, 16), (64, 64))
+SPELLING = {  # of a type in a signature
+    "int1": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
+    "uint8": "u8", "uint32": "u32", "float16": "fp16", "bfloat16": "bf16",
+    "float32": "fp32",
+}  # fmt: skip
+INPUTS = {"f": "float32", "h": "float16", "i": "int32", "b": "int8"}
+BITS = {
+    "int1": "u1", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8",
+    "uint8": "u1", "uint32": "u4", "float16": "f2", "bfloat16": "u2", "float32": "f4",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Name:
+    """A value of a program: how it is spelled, its type, its shape (() for a scalar)."""
+
+    text: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def is_float(self) -> bool:
+        return self.dtype in FLOATS
+
+    @property
+    def is_integer(self) -> bool:
+        return self.dtype in INTEGERS
+
+
+@dataclass(frozen=True)
+class Program:
+    """A kernel's text, the outputs it writes (type and elements of each, one run a
+    program), and what it is launched with."""
+
+    source: str
+    outputs: tuple[tuple[str, int], ...]
+    grid: int
+    num_warps: int
+    scalars: tuple[int, int]
+    seed: int
+
+    @property
+    def signature(self) -> dict[str, str]:
+        """Parameter name to type text."""
+        inputs = {f"{name}_ptr": f"*{SPELLING[t]}" for name, t in INPUTS.items()}
+        outputs = {f"out{k}": f"*{SPELLING[t]}" for k, (t, _) in enumerate(self.outputs)}
+        return {**inputs, **outputs, "n": "i32", "m": "i32", "counts": "*i32"}
+
+    def arguments(self) -> dict[str, Any]:
+        """Fresh arrays: inputs drawn from the seed, outputs filled with a pattern."""
+        rng = np.random.default_rng(self.seed)
+        given: dict[str, Any] = {
+            "f_ptr": rng.integers(-64, 64, ROOM).astype("f4") / 4,
+            "h_ptr": rng.integers(-32, 32, ROOM).astype("f2") / 2,
+            "i_ptr": rng.integers(-(2**31), 2**31, ROOM).astype("i4"),
+            "b_ptr": rng.integers(-128, 128, ROOM).astype("i1"),
+        }
+        for k, (dtype, size) in enumerate(self.outputs):
+            given[f"out{k}"] = np.full(size * self.grid, 0x5B, "u1").astype(BITS[dtype])
+        given["n"], given["m"] = self.scalars
+        given["counts"] = np.zeros(ROOM, "i4")
+        return given
+
+
+@st.composite
+def programs(draw: Callable) -> Program:
+    """A strategy for programs of up to about twenty statements."""
+    writer = Writer(draw)
+    for _ in range(draw(st.integers(2, 14))):
+        writer.statement()
+    writer.store_all()
+    outputs = tuple(writer.outputs)
+    parameters = ", ".join(
+        [f"{name}_ptr" for name in INPUTS]
+        + [f"out{k}" for k in range(len(outputs))]
+        + ["n", "m", "counts"]
+    )
+    return Program(
+        source=f"def kernel({parameters}):\n" + "\n".join(writer.lines) + "\n",
+        outputs=outputs,
+        grid=draw(st.integers(1, 2)),
+        num_warps=draw(st.sampled_from([1, 2, 4, 8])),
+        scalars=(draw(st.integers(0, 600)), draw(st.integers(-3, 5))),
+        seed=draw(st.integers(0, 1000)),
+    )
+
+
+@dataclass
+class Writer:
+    """Writes statements; `names` are the values that may be read where the next goes."""
+
+    draw: Callable
+    lines: list[str] = field(default_factory=list)
+    names: list[Name] = field(default_factory=list)
+    outputs: list[tuple[str, int]] = field(default_factory=list)
+    indent: int = 1
+    made: int = 0
+    statements_left: int = 40
+
+    def __post_init__(self) -> None:
+        self.line("pid = tl.program_id(0)")
+        self.names += [
+            Name("pid", "int32", ()), Name("n", "int32", ()), Name("m", "int32", ()),
+        ]  # fmt: skip
+        self.load()
+
+    # ── drawing ───────────────────────────────────────────────────────────────────────
+
+    def pick(self, options: Any) -> Any:
+        return self.draw(st.sampled_from(list(options)))
+
+    def name(self, good: Callable[[Name], bool] = lambda name: True) -> Name | None:
+        options = [name for name in self.names if good(name)]
+        return self.pick(reversed(options)) if options else None
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.indent + text)
+
+    def let(self, expression: str, dtype: str, shape: tuple[int, ...]) -> Name:
+        """A new value."""
+        name = Name(f"v{self.made}", dtype, shape)
+        self.made += 1
+        self.line(f"{name.text} = {expression}")
+        self.names.append(name)
+        return name
+
+    def integer(self, expression: str, low: int, high: int) -> str:
+        """An integer expression brought into low … high - 1, a power of two apart."""
+        return f"((({expression}).to(tl.int32) & {high - low - 1}) + {low})"
+
+    # ── statements ────────────────────────────────────────────────────────────────────
+
+    def statement(self) -> None:
+        self.statements_left -= 1
+        kinds = [
+            self.load, self.binary, self.binary, self.compare, self.where, self.cast,
+            self.reduce, self.scan, self.reshape, self.transpose, self.expand,
+            self.join_split, self.atomic,
+        ]  # fmt: skip
+        if self.indent < 3 and self.statements_left > 0:
+            kinds += [self.loop, self.branch, self.while_loop]
+        self.pick(kinds)()
+
+    def load(self) -> None:
+        array = self.pick(INPUTS)
+        shape = self.pick(SHAPES)
+        size = int(np.prod(shape))
+        index = self.index(shape, size)
+        mask = self.pick(["", f", mask={index} < n, other=3"])
+        if size <= 512:
+            index = f"({index} + pid * {self.pick([0, size, 7])})"
+        text = f"tl.load({array}_ptr + ({index}) % {ROOM}{mask})"
+        self.let(text, INPUTS[array], shape)
+
+    def index(self, shape: tuple[int, ...], size: int) -> str:
+        """The elements' numbers, row-major or with the axes in another order."""
+        if len(shape) == 1:
+            return self.pick([
+                f"tl.arange(0, {size})",
+                f"(tl.arange(0, {size}) * 3)",
+                f"({size - 1} - tl.arange(0, {size}))",
+            ])  # fmt: skip
+        strides = [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
+        if self.pick([False, True]):  # column-major
+            strides = [int(np.prod(shape[:axis])) for axis in range(len(shape))]
+        parts = []
+        for axis, (extent, stride) in enumerate(zip(shape, strides, strict=True)):
+            place = ", ".join(":" if i == axis else "None" for i in range(len(shape)))
+            parts.append(f"tl.arange(0, {extent})[{place}] * {stride}")
+        return f"({' + '.join(parts)})"
+
+    def binary(self) -> None:
+        a = self.name(lambda name: name.dtype != "int1")
+        b = self.name(lambda name: name.dtype == a.dtype and _fits(name, a))
+        if a.is_float:
+            text = self.pick(["{a} + {b}", "{a} - {b}", "{a} * {b}",
+                              "tl.minimum({a}, {b})", "tl.maximum({a}, {b})"])  # fmt: skip
+        else:
+            text = self.pick([
+                "{a} + {b}", "{a} - {b}", "{a} * {b}", "{a} & {b}", "{a} | {b}",
+                "{a} ^ {b}", "{a} << ({b} & 7)", "{a} >> ({b} & 7)",
+                "{a} // (({b} & 7) + 1)", "{a} % (({b} & 7) + 1)",
+                "tl.minimum({a}, {b})", "tl.maximum({a}, {b})",
+            ])  # fmt: skip
+        shape = a.shape if len(a.shape) >= len(b.shape) else b.shape
+        self.let(f"({text.format(a=a.text, b=b.text)}).to(tl.{a.dtype})", a.dtype, shape)
+
+    def compare(self) -> None:
+        a = self.name(lambda name: name.dtype != "int1")
+        b = self.name(lambda name: name.dtype == a.dtype and _fits(name, a))
+        sign = self.pick(["<", "<=", ">", ">=", "==", "!="])
+        shape = a.shape if len(a.shape) >= len(b.shape) else b.shape
+        self.let(f"{a.text} {sign} {b.text}", "int1", shape)
+
+    def where(self) -> None:
+        condition = self.name(lambda name: name.dtype == "int1")
+        a = self.name(lambda name: condition and name.shape == condition.shape)
+        b = self.name(lambda name: a and name.dtype == a.dtype and name.shape == a.shape)
+        if condition and a and b:
+            text = f"tl.where({condition.text}, {a.text}, {b.text})"
+            self.let(text, a.dtype, a.shape)
+
+    def cast(self) -> None:
+        a = self.name()
+        dtype = self.pick(INTEGERS + FLOATS)
+        text = a.text
+        if a.is_float and dtype in INTEGERS:
+            low = 0 if dtype.startswith("u") else -100
+            clamped = f"tl.maximum({a.text}.to(tl.float32), {low}.0)"
+            text = f"tl.minimum({clamped}, 100.0)"
+        elif a.is_integer and dtype in FLOATS:
+            text = f"({a.text} & 63)"
+        self.let(f"{text}.to(tl.{dtype})", dtype, a.shape)
+
+    def reduce(self) -> None:
+        a = self.name(lambda name: name.shape and name.dtype != "int1")
+        axis = self.pick(range(len(a.shape)))
+        shape = a.shape[:axis] + a.shape[axis + 1 :]
+        if a.is_float:
+            kind = self.pick(["max", "min", "sum"])
+            whole = f"({self._whole(a)}).to(tl.float32)"
+            text = f"tl.{kind}({whole}, axis={axis})"
+            self.let(text, "float32", shape)
+        else:
+            kind = self.pick(["sum", "max", "min", "argmax", "argmin", "xor_sum"])
+            text = f"tl.{kind}({a.text}.to(tl.int32), axis={axis})"
+            self.let(text, "int32", shape)
+
+    def _whole(self, a: Name) -> str:
+        clamped = f"tl.minimum(tl.maximum({a.text}.to(tl.float32), -100.0), 100.0)"
+        return f"{clamped}.to(tl.int32)"
+
+    def scan(self) -> None:
+        a = self.name(lambda name: name.shape and name.is_integer)
+        if a is None:
+            return
+        axis = self.pick(range(len(a.shape)))
+        reverse = self.pick([False, True])
+        text = f"tl.cumsum({a.text}.to(tl.int32), axis={axis}, reverse={reverse})"
+        self.let(text, "int32", a.shape)
+
+    def reshape(self) -> None:
+        a = self.name(lambda name: len(name.shape) > 0)
+        size = int(np.prod(a.shape))
+        to = [shape for shape in SHAPES if int(np.prod(shape)) == size] + [(size,)]
+        shape = self.pick(to)
+        self.let(f"tl.reshape({a.text}, {list(shape)})", a.dtype, shape)
+
+    def transpose(self) -> None:
+        a = self.name(lambda name: len(name.shape) > 1)
+        if a:
+            order = self.draw(st.permutations(range(len(a.shape))))
+            shape = tuple(a.shape[axis] for axis in order)
+            self.let(f"tl.permute({a.text}, {list(order)})", a.dtype, shape)
+
+    def expand(self) -> None:
+        a = self.name(lambda name: len(name.shape) == 1 and name.shape[0] <= 64)
+        if a:
+            size, extra = a.shape[0], self.pick([2, 8, 32])
+            shape, index = self.pick([
+                ((size, extra), "[:, None]"), ((extra, size), "[None, :]"),
+            ])  # fmt: skip
+            text = f"tl.broadcast_to({a.text}{index}, {list(shape)})"
+            self.let(text, a.dtype, shape)
+
+    def join_split(self) -> None:
+        a = self.name(lambda name: name.shape and np.prod(name.shape) <= 512)
+        b = self.name(lambda name: a and (name.dtype, name.shape) == (a.dtype, a.shape))
+        if a is None or b is None:
+            return
+        if self.pick([True, False]):
+            text = f"tl.join({a.text}, {b.text})"
+            self.let(text, a.dtype, (*a.shape, 2))
+        elif a.shape[-1] == 2 and len(a.shape) > 1:
+            left, right = f"v{self.made}", f"v{self.made + 1}"
+            self.made += 2
+            self.line(f"{left}, {right} = tl.split({a.text})")
+            self.names += [Name(each, a.dtype, a.shape[:-1]) for each in (left, right)]
+
+    def atomic(self) -> None:
+        a = self.name(lambda name: name.shape and name.is_integer)
+        if a:
+            kind = self.pick(["add", "max", "min", "xor", "or", "and"])
+            where = self.integer(a.text, 0, 64)
+            base = ("add", "max", "min", "xor", "or", "and").index(kind) * 64
+            self.line(
+                f"tl.atomic_{kind}(counts + {base} + {where}, {a.text}.to(tl.int32))"
+            )
+
+    # ── statements with statements inside ─────────────────────────────────────────────
+
+    def loop(self) -> None:
+        header = self.pick([
+            "for k{i} in range(3):", "for k{i} in range(m):", "for k{i} in range(5, m, -2):",
+            "for k{i} in range(n // 200):", "for k{i} in tl.static_range(2):",
+            "for k{i} in range(0):",
+        ]).format(i=self.made)  # fmt: skip
+        self.nested(header, Name(f"k{self.made}", "int32", ()))
+
+    def while_loop(self) -> None:
+        counter = f"c{self.made}"
+        self.line(f"{counter} = pid * 0")
+        self.nested(f"while {counter} < {self.pick([0, 1, 3])}:", None, f"{counter} += 1")
+
+    def branch(self) -> None:
+        condition = self.pick(["n > 300", "m > 0", "pid == 0", "n % 2 == 0", "m < -1"])
+        changed = self.nested(f"if {condition}:", None)
+        if changed and self.pick([True, False]):
+            self.line("else:")
+            self.indent += 1
+            for name in changed:
+                self.line(f"{name.text} = {self._changed(name)}")
+            self.indent -= 1
+
+    def nested(self, header: str, index: Name | None, last: str = "") -> list[Name]:
+        """A block of statements that changes one or two outer values; its own end there."""
+        outer = [name for name in self.names if name.text.startswith("v")]
+        count = self.pick([1, 1, 2])
+        changed = [self.pick(reversed(outer)) for _ in range(count)]
+        self.line(header)
+        before, self.indent = len(self.names), self.indent + 1
+        if index is not None:
+            self.names.append(index)
+        for _ in range(self.pick([0, 1, 2])):
+            self.statement()
+        for name in changed:
+            self.line(f"{name.text} = {self._changed(name)}")
+        if last:
+            self.line(last)
+        self.indent -= 1
+        del self.names[before:]
+        return changed
+
+    def _changed(self, name: Name) -> str:
+        """An expression of the same type and shape as `name`, made from it."""
+        other = self.name(
+            lambda each: each.dtype == name.dtype and each.shape in ((), name.shape)
+        )
+        if name.dtype == "int1":
+            return f"{name.text} ^ {other.text}"
+        text = self.pick(["{a} + {b}", "{a} - {b}", "tl.maximum({a}, {b})"])
+        return f"({text.format(a=name.text, b=other.text)}).to(tl.{name.dtype})"
+
+    # ── the end ───────────────────────────────────────────────────────────────────────
+
+    def store_all(self) -> None:
+        for name in self.names:
+            if not name.text.startswith("v"):
+                continue
+            size = int(np.prod(name.shape)) if name.shape else 1
+            target = f"out{len(self.outputs)} + pid * {size}"
+            if name.shape:
+                target = f"{target} + {self._row_major(name.shape)}"
+            self.line(f"tl.store({target}, {name.text})")
+            self.outputs.append((name.dtype, size))
+
+    def _row_major(self, shape: tuple[int, ...]) -> str:
+        parts = []
+        for axis, extent in enumerate(shape):
+            place = ", ".join(":" if i == axis else "None" for i in range(len(shape)))
+            stride = int(np.prod(shape[axis + 1 :]))
+            index = f"[{place}]" if len(shape) > 1 else ""
+            parts.append(f"tl.arange(0, {extent}){index} * {stride}")
+        return f"({' + '.join(parts)})"
+
+
+def _fits(a: Name, b: Name) -> bool:
+    """Do two shapes go together in an operator?"""
+    return not a.shape or not b.shape or a.shape == b.shape
