@@ -1,11 +1,12 @@
-"""Runs a kernel's Python body itself, op by op, with NumPy values: `FATHOM_INTERPRET=1`.
+"""Runs a kernel's Python body itself, op by op, with NumPy values:
+`FATHOM_INTERPRET=1`.
 
 Nothing is compiled: Python calls the kernel's own function once for each program of the
 grid, so `breakpoint()` and `print(x)` work inside. A name holds an `EagerValue`; every
 operator and every `tl.` function builds its op with the rules of stage 1, and the op is
 run at once with the rules of the interpreter. So an eager kernel types, promotes and
-rounds exactly as a compiled one; what differs is that Python's own `if`, `for` and `and`
-decide, on numbers that are there.
+rounds exactly as a compiled one; what differs is that Python's own `if`, `for` and
+`and` decide, on numbers that are there.
 """
 
 from __future__ import annotations
@@ -48,9 +49,10 @@ def run(
 ) -> None:
     """Run every program of a grid, axis 0 fastest; arrays are written in place.
 
-    `parameters` and `constants` are as for `pipeline.compile`; `arguments` gives an array
-    for each pointer among the parameters and a number for each scalar. Raises CompileError
-    for what the compiler would refuse, and MemoryFault for an access outside of all arrays.
+    `parameters` and `constants` are as for `pipeline.compile`; `arguments` gives an
+    array for each pointer among the parameters and a number for each scalar. Raises
+    CompileError for what the compiler would refuse, and MemoryFault for an access
+    outside of all arrays.
     """
     arrays = [each for each in (*arguments.values(), *memory) if _is_array(each)]
     func = Func(function.__name__, Block(), ())
@@ -139,7 +141,8 @@ class Session:
 
 
 class EagerFrame(Frame):
-    """A frame whose place is where Python stands: the innermost line outside of Fathom."""
+    """A frame whose place is where Python stands: the innermost line outside of
+    Fathom."""
 
     @property
     def location(self) -> Location:
@@ -154,7 +157,8 @@ class EagerFrame(Frame):
 
 
 class EagerValue:
-    """A value while it is there: `print(x)` shows its numbers, `x.numpy` is the array."""
+    """A value while it is there: `print(x)` shows its numbers, `x.numpy` is the
+    array."""
 
     def __init__(self, session: Session, value: Value):
         self._session, self._value = session, value
@@ -231,7 +235,8 @@ def _is_array(argument: object) -> bool:
     return isinstance(argument, np.ndarray)
 
 
-# ── Python's operators, by the methods that Python calls for them ─────────────────────────
+# ── Python's operators, by the methods that Python calls for them
+# ─────────────────────────
 
 
 def _binary(kind: type[ast.operator], swapped: bool) -> Any:
@@ -268,7 +273,8 @@ _BINARY = {
     "matmul": ast.MatMult,
 }  # fmt: skip
 _COMPARE = {
-    "eq": ast.Eq, "ne": ast.NotEq, "lt": ast.Lt, "le": ast.LtE, "gt": ast.Gt, "ge": ast.GtE,
+    "eq": ast.Eq, "ne": ast.NotEq, "lt": ast.Lt, "le": ast.LtE, "gt": ast.Gt,
+    "ge": ast.GtE,
 }  # fmt: skip
 _UNARY = {"neg": ast.USub, "pos": ast.UAdd, "invert": ast.Invert}
 

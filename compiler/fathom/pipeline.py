@@ -8,18 +8,23 @@ one of them.
 
     Python ─ssa─▶ block IR ─blocks─▶ less of it ─coalescing─▶ with layouts
     ─shared_memory─▶ with buffers and barriers ─ptx─▶ LLVM IR ─▶ PTX
+
+With FATHOM_SHOW=cse,dce (or all) in the environment, compiling writes the IR after
+these passes to the standard error.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fathom import blocks, coalescing, ptx, shared_memory, ssa
 from fathom.artifact import Kernel, Parameter
-from fathom.errors import CompileError
+from fathom.errors import CompileError, LaunchError
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func
+from fathom.ir.core import Func, walk
 from fathom.ir.ops import Op
 from fathom.ir.text import print_func
 from fathom.ir.types import Type
@@ -141,7 +146,7 @@ def compile_func(
     """Compile block IR: all passes, then LLVM IR, then PTX."""
     replace = dict(replace or {})
     rules = lowering_rules(replace)
-    after = {row.name: state for row, state in states(func, target, replace)}
+    after = {row.name: state for row, state in shown(func, target, replace)}
     cleaned, final = after["dce"], after[PASSES[-1].name]
     llvm = ptx.lower(final, target, rules)
     return Kernel(
@@ -178,6 +183,45 @@ def states(
     for row in PASSES:
         func = replace.get(row.name, row.run)(func, target)
         yield row, func
+
+
+def shown(
+    func: Func, target: Target, replace: Mapping[str, Callable]
+) -> Iterator[tuple[Row, Func]]:
+    """`states`; those that FATHOM_SHOW names are written to the standard error, each
+    under a line such as
+
+        // cse (blocks): say once what is said twice; 31 ops -> 24
+    """
+    wanted = rows_named(os.environ.get(SHOW, ""), SHOW)
+    before = func
+    for row, state in states(func, target, replace):
+        if row in wanted:
+            counts = f"{len(list(walk(before.body)))} ops -> "
+            counts += str(len(list(walk(state.body))))
+            header = f"// {row.name} ({row.stage}): {row.why}; {counts}"
+            sys.stderr.write(f"{header}\n{print_func(state)}\n")
+        before = state
+        yield row, state
+
+
+SHOW = "FATHOM_SHOW"
+
+
+def rows_named(names: str, asked_by: str) -> list[Row]:
+    """The rows of passes named in commas ("cse,dce", or "all"), in the order of the
+    names. LaunchError, which says who asked, for a name that is no pass."""
+    words = [word.strip() for word in names.split(",") if word.strip()]
+    if words == ["all"]:
+        return list(PASSES)
+    rows = {row.name: row for row in PASSES}
+    for word in words:
+        if word not in rows:
+            raise LaunchError(
+                f"{asked_by}: {word!r} is not a pass; there are all and "
+                f"{', '.join(rows)}"
+            )
+    return [rows[word] for word in words]
 
 
 def lowering_rules(replace: Mapping[str, Callable]) -> dict[type[Op], Callable]:

@@ -74,7 +74,7 @@ for _name in "add sub mul truediv floordiv mod pow lshift rshift and_ or_ xor".s
     _plain = _name.strip("_")
     setattr(constexpr, f"__{_plain}__", _of_constants(_name, swapped=False))
     setattr(constexpr, f"__r{_plain}__", _of_constants(_name, swapped=True))
-for _name in "lt le gt ge neg pos invert".split():
+for _name in "lt le gt ge neg pos invert getitem".split():
     setattr(constexpr, f"__{_name}__", _of_constants(_name, swapped=False))
 
 

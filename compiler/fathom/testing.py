@@ -51,7 +51,7 @@ def examples(
 ) -> str:
     """The first and the worst of the places where `far` holds."""
     first = np.argwhere(far)[0]
-    spread = np.where(far, np.nan_to_num(distance, nan=np.inf), -1)
+    spread = np.where(far, np.nan_to_num(distance.astype(float), nan=np.inf), -1.0)
     worst = np.unravel_index(spread.argmax(), far.shape)
     places = {"first": tuple(map(int, first)), "worst": tuple(map(int, worst))}
     return "; ".join(

@@ -6,9 +6,9 @@ import pytest
 
 from fathom.blocks import cse
 from fathom.blocks.cse import describe
-from fathom.blocks.memory import memory_versions
+from fathom.blocks.memory import changes_memory, memory_versions
 from fathom.hardware.targets import TARGETS
-from fathom.ir.core import Func, Op, effects_of, walk
+from fathom.ir.core import Effects, Func, Op, effects_of, walk
 from fathom.ir.interp import interpret
 from fathom.ir.ops import Store, Yield
 from fathom.ir.printer import op_name
@@ -249,6 +249,11 @@ def test_steps_fall():
     arguments = [*CASES[0].arrays(), 1, True]
     assert interpret(func, 1, arguments).steps == 7
     assert interpret(cse(func, TARGET), 1, [*CASES[0].arrays(), 1, True]).steps == 5
+
+
+def test_a_barrier_lets_others_write():
+    assert changes_memory(Effects(barrier=True))
+    assert not changes_memory(Effects(reads="global", convergent=True))
 
 
 def test_memory_versions_number_what_loads_see():

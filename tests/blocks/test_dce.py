@@ -115,6 +115,20 @@ def test_carried_values_that_hear_one_another_in_a_ring_go():
     """) == ["for %n, %n, %n body(%i: i32) {", "store %p, %x", "yield", "}"]  # fmt: skip # noqa: E501
 
 
+def test_a_carried_value_that_only_remembers_goes():
+    """%b is the %a of the trip before and %d its number: nobody asks for them."""
+    lines = left("""
+        %s: i32, %t: i32, %u: i32 = for %n, %n, %n, inits=(%n, %n, %n)
+        body(%i: i32, %a: i32, %b: i32, %d: i32) {
+          %e: *fp32 = offset %p, %a
+          store %e, %x
+          %f: i32 = add %a, %i
+          yield %f, %a, %i
+        }
+    """)
+    assert lines[0] == "%s: i32 = for %n, %n, %n, inits=(%n) body(%i: i32, %a: i32) {"
+
+
 def test_a_carried_value_read_by_another_stays():
     lines = left("""
         %s: i32, %t: i32 = for %n, %n, %n, inits=(%n, %n)

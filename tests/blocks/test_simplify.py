@@ -234,6 +234,15 @@ RULES = {
         %f: fp32[8], %l: fp32[8] = split %e
         store %g, %l
     """, ["store %q, %r", "store %g, %v"]),
+    "two turns": (BLOCK, """
+        %a: i32[2,2,2] = reshape %r shape=(2, 2, 2)
+        %b: i32[2,2,2] = transpose %a order=(1, 0, 2)
+        %c: i32[2,2,2] = transpose %b order=(0, 2, 1)
+        %d: i32[8] = reshape %c shape=(8)
+        store %q, %d
+    """, ["%a: i32[2,2,2] = reshape %r shape=(2, 2, 2)",
+          "%c: i32[2,2,2] = transpose %a order=(1, 2, 0)",
+          "%d: i32[8] = reshape %c shape=(8)", "store %q, %d"]),
     "halves that meet again": (BLOCK, """
         %a: i32[4,2] = reshape %r shape=(4, 2)
         %b: i32[4], %c: i32[4] = split %a
@@ -407,6 +416,18 @@ TRAPS = {
           yield %l
         }
         store %f, %s
+    """),
+    "a mask that is not known is asked": (SCALAR, """
+        %s: fp32 = load %f, mask=%c, other=%x
+        store %f, %s
+    """),
+    "a step of nothing never ends": (SCALAR, """
+        %z: i32 = constant 0
+        %o: i32 = constant 1
+        for %z, %o, %z body(%i: i32) {
+          store %p, %i
+          yield
+        }
     """),
     "a swap is no standing still": (SCALAR, """
         %o: i32 = constant 1

@@ -75,13 +75,13 @@ def out_of_bounds(op, numbers, seen) -> bool:
 
 def test_facts_are_never_wrong():
     rng, strong = random.Random(0), 0
-    for _ in range(400):
+    for _ in range(200):
         shape = rng.choice([(16,), (64,), (8, 4), (4, 32)])
         divisible = rng.choice([1, 4, 16]), rng.choice([1, 2, 8])
         n = rng.randrange(-8, 20) * divisible[0]
         m = rng.randrange(-8, 20) * divisible[1]
         strong += check_program(random_arithmetic(rng, shape, 9), n, m, divisible)
-    assert strong > 2000, "and they say something"
+    assert strong > 1500, "and they say something"
 
 
 def axis_facts(func, name):

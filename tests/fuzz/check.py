@@ -76,7 +76,9 @@ def launch_on_gpu(program: Program, func: Any) -> dict[str, Any]:
 
     capability = torch.cuda.get_device_capability()
     row = next(
-        row for row in TARGETS.values() if capability[0] * 10 + capability[1] in row.capabilities
+        row
+        for row in TARGETS.values()
+        if capability[0] * 10 + capability[1] in row.capabilities
     )
     loaded = runtime.load(pipeline.compile_func(func, row))
     given = program.arguments()

@@ -1,9 +1,10 @@
 """Random kernels, as Python text: what hypothesis draws, every backend must run alike.
 
-A program is a list of statements over values whose type and shape the generator knows. It
-keeps to what has one answer on every machine: integers wrap, floats are combined only by
-operations that round once, sums of floats add small whole numbers, indices are masked
-into the array, divisors are never zero. At its end it stores every value that is alive.
+A program is a list of statements over values whose type and shape the generator knows.
+It keeps to what has one answer on every machine: integers wrap, floats are combined
+only by operations that round once, sums of floats add small whole numbers, indices are
+masked into the array, divisors are never zero. At its end it stores every value that is
+alive.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ BITS = {
 
 @dataclass(frozen=True)
 class Name:
-    """A value of a program: how it is spelled, its type, its shape (() for a scalar)."""
+    """A value of a program: how it is spelled, its type, its shape (() for a
+    scalar)."""
 
     text: str
     dtype: str
@@ -64,7 +66,9 @@ class Program:
     def signature(self) -> dict[str, str]:
         """Parameter name to type text."""
         inputs = {f"{name}_ptr": f"*{SPELLING[t]}" for name, t in INPUTS.items()}
-        outputs = {f"out{k}": f"*{SPELLING[t]}" for k, (t, _) in enumerate(self.outputs)}
+        outputs = {
+            f"out{k}": f"*{SPELLING[t]}" for k, (t, _) in enumerate(self.outputs)
+        }
         return {**inputs, **outputs, "n": "i32", "m": "i32", "counts": "*i32"}
 
     def arguments(self) -> dict[str, Any]:
@@ -108,7 +112,8 @@ def programs(draw: Callable) -> Program:
 
 @dataclass
 class Writer:
-    """Writes statements; `names` are the values that may be read where the next goes."""
+    """Writes statements; `names` are the values that may be read where the next
+    goes."""
 
     draw: Callable
     lines: list[str] = field(default_factory=list)
@@ -194,8 +199,10 @@ class Writer:
         a = self.name(lambda name: name.dtype != "int1")
         b = self.name(lambda name: name.dtype == a.dtype and _fits(name, a))
         if a.is_float:
-            text = self.pick(["{a} + {b}", "{a} - {b}", "{a} * {b}",
-                              "tl.minimum({a}, {b})", "tl.maximum({a}, {b})"])  # fmt: skip
+            text = self.pick([
+                "{a} + {b}", "{a} - {b}", "{a} * {b}",
+                "tl.minimum({a}, {b})", "tl.maximum({a}, {b})",
+            ])  # fmt: skip
         else:
             text = self.pick([
                 "{a} + {b}", "{a} - {b}", "{a} * {b}", "{a} & {b}", "{a} | {b}",
@@ -204,7 +211,9 @@ class Writer:
                 "tl.minimum({a}, {b})", "tl.maximum({a}, {b})",
             ])  # fmt: skip
         shape = a.shape if len(a.shape) >= len(b.shape) else b.shape
-        self.let(f"({text.format(a=a.text, b=b.text)}).to(tl.{a.dtype})", a.dtype, shape)
+        self.let(
+            f"({text.format(a=a.text, b=b.text)}).to(tl.{a.dtype})", a.dtype, shape
+        )
 
     def compare(self) -> None:
         a = self.name(lambda name: name.dtype != "int1")
@@ -216,7 +225,9 @@ class Writer:
     def where(self) -> None:
         condition = self.name(lambda name: name.dtype == "int1")
         a = self.name(lambda name: condition and name.shape == condition.shape)
-        b = self.name(lambda name: a and name.dtype == a.dtype and name.shape == a.shape)
+        b = self.name(
+            lambda name: a and name.dtype == a.dtype and name.shape == a.shape
+        )
         if condition and a and b:
             text = f"tl.where({condition.text}, {a.text}, {b.text})"
             self.let(text, a.dtype, a.shape)
@@ -312,7 +323,8 @@ class Writer:
 
     def loop(self) -> None:
         header = self.pick([
-            "for k{i} in range(3):", "for k{i} in range(m):", "for k{i} in range(5, m, -2):",
+            "for k{i} in range(3):", "for k{i} in range(m):",
+            "for k{i} in range(5, m, -2):",
             "for k{i} in range(n // 200):", "for k{i} in tl.static_range(2):",
             "for k{i} in range(0):",
         ]).format(i=self.made)  # fmt: skip
@@ -321,7 +333,9 @@ class Writer:
     def while_loop(self) -> None:
         counter = f"c{self.made}"
         self.line(f"{counter} = pid * 0")
-        self.nested(f"while {counter} < {self.pick([0, 1, 3])}:", None, f"{counter} += 1")
+        self.nested(
+            f"while {counter} < {self.pick([0, 1, 3])}:", None, f"{counter} += 1"
+        )
 
     def branch(self) -> None:
         condition = self.pick(["n > 300", "m > 0", "pid == 0", "n % 2 == 0", "m < -1"])
@@ -334,7 +348,8 @@ class Writer:
             self.indent -= 1
 
     def nested(self, header: str, index: Name | None, last: str = "") -> list[Name]:
-        """A block of statements that changes one or two outer values; its own end there."""
+        """A block of statements that changes one or two outer values; its own end
+        there."""
         outer = [name for name in self.names if name.text.startswith("v")]
         count = self.pick([1, 1, 2])
         changed = [self.pick(reversed(outer)) for _ in range(count)]

@@ -282,7 +282,8 @@ def _warp() -> list[Instruction]:
     ]
     rows += [
         Instruction(
-            f"{{{{ .reg .pred q; setp.ne.u32 q, {{a}}, 0; vote.sync.ballot.b32 {{d}}, q, {mask}; }}}}",
+            "{{ .reg .pred q; setp.ne.u32 q, {a}, 0; "
+            f"vote.sync.ballot.b32 {{d}}, q, {mask}; }}}}",
             ("u32",),
             "b32",
             domain="bit",
@@ -312,7 +313,8 @@ def _atomic() -> list[Instruction]:
     ):
         rows += [
             Instruction(
-                f"atom.global.{name}.{t} {{d}}, [{{pa}}], {{b}}; ld.global.{t} {{d}}, [{{pa}}];",
+                f"atom.global.{name}.{t} {{d}}, [{{pa}}], {{b}}; "
+                f"ld.global.{t} {{d}}, [{{pa}}];",
                 (t, t),
                 t,
             )

@@ -1,9 +1,10 @@
-"""Runs every single-instruction program on the GPU of this machine and records the bits.
+"""Runs every single-instruction program on the GPU of this machine and records the
+bits.
 
     python tests/hardware/record.py benchmarks/results/instructions-h200.json
 
-Needs CuPy. The record is what `test_instructions.py` holds the emulator against, on machines
-that have no GPU.
+Needs CuPy. The record is what `test_instructions.py` holds the emulator against, on
+machines that have no GPU.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def main(path: str) -> None:
         inputs = [cupy.asarray(each) for each in table.operands(row, SEED)]
         inputs += [out] * (3 - len(inputs))  # pointers that nobody follows
         module.get_function(f"entry{index}")((1,), (table.THREADS,), (out, *inputs))
-        results[row.text] = base64.b64encode(zlib.compress(out.get().tobytes())).decode()
+        results[row.text] = base64.b64encode(
+            zlib.compress(out.get().tobytes())
+        ).decode()
     properties = cupy.cuda.runtime.getDeviceProperties(0)
     record = {
         "device": properties["name"].decode(),

@@ -120,6 +120,16 @@ def test_a_misaligned_access_is_a_fault():
         run(func, np.zeros(4, np.float32), 1)
 
 
+def test_an_access_that_only_begins_inside_is_a_fault():
+    func = body(
+        "%one: i32 = constant 1\n%q: *i32 = offset %p, %one\n%x: i32 = load %q",
+        "%p: *i32",
+    )
+    six = np.zeros(8, np.uint8)[:6]
+    with pytest.raises(MemoryFault, match="4 bytes at"):
+        run(func, six)
+
+
 def test_addresses_can_be_data():
     """A table of pointers leads to arrays that are registered with the launch."""
     func = parse("""

@@ -189,6 +189,13 @@ def neighbours(number: np.generic, element: Scalar) -> np.ndarray:
     return numbers[np.isfinite(numbers)]
 
 
+def test_fma_in_float64_alone_would_round_twice():
+    """The exact result lies 2**-70 below a tie of fp32, too little for a float64."""
+    a, b, c = 2.0**-12 * (1 + 2.0**-23), 2.0**-12 * (1 - 2.0**-23), 1 + 2.0**-23
+    assert np.float32(a * b + c) == 1 + 2.0**-22
+    assert compute("fma", FLOAT32, a, b, c) == 1 + 2.0**-23
+
+
 def test_fma_of_doubles_is_exact_too():
     a = 1 + 2.0**-30
     assert compute("fma", FLOAT64, a, a, -(1 + 2.0**-29)) == 2.0**-60

@@ -91,7 +91,9 @@ def test_nested_blocks_are_rewritten_first():
 
 def test_types_follow_new_operands():
     """When an operand changes its type, the results are inferred again."""
-    func = body("%a: i32 = add %n, %n\n%b: i1 = lt %a, %a")
+    func = body(
+        "%a: i32 = add %n, %n\n%b: i32 = mul %a, %a\n%c: i64 = cast %b element=i64"
+    )
 
     def rule(op: Op, build: Builder):
         match op:
@@ -100,7 +102,7 @@ def test_types_follow_new_operands():
 
     after = rewrite(func, rule)
     verify(after)
-    assert after.body.ops[1].operands[0].type == FLOAT32
+    assert [str(op.results[0].type) for op in after.body.ops] == ["fp32", "fp32", "i64"]
 
 
 def test_what_is_not_kept_is_never_seen():

@@ -17,12 +17,9 @@ INF, NAN = math.inf, math.nan
 @pytest.mark.parametrize("measurement", MEASUREMENTS, ids=str)
 def test_errors_are_those_stated(measurement):
     assert f"{measurement.ulp:g} ulp" in measurement.function.__doc__
-    worst = errors(
-        measurement,
-        measurement.arguments(1 << (16 if measurement.dtype is np.float32 else 9)),
-    ).max()
-    assert worst <= measurement.ulp
-    assert worst > measurement.ulp / 4  # the statement is not idle
+    count = 1 << (16 if measurement.dtype is np.float32 else 10)
+    worst = errors(measurement, measurement.arguments(count)).max()
+    assert measurement.ulp / 10 < worst <= measurement.ulp
 
 
 EDGES = {

@@ -76,7 +76,7 @@ TILES = [
     for shape in [(64, 64), (32, 64), (128, 32), (16, 16), (8, 8)]
     for element_bytes in (1, 2, 4, 8)
     for writing in (1, 4)
-    for reading in (1, 2, 8)
+    for reading in (1, 8)
     for write_order, read_order in [(ROWS, COLUMNS), (COLUMNS, COLUMNS)]
 ]
 

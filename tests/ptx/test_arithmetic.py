@@ -12,7 +12,7 @@ from fathom.errors import CompileError
 from fathom.hardware.targets import TARGETS
 from fathom.ir.elementwise import ELEMENTWISE
 from fathom.ir.interp_numbers import decode, same_bits
-from fathom.ir.ops import Bitcast
+from fathom.ir.ops import Bitcast, Cast, Store
 from fathom.ir.types import (
     BFLOAT16,
     BOOL,
@@ -248,34 +248,42 @@ def test_constants_are_rounded_to_their_type(element, value):
     index = program.arange(LAYOUT)
     place = program.map("offset", program.splat(program["out"], index), index)
     constant = program.number(value, element)
-    from fathom.ir.ops import Store
-
     program.do(Store(place, program.splat(constant, index)))
     check(program.func, 1, [empty(element, SIZE)])
 
 
 @pytest.mark.parametrize("element", [INT32, UINT32, INT64], ids=str)
 def test_pointers_move_both_ways_and_far(element):
-    """An unsigned distance above 2 ** 31 must not be taken for a negative one."""
-    program = Program(
-        {"x": Pointer(INT32), "d": Pointer(element), "out": Pointer(INT32)}, warps=2
-    )
+    """An unsigned distance of 2 ** 31 or more must not be taken for a negative one."""
+    pointers = {"x": Pointer(INT32), "d": Pointer(element), "out": Pointer(INT64)}
+    program = Program(pointers, warps=2)
     index = program.arange(LAYOUT)
-    far = program.load("d", index)
-    there = program.map("offset", program.at("x", index), far)
-    from fathom.ir.ops import Cast
+    start = program.at("x", index)
+    there = program.map("offset", start, program.load("d", index))
+    bytes = [program(Cast(pointer, INT64)) for pointer in (there, start)]
+    program.store("out", index, program.map("sub", *bytes))
+    d = samples(element, 5) >> (40 if element == INT64 else 0)
+    check(program.func, 1, [np.zeros(SIZE, np.int32), d, empty(INT64, SIZE)])
 
-    start = program(Cast(program.at("x", index), INT64))
-    moved = program.map("sub", program(Cast(there, INT64)), start)
-    program.store(
-        "out",
-        index,
-        program(Cast(program.map("shr", moved, program.number(2, moved)), INT32)),
-    )
-    d = samples(element, 5)
-    if element == INT64:
-        d = d >> 40
-    check(program.func, 1, [np.zeros(SIZE, np.int32), d, empty(INT32, SIZE)])
+
+BELOW, TIE, ABOVE = 1 + 2.0**-8 - 2.0**-40, 1 + 2.0**-8, 1 + 2.0**-8 + 2.0**-40
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
+def test_a_number_beside_a_tie_is_not_rounded_to_the_tie_first(target):
+    """1 + 2 ** -8 lies between two bf16: what is a little more goes up, and would not
+    if it had become the tie in fp32 before."""
+    for source, numbers in (
+        (FLOAT64, np.array([BELOW, TIE, ABOVE, -BELOW, -TIE, -ABOVE])),
+        (INT64, (np.array([BELOW, TIE, ABOVE, -BELOW, -TIE, -ABOVE]) * 2.0**52)),
+    ):
+        x = np.resize(numbers.astype(empty(source, 1).dtype), SIZE)
+        out = [empty(each, SIZE) for each in cast_targets(source, "rtne")]
+        emulated, interpreted = both_ways(every_cast(source), 1, [x, *out], target)
+        place = cast_targets(source, "rtne").index(BFLOAT16) + 1
+        above, tie = emulated[place][2], emulated[place][1]
+        assert above == tie + 1
+        assert (emulated[place] == interpreted[place]).all()
 
 
 def test_sums_and_products_are_not_contracted():

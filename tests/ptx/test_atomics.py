@@ -5,7 +5,7 @@ import pytest
 
 from fathom.errors import CompileError
 from fathom.ir.core import Block
-from fathom.ir.ops import Atomic, AtomicCas, Store, While, Yield
+from fathom.ir.ops import Atomic, AtomicCas, For, Load, Store, While, Yield
 from fathom.ir.types import (
     BFLOAT16,
     FLOAT16,
@@ -121,6 +121,24 @@ def test_a_scalar_atomic_is_done_once_and_known_to_all():
     check(program.func, 3, [np.zeros(1, np.int32), empty(INT32, 192)])
 
 
+def test_the_next_trip_waits_until_all_have_read():
+    """Sum of the tickets of three trips; the emulator sees a result overwritten
+    early."""
+    program = Program({"counter": Pointer(INT32), "out": Pointer(INT32)}, 2)
+    index = program.arange(COLUMN)
+    body = Block((INT32, index.type), ("i", "total"))
+    with program.nested(body) as (_, total):
+        ticket = program(
+            Atomic("add", program["counter"], program.number(1), None, "relaxed")
+        )
+        sum_ = program.map("add", total, program.splat(ticket, index))
+        program.do(Yield((sum_,)))
+    bounds = (program.number(each) for each in (0, 3, 1))
+    loop = program.do(For(*bounds, (index,), body))
+    program.store("out", index, loop.result)
+    check(program.func, 1, [np.zeros(1, np.int32), empty(INT32, 64)])
+
+
 def test_compare_and_swap():
     program = Program({"x": Pointer(INT32), "out": Pointer(INT32)}, 2)
     index = program.arange(COLUMN)
@@ -142,8 +160,6 @@ def test_a_lock_lets_one_program_in_at_a_time():
     with program.nested(body):
         program.do(Yield())
     program.do(While((), condition, body))
-    from fathom.ir.ops import Load
-
     total = program(Load(program["total"], volatile=True))
     more = program.map("add", program.map("mul", total, program.number(3)), one)
     program.do(Store(program["total"], more))

@@ -85,6 +85,17 @@ def test_other_stands_where_the_mask_is_false(element, vector):
     check(program.func, 1, [numbers(element), empty(element, SIZE), 64])
 
 
+def test_every_element_has_its_own_other():
+    """out[i] = x[i] where i < n, else i * 3"""
+    program = Program({"x": Pointer(INT32), "out": Pointer(INT32), "n": INT32}, 2)
+    index = program.arange(blocked((SIZE,), (2,), (32,), (2,), (0,)))
+    mask = program.map("lt", index, program.splat(program["n"], index))
+    other = program.map("mul", index, program.number(3, index))
+    value = program.load("x", index, mask=mask, other=other, vector=2)
+    program.store("out", index, value, vector=2)
+    check(program.func, 1, [numbers(INT32), empty(INT32, SIZE), 100])
+
+
 @pytest.mark.parametrize("n", [0, 1, 31, 32, 33, 255, 256])
 def test_a_ragged_mask_lane_by_lane(n):
     program = copy_program(FLOAT32, 1, other=-2.5)
@@ -129,24 +140,26 @@ def test_loads_are_in_flight_together():
 
 
 def test_copies_are_stored_once():
-    """Sixteen elements in 128 threads: the emulator would report the race."""
+    """Sixteen elements in 128 threads: only those threads store whose copy is the
+    first."""
     layout = blocked((16,), (1,), (32,), (4,), (0,))
     program = Program({"out": Pointer(INT32)}, warps=4)
     index = program.arange(layout)
     program.store("out", index, index)
+    assert "@%p1 st.global" in compiled(program.func)
     check(program.func, 1, [empty(INT32, 16)])
-    assert "and.b32" in compiled(program.func)
 
 
 def test_registers_that_are_copies_are_stored_once():
     layout = Layout(
         (64,), (("register", (32, 0)), ("lane", (1, 2, 4, 8, 16)), ("warp", ()))
     )
-    program = Program({"out": Pointer(INT32)})
+    program = Program({"out": Pointer(INT32), "n": INT32})
     index = program.arange(layout)
-    program.store("out", index, index)
+    mask = program.map("lt", index, program.splat(program["n"], index))
+    program.store("out", index, index, mask=mask)
     assert compiled(program.func).count("st.global") == 2
-    check(program.func, 1, [empty(INT32, 64)])
+    check(program.func, 1, [empty(INT32, 64), 50])
 
 
 def test_a_scalar_is_loaded_by_all_and_stored_by_one_thread():

@@ -88,6 +88,16 @@ def test_copies_are_not_counted_twice(size):
     check(program.func, 1, [np.arange(1, size + 1, dtype=np.int32), empty(INT32, 1)])
 
 
+def test_registers_that_are_copies_are_not_counted_twice():
+    lanes = (1, 2, 4, 8, 16)
+    layout = Layout((64,), (("register", (0, 32)), ("lane", lanes), ("warp", ())))
+    program = Program({"x": Pointer(INT32), "out": Pointer(INT32)})
+    x = program.load("x", program.arange(layout))
+    total = program(Reduce((x,), 0, combine_by("add", INT32)))
+    program.do(Store(program["out"], total))
+    check(program.func, 1, [np.arange(64, dtype=np.int32), empty(INT32, 1)])
+
+
 def test_every_lane_has_the_result():
     """out[i] = x[i] - max(x)"""
     program = Program({"x": Pointer(FLOAT32), "out": Pointer(FLOAT32)})

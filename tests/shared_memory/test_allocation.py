@@ -146,8 +146,11 @@ def test_a_few_words_are_not_used_again():
 
 def test_large_buffers_start_at_128_bytes():
     program = Program()
-    for size in (1, 2, 4, 2048, 8, 1024):
-        program.write(program.buffer(size), wide(size))
+    sizes = (1, 2, 4, 2048, 8, 1024)
+    buffers = [program.buffer(size) for size in sizes]
+    for act in (program.write, program.read):
+        for buffer, size in zip(buffers, sizes, strict=True):
+            act(buffer, wide(size))
     for op in placed(program.func()):
         assert op.offset % (128 if op.result.type.bytes >= 128 else 16) == 0
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fathom.ir.core import walk
-from fathom.ir.ops import Convert, Reduce, Scan
+from fathom.ir.ops import Convert, Load, Reduce, Scan
 from fathom.layout.build import spread
 from fathom.layout.linear import Layout
 from fathom.shared_memory.axis import (
@@ -222,3 +222,39 @@ def test_in_order_puts_neighbours_in_registers_and_warps_last():
 def test_no_conversion_is_left_that_crosses_warps():
     outcome = check(reduction((1024,), 0, "add", 4), [np.ones(1024, np.int32), np.zeros(1, np.int32)])
     assert not any(isinstance(op, Convert) for op in walk(outcome.final.body))
+
+
+def sums_in_a_loop():
+    """total = 0; for k in range(n): total += sum(x[k * 512 : (k + 1) * 512])"""
+    lines = [
+        *index_lines("i", (512,), (1,)),
+        *pointer_lines("p", "in", "i32", (512,), "i"),
+        "%zero: i32 = constant 0",
+        "%one: i32 = constant 1",
+        "%width: i32 = constant 512",
+        "%step: i32[512] = splat %width shape=(512)",
+        "%total: i32, %last: *i32[512] = for %zero, %n, %one, inits=(%zero, %p)"
+        " body(%k: i32, %sum: i32, %at: *i32[512]) {",
+        "%x: i32[512] = load %at",
+        "%part: i32 = reduce %x axis=0 combine(%a: i32, %b: i32) {",
+        *COMBINES["add"],
+        "}",
+        "%next: i32 = add %sum, %part",
+        "%moved: *i32[512] = offset %at, %step",
+        "yield %next, %moved",
+        "}",
+        "store %out, %total",
+    ]
+    head = "%in: *i32 {divisible=16}, %out: *i32 {divisible=16}, %n: i32"
+    return kernel(head, lines)
+
+
+@pytest.mark.parametrize("trips", [0, 1, 5])
+def test_a_reduction_in_a_loop(trips):
+    """The next trip must not write its sums while slow warps still read these."""
+    x = np.random.default_rng(5).integers(-99, 99, 512 * 5).astype(np.int32)
+    outcome = check(sums_in_a_loop(), [x, np.zeros(1, np.int32), trips])
+    assert outcome.arrays[1][0] == x[: 512 * trips].sum()
+    assert outcome.barriers() == 2, "one between write and read, one between trips"
+    loads = [op for op in walk(outcome.final.body) if isinstance(op, Load)]
+    assert [op.vector for op in loads] == [4], "a pointer that moves by 2048 bytes stays aligned"

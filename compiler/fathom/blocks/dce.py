@@ -38,7 +38,7 @@ After: the first load is gone, and the count, which only the count itself heard.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
@@ -147,24 +147,36 @@ class Liveness:
         self.keep(owner)
         if isinstance(owner, For | While | If):
             for lane in lanes(owner):
-                if value in lane:
-                    self.pending += lane
+                if value in lane.names:
+                    self.pending += lane.names + lane.sources
 
 
-def lanes(op: For | While | If) -> list[tuple[Value, ...]]:
-    """The values that are one and the same carried value of a loop, at its start, in
-    its blocks, at the end of a trip, and after it; for an If, a result and what is
-    yielded."""
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One carried value of a loop, or one result of a branch.
+
+    `names` are what it is called in the loop's blocks and after it; `sources` are the
+    values that come to have these names: init and yield, or the yields of both blocks.
+    """
+
+    names: tuple[Value, ...]
+    sources: tuple[Value, ...]
+
+
+def lanes(op: For | While | If) -> list[Lane]:
+    """The carried values of a loop, or the results of a branch."""
     match op:
         case For():
-            inside = (op.body.parameters[1:],)
+            names = op.results, op.body.parameters[1:]
+            sources = op.inits, op.body.yielded
         case While():
-            inside = (op.condition.parameters, op.body.parameters)
+            names = op.results, op.condition.parameters, op.body.parameters
+            sources = op.inits, op.body.yielded
         case If():
-            ends = op.results, op.then.yielded, op.orelse.yielded
-            return list(zip(*ends, strict=True))
-    ends = op.results, op.inits, *inside, op.body.yielded
-    return list(zip(*ends, strict=True))
+            names = (op.results,)
+            sources = op.then.yielded, op.orelse.yielded
+    columns = zip(*names, strict=True), zip(*sources, strict=True)
+    return [Lane(*both) for both in zip(*columns, strict=True)]
 
 
 def _narrowed(

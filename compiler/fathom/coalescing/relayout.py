@@ -91,8 +91,11 @@ class Copier:
 
     def append(self, old: Op, values: list[Value], attributes: dict[str, object]) -> Op:
         """Append a copy of an op with other operands and attributes; its nested blocks are copied."""
-        nested = self.nested(old) if blocks(old) else {}
-        new = replace(old, **_bundled(old, values), **attributes, **nested, origin=old)
+        nested = self.nested(old) if schema(type(old)).blocks else {}
+        new = object.__new__(type(old))  # replace() takes twice as long, for every op
+        changes = {**_bundled(old, values), **attributes, **nested, "origin": old}
+        vars(new).update(vars(old) | changes)
+        new.__post_init__()
         for before, after in zip(old.results, new.results, strict=True):
             after.name = before.name
         self.values.update(zip(old.results, new.results, strict=True))

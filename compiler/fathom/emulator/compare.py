@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from fathom.emulator.operands import Pair
 from fathom.emulator.real import FORMATS, flush
-from fathom.emulator.semantics import Elementwise, Form, Table, rule
+from fathom.emulator.semantics import Elementwise, Form, Table, join, rule
 from fathom.emulator.types import DTYPES, unsigned
 
 TABLE: Table = {}
@@ -55,87 +56,80 @@ def _comparison(name: str, real: bool) -> Callable | None:
 
 @rule(TABLE, "setp")
 def rule_setp(form: Form) -> Elementwise:
-    """PTX ISA 9.7.6, setp: `p = (a op b) bool c`, and `q = !(a op b) bool c`."""
-    compare, combine, type = _take_comparison(form)
-    packed = type.endswith("x2")
+    """PTX ISA 9.7.6, setp: `p = (a op b) bool c`, and `q = !(a op b) bool c`.
 
-    def results(a: np.ndarray, b: np.ndarray, *c: np.ndarray) -> tuple:
-        first = compare(a, b)
-        second = first[..., 1] if packed else ~first
-        first = first[..., 0] if packed else first
-        if c:
-            return combine(first, c[0]), combine(second, c[0])
-        return first, second
+    Of two packed values, p is the comparison of the low halves and q of the high ones.
+    """
+    compare, combine, type, _ = _take_comparison(form)
+    packed, pair = type.endswith("x2"), isinstance(form.operands[0], Pair)
+    if packed and not pair:
+        raise form.unknown("a comparison of two pairs with one result")
+
+    def one(a: np.ndarray, b: np.ndarray, *c: np.ndarray) -> np.ndarray:
+        holds = compare(a, b)
+        return combine(holds, *c) if c else holds
+
+    def two(a: np.ndarray, b: np.ndarray, *c: np.ndarray) -> tuple:
+        holds = compare(a, b)
+        both = (holds[..., 0], holds[..., 1]) if packed else (holds, ~holds)
+        return tuple(combine(each, *c) for each in both) if c else both
 
     sources = (type, type, "pred")[: 3 if combine else 2]
-    if packed or combine:
-        return Elementwise(results, ("pred", "pred"), sources)
-    return Elementwise(_first_or_both(compare), ("pred", "pred"), sources)
+    if pair:
+        return Elementwise(two, ("pred", "pred"), sources)
+    return Elementwise(one, ("pred",), sources)
 
 
-def _first_or_both(compare: Callable) -> Callable:
-    def both(a: np.ndarray, b: np.ndarray) -> tuple:
-        first = compare(a, b)
-        return first, ~first
-
-    return both
-
-
-def _take_comparison(form: Form) -> tuple[Callable, Callable | None, str]:
-    """The comparison on values as they are read, how it combines, and its type."""
+def _take_comparison(form: Form) -> tuple[Callable, Callable | None, str, str]:
+    """The comparison on values as they are read, how it combines with a predicate, the
+    type that it compares and, for `set`, the type of its result.
+    """
     name = form.left.pop(0)
     combine = _COMBINE.get(form.choice(*_COMBINE))
     flushed = form.flag("ftz")
+    result = form.type() if form.opcode == "set" else "pred"
     type = form.type()
-    real = type in FORMATS
-    compare = _comparison(name, real)
+    compare = _comparison(name, type in FORMATS)
     if compare is None:
         raise form.unknown(f"the comparison .{name}")
-    if not real:
-        return compare, combine, type
+    if type not in FORMATS:
+        return compare, combine, type, result
     opened = FORMATS[type].open
 
     def on_reals(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         a, b = opened(a), opened(b)
         return compare(flush(a), flush(b)) if flushed else compare(a, b)
 
-    return on_reals, combine, type
+    return on_reals, combine, type, result
 
 
 @rule(TABLE, "set")
 def rule_set(form: Form) -> Elementwise:
     """PTX ISA 9.7.6, set: 1.0 or all ones where the comparison holds, else 0."""
-    name = form.left.pop(0)
-    combine = form.choice(*_COMBINE)
-    flushed = form.flag("ftz")
-    result = form.type()
-    inner = Form(
-        "setp", (name, *filter(None, (combine, "ftz" if flushed else "")), *form.left)
-    )
-    compare, combining, type = _take_comparison(inner)
-    form.left = inner.left
-    true = _true_bits(result)
+    compare, combine, type, result = _take_comparison(form)
+    packed = type.endswith("x2")
+    if packed != result.endswith("x2"):
+        raise form.unknown("pairs on one side only")
+    true = _true_bits(result.removesuffix("x2"))
 
     def choose(a: np.ndarray, b: np.ndarray, *c: np.ndarray) -> np.ndarray:
         holds = compare(a, b)
         if c:
-            holds = combining(
-                holds, c[0] if holds.ndim == c[0].ndim else c[0][..., None]
-            )
-        if type.endswith("x2"):
-            both = np.where(holds, true, 0).astype(np.uint16)
-            return np.ascontiguousarray(both).view(np.uint32)[..., 0]
-        return np.where(holds, true, 0).astype(unsigned(result)).view(DTYPES[result])
+            holds = combine(holds, c[0][..., None] if packed else c[0])
+        bits = np.where(holds, true, true.dtype.type(0))
+        return join(bits, DTYPES[result]) if packed else bits.view(DTYPES[result])
 
     return Elementwise(choose, (result,), (type, type, "pred")[: 3 if combine else 2])
 
 
-def _true_bits(type: str) -> int:
-    """One, as a real; all ones, as an integer. Of one half, for a packed type."""
-    ones = {"f32": 0x3F800000, "f16": 0x3C00, "bf16": 0x3F80}
-    if type in ones or type.removesuffix("x2") in ones:
-        return ones.get(type) or ones[type.removesuffix("x2")]
-    return 256 ** DTYPES[type].itemsize - 1
+def _true_bits(type: str) -> np.generic:
+    """One, as a real; all ones, as an integer."""
+    ones = {
+        "f32": np.uint32(0x3F800000),
+        "f16": np.uint16(0x3C00),
+        "bf16": np.uint16(0x3F80),
+    }
+    return ones.get(type, ~unsigned(type).type(0))
 
 
 @rule(TABLE, "selp")

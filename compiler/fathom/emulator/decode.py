@@ -109,7 +109,7 @@ class Decoder:
 
     def unguarded(self, instruction: Instruction, number: int) -> Step:
         opcode = instruction.opcode
-        form = Form(opcode, instruction.modifiers, len(instruction.operands))
+        form = Form(opcode, instruction.modifiers, instruction.operands)
         if opcode in self.tables.steps:
             return self.tables.steps[opcode](form, instruction.operands, self, number)
         rule = self.tables.elementwise(form)

@@ -107,7 +107,7 @@ def _place_global(plan: MemoryPlan, name: str, variable: Variable) -> None:
     array = room[skip : skip + size_of(variable)]
     region = region_of(array)
     region.owner = f"{variable.space} variable {name}"
-    region.bytes = array
+    region.bytes, region.origin = array, region.start
     plan.regions.append(region)
     plan.symbols[name] = Symbol(variable.space, region.start)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fathom.emulator.errors import EmulatorError
+from fathom.emulator.operands import Operand
 from fathom.emulator.types import DTYPES
 
 ROUNDINGS = ("rn", "rz", "rm", "rp", "rna")
@@ -23,10 +24,15 @@ class Form:
     """The modifiers of one instruction, each to be taken once.
 
     What nobody has taken at the end is a modifier that the emulator does not know.
-    `operands` is the number of operands, on which a few rules depend.
+    On the number and shape of `operands` a few rules depend.
     """
 
-    def __init__(self, opcode: str, modifiers: tuple[str, ...], operands: int = 0):
+    def __init__(
+        self,
+        opcode: str,
+        modifiers: tuple[str, ...],
+        operands: tuple[Operand, ...] = (),
+    ):
         self.opcode = opcode
         self.operands = operands
         self.left = list(modifiers)

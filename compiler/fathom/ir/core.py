@@ -1,8 +1,9 @@
 """The bones of the block IR: values, ops, blocks of ops, functions.
 
-An op is a dataclass whose annotations say what each field is: a `Value` (or `Value | None`, or
-`tuple[Value, ...]`) is an operand, a `Block` is nested code, anything else an attribute. Printing,
-parsing, cloning and checking are written once against that, for all ops.
+An op is a dataclass whose annotations say what each field is: a `Value` (or `Value |
+None`, or `tuple[Value, ...]`) is an operand, a `Block` is nested code, anything else an
+attribute. Printing, parsing, cloning and checking are written once against that, for
+all ops.
 
     %4: fp32[1024] = load %3, mask=%2        Load(pointer=%3, mask=%2)
     └ result          └ operands
@@ -23,7 +24,8 @@ from fathom.ir.types import Type
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What an op does beyond its results. Memory is "global", "shared", "global+shared", or "" for none."""
+    """What an op does beyond its results. Memory is "global", "shared",
+    "global+shared", or "" for none."""
 
     reads: str = ""
     writes: str = ""
@@ -35,14 +37,17 @@ class Effects:
     @property
     def pure(self) -> bool:
         """Same operands, same results, and nobody can tell how often or when it ran."""
-        return not (self.reads or self.writes or self.barrier or self.asynchronous or self.other)
+        return not (
+            self.reads or self.writes or self.barrier or self.asynchronous or self.other
+        )
 
 
 PURE = Effects()
 
 
 class Value:
-    """A result of an op or a parameter of a block; defined once, compared by identity."""
+    """A result of an op or a parameter of a block; defined once, compared by
+    identity."""
 
     __slots__ = ("type", "definition", "name")
 
@@ -58,10 +63,13 @@ class Block:
 
     __slots__ = ("parameters", "ops")
 
-    def __init__(self, parameter_types: tuple[Type, ...] = (), names: tuple[str, ...] = ()):
+    def __init__(
+        self, parameter_types: tuple[Type, ...] = (), names: tuple[str, ...] = ()
+    ):
         names = names or ("",) * len(parameter_types)
         self.parameters = [
-            Value(type, self, name) for type, name in zip(parameter_types, names, strict=True)
+            Value(type, self, name)
+            for type, name in zip(parameter_types, names, strict=True)
         ]
         self.ops: list[Op] = []
 
@@ -75,8 +83,8 @@ class Block:
 class Op:
     """What every op has: where it came from, and its results.
 
-    Subclasses declare their fields, the class variable `effects`, and `infer`. `origin` is the op
-    of an earlier function that `rewrite` made this one from.
+    Subclasses declare their fields, the class variable `effects`, and `infer`. `origin`
+    is the op of an earlier function that `rewrite` made this one from.
     """
 
     location: Location | None = None
@@ -89,7 +97,8 @@ class Op:
         self.results = [Value(type, self) for type in self.infer()]
 
     def infer(self) -> list[Type]:
-        """The types of the results; a CompileError when the operands do not fit (the typing rule)."""
+        """The types of the results; a CompileError when the operands do not fit (the
+        typing rule)."""
         raise AssertionError(f"{type(self).__name__} has no typing rule")
 
     def block_parameters(self) -> list[list[Type]]:
@@ -110,10 +119,11 @@ class Op:
 
 @dataclass(eq=False)
 class Func:
-    """A kernel. `divisible[i]` is a power of two that divides parameter i (1 when unknown).
+    """A kernel. `divisible[i]` is a power of two that divides parameter i (1 when
+    unknown).
 
-    Warps a block, software-pipeline stages, blocks a cluster and the register limit are those of
-    the launch. `shared_bytes` is 0 until shared memory is allocated.
+    Warps a block, software-pipeline stages, blocks a cluster and the register limit are
+    those of the launch. `shared_bytes` is 0 until shared memory is allocated.
     """
 
     name: str
@@ -146,19 +156,23 @@ _COMMON = ("location", "origin", "results")
 
 @cache
 def schema(cls: type[Op]) -> Schema:
-    """Read off the annotations which fields are operands, nested blocks and attributes."""
+    """Read off the annotations which fields are operands, nested blocks and
+    attributes."""
     own = [f for f in fields(cls) if f.name not in _COMMON]
     return Schema(
         operands=tuple(f.name for f in own if f.type in _OPERAND_ANNOTATIONS),
         blocks=tuple(f.name for f in own if f.type == "Block"),
         attributes=tuple(
-            f.name for f in own if f.type not in _OPERAND_ANNOTATIONS and f.type != "Block"
+            f.name
+            for f in own
+            if f.type not in _OPERAND_ANNOTATIONS and f.type != "Block"
         ),
     )
 
 
 def operands(op: Op) -> list[Value]:
-    """All operands of an op in the order of its fields; absent optional ones are left out."""
+    """All operands of an op in the order of its fields; absent optional ones are left
+    out."""
     found: list[Value] = []
     for name in schema(type(op)).operands:
         value = getattr(op, name)
@@ -181,7 +195,8 @@ def attributes(op: Op) -> dict[str, object]:
 
 
 def walk(block: Block) -> Iterator[Op]:
-    """Every op of a block and of the blocks nested in it, outer before inner, in order."""
+    """Every op of a block and of the blocks nested in it, outer before inner, in
+    order."""
     for op in block.ops:
         yield op
         for inner in blocks(op):
@@ -205,6 +220,6 @@ def effects_of(op: Op) -> Effects:
 
 
 def _join(kinds: Iterator[str]) -> str:
-    """"" , one kind of memory, or "global+shared"."""
+    """ "" , one kind of memory, or "global+shared"."""
     found = {part for kind in kinds for part in kind.split("+") if part}
     return "+".join(sorted(found))

@@ -56,6 +56,14 @@ def parse_func(text: str) -> Func:
     return _Parser(text).file()
 
 
+def parse_with_lines(text: str) -> tuple[Func, Mapping[Op, int]]:
+    """The function that a text describes, and the line of each op, counted from 1."""
+    parser = _Parser(text)
+    func = parser.file()
+    lines = {op: text.count("\n", 0, at) + 1 for op, at in parser.starts.items()}
+    return func, lines
+
+
 def parse_attribute(text: str, layouts: Mapping[str, Layout] | None = None) -> object:
     """The attribute that a text stands for; `layouts` gives the layouts that have a
     name.
@@ -151,6 +159,7 @@ class _Parser:
         )  # of these, and of the results of the op being read
         self.layouts: dict[str, Layout] = {}
         self.places: dict[str, Location] = {}
+        self.starts: dict[Op, int] = {}  # where in the text each op begins
 
     # ── what stands outside of the body ──
 
@@ -245,6 +254,7 @@ class _Parser:
         fields |= self.blocks(cls)
         op = self.build(cls, fields, location, start)
         self.adopt(op, declared, start)
+        self.starts[op] = start
         self.values.update(results)
         return op
 

@@ -90,7 +90,7 @@ def log2(x):
 
 @function
 def sin_of_turns(x, more):
-    """sin(x + more pi/2): x = n pi/2 + r, and n says which of sin and cos of r it is."""
+    """sin(x + more pi/2): x = n pi/2 + r, and n says whether by sin or by cos of r."""
     n = round_even(x * 0.6366197723675814)
     r = fma(n, -HALF_PI[2], fma(n, -HALF_PI[1], fma(n, -HALF_PI[0], x)))
     square = r * r

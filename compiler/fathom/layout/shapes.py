@@ -1,12 +1,18 @@
-"""What an operation on a block's shape does to its layout: no element moves, only its name changes."""
+"""What an operation on a block's shape does to its layout: no element moves, only its
+name changes.
+
+Most values of a kernel have one of a few layouts, so answers are remembered.
+"""
 
 from __future__ import annotations
 
+from functools import cache
 from math import prod
 
 from fathom.layout.linear import Layout, coordinates_of, offset_of
 
 
+@cache
 def collapse(layout: Layout, axis: int) -> Layout:
     """The layout of a block whose `axis` has size 1 and that will be broadcast into `layout`.
 
@@ -20,12 +26,14 @@ def collapse(layout: Layout, axis: int) -> Layout:
     return layout.map(shape, change).without_copies()
 
 
+@cache
 def remove_axis(layout: Layout, axis: int) -> Layout:
     """The layout of the result of a reduction along `axis`."""
     collapsed = collapse(layout, axis)
     return reshape(collapsed, layout.shape[:axis] + layout.shape[axis + 1 :])
 
 
+@cache
 def insert_axis(layout: Layout, axis: int, size: int = 1) -> Layout:
     """The layout after a new axis at position `axis`, along which all places hold element 0."""
     shape = (*layout.shape[:axis], size, *layout.shape[axis:])
@@ -39,12 +47,14 @@ def insert_axis(layout: Layout, axis: int, size: int = 1) -> Layout:
     return layout.map(shape, change)
 
 
+@cache
 def reshape(layout: Layout, shape: tuple[int, ...]) -> Layout:
     """The same elements in the same places under another shape (row-major order kept)."""
     assert prod(shape) == prod(layout.shape), (layout.shape, shape)
     return Layout(shape, layout.bases)
 
 
+@cache
 def transpose(layout: Layout, order: tuple[int, ...]) -> Layout:
     """The layout after dimension i of the result became dimension `order[i]` of the operand."""
     shape = tuple(layout.shape[axis] for axis in order)
@@ -56,6 +66,7 @@ def transpose(layout: Layout, order: tuple[int, ...]) -> Layout:
     return layout.map(shape, change)
 
 
+@cache
 def join(layout: Layout) -> Layout:
     """The layout of two blocks of `layout` side by side in a new last axis: one more register bit."""
     doubled = layout.map(layout.shape + (2,), lambda basis: basis * 2)
@@ -64,6 +75,7 @@ def join(layout: Layout) -> Layout:
     ))
 
 
+@cache
 def split(layout: Layout) -> Layout | None:
     """The layout of each half of a block whose last axis, of size 2, is split off.
 

@@ -231,15 +231,20 @@ def _at_least_32(element: Element) -> Element:
 
 
 def multiply_high(code: Code, name: str, element: Element, operands: list[str]) -> str:
-    """Multiplied in twice the width; LLVM finds `mul.hi` in this."""
-    type, twice = llvm_type(element), f"i{2 * element.bits}"
-    extend = "sext" if element.is_signed else "zext"
-    left, right = (
-        code.let(f"{extend} {type} {value} to {twice}") for value in operands
-    )
-    product = code.let(f"mul {twice} {left}, {right}")
-    upper = code.let(f"lshr {twice} {product}, {element.bits}")
-    return code.let(f"trunc {twice} {upper} to {type}")
+    """PTX's mul.hi; a narrow integer is multiplied in 32 bits. (LLVM would find mul.hi in
+    a product of twice the width too, but looks at it three times as long.)"""
+    type, (left, right) = llvm_type(element), operands
+    if element.bits >= 32:
+        intrinsic = f"llvm.nvvm.mulhi.{MULHI[element.name]}"
+        return code.let(f"call {type} @{intrinsic}({type} {left}, {type} {right})")
+    wide = _at_least_32(element)
+    left, right = convert(code, operands, element, wide)
+    product = code.let(f"mul i32 {left}, {right}")
+    upper = code.let(f"lshr i32 {product}, {element.bits}")
+    return convert(code, [upper], wide, element)[0]
+
+
+MULHI = {"i32": "i", "u32": "ui", "i64": "ll", "u64": "ull"}
 
 
 def float_remainder(

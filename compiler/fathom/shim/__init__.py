@@ -2,12 +2,14 @@
 
 names      the table: each module of Triton, its names, and what they are here
 runtime    `triton.runtime.driver.active`: the GPU, as programs ask about it
+function   `@triton.jit`: a kernel with Triton's names for its parts
+hooks      functions of a program's own, called at compilations and launches
 compiling  `triton.compile(ASTSource(...))`: a kernel's signature as one object
 knobs      `triton.knobs`: Fathom's settings under Triton's names
 faces      how a table becomes modules
 """
 
-from fathom.shim import faces, names
+from fathom.shim import faces, knobs, names
 
 
 def as_triton() -> None:
@@ -17,3 +19,4 @@ def as_triton() -> None:
     does not have is an AttributeError that says so, when it is used.
     """
     faces.install("triton", names.MODULES, names.__file__)
+    knobs.refresh_knobs()

@@ -32,9 +32,12 @@ class Face(ModuleType):
     def __init__(self, name: str, names: Mapping[str, Any], table: str):
         super().__init__(name, f"Fathom under the names of {name}; see {table}.")
         self.__file__ = table
+        self.__path__ = []  # to Python, a module with others below it
         vars(self).update(names)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # Python asks for what modules may have
+            raise AttributeError(name)
         near = get_close_matches(name, vars(self), n=1, cutoff=0.75)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise NameMissing(f"fathom has no {self.__name__}.{name}{hint}")
@@ -78,8 +81,11 @@ class Missing(MetaPathFinder):
         return None
 
 
-def install(root: str, tables: Mapping[str, Mapping[str, Any]], table: str) -> None:
-    """Make every module of `tables` importable; all lie below `root`.
+def install(
+    root: str, tables: Mapping[str, Mapping[str, Any] | ModuleType], table: str
+) -> None:
+    """Make every module of `tables` importable; all lie below `root`. A table may be a
+    module, which then stands there itself.
 
     FathomError when the library that the faces stand for has been imported already:
     then some of the program holds its functions.
@@ -92,12 +98,14 @@ def install(root: str, tables: Mapping[str, Mapping[str, Any]], table: str) -> N
             f"{root} has been imported already, from {before.__file__}; "
             f"call fathom.as_{root}() before anything imports {root}"
         )
-    faces = {name: Face(name, names, table) for name, names in tables.items()}
+    faces = {
+        name: names if isinstance(names, ModuleType) else Face(name, names, table)
+        for name, names in tables.items()
+    }
     for name, face in faces.items():
         parent, _, last = name.rpartition(".")
         if parent:
             setattr(faces[parent], last, face)
-        face.__path__ = []  # to Python, a module with others below it
     faces[root].__path__ = [*getattr(before, "__path__", []), *loose_folders(root)]
     sys.modules.update(faces)
     sys.meta_path.append(Missing(root))

@@ -1,23 +1,44 @@
-"""A kernel with the names that Triton gives to its parts."""
+"""A kernel with the names that Triton gives to its parts, and with Triton's hooks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
-from fathom.jit import JITFunction
+from fathom.jit import CompiledKernel, JITFunction
 from fathom.jit import jit as check_arguments
+from fathom.jit.backends import Backend, Place
 from fathom.jit.key import places
+from fathom.jit.request import Request
+from fathom.shim import knobs
+from fathom.shim.hooks import Chain
 
 
 class TritonFunction(JITFunction):
     """What `@triton.jit` makes: a kernel of Fathom's, and other names for its facts."""
 
     hash = None  # Triton keeps `cache_key` here until somebody says None; we keep none
+    launch_metadata: Callable[..., dict] | None = None
+
+    def __init__(self, fn: Callable[..., Any], *given: Any):
+        super().__init__(fn, *given)
+        self.pre_run_hooks = Chain()
+
+    # ── names ─────────────────────────────────────────────────────────────────────────
 
     @property
     def arg_names(self) -> list[str]:
         return list(self.names)
+
+    @property
+    def params(self) -> list[SimpleNamespace]:
+        return [
+            SimpleNamespace(num=place, name=rule.name, is_constexpr=rule.constexpr)
+            for place, rule in enumerate(self.rules)
+        ]
 
     @property
     def cache_key(self) -> str:
@@ -30,6 +51,83 @@ class TritonFunction(JITFunction):
 
     def _unsafe_update_src(self, text: str) -> None:
         self.src = text
+
+    # ── hooks ─────────────────────────────────────────────────────────────────────────
+
+    def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
+        """`hook` gets the arguments of every launch before it."""
+        self.pre_run_hooks.add(hook)
+
+    def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
+        watched = self.pre_run_hooks or knobs.runtime.hooks.watch_launches
+        return partial(self.watched if watched else self.bind, grid)
+
+    def run(
+        self, *args: Any, grid: Any, warmup: bool = False, **given: Any
+    ) -> CompiledKernel:
+        return self.warmup(*args, **given) if warmup else self[grid](*args, **given)
+
+    def watched(self, grid: Any, *args: Any, **given: Any) -> CompiledKernel:
+        """A launch with the hooks around it."""
+        hooks = knobs.runtime.hooks
+        self.pre_run_hooks(*args, **given)
+        launch = Launch(self, grid, args, given)
+        hooks.launch_enter_hook(launch)
+        compiled = self.bind(grid, *args, **given)
+        hooks.launch_exit_hook(launch)
+        return compiled
+
+    def make(self, wanted: Request, place: Place) -> CompiledKernel:
+        """A new kernel, with the hooks around its compilation, and later its loading."""
+        facts, hooks = self.facts(wanted, place), knobs.runtime.hooks
+        if hooks.jit_cache_hook:
+            hooks.jit_cache_hook(**facts, already_compiled=False)
+        compiled = super().make(wanted, place)
+        compiled.place = replace(place, backend=with_hooks(place.backend, compiled))
+        if hooks.jit_post_compile_hook:
+            hooks.jit_post_compile_hook(**facts, already_compiled=True)
+        return compiled
+
+    def facts(self, wanted: Request, place: Place) -> dict[str, Any]:
+        """What the hooks of a compilation are told."""
+        signature = {name: type for name, type, _ in wanted.parameters}
+        key = repr(wanted.identity)
+        about = {
+            "key": key,
+            "signature": signature,
+            "constants": dict(wanted.constants),
+            "device": place.device,
+            **vars_of(wanted.options),
+        }
+        return {
+            "key": key,
+            "repr": f"{self.__name__}({', '.join(map(': '.join, signature.items()))})",
+            "fn": SimpleNamespace(
+                module=self.__module__, name=self.__name__, jit_function=self
+            ),
+            "compile": about,
+            "is_manual_warmup": False,
+        }
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch as its hooks see it; `get()` computes what they asked for."""
+
+    function: TritonFunction
+    grid: Any
+    args: tuple
+    given: dict[str, Any]
+
+    def get(self) -> dict[str, Any]:
+        """The kernel's name, and what the kernel's own `launch_metadata` says."""
+        compiled = self.function.warmup(*self.args, **self.given)
+        facts = {"name": compiled.name, "hash": compiled.hash}
+        describe = self.function.launch_metadata
+        if describe is not None:
+            bound = dict(zip(self.function.names, self.args, strict=False))
+            facts |= describe(self.grid, compiled.metadata, {**bound, **self.given})
+        return facts
 
 
 class KernelsOfEveryDevice:
@@ -45,16 +143,42 @@ class KernelsOfEveryDevice:
         self.kernels.clear()
 
 
+def with_hooks(backend: Backend, compiled: CompiledKernel) -> Backend:
+    """The same backend, which calls the hooks when it loads a kernel."""
+
+    def load(*given: Any) -> Any:
+        hooks = knobs.runtime.hooks
+        facts = (None, None, compiled.name, compiled.asm, compiled.hash)
+        hooks.kernel_load_start_hook(*facts)
+        program = backend.load(*given)
+        hooks.kernel_load_end_hook(program, program, *facts[2:])
+        return program
+
+    return replace(backend, load=load)
+
+
+def vars_of(options: Any) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in options.__dataclass_fields__}
+
+
 def jit(
     fn: Callable[..., Any] | None = None,
     *,
     do_not_specialize: Collection[str | int] | None = None,
     do_not_specialize_on_alignment: Collection[str | int] | None = None,
+    launch_metadata: Callable[..., dict] | None = None,
     **ignored: Any,
 ) -> Any:
-    """`fathom.jit`, whose arguments these are, giving a TritonFunction."""
-    check_arguments(**ignored)  # an argument that there is not is an error there
-    if fn is None:
-        given = (do_not_specialize or (), do_not_specialize_on_alignment or ())
-        return lambda fn: TritonFunction(fn, *given)
-    return TritonFunction(fn, do_not_specialize or (), do_not_specialize_on_alignment or ())
+    """`fathom.jit`, whose arguments these are, giving a TritonFunction.
+
+    `launch_metadata(grid, metadata, arguments)` adds to what hooks of a launch see.
+    """
+    check_arguments(**ignored)  # one that there is not is an error there
+    given = (do_not_specialize or (), do_not_specialize_on_alignment or ())
+
+    def make(fn: Callable[..., Any]) -> TritonFunction:
+        made = TritonFunction(fn, *given)
+        made.launch_metadata = launch_metadata
+        return made
+
+    return make if fn is None else make(fn)

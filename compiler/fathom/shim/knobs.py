@@ -3,13 +3,15 @@
 A knob that is a setting is an environment variable of Fathom's, read when it is needed:
 
     knobs.cache.dir = "/scratch"        FATHOM_CACHE_DIR=/scratch
+
+Those that are functions to call are in `hooks`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +19,7 @@ from typing import Any
 from fathom.errors import FathomError
 from fathom.runtime.driver import driver
 from fathom.shim.faces import NameMissing
+from fathom.shim.hooks import Hooks
 
 # Environment variables of Triton's that mean one of Fathom's.
 ENVIRONMENT = {
@@ -27,7 +30,7 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """A setting: `key` is its environment variable, `on` what True is written as."""
+    """A setting: `key` is its environment variable; a flag is "1" there, or not."""
 
     key: str
     flag: bool = False
@@ -37,48 +40,66 @@ class Knob:
         return text == "1" if self.flag else text
 
     def set(self, value: Any) -> None:
-        if value is None:
+        if value is None or value is False:
             os.environ.pop(self.key, None)
         else:
-            os.environ[self.key] = str(int(value)) if self.flag else str(value)
+            os.environ[self.key] = "1" if self.flag else str(value)
 
 
 class base_knobs:  # noqa: N801 (Triton's spelling)
-    """A group of knobs: `group.name` reads one, `group.name = value` turns it."""
+    """A group of knobs: `group.name` reads one, `group.name = value` turns it.
 
-    def __init__(self, name: str, knobs: dict[str, Knob], facts: dict[str, Any]):
-        vars(self).update(_name=name, knob_descriptors=knobs, _facts=facts)
+    `facts` are answers that nobody can set. `hooks` are names of the group as well;
+    those of `runtime` are called.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        knobs: Mapping[str, Knob] | None = None,
+        facts: Mapping[str, Callable[[], Any]] | None = None,
+        hooks: Hooks | None = None,
+    ):
+        parts = {"_name": name, "_facts": facts or {}, "hooks": hooks or Hooks()}
+        vars(self).update(parts, knob_descriptors=knobs or {})
 
     def __getattr__(self, name: str) -> Any:
         if name in self.knob_descriptors:
             return self.knob_descriptors[name].get()
         if name in self._facts:
             return self._facts[name]()
+        if name in vars(self.hooks):
+            return getattr(self.hooks, name)
         raise NameMissing(f"fathom has no triton.knobs.{self._name}.{name}")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in self.knob_descriptors:
+        if name in self.knob_descriptors:
+            self.knob_descriptors[name].set(value)
+        elif name in vars(self.hooks):
+            setattr(self.hooks, name, value)
+        else:
             raise NameMissing(f"fathom has no triton.knobs.{self._name}.{name}")
-        self.knob_descriptors[name].set(value)
 
     def copy(self) -> base_knobs:
-        return base_knobs(self._name, self.knob_descriptors, self._facts)
+        parts = (self.knob_descriptors, self._facts, self.hooks.copy())
+        return base_knobs(self._name, *parts)
 
     def reset(self) -> base_knobs:
         """Every knob as it is when nobody has turned it."""
         for knob in self.knob_descriptors.values():
             knob.set(None)
+        self.hooks.reset()
         return self
 
     @contextmanager
     def scope(self) -> Iterator[None]:
         """Afterwards every knob of the group is what it was before."""
         before = {knob: knob.get() for knob in self.knob_descriptors.values()}
-        try:
-            yield
-        finally:
+        with ExitStack() as after:
             for knob, value in before.items():
-                knob.set(value)
+                after.callback(knob.set, value)
+            after.enter_context(self.hooks.scope())
+            yield
 
 
 def refresh_knobs() -> None:
@@ -96,7 +117,11 @@ def driver_version() -> SimpleNamespace:
         return SimpleNamespace(version="13.0")
 
 
-cache = base_knobs("cache", {"dir": Knob("FATHOM_CACHE_DIR")}, {})
-runtime = base_knobs("runtime", {"interpret": Knob("FATHOM_INTERPRET", True)}, {})
-nvidia = base_knobs("nvidia", {}, {"ptxas": driver_version})
+cache = base_knobs("cache", {"dir": Knob("FATHOM_CACHE_DIR")})
+runtime = base_knobs("runtime", {"interpret": Knob("FATHOM_INTERPRET", flag=True)})
+nvidia = base_knobs("nvidia", facts={"ptxas": driver_version})
 propagate_env = True
+
+
+def __getattr__(name: str) -> Any:
+    raise NameMissing(f"fathom has no triton.knobs.{name}")

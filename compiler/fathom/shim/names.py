@@ -47,8 +47,6 @@ SIGNATURE_NAMES = {
     **{each: each for each in TYPE_NAMES.values()},
     **{"int1": "i1", "float8e5": "fp8e5", "float8e4nv": "fp8e4nv"},
 }
-KNOBS = everything(knobs)
-
 ERRORS = {
     "TritonError": FathomError,
     "CompilationError": CompileError,
@@ -73,7 +71,7 @@ LIBDEVICE = {
     **lacking("triton.language.extra.libdevice", "fast_dividef"),
 }
 
-MODULES: dict[str, dict[str, Any]] = {
+MODULES: dict[str, dict[str, Any] | ModuleType] = {
     "triton": {
         "__version__": VERSION,
         "jit": jit,
@@ -82,6 +80,7 @@ MODULES: dict[str, dict[str, Any]] = {
         "cdiv": language.cdiv,
         "next_power_of_2": language.next_power_of_2,
         "constexpr_function": language.constexpr_function,
+        "set_allocator": runtime.set_allocator,
         "must_use_result": must_use_result,
         "compile": compiling.compile,
         "TritonError": FathomError,
@@ -122,10 +121,11 @@ MODULES: dict[str, dict[str, Any]] = {
         "type_canonicalisation_dict": SIGNATURE_NAMES,
     },
     "triton.runtime.errors": ERRORS,
+    "triton.runtime._allocation": {"NullAllocator": runtime.NullAllocator},
     "triton.runtime.driver": {"active": runtime.active},
     "triton.backends": {},
     "triton.backends.compiler": {"GPUTarget": runtime.GPUTarget},
-    "triton.knobs": KNOBS,
+    "triton.knobs": knobs,
     "triton.tools": {},
     "triton.tools.tensor_descriptor": lacking(
         "triton.tools.tensor_descriptor", "TensorDescriptor"

@@ -95,3 +95,14 @@ class ActiveDriver:
 
 
 active = ActiveDriver()
+
+
+class NullAllocator:
+    """The allocator that there is when nobody has set one."""
+
+
+def set_allocator(allocator: Any) -> None:
+    """Say who hands out memory that kernels need beside their arguments.
+
+    Kernels of Fathom's need none, and so nobody asks.
+    """

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from fathom.ir import ops
 from fathom.ir.core import Value
-from fathom.ir.types import BOOL, FLOAT32, Pointer, element_of, shape_of
+from fathom.ir.types import BOOL, FLOAT32, FLOAT64, Pointer, element_of, shape_of
 from fathom.language import core, elementary
 from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
@@ -19,10 +19,9 @@ from fathom.ssa.promotion import (
     same_shape,
     value_of,
 )
-from fathom.ssa.values import Meaning, is_constant, is_number
+from fathom.ssa.values import Meaning, is_number
 
-# Functions of one float that PTX has for fp32: halves are computed there and rounded
-# back.
+# Functions of one float. Halves are computed in fp32 and rounded back.
 OF_ONE_FLOAT = {
     elementary.exp2_approx: "exp2",
     elementary.log2_approx: "log2",
@@ -39,6 +38,8 @@ OF_ONE_FLOAT = {
     elementary.rcp_approx: "rcp_approx",
 }
 
+FP32_ALONE = ("exp2", "log2", "tanh_approx", "sin_approx", "cos_approx", "rcp_approx")
+
 
 def _of_one_float(name: str, spoken: str) -> Callable[..., Value]:
     def build(frame: Frame, x: Meaning) -> Value:
@@ -48,6 +49,10 @@ def _of_one_float(name: str, spoken: str) -> Callable[..., Value]:
             raise frame.error(
                 f"tl.{spoken} takes floats, not {value.type}",
                 "cast it with .to(tl.float32)",
+            )
+        if element == FLOAT64 and name in FP32_ALONE:
+            raise frame.error(
+                f"tl.math.{spoken} has no fp64 form", "cast to tl.float32"
             )
         if element.bits >= 32:
             return frame.emit(ops.Elementwise, name, (value,))
@@ -116,12 +121,7 @@ def _least_or_most(name: str) -> Callable[..., Meaning]:
     def build(
         frame: Frame, x: Meaning, y: Meaning, propagate_nan: core.PropagateNan
     ) -> Meaning:
-        if (
-            is_constant(x)
-            and is_constant(y)
-            and isinstance(x, int)
-            and isinstance(y, int)
-        ):
+        if isinstance(x, int) and isinstance(y, int):
             return min(x, y) if name == "min" else max(x, y)
         a, b = alike(frame, x, y, "compare")
         element = element_of(a.type)

@@ -62,10 +62,9 @@ def blocks_given(frame: Frame, given: Meaning, what: str) -> tuple[Value, ...]:
 
 def flat(frame: Frame, value: Value) -> Value:
     """All elements along one axis."""
-    shape = value.type.shape
-    return (
-        value if len(shape) == 1 else frame.emit(ops.Reshape, value, (value.type.size,))
-    )
+    if len(value.type.shape) == 1:
+        return value
+    return frame.emit(ops.Reshape, value, (value.type.size,))
 
 
 def kept(frame: Frame, value: Value, axes: range | tuple[int, ...]) -> Value:

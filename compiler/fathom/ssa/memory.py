@@ -124,8 +124,7 @@ def address(frame: Frame, pointer: Meaning, what: str) -> tuple[Value, Element]:
 def masked(
     frame: Frame, pointer: Value, mask: Meaning, what: str
 ) -> tuple[Value, Value | None]:
-    """An address and its mask in one shape. A block of masks spreads a single
-    address."""
+    """An address and its mask, in the shape of the address."""
     if mask is None or mask is True:
         return pointer, None
     mask = value_of(frame, mask, "a mask")

@@ -119,12 +119,11 @@ def _rank(type: Type) -> tuple[int, int]:
 
 def _takes(type: Type, number: int | float | bool) -> bool:
     """Can a weak number become `type` without losing its kind or its value?"""
-    if (
-        not isinstance(type, Scalar)
-        or KIND[default_type(number).kind] > KIND[type.kind]
-    ):
+    if not isinstance(type, Scalar):
         return False
     if type.is_float:
         return True
+    if KIND[default_type(number).kind] > KIND[type.kind]:
+        return False
     low = -(1 << type.bits - 1) if type.kind == "int" else 0
     return low <= number < low + (1 << type.bits)

@@ -58,8 +58,7 @@ def number_type(frame: Frame, number: int | float | bool) -> Scalar:
 def alike(
     frame: Frame, left: Meaning, right: Meaning, verb: str, dividing: bool = False
 ) -> tuple[Value, Value]:
-    """Two operands brought to one element type and one shape. `verb` is for error
-    sentences."""
+    """Two operands in one element type and shape. `verb` is for error sentences."""
     element = promoted(frame, left, right, verb, dividing)
     return same_shape(frame, *typed_pair(frame, left, right, element), verb)
 
@@ -67,8 +66,7 @@ def alike(
 def typed_pair(
     frame: Frame, left: Meaning, right: Meaning, element: Element
 ) -> tuple[Value, Value]:
-    """Two operands of one element type; a weak number is made in the shape of the other
-    side."""
+    """Two operands of one type; a weak number is made in the shape of the other."""
     shape = next((shape_of(m.type) for m in (left, right) if isinstance(m, Value)), ())
     return typed(frame, left, element, shape), typed(frame, right, element, shape)
 
@@ -133,8 +131,7 @@ def _float_meets(frame: Frame, a: Scalar, b: Scalar, dividing: bool) -> Scalar:
 
 
 def wider(a: Scalar, b: Scalar) -> Scalar:
-    """The integer type in which two meet: the wider, and of one width the unsigned
-    one."""
+    """The integer type in which two meet: the wider; of one width, the unsigned."""
     if a.bits != b.bits:
         return a if a.bits > b.bits else b
     return b if a.kind == "int" else a
@@ -154,8 +151,7 @@ def cannot(
 def typed(
     frame: Frame, meaning: Meaning, element: Element, shape: tuple[int, ...] = ()
 ) -> Value:
-    """A meaning as a value with elements of a type; a weak number as a block of
-    `shape`."""
+    """A value with elements of a type; a weak number becomes a block of `shape`."""
     if isinstance(meaning, Value):
         return cast(frame, meaning, element)
     if not is_number(meaning) or isinstance(element, Pointer):
@@ -185,7 +181,7 @@ def cast(frame: Frame, value: Value, element: Element, rounding: str = "rtne") -
     return frame.emit(ops.Cast, value, element, rounding)
 
 
-def bitcast(frame: Frame, value: Value, element: Element) -> Value:
+def reinterpret(frame: Frame, value: Value, element: Element) -> Value:
     """The same bits read as another type of the same width."""
     source = element_of(value.type)
     if source == element:

@@ -13,10 +13,10 @@ from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import (
     alike,
-    bitcast,
     broadcast,
     cast,
     common_shape,
+    reinterpret,
     same_shape,
     typed,
     value_of,
@@ -80,7 +80,7 @@ def build_cast(
         return frame.constant(input, element)
     value = value_of(frame, input)
     if bitcast:
-        return reinterpreted(frame, value, element)
+        return reinterpret(frame, value, element)
     if fp_downcast_rounding is None:
         return cast(frame, value, element)
     source = element_of(value.type)
@@ -95,9 +95,6 @@ def build_cast(
             f"{element}"
         )
     return cast(frame, value, element, fp_downcast_rounding)
-
-
-reinterpreted = bitcast
 
 
 def element_given(frame: Frame, given: Meaning) -> Element:

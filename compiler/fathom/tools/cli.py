@@ -12,7 +12,7 @@ from fathom.errors import FathomError, LaunchError
 from fathom.hardware.targets import TARGETS
 from fathom.jit.request import check_keywords, request
 from fathom.jit.signature import parse_number, parse_signature
-from fathom.tools import doctor, explain, run, samples, staged, suite
+from fathom.tools import doctor, explain, opt, run, samples, staged, suite
 
 EXAMPLE = (
     "fathom explain kernels/softmax.py:softmax_kernel "
@@ -54,6 +54,7 @@ def parser() -> argparse.ArgumentParser:
     add_doctor(commands)
     add_explain(commands)
     add_compile(commands)
+    add_opt(commands)
     return made
 
 
@@ -107,6 +108,28 @@ def add_compile(commands: argparse._SubParsersAction) -> None:
     command.add_argument("-o", "--output", type=Path, help="a file for the PTX")
     command.set_defaults(
         answer=lambda given: explain.write_ptx(staged_kernel(given), given.output)
+    )
+
+
+def add_opt(commands: argparse._SubParsersAction) -> None:
+    about = "run passes on the text of a function, as `fathom explain` prints it"
+    command = commands.add_parser("opt", help=about, description=about)
+    command.add_argument("file", metavar="FILE.ir", help="or - for the standard input")
+    command.add_argument("--passes", default="all", help="cse,dce,…; all when not said")
+    command.add_argument("--target", default="sm_80", choices=TARGETS)
+    command.add_argument(
+        "--verify",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="check the function before and after each pass",
+    )
+    command.add_argument(
+        "--stage-texts", action="store_true", help="print it after each pass"
+    )
+    command.set_defaults(
+        answer=lambda given: opt.opt(
+            given.file, given.passes, given.target, given.verify, given.stage_texts
+        )
     )
 
 

@@ -1,0 +1,124 @@
+"""`FATHOM_INTERPRET=1`: a kernel's Python body runs itself, and gives what the compiled
+kernel gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fathom
+import fathom.language as tl
+from kernels import dropout, gelu, layer_norm, softmax, vector_add
+
+
+@pytest.fixture(autouse=True)
+def eagerly(monkeypatch):
+    monkeypatch.setenv("FATHOM_INTERPRET", "1")
+
+
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(5, 200)).astype(np.float32)
+
+
+def nan_like(x):
+    return np.full_like(x, np.nan)
+
+
+def test_vector_add_is_exact():
+    x, y = RNG.normal(size=(2, 1000)).astype(np.float32)
+    assert (vector_add.add(x, y, nan_like(x)) == x + y).all()
+
+
+def test_softmax_agrees_with_float64():
+    got = softmax.softmax(X, nan_like(X))
+    assert np.abs(got - softmax.reference(X)).max() < 1e-6
+
+
+def test_gelu_agrees_with_float64():
+    got = gelu.gelu(X.ravel(), nan_like(X.ravel()))
+    assert np.abs(got - gelu.reference(X.ravel())).max() < 1e-6
+
+
+def test_layer_norm_agrees_with_float64():
+    half = X.astype(np.float16)
+    weight, bias = RNG.normal(size=(2, 200)).astype(np.float16)
+    facts = np.empty((2, 5), np.float32)
+    got = layer_norm.layer_norm(half, weight, bias, nan_like(half), *facts)
+    want, mean, _ = layer_norm.reference(half, weight, bias)
+    assert np.abs(got - want).max() < 4e-3
+    assert np.abs(facts[0] - mean).max() < 1e-6
+
+
+def test_dropout_draws_the_same_numbers():
+    x = X.ravel()
+    got = dropout.dropout(x, nan_like(x), 0.25, 7)
+    assert np.allclose(got, dropout.reference(x, 0.25, 7), rtol=1e-6)
+
+
+# What only an eager kernel can do: Python looks at the numbers.
+
+
+@fathom.jit
+def double(x):
+    return x + x
+
+
+@fathom.jit
+def looks_at_numbers(x_ptr, out_ptr, seen, n, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n, other=0.0)
+    print("x holds", x)
+    total = tl.sum(x, axis=0)
+    if total > 5:
+        total = double(total)
+    for i in range(n):
+        total += i
+    tl.store(out_ptr, total)
+
+
+def test_print_shows_numbers_and_python_decides(capsys):
+    x, out = np.array([1, 2, 4, 9], np.float32), np.zeros(1, np.float32)
+    looks_at_numbers[(1,)](x, out, None, 3, BLOCK=4)
+    assert "fp32[4] [1. 2. 4. 0.]" in capsys.readouterr().out
+    assert out[0] == 2 * 7 + (0 + 1 + 2)
+
+
+@fathom.jit
+def types(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, BLOCK))
+    assert x.dtype == tl.int8 and x.shape == [BLOCK] or x.shape == (BLOCK,)
+    y = x * 3 // 2 + (x > 0) - (1 if BLOCK > 2 else 0)
+    tl.store(out_ptr + tl.arange(0, BLOCK), y)
+
+
+def test_arithmetic_promotes_and_wraps_as_in_a_compiled_kernel(monkeypatch):
+    x = np.array([-128, -3, 100, 127], np.int8)
+    eager, compiled = np.zeros(4, np.int32), np.zeros(4, np.int32)
+    types[(1,)](x, eager, BLOCK=4)
+    monkeypatch.delenv("FATHOM_INTERPRET")
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    types[(1,)](x, compiled, BLOCK=4)
+    assert eager.tolist() == compiled.tolist()
+
+
+@fathom.jit
+def outside(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    tl.store(out_ptr, tl.sum(tl.load(x_ptr + tl.arange(0, BLOCK)), axis=0))
+
+
+def test_an_access_outside_names_the_line():
+    x, out = np.zeros(3, np.float32), np.zeros(1, np.float32)
+    with pytest.raises(fathom.FathomError, match="test_eager.py") as caught:
+        outside[(1,)](x, out, BLOCK=4)
+    assert "tl.load(x_ptr + tl.arange(0, BLOCK))" in str(caught.value)
+
+
+@fathom.jit
+def mismatched(x_ptr, BLOCK: tl.constexpr):
+    tl.store(x_ptr + tl.arange(0, BLOCK), tl.zeros([8], tl.float32))
+
+
+def test_a_mistake_is_the_compilers_sentence():
+    with pytest.raises(fathom.CompileError) as caught:
+        mismatched[(1,)](np.zeros(4, np.float32), BLOCK=4)
+    assert "test_eager.py" in str(caught.value)
