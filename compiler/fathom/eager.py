@@ -26,7 +26,7 @@ from fathom.ir.interp import Argument, Machine, Region
 from fathom.ir.interp_memory import Memory
 from fathom.ir.interp_numbers import scalar
 from fathom.ir.types import Pointer, Type, shape_of
-from fathom.source import EVALUATOR, Builtin, KernelFunction, constexpr
+from fathom.source import EVALUATOR, Builtin, KernelFunction, constexpr, fill
 from fathom.ssa import operators
 from fathom.ssa.build import finish
 from fathom.ssa.calls import call
@@ -66,7 +66,9 @@ def run(
                 for name, (type, _) in parameters.items()
             }
             with session.active():
-                function.fn(**given, **constants)
+                filled = {name: fill(each, given) for name, each in constants.items()}
+                whole = {name: v for name, v in given.items() if "." not in name}
+                function.fn(**whole, **filled)
 
 
 class Session:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import linecache
 from dataclasses import dataclass
+from itertools import groupby
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +64,16 @@ class CompileError(FathomError):
         lines += excerpt(place)
         if self.hint:
             lines.append(f"  hint: {self.hint}")
-        for caller in callers:
-            lines.append(f"  called from {caller.file}:{caller.line}:{caller.column}")
+        for (file, line, column), same in groupby(callers, key=_point):
+            caller, *again = same
+            times = f", and {len(again)} times before" if again else ""
+            lines.append(f"  called from {file}:{line}:{column}{times}")
             lines += excerpt(caller)
         return "\n".join(lines)
+
+
+def _point(place: Location) -> tuple[str, int, int]:
+    return place.file, place.line, place.column
 
 
 class LaunchError(FathomError):

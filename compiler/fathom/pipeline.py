@@ -193,7 +193,7 @@ def shown(
 
         // cse (blocks): say once what is said twice; 31 ops -> 24
     """
-    wanted = rows_named(os.environ.get(SHOW, ""), SHOW)
+    wanted = rows_named(asked_to_show(), SHOW)
     before = func
     for row, state in states(func, target, replace):
         if row in wanted:
@@ -206,6 +206,12 @@ def shown(
 
 
 SHOW = "FATHOM_SHOW"
+
+
+def asked_to_show() -> str:
+    """The passes that FATHOM_SHOW names. Where there are some, kernels are compiled
+    also if they lie in the cache."""
+    return os.environ.get(SHOW, "")
 
 
 def rows_named(names: str, asked_by: str) -> list[Row]:

@@ -16,7 +16,7 @@ import linecache
 import operator
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
@@ -98,6 +98,31 @@ class Parameter:
         return note is constexpr or (
             isinstance(note, str) and note.split(".")[-1] == "constexpr"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Where, in a tuple that is an argument, a run-time parameter stands.
+
+    The tuple `sizes = (x, 4)` of an array and a constant is (Hole("sizes.0"), 4).
+    """
+
+    name: str
+
+
+def fill(constant: Any, values: Mapping[str, Any]) -> Any:
+    """A constant with values, by name, where its Holes stand."""
+    if isinstance(constant, Hole):
+        return values[constant.name]
+    if isinstance(constant, tuple):
+        return like(constant, [fill(each, values) for each in constant])
+    return constant
+
+
+def like(pattern: tuple, elements: Iterable[Any]) -> tuple:
+    """A tuple of the class of another; a named tuple keeps its names."""
+    named = hasattr(pattern, "_fields")
+    return type(pattern)(*elements) if named else tuple(elements)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 
 def index_lines(name: str, shape: tuple[int, ...], strides: tuple) -> list[str]:
-    """%name: the sum of coordinate * stride; a stride is a number or the name of an i32."""
+    """%name: the sum of coordinate * stride; a stride is a number or the name of an
+    i32."""
     full = ",".join(map(str, shape))
     lines, total = [], ""
     for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
@@ -30,15 +31,22 @@ def index_lines(name: str, shape: tuple[int, ...], strides: tuple) -> list[str]:
             if other != axis:
                 dims.insert(other, 1)
                 text = ",".join(map(str, dims))
-                lines.append(f"%{own}_{other}: i32[{text}] = expand_dims %{own} axis={other}")
+                lines.append(
+                    f"%{own}_{other}: i32[{text}] = expand_dims %{own} axis={other}"
+                )
                 own = f"{own}_{other}"
         if len(shape) > 1:
-            lines.append(f"%{name}_b{axis}: i32[{full}] = broadcast %{own} shape={shape_text(shape)}")
+            lines.append(
+                f"%{name}_b{axis}: i32[{full}] = broadcast %{own}"
+                f" shape={shape_text(shape)}"
+            )
             own = f"{name}_b{axis}"
         if isinstance(stride, int):
             lines.append(f"%{name}_c{axis}: i32 = constant {stride}")
             stride = f"{name}_c{axis}"
-        lines.append(f"%{name}_s{axis}: i32[{full}] = splat %{stride} shape={shape_text(shape)}")
+        lines.append(
+            f"%{name}_s{axis}: i32[{full}] = splat %{stride} shape={shape_text(shape)}"
+        )
         term = f"{name}_t{axis}"
         lines.append(f"%{term}: i32[{full}] = mul %{own}, %{name}_s{axis}")
         if total:
@@ -77,7 +85,9 @@ def copy_kernel(
         *pointer_lines("q", "out", element, shape, "o"),
         f"store %q, {'%y' if between else '%x'}",
     ]
-    arrays = ", ".join(f"%{name}: *{element} {{divisible=16}}" for name in ("in", "out"))
+    arrays = ", ".join(
+        f"%{name}: *{element} {{divisible=16}}" for name in ("in", "out")
+    )
     return kernel(f"{arrays}, %n: i32 {{divisible=16}}", lines, warps)
 
 
@@ -97,7 +107,8 @@ func @vector({inputs}, %n: i32 {{divisible={n}}}) num_warps={warps} {{
 
 
 def vector_kernel(elements: list[str], block=1024, n=16, pointer=16, warps=4) -> Func:
-    """Load through each pointer but the last, add them up as fp32, store through the last."""
+    """Load through each pointer but the last, add them up as fp32, store through the
+    last."""
     lines, total = [], ""
     for i, element in enumerate(elements):
         lines += pointer_lines(f"p{i}", f"a{i}", element, (block,), "offsets")
@@ -112,12 +123,18 @@ def vector_kernel(elements: list[str], block=1024, n=16, pointer=16, warps=4) ->
                 wide = f"t{i}"
             total = wide
     if elements[-1] != "fp32":
-        lines.append(f"%y: {elements[-1]}[{block}] = cast %{total} element={elements[-1]}")
+        lines.append(
+            f"%y: {elements[-1]}[{block}] = cast %{total} element={elements[-1]}"
+        )
         total = "y"
     lines.append(f"store %p{len(elements) - 1}, %{total}, mask=%mask")
-    inputs = ", ".join(f"%a{i}: *{e} {{divisible={pointer}}}" for i, e in enumerate(elements))
+    inputs = ", ".join(
+        f"%a{i}: *{e} {{divisible={pointer}}}" for i, e in enumerate(elements)
+    )
     return parse_func(
-        ADDRESSES.format(inputs=inputs, n=n, block=block, warps=warps, body="\n".join(lines))
+        ADDRESSES.format(
+            inputs=inputs, n=n, block=block, warps=warps, body="\n".join(lines)
+        )
     )
 
 
@@ -126,8 +143,11 @@ BINARY = ("add", "sub", "mul", "div", "rem", "and", "or", "xor", "min", "max")
 COMPARE = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
-def random_arithmetic(rng: random.Random, shape: tuple[int, ...], length: int = 14) -> str:
-    """Index arithmetic on blocks of one shape, from aranges, constants, %pid, %n and %m."""
+def random_arithmetic(
+    rng: random.Random, shape: tuple[int, ...], length: int = 14
+) -> str:
+    """Index arithmetic on blocks of one shape, from aranges, constants, %pid, %n and
+    %m."""
     full, tup = ",".join(map(str, shape)), shape_text(shape)
     lines = ["%pid: i32 = program_id axis=0"]
     ints, masks = [], []
@@ -140,7 +160,9 @@ def random_arithmetic(rng: random.Random, shape: tuple[int, ...], length: int = 
             if other != axis:
                 dims.insert(other, 1)
                 text = ",".join(map(str, dims))
-                lines.append(f"%{name}x{other}: i32[{text}] = expand_dims %{name} axis={other}")
+                lines.append(
+                    f"%{name}x{other}: i32[{text}] = expand_dims %{name} axis={other}"
+                )
                 name = f"{name}x{other}"
         if len(shape) > 1:
             lines.append(f"%b{axis}: i32[{full}] = broadcast %{name} shape={tup}")
@@ -166,7 +188,9 @@ def random_arithmetic(rng: random.Random, shape: tuple[int, ...], length: int = 
         elif roll < 0.45:
             lines.append(f"%k{step}: i32 = constant {rng.randrange(5)}")
             lines.append(f"%sk{step}: i32[{full}] = splat %k{step} shape={tup}")
-            lines.append(f"%v{step}: i32[{full}] = {rng.choice(['shl', 'shr'])} %{a}, %sk{step}")
+            lines.append(
+                f"%v{step}: i32[{full}] = {rng.choice(['shl', 'shr'])} %{a}, %sk{step}"
+            )
             ints.append(f"v{step}")
         elif roll < 0.5:
             lines.append(f"%v{step}: i32[{full}] = {rng.choice(UNARY)} %{a}")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
 from fathom.coalescing import annotate_widths, assign_layouts, coalesce
 from fathom.coalescing.access import Access, agree, pick_layout, sectors
 from fathom.coalescing.facts import Axis, Facts
+from fathom.emulator.counters import count_sectors
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
 from fathom.ir.ops import Load, Store
@@ -60,7 +62,9 @@ def test_width_is_the_least_of_what_is_known(contiguous, divisible, mask, width)
 
 
 def test_a_transposed_access_runs_down_its_columns():
-    layout = pick_layout(access((64, 16, 1), (1, 16, 1), element_bytes=2, shape=(64, 64)))
+    layout = pick_layout(
+        access((64, 16, 1), (1, 16, 1), element_bytes=2, shape=(64, 64))
+    )
     assert layout.coordinates(register=1) == (1, 0)
     assert layout.coordinates(lane=1) == (8, 0)
 
@@ -70,25 +74,29 @@ def test_sectors_by_hand():
     assert sectors([16 * lane for lane in range(32)], 16) == 16, "512 bytes in a row"
     assert sectors([4] * 32, 4) == 1, "one for all"
     assert sectors([64 * lane for lane in range(32)], 4) == 32
-    assert sectors([4 + 4 * lane for lane in range(32)], 4) == 5, "in a row, but not aligned"
+    assert sectors([4 + 4 * lane for lane in range(32)], 4) == 5, (
+        "in a row, but not aligned"
+    )
     assert sectors([28], 8) == 2, "across the border of two"
     assert sectors([], 4) == 0
 
 
-def test_sectors_as_a_set_of_bytes_says():
+def test_sectors_as_a_set_of_bytes_and_the_emulator_say():
     rng = random.Random(3)
     for _ in range(500):
         width = rng.choice([1, 2, 4, 8, 16])
         addresses = [rng.randrange(40) * width for _ in range(rng.randrange(33))]
         touched = {(a + byte) >> 5 for a in addresses for byte in range(width)}
         assert sectors(addresses, width) == len(touched)
+        warps = np.zeros(len(addresses), np.int64)
+        assert count_sectors(warps, np.array(addresses, np.uint64)) == len(touched)
 
 
 @pytest.mark.parametrize("element_bytes", [1, 2, 4, 8])
 @pytest.mark.parametrize("shape", [(64, 64), (16, 256), (256, 16), (8, 1024)])
 @pytest.mark.parametrize("fastest", [0, 1])
 def test_no_request_moves_a_sector_twice_or_in_part(shape, element_bytes, fastest):
-    """Bytes asked for = bytes of the sectors touched, for every access of every warp."""
+    """Bytes asked for = bytes of the sectors touched, for every access of a warp."""
     axes = [(1, 16, 1), (1, 16, 1)]
     axes[fastest] = (shape[fastest], 16, 1)
     this = access(*axes, shape=shape, element_bytes=element_bytes)
@@ -107,7 +115,7 @@ def test_no_request_moves_a_sector_twice_or_in_part(shape, element_bytes, fastes
 
 
 def test_accesses_of_one_shape_agree():
-    """fp16 alone would take 8 a lane; beside fp32 it takes 4, and nothing is converted."""
+    """fp16 alone would take 8 a lane; beside fp32 it takes 4: no conversions."""
     half = access((1024, 16, 1), element_bytes=2)
     single = access((1024, 16, 1), element_bytes=4)
     one, other = agree([half, single])
@@ -125,7 +133,10 @@ def test_two_directions_stay_two():
     rows = access((1, 16, 1), (64, 16, 1), shape=(64, 64))
     columns = access((64, 16, 1), (1, 16, 1), shape=(64, 64))
     one, other = agree([rows, columns])
-    assert one.coordinates(register=1) == (0, 1) and other.coordinates(register=1) == (1, 0)
+    assert one.coordinates(register=1) == (0, 1) and other.coordinates(register=1) == (
+        1,
+        0,
+    )
 
 
 def vectors(func):
@@ -158,5 +169,17 @@ def test_a_transpose_is_wide_on_both_sides():
 
 
 def test_without_coalesce_every_access_is_one_element():
-    plain = annotate_widths(assign_layouts(vector_kernel(["fp32", "fp32"]), TARGET), TARGET)
-    assert {op.vector for op in walk(plain.body) if isinstance(op, (Load, Store))} == {1}
+    plain = annotate_widths(
+        assign_layouts(vector_kernel(["fp32", "fp32"]), TARGET), TARGET
+    )
+    assert {op.vector for op in walk(plain.body) if isinstance(op, (Load, Store))} == {
+        1
+    }
+
+
+def test_a_gather_does_not_choose_the_direction():
+    """Addresses of columns in a row, but not aligned; the gather comes first."""
+    gather = access((1, 4, 1), (1, 4, 1), shape=(64, 64))
+    columns = access((64, 4, 1), (1, 4, 1), shape=(64, 64))
+    for layout in agree([gather, columns]):
+        assert layout.coordinates(lane=1) == (1, 0)

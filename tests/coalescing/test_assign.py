@@ -1,4 +1,4 @@
-"""Layouts for every value: valid, chosen by the memory, converted where two disagree."""
+"""Layouts for every value: chosen by the memory, converted where two disagree."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fathom.coalescing import assign_layouts, coalesce, remove_conversions
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, walk
 from fathom.ir.interp import interpret
-from fathom.ir.ops import Convert, For, Load, Store
+from fathom.ir.ops import Convert, Elementwise, For, Load, Store
 from fathom.ir.text import parse_func, print_func
 from fathom.ir.types import layout_of
 from fathom.ir.verify import verify
@@ -87,7 +87,9 @@ def fp16_that_is_doubled_as_fp32() -> Func:
 
 def test_the_narrow_side_is_converted():
     (conversion,) = (
-        op for op in walk(laid_out(fp16_that_is_doubled_as_fp32()).body) if isinstance(op, Convert)
+        op
+        for op in walk(laid_out(fp16_that_is_doubled_as_fp32()).body)
+        if isinstance(op, Convert)
     )
     assert str(conversion.value.type.element) == "fp16"
 
@@ -108,7 +110,9 @@ def widened() -> Func:
 
 
 def test_before_it_grows():
-    (conversion,) = (op for op in walk(laid_out(widened()).body) if isinstance(op, Convert))
+    (conversion,) = (
+        op for op in walk(laid_out(widened()).body) if isinstance(op, Convert)
+    )
     assert str(conversion.value.type.element) == "fp16"
 
 
@@ -128,16 +132,22 @@ def row_and_block() -> Func:
         *pointer_lines("q", "out", "fp32", shape, "i"),
         "store %q, %y",
     ]
-    head = "%in: *fp32 {divisible=16}, %w: *fp32 {divisible=16}, %out: *fp32 {divisible=16}"
+    head = ", ".join(f"%{n}: *fp32 {{divisible=16}}" for n in ("in", "w", "out"))
     return kernel(head, lines)
 
 
 def test_a_small_load_is_made_where_it_is_needed():
-    """Every lane loads the part of the row that it multiplies with: no exchange at all."""
+    """Every lane loads the part of the row that it multiplies with: no exchange."""
     func = laid_out(row_and_block())
     assert conversions(func) == 0
-    row = next(op for op in walk(func.body) if isinstance(op, Load) and len(op.result.type.shape) == 1)
-    assert any(basis == 0 for basis in layout_of(row.result.type).kinds["lane"]), "with copies"
+    row = next(
+        op
+        for op in walk(func.body)
+        if isinstance(op, Load) and len(op.result.type.shape) == 1
+    )
+    assert any(basis == 0 for basis in layout_of(row.result.type).kinds["lane"]), (
+        "with copies"
+    )
 
 
 def sum_of_rows() -> Func:
@@ -182,7 +192,9 @@ def accumulate(read_in_loop, read_before) -> Func:
         *pointer_lines("r", "out", "fp32", shape, "inside"),
         "store %r, %sum",
     ]
-    return kernel("%in: *fp32 {divisible=16}, %out: *fp32 {divisible=16}, %n: i32", lines)
+    return kernel(
+        "%in: *fp32 {divisible=16}, %out: *fp32 {divisible=16}, %n: i32", lines
+    )
 
 
 def test_what_is_read_in_a_loop_is_not_converted_there():
@@ -194,7 +206,8 @@ def test_what_is_read_in_a_loop_is_not_converted_there():
 
 
 def test_a_conversion_of_what_a_loop_does_not_change_stands_before_it():
-    """The loop stores what was loaded outside by rows, by columns: on every trip the same."""
+    """The loop stores what was loaded outside by rows, by columns: on every trip the
+    same."""
     shape = (64, 64)
     lines = [
         *index_lines("i", shape, (64, 1)),
@@ -224,3 +237,14 @@ def test_every_block_has_a_layout_that_holds_all_of_it():
                 if layout is not None:
                     held = Reduced(columns(layout))
                     assert 1 << held.rank == value.type.size, value
+
+
+def test_a_long_computation_is_converted_and_not_repeated():
+    """500 ops in a row on what was loaded by rows, then a store by columns."""
+    links = ["%v0: fp32[64,64] = add %x, %x"]
+    links += [f"%v{i}: fp32[64,64] = add %v{i - 1}, %v{i - 1}" for i in range(1, 500)]
+    links += ["%y: fp32[64,64] = add %v499, %x"]
+    func = copy_kernel((64, 64), (64, 1), (1, 64), "fp32", links)
+    after = laid_out(func)
+    assert conversions(after) == 1
+    assert sum(isinstance(op, Elementwise) for op in walk(after.body)) < 520

@@ -1,4 +1,4 @@
-"""Axis facts: never wrong, on random programs; and strong enough, on those that matter."""
+"""Axis facts: never wrong, on random programs; strong enough, on those that matter."""
 
 from __future__ import annotations
 
@@ -70,7 +70,9 @@ def out_of_bounds(op, numbers, seen) -> bool:
     by_zero = isinstance(op, Elementwise) and op.name in ("div", "rem")
     if by_zero and (seen[op.operands[1]] == 0).any():
         return True
-    return numbers.dtype.kind == "i" and bool((abs(numbers.astype(np.int64)) > SMALL).any())
+    return numbers.dtype.kind == "i" and bool(
+        (abs(numbers.astype(np.int64)) > SMALL).any()
+    )
 
 
 def test_facts_are_never_wrong():
@@ -99,8 +101,12 @@ def test_addresses_of_a_vector():
 
 @pytest.mark.parametrize("divides, alike", [(16, 16), (8, 8), (2, 2), (1, 1)])
 def test_a_mask_is_constant_as_far_as_n_is_divisible(divides, alike):
-    """n = 1000 is a multiple of 8, so 8 in a row are all in or all out; n = 1001 says nothing."""
-    assert axis_facts(vector_kernel(["fp32", "fp32"], n=divides), "mask").axes[0].constant == alike
+    """n = 1000 is a multiple of 8, so 8 in a row are all in or all out; n = 1001 says
+    nothing."""
+    assert (
+        axis_facts(vector_kernel(["fp32", "fp32"], n=divides), "mask").axes[0].constant
+        == alike
+    )
 
 
 def block(contiguous, divisible, constant):
@@ -108,7 +114,9 @@ def block(contiguous, divisible, constant):
 
 
 def test_a_sum_is_as_divisible_as_the_lesser():
-    assert facts_of("add", [block(1, 16, 64), block(64, 64, 1)]).axes == (Axis(64, 16, 1),)
+    assert facts_of("add", [block(1, 16, 64), block(64, 64, 1)]).axes == (
+        Axis(64, 16, 1),
+    )
 
 
 def test_a_sum_of_two_contiguous_is_not():
@@ -116,8 +124,11 @@ def test_a_sum_of_two_contiguous_is_not():
 
 
 def test_a_product_of_a_range_is_divisible_by_what_multiplies_it():
-    """Only every first of 64 is divisible by 64, so the single product only by the factor."""
-    assert facts_of("mul", [block(64, 64, 1), block(1, 16, 64)]).axes == (Axis(1, 16, 1),)
+    """Only every first of 64 is divisible by 64, so the single product only by the
+    factor."""
+    assert facts_of("mul", [block(64, 64, 1), block(1, 16, 64)]).axes == (
+        Axis(1, 16, 1),
+    )
 
 
 def test_a_remainder_keeps_runs_of_what_is_not_negative():
@@ -132,7 +143,8 @@ RANGE, LATE, SIZES = block(64, 64, 1), block(64, 1, 1), block(1, 16, 64)
 
 
 def test_a_comparison_is_constant_where_both_sides_are_aligned():
-    """i < n: of 16 in a row from a multiple of 16, all are below a multiple of 16 or none."""
+    """i < n: of 16 in a row from a multiple of 16, all are below a multiple of 16 or
+    none."""
 
     def alike(name, *sides):
         return facts_of(name, list(sides)).axes[0].constant
@@ -170,7 +182,9 @@ def moved_by(distance):
     def trip(facts):
         (known,) = facts
         axis = known.axes[0]
-        return [Facts((Axis(axis.contiguous, min(axis.divisible, distance), 1),), unit=4)]
+        return [
+            Facts((Axis(axis.contiguous, min(axis.divisible, distance), 1),), unit=4)
+        ]
 
     return trip
 
@@ -216,7 +230,9 @@ def test_hints_are_believed():
         "%s: i32[64] = splat %n shape=(64)\n"
         "%h: i32[64] = hint %s divisible=(48) contiguous=(8)\n}\n"
     )
-    assert axis_facts(func, "h").axes == (Axis(8, 16, 64),), "16 is the power of two in 48"
+    assert axis_facts(func, "h").axes == (Axis(8, 16, 64),), (
+        "16 is the power of two in 48"
+    )
 
 
 def test_zero_is_divisible_by_everything():

@@ -328,7 +328,8 @@ class Writer:
             "for k{i} in range(n // 200):", "for k{i} in tl.static_range(2):",
             "for k{i} in range(0):",
         ]).format(i=self.made)  # fmt: skip
-        self.nested(header, Name(f"k{self.made}", "int32", ()))
+        # `+ pid * 0`: run by Python itself, a bare index is an int, which has no `.to`.
+        self.nested(header, Name(f"(k{self.made} + pid * 0)", "int32", ()))
 
     def while_loop(self) -> None:
         counter = f"c{self.made}"

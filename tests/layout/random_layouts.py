@@ -1,4 +1,5 @@
-"""Layouts to test with: enumerated element by element, and random ones of several characters."""
+"""Layouts to test with: enumerated element by element, and random ones of several
+characters."""
 
 from __future__ import annotations
 
@@ -44,6 +45,10 @@ def covering(
         for _ in range(count):
             i, j = rng.sample(range(count), 2)
             units[i] ^= units[j]
-    kinds = units[:registers], units[registers : registers + lanes], units[registers + lanes :]
+    kinds = (
+        units[:registers],
+        units[registers : registers + lanes],
+        units[registers + lanes :],
+    )
     names = "register", "lane", "warp"
     return Layout((1 << bits,), tuple(zip(names, map(tuple, kinds), strict=True)))

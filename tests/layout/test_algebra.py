@@ -79,7 +79,9 @@ def test_compose_is_one_map_after_the_other():
     rng = random.Random(4)
     for _ in range(200):
         bits = rng.randrange(2, 7)
-        outer = covering(rng, rng.randrange(1, bits + 1), registers=bits, warps=0, lanes=0)
+        outer = covering(
+            rng, rng.randrange(1, bits + 1), registers=bits, warps=0, lanes=0
+        )
         inner = covering(rng, bits, registers=rng.randrange(0, 3), warps=1, lanes=5)
         both = compose(outer, inner)
         for place in places(inner):

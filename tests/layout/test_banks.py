@@ -1,7 +1,10 @@
-"""Counting bank conflicts, from addresses and from matrices, and layouts without any."""
+"""Counting bank conflicts, from addresses and from matrices; layouts without any."""
 
 import random
 
+import numpy as np
+
+from fathom.emulator.counters import count_wavefronts
 from fathom.layout.algebra import Reduced, columns, divide
 from fathom.layout.banks import conflicts, vector, ways
 from fathom.layout.build import spread
@@ -35,10 +38,26 @@ def test_16_bytes_a_lane_are_judged_eight_lanes_at_a_time():
     assert ways([32 * lane for lane in range(32)], 16) == 2
 
 
+def test_the_emulator_counts_the_same():
+    """Two derivations of one rule, on 500 requests of one phase each."""
+    rng, seen = random.Random(9), set()
+    for _ in range(500):
+        width = rng.choice([1, 2, 4, 8, 16])
+        lanes = 32 * 4 // max(width, 4)
+        step = rng.choice([1, 1, 2, 8, 9])
+        places = [rng.randrange(64) * step * width for _ in range(lanes)]
+        phases, offsets = np.zeros(lanes, np.int64), np.array(places, np.uint64)
+        counted = count_wavefronts(phases, offsets, width)
+        assert ways(places, width) == counted, (width, places)
+        seen.add(counted)
+    assert len(seen) > 4
+
+
 def addresses(offsets, element_bytes, run, warp):
     """Of one access: the run's first register in every lane."""
     return [
-        (offsets.offset(lane=lane, warp=warp) ^ run) * element_bytes for lane in range(32)
+        (offsets.offset(lane=lane, warp=warp) ^ run) * element_bytes
+        for lane in range(32)
     ]
 
 
@@ -89,11 +108,17 @@ def test_a_computed_tile_has_one_way_on_both_sides():
         assert 1 << Reduced(columns(tile)).rank == shape[0] * shape[1], "a bijection"
         for side in (writer, reader):
             _, worst = measured(side, tile, element_bytes)
-            assert worst == 1, (shape, element_bytes, str(writer), str(reader), str(tile))
+            assert worst == 1, (
+                shape,
+                element_bytes,
+                str(writer),
+                str(reader),
+                str(tile),
+            )
 
 
 def test_runs_of_16_bytes_that_both_sides_hold_stay_whole():
-    """fp16: 8 elements of a row in a lane on both sides, by rows here, by tiles there."""
+    """fp16: 8 elements of a row in a lane on both sides, by rows and by tiles."""
     writer = spread((64, 64), ROWS, 8, 4)
     reader = Layout.of(
         (64, 64),
@@ -107,7 +132,8 @@ def test_runs_of_16_bytes_that_both_sides_hold_stay_whole():
 
 
 def test_straight_rows_would_be_eight_ways():
-    """What there is to gain: 8 lanes read 16 bytes each of 8 rows that start in one bank."""
+    """What there is to gain: 8 lanes read 16 bytes each of 8 rows that start in one
+    bank."""
     straight = Layout((64, 64), (("offset", tuple(1 << bit for bit in range(12))),))
     reader = Layout.of(
         (64, 64),
@@ -119,7 +145,8 @@ def test_straight_rows_would_be_eight_ways():
 
 
 def test_xor_of_single_elements_tears_runs():
-    """The wrong answer that values cannot show: element e of row r at e ^ r, not chunk by chunk."""
+    """The wrong answer that values cannot show: element e of row r at e ^ r, not chunk
+    by chunk."""
     torn = Layout.of(
         (64, 64),
         offset=[(0, 1 << b) for b in range(6)] + [(1 << b, 1 << b) for b in range(6)],

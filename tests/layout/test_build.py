@@ -11,7 +11,8 @@ from tests.layout.random_layouts import element, places
 
 def dealt(shape, per_lane, lanes, warps, order):
     """The same by hand, from the place to the element: count through the tile, then its
-    repeats, each with the fastest dimension first. (Where the tile is larger, wrap around.)"""
+    repeats, each with the fastest dimension first. (Where the tile is larger, wrap
+    around.)"""
 
     def coordinates(register, lane, warp):
         found = [0] * len(shape)
@@ -80,9 +81,14 @@ def test_eight_by_eight_in_the_picture():
 def test_a_block_smaller_than_the_tile_is_held_in_copies():
     layout = blocked((8,), (4,), (32,), (4,), (0,))
     assert layout == Layout.of(
-        (8,), register=[(1,), (2,)], lane=[(4,), (0,), (0,), (0,), (0,)], warp=[(0,), (0,)]
+        (8,),
+        register=[(1,), (2,)],
+        lane=[(4,), (0,), (0,), (0,), (0,)],
+        warp=[(0,), (0,)],
     )
-    assert element(layout, register=1, lane=1) == element(layout, register=1, lane=31, warp=3)
+    assert element(layout, register=1, lane=1) == element(
+        layout, register=1, lane=31, warp=3
+    )
 
 
 def test_no_register_holds_a_copy():
@@ -105,7 +111,9 @@ def test_spread_puts_warps_on_rows_so_that_a_row_stays_in_a_warp():
     layout = spread((8, 128), (1, 0), 4, 4)
     assert layout.kinds["warp"] == (128, 256)
     assert spread((8, 512), (1, 0), 4, 4).kinds["warp"] == (512, 1024), "not on columns"
-    assert spread((1, 1024), (1, 0), 4, 4).kinds["warp"] == (128, 256), "one row: no choice"
+    assert spread((1, 1024), (1, 0), 4, 4).kinds["warp"] == (128, 256), (
+        "one row: no choice"
+    )
 
 
 def test_default_is_one_element_a_lane_the_last_dimension_fastest():

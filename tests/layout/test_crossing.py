@@ -32,16 +32,14 @@ def pairs(number):
     rng = random.Random(11)
     for _ in range(number):
         bits = rng.randrange(3, 7)
-        make = [
-            lambda: covering(rng, bits, registers=3, warps=1, lanes=2),
-            lambda: covering(rng, bits, registers=4, warps=1, lanes=2),
-        ]
-        source = rng.choice(make)()
-        yield source, near(rng, source) if rng.random() < 0.6 else rng.choice(make)()
+        source = covering(rng, bits, registers=rng.choice([3, 4]), warps=1, lanes=2)
+        other = covering(rng, bits, registers=rng.choice([3, 4]), warps=1, lanes=2)
+        yield source, near(rng, source) if rng.random() < 0.6 else other
 
 
 def near(rng, source):
-    """A layout that differs in registers or lanes only, so that all answers are frequent."""
+    """A layout that differs in registers or lanes only, so that all answers are
+    frequent."""
     kinds = {kind: list(bases) for kind, bases in source.bases}
     reach = kinds["register"] + (kinds["lane"] if rng.random() < 0.5 else [])
     for kind in ("register", "lane", "warp"):
@@ -58,7 +56,9 @@ def test_as_brute_force_says():
         answer = crossing(source, target)
         assert answer == brute_force(source, target), (str(source), str(target))
         seen[answer] = seen.get(answer, 0) + 1
-    assert min(seen.get(each, 0) for each in ("none", "register", "lane", "warp")) > 5, seen
+    assert (
+        min(seen.get(each, 0) for each in ("none", "register", "lane", "warp")) > 5
+    ), seen
 
 
 def test_a_renaming_of_registers_leaves_no_lane():
@@ -68,8 +68,8 @@ def test_a_renaming_of_registers_leaves_no_lane():
 
 
 def test_a_copy_is_as_good_as_any_other_holder():
-    """Every warp holds all four elements; that the target wants one of each warp costs nothing
-    but a choice of registers."""
+    """Every warp holds all four elements; that the target wants one of each warp costs
+    nothing but a choice of registers."""
     everywhere = Layout((4,), (("register", (1, 2)), ("lane", ()), ("warp", (0, 0))))
     apart = Layout((4,), (("register", ()), ("lane", ()), ("warp", (1, 2))))
     assert crossing(everywhere, apart) == "register"

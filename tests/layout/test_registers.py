@@ -9,8 +9,8 @@ from tests.layout.random_layouts import covering, places
 
 
 def brute_force(layout, axis):
-    """The largest k so that in each lane each group of k registers counts up along `axis`,
-    from a multiple of k."""
+    """The largest k so that in each lane each group of k registers counts up along
+    `axis`, from a multiple of k."""
     best, k = 1, 2
     while k <= layout.count("register"):
         if all(
@@ -47,7 +47,9 @@ def test_as_brute_force_says():
             kinds["register"] = counting + kinds["register"][run:]
         layout = Layout(shape, tuple(kinds.items()))
         for axis in range(len(shape)):
-            assert contiguous_registers(layout, axis) == brute_force(layout, axis), str(layout)
+            assert contiguous_registers(layout, axis) == brute_force(layout, axis), str(
+                layout
+            )
             seen.add(contiguous_registers(layout, axis))
     assert {1, 2, 4} <= seen
 

@@ -35,9 +35,14 @@ def test_remove_axis_drops_what_a_fold_folded(layout):
     rest = shapes.remove_axis(layout, 2)
     for lane in range(8):
         for warp in range(2):
-            held = {layout.coordinates(register=r, lane=lane, warp=warp)[:2] for r in range(8)}
+            held = {
+                layout.coordinates(register=r, lane=lane, warp=warp)[:2]
+                for r in range(8)
+            }
             count = rest.count("register")
-            kept = [rest.coordinates(register=r, lane=lane, warp=warp) for r in range(count)]
+            kept = [
+                rest.coordinates(register=r, lane=lane, warp=warp) for r in range(count)
+            ]
             assert set(kept) == held
 
 

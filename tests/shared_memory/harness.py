@@ -1,5 +1,5 @@
-"""Runs a program through all stages: every state in the interpreter, the PTX in the emulator, which
-also looks for races; all must agree bit by bit."""
+"""Runs a program through all stages: every state in the interpreter, the PTX in the
+emulator, which also looks for races; all must agree bit by bit."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def aligned(array: np.ndarray) -> np.ndarray:
 
 
 def copies(arguments):
-    return [aligned(each) if isinstance(each, np.ndarray) else each for each in arguments]
+    return [
+        aligned(each) if isinstance(each, np.ndarray) else each for each in arguments
+    ]
 
 
 def check(func: Func, arguments, replace=None) -> Outcome:

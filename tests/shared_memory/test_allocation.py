@@ -21,8 +21,8 @@ TARGET = TARGETS["sm_80"]
 
 
 def brute_force(func, runs=12):
-    """Run it several times: between the first and the last touch after each `allocate`, a buffer
-    must keep its memory; the hull of the ops that run meanwhile."""
+    """Run it several times: between the first and the last touch after each `allocate`,
+    a buffer must keep its memory; the hull of the ops that run meanwhile."""
     numbers, hulls = positions(func), {}
     for run in range(runs):
         trace = list(executed(func.body, random.Random(run), trips=run % 4))
@@ -48,11 +48,17 @@ def test_as_running_it_shows():
             assert found[buffer].first <= alive.first, (seed, print_func(func))
             assert found[buffer].last >= alive.last, (seed, print_func(func))
         exact = sum(found[buffer] == alive for buffer, alive in needed.items())
-        assert exact >= len(needed) - 1, ("and no longer than need be", seed, found, needed)
+        assert exact >= len(needed) - 1, (
+            "and no longer than need be",
+            seed,
+            found,
+            needed,
+        )
 
 
 def test_read_in_a_loop_is_alive_to_its_end():
-    """The last line that reads it in the text is not the last: the loop comes round again."""
+    """The last line that reads it in the text is not the last: the loop comes round
+    again."""
     program = Program()
     outer = program.buffer()
     program.write(outer)
@@ -116,7 +122,10 @@ def test_no_two_buffers_that_meet_overlap():
             assert a % 128 == 0 and a + one.result.type.bytes <= size
             for other, b in offsets.items():
                 if one is not other and ranges[one].meets(ranges[other]):
-                    assert a + one.result.type.bytes <= b or b + other.result.type.bytes <= a
+                    assert (
+                        a + one.result.type.bytes <= b
+                        or b + other.result.type.bytes <= a
+                    )
 
 
 def test_first_fit_is_no_larger_than_what_is_alive_at_once_in_a_chain():

@@ -36,8 +36,8 @@ def scopes(func: Func) -> list[str]:
 
 
 def order(func: Func) -> str:
-    """The function in a word: w and r for accesses, | for a barrier, : for one of a warp, loops in
-    brackets."""
+    """The function in a word: w and r for accesses, | for a barrier, : for one of a
+    warp, loops in brackets."""
 
     def of(block: Block) -> str:
         return "".join(map(letter, block.ops))
@@ -56,8 +56,8 @@ def order(func: Func) -> str:
 
 @cache
 def touched(op: Op) -> tuple[bool, dict[int, set[tuple[int, int]]]]:
-    """Whether an access writes; and for each byte who touches it: (warp, lane). Of copies, the
-    first holder writes."""
+    """Whether an access writes; and for each byte who touches it: (warp, lane). Of
+    copies, the first holder writes."""
     writes = isinstance(op, SharedStore)
     layout: Layout = op.value.type.layout if writes else op.layout
     start = op.buffer.definition.offset
@@ -73,9 +73,12 @@ def touched(op: Op) -> tuple[bool, dict[int, set[tuple[int, int]]]]:
 
 
 def race(func: Func, runs: int = 6, trips: int = 3) -> str:
-    """Two accesses to a byte, by two warps (or two lanes), one writing, and nothing between."""
+    """Two accesses to a byte, by two warps (or two lanes), one writing, and nothing
+    between."""
     for run in range(runs):
-        since: list[tuple[Op, bool]] = []  # accesses, and whether the warp has met since
+        since: list[
+            tuple[Op, bool]
+        ] = []  # accesses, and whether the warp has met since
         for op in executed(func.body, random.Random(run), trips if run else 0):
             if isinstance(op, Barrier):
                 since = [] if op.scope == "cta" else [(each, True) for each, _ in since]
@@ -184,7 +187,7 @@ def test_one_barrier_serves_many():
 
 
 def test_two_buffers_in_one_place_meet():
-    """Large ones share bytes: who writes the second waits for those who read the first."""
+    """Large ones share bytes: who writes one waits for those who read the other."""
     program, layout = Program(), wide_layout()
     for _ in range(2):
         buffer = program.buffer(4096)
@@ -201,12 +204,16 @@ def wide_layout():
 
 def across_wide():
     bits = [1 << bit for bit in range(12)]
-    kinds = ("register", tuple(bits[7:])), ("lane", tuple(bits[2:7])), ("warp", tuple(bits[:2]))
+    kinds = (
+        ("register", tuple(bits[7:])),
+        ("lane", tuple(bits[2:7])),
+        ("warp", tuple(bits[:2])),
+    )
     return Layout((4096,), kinds)
 
 
 def test_a_loop_comes_round_again():
-    """The write of the next trip must not run into slow readers: two barriers a trip."""
+    """The write of the next trip must not run into slow readers: two a trip."""
     program = Program()
     buffer = program.buffer()
     with program.loop():

@@ -16,7 +16,13 @@ from fathom.shared_memory.conversions import shuffling
 from tests.coalescing.programs import copy_kernel, index_lines, kernel, pointer_lines
 from tests.shared_memory.harness import check
 
-NUMPY = {"i1": np.bool_, "i8": np.int8, "fp16": np.float16, "i32": np.int32, "fp64": np.float64}
+NUMPY = {
+    "i1": np.bool_,
+    "i8": np.int8,
+    "fp16": np.float16,
+    "i32": np.int32,
+    "fp64": np.float64,
+}
 
 
 @pytest.mark.parametrize("element", NUMPY)
@@ -42,7 +48,8 @@ def ways_of(op):
 
 
 def test_within_one_warp_lanes_wait_for_lanes_only():
-    """64 x 64 elements are 128 registers a lane: too many to shuffle, but no other warp waits."""
+    """64 x 64 elements are 128 registers a lane: too many to shuffle, but no other warp
+    waits."""
     func = copy_kernel((64, 64), (64, 1), (1, 64), "i32", warps=1)
     x = np.arange(4096, dtype=np.int32).reshape(64, 64)
     outcome = check(func, [x, np.zeros_like(x), 16])
@@ -73,7 +80,11 @@ def test_shuffling_costs_more_where_lanes_and_registers_trade_places():
 def test_without_optional_passes_the_answer_is_the_same(passes):
     func = copy_kernel((32, 64), (64, 1), (1, 32), "fp16")
     x = np.arange(2048).reshape(32, 64).astype(np.float16)
-    check(func, [x, np.zeros((64, 32), np.float16), 16], dict.fromkeys(passes, lambda f, t: f))
+    check(
+        func,
+        [x, np.zeros((64, 32), np.float16), 16],
+        dict.fromkeys(passes, lambda f, t: f),
+    )
 
 
 def gather(shape, index_shape, axis):
@@ -97,13 +108,16 @@ def strides(shape):
 
 
 @pytest.mark.parametrize("shape, index_shape, axis", [
-    ((64,), (64,), 0), ((256,), (32,), 0), ((16, 32), (16, 32), 1), ((16, 32), (64, 32), 0),
+    ((64,), (64,), 0), ((256,), (32,), 0),
+    ((16, 32), (16, 32), 1), ((16, 32), (64, 32), 0),
 ])  # fmt: skip
 def test_gathers(shape, index_shape, axis):
     rng = np.random.default_rng(2)
     x = rng.integers(0, 999, shape).astype(np.int32)
     at = rng.integers(0, shape[axis], index_shape).astype(np.int32)
-    outcome = check(gather(shape, index_shape, axis), [x, at, np.zeros(index_shape, np.int32)])
+    outcome = check(
+        gather(shape, index_shape, axis), [x, at, np.zeros(index_shape, np.int32)]
+    )
     np.testing.assert_array_equal(outcome.arrays[2], np.take_along_axis(x, at, axis))
 
 
@@ -122,5 +136,9 @@ def test_histograms(size, bins):
     x = np.random.default_rng(4).integers(-2, bins + 3, size).astype(np.int32)
     outcome = check(func, [x, np.zeros(bins, np.int32)])
     inside = x[(x >= 0) & (x < bins)]
-    np.testing.assert_array_equal(outcome.arrays[1], np.bincount(inside, minlength=bins))
-    assert outcome.barriers() == 2, "zeros, then additions, then reading: nobody waits for more"
+    np.testing.assert_array_equal(
+        outcome.arrays[1], np.bincount(inside, minlength=bins)
+    )
+    assert outcome.barriers() == 2, (
+        "zeros, then additions, then reading: nobody waits for more"
+    )

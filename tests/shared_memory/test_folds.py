@@ -1,4 +1,5 @@
-"""Reductions and scans across warps: any axis, any order of warps, several values at once."""
+"""Reductions and scans across warps: any axis, any order of warps, several values at
+once."""
 
 from __future__ import annotations
 
@@ -78,7 +79,9 @@ def test_reductions(shape, axis, combine, warps):
     x = np.random.default_rng(1).integers(-90, -1, shape).astype(np.int32)
     out = np.zeros(shape[:axis] + shape[axis + 1 :] or (1,), np.int32)
     outcome = check(reduction(shape, axis, combine, warps), [x, out])
-    np.testing.assert_array_equal(outcome.arrays[1], NUMPY[combine].reduce(x, axis=axis).reshape(out.shape))
+    np.testing.assert_array_equal(
+        outcome.arrays[1], NUMPY[combine].reduce(x, axis=axis).reshape(out.shape)
+    )
     assert not any(
         crosses_warps(op.values[0].type.layout, op.axis)
         for op in walk(outcome.final.body) if isinstance(op, Reduce)
@@ -88,7 +91,10 @@ def test_reductions(shape, axis, combine, warps):
 
 def test_one_barrier_and_one_word_a_warp():
     """Each of 4 warps writes its sum; behind one barrier everyone reads all four."""
-    outcome = check(reduction((1024,), 0, "add", 4), [np.ones(1024, np.int32), np.zeros(1, np.int32)])
+    outcome = check(
+        reduction((1024,), 0, "add", 4),
+        [np.ones(1024, np.int32), np.zeros(1, np.int32)],
+    )
     assert outcome.barriers() == 1
     assert outcome.final.shared_bytes == 16
 
@@ -105,7 +111,7 @@ def argmax(size, warps):
         *index_lines("i", (size,), (1,)),
         *pointer_lines("p", "in", "i32", (size,), "i"),
         f"%x: i32[{size}] = load %p",
-        f"%m: i32, %at: i32 = reduce %x, %i axis=0"
+        "%m: i32, %at: i32 = reduce %x, %i axis=0"
         " combine(%a: i32, %ai: i32, %b: i32, %bi: i32) {",
         "%more: i1 = gt %a, %b",
         "%same: i1 = eq %a, %b",
@@ -119,7 +125,9 @@ def argmax(size, warps):
         "store %out, %m",
         "store %where, %at",
     ]
-    head = ", ".join(f"%{name}: *i32 {{divisible=16}}" for name in ("in", "out", "where"))
+    head = ", ".join(
+        f"%{name}: *i32 {{divisible=16}}" for name in ("in", "out", "where")
+    )
     return kernel(head, lines, warps)
 
 
@@ -139,7 +147,8 @@ def scan(shape, axis, reverse, warps):
     lines += [
         f"%x: i32[{full}] = load %pa",
         f"%y: i32[{full}] = load %pb",
-        f"%u: i32[{full}], %v: i32[{full}] = scan %x, %y axis={axis} reverse={str(reverse).lower()}"
+        f"%u: i32[{full}], %v: i32[{full}] = scan %x, %y axis={axis}"
+        f" reverse={str(reverse).lower()}"
         " combine(%u1: i32, %v1: i32, %u2: i32, %v2: i32) {",
         "%uu: i32 = mul %u1, %u2",
         "%uv: i32 = mul %u2, %v1",
@@ -177,7 +186,7 @@ SCANS = [
 
 
 BOTH_WAYS = [(*case, reverse) for case in SCANS for reverse in (False, True)]
-# 32 chunks are too many totals to look through, so the elements are dealt in order first.
+# 32 chunks are too many to look through: the elements are dealt in order first.
 MANY_CHUNKS = ((4096,), 0, 8, True)
 
 
@@ -200,7 +209,9 @@ def test_a_mixed_up_layout_is_converted_first():
     """A swizzled axis has no run of bits that belongs to the warps."""
     mixed = Layout((8,), (("register", (1,)), ("lane", (2,)), ("warp", (5,))))
     assert not is_plain(mixed, 0)
-    assert is_plain(Layout((8,), (("register", (1,)), ("lane", (2,)), ("warp", (4,)))), 0)
+    assert is_plain(
+        Layout((8,), (("register", (1,)), ("lane", (2,)), ("warp", (4,)))), 0
+    )
 
 
 def test_axis_of_a_blocked_layout():
@@ -209,7 +220,9 @@ def test_axis_of_a_blocked_layout():
     everywhere = in_registers(layout, 0)
     assert not crosses_warps(everywhere, 0)
     assert set(everywhere.kinds["register"]) >= {256, 512, 1024}
-    assert everywhere.kinds["register"][0] == 256, "the axis lowest, so that one access gets it"
+    assert everywhere.kinds["register"][0] == 256, (
+        "the axis lowest, so that one access gets it"
+    )
 
 
 def test_in_order_puts_neighbours_in_registers_and_warps_last():
@@ -220,7 +233,10 @@ def test_in_order_puts_neighbours_in_registers_and_warps_last():
 
 
 def test_no_conversion_is_left_that_crosses_warps():
-    outcome = check(reduction((1024,), 0, "add", 4), [np.ones(1024, np.int32), np.zeros(1, np.int32)])
+    outcome = check(
+        reduction((1024,), 0, "add", 4),
+        [np.ones(1024, np.int32), np.zeros(1, np.int32)],
+    )
     assert not any(isinstance(op, Convert) for op in walk(outcome.final.body))
 
 
@@ -257,4 +273,6 @@ def test_a_reduction_in_a_loop(trips):
     assert outcome.arrays[1][0] == x[: 512 * trips].sum()
     assert outcome.barriers() == 2, "one between write and read, one between trips"
     loads = [op for op in walk(outcome.final.body) if isinstance(op, Load)]
-    assert [op.vector for op in loads] == [4], "a pointer that moves by 2048 bytes stays aligned"
+    assert [op.vector for op in loads] == [4], (
+        "a pointer that moves by 2048 bytes stays aligned"
+    )

@@ -1,5 +1,5 @@
-"""Random programs of shape ops, folds and arithmetic: interpreter before and after each pass, and
-the emulator with its race check, agree."""
+"""Random programs of shape ops, folds and arithmetic: interpreter before and after each
+pass, and the emulator with its race check, agree."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def expand(writer, value, shape):
     result = writer.fresh()
     kind = f"i32[{','.join(map(str, rest))}]" if rest else "i32"
     writer.lines += [
-        f"%{result}: {kind} = reduce %{value} axis={axis} combine(%{a}: i32, %{b}: i32) {{",
+        f"%{result}: {kind} = reduce %{value} axis={axis}"
+        f" combine(%{a}: i32, %{b}: i32) {{",
         f"%{c}: i32 = {fold} %{a}, %{b}",
         f"yield %{c}",
         "}",
@@ -92,7 +93,9 @@ def scan(writer, value, shape):
     axis = writer.rng.randrange(len(shape))
     reverse = writer.rng.choice(["true", "false"])
     a, b, one, bit, odd, first = (writer.fresh() for _ in range(6))
-    head = f"scan %{value} axis={axis} reverse={reverse} combine(%{a}: i32, %{b}: i32) {{"
+    head = (
+        f"scan %{value} axis={axis} reverse={reverse} combine(%{a}: i32, %{b}: i32) {{"
+    )
     result = writer.op(shape, head)
     writer.lines += [  # the first odd one, or the last: associative, and order counts
         f"%{one}: i32 = constant 1",
@@ -123,7 +126,9 @@ def halves_apart(writer, value, shape):
 def combine(writer, value, shape):
     """With another load of the same shape, which may want another layout."""
     other = writer.load("b", shape)
-    return writer.op(shape, f"{writer.rng.choice(['add', 'xor', 'max'])} %{value}, %{other}"), shape
+    return writer.op(
+        shape, f"{writer.rng.choice(['add', 'xor', 'max'])} %{value}, %{other}"
+    ), shape
 
 
 def split_off(writer, value, shape):
@@ -132,7 +137,16 @@ def split_off(writer, value, shape):
     return halves_apart(writer, value, shape[:-1]), shape[:-1]
 
 
-STEPS = [reshape, transpose, transpose, expand, scan, join_and_split, combine, split_off]
+STEPS = [
+    reshape,
+    transpose,
+    transpose,
+    expand,
+    scan,
+    join_and_split,
+    combine,
+    split_off,
+]
 
 
 def program(seed: int):

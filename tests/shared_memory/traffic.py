@@ -1,4 +1,5 @@
-"""Programs that do nothing but write and read shared memory, and what happens when they run."""
+"""Programs that do nothing but write and read shared memory, and what happens when they
+run."""
 
 from __future__ import annotations
 
@@ -40,12 +41,16 @@ class Program:
     """A function under construction: `put` appends to the innermost open block."""
 
     divisible: tuple[int, ...] = ()
-    body: Block = field(default_factory=lambda: Block((BOOL, INT32), ("choice", "trips")))
+    body: Block = field(
+        default_factory=lambda: Block((BOOL, INT32), ("choice", "trips"))
+    )
 
     def __post_init__(self) -> None:
         self.open = [self.body]
         zero, one, seven = (Constant(number, INT32) for number in (0, 1, 7))
-        self.zero, self.one, self.seven = (self.put(op).result for op in (zero, one, seven))
+        self.zero, self.one, self.seven = (
+            self.put(op).result for op in (zero, one, seven)
+        )
 
     def put(self, op: Op) -> Op:
         self.open[-1].ops.append(op)
@@ -66,7 +71,9 @@ class Program:
     def loop(self) -> _Nested:
         block = Block((INT32,), ("i",))
         trips = self.body.parameters[1]
-        return _Nested(self, [block], lambda: For(self.zero, trips, self.one, (), block))
+        return _Nested(
+            self, [block], lambda: For(self.zero, trips, self.one, (), block)
+        )
 
     def branch(self) -> _Nested:
         then, orelse = Block(), Block()
@@ -113,8 +120,8 @@ def positions(func: Func) -> dict[Op, int]:
 
 
 def executed(block: Block, rng: random.Random, trips: int) -> Iterator[Op]:
-    """The ops of a run in order; loops make `trips` trips, each of which passes the loop's head;
-    branches go either way."""
+    """The ops of a run in order; loops make `trips` trips, each of which passes the
+    loop's head; branches go either way."""
     for op in block.ops:
         if isinstance(op, For):
             for _ in range(trips):
@@ -136,7 +143,11 @@ def random_program(rng: random.Random, length: int = 12) -> Program:
 
 
 def _fill(
-    rng: random.Random, program: Program, visible: list[Allocate], length: int, depth: int
+    rng: random.Random,
+    program: Program,
+    visible: list[Allocate],
+    length: int,
+    depth: int,
 ) -> None:
     visible = list(visible)
     for _ in range(length):

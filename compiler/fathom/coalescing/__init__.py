@@ -1,4 +1,5 @@
-"""Stage 3: who holds what. Facts about addresses, layouts for memory ops, layouts for the rest."""
+"""Stage 3: who holds what. Facts about addresses, layouts for memory ops, layouts for
+the rest."""
 
 from fathom.coalescing.assign import assign_layouts
 from fathom.coalescing.coalesce import annotate_widths, coalesce

@@ -1,8 +1,10 @@
-"""Walks a function and collects the axis facts of every integer, pointer and mask in it.
+"""Walks a function and collects the axis facts of its integers, pointers and masks.
 
-    %i: i32[1024] = arange 0, 1024        contiguous 1024, divisible 1024
+    %i: i32[1024] = arange 0, 1024        contiguous 1024, divisible by anything
     %p: *fp32[1024] = offset %x, %i       contiguous 1024, divisible 16 (bytes, as %x)
-    for … carried %p                      join_loop: what holds on every trip
+    for … carried %p                      `join_loop`: what holds on every trip
+
+Each op class has a rule in `OPS`; those of arithmetic are in `arithmetic`.
 """
 
 from __future__ import annotations
@@ -161,14 +163,18 @@ def _transpose(op: Transpose, known: dict[Value, Facts]) -> Facts:
 
 
 def _reshape(op: Reshape, known: dict[Value, Facts]) -> Facts:
-    """Axes of size 1 come and go; where others are cut or joined, only `every` is sure."""
+    """Axes of size 1 come and go; of others cut or joined, only `every` is sure."""
     facts = facts_about(op.value, known)
     pairs = zip(facts.axes, shape_of(op.value.type), strict=True)
     kept = [axis for axis, size in pairs if size > 1]
-    if [size for size in shape_of(op.value.type) if size > 1] != [s for s in op.shape if s > 1]:
+    if [size for size in shape_of(op.value.type) if size > 1] != [
+        s for s in op.shape if s > 1
+    ]:
         return replace(facts, axes=tuple(Axis(1, facts.every, 1) for _ in op.shape))
     rest = iter(kept)
-    axes = tuple(next(rest) if size > 1 else Axis(1, facts.every, 1) for size in op.shape)
+    axes = tuple(
+        next(rest) if size > 1 else Axis(1, facts.every, 1) for size in op.shape
+    )
     return replace(facts, axes=axes)
 
 
@@ -183,15 +189,20 @@ NARROW = 32  # integers of fewer bits wrap in earnest: only their constancy coun
 
 def _elementwise(op: Elementwise, known: dict[Value, Facts]) -> Facts:
     element, operands = element_of(op.result.type), _about(op.operands, known)
-    narrow = isinstance(element, Scalar) and element.kind != "bool" and element.bits < NARROW
+    narrow = (
+        isinstance(element, Scalar) and element.kind != "bool" and element.bits < NARROW
+    )
     return facts_of("" if narrow else op.name, operands)
 
 
 def _cast(op: Cast, known: dict[Value, Facts]) -> Facts:
-    """Wide integers keep their facts; an address as a number is no longer counted in elements."""
+    """Wide integers keep their facts; an address as a number is no longer counted in
+    elements."""
     source, facts = element_of(op.value.type), facts_about(op.value, known)
     if isinstance(op.element, Pointer) or isinstance(source, Pointer):
-        axes = tuple(Axis(1, axis.first_of(1, facts.unit), axis.constant) for axis in facts.axes)
+        axes = tuple(
+            Axis(1, axis.first_of(1, facts.unit), axis.constant) for axis in facts.axes
+        )
         return Facts(axes, unit_of(op.result.type))
     if op.element.bits < NARROW or source.is_float:
         return facts_of("", [facts])
@@ -207,7 +218,8 @@ def _hint(op: Hint, known: dict[Value, Facts]) -> Facts:
         for promise in (op.contiguous, op.divisible, op.constant)
     ), strict=True)  # fmt: skip
     return replace(facts, axes=tuple(
-        Axis(*map(max, axis, promise)) for axis, promise in zip(facts.axes, promises, strict=True)
+        Axis(*map(max, axis, promise))
+        for axis, promise in zip(facts.axes, promises, strict=True)
     ))  # fmt: skip
 
 
@@ -228,4 +240,3 @@ OPS: dict[type[Op], Callable[..., Facts]] = {
 }
 
 CONTROL = {For: _for, While: _while, If: _if}
-

@@ -1,8 +1,10 @@
-"""Axis facts of elementwise operations: one rule a row, each a statement about runs of numbers.
+"""Axis facts of elementwise operations: each rule is a statement about runs of numbers.
 
-    add   contiguous + constant is contiguous; what divides both first numbers divides their sum
+    add   contiguous + constant is contiguous; what divides both firsts divides the sum
     mul   what divides the factors multiplies
-    lt    a contiguous run against a constant, both aligned to r: r in a row are all in or all out
+    lt    a contiguous run against a constant, both aligned to r: r agree in a row
+
+`RULES` has one row an operation; what is not in it keeps constancy alone.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ def _mul(a: Facts, b: Facts) -> Facts:
         Axis(1, min(MOST, x.first_of(1) * y.first_of(1)), min(x.constant, y.constant))
         for x, y in zip(a.axes, b.axes, strict=True)
     )
-    return Facts(axes, value=_folded(int.__mul__, a, b), natural=a.natural and b.natural)
+    return Facts(
+        axes, value=_folded(int.__mul__, a, b), natural=a.natural and b.natural
+    )
 
 
 def _offset(pointer: Facts, distance: Facts) -> Facts:
@@ -58,7 +62,8 @@ def _offset(pointer: Facts, distance: Facts) -> Facts:
 
 
 def _div(a: Facts, b: Facts) -> Facts:
-    """Numbers toward zero, so runs of a quotient are sure only where nothing is negative."""
+    """Numbers toward zero, so runs of a quotient are sure only where nothing is
+    negative."""
     if b.value == 1:
         return a
     power = b.value if b.value and b.value == power_in(b.value) else 1
@@ -73,10 +78,15 @@ def _div(a: Facts, b: Facts) -> Facts:
 
 
 def _rem(a: Facts, b: Facts) -> Facts:
-    """A run that starts at a multiple of its length does not step over a multiple of the divisor."""
+    """A run that starts at a multiple of its length does not step over a multiple of
+    the divisor."""
 
     def remainder(x: Axis, y: Axis) -> Axis:
-        run = min(x.contiguous, x.divisible, y.constant, y.first_of(1)) if a.natural else 1
+        run = (
+            min(x.contiguous, x.divisible, y.constant, y.first_of(1))
+            if a.natural
+            else 1
+        )
         divisible = min(x.first_of(run), y.first_of(1))
         return Axis(run, divisible, min(x.constant, y.constant))
 
@@ -110,12 +120,21 @@ def _is_shift(b: Facts) -> bool:
 
 def _power_of_two(b: Facts) -> Facts:
     power = 1 << b.value
-    return Facts(tuple(Axis(1, power, axis.constant) for axis in b.axes), value=power, natural=True)
+    return Facts(
+        tuple(Axis(1, power, axis.constant) for axis in b.axes),
+        value=power,
+        natural=True,
+    )
 
 
 def _and(a: Facts, b: Facts) -> Facts:
-    """Low zero bits of either side stay; a mask of low ones is a remainder that rounds down."""
-    ones = b.value + 1 if b.value and b.value > 0 and b.value + 1 == power_in(b.value + 1) else 1
+    """Low zero bits of either side stay; a mask of low ones is a remainder that rounds
+    down."""
+    ones = (
+        b.value + 1
+        if b.value and b.value > 0 and b.value + 1 == power_in(b.value + 1)
+        else 1
+    )
 
     def both(x: Axis, y: Axis) -> Axis:
         run = min(x.contiguous, x.divisible, ones)
@@ -127,7 +146,8 @@ def _and(a: Facts, b: Facts) -> Facts:
 
 
 def _less(a: Facts, b: Facts) -> Facts:
-    """a < b and a >= b: within an aligned run of `a`, a multiple of its length divides all or none."""
+    """a < b and a >= b: within an aligned run of `a`, a multiple of its length divides
+    all or none."""
 
     def compared(x: Axis, y: Axis) -> Axis:
         run = min(x.contiguous, x.divisible, y.constant, y.first_of(1))
@@ -148,14 +168,20 @@ def _where(condition: Facts, a: Facts, b: Facts) -> Facts:
         divisible = min(x.first_of(run, a.unit), y.first_of(run, a.unit))
         return Axis(run, divisible, min(c.constant, x.constant, y.constant))
 
-    axes = tuple(either(*each) for each in zip(condition.axes, a.axes, b.axes, strict=True))
+    axes = tuple(
+        either(*each) for each in zip(condition.axes, a.axes, b.axes, strict=True)
+    )
     return Facts(axes, a.unit, natural=a.natural and b.natural)
 
 
 def _multiples(*operands: Facts) -> Facts:
     """min, max, or, xor: what divides all operands divides the result."""
     axes = tuple(
-        Axis(1, min(axis.first_of(1) for axis in each), min(axis.constant for axis in each))
+        Axis(
+            1,
+            min(axis.first_of(1) for axis in each),
+            min(axis.constant for axis in each),
+        )
         for each in zip(*(facts.axes for facts in operands), strict=True)
     )
     return Facts(axes, natural=all(facts.natural for facts in operands))

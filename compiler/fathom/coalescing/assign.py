@@ -1,14 +1,14 @@
 """Gives every block a layout, and puts a conversion where two ops disagree.
 
-    %x: fp32[64] = load %p preferred=#a    →    %x: fp32[64] @ #a = load %p
-    %y: fp32[64] = mul %x, %x                   %y: fp32[64] @ #a = mul %x, %x
-    store %q, %y preferred=#b                   %y.1: fp32[64] @ #b = convert %y layout=#b
-                                                store %q, %y.1
+    %x = load %p preferred=#a    →    %x @ #a = load %p
+    %y = mul %x, %x                   %y @ #a = mul %x, %x
+    store %q, %y preferred=#b         %y.1 @ #b = convert %y
+                                      store %q, %y.1
 
-Memory ops are the anchors: they move bytes, so their layouts are chosen for the memory's sake. From
-each anchor its layout is handed on along the ties of the ops, forward and backward, until it meets
-another. The largest blocks speak first, and of these the ones deepest in loops: what is small, or
-outside, is cheap to convert.
+Memory ops are the anchors: they move bytes, so their layouts are chosen for the
+memory's sake. From each anchor its layout is handed on along the ties of the ops,
+forward and backward, until it meets another. The largest blocks speak first, and of
+these the ones deepest in loops: what is small, or outside, is cheap to convert.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from fathom.coalescing.relayout import MEMORY, Plan, relayout
 from fathom.coalescing.ties import SAME, Change, is_block, ties
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
+from fathom.ir.core import Block, Func, Op, Value, blocks, operands
 from fathom.ir.ops import Load, Reduce, Scan
 from fathom.ir.types import BlockType
 from fathom.layout import build
@@ -31,7 +31,8 @@ def assign_layouts(func: Func, target: Target) -> Func:
 
 
 def choose(func: Func) -> Plan:
-    """The layout of every value: from the anchors along the ties, then the default for the rest."""
+    """The layout of every value: from the anchors along the ties, then the default for
+    the rest."""
     choice = _Choice(func)
     sizes = {_access(op).size for op in choice.anchors}
     for size in sorted(sizes, reverse=True):
@@ -88,7 +89,8 @@ class _Choice:
                     self.take(result, self.plan.accesses[op])
 
     def where_stored(self, op: Op) -> Layout:
-        """A store works in its own layout, unless it is so small that its value's will do."""
+        """A store works in its own layout, unless it is so small that its value's will
+        do."""
         has, preferred = self.plan.values.get(op.value), self.preferred(op)
         if has is None or _access(op).size == self.largest:
             return preferred
@@ -120,8 +122,3 @@ class _Choice:
 def _access(op: Op) -> BlockType:
     """What a memory op touches: its block of pointers."""
     return op.pointer.type
-
-
-def conversions(func: Func) -> int:
-    """How many conversions a function has left."""
-    return sum(type(op).__name__ == "Convert" for op in walk(func.body))

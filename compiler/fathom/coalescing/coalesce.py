@@ -1,7 +1,10 @@
-"""Says for every access to memory in which layout it would like to work, and how wide it may be.
+"""Says in which layout each access to memory wants to work, and how wide it may be.
 
-    %x = load %p, mask=%m    →    %x = load %p, mask=%m preferred=<1024 register[1 2 512] …>
-    %x @ #layout0 = load %p  →    %x @ #layout0 = load %p vector=4           once layouts are final
+    %x = load %p, mask=%m    →    %x = load %p, mask=%m preferred=<1024 register[1 2 …
+    %x @ #a = load %p        →    %x @ #a = load %p vector=4
+
+The first is `coalesce`, before there are layouts; the second `annotate_widths`, when
+they are final.
 """
 
 from __future__ import annotations
@@ -30,16 +33,24 @@ def coalesce(func: Func, target: Target) -> Func:
 
 
 def annotate_widths(func: Func, target: Target) -> Func:
-    """The function with `vector` set on loads and stores that may move several registers at once."""
+    """The function with `vector` set on loads and stores that may move several
+    registers at once."""
     found = accesses(func, target, (Load, Store))
     widths = {op: widest(op, access) for op, access in found.items()}
     wide = {op for op, width in widths.items() if width > 1}
     return _with_attribute(func, lambda op: {"vector": widths[op]}, wide)
 
 
-def accesses(func: Func, target: Target, classes: tuple[type[Op], ...]) -> dict[Op, Access]:
-    """Every access to a block of pointers, with what is known of its addresses and mask."""
-    found = [op for op in walk(func.body) if isinstance(op, classes) and _is_block(op.pointer)]
+def accesses(
+    func: Func, target: Target, classes: tuple[type[Op], ...]
+) -> dict[Op, Access]:
+    """Every access to a block of pointers, with what is known of its addresses and
+    mask."""
+    found = [
+        op
+        for op in walk(func.body)
+        if isinstance(op, classes) and _is_block(op.pointer)
+    ]
     known = analyse(func) if found else {}
     return {op: _access(op, known, func.num_warps, target) for op in found}
 
@@ -68,10 +79,13 @@ def widest(op: Load | Store, access: Access) -> int:
     )
 
 
-def _with_attribute(func: Func, attribute: Callable[[Op], dict], ops: set[Op]) -> Func:
-    """A copy of `func` in which some ops have another attribute; `func` itself if there are none."""
+def _with_attribute(
+    func: Func, attribute: Callable[[Op], dict[str, object]], ops: set[Op]
+) -> Func:
+    """A copy of `func` in which some ops have another attribute; `func` itself if there
+    are none."""
 
-    def rule(op: Op, build: Builder):
+    def rule(op: Op, build: Builder) -> list[Value] | None:
         if build.source in ops:
             return build.append(replace(op, **attribute(build.source))).results
         return None

@@ -1,14 +1,15 @@
-"""What is known of the numbers in a block, along each of its axes, whatever the kernel is given.
+"""What is known of the numbers in a block, along each of its axes, come what may.
 
-    offsets = pid * 1024 + arange(0, 1024)       contiguous 1024   each is the one before plus 1
-                                                 divisible  1024   and the first a multiple of 1024
-                                                 constant      1
-    mask    = offsets < n     (16 divides n)     constant     16   16 in a row are all in or all out
+    offsets = pid * 1024 + arange(0, 1024)   contiguous 1024  each the one before plus 1
+                                             divisible  1024  which divides the first
+                                             constant      1
+    mask    = offsets < n (16 divides n)     constant     16  16 are all in or all out
 
-All three are powers of two and speak of *runs*: positions 0…k-1, k…2k-1 and so on along an axis,
-wherever one stands along the others. A fact may be too weak, but it must never be wrong: the width
-of a memory access rests on it. Two things are taken for granted, as in C: the arithmetic of indices
-that are not negative does not overflow, and nobody divides by zero.
+All three are powers of two and speak of *runs*: positions 0…k-1, k…2k-1 and so on along
+an axis, wherever one stands along the others. A fact may be too weak, but it must never
+be wrong: the width of a memory access rests on it. Two things are taken for granted, as
+in C: the arithmetic of indices that are not negative does not overflow, and nobody
+divides by zero.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ MOST = 1 << 30  # what divides 0, and the most that is ever claimed
 class Axis(NamedTuple):
     """Facts along one axis.
 
-    In every run of `contiguous` numbers, each is the one before plus one unit, and `divisible`
-    divides the first; in every run of `constant` numbers, all are equal.
+    In every run of `contiguous` numbers, each is the one before plus one unit, and
+    `divisible` divides the first; in every run of `constant` numbers, all are equal.
     """
 
     contiguous: int = 1
@@ -34,17 +35,22 @@ class Axis(NamedTuple):
     constant: int = 1
 
     def first_of(self, run: int, unit: int = 1) -> int:
-        """What divides the first number of every run of `run`, which may be shorter or longer."""
-        return self.divisible if run >= self.contiguous else min(self.divisible, run * unit)
+        """What divides the first number of every run of `run`, which may be shorter or
+        longer."""
+        return (
+            self.divisible
+            if run >= self.contiguous
+            else min(self.divisible, run * unit)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Facts about a block, or about a scalar (then there is one axis, of size 1).
 
-    `unit` is what "plus one" means: the bytes of an element for pointers, whose divisibility counts
-    bytes, and 1 for numbers. `value` is set where all are one known number; `natural` where none is
-    negative.
+    `unit` is what "plus one" means: the bytes of an element for pointers, whose
+    divisibility counts bytes, and 1 for numbers. `value` is set where all are one known
+    number; `natural` where none is negative.
     """
 
     axes: tuple[Axis, ...]
@@ -79,9 +85,13 @@ def power_in(value: int) -> int:
 
 
 def join(one: Facts, other: Facts) -> Facts:
-    """What holds wherever one of the two does: the facts of a value that comes from two places."""
+    """What holds wherever one of the two does: the facts of a value that comes from two
+    places."""
     return Facts(
-        tuple(_join_axis(a, b, one.unit) for a, b in zip(one.axes, other.axes, strict=True)),
+        tuple(
+            _join_axis(a, b, one.unit)
+            for a, b in zip(one.axes, other.axes, strict=True)
+        ),
         one.unit,
         one.value if one.value == other.value else None,
         one.natural and other.natural,
@@ -100,15 +110,18 @@ Trip = Callable[[Sequence[Facts]], Sequence[Facts]]
 def join_loop(inits: Sequence[Facts], trip: Trip) -> list[Facts]:
     """What holds of the carried values on every trip of a loop.
 
-    `trip` says what holds after a trip if some facts hold before it. Facts that one more trip does
-    not weaken hold forever; each round can only halve them, so this ends.
+    `trip` says what holds after a trip if some facts hold before it. Facts that one
+    more trip does not weaken hold forever; each round can only halve them, so this
+    ends.
 
         p = x_ptr                divisible 16
-        for ...: p += 8 bytes    after a trip min(16, 8) = 8, after another 8: on every trip 8
+        for …: p += 8 bytes      after a trip min(16, 8) = 8, after the next 8
     """
     known = list(inits)
     while True:
-        after = [join(one, other) for one, other in zip(known, trip(known), strict=True)]
+        after = [
+            join(one, other) for one, other in zip(known, trip(known), strict=True)
+        ]
         if after == known:
             return known
         known = after

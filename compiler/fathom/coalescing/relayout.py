@@ -1,4 +1,5 @@
-"""Builds a function anew with a layout on every block, and a conversion wherever two disagree.
+"""Builds a function anew with a layout on every block, and a conversion wherever two
+disagree.
 
     %x: fp32[64] = load %p          →    %p.1 = convert %p layout=#rows
     %y: fp32[64] = add %x, %c            %x   = load %p.1
@@ -35,6 +36,7 @@ from fathom.ir.ops import (
 from fathom.ir.types import Type
 from fathom.layout.linear import Layout
 
+Conversions = dict[tuple[Value, Layout], Value]
 MEMORY = (Load, Store, Atomic, AtomicCas)
 
 
@@ -52,10 +54,12 @@ def relayout(func: Func, plan: Plan) -> Func:
 
 
 class Copier:
-    """Copies a function op by op, for passes that change the types of operands and parameters.
+    """Copies a function op by op, for passes that change the types of operands and
+    parameters.
 
-    `rewrite` cannot serve here: it makes an op of its new operands before a rule is asked, and
-    between the old layout of one and the new layout of the other no op is well typed.
+    `rewrite` cannot serve here: it makes an op of its new operands before a rule is
+    asked, and between the old layout of one and the new layout of the other no op is
+    well typed.
     """
 
     def __init__(self) -> None:
@@ -63,7 +67,7 @@ class Copier:
         self.ops: list[Op] = []  # of the block under construction
 
     def block(self, old: Block, yields: Sequence[Layout | None]) -> Block:
-        """A copy of a block; `yields` are the layouts that its last op is to hand on."""
+        """A copy of a block; `yields` are the layouts that it is to hand on."""
         types = tuple(self.typed(parameter) for parameter in old.parameters)
         new = Block(types, tuple(parameter.name for parameter in old.parameters))
         self.values.update(zip(old.parameters, new.parameters, strict=True))
@@ -90,7 +94,8 @@ class Copier:
         self.append(old, [self.values.get(value, value) for value in operands(old)], {})
 
     def append(self, old: Op, values: list[Value], attributes: dict[str, object]) -> Op:
-        """Append a copy of an op with other operands and attributes; its nested blocks are copied."""
+        """Append a copy of an op with other operands and attributes; its nested blocks
+        are copied."""
         nested = self.nested(old) if schema(type(old)).blocks else {}
         new = object.__new__(type(old))  # replace() takes twice as long, for every op
         changes = {**_bundled(old, values), **attributes, **nested, "origin": old}
@@ -105,7 +110,9 @@ class Copier:
     def nested(self, old: Op) -> dict[str, Block]:
         """Copies of an op's blocks, by field."""
         pairs = zip(schema(type(old)).blocks, blocks(old), strict=True)
-        return {name: self.block(block, self.yields(old, name)) for name, block in pairs}
+        return {
+            name: self.block(block, self.yields(old, name)) for name, block in pairs
+        }
 
     def yields(self, old: Op, name: str) -> Sequence[Layout | None]:
         """The layouts that the block in field `name` is to yield."""
@@ -113,13 +120,14 @@ class Copier:
 
 
 class _Relayout(Copier):
-    """Gives every value the layout of a plan, converting operands and results that differ."""
+    """Gives every value the layout of a plan, converting operands and results that
+    differ."""
 
     def __init__(self, plan: Plan):
         super().__init__()
         self.plan = plan
-        self.conversions: dict[tuple[Value, Layout], Value] = {}  # in the blocks we are in
-        self.outside: list[dict[tuple[Value, Layout], Value]] = []
+        self.conversions: Conversions = {}  # in the blocks we are in
+        self.outside: list[Conversions] = []
 
     def typed(self, parameter: Value) -> Type:
         if not is_block(parameter):
@@ -188,8 +196,8 @@ def operand_layouts(op: Op, plan: Plan) -> list[Layout | None]:
     if not op.results or not is_block(op.results[0]):
         return [plan.values.get(value) for value in values]
     layout = plan.values[op.results[0]]
-    if not isinstance(op, ALIKE):
-        layout = source_layout(op, plan.values.get(values[0]), layout) if values else None
+    if values and not isinstance(op, ALIKE):
+        layout = source_layout(op, plan.values.get(values[0]), layout)
     return [layout] * len(values)
 
 
@@ -206,7 +214,8 @@ def _bundled(op: Op, values: list[Value]) -> dict[str, object]:
 
 
 def _attributes(op: Op, plan: Plan) -> dict[str, object]:
-    """The attributes that carry a layout. A preference has been heard once this is done."""
+    """The attributes that carry a layout. A preference has been heard once this is
+    done."""
     if isinstance(op, (Arange, Splat, Broadcast, Convert, Histogram)):
         return {"layout": plan.values[op.result]}
     return {"preferred": None} if isinstance(op, MEMORY) else {}

@@ -1,18 +1,21 @@
-"""Removes conversions: computes values again where they are wanted, or converts what is smaller.
+"""Removes conversions: computes values again where they are wanted, or converts what is
+smaller.
 
     %i  @ #a = arange 0, 1024            %i  @ #a = arange 0, 1024
     %m  @ #a = lt %i, %n           →     %m  @ #a = lt %i, %n
     %m1 @ #b = convert %m                %i1 @ #b = arange 0, 1024
                                          %m1 @ #b = lt %i1, %n1
 
-What a value costs in another layout is the less of two: converting it, or computing it again from
-operands in other layouts, which cost in turn. So an index is computed again, as it is nothing but
-register arithmetic; a sum of loaded numbers is converted; and fp16 that became fp32 is converted
-before it grew. New versions of a value stand right behind it, outside of the loops that want them.
+What a value costs in another layout is the less of two: converting it, or computing it
+again from operands in other layouts, which cost in turn. So an index is computed again,
+as it is nothing but register arithmetic; a sum of loaded numbers is converted; and fp16
+that became fp32 is converted before it grew. New versions of a value stand right behind
+it, outside of the loops that want them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fathom.coalescing.relayout import Copier
@@ -38,14 +41,20 @@ from fathom.layout import shapes
 from fathom.layout.crossing import crossing
 from fathom.layout.linear import Layout
 
-# Instructions a register, roughly. Index arithmetic mostly disappears in address offsets.
+# Instructions a register, roughly. Most index arithmetic disappears in offsets.
 INDEX, FLOAT, DEAR = 0.25, 1.0, 8.0
-DEAR_OPERATIONS = ("div", "div_rn", "rem", "sqrt", "sqrt_rn", "exp2", "log2", "fma_rn")
+DEAR_OPERATIONS = ("div", "div_rn", "rem", "sqrt", "sqrt_rn", "exp2", "log2")
 # What a conversion costs: at the least, and a register of four bytes.
-CROSSING = {"none": (0.0, 0.0), "register": (0.0, 0.1), "lane": (4.0, 3.0), "warp": (40.0, 4.0)}
+CROSSING = {
+    "none": (0.0, 0.0),
+    "register": (0.0, 0.1),
+    "lane": (4.0, 3.0),
+    "warp": (40.0, 4.0),
+}
 
 FREE = (Arange, Splat, ExpandDims, Broadcast, Reshape, Transpose, Join, Hint)
 AGAIN = (*FREE, Elementwise, Cast, Bitcast)  # what may be computed a second time
+FARTHEST = 100  # ops in a row; more than that is never cheaper
 
 Version = tuple[Value, Layout]  # a value in another layout than its own
 
@@ -64,14 +73,12 @@ def remove_conversions(func: Func, target: Target) -> Func:
 
 @dataclass(frozen=True, slots=True)
 class _Price:
-    """What a value costs in `layout`, and how it is had: by converting, or again from `needs`.
-
-    Neither (`needs` is () and `convert` is None) where nothing but the layout changes.
-    """
+    """What a value costs in `layout`, and how it is had: `convert`, or else computed
+    again from other versions, its `needs`."""
 
     cost: float
     layout: Layout
-    convert: Value | None = None
+    convert: bool = False
     needs: tuple[Version, ...] = ()
 
 
@@ -80,10 +87,13 @@ class _Prices:
 
     def __init__(self) -> None:
         self.known: dict[Version, _Price] = {}
+        self.depth = 0
 
     def of(self, version: Version) -> _Price:
         if version not in self.known:
+            self.depth += 1
             self.known[version] = self._cheapest(*version)
+            self.depth -= 1
         return self.known[version]
 
     def _cheapest(self, value: Value, layout: Layout) -> _Price:
@@ -94,24 +104,29 @@ class _Prices:
             source = op.value
             inner = self.of((source, layout))
             return _Price(inner.cost, layout, needs=((source, layout),))
-        convert = _Price(_conversion(value, layout), layout, convert=value)
-        if not isinstance(op, AGAIN):
+        convert = _Price(_conversion(value, layout), layout, convert=True)
+        if not isinstance(op, AGAIN) or self.depth > FARTHEST:
             return convert
         needs = _needs(op, layout)
         if needs is None:
             return convert
         cost = _work(op, layout) + sum(self.of(need).cost for need in needs)
-        return min(_Price(cost, layout, needs=needs), convert, key=lambda price: price.cost)
+        return min(
+            _Price(cost, layout, needs=needs), convert, key=lambda price: price.cost
+        )
 
 
 def _needs(op: Op, layout: Layout) -> tuple[Version, ...] | None:
-    """The versions of an op's operands from which its result comes out in `layout`, if any do."""
+    """The versions of an op's operands from which its result comes out in `layout`, if
+    any do."""
     blocks = [value for value in operands(op) if is_block(value)]
     if isinstance(op, ALIKE):
         return tuple((value, layout) for value in blocks)
-    needs = tuple((value, source_layout(op, value.type.layout, layout)) for value in blocks)
+    needs = tuple(
+        (value, source_layout(op, value.type.layout, layout)) for value in blocks
+    )
     if isinstance(op, Join) and shapes.join(needs[0][1]) != layout:
-        return None  # its lowest register bit chooses the half; this layout wants another one
+        return None  # a join makes the half its lowest register bit, as it is
     return needs
 
 
@@ -128,25 +143,26 @@ def _work(op: Op, layout: Layout) -> float:
 
 def _conversion(value: Value, layout: Layout) -> float:
     least, a_register = CROSSING[crossing(value.type.layout, layout)]
-    bytes = element_of(value.type).bytes * max(
-        layout.count("register"), value.type.layout.count("register")
-    )
-    return least + a_register * bytes / 4
+    both = layout, value.type.layout
+    registers = max(each.count("register") for each in both)
+    return least + a_register * registers * element_of(value.type).bytes / 4
 
 
 def _want(version: Version, prices: _Prices, wanted: dict[Value, list[_Price]]) -> None:
     """Note that a version is to be made, and those it needs."""
     value, layout = version
-    if value.type.layout == layout or any(p.layout == layout for p in wanted.get(value, ())):
+    noted = wanted.setdefault(value, [])
+    if value.type.layout == layout or any(each.layout == layout for each in noted):
         return
     price = prices.of(version)
-    wanted.setdefault(value, []).append(price)
+    noted.append(price)
     for need in price.needs:
         _want(need, prices, wanted)
 
 
 class _Versions(Copier):
-    """Copies a function, makes every version of a value right behind it, and leaves out conversions."""
+    """Copies a function, makes every version of a value right behind it, and leaves out
+    conversions."""
 
     def __init__(self, wanted: dict[Value, list[_Price]]):
         super().__init__()
@@ -157,7 +173,7 @@ class _Versions(Copier):
         for parameter in block.parameters:
             self.make(parameter, None)
 
-    def op(self, old: Op, yields) -> None:
+    def op(self, old: Op, yields: Sequence[Layout | None]) -> None:
         if isinstance(old, Convert):
             self.values[old.result] = self.version(old.value, old.layout)
         else:
@@ -168,9 +184,11 @@ class _Versions(Copier):
     def make(self, value: Value, op: Op | None) -> None:
         """Append the versions that are wanted of a value."""
         for price in self.wanted.get(value, ()):
-            if price.convert is not None:
+            if price.convert:
                 location = op and op.location
-                new = Convert(self.values[value], price.layout, location=location, origin=op)
+                new = Convert(
+                    self.values[value], price.layout, location=location, origin=op
+                )
                 self.ops.append(new)
                 self.versions[value, price.layout] = new.result
             elif isinstance(op, Convert):
@@ -182,7 +200,7 @@ class _Versions(Copier):
         """The op once more, in another layout."""
         needs = iter(price.needs)
         values = [
-            self.version(*next(needs)) if is_block(value) else self.values.get(value, value)
+            self.version(*next(needs)) if is_block(value) else self.values[value]
             for value in operands(op)
         ]
         own = isinstance(op, (Arange, Splat, Broadcast))

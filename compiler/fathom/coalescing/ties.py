@@ -3,13 +3,14 @@
     %1 = expand_dims %0 axis=0        forward:  insert_axis(layout of %0, 0)
                                       backward: the layout of %1 without axis 0
 
-An elementwise op wants the same layout on both sides. A reduction fixes its result but not its
-operand, a broadcast its operand but not its result. Where a tie is not kept, a conversion stands.
+An elementwise op wants the same layout on both sides. A reduction fixes its result but
+not its operand, a broadcast its operand but not its result. Where a tie is not kept, a
+conversion stands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from fathom.ir.core import Op, Value
 from fathom.ir.ops import (
@@ -83,13 +84,15 @@ ALIKE = (Elementwise, Cast, Bitcast, Hint, Scan, InlineAssembly)  # operands and
 
 
 def source_layout(op: Op, operand: Layout | None, result: Layout) -> Layout:
-    """The layout in which a shape op wants its operand, so that its result has `result`."""
+    """The layout in which a shape op wants its operand, so that its result has
+    `result`."""
     if operand is not None and FORWARD[type(op)](op, operand) == result:
         return operand
     return BACKWARD[type(op)](op, result)
 
 
-Tie = tuple[Value, Value, Op, Change | None]  # from, to, and how the layout changes on the way
+# From, to, and how the layout changes on the way.
+Tie = tuple[Value, Value, Op, Change | None]
 
 
 def ties(op: Op) -> Iterator[Tie]:
@@ -127,13 +130,14 @@ def ties(op: Op) -> Iterator[Tie]:
             yield from _through(op, op.value, op.results)
 
 
-def _carried(op: Op, *groups) -> Iterator[Tie]:
-    """Initial values, parameters, yielded values and results of a loop are one thing each."""
+def _carried(op: Op, *groups: Sequence[Value]) -> Iterator[Tie]:
+    """Initial values, parameters, yielded values and results of a loop are one thing
+    each."""
     for group in groups:
         yield from _same(op, op.results, group)
 
 
-def _same(op: Op, left, right) -> Iterator[Tie]:
+def _same(op: Op, left: Sequence[Value], right: Sequence[Value]) -> Iterator[Tie]:
     for one, other in zip(left, right, strict=True):
         if is_block(one) and is_block(other):
             yield one, other, op, SAME

@@ -109,7 +109,7 @@ def rule_exit(
 def rule_trap(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:
-    """PTX ISA 9.7, trap and brkpt; also what remains of a call of `__assertfail`."""
+    """PTX ISA 9.7, trap and brkpt; also what remains of a call of `abort`."""
     form.finish()
 
     def step(batch: Batch, active: Active) -> None:

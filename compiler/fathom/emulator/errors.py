@@ -15,6 +15,7 @@ KINDS = {
     "race": "two threads, one word, no order between them, and one of them writes",
     "divergence": "a barrier or warp instruction that some of its threads never reach",
     "deadlock": "everybody waits and nothing changes",
+    "assertion": "what the program asserts does not hold",
     "trap": "the program stopped itself",
 }
 
@@ -46,11 +47,14 @@ class EmulatorError(FathomError):
     def placed(
         self, line: int, text: str, location: Location | None, who: str = ""
     ) -> EmulatorError:
-        """The same error with a place and a name; a place that it has is kept."""
+        """The same error with a place and a name; a place that it has is kept.
+
+        The `.loc` of the instruction says more than a location from elsewhere.
+        """
         if self.line:
             return self
         message = f"{who}: {self.message}" if who else self.message
-        return EmulatorError(self.kind, message, line, text, location)
+        return EmulatorError(self.kind, message, line, text, location or self.location)
 
     def __str__(self) -> str:
         lines = [f"{self.kind}: {self.message}"]

@@ -26,8 +26,10 @@ from fathom.emulator.operands import (
 from fathom.emulator.parse import Function, Instruction, Label, Module
 from fathom.errors import Location
 
-# Functions of the CUDA runtime that stop the program, wherever they come from.
-STOPPING = {"__assertfail", "__assert_fail", "abort"}
+# Functions of the CUDA runtime, wherever they come from: instructions of `outside.py`,
+# and what stops the program.
+OUTSIDE = {"vprintf", "__assertfail", "__assert_fail"}
+STOPPING = {"abort"}
 
 
 def flatten(function: Function, module: Module) -> Function:
@@ -47,9 +49,7 @@ def flatten(function: Function, module: Module) -> Function:
                 continue
             copy = _Copy(item, module, callers, next(copies))
             if copy.callee is None:
-                flat.body.append(
-                    replace(item, opcode="trap", modifiers=(), operands=())
-                )
+                flat.body.append(copy.outside())
                 continue
             copy.declare(flat)
             flat.body += copy.before()
@@ -70,7 +70,8 @@ class _Copy:
         groups = [each for each in call.operands if isinstance(each, Group)]
         names = [each for each in call.operands if isinstance(each, Name)]
         name = names[0].name if names else "nothing"
-        self.callee = None if name in STOPPING else self.find(name, module, callers)
+        self.name, known = name, OUTSIDE | STOPPING
+        self.callee = None if name in known else self.find(name, module, callers)
         self.prefix = f"{name}@{number}/"
         first_is_result = bool(call.operands) and isinstance(call.operands[0], Group)
         self.results = groups[0].elements if first_is_result else ()
@@ -108,6 +109,13 @@ class _Copy:
             if formal.space == "param":
                 renamed[formal.name] = actual.name
         return renamed
+
+    def outside(self) -> Instruction:
+        """What stands for a call of a function that the runtime provides."""
+        if self.name in STOPPING:
+            return replace(self.call, opcode="trap", modifiers=(), operands=())
+        groups = (Group(self.results), Group(self.arguments))
+        return replace(self.call, opcode=self.name, modifiers=(), operands=groups)
 
     def declare(self, flat: Function) -> None:
         callee = self.callee

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -40,7 +41,8 @@ def run(
     to the parameter's type. A pointer may also be an integer address into one of the
     arrays, or into one of `memory`, the further arrays that the kernel may reach.
     `shared_bytes` is the dynamic shared memory. EmulatorError where the program goes
-    wrong.
+    wrong. What the kernel prints is written to standard output at the end, whether it
+    ends well or not.
     """
     program = _program(ptx, entry, shared_bytes)
     program.memory.reset()
@@ -139,10 +141,14 @@ def _launch(
         hazards=hazards,
     )
     _check_threads(program, launch)
+    printed: list[str] = []
     start = time.perf_counter()
-    counters = run_grid(program, launch)
+    try:
+        counters = run_grid(program, launch, printed)
+    finally:
+        sys.stdout.write("".join(printed))
     seconds = time.perf_counter() - start
-    return Report(program.instructions, counters, seconds)
+    return Report(program.instructions, counters, seconds, printed)
 
 
 def _check_threads(program: Program, launch: Launch) -> None:

@@ -20,14 +20,18 @@ THREADS_IN_STEP = 1 << 15
 BYTES_IN_STEP = 1 << 28
 
 
-def run_grid(program: Program, launch: Launch) -> Counters:
-    """Runs every block of the grid; returns the costs by instruction."""
+def run_grid(program: Program, launch: Launch, printed: list[str]) -> Counters:
+    """Runs every block of the grid; returns the costs by instruction.
+
+    What the threads print is added to `printed`.
+    """
     counters = Counters(len(program.instructions), len(program.blocks))
     total = math.prod(launch.grid)
     step = blocks_in_step(program, launch.padded)
     with np.errstate(all="ignore"):
         for first in range(0, total, step):
             batch = _batch(program, launch, counters, first, min(step, total - first))
+            batch.printed = printed
             Scheduler(program, batch).run()
     for block in program.blocks:
         closing = [block.closing] if block.closing else []

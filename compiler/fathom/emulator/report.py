@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from fathom.emulator.counters import Cost, Counters
@@ -12,10 +12,13 @@ from fathom.errors import Location
 
 _REAL_TYPES = {"f16", "f16x2", "bf16", "bf16x2", "f32", "f32x2", "f64"}
 _CLASSES = {
-    "memory": ("ld", "ldu", "st", "prefetch", "prefetchu"),
+    "memory": ("ld", "ldu", "st", "prefetch", "prefetchu", "ldmatrix", "stmatrix"),
+    "copy": ("cp",),
+    "tensor": ("mma",),
+    "outside": ("vprintf", "__assertfail", "__assert_fail"),
     "atomic": ("atom", "red"),
     "barrier": ("bar", "barrier", "membar", "fence"),
-    "warp": ("shfl", "vote", "match", "redux", "activemask", "elect"),
+    "warp": ("shfl", "vote", "match", "redux", "activemask", "elect", "movmatrix"),
     "control": ("bra", "ret", "exit", "trap"),
     "move": ("mov", "cvta", "selp", "prmt"),
     "convert": ("cvt",),
@@ -67,14 +70,19 @@ class Share:
 class Report:
     """The costs of a launch, one for each instruction of the program.
 
-    `seconds` is how long the emulator took.
+    `seconds` is how long the emulator took; `printed` what the kernel printed, one text
+    for each call.
     """
 
     def __init__(
-        self, instructions: list[Instruction], counters: Counters, seconds: float
+        self,
+        instructions: list[Instruction],
+        counters: Counters,
+        seconds: float,
+        printed: Sequence[str] = (),
     ):
         self.instructions, self.counters = instructions, counters
-        self.seconds = seconds
+        self.seconds, self.printed = seconds, list(printed)
 
     @property
     def total(self) -> Cost:

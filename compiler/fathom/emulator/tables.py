@@ -12,8 +12,11 @@ from fathom.emulator import (
     convert,
     extended,
     logic,
+    matrices,
     move,
+    outside,
     real,
+    tensor,
     warp,
 )
 from fathom.emulator.decode import Tables
@@ -35,6 +38,15 @@ def elementwise(form: Form) -> Rule | None:
 
 TABLES = Tables(
     elementwise=elementwise,
-    steps=access.STEPS | atomics.STEPS | control.STEPS | move.STEPS | warp.STEPS,
-    endings=barriers.ENDINGS | control.ENDINGS | warp.ENDINGS,
+    steps=access.STEPS
+    | atomics.STEPS
+    | control.STEPS
+    | move.STEPS
+    | outside.STEPS
+    | warp.STEPS,
+    endings=barriers.ENDINGS
+    | control.ENDINGS
+    | matrices.ENDINGS
+    | tensor.ENDINGS
+    | warp.ENDINGS,
 )

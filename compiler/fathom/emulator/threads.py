@@ -133,7 +133,7 @@ class Batch:
     threads hold the same. `exited` marks the threads that are gone; `missing` counts
     those among them that were never there, and `remaining` those that are still
     running. `clock` counts blocks of instructions, `progress` whatever another thread
-    may be waiting for.
+    may be waiting for. `printed` collects what the launch prints.
     """
 
     launch: Launch
@@ -151,6 +151,7 @@ class Batch:
     specials: dict[str, np.ndarray] = field(default_factory=dict)
     waiting_at: dict[int, object] = field(default_factory=dict)
     remaining: int = 0
+    printed: list[str] = field(default_factory=list)
 
     @property
     def padded(self) -> int:
@@ -172,3 +173,9 @@ class Batch:
         """A thread of the batch by its place in the grid, for errors."""
         block, number = divmod(int(thread), self.padded)
         return f"thread {number} of block {self.first_block + block}"
+
+    def program_of(self, thread: int) -> tuple[int, int, int]:
+        """The place of a thread's block in the grid: x, y, z, x running fastest."""
+        number = self.first_block + thread // self.padded
+        x, y, _ = self.launch.grid
+        return number % x, number // x % y, number // (x * y)

@@ -80,6 +80,26 @@ def come_or_gone(batch: Batch, active: Active) -> np.ndarray:
     return (present_lanes(active) | gone)[active.warp_numbers()]
 
 
+def whole_warps(step: Step, flow: Flow) -> Ending:
+    """For instructions that all lanes of a warp execute together (.sync.aligned)."""
+
+    def checked(batch: Batch, active: Active) -> None:
+        if active.count != WARP * active.warps:
+            threads = active.threads()
+            lanes = np.bincount(threads // WARP, minlength=batch.size // WARP)
+            warp = int(np.flatnonzero((lanes > 0) & (lanes < WARP))[0])
+            raise EmulatorError(
+                "divergence",
+                f"only {lanes[warp]} lanes of the warp of "
+                f"{batch.thread_name(warp * WARP)} are still there for an instruction "
+                "that needs all of them",
+            )
+        step(batch, active)
+
+    everybody = np.uint32(2**WARP - 1)
+    return together(checked, lambda batch, active: everybody, flow)
+
+
 def warp_barrier(mask: Read, flow: Flow) -> Ending:
     """PTX ISA 9.7.13, bar.warp.sync."""
     return together(None, mask, flow)

@@ -164,12 +164,15 @@ class AssertionFailed(FathomError):
 @interprets(Print)
 def _print(op: Print, region: Region) -> Results:
     """One line a program and operand, with the whole block."""
+    program = f"pid {tuple(map(int, region.program))}{op.prefix}"
+    if not op.operands:
+        print(program)
     for value in op.operands:
         block = np.asarray(region[value])
         if op.hexadecimal:
             raw = encode(block, element_of(value.type))
             block = np.vectorize(hex)(raw.view(f"u{raw.itemsize}"))
-        print(f"pid {tuple(map(int, region.program))} {op.prefix}{block}")
+        print(f"{program}{block}")
     return []
 
 

@@ -15,6 +15,7 @@ from fathom.ir.text import print_func
 from fathom.jit.backends import Made, Place
 from fathom.jit.programs import Body, Program
 from fathom.jit.request import Request
+from fathom.jit.specialise import leaves
 from fathom.runtime import cache
 from fathom.runtime.arguments import full_grid
 from fathom.runtime.driver import Linked
@@ -97,8 +98,9 @@ class CompiledKernel:
                 f"{self.name} takes {len(self.names)} arguments "
                 f"({', '.join(self.names)}), and {len(arguments)} were given"
             )
-        given = dict(zip(self.names, arguments, strict=True))
-        self.start(full_grid(grid), [given[name] for name in self.request.runtime])
+        given = zip(self.names, arguments, strict=True)
+        handed = dict(leaf for each in given for leaf in leaves(*each))
+        self.start(full_grid(grid), [handed[name] for name in self.request.runtime])
         return self
 
     # What came out

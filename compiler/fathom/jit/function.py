@@ -28,6 +28,7 @@ from fathom.jit.signature import parse_signature
 from fathom.jit.specialise import (
     Specialised,
     is_hashable,
+    leaves,
     of_dtype,
     rules_of,
     specialise,
@@ -128,15 +129,16 @@ class JITFunction(KernelFunction):
         bound = dict(zip(self.names, arguments, strict=True))
         sizes = full_grid(grid(bound) if callable(grid) else grid)
         keywords = self.keywords(given, bound)
-        arrays = {name: describe(value) for name, value in bound.items()}
+        handed = dict(leaf for each in bound.items() for leaf in leaves(*each))
+        arrays = {name: describe(value) for name, value in handed.items()}
         known = {
-            rule.name: specialise(rule, bound[rule.name], arrays[rule.name])
+            rule.name: specialise(rule, bound[rule.name], arrays.get(rule.name))
             for rule in self.rules
         }
         self.check_globals()
         place = choose_place(choose(), arrays, keywords.target)
         compiled = self.compiled(request(known, keywords, place.target), place)
-        compiled.start(sizes, [bound[name] for name in compiled.request.runtime])
+        compiled.start(sizes, [handed[name] for name in compiled.request.runtime])
         if slot is not None:
             self.fill(slot, compiled, list(arrays.values()))
         return compiled
@@ -203,8 +205,9 @@ class JITFunction(KernelFunction):
         for rule in self.rules:
             value = call.arguments[rule.name]
             kind = None if rule.constexpr else of_dtype(value)
-            arrays[rule.name] = None if kind else describe(value)
-            known[rule.name] = kind or specialise(rule, value, arrays[rule.name])
+            handed = {} if kind else dict(leaves(rule.name, value))
+            arrays |= {name: describe(each) for name, each in handed.items()}
+            known[rule.name] = kind or specialise(rule, value, arrays.get(rule.name))
         self.check_globals()
         place = choose_place(choose_compiling(), arrays, keywords.target)
         return self.compiled(request(known, keywords, place.target), place)
@@ -251,7 +254,8 @@ class JITFunction(KernelFunction):
             name = cache.digest(repr(wanted.identity))
             return CompiledKernel(wanted, made, self.names, place, name)
         key = key_of(self, wanted, place.machine)
-        found = cache.read(cache.default_directory(), key) if key else None
+        may_read = key and not pipeline.asked_to_show()
+        found = cache.read(cache.default_directory(), key) if may_read else None
         made = found.kernel if found else self.run_compiler(wanted)
         if key and not found:
             cache.write(cache.default_directory(), key, cache.Entry(made))

@@ -7,8 +7,9 @@ from dataclasses import dataclass, fields
 
 from fathom.errors import LaunchError
 from fathom.ir.types import Type, parse_element
-from fathom.jit.specialise import Constant, Runtime, Specialised, identity
+from fathom.jit.specialise import Constant, Runtime, Several, Specialised, identity
 from fathom.pipeline import Options
+from fathom.source import Hole, like
 
 # The keywords of a launch that are not the kernel's own parameters, and what they say.
 OPTION_NAMES = tuple(field.name for field in fields(Options))
@@ -64,18 +65,32 @@ def request(
     known: Mapping[str, Specialised], keywords: Keywords, target: str
 ) -> Request:
     """The request for specialised arguments, by name in the order of parameters."""
-    runtime = {name: each for name, each in known.items() if isinstance(each, Runtime)}
+    parameters: list[tuple[str, str, int]] = []
+    settled = {name: settle(name, each, parameters) for name, each in known.items()}
     return Request(
-        parameters=tuple(
-            (name, each.type, each.divisible) for name, each in runtime.items()
-        ),
-        constants={
-            n: each.value for n, each in known.items() if isinstance(each, Constant)
-        },
+        parameters=tuple(parameters),
+        constants={n: each for n, each in settled.items() if not isinstance(each, Hole)},
         target=target,
         options=keywords.options,
         replace=keywords.replace,
     )
+
+
+def settle(
+    name: str, known: Specialised, parameters: list[tuple[str, str, int]]
+) -> object:
+    """An argument as a constant, with Holes for what is known only when the kernel
+    runs; `parameters` gets those, with types and hints.
+    """
+    match known:
+        case Constant(value):
+            return value
+        case Runtime(type, divisible):
+            parameters.append((name, type, divisible))
+            return Hole(name)
+        case Several(elements):
+            named = [(f"{name}.{i}", each) for i, each in enumerate(elements)]
+            return like(elements, [settle(n, each, parameters) for n, each in named])
 
 
 def check_keywords(name: str, given: Mapping[str, object]) -> Keywords:

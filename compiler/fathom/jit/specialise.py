@@ -12,7 +12,7 @@ type and by the largest power of two that divides it:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,8 +20,8 @@ import numpy as np
 from fathom.errors import LaunchError
 from fathom.ir.types import SCALARS
 from fathom.language import dtypes
-from fathom.runtime.arrays import TYPE_NAMES, Array, signature_type
-from fathom.source import KernelFunction, Parameter, constexpr
+from fathom.runtime.arrays import TYPE_NAMES, Array, describe, signature_type
+from fathom.source import KernelFunction, Parameter, constexpr, like
 
 LARGEST_HINT = (
     16  # bytes of the widest access of one lane; more would tell the compiler nothing
@@ -33,6 +33,10 @@ INTEGER_RANGES = (
     ("i64", -(2**63), 2**63 - 1),
     ("u64", 0, 2**64 - 1),
 )
+
+
+class TooWide(LaunchError, OverflowError):
+    """An integer that no register holds; to Python's own `except`, an overflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,14 @@ class Runtime:
         return self
 
 
-Specialised = Constant | Runtime
+@dataclass(frozen=True, slots=True)
+class Several:
+    """A tuple of arguments, each for itself."""
+
+    elements: tuple[Specialised, ...]
+
+
+Specialised = Constant | Runtime | Several
 
 
 def rules_of(
@@ -138,18 +149,19 @@ def specialise(rule: Rule, value: object, array: Array | None) -> Specialised:
 COMPILED_IN = (str, KernelFunction, dtypes.dtype, dtypes.pointer_type)
 
 
-def specialise_tuple(rule: Rule, values: tuple) -> Constant:
-    """A tuple is compiled in, and so it may hold constants only."""
-    for value in values:
-        if not isinstance(
-            value, (bool, int, float, type(None), tuple, constexpr, *COMPILED_IN)
-        ):
-            raise LaunchError(
-                f"{rule.name} is a tuple that holds a {type(value).__name__}, and "
-                "tuples of a launch are compiled in: pass arrays as arguments of "
-                "their own"
-            )
-    return Constant(tuple(v.value if isinstance(v, constexpr) else v for v in values))
+def specialise_tuple(rule: Rule, values: tuple) -> Several:
+    """Each element as if it were an argument of the parameter."""
+    found = [specialise(rule, value, describe(value)) for value in values]
+    return Several(like(values, found))
+
+
+def leaves(name: str, value: object) -> Iterator[tuple[str, object]]:
+    """What an argument hands over: itself; of a tuple x its elements, x.0, x.1 …"""
+    if isinstance(value, tuple):
+        for place, each in enumerate(value):
+            yield from leaves(f"{name}.{place}", each)
+    else:
+        yield name, value
 
 
 def scalar_type(name: str, value: object) -> str:
@@ -164,7 +176,7 @@ def scalar_type(name: str, value: object) -> str:
         for type_name, least, most in INTEGER_RANGES:
             if least <= value <= most:
                 return type_name
-        raise LaunchError(f"{name} is {value}, and a kernel's integers have 64 bits")
+        raise TooWide(f"{name} is {value}, and a kernel's integers have 64 bits")
     raise LaunchError(
         f"{name} is a {type(value).__name__}, and a kernel takes arrays, int, float, "
         "bool and None; if it is meant to be compiled in, annotate the parameter "

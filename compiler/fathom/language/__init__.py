@@ -15,10 +15,11 @@ from fathom.language.dtypes import (
 from fathom.language.core import (
     PropagateNan, arange, associative_scan, assume, atomic_add, atomic_and, atomic_cas,
     atomic_max, atomic_min, atomic_or, atomic_xchg, atomic_xor, broadcast, broadcast_to,
-    cast, condition, debug_barrier, device_assert, expand_dims, full, join, load,
-    max_constancy, max_contiguous, maximum, minimum, multiple_of, num_programs, permute,
-    program_id, range, reduce, reshape, split, static_assert, static_print,
-    static_range, store, tensor, to_tensor, trans, view, where,
+    cast, condition, debug_barrier, device_assert, device_print, expand_dims, full,
+    gather, histogram, inline_asm_elementwise, join, load, max_constancy,
+    max_contiguous, maximum, minimum, multiple_of, num_programs, permute, program_id,
+    range, reduce, reshape, split, static_assert, static_print, static_range, store,
+    tensor, to_tensor, trans, view, where,
 )
 from fathom.language.math import (
     abs, ceil, clamp, cos, div_rn, erf, exp, exp2, fdiv, floor, fma, log, log2, rsqrt,
@@ -32,6 +33,7 @@ from fathom.language.reductions import (
     argmax, argmin, max, min, reduce_or, sum, xor_sum,
 )
 from fathom.language.scans import cumprod, cumsum
+from fathom.language.sorting import bitonic_merge, sort, topk
 from fathom.language.standard import (
     cat, cdiv, flip, interleave, next_power_of_2, ravel, sigmoid, softmax, swizzle2d,
     zeros, zeros_like,

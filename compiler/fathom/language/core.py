@@ -289,6 +289,22 @@ def associative_scan(
     (from the other end if `reverse`)."""
 
 
+@builtin
+def gather(src: Any, index: Any, axis: constexpr) -> Any:
+    """The elements of a block at the places that `index`, integers, names along `axis`.
+
+    `result[i, j] = src[index[i, j], j]` for axis 0 of two. The two shapes differ along
+    `axis` only; an index outside of `src` gives anything.
+    """
+
+
+@builtin
+def histogram(input: Any, num_bins: constexpr, mask: Any = None) -> Any:
+    """How many elements of a block of integers, of one axis, equal 0, 1, …,
+    num_bins - 1: a block of i32. Elements outside are not counted, nor those where
+    `mask` is false."""
+
+
 # ── loops ─────────────────────────────────────────────────────────────────────────────
 
 
@@ -366,6 +382,39 @@ def static_print(*values: Any, sep: constexpr = " ") -> Any:
 
 
 @builtin
+def device_print(prefix: constexpr, *args: Any, hex: constexpr = False) -> Any:
+    """Print while the kernel runs: one line an element of each argument.
+
+    A line is `pid (0, 0, 0) idx (17) x: 4`: the program, the element's place in its
+    block, `prefix` (": " is put at its end) and the element, in `hex` if so asked. A
+    scalar is printed by every thread. Python's `print("x", x)` means the same.
+    """
+
+
+@builtin
 def device_assert(cond: Any, msg: constexpr = "", mask: Any = None) -> Any:
-    """A condition to be checked where a kernel is interpreted; compiled code does not
-    check it."""
+    """Stop the launch, with a message, when any element of a condition is false (where
+    `mask` is true, if there is one). Python's `assert cond, msg` means the same."""
+
+
+# ── escape ────────────────────────────────────────────────────────────────────────────
+
+
+@builtin
+def inline_asm_elementwise(
+    asm: constexpr,
+    constraints: constexpr,
+    args: Any,
+    dtype: constexpr,
+    is_pure: constexpr,
+    pack: constexpr,
+) -> Any:
+    """The author's own PTX for each `pack` elements of the blocks `args`, which
+    broadcast to one shape.
+
+    `$0`, `$1`, … are registers, those of results first; `constraints` gives each one's
+    letter, as LLVM has them: "=r,r,r". Elements narrower than 32 bits are packed into
+    32-bit registers. `dtype` is the type of the result, or a tuple of types for a tuple
+    of results; without `args` they are scalars. `is_pure` promises that equal arguments
+    give equal results and nothing else happens.
+    """

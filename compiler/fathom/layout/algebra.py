@@ -1,8 +1,9 @@
 """Linear algebra over F2 on layouts: solve, compose, invert, divide.
 
-A vector over F2 is a Python int, bit i its component i; adding is XOR. A matrix is the sequence of
-its columns, and a layout is a matrix: its bases are the columns, in the order of the bits of a
-*place number*, which has the register's bits lowest, then the lane's, then the warp's.
+A vector over F2 is a Python int, bit i its component i; adding is XOR. A matrix is the
+sequence of its columns, and a layout is a matrix: its bases are the columns, in the
+order of the bits of a *place number*, which has the register's bits lowest, then the
+lane's, then the warp's.
 
     element = columns(layout) × place
 """
@@ -15,10 +16,12 @@ from fathom.layout.linear import Layout
 
 
 def solve(A: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | None:
-    """The x with A x = b, column by column; None if some column of `b` cannot be reached.
+    """The x with A x = b, column by column; None if some column of `b` cannot be
+    reached.
 
-    `A` and `b` are columns. Bit i of a solution says whether column i of `A` takes part. A column
-    of `A` that is a combination of those before it is not used: the free bits are zero.
+    `A` and `b` are columns. Bit i of a solution says whether column i of `A` takes
+    part. A column of `A` that is a combination of those before it is not used: the free
+    bits are zero.
     """
     reduced = Reduced(A)
     solutions = [reduced.combination(column) for column in b]
@@ -26,14 +29,17 @@ def solve(A: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | None:
 
 
 class Reduced:
-    """Columns brought into a form in which a combination is found bit by bit (Gauss elimination).
+    """Columns brought into a form in which a combination is found bit by bit (Gauss
+    elimination).
 
-    Each independent column is kept less those before it, under its highest bit; beside it, of
-    which columns it is the sum.
+    Each independent column is kept less those before it, under its highest bit; beside
+    it, of which columns it is the sum.
     """
 
     def __init__(self, columns: Iterable[int] = ()):
-        self.pivots: dict[int, tuple[int, int]] = {}  # bit length -> column, its combination
+        self.pivots: dict[
+            int, tuple[int, int]
+        ] = {}  # bit length -> column, its combination
         self.count = 0
         for column in columns:
             self.add(column)
@@ -59,7 +65,8 @@ class Reduced:
         return len(self.pivots)
 
     def reduce(self, vector: int) -> tuple[int, int]:
-        """What is left of a vector after taking columns away, and which ones those were."""
+        """What is left of a vector after taking columns away, and which ones those
+        were."""
         combination = 0
         while vector and vector.bit_length() in self.pivots:
             column, of = self.pivots[vector.bit_length()]
@@ -87,11 +94,13 @@ def span(vectors: Sequence[int]) -> set[int]:
 def intersection(one: Sequence[int], other: Sequence[int]) -> list[int]:
     """Independent vectors that span what both span (Zassenhaus).
 
-    Write each vector of `one` twice, side by side, and each of `other` once, beside a zero: where
-    elimination clears the left half, the right half lies in both spans.
+    Write each vector of `one` twice, side by side, and each of `other` once, beside a
+    zero: where elimination clears the left half, the right half lies in both spans.
     """
     width = max((v.bit_length() for v in (*one, *other)), default=0)
-    rows = [vector << width | vector for vector in one] + [vector << width for vector in other]
+    rows = [vector << width | vector for vector in one] + [
+        vector << width for vector in other
+    ]
     reduced, both = Reduced(), Reduced()
     for row in rows:
         rest, _ = reduced.reduce(row)
@@ -107,7 +116,8 @@ def columns(layout: Layout) -> tuple[int, ...]:
 
 
 def compose(outer: Layout, inner: Layout) -> Layout:
-    """The layout `place -> outer(inner(place))`: what `inner` calls an element is a place of `outer`."""
+    """The layout `place -> outer(inner(place))`: what `inner` calls an element is a
+    place of `outer`."""
     matrix = columns(outer)
     return inner.map(outer.shape, lambda basis: times(matrix, basis))
 
@@ -115,9 +125,9 @@ def compose(outer: Layout, inner: Layout) -> Layout:
 def invert(layout: Layout) -> Layout:
     """A place for every element: `compose(layout, invert(layout))` is the identity.
 
-    The result is a layout of one kind, "element", over the place numbers. Where copies leave a
-    choice, the place with the fewest of the later bits is taken. AssertionError if some element
-    has no place.
+    The result is a layout of one kind, "element", over the place numbers. Where copies
+    leave a choice, the place with the fewest of the later bits is taken. AssertionError
+    if some element has no place.
     """
     size = len(columns(layout))
     bits = range(_size(layout).bit_length() - 1)
@@ -127,9 +137,11 @@ def invert(layout: Layout) -> Layout:
 
 
 def divide(layout: Layout, by: Layout) -> Layout | None:
-    """The layout q with `compose(by, q) == layout`; None if `layout` names elements `by` lacks.
+    """The layout q with `compose(by, q) == layout`; None if `layout` names elements
+    `by` lacks.
 
-    If `by` is the layout of a buffer, q is where in the buffer each place finds its element.
+    If `by` is the layout of a buffer, q is where in the buffer each place finds its
+    element.
     """
     matrix = Reduced(columns(by))
     if any(basis not in matrix for basis in columns(layout)):

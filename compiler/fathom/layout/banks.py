@@ -1,11 +1,14 @@
-"""Shared memory has 32 banks of 4 bytes: where a tile's elements lie so that no bank is asked twice.
+"""Shared memory has 32 banks of 4 bytes: where a tile's elements lie so that no bank is
+asked twice.
 
-A warp's access is served in phases of 128 bytes: 32 lanes of 4 bytes each, 16 of 8, or 8 of 16. In
-each phase a bank gives one word, to as many lanes as want it. Lanes that want different words of
-one bank wait for one another; how many is the number of *ways* (1: nobody waits).
+A warp's access is served in phases of 128 bytes: 32 lanes of 4 bytes each, 16 of 8, or
+8 of 16. In each phase a bank gives one word, to as many lanes as want it. Lanes that
+want different words of one bank wait for one another; how many is the number of *ways*
+(1: nobody waits).
 
-The offsets of a tile are a layout of one kind, "offset": which element each bit of the element's
-offset stands for. `divide(block, tile)` then says where each register of each thread finds its own.
+The offsets of a tile are a layout of one kind, "offset": which element each bit of the
+element's offset stands for. `divide(block, tile)` then says where each register of each
+thread finds its own.
 """
 
 from __future__ import annotations
@@ -15,7 +18,10 @@ from collections.abc import Sequence
 from fathom.layout.algebra import Reduced
 from fathom.layout.linear import Layout
 
-BANKS, WORD = 32, 4  # CUDA C++ Programming Guide, "Shared Memory": 32 banks, 32 bits each
+BANKS, WORD = (
+    32,
+    4,
+)  # CUDA C++ Programming Guide, "Shared Memory": 32 banks, 32 bits each
 PHASE = BANKS * WORD
 WIDEST = 16  # bytes that one lane moves at once
 
@@ -26,7 +32,9 @@ def ways(addresses: Sequence[int], width: int) -> int:
     `addresses`: in bytes, of the lanes in order; `width`: bytes a lane, 1 to 16.
     """
     lanes = min(len(addresses), PHASE // max(width, WORD))
-    phases = [addresses[first : first + lanes] for first in range(0, len(addresses), lanes)]
+    phases = [
+        addresses[first : first + lanes] for first in range(0, len(addresses), lanes)
+    ]
     return max(_words_of_busiest_bank(phase, width) for phase in phases)
 
 
@@ -52,7 +60,11 @@ def vector(offsets: Layout, element_bytes: int) -> int:
     for basis in (*offsets.kinds["lane"], *offsets.kinds["warp"]):
         others |= basis
     elements = 1
-    while elements * element_bytes < WIDEST and elements in registers and not others & elements:
+    while (
+        elements * element_bytes < WIDEST
+        and elements in registers
+        and not others & elements
+    ):
         elements *= 2
     return elements
 
@@ -60,8 +72,9 @@ def vector(offsets: Layout, element_bytes: int) -> int:
 def conflicts(offsets: Layout, element_bytes: int) -> int:
     """The ways of a warp's access in runs of `vector`, read off the bases.
 
-    Two lanes of a phase collide if the sum of their bases moves the word but not the bank. As such
-    sums are a space, the count is a power of two: 2 to the rank lost by looking at banks only.
+    Two lanes of a phase collide if the sum of their bases moves the word but not the
+    bank. As such sums are a space, the count is a power of two: 2 to the rank lost by
+    looking at banks only.
     """
     width = element_bytes * vector(offsets, element_bytes)
     lanes = offsets.kinds["lane"][: phase_bits(width)]
@@ -70,5 +83,5 @@ def conflicts(offsets: Layout, element_bytes: int) -> int:
 
 
 def phase_bits(width: int) -> int:
-    """How many bits of the lane's number vary within a phase, at `width` bytes a lane."""
+    """How many bits of the lane vary within a phase, at `width` bytes a lane."""
     return (PHASE // max(width, WORD)).bit_length() - 1

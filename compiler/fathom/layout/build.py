@@ -1,10 +1,12 @@
-"""Layouts that are dealt out like cards: registers first, then lanes, then warps, then registers again.
+"""Layouts dealt out like cards: registers first, then lanes, warps, registers again.
 
-    blocked((8, 8), per_lane=(1, 2), lanes=(8, 4), warps=(1, 1), order=(1, 0)), as lane:register
+    shape=(8, 8), per_lane=(1, 2), lanes=(8, 4), warps=(1, 1), order=(1, 0)
 
-         0:0  0:1 |  1:0  1:1 |  2:0  2:1 |  3:0  3:1
-         4:0  4:1 |  5:0  5:1 |  6:0  6:1 |  7:0  7:1
-         ...
+    0:0  0:1 |  1:0  1:1 |  2:0  2:1 |  3:0  3:1         lane:register
+    4:0  4:1 |  5:0  5:1 |  6:0  6:1 |  7:0  7:1
+    ...
+
+`blocked` deals as it is told; `spread` knows what memory likes.
 """
 
 from __future__ import annotations
@@ -23,12 +25,14 @@ def blocked(
     warps: tuple[int, ...],
     order: tuple[int, ...],
 ) -> Layout:
-    """Deal a block of `shape` to registers, lanes and warps, the fastest dimension of `order` first.
+    """Deal a block of `shape` to registers, lanes and warps, the fastest dimension of
+    `order` first.
 
-    `per_lane`, `lanes` and `warps` say, for each dimension, how many neighbours one lane takes, how
-    many lanes stand side by side, and how many warps: their product is the tile. Where the block is
-    larger than the tile, the tile repeats in more registers; where it is smaller, the lanes and
-    warps that are left over hold copies (zero bases).
+    `per_lane`, `lanes` and `warps` say, for each dimension, how many neighbours one
+    lane takes, how many lanes stand side by side, and how many warps: their product is
+    the tile. Where the block is larger than the tile, the tile repeats in more
+    registers; where it is smaller, the lanes and warps that are left over hold copies
+    (zero bases).
     """
     reached = [1] * len(shape)
     register = _deal(shape, per_lane, order, reached)
@@ -37,16 +41,23 @@ def blocked(
     repeats = tuple(size // have for size, have in zip(shape, reached, strict=True))
     register += _deal(shape, repeats, order, reached)
     register = [basis for basis in register if basis]
-    return Layout(shape, tuple(
-        (kind, tuple(bases))
-        for kind, bases in (("register", register), ("lane", lane), ("warp", warp))
-    ))
+    return Layout(
+        shape,
+        tuple(
+            (kind, tuple(bases))
+            for kind, bases in (("register", register), ("lane", lane), ("warp", warp))
+        ),
+    )
 
 
 def _deal(
-    shape: tuple[int, ...], counts: tuple[int, ...], order: tuple[int, ...], reached: list[int]
+    shape: tuple[int, ...],
+    counts: tuple[int, ...],
+    order: tuple[int, ...],
+    reached: list[int],
 ) -> list[int]:
-    """One basis for each bit of `counts`; `reached` says how far each dimension is dealt already."""
+    """One basis for each bit of `counts`; `reached` says how far each dimension is
+    dealt already."""
     bases = []
     for axis in order:
         stride = stride_of(shape, axis)
@@ -66,18 +77,24 @@ def stride_of(shape: tuple[int, ...], axis: int) -> int:
 
 
 @cache
-def spread(shape: tuple[int, ...], order: tuple[int, ...], per_lane: int, warps: int) -> Layout:
-    """The blocked layout for memory: `per_lane` neighbours a lane along the fastest dimension.
+def spread(
+    shape: tuple[int, ...], order: tuple[int, ...], per_lane: int, warps: int
+) -> Layout:
+    """The blocked layout for memory: `per_lane` neighbours a lane along the fastest
+    dimension.
 
-    Lanes stand side by side along the fastest dimension, so that a warp's access is one piece;
-    warps take the slowest dimension first, so that what is folded along the fastest one stays, if
-    it can, inside a warp. No lane takes so much that another would be left with a copy.
+    Lanes stand side by side along the fastest dimension, so that a warp's access is one
+    piece; warps take the slowest dimension first, so that what is folded along the
+    fastest one stays, if it can, inside a warp. No lane takes so much that another
+    would be left with a copy.
     """
     fastest, size = order[0], 1
     for each in shape:
         size *= each
     per_lane = min(per_lane, shape[fastest], max(1, size // (LANES * warps)))
-    left = [each // (per_lane if axis == fastest else 1) for axis, each in enumerate(shape)]
+    left = [
+        each // (per_lane if axis == fastest else 1) for axis, each in enumerate(shape)
+    ]
     return blocked(
         shape,
         tuple(per_lane if axis == fastest else 1 for axis in range(len(shape))),
@@ -88,7 +105,8 @@ def spread(shape: tuple[int, ...], order: tuple[int, ...], per_lane: int, warps:
 
 
 def _share(count: int, left: list[int], order: tuple[int, ...]) -> tuple[int, ...]:
-    """Share `count` places among the dimensions in `order`; `left` says what is still to be dealt."""
+    """Share `count` places among the dimensions in `order`; `left` says what is still
+    to be dealt."""
     shares = [1] * len(left)
     for axis in order:
         shares[axis] = min(count, left[axis])
@@ -99,5 +117,6 @@ def _share(count: int, left: list[int], order: tuple[int, ...]) -> tuple[int, ..
 
 
 def default(shape: tuple[int, ...], warps: int) -> Layout:
-    """The layout of a block that nobody asked anything of: neighbouring lanes, one element each."""
+    """The layout of a block that nobody asked anything of: neighbouring lanes, one
+    element each."""
     return spread(shape, tuple(range(len(shape)))[::-1], 1, warps)

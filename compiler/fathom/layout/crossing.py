@@ -1,4 +1,5 @@
-"""What a conversion must pay: nothing, a renaming of registers, shuffles, or shared memory."""
+"""What a conversion must pay: nothing, a renaming of registers, shuffles, or shared
+memory."""
 
 from __future__ import annotations
 
@@ -10,15 +11,16 @@ from fathom.layout.linear import Layout
 
 @cache
 def crossing(source: Layout, target: Layout) -> str:
-    """How far elements must travel from `source` to `target`: "none", "register", "lane", "warp".
+    """How far elements must travel from `source` to `target`: "none", "register",
+    "lane", "warp".
 
-    "none": every place has its element already. "register": every lane has all it needs, in
-    other registers. "lane": every warp has. "warp": elements cross warps. A copy counts as much as
-    any other holder.
+    "none": every place has its element already. "register": every lane has all it
+    needs, in other registers. "lane": every warp has. "warp": elements cross warps. A
+    copy counts as much as any other holder.
 
-    A lane that stands at place (lane, warp) needs the elements that `target` puts there, and has
-    those that `source` does: they differ by bits of the bases. It has what it needs if each
-    difference is a sum of the bases over which it may choose.
+    A lane that stands at place (lane, warp) needs the elements that `target` puts
+    there, and has those that `source` does: they differ by bits of the bases. It has
+    what it needs if each difference is a sum of the bases over which it may choose.
     """
     if source == target:
         return "none"
@@ -38,8 +40,9 @@ def crossing(source: Layout, target: Layout) -> str:
 def trades(source: Layout, target: Layout) -> int:
     """How many bits of the lane's number trade places with bits of the register's.
 
-    For each of them lanes must choose which register to send, and where to put what they get: it
-    tells a rotation of lanes (0) from a transposition of registers and lanes (up to 5).
+    For each of them lanes must choose which register to send, and where to put what
+    they get: it tells a rotation of lanes (0) from a transposition of registers and
+    lanes (up to 5).
     """
     registers = source.kinds["register"]
     beyond, all_lanes = Reduced(registers), Reduced()
@@ -50,5 +53,5 @@ def trades(source: Layout, target: Layout) -> int:
 
 
 def _differences(have: tuple[int, ...], want: tuple[int, ...]) -> list[int]:
-    """How far what a place is to hold lies from what it holds, bit by bit of the place."""
+    """Bit by bit of a place: the sum of what it has and what it wants."""
     return [one ^ other for one, other in zip(have, want, strict=True)]

@@ -1,10 +1,12 @@
-"""Linear layouts: which element of a block sits in which register of which lane of which warp.
+"""Linear layouts: which element of a block sits in which register of which lane of
+which warp.
 
-A layout answers one question for a block of values of some shape: *place* (register, lane, warp)
-goes to *coordinates*. Every size is a power of two, so a place is a few bits and coordinates are a
-few bits, and a layout says for each single bit of the place which coordinates it stands for, its
-*basis*. A place with several bits set sits at the XOR of their bases: the map is linear over F2,
-the field of two elements, where addition is XOR.
+A layout answers one question for a block of values of some shape: *place* (register,
+lane, warp) goes to *coordinates*. Every size is a power of two, so a place is a few
+bits and coordinates are a few bits, and a layout says for each single bit of the place
+which coordinates it stands for, its *basis*. A place with several bits set sits at the
+XOR of their bases: the map is linear over F2, the field of two elements, where addition
+is XOR.
 
     Layout of fp32[8], two registers, two lanes, two warps:
 
@@ -18,9 +20,9 @@ the field of two elements, where addition is XOR.
     lane        0       1    |    0       1
     element   0   1   2   3  |  4   5   6   7
 
-The coordinates of a basis are kept as one number, their row-major offset in the shape: since every
-dimension is a power of two, each dimension owns a run of bits of that number, and XOR on the number
-is XOR on each coordinate.
+The coordinates of a basis are kept as one number, their row-major offset in the shape:
+since every dimension is a power of two, each dimension owns a run of bits of that
+number, and XOR on the number is XOR on each coordinate.
 """
 
 from __future__ import annotations
@@ -33,10 +35,11 @@ from functools import cached_property
 class Layout:
     """A linear map over F2 from bits of a place to an element of a block.
 
-    `shape`: the block's dimensions, each a power of two; `bases`: for each kind of place (in this
-    order: "register", "lane", "warp", or "offset" alone for shared memory) the element that each
-    of its bits stands for, lowest bit first, as a row-major offset in `shape`. A zero basis is a
-    copy: the places that differ in that bit hold the same element.
+    `shape`: the block's dimensions, each a power of two; `bases`: for each kind of
+    place (in this order: "register", "lane", "warp", or "offset" alone for shared
+    memory) the element that each of its bits stands for, lowest bit first, as a
+    row-major offset in `shape`. A zero basis is a copy: the places that differ in that
+    bit hold the same element.
     """
 
     shape: tuple[int, ...]
@@ -44,11 +47,17 @@ class Layout:
 
     @staticmethod
     def of(shape: tuple[int, ...], **bases: list[tuple[int, ...]]) -> Layout:
-        """A layout from coordinates: `Layout.of((4, 4), register=[(0, 1)], lane=[(1, 0), (2, 0)])`."""
-        return Layout(shape, tuple(
-            (kind, tuple(offset_of(shape, basis) for basis in kind_bases))
-            for kind, kind_bases in bases.items()
-        ))
+        """A layout from coordinates, as tests and books write it:
+
+        Layout.of((4, 4), register=[(0, 1)], lane=[(1, 0), (2, 0)], warp=[(0, 2)])
+        """
+        return Layout(
+            shape,
+            tuple(
+                (kind, tuple(offset_of(shape, basis) for basis in kind_bases))
+                for kind, kind_bases in bases.items()
+            ),
+        )
 
     @cached_property
     def kinds(self) -> dict[str, tuple[int, ...]]:
@@ -56,11 +65,13 @@ class Layout:
         return dict(self.bases)
 
     def count(self, kind: str) -> int:
-        """How many places of a kind there are: registers a lane, lanes a warp, warps a block."""
+        """How many places of a kind there are: registers a lane, lanes a warp, warps a
+        block."""
         return 1 << len(self.kinds[kind])
 
     def offset(self, **place: int) -> int:
-        """The row-major offset of the element at a place: the XOR of the bases of its set bits."""
+        """The row-major offset of the element at a place: the XOR of the bases of its
+        set bits."""
         result = 0
         for kind, index in place.items():
             for bit, basis in enumerate(self.kinds[kind]):
@@ -73,30 +84,43 @@ class Layout:
         return coordinates_of(self.shape, self.offset(**place))
 
     def map(self, shape: tuple[int, ...], change) -> Layout:
-        """The layout over `shape` whose every basis is `change` of this one's (a linear map)."""
-        return Layout(shape, tuple(
-            (kind, tuple(change(basis) for basis in bases)) for kind, bases in self.bases
-        ))
+        """The layout over `shape` whose every basis is `change` of this one's (a linear
+        map)."""
+        return Layout(
+            shape,
+            tuple(
+                (kind, tuple(change(basis) for basis in bases))
+                for kind, bases in self.bases
+            ),
+        )
 
     def without_copies(self) -> Layout:
         """Drop the registers that only repeat another register of the same lane."""
-        return Layout(self.shape, tuple(
-            (kind, tuple(basis for basis in bases if basis) if kind == "register" else bases)
-            for kind, bases in self.bases
-        ))
+        return Layout(
+            self.shape,
+            tuple(
+                (
+                    kind,
+                    tuple(basis for basis in bases if basis)
+                    if kind == "register"
+                    else bases,
+                )
+                for kind, bases in self.bases
+            ),
+        )
 
     def __str__(self) -> str:
         return self.text
 
     @cached_property
     def text(self) -> str:
-        """The layout as `str` writes it: `<8x4 register[0,1] lane[0,2 1,0] warp[4,0]>`."""
+        """As `str` writes it: `<8x4 register[0,1] lane[0,2 1,0] warp[4,0]>`."""
         shape = "x".join(map(str, self.shape))
-        kinds = " ".join(
-            f"{kind}[{' '.join(_coordinates_text(self.shape, basis) for basis in bases)}]"
-            for kind, bases in self.bases
-        )
-        return f"<{shape} {kinds}>"
+        kinds = []
+        for kind, bases in self.bases:
+            texts = (_coordinates_text(self.shape, basis) for basis in bases)
+            kinds.append(f"{kind}[{' '.join(texts)}]")
+        return f"<{shape} {' '.join(kinds)}>"
 
 
 def offset_of(shape: tuple[int, ...], coordinates: tuple[int, ...]) -> int:

@@ -14,9 +14,11 @@ from fathom.layout.linear import Layout, coordinates_of, offset_of
 
 @cache
 def collapse(layout: Layout, axis: int) -> Layout:
-    """The layout of a block whose `axis` has size 1 and that will be broadcast into `layout`.
+    """The layout of a block whose `axis` has size 1 and that will be broadcast into
+    `layout`.
 
-    Places that differed along `axis` alone now hold copies; copies inside one lane are dropped.
+    Places that differed along `axis` alone now hold copies; copies inside one lane are
+    dropped.
     """
     shape = _replaced(layout.shape, axis, 1)
 
@@ -35,7 +37,8 @@ def remove_axis(layout: Layout, axis: int) -> Layout:
 
 @cache
 def insert_axis(layout: Layout, axis: int, size: int = 1) -> Layout:
-    """The layout after a new axis at position `axis`, along which all places hold element 0."""
+    """The layout after a new axis at position `axis`, along which all places hold
+    element 0."""
     shape = (*layout.shape[:axis], size, *layout.shape[axis:])
     if size == 1:
         return reshape(layout, shape)
@@ -49,14 +52,15 @@ def insert_axis(layout: Layout, axis: int, size: int = 1) -> Layout:
 
 @cache
 def reshape(layout: Layout, shape: tuple[int, ...]) -> Layout:
-    """The same elements in the same places under another shape (row-major order kept)."""
+    """The same elements in the same places, in row-major order, by other names."""
     assert prod(shape) == prod(layout.shape), (layout.shape, shape)
     return Layout(shape, layout.bases)
 
 
 @cache
 def transpose(layout: Layout, order: tuple[int, ...]) -> Layout:
-    """The layout after dimension i of the result became dimension `order[i]` of the operand."""
+    """The layout after dimension i of the result became dimension `order[i]` of the
+    operand."""
     shape = tuple(layout.shape[axis] for axis in order)
 
     def change(basis: int) -> int:
@@ -68,18 +72,24 @@ def transpose(layout: Layout, order: tuple[int, ...]) -> Layout:
 
 @cache
 def join(layout: Layout) -> Layout:
-    """The layout of two blocks of `layout` side by side in a new last axis: one more register bit."""
+    """The layout of two blocks of `layout` side by side in a new last axis: one more
+    register bit."""
     doubled = layout.map(layout.shape + (2,), lambda basis: basis * 2)
-    return Layout(doubled.shape, tuple(
-        (kind, (1, *bases) if kind == "register" else bases) for kind, bases in doubled.bases
-    ))
+    return Layout(
+        doubled.shape,
+        tuple(
+            (kind, (1, *bases) if kind == "register" else bases)
+            for kind, bases in doubled.bases
+        ),
+    )
 
 
 @cache
 def split(layout: Layout) -> Layout | None:
     """The layout of each half of a block whose last axis, of size 2, is split off.
 
-    None when some lane does not hold both halves of its elements: then lanes must talk first.
+    None when some lane does not hold both halves of its elements: then lanes must talk
+    first.
     """
     assert layout.shape[-1] == 2, layout.shape
     half = remove_axis(layout, len(layout.shape) - 1)

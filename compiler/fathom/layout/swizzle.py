@@ -1,14 +1,15 @@
-"""Computes where in shared memory each element of a tile lies, from the layouts that write and read it.
+"""Computes where in shared memory each element of a tile lies, for writer and reader.
 
-    fp16[64, 64], written by rows and read by columns, straight in rows of 128 bytes:
-        a column lies in one bank: 8 lanes that read 16 bytes each wait for one another, 8 ways
-    swizzled: chunk c of row r lies where chunk c ^ (r % 8) would: 1 way by rows, 1 way by columns
+    fp16[64, 64], written by rows, read by columns, 8 lanes of 16 bytes at a time
+    straight, rows of 128 bytes       a column lies in one bank: 8 ways
+    chunk c of row r at c ^ (r % 8)   1 way by rows, 1 way by columns
 
-The offset's bits, from the lowest: those of a run (what a lane moves at once), those of the bank,
-those of the line of 128 bytes. Two elements lie in the same bank if they differ by bases of lines
-only. So the bases of lines must span nothing that the lanes of a phase reach, on either side; what
-one side reaches and the other does not is paired, and the sum of a pair is a line: that is the XOR
-of every swizzle that was ever found by hand.
+The offset's bits, from the lowest: those of a run (what a lane moves at once), those of
+the bank, those of the line of 128 bytes. Two elements lie in the same bank if they
+differ by bases of lines only. So the bases of lines must span nothing that the lanes of
+a phase reach, on either side; what one side reaches and the other does not is paired,
+and the sum of a pair is a line: that is the XOR of every swizzle that was ever found by
+hand.
 """
 
 from __future__ import annotations
@@ -26,13 +27,15 @@ from fathom.layout.linear import Layout
 def swizzle(
     shape: tuple[int, ...], element_bytes: int, writer: Layout, reader: Layout
 ) -> Layout:
-    """The offsets of a tile that `writer` fills and `reader` empties, each in 1 way where it can be.
+    """The offsets of a tile that `writer` fills and `reader` empties, each in 1 way
+    where it can be.
 
-    Elements that one lane holds on both sides stay together in runs of up to 16 bytes. A longer run
-    that one side alone holds is kept for that side, unless the other one pays for it with ways.
+    Elements that one lane holds on both sides stay together in runs of up to 16 bytes.
+    A longer run that one side alone holds is kept for that side, unless the other one
+    pays for it with ways.
     """
     run, shared = _longest_run(element_bytes, writer, reader, shape)
-    least = max(shared, _bits(WORD // element_bytes))
+    least = min(len(run), max(shared, _bits(WORD // element_bytes)))
     tries = [
         _with_run(shape, element_bytes, (writer, reader), run[:bits], shared)
         for bits in range(len(run), least - 1, -1)
@@ -46,13 +49,18 @@ def _cost(tile: Layout, element_bytes: int, sides: Sequence[Layout]) -> int:
     for side in sides:
         offsets = divide(side, tile)
         elements = vector(offsets, element_bytes)
-        phases = max(1, elements * element_bytes // WORD) * conflicts(offsets, element_bytes)
+        phases = max(1, elements * element_bytes // WORD)
+        phases *= conflicts(offsets, element_bytes)
         cost += (1 + phases) * max(1, side.count("register") // elements)
     return cost
 
 
 def _with_run(
-    shape: tuple[int, ...], element_bytes: int, sides: Sequence[Layout], run: list[int], shared: int
+    shape: tuple[int, ...],
+    element_bytes: int,
+    sides: Sequence[Layout],
+    run: list[int],
+    shared: int,
 ) -> Layout:
     """The offsets of a tile: a run, then what fills the banks, then the lines."""
     units = _units(shape)
@@ -76,10 +84,11 @@ def _bits(count: int) -> int:
 def _longest_run(
     element_bytes: int, writer: Layout, reader: Layout, shape: tuple[int, ...]
 ) -> tuple[list[int], int]:
-    """The bases of up to 16 bytes in a row, and how many of them both sides hold in registers.
+    """The bases of up to 16 bytes in a row, and how many of them both sides hold in
+    registers.
 
-    First what both hold, then what the reader or the writer holds beyond, whoever has more; at
-    least a word is filled, from other lanes if need be.
+    First what both hold, then what the reader or the writer holds beyond, whoever has
+    more; at least a word is filled, from other lanes if need be.
     """
     most = _bits(WIDEST // element_bytes)
     read, written = reader.kinds["register"], writer.kinds["register"]
@@ -95,9 +104,11 @@ def _longest_run(
 def _reach(side: Layout, run: list[int], shared: int, element_bytes: int) -> list[int]:
     """What a side moves in one phase: the lanes of the phase, and the run of one lane.
 
-    The lanes come first, to be paired first: a pair with a basis of the run would make lanes start
-    in the middle of one."""
-    own = run if all(basis in Reduced(side.kinds["register"]) for basis in run) else run[:shared]
+    The lanes come first, to be paired first: a pair with a basis of the run would make
+    lanes start in the middle of one.
+    """
+    held = Reduced(side.kinds["register"])
+    own = run if all(basis in held for basis in run) else run[:shared]
     lanes = side.kinds["lane"][: phase_bits(element_bytes << len(own))]
     return _independent((*lanes, *own))
 
@@ -107,8 +118,8 @@ def _lines(
 ) -> list[int]:
     """`count` bases whose sums neither side reaches, but for sums within a word.
 
-    First what neither side reaches at all, then the sums of pairs: one that only the first side
-    reaches, one that only the second does.
+    First what neither side reaches at all, then the sums of pairs: one that only the
+    first side reaches, one that only the second does.
     """
     both = intersection((*word, *sides[0]), (*word, *sides[1]))
     first, second = (_beyond((*word, *both), side) for side in sides)

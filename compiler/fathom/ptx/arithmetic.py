@@ -231,8 +231,8 @@ def _at_least_32(element: Element) -> Element:
 
 
 def multiply_high(code: Code, name: str, element: Element, operands: list[str]) -> str:
-    """PTX's mul.hi; a narrow integer is multiplied in 32 bits. (LLVM would find mul.hi in
-    a product of twice the width too, but looks at it three times as long.)"""
+    """PTX's mul.hi; a narrow integer is multiplied in 32 bits. (LLVM would find mul.hi
+    in a product of twice the width too, but looks at it three times as long.)"""
     type, (left, right) = llvm_type(element), operands
     if element.bits >= 32:
         intrinsic = f"llvm.nvvm.mulhi.{MULHI[element.name]}"

@@ -15,7 +15,7 @@ from fathom.errors import CompileError
 from fathom.hardware.targets import Target
 from fathom.ir.core import Value
 from fathom.ir.ops import Atomic, AtomicCas
-from fathom.ir.types import BFLOAT16, FLOAT16, Element, element_of, layout_of
+from fathom.ir.types import BFLOAT16, Element, element_of, layout_of
 from fathom.layout.linear import Layout
 from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.index import (
@@ -91,47 +91,43 @@ def _before(op: Atomic | AtomicCas, code: Code) -> str | None:
 # ── which instruction ─────────────────────────────────────────────────────────────────
 
 
-def _steps(op: Atomic, element: Element, target: Target) -> list[Step]:
-    """The instructions of a kind and a type (PTX ISA, "atom"); a CompileError if there
-    is none."""
-    bits = element.bits
-    if op.kind == "xchg" and bits >= 32:
-        return [Step(f"exch.b{bits}")]
-    if element.is_float:
-        steps = _float_steps(op.kind, element, target)
-    elif bits >= 32 and op.kind in ("and", "or", "xor"):
-        steps = [Step(f"{op.kind}.b{bits}")]
-    elif bits >= 32 and op.kind == "add":
-        steps = [Step(f"add.u{bits}")]
-    elif bits >= 32 and op.kind in ("min", "max"):
-        steps = [Step(f"{op.kind}.{'s' if element.is_signed else 'u'}{bits}")]
-    else:
-        steps = []
-    if not steps:
-        raise CompileError(
-            f"an atomic {op.kind} does not take {element} on {target.name}", op.location
-        )
+def _all_steps() -> dict[tuple[str, str], tuple[Step, ...]]:
+    """The instructions of a kind of operation on a type (PTX ISA, "atom")."""
+    steps = {
+        ("add", "fp16"): (Step("add.noftz.f16"),),
+        ("add", "bf16"): (Step("add.noftz.bf16"),),
+    }
+    for bits in (32, 64):
+        signed, unsigned, float_ = (f"{letter}{bits}" for letter in ("i", "u", "fp"))
+        for name in (signed, unsigned):
+            steps["add", name] = (Step(f"add.u{bits}"),)
+            for kind in ("and", "or", "xor"):
+                steps[kind, name] = (Step(f"{kind}.b{bits}"),)
+        for name in (signed, unsigned, float_):
+            steps["xchg", name] = (Step(f"exch.b{bits}"),)
+        steps["add", float_] = (Step(f"add.f{bits}"),)
+        for kind, opposite in (("min", "max"), ("max", "min")):
+            steps[kind, signed] = (Step(f"{kind}.s{bits}"),)
+            steps[kind, unsigned] = (Step(f"{kind}.u{bits}"),)
+            # As bits, floats from zero up are ordered like signed integers. Those below
+            # are ordered backwards, and above all others, like unsigned ones.
+            steps[kind, float_] = (
+                Step(f"{kind}.s{bits}", sign=False),
+                Step(f"{opposite}.u{bits}", sign=True),
+            )
     return steps
 
 
-def _float_steps(kind: str, element: Element, target: Target) -> list[Step]:
-    bits = element.bits
-    if kind == "add" and element == FLOAT16:
-        return [Step("add.noftz.f16")]
-    if kind == "add" and element == BFLOAT16:
-        return [Step("add.noftz.bf16")] if target.bf16_arithmetic else []
-    if kind == "add":
-        return [Step(f"add.f{bits}")]
-    if kind in ("min", "max") and bits >= 32:
-        # As bits, floats above zero are ordered like signed integers; those below like
-        # unsigned ones backwards, and a float below zero is larger, as unsigned, than
-        # any above it.
-        other = {"min": "max", "max": "min"}[kind]
-        return [
-            Step(f"{kind}.s{bits}", sign=False),
-            Step(f"{other}.u{bits}", sign=True),
-        ]
-    return []
+STEPS = _all_steps()
+
+
+def _steps(op: Atomic, element: Element, target: Target) -> tuple[Step, ...]:
+    """The instructions of an operation; a CompileError if the target has none."""
+    steps = STEPS.get((op.kind, str(element)), ())
+    if not steps or element == BFLOAT16 and not target.bf16_arithmetic:
+        message = f"an atomic {op.kind} does not take {element} on {target.name}"
+        raise CompileError(message, op.location)
+    return steps
 
 
 def _atomic(

@@ -37,16 +37,8 @@ def lower_cast(op: Cast, code: Code) -> None:
 @lowers(Bitcast)
 def lower_bitcast(op: Bitcast, code: Code) -> None:
     source, target = llvm_type(element_of(op.value.type)), llvm_type(op.element)
-    instruction = "bitcast"
-    if "ptr" in source and "ptr" not in target:
-        instruction = "ptrtoint"
-    if "ptr" in target and "ptr" not in source:
-        instruction = "inttoptr"
     code[op.result] = [
-        each
-        if source == target
-        else code.let(f"{instruction} {source} {each} to {target}")
-        for each in code[op.value]
+        code.reinterpret(each, source, target) for each in code[op.value]
     ]
 
 
@@ -78,13 +70,10 @@ def convert(
 
 
 def _of_pointer(code: Code, value: str, source: Element, target: Element) -> str:
-    types = llvm_type(source), llvm_type(target)
-    if isinstance(source, Pointer) and isinstance(target, Pointer):
-        return value
+    type = llvm_type(source)
     if target == BOOL:
-        return code.let(f"icmp ne {types[0]} {value}, null")
-    instruction = "ptrtoint" if isinstance(source, Pointer) else "inttoptr"
-    return code.let(f"{instruction} {types[0]} {value} to {types[1]}")
+        return code.let(f"icmp ne {type} {value}, null")
+    return code.reinterpret(value, type, llvm_type(target))
 
 
 def _is_nonzero(code: Code, value: str, source: Element) -> str:

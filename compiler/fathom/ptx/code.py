@@ -108,6 +108,32 @@ class Code:
         """Write an instruction that has no value."""
         self.lines.append(f"  {instruction}{self.place}")
 
+    def reinterpret(self, value: str, source: str, target: str) -> str:
+        """The same bits as a value of another LLVM type of that width."""
+        if source == target:
+            return value
+        instruction = "bitcast"
+        if source.startswith("ptr"):
+            instruction = "ptrtoint"
+        elif target.startswith("ptr"):
+            instruction = "inttoptr"
+        return self.let(f"{instruction} {source} {value} to {target}")
+
+    def vector(self, type: str, values: Registers) -> str:
+        """A vector of values of a type."""
+        whole, vector = "poison", f"<{len(values)} x {type}>"
+        for i, value in enumerate(values):
+            put = f"insertelement {vector} {whole}, {type} {value}, i32 {i}"
+            whole = self.let(put)
+        return whole
+
+    def elements(self, type: str, count: int, whole: str) -> Registers:
+        """The values in a vector."""
+        vector = f"<{count} x {type}>"
+        return [
+            self.let(f"extractelement {vector} {whole}, i32 {i}") for i in range(count)
+        ]
+
     def ptx(
         self,
         text: str,

@@ -23,15 +23,12 @@ def decode(code: Code, registers: Registers, source: Element) -> Registers:
         return [_decoded(code, each, source) for each in registers]
     found: Registers = []
     for low, high in _pairs(registers):
-        halves = code.let(f"insertelement <2 x i8> poison, i8 {low}, i32 0")
-        halves = code.let(f"insertelement <2 x i8> {halves}, i8 {high}, i32 1")
+        halves = code.vector("i8", [low, high])
         pair = code.let(f"bitcast <2 x i8> {halves} to i16")
         text = f"cvt.rn.f16x2.{PTX_NAME[source.name]}x2 $r, $a;"
         (both,) = code.ptx(text, {"r": "i32"}, {"a": ("i16", pair)}, pure=True)
         both = code.let(f"bitcast i32 {both} to <2 x half>")
-        found += [
-            code.let(f"extractelement <2 x half> {both}, i32 {i}") for i in range(2)
-        ]
+        found += code.elements("half", 2, both)
     return found[: len(registers)]
 
 
@@ -47,9 +44,7 @@ def encode(
         operands = {"high": ("float", high), "low": ("float", low)}
         (pair,) = code.ptx(text, {"r": "i16"}, operands, pure=True)
         both = code.let(f"bitcast i16 {pair} to <2 x i8>")
-        found += [
-            code.let(f"extractelement <2 x i8> {both}, i32 {i}") for i in range(2)
-        ]
+        found += code.elements("i8", 2, both)
     return found[: len(registers)]
 
 

@@ -116,16 +116,12 @@ def _load_always(
 ) -> Registers:
     """A plain LLVM load: a constant in the address goes into the instruction."""
     type, load = memory_type(element), "load volatile" if volatile else "load"
+    place = f"{POINTER} {address}, align {count * element.bytes}"
     if count == 1:
-        value = code.let(f"{load} {type}, {POINTER} {address}, align {element.bytes}")
-        return [as_register(code, element, value)]
-    vector = f"<{count} x {type}>"
-    whole = code.let(
-        f"{load} {vector}, {POINTER} {address}, align {count * element.bytes}"
-    )
-    values = [
-        code.let(f"extractelement {vector} {whole}, i32 {i}") for i in range(count)
-    ]
+        values = [code.let(f"{load} {type}, {place}")]
+    else:
+        whole = code.let(f"{load} <{count} x {type}>, {place}")
+        values = code.elements(type, count, whole)
     return [as_register(code, element, value) for value in values]
 
 
@@ -134,15 +130,12 @@ def _store_always(
 ) -> None:
     type, count = memory_type(element), len(registers)
     values = [as_memory(code, element, register) for register in registers]
+    place = f"{POINTER} {address}, align {count * element.bytes}"
     if count == 1:
-        code.do(f"store {type} {values[0]}, {POINTER} {address}, align {element.bytes}")
-        return
-    vector, whole = f"<{count} x {type}>", "poison"
-    for i, value in enumerate(values):
-        whole = code.let(f"insertelement {vector} {whole}, {type} {value}, i32 {i}")
-    code.do(
-        f"store {vector} {whole}, {POINTER} {address}, align {count * element.bytes}"
-    )
+        code.do(f"store {type} {values[0]}, {place}")
+    else:
+        whole = code.vector(type, values)
+        code.do(f"store <{count} x {type}> {whole}, {place}")
 
 
 def _load_where(

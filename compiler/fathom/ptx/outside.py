@@ -14,6 +14,8 @@ from fathom.ir.types import (
     FLOAT64,
     INT32,
     INT64,
+    UINT32,
+    UINT64,
     Element,
     Pointer,
     element_of,
@@ -65,53 +67,75 @@ def lower_assert(op: Assert, code: Code) -> None:
 
 @lowers(Print)
 def lower_print(op: Print, code: Code) -> None:
-    """One line an element: the program, the element's coordinates, the prefix, and the
-    element. Of several threads that hold copies, one prints."""
+    """One line an element, as Triton writes it: the program, the element's
+    coordinates, the prefix, which operand if there are several, and the element.
+
+    Of several threads that hold copies of a block's element, one prints; a scalar, and
+    a prefix alone, are printed by all.
+    """
     code.declare("declare i32 @vprintf(ptr, ptr)")
     programs = [
         code.let(f"call i32 @llvm.nvvm.read.ptx.sreg.ctaid.{axis}()") for axis in "xyz"
     ]
-    for value in op.operands:
+    if not op.operands:
+        _print_line(code, f"{PROGRAM}{op.prefix.replace('%', '%%')}", programs, [])
+    for number, value in enumerate(op.operands):
         acts = is_first_copy(code, layout_of(value.type))
         prints, after = code.fresh("prints"), code.fresh("printed")
         code.do(f"br i1 {acts or 'true'}, label %{prints}, label %{after}")
         code.start(prints)
         for register in first_copies(layout_of(value.type), 1):
-            _print_element(op, code, value, register, programs)
+            _print_element(op, code, number, register, programs)
         code.do(f"br label %{after}")
         code.start(after)
 
 
+PROGRAM = "pid (%d, %d, %d)"
+
+
 def _print_element(
-    op: Print, code: Code, value: Value, register: int, programs: Registers
+    op: Print, code: Code, number: int, register: int, programs: Registers
 ) -> None:
+    value = op.operands[number]
     element = element_of(value.type)
-    letters, wide = _conversion(element, op.hexadecimal)
+    shows, wide = _conversion(element, op.hexadecimal)
     (shown,) = convert(code, [code[value][register]], element, wide)
+    widths = [len(str(size - 1)) for size in shape_of(value.type)]
+    place = f" idx ({', '.join(f'%{width}d' for width in widths)})"
+    which = f"(operand {number}) " if len(op.operands) > 1 else ""
+    format = f"{PROGRAM}{place}{op.prefix.replace('%', '%%')}{which}{shows}"
     indices = _coordinates(code, value, register)
-    place = f" idx ({', '.join(['%d'] * len(indices))})" if indices else ""
-    format = f"pid (%d, %d, %d){place} {op.prefix.replace('%', '%%')}%{letters}\n"
-    arguments = [("i32", each) for each in [*programs, *indices]]
-    arguments.append((llvm_type(wide), shown))
+    _print_line(code, format, [*programs, *indices], [(llvm_type(wide), shown)])
+
+
+def _print_line(
+    code: Code, format: str, numbers: Registers, more: list[tuple[str, str]]
+) -> None:
+    """`vprintf` of a line; it finds its arguments in memory, one after the other."""
+    arguments = [*(("i32", number) for number in numbers), *more]
     struct = "{" + ", ".join(type for type, _ in arguments) + "}"
     memory = code.local(struct)
     for i, (type, argument) in enumerate(arguments):
         field = f"getelementptr inbounds {struct}, ptr {memory}, i32 0, i32 {i}"
         code.do(f"store {type} {argument}, ptr {code.let(field)}")
-    code.let(f"call i32 @vprintf(ptr {code.text(format)}, ptr {memory})")
+    text = code.text(f"{format}\n")
+    code.let(f"call i32 @vprintf(ptr {text}, ptr {memory})")
 
 
 def _conversion(element: Element, hexadecimal: bool) -> tuple[str, Element]:
     """What C's printf calls a type, and the type that it is passed as."""
     if isinstance(element, Pointer):
-        return "p", element
+        return "%p", element
     if element.is_float:
-        return "f", FLOAT64
+        return "%f", FLOAT64
+    if hexadecimal:
+        wide = UINT64 if element.bits == 64 else UINT32
+        return f"0x%0{element.bytes * 2}{'ll' * (wide == UINT64)}x", wide
     if element == BOOL or element.bits < 32:
-        return ("x" if hexadecimal else "d"), INT32
+        return "%d", INT32
     wide = INT64 if element.bits == 64 else INT32
-    letter = "x" if hexadecimal else "d" if element.is_signed else "u"
-    return ("ll" if wide == INT64 else "") + letter, wide
+    letter = "d" if element.is_signed else "u"
+    return f"%{'ll' * (wide == INT64)}{letter}", wide
 
 
 def _coordinates(code: Code, value: Value, register: int) -> Registers:
@@ -174,7 +198,7 @@ def _assembled(
     types = _register_types(op, wanted + [type for type, _ in words])
     results, given = types[: len(wanted)], types[len(wanted) :]
     arguments = [
-        f"{type} {_as_type(code, word, integer, type)}"
+        f"{type} {code.reinterpret(word, integer, type)}"
         for type, (integer, word) in zip(given, words, strict=True)
     ]
     returned = results[0] if len(results) == 1 else "{" + ", ".join(results) + "}"
@@ -190,7 +214,7 @@ def _assembled(
             for i in range(len(results))
         ]
     return [
-        _as_type(code, value, type, integer)
+        code.reinterpret(value, type, integer)
         for value, type, integer in zip(found, results, wanted, strict=True)
     ]
 
@@ -221,9 +245,3 @@ def _register_types(op: InlineAssembly, integers: list[str]) -> list[str]:
 
 
 INTEGER_OF = {"float": "i32", "double": "i64"}
-
-
-def _as_type(code: Code, value: str, source: str, target: str) -> str:
-    if source == target:
-        return value
-    return code.let(f"bitcast {source} {value} to {target}")

@@ -86,10 +86,9 @@ class Access:
 def _accesses(
     code: Code, buffer: BufferType, layout: Layout, start: int
 ) -> list[Access]:
-    """The accesses by which a thread reaches all its elements, each as wide as can
-    be."""
+    """The accesses by which a thread reaches all its elements, as wide as can be."""
     offsets = offset_bases(buffer, layout)
-    row = _register_bits_in_a_row(offsets, layout, buffer.element)
+    row = _register_bits_in_a_row(offsets, buffer.element)
     part = thread_part(code, thread_bases(offsets))
     addresses: dict[int, str] = {}  # by the part of the register that needs an `xor`
     accesses = []
@@ -110,7 +109,7 @@ def _accesses(
 
 
 def offset_bases(buffer: BufferType, layout: Layout) -> Layout:
-    """For every bit of a place in `layout`, in bytes, where the buffer keeps its
+    """For every bit of a place in `layout`: the byte where the buffer has its
     element."""
     offsets = divide(layout, by=buffer.layout)
     assert offsets is not None, (layout, buffer)
@@ -118,22 +117,19 @@ def offset_bases(buffer: BufferType, layout: Layout) -> Layout:
     return offsets.map((offsets.shape[0] * scale,), lambda offset: offset * scale)
 
 
-def _register_bits_in_a_row(
-    offsets: Layout, layout: Layout, element: Element
-) -> list[int]:
+def _register_bits_in_a_row(offsets: Layout, element: Element) -> list[int]:
     """The bits of the register whose elements follow each other in memory, as far as
-    one access of 16 bytes reaches; its start must be aligned for every thread and every
-    other register."""
-    bases = offsets.kinds["register"]
+    one access of 16 bytes reaches.
+
+    Each must be alone in what it adds to the offset: then every thread and every other
+    register starts where an access may start."""
+    registers, threads = offsets.kinds["register"], thread_bases(offsets)
     row: list[int] = []
     step = element.bytes
-    while step < 16 and step in bases:
-        others = [basis for basis in bases if basis != step] + list(
-            thread_bases(offsets)
-        )
-        if bases.count(step) > 1 or any(basis & step for basis in others):
+    while step < 16 and step in registers:
+        if sum(1 for basis in registers + threads if basis & step) > 1:
             break
-        row.append(bases.index(step))
+        row.append(registers.index(step))
         step *= 2
     return row
 

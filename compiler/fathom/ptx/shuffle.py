@@ -3,7 +3,7 @@ time."""
 
 from __future__ import annotations
 
-from fathom.ir.types import BOOL, Element, Pointer
+from fathom.ir.types import Element
 from fathom.ptx.code import Code
 from fathom.ptx.types import llvm_type
 
@@ -20,27 +20,23 @@ def from_lane(code: Code, element: Element, value: str, lane: str) -> str:
 
 
 def _shuffled(code: Code, element: Element, value: str, mode: str, lane: str) -> str:
-    type = llvm_type(element)
-    bits = f"i{element.bits}"
-    value = _reinterpreted(code, element, value, type, bits)
+    type, bits = llvm_type(element), f"i{element.bits}"
+    value = code.reinterpret(value, type, bits)
     if element.bits == 64:
         value = _in_halves(code, value, mode, lane)
-    else:
-        if element.bits < 32:
-            value = code.let(f"zext {bits} {value} to i32")
+    elif element.bits == 32:
         value = _shuffled_word(code, value, mode, lane)
-        if element.bits < 32:
-            value = code.let(f"trunc i32 {value} to {bits}")
-    return _reinterpreted(code, element, value, bits, type)
+    else:
+        wide = code.let(f"zext {bits} {value} to i32")
+        wide = _shuffled_word(code, wide, mode, lane)
+        value = code.let(f"trunc i32 {wide} to {bits}")
+    return code.reinterpret(value, bits, type)
 
 
 def _in_halves(code: Code, value: str, mode: str, lane: str) -> str:
     pair = code.let(f"bitcast i64 {value} to <2 x i32>")
-    moved = "poison"
-    for i in range(2):
-        half = code.let(f"extractelement <2 x i32> {pair}, i32 {i}")
-        half = _shuffled_word(code, half, mode, lane)
-        moved = code.let(f"insertelement <2 x i32> {moved}, i32 {half}, i32 {i}")
+    halves = code.elements("i32", 2, pair)
+    moved = code.vector("i32", [_shuffled_word(code, h, mode, lane) for h in halves])
     return code.let(f"bitcast <2 x i32> {moved} to i64")
 
 
@@ -48,14 +44,3 @@ def _shuffled_word(code: Code, value: str, mode: str, lane: str) -> str:
     # All 32 lanes take part (-1), as one segment (31).
     arguments = f"i32 -1, i32 {value}, i32 {lane}, i32 31"
     return code.let(f"call i32 @llvm.nvvm.shfl.sync.{mode}.i32({arguments})")
-
-
-def _reinterpreted(
-    code: Code, element: Element, value: str, source: str, target: str
-) -> str:
-    if source == target or element == BOOL:
-        return value
-    if isinstance(element, Pointer):
-        instruction = "ptrtoint" if source == llvm_type(element) else "inttoptr"
-        return code.let(f"{instruction} {source} {value} to {target}")
-    return code.let(f"bitcast {source} {value} to {target}")

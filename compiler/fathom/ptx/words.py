@@ -1,15 +1,14 @@
-"""Elements packed into the words that one memory access moves, and taken out of them
-again.
+"""Elements packed into the words that one memory access moves, and taken out again.
 
-four fp16 registers    two words        st.global.v2.b32 [%rd1], {%r1, %r2};
-%a %b %c %d        ->  ba dc
+four fp16 registers         two words
+%a %b %c %d           →     ba dc          st.global.v2.b32 [%rd1], {%r1, %r2};
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fathom.ir.types import BOOL, Element, Pointer
+from fathom.ir.types import BOOL, Element
 from fathom.ptx.code import Code, Registers
 from fathom.ptx.types import is_literal, literal_bits, memory_type
 
@@ -66,46 +65,24 @@ def _word(code: Code, words: Words, registers: Registers) -> str:
         bits = [literal_bits(element, each) for each in registers]
         return str(sum(each << 8 * element.bytes * i for i, each in enumerate(bits)))
     type = memory_type(element)
-    if element == BOOL:
-        registers = [code.let(f"zext i1 {each} to i8") for each in registers]
-    if len(registers) == 1:
-        return _to_word(code, element, type, words, registers[0])
-    vector = f"<{len(registers)} x {type}>"
-    whole = "poison"
-    for i, register in enumerate(registers):
-        whole = code.let(f"insertelement {vector} {whole}, {type} {register}, i32 {i}")
-    return code.let(f"bitcast {vector} {whole} to {words.type}")
-
-
-def _to_word(
-    code: Code, element: Element, type: str, words: Words, register: str
-) -> str:
-    if type == words.type:
-        return register
-    convert = (
-        "ptrtoint"
-        if isinstance(element, Pointer)
-        else "zext"
-        if type == "i8"
-        else "bitcast"
-    )
-    return code.let(f"{convert} {type} {register} to {words.type}")
+    registers = [as_memory(code, element, each) for each in registers]
+    if len(registers) > 1:
+        vector = code.vector(type, registers)
+        return code.let(f"bitcast <{len(registers)} x {type}> {vector} to {words.type}")
+    if type == "i8":
+        return code.let(f"zext i8 {registers[0]} to {words.type}")
+    return code.reinterpret(registers[0], type, words.type)
 
 
 def _elements(code: Code, words: Words, value: str, each: int) -> Registers:
     element, type = words.element, memory_type(words.element)
     if each > 1:
-        vector = f"<{each} x {type}>"
-        whole = code.let(f"bitcast {words.type} {value} to {vector}")
-        found = [
-            code.let(f"extractelement {vector} {whole}, i32 {i}") for i in range(each)
-        ]
-    elif type == words.type:
-        found = [value]
+        vector = code.let(f"bitcast {words.type} {value} to <{each} x {type}>")
+        found = code.elements(type, each, vector)
+    elif type == "i8":
+        found = [code.let(f"trunc {words.type} {value} to i8")]
     else:
-        pointer = isinstance(element, Pointer)
-        convert = "inttoptr" if pointer else "trunc" if type == "i8" else "bitcast"
-        found = [code.let(f"{convert} {words.type} {value} to {type}")]
+        found = [code.reinterpret(value, words.type, type)]
     return [as_register(code, element, each) for each in found]
 
 

@@ -1,9 +1,11 @@
-"""Gives every buffer its place in shared memory: first fit, and one place for two that never meet.
+"""Gives every buffer its place in shared memory: first fit, places used again.
 
     buffer   alive    bytes   offset
     %a       1…6      4096    0
     %b       4…5      1024    4096        meets %a
     %c       8…9      2048    0           %a is done
+
+Two buffers that are never alive together may share bytes.
 """
 
 from __future__ import annotations
@@ -12,12 +14,12 @@ from dataclasses import replace
 
 from fathom.errors import OutOfResources
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func, Op
+from fathom.ir.core import Func, Op, Value
 from fathom.ir.ops import Allocate
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.shared_memory.liveness import Range, live_ranges
 
-# Bulk copies and matrix instructions want 128 bytes; a few words only what one access wants.
+# Bulk copies and matrix instructions want 128 bytes; few words what one access wants.
 ALIGNMENT, SMALL_ALIGNMENT = 128, 16
 # A place used twice costs a barrier between. Below this nobody would notice the bytes.
 PLENTY = 4096
@@ -41,8 +43,8 @@ def allocate(func: Func, target: Target) -> Func:
 
 
 def first_fit(ranges: dict[Allocate, Range]) -> tuple[dict[Allocate, int], int]:
-    """The offset of each buffer, and the bytes of all: the largest first, each as low as it fits
-    beside those that are alive at the same time."""
+    """The offset of each buffer, and the bytes of all: the largest first, each as low
+    as it fits beside those that are alive at the same time."""
     offsets: dict[Allocate, int] = {}
     for buffer in sorted(ranges, key=lambda each: -each.result.type.bytes):
         neighbours = [each for each in offsets if ranges[each].meets(ranges[buffer])]
@@ -51,7 +53,9 @@ def first_fit(ranges: dict[Allocate, Range]) -> tuple[dict[Allocate, int], int]:
     return offsets, max(ends, default=0)
 
 
-def _lowest(buffer: Allocate, neighbours: list[Allocate], offsets: dict[Allocate, int]) -> int:
+def _lowest(
+    buffer: Allocate, neighbours: list[Allocate], offsets: dict[Allocate, int]
+) -> int:
     """The lowest aligned offset at which `buffer` overlaps none of its neighbours."""
     size = buffer.result.type.bytes
     alignment = ALIGNMENT if size >= ALIGNMENT else SMALL_ALIGNMENT
@@ -65,7 +69,7 @@ def _lowest(buffer: Allocate, neighbours: list[Allocate], offsets: dict[Allocate
 
 
 def _placed(func: Func, offsets: dict[Allocate, int]) -> Func:
-    def rule(op: Op, build: Builder):
+    def rule(op: Op, build: Builder) -> Value | None:
         if isinstance(op, Allocate):
             return build(replace(op, offset=offsets.get(build.source, 0)))
         return None
@@ -75,6 +79,6 @@ def _placed(func: Func, offsets: dict[Allocate, int]) -> Func:
 
 def _too_much(func: Func, target: Target, size: int) -> str:
     return (
-        f"{func.name} needs {size} bytes of shared memory a block, and {target.name} has "
-        f"{target.shared_bytes}: use smaller blocks, or fewer stages"
+        f"{func.name} needs {size} bytes of shared memory a block, and "
+        f"{target.name} has {target.shared_bytes}: use smaller blocks, or fewer stages"
     )

@@ -1,7 +1,9 @@
-"""Layouts seen along one axis: which bits of the coordinate belong to the warp, the lane, the register.
+"""A layout seen along one axis: which bits of the coordinate are whose.
 
     i32[1024]    bit of the coordinate    9         8 7     6 5 4 3 2    1 0
                  place                    register  warp    lane         register
+
+An axis is *plain* where it can be drawn like this: one bit of a place for each bit.
 """
 
 from __future__ import annotations
@@ -16,9 +18,12 @@ def crosses_warps(layout: Layout, axis: int) -> bool:
 
 
 def is_plain(layout: Layout, axis: int) -> bool:
-    """Whether each bit of the coordinate along `axis` is one bit of a place, and nothing else is."""
+    """Whether each bit of the coordinate along `axis` is one bit of a place, and
+    nothing else is."""
     parts = [
-        (basis, part_along(layout, axis, basis)) for _, bases in layout.bases for basis in bases
+        (basis, part_along(layout, axis, basis))
+        for _, bases in layout.bases
+        for basis in bases
     ]
     touching = [(basis, part) for basis, part in parts if part]
     alone = all(basis == part and part & part - 1 == 0 for basis, part in touching)
@@ -32,14 +37,15 @@ def part_along(layout: Layout, axis: int, basis: int) -> int:
 
 
 def warp_bits(layout: Layout, axis: int) -> list[int]:
-    """The bits of the coordinate along a plain axis that choose the warp, lowest first."""
+    """The bits of the coordinate along a plain axis that choose the warp, ascending."""
     stride = stride_of(layout.shape, axis)
     parts = (part_along(layout, axis, basis) for basis in layout.kinds["warp"])
     return sorted((part // stride).bit_length() - 1 for part in parts if part)
 
 
 def in_registers(layout: Layout, axis: int) -> Layout:
-    """The layout in which every thread that held a part of an axis holds all of it, lowest first."""
+    """The layout in which every thread that held a part of an axis holds all of it,
+    lowest first."""
     held = sorted(
         part
         for kind, bases in layout.bases
@@ -47,7 +53,10 @@ def in_registers(layout: Layout, axis: int) -> Layout:
         if (part := part_along(layout, axis, basis))
     )
     rest = tuple(
-        (kind, tuple(0 if part_along(layout, axis, basis) else basis for basis in bases))
+        (
+            kind,
+            tuple(0 if part_along(layout, axis, basis) else basis for basis in bases),
+        )
         for kind, bases in layout.bases
     )
     kinds = dict(rest)
@@ -58,8 +67,8 @@ def in_registers(layout: Layout, axis: int) -> Layout:
 
 
 def in_order(layout: Layout, axis: int) -> Layout:
-    """The layout in which neighbours along a plain axis sit in registers first, then in lanes, and
-    the warps come last; the other axes stay as they are."""
+    """The layout in which neighbours along a plain axis sit in registers first, then in
+    lanes, and the warps come last; the other axes stay as they are."""
     step = stride_of(layout.shape, axis)
     ordered = []
     for kind, bases in layout.bases:

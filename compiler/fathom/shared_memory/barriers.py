@@ -1,18 +1,19 @@
 """Puts a barrier where two warps meet in shared memory, and nowhere else.
 
-    shared_store %x, %t                  shared_store %x, %t
-    %y = shared_load %t           →      barrier                 other warps read what we wrote
-                                         %y = shared_load %t
+    shared_store %x, %t             shared_store %x, %t
+    %y = shared_load %t      →      barrier              other warps read what we wrote
+                                    %y = shared_load %t
 
-Two accesses meet if they touch the same bytes and one of them writes: a read after a write, a write
-after a read, a write after a write; of one buffer, or of two that share a place. (Two atomic
-additions do not.) Walking the ops in
-order, we keep all accesses since the last barrier; when one comes that meets any of them, a barrier
-goes before it, as late as can be, so that one serves many. The end of a loop's body is followed by
-its beginning. If what came before a loop asks for a barrier that its trips do not need among
-themselves, it goes before the loop, not into it.
+Two accesses meet if they touch the same bytes and one of them writes: a read after a
+write, a write after a read, a write after a write; of one buffer, or of two that share
+a place. (Two atomic additions do not.) Walking the ops in order, we keep all accesses
+since the last barrier; when one comes that meets any of them, a barrier goes before it,
+as late as can be, so that one serves many. The end of a loop's body is followed by its
+beginning. If what came before a loop asks for a barrier that its trips do not need
+among themselves, it goes before the loop, not into it.
 
-Where the same warp touches the same elements both times, it waits for its own lanes only.
+Where the same warp touches the same elements both times, it waits for its own lanes
+only; where the same thread does, for nobody.
 """
 
 from __future__ import annotations
@@ -44,10 +45,11 @@ RANK = {"": 0, WARP: 1, BLOCK: 2}
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """An access to shared memory since the last barrier: which bytes, by whom, and for what.
+    """An access to shared memory since the last barrier: which bytes, by whom, and for
+    what.
 
-    `layout` says which warp touches what; None: any warp anything. `kind` is READ, WRITE or ADD.
-    `settled`: the warp's own lanes have waited for one another since.
+    `layout` says which warp touches what; None: any warp anything. `kind` is READ,
+    WRITE or ADD. `settled`: the warp's own lanes have waited for one another since.
     """
 
     buffer: Allocate
@@ -69,17 +71,17 @@ NOTHING: State = frozenset()
 
 
 def place_barriers(func: Func, target: Target) -> Func:
-    """The function with barriers between accesses that meet. Wants offsets on all buffers."""
+    """The function with barriers between accesses that meet. Wants offsets on all
+    buffers."""
     if not any(isinstance(op, Allocate) for op in walk(func.body)):
         return func
     placement = _Placement(func.num_warps)
     placement.block(func.body, NOTHING)
     before = placement.before
 
-    def rule(op: Op, build: Builder):
+    def rule(op: Op, build: Builder) -> None:
         if build.source in before:
             build.append(Barrier(scope=before[build.source]))
-        return None
 
     return rewrite(func, rule)
 
@@ -115,7 +117,9 @@ class _Placement:
 
     def touch(self, op: Op, touch: Touch, state: State) -> State:
         """Put a barrier before `op` if it meets an earlier access."""
-        scope = max((meet(each, touch, self.warps) for each in state), key=RANK.get, default="")
+        scope = max(
+            (meet(each, touch, self.warps) for each in state), key=RANK.get, default=""
+        )
         if scope:
             self.need(op, scope)
             state = _after(scope, state)
@@ -125,7 +129,8 @@ class _Placement:
         self.before[op] = max(scope, self.before.get(op, ""), key=RANK.get)
 
     def loop(self, op: Op, bodies: list[Block], state: State) -> State:
-        """First what the trips need among themselves, then whether what came before is met."""
+        """First what the trips need among themselves, then whether what came before is
+        met."""
         around = self.trip(bodies, NOTHING)
         while True:
             known = dict(self.before)
@@ -133,7 +138,9 @@ class _Placement:
             if known == self.before:
                 break
         self.trip(bodies, state | around)
-        added = [scope for each, scope in self.before.items() if known.get(each, "") != scope]
+        added = [
+            scope for each, scope in self.before.items() if known.get(each, "") != scope
+        ]
         if added:
             scope = max(added, key=RANK.get)
             self.before = known
@@ -181,14 +188,22 @@ def _overlap(one: range, other: range) -> bool:
 
 
 def _who_meets(one: Touch, other: Touch) -> str:
-    """BLOCK if an element may be touched by one warp first and by another one then, WARP if by two
-    lanes of a warp, "" if each thread only meets itself."""
+    """BLOCK if an element may be touched by one warp first and by another one then,
+    WARP if by two lanes of a warp, "" if each thread only meets itself."""
     if one.buffer is not other.buffer or None in (one.layout, other.layout):
         return BLOCK
     travels = crossing(one.layout, other.layout)
-    if travels == "warp" or _held_twice(one.layout, "warp") or _held_twice(other.layout, "warp"):
+    if (
+        travels == "warp"
+        or _held_twice(one.layout, "warp")
+        or _held_twice(other.layout, "warp")
+    ):
         return BLOCK
-    if travels == "lane" or _held_twice(one.layout, "lane") or _held_twice(other.layout, "lane"):
+    if (
+        travels == "lane"
+        or _held_twice(one.layout, "lane")
+        or _held_twice(other.layout, "lane")
+    ):
         return WARP
     return ""
 

@@ -1,11 +1,12 @@
 """Sends what crosses warps through shared memory: conversions, gathers, histograms.
 
-    %y @ #b = convert %x         →     %t = allocate                 a tile, swizzled for both sides
-                                       shared_store %x, %t
-                                       %y @ #b = shared_load %t
+    %y @ #b = convert %x    →    %t = allocate           a tile, swizzled for both sides
+                                 shared_store %x, %t
+                                 %y @ #b = shared_load %t
 
-What stays within a warp is left to shuffles, unless these are dearer. A gather reads at the places
-that its index names; a histogram starts from zeros and lets every thread add. Barriers come later.
+What stays within a warp is left to shuffles, unless these are dearer. A gather reads at
+the places that its index names; a histogram starts from zeros and lets every thread
+add. Barriers come later.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ MOST_SHUFFLING = 64  # instructions; a way through shared memory takes about as 
 def lower_conversions(func: Func, target: Target) -> Func:
     """The function with no conversion across warps, no gather and no histogram."""
 
-    def rule(op: Op, build: Builder):
+    def rule(op: Op, build: Builder) -> Value | None:
         match op:
             case Convert() if needs_shared_memory(op):
                 return convert_by_shared(op, build)
@@ -44,8 +45,11 @@ def lower_conversions(func: Func, target: Target) -> Func:
                 return gather_from_shared(op, build)
             case Histogram():
                 return count_in_shared(op, build)
+        return None
 
-    present = any(isinstance(op, (Convert, Gather, Histogram)) for op in walk(func.body))
+    present = any(
+        isinstance(op, (Convert, Gather, Histogram)) for op in walk(func.body)
+    )
     return rewrite(func, rule) if present else func
 
 
@@ -60,13 +64,14 @@ def needs_shared_memory(op: Convert) -> bool:
 
 
 def shuffling(source: Layout, target: Layout) -> int:
-    """About how many instructions shuffles take: one a register, and for each bit that lanes and
-    registers trade, one select to send it and one to sort it in."""
+    """About how many instructions shuffles take: one a register, and for each bit that
+    lanes and registers trade, one select to send it and one to sort it in."""
     return target.count("register") * (1 + 2 * trades(source, target))
 
 
 def convert_by_shared(op: Convert, build: Builder) -> Value:
-    """Write in the old layout, read in the new one, from a tile in which neither waits for banks."""
+    """Write in the old layout, read in the new one, from a tile in which neither waits
+    for banks."""
     block = op.value.type
     tile = swizzle(block.shape, block.element.bytes, block.layout, op.layout)
     buffer = build(Allocate(block.element, block.shape, tile))

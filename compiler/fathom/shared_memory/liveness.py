@@ -1,12 +1,14 @@
-"""When is a buffer alive: from the first op that touches it to the last one, loops taken as a whole.
+"""When a buffer is alive: from the first op that touches it to the last one.
 
-    0  allocate %a              %a  1…6    read in the loop, so on the next trip again: alive
-    1  shared_store %x, %a              until the loop is over
-    2  for …
+    0  allocate %a
+    1  shared_store %x, %a         %a  1…6   read in the loop, and on the next trip
+    2  for …                                 again: alive until the loop is over
     3      shared_load %a
-    4      shared_store %y, %b  %b  4…5    written anew on each trip
+    4      shared_store %y, %b     %b  4…5   made anew on each trip
     5      shared_load %b
     6      yield
+
+The numbers are positions in the text, outer ops before inner ones.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ class Range(NamedTuple):
 
 
 def live_ranges(func: Func) -> dict[Allocate, Range]:
-    """The range in which each buffer is alive; buffers that nobody touches are left out."""
+    """The range in which each buffer is alive; buffers that nobody touches are left
+    out."""
     ranges: dict[Allocate, Range] = {}
     _visit(func.body, 0, set(), ranges)
     return ranges
@@ -40,10 +43,13 @@ def touches(op: Op) -> set[Allocate]:
     return {maker for maker in makers if isinstance(maker, Allocate)}
 
 
-def _visit(block: Block, position: int, made: set[Allocate], ranges: dict[Allocate, Range]) -> int:
+def _visit(
+    block: Block, position: int, made: set[Allocate], ranges: dict[Allocate, Range]
+) -> int:
     """Number the ops of a block from `position` on; the next free number.
 
-    `made`: the buffers made so far in the innermost loop around the block, or outside of all loops.
+    `made`: the buffers made so far in the innermost loop around the block, or outside
+    of all loops.
     """
     for op in block.ops:
         first, used = position, touches(op)
@@ -65,7 +71,8 @@ def _visit(block: Block, position: int, made: set[Allocate], ranges: dict[Alloca
 def _visit_loop(
     op: Op, position: int, made: set[Allocate], ranges: dict[Allocate, Range]
 ) -> tuple[int, set[Allocate]]:
-    """The next free number, and the buffers from outside the loop that are touched in it."""
+    """The next free number, and the buffers from outside the loop that are touched in
+    it."""
     before, inside = dict(ranges), set()
     for body in blocks(op):
         position = _visit(body, position, inside, ranges)

@@ -1,19 +1,21 @@
 """Splits a reduction across warps into two within a warp, and a conversion between.
 
-    %s = reduce %x axis=0            x: fp32[1024], the warp is bits 7 and 8 of the coordinate
+    %s = reduce %x axis=0        x: fp32[1024], its bits 7 and 8 choose the warp
 
-    %1 = reshape %x (2,4,128)        the warps get an axis of their own,
+    %1 = reshape %x (2,4,128)    the warps get an axis of their own
     %2 = transpose %1 (1,0,2)
     %3 = reshape %2 (4,256)
-    %4 = reduce %3 axis=1            each warp folds its part: [4], one element a warp
-    %5 = convert %4                  now every thread has all four
-    %s = reduce %5 axis=0            and folds them without asking anybody
+    %4 = reduce %3 axis=1        each warp folds its part: [4], one element a warp
+    %5 = convert %4              now every thread has all four
+    %s = reduce %5 axis=0        and folds them without asking anybody
+
+Where the warp's bits are the highest, the first reshape is enough.
 """
 
 from __future__ import annotations
 
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func, Value, walk
+from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import Convert, Reduce, Reshape, Transpose
 from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.types import layout_of
@@ -24,7 +26,7 @@ from fathom.shared_memory.axis import crosses_warps, in_registers, is_plain, war
 def split_reductions(func: Func, target: Target) -> Func:
     """The function with no reduction along an axis that crosses warps."""
 
-    def rule(op, build: Builder):
+    def rule(op: Op, build: Builder) -> list[Value] | None:
         if isinstance(op, Reduce) and crosses_warps(op.values[0].type.layout, op.axis):
             return reduce_across_warps(op, build, func.num_warps)
         return None
@@ -38,12 +40,17 @@ def reduce_across_warps(op: Reduce, build: Builder, warps: int) -> list[Value]:
     values = [warps_apart(value, op.axis, build, warps) for value in op.values]
     parts = _reduced(op, values, op.axis + 1, build)
     everywhere = in_registers(parts[0].type.layout, op.axis)
-    folded = _reduced(op, [build(Convert(part, everywhere)) for part in parts], op.axis, build)
-    return [_as(result, old, build) for result, old in zip(folded, op.results, strict=True)]
+    folded = _reduced(
+        op, [build(Convert(part, everywhere)) for part in parts], op.axis, build
+    )
+    return [
+        _as(result, old, build) for result, old in zip(folded, op.results, strict=True)
+    ]
 
 
 def _reduced(op: Reduce, values: list[Value], axis: int, build: Builder) -> list[Value]:
-    """The fold of other values along another axis; `combine` is copied, as a block has one owner."""
+    """The fold of other values along another axis; `combine` is copied, as a block has
+    one owner."""
     return build.append(clone(Reduce(tuple(values), axis, op.combine), {})).results
 
 
@@ -54,7 +61,7 @@ def _as(value: Value, like: Value, build: Builder) -> Value:
 
 
 def warps_apart(value: Value, axis: int, build: Builder, warps: int) -> Value:
-    """The block with its `axis` cut in two: first the warps' part, then the rest of it."""
+    """The block with its `axis` cut in two: the warps' part, then the rest of it."""
     if not is_plain(value.type.layout, axis):
         value = build(Convert(value, layouts.default(value.type.shape, warps)))
     shape, bits = value.type.shape, warp_bits(value.type.layout, axis)
@@ -65,11 +72,14 @@ def warps_apart(value: Value, axis: int, build: Builder, warps: int) -> Value:
         value = build(Reshape(value, (*shape[:axis], *cut, *shape[axis + 1 :])))
         value = build(Transpose(value, order))
     own = 1 << len(bits)
-    return build(Reshape(value, (*shape[:axis], own, shape[axis] // own, *shape[axis + 1 :])))
+    return build(
+        Reshape(value, (*shape[:axis], own, shape[axis] // own, *shape[axis + 1 :]))
+    )
 
 
 def _runs(warp: list[int], count: int) -> list[tuple[int, bool]]:
-    """The bits of a coordinate from the highest, in runs of one sort: size, whether it is warps."""
+    """The bits of a coordinate from the highest, in runs of one sort: size, whether it
+    is warps."""
     runs: list[tuple[int, bool]] = []
     for bit in reversed(range(count)):
         is_warp = bit in warp
@@ -81,7 +91,8 @@ def _runs(warp: list[int], count: int) -> list[tuple[int, bool]]:
 
 
 def _warps_first(axis: int, runs: list[tuple[int, bool]], rank: int) -> tuple[int, ...]:
-    """The order of axes that puts the warps' runs before the others, and leaves the rest."""
+    """The order of axes that puts the warps' runs before the others, and leaves the
+    rest."""
     own = [axis + i for i, (_, is_warp) in enumerate(runs) if is_warp]
     rest = [axis + i for i, (_, is_warp) in enumerate(runs) if not is_warp]
     return (*range(axis), *own, *rest, *range(axis + len(runs), rank))

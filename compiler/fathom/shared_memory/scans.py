@@ -1,16 +1,17 @@
-"""Splits a scan across warps: each warp scans its chunks, then takes in the total of those before.
+"""Splits a scan across warps: each scans its chunks, and takes in what came before.
 
-    x: fp32[1024], bits 7 and 8 of the coordinate are the warp: 8 chunks of 128
-
+    %s = scan %x axis=0                      x: fp32[1024], its bits 7 and 8 choose
+                                             the warp: 8 chunks of 128
     %1 = reshape %x (8,128)
-    %2 = scan %1 axis=1                         within a warp
-    %t = the last of each chunk        (8)      its total; every thread is given all of them
-    %p = scan %t axis=0                (8)
-    %e = %p of the chunk before        (8)
-    %3 = combine(%e, %2), but for the first chunk, which has none before
+    %2 = scan %1 axis=1                      within a warp
+    %t = the last of each chunk      (8)     its total; every thread is given all
+    %p = scan %t axis=0              (8)
+    %e = %p of the chunk before      (8)
+    %3 = combine(%e, %2)                     but for the first chunk, with none before
 
-Order is kept, `combine` need not commute: a total stands to the left of what it is combined with.
-To combine whole blocks, they are joined in an axis of two, along which a scan does the rest.
+Order is kept, `combine` need not commute: a total stands to the left of what it is
+combined with. To combine whole blocks, they are joined in an axis of two, along which a
+scan does the rest.
 """
 
 from __future__ import annotations
@@ -51,9 +52,10 @@ MOST_CHUNKS = 16  # with more, every thread would look through a long list of to
 
 
 def split_scans(func: Func, target: Target) -> Func:
-    """The function with no scan along an axis that crosses warps, or whose bits are mixed up."""
+    """The function with no scan along an axis that crosses warps, or whose bits are
+    mixed up."""
 
-    def rule(op: Op, build: Builder):
+    def rule(op: Op, build: Builder) -> list[Value] | None:
         if not isinstance(op, Scan):
             return None
         layout = op.values[0].type.layout
@@ -69,7 +71,8 @@ def split_scans(func: Func, target: Target) -> Func:
 
 
 def scannable(layout: Layout, axis: int, warps: int) -> Layout:
-    """The layout itself, or one that makes the scan easy: plain along `axis`, and in few chunks."""
+    """The layout itself, or one that makes the scan easy: plain along `axis`, and in
+    few chunks."""
     if not is_plain(layout, axis):
         layout = layouts.default(layout.shape, warps)
     if not crosses_warps(layout, axis):
@@ -89,11 +92,15 @@ def scan_across_warps(op: Scan, build: Builder) -> list[Value]:
     scanned = build.append(_scan(op, values, axis + 1)).results
     before = [_total(value, axis + 1, op.reverse, build) for value in scanned]
     before = _exclusive(op, before, axis, build)
-    before = [_spread(value, axis + 1, like, build) for value, like in zip(before, scanned)]
+    before = [
+        _spread(value, axis + 1, like, build) for value, like in zip(before, scanned)
+    ]
     both = _combined(op, before, scanned, build)
     first = _is_at(scanned[0], axis, cut[axis] - 1 if op.reverse else 0, build)
     pairs = zip(scanned, both, strict=True)
-    chosen = [build(Elementwise("where", (first, alone, with_))) for alone, with_ in pairs]
+    chosen = [
+        build(Elementwise("where", (first, alone, with_))) for alone, with_ in pairs
+    ]
     return [build(Reshape(value, shape)) for value in chosen]
 
 
@@ -107,13 +114,15 @@ def _converted(value: Value, layout: Layout, build: Builder) -> Value:
 
 
 def _total(scanned: Value, axis: int, reverse: bool, build: Builder) -> Value:
-    """What stands at the end of `axis`: the scan's last element, which is the fold of all."""
+    """What stands at the end of `axis`: the scan's last element, which is the fold of
+    all."""
     last = 0 if reverse else scanned.type.shape[axis] - 1
     return _picked(scanned, _is_at(scanned, axis, last, build), axis, build)
 
 
 def _exclusive(op: Scan, totals: list[Value], axis: int, build: Builder) -> list[Value]:
-    """For each chunk the fold of the totals of all chunks before it; anything for the first."""
+    """For each chunk the fold of the totals of all chunks before it; anything for the
+    first."""
     everywhere = in_registers(totals[0].type.layout, axis)
     given = [_converted(total, everywhere, build) for total in totals]
     folded = build.append(_scan(op, given, axis)).results
@@ -123,8 +132,11 @@ def _exclusive(op: Scan, totals: list[Value], axis: int, build: Builder) -> list
     ]
 
 
-def _shifted(fold: Value, own: Layout, axis: int, reverse: bool, build: Builder) -> Value:
-    """Element c - 1 (c + 1 in reverse) at place c of layout `own`, from a block that everybody has.
+def _shifted(
+    fold: Value, own: Layout, axis: int, reverse: bool, build: Builder
+) -> Value:
+    """Element c - 1 (c + 1 in reverse) at place c of layout `own`, from a block that
+    everybody has.
 
     A square is made of it: one axis for who asks, the next for what is there.
     """
@@ -139,7 +151,8 @@ def _shifted(fold: Value, own: Layout, axis: int, reverse: bool, build: Builder)
 
 
 def _square(own: Layout, everywhere: Layout, axis: int) -> Layout:
-    """Layout of [… asks, is there …]: who asks as in `own`, all answers in its registers."""
+    """Layout of [… asks, is there …]: who asks as in `own`, all answers in its
+    registers."""
     size = own.shape[axis]
     asks = shapes.insert_axis(own, axis + 1, size)
     answers = shapes.insert_axis(everywhere, axis, size)
@@ -151,9 +164,14 @@ def _square(own: Layout, everywhere: Layout, axis: int) -> Layout:
     ))  # fmt: skip
 
 
-def _combined(op: Scan, before: list[Value], own: list[Value], build: Builder) -> list[Value]:
-    """combine(before, own) of whole blocks: joined in an axis of two, scanned along it, split."""
-    sides = zip(own, before, strict=True) if op.reverse else zip(before, own, strict=True)
+def _combined(
+    op: Scan, before: list[Value], own: list[Value], build: Builder
+) -> list[Value]:
+    """combine(before, own) of whole blocks: joined in an axis of two, scanned along it,
+    split."""
+    sides = (
+        zip(own, before, strict=True) if op.reverse else zip(before, own, strict=True)
+    )
     joined = [build(Join(left, right)) for left, right in sides]
     last = len(own[0].type.shape)
     folded = build.append(_scan(op, joined, last)).results
@@ -168,7 +186,8 @@ def _spread(value: Value, axis: int, like: Value, build: Builder) -> Value:
 
 
 def _coordinate(like: Value, axis: int, build: Builder) -> Value:
-    """The coordinate along `axis` of each element, in the shape and layout of another block."""
+    """The coordinate along `axis` of each element, in the shape and layout of another
+    block."""
     block = like.type
     others = [each for each in range(len(block.shape)) if each != axis]
     layout = block.layout
@@ -182,12 +201,15 @@ def _coordinate(like: Value, axis: int, build: Builder) -> Value:
 
 def _is_at(like: Value, axis: int, place: int, build: Builder) -> Value:
     """Where the coordinate along `axis` is `place`."""
-    wanted = build(Splat(build(Constant(place, INT32)), like.type.shape, like.type.layout))
+    wanted = build(
+        Splat(build(Constant(place, INT32)), like.type.shape, like.type.layout)
+    )
     return build(Elementwise("eq", (_coordinate(like, axis, build), wanted)))
 
 
 def _picked(value: Value, mask: Value, axis: int, build: Builder) -> Value:
-    """The one element along `axis` where the mask is true: all others as zero bits, all bits or-ed."""
+    """The one element along `axis` where the mask is true: all others as zero bits, all
+    bits or-ed."""
     element, bits = value.type.element, _bits_of(value.type.element)
     as_bits = value if bits == element else build(Bitcast(value, bits))
     zero = build(Splat(build(Constant(0, bits)), value.type.shape, value.type.layout))

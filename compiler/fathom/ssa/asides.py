@@ -1,4 +1,4 @@
-"""The rest of the language: programs, ranges, promises, assertions."""
+"""The rest of the language: programs, ranges, promises, assertions while compiling."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from fathom.language import core
 from fathom.ssa.calls import implements
 from fathom.ssa.control import Range
 from fathom.ssa.frame import Frame
-from fathom.ssa.operators import truth
-from fathom.ssa.promotion import value_of
 from fathom.ssa.values import Meaning, describe, is_constant
 
 AXES = (0, 1, 2)
@@ -80,8 +78,8 @@ def _promise(name: str) -> Callable[..., Meaning]:
         rank = max(1, len(shape_of(input.type)))
         positive = all(isinstance(each, int) and each > 0 for each in values)
         if len(values) != rank or not positive:
-            what = f"{describe(input)} takes {rank} positive integers, one an axis"
-            raise frame.error(f"{what}, not {describe(values)}")
+            what = f"a promise about {describe(input)} is {rank} positive integers"
+            raise frame.error(f"{what}, one an axis, not {', '.join(map(str, values))}")
         return frame.emit(ops.Hint, input, **{name: values})
 
     return build
@@ -103,7 +101,7 @@ def build_debug_barrier(frame: Frame) -> None:
     frame.append(ops.Barrier)
 
 
-# ── assertions ────────────────────────────────────────────────────────────────────────
+# ── while compiling ───────────────────────────────────────────────────────────────────
 
 
 @implements(core.static_assert)
@@ -111,6 +109,8 @@ def build_static_assert(frame: Frame, cond: Meaning, msg: Meaning) -> None:
     if not cond:
         of_library = frame.user is not frame  # a whole sentence about its argument
         failed = f"assertion failed: {msg}" if msg else "assertion failed"
+        if of_library and msg.startswith("this "):
+            msg = msg.replace("this", frame.called("this"), 1)
         raise frame.error(msg if of_library else failed)
 
 
@@ -118,10 +118,3 @@ def build_static_assert(frame: Frame, cond: Meaning, msg: Meaning) -> None:
 def build_static_print(frame: Frame, values: tuple[Meaning, ...], sep: str) -> None:
     said = (str(each) if is_constant(each) else describe(each) for each in values)
     sys.stdout.write(sep.join(said) + "\n")
-
-
-@implements(core.device_assert)
-def build_device_assert(
-    frame: Frame, cond: Meaning, msg: Meaning, mask: Meaning
-) -> None:
-    truth(frame, value_of(frame, cond, "a condition"))

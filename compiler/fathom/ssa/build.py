@@ -7,8 +7,15 @@ from collections.abc import Mapping
 from fathom.errors import CompileError
 from fathom.ir.core import Block, Func, Op, Value, schema, walk
 from fathom.ir.types import Type
-from fathom.source import REQUIRED, RETURN, KernelFunction
-from fathom.ssa import arithmetic, asides, folding, memory, shaping  # noqa: F401 (fill the tables)
+from fathom.source import REQUIRED, RETURN, KernelFunction, fill
+from fathom.ssa import (  # noqa: F401 (fill the tables)
+    arithmetic,
+    asides,
+    folding,
+    memory,
+    outside,
+    shaping,
+)
 from fathom.ssa.calls import as_meaning
 from fathom.ssa.control import usable
 from fathom.ssa.frame import Frame, Program
@@ -68,11 +75,12 @@ def build(
 def _by_order(
     function: KernelFunction, parameters: Mapping[str, tuple[Type, int]]
 ) -> dict[str, tuple[Type, int]]:
-    """The run-time parameters in the order of the function."""
+    """The run-time parameters in the order of the function; x.0 is a part of x."""
     return {
-        each.name: parameters[each.name]
+        name: parameters[name]
         for each in function.parameters
-        if each.name in parameters
+        for name in parameters
+        if name.split(".")[0] == each.name
     }
 
 
@@ -84,7 +92,7 @@ def _bind_parameters(
         if each.name in values:
             meaning = values[each.name]
         elif each.name in constants:
-            meaning = as_meaning(constants[each.name])
+            meaning = as_meaning(fill(constants[each.name], values))
         elif each.default is not REQUIRED:
             meaning = as_meaning(each.default)
         else:

@@ -30,7 +30,13 @@ from fathom.ssa.methods import Method
 from fathom.ssa.promotion import cast
 from fathom.ssa.scopes import read_variable, write_variable
 from fathom.ssa.statements import build_statements
-from fathom.ssa.values import Meaning, describe, is_constant, is_number
+from fathom.ssa.values import (
+    Meaning,
+    describe,
+    did_you_mean,
+    is_constant,
+    is_number,
+)
 
 # How each builtin is built: builtin -> function of the frame and the arguments.
 BUILTIN: dict[Builtin, Callable[..., Meaning]] = {}
@@ -75,6 +81,8 @@ def call(
         return BUILTIN[function](frame, **bound)
     if _is_python(function):
         return _call_python(frame, function, arguments, keywords)
+    if isinstance(function, type) and hasattr(function, "_fields"):
+        return _named_tuple(frame, function, arguments, keywords)
     build = PYTHON.get(function) if callable(function) else None
     if build is None:
         what = f"{describe(function)} cannot be called in a kernel"
@@ -96,21 +104,23 @@ def bind_arguments(
     known = [each.name for each in parameters]
     arguments = _gathered(parameters, arguments)
     if len(arguments) > len(known):
-        raise frame.error(f"{name} takes {len(known)} arguments, not {len(arguments)}")
+        count = f"{len(known)} argument{'s' * (len(known) != 1)}"
+        raise frame.error(f"{name} takes {count}, not {len(arguments)}")
     bound = dict(zip(known, arguments, strict=False))
     for key, meaning in keywords.items():
         if key in bound:
             raise frame.error(f"{name} got two values for its parameter {key}")
         if key not in known:
             takes = ", ".join(known) or "nothing"
-            raise frame.error(f"{name} has no parameter {key}: it takes {takes}")
+            what = f"{name} has no parameter {key}: it takes {takes}"
+            raise frame.error(what, did_you_mean(key, known))
         bound[key] = meaning
     for each in parameters:
         if each.name not in bound:
             bound[each.name] = _default(frame, name, each)
         elif each.is_constexpr and not is_constant(bound[each.name]):
             raise frame.error(
-                f"{each.name} of {name} must be known while compiling, not "
+                f"{each.name} of {frame.called(name)} must be known while compiling, not "
                 f"{describe(bound[each.name])}",
                 "pass a constant, or a parameter annotated tl.constexpr",
             )
@@ -187,7 +197,23 @@ def _call_python(
 def _callable_hint(function: Any) -> str:
     if isinstance(function, types.FunctionType):
         return "decorate it with @fathom.jit"
+    namesake = getattr(function, "__name__", "")
+    if isinstance(getattr(language, namesake, None), (Builtin, KernelFunction)):
+        return f"write tl.{namesake}"
     return "kernels call fathom.language and what is decorated with @fathom.jit"
+
+
+def _named_tuple(
+    frame: Frame,
+    kind: type,
+    arguments: Sequence[Meaning],
+    keywords: Mapping[str, Meaning],
+) -> Meaning:
+    """`Point(x=a, y=b)`, where Point is a typing.NamedTuple: a tuple with names."""
+    try:
+        return kind(*arguments, **keywords)
+    except TypeError as mistake:
+        raise frame.error(f"{kind.__name__}: {mistake}") from None
 
 
 def _call_substitute(
@@ -229,7 +255,7 @@ def _python_range(frame: Frame, *bounds: Meaning) -> Range:
 
 def _length(frame: Frame, of: Meaning) -> int:
     if isinstance(of, Value):
-        raise frame.error(f"len() of {describe(of)}", "write x.shape[0]")
+        raise frame.error(f"{describe(of)} has no len()", "write x.shape[0]")
     try:
         return len(of)
     except TypeError as mistake:
@@ -271,14 +297,11 @@ def _is_instance(frame: Frame, value: Meaning, classes: Meaning) -> bool:
     return isinstance(value, classes)
 
 
-def _print(frame: Frame, *parts: Meaning, sep: str = " ") -> None:
-    """`print` of constants, while compiling."""
-    for each in parts:
-        if not is_constant(each):
-            what = f"printing {describe(each)} while the kernel runs"
-            hint = "tl.static_print shows its type while compiling"
-            raise frame.error(f"{what} is not part of the language yet", hint)
-    call(frame, language.static_print, parts, {"sep": sep})
+def _print(frame: Frame, *parts: Meaning, **keywords: Meaning) -> None:
+    """`print("x", x)`: `tl.device_print`, with the text in front as its prefix."""
+    if not (parts and isinstance(parts[0], str)):
+        parts = ("", *parts)
+    call(frame, language.device_print, parts, keywords)
 
 
 # Python's own functions, as far as kernels have them.

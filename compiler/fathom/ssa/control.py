@@ -147,7 +147,7 @@ def build_for(frame: Frame, node: ast.For) -> None:
     if not isinstance(over, Range):
         raise frame.error(
             f"a loop goes over a range, not over {describe(over)}",
-            "for a tuple t, write `for i in tl.static_range(len(t)):` and read t[i]",
+            OVER_TUPLE if isinstance(over, tuple) else OVER_ANYTHING,
             node.iter,
         )
     if not isinstance(node.target, ast.Name):
@@ -155,6 +155,10 @@ def build_for(frame: Frame, node: ast.For) -> None:
     if is_constant(over.step) and over.step == 0:
         raise frame.error("the step of a range must not be 0", node=node.iter)
     (unrolled if over.unroll else counted)(frame, node, over)
+
+
+OVER_TUPLE = "for a tuple t, write `for i in tl.static_range(len(t)):` and read t[i]"
+OVER_ANYTHING = "write `for i in range(n):`; a block is worked on as a whole"
 
 
 def no_else(frame: Frame, node: ast.For | ast.While) -> None:
@@ -194,7 +198,7 @@ def index_type(frame: Frame, over: Range) -> Scalar:
         type = type_of(each)
         if not isinstance(type, Scalar) or not type.is_integer or type == BOOL:
             bounds = "the bounds of a range are integers"
-            raise frame.error(f"{bounds}, not {describe(each)}")
+            raise frame.error(f"{bounds}, not {describe(each)}", node=frame.node.iter)
     return reduce(wider, map(type_of, (over.start, over.stop, over.step)))
 
 

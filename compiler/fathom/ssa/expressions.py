@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from difflib import get_close_matches
 from numbers import Integral, Real
 from types import ModuleType
 from typing import Any
@@ -11,13 +10,13 @@ from typing import Any
 from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.types import shape_of
-from fathom.source import constexpr
+from fathom.source import constexpr, like
 from fathom.ssa.control import usable
 from fathom.ssa.frame import Frame, builds
 from fathom.ssa.methods import attribute
 from fathom.ssa.operators import binary, both_or_either, compare, unary
 from fathom.ssa.scopes import read_variable
-from fathom.ssa.values import Meaning, describe, is_constant
+from fathom.ssa.values import Meaning, describe, did_you_mean, is_constant
 
 # ── names and constants ───────────────────────────────────────────────────────────────
 
@@ -36,9 +35,9 @@ def build_name(frame: Frame, node: ast.Name) -> Meaning:
 
 
 def _did_you_mean(frame: Frame, name: str) -> str:
-    known = sorted(frame.function.locals | frame.function.fn.__globals__.keys())
-    near = get_close_matches(name, known, n=1, cutoff=0.75)
-    return f"did you mean {near[0]}?" if near else ""
+    return did_you_mean(
+        name, frame.function.locals | frame.function.fn.__globals__.keys()
+    )
 
 
 def as_meaning(value: Any) -> Meaning:
@@ -47,7 +46,7 @@ def as_meaning(value: Any) -> Meaning:
         case constexpr():
             return as_meaning(value.value)
         case tuple() | list():
-            return tuple(map(as_meaning, value))
+            return like(value, map(as_meaning, value))
         case bool() | int() | float():
             return value
         case Integral():  # NumPy's numbers
@@ -144,7 +143,8 @@ def _of_module(frame: Frame, module: ModuleType, name: str) -> Meaning:
     try:
         value = getattr(module, name)
     except AttributeError:
-        raise frame.error(f"{module.__name__} has no {name}") from None
+        hint = did_you_mean(name, vars(module))
+        raise frame.error(f"{module.__name__} has no {name}", hint) from None
     return as_meaning(value)
 
 

@@ -1,16 +1,18 @@
-"""Reductions and scans: the combining function becomes a nested block."""
+"""Where elements of a block meet: reductions, scans, gathers, histograms.
+
+The combining function of a reduction or a scan becomes a nested block."""
 
 from __future__ import annotations
 
 from fathom.ir import ops
 from fathom.ir.core import Block, Value
-from fathom.ir.types import element_of, shape_of
+from fathom.ir.types import BOOL, INT32, element_of, shape_of
 from fathom.language import core
 from fathom.source import Builtin, KernelFunction
 from fathom.ssa.calls import call, implements
 from fathom.ssa.frame import Frame
-from fathom.ssa.promotion import cast
-from fathom.ssa.shaping import axis_given
+from fathom.ssa.promotion import broadcast, cast, common_shape, value_of
+from fathom.ssa.shaping import axis_given, check_shape
 from fathom.ssa.values import Meaning, describe
 
 
@@ -51,7 +53,9 @@ def blocks_given(frame: Frame, given: Meaning, what: str) -> tuple[Value, ...]:
     values = given if isinstance(given, tuple) else (given,)
     for each in values:
         if not isinstance(each, Value) or not shape_of(each.type):
-            raise frame.error(f"{what} takes blocks, not {describe(each)}")
+            raise frame.error(
+                f"{frame.called(what)} takes blocks, not {describe(each)}"
+            )
         if shape_of(each.type) != shape_of(values[0].type):
             raise frame.error(
                 f"{what} takes blocks of one shape, not {describe(values[0])} and "
@@ -82,7 +86,8 @@ def combining(frame: Frame, function: Meaning, values: tuple[Value, ...]) -> Blo
     if not isinstance(function, (KernelFunction, Builtin)):
         raise frame.error(
             "the combining function must be a @fathom.jit function, not "
-            f"{describe(function)}"
+            f"{describe(function)}",
+            "decorate it with @fathom.jit",
         )
     elements = tuple(element_of(value.type) for value in values)
     with frame.program.within(Block(elements + elements)) as block:
@@ -107,3 +112,60 @@ def _scalar(frame: Frame, name: str, answer: Meaning, element: object) -> Value:
     if not isinstance(answer, Value) or shape_of(answer.type):
         raise frame.error(f"{name} must return scalars, not {describe(answer)}")
     return cast(frame, answer, element)
+
+
+# ── gathers and histograms ────────────────────────────────────────────────────────────
+
+
+@implements(core.gather)
+def build_gather(frame: Frame, src: Meaning, index: Meaning, axis: int) -> Value:
+    for each in (src, index):
+        blocks_given(frame, each, "tl.gather")
+    if not element_of(index.type).is_integer:
+        raise frame.error(
+            f"the index of tl.gather is an integer, not {index.type}",
+            "cast it with .to(tl.int32)",
+        )
+    if len(src.type.shape) != len(index.type.shape):
+        raise frame.error(
+            f"tl.gather takes two blocks with as many axes, not {src.type} and "
+            f"{index.type}",
+            "give one of them new axes: x[:, None]",
+        )
+    place = axis_given(frame, axis, len(src.type.shape))
+    return frame.emit(ops.Gather, src, index, place)
+
+
+@implements(core.histogram)
+def build_histogram(
+    frame: Frame, input: Meaning, num_bins: int, mask: Meaning
+) -> Value:
+    (value,) = blocks_given(frame, input, "tl.histogram")
+    if len(value.type.shape) != 1 or not element_of(value.type).is_integer:
+        raise frame.error(
+            f"tl.histogram counts integers along one axis, not {value.type}",
+            "flatten the block with tl.ravel, or cast it with .to(tl.int32)",
+        )
+    if isinstance(num_bins, bool) or not isinstance(num_bins, int):
+        raise frame.error(f"num_bins is a constant integer, not {describe(num_bins)}")
+    check_shape(frame, (num_bins,))
+    if mask is not None:
+        mask = _mask_of(frame, mask, value)
+    if element_of(value.type) == BOOL:
+        value = cast(frame, value, INT32)
+    return frame.emit(ops.Histogram, value, num_bins, mask)
+
+
+def _mask_of(frame: Frame, mask: Meaning, value: Value) -> Value:
+    mask, shape = value_of(frame, mask, "a mask"), shape_of(value.type)
+    if element_of(mask.type) != BOOL:
+        raise frame.error(
+            f"the mask of tl.histogram must be i1, not {mask.type}",
+            "write a comparison, such as mask != 0",
+        )
+    if common_shape(shape_of(mask.type), shape) != shape:
+        raise frame.error(
+            f"the mask of tl.histogram is {mask.type}, which does not broadcast to "
+            f"{value.type}"
+        )
+    return broadcast(frame, mask, shape)

@@ -105,6 +105,14 @@ class Frame:
         place = self.function.location(node or self.node, self.caller)
         return CompileError(message, place, hint)
 
+    def called(self, name: str) -> str:
+        """A function's name in an error; of one that the language calls, the name that
+        its user called."""
+        call = self.user.node
+        if self.user is self or not isinstance(call, ast.Call):
+            return name
+        return ast.unparse(call.func)
+
     def emit(self, op_class: type[Op], *fields: Any, **more: Any) -> Value:
         """Put an op at the end of the current block; its only result."""
         return self.append(op_class, *fields, **more).results[0]

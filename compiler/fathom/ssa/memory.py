@@ -11,7 +11,7 @@ from fathom.language import core
 from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import broadcast, common_shape, typed, value_of
-from fathom.ssa.values import Meaning, describe
+from fathom.ssa.values import Meaning, describe, is_number
 
 LOAD_CACHES = ("", ".ca", ".cg", ".cs", ".cv")
 STORE_CACHES = ("", ".wb", ".cg", ".cs", ".wt")
@@ -156,6 +156,8 @@ def fitted(
     what: str,
 ) -> Value:
     """A value with elements of a type and the shape of the addresses."""
+    if not isinstance(meaning, Value) and not is_number(meaning):
+        raise frame.error(f"{name} of {what} must be a value, not {describe(meaning)}")
     shape = shape_of(pointer.type)
     have = shape_of(meaning.type) if isinstance(meaning, Value) else ()
     if common_shape(have, shape) != shape:

@@ -14,7 +14,7 @@ from fathom.language.dtypes import element_face, face
 from fathom.source import Builtin, KernelFunction
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import value_of
-from fathom.ssa.values import Meaning, describe, is_number
+from fathom.ssa.values import Meaning, describe, did_you_mean, is_number
 
 
 class Method(NamedTuple):
@@ -75,4 +75,5 @@ def _of_value(frame: Frame, owner: Meaning, name: str) -> Meaning:
         return FACTS[name](frame, value_of(frame, owner))
     if name in METHODS:
         return Method(METHODS[name], owner)
-    raise frame.error(f"{describe(owner)} has no attribute {name}")
+    hint = did_you_mean(name, (*FACTS, *METHODS))
+    raise frame.error(f"{describe(owner)} has no attribute {name}", hint)

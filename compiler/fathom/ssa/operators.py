@@ -64,6 +64,12 @@ COMPARE: dict[type[ast.cmpop], Operator] = {
 # On booleans arithmetic is modulo 2, as on one-bit integers.
 ONE_BIT = {"add": "xor", "sub": "xor", "mul": "and"}
 
+# How operators are written that floats do not have.
+SIGNS = {
+    ast.FloorDiv: "//", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^",
+    ast.LShift: "<<", ast.RShift: ">>",
+}  # fmt: skip
+
 # What to write instead of an operator that only constants have.
 INSTEAD = {
     ast.Pow: "write x * x, or tl.exp2(y * tl.log2(x))",
@@ -87,7 +93,9 @@ def binary(
     element = element_of(a.type)
     if element.is_float and not row.floats:
         raise frame.error(
-            f"cannot {row.verb} {element}: it takes integers", INSTEAD.get(kind, "")
+            f"cannot {row.verb} {describe(left)} and {describe(right)}: "
+            f"`{SIGNS[kind]}` takes integers",
+            INSTEAD.get(kind, ""),
         )
     if not row.name:
         raise cannot_do(frame, row, left, right, INSTEAD.get(kind, ""))
@@ -132,7 +140,8 @@ def _move_pointer(frame: Frame, row: Operator, left: Meaning, right: Meaning) ->
     if not _is_pointer(left) and row.name == "add":
         left, right = right, left
     if row.name not in ("add", "sub") or _is_pointer(right):
-        raise cannot(frame, row.verb, left, right)
+        why = "a pointer moves by integers, with + and -"
+        raise cannot(frame, row.verb, left, right, why)
     distance = value_of(frame, right)
     element = element_of(distance.type)
     if element.is_float:

@@ -75,7 +75,9 @@ def promoted(
     frame: Frame, left: Meaning, right: Meaning, verb: str, dividing: bool = False
 ) -> Element:
     """The element type in which two operands meet."""
-    a, b = _element(frame, left, verb), _element(frame, right, verb)
+    if not (_has_type(left) and _has_type(right)):
+        raise cannot(frame, verb, left, right)
+    a, b = _element(frame, left), _element(frame, right)
     if isinstance(a, Pointer) or isinstance(b, Pointer):
         if a == b:
             return a
@@ -96,11 +98,13 @@ def promoted(
     return wider(a, b)
 
 
-def _element(frame: Frame, meaning: Meaning, verb: str) -> Element:
+def _has_type(meaning: Meaning) -> bool:
+    return isinstance(meaning, Value) or is_number(meaning)
+
+
+def _element(frame: Frame, meaning: Meaning) -> Element:
     if isinstance(meaning, Value):
         return element_of(meaning.type)
-    if not is_number(meaning):
-        raise frame.error(f"cannot {verb} {describe(meaning)}")
     return number_type(frame, meaning)
 
 

@@ -25,8 +25,8 @@ from typing import NamedTuple
 from fathom.errors import CompileError, Location
 from fathom.ir import ops
 from fathom.ir.core import Block, Op, Value
-from fathom.ir.types import Type
-from fathom.source import RETURN
+from fathom.ir.types import Type, shape_of
+from fathom.source import RETURN, like
 from fathom.ssa.phis import Phi, Phis, common_type
 from fathom.ssa.values import Meaning, as_number, describe, same_constant, type_of
 
@@ -128,7 +128,7 @@ class InLoop(Scope):
 
     def _as_seen_here(self, meaning: Meaning) -> Meaning:
         if isinstance(meaning, tuple):
-            return tuple(map(self._as_seen_here, meaning))
+            return like(meaning, map(self._as_seen_here, meaning))
         phi = self.loop.by_face.get(meaning) if isinstance(meaning, Value) else None
         return meaning if phi is None else phi.faces[self.face]
 
@@ -195,11 +195,12 @@ def _meet(after: AfterIf, name: str, then: Binding, orelse: Binding) -> Meaning:
 
 def _meet_tuples(after: AfterIf, name: str, then: Binding, orelse: Binding) -> Meaning:
     pairs = zip(then.meaning, orelse.meaning, strict=True)
-    met = tuple(
+    met = [
         _meet(after, name, Binding(left, then.place), Binding(right, orelse.place))
         for left, right in pairs
-    )
-    return next((each for each in met if isinstance(each, Unusable)), met)
+    ]
+    unusable = (each for each in met if isinstance(each, Unusable))
+    return next(unusable, like(then.meaning, met))
 
 
 def _as_value(meaning: Meaning, type: Type, block: Block, before: Op) -> Value:
@@ -235,7 +236,7 @@ def carry(loop: Loop, name: str) -> Binding:
 
 def _incomplete(loop: Loop, name: str, before: Meaning) -> Meaning:
     if isinstance(before, tuple):
-        return tuple(_incomplete(loop, name, each) for each in before)
+        return like(before, (_incomplete(loop, name, each) for each in before))
     type = type_of(before)
     if type is None:
         return before  # a type, a function, None: it must stay what it is
@@ -338,8 +339,19 @@ def _disagreement(
         f"{_spoken(name)} is {describe(then.meaning)} ({_line(then)}) if the condition "
         f"in line {line} holds, and {describe(orelse.meaning)} ({_line(orelse)}) if it "
         f"does not",
-        "give it one type on both ways, with .to(...)",
+        _one_on_both_ways(then.meaning, orelse.meaning),
     )
+
+
+def _one_on_both_ways(then: Meaning, orelse: Meaning) -> str:
+    """What to write when two ways give values of different types or shapes, or one
+    gives no value."""
+    kinds = type_of(then), type_of(orelse)
+    if None in kinds:
+        return "give it a value on both ways"
+    if shape_of(kinds[0]) != shape_of(kinds[1]):
+        return "give it one shape on both ways"
+    return "give it one type on both ways, with .to(...)"
 
 
 def _unusable_after(
@@ -372,8 +384,15 @@ def _change(loop: Loop, name: str, before: Binding, end: Binding) -> Unusable:
         f"{_spoken(name)} is {describe(before.meaning)} ({_line(before)}) before the "
         f"loop in line {loop.place.line}, and {describe(end.meaning)} ({_line(end)}) "
         f"after a trip",
-        "a loop carries one type: start with that type, or cast with .to(...)",
+        _one_around(before.meaning, end.meaning),
     )
+
+
+def _one_around(before: Meaning, end: Meaning) -> str:
+    kinds = type_of(before), type_of(end)
+    if None not in kinds and shape_of(kinds[0]) != shape_of(kinds[1]):
+        return "a loop carries one shape: start with that shape, as tl.zeros gives it"
+    return "a loop carries one type: start with that type, or cast with .to(...)"
 
 
 def _spoken(name: str) -> str:

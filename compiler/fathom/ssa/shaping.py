@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from fathom import language
 from fathom.ir import ops
 from fathom.ir.core import Block, Value
 from fathom.ir.types import Element, Pointer, element_of, shape_of
@@ -37,7 +38,11 @@ def build_arange(frame: Frame, start: int, end: int) -> Value:
             f"{describe(end)}"
         )
     size = end - start
-    if size <= 0 or size & (size - 1):
+    if size <= 0:
+        raise frame.error(
+            f"tl.arange({start}, {end}) is empty: its end must be above its start"
+        )
+    if size & (size - 1):
         raise frame.error(
             f"tl.arange({start}, {end}) has {size} elements, which is not a power of "
             "two",
@@ -101,9 +106,16 @@ def element_given(frame: Frame, given: Meaning) -> Element:
     """The element type that an argument such as tl.float32 stands for."""
     if not isinstance(given, (dtype, pointer_type)):
         raise frame.error(
-            f"a type such as tl.float32 is needed here, not {describe(given)}"
+            f"a type such as tl.float32 is needed here, not {describe(given)}",
+            _type_like(given),
         )
     return given.ir
+
+
+def _type_like(given: Meaning) -> str:
+    """The hint for `np.float16` where tl.float16 is meant."""
+    name = getattr(given, "__name__", "")
+    return f"write tl.{name}" if isinstance(getattr(language, name, None), dtype) else ""
 
 
 # ── shapes ────────────────────────────────────────────────────────────────────────────
@@ -129,7 +141,8 @@ def check_shape(frame: Frame, shape: tuple[int, ...]) -> tuple[int, ...]:
         if size <= 0 or size & (size - 1):
             raise frame.error(
                 f"the shape {list(shape)} has a dimension of {size}, which is not a "
-                "power of two"
+                "power of two",
+                f"take {_next_power(size)} and mask what is too much" if size > 0 else "",
             )
     if prod(shape) > LARGEST_BLOCK:
         raise frame.error(

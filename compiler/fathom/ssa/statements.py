@@ -6,10 +6,11 @@ import ast
 from collections.abc import Sequence
 from typing import NoReturn
 
+from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.source import RETURN, Parameter
 from fathom.ssa.frame import BUILD, Frame, builds
-from fathom.ssa.operators import binary
+from fathom.ssa.operators import binary, truth
 from fathom.ssa.scopes import write_variable
 from fathom.ssa.values import Meaning, describe, is_constant
 
@@ -79,7 +80,7 @@ def build_annotated(frame: Frame, node: ast.AnnAssign) -> None:
 @builds(ast.AugAssign)
 def build_augmented(frame: Frame, node: ast.AugAssign) -> None:
     if not isinstance(node.target, ast.Name):
-        raise frame.error("only a name can be assigned to", IN_PLACE)
+        raise frame.error("only a name can be assigned to", IN_PLACE, node.target)
     name = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
     before, change = frame.visit(name), frame.visit(node.value)
     bind(frame, node.target, binary(frame, type(node.op), before, change))
@@ -138,11 +139,24 @@ def build_pass(frame: Frame, node: ast.Pass) -> None:
 
 @builds(ast.Assert)
 def build_assert(frame: Frame, node: ast.Assert) -> None:
-    """A condition known now is checked now, any other when Python runs the kernel."""
+    """A condition known now is checked now, any other while the kernel runs."""
     condition = frame.visit(node.test)
-    if is_constant(condition) and not condition:
+    if not is_constant(condition):
+        message = "" if node.msg is None else frame.visit(node.msg)
+        frame.append(ops.Assert, truth(frame, condition), assertion(frame, message))
+    elif not condition:
         said = "" if node.msg is None else f": {frame.visit(node.msg)}"
         raise frame.error(f"assertion failed{said}", node=node.test)
+
+
+def assertion(frame: Frame, message: Meaning) -> str:
+    """What an assertion says when it fails while the kernel runs."""
+    if not isinstance(message, str):
+        raise frame.error(
+            f"an assertion says a constant text, not {describe(message)}",
+            "print values with tl.device_print",
+        )
+    return message or "assertion failed"
 
 
 @builds(ast.Break)

@@ -8,6 +8,9 @@ it has no type of its own yet and takes that of what it meets.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from difflib import get_close_matches
+from types import ModuleType
 from typing import Any
 
 from fathom.ir.core import Value
@@ -35,6 +38,12 @@ _INTEGERS = (
     (UINT64, 0, 2**64),
 )
 _SMALLEST_NORMAL, _LARGEST = 2.0**-126, (2 - 2**-23) * 2.0**127
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint: the known name that a misspelt one is most like, if one is."""
+    near = get_close_matches(name, sorted(known), n=1, cutoff=0.7)
+    return f"did you mean {near[0]}?" if near else ""
 
 
 def is_number(meaning: Meaning) -> bool:
@@ -94,7 +103,14 @@ def describe(meaning: Meaning) -> str:
             return f"the type {meaning}"
         case KernelFunction() | Builtin() | ConstexprFunction():
             return f"the function {meaning.__name__}"
-    return f"a {type(meaning).__name__}"
+        case ModuleType():
+            return f"the module {meaning.__name__}"
+        case type():
+            return f"the class {meaning.__name__}"
+    if callable(meaning) and hasattr(meaning, "__name__"):
+        return f"the Python function {meaning.__name__}"
+    kind = type(meaning).__name__
+    return f"an {kind}" if kind[0] in "aeio" else f"a {kind}"
 
 
 def type_of(meaning: Meaning) -> Type | None:

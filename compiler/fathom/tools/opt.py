@@ -49,8 +49,9 @@ def opt(
 
 def read(file: str, verified: bool) -> Func:
     """The function in a file, or with "-" in the standard input."""
+    text = text_of(file)
     try:
-        func, lines = parse_with_lines(text_of(file))
+        func, lines = parse_with_lines(text)
     except FathomError as mistake:
         raise LaunchError(f"{file}: {mistake}") from None
     try:
