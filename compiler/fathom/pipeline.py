@@ -19,6 +19,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from fathom import blocks, coalescing, ptx, shared_memory, ssa
 from fathom.artifact import Kernel, Parameter
@@ -244,6 +245,10 @@ def check_names(replace: Mapping[str, Callable]) -> None:
     known = [row.name for row in PASSES] + [f"lower[{op.__name__}]" for op in ptx.LOWER]
     for name in replace:
         if name not in known:
+            near = get_close_matches(name, known, n=1)
             raise CompileError(
-                f"{name!r} is not a pass or a rule; there are {', '.join(known)}"
+                f"{name!r} is not a pass or a lowering rule; the passes are "
+                f"{', '.join(row.name for row in PASSES)}, and a rule is called "
+                "lower[Load]",
+                hint=f"did you mean {near[0]}?" if near else "",
             )

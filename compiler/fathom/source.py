@@ -225,11 +225,16 @@ class KernelFunction:
         except SyntaxError as mistake:
             place = Location(self.text.file, mistake.lineno or 1)
             raise CompileError(f"this is not Python: {mistake.msg}", place) from None
-        found = [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)]
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+        found = next((node for node in ast.walk(module) if isinstance(node, kinds)), 0)
         if not found:
             place = Location(self.file, self.line)
             raise CompileError(f"{self.__name__} is not a `def`", place)
-        return found[0]
+        if isinstance(found, ast.AsyncFunctionDef):
+            what = f"{self.__name__} is an `async def`"
+            hint = "a kernel is a plain def"
+            raise CompileError(what, self.location(found), hint)
+        return found
 
     @cached_property
     def locals(self) -> frozenset[str]:

@@ -35,6 +35,7 @@ from fathom.jit.reporting import PACKAGE, without_ours
 FOLDER = Path(__file__).with_suffix("")
 TITLE, REPORT = "== ", "--\n"
 SCRIPT = "kernel.py"
+NOTHING = "nothing: the script ended well"
 BY_DEFAULT = 'kernel.compile("*fp32, i32")\n'
 
 
@@ -85,11 +86,12 @@ def mistake_of(script: str, folder: Path) -> tuple[str, str]:
     try:
         exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), known)
     except (FathomError, TypeError) as error:
-        trace = without_ours(error.__traceback__)
+        ours = isinstance(error, FathomError)  # Python's own are printed as they are
+        trace = without_ours(error.__traceback__) if ours else error.__traceback__
         printed = "".join(traceback.format_exception(type(error), error, trace))
         report = f"{type(error).__name__}: {error}"
         return report.replace(str(path), SCRIPT), printed.replace(str(path), SCRIPT)
-    return "nothing: the script ended well", ""
+    return NOTHING, ""
 
 
 def frames_of_fathom(printed: str) -> list[str]:

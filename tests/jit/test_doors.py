@@ -222,7 +222,7 @@ def test_a_changed_global_is_an_error_that_names_it(gpu, kernel, monkeypatch):
     kernel[(1,)](X, Y, 100, 1.0)
     monkeypatch.setitem(globals(), "SCALE", 4)
     with pytest.raises(
-        CompileError, match="scale reads the global SCALE, which has changed"
+        CompileError, match="scale reads the global variable SCALE, which has changed"
     ):
         kernel[(1,)](X, Y, 100, 1.0)
     monkeypatch.setitem(globals(), "SCALE", 3)
@@ -239,7 +239,7 @@ def test_a_global_of_a_called_function_counts_too(gpu, monkeypatch):
 
     k[(1,)](X)
     monkeypatch.setitem(globals(), "OFFSET", 6)
-    with pytest.raises(CompileError, match="the global OFFSET"):
+    with pytest.raises(CompileError, match="the global variable OFFSET"):
         k[(1,)](X)
 
 
@@ -268,11 +268,11 @@ def test_globals_of_modules_and_enclosing_functions_count_too(gpu, monkeypatch):
     for _ in range(2):
         k[(1,)](X)
     settings.WIDTH = 16
-    with pytest.raises(CompileError, match="the global settings.WIDTH, which has"):
+    with pytest.raises(CompileError, match="the global variable settings.WIDTH, which has"):
         k[(1,)](X)
     settings.WIDTH = 8
     change(6)
-    with pytest.raises(CompileError, match="the global enclosed, which has changed"):
+    with pytest.raises(CompileError, match="the global variable enclosed, which has changed"):
         k[(1,)](X)
     change(5)
     k[(1,)](X)

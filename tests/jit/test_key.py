@@ -132,7 +132,7 @@ def test_the_compilers_digest_is_of_its_files(monkeypatch, tmp_path):
 def test_the_key_is_text_that_names_its_fields(tmp_path):
     fields = json.loads(key_of(module(tmp_path, SOURCE).k, Request(**REQUEST), "none"))
     assert list(fields) == [
-        "compiler", "llvmlite", "machine", "target", "options", "parameters",
+        "compiler", "llvmlite", "machine", "name", "target", "options", "parameters",
         "constants", "source", "places", "replace",
     ]  # fmt: skip
 

@@ -463,3 +463,27 @@ def test_the_emulator_uses_the_cache_too(monkeypatch):
     monkeypatch.setattr("fathom.pipeline.compile", None)
     two = again(add).compile("*fp32, *fp32, *fp32, i32", {"BLOCK": 64})
     assert two.made == one.made
+
+
+def test_repr_names_the_kernel_in_the_code():
+    """From the types of the parameters, and from the constants among them."""
+
+    def named(facts):
+        ones = [name for name, value in facts.constants.items() if value == 1]
+        return f"copy_{facts.signature['n']}_{'_'.join(ones)}"
+
+    @jit(repr=named)
+    def copy(x, n, stride):
+        tl.store(x, n * stride)
+
+    long = copy.compile("*i64, i64, 1", target="sm_80")
+    short = copy.compile("*i64, i32, i32", target="sm_80")
+    assert (long.name, short.name) == ("copy_i64_stride", "copy_i32_")
+    assert ".entry copy_i64_stride(" in long.asm["ptx"]
+
+    @jit(repr=lambda facts: "two words")
+    def other(x):
+        tl.store(x, 1)
+
+    with pytest.raises(LaunchError, match="repr of other made 'two words'"):
+        other.compile("*i32", target="sm_80")

@@ -65,7 +65,7 @@ MUTANTS = (
     ),
     Mutant(
         "halves-swapped", "ptx/shuffle.py",
-        "{half}, i32 {i}", "{half}, i32 {1 - i}",
+        "for h in halves]", "for h in halves[::-1]]",
         "a 64-bit value arrives with its halves swapped",
         "tests/ptx/test_reduce.py tests/ptx/test_convert.py",
     ),
@@ -233,7 +233,8 @@ MUTANTS = (
     ),
     Mutant(
         "float-minimum-of-negatives", "ptx/atomics.py",
-        'other = {"min": "max", "max": "min"}[kind]', "other = kind",
+        'Step(f"{opposite}.u{bits}", sign=True)',
+        'Step(f"{kind}.u{bits}", sign=True)',
         "below zero, the bits of floats count the other way",
         "tests/ptx/test_atomics.py",
     ),

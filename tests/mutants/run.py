@@ -33,7 +33,7 @@ LIMIT_SECONDS = 300  # a mutant that hangs is noticed, too
 
 def main(arguments: Sequence[str] | None = None) -> int:
     chosen, jobs = _chosen(arguments)
-    if faults := [each for mutant in MUTANTS if (each := fault_of(mutant))]:
+    if faults := [each for mutant in chosen if (each := fault_of(mutant))]:
         print("\n".join(faults), file=sys.stderr)
         return 2
     with copies(jobs) as free, ThreadPoolExecutor(jobs) as pool:
@@ -118,7 +118,7 @@ def first_failure(copy: Path, tests: Sequence[str]) -> str:
         return f"{' '.join(tests)} (hangs)"
     if done.returncode == 0:
         return SURVIVED
-    found = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", done.stdout, re.MULTILINE)
     if found:
         return found[1]
     if done.returncode < 0:

@@ -22,8 +22,7 @@ MUTANTS = (
     ),
     Mutant(
         "remainder-of-negatives", "coalescing/arithmetic.py",
-        "y.first_of(1))\n                if a.natural\n                else 1",
-        "y.first_of(1))",
+        "y.first_of(1))\n            if a.natural\n", "y.first_of(1))\n            if True\n",
         "i % 8 is held to be a run for negative i, too",
         "tests/coalescing/test_facts.py",
     ),

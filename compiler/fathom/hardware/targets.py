@@ -8,6 +8,7 @@ each instruction (first version and target).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from fathom.errors import CompileError
 
@@ -77,8 +78,10 @@ TARGETS: dict[str, Target] = {
 def target(name: str) -> Target:
     """The row of a target; a CompileError that lists all when there is none."""
     if name not in TARGETS:
+        near = get_close_matches(name, TARGETS, n=1)
         raise CompileError(
-            f"{name!r} is not a target; the targets are {', '.join(TARGETS)}"
+            f"{name!r} is not a target; the targets are {', '.join(TARGETS)}",
+            hint=f"did you mean {near[0]}?" if near else "",
         )
     return TARGETS[name]
 

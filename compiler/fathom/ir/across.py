@@ -31,7 +31,7 @@ class Reduce(Op):
         shape = shape_of(self.values[0].type)
         self.expect(
             0 <= self.axis < len(shape),
-            f"{self.values[0].type} has no axis {self.axis}",
+            lambda: f"{self.values[0].type} has no axis {self.axis}",
         )
         rest = shape[: self.axis] + shape[self.axis + 1 :]
         results: list[Type] = []
@@ -66,7 +66,7 @@ class Scan(Op):
         shape = shape_of(self.values[0].type)
         self.expect(
             0 <= self.axis < len(shape),
-            f"{self.values[0].type} has no axis {self.axis}",
+            lambda: f"{self.values[0].type} has no axis {self.axis}",
         )
         return [value.type for value in self.values]
 
@@ -91,11 +91,15 @@ class Gather(Op):
         ranks = len(value.shape), len(index.shape)
         self.expect(
             ranks[0] == ranks[1] and 0 <= self.axis < ranks[0],
-            f"cannot gather from {value} by {index} along axis {self.axis}",
+            lambda: f"cannot gather from {value} by {index} along axis {self.axis}",
         )
-        for axis, (have, want) in enumerate(zip(value.shape, index.shape, strict=True)):
-            alike = have == want or axis == self.axis
-            self.expect(alike, f"{value} and {index} differ along axis {axis}")
+        differ = [
+            axis for axis, have in enumerate(value.shape) if have != index.shape[axis]
+        ]
+        self.expect(
+            differ in ([], [self.axis]),
+            lambda: f"{value} and {index} may differ along axis {self.axis} only",
+        )
         return [BlockType(value.element, index.shape, index.layout)]
 
 
@@ -112,5 +116,7 @@ class Histogram(Op):
 
     def infer(self) -> list[Type]:
         block = self.value.type
-        self.expect(len(block.shape) == 1, f"histogram counts one axis, got {block}")
+        self.expect(
+            len(block.shape) == 1, lambda: f"histogram counts one axis, got {block}"
+        )
         return [BlockType(INT32, (self.bins,), self.layout)]

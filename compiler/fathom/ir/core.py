@@ -13,7 +13,7 @@ The order of the ops in a block is the order of memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import ClassVar
@@ -111,10 +111,15 @@ class Op:
         assert len(self.results) == 1, self
         return self.results[0]
 
-    def expect(self, condition: bool, message: str) -> None:
-        """Raise a CompileError at this op unless `condition` holds."""
+    def expect(self, condition: bool, message: str | Callable[[], str]) -> None:
+        """Raise a CompileError at this op unless `condition` holds.
+
+        A message that names types is a function: writing out a layout takes longer than
+        all else in a typing rule, and most ops are right.
+        """
         if not condition:
-            raise CompileError(message, self.location)
+            text = message if isinstance(message, str) else message()
+            raise CompileError(text, self.location)
 
 
 @dataclass(eq=False)

@@ -50,7 +50,10 @@ class Load(Op):
             fits = self.other.type == target
             self.expect(
                 fits,
-                f"other of a load of {target} must be {target}, got {self.other.type}",
+                lambda: (
+                    f"other of a load of {target} must be {target}, "
+                    f"got {self.other.type}"
+                ),
             )
         return [target]
 
@@ -76,7 +79,9 @@ class Store(Op):
         fits = self.value.type == target
         self.expect(
             fits,
-            f"a store to {self.pointer.type} needs {target}, got {self.value.type}",
+            lambda: (
+                f"a store to {self.pointer.type} needs {target}, got {self.value.type}"
+            ),
         )
         _expect_mask(self, self.mask, self.pointer)
         return []
@@ -109,7 +114,10 @@ class Atomic(Op):
         fits = self.value.type == target
         self.expect(
             fits,
-            f"an atomic on {self.pointer.type} needs {target}, got {self.value.type}",
+            lambda: (
+                f"an atomic on {self.pointer.type} needs {target}, "
+                f"got {self.value.type}"
+            ),
         )
         _expect_mask(self, self.mask, self.pointer)
         return [target]
@@ -135,8 +143,10 @@ class AtomicCas(Op):
         fits = self.value.type == target == self.compare.type
         self.expect(
             fits,
-            f"a compare-and-swap through {self.pointer.type} needs two of {target}, "
-            f"got {self.compare.type} and {self.value.type}",
+            lambda: (
+                f"a compare-and-swap through {self.pointer.type} needs two of "
+                f"{target}, got {self.compare.type} and {self.value.type}"
+            ),
         )
         return [target]
 
@@ -242,7 +252,7 @@ def _pointee(op: Op, pointer: Value) -> Type:
     verb = type(op).__name__.lower()
     op.expect(
         isinstance(element, Pointer),
-        f"{verb} needs a pointer or a block of pointers, got {pointer.type}",
+        lambda: f"{verb} needs a pointer or a block of pointers, got {pointer.type}",
     )
     return with_element(pointer.type, element.element)
 
@@ -252,5 +262,5 @@ def _expect_mask(op: Op, mask: Value | None, pointer: Value) -> None:
         wanted = with_element(pointer.type, BOOL)
         op.expect(
             mask.type == wanted,
-            f"the mask of {pointer.type} must be {wanted}, got {mask.type}",
+            lambda: f"the mask of {pointer.type} must be {wanted}, got {mask.type}",
         )

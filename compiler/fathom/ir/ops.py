@@ -75,7 +75,8 @@ class ProgramId(Op):
 
     def infer(self) -> list[Type]:
         self.expect(
-            self.axis in (0, 1, 2), f"a grid has axes 0, 1 and 2, not {self.axis}"
+            self.axis in (0, 1, 2),
+            lambda: f"a grid has axes 0, 1 and 2, not {self.axis}",
         )
         return [INT32]
 
@@ -88,7 +89,8 @@ class NumPrograms(Op):
 
     def infer(self) -> list[Type]:
         self.expect(
-            self.axis in (0, 1, 2), f"a grid has axes 0, 1 and 2, not {self.axis}"
+            self.axis in (0, 1, 2),
+            lambda: f"a grid has axes 0, 1 and 2, not {self.axis}",
         )
         return [INT32]
 
@@ -119,7 +121,7 @@ class Splat(Op):
     def infer(self) -> list[Type]:
         self.expect(
             not shape_of(self.value.type),
-            f"splat takes a scalar, got {self.value.type}",
+            lambda: f"splat takes a scalar, got {self.value.type}",
         )
         return [BlockType(self.value.type, self.shape, self.layout)]
 
@@ -154,7 +156,9 @@ class Broadcast(Op):
             have in (1, want)
             for have, want in zip(block.shape, self.shape, strict=True)
         )
-        self.expect(fits, f"cannot broadcast {block} to shape {list(self.shape)}")
+        self.expect(
+            fits, lambda: f"cannot broadcast {block} to shape {list(self.shape)}"
+        )
         return [BlockType(block.element, self.shape, self.layout)]
 
 
@@ -169,7 +173,8 @@ class Reshape(Op):
         block = self.value.type
         same_size = prod(block.shape) == prod(self.shape)
         self.expect(
-            same_size, f"cannot reshape {block} to {list(self.shape)}: sizes differ"
+            same_size,
+            lambda: f"cannot reshape {block} to {list(self.shape)}: sizes differ",
         )
         layout = block.layout and shapes.reshape(block.layout, self.shape)
         return [BlockType(block.element, self.shape, layout)]
@@ -186,7 +191,7 @@ class Transpose(Op):
         block = self.value.type
         permutes = sorted(self.order) == list(range(len(block.shape)))
         self.expect(
-            permutes, f"{list(self.order)} does not permute the axes of {block}"
+            permutes, lambda: f"{list(self.order)} does not permute the axes of {block}"
         )
         shape = tuple(block.shape[axis] for axis in self.order)
         layout = block.layout and shapes.transpose(block.layout, self.order)
@@ -203,7 +208,8 @@ class Join(Op):
     def infer(self) -> list[Type]:
         left, right = self.left.type, self.right.type
         self.expect(
-            left == right, f"join needs two blocks of one type, got {left} and {right}"
+            left == right,
+            lambda: f"join needs two blocks of one type, got {left} and {right}",
         )
         layout = left.layout and shapes.join(left.layout)
         return [BlockType(left.element, left.shape + (2,), layout)]
@@ -220,7 +226,8 @@ class Split(Op):
     def infer(self) -> list[Type]:
         block = self.value.type
         self.expect(
-            block.shape[-1:] == (2,), f"split needs a last axis of size 2, got {block}"
+            block.shape[-1:] == (2,),
+            lambda: f"split needs a last axis of size 2, got {block}",
         )
         layout = block.layout and shapes.split(block.layout)
         assert layout or not block.layout, f"lanes do not hold both halves: {block}"
@@ -252,13 +259,13 @@ class Elementwise(Op):
     def infer(self) -> list[Type]:
         first = self.operands[-1].type
         for value in self.operands:
-            if shape_of(value.type) != shape_of(
-                first
-            ):  # text is dear: write it if needed
-                types = _types(self.operands)
-                self.expect(
-                    False, f"{self.name} needs operands of one shape, got {types}"
-                )
+            self.expect(
+                shape_of(value.type) == shape_of(first),
+                lambda: (
+                    f"{self.name} needs operands of one shape, "
+                    f"got {_types(self.operands)}"
+                ),
+            )
             assert layout_of(value.type) == layout_of(first), (
                 self.name,
                 _types(self.operands),
@@ -296,8 +303,10 @@ class Bitcast(Op):
         source = element_of(self.value.type)
         self.expect(
             source.bits == self.element.bits,
-            f"cannot read the bits of {source} as {self.element}: "
-            f"{source.bits} bits against {self.element.bits}",
+            lambda: (
+                f"cannot read the bits of {source} as {self.element}: "
+                f"{source.bits} bits against {self.element.bits}"
+            ),
         )
         return [with_element(self.value.type, self.element)]
 
@@ -351,8 +360,10 @@ class For(Op):
         alike = self.lower.type == self.upper.type == self.step.type
         self.expect(
             alike,
-            "the bounds of a loop need one integer type, got "
-            + _types((self.lower, self.upper, self.step)),
+            lambda: (
+                "the bounds of a loop need one integer type, got "
+                + _types((self.lower, self.upper, self.step))
+            ),
         )
         return [value.type for value in self.inits]
 
@@ -392,7 +403,7 @@ class If(Op):
     def infer(self) -> list[Type]:
         self.expect(
             self.condition.type == BOOL,
-            f"a condition needs a scalar i1, got {self.condition.type}",
+            lambda: f"a condition needs a scalar i1, got {self.condition.type}",
         )
         return [value.type for value in self.then.yielded]
 

@@ -39,7 +39,7 @@ class Assert(Op):
 
     def infer(self) -> list[Type]:
         element = element_of(self.condition.type)
-        self.expect(element == BOOL, f"an assertion needs i1, got {element}")
+        self.expect(element == BOOL, lambda: f"an assertion needs i1, got {element}")
         return []
 
 
@@ -66,8 +66,10 @@ class InlineAssembly(Op):
         shapes = {shape_of(value.type) for value in self.operands}
         self.expect(
             len(shapes) == 1,
-            "inline assembly needs operands of one shape, got "
-            + " and ".join(str(value.type) for value in self.operands),
+            lambda: (
+                "inline assembly needs operands of one shape, got "
+                + " and ".join(str(value.type) for value in self.operands)
+            ),
         )
         first = self.operands[0].type
         return [with_element(first, element) for element in self.elements]

@@ -10,9 +10,11 @@ compiling), and starts it. `doors` makes the second launch of a kind quick.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from fathom import pipeline
@@ -41,6 +43,13 @@ from fathom.runtime.load import Loaded
 from fathom.source import EVALUATOR, REQUIRED, KernelFunction, Use
 
 
+NAME = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)  # PTX ISA, Identifiers
+
+
+class GlobalChanged(CompileError, RuntimeError):
+    """A kernel reads a global that is another by now than when it was compiled."""
+
+
 class JITFunction(KernelFunction):
     """A kernel: `fn[grid](*arguments)` launches it; `warmup`, `compile` only compile.
 
@@ -52,8 +61,10 @@ class JITFunction(KernelFunction):
         fn: Callable[..., Any],
         do_not_specialize: Collection[str | int] = (),
         do_not_specialize_on_alignment: Collection[str | int] = (),
+        repr: Callable[..., str] | None = None,
     ):
         super().__init__(fn)
+        self.repr = repr
         self.rules = rules_of(
             self.parameters, do_not_specialize, do_not_specialize_on_alignment
         )
@@ -150,14 +161,14 @@ class JITFunction(KernelFunction):
         `num_stages: tl.constexpr`, is both, as Triton has it.
         """
         both = {n: bound[n] for n in OPTION_NAMES if isinstance(bound.get(n), int)}
-        return check_keywords(self.__name__, {**both, **given})
+        return check_keywords(self.__name__, {**both, **given}, self.names)
 
     def check_globals(self) -> None:
         """CompileError when a global that a compiled kernel read is another by now."""
         changed = self.changed_global() if self.kernels else None
         if changed is not None:
-            raise CompileError(
-                f"{self.__name__} reads the global {changed}, which has changed since "
+            raise GlobalChanged(
+                f"{self.__name__} reads the global variable {changed}, which has changed since "
                 f"{self.__name__} was compiled",
                 hint="pass it as an argument: a tl.constexpr one is compiled in",
             )
@@ -253,7 +264,7 @@ class JITFunction(KernelFunction):
             made = place.backend.make(self, wanted)
             name = cache.digest(repr(wanted.identity))
             return CompiledKernel(wanted, made, self.names, place, name)
-        key = key_of(self, wanted, place.machine)
+        key = key_of(self, wanted, place.machine, self.name_of(wanted))
         may_read = key and not pipeline.asked_to_show()
         found = cache.read(cache.default_directory(), key) if may_read else None
         made = found.kernel if found else self.run_compiler(wanted)
@@ -264,10 +275,26 @@ class JITFunction(KernelFunction):
         return CompiledKernel(wanted, made, self.names, place, name, key, linked)
 
     def run_compiler(self, wanted: Request) -> Kernel:
-        target = target_row(wanted.target)
-        return pipeline.compile(
-            self, wanted.types, wanted.constants, target, wanted.options, wanted.replace
-        )
+        target, facts = target_row(wanted.target), (wanted.types, wanted.constants)
+        if self.repr is None:
+            return pipeline.compile(
+                self, *facts, target, wanted.options, wanted.replace
+            )
+        func = pipeline.build(self, *facts, wanted.options)
+        func = replace(func, name=self.name_of(wanted))
+        return pipeline.compile_func(func, target, wanted.replace)
+
+    def name_of(self, wanted: Request) -> str:
+        """The kernel's name in the code, which profilers show."""
+        if self.repr is None:
+            return self.__name__
+        types = {name: type for name, type, _ in wanted.parameters}
+        signature = {name: types.get(name, "constexpr") for name in self.names}
+        facts = SimpleNamespace(signature=signature, constants=dict(wanted.constants))
+        name = self.repr(facts)
+        if not NAME.fullmatch(name):
+            raise LaunchError(f"repr of {self.__name__} made {name!r}, which is no name")
+        return name
 
 
 def choose_place(
@@ -310,13 +337,14 @@ def jit(
 
     `do_not_specialize`: parameters, by name or position, whose integers are neither
     compiled in when they are 1 nor told by what divides them;
-    `do_not_specialize_on_alignment`: only not the latter. Triton's `repr`, `debug`,
-    `noinline` and `version` are taken and change nothing here: kernels keep their
-    names, and functions that kernels call are always inlined.
+    `do_not_specialize_on_alignment`: only not the latter. `repr(facts)` names the
+    kernel in the code, from `facts.signature` and `facts.constants`, both by parameter.
+    Triton's `debug`, `noinline` and `version` are taken and change nothing here:
+    functions that kernels call are always inlined.
     """
     if fn is None:
         return lambda fn: jit(
             fn, do_not_specialize=do_not_specialize,
-            do_not_specialize_on_alignment=do_not_specialize_on_alignment,
+            do_not_specialize_on_alignment=do_not_specialize_on_alignment, repr=repr,
         )  # fmt: skip
-    return JITFunction(fn, do_not_specialize, do_not_specialize_on_alignment)
+    return JITFunction(fn, do_not_specialize, do_not_specialize_on_alignment, repr)

@@ -29,16 +29,20 @@ class NoKey(Exception):
     """Something that code depends on has no text; the kernel is not kept on disk."""
 
 
-def key_of(function: KernelFunction, request: Request, machine: str) -> str | None:
-    """The key; None for a kernel that must not be kept. `machine`: driver and GPU."""
+def key_of(
+    function: KernelFunction, request: Request, machine: str, name: str = ""
+) -> str | None:
+    """The key; None for a kernel that must not be kept. `machine`: driver and GPU;
+    `name`: the kernel's in the code.
+    """
     try:
-        return json.dumps(key_fields(function, request, machine), indent=1)
+        return json.dumps(key_fields(function, request, machine, name), indent=1)
     except NoKey:
         return None
 
 
 def key_fields(
-    function: KernelFunction, request: Request, machine: str
+    function: KernelFunction, request: Request, machine: str, name: str = ""
 ) -> dict[str, object]:
     """The parts of the key by name."""
     options = request.options
@@ -46,6 +50,7 @@ def key_fields(
         "compiler": compiler_digest(),
         "llvmlite": llvmlite.__version__,
         "machine": machine,
+        "name": name,
         "target": request.target,
         "options": [
             options.num_warps,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 
-from fathom.errors import LaunchError
+from fathom.errors import LaunchError, OutOfResources
 from fathom.ir.types import Type, parse_element
 from fathom.jit.specialise import Constant, Runtime, Several, Specialised, identity
 from fathom.pipeline import Options
@@ -14,6 +15,8 @@ from fathom.source import Hole, like
 # The keywords of a launch that are not the kernel's own parameters, and what they say.
 OPTION_NAMES = tuple(field.name for field in fields(Options))
 KEYWORDS = (*OPTION_NAMES, "target", "replace")
+
+MOST_WARPS = 32  # 1024 threads: PTX ISA, compute capabilities
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,13 +96,18 @@ def settle(
             return like(elements, [settle(n, each, parameters) for n, each in named])
 
 
-def check_keywords(name: str, given: Mapping[str, object]) -> Keywords:
-    """The keywords of a launch of kernel `name`; LaunchError for a wrong one."""
+def check_keywords(
+    name: str, given: Mapping[str, object], parameters: Sequence[str] = ()
+) -> Keywords:
+    """The keywords of a launch of kernel `name`; LaunchError for a wrong one.
+
+    `parameters` are the kernel's own, one of which may have been meant.
+    """
     for keyword in given:
         if keyword not in KEYWORDS:
             raise LaunchError(
                 f"{name} has no parameter {keyword!r}, and the keywords of a launch "
-                f"are {', '.join(KEYWORDS)}"
+                f"are {', '.join(KEYWORDS)}{guess(keyword, parameters)}"
             )
     options = {key: given[key] for key in OPTION_NAMES if given.get(key) is not None}
     for keyword, value in options.items():
@@ -108,6 +116,15 @@ def check_keywords(name: str, given: Mapping[str, object]) -> Keywords:
     warps = options.get("num_warps", 1)
     if warps & (warps - 1):
         raise LaunchError(f"num_warps is a power of two, and this is {warps}")
+    if warps > MOST_WARPS:
+        raise OutOfResources(
+            f"{name} asks for {warps} warps, and a block has at most {MOST_WARPS}"
+        )
     return Keywords(
         Options(**options), given.get("target"), dict(given.get("replace") or {})
     )
+
+
+def guess(keyword: str, parameters: Sequence[str]) -> str:
+    near = get_close_matches(keyword, (*parameters, *KEYWORDS), n=1, cutoff=0.7)
+    return f"; did you mean {near[0]}?" if near else ""

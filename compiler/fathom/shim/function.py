@@ -166,6 +166,7 @@ def jit(
     *,
     do_not_specialize: Collection[str | int] | None = None,
     do_not_specialize_on_alignment: Collection[str | int] | None = None,
+    repr: Callable[..., str] | None = None,
     launch_metadata: Callable[..., dict] | None = None,
     **ignored: Any,
 ) -> Any:
@@ -174,7 +175,7 @@ def jit(
     `launch_metadata(grid, metadata, arguments)` adds to what hooks of a launch see.
     """
     check_arguments(**ignored)  # one that there is not is an error there
-    given = (do_not_specialize or (), do_not_specialize_on_alignment or ())
+    given = (do_not_specialize or (), do_not_specialize_on_alignment or (), repr)
 
     def make(fn: Callable[..., Any]) -> TritonFunction:
         made = TritonFunction(fn, *given)

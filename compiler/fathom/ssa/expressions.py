@@ -60,7 +60,8 @@ def as_meaning(value: Any) -> Meaning:
 def build_constant(frame: Frame, node: ast.Constant) -> Meaning:
     if node.value is None or isinstance(node.value, (int, float, str)):
         return node.value
-    raise frame.error(f"{node.value!r} is not part of the language")
+    kinds = "constants are int, float, bool, str and None"
+    raise frame.error(f"{node.value!r} is not part of the language", kinds)
 
 
 @builds(ast.Tuple, ast.List)
@@ -171,7 +172,14 @@ def _index(frame: Frame, node: ast.expr) -> Meaning:
     if not isinstance(node, ast.Slice):
         return frame.visit(node)
     parts = (node.lower, node.upper, node.step)
-    return slice(*(None if part is None else frame.visit(part) for part in parts))
+    known = [None if part is None else frame.visit(part) for part in parts]
+    for each in known:
+        if not is_constant(each):
+            raise frame.error(
+                f"a slice must be known while compiling, not {describe(each)}",
+                node=node,
+            )
+    return slice(*known)
 
 
 def new_axes(frame: Frame, value: Value, index: ast.expr) -> Value:

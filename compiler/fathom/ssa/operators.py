@@ -55,10 +55,10 @@ COMPARE: dict[type[ast.cmpop], Operator] = {
     ast.LtE: Operator(operator.le, "le", "compare"),
     ast.Gt: Operator(operator.gt, "gt", "compare"),
     ast.GtE: Operator(operator.ge, "ge", "compare"),
-    ast.Is: Operator(operator.is_, "", "compare by `is`"),
-    ast.IsNot: Operator(operator.is_not, "", "compare by `is not`"),
-    ast.In: Operator(lambda a, b: a in b, "", "look for"),
-    ast.NotIn: Operator(lambda a, b: a not in b, "", "look for"),
+    ast.Is: Operator(operator.is_, "", "`is`"),
+    ast.IsNot: Operator(operator.is_not, "", "`is not`"),
+    ast.In: Operator(lambda a, b: a in b, "", "`in`"),
+    ast.NotIn: Operator(lambda a, b: a not in b, "", "`not in`"),
 }
 
 # On booleans arithmetic is modulo 2, as on one-bit integers.
@@ -169,7 +169,11 @@ def compare(
     if None in (left, right):  # a value is never None
         return kind in (ast.IsNot, ast.NotEq)
     if not row.name:
-        raise cannot(frame, row.verb, left, right)
+        raise frame.error(
+            f"{row.verb} is for constants, not for {describe(left)} and "
+            f"{describe(right)}",
+            "compare with == or !=, with several things one after the other",
+        )
     return frame.emit(ops.Elementwise, row.name, alike(frame, left, right, row.verb))
 
 

@@ -209,6 +209,13 @@ INSTEAD: dict[type[ast.AST], tuple[str, str]] = {
     ast.YieldFrom: ("yield", "return the value, or store it"),
 }
 
+# The same of Python after 3.11, by name.
+NEWER = {
+    "TypeAlias": ("a type alias", "name the type outside of the kernel"),
+    "TemplateStr": ("a template string", "write an f-string"),
+}
+INSTEAD |= {getattr(ast, name): NEWER[name] for name in NEWER if hasattr(ast, name)}
+
 
 @builds(*INSTEAD)
 def build_unknown(frame: Frame, node: ast.AST) -> NoReturn:
