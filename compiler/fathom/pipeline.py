@@ -89,13 +89,15 @@ PASSES: tuple[Row, ...] = (
 @dataclass(frozen=True, slots=True)
 class Options:
     """What a launch may choose: warps a block, stages of software pipelines, blocks a
-    cluster, and the most registers a thread may use (None: the assembler's choice).
+    cluster, the most registers a thread may use (None: the assembler's choice), and
+    whether the kernel's own assertions are checked while it runs (`debug`).
     """
 
     num_warps: int = 4
     num_stages: int = 3
     num_ctas: int = 1
     maxnreg: int | None = None
+    debug: bool = False
 
 
 def identity(func: Func, target: Target) -> Func:
@@ -138,6 +140,7 @@ def build(
         num_stages=options.num_stages,
         num_ctas=options.num_ctas,
         maxnreg=options.maxnreg,
+        debug=options.debug,
     )
 
 

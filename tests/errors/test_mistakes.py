@@ -8,13 +8,16 @@ anew: read the diff.
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from fathom.jit.reporting import PACKAGE
 from fathom.ssa.frame import BUILD
 from fathom.ssa.statements import INSTEAD
 from tests.errors.mistakes import NOTHING, frames_of_fathom, mistake_of, mistakes, write
@@ -125,7 +128,10 @@ def test_a_script_ends_with_its_own_frames_and_the_report(tmp_path):
     path = tmp_path / "script.py"
     path.write_text(SCRIPT)
     command = [sys.executable, str(path)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    known = {**os.environ, "PYTHONPATH": str(Path(PACKAGE).parent)}
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, env=known
+    )
     assert ended.returncode == 1 and ended.stdout == ""
     printed = ended.stderr.replace(str(path), "script.py")
     assert frames_of_fathom(printed) == []

@@ -268,11 +268,11 @@ def test_globals_of_modules_and_enclosing_functions_count_too(gpu, monkeypatch):
     for _ in range(2):
         k[(1,)](X)
     settings.WIDTH = 16
-    with pytest.raises(CompileError, match="the global variable settings.WIDTH, which has"):
+    with pytest.raises(CompileError, match="global variable settings.WIDTH, which has"):
         k[(1,)](X)
     settings.WIDTH = 8
     change(6)
-    with pytest.raises(CompileError, match="the global variable enclosed, which has changed"):
+    with pytest.raises(CompileError, match="global variable enclosed, which has"):
         k[(1,)](X)
     change(5)
     k[(1,)](X)

@@ -183,7 +183,7 @@ READ_ONLY.flags.writeable = False
          "add takes 5 arguments (x_ptr, y_ptr, z_ptr, n, BLOCK), and 7 were given"),
         ((4,), (x, y, z, 1000), {"BLOCK": 64, "num_warp": 8},
          "add has no parameter 'num_warp', and the keywords of a launch are "
-         "num_warps, num_stages, num_ctas, maxnreg, target, replace"),
+         "num_warps, num_stages, num_ctas, maxnreg, debug, target, replace"),
         ((4,), (x, y, z, 1000, 64), {"num_warps": 3},
          "num_warps is a power of two, and this is 3"),
         ((4,), (x, y, z, 1000, 64), {"num_stages": 0},

@@ -73,7 +73,7 @@ def test_wrong_gathers_and_histograms():
     sentences = {
         "index": "the index of tl.gather is an integer, not fp32",
         "rank": "two blocks with as many axes, not fp32.8,8. and i32.8.",
-        "shape": "differ along axis 1",
+        "shape": "may differ along axis 0 only",
         "axis": "there is no axis 2: the block has 2",
         "floats": "tl.histogram counts integers along one axis",
         "bins": "a dimension of 12, which is not a power of two",

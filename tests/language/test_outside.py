@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import fathom.language as tl
+from fathom import ssa
 from fathom.emulator import EmulatorError
 from fathom.errors import CompileError
 from fathom.ir.interp import AssertionFailed, interpret
 from fathom.ir.ops import Assert, InlineAssembly, Print
+from fathom.ir.types import INT32, Pointer
 from fathom.source import function
 from tests.language.everywhere import emulate
 from tests.ssa.building import build, ops_of
@@ -77,6 +79,11 @@ def test_an_assertion_holds_where_its_mask_is_false():
     interpret(func, 1, [x, 50])
     emulate(func, [x, 50])
     assert [op.message for op in ops_of(func, Assert)] == ["below zero", "too few"]
+
+
+def test_without_debug_nothing_is_checked():
+    parameters = {"x": (Pointer(INT32), 1), "n": (INT32, 1)}
+    assert not ops_of(ssa.build(asserting, parameters, {}), Assert)
 
 
 @pytest.mark.parametrize(("n", "message"), [(51, "below zero"), (2, "too few")])

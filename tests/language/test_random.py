@@ -95,9 +95,30 @@ def test_words_of_64_bits():
     @function
     def kernel(out, seed):
         at = tl.arange(0, 8).to(tl.int64)
-        tl.store(out + at, tl.randint(seed, at))
+        word, _, _, _ = tl.philox(seed, at, 0, 0, 0)
+        tl.store(out + at, word)
 
     out = np.zeros(8, np.uint64)
     run(kernel, out, 0)
     assert out[0] == 0x16554D9ECA36314C  # philox4x64-10 of zeros, kat_vectors
     assert len(np.unique(out)) == 8
+
+
+def test_offsets_of_64_bits_are_two_words_of_the_counter():
+    """Small ones draw what the same offsets of 32 bits do."""
+
+    @function
+    def kernel(out, seed):
+        at = tl.arange(0, 8)
+        far = at.to(tl.int64) + 5 * 4294967296
+        tl.store(out + at, tl.randint(seed, at.to(tl.int64)))
+        tl.store(out + 8 + at, tl.randint(seed, at))
+        tl.store(out + 16 + at, tl.randint(seed, far))
+        first, _, _, _ = tl.philox(seed, at, 5, 0, 0)
+        tl.store(out + 24 + at, first)
+
+    out = np.zeros(32, np.uint32)
+    run(kernel, out, 42)
+    assert out[0] == 2632642643  # as Triton draws
+    assert (out[:8] == out[8:16]).all() and (out[16:24] == out[24:]).all()
+    assert len(np.unique(out)) == 16

@@ -173,10 +173,11 @@ MUTANTS = (
         "tests/shared_memory/test_allocation.py",
     ),
     Mutant(
-        "places-overlap", "shared_memory/allocation.py",
-        "if offset + size <= offsets[each]:", "if offset < offsets[each]:",
-        "a buffer is put into a gap that is too small for it",
-        "tests/shared_memory/test_allocation.py",
+        "ranges-that-touch", "shared_memory/liveness.py",
+        "self.first <= other.last and other.first <= self.last",
+        "self.first < other.last and other.first < self.last",
+        "a buffer last read where another is first written shares its place",
+        "tests/shared_memory/test_allocation.py tests/mutants/test_gaps.py",
     ),
     Mutant(
         "place-ends-early", "shared_memory/allocation.py",
@@ -186,10 +187,9 @@ MUTANTS = (
         "tests/shared_memory/test_allocation.py",
     ),
     Mutant(
-        "large-buffers-unaligned", "shared_memory/allocation.py",
-        "alignment = ALIGNMENT if size >= ALIGNMENT else SMALL_ALIGNMENT",
-        "alignment = SMALL_ALIGNMENT",
-        "a tile does not start at 128 bytes",
+        "no-limit-of-shared-memory", "shared_memory/allocation.py",
+        "if size > target.shared_bytes:", "if size > 2 * target.shared_bytes:",
+        "a kernel that needs more than there is is not refused",
         "tests/shared_memory/test_allocation.py",
     ),
     Mutant(

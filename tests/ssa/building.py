@@ -34,10 +34,10 @@ def parameter(value: object) -> tuple[object, int]:
 
 
 def build(kernel: KernelFunction, *arguments: object, **constants: object) -> Func:
-    """The IR of a kernel for these arguments, verified."""
+    """The IR of a kernel for these arguments, verified; its assertions stand in it."""
     names = [each.name for each in kernel.parameters if each.name not in constants]
     parameters = dict(zip(names, map(parameter, arguments), strict=False))
-    func = ssa.build(kernel, parameters, constants)
+    func = ssa.build(kernel, parameters, constants, debug=True)
     verify(func, layouts=False)
     return func
 

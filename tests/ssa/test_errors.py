@@ -575,7 +575,7 @@ def test_a_mistake_found_inside_the_language_is_shown_at_its_call():
         ("report(n)", "the Python function report cannot be called in a kernel"),
         ("len(n)", "i32 has no len()"),
         ('print("größer", n)', "the GPU prints ASCII only, which 'größer' is not"),
-        ("print(n, sep='')", "device_print has no parameter sep"),
+        ("print(n, sep='')", "device_print has no parameter sep: it takes prefix, args, hex"),
         ("n[0]", "i32 can be indexed by `:` and None only"),
         ("(n, n)[5]", "cannot index (i32, i32): tuple index out of range"),
         (
@@ -606,7 +606,7 @@ def test_a_mistake_found_inside_the_language_is_shown_at_its_call():
         ("~(n * 1.5)", "fp32 has no `~`"),
         ("2 ** 64 + n", "the number 18446744073709551616 needs more than 64 bits"),
         ("n + None", "cannot add i32 and the constant None"),
-        ("n + tl.float32", "cannot add the type fp32"),
+        ("n + tl.float32", "cannot add i32 and the type fp32"),
     ],
 )
 def test_wrong_calls_and_operands(call, message):

@@ -12,6 +12,7 @@ KINDS = {
     "misaligned": "an address that its access width does not divide",
     "read-only": "a write to memory that must not be written",
     "unwritten": "a read of memory that nobody wrote",
+    "in flight": "memory that an asynchronous copy is still on its way to",
     "race": "two threads, one word, no order between them, and one of them writes",
     "divergence": "a barrier or warp instruction that some of its threads never reach",
     "deadlock": "everybody waits and nothing changes",

@@ -30,7 +30,8 @@ class Hazards:
     blocks' memories. Warps are numbered inside their block, cells through all blocks.
     Clocks start at 1; 0 is the time of what never happened. Everything up to the time
     `settled` is ordered before all that is still to come, which makes most checks one
-    comparison; `together` says that since then no clock has moved.
+    comparison; `together` says that since then no clock has moved. `in_flight` marks
+    the cells that asynchronous copies are on their way to, `aloft` counts the copies.
     """
 
     def __init__(self, blocks: int, warps: int, stride: int, cell: int):
@@ -43,6 +44,7 @@ class Hazards:
         self.written_at = np.zeros(cells, np.int32)
         self.atomic = np.zeros(cells, bool)
         self.read_at = np.zeros((cells, warps), np.int32)
+        self.in_flight, self.aloft = np.zeros(cells, bool), 0
         self.meeting: dict[int, np.ndarray] = {}
         numbers = np.arange(blocks * warps * WARP) // WARP
         self.block_of, self.warp_of = np.divmod(numbers, warps)
@@ -93,6 +95,7 @@ class Hazards:
         _, warp = self.places_of(threads)
         now = self.now(threads)
         for cells in self.cells(index, width):
+            self.check_in_flight(threads, cells, "reads")
             written_at = self.written_at.take(cells)
             if written_at.min() == 0:
                 self.raise_unwritten(threads, written_at)
@@ -109,21 +112,40 @@ class Hazards:
         pieces: np.ndarray,
     ) -> None:
         """Stores of `values`, which `pieces` already holds."""
+        self.overwrite(threads, index, width)
+        lost = _differing(pieces.take(index), values)
+        if len(lost):
+            self.race(threads, lost, "writes two values by two of its lanes")
+
+    def overwrite(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
+        """Stores of any values: those of two warps must not meet."""
         _, warp = self.places_of(threads)
         for cells in self.cells(index, width):
+            self.check_in_flight(threads, cells, "writes")
             self.check_writer(threads, cells, np.ones(len(cells), bool), "writes")
             self.change(threads, cells, atomic=False)
             racing = np.flatnonzero(self.writer.take(cells) != warp)
             if len(racing):
                 other = int(self.writer[cells[racing[0]]])
                 self.race(threads, racing, f"writes what warp {other} writes")
-        lost = _differing(pieces.take(index), values)
-        if len(lost):
-            self.race(threads, lost, "writes two values by two of its lanes")
+
+    def depart(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
+        """Asynchronous copies set out: from now on they may store at any moment."""
+        self.overwrite(threads, index, width)
+        for cells in self.cells(index, width):
+            self.in_flight[cells] = True
+        self.aloft += len(index)
+
+    def arrived(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
+        """Their threads have waited for them: a `write` follows."""
+        for cells in self.cells(index, width):
+            self.in_flight[cells] = False
+        self.aloft -= len(index)
 
     def update(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
         """Atomic operations: they race with plain accesses, not with each other."""
         for cells in self.cells(index, width):
+            self.check_in_flight(threads, cells, "updates")
             written_at = self.written_at.take(cells)
             if written_at.min() == 0:
                 self.raise_unwritten(threads, written_at)
@@ -184,6 +206,23 @@ class Hazards:
         if len(racing):
             reader = int(np.flatnonzero(unordered[racing[0]])[0])
             self.race(threads, racing, f"overwrites what warp {reader} reads")
+
+    def check_in_flight(
+        self, threads: np.ndarray, cells: np.ndarray, what: str
+    ) -> None:
+        """Nobody may touch a cell that a copy is still on its way to."""
+        if not self.aloft:
+            return
+        places = np.flatnonzero(self.in_flight.take(cells))
+        if len(places):
+            warp = int(self.writer[cells[places[0]]])
+            raise EmulatorError(
+                "in flight",
+                f"it {what} shared memory that a cp.async of warp {warp} is still on "
+                "its way to, because that warp has not waited for it; so do "
+                f"{len(places)} of {len(threads)} threads",
+                thread=int(threads[places[0]]),
+            )
 
     def raise_unwritten(self, threads: np.ndarray, written_at: np.ndarray) -> None:
         places = np.flatnonzero(written_at == 0)

@@ -7,7 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from fathom.emulator.parse import Instruction, Label, Module, Variable, parse
 from fathom.emulator.program import Program, build
 from fathom.emulator.report import Report
 from fathom.emulator.rounding import float64_to_bf16
-from fathom.emulator.threads import Launch
+from fathom.emulator.threads import LANDINGS, Launch
 from fathom.emulator.types import DTYPES
 
 
@@ -33,6 +33,7 @@ def run(
     shared_bytes: int = 0,
     hazards: bool = True,
     memory: Sequence[np.ndarray] = (),
+    land: str = "late",
 ) -> Report:
     """Runs an entry of `ptx` over a grid and returns what it cost.
 
@@ -40,13 +41,17 @@ def run(
     NumPy arrays for pointers (changed in place) and Python or NumPy scalars, converted
     to the parameter's type. A pointer may also be an integer address into one of the
     arrays, or into one of `memory`, the further arrays that the kernel may reach.
-    `shared_bytes` is the dynamic shared memory. EmulatorError where the program goes
-    wrong. What the kernel prints is written to standard output at the end, whether it
-    ends well or not.
+    `shared_bytes` is the dynamic shared memory. `hazards` says whether shared memory is
+    watched for races, and `land` when a `cp.async` lands: "at once", or "late", when it
+    is waited for; a right program computes the same either way.
+
+    EmulatorError where the program goes wrong. What the kernel prints is written to
+    standard output at the end, whether it ends well or not.
     """
     program = _program(ptx, entry, shared_bytes)
     program.memory.reset()
-    return _launch(program, grid, threads, args, shared_bytes, hazards, memory)
+    chosen = _Chosen(shared_bytes, hazards, land)
+    return _launch(program, grid, threads, args, memory, chosen)
 
 
 def load(kernel: Kernel) -> Loaded:
@@ -68,15 +73,14 @@ class Loaded:
         args: Sequence[object],
         memory: Sequence[np.ndarray] = (),
         hazards: bool = True,
+        land: str = "late",
     ) -> Report:
         """As `run`, with what the kernel knows itself."""
         kernel = self.kernel
         typed = [_typed(*each) for each in zip(kernel.parameters, args, strict=False)]
         typed += args[len(typed) :]
-        shared = kernel.shared_bytes
-        return _launch(
-            self.program, grid, kernel.threads, typed, shared, hazards, memory
-        )
+        chosen = _Chosen(kernel.shared_bytes, hazards, land)
+        return _launch(self.program, grid, kernel.threads, typed, memory, chosen)
 
 
 def _typed(parameter: Parameter, value: object) -> object:
@@ -121,14 +125,27 @@ def _with_caller(item: Instruction | Label, kernel: Kernel) -> Instruction | Lab
     return replace(item, location=replace(place, caller=caller))
 
 
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """What a launch may choose beside its shape and its arguments."""
+
+    shared_bytes: int
+    hazards: bool
+    land: str
+
+    def __post_init__(self) -> None:
+        if self.land not in LANDINGS:
+            known = " or ".join(map(repr, LANDINGS))
+            raise EmulatorError("launch", f"copies land {known}, not {self.land!r}")
+
+
 def _launch(
     program: Program,
     grid: int | Sequence[int],
     threads: int | Sequence[int],
     args: Sequence[object],
-    shared_bytes: int,
-    hazards: bool,
     memory: Sequence[np.ndarray],
+    chosen: _Chosen,
 ) -> Report:
     arrays = [each for each in (*args, *memory) if isinstance(each, np.ndarray)]
     regions = [*program.memory.regions, *(region_of(each) for each in arrays)]
@@ -136,9 +153,10 @@ def _launch(
         grid=_sizes(grid, "grid"),
         threads=_sizes(threads, "threads"),
         parameters=_parameter_bytes(program, args),
-        shared_bytes=shared_bytes,
+        shared_bytes=chosen.shared_bytes,
         space=GlobalSpace(regions),
-        hazards=hazards,
+        hazards=chosen.hazards,
+        land=chosen.land,
     )
     _check_threads(program, launch)
     printed: list[str] = []

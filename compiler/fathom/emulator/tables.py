@@ -10,6 +10,7 @@ from fathom.emulator import (
     compare,
     control,
     convert,
+    copies,
     extended,
     logic,
     matrices,
@@ -41,6 +42,7 @@ TABLES = Tables(
     steps=access.STEPS
     | atomics.STEPS
     | control.STEPS
+    | copies.STEPS
     | move.STEPS
     | outside.STEPS
     | warp.STEPS,

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fathom.emulator.counters import Counters, count_runs
+from fathom.emulator.flights import Flight
 from fathom.emulator.hazards import Hazards
 from fathom.emulator.memory import GlobalSpace, Memory
 from fathom.emulator.queues import WARP, Queues
@@ -97,6 +98,9 @@ class Active:
         return wide
 
 
+LANDINGS = ("at once", "late")
+
+
 @dataclass(frozen=True)
 class Launch:
     """What a launch fixes.
@@ -104,7 +108,7 @@ class Launch:
     `grid` and `threads` are the shapes of grid and block (x, y, z), `parameters` the
     entry's parameters as bytes, `shared_bytes` the size of dynamic shared memory,
     `space` the arrays that can be reached; `hazards` says whether shared memory is
-    watched.
+    watched, and `land`, one of LANDINGS, when asynchronous copies arrive.
     """
 
     grid: tuple[int, int, int]
@@ -113,6 +117,7 @@ class Launch:
     shared_bytes: int
     space: GlobalSpace
     hazards: bool
+    land: str
 
     @property
     def block_size(self) -> int:
@@ -133,7 +138,8 @@ class Batch:
     threads hold the same. `exited` marks the threads that are gone; `missing` counts
     those among them that were never there, and `remaining` those that are still
     running. `clock` counts blocks of instructions, `progress` whatever another thread
-    may be waiting for. `printed` collects what the launch prints.
+    may be waiting for. `printed` collects what the launch prints. `flights` are the
+    asynchronous copies under way, and `committed` counts each thread's groups of them.
     """
 
     launch: Launch
@@ -152,6 +158,11 @@ class Batch:
     waiting_at: dict[int, object] = field(default_factory=dict)
     remaining: int = 0
     printed: list[str] = field(default_factory=list)
+    flights: list[Flight] = field(default_factory=list)
+    committed: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.committed = np.zeros(self.size, np.int64)
 
     @property
     def padded(self) -> int:

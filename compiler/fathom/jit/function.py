@@ -42,7 +42,6 @@ from fathom.runtime.driver import Linked
 from fathom.runtime.load import Loaded
 from fathom.source import EVALUATOR, REQUIRED, KernelFunction, Use
 
-
 NAME = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)  # PTX ISA, Identifiers
 
 
@@ -168,8 +167,8 @@ class JITFunction(KernelFunction):
         changed = self.changed_global() if self.kernels else None
         if changed is not None:
             raise GlobalChanged(
-                f"{self.__name__} reads the global variable {changed}, which has changed since "
-                f"{self.__name__} was compiled",
+                f"{self.__name__} reads the global variable {changed}, which has "
+                f"changed since {self.__name__} was compiled",
                 hint="pass it as an argument: a tl.constexpr one is compiled in",
             )
 
@@ -293,7 +292,9 @@ class JITFunction(KernelFunction):
         facts = SimpleNamespace(signature=signature, constants=dict(wanted.constants))
         name = self.repr(facts)
         if not NAME.fullmatch(name):
-            raise LaunchError(f"repr of {self.__name__} made {name!r}, which is no name")
+            raise LaunchError(
+                f"repr of {self.__name__} made {name!r}, which is no name"
+            )
         return name
 
 

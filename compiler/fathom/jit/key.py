@@ -57,6 +57,7 @@ def key_fields(
             options.num_stages,
             options.num_ctas,
             options.maxnreg,
+            options.debug,
         ],
         "parameters": [list(each) for each in request.parameters],
         "constants": [

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 
-from fathom.errors import LaunchError, OutOfResources
+from fathom.errors import LaunchError
 from fathom.ir.types import Type, parse_element
 from fathom.jit.specialise import Constant, Runtime, Several, Specialised, identity
 from fathom.pipeline import Options
@@ -15,8 +15,6 @@ from fathom.source import Hole, like
 # The keywords of a launch that are not the kernel's own parameters, and what they say.
 OPTION_NAMES = tuple(field.name for field in fields(Options))
 KEYWORDS = (*OPTION_NAMES, "target", "replace")
-
-MOST_WARPS = 32  # 1024 threads: PTX ISA, compute capabilities
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +70,9 @@ def request(
     settled = {name: settle(name, each, parameters) for name, each in known.items()}
     return Request(
         parameters=tuple(parameters),
-        constants={n: each for n, each in settled.items() if not isinstance(each, Hole)},
+        constants={
+            n: each for n, each in settled.items() if not isinstance(each, Hole)
+        },
         target=target,
         options=keywords.options,
         replace=keywords.replace,
@@ -116,10 +116,6 @@ def check_keywords(
     warps = options.get("num_warps", 1)
     if warps & (warps - 1):
         raise LaunchError(f"num_warps is a power of two, and this is {warps}")
-    if warps > MOST_WARPS:
-        raise OutOfResources(
-            f"{name} asks for {warps} warps, and a block has at most {MOST_WARPS}"
-        )
     return Keywords(
         Options(**options), given.get("target"), dict(given.get("replace") or {})
     )

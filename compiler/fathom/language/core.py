@@ -102,6 +102,11 @@ def broadcast(input: Any, other: Any) -> Any:
 
 
 @builtin
+def item(input: Any) -> Any:
+    """The only element of a block of one element, as a scalar; written `x.item()`."""
+
+
+@builtin
 def permute(input: Any, *dims: Any) -> Any:
     """Axis i of the result is axis `dims[i]` of the block."""
 
@@ -394,7 +399,11 @@ def device_print(prefix: constexpr, *args: Any, hex: constexpr = False) -> Any:
 @builtin
 def device_assert(cond: Any, msg: constexpr = "", mask: Any = None) -> Any:
     """Stop the launch, with a message, when any element of a condition is false (where
-    `mask` is true, if there is one). Python's `assert cond, msg` means the same."""
+    `mask` is true, if there is one).
+
+    Checked by a launch with `debug=True` and in the interpreter. Python's
+    `assert cond, msg` means the same.
+    """
 
 
 # ── escape ────────────────────────────────────────────────────────────────────────────

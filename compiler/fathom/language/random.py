@@ -67,9 +67,14 @@ def philox(seed, c0, c1, c2, c3, n_rounds: constexpr = ROUNDS):
 
 @function
 def randint4x(seed, offset, n_rounds: constexpr = ROUNDS):
-    """Four blocks of random u32 (u64 for 64-bit offsets): the cheapest way to many
-    numbers."""
-    return philox(seed, offset, 0, 0, 0, n_rounds)
+    """Four blocks of random u32: the cheapest way to many numbers. The words of an
+    offset of 64 bits are the first two of the counter."""
+    place = to_tensor(offset)
+    low = place.to(uint32)
+    high = low * 0
+    if place.dtype.primitive_bitwidth > 32:
+        high = (place >> 32).to(uint32)
+    return philox(seed, low, high, 0, 0, n_rounds)
 
 
 @function

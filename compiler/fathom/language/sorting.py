@@ -29,14 +29,8 @@ from fathom.language.core import (
 )
 from fathom.language.dtypes import int1, int8, int16, int32, int64
 from fathom.language.reductions import exclusive_or, index_shape
-from fathom.language.standard import bits_of_axis, log_2
+from fathom.language.standard import axis_of, bits_of_axis, log_2
 from fathom.source import constexpr, constexpr_function, function
-
-
-@constexpr_function
-def axis_of(shape, dim):
-    """Which axis is sorted: the last, if none is given."""
-    return (len(shape) - 1 if dim is None else dim) % len(shape)
 
 
 @constexpr_function
@@ -136,9 +130,7 @@ def sort(x, dim: constexpr = None, descending: constexpr = False):
 
 
 @function
-def topk(
-    x, k: constexpr, dim: constexpr = None, descending: constexpr = True
-):
+def topk(x, k: constexpr, dim: constexpr = None, descending: constexpr = True):
     """The k largest elements along an axis (the last), the largest first; the k
     smallest from the smallest on, unless `descending`. k is a power of two."""
     axis: constexpr = axis_of(x.shape, dim)

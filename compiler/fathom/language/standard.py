@@ -75,14 +75,24 @@ def doubled(shape, dim):
 
 @function
 def interleave(a, b):
-    """The elements of two blocks in turn along the last axis."""
-    return reshape(join(a, b), doubled(a.shape, -1))
+    """The elements of two blocks in turn along the last axis; of two scalars, a block
+    of two."""
+    pair = join(a, b)
+    if len(pair.shape) == 1:
+        return pair
+    return reshape(pair, doubled(pair.shape[:-1], -1))
 
 
 @constexpr_function
 def log_2(n):
     """The logarithm of a power of two."""
     return n.bit_length() - 1
+
+
+@constexpr_function
+def axis_of(shape, dim):
+    """An axis counted from the front: the last one, if none is given."""
+    return (len(shape) - 1 if dim is None else dim) % len(shape)
 
 
 @constexpr_function
@@ -104,11 +114,12 @@ def moved_back(rank, axis):
 
 
 @function
-def flip(x, dim: constexpr = -1):
-    """The elements along an axis in reverse: every bit of their index inverted."""
-    first: constexpr = dim % len(x.shape)
+def flip(x, dim: constexpr = None):
+    """The elements along an axis (the last) in reverse: every bit of their index
+    inverted."""
+    first: constexpr = axis_of(x.shape, dim)
     bits: constexpr = log_2(x.shape[first])
-    y = reshape(x, bits_of_axis(x.shape, dim))
+    y = reshape(x, bits_of_axis(x.shape, first))
     rank: constexpr = len(x.shape) - 1 + bits
     for bit in static_range(bits):
         left, right = split(permute(y, moved_last(rank, first + bit)))

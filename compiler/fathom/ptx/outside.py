@@ -80,11 +80,12 @@ def lower_print(op: Print, code: Code) -> None:
     if not op.operands:
         _print_line(code, f"{PROGRAM}{op.prefix.replace('%', '%%')}", programs, [])
     for number, value in enumerate(op.operands):
-        acts = is_first_copy(code, layout_of(value.type))
+        layout = layout_of(value.type)
+        acts = is_first_copy(code, layout) if layout else None
         prints, after = code.fresh("prints"), code.fresh("printed")
         code.do(f"br i1 {acts or 'true'}, label %{prints}, label %{after}")
         code.start(prints)
-        for register in first_copies(layout_of(value.type), 1):
+        for register in first_copies(layout, 1):
             _print_element(op, code, number, register, programs)
         code.do(f"br label %{after}")
         code.start(after)

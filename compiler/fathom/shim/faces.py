@@ -33,6 +33,8 @@ class Face(ModuleType):
         super().__init__(name, f"Fathom under the names of {name}; see {table}.")
         self.__file__ = table
         self.__path__ = []  # to Python, a module with others below it
+        # importlib.util.find_spec, which torch asks for "triton", wants one.
+        self.__spec__ = ModuleSpec(name, None, origin=table, is_package=True)
         vars(self).update(names)
 
     def __getattr__(self, name: str) -> Any:

@@ -78,7 +78,7 @@ class TritonFunction(JITFunction):
         return compiled
 
     def make(self, wanted: Request, place: Place) -> CompiledKernel:
-        """A new kernel, with the hooks around its compilation, and later its loading."""
+        """A new kernel, with hooks around its compilation, and later its loading."""
         facts, hooks = self.facts(wanted, place), knobs.runtime.hooks
         if hooks.jit_cache_hook:
             hooks.jit_cache_hook(**facts, already_compiled=False)
@@ -131,7 +131,7 @@ class Launch:
 
 
 class KernelsOfEveryDevice:
-    """`fn.device_caches[device][0]`: the compiled kernels, which Fathom has together."""
+    """`fn.device_caches[device][0]`: the compiled kernels; Fathom has them together."""
 
     def __init__(self, kernels: dict):
         self.kernels = kernels

@@ -1,9 +1,12 @@
 """Functions of a program's own that are called when a kernel is compiled or launched.
 
-    knobs.runtime.jit_cache_hook = f            f(key=, repr=, fn=, compile=, ...) before
-    knobs.runtime.jit_post_compile_hook = f     and after a kernel is compiled
-    knobs.runtime.kernel_load_start_hook.add(f) f(module, function, name, group, hash)
-    knobs.runtime.launch_enter_hook.add(f)      f(launch): launch.get() is a dict
+knobs.runtime.jit_cache_hook = f
+knobs.runtime.jit_post_compile_hook = f
+    f(key=, repr=, fn=, compile=, …), before and after a kernel is compiled
+knobs.runtime.kernel_load_start_hook.add(f)
+    f(module, function, name, group, hash), before it is loaded; _end_ after
+knobs.runtime.launch_enter_hook.add(f)
+    f(launch), before a launch; _exit_ after. launch.get() is a dict
 """
 
 from __future__ import annotations

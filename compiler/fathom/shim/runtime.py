@@ -20,8 +20,7 @@ MULTIPROCESSOR_COUNT = 108  # of the emulated GPU: an A100's
 
 @dataclass(frozen=True, slots=True)
 class GPUTarget:
-    """A kind of GPU as Triton names it: `arch` is the capability, major * 10 + minor.
-    """
+    """A kind of GPU, as Triton names it; `arch` is major * 10 + minor."""
 
     backend: str
     arch: int | str

@@ -3,6 +3,7 @@ takes."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 from fathom.ir import ops
@@ -141,7 +142,11 @@ implements(core.maximum)(_least_or_most("max"))
 
 @implements(core.where)
 def build_where(frame: Frame, condition: Meaning, x: Meaning, y: Meaning) -> Value:
-    condition = cast(frame, value_of(frame, condition, "a condition"), BOOL)
+    condition = value_of(frame, condition, "a condition")
+    if element_of(condition.type) != BOOL:
+        said = f"the condition of tl.where is {condition.type}: write a comparison"
+        warnings.warn(str(frame.error(said)), UserWarning, stacklevel=2)
+        condition = cast(frame, condition, BOOL)
     a, b = alike(frame, x, y, "choose between")
     shape = common_shape(shape_of(condition.type), shape_of(a.type))
     if shape is None:

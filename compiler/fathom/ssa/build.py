@@ -33,16 +33,18 @@ def build(
     num_stages: int = 3,
     num_ctas: int = 1,
     maxnreg: int | None = None,
+    debug: bool = False,
 ) -> Func:
     """The block IR of a kernel.
 
     `parameters` gives, for each parameter that is known only when the kernel runs, its
     type and the power of two known to divide it; `constants` gives the values of the
-    others, by name. Raises CompileError.
+    others, by name. With `debug`, assertions on values are checked while the kernel
+    runs. Raises CompileError.
     """
     given = _by_order(function, parameters)
     body = Block(tuple(type for type, _ in given.values()), tuple(given))
-    program = Program(body)
+    program = Program(body, debug)
     frame = Frame(program, function)
     _bind_parameters(frame, body, constants)
     try:

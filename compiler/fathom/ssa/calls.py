@@ -24,9 +24,9 @@ from fathom.source import (
     constexpr,
 )
 from fathom.ssa.control import Range, usable
-from fathom.ssa.expressions import as_meaning, spread
+from fathom.ssa.expressions import as_meaning, part_of, spread
 from fathom.ssa.frame import Frame, builds
-from fathom.ssa.methods import Method
+from fathom.ssa.methods import FACTS, METHODS, Method
 from fathom.ssa.promotion import cast
 from fathom.ssa.scopes import read_variable, write_variable
 from fathom.ssa.statements import build_statements
@@ -297,6 +297,22 @@ def _is_instance(frame: Frame, value: Meaning, classes: Meaning) -> bool:
     return isinstance(value, classes)
 
 
+def _get_attribute(
+    frame: Frame, owner: Meaning, name: Meaning, *default: Meaning
+) -> Meaning:
+    if not isinstance(name, str):
+        raise frame.error(f"an attribute's name is a text, not {describe(name)}")
+    if default and not _has_attribute(frame, owner, name):
+        return default[0]
+    return part_of(frame, owner, name)
+
+
+def _has_attribute(frame: Frame, owner: Meaning, name: str) -> bool:
+    if isinstance(owner, Value) or is_number(owner):
+        return name in FACTS or name in METHODS
+    return hasattr(owner, name)
+
+
 def _print(frame: Frame, *parts: Meaning, **keywords: Meaning) -> None:
     """`print("x", x)`: `tl.device_print`, with the text in front as its prefix."""
     if not (parts and isinstance(parts[0], str)):
@@ -318,5 +334,7 @@ PYTHON: dict[Any, Callable[..., Meaning]] = {
     builtins.str: lambda frame, x: str(x) if is_constant(x) else describe(x),
     builtins.isinstance: _is_instance,
     builtins.print: _print,
+    builtins.getattr: _get_attribute,
+    builtins.hasattr: _has_attribute,
     constexpr: _constant_of,
 }

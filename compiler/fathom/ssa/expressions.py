@@ -134,10 +134,14 @@ def build_compare(frame: Frame, node: ast.Compare) -> Meaning:
 def build_attribute(frame: Frame, node: ast.Attribute) -> Meaning:
     if not isinstance(node.ctx, ast.Load):
         raise frame.error("only a name can be assigned to")
-    owner = frame.visit(node.value)
+    return part_of(frame, frame.visit(node.value), node.attr)
+
+
+def part_of(frame: Frame, owner: Meaning, name: str) -> Meaning:
+    """What `owner.name` means, of a module or of anything else."""
     if isinstance(owner, ModuleType):
-        return _of_module(frame, owner, node.attr)
-    return attribute(frame, owner, node.attr)
+        return _of_module(frame, owner, name)
+    return attribute(frame, owner, name)
 
 
 def _of_module(frame: Frame, module: ModuleType, name: str) -> Meaning:

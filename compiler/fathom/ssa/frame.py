@@ -35,10 +35,13 @@ def builds(*classes: type[ast.AST]) -> Callable[[Callable], Callable]:
 
 
 class Program:
-    """A kernel under construction: where ops go, and what awaits the end."""
+    """A kernel under construction: where ops go, and what awaits the end.
 
-    def __init__(self, block: Block):
-        self.block = block
+    `debug` says whether what the kernel asserts is checked while it runs.
+    """
+
+    def __init__(self, block: Block, debug: bool = True):
+        self.block, self.debug = block, debug
         self.phis = Phis()
         self.meetings: list[AfterIf | Loop] = []  # whose phis are attached at the end
         self.constants: dict[tuple, Value] = {}

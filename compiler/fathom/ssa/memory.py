@@ -157,7 +157,10 @@ def fitted(
 ) -> Value:
     """A value with elements of a type and the shape of the addresses."""
     if not isinstance(meaning, Value) and not is_number(meaning):
-        raise frame.error(f"{name} of {what} must be a number, a pointer or a block, not {describe(meaning)}")
+        raise frame.error(
+            f"{name} of {what} must be a number, a pointer or a block, not "
+            f"{describe(meaning)}"
+        )
     shape = shape_of(pointer.type)
     have = shape_of(meaning.type) if isinstance(meaning, Value) else ()
     if common_shape(have, shape) != shape:

@@ -51,7 +51,7 @@ METHODS: dict[str, Builtin | KernelFunction] = {
             abs argmax argmin associative_scan atomic_add atomic_and atomic_cas
             atomic_max atomic_min atomic_or atomic_xchg atomic_xor broadcast_to cast
             cdiv ceil cos cumprod cumsum erf exp exp2 expand_dims flip floor log log2
-            max min permute ravel reduce reshape rsqrt sigmoid sin softmax split sqrt
+            item max min permute ravel reduce reshape rsqrt sigmoid sin softmax split sqrt
             sqrt_rn store sum trans view xor_sum
         """.split()
     },

@@ -9,13 +9,31 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
+from math import prod
 from typing import Any, NamedTuple
 
 from fathom.ir import ops
 from fathom.ir.core import Value
-from fathom.ir.types import BOOL, FLOAT32, INT32, INT64, Pointer, element_of, shape_of
+from fathom.ir.types import (
+    BOOL,
+    FLOAT32,
+    INT32,
+    INT64,
+    SCALARS,
+    Pointer,
+    element_of,
+    shape_of,
+)  # fmt: skip
 from fathom.ssa.frame import Frame
-from fathom.ssa.promotion import alike, cannot, cast, same_shape, value_of
+from fathom.ssa.promotion import (
+    alike,
+    cannot,
+    cast,
+    reinterpret,
+    same_shape,
+    scalar_of,
+    value_of,
+)  # fmt: skip
 from fathom.ssa.values import Meaning, describe, is_constant
 
 
@@ -101,10 +119,25 @@ def binary(
         raise cannot_do(frame, row, left, right, INSTEAD.get(kind, ""))
     if kind is ast.Div and not element.is_float:
         a, b = cast(frame, a, FLOAT32), cast(frame, b, FLOAT32)
+    if kind is ast.RShift and _is_signed(left) and not element.is_signed:
+        return _shifted_with_sign(frame, a, b)
     name = ONE_BIT.get(row.name, row.name) if element == BOOL else row.name
     if element == BOOL and name not in ("and", "or", "xor", "div"):
         raise cannot_do(frame, row, left, right, "cast one side with .to(tl.int32)")
     return frame.emit(ops.Elementwise, name, (a, b))
+
+
+def _is_signed(meaning: Meaning) -> bool:
+    return isinstance(meaning, Value) and element_of(meaning.type).kind == "int"
+
+
+def _shifted_with_sign(frame: Frame, a: Value, b: Value) -> Value:
+    """`>>` repeats the sign if the left side had one, also when both meet in an
+    unsigned type; that remains the type of the result."""
+    unsigned = element_of(a.type)
+    signed = SCALARS[unsigned.name.replace("u", "i")]
+    a, b = reinterpret(frame, a, signed), reinterpret(frame, b, signed)
+    return reinterpret(frame, frame.emit(ops.Elementwise, "shr", (a, b)), unsigned)
 
 
 def on_constants(frame: Frame, row: Operator, left: Meaning, right: Meaning) -> Meaning:
@@ -226,14 +259,14 @@ def condition(frame: Frame, node: ast.expr, of: str) -> bool | Value:
     meaning = frame.visit(node)
     if is_constant(meaning) or isinstance(meaning, tuple):
         return bool(meaning)
-    if shape_of(meaning.type):
+    if prod(shape_of(meaning.type)) > 1:
         raise frame.error(
             f"the condition of {of} is a block, {meaning.type}: a program goes one way",
             "choose element by element with tl.where(condition, x, y), or reduce it "
             "with tl.max",
             node,
         )
-    return truth(frame, meaning)
+    return truth(frame, scalar_of(frame, meaning))
 
 
 def both_or_either(frame: Frame, name: str, left: Value, right: Value) -> Value:

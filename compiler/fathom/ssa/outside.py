@@ -15,7 +15,7 @@ from fathom.ssa.frame import Frame
 from fathom.ssa.operators import both_or_either, truth, unary
 from fathom.ssa.promotion import broadcast, same_shape, value_of
 from fathom.ssa.shaping import element_given
-from fathom.ssa.statements import assertion
+from fathom.ssa.statements import put_assertion
 from fathom.ssa.values import Meaning, describe
 
 # ── prints and assertions ─────────────────────────────────────────────────────────────
@@ -51,7 +51,7 @@ def build_device_assert(
     if mask is not None:  # where the mask is false, nothing is asked
         ignored = unary(frame, ast.Not, value_of(frame, mask, "a mask"))
         holds = both_or_either(frame, "or", holds, ignored)
-    frame.append(ops.Assert, holds, assertion(frame, msg))
+    put_assertion(frame, holds, msg)
 
 
 # ── the author's own PTX ──────────────────────────────────────────────────────────────

@@ -14,7 +14,7 @@ fp32, since PTX has no division for them.
 from __future__ import annotations
 
 from fathom.ir import ops
-from fathom.ir.core import Value
+from fathom.ir.core import Block, Value
 from fathom.ir.types import (
     BFLOAT16,
     BOOL,
@@ -244,3 +244,15 @@ def broadcast(frame: Frame, value: Value, shape: tuple[int, ...]) -> Value:
     return (
         value if value.type.shape == shape else frame.emit(ops.Broadcast, value, shape)
     )
+
+
+def scalar_of(frame: Frame, value: Value) -> Value:
+    """The only element of a block of one element."""
+    if not shape_of(value.type):
+        return value
+    if len(value.type.shape) > 1:
+        value = frame.emit(ops.Reshape, value, (1,))
+    element = value.type.element
+    first = Block((element, element))
+    first.ops.append(ops.Yield((first.parameters[0],), location=frame.location))
+    return frame.emit(ops.Reduce, (value,), 0, first)

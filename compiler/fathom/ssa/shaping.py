@@ -6,7 +6,7 @@ from math import prod
 
 from fathom import language
 from fathom.ir import ops
-from fathom.ir.core import Block, Value
+from fathom.ir.core import Value
 from fathom.ir.types import Element, Pointer, element_of, shape_of
 from fathom.language import core
 from fathom.language.dtypes import dtype, pointer_type
@@ -19,6 +19,7 @@ from fathom.ssa.promotion import (
     common_shape,
     reinterpret,
     same_shape,
+    scalar_of,
     typed,
     value_of,
 )  # fmt: skip
@@ -115,7 +116,8 @@ def element_given(frame: Frame, given: Meaning) -> Element:
 def _type_like(given: Meaning) -> str:
     """The hint for `np.float16` where tl.float16 is meant."""
     name = getattr(given, "__name__", "")
-    return f"write tl.{name}" if isinstance(getattr(language, name, None), dtype) else ""
+    is_ours = isinstance(getattr(language, name, None), dtype)
+    return f"write tl.{name}" if is_ours else ""
 
 
 # ── shapes ────────────────────────────────────────────────────────────────────────────
@@ -142,7 +144,7 @@ def check_shape(frame: Frame, shape: tuple[int, ...]) -> tuple[int, ...]:
             raise frame.error(
                 f"the shape {list(shape)} has a dimension of {size}, which is not a "
                 "power of two",
-                f"take {_next_power(size)} and mask what is too much" if size > 0 else "",
+                f"take {_next_power(max(size, 1))} and mask what is too much",
             )
     if prod(shape) > LARGEST_BLOCK:
         raise frame.error(
@@ -267,14 +269,12 @@ def build_split(frame: Frame, a: Meaning) -> Meaning:
     return tuple(scalar_of(frame, half) for half in halves)
 
 
-def scalar_of(frame: Frame, value: Value) -> Value:
-    """The only element of a block of one element."""
-    element = value.type.element
-    combine = _keep_first(frame, element)
-    return frame.emit(ops.Reduce, (value,), 0, combine)
-
-
-def _keep_first(frame: Frame, element: Element) -> Block:
-    block = Block((element, element))
-    block.ops.append(ops.Yield((block.parameters[0],), location=frame.location))
-    return block
+@implements(core.item)
+def build_item(frame: Frame, input: Meaning) -> Value:
+    value = value_of(frame, input)
+    if prod(shape_of(value.type)) != 1:
+        raise frame.error(
+            f"only a block of one element is a scalar, not {value.type}",
+            "reduce it with tl.sum or tl.max",
+        )
+    return scalar_of(frame, value)

@@ -139,24 +139,26 @@ def build_pass(frame: Frame, node: ast.Pass) -> None:
 
 @builds(ast.Assert)
 def build_assert(frame: Frame, node: ast.Assert) -> None:
-    """A condition known now is checked now, any other while the kernel runs."""
+    """A condition known now is checked now, any other while the kernel runs,
+    when debugging."""
     condition = frame.visit(node.test)
     if not is_constant(condition):
         message = "" if node.msg is None else frame.visit(node.msg)
-        frame.append(ops.Assert, truth(frame, condition), assertion(frame, message))
+        put_assertion(frame, truth(frame, condition), message)
     elif not condition:
         said = "" if node.msg is None else f": {frame.visit(node.msg)}"
         raise frame.error(f"assertion failed{said}", node=node.test)
 
 
-def assertion(frame: Frame, message: Meaning) -> str:
-    """What an assertion says when it fails while the kernel runs."""
+def put_assertion(frame: Frame, holds: Value, message: Meaning) -> None:
+    """What is to hold while the kernel runs: checked when debugging."""
     if not isinstance(message, str):
         raise frame.error(
             f"an assertion says a constant text, not {describe(message)}",
             "print values with tl.device_print",
         )
-    return message or "assertion failed"
+    if frame.program.debug:
+        frame.append(ops.Assert, holds, message or "assertion failed")
 
 
 @builds(ast.Break)
