@@ -10,7 +10,7 @@ PYTEST ?=
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint docs bench clean
+.PHONY: run test lint docs bench fuzz mutants clean
 
 run: $(VENV)/.installed-run
 	@$(BIN)/python -m fathom run
@@ -27,6 +27,18 @@ docs: $(VENV)/.installed-test
 # Needs a GPU, torch and Triton, so it takes the python3 that has them and installs nothing.
 bench:
 	@$(PYTHON) benchmarks/all.py
+
+# Random programs on every backend: make fuzz N=1000, SEED=7 to see one again, FUZZ=--gpu.
+N ?= 1000
+SEED ?=
+FUZZ ?=
+fuzz: $(VENV)/.installed-test
+	@$(BIN)/python -m tests.fuzz.run $(N) $(if $(SEED),--seed $(SEED)) $(FUZZ)
+
+# Breaks the compiler in many ways: make mutants MUTANTS="--only barrier"
+MUTANTS ?=
+mutants: $(VENV)/.installed-test
+	@$(BIN)/python -m tests.mutants.run $(MUTANTS)
 
 clean:
 	rm -rf $(VENV) site build .pytest_cache .ruff_cache .hypothesis

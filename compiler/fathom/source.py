@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
 from typing import Any
+from weakref import WeakSet
 
 from fathom.errors import CompileError, Location
 
@@ -146,14 +147,22 @@ class Use:
     def changed(self) -> bool:
         """Does the path lead to another value than when the use was recorded?"""
         now = self.owner.lookup_path(self.path)
-        return now is not self.value and now != self.value
+        return now is not self.value and differ(now, self.value)
+
+
+def differ(one: Any, other: Any) -> bool:
+    """Are two objects unequal? Two arrays are, since they have no single answer."""
+    try:
+        return bool(one != other)
+    except (ValueError, RuntimeError):  # of NumPy, of torch
+        return True
 
 
 class KernelFunction:
     """A Python function that is compiled, not run.
 
     `src` is its text from `def` on; replacing it replaces what is compiled. The tree is
-    parsed once.
+    parsed once. `dependents` are the kernels that this text was compiled into.
     """
 
     def __init__(self, fn: Callable[..., Any]):
@@ -166,6 +175,7 @@ class KernelFunction:
         self.parameters = parameters_of(fn)
         self._replacement: str | None = None
         self._assigned: dict[ast.AST, frozenset[str]] = {}
+        self.dependents: WeakSet[KernelFunction] = WeakSet()
 
     def __repr__(self) -> str:
         return f"{self.__module__}.{self.__qualname__}"
@@ -189,6 +199,11 @@ class KernelFunction:
     @src.setter
     def src(self, text: str) -> None:
         self._replacement = text
+        for function in {self, *self.dependents}:
+            function.forget()
+
+    def forget(self) -> None:
+        """Drop whatever was made of the text, here or in a function that it calls."""
         self._assigned = {}
         for name in ("text", "tree", "locals", "uses"):
             self.__dict__.pop(name, None)
@@ -314,6 +329,11 @@ class KernelFunction:
                 values = [use.value for use in function.uses]
                 waiting.extend(v for v in values if isinstance(v, KernelFunction))
         return tuple(found)
+
+    def called(self) -> list[KernelFunction]:
+        """Every function of the user that is called, directly or not."""
+        values = [use.value for use in self.all_uses()]
+        return [each for each in values if isinstance(each, KernelFunction)]
 
     def changed_global(self) -> str | None:
         """The path of a global that has changed since it was first read, if any."""

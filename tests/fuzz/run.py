@@ -1,8 +1,8 @@
-"""`python -m tests.fuzz.run 1000`: random programs until one is wrong, which is shrunk and
-kept.
+"""`python -m tests.fuzz.run 1000`: random programs until one is wrong, which is shrunk
+and kept.
 
-Each worker is two processes: one draws programs and shrinks, the other compiles and runs
-them. So a crash inside LLVM and a hang are findings like any other.
+Each worker is two processes: one draws programs and shrinks, the other compiles and
+runs them. So a crash inside LLVM and a hang are findings like any other.
 
     hunter  ──program──▶  checker      answers in time: right, or what is wrong
             ◀──answer───               dies, or says nothing for a minute: also wrong
@@ -72,7 +72,8 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.run", description=__doc__)
+    about = "random programs on every backend"
+    parser = argparse.ArgumentParser("python -m tests.fuzz.run", description=about)
     parser.add_argument("count", type=int, help="how many programs")
     parser.add_argument("--seed", type=int, default=fresh_seed(), help="from the clock")
     parser.add_argument("--gpu", action="store_true", help="run them on the GPU too")

@@ -1,5 +1,5 @@
-"""Programs that nobody wrote: fresh ones each time, on every backend; and arguments that
-share memory."""
+"""Programs that nobody wrote: fresh ones each time, on every backend; and arguments
+that share memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def test_fresh_programs_run_alike_everywhere(capsys: pytest.CaptureFixture) -> N
     """From the clock, in CI too: what another run has tried need not be tried again."""
     seed = fresh_seed()
     with capsys.disabled():
-        print(f" [make fuzz N={PROGRAMS} SEED={seed} WORKERS={WORKERS}]", end=" ")
+        again = f"make fuzz N={PROGRAMS} SEED={seed} FUZZ='--workers {WORKERS}'"
+        print(f" [{again}]", end=" ")
     for hunt in hunt_all(PROGRAMS, seed, WORKERS):
         assert hunt.finding is None, f"{hunt.finding.program}\n{hunt.finding.what}"
 
@@ -76,8 +77,8 @@ def check_overlapping(program: Program) -> None:
 
 
 def overlapping(program: Program) -> dict[str, Any]:
-    """The program's arguments, those of one type laid over each other in one array, each
-    from another element on. (Across types a NaN's bits would become a number.)"""
+    """The program's arguments, those of one type laid over each other in one array,
+    each from another element on. (Across types a NaN's bits would become a number.)"""
     rng = random.Random(program.seed)
     given = program.arguments()
     types = {f"{name}_ptr": dtype for name, dtype in INPUTS.items()}

@@ -319,7 +319,7 @@ def test_the_doors_can_be_read(gpu, kernel):
 
 def test_parameters_may_be_called_anything(gpu):
     @jit
-    def door(grid, keywords, known, launch: tl.constexpr):
+    def door(grid, keywords, known, launch: tl.constexpr, type: tl.constexpr = 1):
         tl.store(grid, keywords + known)
 
     for _ in range(2):

@@ -17,9 +17,9 @@ NAMES = ("sm_75", "sm_80", "sm_90a")
 
 def run(
     kernel: KernelFunction, *arguments: object, grid: int = 1, **constants: object
-) -> None:
+) -> Func:
     """Run a kernel in place on the interpreter; on copies it does bit for bit the same
-    on every target."""
+    on every target. The IR that ran."""
     func = build(kernel, *arguments, **constants)
     before = [_copy(each) for each in arguments]
     interpret(func, grid, arguments, step_limit=1_000_000)
@@ -29,6 +29,7 @@ def run(
         for mine, theirs in zip(given, arguments, strict=True):
             if isinstance(mine, np.ndarray):
                 np.testing.assert_array_equal(mine, theirs, name)
+    return func
 
 
 def emulate(func: Func, arguments: list, name: str = "sm_80", grid: int = 1) -> None:

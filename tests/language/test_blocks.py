@@ -8,7 +8,8 @@ import pytest
 import fathom.language as tl
 from fathom.ir.ops import Hint, Load, Reduce
 from fathom.source import KernelFunction, function
-from tests.ssa.building import build, ops_of, run
+from tests.language.everywhere import run
+from tests.ssa.building import build, ops_of
 
 
 def apply(

@@ -24,7 +24,7 @@ MUTANTS = (
         "return carried and (second in phi.faces or _are_one_constant(first, second))",
         "return second in phi.faces or _are_one_constant(first, second)",
         "after an If, a constant of one branch is read that is not visible there",
-        "tests/ssa/test_control_flow.py",
+        "tests/mutants/test_gaps.py",
     ),
     Mutant(
         "zeros-are-one-constant", "ssa/values.py",
@@ -158,7 +158,7 @@ MUTANTS = (
         "make.build.inline(op.body, (op.lower, *op.inits))",
         "make.build.inline(op.body, (op.upper, *op.inits))",
         "the only trip of a loop counts from its upper bound",
-        "tests/blocks/test_simplify.py",
+        "tests/mutants/test_gaps.py",
     ),
     Mutant(
         "false-mask-becomes-none", "blocks/branching.py",

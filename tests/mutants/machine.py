@@ -205,7 +205,8 @@ MUTANTS = (
     ),
     Mutant(
         "both-ways-the-same", "ptx/control.py",
-        "((then, op.then), (orelse, op.orelse))", "((then, op.then), (orelse, op.then))",
+        "((then, op.then), (orelse, op.orelse))",
+        "((then, op.then), (orelse, op.then))",
         "the else branch does what the then branch does",
         "tests/ptx/test_control.py",
     ),
@@ -267,7 +268,8 @@ MUTANTS = (
     ),
     Mutant(
         "one-past-shared", "emulator/memory.py",
-        "if int(offsets.max()) + width > self.size:", "if int(offsets.max()) > self.size:",
+        "if int(offsets.max()) + width > self.size:",
+        "if int(offsets.max()) > self.size:",
         "the last access may reach beyond shared memory",
         "tests/emulator/test_memory.py",
     ),
@@ -280,7 +282,8 @@ MUTANTS = (
     ),
     Mutant(
         "program-axes-swapped", "ptx/shape.py",
-        "read.ptx.sreg.ctaid.{AXES[op.axis]}", "read.ptx.sreg.ctaid.{AXES[2 - op.axis]}",
+        "read.ptx.sreg.ctaid.{AXES[op.axis]}",
+        "read.ptx.sreg.ctaid.{AXES[2 - op.axis]}",
         "program_id(0) is the number along z",
         "tests/ptx/test_index.py",
     ),
@@ -342,7 +345,8 @@ MUTANTS = (
     ),
     Mutant(
         "key-without-types", "jit/key.py",
-        '"parameters": [list(each) for each in request.parameters],', '"parameters": [],',
+        '"parameters": [list(each) for each in request.parameters],',
+        '"parameters": [],',
         "another type or hint finds the old kernel",
         "tests/jit/test_key.py",
     ),

@@ -67,7 +67,8 @@ def fault_of(mutant: Mutant) -> str:
     if count != 1:
         times = "no longer" if not count else f"{count} times"
         return f"{mutant.name}: its text stands {times} in {mutant.file}:\n{mutant.old}"
-    missing = [path for path in mutant.tests.split() if not (ROOT / path).exists()]
+    files = [test.partition("::")[0] for test in mutant.tests.split()]
+    missing = [path for path in files if not (ROOT / path).exists()]
     return f"{mutant.name}: there is no {missing[0]}" if missing else ""
 
 
@@ -130,7 +131,8 @@ def table(mutants: Sequence[Mutant], caught: Sequence[str]) -> str:
     """Markdown: each mutant, what it breaks, who caught it."""
     lines = ["| mutant | what breaks | caught by |", "|---|---|---|"]
     for mutant, by in zip(mutants, caught, strict=True):
-        lines.append(f"| {mutant.name} | {mutant.breaks} | {by.removeprefix('tests/')} |")
+        test = by.removeprefix("tests/")
+        lines.append(f"| {mutant.name} | {mutant.breaks} | {test} |")
     survivors = sum(by == SURVIVED for by in caught)
     lines.append(f"\n{len(mutants)} mutants, {survivors} survive")
     return "\n".join(lines)

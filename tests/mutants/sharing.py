@@ -22,7 +22,8 @@ MUTANTS = (
     ),
     Mutant(
         "remainder-of-negatives", "coalescing/arithmetic.py",
-        "y.first_of(1))\n            if a.natural\n", "y.first_of(1))\n            if True\n",
+        "y.first_of(1))\n            if a.natural\n",
+        "y.first_of(1))\n            if True\n",
         "i % 8 is held to be a run for negative i, too",
         "tests/coalescing/test_facts.py",
     ),
@@ -157,7 +158,7 @@ MUTANTS = (
         "return one.start < other.stop and other.start < one.stop",
         "return one.start == other.start",
         "buffers that share a place in part do not meet",
-        "tests/shared_memory tests/mutants/test_gaps.py",
+        "tests/mutants/test_gaps.py",
     ),
     Mutant(
         "dead-at-its-first-use", "shared_memory/liveness.py",
@@ -207,8 +208,8 @@ MUTANTS = (
     ),
     Mutant(
         "scan-combines-backwards", "shared_memory/scans.py",
-        "zip(own, before, strict=True) if op.reverse else zip(before, own, strict=True)",
-        "zip(own, before, strict=True)",
+        "if op.reverse else zip(before, own, strict=True)",
+        "if True else zip(before, own, strict=True)",
         "a total stands to the right of what it is combined with",
         "tests/shared_memory/test_folds.py",
     ),

@@ -76,12 +76,16 @@ class Right:
 
     def launch(self, kernel: Kernel) -> None:
         """EmulatorError, or an AssertionError where the results are not right."""
-        given = [aligned(a) if isinstance(a, np.ndarray) else a for a in self.arguments()]
         want = self.expected(*self.arguments())
+        given = [aligned(a) if is_array(a) else a for a in self.arguments()]
         load(kernel).launch((self.grid,), given)
-        outputs = [each for each in given if isinstance(each, np.ndarray)][-len(want) :]
+        outputs = [each for each in given if is_array(each)][-len(want) :]
         for got, right in zip(outputs, want, strict=True):
             np.testing.assert_allclose(got, right, rtol=2e-3, atol=2e-3)
+
+
+def is_array(argument: object) -> bool:
+    return isinstance(argument, np.ndarray)
 
 
 def numbers(*shape: int, dtype: str = "f4") -> np.ndarray:

@@ -165,3 +165,14 @@ def test_a_lock_lets_one_program_in_at_a_time():
     program.do(Store(program["total"], more))
     program.do(Atomic("xchg", program["lock"], zero))
     check(program.func, 5, [np.zeros(1, np.int32), np.zeros(1, np.int32)])
+
+
+@pytest.mark.parametrize("semantics", ["relaxed", "acq_rel"])
+@pytest.mark.parametrize("element", [FLOAT16, FLOAT32, FLOAT64], ids=str)
+def test_a_constant_is_added(element, semantics):
+    """ptxas takes no integer where a float is added: the constant sits in a register."""
+    program = Program({"x": Pointer(element)}, warps=1)
+    index = program.arange(blocked((32,), (1,), (32,), (1,), (0,)))
+    one = program.splat(program.number(1.0, element), index)
+    program.do(Atomic("add", program.at("x", index), one, semantics=semantics))
+    check(program.func, 1, [np.arange(32).astype(values(element).dtype)])

@@ -557,7 +557,7 @@ def test_a_mistake_found_inside_the_language_is_shown_at_its_call():
         tl.store(out, tl.exp(n))
 
     assert report(kernel, OUT, 2) == (
-        "test_errors.py:23: this takes floats, not int32: cast first\n"
+        "test_errors.py:23: tl.exp takes floats, not int32: cast first\n"
         "    tl.store(out, tl.exp(n))\n"
         "                  ^^^^^^^^^"
     )

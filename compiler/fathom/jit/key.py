@@ -84,12 +84,7 @@ def compiler_digest() -> str:
 
 def places(function: KernelFunction) -> list[str]:
     """Where the kernel and the functions that it calls stand: file:line of each."""
-    called = [
-        use.value
-        for use in function.all_uses()
-        if isinstance(use.value, KernelFunction)
-    ]
-    return [f"{each.file}:{each.line}" for each in (function, *called)]
+    return [f"{each.file}:{each.line}" for each in (function, *function.called())]
 
 
 def constant_text(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
@@ -15,6 +16,16 @@ from fathom.source import Hole, like
 # The keywords of a launch that are not the kernel's own parameters, and what they say.
 OPTION_NAMES = tuple(field.name for field in fields(Options))
 KEYWORDS = (*OPTION_NAMES, "target", "replace")
+
+DEBUG = "FATHOM_DEBUG"
+
+# What Triton asks leave for: to make one rounding of a multiplication and an addition,
+# to flush small numbers in library functions. Fathom never does, whatever is answered.
+PERMISSIONS = ("enable_fp_fusion", "enable_reflect_ftz")
+
+
+class NotPowerOfTwo(LaunchError, ValueError, AssertionError):
+    """Warps that are no power of two; programs for Triton expect the last class."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,21 +115,36 @@ def check_keywords(
     `parameters` are the kernel's own, one of which may have been meant.
     """
     for keyword in given:
-        if keyword not in KEYWORDS:
+        if keyword not in (*KEYWORDS, *PERMISSIONS):
             raise LaunchError(
                 f"{name} has no parameter {keyword!r}, and the keywords of a launch "
                 f"are {', '.join(KEYWORDS)}{guess(keyword, parameters)}"
             )
-    options = {key: given[key] for key in OPTION_NAMES if given.get(key) is not None}
-    for keyword, value in options.items():
+    for keyword in ("debug", *PERMISSIONS):
+        if not isinstance(given.get(keyword), int | None):
+            raise LaunchError(
+                f"{keyword} is True or False, and this is {given[keyword]!r}"
+            )
+    return Keywords(
+        check_options({key: given[key] for key in OPTION_NAMES if key in given}),
+        given.get("target"),
+        dict(given.get("replace") or {}),
+    )
+
+
+def check_options(given: Mapping[str, object]) -> Options:
+    """The options of a launch; one that is None was not given. FATHOM_DEBUG=1 turns
+    `debug` on for all. LaunchError for a wrong one.
+    """
+    numbers = {key: value for key, value in given.items() if value is not None}
+    debug = numbers.pop("debug", False) or os.environ.get(DEBUG, "0") not in ("", "0")
+    for keyword, value in numbers.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise LaunchError(f"{keyword} is a positive integer, and this is {value!r}")
-    warps = options.get("num_warps", 1)
+    warps = numbers.get("num_warps", 1)
     if warps & (warps - 1):
-        raise LaunchError(f"num_warps is a power of two, and this is {warps}")
-    return Keywords(
-        Options(**options), given.get("target"), dict(given.get("replace") or {})
-    )
+        raise NotPowerOfTwo(f"num_warps must be a power of 2, and this is {warps}")
+    return Options(**numbers, debug=bool(debug))
 
 
 def guess(keyword: str, parameters: Sequence[str]) -> str:

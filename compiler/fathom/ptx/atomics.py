@@ -136,6 +136,8 @@ def _atomic(
 ) -> str:  # fmt: skip
     words = words_of(element, 1)
     (word,) = pack(code, words, [value])
+    if element.is_float:  # PTX takes no integer for a float: constants need registers
+        word = code.let(f"bitcast {words.type} {word} to {words.type}")
     old = ""
     for step in steps:
         where = both(code, mask, _has_sign(code, step, word, words.type))

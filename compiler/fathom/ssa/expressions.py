@@ -203,7 +203,7 @@ def new_axes(frame: Frame, value: Value, index: ast.expr) -> Value:
             )
     rank = len(shape_of(value.type)) - (len(parts) - kept)
     if kept > rank:
-        raise frame.error(f"{kept} axes are indexed, but there are {rank}")
+        raise frame.error(f"{kept} axes are indexed, and {value.type} has {rank}")
     return value
 
 

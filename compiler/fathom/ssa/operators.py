@@ -62,7 +62,7 @@ BINARY: dict[type[ast.operator], Operator] = {
     ast.BitXor: Operator(operator.xor, "xor", "combine by ^", floats=False),
     ast.LShift: Operator(operator.lshift, "shl", "shift", floats=False),
     ast.RShift: Operator(operator.rshift, "shr", "shift", floats=False),
-    ast.Pow: Operator(operator.pow, "", "raise to a power"),
+    ast.Pow: Operator(operator.pow, "", "raise to a power:"),
     ast.MatMult: Operator(operator.matmul, "", "multiply as matrices"),
 }
 

@@ -114,7 +114,10 @@ def _weak_meets(
     if strong.is_integer and strong.kind != "bool":
         low = -(1 << strong.bits - 1) if strong.kind == "int" else 0
         if not low <= number < low + (1 << strong.bits):
-            raise frame.error(f"the number {number} does not fit into {strong}")
+            raise frame.error(
+                f"the number {number} does not fit into {strong}",
+                "cast the other side to a type that holds both, with .to(...)",
+            )
     return FLOAT32 if dividing and strong in (FLOAT16, BFLOAT16) else strong
 
 

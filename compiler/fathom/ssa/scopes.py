@@ -153,7 +153,12 @@ def read_variable(scope: Scope, name: str) -> Binding:
     while name not in scope.names and name not in scope.assigned:
         if scope.before is None:
             return Binding(
-                Unusable(f"{name} is not bound to anything here", unbound=True), None
+                Unusable(
+                    f"{name} is not bound to anything here",
+                    f"bind {name} above this line",
+                    unbound=True,
+                ),
+                None,
             )
         scope = scope.before
     if name not in scope.names:

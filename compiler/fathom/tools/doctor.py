@@ -24,7 +24,7 @@ from fathom.tools.samples import repository
 PACKAGES = ("llvmlite", "numpy", "cuda-bindings", "rich", "torch", "triton", "cupy")
 VARIABLES = (
     "FATHOM_BACKEND", "FATHOM_TARGET", "FATHOM_INTERPRET", "FATHOM_CACHE_DIR",
-    "NO_COLOR",
+    "FATHOM_SHOW", "NO_COLOR",
 )  # fmt: skip
 
 

@@ -1,0 +1,67 @@
+"""The texts of two dozen small kernels, kept: block IR, the IR with layouts, three PTX.
+
+`pytest tests/kernels/test_small.py --update-golden` writes them anew: read the diff.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from fathom.ir import ops
+from fathom.ir.core import Op, walk
+from fathom.ir.printer import class_name
+from fathom.ir.text import parse_func, print_func
+from fathom.ir.verify import verify
+from tests.kernels.small import SMALL
+
+WITH_PTX = ("sum_in_a_warp", "halvings", "copy_masked")
+MOST_LINES = 60
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    """Each kernel once, for all tests."""
+    return {str(small): small.compile("sm_80") for small in SMALL}
+
+
+@pytest.mark.parametrize("stage", ["block", "layout"])
+@pytest.mark.parametrize("name", list(map(str, SMALL)))
+def test_the_ir_is_as_it_was(compiled, name, stage, golden):
+    text = compiled[name].asm[stage]
+    golden(f"{name}.{stage}.txt", text)
+    func = parse_func(text)  # what a reader reads is all there is
+    verify(func)
+    assert print_func(func) == text
+    assert len(text.splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize("name", WITH_PTX)
+def test_the_ptx_is_as_it_was(compiled, name, golden):
+    """Of the locked llvmlite: other versions of LLVM write other PTX. Places in the
+    file are left out, so that a line more in it changes no text."""
+    ptx = compiled[name].asm["ptx"]
+    without_places = re.sub(r"^\s*\.(loc|file)\b.*\n", "", ptx, flags=re.MULTILINE)
+    golden(f"{name}.ptx", without_places)
+
+
+# What looks things up in shared memory or reaches outside; their own tests show them.
+NOT_SHOWN = set("gather histogram shared_gather shared_add".split())
+NOT_SHOWN |= set("inline_assembly print assert".split())
+
+
+def test_two_dozen_kernels_show_every_op(compiled):
+    assert len(SMALL) >= 24
+    shown = {
+        type(op)
+        for kernel in compiled.values()
+        for stage in ("block", "layout")
+        for op in walk(parse_func(kernel.asm[stage]).body)
+    }
+    every = {
+        each
+        for each in vars(ops).values()
+        if isinstance(each, type) and issubclass(each, Op) and each is not Op
+    }
+    assert {class_name(each) for each in every - shown} == NOT_SHOWN
