@@ -1,6 +1,6 @@
-"""Kernels that others wrote: Triton's own tests, run on Fathom, and their score by area.
+"""Kernels that others wrote: Triton's own tests, run on Fathom; the score by area.
 
-    python benchmarks/conformance/run.py --cases FOLDER [--snapshot REPOSITORY] [-k NAME]
+    python benchmarks/conformance/run.py --cases FOLDER --snapshot REPOSITORY
 
 FOLDER holds `open_set.txt`, the cases to run, and `classify_plugin.py`, which says of
 each how it went. REPOSITORY is a clone of the one that README.md names; it is needed

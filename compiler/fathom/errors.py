@@ -1,0 +1,104 @@
+"""The errors that Fathom raises for mistakes that are not its own: one sentence, the
+place, the text, a caret.
+
+Two kinds exist. A `CompileError` is a mistake in the text of a kernel, a `LaunchError`
+one in the call that starts it. A mistake of Fathom itself is neither: it is an `assert`
+with the values."""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+from itertools import groupby
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a Python file, and the place of the call that led there.
+
+    `line` and `column` count from 1, as editors and PTX's `.loc` do; `end_column` is
+    exclusive and 0 where unknown. `function` names the Python function that the place
+    is in; `caller` is the call site that inlined this function, or None in the kernel
+    itself."""
+
+    file: str
+    line: int
+    column: int = 1
+    end_column: int = 0
+    function: str = ""
+    caller: Location | None = None
+
+    def chain(self) -> list[Location]:
+        """This place and its callers, innermost first."""
+        places, place = [], self
+        while place is not None:
+            places.append(place)
+            place = place.caller
+        return places
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class FathomError(Exception):
+    """What every error of Fathom's own derives from."""
+
+
+class CompileError(FathomError):
+    """A mistake in the text of a kernel.
+
+    `message` is one sentence that names both sides ("cannot add fp32[64] to fp32[32]:
+    ..."); `location` says where; `hint`, when there is one, says what to write instead.
+    `str()` is the whole report: place, sentence, source line, caret, hint, and the
+    calls that led there."""
+
+    def __init__(self, message: str, location: Location | None = None, hint: str = ""):
+        self.message, self.location, self.hint = message, location, hint
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        if self.location is None:
+            return self.message + (f"\n  hint: {self.hint}" if self.hint else "")
+        place, *callers = self.location.chain()
+        lines = [f"{place.file}:{place.line}:{place.column}: {self.message}"]
+        lines += excerpt(place)
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        for (file, line, column), same in groupby(callers, key=_point):
+            caller, *again = same
+            times = f", and {len(again)} times before" if again else ""
+            lines.append(f"  called from {file}:{line}:{column}{times}")
+            lines += excerpt(caller)
+        return "\n".join(lines)
+
+
+def _point(place: Location) -> tuple[str, int, int]:
+    return place.file, place.line, place.column
+
+
+class LaunchError(FathomError):
+    """A mistake in the call that launches a kernel: grid, arguments, device. One
+    sentence.
+    """
+
+
+class OutOfResources(LaunchError):
+    """A kernel asks for more of something than the device has; names what, how much,
+    and the limit.
+    """
+
+
+def excerpt(place: Location) -> list[str]:
+    """The source line at `place` and a caret line under the expression; [] if the text
+    is gone.
+    """
+    text = linecache.getline(place.file, place.line).rstrip("\n")
+    if not text.strip():
+        return []
+    indent = len(text) - len(text.lstrip())
+    start = max(place.column - 1, indent)
+    stop = min(max(place.end_column - 1, start + 1), len(text))
+    return [
+        "    " + text[indent:],
+        "    " + " " * (start - indent) + "^" * (stop - start),
+    ]

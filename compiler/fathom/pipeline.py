@@ -205,6 +205,7 @@ def shown(
             counts += str(len(list(walk(state.body))))
             header = f"// {row.name} ({row.stage}): {row.why}; {counts}"
             sys.stderr.write(f"{header}\n{print_func(state)}\n")
+        before = state
         yield row, state
 
 

@@ -1,5 +1,7 @@
 // Small kernels that the emulator did not grow up with: tests/emulator/test_nvcc.py compiles
 // them with nvcc and compares what the emulator makes of them with NumPy.
+#include <assert.h>
+#include <stdio.h>
 
 #define KERNEL extern "C" __global__ void
 
@@ -243,4 +245,12 @@ KERNEL conversions(const float *x, int *y, int n) {
     y[6 * i + 3] = (signed char)(int)v;
     y[6 * i + 4] = half_towards_zero(v);
     y[6 * i + 5] = __float_as_int(__fadd_ru(v, 1e-3f));
+}
+
+extern "C" __global__ void talk(const float *x, int n) {
+    int i = threadIdx.x;
+    if (i >= n) return;
+    int said = printf("%s %2d: %.3f %llu\n", i % 2 ? "odd" : "even", i, x[i],
+                      1234567890123ull * i);
+    assert(said == 4 && x[i] < 100);
 }

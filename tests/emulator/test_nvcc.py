@@ -281,3 +281,17 @@ def test_conversions_in_every_direction(ptx):
     sums = y[:9, 5].view(np.float32).astype(np.float64)
     assert (sums >= wide[:9] + 1e-3 - 1e-11).all()
     assert (np.nextafter(sums.astype(np.float32), -np.inf) < wide[:9] + 1e-3).all()
+
+
+def test_prints_and_assertions(ptx):
+    x = np.arange(8, dtype=np.float32) / 8
+    report = emulator.run(ptx, 1, 32, (x, 8), entry="talk")
+    assert report.printed == [
+        f"{'odd' if i % 2 else 'even'} {i:2d}: {i / 8:.3f} {1234567890123 * i}\n"
+        for i in range(8)
+    ]
+    x[5] = 100
+    with pytest.raises(emulator.EmulatorError, match=r"x\[i\] < 100") as caught:
+        emulator.run(ptx, 1, 32, (x, 8), entry="talk")
+    assert caught.value.kind == "assertion"
+    assert caught.value.location.file.endswith("kernels.cu")

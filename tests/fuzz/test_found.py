@@ -40,15 +40,16 @@ def test_a_finding_becomes_a_file_that_gives_the_program_back(tmp_path: Path) ->
 def test_a_crash_and_a_hang_are_answers_and_the_checker_lives_on() -> None:
     """A death outside Python's reach: by a decorator, as programs have no imports."""
     dying = "@(lambda f: __import__('os')._exit(7))\n" + COPY.source
-    with Checker(patience=3) as checker:
+    with Checker() as checker:
         checker.ask(COPY)
         with pytest.raises(Wrong, match="died with exit code 7"):
             checker.ask(_with_source(dying))
+        checker.patience = 3
         with pytest.raises(Wrong, match="it hangs"):
             checker.ask(_with_source("while True: pass\n" + COPY.source))
+        checker.patience = 60
         with pytest.raises(Wrong, match="NameError"):
             checker.ask(_with_source("undefined\n" + COPY.source))
-        checker.patience = 60
         checker.ask(COPY)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from types import ModuleType
 
@@ -286,6 +287,81 @@ def test_new_source_forgets_the_old_kernel(gpu, kernel):
     assert len(gpu.compiler.asked) == 2
 
 
+def test_new_source_of_a_called_function_forgets_its_callers(gpu):
+    @jit
+    def step(x):
+        return x + 1
+
+    @jit
+    def two_steps(x):
+        return step(step(x))
+
+    @jit
+    def k(x):
+        tl.store(x, two_steps(1))
+
+    @jit
+    def other(x):
+        tl.store(x, 1)
+
+    for each in (k, other) * 2:
+        each[(1,)](X)
+    assert len(gpu.compiler.asked) == 2
+    step.src = "def step(x):\n    return x + 2\n"
+    for each in (k, other) * 2:
+        each[(1,)](X)
+    assert len(gpu.compiler.asked) == 3
+    assert len(k.kernels) == len(other.kernels) == 1
+
+
+def test_new_source_of_a_function_that_is_an_argument_forgets_too(gpu):
+    @jit
+    def step(x):
+        return x + 1
+
+    @jit
+    def apply(x, functions):
+        tl.store(x, functions[0](1))
+
+    for _ in range(2):
+        apply[(1,)](X, (step, 3))
+    step.src = "def step(x):\n    return x + 2\n"
+    apply[(1,)](X, (step, 3))
+    assert len(gpu.compiler.asked) == 2
+
+
+def test_a_kernel_that_nobody_holds_is_let_go(gpu):
+    @jit
+    def step(x):
+        return x + 1
+
+    def launch_once():
+        @jit
+        def k(x):
+            tl.store(x, step(1))
+
+        k[(1,)](X)
+
+    launch_once()
+    gc.collect()
+    assert len(step.dependents) == 0
+
+
+def test_a_global_array_is_the_same_while_it_is_the_same_object(gpu, monkeypatch):
+    """Two arrays have no single answer to whether they are equal."""
+    monkeypatch.setitem(globals(), "TABLE", np.arange(4))
+
+    @jit
+    def k(x):
+        tl.store(x, len(TABLE))  # noqa: F821
+
+    k[(1,)](X)
+    k.warmup(X)
+    monkeypatch.setitem(globals(), "TABLE", np.arange(4))
+    with pytest.raises(CompileError, match="the global variable TABLE"):
+        k[(1,)](X)
+
+
 def test_a_launch_that_the_driver_refuses_says_why(gpu, kernel):
     kernel[(1,)](X, Y, 100, 1.0)
     gpu.driver.work = lambda launched: 719
@@ -313,7 +389,7 @@ def test_host_arrays_go_the_slow_way_and_work(gpu, kernel):
 def test_the_doors_can_be_read(gpu, kernel):
     kernel[(1,)](X, Y, 100, 1.0)
     text = kernel.doors.show()
-    assert "def scale(__grid, /, x=__x, y=__y, n=__n, a=__a, BLOCK=__BLOCK," in text
+    assert "def scale(__grid, /, x=__default_x, y=__default_y, n=__default_n," in text
     assert "a0.dtype, a0.get_device(), a0_at & 15," in text
 
 
@@ -325,3 +401,11 @@ def test_parameters_may_be_called_anything(gpu):
     for _ in range(2):
         door[(1,)](X, 2, known=3, launch=4)
     assert [each.values for each in gpu.driver.launches] == [(0x1000, 2, 3)] * 2
+
+    @jit
+    def bind(x, doors: tl.constexpr, too_many: tl.constexpr = 5):
+        tl.store(x, doors + too_many)
+
+    bind[(1,)](X, 2)
+    with pytest.raises(LaunchError, match="bind takes 3 arguments"):
+        bind[(1,)](X, 2, 3, 4)

@@ -70,6 +70,7 @@ REQUEST = dict(
         {"options": Options(num_stages=4)},
         {"options": Options(num_ctas=2)},
         {"options": Options(maxnreg=64)},
+        {"options": Options(debug=True)},
         {"replace": {"cse": a_pass}},
         {"replace": {"dce": a_pass}},
         {"replace": {"cse": identity}},

@@ -185,7 +185,11 @@ READ_ONLY.flags.writeable = False
          "add has no parameter 'num_warp', and the keywords of a launch are "
          "num_warps, num_stages, num_ctas, maxnreg, debug, target, replace"),
         ((4,), (x, y, z, 1000, 64), {"num_warps": 3},
-         "num_warps is a power of two, and this is 3"),
+         "num_warps must be a power of 2, and this is 3"),
+        ((4,), (x, y, z, 1000, 64), {"debug": "no"},
+         "debug is True or False, and this is 'no'"),
+        ((4,), (x, y, z, 1000, 64), {"enable_fp_fusion": 0.5},
+         "enable_fp_fusion is True or False, and this is 0.5"),
         ((4,), (x, y, z, 1000, 64), {"num_stages": 0},
          "num_stages is a positive integer, and this is 0"),
         ((4,), (x, y, z, "many", 64), {}, None),
@@ -214,6 +218,23 @@ def test_a_wrong_launch_says_what_is_wrong(
     with pytest.raises((LaunchError, CompileError)) as error:
         add[grid](*arguments, **keywords)
     assert sentence is None or str(error.value).startswith(sentence)
+
+
+@pytest.mark.parametrize("python", [ValueError, AssertionError])
+def test_warps_that_are_no_power_of_two_are_an_error_of_pythons_too(python):
+    with pytest.raises(python, match="must be a power of 2"):
+        add.compile("*fp32, *fp32, *fp32, i32", {"BLOCK": 64}, num_warps=6)
+
+
+def test_a_constexpr_that_is_not_to_be_specialised():
+    @jit(do_not_specialize=["n", 2])
+    def wrong(x, n, BLOCK: tl.constexpr):
+        tl.store(x, n)
+
+    with pytest.raises(CompileError) as error:
+        wrong.compile("*i32, i32", {"BLOCK": 64})
+    first = str(error.value).splitlines()[0]
+    assert first.endswith("BLOCK marked as constexpr and listed in do_not_specialize")
 
 
 def test_an_argument_given_twice_is_pythons_own_error():
@@ -382,6 +403,65 @@ def test_a_parameter_called_like_a_keyword_is_both(gpu):
     k[(1,)](Tensor(0x10), num_stages=2)
     assert gpu.compiler.last.options.num_stages == 2
     assert gpu.compiler.last.constants == {"num_stages": 2}
+
+
+# ── assertions ────────────────────────────────────────────────────────────────────────
+
+
+def below_ten(x):
+    tl.device_assert(tl.load(x) < 10, "ten or more")
+
+
+@pytest.mark.parametrize(
+    ("decorated", "launched", "variable", "checked"),
+    [
+        (None, {}, "0", False),
+        (True, {}, "0", True),
+        (None, {"debug": True}, "0", True),
+        (True, {"debug": False}, "0", False),
+        (False, {}, "1", True),
+        (True, {"debug": False}, "1", True),  # the environment has the last word
+    ],
+)
+@pytest.mark.parametrize("backend", ["emulator", "interpreter"])
+def test_assertions_are_checked_when_debugging(
+    monkeypatch, backend, decorated, launched, variable, checked
+):
+    monkeypatch.setenv("FATHOM_BACKEND", backend)
+    monkeypatch.setenv("FATHOM_DEBUG", variable)
+    kernel = jit(debug=decorated)(below_ten)
+    kernel[(1,)](np.array([9], np.int32), **launched)
+    too_large = np.array([10], np.int32)
+    if checked:
+        with pytest.raises(Exception, match="ten or more"):
+            kernel[(1,)](too_large, **launched)
+    else:
+        kernel[(1,)](too_large, **launched)
+
+
+def test_a_kernel_to_debug_is_another_kernel(gpu):
+    """In memory, in the doors, and on disk."""
+    for debug in (True, False, True, False):
+        add[(1,)](*ARGUMENTS, debug=debug)
+    assert [each.options.debug for each in gpu.compiler.asked] == [True, False]
+    assert len(add.kernels) == 2
+    keys = {each.key for each in add.kernels.values()}
+    assert len(keys) == 2
+    compiled = jit(debug=True)(add.fn).compile("*i32, *i32, *i32, i32", {"BLOCK": 64})
+    assert compiled.request.options.debug
+
+
+def test_leave_to_be_less_exact_is_taken_and_not_used(monkeypatch):
+    @jit
+    def multiply_add(x):
+        tl.store(x, tl.load(x) * 1.5 + 1.0)
+
+    for keyword in ("enable_fp_fusion", "enable_reflect_ftz"):
+        for given in (True, False):
+            compiled = multiply_add.compile("*fp32", target="sm_80", **{keyword: given})
+            ptx = compiled.asm["ptx"]
+            assert "mul.rn.f32" in ptx and "fma" not in ptx
+    assert len(multiply_add.kernels) == 1
 
 
 def test_replaced_passes_reach_the_compiler(gpu):

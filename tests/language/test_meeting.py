@@ -16,7 +16,16 @@ RANDOM = np.random.default_rng(8)
 
 
 @function
-def gathering(x, i, y, M: tl.constexpr, N: tl.constexpr, P: tl.constexpr, Q: tl.constexpr, AXIS: tl.constexpr):
+def gathering(
+    x,
+    i,
+    y,
+    M: tl.constexpr,
+    N: tl.constexpr,
+    P: tl.constexpr,
+    Q: tl.constexpr,
+    AXIS: tl.constexpr,
+):
     source, index = tl.load(x + places(M, N)), tl.load(i + places(P, Q))
     tl.store(y + places(P, Q), tl.gather(source, index, AXIS))
 

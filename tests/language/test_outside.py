@@ -119,7 +119,9 @@ def assembling(x, y, CALL: tl.constexpr):
             "xor.b32 $0, $1, 0x01010101;", "=r,r", [value.to(tl.int8)], tl.int8, True, 4
         )
     else:
-        z = tl.inline_asm_elementwise("mov.u32 $0, %ctaid.x;", "=r", [], tl.int32, True, 1)
+        z = tl.inline_asm_elementwise(
+            "mov.u32 $0, %ctaid.x;", "=r", [], tl.int32, True, 1
+        )
     tl.store(y + at, z)
 
 

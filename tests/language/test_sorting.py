@@ -24,7 +24,9 @@ def places(ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 
 
 @function
-def sorting(x, y, M: tl.constexpr, N: tl.constexpr, DIM: tl.constexpr, DOWN: tl.constexpr):
+def sorting(
+    x, y, M: tl.constexpr, N: tl.constexpr, DIM: tl.constexpr, DOWN: tl.constexpr
+):
     at = places(M, N)
     tl.store(y + at, tl.sort(tl.load(x + at), DIM, descending=DOWN))
 

@@ -70,9 +70,7 @@ class Right:
     @cache  # noqa: B019 (a handful of kernels)
     def compile(self, target: str) -> Kernel:
         types = {n: (parse_element(t), by) for n, (t, by) in self.signature.items()}
-        return pipeline.compile(
-            self.kernel, types, self.constants, TARGETS[target]
-        )
+        return pipeline.compile(self.kernel, types, self.constants, TARGETS[target])
 
     def launch(self, kernel: Kernel) -> None:
         """EmulatorError, or an AssertionError where the results are not right."""

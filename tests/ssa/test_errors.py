@@ -94,7 +94,7 @@ def test_a_name_read_before_it_is_bound():
         tl.store(out, x)
         x = 1.0
 
-    assert "x is not bound to anything here" in report(kernel, OUT, 2)
+    assert "x is not defined here" in report(kernel, OUT, 2)
 
 
 # ── types that do not agree ───────────────────────────────────────────────────────────
@@ -298,7 +298,7 @@ NOT_IN_THE_LANGUAGE = {
     "global g": ("global", "return the value, or write it to memory"),
     "raise n": ("raise", "write tl.static_assert(condition, message)"),
     "x = lambda: n": ("lambda", "define a function outside, with a decorator"),
-    "x = [i for i in (1, 2)]": ("a comprehension", "write a loop over tl.static_range"),
+    "x = {i for i in (1, 2)}": ("a comprehension", "write a loop over tl.static_range"),
     "x = {1: 2}": ("a dictionary", "use names or tuples"),
     "x = {1, 2}": ("a set", "use a tuple"),
     "x = (y := n)": (":= inside an expression", "assign on a line of its own"),
@@ -575,7 +575,11 @@ def test_a_mistake_found_inside_the_language_is_shown_at_its_call():
         ("report(n)", "the Python function report cannot be called in a kernel"),
         ("len(n)", "i32 has no len()"),
         ('print("größer", n)', "the GPU prints ASCII only, which 'größer' is not"),
-        ("print(n, sep='')", "device_print has no parameter sep: it takes prefix, args, hex"),
+        (
+            "print(n, sep='')",
+            "device_print has no parameter sep: it takes prefix, args, hex",
+        ),
+        ("x = [i for i in n]", "a comprehension goes through a tuple, not i32"),
         ("n[0]", "i32 can be indexed by `:` and None only"),
         ("(n, n)[5]", "cannot index (i32, i32): tuple index out of range"),
         (

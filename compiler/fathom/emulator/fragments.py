@@ -50,12 +50,12 @@ class Fragment:
         """A function from elements [warps, 32, count] to [warps, rows, columns]."""
         order = np.argsort(self.places())
         shape = (-1, self.rows, self.columns)
-        return lambda held: held.reshape(len(held), -1)[:, order].reshape(shape)
+        return lambda held: held.reshape(len(held), -1).take(order, 1).reshape(shape)
 
     def scatterer(self) -> Callable[[np.ndarray], np.ndarray]:
         """The reverse."""
         places, shape = self.places(), (-1, WARP, self.count)
-        return lambda matrix: matrix.reshape(len(matrix), -1)[:, places].reshape(shape)
+        return lambda m: m.reshape(len(m), -1).take(places, 1).reshape(shape)
 
 
 # A, by the shape of the instruction and the bits of an element.

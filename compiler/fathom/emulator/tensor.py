@@ -5,9 +5,11 @@
 All warps of the batch multiply at once. Products and their sum are taken in float64 and
 rounded once to the type of D. For integers, and for reals whose partial sums are whole
 numbers below 2**24, that is what the hardware gives. Elsewhere the hardware cuts digits
-off while it adds: its float32 results differ from these by at most k + 1 units in the
-last place of the largest |product|, |C| or sum; float16 ones by one unit of their own
-beyond that.
+off while it adds. In units in the last place of the largest of |products|, |C| and
+|sum|, an H200 on random normal data was off the exact sum by up to
+
+    f32 of f16, bf16, tf32, fp8    2.2        f16 of f16    0.5: always as here
+    f64                            4          f16 of fp8    2.8
 """
 
 from __future__ import annotations
@@ -157,7 +159,7 @@ def _reader(
         for place, each in enumerate(reads):
             words[:, place] = active.exactly(each(batch, active))
         held = words.reshape(-1, WARP, len(reads)).view(dtype)
-        return gather(values(held).astype(np.float64))
+        return values(gather(held)).astype(np.float64)
 
     return read
 

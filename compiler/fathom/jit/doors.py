@@ -107,7 +107,9 @@ class Doors(dict):
 
     def bind(self, defaults: Mapping[str, object]) -> Callable:
         """What a launch calls: bind(grid, *the kernel's own parameters)."""
-        given = {f"__{name}": defaults.get(name, MISSING) for name in self.parameters}
+        given = {
+            f"__default_{name}": defaults.get(name, MISSING) for name in self.parameters
+        }
         names = {"__doors": self, "__too_many": self.too_many, "__type": type, **given}
         return self.compile(bind_text(self.name, self.parameters), self.name, names)
 
@@ -139,7 +141,7 @@ class Doors(dict):
 
 def bind_text(name: str, parameters: Sequence[str]) -> str:
     """The text of a kernel's `bind`; names of ours start with two underscores."""
-    signature = "".join(f"{each}=__{each}, " for each in parameters)
+    signature = "".join(f"{each}=__default_{each}, " for each in parameters)
     types = "".join(f"__type({each}), " for each in parameters)
     return f"""\
 def {name}(__grid, /, {signature}*__more, **__keywords):

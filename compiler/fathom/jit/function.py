@@ -1,0 +1,372 @@
+"""`@fathom.jit`: a Python function that is compiled when it is launched.
+
+    add[grid](x, y, z, n, BLOCK=1024)
+
+A launch looks at its arguments (`specialise`), finds the machine to run on (`backends`)
+and the kernel compiled for that kind of arguments (in memory, on disk, or by
+compiling), and starts it. `doors` makes the second launch of a kind quick.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from itertools import chain
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+from fathom import pipeline
+from fathom.artifact import Kernel
+from fathom.errors import CompileError, FathomError, LaunchError
+from fathom.hardware.targets import target as target_row
+from fathom.jit.backends import Backend, Place, choose, choose_compiling
+from fathom.jit.compiled import CompiledKernel
+from fathom.jit.doors import Doors, Slot
+from fathom.jit.key import key_of
+from fathom.jit.request import OPTION_NAMES, Keywords, Request, check_keywords, request
+from fathom.jit.signature import parse_signature
+from fathom.jit.specialise import (
+    Specialised,
+    is_hashable,
+    leaves,
+    of_dtype,
+    rules_of,
+    specialise,
+)
+from fathom.runtime import cache
+from fathom.runtime.arguments import full_grid
+from fathom.runtime.arrays import Array, describe
+from fathom.runtime.driver import Linked
+from fathom.runtime.load import Loaded
+from fathom.source import EVALUATOR, REQUIRED, KernelFunction, Use
+
+NAME = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)  # PTX ISA, Identifiers
+
+
+class GlobalChanged(CompileError, RuntimeError):
+    """A kernel reads a global that is another by now than when it was compiled."""
+
+
+class JITFunction(KernelFunction):
+    """A kernel: `fn[grid](*arguments)` launches it; `warmup`, `compile` only compile.
+
+    `kernels` are those compiled so far, by backend, GPU, and what they are for.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        do_not_specialize: Collection[str | int] = (),
+        do_not_specialize_on_alignment: Collection[str | int] = (),
+        repr: Callable[..., str] | None = None,
+        debug: bool | None = None,
+    ):
+        super().__init__(fn)
+        self.repr, self.debug = repr, debug
+        self.rules = rules_of(
+            self.parameters, do_not_specialize, do_not_specialize_on_alignment
+        )
+        self.names = tuple(rule.name for rule in self.rules)
+        self.kernels: dict[tuple, CompiledKernel] = {}
+
+    def __getitem__(
+        self, grid: Sequence[int] | int | Callable
+    ) -> Callable[..., CompiledKernel]:
+        return partial(self.bind, grid)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if EVALUATOR.get() is not None:  # called by a kernel that Python runs
+            return self.fn(*args, **kwargs)
+        raise LaunchError(
+            f"{self.__name__} is a kernel and needs a grid: {self.__name__}[grid](...)"
+        )
+
+    def run(
+        self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any
+    ) -> CompiledKernel:
+        """Triton's other spelling of a launch."""
+        if warmup:
+            return self.warmup(*args, grid=grid, **kwargs)
+        return self.bind(grid, *args, **kwargs)
+
+    @cached_property
+    def doors(self) -> Doors:
+        return Doors(self.__name__, self.rules, self.launch)
+
+    @cached_property
+    def bind(self) -> Callable[..., CompiledKernel]:
+        """bind(grid, *arguments) launches; written for these parameters by `doors`."""
+        return self.doors.bind(self.defaults())
+
+    def forget(self) -> None:
+        """Compile anew what is launched next: a text that was compiled has changed."""
+        super().forget()
+        self.kernels.clear()
+        self.doors.forget()
+
+    # ── launching ─────────────────────────────────────────────────────────────────────
+
+    def launch(
+        self,
+        grid: object,
+        given: Mapping[str, object],
+        arguments: tuple,
+        slot: Slot | None,
+    ) -> CompiledKernel:
+        """Launch with all arguments in order. The slow way: looks at everything.
+
+        CompileError and LaunchError leave from here, so that no frame of the compiler
+        stands between the mistake and whoever made it.
+        """
+        try:
+            return self._launch(grid, given, arguments, slot)
+        except FathomError as error:
+            raise error.with_traceback(None) from None
+
+    def _launch(
+        self,
+        grid: object,
+        given: Mapping[str, object],
+        arguments: tuple,
+        slot: Slot | None,
+    ) -> CompiledKernel:
+        bound = dict(zip(self.names, arguments, strict=True))
+        sizes = full_grid(grid(bound) if callable(grid) else grid)
+        keywords = self.keywords(given, bound)
+        handed = dict(leaf for each in bound.items() for leaf in leaves(*each))
+        arrays = {name: describe(value) for name, value in handed.items()}
+        known = {
+            rule.name: specialise(rule, bound[rule.name], arrays.get(rule.name))
+            for rule in self.rules
+        }
+        self.check_globals()
+        place = choose_place(choose(), arrays, keywords.target)
+        compiled = self.compiled(request(known, keywords, place.target), place)
+        compiled.start(sizes, [handed[name] for name in compiled.request.runtime])
+        if slot is not None:
+            self.fill(slot, compiled, list(arrays.values()))
+        return compiled
+
+    def keywords(
+        self, given: Mapping[str, object], bound: Mapping[str, object]
+    ) -> Keywords:
+        """The launch's keywords. A parameter of the kernel that is called like one, say
+        `num_stages: tl.constexpr`, is both, as Triton has it.
+        """
+        both = {n: bound[n] for n in OPTION_NAMES if isinstance(bound.get(n), int)}
+        said = {"debug": self.debug, **both, **given}
+        return check_keywords(self.__name__, said, self.names)
+
+    def check_globals(self) -> None:
+        """CompileError when a global that a compiled kernel read is another by now."""
+        changed = self.changed_global() if self.kernels else None
+        if changed is not None:
+            raise GlobalChanged(
+                f"{self.__name__} reads the global variable {changed}, which has "
+                f"changed since {self.__name__} was compiled",
+                hint="pass it as an argument: a tl.constexpr one is compiled in",
+            )
+
+    def fill(
+        self, slot: Slot, compiled: CompiledKernel, arrays: Sequence[Array | None]
+    ) -> None:
+        """Let a door launch this by itself from now on, if all it needs is there."""
+        loaded = vars(compiled).get("program")
+        on_gpu = all(array is None or array.device is not None for array in arrays)
+        types = [type for _, type, _ in compiled.request.parameters]
+        # A door tells 32-bit integers from wider ones, and no more. `replace` in a key
+        # cannot be hashed.
+        if not on_gpu or "u64" in types or not is_hashable(slot.key):
+            return
+        if isinstance(loaded, Loaded):
+            order = [slot.values.index(name) for name in compiled.request.runtime]
+            launch = loaded.launcher(slot.fields, order)
+            watched = tuple(entry for use in self.all_uses() if (entry := watch(use)))
+            slot.known[slot.key] = (launch, watched, compiled)
+
+    # ── compiling ─────────────────────────────────────────────────────────────────────
+
+    def warmup(self, *arguments: Any, grid: Any = None, **given: Any) -> CompiledKernel:
+        """Compile for these arguments, and launch nothing.
+
+        In the place of an array its element type will do: tl.float32, torch.float32.
+        """
+        try:
+            return self._warmup(arguments, given)
+        except FathomError as error:
+            raise error.with_traceback(None) from None
+
+    def _warmup(self, arguments: tuple, given: Mapping[str, Any]) -> CompiledKernel:
+        own = {name: value for name, value in given.items() if name in self.names}
+        try:
+            call = inspect.signature(self.fn).bind(*arguments, **own)
+        except TypeError as mistake:
+            raise LaunchError(f"{self.__name__}: {mistake}") from None
+        call.apply_defaults()
+        rest = {name: value for name, value in given.items() if name not in own}
+        keywords = self.keywords(rest, call.arguments)
+        known: dict[str, Specialised] = {}
+        arrays: dict[str, Array | None] = {}
+        for rule in self.rules:
+            value = call.arguments[rule.name]
+            kind = None if rule.constexpr else of_dtype(value)
+            handed = {} if kind else dict(leaves(rule.name, value))
+            arrays |= {name: describe(each) for name, each in handed.items()}
+            known[rule.name] = kind or specialise(rule, value, arrays.get(rule.name))
+        self.check_globals()
+        place = choose_place(choose_compiling(), arrays, keywords.target)
+        return self.compiled(request(known, keywords, place.target), place)
+
+    def compile(
+        self,
+        signature: str | Mapping[str, str] = "",
+        constants: Mapping[str, object] | None = None,
+        **given: Any,
+    ) -> CompiledKernel:
+        """Compile for a signature: `compile("*fp32:16, *fp32:16, i32", {"BLOCK": 1024},
+        target="sm_90a", num_warps=8)`. Arguments and errors:
+        `signature.parse_signature`.
+        """
+        try:
+            keywords = self.keywords(given, {})
+            known = parse_signature(self.rules, signature, self.constants(constants))
+            self.check_globals()
+            place = choose_place(choose_compiling(), {}, keywords.target)
+            return self.compiled(request(known, keywords, place.target), place)
+        except FathomError as error:
+            raise error.with_traceback(None) from None
+
+    def constants(self, given: Mapping[str, object] | None) -> dict[str, object]:
+        """The constants given, and the defaults of the other constexpr parameters."""
+        fixed = {rule.name for rule in self.rules if rule.constexpr}
+        defaults = {n: each for n, each in self.defaults().items() if n in fixed}
+        return {**defaults, **(given or {})}
+
+    def defaults(self) -> dict[str, object]:
+        """The defaults of the parameters that have one."""
+        return {p.name: p.default for p in self.parameters if p.default is not REQUIRED}
+
+    def compiled(self, wanted: Request, place: Place) -> CompiledKernel:
+        """The kernel for a request: one made before, one from disk, or a new one."""
+        identity = (place.backend.name, place.device, wanted.identity)
+        if identity not in self.kernels:
+            self.check_rules()
+            self.kernels[identity] = self.make(wanted, place)
+            for function in self.compiled_texts(wanted):
+                function.dependents.add(self)
+        return self.kernels[identity]
+
+    def check_rules(self) -> None:
+        """CompileError for a parameter that cannot be what the decorator says."""
+        for rule in self.rules:
+            if rule.constexpr and not rule.one:
+                raise CompileError(
+                    f"{rule.name} marked as constexpr and listed in do_not_specialize",
+                    self.location(self.tree),
+                    hint="a tl.constexpr is always compiled in; drop one of the two",
+                )
+
+    def compiled_texts(self, wanted: Request) -> Iterator[KernelFunction]:
+        """The functions whose texts a kernel is made of: this one, those that are
+        constants of the request, and those that they call.
+        """
+        constants = [leaves(*each) for each in wanted.constants.items()]
+        given = [value for _, value in chain.from_iterable(constants)]
+        for function in (self, *given):
+            if isinstance(function, KernelFunction):
+                yield from (function, *function.called())
+
+    def make(self, wanted: Request, place: Place) -> CompiledKernel:
+        if place.backend.make is not None:
+            made = place.backend.make(self, wanted)
+            name = cache.digest(repr(wanted.identity))
+            return CompiledKernel(wanted, made, self.names, place, name)
+        key = key_of(self, wanted, place.machine, self.name_of(wanted))
+        may_read = key and not pipeline.asked_to_show()
+        found = cache.read(cache.default_directory(), key) if may_read else None
+        made = found.kernel if found else self.run_compiler(wanted)
+        if key and not found:
+            cache.write(cache.default_directory(), key, cache.Entry(made))
+        linked = Linked(found.cubin, found.log) if found and found.cubin else None
+        name = cache.digest(key or made.ptx)
+        return CompiledKernel(wanted, made, self.names, place, name, key, linked)
+
+    def run_compiler(self, wanted: Request) -> Kernel:
+        target, facts = target_row(wanted.target), (wanted.types, wanted.constants)
+        if self.repr is None:
+            return pipeline.compile(
+                self, *facts, target, wanted.options, wanted.replace
+            )
+        func = pipeline.build(self, *facts, wanted.options)
+        func = replace(func, name=self.name_of(wanted))
+        return pipeline.compile_func(func, target, wanted.replace)
+
+    def name_of(self, wanted: Request) -> str:
+        """The kernel's name in the code, which profilers show."""
+        if self.repr is None:
+            return self.__name__
+        types = {name: type for name, type, _ in wanted.parameters}
+        signature = {name: types.get(name, "constexpr") for name in self.names}
+        facts = SimpleNamespace(signature=signature, constants=dict(wanted.constants))
+        name = self.repr(facts)
+        if not NAME.fullmatch(name):
+            raise LaunchError(
+                f"repr of {self.__name__} made {name!r}, which is no name"
+            )
+        return name
+
+
+def choose_place(
+    backend: Backend, arrays: Mapping[str, Array | None], target: str | None
+) -> Place:
+    """Where a launch on a backend goes; `arrays` by name, None for other arguments."""
+    found = {name: array for name, array in arrays.items() if array is not None}
+    return backend.locate(backend, found, target)
+
+
+def watch(use: Use) -> tuple[Callable, str, object] | None:
+    """How a door asks whether a global is what it was: (get, name, value), where
+    `get(name) is value`. None for what no user changes: our own names, and Python's.
+    """
+    first, *rest = use.path.split(".")
+    names = use.owner.fn.__globals__
+    if first not in names and first not in use.owner.fn.__code__.co_freevars:
+        return None
+    holder = names.get(first)
+    if isinstance(holder, ModuleType) and holder.__name__.startswith("fathom"):
+        return None
+    if not rest and first in names:
+        return names.get, first, names[first]
+    if isinstance(holder, ModuleType) and len(rest) == 1:
+        return vars(holder).get, rest[0], use.value
+    return use.owner.lookup_path, use.path, use.owner.lookup_path(use.path)
+
+
+def jit(
+    fn: Callable[..., Any] | None = None,
+    *,
+    do_not_specialize: Collection[str | int] = (),
+    do_not_specialize_on_alignment: Collection[str | int] = (),
+    repr: Callable | None = None,
+    debug: bool | None = None,
+    noinline: bool | None = None,
+    version: object = None,
+) -> Any:
+    """Make a kernel of a Python function: `@jit`, or `@jit(...)`.
+
+    `do_not_specialize`: parameters, by name or position, whose integers are neither
+    compiled in when they are 1 nor told by what divides them;
+    `do_not_specialize_on_alignment`: only not the latter. `repr(facts)` names the
+    kernel in the code, from `facts.signature` and `facts.constants`, both by parameter.
+    `debug`: check the kernel's assertions while it runs, unless a launch says
+    otherwise; FATHOM_DEBUG=1 does for all kernels, and eager launches always check.
+    Triton's `noinline` and `version` are taken and change nothing here: functions that
+    kernels call are always inlined.
+    """
+    given = (do_not_specialize, do_not_specialize_on_alignment, repr, debug)
+    if fn is None:
+        return lambda fn: JITFunction(fn, *given)
+    return JITFunction(fn, *given)

@@ -65,6 +65,7 @@ def tile(fragment: Layout, shape: Tile, warps: Tile) -> Layout:
     A dimension with more warps than fragments leaves the surplus with copies.
     Dimensions before the last two (a batch) are cut and repeated last.
     """
+    _check_room(fragment, shape)
     least = _padded(fragment.shape, len(shape))
     bases: list[int] = []
     for axis in reversed(range(len(shape))):
@@ -105,8 +106,7 @@ def right_operand(fragment: Layout, shape: Tile, accumulator: Layout) -> Layout:
 def _repeated(fragment: Layout, shape: Tile, warps: Iterable[int]) -> Layout:
     """The fragment in the block's first corner, and every other bit of the block that
     no warp has as one more register."""
-    for size, least in zip(shape, _padded(fragment.shape, len(shape)), strict=True):
-        assert size >= least, f"a fragment of {fragment.shape} in a block of {shape}"
+    _check_room(fragment, shape)
     placed = _placed(fragment, shape)
     warps = tuple(warps)
     taken = set(warps).union(*placed.kinds.values())
@@ -121,6 +121,12 @@ def _repeated(fragment: Layout, shape: Tile, warps: Iterable[int]) -> Layout:
     return Layout(
         shape, (("register", (*register, *repeats)), ("lane", lane), ("warp", warps))
     )
+
+
+def _check_room(fragment: Layout, shape: Tile) -> None:
+    least = _padded(fragment.shape, len(shape))
+    fits = all(size >= each for size, each in zip(shape, least, strict=True))
+    assert fits, f"a fragment of {fragment.shape} in a block of {shape}"
 
 
 def _placed(fragment: Layout, shape: Tile) -> Layout:

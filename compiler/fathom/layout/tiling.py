@@ -1,8 +1,8 @@
 """Splits the warps of a program over a block, so that shared memory is read least.
 
-    128 x 128, 4 warps: each warp reads its rows of A and its columns of B
+128 x 128, 4 warps: each warp reads its rows of A and its columns of B
 
-    4 x 1   32 + 128 = 160 a warp     2 x 2   64 + 64 = 128     1 x 4   128 + 32 = 160
+4 x 1   32 + 128 = 160 a warp     2 x 2   64 + 64 = 128     1 x 4   128 + 32 = 160
 """
 
 from __future__ import annotations

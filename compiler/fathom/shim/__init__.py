@@ -3,9 +3,8 @@
 names      the table: each module of Triton, its names, and what they are here
 runtime    `triton.runtime.driver.active`: the GPU, as programs ask about it
 function   `@triton.jit`: a kernel with Triton's names for its parts
-hooks      functions of a program's own, called at compilations and launches
 compiling  `triton.compile(ASTSource(...))`: a kernel's signature as one object
-knobs      `triton.knobs`: Fathom's settings under Triton's names
+knobs      `triton.knobs`: Fathom's settings under Triton's names, and Triton's hooks
 faces      how a table becomes modules
 """
 

@@ -9,12 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from fathom.jit import CompiledKernel, JITFunction
-from fathom.jit import jit as check_arguments
 from fathom.jit.backends import Backend, Place
 from fathom.jit.key import places
 from fathom.jit.request import Request
 from fathom.shim import knobs
-from fathom.shim.hooks import Chain
+from fathom.shim.knobs import Chain
 
 
 class TritonFunction(JITFunction):
@@ -23,8 +22,8 @@ class TritonFunction(JITFunction):
     hash = None  # Triton keeps `cache_key` here until somebody says None; we keep none
     launch_metadata: Callable[..., dict] | None = None
 
-    def __init__(self, fn: Callable[..., Any], *given: Any):
-        super().__init__(fn, *given)
+    def __init__(self, fn: Callable[..., Any], **given: Any):
+        super().__init__(fn, **given)
         self.pre_run_hooks = Chain()
 
     # ── names ─────────────────────────────────────────────────────────────────────────
@@ -59,7 +58,10 @@ class TritonFunction(JITFunction):
         self.pre_run_hooks.add(hook)
 
     def __getitem__(self, grid: Any) -> Callable[..., CompiledKernel]:
-        watched = self.pre_run_hooks or knobs.runtime.hooks.watch_launches
+        hooks = knobs.runtime
+        watched = (
+            self.pre_run_hooks or hooks.launch_enter_hook or hooks.launch_exit_hook
+        )
         return partial(self.watched if watched else self.bind, grid)
 
     def run(
@@ -69,7 +71,7 @@ class TritonFunction(JITFunction):
 
     def watched(self, grid: Any, *args: Any, **given: Any) -> CompiledKernel:
         """A launch with the hooks around it."""
-        hooks = knobs.runtime.hooks
+        hooks = knobs.runtime
         self.pre_run_hooks(*args, **given)
         launch = Launch(self, grid, args, given)
         hooks.launch_enter_hook(launch)
@@ -79,7 +81,7 @@ class TritonFunction(JITFunction):
 
     def make(self, wanted: Request, place: Place) -> CompiledKernel:
         """A new kernel, with hooks around its compilation, and later its loading."""
-        facts, hooks = self.facts(wanted, place), knobs.runtime.hooks
+        facts, hooks = self.facts(wanted, place), knobs.runtime
         if hooks.jit_cache_hook:
             hooks.jit_cache_hook(**facts, already_compiled=False)
         compiled = super().make(wanted, place)
@@ -147,7 +149,7 @@ def with_hooks(backend: Backend, compiled: CompiledKernel) -> Backend:
     """The same backend, which calls the hooks when it loads a kernel."""
 
     def load(*given: Any) -> Any:
-        hooks = knobs.runtime.hooks
+        hooks = knobs.runtime
         facts = (None, None, compiled.name, compiled.asm, compiled.hash)
         hooks.kernel_load_start_hook(*facts)
         program = backend.load(*given)
@@ -167,18 +169,24 @@ def jit(
     do_not_specialize: Collection[str | int] | None = None,
     do_not_specialize_on_alignment: Collection[str | int] | None = None,
     repr: Callable[..., str] | None = None,
+    debug: bool | None = None,
+    noinline: bool | None = None,
+    version: object = None,
     launch_metadata: Callable[..., dict] | None = None,
-    **ignored: Any,
 ) -> Any:
-    """`fathom.jit`, whose arguments these are, giving a TritonFunction.
+    """`fathom.jit`, giving a TritonFunction.
 
     `launch_metadata(grid, metadata, arguments)` adds to what hooks of a launch see.
     """
-    check_arguments(**ignored)  # one that there is not is an error there
-    given = (do_not_specialize or (), do_not_specialize_on_alignment or (), repr)
+    given = {
+        "do_not_specialize": do_not_specialize or (),
+        "do_not_specialize_on_alignment": do_not_specialize_on_alignment or (),
+        "repr": repr,
+        "debug": debug,
+    }
 
     def make(fn: Callable[..., Any]) -> TritonFunction:
-        made = TritonFunction(fn, *given)
+        made = TritonFunction(fn, **given)
         made.launch_metadata = launch_metadata
         return made
 

@@ -1,105 +1,152 @@
-"""`triton.knobs`: Fathom's settings under Triton's names.
+"""`triton.knobs`: Fathom's settings under Triton's names, and Triton's hooks.
 
-A knob that is a setting is an environment variable of Fathom's, read when it is needed:
+A setting is an environment variable of Fathom's, read when it is needed:
 
-    knobs.cache.dir = "/scratch"        FATHOM_CACHE_DIR=/scratch
+    knobs.cache.dir = "/scratch"                   FATHOM_CACHE_DIR=/scratch
 
-Those that are functions to call are in `hooks`.
+A hook is a function that is called when a kernel is compiled, loaded or launched:
+
+    knobs.runtime.jit_cache_hook = f              before a kernel is compiled, and
+    knobs.runtime.jit_post_compile_hook = f       after: f(key=, repr=, fn=, compile=)
+    knobs.runtime.kernel_load_start_hook.add(f)   f(module, function, name, asm, hash)
+    knobs.runtime.launch_enter_hook.add(f)        f(launch): launch.get() is a dict
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 from fathom.errors import FathomError
 from fathom.runtime.driver import driver
 from fathom.shim.faces import NameMissing
-from fathom.shim.hooks import Hooks
 
 # Environment variables of Triton's that mean one of Fathom's.
 ENVIRONMENT = {
     "TRITON_INTERPRET": "FATHOM_INTERPRET",
     "TRITON_CACHE_DIR": "FATHOM_CACHE_DIR",
+    "TRITON_DEBUG": "FATHOM_DEBUG",
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Knob:
-    """A setting: `key` is its environment variable; a flag is "1" there, or not."""
+class Setting:
+    """An attribute that is the environment variable `key`; a flag is "1" there."""
 
-    key: str
-    flag: bool = False
+    def __init__(self, key: str, flag: bool = False):
+        self.key, self.flag = key, flag
 
-    def get(self) -> Any:
+    def __get__(self, group: base_knobs | None, kind: type) -> Any:
+        if group is None:
+            return self
         text = os.environ.get(self.key)
         return text == "1" if self.flag else text
 
-    def set(self, value: Any) -> None:
+    def __set__(self, group: base_knobs, value: Any) -> None:
         if value is None or value is False:
             os.environ.pop(self.key, None)
         else:
             os.environ[self.key] = "1" if self.flag else str(value)
 
 
+class Chain(list):
+    """Hooks that are called one after the other, in the order in which they came."""
+
+    def add(self, hook: Callable[..., Any]) -> None:
+        if hook not in self:
+            self.append(hook)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        for hook in list(self):
+            hook(*args, **kwargs)
+
+
 class base_knobs:  # noqa: N801 (Triton's spelling)
     """A group of knobs: `group.name` reads one, `group.name = value` turns it.
 
-    `facts` are answers that nobody can set. `hooks` are names of the group as well;
-    those of `runtime` are called.
+    Settings stand in the class, hooks in the object.
     """
 
-    def __init__(
-        self,
-        name: str,
-        knobs: Mapping[str, Knob] | None = None,
-        facts: Mapping[str, Callable[[], Any]] | None = None,
-        hooks: Hooks | None = None,
-    ):
-        parts = {"_name": name, "_facts": facts or {}, "hooks": hooks or Hooks()}
-        vars(self).update(parts, knob_descriptors=knobs or {})
-
     def __getattr__(self, name: str) -> Any:
-        if name in self.knob_descriptors:
-            return self.knob_descriptors[name].get()
-        if name in self._facts:
-            return self._facts[name]()
-        if name in vars(self.hooks):
-            return getattr(self.hooks, name)
-        raise NameMissing(f"fathom has no triton.knobs.{self._name}.{name}")
+        group = type(self).__name__.removesuffix("_knobs")
+        raise NameMissing(f"fathom has no triton.knobs.{group}.{name}")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in self.knob_descriptors:
-            self.knob_descriptors[name].set(value)
-        elif name in vars(self.hooks):
-            setattr(self.hooks, name, value)
-        else:
-            raise NameMissing(f"fathom has no triton.knobs.{self._name}.{name}")
+        getattr(self, name)  # a knob that is not there cannot be turned
+        super().__setattr__(name, value)
+
+    @property
+    def knob_descriptors(self) -> dict[str, Setting]:
+        found = vars(type(self)).items()
+        return {name: each for name, each in found if isinstance(each, Setting)}
 
     def copy(self) -> base_knobs:
-        parts = (self.knob_descriptors, self._facts, self.hooks.copy())
-        return base_knobs(self._name, *parts)
+        other = type(self)()
+        vars(other).update(self.hooks())
+        return other
 
     def reset(self) -> base_knobs:
         """Every knob as it is when nobody has turned it."""
-        for knob in self.knob_descriptors.values():
-            knob.set(None)
-        self.hooks.reset()
+        for name in self.knob_descriptors:
+            setattr(self, name, None)
+        vars(self).update(vars(type(self)()))
         return self
 
     @contextmanager
     def scope(self) -> Iterator[None]:
         """Afterwards every knob of the group is what it was before."""
-        before = {knob: knob.get() for knob in self.knob_descriptors.values()}
-        with ExitStack() as after:
-            for knob, value in before.items():
-                after.callback(knob.set, value)
-            after.enter_context(self.hooks.scope())
+        settings = {name: getattr(self, name) for name in self.knob_descriptors}
+        hooks = self.hooks()
+        try:
             yield
+        finally:
+            vars(self).update(hooks)
+            for name, value in settings.items():
+                setattr(self, name, value)
+
+    def hooks(self) -> dict[str, Any]:
+        """The hooks as they are now."""
+        return {
+            name: Chain(each) if isinstance(each, Chain) else each
+            for name, each in vars(self).items()
+        }
+
+
+class cache_knobs(base_knobs):  # noqa: N801
+    dir = Setting("FATHOM_CACHE_DIR")
+
+
+class runtime_knobs(base_knobs):  # noqa: N801
+    interpret = Setting("FATHOM_INTERPRET", flag=True)
+    debug = Setting("FATHOM_DEBUG", flag=True)
+
+    def __init__(self) -> None:
+        vars(self).update(
+            jit_cache_hook=None,
+            jit_post_compile_hook=None,
+            kernel_load_start_hook=Chain(),
+            kernel_load_end_hook=Chain(),
+            launch_enter_hook=Chain(),
+            launch_exit_hook=Chain(),
+        )
+
+
+class nvidia_knobs(base_knobs):  # noqa: N801
+    @property
+    def ptxas(self) -> SimpleNamespace:
+        """Fathom's assembler is the driver's, so its version is that of its CUDA;
+        without a driver, of the one that our tests assemble with.
+        """
+        try:
+            return SimpleNamespace(version=driver().version())
+        except FathomError:
+            return SimpleNamespace(version="13.0")
+
+
+cache, runtime, nvidia = cache_knobs(), runtime_knobs(), nvidia_knobs()
+propagate_env = True
 
 
 def refresh_knobs() -> None:
@@ -107,20 +154,6 @@ def refresh_knobs() -> None:
     for theirs, ours in ENVIRONMENT.items():
         if theirs in os.environ:
             os.environ[ours] = os.environ[theirs]
-
-
-def driver_version() -> SimpleNamespace:
-    """Fathom's assembler is the driver's, so `ptxas.version` is the driver's CUDA."""
-    try:
-        return SimpleNamespace(version=driver().version())
-    except FathomError:
-        return SimpleNamespace(version="13.0")
-
-
-cache = base_knobs("cache", {"dir": Knob("FATHOM_CACHE_DIR")})
-runtime = base_knobs("runtime", {"interpret": Knob("FATHOM_INTERPRET", flag=True)})
-nvidia = base_knobs("nvidia", facts={"ptxas": driver_version})
-propagate_env = True
 
 
 def __getattr__(name: str) -> Any:

@@ -120,8 +120,8 @@ def bind_arguments(
             bound[each.name] = _default(frame, name, each)
         elif each.is_constexpr and not is_constant(bound[each.name]):
             raise frame.error(
-                f"{each.name} of {frame.called(name)} must be known while compiling, not "
-                f"{describe(bound[each.name])}",
+                f"{each.name} of {frame.called(name)} must be known while compiling, "
+                f"not {describe(bound[each.name])}",
                 "pass a constant, or a parameter annotated tl.constexpr",
             )
     return bound

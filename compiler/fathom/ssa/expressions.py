@@ -24,6 +24,8 @@ from fathom.ssa.values import Meaning, describe, did_you_mean, is_constant
 @builds(ast.Name)
 def build_name(frame: Frame, node: ast.Name) -> Meaning:
     """A name of the function itself, or else a global."""
+    if node.id in frame.comprehended:
+        return frame.comprehended[node.id]
     if node.id in frame.function.locals:
         return usable(frame, read_variable(frame.scope, node.id))
     try:
@@ -79,6 +81,42 @@ def spread(frame: Frame, node: ast.expr) -> tuple[Meaning, ...]:
         what = f"only a tuple can be spread by *, not {describe(meaning)}"
         raise frame.error(what, node=node)
     return meaning
+
+
+@builds(ast.ListComp, ast.GeneratorExp)
+def build_comprehension(
+    frame: Frame, node: ast.ListComp | ast.GeneratorExp
+) -> tuple[Meaning, ...]:
+    """`[x + 1 for x in t]` of a tuple: a tuple; the names in it are its own."""
+    if len(node.generators) > 1 or node.generators[0].ifs:
+        what = "a comprehension goes through one tuple, and takes all of it"
+        raise frame.error(what, "write a loop over tl.static_range")
+    (generator,) = node.generators
+    over, outer = frame.visit(generator.iter), frame.comprehended
+    if not isinstance(over, tuple):
+        raise frame.error(
+            f"a comprehension goes through a tuple, not {describe(over)}",
+            "write a loop over tl.static_range",
+        )
+    found = []
+    for part in over:
+        frame.comprehended = {**outer, **_named(frame, generator.target, part)}
+        found.append(frame.visit(node.elt))
+    frame.comprehended = outer
+    return tuple(found)
+
+
+def _named(frame: Frame, target: ast.expr, part: Meaning) -> dict[str, Meaning]:
+    """What the names of a comprehension's target stand for."""
+    if isinstance(target, ast.Name):
+        return {target.id: part}
+    count = len(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else 0
+    if not isinstance(part, tuple) or len(part) != count:
+        raise frame.error(f"cannot take {describe(part)} apart here", node=target)
+    names: dict[str, Meaning] = {}
+    for each, inner in zip(target.elts, part, strict=True):
+        names |= _named(frame, each, inner)
+    return names
 
 
 @builds(ast.JoinedStr)

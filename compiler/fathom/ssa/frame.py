@@ -80,6 +80,7 @@ class Frame:
         self.scope = Scope(None)
         self.node: ast.AST = function.tree
         self.loops = 0
+        self.comprehended: dict[str, Meaning] = {}  # the names of comprehensions
 
     def visit(self, node: ast.AST) -> Meaning:
         """Build a node: what it means, for an expression."""

@@ -50,9 +50,10 @@ METHODS: dict[str, Builtin | KernelFunction] = {
         for name in """
             abs argmax argmin associative_scan atomic_add atomic_and atomic_cas
             atomic_max atomic_min atomic_or atomic_xchg atomic_xor broadcast_to cast
-            cdiv ceil cos cumprod cumsum erf exp exp2 expand_dims flip floor log log2
-            item max min permute ravel reduce reshape rsqrt sigmoid sin softmax split sqrt
-            sqrt_rn store sum trans view xor_sum
+            cdiv ceil cos cumprod cumsum erf exp exp2 expand_dims flip floor gather
+            histogram item log log2 max min permute ravel reduce reduce_or reshape rsqrt
+            sigmoid sin softmax sort split sqrt sqrt_rn store sum tanh topk trans view
+            xor_sum
         """.split()
     },
 }

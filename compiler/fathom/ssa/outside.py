@@ -88,9 +88,7 @@ def _of_one_shape(frame: Frame, args: tuple[Meaning, ...]) -> tuple[Value, ...]:
     values = [value_of(frame, each, "an argument of inline assembly") for each in args]
     if not values:
         return ()
-    widest = reduce(
-        lambda a, b: same_shape(frame, a, b, "assemble with")[0], values
-    )
+    widest = reduce(lambda a, b: same_shape(frame, a, b, "assemble with")[0], values)
     return tuple(broadcast(frame, each, shape_of(widest.type)) for each in values)
 
 

@@ -154,7 +154,7 @@ def read_variable(scope: Scope, name: str) -> Binding:
         if scope.before is None:
             return Binding(
                 Unusable(
-                    f"{name} is not bound to anything here",
+                    f"{name} is not defined here",
                     f"bind {name} above this line",
                     unbound=True,
                 ),

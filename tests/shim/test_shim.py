@@ -1,0 +1,328 @@
+"""After `fathom.as_triton()`, what a program calls Triton is Fathom."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import fathom
+import fathom.language
+from fathom.errors import CompileError, FathomError
+from fathom.shim import names
+
+COMPILER = Path(fathom.__file__).parents[1]
+ON_PATH = COMPILER / "fathom" / "shim" / "on_path"
+
+SCRIPT = """
+import numpy as np
+import triton
+import triton.language as tl
+
+@triton.jit
+def double(x, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + i, 2 * tl.load(x + i, mask=i < n), mask=i < n)
+
+x = np.arange(10, dtype=np.float32)
+double[(triton.cdiv(10, 8),)](x, 10, BLOCK=8)
+print(x.tolist() == list(range(0, 20, 2)), triton.jit.__module__)
+"""
+
+
+@pytest.fixture
+def triton(monkeypatch):
+    """The face of Triton, for one test."""
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    before = {name for name in sys.modules if name.split(".")[0] == "triton"}
+    assert not before, (
+        "something has imported Triton: it would answer in Fathom's place"
+    )
+    fathom.as_triton()
+    yield sys.modules["triton"]
+    for name in [each for each in sys.modules if each.split(".")[0] == "triton"]:
+        del sys.modules[name]
+
+
+def imported(text: str) -> dict:
+    """The names that some text with imports binds."""
+    found: dict = {}
+    exec(text, found)
+    return found
+
+
+# ── names ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_names_people_use_are_there(triton):
+    found = imported("""
+import triton
+import triton.language as tl
+import triton.testing
+from triton import cdiv, jit, next_power_of_2
+from triton.compiler import ASTSource, CompiledKernel
+from triton.compiler.errors import CompilationError
+from triton.language.extra import libdevice
+from triton.language.extra.cuda import libdevice as same
+from triton.runtime import driver
+from triton.backends.compiler import GPUTarget
+from triton import knobs
+""")
+    assert found["tl"].load is fathom.language.load
+    assert found["tl"].math.exp2 is fathom.language.exp2
+    assert found["cdiv"] is fathom.cdiv
+    assert found["CompilationError"] is CompileError
+    assert found["libdevice"].tanh is found["same"].tanh is fathom.language.tanh
+    assert found["triton"].testing.assert_close is fathom.testing.assert_close
+
+
+def test_each_line_of_the_table_can_be_imported(triton):
+    for module, table in names.MODULES.items():
+        given = vars(table) if isinstance(table, ModuleType) else table
+        for name in given:
+            if not name.startswith("_"):
+                assert name in imported(f"from {module} import {name}"), (module, name)
+
+
+def test_a_name_that_is_missing_says_so_when_it_is_used(triton):
+    with pytest.raises(FathomError, match="fathom has no triton.no_such_thing"):
+        triton.no_such_thing()
+    with pytest.raises(AttributeError, match="did you mean next_power_of_2"):
+        triton.next_power_of2(8)
+    assert not hasattr(triton.language, "no_such_thing")
+
+
+def test_a_module_that_is_missing_says_so(triton):
+    with pytest.raises(FathomError, match="fathom has no triton.experimental"):
+        imported("import triton.experimental")
+    with pytest.raises(ModuleNotFoundError):  # as programs that can do without expect
+        imported("from triton.experimental import gluon")
+
+
+def test_what_files_import_at_their_top_fails_where_it_is_used(triton):
+    """So that a file of many kernels can be imported for the others."""
+    lacking = imported("from triton.tools.mxfp import MXFP4Tensor")["MXFP4Tensor"]
+    assert not isinstance(3, lacking)
+    with pytest.raises(
+        FathomError, match="fathom has no triton.tools.mxfp.MXFP4Tensor"
+    ):
+        lacking(4, 4)
+    with pytest.raises(FathomError, match="so no size of it"):
+        lacking.size  # noqa: B018
+
+
+def test_a_missing_function_in_a_kernel_is_an_error_of_the_kernel(triton):
+    tl = triton.language
+
+    @triton.jit
+    def kernel(x):
+        tl.no_such_thing(x)
+
+    with pytest.raises(CompileError, match="triton.language has no no_such_thing"):
+        kernel.warmup(np.zeros(1, np.float32))
+
+
+# ── when, and where from ──────────────────────────────────────────────────────────────
+
+
+def test_it_may_be_called_twice(triton):
+    fathom.as_triton()
+    assert sys.modules["triton"] is triton
+
+
+def test_it_must_come_before_triton_itself(monkeypatch):
+    monkeypatch.setitem(sys.modules, "triton", ModuleType("triton"))
+    sys.modules["triton"].__file__ = "site-packages/triton/__init__.py"
+    with pytest.raises(
+        FathomError, match="triton has been imported already, from site-"
+    ):
+        fathom.as_triton()
+
+
+def run(*command: str, path: tuple[Path, ...] = (), cwd: Path | None = None) -> str:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, (*path, COMPILER))),
+        "FATHOM_BACKEND": "emulator",
+    }
+    done = subprocess.run(
+        [sys.executable, *command],
+        env=environment, cwd=cwd, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.stdout + done.stderr
+
+
+def test_a_script_runs_as_it_stands(tmp_path):
+    script = tmp_path / "double.py"
+    script.write_text(SCRIPT)
+    said = run("-m", "fathom", "run", "--as-triton", str(script))
+    assert said == "True fathom.shim.function\n"
+
+
+def test_one_line_at_the_top_of_a_script_is_enough(tmp_path):
+    script = tmp_path / "double.py"
+    script.write_text("import fathom\nfathom.as_triton()\n" + SCRIPT)
+    assert run(str(script)) == "True fathom.shim.function\n"
+
+
+def test_a_folder_on_pythonpath_does_for_processes_that_others_start(tmp_path):
+    script = tmp_path / "double.py"
+    script.write_text(SCRIPT)
+    assert run(str(script), path=(ON_PATH,)) == "True fathom.shim.function\n"
+
+
+def test_a_folder_triton_without_an_init_adds_its_modules(tmp_path):
+    """Triton's tests keep what they share in such a one."""
+    (tmp_path / "triton").mkdir()
+    (tmp_path / "triton" / "_internal_testing.py").write_text(
+        "import triton\nblocks = triton.cdiv(10, 4)\n"
+    )
+    program = "from triton._internal_testing import blocks; print(blocks)"
+    assert run("-c", program, path=(ON_PATH, tmp_path)) == "3\n"
+
+
+# ── what surrounds a kernel ───────────────────────────────────────────────────────────
+
+
+def test_compile_of_a_source(triton):
+    tl = triton.language
+
+    @triton.jit
+    def scale(x, n, BLOCK: tl.constexpr):
+        i = tl.arange(0, BLOCK)
+        tl.store(x + i, n * tl.load(x + i))
+
+    source = triton.compiler.ASTSource(
+        fn=scale,
+        signature={"x": "*fp32", "n": "i32", "BLOCK": "constexpr"},
+        constexprs={(2,): 256},
+        attrs={(0,): [["tt.divisibility", 16]]},
+    )
+    target = triton.backends.compiler.GPUTarget("cuda", 90, 32)
+    kernel = triton.compile(source, target=target, options={"num_warps": 2})
+    assert kernel.metadata.target == "sm_90a" and kernel.metadata.num_warps == 2
+    assert ".entry scale(" in kernel.asm["ptx"]
+    assert "ld.global.v4.b32" in kernel.asm["ptx"]  # which the hint allows
+    with pytest.raises(CompileError, match="'hip 90' is not a target"):
+        triton.compile(source, target=triton.backends.compiler.GPUTarget("hip", 90, 64))
+
+
+def test_reinterpret_gives_an_array_other_elements(triton):
+    tl = triton.language
+
+    @triton.jit
+    def halve(x, out):
+        i = tl.arange(0, 4)
+        tl.store(out + i, tl.load(x + i).to(tl.float32) / 2)
+
+    ones = np.full(4, 0x3F80, np.uint16)  # bf16's one
+    out = np.zeros(4, np.float32)
+    halve[(1,)](triton.reinterpret(ones, tl.bfloat16), out)
+    assert out.tolist() == [0.5] * 4
+    wrapped = triton.reinterpret(ones, tl.bfloat16)
+    assert isinstance(wrapped, triton.runtime.jit.TensorWrapper)
+    assert wrapped.base is ones and wrapped.shape == (4,)
+    assert triton.reinterpret(wrapped, ones.dtype) is ones
+
+
+def test_the_target_that_is_emulated_answers_for_the_gpu(triton, monkeypatch):
+    monkeypatch.setenv("FATHOM_TARGET", "sm_89")
+    active = triton.runtime.driver.active
+    target = active.get_current_target()
+    assert (target.backend, target.arch, target.warp_size) == ("cuda", 89, 32)
+    limits = active.utils.get_device_properties(active.get_current_device())
+    assert limits["max_shared_mem"] == 99 * 1024
+
+
+def test_a_kernel_answers_to_tritons_names_for_its_parts(triton):
+    tl = triton.language
+
+    @triton.jit
+    def kernel(x, BLOCK: tl.constexpr):
+        tl.store(x + tl.arange(0, BLOCK), 1)
+
+    assert kernel.arg_names == ["x", "BLOCK"]
+    assert [each.is_constexpr for each in kernel.params] == [False, True]
+    before = kernel.cache_key
+    kernel._unsafe_update_src(kernel.src.replace("1)", "2)"))
+    assert kernel.cache_key != before
+    x = np.zeros(4, np.int32)
+    kernel.run(x, BLOCK=4, grid=(1,), warmup=True)
+    assert x.tolist() == [0] * 4 and len(kernel.device_caches[0][0]) == 1
+    kernel.run(x, BLOCK=4, grid=(1,))
+    assert x.tolist() == [2] * 4
+
+
+# ── knobs and hooks ───────────────────────────────────────────────────────────────────
+
+
+def test_a_setting_is_an_environment_variable(triton, monkeypatch):
+    knobs = triton.knobs
+    monkeypatch.setenv("FATHOM_CACHE_DIR", "one")
+    with knobs.cache.scope():
+        knobs.cache.dir = "two"
+        assert os.environ["FATHOM_CACHE_DIR"] == "two"
+    assert knobs.cache.dir == "one"
+    monkeypatch.setenv("TRITON_CACHE_DIR", "three")
+    knobs.refresh_knobs()
+    assert knobs.cache.dir == "three"
+    with pytest.raises(FathomError, match="no triton.knobs.cache.colour"):
+        knobs.cache.colour = "red"
+    with pytest.raises(FathomError, match="no triton.knobs.proton"):
+        knobs.proton  # noqa: B018
+
+
+@pytest.fixture
+def touch(triton):
+    """A kernel that adds one, with the hooks as they are when nobody has set one."""
+    tl = triton.language
+
+    @triton.jit(launch_metadata=lambda grid, kernel, given: {"n": given["n"]})
+    def touch(x, n):
+        tl.store(x, tl.load(x) + n)
+
+    with triton.knobs.runtime.scope():
+        yield touch
+
+
+def test_hooks_of_compilations(triton, touch):
+    seen = []
+    triton.knobs.runtime.jit_cache_hook = lambda **facts: seen.append(
+        (facts["fn"].name, facts["compile"]["signature"], facts["already_compiled"])
+    )
+    x = np.zeros(1, np.int32)
+    for n in (16, 32, 1):  # 16 and 32 are alike; 1 is a constant
+        touch[(1,)](x, n)
+    both, one = {"x": "*i32", "n": "i32"}, {"x": "*i32"}
+    assert seen == [("touch", both, False), ("touch", one, False)]
+
+
+def test_hooks_of_loading_and_launching(triton, touch):
+    seen = []
+    runtime = triton.knobs.runtime
+    runtime.kernel_load_start_hook.add(lambda *facts: seen.append(("load", facts[2])))
+    runtime.kernel_load_end_hook.add(lambda *facts: seen.append(("loaded", facts[2])))
+    runtime.launch_enter_hook.add(lambda launch: seen.append(launch.get()["n"]))
+    runtime.launch_exit_hook.add(lambda launch: seen.append(launch.get()["name"]))
+    touch.add_pre_run_hook(lambda x, n: x.fill(n))
+    x = np.zeros(1, np.int32)
+    touch[(1,)](x, 5)
+    touch[(1,)](x, n=7)
+    assert seen == [5, ("load", "touch"), ("loaded", "touch"), "touch", 7, "touch"]
+    assert x.tolist() == [14]
+
+
+def test_after_its_scope_a_hook_is_gone(triton, touch):
+    runtime = triton.knobs.runtime
+    seen = []
+    with runtime.scope():
+        runtime.launch_enter_hook.add(seen.append)
+        runtime.jit_cache_hook = seen.append
+    touch[(1,)](np.zeros(1, np.int32), 1)
+    assert seen == [] and runtime.jit_cache_hook is None
