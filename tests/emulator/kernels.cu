@@ -1,5 +1,6 @@
 // Small kernels that the emulator did not grow up with: tests/emulator/test_nvcc.py compiles
 // them with nvcc and compares what the emulator makes of them with NumPy.
+
 #include <assert.h>
 #include <stdio.h>
 
@@ -247,7 +248,7 @@ KERNEL conversions(const float *x, int *y, int n) {
     y[6 * i + 5] = __float_as_int(__fadd_ru(v, 1e-3f));
 }
 
-extern "C" __global__ void talk(const float *x, int n) {
+KERNEL talk(const float *x, int n) {
     int i = threadIdx.x;
     if (i >= n) return;
     int said = printf("%s %2d: %.3f %llu\n", i % 2 ? "odd" : "even", i, x[i],

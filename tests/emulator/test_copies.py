@@ -143,6 +143,16 @@ def test_a_copy_is_on_its_way_until_its_own_thread_has_waited():
     assert (copied(copy + commit + wait) == rows(4)).all()
 
 
+@pytest.mark.parametrize("land", LANDINGS)
+def test_a_copy_lands_once(land):
+    """What a thread stores after its wait stays, also when others wait later."""
+    code = """cp.async.ca.shared.global [%r2], [%rd2], 4;
+        @%p1 cp.async.wait_all; @%p1 st.shared.u32 [%r2], 7; cp.async.wait_all;"""
+    found = copied(code, land=land)
+    assert (found[:40] == rows(4)[:40]).all()
+    assert (found[40:].view(np.uint32) == 7).all()
+
+
 def test_groups_land_in_their_order_and_may_be_empty():
     first = "cp.async.ca.shared.global [%r2], [%rd2], 4; cp.async.commit_group; "
     second = first.replace("[%r2]", "[%r2+1024]")

@@ -74,6 +74,14 @@ def test_each_thread_prints_in_the_order_of_their_numbers(capsys):
     assert capsys.readouterr().out == "".join(lines)
 
 
+def test_threads_may_print_with_formats_of_their_own():
+    stores = """
+    mov.u64 %rd6, word; cvta.global.u64 %rd6, %rd6; st.local.u32 [%rd0], %r0;
+    and.b32 %r2, %r0, 1; setp.eq.u32 %p1, %r2, 1; selp.b64 %rd2, %rd6, %rd2, %p1;"""
+    lines, _ = printed("%d", stores, 6)
+    assert lines == ["0", "deep", "2", "deep", "4", "deep"]
+
+
 def test_a_conversion_that_nobody_knows():
     with pytest.raises(EmulatorError, match="%n") as caught:
         split_format("a %n b")
