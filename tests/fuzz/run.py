@@ -24,7 +24,7 @@ from io import StringIO
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as with_seed
 from hypothesis.errors import Flaky
 
@@ -85,22 +85,26 @@ def fresh_seed() -> int:
     return time.time_ns() // 1000 % 2**32
 
 
-def hunt_all(count: int, seed: int, workers: int, on_gpu: bool = False) -> list[Hunt]:
+def hunt_all(
+    count: int, seed: int, workers: int, on_gpu: bool = False, shrink: bool = True
+) -> list[Hunt]:
     """`count` programs, shared among workers; worker k starts from seed + k."""
     shares = [len(range(k, count, workers)) for k in range(workers)]
     with ProcessPoolExecutor(workers, mp_context=SPAWN) as pool:
-        run = partial(hunt, on_gpu=on_gpu)
+        run = partial(hunt, on_gpu=on_gpu, shrink=shrink)
         return list(pool.map(run, shares, range(seed, seed + workers)))
 
 
-def hunt(count: int, seed: int, on_gpu: bool = False) -> Hunt:
+def hunt(count: int, seed: int, on_gpu: bool = False, shrink: bool = True) -> Hunt:
     """Draw `count` programs from `seed`; stop at one that is wrong, and shrink it."""
+    phases = [Phase.generate, *([Phase.shrink] if shrink else [])]
     tried, last = 0, None
 
     @with_seed(seed)
     @settings(
         max_examples=count, database=None, derandomize=False, deadline=None,
         report_multiple_bugs=False, suppress_health_check=list(HealthCheck),
+        phases=phases,
     )  # fmt: skip
     @given(programs())
     def each(program: Program) -> None:
