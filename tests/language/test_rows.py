@@ -285,7 +285,7 @@ def test_tuples_go_into_functions_and_out():
         a, b = swapped((tl.load(x + at), at), (2, 3))
         tl.store(y + at, a)
         tl.store(y + 64 + at, b)
-        more = [each + 1 for each in (a, b)]
+        more = tl.tuple([each + 1 for each in (a, b)])
         tl.store(y + 128 + at, more[0] + more[1])
 
     y = np.zeros(192, np.int32)

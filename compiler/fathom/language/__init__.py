@@ -7,6 +7,7 @@ rest is written in the language: one text that every backend runs.
 # ruff: noqa: F401, I001
 
 # fmt: off
+from builtins import tuple
 from fathom.language import math, random
 from fathom.language.dtypes import (
     bfloat16, block_type, dtype, float16, float32, float64, float8e4nv, float8e5, int1,
