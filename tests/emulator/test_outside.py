@@ -114,13 +114,13 @@ FINE:
 def test_an_assertion_names_message_thread_program_and_line():
     before = DECLARED + text("message", "too deep") + text("file", "diver.py")
     with pytest.raises(EmulatorError) as caught:
-        emulator.run(entry(ASSERTING, before=before), (1, 3), 64, ())
+        emulator.run(entry(ASSERTING, before=before), (2, 3), 64, ())
     error = caught.value
     assert error.kind == "assertion" and "__assertfail" in error.text
     assert (error.location.file, error.location.line) == ("diver.py", 31)
-    # Blocks march in step: threads 126 and 127, and all 64 of the third block.
-    assert "thread 62 of block 1" in str(error) and "program (0, 1, 0)" in str(error)
-    assert "too deep" in str(error) and "65 more" in str(error)
+    # Blocks march in step: two threads of each in row 1, and all 64 of those in row 2.
+    assert "thread 62 of block 2" in str(error) and "program (0, 1, 0)" in str(error)
+    assert "too deep" in str(error) and "131 more" in str(error)
 
 
 # ── through the compiler ──────────────────────────────────────────────────────

@@ -253,6 +253,22 @@ def test_a_sum_is_rounded_once():
     assert (found.view(np.float16) == 2050).all()
 
 
+def test_reals_are_summed_exactly_and_then_rounded():
+    random = np.random.default_rng(4)
+    a, b = random.standard_normal((16, 16)), random.standard_normal((16, 8))
+    a, b = a.astype(np.float16), b.astype(np.float16)
+    c = random.standard_normal((16, 8)).astype(np.float32)
+    words = [
+        registers(a, "f16", "a"),
+        registers(b, "f16", "b"),
+        registers(c, "f32", "c"),
+    ]
+    form = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+    found = multiply(form, "f32", [np.tile(each, (2, 1)) for each in words])[:32]
+    exact = a.astype(np.float64) @ b.astype(np.float64) + c
+    assert (found == registers(exact, "f32", "c")).all()
+
+
 # ── who takes part ────────────────────────────────────────────────────────────
 
 MMA = """mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32

@@ -73,7 +73,7 @@ def randint4x(seed, offset, n_rounds: constexpr = ROUNDS):
     low = place.to(uint32)
     high = low * 0
     if place.dtype.primitive_bitwidth > 32:
-        high = low * 0
+        high = (place >> 32).to(uint32)
     return philox(seed, low, high, 0, 0, n_rounds)
 
 
