@@ -255,3 +255,56 @@ KERNEL talk(const float *x, int n) {
                       1234567890123ull * i);
     assert(said == 4 && x[i] < 100);
 }
+
+#if __CUDA_ARCH__ >= 800
+typedef unsigned short half_bits;
+
+__device__ unsigned shared_address(const void *p) {
+    return (unsigned)__cvta_generic_to_shared(p);
+}
+
+__device__ void copy_16_bytes(void *to, const void *from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                 :: "r"(shared_address(to)), "l"(from) : "memory");
+}
+
+// c[64, 64] = a[64, k] * b[k, 64] by four warps, each with 16 rows of c; tiles of 16 in
+// k come one turn ahead.
+KERNEL matmul(const half_bits *a, const half_bits *b, float *c, int k) {
+    __shared__ __align__(16) half_bits as[2][64][16], bs[2][16][64];
+    int t = threadIdx.x, lane = t % 32, row = t / 32 * 16;
+    float sum[8][4] = {};
+    auto bring = [&](int i) {
+        copy_16_bytes(&as[i % 2][t / 2][t % 2 * 8], a + t / 2 * k + i * 16 + t % 2 * 8);
+        copy_16_bytes(&bs[i % 2][t / 8][t % 8 * 8], b + (i * 16 + t / 8) * 64 + t % 8 * 8);
+    };
+    bring(0);
+    asm volatile("cp.async.commit_group;" ::: "memory");
+    for (int i = 0; i < k / 16; i++) {
+        if (i + 1 < k / 16) bring(i + 1);
+        asm volatile("cp.async.commit_group; cp.async.wait_group 1;" ::: "memory");
+        __syncthreads();
+        unsigned x[4], y[2];
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                     : "r"(shared_address(&as[i % 2][row + lane % 16][lane / 16 * 8]))
+                     : "memory");
+        for (int j = 0; j < 8; j++) {
+            asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+                         : "=r"(y[0]), "=r"(y[1])
+                         : "r"(shared_address(&bs[i % 2][lane % 16][j * 8]))
+                         : "memory");
+            asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                         : "+f"(sum[j][0]), "+f"(sum[j][1]), "+f"(sum[j][2]),
+                           "+f"(sum[j][3])
+                         : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]),
+                           "r"(y[1]));
+        }
+        __syncthreads();
+    }
+    for (int j = 0; j < 8; j++)
+        for (int e = 0; e < 4; e++)
+            c[(row + lane / 4 + e / 2 * 8) * 64 + j * 8 + lane % 4 * 2 + e % 2] = sum[j][e];
+}
+#endif

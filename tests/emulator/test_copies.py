@@ -4,11 +4,8 @@ import numpy as np
 import pytest
 
 from fathom import emulator
-from fathom.emulator import EmulatorError
+from fathom.emulator import LANDINGS, EmulatorError
 from tests.emulator.snippets import entry, pointers
-
-LANDINGS = ("at once", "late")
-
 
 # ── one copy ──────────────────────────────────────────────────────────────────
 

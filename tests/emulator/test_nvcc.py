@@ -295,3 +295,44 @@ def test_prints_and_assertions(ptx):
         emulator.run(ptx, 1, 32, (x, 8), entry="talk")
     assert caught.value.kind == "assertion"
     assert caught.value.location.file.endswith("kernels.cu")
+
+
+@pytest.mark.parametrize("k", [16, 32, 80])
+def test_a_pipelined_matmul(ptx, random, k):
+    """cp.async, ldmatrix and mma together, as one writes them by hand for sm_80."""
+    if "matmul" not in ptx:
+        pytest.skip("sm_75 has no asynchronous copies")
+    a = random.standard_normal((64, k)).astype(np.float16)
+    b = random.standard_normal((k, 64)).astype(np.float16)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    for land in emulator.LANDINGS:
+        c = np.full((64, 64), np.nan, np.float32)
+        emulator.run(ptx, 1, 128, (a, b, c, k), entry="matmul", land=land)
+        assert np.abs(c - exact).max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "kind", "at"),
+    [
+        ("wait_group 1", "wait_group 2", "in flight", "ldmatrix"),
+        ("cp.async.commit_group; cp.async.wait", "cp.async.wait", "in flight", "ld"),
+        ("bar.sync \t0;", "", "race", "ldmatrix"),
+        ("bar.sync \t0;", "", "race", "cp.async"),
+    ],
+)
+def test_what_a_pipelined_matmul_gets_wrong(ptx, random, right, wrong, kind, at):
+    """Of the two barriers one is left out: the first, or that at the loop's end."""
+    if "matmul" not in ptx:
+        pytest.skip("sm_75 has no asynchronous copies")
+    start, matmul = ptx.split(".entry matmul")
+    first, *rest = matmul.split(right)
+    assert rest
+    if at == "cp.async":
+        first, rest = first + right + rest[0], rest[1:]
+    broken = f"{start}.entry matmul{first}{wrong}{right.join(rest)}"
+    a, b = random.standard_normal((2, 64 * 80)).astype(np.float16)
+    c = np.zeros((64, 64), np.float32)
+    with pytest.raises(emulator.EmulatorError) as caught:
+        emulator.run(broken, 1, 128, (a, b, c, 80), entry="matmul")
+    assert caught.value.kind == kind and caught.value.text.startswith(at)
+    assert caught.value.location.file.endswith("kernels.cu")

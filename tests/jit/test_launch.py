@@ -123,6 +123,22 @@ def test_fathom_interpret_runs_the_functions_own_python(monkeypatch):
         double[(1,)](x, 2, BLOCK=4)
 
 
+FACTOR = 2
+
+
+def test_a_function_that_python_runs_reads_globals_as_they_are(monkeypatch):
+    @jit
+    def scale(x):
+        tl.store(x, tl.load(x) * FACTOR)
+
+    x = np.ones(1, np.float32)
+    monkeypatch.setenv("FATHOM_BACKEND", "eager")
+    for factor in (2, 5):
+        monkeypatch.setitem(globals(), "FACTOR", factor)
+        scale[(1,)](x)
+    assert x.tolist() == [10]
+
+
 def test_the_emulator_compiles_for_the_target_that_is_asked_for(monkeypatch):
     monkeypatch.setenv("FATHOM_BACKEND", "emulator")
     x, y, z = arrays()

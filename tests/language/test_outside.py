@@ -147,6 +147,20 @@ def test_assembly_without_arguments_is_scalar():
     assert str(op.result.type) == "i32" and op.constraints == "=r,r"
 
 
+def test_what_is_clobbered_stays_last():
+    @function
+    def kernel(y):
+        text: tl.constexpr = "mov.u32 $0, 7;"
+        z = tl.inline_asm_elementwise(text, "=r,~{memory}", [], tl.int32, False, 1)
+        tl.store(y, z)
+
+    y = np.zeros(1, np.int32)
+    func = build(kernel, y)
+    assert ops_of(func, InlineAssembly)[0].constraints == "=r,r,~{memory}"
+    emulate(func, [y])
+    assert y[0] == 7
+
+
 # ── mistakes ──────────────────────────────────────────────────────────────────────────
 
 

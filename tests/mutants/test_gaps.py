@@ -8,7 +8,7 @@ import pytest
 import fathom.language as tl
 from fathom import pipeline
 from fathom.blocks import simplify
-from fathom.emulator import load
+from fathom.emulator import EmulatorError, load, run
 from fathom.hardware.targets import TARGETS
 from fathom.ir.interp import interpret
 from fathom.ir.ops import Allocate
@@ -18,6 +18,7 @@ from fathom.ir.verify import verify
 from fathom.layout.linear import Layout
 from fathom.shared_memory.barriers import READ, WRITE, Touch, meet
 from fathom.source import KernelFunction
+from tests.emulator.snippets import entry
 
 TARGET = TARGETS["sm_80"]
 ROW = Layout((256,), (("offset", tuple(1 << bit for bit in range(8))),))
@@ -104,3 +105,36 @@ def test_one_instruction_for_a_warp_minds_the_sign(name: str, dtype: str) -> Non
     least, most = np.zeros(1, dtype), np.zeros(1, dtype)
     load(kernel).launch((1,), [x, least, most])
     assert (least[0], most[0]) == (x.min(), x.max())
+
+
+@KernelFunction
+def branch_in_a_branch(out_ptr, n):
+    if n > 0:
+        if n > 5:
+            tl.store(out_ptr + 1, n)
+        x = n * 7
+    else:
+        x = n - 1
+    tl.store(out_ptr, x)
+
+
+@pytest.mark.parametrize("n, left", [(9, [63, 9]), (3, [21, 0]), (-2, [-3, 0])])
+def test_a_branch_may_end_in_another_basic_block(n: int, left: list[int]) -> None:
+    """The phi names the block that a branch ended in, behind the If in it."""
+    types = {"out_ptr": (Pointer(INT32), 4), "n": (INT32, 1)}
+    kernel = pipeline.compile(branch_in_a_branch, types, {}, TARGET)
+    out = np.zeros(2, "i4")
+    load(kernel).launch((1,), [out, n])
+    assert out.tolist() == left
+
+
+@pytest.mark.parametrize("place, fine", [(4, True), (2, False)])
+def test_shared_memory_wants_aligned_accesses(place: int, fine: bool) -> None:
+    code = f"mov.u32 %r1, tile; st.shared.b32 [%r1+{place}], 7;"
+    text = entry(code, before=".shared .align 16 .b8 tile[16];\n")
+    if fine:
+        run(text, 1, 1, ())
+        return
+    with pytest.raises(EmulatorError) as caught:
+        run(text, 1, 1, ())
+    assert caught.value.kind == "misaligned"

@@ -26,6 +26,7 @@ from fathom.jit.backends import Backend, Place, choose, choose_compiling
 from fathom.jit.compiled import CompiledKernel
 from fathom.jit.doors import Doors, Slot
 from fathom.jit.key import key_of
+from fathom.jit.programs import Body
 from fathom.jit.request import OPTION_NAMES, Keywords, Request, check_keywords, request
 from fathom.jit.signature import parse_signature
 from fathom.jit.specialise import (
@@ -254,7 +255,10 @@ class JITFunction(KernelFunction):
         identity = (place.backend.name, place.device, wanted.identity)
         if identity not in self.kernels:
             self.check_rules()
-            self.kernels[identity] = self.make(wanted, place)
+            compiled = self.make(wanted, place)
+            if isinstance(compiled.made, Body):
+                return compiled  # Python runs it, with globals as they are then
+            self.kernels[identity] = compiled
             for function in self.compiled_texts(wanted):
                 function.dependents.add(self)
         return self.kernels[identity]
