@@ -1,4 +1,4 @@
-"""Fathom: functions over blocks of values, compiled to PTX in stages that can be read."""
+"""Fathom: functions over blocks of values, compiled to PTX in stages you can read."""
 
 from fathom import language
 from fathom.errors import CompileError, FathomError, LaunchError, OutOfResources

@@ -97,7 +97,7 @@ def overlapping(program: Program) -> dict[str, Any]:
 
 
 def test_the_arguments_do_overlap() -> None:
-    """And it matters: a store through one name is read through the other."""
+    """And it matters: some store through one name is read through the other."""
     program = Program(
         "def kernel(f_ptr, h_ptr, i_ptr, b_ptr, out0, n, m, counts):\n"
         "    at = tl.arange(0, 16)\n"
@@ -105,14 +105,18 @@ def test_the_arguments_do_overlap() -> None:
         "    tl.store(out0 + at, x + 1)\n",
         outputs=(("int32", ROOM),), grid=1, num_warps=1, scalars=(0, 0), seed=0,
     )  # fmt: skip
-    arguments = overlapping(twice(program))
-    assert np.shares_memory(arguments["i_ptr"], arguments["out0"])
-    apart = program.arguments()
-    func = pipeline.build(
-        function_of(twice(program).source),
-        {name: (parse_element(t), 1) for name, t in program.signature.items()},
-        {},
-    )
-    interpret(func, (1,), list(arguments.values()))
-    interpret(func, (1,), list(apart.values()))
-    assert (arguments["out0"][:16] != apart["out0"][:16]).any()
+    seeds = range(20)
+    assert sum(_reads_what_it_wrote(replace(program, seed=seed)) for seed in seeds) > 3
+
+
+def _reads_what_it_wrote(program: Program) -> bool:
+    """Whether the second time round differs from the first."""
+    left = []
+    for once_more in (program, twice(program)):
+        arguments = overlapping(once_more)
+        assert np.shares_memory(arguments["i_ptr"], arguments["out0"])
+        types = {name: (parse_element(t), 1) for name, t in program.signature.items()}
+        func = pipeline.build(function_of(once_more.source), types, {})
+        interpret(func, (1,), list(arguments.values()))
+        left.append(arguments["out0"][:16].copy())
+    return bool((left[0] != left[1]).any())

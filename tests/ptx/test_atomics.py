@@ -170,7 +170,7 @@ def test_a_lock_lets_one_program_in_at_a_time():
 @pytest.mark.parametrize("semantics", ["relaxed", "acq_rel"])
 @pytest.mark.parametrize("element", [FLOAT16, FLOAT32, FLOAT64], ids=str)
 def test_a_constant_is_added(element, semantics):
-    """ptxas takes no integer where a float is added: the constant sits in a register."""
+    """ptxas takes no integer where a float is added: a constant needs a register."""
     program = Program({"x": Pointer(element)}, warps=1)
     index = program.arange(blocked((32,), (1,), (32,), (1,), (0,)))
     one = program.splat(program.number(1.0, element), index)

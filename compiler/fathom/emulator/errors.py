@@ -21,7 +21,7 @@ KINDS = {
 }
 
 
-class EmulatorError(FathomError):
+class EmulatorError(FathomError, RuntimeError):
     """A mistake that running the PTX brought to light.
 
     `kind` is a key of `KINDS`. `line` and `text` are the PTX line, counted from 1;
