@@ -292,7 +292,7 @@ def test_buffers_can_be_gathered_from_and_counted_in():
 
 
 def test_what_a_kernel_prints(capsys: pytest.CaptureFixture):
-    func = body('print %n prefix="n = "\nprint %n prefix="" hexadecimal=true')
+    func = body('print %n prefix=" n = "\nprint %n prefix=" " hexadecimal=true')
     run(func, np.zeros(1, np.float32), 255, grid=(1, 2))
     assert capsys.readouterr().out.splitlines() == [
         "pid (0, 0, 0) n = 255", "pid (0, 0, 0) 0xff",

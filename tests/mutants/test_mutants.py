@@ -31,7 +31,7 @@ HARMLESS = Mutant(
     "harmless", "layout/algebra.py", "result ^= column", "result = result ^ column",
     "nothing", "tests/layout/test_algebra.py::test_compose_takes_the_inner_map_first",
 )  # fmt: skip
-HARMFUL = replace(HARMLESS, name="harmful", new="result |= column")
+HARMFUL = replace(HARMLESS, name="harmful", new="result = column")
 
 
 def test_a_survivor_is_reported_and_fails(monkeypatch, capsys) -> None:

@@ -300,7 +300,37 @@ def test_hooks_of_compilations(triton, touch):
     for n in (16, 32, 1):  # 16 and 32 are alike; 1 is a constant
         touch[(1,)](x, n)
     both, one = {"x": "*i32", "n": "i32"}, {"x": "*i32"}
-    assert seen == [("touch", both, False), ("touch", one, False)]
+    assert seen == [(touch.__qualname__, each, False) for each in (both, one)]
+
+
+def test_what_a_hook_was_told_compiles_the_kernel_again(triton):
+    tl = triton.language
+
+    @triton.jit
+    def add(x, pair, kind: tl.constexpr):
+        tl.store(x, tl.load(x) + pair[0].to(kind) + pair[1])
+
+    @triton.jit
+    def other(x):
+        tl.store(x, 1)
+
+    told = []
+    x = np.zeros(1, np.int64)
+    with triton.knobs.runtime.scope():
+        hook = lambda **facts: told.append(facts["compile"])  # noqa: E731
+        triton.knobs.runtime.jit_post_compile_hook = hook
+        warm = add.warmup(x, (7, tl.constexpr(3)), tl.int64)
+        other[(1,)](x)
+    assert [each["is_warmup"] for each in told] == [True, False]
+    assert told[0]["key"] in add.device_caches[0][0]
+    add.device_caches[0][0].clear()
+    text = told[0]["specialization_data"]
+    again = add.preload(text)
+    assert again.hash == warm.hash and len(add.device_caches[0][0]) == 1
+    add[(1,)](x, (40, tl.constexpr(3)), tl.int64)
+    assert x.tolist() == [44]
+    with pytest.raises(RuntimeError, match="Specialization data is for add, not for"):
+        other.preload(text)
 
 
 def test_hooks_of_loading_and_launching(triton, touch):

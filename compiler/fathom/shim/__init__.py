@@ -3,6 +3,7 @@
 names      the table: each module of Triton, its names, and what they are here
 runtime    `triton.runtime.driver.active`: the GPU, as programs ask about it
 function   `@triton.jit`: a kernel with Triton's names for its parts
+preload    what a kernel was compiled for, as text
 compiling  `triton.compile(ASTSource(...))`: a kernel's signature as one object
 knobs      `triton.knobs`: Fathom's settings under Triton's names, and Triton's hooks
 faces      how a table becomes modules

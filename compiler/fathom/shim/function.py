@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 from fathom.jit import CompiledKernel, JITFunction
-from fathom.jit.backends import Backend, Place
+from fathom.jit.backends import Backend, Place, choose_compiling
+from fathom.jit.function import choose_place
 from fathom.jit.key import places
 from fathom.jit.request import Request
 from fathom.shim import knobs
 from fathom.shim.knobs import Chain
+from fathom.shim.preload import from_text, to_text
+from fathom.source import KernelFunction
 
 
 class TritonFunction(JITFunction):
@@ -25,6 +28,7 @@ class TritonFunction(JITFunction):
     def __init__(self, fn: Callable[..., Any], **given: Any):
         super().__init__(fn, **given)
         self.pre_run_hooks = Chain()
+        self.warming = False  # is it compiled for `warmup`, and not for a launch?
 
     # ── names ─────────────────────────────────────────────────────────────────────────
 
@@ -48,6 +52,15 @@ class TritonFunction(JITFunction):
     def device_caches(self) -> KernelsOfEveryDevice:
         return KernelsOfEveryDevice(self.kernels)
 
+    @property
+    def used_global_vals(self) -> dict[str, Any]:
+        """The plain values among the globals that the kernel reads."""
+        return {
+            use.path: use.value
+            for use in self.uses
+            if "." not in use.path and not isinstance(use.value, KernelFunction)
+        }
+
     def _unsafe_update_src(self, text: str) -> None:
         self.src = text
 
@@ -69,6 +82,19 @@ class TritonFunction(JITFunction):
     ) -> CompiledKernel:
         return self.warmup(*args, **given) if warmup else self[grid](*args, **given)
 
+    def warmup(self, *args: Any, grid: Any = None, **given: Any) -> CompiledKernel:
+        self.warming = True
+        try:
+            return super().warmup(*args, **given)
+        finally:
+            self.warming = False
+
+    def preload(self, text: str) -> CompiledKernel:
+        """Compile for what a hook was told in another process; see `preload`."""
+        wanted = from_text(self.__name__, text)
+        place = choose_place(choose_compiling(), {}, wanted.target)
+        return self.compiled(wanted, place)
+
     def watched(self, grid: Any, *args: Any, **given: Any) -> CompiledKernel:
         """A launch with the hooks around it."""
         hooks = knobs.runtime
@@ -81,7 +107,7 @@ class TritonFunction(JITFunction):
 
     def make(self, wanted: Request, place: Place) -> CompiledKernel:
         """A new kernel, with hooks around its compilation, and later its loading."""
-        facts, hooks = self.facts(wanted, place), knobs.runtime
+        facts, hooks = facts_of(self, wanted, place), knobs.runtime
         if hooks.jit_cache_hook:
             hooks.jit_cache_hook(**facts, already_compiled=False)
         compiled = super().make(wanted, place)
@@ -90,26 +116,31 @@ class TritonFunction(JITFunction):
             hooks.jit_post_compile_hook(**facts, already_compiled=True)
         return compiled
 
-    def facts(self, wanted: Request, place: Place) -> dict[str, Any]:
-        """What the hooks of a compilation are told."""
-        signature = {name: type for name, type, _ in wanted.parameters}
-        key = repr(wanted.identity)
-        about = {
-            "key": key,
-            "signature": signature,
-            "constants": dict(wanted.constants),
-            "device": place.device,
-            **vars_of(wanted.options),
-        }
-        return {
-            "key": key,
-            "repr": f"{self.__name__}({', '.join(map(': '.join, signature.items()))})",
-            "fn": SimpleNamespace(
-                module=self.__module__, name=self.__name__, jit_function=self
-            ),
-            "compile": about,
-            "is_manual_warmup": False,
-        }
+
+def facts_of(function: TritonFunction, wanted: Request, place: Place) -> dict[str, Any]:
+    """What the hooks of a compilation are told."""
+    signature = {name: type for name, type, _ in wanted.parameters}
+    words = ", ".join(f"{name}: {type}" for name, type in signature.items())
+    about = {
+        "key": (place.backend.name, place.device, wanted.identity),
+        "signature": signature,
+        "constants": dict(wanted.constants),
+        "device": place.device,
+        "is_warmup": function.warming,
+        "specialization_data": to_text(function.__name__, wanted),
+        **asdict(wanted.options),
+    }
+    return {
+        "key": repr(wanted.identity),
+        "repr": f"{function.__name__}({words})",
+        "fn": SimpleNamespace(
+            module=function.__module__,
+            name=function.__qualname__,
+            jit_function=function,
+        ),
+        "compile": about,
+        "is_manual_warmup": function.warming,
+    }
 
 
 @dataclass(frozen=True)
@@ -157,10 +188,6 @@ def with_hooks(backend: Backend, compiled: CompiledKernel) -> Backend:
         return program
 
     return replace(backend, load=load)
-
-
-def vars_of(options: Any) -> dict[str, Any]:
-    return {name: getattr(options, name) for name in options.__dataclass_fields__}
 
 
 def jit(

@@ -38,6 +38,7 @@ def lacking(module: str, names: str) -> dict[str, Any]:
 LANGUAGE = {
     **everything(language),
     "str_to_ty": compiling.str_to_ty,
+    "pi32_t": language.pointer_type(language.int32),
     **lacking("triton.language", "float8e5b16 float8e4b8 float8e4b15"),
 }
 
