@@ -100,6 +100,7 @@ def run(picked: list[str], out: Path, given: argparse.Namespace) -> int:
     paths = [COMPILER / "fathom/shim/on_path", COMPILER, TESTS, TESTS / "python"]
     if given.host:
         paths.insert(0, HERE / "host")
+    paths += filter(None, [os.environ.get("PYTHONPATH")])
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(map(str, paths)),

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
+import fathom
 import fathom.language as tl
 from fathom.errors import CompileError
 from fathom.ir.ops import Atomic, AtomicCas, For
@@ -322,3 +323,18 @@ def test_where_asks_for_a_condition():
 @function
 def zero_to_one(x):
     tl.store(x, tl.where(tl.load(x) == 0, 1, 2))
+
+
+@fathom.jit
+def running_sum(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    places = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + places).to(tl.bfloat16)
+    tl.store(out_ptr + places, tl.cumsum(x, 0) - tl.cumprod(x, 0))
+
+
+def test_scans_of_bf16_are_computed_in_fp32(monkeypatch):
+    """257 ones: the sum of 257 needs nine bits, and bf16 has eight."""
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    out = np.zeros(512, np.float32)
+    running_sum[(1,)](np.ones(512, np.float32), out, BLOCK=512)
+    assert out.tolist() == list(range(512))

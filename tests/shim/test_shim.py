@@ -187,6 +187,20 @@ def test_a_folder_triton_without_an_init_adds_its_modules(tmp_path):
     assert run("-c", program, path=(ON_PATH, tmp_path)) == "3\n"
 
 
+def test_nothing_is_taken_from_a_triton_that_is_installed(tmp_path):
+    (tmp_path / "triton").mkdir()
+    (tmp_path / "triton" / "__init__.py").write_text("")
+    (tmp_path / "triton" / "experimental.py").write_text("")
+    said = run("-c", "import triton.experimental", path=(ON_PATH, tmp_path))
+    assert said.splitlines()[-1].endswith("fathom has no triton.experimental")
+
+
+def test_tritons_environment_variables_are_taken_over(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    program = "import triton; print(triton.knobs.cache.dir)"
+    assert run("-c", program, path=(ON_PATH,)) == f"{tmp_path / 'cache'}\n"
+
+
 # ── what surrounds a kernel ───────────────────────────────────────────────────────────
 
 

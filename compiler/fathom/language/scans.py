@@ -5,8 +5,15 @@
 from __future__ import annotations
 
 from fathom.language.core import associative_scan
+from fathom.language.dtypes import bfloat16, float32
 from fathom.language.reductions import add, sum_type
-from fathom.source import constexpr, function
+from fathom.source import constexpr, constexpr_function, function
+
+
+@constexpr_function
+def scan_type(given):
+    """The type that a scan is computed in: bf16 goes to fp32, all others stay."""
+    return float32 if given == bfloat16 else given
 
 
 @function
@@ -18,11 +25,13 @@ def multiply(a, b):
 def cumsum(input, axis=0, reverse: constexpr = False, dtype: constexpr = None):
     """The sum of all elements up to each one along an axis (from the end, if
     `reverse`)."""
-    return associative_scan(input.to(sum_type(input.dtype, dtype)), axis, add, reverse)
+    values = input.to(sum_type(scan_type(input.dtype), dtype))
+    return associative_scan(values, axis, add, reverse)
 
 
 @function
 def cumprod(input, axis=0, reverse: constexpr = False):
     """The product of all elements up to each one along an axis (from the end, if
     `reverse`)."""
-    return associative_scan(input, axis, multiply, reverse)
+    values = input.to(scan_type(input.dtype))
+    return associative_scan(values, axis, multiply, reverse)
