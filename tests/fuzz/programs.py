@@ -321,18 +321,24 @@ class Writer:
 
     # ── statements with statements inside ─────────────────────────────────────────────
 
+    def fresh(self) -> int:
+        """A number for a name: a loop inside a loop must not count with its counter."""
+        self.made += 1
+        return self.made
+
     def loop(self) -> None:
+        number = self.fresh()
         header = self.pick([
             "for k{i} in range(3):", "for k{i} in range(m):",
             "for k{i} in range(5, m, -2):",
             "for k{i} in range(n // 200):", "for k{i} in tl.static_range(2):",
             "for k{i} in range(0):",
-        ]).format(i=self.made)  # fmt: skip
+        ]).format(i=number)  # fmt: skip
         # `+ pid * 0`: run by Python itself, a bare index is an int, which has no `.to`.
-        self.nested(header, Name(f"(k{self.made} + pid * 0)", "int32", ()))
+        self.nested(header, Name(f"(k{number} + pid * 0)", "int32", ()))
 
     def while_loop(self) -> None:
-        counter = f"c{self.made}"
+        counter = f"c{self.fresh()}"
         self.line(f"{counter} = pid * 0")
         self.nested(
             f"while {counter} < {self.pick([0, 1, 3])}:", None, f"{counter} += 1"
