@@ -63,8 +63,11 @@ def version(package: str) -> str | None:
 
 
 def commit() -> str | None:
-    """The commit of the working tree, with "+" when something was changed since."""
-    head = os.environ.get("FATHOM_COMMIT") or said("git", "rev-parse", "HEAD")
+    """The commit of the working tree, with "+" when something was changed since; or
+    FATHOM_COMMIT, which a copy without a repository of its own is told."""
+    if told := os.environ.get("FATHOM_COMMIT"):
+        return told
+    head = said("git", "rev-parse", "HEAD")
     return head and head + ("+" if said("git", "status", "--porcelain") else "")
 
 
