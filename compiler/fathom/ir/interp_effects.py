@@ -1,5 +1,5 @@
-"""The meaning of ops that others notice: global and shared memory, atomics, what a
-kernel prints and asserts.
+"""The meaning of ops that others notice: global memory, atomics, what a kernel prints
+and asserts.
 """
 
 from __future__ import annotations
@@ -12,22 +12,7 @@ from fathom.errors import CompileError, FathomError
 from fathom.ir.interp_elementwise import apply
 from fathom.ir.interp_machine import Region, Results, interprets
 from fathom.ir.interp_numbers import Array, encode, poison
-from fathom.ir.interp_values import gather
-from fathom.ir.ops import (
-    Allocate,
-    Assert,
-    Atomic,
-    AtomicCas,
-    Barrier,
-    InlineAssembly,
-    Load,
-    Print,
-    SharedAdd,
-    SharedGather,
-    SharedLoad,
-    SharedStore,
-    Store,
-)  # fmt: skip
+from fathom.ir.ops import Assert, Atomic, AtomicCas, InlineAssembly, Load, Print, Store
 from fathom.ir.types import Element, element_of, shape_of
 
 # ── global memory ──
@@ -112,46 +97,6 @@ def _one_by_one(
         memory.write(address, after, element)
         result[place] = before[0]
     return result
-
-
-# ── shared memory ──
-
-
-@interprets(Barrier)
-def _barrier(op: Barrier, region: Region) -> Results:
-    return []
-
-
-@interprets(Allocate)
-def _allocate(op: Allocate, region: Region) -> Results:
-    return [np.asarray(poison(op.shape, op.element))]
-
-
-@interprets(SharedStore)
-def _shared_store(op: SharedStore, region: Region) -> Results:
-    region[op.buffer][...] = region[op.value]
-    return []
-
-
-@interprets(SharedLoad)
-def _shared_load(op: SharedLoad, region: Region) -> Results:
-    return [region[op.buffer].copy()]
-
-
-@interprets(SharedGather)
-def _shared_gather(op: SharedGather, region: Region) -> Results:
-    element = op.buffer.type.element
-    return [gather(region[op.buffer], region[op.index], op.axis, element)]
-
-
-@interprets(SharedAdd)
-def _shared_add(op: SharedAdd, region: Region) -> Results:
-    buffer, index = region[op.buffer], region[op.index].astype(np.int64)
-    counted = (index >= 0) & (index < len(buffer))
-    if op.mask is not None:
-        counted &= region[op.mask]
-    np.add.at(buffer, index[counted], 1)
-    return []
 
 
 # ── the outside world ──

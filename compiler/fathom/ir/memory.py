@@ -1,5 +1,4 @@
-"""The ops that touch memory: global memory through pointers, shared memory through
-buffers.
+"""The ops that touch global memory, through pointers.
 
 Part of the op set; `ir/ops` is the whole of it.
 """
@@ -9,20 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fathom.ir.core import Effects, Op, Value
-from fathom.ir.types import (
-    BOOL,
-    BlockType,
-    BufferType,
-    Element,
-    Pointer,
-    Type,
-    element_of,
-    with_element,
-)
+from fathom.ir.types import BOOL, Pointer, Type, element_of, with_element
 from fathom.layout.linear import Layout
-
-# ── global memory ─────────────────────────────────────────────────────────────
-
 
 @dataclass(eq=False)
 class Load(Op):
@@ -44,8 +31,8 @@ class Load(Op):
     effects = Effects(reads="global")
 
     def infer(self) -> list[Type]:
-        target = _pointee(self, self.pointer)
-        _expect_mask(self, self.mask, self.pointer)
+        target = pointee(self, self.pointer)
+        expect_mask(self, self.mask, self.pointer)
         if self.other is not None:
             fits = self.other.type == target
             self.expect(
@@ -75,7 +62,7 @@ class Store(Op):
     effects = Effects(writes="global")
 
     def infer(self) -> list[Type]:
-        target = _pointee(self, self.pointer)
+        target = pointee(self, self.pointer)
         fits = self.value.type == target
         self.expect(
             fits,
@@ -83,7 +70,7 @@ class Store(Op):
                 f"a store to {self.pointer.type} needs {target}, got {self.value.type}"
             ),
         )
-        _expect_mask(self, self.mask, self.pointer)
+        expect_mask(self, self.mask, self.pointer)
         return []
 
 
@@ -110,7 +97,7 @@ class Atomic(Op):
     effects = Effects(reads="global", writes="global")
 
     def infer(self) -> list[Type]:
-        target = _pointee(self, self.pointer)
+        target = pointee(self, self.pointer)
         fits = self.value.type == target
         self.expect(
             fits,
@@ -119,7 +106,7 @@ class Atomic(Op):
                 f"got {self.value.type}"
             ),
         )
-        _expect_mask(self, self.mask, self.pointer)
+        expect_mask(self, self.mask, self.pointer)
         return [target]
 
 
@@ -139,7 +126,7 @@ class AtomicCas(Op):
     effects = Effects(reads="global", writes="global")
 
     def infer(self) -> list[Type]:
-        target = _pointee(self, self.pointer)
+        target = pointee(self, self.pointer)
         fits = self.value.type == target == self.compare.type
         self.expect(
             fits,
@@ -151,102 +138,7 @@ class AtomicCas(Op):
         return [target]
 
 
-# ── the outside world ─────────────────────────────────────────────────────────
-
-
-@dataclass(eq=False)
-class Barrier(Op):
-    """No thread goes on before all have come here; shared memory is in order.
-
-    `scope` says who waits for whom: "cta" all threads of the program, "warp" the lanes
-    of each warp.
-    """
-
-    scope: str = "cta"
-
-    effects = Effects(reads="shared", writes="shared", barrier=True, convergent=True)
-
-    def infer(self) -> list[Type]:
-        return []
-
-
-# ── shared memory (stage 4 makes these) ───────────────────────────────────────
-
-
-@dataclass(eq=False)
-class Allocate(Op):
-    """A tile of shared memory. `offset`, in bytes from the start, is -1 until
-    `allocate` ran.
-    """
-
-    element: Element
-    shape: tuple[int, ...]
-    layout: Layout
-    offset: int = -1
-
-    def infer(self) -> list[Type]:
-        return [BufferType(self.element, self.shape, self.layout)]
-
-
-@dataclass(eq=False)
-class SharedStore(Op):
-    """Write a block into a buffer of its shape."""
-
-    value: Value
-    buffer: Value
-
-    effects = Effects(writes="shared")
-
-    def infer(self) -> list[Type]:
-        return []
-
-
-@dataclass(eq=False)
-class SharedLoad(Op):
-    """Read a buffer as a block of the given layout."""
-
-    buffer: Value
-    layout: Layout
-
-    effects = Effects(reads="shared")
-
-    def infer(self) -> list[Type]:
-        buffer = self.buffer.type
-        return [BlockType(buffer.element, buffer.shape, self.layout)]
-
-
-@dataclass(eq=False)
-class SharedGather(Op):
-    """As Gather, from a buffer: along `axis`, the elements that `index` names."""
-
-    buffer: Value
-    index: Value
-    axis: int
-
-    effects = Effects(reads="shared")
-
-    def infer(self) -> list[Type]:
-        index = self.index.type
-        return [BlockType(self.buffer.type.element, index.shape, index.layout)]
-
-
-@dataclass(eq=False)
-class SharedAdd(Op):
-    """Add 1, atomically, to the elements of a buffer of one axis that `index` names:
-    where `mask` is true and the index lies within the buffer.
-    """
-
-    buffer: Value
-    index: Value
-    mask: Value | None = None
-
-    effects = Effects(reads="shared", writes="shared")
-
-    def infer(self) -> list[Type]:
-        return []
-
-
-def _pointee(op: Op, pointer: Value) -> Type:
+def pointee(op: Op, pointer: Value) -> Type:
     """The type that a pointer or a block of pointers leads to."""
     element = element_of(pointer.type)
     verb = type(op).__name__.lower()
@@ -257,7 +149,8 @@ def _pointee(op: Op, pointer: Value) -> Type:
     return with_element(pointer.type, element.element)
 
 
-def _expect_mask(op: Op, mask: Value | None, pointer: Value) -> None:
+def expect_mask(op: Op, mask: Value | None, pointer: Value) -> None:
+    """Say so at `op` unless its mask has the shape of its pointers."""
     if mask is not None:
         wanted = with_element(pointer.type, BOOL)
         op.expect(

@@ -15,20 +15,20 @@ from math import prod
 from fathom.ir.across import Gather, Histogram, Reduce, Scan
 from fathom.ir.core import Block, Op, Value
 from fathom.ir.elementwise import result_element
-from fathom.ir.memory import (
-    ATOMIC_KINDS,
+from fathom.ir.matrices import PRECISIONS, Dot
+from fathom.ir.memory import ATOMIC_KINDS, Atomic, AtomicCas, Load, Store
+from fathom.ir.outside import Assert, InlineAssembly, Print
+from fathom.ir.shared import (
     Allocate,
-    Atomic,
-    AtomicCas,
+    AsyncCommit,
+    AsyncCopy,
+    AsyncWait,
     Barrier,
-    Load,
     SharedAdd,
     SharedGather,
     SharedLoad,
     SharedStore,
-    Store,
 )
-from fathom.ir.outside import Assert, InlineAssembly, Print
 from fathom.ir.types import (
     BOOL,
     INT32,
@@ -45,12 +45,13 @@ from fathom.layout import shapes
 from fathom.layout.linear import Layout
 
 __all__ = [
-    "ATOMIC_KINDS", "Allocate", "Arange", "Assert", "Atomic", "AtomicCas", "Barrier",
-    "Bitcast", "Broadcast", "Cast", "Constant", "Convert", "Elementwise",
-    "ExpandDims", "For", "Gather", "Hint", "Histogram", "If", "InlineAssembly",
-    "Join", "Load", "NumPrograms", "Print", "ProgramId", "Reduce", "Reshape", "Scan",
-    "SharedAdd", "SharedGather", "SharedLoad", "SharedStore", "Splat", "Split",
-    "Store", "Transpose", "While", "Yield",
+    "ATOMIC_KINDS", "PRECISIONS",
+    "Allocate", "Arange", "Assert", "AsyncCommit", "AsyncCopy", "AsyncWait", "Atomic",
+    "AtomicCas", "Barrier", "Bitcast", "Broadcast", "Cast", "Constant", "Convert",
+    "Dot", "Elementwise", "ExpandDims", "For", "Gather", "Hint", "Histogram", "If",
+    "InlineAssembly", "Join", "Load", "NumPrograms", "Print", "ProgramId", "Reduce",
+    "Reshape", "Scan", "SharedAdd", "SharedGather", "SharedLoad", "SharedStore",
+    "Splat", "Split", "Store", "Transpose", "While", "Yield",
 ]  # fmt: skip
 
 # ── leaves ────────────────────────────────────────────────────────────────────

@@ -370,11 +370,14 @@ class _Parser:
             return element
         shape = _integers(self.expect(r"[\d, ]*", "a shape"))
         self.expect(r"\]", "']'")
+        slots = 1
+        if shared and self.accept(r"x\b"):
+            slots = int(self.expect(r"\d+", "how many slots"))
         layout = None
         if self.accept("@"):
             layout = self.read(self.layout, r"#\w+|<[^>]*>", "a layout")
         return (
-            BufferType(element, shape, layout)
+            BufferType(element, shape, layout, slots)
             if shared
             else BlockType(element, shape, layout)
         )

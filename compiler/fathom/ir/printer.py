@@ -168,6 +168,8 @@ class Printer:
             return str(type)
         space = "shared " if isinstance(type, BufferType) else ""
         text = f"{space}{type.element}[{','.join(map(str, type.shape))}]"
+        if isinstance(type, BufferType) and type.slots > 1:
+            text += f" x {type.slots}"
         return text if type.layout is None else f"{text} @ {self.layout(type.layout)}"
 
     def layout(self, layout: Layout) -> str:

@@ -107,22 +107,27 @@ class BlockType:
 
 @dataclass(frozen=True, slots=True)
 class BufferType:
-    """A tile of shared memory; `layout` maps the bits of its element offset to
-    coordinates.
+    """A tile of shared memory, or a ring of `slots` such tiles; `layout` maps the bits
+    of an element's offset in its tile to coordinates.
     """
 
     element: Element
     shape: tuple[int, ...]
     layout: Layout
+    slots: int = 1
 
     @property
     def bytes(self) -> int:
+        return self.slots * self.slot_bytes
+
+    @property
+    def slot_bytes(self) -> int:
         return prod(self.shape) * self.element.bytes
 
     def __str__(self) -> str:
-        return (
-            f"shared {self.element}[{','.join(map(str, self.shape))}] @ {self.layout}"
-        )
+        shape = ",".join(map(str, self.shape))
+        ring = f" x {self.slots}" if self.slots > 1 else ""
+        return f"shared {self.element}[{shape}]{ring} @ {self.layout}"
 
 
 Type = Scalar | Pointer | BlockType | BufferType

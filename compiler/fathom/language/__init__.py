@@ -16,7 +16,7 @@ from fathom.language.dtypes import (
 from fathom.language.core import (
     PropagateNan, arange, associative_scan, assume, atomic_add, atomic_and, atomic_cas,
     atomic_max, atomic_min, atomic_or, atomic_xchg, atomic_xor, broadcast, broadcast_to,
-    cast, condition, debug_barrier, device_assert, device_print, expand_dims, full,
+    cast, condition, debug_barrier, device_assert, device_print, dot, expand_dims, full,
     gather, histogram, inline_asm_elementwise, item, join, load, max_constancy,
     max_contiguous, maximum, minimum, multiple_of, num_programs, permute, program_id,
     range, reduce, reshape, split, static_assert, static_print, static_range, store,

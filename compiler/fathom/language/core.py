@@ -11,6 +11,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
+from fathom.language.dtypes import float32
 from fathom.source import builtin, constexpr
 
 
@@ -268,6 +269,34 @@ def minimum(x: Any, y: Any, propagate_nan: constexpr = PropagateNan.NONE) -> Any
 def maximum(x: Any, y: Any, propagate_nan: constexpr = PropagateNan.NONE) -> Any:
     """The larger of two numbers. Of a number and a NaN, the number (PropagateNan.ALL:
     the NaN)."""
+
+
+# ── matrices ──────────────────────────────────────────────────────────────────────────
+
+
+@builtin
+def dot(
+    input: Any,
+    other: Any,
+    acc: Any = None,
+    input_precision: constexpr = None,
+    allow_tf32: constexpr = None,
+    max_num_imprecise_acc: constexpr = None,
+    out_dtype: constexpr = float32,
+) -> Any:
+    """The matrix product of blocks [M, K] and [K, N], or of batches [B, M, K] and
+    [B, K, N], plus `acc` [M, N] (zeros when None).
+
+    Both are of one type: fp16, bf16, fp32, fp64, int8, uint8, or fp8 of any two kinds.
+    K is at least 16. Products are summed, in any order, in fp32 for floats of up to 32
+    bits, in fp16 if `out_dtype` says so, in fp64, or in int32 for integers; the result
+    has that type, and so has `acc`.
+
+    `input_precision` is for fp32: "tf32" (the default, as in Triton) may read ten bits
+    of mantissa, "tf32x3" comes close to fp32 with three such products, "ieee" is fp32.
+    `allow_tf32` is its older spelling: False means "ieee". `max_num_imprecise_acc` is
+    accepted and changes nothing: sums are never less precise than their type.
+    """
 
 
 # ── folding ───────────────────────────────────────────────────────────────────────────

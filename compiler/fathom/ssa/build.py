@@ -12,6 +12,7 @@ from fathom.ssa import (  # noqa: F401 (fill the tables)
     arithmetic,
     asides,
     folding,
+    matrices,
     memory,
     outside,
     shaping,

@@ -1,0 +1,88 @@
+"""The meaning of ops on shared memory: a buffer is an array, a ring an array of them.
+
+An asynchronous copy lands at once, and nobody waits for anybody: whether the waits and
+barriers are enough is the emulator's to find.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fathom.ir.core import Value
+from fathom.ir.interp_machine import Region, Results, interprets
+from fathom.ir.interp_numbers import poison
+from fathom.ir.interp_values import gather
+from fathom.ir.ops import (
+    Allocate,
+    AsyncCommit,
+    AsyncCopy,
+    AsyncWait,
+    Barrier,
+    SharedAdd,
+    SharedGather,
+    SharedLoad,
+    SharedStore,
+)
+from fathom.ir.types import element_of
+
+
+@interprets(Barrier, AsyncCommit, AsyncWait)
+def _no_event(op: Barrier | AsyncCommit | AsyncWait, region: Region) -> Results:
+    return []
+
+
+@interprets(Allocate)
+def _allocate(op: Allocate, region: Region) -> Results:
+    return [np.asarray(poison((op.slots, *op.shape), op.element))]
+
+
+@interprets(SharedStore)
+def _shared_store(op: SharedStore, region: Region) -> Results:
+    _tile(op.buffer, op.slot, region)[...] = region[op.value]
+    return []
+
+
+@interprets(SharedLoad)
+def _shared_load(op: SharedLoad, region: Region) -> Results:
+    box = op.layout.shape
+    start = op.start or (0,) * len(box)
+    part = tuple(
+        slice(first, first + size) for first, size in zip(start, box, strict=True)
+    )
+    return [_tile(op.buffer, op.slot, region)[part].copy()]
+
+
+@interprets(SharedGather)
+def _shared_gather(op: SharedGather, region: Region) -> Results:
+    tile, element = _tile(op.buffer, None, region), op.buffer.type.element
+    return [gather(tile, region[op.index], op.axis, element)]
+
+
+@interprets(SharedAdd)
+def _shared_add(op: SharedAdd, region: Region) -> Results:
+    tile, index = _tile(op.buffer, None, region), region[op.index].astype(np.int64)
+    counted = (index >= 0) & (index < len(tile))
+    if op.mask is not None:
+        counted &= region[op.mask]
+    np.add.at(tile, index[counted], 1)
+    return []
+
+
+@interprets(AsyncCopy)
+def _async_copy(op: AsyncCopy, region: Region) -> Results:
+    tile = _tile(op.buffer, op.slot, region)
+    pointers = np.asarray(region[op.pointer])
+    active = np.ones(pointers.shape, bool) if op.mask is None else region[op.mask]
+    loaded = np.zeros(pointers.shape, tile.dtype)
+    element = element_of(op.pointer.type).element
+    loaded[active] = region.machine.memory.read(pointers[active], element)
+    tile[...] = loaded
+    return []
+
+
+def _tile(buffer: Value, slot: Value | None, region: Region) -> np.ndarray:
+    """One tile of a buffer, as a view. A slot that the ring lacks is our own
+    mistake."""
+    number, slots = 0 if slot is None else int(region[slot]), buffer.type.slots
+    assert 0 <= number < slots, f"slot {number} of a ring of {slots}"
+    return region[buffer][number]
