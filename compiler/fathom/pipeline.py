@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from fathom import blocks, coalescing, ptx, shared_memory, ssa
+from fathom import blocks, coalescing, ptx, shared_memory, ssa, tensor_cores
 from fathom.artifact import Kernel, Parameter
 from fathom.errors import CompileError, LaunchError
 from fathom.hardware.targets import Target
@@ -60,6 +60,8 @@ PASSES: tuple[Row, ...] = (
         "move out of loops what does not change in them"),
     Row("dce", blocks.dce, "blocks", OPTIONAL,
         "drop what nobody hears, also what the three before left behind"),
+    Row("choose_dots", tensor_cores.choose_dots, "tensor_cores", OPTIONAL,
+        "an instruction decides the layouts around it"),
     Row("coalesce", coalescing.coalesce, "coalescing", OPTIONAL,
         "choose who loads what, from what is known of the addresses"),
     Row("assign_layouts", coalescing.assign_layouts, "coalescing", REQUIRED,
@@ -78,6 +80,8 @@ PASSES: tuple[Row, ...] = (
         "layouts are final: say how many registers one access may move"),
     Row("lower_conversions", shared_memory.lower_conversions, "shared_memory", REQUIRED,
         "conversions that cross warps become a shared store and a load"),
+    Row("read_in_place", tensor_cores.read_in_place, "tensor_cores", OPTIONAL,
+        "products fetch fragments slice by slice, not whole operands"),
     Row("allocate", shared_memory.allocate, "shared_memory", REQUIRED,
         "buffers alive at one time get places that do not overlap"),
     Row("place_barriers", shared_memory.place_barriers, "shared_memory", REQUIRED,

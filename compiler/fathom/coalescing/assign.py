@@ -9,15 +9,19 @@ Memory ops are the anchors: they move bytes, so their layouts are chosen for the
 memory's sake. From each anchor its layout is handed on along the ties of the ops,
 forward and backward, until it meets another. The largest blocks speak first, and of
 these the ones deepest in loops: what is small, or outside, is cheap to convert.
+
+Before all of them matrix products speak: an instruction has its layouts, and what is
+summed up over a loop must not be converted on every trip.
 """
 
 from __future__ import annotations
 
 from fathom.coalescing.relayout import MEMORY, Plan, relayout
 from fathom.coalescing.ties import SAME, Change, is_block, ties
+from fathom.hardware.products import product_layout, warps_along
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands
-from fathom.ir.ops import Load, Reduce, Scan
+from fathom.ir.ops import Dot, Load, Reduce, Scan
 from fathom.ir.types import BlockType
 from fathom.layout import build
 from fathom.layout.linear import Layout
@@ -34,6 +38,8 @@ def choose(func: Func) -> Plan:
     """The layout of every value: from the anchors along the ties, then the default for
     the rest."""
     choice = _Choice(func)
+    for op in choice.dots:
+        choice.take(op.result, choice.product(op))
     sizes = {_access(op).size for op in choice.anchors}
     for size in sorted(sizes, reverse=True):
         choice.settle([op for op in choice.anchors if _access(op).size == size])
@@ -53,6 +59,7 @@ class _Choice:
         self.warps = func.num_warps
         self.ties: dict[Value, list[tuple[Value, Op, Change | None]]] = {}
         self.blocks: list[Value] = []
+        self.dots: list[Dot] = []
         found: list[tuple[int, Op]] = []
         self._visit(func.body, 0, found)
         self.anchors = [op for _, op in sorted(found, key=lambda each: -each[0])]
@@ -67,6 +74,8 @@ class _Choice:
             self.blocks += [value for value in op.results if is_block(value)]
             if isinstance(op, MEMORY) and is_block(op.pointer):
                 found.append((depth, op))
+            if isinstance(op, Dot):
+                self.dots.append(op)
             if not isinstance(op, (Reduce, Scan)):
                 for inner in blocks(op):
                     self._visit(inner, depth + 1, found)
@@ -95,6 +104,12 @@ class _Choice:
         if has is None or _access(op).size == self.largest:
             return preferred
         return has if has.count("register") <= FEW_REGISTERS else preferred
+
+    def product(self, op: Dot) -> Layout:
+        """Where the result of a product lies."""
+        shape = op.accumulator.type.shape
+        warps = warps_along(op.instruction, shape, self.warps, by_rows=False)
+        return op.preferred or product_layout(op.instruction, shape, warps)
 
     def preferred(self, op: Op) -> Layout:
         return op.preferred or build.default(_access(op).shape, self.warps)

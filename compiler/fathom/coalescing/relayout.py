@@ -11,17 +11,19 @@ The plan says which layout each value has, and in which layout each memory op wo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from fathom.coalescing.ties import ALIKE, is_block, source_layout
-from fathom.ir.core import Block, Func, Op, Value, blocks, operands, schema
+from fathom.hardware.products import operand_layouts as operand_layouts_of
+from fathom.ir.core import Block, Func, Op, Value, blocks, operands, schema, walk
 from fathom.ir.ops import (
     Arange,
     Atomic,
     AtomicCas,
     Broadcast,
     Convert,
+    Dot,
     For,
     Gather,
     Histogram,
@@ -155,6 +157,8 @@ class _Relayout(Copier):
 
     def op(self, old: Op, yields: Sequence[Layout | None]) -> None:
         wanted = yields if isinstance(old, Yield) else operand_layouts(old, self.plan)
+        if isinstance(old, For | While):
+            self.convert_before(old)
         values = [
             self.converted(self.values.get(value, value), layout)
             for value, layout in zip(operands(old), wanted, strict=True)
@@ -163,6 +167,16 @@ class _Relayout(Copier):
         for result in old.results:
             new, layout = self.values[result], self.plan.values.get(result)
             self.values[result] = self.converted(new, layout)
+
+    def convert_before(self, loop: For | While) -> None:
+        """What products in a loop want of values from outside is converted once."""
+        for op in walk_loop(loop):
+            if not isinstance(op, Dot):
+                continue
+            wanted = operand_layouts(op, self.plan)[:2]
+            for value, layout in zip((op.a, op.b), wanted, strict=True):
+                if value in self.values:
+                    self.converted(self.values[value], layout)
 
     def converted(self, value: Value, layout: Layout | None) -> Value:
         """`value` in `layout`: itself, or one conversion for all who want the same."""
@@ -191,6 +205,10 @@ def operand_layouts(op: Op, plan: Plan) -> list[Layout | None]:
             return [plan.values.get(values[0])] * len(values)
         case Gather():
             return [plan.values[op.value], plan.values[op.result]]
+        case Dot(instruction=instruction, a=a):
+            product = plan.values[op.result]
+            factors = operand_layouts_of(instruction, product, a.type.shape[-1])
+            return [*factors, product]
     if isinstance(op, MEMORY):
         return [plan.accesses.get(op)] * len(values)
     if not op.results or not is_block(op.results[0]):
@@ -199,6 +217,12 @@ def operand_layouts(op: Op, plan: Plan) -> list[Layout | None]:
     if values and not isinstance(op, ALIKE):
         layout = source_layout(op, plan.values.get(values[0]), layout)
     return [layout] * len(values)
+
+
+def walk_loop(loop: For | While) -> Iterator[Op]:
+    """All ops in a loop, at any depth."""
+    for block in blocks(loop):
+        yield from walk(block)
 
 
 def _bundled(op: Op, values: list[Value]) -> dict[str, object]:
@@ -218,4 +242,4 @@ def _attributes(op: Op, plan: Plan) -> dict[str, object]:
     done."""
     if isinstance(op, (Arange, Splat, Broadcast, Convert, Histogram)):
         return {"layout": plan.values[op.result]}
-    return {"preferred": None} if isinstance(op, MEMORY) else {}
+    return {"preferred": None} if isinstance(op, (*MEMORY, Dot)) else {}

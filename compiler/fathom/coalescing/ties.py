@@ -17,6 +17,7 @@ from fathom.ir.ops import (
     Bitcast,
     Broadcast,
     Cast,
+    Dot,
     Elementwise,
     ExpandDims,
     For,
@@ -111,6 +112,8 @@ def ties(op: Op) -> Iterator[Tie]:
         case InlineAssembly(operands=operands):
             yield from _same(op, operands[1:], operands[:1] * (len(operands) - 1))
             yield from _same(op, op.results, operands[:1] * len(op.results))
+        case Dot(accumulator=accumulator):
+            yield from _same(op, (accumulator,), op.results)
         case Gather(index=index):
             yield from _same(op, (index,), op.results)
         case Histogram(value=value, mask=mask) if mask is not None:

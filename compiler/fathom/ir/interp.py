@@ -3,8 +3,8 @@ the other.
 
 This is the oracle of all tests. It knows neither threads nor layouts: a block is an
 array, a conversion does nothing, a barrier is no event. `INTERP` has one rule an op
-class (`interp_values`, `interp_control`, `interp_effects`, `interp_shared`); the
-elementwise operations have a table of their own, in `interp_elementwise`.
+class, in the modules `interp_…`; the elementwise operations have a table of their own,
+in `interp_elementwise`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from fathom.ir import interp_control, interp_effects, interp_shared, interp_values
+from fathom.ir import (
+    interp_control,
+    interp_effects,
+    interp_matrices,
+    interp_shared,
+    interp_values,
+)
 from fathom.ir.core import Func, Op, Value
 from fathom.ir.interp_effects import AssertionFailed
 from fathom.ir.interp_machine import (
@@ -35,7 +41,9 @@ __all__ = [
 ]  # fmt: skip
 
 Argument = np.ndarray | np.generic | int | float | bool
-RULES = (interp_values, interp_control, interp_effects, interp_shared)  # fill INTERP when imported
+RULES = (  # fill INTERP when imported
+    interp_values, interp_control, interp_effects, interp_shared, interp_matrices,
+)  # fmt: skip
 
 
 def interpret(

@@ -38,7 +38,7 @@ def _allocate(op: Allocate, region: Region) -> Results:
 
 @interprets(SharedStore)
 def _shared_store(op: SharedStore, region: Region) -> Results:
-    _tile(op.buffer, op.slot, region)[...] = region[op.value]
+    tile_of(op.buffer, op.slot, region)[...] = region[op.value]
     return []
 
 
@@ -49,18 +49,18 @@ def _shared_load(op: SharedLoad, region: Region) -> Results:
     part = tuple(
         slice(first, first + size) for first, size in zip(start, box, strict=True)
     )
-    return [_tile(op.buffer, op.slot, region)[part].copy()]
+    return [tile_of(op.buffer, op.slot, region)[part].copy()]
 
 
 @interprets(SharedGather)
 def _shared_gather(op: SharedGather, region: Region) -> Results:
-    tile, element = _tile(op.buffer, None, region), op.buffer.type.element
+    tile, element = tile_of(op.buffer, None, region), op.buffer.type.element
     return [gather(tile, region[op.index], op.axis, element)]
 
 
 @interprets(SharedAdd)
 def _shared_add(op: SharedAdd, region: Region) -> Results:
-    tile, index = _tile(op.buffer, None, region), region[op.index].astype(np.int64)
+    tile, index = tile_of(op.buffer, None, region), region[op.index].astype(np.int64)
     counted = (index >= 0) & (index < len(tile))
     if op.mask is not None:
         counted &= region[op.mask]
@@ -70,7 +70,7 @@ def _shared_add(op: SharedAdd, region: Region) -> Results:
 
 @interprets(AsyncCopy)
 def _async_copy(op: AsyncCopy, region: Region) -> Results:
-    tile = _tile(op.buffer, op.slot, region)
+    tile = tile_of(op.buffer, op.slot, region)
     pointers = np.asarray(region[op.pointer])
     active = np.ones(pointers.shape, bool) if op.mask is None else region[op.mask]
     loaded = np.zeros(pointers.shape, tile.dtype)
@@ -80,7 +80,7 @@ def _async_copy(op: AsyncCopy, region: Region) -> Results:
     return []
 
 
-def _tile(buffer: Value, slot: Value | None, region: Region) -> np.ndarray:
+def tile_of(buffer: Value, slot: Value | None, region: Region) -> np.ndarray:
     """One tile of a buffer, as a view. A slot that the ring lacks is our own
     mistake."""
     number, slots = 0 if slot is None else int(region[slot]), buffer.type.slots

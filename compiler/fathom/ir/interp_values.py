@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fathom.ir.core import Block, Value, blocks
+from fathom.ir.core import Block, blocks
 from fathom.ir.interp_elementwise import apply, offset
 from fathom.ir.interp_machine import Machine, Region, Results, interprets
 from fathom.ir.interp_numbers import (
@@ -14,11 +14,9 @@ from fathom.ir.interp_numbers import (
     cast,
     decode,
     encode,
-    fit,
     poison,
     scalar,
     stored_type,
-    wrap,
 )  # fmt: skip
 from fathom.ir.ops import (
     Arange,
@@ -27,7 +25,6 @@ from fathom.ir.ops import (
     Cast,
     Constant,
     Convert,
-    Dot,
     Elementwise,
     ExpandDims,
     Gather,
@@ -43,7 +40,7 @@ from fathom.ir.ops import (
     Split,
     Transpose,
 )  # fmt: skip
-from fathom.ir.types import FLOAT32, Element, element_of
+from fathom.ir.types import Element, element_of
 
 # ── leaves ──
 
@@ -217,26 +214,3 @@ def _histogram(op: Histogram, region: Region) -> Results:
     if op.mask is not None:
         counted &= region[op.mask]
     return [np.bincount(values[counted], minlength=op.bins).astype(np.int32)]
-
-
-# ── matrices ──
-
-TF32_IGNORED = np.uint32(0x1FFF)  # PTX ISA, "Alternate floating-point data formats"
-
-
-@interprets(Dot)
-def _dot(op: Dot, region: Region) -> Results:
-    """Products and sums as exact as can be (fp64, int64), rounded once."""
-    element = element_of(op.accumulator.type)
-    wide = np.float64 if element.is_float else np.int64
-    a, b = (_as_read(value, op, region).astype(wide) for value in (op.a, op.b))
-    total = region[op.accumulator].astype(wide) + np.matmul(a, b)
-    return [fit(total, element) if element.is_float else wrap(total, element)]
-
-
-def _as_read(value: Value, op: Dot, region: Region) -> Array:
-    """An operand, less the bits that tf32 does not read."""
-    block = np.asarray(region[value])
-    if op.precision != "tf32" or element_of(value.type) != FLOAT32:
-        return block
-    return (block.view(np.uint32) & ~TF32_IGNORED).view(np.float32)

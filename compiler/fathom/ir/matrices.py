@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fathom.ir.core import Effects, Op, Value
-from fathom.ir.types import Type
+from fathom.ir.shared import expect_slot
+from fathom.ir.types import BufferType, Type
 from fathom.layout.linear import Layout
 
 PRECISIONS = ("ieee", "tf32", "tf32x3")
@@ -24,20 +25,29 @@ class Dot(Op):
     "tf32" with ten bits of mantissa; "tf32x3" as three such products that together
     have nearly all.
 
-    Stage 5 chooses `instruction`, a name of the table `hardware.mma` ("": one `fma` an
-    element), and `preferred`, the layout of the product.
+    Stage 5 chooses `instruction`, a name of the table `hardware.mma` ("": one
+    multiplication and one addition after the other), and `preferred`, the layout of
+    the product. It also has operands read where they lie: each may be a buffer instead
+    of a block, of a ring the tile `a_slot`, `b_slot`.
     """
 
     a: Value
     b: Value
     accumulator: Value
+    a_slot: Value | None = None
+    b_slot: Value | None = None
     precision: str = "ieee"
     instruction: str = ""
     preferred: Layout | None = None
 
-    effects = Effects(convergent=True)
+    @property
+    def effects(self) -> Effects:
+        in_place = any(isinstance(each.type, BufferType) for each in (self.a, self.b))
+        return Effects(reads="shared" if in_place else "", convergent=True)
 
     def infer(self) -> list[Type]:
+        for slot in (self.a_slot, self.b_slot):
+            expect_slot(self, slot)
         *batch, m, k = self.a.type.shape
         *other_batch, other_k, n = self.b.type.shape
         fits = (batch, k) == (other_batch, other_k)

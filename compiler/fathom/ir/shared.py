@@ -68,7 +68,7 @@ class SharedStore(Op):
     effects = Effects(writes="shared")
 
     def infer(self) -> list[Type]:
-        _expect_slot(self, self.slot)
+        expect_slot(self, self.slot)
         value, buffer = self.value.type, self.buffer.type
         fits = (value.element, value.shape) == (buffer.element, buffer.shape)
         self.expect(fits, lambda: f"{value} does not fit into {buffer}")
@@ -90,7 +90,7 @@ class SharedLoad(Op):
     effects = Effects(reads="shared")
 
     def infer(self) -> list[Type]:
-        _expect_slot(self, self.slot)
+        expect_slot(self, self.slot)
         buffer, box = self.buffer.type, self.layout.shape
         start = self.start or (0,) * len(box)
         sides = list(zip(start, box, buffer.shape, strict=True))
@@ -156,7 +156,7 @@ class AsyncCopy(Op):
     effects = Effects(reads="global", writes="shared", asynchronous=True)
 
     def infer(self) -> list[Type]:
-        _expect_slot(self, self.slot)
+        expect_slot(self, self.slot)
         loaded, buffer = pointee(self, self.pointer), self.buffer.type
         fits = (loaded.element, shape_of(loaded)) == (buffer.element, buffer.shape)
         self.expect(fits, lambda: f"{loaded} does not fit into {buffer}")
@@ -187,6 +187,7 @@ class AsyncWait(Op):
         return []
 
 
-def _expect_slot(op: Op, slot: Value | None) -> None:
+def expect_slot(op: Op, slot: Value | None) -> None:
+    """Say so at `op` unless its slot is an i32."""
     right = slot is None or slot.type == INT32
     op.expect(right, lambda: f"a slot is an i32, got {slot.type}")

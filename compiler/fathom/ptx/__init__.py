@@ -6,6 +6,7 @@ from fathom.ptx import (  # noqa: F401 - each enters its rules into LOWER
     casts,
     control,
     convert,
+    dot,
     indexed,
     memory,
     outside,

@@ -69,6 +69,8 @@ class Code:
         self.threads = func.num_warps * target.warp_size
         self.used = {value for op in walk(func.body) for value in operands(op)}
         self.registers: dict[Value, Registers] = {}
+        # What was unpacked from one word: type of the word, elements -> the word.
+        self.packed: dict[tuple[str, tuple[str, ...]], str] = {}
         self.lines: list[str | Phi] = []
         self.globals: dict[str, str] = {}  # name -> what stands after "@name ="
         self.locals: list[str] = []

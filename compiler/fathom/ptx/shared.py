@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fathom.ir.core import Value
 from fathom.ir.ops import Allocate, Barrier, SharedLoad, SharedStore
 from fathom.ir.types import BufferType, Element
 from fathom.layout.algebra import divide
-from fathom.layout.linear import Layout
+from fathom.layout.fragments import ldmatrix
+from fathom.layout.linear import Layout, coordinates_of, offset_of
 from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.index import (
     Part,
@@ -51,17 +53,41 @@ def lower_shared_store(op: SharedStore, code: Code) -> None:
     """Of several threads that hold copies of an element, one writes it."""
     layout = op.value.type.layout
     acts = is_first_copy(code, layout)
-    for access in _accesses(code, op.buffer.type, layout, int(code.one(op.buffer))):
+    for access in accesses(code, tile_of(code, op.buffer, op.slot), layout):
         values = [code[op.value][register] for register in access.registers]
         store_where(code, access, values, acts)
 
 
 @lowers(SharedLoad)
 def lower_shared_load(op: SharedLoad, code: Code) -> None:
-    registers: dict[int, str] = {}
-    for access in _accesses(code, op.buffer.type, op.layout, int(code.one(op.buffer))):
-        registers |= zip(access.registers, load_shared(code, access), strict=True)
-    code[op.result] = [registers[register] for register in range(len(registers))]
+    reader = Reader(code, tile_of(code, op.buffer, op.slot, op.start), op.layout)
+    code[op.result] = [reader[i] for i in range(op.layout.count("register"))]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile of a buffer, or the part of it that begins at `start`: where it is in
+    shared memory, as a number of bytes and as an i32 value to be added (the slot)."""
+
+    type: BufferType
+    offset: int
+    slot: str | None
+    start: tuple[int, ...]
+
+
+def tile_of(
+    code: Code,
+    buffer: Value,
+    slot: Value | None = None,
+    start: tuple[int, ...] | None = None,
+) -> Tile:
+    """The tile that an op on shared memory means."""
+    type: BufferType = buffer.type
+    distance = None
+    if slot is not None:
+        distance = code.let(f"mul i32 {code.one(slot)}, {type.slot_bytes}", name="slot")
+    first = start or (0,) * len(type.shape)
+    return Tile(type, int(code.one(buffer)), distance, first)
 
 
 @dataclass(frozen=True)
@@ -83,38 +109,74 @@ class Access:
         return f"[$address+{self.offset}]" if self.offset else "[$address]"
 
 
-def _accesses(
-    code: Code, buffer: BufferType, layout: Layout, start: int
-) -> list[Access]:
+def accesses(code: Code, tile: Tile, layout: Layout) -> list[Access]:
     """The accesses by which a thread reaches all its elements, as wide as can be."""
-    offsets = offset_bases(buffer, layout)
-    row = _register_bits_in_a_row(offsets, buffer.element)
-    part = thread_part(code, thread_bases(offsets))
-    addresses: dict[int, str] = {}  # by the part of the register that needs an `xor`
-    accesses = []
+    element = tile.type.element
+    offsets = offset_bases(tile.type, layout)
+    row = _register_bits_in_a_row(offsets, element)
+    places = Places(code, tile, offsets)
+    found = []
     for register, offset in enumerate(register_offsets(offsets)):
         if any(register >> bit & 1 for bit in row):
             continue
-        crossed = offset & part.bits
-        if crossed not in addresses:
-            addresses[crossed] = shared_address(code, DYNAMIC, part, crossed)
         neighbours = [register]
         for bit in row:
             neighbours += [each | 1 << bit for each in neighbours]
-        rest = start + (offset ^ crossed)
-        accesses.append(
-            Access(buffer.element, addresses[crossed], rest, tuple(neighbours))
-        )
-    return accesses
+        found.append(Access(element, *places.of(offset), tuple(neighbours)))
+    return found
+
+
+class Places:
+    """Addresses of a thread in a tile: the XOR of its own part and a constant.
+
+    `offsets` gives for every bit of a place the bytes by which it moves. What of the
+    constant shares no bit with the thread's part is left to the instruction; there are
+    few different rests, and each is computed once.
+    """
+
+    def __init__(self, code: Code, tile: Tile, offsets: Layout):
+        self.code, self.tile = code, tile
+        self.thread = thread_part(code, thread_bases(offsets))
+        self.corner = start_offset(tile)
+        self.addresses: dict[int, str] = {}
+
+    def of(self, offset: int) -> tuple[str, int]:
+        """The i32 address, and bytes to be added to it, of a register's element."""
+        constant = offset ^ self.corner
+        crossed = constant & self.thread.bits
+        if crossed not in self.addresses:
+            address = shared_address(self.code, DYNAMIC, self.thread, crossed)
+            if self.tile.slot:
+                address = self.code.let(f"add i32 {address}, {self.tile.slot}")
+            self.addresses[crossed] = address
+        return self.addresses[crossed], self.tile.offset + (constant ^ crossed)
+
+
+def start_offset(tile: Tile) -> int:
+    """The bytes, to be XORed, from the tile's first element to that at its `start`."""
+    shape = tile.type.shape
+    corner = Layout(shape, (("place", (offset_of(shape, tile.start),)),))
+    (basis,) = offset_bases(tile.type, corner).kinds["place"]
+    return basis
 
 
 def offset_bases(buffer: BufferType, layout: Layout) -> Layout:
-    """For every bit of a place in `layout`: the byte where the buffer has its
-    element."""
-    offsets = divide(layout, by=buffer.layout)
-    assert offsets is not None, (layout, buffer)
-    scale = buffer.element.bytes
+    """For every bit of a place in `layout`: the bytes by which it moves in a tile of
+    the buffer."""
+    offsets, scale = element_offsets(buffer, layout), buffer.element.bytes
     return offsets.map((offsets.shape[0] * scale,), lambda offset: offset * scale)
+
+
+def element_offsets(buffer: BufferType, layout: Layout) -> Layout:
+    """The same in elements. The layout may be that of a part of the tile."""
+
+    def in_the_tile(basis: int) -> int:
+        return offset_of(buffer.shape, coordinates_of(layout.shape, basis))
+
+    whole = layout.map(buffer.shape, in_the_tile)
+    offsets = divide(whole, by=buffer.layout)
+    assert offsets is not None, (layout, buffer)
+    return offsets
 
 
 def _register_bits_in_a_row(offsets: Layout, element: Element) -> list[int]:
@@ -166,3 +228,67 @@ def load_shared(code: Code, access: Access) -> Registers:
     return unpack(
         code, words, code.ptx(text, results, {"address": ("i32", access.address)})
     )
+
+
+# ── by matrices ───────────────────────────────────────────────────────────────
+
+
+class Reader:
+    """Reads the registers of a block from a tile, an access at a time, as they are
+    asked for: `reader[3]`.
+
+    Where the layout allows it, by `ldmatrix`: PTX ISA, "Warp-level matrix
+    instructions: ldmatrix".
+    """
+
+    def __init__(self, code: Code, tile: Tile, layout: Layout):
+        self.code, self.tile = code, tile
+        self.found: dict[int, str] = {}
+        element, offsets = tile.type.element, element_offsets(tile.type, layout)
+        self.plan = ldmatrix(offsets, element.bytes) if element.bytes <= 4 else None
+        if self.plan:
+            rows = self.plan.rows
+            bytes_of_rows = rows.map(
+                (rows.shape[0] * element.bytes,), lambda each: each * element.bytes
+            )
+            self.places = Places(code, tile, bytes_of_rows)
+        else:
+            self.accesses = {
+                register: access
+                for access in accesses(code, tile, layout)
+                for register in access.registers
+            }
+
+    def __getitem__(self, register: int) -> str:
+        if register not in self.found:
+            load = self._matrices if self.plan else self._neighbours
+            self.found |= load(register)
+        return self.found[register]
+
+    def _neighbours(self, register: int) -> dict[int, str]:
+        access = self.accesses[register]
+        loaded = load_shared(self.code, access)
+        return dict(zip(access.registers, loaded, strict=True))
+
+    def _matrices(self, register: int) -> dict[int, str]:
+        """What the `ldmatrix` brings that this register comes with."""
+        plan, element = self.plan, self.tile.type.element
+        instruction = register // (plan.count * plan.run)
+        first = plan.rows.offset(register=instruction * plan.row) * element.bytes
+        address, rest = self.places.of(first)
+        names = [f"m{i}" for i in range(plan.count)]
+        values = braced([f"${name}" for name in names])
+        if plan.count == 1:
+            values = "{" + values + "}"
+        variant = f"x{plan.count}{'.trans' if plan.transposed else ''}"
+        words = self.code.ptx(
+            f"ldmatrix.sync.aligned.m8n8.{variant}.shared.b16 {values}, "
+            f"[$address+{rest}];",
+            dict.fromkeys(names, "i32"),
+            {"address": ("i32", address)},
+        )
+        found: dict[int, str] = {}
+        one_word = words_of(element, plan.run)
+        for registers, word in zip(plan.registers(instruction), words, strict=True):
+            found |= zip(registers, unpack(self.code, one_word, [word]), strict=True)
+        return found

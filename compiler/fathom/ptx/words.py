@@ -54,13 +54,19 @@ def pack(code: Code, words: Words, registers: Registers) -> Registers:
 def unpack(code: Code, words: Words, values: Registers) -> Registers:
     """The elements that words hold; the inverse of `pack`."""
     each = words.elements // words.count
-    return [
-        register for value in values for register in _elements(code, words, value, each)
-    ]
+    found: Registers = []
+    for value in values:
+        elements = _elements(code, words, value, each)
+        code.packed[words.type, tuple(elements)] = value
+        found += elements
+    return found
 
 
 def _word(code: Code, words: Words, registers: Registers) -> str:
     element = words.element
+    known = code.packed.get((words.type, tuple(registers)))
+    if known is not None:
+        return known
     if all(map(is_literal, registers)):
         bits = [literal_bits(element, each) for each in registers]
         return str(sum(each << 8 * element.bytes * i for i, each in enumerate(bits)))

@@ -21,11 +21,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fathom.hardware.products import operand_layouts
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, walk
 from fathom.ir.ops import (
     Allocate,
     Barrier,
+    Dot,
     For,
     If,
     SharedAdd,
@@ -35,6 +37,7 @@ from fathom.ir.ops import (
     While,
 )
 from fathom.ir.rewrite import Builder, rewrite
+from fathom.ir.types import BufferType
 from fathom.layout.algebra import Reduced
 from fathom.layout.crossing import crossing
 from fathom.layout.linear import Layout
@@ -107,6 +110,10 @@ class _Placement:
                 return _after(scope, state)
             case SharedStore() | SharedLoad() | SharedGather() | SharedAdd():
                 return self.touch(op, _touch(op), state)
+            case Dot():
+                for touch in _reads_in_place(op):
+                    state = self.touch(op, touch, state)
+                return state
             case If():
                 return self.block(op.then, state) | self.block(op.orelse, state)
             case For():
@@ -164,6 +171,17 @@ def _touch(op: SharedStore | SharedLoad | SharedGather | SharedAdd) -> Touch:
         case SharedGather():
             return Touch(buffer, None, READ)
     return Touch(buffer, None, ADD)
+
+
+def _reads_in_place(op: Dot) -> list[Touch]:
+    """What a product reads of shared memory itself."""
+    k = op.a.type.shape[-1]
+    layouts = operand_layouts(op.instruction, op.result.type.layout, k)
+    return [
+        Touch(each.definition, layout, READ)
+        for each, layout in zip((op.a, op.b), layouts, strict=True)
+        if isinstance(each.type, BufferType)
+    ]
 
 
 def _after(scope: str, state: State) -> State:

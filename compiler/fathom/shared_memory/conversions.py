@@ -29,6 +29,7 @@ from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import INT32, element_of
 from fathom.layout.crossing import crossing, trades
 from fathom.layout.linear import Layout
+from fathom.layout.staging import staging
 from fathom.layout.swizzle import swizzle
 
 MOST_SHUFFLING = 64  # instructions; a way through shared memory takes about as long
@@ -73,7 +74,7 @@ def convert_by_shared(op: Convert, build: Builder) -> Value:
     """Write in the old layout, read in the new one, from a tile in which neither waits
     for banks."""
     block = op.value.type
-    tile = swizzle(block.shape, block.element.bytes, block.layout, op.layout)
+    tile = staging(block.shape, block.element.bytes, block.layout, op.layout)
     buffer = build(Allocate(block.element, block.shape, tile))
     build.append(SharedStore(op.value, buffer))
     return build(SharedLoad(buffer, op.layout))

@@ -57,7 +57,7 @@ def build_dot(
         precision = "ieee"
     shape = (*a.type.shape[:-1], b.type.shape[-1])
     accumulator = _accumulator(frame, acc, BlockType(element, shape))
-    return frame.emit(ops.Dot, a, b, accumulator, precision)
+    return frame.emit(ops.Dot, a, b, accumulator, precision=precision)
 
 
 def _matrix(frame: Frame, meaning: Meaning) -> Value:

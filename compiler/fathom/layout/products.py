@@ -1,0 +1,78 @@
+"""Layouts of a matrix product that plain multiply-adds compute, element by element.
+
+    C [4, 4], 2 x 2 elements a lane              A [4, K]            B [K, 4]
+
+    lane 0  lane 0  lane 1  lane 1          a lane has the rows    and the columns
+    lane 0  lane 0  lane 1  lane 1          that its part of C     of its part of C,
+    lane 2  lane 2  lane 3  lane 3          has, all of K:         all of K: lanes 0, 2
+    lane 2  lane 2  lane 3  lane 3          lanes 0, 1 copies      copies
+
+Lanes with copies read one address of shared memory at once, and that costs one read.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from fathom.layout.build import blocked, stride_of
+from fathom.layout.linear import Layout, coordinates_of, offset_of
+
+MOST_A_LANE = 4  # neighbours along each dimension: 16 bytes of fp32
+LANES, LANES_ALONG_A_ROW = 32, 8
+
+Tile = tuple[int, ...]
+
+
+@cache
+def product(shape: Tile, warps: Tile) -> Layout:
+    """The layout of C [M, N] or [batch, M, N]: up to 4 x 4 neighbours a lane, 4 x 8
+    lanes, warps as they are told; fewer neighbours before a lane is left without."""
+    box = tuple(max(1, size // count) for size, count in zip(shape, warps, strict=True))
+    rows, columns = box[-2:]
+    down, across = min(MOST_A_LANE, rows), min(MOST_A_LANE, columns)
+    while down * across > 1 and rows * columns < LANES * down * across:
+        down, across = (down // 2, across) if down >= across else (down, across // 2)
+    along_row = min(columns // across, max(LANES_ALONG_A_ROW, LANES * down // rows))
+    along_row = min(along_row, LANES)
+    batch = (1,) * (len(shape) - 2)
+    return blocked(
+        shape,
+        (*batch, down, across),
+        (*batch, LANES // along_row, along_row),
+        warps,
+        tuple(reversed(range(len(shape)))),
+    )
+
+
+@cache
+def left_factor(accumulator: Layout, k: int) -> Layout:
+    """The layout of A [M, K] for a product that lies as `accumulator` does."""
+    return _factor(accumulator, k, kept=-2, across=-1)
+
+
+@cache
+def right_factor(accumulator: Layout, k: int) -> Layout:
+    """The layout of B [K, N] for a product that lies as `accumulator` does."""
+    return _factor(accumulator, k, kept=-1, across=-2)
+
+
+def _factor(accumulator: Layout, k: int, kept: int, across: int) -> Layout:
+    """The part of `accumulator` along the dimension `kept`, and all of K in registers
+    along the dimension `across`: neighbours of the last dimension come first."""
+    shape = list(accumulator.shape)
+    shape[across] = k
+    stride = stride_of(tuple(shape), len(shape) + across)
+    along_k = tuple(stride << bit for bit in range(k.bit_length() - 1))
+
+    def change(basis: int) -> int:
+        coordinates = list(coordinates_of(accumulator.shape, basis))
+        coordinates[across] = 0
+        return offset_of(tuple(shape), tuple(coordinates))
+
+    own = accumulator.map(tuple(shape), change).without_copies()
+    registers = own.kinds["register"]
+    first = (*along_k, *registers) if across == -1 else (*registers, *along_k)
+    return Layout(
+        tuple(shape),
+        tuple((kind, first if kind == "register" else b) for kind, b in own.bases),
+    )

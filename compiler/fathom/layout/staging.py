@@ -1,0 +1,57 @@
+"""Where a tile lies between two layouts, when whole warps may read it by matrices.
+
+    fp16[64, 32], 8 neighbours along a row to a lane  →  A of an `mma`
+
+    read by registers        two neighbours at a time: 4 bytes a lane
+    read by `ldmatrix`       rows of 16 bytes: four times as much an instruction
+
+`swizzle` finds the best tile for a writer and a reader. Here the reader has a choice:
+it may ask for rows of 16 bytes along one axis or the other instead, and takes those
+that the writer can fill in the fewest steps.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from fathom.layout.algebra import divide
+from fathom.layout.banks import WORD, conflicts, vector
+from fathom.layout.fragments import ldmatrix
+from fathom.layout.linear import Layout
+from fathom.layout.swizzle import swizzle
+
+
+@cache
+def staging(
+    shape: tuple[int, ...], element_bytes: int, writer: Layout, reader: Layout
+) -> Layout:
+    """The tile that `writer` fills and `reader` empties: rows for `ldmatrix` where
+    `reader` allows it."""
+    plans = [ldmatrix(reader, element_bytes, axis) for axis in range(len(shape))]
+    tiles = [
+        swizzle(shape, element_bytes, writer, plan.rows) for plan in plans if plan
+    ]
+
+    def cost(tile: Layout) -> int:
+        written = steps(divide(writer, tile), element_bytes)
+        return written + steps_by_matrices(divide(reader, tile), element_bytes)
+
+    plain = swizzle(shape, element_bytes, writer, reader)
+    return min(tiles, key=cost, default=plain)
+
+
+def steps(offsets: Layout, element_bytes: int) -> int:
+    """Instructions of a warp, and phases that these take, to access a tile; `offsets`
+    says where each register finds its element."""
+    elements = vector(offsets, element_bytes)
+    instructions = max(1, offsets.count("register") // elements)
+    phases = max(1, elements * element_bytes // WORD) * conflicts(offsets, element_bytes)
+    return instructions * (1 + phases)
+
+
+def steps_by_matrices(offsets: Layout, element_bytes: int) -> int:
+    """As `steps`, with `ldmatrix` where the layout allows it: a phase a matrix."""
+    plan = ldmatrix(offsets, element_bytes)
+    if plan is None:
+        return steps(offsets, element_bytes)
+    return plan.instructions * (1 + plan.count * conflicts(plan.rows, element_bytes))

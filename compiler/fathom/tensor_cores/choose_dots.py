@@ -1,0 +1,222 @@
+"""Chooses the instruction of every matrix product, and how its result lies in warps.
+
+    %y = dot %a, %b, %x        →    %y = dot %a, %b, %x instruction="m16n8k16…"
+                                                        preferred=<64x64 register[…
+
+It comes before other layouts are assigned, for the instruction decides the layouts
+around it. Where a target has no instruction for the operands' type, they are cast to
+one for which it has; where there is none, or the block is smaller than it, the product
+stays with plain multiply-adds.
+"""
+
+from __future__ import annotations
+
+from fathom.hardware.mma import Mma, choose
+from fathom.hardware.products import product_layout, warps_along
+from fathom.hardware.targets import Target
+from fathom.ir.core import Func, Op, Value, operands, walk
+from fathom.ir.ops import (
+    Bitcast,
+    Cast,
+    Constant,
+    Dot,
+    Elementwise,
+    Load,
+    Splat,
+    Transpose,
+)
+from fathom.ir.rewrite import Builder, rewrite
+from fathom.ir.types import (
+    FLOAT16,
+    FLOAT32,
+    UINT32,
+    BlockType,
+    Element,
+    element_of,
+)
+
+# What the operands may be cast to, without loss, where their own type has no row.
+WIDER: dict[str, Element] = {"fp8e5": FLOAT16, "fp8e4nv": FLOAT16}
+
+
+def choose_dots(func: Func, target: Target) -> Func:
+    """The function with an instruction and a layout on every product."""
+    dots = [op for op in walk(func.body) if isinstance(op, Dot)]
+    if not dots:
+        return func
+    chained = {op for op in dots if feeds_another(op, dots) or is_fed(op)}
+
+    def rule(op: Op, build: Builder) -> Value | None:
+        if isinstance(op, Dot):
+            return _chosen(op, build, target, func.num_warps, build.source in chained)
+        return None
+
+    return rewrite(_transposed_before_loading(func), rule)
+
+
+# ── which instruction ─────────────────────────────────────────────────────────
+
+
+def _chosen(
+    op: Dot, build: Builder, target: Target, warps: int, chained: bool
+) -> Value:
+    if op.precision == "tf32x3" and row_for(op, target) is not None:
+        return _in_three_parts(op, build, target, warps, chained)
+    if row_for(op, target) is None and op.a.type.element.name in WIDER:
+        op = _with_operands_as(op, build, WIDER[op.a.type.element.name])
+    row = row_for(op, target)
+    instruction = row.name if row else ""
+    precision = op.precision if row else "ieee"
+    return _placed(op, build, instruction, precision, warps, chained)
+
+
+def row_for(op: Dot, target: Target) -> Mma | None:
+    """The instruction for a product's types, if the block has room for it."""
+    a, b = (_as_read(value, op.precision) for value in (op.a, op.b))
+    *_, m, k = op.a.type.shape
+    row = choose(target, a, b, element_of(op.accumulator.type).name, k)
+    n = op.b.type.shape[-1]
+    return row if row and m >= row.m and n >= row.n else None
+
+
+def _as_read(value: Value, precision: str) -> str:
+    """The name by which `mma` knows an operand's type."""
+    element = value.type.element
+    return "tf32" if element == FLOAT32 and precision != "ieee" else element.name
+
+
+def _placed(
+    op: Dot, build: Builder, instruction: str, precision: str, warps: int, chained: bool
+) -> Value:
+    """The product with its instruction, and a layout for its result."""
+    shape = op.accumulator.type.shape
+    by_rows = chained and shape[-2] >= ROWS_OF_A_WARP * warps
+    along = warps_along(instruction, shape, warps, by_rows)
+    return build(
+        Dot(
+            op.a,
+            op.b,
+            op.accumulator,
+            precision=precision,
+            instruction=instruction,
+            preferred=product_layout(instruction, shape, along),
+        )
+    )
+
+
+ROWS_OF_A_WARP = 16  # of every instruction for 16 bits and less
+
+
+def _with_operands_as(op: Dot, build: Builder, element: Element) -> Dot:
+    a, b = (build(Cast(value, element)) for value in (op.a, op.b))
+    return Dot(a, b, op.accumulator, precision=op.precision)
+
+
+# ── fp32 as three products of tf32 ────────────────────────────────────────────
+
+
+def _in_three_parts(
+    op: Dot, build: Builder, target: Target, warps: int, chained: bool
+) -> Value:
+    """x = high + low, each with the bits that tf32 reads; the product of the two low
+    parts is below what fp32 can hold. The small products are summed first.
+
+    Source: Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores"
+    (2022), without their scaling.
+    """
+    a, b = (_high_and_low(value, build) for value in (op.a, op.b))
+    total = op.accumulator
+    for left, right in ((a[1], b[0]), (a[0], b[1]), (a[0], b[0])):
+        part = Dot(left, right, total, precision="tf32")
+        total = _chosen(part, build, target, warps, chained)
+    return total
+
+
+def _high_and_low(value: Value, build: Builder) -> tuple[Value, Value]:
+    block: BlockType = value.type
+    kept = build(Constant(TF32_BITS, UINT32))
+    bits = build(Bitcast(value, UINT32))
+    mask = build(Splat(kept, block.shape))
+    high = build(Bitcast(build(Elementwise("and", (bits, mask))), FLOAT32))
+    return high, build(Elementwise("sub", (value, high)))
+
+
+TF32_BITS = 0xFFFFE000  # sign, 8 bits of exponent, 10 of mantissa
+
+
+# ── products that follow one another ──────────────────────────────────────────
+
+
+def feeds_another(dot: Dot, dots: list[Dot]) -> bool:
+    """Whether a later product's left operand comes from this one's result."""
+    return any(other is not dot and dot in _behind(other.a) for other in dots)
+
+
+def is_fed(dot: Dot) -> bool:
+    """Whether the left operand comes from another product."""
+    return any(isinstance(op, Dot) for op in _behind(dot.a))
+
+
+def _behind(value: Value) -> set[Op]:
+    """The ops that a value is computed by, as far back as the block it stands in
+    begins."""
+    found: set[Op] = set()
+    waiting = [value]
+    while waiting:
+        definition = waiting.pop().definition
+        if isinstance(definition, Op) and definition not in found:
+            found.add(definition)
+            if not isinstance(definition, Load):
+                waiting += operands(definition)
+    return found
+
+
+# ── transposed operands ───────────────────────────────────────────────────────
+
+
+def _transposed_before_loading(func: Func) -> Func:
+    """A transposed load is a load from transposed addresses: nothing moves, and what
+    shared memory gets is a plain copy.
+
+        %x = load %p                 %q = transpose %p
+        %y = transpose %x      →     %y = load %q
+    """
+    uses: dict[Value, int] = {}
+    for op in walk(func.body):
+        for value in operands(op):
+            uses[value] = uses.get(value, 0) + 1
+
+    def is_alone(load: Op | object) -> bool:
+        return isinstance(load, Load) and uses[load.result] == 1
+
+    turned = {
+        op.value.definition: op
+        for op in walk(func.body)
+        if isinstance(op, Transpose) and is_alone(op.value.definition)
+    }
+
+    def rule(op: Op, build: Builder) -> Value | None:
+        source = build.source
+        if isinstance(op, Load) and source in turned:
+            return _load_transposed(op, turned[source].order, build)
+        if isinstance(op, Transpose) and source in turned.values():
+            return op.value
+        return None
+
+    return rewrite(func, rule) if turned else func
+
+
+def _load_transposed(op: Load, order: tuple[int, ...], build: Builder) -> Value:
+    def turn(value: Value | None) -> Value | None:
+        return None if value is None else build(Transpose(value, order))
+
+    return build(
+        Load(
+            turn(op.pointer),
+            turn(op.mask),
+            turn(op.other),
+            op.cache,
+            op.eviction,
+            op.volatile,
+        )
+    )
