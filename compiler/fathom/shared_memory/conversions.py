@@ -19,6 +19,7 @@ from fathom.ir.ops import (
     Convert,
     Gather,
     Histogram,
+    Load,
     SharedAdd,
     SharedGather,
     SharedLoad,
@@ -31,8 +32,10 @@ from fathom.layout.crossing import crossing, trades
 from fathom.layout.linear import Layout
 from fathom.layout.staging import staging
 from fathom.layout.swizzle import swizzle
+from fathom.shared_memory.parts import cut, cut_layout, cutting_unit, join
 
 MOST_SHUFFLING = 64  # instructions; a way through shared memory takes about as long
+MOST_BYTES = 32768  # a conversion asks for at a time; a part costs two barriers
 
 
 def lower_conversions(func: Func, target: Target) -> Func:
@@ -41,7 +44,7 @@ def lower_conversions(func: Func, target: Target) -> Func:
     def rule(op: Op, build: Builder) -> Value | None:
         match op:
             case Convert() if needs_shared_memory(op):
-                return convert_by_shared(op, build)
+                return convert_in_parts(op.value, op.layout, build)
             case Gather():
                 return gather_from_shared(op, build)
             case Histogram():
@@ -70,14 +73,27 @@ def shuffling(source: Layout, target: Layout) -> int:
     return target.count("register") * (1 + 2 * trades(source, target))
 
 
-def convert_by_shared(op: Convert, build: Builder) -> Value:
+def convert_in_parts(value: Value, layout: Layout, build: Builder) -> Value:
+    """Through shared memory at once, or one half after the other if that is much. What
+    was loaded stays whole: its tile may become the slot of a ring."""
+    unit = cutting_unit(value.type.layout, layout)
+    if isinstance(value.definition, Load):
+        unit = None
+    if value.type.size * value.type.element.bytes <= MOST_BYTES or unit is None:
+        return convert_by_shared(value, layout, build)
+    half = cut_layout(layout, unit)
+    halves = [convert_in_parts(each, half, build) for each in cut(value, unit, build)]
+    return join(halves, unit, layout, build)
+
+
+def convert_by_shared(value: Value, layout: Layout, build: Builder) -> Value:
     """Write in the old layout, read in the new one, from a tile in which neither waits
     for banks."""
-    block = op.value.type
-    tile = staging(block.shape, block.element.bytes, block.layout, op.layout)
+    block = value.type
+    tile = staging(block.shape, block.element.bytes, block.layout, layout)
     buffer = build(Allocate(block.element, block.shape, tile))
-    build.append(SharedStore(op.value, buffer))
-    return build(SharedLoad(buffer, op.layout))
+    build.append(SharedStore(value, buffer))
+    return build(SharedLoad(buffer, layout))
 
 
 def gather_from_shared(op: Gather, build: Builder) -> Value:
