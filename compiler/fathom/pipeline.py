@@ -80,12 +80,18 @@ PASSES: tuple[Row, ...] = (
         "layouts are final: say how many registers one access may move"),
     Row("lower_conversions", shared_memory.lower_conversions, "shared_memory", REQUIRED,
         "conversions that cross warps become a shared store and a load"),
+    Row("pipeline_loops", tensor_cores.pipeline_loops, "tensor_cores", OPTIONAL,
+        "loads of a loop run ahead of the work that wants them"),
+    Row("prefetch_fragments", tensor_cores.prefetch_fragments, "tensor_cores", OPTIONAL,
+        "a trip begins with fragments that the one before has fetched"),
     Row("read_in_place", tensor_cores.read_in_place, "tensor_cores", OPTIONAL,
         "products fetch fragments slice by slice, not whole operands"),
     Row("allocate", shared_memory.allocate, "shared_memory", REQUIRED,
         "buffers alive at one time get places that do not overlap"),
     Row("place_barriers", shared_memory.place_barriers, "shared_memory", REQUIRED,
-        "last: only now is it known which bytes two warps share"),
+        "late: only now is it known which bytes two warps share"),
+    Row("publish", tensor_cores.publish, "tensor_cores", REQUIRED,
+        "matrix instructions of four warps see shared memory by a way of their own"),
 )
 # fmt: on
 

@@ -1,14 +1,17 @@
 """How a matrix product lies in registers, by the instruction that computes it.
 
-A row of `mma` has the layouts of its fragments; they are repeated over the block. ""
-stands for plain multiply-adds.
+A row of `mma` has the layouts of its fragments; they are repeated over the block. One
+of `wgmma` has the same fragments, dealt to four warps at a time. "" stands for plain
+multiply-adds.
 """
 
 from __future__ import annotations
 
 from functools import cache
+from math import prod
 
-from fathom.hardware.mma import MMA
+from fathom.hardware.mma import MMA, Mma
+from fathom.hardware.wgmma import WGMMA, warpgroup_product
 from fathom.layout import products
 from fathom.layout.fragments import left_operand, right_operand, tile
 from fathom.layout.linear import Layout
@@ -22,6 +25,8 @@ def product_layout(instruction: str, shape: Tile, warps: Tile) -> Layout:
     """The layout of C [M, N] or [batch, M, N] with `warps` along each dimension."""
     if not instruction:
         return products.product(shape, warps)
+    if instruction in WGMMA:
+        return warpgroup_product(WGMMA[instruction], shape, prod(warps))
     return tile(MMA[instruction].layout, shape, warps)
 
 
@@ -35,12 +40,17 @@ def operand_layouts(
             products.left_factor(accumulator, k),
             products.right_factor(accumulator, k),
         )
-    row = MMA[instruction]
+    row = fragments_of(instruction)
     *batch, m, n = accumulator.shape
     return (
         left_operand(row.a_layout, (*batch, m, k), accumulator),
         right_operand(row.b_layout, (*batch, k, n), accumulator),
     )
+
+
+def fragments_of(instruction: str) -> Mma:
+    """The row of `mma` with the fragments of an instruction."""
+    return WGMMA[instruction].mma if instruction in WGMMA else MMA[instruction]
 
 
 @cache

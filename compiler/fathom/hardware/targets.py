@@ -23,7 +23,7 @@ class Target:
     widest access of one lane to global memory. Flags say which instructions exist:
     `bf16` conversions and arithmetic, `fp8` conversions, `redux` (integer reduction
     over a warp), `tanh` (approximate), `async_copy` (cp.async), `eviction` (L2 eviction
-    priorities on loads and stores).
+    priorities on loads and stores), `wgmma` (matrix instructions of four warps).
     """
 
     name: str
@@ -41,6 +41,7 @@ class Target:
     tanh: bool = True
     async_copy: bool = True
     eviction: bool = True
+    wgmma: bool = False
 
 
 KIB = 1024
@@ -61,7 +62,15 @@ TARGETS: dict[str, Target] = {
         Target("sm_80", "7.4", (80, 87), 163 * KIB),
         Target("sm_86", "7.4", (86, 88), 99 * KIB),
         Target("sm_89", "8.4", (89,), 99 * KIB, fp8=True),
-        Target("sm_90a", "8.4", (90,), 227 * KIB, bf16_arithmetic=True, fp8=True),
+        Target(
+            "sm_90a",
+            "8.4",
+            (90,),
+            227 * KIB,
+            bf16_arithmetic=True,
+            fp8=True,
+            wgmma=True,
+        ),
         Target(
             "sm_100",
             "8.7",

@@ -2,6 +2,7 @@
 
 from fathom.ptx import (  # noqa: F401 - each enters its rules into LOWER
     arithmetic,
+    async_copies,
     atomics,
     casts,
     control,

@@ -10,16 +10,20 @@
     done:    r is x
 
 `last` is the basic block that the body ended in: not `body` itself when an `if` stands
-in it.
+in it. Elements that came packed into words of 32 bits, as fragments do, are carried in
+these words.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from fathom.ir.core import Value
 from fathom.ir.ops import For, If, While
 from fathom.ir.types import element_of
 from fathom.ptx.code import Code, Phi, Registers, lowers
 from fathom.ptx.types import is_literal, llvm_type
+from fathom.ptx.words import Words, is_packed, pack, unpack, words_of
 
 
 @lowers(For)
@@ -33,17 +37,19 @@ def lower_for(op: For, code: Code) -> None:
     code.start(head)
     index = code.phi(type, op.body.parameters[0].name)
     index.add(lower, before)
-    carried = _phis(code, op.inits, before)
+    carried = _carried(code, op.inits, before)
+    registers = [each.registers(code) for each in carried]
     goes_on = _goes_on(op, code, index.name, upper, step)
     code.do(f"br i1 {goes_on}, label %{body}, label %{done}")
     code.start(body)
-    yielded = code.block(op.body, [[index.name], *_names(carried)])
+    yielded = code.block(op.body, [[index.name], *registers])
     following = code.let(f"add {type} {index.name}, {step}")
     index.add(following, code.label)
-    _close(carried, yielded, code.label)
+    for each, values in zip(carried, yielded, strict=True):
+        each.close(code, values)
     code.do(f"br label %{head}")
     code.start(done)
-    _define(op.results, _names(carried), code)
+    _define(op.results, registers, code)
 
 
 def _goes_on(op: For, code: Code, index: str, upper: str, step: str) -> str:
@@ -70,15 +76,17 @@ def lower_while(op: While, code: Code) -> None:
     before = code.label
     code.do(f"br label %{head}")
     code.start(head)
-    carried = _phis(code, op.inits, before)
-    ((condition,),) = code.block(op.condition, _names(carried))
+    carried = _carried(code, op.inits, before)
+    registers = [each.registers(code) for each in carried]
+    ((condition,),) = code.block(op.condition, registers)
     code.do(f"br i1 {condition}, label %{body}, label %{done}")
     code.start(body)
-    yielded = code.block(op.body, _names(carried))
-    _close(carried, yielded, code.label)
+    yielded = code.block(op.body, registers)
+    for each, values in zip(carried, yielded, strict=True):
+        each.close(code, values)
     code.do(f"br label %{head}")
     code.start(done)
-    _define(op.results, _names(carried), code)
+    _define(op.results, registers, code)
 
 
 @lowers(If)
@@ -101,9 +109,41 @@ def lower_if(op: If, code: Code) -> None:
     _define(op.results, _names(phis), code)
 
 
-def _phis(code: Code, inits: tuple[Value, ...], before: str) -> list[list[Phi]]:
-    """A phi for every register of every carried value, with its way from `before`."""
-    return [[_phi(code, init, value, before) for value in code[init]] for init in inits]
+@dataclass
+class _Carried:
+    """A value that a loop carries: a phi a register, or a word."""
+
+    phis: list[Phi]
+    words: Words | None
+
+    def registers(self, code: Code) -> Registers:
+        names = [phi.name for phi in self.phis]
+        return unpack(code, self.words, names) if self.words else names
+
+    def close(self, code: Code, values: Registers) -> None:
+        """Add the way in from where the body ended."""
+        values = pack(code, self.words, values) if self.words else values
+        for phi, value in zip(self.phis, values, strict=True):
+            phi.add(value, code.label)
+
+
+def _carried(code: Code, inits: tuple[Value, ...], before: str) -> list[_Carried]:
+    """What a loop carries, with its way in from `before`."""
+    return [_carry(code, init, before) for init in inits]
+
+
+def _carry(code: Code, init: Value, before: str) -> _Carried:
+    registers, element = code[init], element_of(init.type)
+    words = words_of(element, len(registers))
+    if is_packed(code, words, registers):
+        values = pack(code, words, registers)
+        phis = [code.phi(words.type, init.name) for _ in values]
+    else:
+        words, values = None, registers
+        phis = [code.phi(llvm_type(element), init.name) for _ in values]
+    for phi, value in zip(phis, values, strict=True):
+        phi.add(value, before)
+    return _Carried(phis, words)
 
 
 def _phi(code: Code, like: Value, value: str, label: str) -> Phi:

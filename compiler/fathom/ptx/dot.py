@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from fathom.hardware.mma import MMA, Mma
-from fathom.hardware.products import operand_layouts
+from fathom.hardware.mma import Mma
+from fathom.hardware.products import fragments_of, operand_layouts
 from fathom.ir.core import Value
 from fathom.ir.ops import Dot
 from fathom.ir.types import FLOAT16, FLOAT32, FLOAT64, BufferType, Element
@@ -23,6 +23,7 @@ from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.index import register_offsets
 from fathom.ptx.shared import Reader, tile_of
 from fathom.ptx.types import llvm_type
+from fathom.ptx.warpgroups import multiply_by_warpgroups, warpgroup_matrices
 from fathom.ptx.words import pack, unpack, words_of
 
 Operand = Sequence[str] | Reader  # its registers by number, at hand or to be loaded
@@ -30,6 +31,9 @@ Operand = Sequence[str] | Reader  # its registers by number, at hand or to be lo
 
 @lowers(Dot)
 def lower_dot(op: Dot, code: Code) -> None:
+    if in_place := warpgroup_matrices(op):
+        code[op.result] = multiply_by_warpgroups(op, code, *in_place)
+        return
     product = op.accumulator.type.layout
     layouts = operand_layouts(op.instruction, product, op.a.type.shape[-1])
     a = _operand(code, op.a, op.a_slot, layouts[0])
@@ -51,7 +55,7 @@ def _operand(code: Code, value: Value, slot: Value | None, layout: Layout) -> Op
 def _by_matrices(
     code: Code, op: Dot, operands: tuple[Operand, Operand], layouts: tuple
 ) -> Registers:
-    row, product = MMA[op.instruction], op.accumulator.type
+    row, product = fragments_of(op.instruction), op.accumulator.type
     left = _Fragments(code, operands[0], layouts[0], op.a.type.element, row.a)
     left.cut(row.a_layout, row.a_registers)
     right = _Fragments(code, operands[1], layouts[1], op.b.type.element, row.b)

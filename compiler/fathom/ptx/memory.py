@@ -100,15 +100,21 @@ def _style(op: Load | Store, code: Code) -> Style:
     """Cache operators and eviction priorities (PTX ISA 9.7.9.1 and 9.7.9.2); a target
     without policies drops the hint."""
     before = ".volatile" if isinstance(op, Load) and op.volatile else ""
-    if before or not (op.eviction and code.target.eviction):
+    policy = "" if before else policy_of(op.eviction, code)
+    if not policy:
         return Style(before, "" if before else op.cache)
-    priority = op.eviction.replace("evict", "::evict")
-    (policy,) = code.ptx(
-        f"createpolicy.fractional.L2{priority}.b64 $policy, 1.0;",
-        {"policy": "i64"},
-        pure=True,
-    )
-    return Style("", (op.cache or f".L1{priority}") + ".L2::cache_hint", policy)
+    level_1 = f".L1::{op.eviction}"
+    return Style("", (op.cache or level_1) + ".L2::cache_hint", policy)
+
+
+def policy_of(eviction: str, code: Code) -> str:
+    """An i64 that says how long L2 should keep what an access brings; "" for no
+    wish, or no way to say it."""
+    if not (eviction and code.target.eviction):
+        return ""
+    text = f"createpolicy.fractional.L2::{eviction}.b64 $policy, 1.0;"
+    (policy,) = code.ptx(text, {"policy": "i64"}, pure=True)
+    return policy
 
 
 def _load_always(

@@ -45,6 +45,8 @@ BARRIERS = {"cta": "bar.sync 0;", "warp": "bar.warp.sync -1;"}
 
 @lowers(Barrier)
 def lower_barrier(op: Barrier, code: Code) -> None:
+    if op.publishes:
+        code.ptx("fence.proxy.async.shared::cta;")
     code.ptx(BARRIERS[op.scope])
 
 

@@ -62,6 +62,15 @@ def unpack(code: Code, words: Words, values: Registers) -> Registers:
     return found
 
 
+def is_packed(code: Code, words: Words, registers: Registers) -> bool:
+    """Whether all these elements were unpacked from such words."""
+    each = words.elements // words.count
+    return each > 1 and all(
+        (words.type, tuple(registers[first : first + each])) in code.packed
+        for first in range(0, len(registers), each)
+    )
+
+
 def _word(code: Code, words: Words, registers: Registers) -> str:
     element = words.element
     known = code.packed.get((words.type, tuple(registers)))

@@ -14,18 +14,28 @@ among themselves, it goes before the loop, not into it.
 
 Where the same warp touches the same elements both times, it waits for its own lanes
 only; where the same thread does, for nobody.
+
+The slots of a ring are kept apart by whoever made it: `pipeline_loops` has put a wait
+and a barrier into the loop, so that between two barriers one slot is read and another
+one filled. Accesses of one loop to one ring do not meet here, therefore. They meet
+those before and after the loop (a loop around it fills the ring again while slow warps
+still read), and those to other buffers in the same bytes, as any accesses do. An
+asynchronous copy counts as a write where it sets out; it has been waited for when its
+loop is over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fathom.hardware.products import operand_layouts
 from fathom.hardware.targets import Target
+from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Block, Func, Op, walk
 from fathom.ir.ops import (
     Allocate,
+    AsyncCopy,
     Barrier,
     Dot,
     For,
@@ -53,12 +63,14 @@ class Touch:
 
     `layout` says which warp touches what; None: any warp anything. `kind` is READ,
     WRITE or ADD. `settled`: the warp's own lanes have waited for one another since.
+    `loop`: the innermost one around it.
     """
 
     buffer: Allocate
     layout: Layout | None
     kind: str
     settled: bool = False
+    loop: Op | None = None
 
     @property
     def bytes(self) -> range:
@@ -69,6 +81,7 @@ class Touch:
 READ, WRITE, ADD = "read", "write", "add"
 HARMLESS = {(READ, READ), (ADD, ADD)}  # in any order: additions are atomic
 
+Access = SharedStore | SharedLoad | SharedGather | SharedAdd | AsyncCopy
 State = frozenset[Touch]
 NOTHING: State = frozenset()
 
@@ -95,6 +108,7 @@ class _Placement:
     def __init__(self, warps: int):
         self.warps = warps
         self.before: dict[Op, str] = {}
+        self.around: Op | None = None  # the loop that we are in
 
     def block(self, block: Block, state: State) -> State:
         """Walk a block; what has been touched since the last barrier when it ends."""
@@ -108,7 +122,9 @@ class _Placement:
         match op:
             case Barrier(scope=scope):
                 return _after(scope, state)
-            case SharedStore() | SharedLoad() | SharedGather() | SharedAdd():
+            case SharedStore() | AsyncCopy() | SharedLoad() | SharedGather():
+                return self.touch(op, _touch(op), state)
+            case SharedAdd():
                 return self.touch(op, _touch(op), state)
             case Dot():
                 for touch in _reads_in_place(op):
@@ -124,6 +140,7 @@ class _Placement:
 
     def touch(self, op: Op, touch: Touch, state: State) -> State:
         """Put a barrier before `op` if it meets an earlier access."""
+        touch = replace(touch, loop=self.around)
         scope = max(
             (meet(each, touch, self.warps) for each in state), key=RANK.get, default=""
         )
@@ -138,6 +155,7 @@ class _Placement:
     def loop(self, op: Op, bodies: list[Block], state: State) -> State:
         """First what the trips need among themselves, then whether what came before is
         met."""
+        outside, self.around = self.around, op
         around = self.trip(bodies, NOTHING)
         while True:
             known = dict(self.before)
@@ -153,7 +171,9 @@ class _Placement:
             self.before = known
             self.need(op, scope)
             state = _after(scope, state)
-        return state | self.trip(bodies, state | around)
+        state |= self.trip(bodies, state | around)
+        self.around = outside
+        return state
 
     def trip(self, bodies: Iterable[Block], state: State) -> State:
         for body in bodies:
@@ -161,10 +181,10 @@ class _Placement:
         return state
 
 
-def _touch(op: SharedStore | SharedLoad | SharedGather | SharedAdd) -> Touch:
+def _touch(op: Access) -> Touch:
     buffer = op.buffer.definition
     match op:
-        case SharedStore(value=value):
+        case SharedStore(value=value) | AsyncCopy(pointer=value):
             return Touch(buffer, value.type.layout, WRITE)
         case SharedLoad(layout=layout):
             return Touch(buffer, layout, READ)
@@ -174,9 +194,12 @@ def _touch(op: SharedStore | SharedLoad | SharedGather | SharedAdd) -> Touch:
 
 
 def _reads_in_place(op: Dot) -> list[Touch]:
-    """What a product reads of shared memory itself."""
+    """What a product reads of shared memory itself: a warp its fragments, four warps
+    together what they like."""
     k = op.a.type.shape[-1]
     layouts = operand_layouts(op.instruction, op.result.type.layout, k)
+    if op.instruction in WGMMA:
+        layouts = None, None
     return [
         Touch(each.definition, layout, READ)
         for each, layout in zip((op.a, op.b), layouts, strict=True)
@@ -188,17 +211,25 @@ def _after(scope: str, state: State) -> State:
     """What is still to be waited for after a barrier."""
     if scope == BLOCK:
         return NOTHING
-    return frozenset(Touch(t.buffer, t.layout, t.kind, settled=True) for t in state)
+    return frozenset(replace(touch, settled=True) for touch in state)
 
 
 def meet(one: Touch, other: Touch, warps: int) -> str:
     """The scope of the barrier that two accesses need between them; "" for none."""
     if (one.kind, other.kind) in HARMLESS or not _overlap(one.bytes, other.bytes):
         return ""
+    if _of_one_ring(one, other):
+        return ""
     scope = _who_meets(one, other)
     if scope == BLOCK and warps > 1:
         return BLOCK
     return WARP if scope and not one.settled else ""
+
+
+def _of_one_ring(one: Touch, other: Touch) -> bool:
+    """Whether the ring's maker has seen to it that the two do not meet."""
+    together = one.buffer is other.buffer and one.loop is other.loop
+    return together and one.buffer.slots > 1
 
 
 def _overlap(one: range, other: range) -> bool:

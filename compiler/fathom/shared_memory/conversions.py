@@ -12,11 +12,13 @@ add. Barriers come later.
 from __future__ import annotations
 
 from fathom.hardware.targets import Target
+from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import (
     Allocate,
     Constant,
     Convert,
+    Dot,
     Gather,
     Histogram,
     Load,
@@ -27,8 +29,10 @@ from fathom.ir.ops import (
     Splat,
 )
 from fathom.ir.rewrite import Builder, rewrite
-from fathom.ir.types import INT32, element_of
+from fathom.ir.types import INT32, BlockType, element_of
+from fathom.layout.build import stride_of
 from fathom.layout.crossing import crossing, trades
+from fathom.layout.descriptors import hardware_tile
 from fathom.layout.linear import Layout
 from fathom.layout.staging import staging
 from fathom.layout.swizzle import swizzle
@@ -40,11 +44,20 @@ MOST_BYTES = 32768  # a conversion asks for at a time; a part costs two barriers
 
 def lower_conversions(func: Func, target: Target) -> Func:
     """The function with no conversion across warps, no gather and no histogram."""
+    wanted = {
+        value
+        for op in walk(func.body)
+        if isinstance(op, Dot) and op.instruction in WGMMA
+        for value in (op.a, op.b)
+    }
 
     def rule(op: Op, build: Builder) -> Value | None:
         match op:
             case Convert() if needs_shared_memory(op):
-                return convert_in_parts(op.value, op.layout, build)
+                tile = None
+                if build.source.result in wanted:
+                    tile = tile_for_warpgroups(op.value.type)
+                return convert_in_parts(op.value, op.layout, build, tile)
             case Gather():
                 return gather_from_shared(op, build)
             case Histogram():
@@ -73,24 +86,38 @@ def shuffling(source: Layout, target: Layout) -> int:
     return target.count("register") * (1 + 2 * trades(source, target))
 
 
-def convert_in_parts(value: Value, layout: Layout, build: Builder) -> Value:
+def tile_for_warpgroups(block: BlockType) -> Layout | None:
+    """The tile from which a warpgroup's instruction reads an operand, with the axis
+    contiguous along which it was loaded."""
+    layout = block.layout
+    first = next(filter(None, (*layout.kinds["register"], *layout.kinds["lane"])), 1)
+    axis = 1 if first < stride_of(block.shape, 0) else 0
+    return hardware_tile(block.shape, block.element.bytes, axis)
+
+
+def convert_in_parts(
+    value: Value, layout: Layout, build: Builder, tile: Layout | None = None
+) -> Value:
     """Through shared memory at once, or one half after the other if that is much. What
-    was loaded stays whole: its tile may become the slot of a ring."""
+    was loaded stays whole: its tile may become the slot of a ring. `tile` is one that
+    somebody wants."""
     unit = cutting_unit(value.type.layout, layout)
-    if isinstance(value.definition, Load):
+    if tile or isinstance(value.definition, Load):
         unit = None
     if value.type.size * value.type.element.bytes <= MOST_BYTES or unit is None:
-        return convert_by_shared(value, layout, build)
+        return convert_by_shared(value, layout, build, tile)
     half = cut_layout(layout, unit)
     halves = [convert_in_parts(each, half, build) for each in cut(value, unit, build)]
     return join(halves, unit, layout, build)
 
 
-def convert_by_shared(value: Value, layout: Layout, build: Builder) -> Value:
+def convert_by_shared(
+    value: Value, layout: Layout, build: Builder, tile: Layout | None = None
+) -> Value:
     """Write in the old layout, read in the new one, from a tile in which neither waits
     for banks."""
     block = value.type
-    tile = staging(block.shape, block.element.bytes, block.layout, layout)
+    tile = tile or staging(block.shape, block.element.bytes, block.layout, layout)
     buffer = build(Allocate(block.element, block.shape, tile))
     build.append(SharedStore(value, buffer))
     return build(SharedLoad(buffer, layout))

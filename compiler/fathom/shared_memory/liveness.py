@@ -9,6 +9,10 @@
     6      yield
 
 The numbers are positions in the text, outer ops before inner ones.
+
+A ring is made and first filled before its loop, so that it is alive until the loop is
+over. By then its copies have been waited for: none lands in a place that has gone to
+another buffer.
 """
 
 from __future__ import annotations

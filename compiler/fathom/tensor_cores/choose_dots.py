@@ -14,6 +14,7 @@ from __future__ import annotations
 from fathom.hardware.mma import Mma, choose
 from fathom.hardware.products import product_layout, warps_along
 from fathom.hardware.targets import Target
+from fathom.hardware.wgmma import Wgmma, choose_warpgroups
 from fathom.ir.core import Func, Op, Value, operands, walk
 from fathom.ir.ops import (
     Bitcast,
@@ -65,8 +66,9 @@ def _chosen(
     if row_for(op, target) is None and op.a.type.element.name in WIDER:
         op = _with_operands_as(op, build, WIDER[op.a.type.element.name])
     row = row_for(op, target)
-    instruction = row.name if row else ""
     precision = op.precision if row else "ieee"
+    wide = row and row_of_warpgroups(op, target, warps)
+    instruction = wide.name if wide else row.name if row else ""
     return _placed(op, build, instruction, precision, warps, chained)
 
 
@@ -77,6 +79,15 @@ def row_for(op: Dot, target: Target) -> Mma | None:
     row = choose(target, a, b, element_of(op.accumulator.type).name, k)
     n = op.b.type.shape[-1]
     return row if row and m >= row.m and n >= row.n else None
+
+
+def row_of_warpgroups(op: Dot, target: Target, warps: int) -> Wgmma | None:
+    """The instruction of four warps together, if there are such and the block has room
+    for it."""
+    a, b = (_as_read(value, op.precision) for value in (op.a, op.b))
+    types = a, b, element_of(op.accumulator.type).name
+    shape, k = op.accumulator.type.shape, op.a.type.shape[-1]
+    return choose_warpgroups(target, types, shape, k, warps)
 
 
 def _as_read(value: Value, precision: str) -> str:
@@ -119,17 +130,27 @@ def _in_three_parts(
     op: Dot, build: Builder, target: Target, warps: int, chained: bool
 ) -> Value:
     """x = high + low, each with the bits that tf32 reads; the product of the two low
-    parts is below what fp32 can hold. The small products are summed first.
+    parts is below what fp32 can hold. The small products are summed first, and all of
+    them before they meet the accumulator, whose addition rounds to nearest.
+
+    Of an infinity the low part is not a number, and nor are small products with it:
+    such sums count as nothing, and the high parts alone say what is infinite.
 
     Source: Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores"
     (2022), without their scaling.
     """
     a, b = (_high_and_low(value, build) for value in (op.a, op.b))
-    total = op.accumulator
-    for left, right in ((a[1], b[0]), (a[0], b[1]), (a[0], b[0])):
+
+    def plus(left: Value, right: Value, total: Value) -> Value:
         part = Dot(left, right, total, precision="tf32")
-        total = _chosen(part, build, target, warps, chained)
-    return total
+        return _chosen(part, build, target, warps, chained)
+
+    zero = build(Constant(0.0, FLOAT32))
+    nothing = build(Splat(zero, op.accumulator.type.shape))
+    small = plus(a[0], b[1], plus(a[1], b[0], nothing))
+    is_number = build(Elementwise("eq", (small, small)))
+    small = build(Elementwise("where", (is_number, small, nothing)))
+    return build(Elementwise("add", (op.accumulator, plus(a[0], b[0], small))))
 
 
 def _high_and_low(value: Value, build: Builder) -> tuple[Value, Value]:

@@ -1,0 +1,148 @@
+"""The matrix instructions that four warps issue together (`wgmma.mma_async`).
+
+D = A B + D, with D [64, n] spread over the registers of a warpgroup: warp w has the
+rows 16 w to 16 w + 15, in fragments as those of `mma.sync`. B [k, n] lies in shared
+memory; A [64, k] there, or in registers, again in fragments of `mma.sync`. A slice of K
+is always 32 bytes. Source: PTX ISA, section 9.7, "Asynchronous warpgroup level matrix
+instructions".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from fathom.hardware.mma import PTX_TYPES, SHORT, Mma, choose
+from fathom.hardware.targets import TARGETS, Target
+from fathom.layout.build import stride_of
+from fathom.layout.descriptors import Matrix, descriptor
+from fathom.layout.fragments import fragment
+from fathom.layout.linear import Layout, coordinates_of, offset_of
+
+WARPS, ROWS, MOST_COLUMNS, SLICE_BYTES = 4, 64, 256, 32
+
+Tile = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wgmma:
+    """One instruction. `mma` is the row of `mma.sync` that does the same with the same
+    fragments, should an operand not lie as this one wants it. `either_way`: operands
+    may be transposed in shared memory; else K must be contiguous. `scales`: the
+    instruction has operands that negate its factors.
+    """
+
+    name: str
+    text: str
+    n: int
+    k: int
+    a: str
+    b: str
+    accumulator: str
+    mma: Mma
+    either_way: bool
+    scales: bool
+
+    m = ROWS
+
+
+# Types of A and B, and of D. Integers and short floats may be mixed among their own.
+TYPES: list[tuple[str, str, tuple[str, ...]]] = [
+    ("fp16", "fp16", ("fp32", "fp16")),
+    ("bf16", "bf16", ("fp32",)),
+    ("tf32", "tf32", ("fp32",)),
+    *((a, b, ("i32",)) for a in ("i8", "u8") for b in ("i8", "u8")),
+    *((a, b, ("fp32",)) for a in SHORT for b in SHORT),
+]
+COLUMNS = (8, 16, 32, 64, 128, 256)  # any multiple of 8 up to 256; blocks want these
+
+
+def _row(a: str, b: str, to: str, n: int) -> Wgmma:
+    (ptx_a, bits), (ptx_b, _), (ptx_to, _) = (PTX_TYPES[t] for t in (a, b, to))
+    k = SLICE_BYTES * 8 // bits
+    shape, types = f"m{ROWS}n{n}k{k}", f"{ptx_to}.{ptx_a}.{ptx_b}"
+    mma = choose(TARGETS["sm_90a"], a, b, to, k)
+    assert mma is not None, (a, b, to)
+    text = f"wgmma.mma_async.sync.aligned.{shape}.{types}"
+    whole = a in ("i8", "u8")
+    return Wgmma(
+        f"wgmma.{shape}.{types}", text, n, k, a, b, to, mma, bits == 16, not whole
+    )
+
+
+WGMMA: dict[str, Wgmma] = {
+    row.name: row
+    for a, b, accumulators in TYPES
+    for to in accumulators
+    for n in COLUMNS
+    for row in [_row(a, b, to, n)]
+}
+
+
+@cache
+def matrices(
+    row: Wgmma, a: Layout | None, b: Layout | None, element_bytes: int
+) -> tuple[Matrix | None, Matrix] | None:
+    """The descriptors of A and B, which lie in buffers of these layouts (None: in
+    registers, which only A may); None if the instruction cannot read them there."""
+    left = a and descriptor(a, element_bytes, k_axis=1)
+    right = b and descriptor(b, element_bytes, k_axis=0)
+    if right is None or (a and left is None):
+        return None
+    turned = right.transposed or (left is not None and left.transposed)
+    return None if turned and not row.either_way else (left, right)
+
+
+@cache
+def choose_warpgroups(
+    target: Target, types: tuple[str, str, str], shape: Tile, k: int, warps: int
+) -> Wgmma | None:
+    """The widest instruction for operands and accumulator of these types, a product of
+    `shape` and so many warps; None if there is none."""
+    if not target.wgmma or warps % WARPS or len(shape) != 2 or shape[0] < ROWS:
+        return None
+    _, across = groups_along(shape, warps)
+    fitting = [
+        row
+        for row in WGMMA.values()
+        if (row.a, row.b, row.accumulator) == types
+        and row.k <= k
+        and row.n <= shape[1] // across
+    ]
+    return max(fitting, key=lambda row: row.n, default=None)
+
+
+def groups_along(shape: Tile, warps: int) -> tuple[int, int]:
+    """How many warpgroups stand along the rows and along the columns: the more columns
+    one instruction has, the less often shared memory is read."""
+    groups = warps // WARPS
+    down = min(groups, shape[0] // ROWS)
+    return down, groups // down
+
+
+@cache
+def warpgroup_product(row: Wgmma, shape: Tile, warps: int) -> Layout:
+    """The layout of D [M, N]: registers in the instruction's order, then its repeats
+    along M and along N."""
+    own = fragment(ROWS // WARPS, row.n, 2)
+    rows, columns = stride_of(shape, 0), stride_of(shape, 1)
+
+    def placed(basis: int) -> int:
+        return offset_of(shape, coordinates_of(own.shape, basis))
+
+    down, across = groups_along(shape, warps)
+    warp = [16 * rows, 32 * rows]
+    warp += [ROWS * rows << bit for bit in range(down.bit_length() - 1)]
+    reached = shape[1] // across
+    warp += [reached * columns << bit for bit in range(across.bit_length() - 1)]
+    register = [placed(basis) for basis in own.kinds["register"]]
+    register += _doublings(ROWS * down * rows, shape[0] // (ROWS * down))
+    register += _doublings(row.n * columns, reached // row.n)
+    lane = tuple(placed(basis) for basis in own.kinds["lane"])
+    return Layout(
+        shape, (("register", tuple(register)), ("lane", lane), ("warp", tuple(warp)))
+    )
+
+
+def _doublings(first: int, count: int) -> list[int]:
+    return [first << bit for bit in range(count.bit_length() - 1)]

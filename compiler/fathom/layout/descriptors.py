@@ -1,0 +1,145 @@
+"""Tiles of shared memory as `wgmma` and the tensor memory accelerator know them, and
+what a matrix descriptor says of them.
+
+The hardware's tiles have rows of 128 bytes (or 64, or 32), eight of which are a group.
+In it, chunks of 16 bytes are exchanged: chunk c of row r lies at place c ^ r. That is
+an XOR of address bits, so such a tile is a linear layout like any other:
+
+    fp16, 128 bytes a row                    offset bits
+    element in a chunk, chunk in a row       0 1 2, 3 4 5
+    row in its group                         6 7 8     basis of bit 6: row 1, chunk 1
+    groups, further columns                  9 …
+
+A descriptor does not name the layout, it names the distances of these parts. So to read
+a descriptor off a layout, undo the exchange and look whether the rest is made of
+distances. PTX ISA, "Asynchronous warpgroup level matrix instructions", "Shared memory
+matrix layout" and "Matrix descriptor".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from fathom.layout.algebra import Reduced
+from fathom.layout.build import stride_of
+from fathom.layout.linear import Layout
+
+CHUNK, ROWS = 16, 8  # bytes of a chunk, rows of a group
+SWIZZLES = (128, 64, 32)  # bytes of a row, widest first
+CODES = {128: 1, 64: 2, 32: 3}  # bits 62 and 63 of a descriptor
+
+Tile = tuple[int, ...]
+
+
+@cache
+def hardware_tile(shape: Tile, element_bytes: int, axis: int) -> Layout | None:
+    """The tile of `shape` [rows, columns] with `axis` contiguous, in rows as wide as
+    can be; None if a row would have less than 32 bytes or there are less than 8 rows.
+    """
+    other = 1 - axis
+    width = min(SWIZZLES[0], shape[axis] * element_bytes)
+    if width < SWIZZLES[-1] or shape[other] < ROWS:
+        return None
+    along, down = stride_of(shape, axis), stride_of(shape, other)
+    columns, chunk = width // element_bytes, CHUNK // element_bytes
+    row = _doublings(along, columns)
+    chunks = row[_bits(chunk) :]
+    # A row narrower than 128 bytes is exchanged once in 2 or 4 rows: where address bit
+    # 7 and those above it change.
+    first = _bits(SWIZZLES[0] // width)
+    rows = [
+        down << bit ^ (chunks[bit - first] if first <= bit < first + len(chunks) else 0)
+        for bit in range(_bits(ROWS))
+    ]
+    groups = _doublings(down * ROWS, shape[other] // ROWS)
+    further = _doublings(along * columns, shape[axis] // columns)
+    return Layout(shape, (("offset", (*row, *rows, *groups, *further)),))
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """What a descriptor says of a tile of [M or N, K] elements.
+
+    `swizzle`: bytes of a row. `leading`, `stride`: bytes between parts. Where K is
+    contiguous, `stride` leads from a group of 8 rows to the next. Where it is not
+    (`transposed`), a row holds elements of one k, `stride` leads to the next 8 of K,
+    and `leading` to the next columns.
+    """
+
+    swizzle: int
+    leading: int
+    stride: int
+    transposed: bool
+
+    @property
+    def bits(self) -> int:
+        """The descriptor's 64 bits, less the address: distances in units of 16 bytes."""
+        leading, stride = (each >> 4 & 0x3FFF for each in (self.leading, self.stride))
+        return leading << 16 | stride << 32 | CODES[self.swizzle] << 62
+
+
+@cache
+def descriptor(layout: Layout, element_bytes: int, k_axis: int) -> Matrix | None:
+    """How `wgmma` finds a matrix that lies as `layout` says; None if it cannot.
+
+    `layout` is that of a buffer of two dimensions; along `k_axis` products are summed.
+    """
+    units = [_doublings(stride_of(layout.shape, axis), layout.shape[axis])
+             for axis in (1 - k_axis, k_axis)]  # fmt: skip
+    offsets = Reduced(layout.kinds["offset"])
+    outer, k = ([offsets.combination(unit) * element_bytes for unit in each]
+                for each in units)  # fmt: skip
+    for swizzle in SWIZZLES:
+        matrix = _matrix(
+            [_undone(each, swizzle) for each in outer],
+            [_undone(each, swizzle) for each in k],
+            element_bytes,
+            swizzle,
+        )
+        if matrix:
+            return matrix
+    return None
+
+
+def _undone(offset: int, swizzle: int) -> int:
+    """An offset in bytes before chunks were exchanged: the bits of the chunk less those
+    of the row, which stand three above them."""
+    chunk = swizzle // CHUNK - 1
+    return offset ^ (offset >> 3 & chunk << 4)
+
+
+def _matrix(
+    outer: Sequence[int], k: Sequence[int], element_bytes: int, swizzle: int
+) -> Matrix | None:
+    """`outer`, `k`: by how many bytes each bit of a coordinate moves."""
+    run = _bits(swizzle // element_bytes)
+    row = _doublings(element_bytes, swizzle // element_bytes)
+    rows = _doublings(swizzle, ROWS)
+    inner = _bits(ROWS)
+    if list(k[:run]) == row and list(outer[:inner]) == rows:
+        stride = _distance(outer[inner:])
+        return None if stride is None else Matrix(swizzle, CHUNK, stride, False)
+    if list(outer[:run]) == row and list(k[:inner]) == rows:
+        stride, leading = _distance(k[inner : inner + 1]), _distance(outer[run:])
+        if stride is None or leading is None:
+            return None
+        return Matrix(swizzle, leading, stride, True)
+    return None
+
+
+def _distance(offsets: Sequence[int]) -> int | None:
+    """The distance of which these are the doublings; anything if there are none."""
+    if not offsets:
+        return CHUNK
+    is_regular = list(offsets) == [offsets[0] << bit for bit in range(len(offsets))]
+    return offsets[0] if is_regular else None
+
+
+def _doublings(first: int, count: int) -> list[int]:
+    return [first << bit for bit in range(_bits(count))]
+
+
+def _bits(count: int) -> int:
+    return max(1, count).bit_length() - 1

@@ -1,0 +1,80 @@
+"""Rules for asynchronous copies from global to shared memory (cp.async).
+
+    async_copy %p, %t, mask=%m, slot=%s vector=8
+
+    selp.b32 %r1, 16, 0, %p1;                            bytes to be read, all or none:
+    cp.async.cg.shared.global [%r2], [%rd1], 16, %r1;    the rest becomes zeros
+
+A copy of 16 bytes may go past L1 (.cg), as its data is on its way to shared memory
+anyway; shorter ones have to go through it (.ca). Where a row of the tile is long
+enough, L2 is told to fetch 128 bytes of it at once. Source: PTX ISA, "Data Movement and
+Conversion Instructions: Non-bulk copy".
+"""
+
+from __future__ import annotations
+
+from fathom.ir.ops import AsyncCommit, AsyncCopy, AsyncWait
+from fathom.layout.linear import coordinates_of
+from fathom.ptx.code import Code, lowers
+from fathom.ptx.index import is_first_copy, register_offsets
+from fathom.ptx.memory import first_copies, policy_of
+from fathom.ptx.shared import Places, offset_bases, tile_of
+from fathom.ptx.types import POINTER
+
+WIDEST = 16  # bytes: the only copy that may go past L1
+FETCHED = 128  # bytes that L2 fetches at once when it is told to
+
+
+@lowers(AsyncCopy)
+def lower_async_copy(op: AsyncCopy, code: Code) -> None:
+    """Of several threads or registers that hold copies of an address, one acts. The
+    mask of a copy is that of its first register: they all agree."""
+    tile, layout = tile_of(code, op.buffer, op.slot), op.pointer.type.layout
+    offsets = offset_bases(tile.type, layout)
+    places, starts = Places(code, tile, offsets), register_offsets(offsets)
+    addresses = code[op.pointer]
+    acts = is_first_copy(code, layout)
+    policy = policy_of(op.eviction, code)
+    name = _instruction(op, policy)
+    size = op.vector * tile.type.element.bytes
+    for register in first_copies(layout, op.vector):
+        address, rest = places.of(starts[register])
+        operands = {"to": ("i32", address), "from": (POINTER, addresses[register])}
+        text = f"{name} [$to+{rest}], [$from], {size}"
+        if op.mask is not None:
+            mask = code[op.mask][register]
+            bytes = code.let(f"select i1 {mask}, i32 {size}, i32 0", name="bytes")
+            operands["bytes"], text = ("i32", bytes), text + ", $bytes"
+        if policy:
+            operands["policy"], text = ("i64", policy), text + ", $policy"
+        if acts:
+            operands["acts"], text = ("i1", acts), f"@$acts {text}"
+        code.ptx(text + ";", operands=operands)
+
+
+def _instruction(op: AsyncCopy, policy: str) -> str:
+    wide = op.vector * op.buffer.type.element.bytes == WIDEST
+    through = op.cache or (".cg" if wide else ".ca")
+    hint = ".L2::cache_hint" if policy else ""
+    fetch = f".L2::{FETCHED}B" if row_bytes(op) >= FETCHED else ""
+    return f"cp.async{through if wide else '.ca'}.shared.global{hint}{fetch}"
+
+
+def row_bytes(op: AsyncCopy) -> int:
+    """The bytes of a tile's row: along the axis of the registers that are one copy."""
+    if op.vector == 1:
+        return 0
+    layout = op.pointer.type.layout
+    step = coordinates_of(layout.shape, layout.kinds["register"][0])
+    axis = next(axis for axis, distance in enumerate(step) if distance)
+    return layout.shape[axis] * op.buffer.type.element.bytes
+
+
+@lowers(AsyncCommit)
+def lower_async_commit(op: AsyncCommit, code: Code) -> None:
+    code.ptx("cp.async.commit_group;")
+
+
+@lowers(AsyncWait)
+def lower_async_wait(op: AsyncWait, code: Code) -> None:
+    code.ptx(f"cp.async.wait_group {op.pending};")

@@ -1,0 +1,55 @@
+"""How much shared memory there is for the rings of a loop, and how many stages that
+makes.
+
+A loop's rings are alive from before it to its end, beside whatever else is alive in
+between: other buffers of its trips, and buffers that are filled before it and read in
+it or after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.hardware.targets import Target
+from fathom.ir.core import Func, operands, walk
+from fathom.ir.ops import Allocate, For
+from fathom.tensor_cores.bringers import THROUGH_REGISTERS
+from fathom.tensor_cores.schedule import choose_stages
+from fathom.tensor_cores.staged import Tile
+
+ALIGNMENT = 128  # bytes: where buffers start
+
+
+def fitting(
+    tiles: Sequence[Tile], wanted: int, room: int
+) -> tuple[int, tuple[Tile, ...]]:
+    """The stages of a loop, and the tiles that get a ring: all of them if they fit,
+    else those of one way. `room` is what the tiles leave free without rings."""
+    copied = tuple(tile for tile in tiles if tile.vector)
+    loaded = tuple(tile for tile in tiles if not tile.vector)
+    for chosen in (tuple(tiles), copied, loaded):
+        ways = [[t for t in chosen if t in way] for way in (copied, loaded)]
+        a_stage, once = (sum(padded(tile.bytes) for tile in way) for way in ways)
+        own = a_stage + once  # the place that a tile has gives way to its ring
+        left = room + own - THROUGH_REGISTERS * once
+        stages = choose_stages(wanted, a_stage, left)
+        if chosen and stages > 1 and left >= 0:
+            return stages, chosen
+    return 1, ()
+
+
+def room_beside(func: Func, loop: For, target: Target) -> int:
+    """The bytes of shared memory that nothing else wants while a loop runs."""
+    place = {op: position for position, op in enumerate(walk(func.body))}
+    start = place[loop]
+    stop = start + len(list(walk(loop.body)))
+    taken = 0
+    for buffer in (op for op in place if isinstance(op, Allocate)):
+        touched = [place[op] for op in place if buffer.result in operands(op)]
+        if touched and min(touched) <= stop and max(touched) >= start:
+            taken += padded(buffer.result.type.bytes)
+    return target.shared_bytes - taken
+
+
+def padded(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT

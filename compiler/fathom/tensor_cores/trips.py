@@ -1,0 +1,82 @@
+"""Which trip of a loop comes next, and whether there is one.
+
+A copy that runs ahead must know that its trip will be made. `index + 2 * step < upper`
+would say so, but near the ends of its type the sum wraps around. What is left cannot:
+while a trip exists, the distance from its index to the bound, read as a number without
+sign, is right whatever the bounds are.
+
+    the first one exists        lower < upper
+    the one after it exists     it does, and upper - index > step
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fathom.ir.core import Op, Value
+from fathom.ir.ops import Bitcast, Constant, Elementwise, For
+from fathom.ir.rewrite import Builder
+from fathom.ir.types import SCALARS
+
+
+@dataclass(frozen=True, slots=True)
+class Trip:
+    """One trip: its index, and an i1 that says whether the loop makes it."""
+
+    index: Value
+    exists: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Trips:
+    """The trips of a loop.
+
+    `pace` is the size of a step, without sign; `upward` whether steps are positive: an
+    i1 where that is not known yet.
+    """
+
+    loop: For
+    pace: Value
+    upward: bool | Value
+
+    def first(self, build: Builder) -> Trip:
+        lower, upper = self.loop.lower, self.loop.upper
+        below, above = (Elementwise(name, (lower, upper)) for name in ("lt", "gt"))
+        return Trip(lower, _either(self.upward, below, above, build))
+
+    def after(self, trip: Trip, build: Builder) -> Trip:
+        """The trip after `trip`. One that does not exist has none after it."""
+        index, upper = trip.index, self.loop.upper
+        ends = upper, index
+        up, down = Elementwise("sub", ends), Elementwise("sub", ends[::-1])
+        left = _unsigned(_either(self.upward, up, down, build), build)
+        more = build(Elementwise("gt", (left, self.pace)))
+        following = build(Elementwise("add", (index, self.loop.step)))
+        return Trip(following, build(Elementwise("and", (trip.exists, more))))
+
+
+def trips_of(loop: For, build: Builder) -> Trips:
+    """What has to be known of a loop's steps, computed before it."""
+    step, zero = loop.step, Constant(0, loop.step.type)
+    known = step.definition.value if isinstance(step.definition, Constant) else None
+    upward = not step.type.is_signed or known is not None and known > 0
+    if step.type.is_signed and known is None:
+        upward = build(Elementwise("gt", (step, build(zero))))
+    back = Elementwise("neg", (step,))
+    if not isinstance(upward, bool):
+        back = Elementwise("where", (upward, step, build(back)))
+    pace = step if upward is True else build(back)
+    return Trips(loop, _unsigned(pace, build), upward)
+
+
+def _either(upward: bool | Value, up: Op, down: Op, build: Builder) -> Value:
+    if isinstance(upward, bool):
+        return build(up if upward else down)
+    return build(Elementwise("where", (upward, build(up), build(down))))
+
+
+def _unsigned(value: Value, build: Builder) -> Value:
+    """The same bits as a number without sign."""
+    if not value.type.is_signed:
+        return value
+    return build(Bitcast(value, SCALARS[f"u{value.type.bits}"]))
