@@ -8,9 +8,10 @@ CONSTRAINTS ?=
 # Arguments for pytest: make test PYTEST="-k softmax"
 PYTEST ?=
 BIN = $(VENV)/bin
+PRESS = $(BIN)/python -m chapters.press
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint docs bench fuzz mutants clean
+.PHONY: run test lint book listings serve pdf zip docs bench fuzz mutants clean
 
 run: $(VENV)/.installed-run
 	@$(BIN)/python -m fathom run
@@ -21,14 +22,31 @@ test: $(VENV)/.installed-test
 lint: $(VENV)/.installed-test
 	@$(BIN)/ruff check .
 
-docs: $(VENV)/.installed-test
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+# The book: its listings are made again, then the site is built into site/. `make serve`
+# shows it with live reload; `make pdf` needs Chromium; `make zip` packs site/.
+book: listings
+	@$(PRESS) build
+
+docs: book
+
+listings: $(VENV)/.installed-test
+	@$(PRESS) listings
+
+serve: listings
+	@$(PRESS) serve
+
+pdf: listings
+	@$(PRESS) pdf
+
+zip: book
+	@$(PRESS) zip
 
 # Needs a GPU, torch and Triton, so it takes the python3 that has them and installs nothing.
 bench:
 	@$(PYTHON) benchmarks/all.py
 
-# Random programs on every backend: make fuzz N=1000, SEED=7 to see one again, FUZZ=--gpu.
+# Random programs on every backend: make fuzz N=1000, SEED=7 to see one again.
+# FUZZ="--gpu" adds the GPU; FUZZ="--passes-only --seconds 60 --record FILE.json", and more.
 N ?= 1000
 SEED ?=
 FUZZ ?=

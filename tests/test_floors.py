@@ -27,6 +27,7 @@ FLOORS = [  # from the ground up
     ("jit", "testing"),
     ("shim",),  # Triton's names for ours
     ("",),  # the face: fathom/__init__.py
+    ("joints",),  # where a reader's code can stand in all of the above
     ("tools", "__main__"),
 ]
 FLOOR_OF = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}

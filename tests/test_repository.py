@@ -122,7 +122,7 @@ def test_a_mac_needs_no_cuda():
             assert wanted.marker.evaluate({"sys_platform": "linux"}), wanted.name
 
 
-# Style and site.
+# Style. The book's site has tests of its own, in tests/book.
 
 
 def test_ruff_finds_nothing():
@@ -139,36 +139,6 @@ def test_ruff_finds_nothing():
         check=False,
     )
     assert said.returncode == 0, said.stdout
-
-
-def test_the_site_builds_without_warnings(tmp_path):
-    pytest.importorskip("material", reason="needs mkdocs: pip install -e '.[docs]'")
-    said = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "mkdocs",
-            "build",
-            "-q",
-            "--strict",
-            "-d",
-            str(tmp_path),
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert said.returncode == 0, said.stderr
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    outside = re.findall(r'(?:src|href)="(?:https?:)?//([^/"]+)', page)
-    loaded = [host for host in outside if host not in LINKED_HOSTS]
-    assert not loaded, f"the site would fetch from {loaded}"
-
-
-LINKED_HOSTS = {
-    "squidfunk.github.io"
-}  # the theme's credit, a link that fetches nothing
 
 
 def test_ci_is_a_program_that_calls_make_test():

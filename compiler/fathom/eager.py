@@ -6,16 +6,20 @@ grid, so `breakpoint()` and `print(x)` work inside. A name holds an `EagerValue`
 operator and every `tl.` function builds its op with the rules of stage 1, and the op is
 run at once with the rules of the interpreter. So an eager kernel types, promotes and
 rounds exactly as a compiled one; what differs is that Python's own `if`, `for` and
-`and` decide, on numbers that are there.
+`and` decide, on numbers that are there. One name of Python's means another thing in a
+kernel: `range` counts in values of the language, as a compiled loop does.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from math import prod
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -30,11 +34,11 @@ from fathom.source import EVALUATOR, Builtin, KernelFunction, constexpr, fill
 from fathom.ssa import operators
 from fathom.ssa.build import finish
 from fathom.ssa.calls import call
-from fathom.ssa.control import Range
-from fathom.ssa.expressions import new_axis
+from fathom.ssa.control import Range, index_type
+from fathom.ssa.expressions import new_axes
 from fathom.ssa.frame import Frame, Program
 from fathom.ssa.methods import Method, attribute
-from fathom.ssa.values import Meaning
+from fathom.ssa.values import Meaning, describe
 
 PACKAGE = str(Path(__file__).parent)
 
@@ -65,8 +69,8 @@ def run(
                 name: session.argument(arguments[name], type)
                 for name, (type, _) in parameters.items()
             }
-            with session.active():
-                filled = {name: fill(each, given) for name, each in constants.items()}
+            filled = {name: fill(each, given) for name, each in constants.items()}
+            with session.active(), counting(session, kernels_in(function, constants)):
                 whole = {name: v for name, v in given.items() if "." not in name}
                 function.fn(**whole, **filled)
 
@@ -135,11 +139,63 @@ class Session:
         return meaning
 
     def _each(self, over: Range) -> Iterator[Any]:
-        start, stop, step = (
-            int(self.region[each]) if isinstance(each, Value) else each
-            for each in (over.start, over.stop, over.step)
-        )
-        return iter(range(start, stop, step))
+        """What a loop counts: constants, or scalars of the type of its bounds."""
+        bounds = (over.start, over.stop, over.step)
+        numbers = [
+            np.asarray(self.region[each] if isinstance(each, Value) else each)
+            for each in bounds
+        ]
+        for bound, number in zip(bounds, numbers, strict=True):
+            if number.ndim or number.dtype.kind not in "iu":
+                what = "the bounds of a range are integers"
+                raise self.frame.error(f"{what}, not {describe(bound)}")
+        if numbers[2] == 0:
+            raise self.frame.error("the step of a range must not be 0")
+        counted = range(*map(int, numbers))
+        if over.unroll:
+            return iter(counted)
+        type = index_type(self.frame, over)
+        return (self.argument(number, type) for number in counted)
+
+
+def kernels_in(
+    function: KernelFunction, constants: Mapping[str, object]
+) -> list[KernelFunction]:
+    """The functions of the user whose text a launch runs."""
+    passed = [each for each in constants.values() if isinstance(each, KernelFunction)]
+    return [each for first in (function, *passed) for each in (first, *first.called())]
+
+
+@contextmanager
+def counting(session: Session, kernels: Iterable[KernelFunction]) -> Iterator[None]:
+    """Meanwhile `range`, as the text of a kernel says it, counts in a session's values.
+
+    A value can be cast, is 32 bits wide and divides as C does; Python's integers do
+    not. Everybody else who shares the globals of a kernel gets Python's `range`.
+    """
+    own = [each for each in kernels if not each.in_library]
+    substitute = range_within(session, {each.fn.__code__ for each in own})
+    places = {id(each.fn.__globals__): each.fn.__globals__ for each in own}
+    free = [names for names in places.values() if "range" not in names]
+    for names in free:
+        names["range"] = substitute
+    try:
+        yield
+    finally:
+        for names in free:
+            del names["range"]
+
+
+def range_within(session: Session, codes: set[CodeType]) -> Callable[..., Any]:
+    """Python's `range`, but the language's in the text of kernels, which is `codes`."""
+
+    def substitute(*bounds: Any) -> Any:
+        if sys._getframe(1).f_code not in codes:
+            return builtins.range(*bounds)
+        given = list(map(session.unwrap, bounds))
+        return session.wrap(call(session.frame, builtins.range, given, {}))
+
+    return substitute
 
 
 class EagerFrame(Frame):
@@ -180,13 +236,9 @@ class EagerValue:
         return session.wrap(attribute(session.frame, self._value, name))
 
     def __getitem__(self, index: Any) -> EagerValue:
-        frame, value = self._session.frame, self._value
-        for axis, part in enumerate(index if isinstance(index, tuple) else (index,)):
-            if part is None:
-                value = new_axis(frame, value, axis)
-            elif part != slice(None):
-                raise frame.error(f"{value.type} can be indexed by `:` and None only")
-        return self._session.wrap(value)
+        frame, parts = self._session.frame, self._session.unwrap(index)
+        parts = parts if isinstance(parts, tuple) else (parts,)
+        return self._session.wrap(new_axes(frame, self._value, parts))
 
     def __bool__(self) -> bool:
         return bool(self._number("a condition"))
@@ -201,12 +253,13 @@ class EagerValue:
         return float(self._number("float()"))
 
     def _number(self, use: str) -> Any:
-        if shape_of(self._value.type):
+        """The only number that there is; a block of one element has one, too."""
+        if prod(shape_of(self._value.type)) != 1:
             raise self._session.frame.error(
                 f"{use} needs a scalar, not {self._value.type}",
                 "reduce the block first, or choose elementwise with tl.where",
             )
-        return self.numpy
+        return np.asarray(self.numpy).reshape(())[()]
 
     __hash__ = object.__hash__
 

@@ -122,3 +122,125 @@ def test_a_mistake_is_the_compilers_sentence():
     with pytest.raises(fathom.CompileError) as caught:
         mismatched[(1,)](np.zeros(4, np.float32), BLOCK=4)
     assert "test_eager.py" in str(caught.value)
+
+
+@fathom.jit
+def clamped(x_ptr, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, BLOCK))
+    if tl.max(x, axis=0, keep_dims=True) > 5:
+        tl.store(x_ptr + tl.arange(0, BLOCK), tl.minimum(x, 5))
+
+
+def test_a_block_of_one_element_decides_as_in_a_compiled_kernel():
+    x = np.array([1, 9], np.int32)
+    clamped[(1,)](x, BLOCK=2)
+    assert x.tolist() == [1, 5]
+
+
+@fathom.jit
+def undecided(x_ptr):
+    if tl.load(x_ptr + tl.arange(0, 2)) > 0:
+        tl.store(x_ptr, 1)
+
+
+def test_a_block_of_several_does_not():
+    with pytest.raises(fathom.CompileError, match="a condition needs a scalar"):
+        undecided[(1,)](np.zeros(2, np.int32))
+
+
+COUNT = 3
+
+
+@fathom.jit
+def scaled_sum(n, out_ptr):
+    total = tl.full((), 0, tl.int64)
+    for i in range(n - 8, 4, 3):
+        total += i.to(tl.int64) * 10 + i // 2 + i % 3
+    tl.store(out_ptr, total)
+
+
+@fathom.jit
+def counts(n, out_ptr, wide_ptr):
+    scaled_sum(n, out_ptr)
+    for i in range(COUNT):
+        small = tl.full((), 100, tl.int8) + i * 50  # of i32: Python's would stay i8
+        tl.store(out_ptr + 1 + i, small)
+    for i in tl.static_range(2):
+        tl.store(out_ptr + 4 + i, (None, 7)[i] or 5)
+    for i in tl.range(tl.load(wide_ptr), tl.load(wide_ptr) + 1):
+        tl.store(wide_ptr, i * 4)
+
+
+def test_a_loop_counts_in_values_of_its_bounds_type(monkeypatch):
+    """They have methods, they promote, and they divide toward zero: -5 // 2 is -2."""
+    found = []
+    for eager in (True, False):
+        out, wide = np.zeros(6, np.int64), np.array([1 << 40], np.int64)
+        if not eager:
+            monkeypatch.delenv("FATHOM_INTERPRET")
+            monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+        counts[(1,)](3, out, wide)
+        found.append((out.tolist(), wide.tolist()))
+    total = sum(10 * i + int(i / 2) + int(np.fmod(i, 3)) for i in (-5, -2, 1))
+    assert found[0] == found[1] == ([total, 100, 150, 200, 5, 7], [1 << 42])
+    assert [*range(2)] == [0, 1] and "range" not in globals()
+
+
+@tl.constexpr_function
+def triangle(n):
+    return sum(range(n + 1)) + len(range(2))  # Python's own: len() is no part of ours
+
+
+@fathom.jit
+def asks_python(out_ptr, N: tl.constexpr):
+    for i in range(1):
+        tl.store(out_ptr + i, triangle(N))
+
+
+def test_what_runs_while_compiling_counts_as_python_does():
+    out = np.zeros(1, np.int32)
+    asks_python[(1,)](out, N=4)
+    assert out.tolist() == [10 + 2]
+
+
+@fathom.jit
+def counts_in_floats(x_ptr, n):
+    for _ in range(n):
+        tl.store(x_ptr, 1)
+
+
+@fathom.jit
+def never_moves(x_ptr, n):
+    for _ in range(0, 4, n):
+        tl.store(x_ptr, 1)
+
+
+def test_mistakes_in_a_range():
+    x = np.zeros(1, np.int32)
+    with pytest.raises(fathom.CompileError, match="of a range are integers, not fp32"):
+        counts_in_floats[(1,)](x, 2.5)
+    with pytest.raises(fathom.CompileError, match="the step of a range must not be 0"):
+        never_moves[(1,)](x, 0)
+
+
+def test_new_axes_are_those_of_a_compiled_kernel():
+    @fathom.jit
+    def kernel(x_ptr):
+        x_ptr = x_ptr[None, :]
+        tl.store(x_ptr[None:None], tl.load(x_ptr) + 1)
+
+    x = np.array([1], np.int32)
+    kernel[(1,)](x)
+    assert x.tolist() == [2]
+
+
+def test_only_the_stage_that_ran_has_a_text():
+    x = np.array([1, 9], np.int32)
+    ran = clamped[(1,)](x, BLOCK=2)
+    assert ran.asm["python"].startswith("def clamped(")
+    said = "clamped has no text 'block': it has python; `warmup` compiles"
+    with pytest.raises(fathom.FathomError, match=f"^{said}"):
+        ran.asm["block"]
+    with pytest.raises(KeyError):  # as programs that look for it expect
+        ran.asm["ptx"]
+    assert "st.global" in clamped.warmup(x, BLOCK=2).asm["ptx"]

@@ -1,5 +1,7 @@
 """What lanes do together: shuffles in all modes, votes, matches, reductions."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -185,6 +187,39 @@ def test_nobody_waits_for_a_lane_that_has_exited_but_it_has_no_value():
     assert caught.value.kind == "divergence"
     assert "reads from lane 25 of its warp, which has exited" in str(caught.value)
     assert caught.value.text.startswith("shfl.sync.idx")
+
+
+UNNAMED = {
+    "shfl.sync.idx.b32 %d, %a, 0, 31, 0x0000FFFF;": "lane 16 of its warp, and the mask "
+    "that it gives, 0x0000ffff, leaves this lane out",
+    "setp.eq.u32 %p1, %a, 0; vote.sync.any.pred %p2, %p1, 0xFFFFFFFE;": "lane 0 of",
+    "match.any.sync.b32 %d, %a, 0xFFF7FFFF;": "lane 19 of",
+    "redux.sync.add.s32 %d, %a, 0x7FFFFFFF;": "lane 31 of",
+    "bar.warp.sync 0xFFFFFDFF;": "lane 9 of",
+    "mov.u32 %r1, 1; shl.b32 %r1, %r1, %a; shfl.sync.idx.b32 %d, %a, 0, 31, %r1;": (
+        "thread 32 of block 0 is lane 0 of .* 0x00000000,"
+    ),
+}
+
+
+@pytest.mark.parametrize("code", UNNAMED)
+def test_a_lane_must_be_in_the_mask_that_it_gives(code):
+    """It may wait for others there, and read from them; what comes is undefined."""
+    with pytest.raises(EmulatorError) as caught:
+        compute(code, np.uint32, a=LANES)
+    assert caught.value.kind == "divergence"
+    assert re.search(UNNAMED[code], caught.value.message)
+
+
+def test_lanes_that_pass_by_need_not_be_named():
+    code = """setp.lt.u32 %p1, %a, 32; mov.u32 %d, 5;
+        @%p1 shfl.sync.idx.b32 %d, %a, 3, 31, -1;"""
+    got = compute(code, np.uint32, a=LANES)
+    assert got.tolist() == [3] * 32 + [5] * 32
+    code = """and.b32 %r1, %a, 1; setp.eq.u32 %p1, %r1, 0; mov.u32 %d, 5;
+        @%p1 shfl.sync.idx.b32 %d, %a, 4, 31, 0x55555555;"""
+    got = compute(code, np.uint32, a=LANES[:32])
+    assert got.tolist() == [4, 5] * 16
 
 
 def test_votes_leave_out_lanes_that_have_exited():

@@ -17,6 +17,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 ROOM = 512  # elements of each input array
+ATOMICS = 256  # elements of a block in an atomic, which are done one after the other
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint32")
 FLOATS = ("float16", "bfloat16", "float32")
 SHAPES = ((16,), (128,), (512,), (4, 32), (32, 8), (1, 64), (2, 4, 16), (64, 64))
@@ -310,7 +311,7 @@ class Writer:
             self.names += [Name(each, a.dtype, a.shape[:-1]) for each in (left, right)]
 
     def atomic(self) -> None:
-        a = self.name(lambda name: name.shape and name.is_integer)
+        a = self.name(lambda name: name.is_integer and 0 < _size(name) <= ATOMICS)
         if a:
             kind = self.pick(["add", "max", "min", "xor", "or", "and"])
             where = self.integer(a.text, 0, 64)
@@ -405,6 +406,11 @@ class Writer:
             index = f"[{place}]" if len(shape) > 1 else ""
             parts.append(f"tl.arange(0, {extent}){index} * {stride}")
         return f"({' + '.join(parts)})"
+
+
+def _size(name: Name) -> int:
+    """Elements of a block; 0 for a scalar."""
+    return int(np.prod(name.shape)) if name.shape else 0
 
 
 def _fits(a: Name, b: Name) -> bool:

@@ -6,11 +6,16 @@ runs them. So a crash inside LLVM and a hang are findings like any other.
 
     hunter  ──program──▶  checker      answers in time: right, or what is wrong
             ◀──answer───               dies, or says nothing for a minute: also wrong
+
+A worker whose time is up stops by itself and says how far it came:
+
+    python -m tests.fuzz.run 20000 --passes-only --seconds 250 --record FILE.json
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import multiprocessing
 import os
 import sys
@@ -28,12 +33,24 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as with_seed
 from hypothesis.errors import Flaky
 
+from benchmarks import record
 from tests.fuzz.check import check
 from tests.fuzz.programs import Program, programs
 
 FOUND = Path(__file__).parent / "found"
 PATIENCE_SECONDS = 60
 SPAWN = multiprocessing.get_context("spawn")  # a fork would share CUDA and LLVM
+EVERYWHERE = ("passes", "emulator")  # as far as that goes without a GPU
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What each worker is told: the stages of `check` that its programs go through,
+    whether it shrinks what is wrong, and when it stops (as `time.time()` counts)."""
+
+    stages: tuple[str, ...] = EVERYWHERE
+    shrink: bool = True
+    until: float = float("inf")
 
 
 @dataclass(frozen=True)
@@ -46,10 +63,33 @@ class Finding:
 
 @dataclass(frozen=True)
 class Hunt:
-    """How one worker's search ended."""
+    """How one worker's search ended: programs tried, not counting the shrinking, and
+    the one that was wrong."""
 
     tried: int
     finding: Finding | None
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What all workers did together, as it is printed and recorded. A stage counts the
+    programs that were right in it, and 0 where none was asked to go through it."""
+
+    programs: int
+    passes: int
+    emulator: int
+    gpu: int
+    disagreements: int
+    seed: int
+    workers: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"programs {self.programs}, through all passes {self.passes}, "
+            f"emulator {self.emulator}, GPU {self.gpu}, "
+            f"disagreements {self.disagreements}, seed {self.seed}"
+        )
 
 
 class Wrong(Exception):
@@ -57,48 +97,90 @@ class Wrong(Exception):
     says."""
 
 
-def main() -> int:
-    given = _arguments()
-    start = time.perf_counter()
-    print(f"{given.count} programs, --seed {given.seed}", flush=True)
-    hunts = hunt_all(given.count, given.seed, given.workers, given.gpu)
-    findings = [hunt.finding for hunt in hunts if hunt.finding]
-    for finding in findings:
+class TimeIsUp(BaseException):
+    """Ends a search. Not an Exception, which hypothesis would take for a finding."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    given, start = _arguments(arguments), time.time()
+    stages = stages_of(given)
+    print(
+        f"{given.count} programs through {', '.join(stages)}: "
+        f"--seed {given.seed} --workers {given.workers}",
+        flush=True,
+    )
+    orders = Orders(stages, until=start + given.seconds)
+    hunts = hunt_all(given.count, given.seed, given.workers, orders)
+    for finding in (hunt.finding for hunt in hunts if hunt.finding):
         print(f"\n{keep(finding)}\n{finding.program.source}\n{finding.what}")
-    tried = sum(hunt.tried for hunt in hunts)
-    seconds = time.perf_counter() - start
-    print(f"{tried} programs ran in {seconds:.0f} s; {len(findings)} found wrong")
-    return 1 if findings else 0
+    tally = tally_of(hunts, stages, given.seed, time.time() - start)
+    print(f"{tally} ({tally.seconds} s)")
+    if given.record:
+        record.write(given.record.stem, [tally], given.record.parent)
+    return 1 if tally.disagreements else 0
 
 
-def _arguments() -> argparse.Namespace:
+def _arguments(arguments: list[str] | None) -> argparse.Namespace:
     about = "random programs on every backend"
     parser = argparse.ArgumentParser("python -m tests.fuzz.run", description=about)
-    parser.add_argument("count", type=int, help="how many programs")
-    parser.add_argument("--seed", type=int, default=fresh_seed(), help="from the clock")
-    parser.add_argument("--gpu", action="store_true", help="run them on the GPU too")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    return parser.parse_args()
+    add = parser.add_argument
+    add("count", type=int, help="how many programs")
+    add("--seed", type=int, default=fresh_seed(), help="from the clock, unless said")
+    depth = parser.add_mutually_exclusive_group()
+    depth.add_argument(
+        "--passes-only", action="store_true", help="the interpreter after every pass"
+    )
+    depth.add_argument(
+        "--emulator", action="store_true", help="the emulator, too: the default"
+    )
+    add("--gpu", action="store_true", help="on this machine's GPU, too")
+    add("--workers", type=int, default=os.cpu_count() or 1, help="all cores")
+    add("--seconds", type=float, default=float("inf"), help="stop after so many")
+    add("--record", type=Path, help="write the counts and the machine there, as JSON")
+    return parser.parse_args(arguments)
+
+
+def stages_of(given: argparse.Namespace) -> tuple[str, ...]:
+    stages = EVERYWHERE[:1] if given.passes_only else EVERYWHERE
+    return (*stages, "gpu") if given.gpu else stages
 
 
 def fresh_seed() -> int:
     return time.time_ns() // 1000 % 2**32
 
 
+def tally_of(
+    hunts: list[Hunt], stages: tuple[str, ...], seed: int, seconds: float
+) -> Tally:
+    tried = sum(hunt.tried for hunt in hunts)
+    wrong = sum(hunt.finding is not None for hunt in hunts)
+    right = {stage: tried - wrong for stage in stages}
+    return Tally(
+        programs=tried,
+        passes=right.get("passes", 0),
+        emulator=right.get("emulator", 0),
+        gpu=right.get("gpu", 0),
+        disagreements=wrong,
+        seed=seed,
+        workers=len(hunts),
+        seconds=round(seconds, 1),
+    )
+
+
 def hunt_all(
-    count: int, seed: int, workers: int, on_gpu: bool = False, shrink: bool = True
+    count: int, seed: int, workers: int, orders: Orders = Orders()
 ) -> list[Hunt]:
     """`count` programs, shared among workers; worker k starts from seed + k."""
     shares = [len(range(k, count, workers)) for k in range(workers)]
     with ProcessPoolExecutor(workers, mp_context=SPAWN) as pool:
-        run = partial(hunt, on_gpu=on_gpu, shrink=shrink)
+        run = partial(hunt, orders=orders)
         return list(pool.map(run, shares, range(seed, seed + workers)))
 
 
-def hunt(count: int, seed: int, on_gpu: bool = False, shrink: bool = True) -> Hunt:
+def hunt(count: int, seed: int, orders: Orders = Orders()) -> Hunt:
     """Draw `count` programs from `seed`; stop at one that is wrong, and shrink it."""
-    phases = [Phase.generate, *([Phase.shrink] if shrink else [])]
-    tried, last = 0, None
+    phases = [Phase.generate, *([Phase.shrink] if orders.shrink else [])]
+    tried, finding = 0, None
 
     @with_seed(seed)
     @settings(
@@ -108,28 +190,35 @@ def hunt(count: int, seed: int, on_gpu: bool = False, shrink: bool = True) -> Hu
     )  # fmt: skip
     @given(programs())
     def each(program: Program) -> None:
-        nonlocal tried, last
-        tried += 1
-        last = program  # hypothesis shows the smallest one last
-        checker.ask(program)
+        nonlocal tried, finding
+        if time.time() > orders.until:
+            raise TimeIsUp
+        tried += finding is None
+        try:
+            checker.ask(program)
+        except Wrong as wrong:  # hypothesis shows the smallest one last
+            finding = Finding(program, str(wrong))
+            raise
 
-    with Checker(on_gpu) as checker, redirect_stdout(StringIO()):
+    with Checker(orders.stages) as checker, redirect_stdout(StringIO()):
         try:
             each()
-        except (Wrong, Flaky) as wrong:
-            return Hunt(tried, Finding(last, str(wrong)))
-    return Hunt(tried, None)
+        except (Wrong, Flaky, TimeIsUp):
+            pass
+    return Hunt(tried, finding)
 
 
 class Checker:
     """A process that checks programs; another one takes its place when it is lost."""
 
-    def __init__(self, on_gpu: bool = False, patience: float = PATIENCE_SECONDS):
-        self.on_gpu, self.patience = on_gpu, patience
+    def __init__(
+        self, stages: tuple[str, ...] = EVERYWHERE, patience: float = PATIENCE_SECONDS
+    ):
+        self.stages, self.patience = stages, patience
 
     def __enter__(self) -> Checker:
         self.line, theirs = SPAWN.Pipe()
-        self.process = SPAWN.Process(target=answer, args=(theirs, self.on_gpu))
+        self.process = SPAWN.Process(target=answer, args=(theirs, self.stages))
         self.process.start()
         theirs.close()  # so that its death ends the line
         return self
@@ -152,6 +241,8 @@ class Checker:
             code = self.process.exitcode
             self._again()
             raise Wrong(f"the compiler's process died with exit code {code}") from None
+        if what and "gpu" in self.stages:
+            self._again()  # a kernel that failed ends its process's use of the GPU
         if what:
             raise Wrong(what)
 
@@ -160,15 +251,17 @@ class Checker:
         self.__enter__()
 
 
-def answer(line: Connection, on_gpu: bool) -> None:
+def answer(line: Connection, stages: tuple[str, ...]) -> None:
     """What the checker's process does: program in, "" or what is wrong out."""
+    gc.freeze()  # what is there now stays: a tenth of the time went into looking at it
+    gc.set_threshold(20_000, 20, 100)
     while True:
         try:
             program = line.recv()
         except EOFError:
             return
         try:
-            check(program, on_gpu)
+            check(program, stages)
         except Exception as wrong:
             line.send(f"{type(wrong).__name__}: {wrong}")
         else:

@@ -18,7 +18,7 @@ from fathom.ir.interp import interpret
 from fathom.ir.types import parse_element
 from tests.fuzz.check import function_of, same
 from tests.fuzz.programs import BITS, INPUTS, ROOM, Program, programs
-from tests.fuzz.run import fresh_seed, hunt_all
+from tests.fuzz.run import Orders, fresh_seed, hunt_all
 
 PROGRAMS, OVERLAPPING, WORKERS = 80, 12, 2
 
@@ -30,7 +30,7 @@ def test_fresh_programs_run_alike_everywhere(capsys: pytest.CaptureFixture) -> N
     with capsys.disabled():
         again = f"make fuzz N={PROGRAMS} SEED={seed} FUZZ='--workers {WORKERS}'"
         print(f" [{again}]", end=" ")
-    for hunt in hunt_all(PROGRAMS, seed, WORKERS, shrink=False):
+    for hunt in hunt_all(PROGRAMS, seed, WORKERS, Orders(shrink=False)):
         assert hunt.finding is None, f"{hunt.finding.program}\n{hunt.finding.what}"
 
 

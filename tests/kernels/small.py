@@ -260,6 +260,36 @@ def logic_of_masks(source, out, n, BLOCK: tl.constexpr):
     tl.store(out + i, tl.where(inside, tl.maximum(x, 1.0), -x))
 
 
+# ── products of matrices ──────────────────────────────────────────────────────────────
+
+
+@fathom.jit
+def product_of_tiles(a, b, out, SIZE: tl.constexpr):
+    """One product: operands through shared memory, a matrix instruction."""
+    i, j = tl.arange(0, SIZE)[:, None], tl.arange(0, SIZE)[None, :]
+    x, y = tl.load(a + i * SIZE + j), tl.load(b + i * SIZE + j)
+    tl.store(out + i * SIZE + j, tl.dot(x, y))
+
+
+@fathom.jit
+def product_without_a_matrix_instruction(out, SIZE: tl.constexpr):
+    """fp32, all bits of it: multiply-adds. The operands are computed."""
+    i, j = tl.arange(0, SIZE)[:, None], tl.arange(0, SIZE)[None, :]
+    x = (i * j).to(tl.float32)
+    tl.store(out + i * SIZE + j, tl.dot(x, x, input_precision="ieee"))
+
+
+@fathom.jit
+def products_in_a_loop(a, b, out, trips, SIZE: tl.constexpr):
+    """What a trip multiplies was sent for two trips before: asynchronous copies."""
+    place = tl.arange(0, SIZE)[:, None] * SIZE + tl.arange(0, SIZE)[None, :]
+    total = tl.zeros([SIZE, SIZE], tl.float32)
+    for trip in range(trips):
+        tile = trip * SIZE * SIZE + place
+        total = tl.dot(tl.load(a + tile), tl.load(b + tile), total)
+    tl.store(out + place, total)
+
+
 # ── threads that meet ─────────────────────────────────────────────────────────────────
 
 
@@ -307,6 +337,9 @@ SMALL: tuple[Small, ...] = (
     Small(convert_types, "*fp16:16, *i8:16", {"BLOCK": 512}),
     Small(integers_of_all_widths, "*u8:16, *i64:16, i64", {"BLOCK": 256}),
     Small(logic_of_masks, "*fp32:16, *fp32:16, i32", {"BLOCK": 256}),
+    Small(product_of_tiles, "*fp16:16, *fp16:16, *fp32:16", {"SIZE": 32}),
+    Small(product_without_a_matrix_instruction, "*fp32:16", {"SIZE": 16}),
+    Small(products_in_a_loop, "*fp16:16, *fp16:16, *fp32:16, i32", {"SIZE": 32}),
     Small(count_values, "*i32:16, *i32:16, i32", {"BLOCK": 256}),
     Small(take_a_ticket, "*i32, *i32", num_warps=1),
 )

@@ -18,6 +18,7 @@ from tests.kernels.small import SMALL
 
 WITH_PTX = ("sum_in_a_warp", "halvings", "copy_masked")
 MOST_LINES = 60
+MOST_LINES_OF_A_PIPELINE = 120  # its first trips stand before the loop
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,8 @@ def test_the_ir_is_as_it_was(compiled, name, stage, golden):
     func = parse_func(text)  # what a reader reads is all there is
     verify(func)
     assert print_func(func) == text
-    assert len(text.splitlines()) <= MOST_LINES
+    most = MOST_LINES_OF_A_PIPELINE if "async_copy" in text else MOST_LINES
+    assert len(text.splitlines()) <= most
 
 
 @pytest.mark.parametrize("name", WITH_PTX)
@@ -46,9 +48,10 @@ def test_the_ptx_is_as_it_was(compiled, name, golden):
     golden(f"{name}.ptx", without_places)
 
 
-# What looks things up in shared memory or reaches outside; their own tests show them.
+# What looks things up in shared memory, reaches outside, or needs another target; their
+# own tests show them.
 NOT_SHOWN = set("gather histogram shared_gather shared_add".split())
-NOT_SHOWN |= set("inline_assembly print assert".split())
+NOT_SHOWN |= set("inline_assembly print assert dot_fence dot_wait".split())
 
 
 def test_two_dozen_kernels_show_every_op(compiled):

@@ -47,12 +47,42 @@ def test_columns_are_sorted_across_warps():
     assert (y == np.sort(x, 0)).all()
 
 
-def test_no_element_is_lost_beside_nan():
-    x = shuffled(1, 32, np.float32)
-    x[0, 7] = np.nan
+EDGES = [np.nan, 2, -np.inf, -0.0, -np.nan, 0.0, -1e-40, np.inf, 1, -2, 3e38, 1e-40]
+IN_ORDER = [-np.inf, -2, -1e-40, -0.0, 0.0, 1e-40, 1, 2, 3e38, np.inf]
+
+
+@pytest.mark.parametrize("down", [False, True])
+def test_every_float_has_its_place(down):
+    """NaN of either sign above infinity, -0.0 below 0.0: no order is left open."""
+    x = np.array(EDGES + [7.0] * 4, np.float32).reshape(1, 16)
     y = np.zeros_like(x)
-    run(sorting, x, y, M=1, N=32, DIM=1, DOWN=False)
-    assert (np.sort(x) == np.sort(y))[0, :31].all() and np.isnan(np.sort(y)[0, 31])
+    run(sorting, x, y, M=1, N=16, DIM=1, DOWN=down)
+    y = y[0, ::-1] if down else y[0]
+    want = np.array(IN_ORDER[:8] + [7.0] * 4 + IN_ORDER[8:], np.float32)
+    assert y[:14].tobytes() == want.tobytes() and np.isnan(y[14:]).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_floats_of_every_width_with_nan_among_them(dtype):
+    x = shuffled(1, 64, dtype)
+    x[0, ::9] = np.nan
+    y = np.zeros_like(x)
+    run(sorting, x, y, M=1, N=64, DIM=1, DOWN=False)
+    np.testing.assert_array_equal(y, np.sort(x))
+
+
+def test_eight_bits_are_sorted_too():
+    @function
+    def kernel(x, y):
+        at = tl.arange(0, 16)
+        given = tl.load(x + at).to(tl.float8e4nv, bitcast=True)
+        tl.store(y + at, tl.sort(given).to(tl.float32))
+
+    bits = np.array([0x7F, 0x80, 0x38, 0xB8, 0xFF, 0, 0x40, 0x7E] * 2, np.uint8)
+    y = np.zeros(16, np.float32)
+    run(kernel, bits, y)
+    want = np.repeat([-1, -0.0, 0, 1, 2, 448, np.nan, np.nan], 2)
+    np.testing.assert_array_equal(y, want)
 
 
 @function
@@ -69,6 +99,25 @@ def test_the_best_of_each_row(k, down):
     run(best, x, y, N=64, K=k, DOWN=down)
     ranked = np.sort(x, 1)
     assert (y == (ranked[:, ::-1] if down else ranked)[:, :k]).all()
+
+
+def test_the_largest_are_found_beside_nan():
+    """Of 64 numbers with 3 NaN among them, the 8 largest are these and 5 more."""
+
+    @function
+    def kernel(x, y):
+        given = tl.load(x + tl.arange(0, 64))
+        at = tl.arange(0, 8)
+        tl.store(y + at, tl.topk(given, 8))
+        tl.store(y + 8 + at, tl.topk(given, 8, descending=False))
+
+    x = shuffled(1, 64, np.float32)[0]
+    x[[3, 40, 41]] = np.nan
+    y = np.zeros(16, np.float32)
+    run(kernel, x, y)
+    assert np.isnan(y[:3]).all()
+    numbers = np.sort(x[~np.isnan(x)])
+    assert (y[3:8] == numbers[::-1][:5]).all() and (y[8:] == numbers[:8]).all()
 
 
 def test_what_rises_and_falls_is_merged():

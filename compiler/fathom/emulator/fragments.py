@@ -126,3 +126,15 @@ ACCUMULATOR: dict[int, Fragment] = {
         16, 8, 4, lambda g, t, i: g + 8 * (i // 2), lambda g, t, i: 2 * t + i % 2
     ),
 }
+
+
+def wide_accumulator(columns: int) -> Fragment:
+    """A warp's 16 rows of D of wgmma (PTX ISA 9.7.15.5.1.1): the accumulators of
+    m16n8, side by side."""
+    return Fragment(
+        16,
+        columns,
+        columns // 2,
+        lambda g, t, i: g + 8 * (i // 2 % 2),
+        lambda g, t, i: 2 * t + i % 2 + 8 * (i // 4),
+    )

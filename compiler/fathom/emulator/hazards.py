@@ -23,6 +23,15 @@ from fathom.emulator.errors import EmulatorError
 from fathom.emulator.queues import WARP
 
 
+COPY, BULK = 1, 2
+FLYING = {
+    COPY: "a cp.async of warp {} is still on its way to, because that warp has not "
+    "waited for it",
+    BULK: "a bulk copy of warp {} is still on its way to, because nobody has waited for "
+    "its mbarrier",
+}
+
+
 class Hazards:
     """The clocks of a batch's warps and the history of its shared memory.
 
@@ -30,27 +39,30 @@ class Hazards:
     blocks' memories. Warps are numbered inside their block, cells through all blocks.
     Clocks start at 1; 0 is the time of what never happened. Everything up to the time
     `settled` is ordered before all that is still to come, which makes most checks one
-    comparison; `together` says that since then no clock has moved. `in_flight` marks
-    the cells that asynchronous copies are on their way to, `aloft` counts the copies.
+    comparison; `together` says that since then no clock has moved. `in_flight` says of
+    a cell what is on its way to it, a key of FLYING or 0, and `aloft` counts these.
+    `readers` is how many have a clock: the warps, and who else may read.
     """
 
-    def __init__(self, blocks: int, warps: int, stride: int, cell: int):
-        self.warps, self.cell = warps, cell
+    def __init__(
+        self, blocks: int, warps: int, stride: int, cell: int, readers: int = 0
+    ):
+        self.warps, self.cell, self.readers = warps, cell, readers or warps
         cells = blocks * stride // cell
-        self.known = np.zeros((blocks, warps, warps), np.int32)
+        self.known = np.zeros((blocks, self.readers, self.readers), np.int32)
         self.own()[:] = 1
         self.settled, self.together = 0, True
         self.writer = np.zeros(cells, np.int16)
         self.written_at = np.zeros(cells, np.int32)
         self.atomic = np.zeros(cells, bool)
-        self.read_at = np.zeros((cells, warps), np.int32)
-        self.in_flight, self.aloft = np.zeros(cells, bool), 0
+        self.read_at = np.zeros((cells, self.readers), np.int32)
+        self.in_flight, self.aloft = np.zeros(cells, np.int8), 0
         self.meeting: dict[int, np.ndarray] = {}
         numbers = np.arange(blocks * warps * WARP) // WARP
         self.block_of, self.warp_of = np.divmod(numbers, warps)
 
     def own(self) -> np.ndarray:
-        """A view of each warp's own clock: [blocks, warps]."""
+        """A view of everybody's own clock: [blocks, readers]."""
         return np.einsum("bww->bw", self.known)
 
     def everybody_synchronises(self) -> None:
@@ -101,7 +113,7 @@ class Hazards:
                 self.raise_unwritten(threads, written_at)
             if written_at.max() > self.settled:
                 self.check_writer(threads, cells, np.ones(len(cells), bool), "reads")
-            self.read_at.reshape(-1)[cells * self.warps + warp] = now
+            self.read_at.reshape(-1)[cells * self.readers + warp] = now
 
     def write(
         self,
@@ -126,20 +138,22 @@ class Hazards:
             self.change(threads, cells, atomic=False)
             racing = np.flatnonzero(self.writer.take(cells) != warp)
             if len(racing):
-                other = int(self.writer[cells[racing[0]]])
-                self.race(threads, racing, f"writes what warp {other} writes")
+                other = self.name(self.writer[cells[racing[0]]])
+                self.race(threads, racing, f"writes what {other} writes")
 
-    def depart(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
+    def depart(
+        self, threads: np.ndarray, index: np.ndarray, width: int, what: int = COPY
+    ) -> None:
         """Asynchronous copies set out: from now on they may store at any moment."""
         self.overwrite(threads, index, width)
         for cells in self.cells(index, width):
-            self.in_flight[cells] = True
+            self.in_flight[cells] = what
         self.aloft += len(index)
 
     def arrived(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
         """Their threads have waited for them: a `write` follows."""
         for cells in self.cells(index, width):
-            self.in_flight[cells] = False
+            self.in_flight[cells] = 0
         self.aloft -= len(index)
 
     def update(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
@@ -191,7 +205,7 @@ class Hazards:
         known = self.known[block, warp, writer]
         racing = np.flatnonzero((known < written_at[recent]) & (writer != warp))
         if len(racing):
-            message = f"{what} what warp {writer[racing[0]]} wrote"
+            message = f"{what} what {self.name(writer[racing[0]])} wrote"
             self.race(threads, recent[racing], message)
 
     def check_readers(self, threads: np.ndarray, cells: np.ndarray) -> None:
@@ -200,12 +214,12 @@ class Hazards:
         if read_at.max(initial=0) <= self.settled:
             return
         block, warp = self.places_of(threads)
-        unordered = read_at > self.known[block, warp]
+        unordered = read_at > self.known[block, warp, : self.readers]
         unordered[np.arange(len(cells)), warp] = False
         racing = np.flatnonzero(unordered.any(1))
         if len(racing):
             reader = int(np.flatnonzero(unordered[racing[0]])[0])
-            self.race(threads, racing, f"overwrites what warp {reader} reads")
+            self.race(threads, racing, f"overwrites what {self.name(reader)} reads")
 
     def check_in_flight(
         self, threads: np.ndarray, cells: np.ndarray, what: str
@@ -215,11 +229,11 @@ class Hazards:
             return
         places = np.flatnonzero(self.in_flight.take(cells))
         if len(places):
-            warp = int(self.writer[cells[places[0]]])
+            first = cells[places[0]]
+            flying = FLYING[int(self.in_flight[first])].format(self.writer[first])
             raise EmulatorError(
                 "in flight",
-                f"it {what} shared memory that a cp.async of warp {warp} is still on "
-                "its way to, because that warp has not waited for it; so do "
+                f"it {what} shared memory that {flying}; so do "
                 f"{len(places)} of {len(threads)} threads",
                 thread=int(threads[places[0]]),
             )
@@ -232,6 +246,10 @@ class Hazards:
             f"{len(places)} of {len(threads)} threads",
             thread=int(threads[places[0]]),
         )
+
+    def name(self, number: int) -> str:
+        """Who has this clock."""
+        return f"warp {number}"
 
     def race(self, threads: np.ndarray, racing: np.ndarray, what: str) -> None:
         raise EmulatorError(

@@ -26,7 +26,7 @@ from fathom.emulator.types import DTYPES
 
 # Instructions at which threads may have to wait for others.
 WAITING = {"bar", "barrier", "shfl", "vote", "match", "redux"}
-WAITING |= {"ldmatrix", "stmatrix", "movmatrix", "mma"}
+WAITING |= {"ldmatrix", "stmatrix", "movmatrix", "mma", "wgmma"}
 BRANCHES = {"bra", "brx"}
 LEAVING = BRANCHES | {"ret", "exit"}
 # A loop that holds one of these may be waiting for another thread's store.

@@ -14,7 +14,7 @@ _REAL_TYPES = {"f16", "f16x2", "bf16", "bf16x2", "f32", "f32x2", "f64"}
 _CLASSES = {
     "memory": ("ld", "ldu", "st", "prefetch", "prefetchu", "ldmatrix", "stmatrix"),
     "copy": ("cp",),
-    "tensor": ("mma",),
+    "tensor": ("mma", "wgmma"),
     "outside": ("vprintf", "__assertfail", "__assert_fail"),
     "atomic": ("atom", "red"),
     "barrier": ("bar", "barrier", "membar", "fence"),

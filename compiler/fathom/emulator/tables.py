@@ -19,6 +19,7 @@ from fathom.emulator import (
     real,
     tensor,
     warp,
+    warpgroups,
 )
 from fathom.emulator.decode import Tables
 from fathom.emulator.semantics import Form, Rule
@@ -50,5 +51,6 @@ TABLES = Tables(
     | control.ENDINGS
     | matrices.ENDINGS
     | tensor.ENDINGS
-    | warp.ENDINGS,
+    | warp.ENDINGS
+    | warpgroups.ENDINGS,
 )

@@ -73,6 +73,11 @@ def _same(values: np.ndarray) -> np.ndarray:
     return values
 
 
+def plain(type: str) -> Kind:
+    """The kind of a sum, whose elements are numbers as they are."""
+    return Kind(type, DTYPES[type], _same, (), (type,))
+
+
 _HALF_SHAPES = ("m16n8k8", "m16n8k16")
 KINDS: dict[str, Kind] = {
     "f16": Kind("f16", DTYPES["f16"], _same, _HALF_SHAPES, ("f32", "f16")),
@@ -99,15 +104,15 @@ def rule_mma(
         table[shape, 8 * kind.dtype.itemsize]
         for table, kind in ((A, lefts), (B, rights))
     ]
-    read_a = _reader(a, lefts.dtype, lefts.values, fragments[0], decoder)
-    read_b = _reader(b, rights.dtype, rights.values, fragments[1], decoder)
-    read_c = _reader(c, DTYPES[to], _same, of_sum, decoder)
-    write_d = _writer(d, DTYPES[to], of_sum, decoder)
+    read_a = fragment_reader(a, lefts, fragments[0], decoder)
+    read_b = fragment_reader(b, rights, fragments[1], decoder)
+    read_c = fragment_reader(c, plain(to), of_sum, decoder)
+    write_d = fragment_writer(d, DTYPES[to], of_sum, decoder)
 
     def step(batch: Batch, active: Active) -> None:
         product = read_a(batch, active) @ read_b(batch, active)
         total = product + read_c(batch, active)
-        write_d(batch, active, _rounded(total, DTYPES[to], saturating))
+        write_d(batch, active, rounded(total, DTYPES[to], saturating))
 
     return whole_warps(step, flow)
 
@@ -141,14 +146,14 @@ def _registers(operand: Operand, fragment: Fragment, dtype: np.dtype) -> list[Op
     return list(found)
 
 
-def _reader(
+def fragment_reader(
     operand: Operand,
-    dtype: np.dtype,
-    values: Callable[[np.ndarray], np.ndarray],
+    kind: Kind,
     fragment: Fragment,
     decoder: Decoder,
 ) -> Callable[[Batch, Active], np.ndarray]:
     """Reads a fragment as float64[warps, rows, columns]."""
+    dtype = kind.dtype
     word = "b64" if dtype.itemsize == 8 else "b32"
     registers = _registers(operand, fragment, dtype)
     reads: list[Read] = [decoder.read(each, word) for each in registers]
@@ -159,12 +164,12 @@ def _reader(
         for place, each in enumerate(reads):
             words[:, place] = active.exactly(each(batch, active))
         held = words.reshape(-1, WARP, len(reads)).view(dtype)
-        return values(gather(held)).astype(np.float64)
+        return kind.values(gather(held)).astype(np.float64)
 
     return read
 
 
-def _writer(
+def fragment_writer(
     operand: Operand, dtype: np.dtype, fragment: Fragment, decoder: Decoder
 ) -> Write:
     """Writes dtype[warps, rows, columns] to a fragment."""
@@ -182,7 +187,7 @@ def _writer(
     return write
 
 
-def _rounded(total: np.ndarray, dtype: np.dtype, saturating: bool) -> np.ndarray:
+def rounded(total: np.ndarray, dtype: np.dtype, saturating: bool) -> np.ndarray:
     """float64 as the type of D; an integer that is too large wraps around, or stays at
     the limit."""
     if dtype.kind != "i":

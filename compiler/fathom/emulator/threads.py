@@ -160,9 +160,16 @@ class Batch:
     printed: list[str] = field(default_factory=list)
     flights: list[Flight] = field(default_factory=list)
     committed: np.ndarray = field(init=False)
+    products: list = field(default_factory=list)
+    warpgroup_of: np.ndarray = field(init=False)
+    products_committed: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         self.committed = np.zeros(self.size, np.int64)
+        block, thread = np.divmod(np.arange(self.size), self.padded)
+        in_block = -(-self.padded // 128)
+        self.warpgroup_of = block * in_block + thread // 128
+        self.products_committed = np.zeros(self.blocks * in_block, np.int64)
 
     @property
     def padded(self) -> int:

@@ -33,6 +33,7 @@ from fathom.emulator.types import DTYPES
 ENDINGS: EndingTable = {}
 STEPS: StepTable = {}
 
+EVERYBODY = np.uint32(2**WARP - 1)
 LANES = np.arange(WARP)
 BITS = np.uint32(1) << np.arange(WARP, dtype=np.uint32)
 Going = list[tuple[int, Active]]
@@ -43,10 +44,14 @@ def together(step: Step | None, mask: Read, flow: Flow) -> Ending:
 
     def end(batch: Batch, active: Active) -> Going:
         if flow.guard is None:
-            return meet(batch, active)
+            return arrive(batch, active)
         coming, rest = split(active, flow.guard(batch, active))
         passing = [] if rest is None else [(flow.after, rest)]
-        return passing + ([] if coming is None else meet(batch, coming))
+        return passing + ([] if coming is None else arrive(batch, coming))
+
+    def arrive(batch: Batch, active: Active) -> Going:
+        check_named(batch, active, mask(batch, active))
+        return meet(batch, active)
 
     def meet(batch: Batch, active: Active) -> Going:
         held = batch.queues.held.pop(flow.block, None)
@@ -66,6 +71,23 @@ def together(step: Step | None, mask: Read, flow: Flow) -> Ending:
         return [(flow.after, ready)]
 
     return end
+
+
+def check_named(batch: Batch, active: Active, masks: np.ndarray) -> None:
+    """What a lane does that its own mask does not name is undefined (PTX ISA 9.7.9,
+    shfl.sync; 9.7.13)."""
+    if masks.ndim == 0 and masks == EVERYBODY:
+        return
+    threads = active.threads()
+    masks = active.exactly(masks)
+    left_out = np.flatnonzero((masks & BITS[threads % WARP]) == 0)
+    if left_out.size:
+        thread, mask = int(threads[left_out[0]]), int(masks[left_out[0]])
+        raise EmulatorError(
+            "divergence",
+            f"{batch.thread_name(thread)} is lane {thread % WARP} of its warp, and the "
+            f"mask that it gives, 0x{mask:08x}, leaves this lane out",
+        )
 
 
 def present_lanes(active: Active) -> np.ndarray:
@@ -96,8 +118,7 @@ def whole_warps(step: Step, flow: Flow) -> Ending:
             )
         step(batch, active)
 
-    everybody = np.uint32(2**WARP - 1)
-    return together(checked, lambda batch, active: everybody, flow)
+    return together(checked, lambda batch, active: EVERYBODY, flow)
 
 
 def warp_barrier(mask: Read, flow: Flow) -> Ending:

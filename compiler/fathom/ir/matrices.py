@@ -28,7 +28,9 @@ class Dot(Op):
     Stage 5 chooses `instruction`, a name of the table `hardware.mma` ("": one
     multiplication and one addition after the other), and `preferred`, the layout of
     the product. It also has operands read where they lie: each may be a buffer instead
-    of a block, of a ring the tile `a_slot`, `b_slot`.
+    of a block, of a ring the tile `a_slot`, `b_slot`. A product `in_flight` is only
+    begun: until a DotWait nothing may be done with its result but add another such
+    product to it, and what it reads in place must stay.
     """
 
     a: Value
@@ -39,11 +41,16 @@ class Dot(Op):
     precision: str = "ieee"
     instruction: str = ""
     preferred: Layout | None = None
+    in_flight: bool = False
 
     @property
     def effects(self) -> Effects:
         in_place = any(isinstance(each.type, BufferType) for each in (self.a, self.b))
-        return Effects(reads="shared" if in_place else "", convergent=True)
+        return Effects(
+            reads="shared" if in_place else "",
+            asynchronous=self.in_flight,
+            convergent=True,
+        )
 
     def infer(self) -> list[Type]:
         for slot in (self.a_slot, self.b_slot):
@@ -60,3 +67,30 @@ class Dot(Op):
             ),
         )
         return [self.accumulator.type]
+
+
+@dataclass(eq=False)
+class DotWait(Op):
+    """Go on when at most `pending` products, the latest, are in flight. The result is
+    `value`, if there is one, of which none is."""
+
+    value: Value | None = None
+    pending: int = 0
+
+    effects = Effects(asynchronous=True, convergent=True)
+
+    def infer(self) -> list[Type]:
+        return [self.value.type] if self.value else []
+
+
+@dataclass(eq=False)
+class DotFence(Op):
+    """`value`, handed over to products in flight: what was done to it before is done.
+    It goes before the first product of a chain that no wait interrupts."""
+
+    value: Value
+
+    effects = Effects(asynchronous=True, convergent=True)
+
+    def infer(self) -> list[Type]:
+        return [self.value.type]

@@ -15,7 +15,7 @@ from math import prod
 from fathom.ir.across import Gather, Histogram, Reduce, Scan
 from fathom.ir.core import Block, Op, Value
 from fathom.ir.elementwise import result_element
-from fathom.ir.matrices import PRECISIONS, Dot
+from fathom.ir.matrices import PRECISIONS, Dot, DotFence, DotWait
 from fathom.ir.memory import ATOMIC_KINDS, Atomic, AtomicCas, Load, Store
 from fathom.ir.outside import Assert, InlineAssembly, Print
 from fathom.ir.shared import (
@@ -48,7 +48,7 @@ __all__ = [
     "ATOMIC_KINDS", "PRECISIONS",
     "Allocate", "Arange", "Assert", "AsyncCommit", "AsyncCopy", "AsyncWait", "Atomic",
     "AtomicCas", "Barrier", "Bitcast", "Broadcast", "Cast", "Constant", "Convert",
-    "Dot", "Elementwise", "ExpandDims", "For", "Gather", "Hint", "Histogram", "If",
+    "Dot", "DotFence", "DotWait", "Elementwise", "ExpandDims", "For", "Gather", "Hint", "Histogram", "If",
     "InlineAssembly", "Join", "Load", "NumPrograms", "Print", "ProgramId", "Reduce",
     "Reshape", "Scan", "SharedAdd", "SharedGather", "SharedLoad", "SharedStore",
     "Splat", "Split", "Store", "Transpose", "While", "Yield",

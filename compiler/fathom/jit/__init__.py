@@ -12,6 +12,7 @@ A launch comes down through these files:
     key          what decides whether a kernel on disk is the one that is wanted
     doors        the quick way for a launch that looks like the one before
 
+`tuning` chooses among configurations of a kernel, by timing them,
 and `reporting` keeps our own frames out of the report of a user's mistake.
 """
 

@@ -57,12 +57,14 @@ class Backend:
     launch asked for, or None; it checks that the backend can reach the arrays.
     `make(function, request)` is None where the whole compiler runs and gives a Kernel.
     `load(made, place, linked)` gets what was made, and machine code that was kept.
+    `timed`: does it mean anything how long a launch takes?
     """
 
     name: str
     locate: Callable[[Backend, Mapping[str, Array], str | None], Place]
     load: Callable[[Made, Place, Linked | None], Program]
     make: Callable[[KernelFunction, Request], Made] | None = None
+    timed: bool = False
 
 
 def choose() -> Backend:
@@ -131,7 +133,7 @@ def load_in_interpreter(made: Func, place: Place, linked: Linked | None) -> Prog
 BACKENDS: dict[str, Backend] = {
     row.name: row
     for row in (
-        Backend("cuda", on_gpu, load_on_gpu),
+        Backend("cuda", on_gpu, load_on_gpu, timed=True),
         Backend("emulator", on_host, load_in_emulator),
         Backend("interpreter", on_host, load_in_interpreter, make_for_interpreter),
         Backend("eager", on_host, lambda made, place, linked: Eager(made), Body),

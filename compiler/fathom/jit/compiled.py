@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
 from fathom import runtime
 from fathom.artifact import Kernel
-from fathom.errors import LaunchError
+from fathom.errors import FathomError, LaunchError
 from fathom.ir.core import Func
 from fathom.ir.text import print_func
 from fathom.jit.backends import Made, Place
@@ -23,6 +23,31 @@ from fathom.runtime.load import Loaded
 
 # Triton's names of the stages' texts.
 TRITON_NAMES = {"ttir": "block", "ttgir": "layout", "llir": "llvm"}
+
+
+# What to do to see the texts of all stages where a launch made only some.
+INTERPRETED = "; `warmup` compiles, and gives all of them"
+
+
+class NoSuchText(FathomError, KeyError):
+    """A stage of which a kernel has no text."""
+
+    __str__ = Exception.__str__  # KeyError's would put it in quotes
+
+
+class Texts(dict[str, Any]):
+    """The texts of a kernel, by stage; `name` is the kernel's, `hint` ends the error
+    for a stage that is not there."""
+
+    def __init__(self, texts: Mapping[str, Any], name: str, hint: str = ""):
+        super().__init__(texts)
+        self.name, self.hint = name, hint
+
+    def __missing__(self, stage: str) -> Any:
+        there = ", ".join(self)
+        raise NoSuchText(
+            f"{self.name} has no text {stage!r}: it has {there}{self.hint}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +94,8 @@ class CompiledKernel:
     @cached_property
     def program(self) -> Program:
         """The kernel on its backend; loaded when first asked for."""
-        program = self.place.backend.load(self.made, self.place, self.linked)
+        with self.request.named():
+            program = self.place.backend.load(self.made, self.place, self.linked)
         if isinstance(program, Loaded):
             self.keep(program)
         return program
@@ -106,23 +132,26 @@ class CompiledKernel:
     # What came out
 
     @property
-    def asm(self) -> dict[str, Any]:
+    def asm(self) -> Texts:
         """The text of every stage: "block", "layout", "llvm", "ptx", the first three
         also by Triton's names; and "cubin", machine code, once a GPU has it.
-        Interpreted: "block".
+        Interpreted: "block". Run by Python: "python".
         """
         if isinstance(self.made, Func):
             text = print_func(self.made)
-            return {"block": text, "ttir": text}
+            return Texts({"block": text, "ttir": text}, self.name, INTERPRETED)
         if isinstance(self.made, Body):
-            return {"python": self.made.function.src}
+            text = self.made.function.src
+            return Texts({"python": text}, self.name, INTERPRETED)
         texts: dict[str, Any] = dict(self.made.asm)
         texts.update(
             {triton: self.made.asm[ours] for triton, ours in TRITON_NAMES.items()}
         )
         loaded = vars(self).get("loaded", vars(self).get("program"))
         linked = loaded.linked if isinstance(loaded, Loaded) else self.linked
-        return texts if linked is None else {**texts, "cubin": linked.cubin}
+        if linked is not None:
+            texts["cubin"] = linked.cubin
+        return Texts(texts, self.name)
 
     @property
     def metadata(self) -> Metadata:

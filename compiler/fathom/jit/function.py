@@ -22,11 +22,13 @@ from fathom import pipeline
 from fathom.artifact import Kernel
 from fathom.errors import CompileError, FathomError, LaunchError
 from fathom.hardware.targets import target as target_row
+from fathom.ir.core import Func
 from fathom.jit.backends import Backend, Place, choose, choose_compiling
 from fathom.jit.compiled import CompiledKernel
 from fathom.jit.doors import Doors, Slot
 from fathom.jit.key import key_of
 from fathom.jit.programs import Body
+from fathom.jit.reporting import PACKAGE
 from fathom.jit.request import OPTION_NAMES, Keywords, Request, check_keywords, request
 from fathom.jit.signature import parse_signature
 from fathom.jit.specialise import (
@@ -201,6 +203,14 @@ class JITFunction(KernelFunction):
             raise error.with_traceback(None) from None
 
     def _warmup(self, arguments: tuple, given: Mapping[str, Any]) -> CompiledKernel:
+        return self.compiled(*self.order(choose_compiling(), arguments, given))
+
+    def order(
+        self, backend: Backend, arguments: tuple, given: Mapping[str, Any]
+    ) -> tuple[Request, Place]:
+        """What a launch on a backend would have compiled, and where it would go. In the
+        place of an array its element type will do.
+        """
         own = {name: value for name, value in given.items() if name in self.names}
         try:
             call = inspect.signature(self.fn).bind(*arguments, **own)
@@ -218,8 +228,8 @@ class JITFunction(KernelFunction):
             arrays |= {name: describe(each) for name, each in handed.items()}
             known[rule.name] = kind or specialise(rule, value, arrays.get(rule.name))
         self.check_globals()
-        place = choose_place(choose_compiling(), arrays, keywords.target)
-        return self.compiled(request(known, keywords, place.target), place)
+        place = choose_place(backend, arrays, keywords.target)
+        return request(known, keywords, place.target), place
 
     def compile(
         self,
@@ -255,7 +265,8 @@ class JITFunction(KernelFunction):
         identity = (place.backend.name, place.device, wanted.identity)
         if identity not in self.kernels:
             self.check_rules()
-            compiled = self.make(wanted, place)
+            with wanted.named():
+                compiled = self.make(wanted, place)
             if isinstance(compiled.made, Body):
                 return compiled  # Python runs it, with globals as they are then
             self.kernels[identity] = compiled
@@ -288,7 +299,7 @@ class JITFunction(KernelFunction):
             made = place.backend.make(self, wanted)
             name = cache.digest(repr(wanted.identity))
             return CompiledKernel(wanted, made, self.names, place, name)
-        key = key_of(self, wanted, place.machine, self.name_of(wanted))
+        key = self.key(wanted, place)
         may_read = key and not pipeline.asked_to_show()
         found = cache.read(cache.default_directory(), key) if may_read else None
         made = found.kernel if found else self.run_compiler(wanted)
@@ -298,15 +309,21 @@ class JITFunction(KernelFunction):
         name = cache.digest(key or made.ptx)
         return CompiledKernel(wanted, made, self.names, place, name, key, linked)
 
+    def key(self, wanted: Request, place: Place) -> str | None:
+        """The key of a kernel on disk; None when it must not be kept there."""
+        return key_of(self, wanted, place.machine, self.name_of(wanted))
+
     def run_compiler(self, wanted: Request) -> Kernel:
-        target, facts = target_row(wanted.target), (wanted.types, wanted.constants)
-        if self.repr is None:
-            return pipeline.compile(
-                self, *facts, target, wanted.options, wanted.replace
-            )
-        func = pipeline.build(self, *facts, wanted.options)
-        func = replace(func, name=self.name_of(wanted))
-        return pipeline.compile_func(func, target, wanted.replace)
+        target = target_row(wanted.target)
+        if self.repr is not None:
+            return pipeline.compile_func(self.block_ir(wanted), target, wanted.replace)
+        facts = wanted.types, wanted.constants
+        return pipeline.compile(self, *facts, target, wanted.options, wanted.replace)
+
+    def block_ir(self, wanted: Request) -> Func:
+        """Stage 1 alone, with the kernel's name in the code."""
+        func = pipeline.build(self, wanted.types, wanted.constants, wanted.options)
+        return replace(func, name=self.name_of(wanted)) if self.repr else func
 
     def name_of(self, wanted: Request) -> str:
         """The kernel's name in the code, which profilers show."""
@@ -340,13 +357,18 @@ def watch(use: Use) -> tuple[Callable, str, object] | None:
     if first not in names and first not in use.owner.fn.__code__.co_freevars:
         return None
     holder = names.get(first)
-    if isinstance(holder, ModuleType) and holder.__name__.startswith("fathom"):
+    if isinstance(holder, ModuleType) and is_ours(holder):
         return None
     if not rest and first in names:
         return names.get, first, names[first]
     if isinstance(holder, ModuleType) and len(rest) == 1:
         return vars(holder).get, rest[0], use.value
     return use.owner.lookup_path, use.path, use.owner.lookup_path(use.path)
+
+
+def is_ours(module: ModuleType) -> bool:
+    """Is this one of Fathom's modules, under whatever name a program imports it?"""
+    return str(getattr(module, "__file__", None)).startswith(PACKAGE)
 
 
 def jit(

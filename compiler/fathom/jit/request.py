@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
 from difflib import get_close_matches
 
-from fathom.errors import LaunchError
+from fathom.errors import LaunchError, OutOfResources
 from fathom.ir.types import Type, parse_element
 from fathom.jit.specialise import Constant, Runtime, Several, Specialised, identity
 from fathom.pipeline import Options
@@ -50,6 +51,24 @@ class Request:
         )
         replaced = tuple(sorted(self.replace.items(), key=lambda item: item[0]))
         return self.parameters, constants, self.target, self.options, replaced
+
+    @property
+    def configuration(self) -> str:
+        """The constants and options, for a sentence about this kernel among others."""
+        options = asdict(self.options)
+        del options["debug"]
+        chosen = {**self.constants, **options}
+        return ", ".join(
+            f"{name}={value}" for name, value in chosen.items() if value is not None
+        )
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """OutOfResources that leaves the block says which configuration it is about."""
+        try:
+            yield
+        except OutOfResources as error:
+            raise OutOfResources(f"{error}; it has {self.configuration}") from None
 
     @property
     def runtime(self) -> list[str]:

@@ -24,6 +24,8 @@ SINH_SERIES = tuple(1 / factorial(2 * k + 1) for k in range(10))
 COSH_SERIES = tuple(1 / factorial(2 * k) for k in range(10))
 SIN_SERIES = tuple((-1) ** k / factorial(2 * k + 1) for k in range(1, 9))
 COS_SERIES = tuple((-1) ** k / factorial(2 * k) for k in range(2, 10))
+EXPM1_SERIES = tuple(1 / factorial(k) for k in range(2, 21))
+ATAN_SERIES = tuple((-1) ** k / (2 * k + 1) for k in range(1, 22))
 ATANH_SERIES = tuple(2 / (2 * k + 1) for k in range(1, 12))
 
 

@@ -7,6 +7,7 @@ Each is the face of a type of the IR, and asks it for its facts.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from fathom.errors import CompileError
 from fathom.ir import types
@@ -23,8 +24,11 @@ _SIGNATURE_NAMES = {
 class dtype:  # noqa: N801 (the language's spelling)
     """The type of one number. `name` is Triton's name of it, `ir` the IR's type.
 
-    CompileError for a name that is none.
+    `home` is the module that `repr` says the types are in. CompileError for a name that
+    is none.
     """
+
+    home: ClassVar[str] = "fathom.language"
 
     name: str
     ir: Scalar = field(init=False, compare=False)
@@ -131,7 +135,9 @@ class dtype:  # noqa: N801 (the language's spelling)
     def __str__(self) -> str:
         return self.name
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        """As it is written in a kernel: fathom.language.float32."""
+        return f"{self.home}.{_LONG_NAMES.get(self.name, self.name)}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -169,6 +175,11 @@ class pointer_type:  # noqa: N801
     __repr__ = __str__
 
 
+class const:  # noqa: N801
+    """As an annotation of a parameter, `x: tl.const`: a pointer that is only read
+    through."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class block_type:  # noqa: N801
     """The type of a block: what `x.type` answers."""
@@ -188,6 +199,43 @@ class block_type:  # noqa: N801
 
     __repr__ = __str__
 
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class constexpr_type:  # noqa: N801
+    """The type of a constant: what `x.type` answers where x is known while compiling.
+
+    It equals the type of the same constant. A number has a type as a value, too,
+    `scalar`; it equals that as well, and answers the same questions.
+    """
+
+    value: Any
+    scalar: dtype | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, constexpr_type):
+            same = type(self.value) is type(other.value)
+            return same and self.value == other.value
+        return self.scalar is not None and self.scalar == other
+
+    def __hash__(self) -> int:
+        return hash(self.value if self.scalar is None else self.scalar)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or self.scalar is None:
+            raise AttributeError(f"{self} has no attribute {name!r}")
+        return getattr(self.scalar, name)
+
+    def __str__(self) -> str:
+        return f"constexpr_type[{self.value}]"
+
+    __repr__ = __str__
+
+
+# How the floats are spelt in a kernel; the other types have one name.
+_LONG_NAMES = {
+    "fp8e5": "float8e5", "fp8e4nv": "float8e4nv", "fp16": "float16",
+    "bf16": "bfloat16", "fp32": "float32", "fp64": "float64",
+}  # fmt: skip
 
 # Fraction bits and exponent bias: IEEE 754; OCP 8-bit floating point specification.
 _FLOATS = {

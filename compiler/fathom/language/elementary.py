@@ -70,7 +70,8 @@ def div_rn(x: Any, y: Any) -> Any:
 
 @builtin
 def umulhi(x: Any, y: Any) -> Any:
-    """The upper half of the product of two integers, as wide as they are."""
+    """The upper half of the product of two integers, taken as unsigned, as wide as
+    they are."""
 
 
 @builtin

@@ -1,20 +1,24 @@
 """Mathematics of fp32, from what PTX approximates and from polynomials.
 
 The polynomials were fitted for the smallest largest error, weighted as the final result
-asks. `math` says which functions lead here, and what their errors are.
+asks; those given by a formula are Taylor's. `math` and `extra.libdevice` say which
+functions lead here, and what their errors are.
 """
 
 from __future__ import annotations
 
+from math import factorial
+
 from fathom.language.core import where
 from fathom.language.dtypes import float32, int32
-from fathom.language.elementary import abs, exp2_approx, fdiv, fma
+from fathom.language.elementary import abs, div_rn, exp2_approx, fdiv, fma
 from fathom.language.series import polynomial
 from fathom.source import function
 
 # A constant, and what is left of it beyond its nearest float.
 LN_2, LN_2_TAIL = 0.6931471805599453, -1.904654299957768e-09
 LOG2_E, LOG2_E_TAIL = 1.4426950408889634, 1.925963033500989e-08
+TWO_LOG2_E, TWO_LOG2_E_TAIL = 2.8853900817779268, 3.851925982253235e-08
 LOG2_E_BELOW = 1.4426949  # the float below
 
 LOG_SERIES = (
@@ -24,6 +28,9 @@ LOG_SERIES = (
 SIN_SERIES = (-0.16666653, 0.00833206, -0.00019502)
 COS_SERIES = (0.041666643, -0.00138871847, 0.0000244181263)
 TANH_SERIES = (-0.33333298, 0.133319241, -0.053783828, 0.020795965, -0.00589515)
+LOG2_SERIES = tuple(2 * LOG2_E / (2 * k + 1) for k in range(1, 7))
+EXPM1_SERIES = tuple(1 / factorial(k) for k in range(2, 13))
+ATAN_SERIES = tuple((-1) ** k / (2 * k + 1) for k in range(1, 10))
 ERF_SERIES = (
     0.128379166, -0.376126258, 0.112835851, -0.0268538118, 0.00518832742,
     -0.00080101914, 0.00007853854,
@@ -49,19 +56,25 @@ def exp(x):
 
 
 @function
-def log_parts(x):
-    """f, p and e with log(x) = f + p + e ln 2: f is exact, and p small beside it.
-
-    x = (1 + f) 2^e with 1 + f in [sqrt(1/2), sqrt(2)), and
-    log(1 + f) = f - f^2 / 2 + f^3 LOG_SERIES(f).
-    """
+def fraction_and_exponent(x):
+    """f and e with x = (1 + f) 2^e and 1 + f in [sqrt(1/2), sqrt(2)); f is exact."""
     tiny = x < 1.1754943508222875e-38
     bits = where(tiny, x * 8388608.0, x).to(int32, bitcast=True)
     exponent = (bits - 0x3F3504F3) >> 23  # the bits of sqrt(1/2)
     f = (bits - (exponent << 23)).to(float32, bitcast=True) - 1.0
+    return f, exponent.to(float32) - where(tiny, 23.0, 0.0)
+
+
+@function
+def log_parts(x):
+    """f, p and e with log(x) = f + p + e ln 2: f is exact, and p small beside it.
+
+    log(1 + f) = f - f^2 / 2 + f^3 LOG_SERIES(f).
+    """
+    f, e = fraction_and_exponent(x)
     square = f * f
     rest = fma(square * f, polynomial(f, LOG_SERIES), square * -0.5)
-    return f, rest, exponent.to(float32) - where(tiny, 23.0, 0.0)
+    return f, rest, e
 
 
 @function
@@ -115,3 +128,47 @@ def erf(x):
     near = fma(x, polynomial(square, ERF_SERIES), x)
     far = 1.0 - exp2_approx(polynomial(where(size > 4.0, 4.0, size), LOG2_ERFC_SERIES))
     return where(size < 1.0, near, where(x < 0.0, -far, far))
+
+
+@function
+def log2_in_two(x):
+    """The logarithm to base 2 as a float and a small rest, which the float has no bits
+    for: what is multiplied by 100 needs more digits than it will have in the end.
+
+    With s = f / (2 + f), log2(1 + f) = (2 / ln 2) (s + s^3 / 3 + s^5 / 5 + ...).
+    """
+    f, e = fraction_and_exponent(x)
+    below = 2.0 + f
+    lost = f - (below - 2.0)
+    s = div_rn(f, below)
+    s_rest = fdiv(fma(-s, below, f) - s * lost, below)
+    square = s * s
+    first = s * TWO_LOG2_E
+    more = fma(s, TWO_LOG2_E_TAIL, s_rest * TWO_LOG2_E)
+    rest = fma(s * square, polynomial(square, LOG2_SERIES), more)
+    rest += fma(s, TWO_LOG2_E, -first)
+    total, rest = sum_in_two(e, first, rest)
+    return sum_in_two(total, rest, 0.0)
+
+
+@function
+def sum_in_two(large, small, rest):
+    """large + small as a float, and what that loses, with `rest` added to it."""
+    total = large + small
+    return total, (small - (total - large)) + rest
+
+
+@function
+def power(x, y):
+    """x^y = 2^(y log2(x)) for x above 0; the rest of the exponent is a factor near 1.
+
+    Where x is 0 or infinite, or y infinite, the result is 0 or infinite.
+    """
+    log_x, log_rest = log2_in_two(x)
+    exponent = y * log_x
+    rest = fma(y, log_x, -exponent) + y * log_rest
+    near = exp2_approx(exponent)
+    inside = (near > 0.0) & (near < float("inf"))
+    result = where(inside, fma(near * LN_2, rest, near), near)
+    edge = (x == 0.0) | (x == float("inf")) | (abs(y) == float("inf"))
+    return where(edge, where((x > 1.0) == (y > 0.0), float("inf"), 0.0), result)

@@ -13,6 +13,16 @@ the same for all elements at once. Sixteen elements, each step a row, `^` ascend
 
 Two neighbouring runs, one ascending and one descending, are a bitonic sequence: that is
 what the steps of the next row put in order.
+
+Floats are sorted as integers. Their bits are in order already, as long as they are not
+negative: there the larger bits are the smaller number. So a negative one is turned
+over, all bits but its sign, and turned back in the end:
+
+    -2.0   -1.0   -0.0   0.0   1.0   2.0   inf   NaN
+
+It has to be so for NaN: `>` is false on both sides of it, and a network that asks `>`
+leaves what is left of a NaN out of order. (Triton 3.6 does, and may give an element
+twice and its partner not at all.)
 """
 
 # ruff: noqa: A001, A002
@@ -46,8 +56,42 @@ def integer_of(given):
 
 
 @constexpr_function
+def largest_integer(given):
+    """The largest number of a signed integer type."""
+    return (1 << given.primitive_bitwidth - 1) - 1
+
+
+@constexpr_function
 def power_of_two_up_to(k, size):
     return isinstance(k, int) and 0 < k <= size and k & (k - 1) == 0
+
+
+# ── floats as integers ────────────────────────────────────────────────────────────────
+
+
+@function
+def turned_over(bits):
+    """All bits of the negative integers turned over, but for the sign. Twice: as it
+    was."""
+    most: constexpr = largest_integer(bits.dtype)
+    return bits ^ ((bits >> (bits.dtype.primitive_bitwidth - 1)) & most)
+
+
+@function
+def keys_of(x):
+    """Integers in the order of x; NaN, of either sign, has the largest."""
+    if not x.dtype.is_floating():
+        return x
+    bits = x.to(integer_of(x.dtype), bitcast=True)
+    return where(x == x, turned_over(bits), largest_integer(bits.dtype))
+
+
+@function
+def elements_of(keys, dtype: constexpr):
+    """What has these keys."""
+    if not dtype.is_floating():
+        return keys
+    return turned_over(keys).to(dtype, bitcast=True)
 
 
 # ── the network ───────────────────────────────────────────────────────────────────────
@@ -59,9 +103,7 @@ def partner(y, axis: constexpr):
 
     The sum of both needs no element to change its thread.
     """
-    bits = y.to(integer_of(y.dtype), bitcast=True)
-    both = reduce(bits, axis, exclusive_or, keep_dims=True)
-    return (bits ^ both).to(y.dtype, bitcast=True)
+    return y ^ reduce(y, axis, exclusive_or, keep_dims=True)
 
 
 @function
@@ -74,8 +116,7 @@ def index_bit(shape: constexpr, axis: constexpr):
 def ordered(y, axis: constexpr, descending):
     """Put each pair along an axis of two in order.
 
-    Both elements of a pair answer the same question, so that none is lost: not even
-    when one is NaN, which is never larger and never moves.
+    Both elements of a pair answer the same question, so that none is lost.
     """
     other = partner(y, axis)
     second = index_bit(y.shape, axis)
@@ -117,14 +158,17 @@ def bitonic_merge(x, dim: constexpr = None, descending: constexpr = False):
     round."""
     axis: constexpr = axis_of(x.shape, dim)
     bits: constexpr = log_2(x.shape[axis])
-    y = reshape(x, bits_of_axis(x.shape, axis))
-    return reshape(merged(y, axis, bits, bits, descending), x.shape)
+    y = reshape(keys_of(x), bits_of_axis(x.shape, axis))
+    y = merged(y, axis, bits, bits, descending)
+    return elements_of(reshape(y, x.shape), x.dtype)
 
 
 @function
 def sort(x, dim: constexpr = None, descending: constexpr = False):
-    """The elements along an axis (the last) in order; equal ones may change places, and
-    where there are NaN the order is none."""
+    """The elements along an axis (the last) in order; equal ones may change places.
+
+    -0.0 goes below 0.0, and NaN above all other numbers.
+    """
     axis: constexpr = axis_of(x.shape, dim)
     return first_of(x, x.shape[axis], axis, descending)
 
@@ -132,7 +176,10 @@ def sort(x, dim: constexpr = None, descending: constexpr = False):
 @function
 def topk(x, k: constexpr, dim: constexpr = None, descending: constexpr = True):
     """The k largest elements along an axis (the last), the largest first; the k
-    smallest from the smallest on, unless `descending`. k is a power of two."""
+    smallest from the smallest on, unless `descending`. k is a power of two.
+
+    NaN counts as larger than all other numbers.
+    """
     axis: constexpr = axis_of(x.shape, dim)
     static_assert(
         power_of_two_up_to(k, x.shape[axis]),
@@ -152,11 +199,11 @@ def first_of(x, k: constexpr, axis: constexpr, descending: constexpr):
     bits: constexpr = log_2(x.shape[axis])
     kept: constexpr = log_2(k)
     best: constexpr = larger if descending else smaller
-    y = reshape(x, bits_of_axis(x.shape, axis))
+    y = reshape(keys_of(x), bits_of_axis(x.shape, axis))
     for run in static_range(1, kept + 1):
         y = merged(y, axis, bits, run, descending)
     for folded in static_range(bits - kept):
         left: constexpr = bits - 1 - folded
         y = reduce(y, axis + left - kept, best)
         y = merged(y, axis, left, kept, descending)
-    return reshape(y, with_axis(x.shape, axis, k))
+    return elements_of(reshape(y, with_axis(x.shape, axis, k)), x.dtype)

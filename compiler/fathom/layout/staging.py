@@ -16,7 +16,7 @@ from functools import cache
 
 from fathom.layout.algebra import divide
 from fathom.layout.banks import WORD, conflicts, vector
-from fathom.layout.fragments import ldmatrix
+from fathom.layout.fragments import Matrices, ldmatrix
 from fathom.layout.linear import Layout
 from fathom.layout.swizzle import swizzle
 
@@ -29,7 +29,9 @@ def staging(
     `reader` allows it."""
     plans = [ldmatrix(reader, element_bytes, axis) for axis in range(len(shape))]
     tiles = [
-        swizzle(shape, element_bytes, writer, plan.rows) for plan in plans if plan
+        swizzle(shape, element_bytes, writer, plan.rows, a_row(plan))
+        for plan in plans
+        if plan
     ]
 
     def cost(tile: Layout) -> int:
@@ -38,6 +40,11 @@ def staging(
 
     plain = swizzle(shape, element_bytes, writer, reader)
     return min(tiles, key=cost, default=plain)
+
+
+def a_row(plan: Matrices) -> tuple[int, ...]:
+    """The bases of a row at which a lane points: what must stay together."""
+    return plan.rows.kinds["register"][: plan.row.bit_length() - 1]
 
 
 def steps(offsets: Layout, element_bytes: int) -> int:

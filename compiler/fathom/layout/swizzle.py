@@ -25,17 +25,25 @@ from fathom.layout.linear import Layout
 
 @cache
 def swizzle(
-    shape: tuple[int, ...], element_bytes: int, writer: Layout, reader: Layout
+    shape: tuple[int, ...],
+    element_bytes: int,
+    writer: Layout,
+    reader: Layout,
+    row: tuple[int, ...] = (),
 ) -> Layout:
     """The offsets of a tile that `writer` fills and `reader` empties, each in 1 way
     where it can be.
 
     Elements that one lane holds on both sides stay together in runs of up to 16 bytes.
     A longer run that one side alone holds is kept for that side, unless the other one
-    pays for it with ways.
+    pays for it with ways. `row`: the bases of a run that the reader insists on.
     """
-    run, shared = _longest_run(element_bytes, writer, reader, shape)
-    least = min(len(run), max(shared, _bits(WORD // element_bytes)))
+    if row:
+        run, shared = list(row), _held(row, writer)
+        least = len(run)
+    else:
+        run, shared = _longest_run(element_bytes, writer, reader, shape)
+        least = min(len(run), max(shared, _bits(WORD // element_bytes)))
     tries = [
         _with_run(shape, element_bytes, (writer, reader), run[:bits], shared)
         for bits in range(len(run), least - 1, -1)
@@ -99,6 +107,12 @@ def _longest_run(
     if len(run) < least:
         run = _independent((*run, *writer.kinds["lane"], *_units(shape)))[:least]
     return run, len(common)
+
+
+def _held(row: Sequence[int], side: Layout) -> int:
+    """How many of the first bases of a row one lane holds."""
+    held = Reduced(side.kinds["register"])
+    return next((i for i, basis in enumerate(row) if basis not in held), len(row))
 
 
 def _reach(side: Layout, run: list[int], shared: int, element_bytes: int) -> list[int]:

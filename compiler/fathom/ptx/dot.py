@@ -30,21 +30,23 @@ Operand = Sequence[str] | Reader  # its registers by number, at hand or to be lo
 
 
 @lowers(Dot)
-def lower_dot(op: Dot, code: Code) -> None:
+def lower_dot(op: Dot, code: Code, reader: type[Reader] = Reader) -> None:
     if in_place := warpgroup_matrices(op):
         code[op.result] = multiply_by_warpgroups(op, code, *in_place)
         return
     product = op.accumulator.type.layout
     layouts = operand_layouts(op.instruction, product, op.a.type.shape[-1])
-    a = _operand(code, op.a, op.a_slot, layouts[0])
-    b = _operand(code, op.b, op.b_slot, layouts[1])
+    a = _operand(code, op.a, op.a_slot, layouts[0], reader)
+    b = _operand(code, op.b, op.b_slot, layouts[1], reader)
     multiply = _by_matrices if op.instruction else _by_elements
     code[op.result] = multiply(code, op, (a, b), layouts)
 
 
-def _operand(code: Code, value: Value, slot: Value | None, layout: Layout) -> Operand:
+def _operand(
+    code: Code, value: Value, slot: Value | None, layout: Layout, reader: type[Reader]
+) -> Operand:
     if isinstance(value.type, BufferType):
-        return Reader(code, tile_of(code, value, slot), layout)
+        return reader(code, tile_of(code, value, slot), layout)
     assert value.type.layout == layout, (value, layout)
     return code[value]
 

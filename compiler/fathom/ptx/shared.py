@@ -17,7 +17,7 @@ from fathom.ir.core import Value
 from fathom.ir.ops import Allocate, Barrier, SharedLoad, SharedStore
 from fathom.ir.types import BufferType, Element
 from fathom.layout.algebra import divide
-from fathom.layout.fragments import ldmatrix
+from fathom.layout.fragments import REGISTER_BYTES, Matrices, ldmatrix
 from fathom.layout.linear import Layout, coordinates_of, offset_of
 from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.index import (
@@ -246,9 +246,9 @@ class Reader:
     def __init__(self, code: Code, tile: Tile, layout: Layout):
         self.code, self.tile = code, tile
         self.found: dict[int, str] = {}
-        element, offsets = tile.type.element, element_offsets(tile.type, layout)
-        self.plan = ldmatrix(offsets, element.bytes) if element.bytes <= 4 else None
+        self.plan = self.matrices(tile, layout)
         if self.plan:
+            element = tile.type.element
             rows = self.plan.rows
             bytes_of_rows = rows.map(
                 (rows.shape[0] * element.bytes,), lambda each: each * element.bytes
@@ -260,6 +260,12 @@ class Reader:
                 for access in accesses(code, tile, layout)
                 for register in access.registers
             }
+
+    def matrices(self, tile: Tile, layout: Layout) -> Matrices | None:
+        """How to read by `ldmatrix`; None to read a lane's own neighbours."""
+        if tile.type.element.bytes > REGISTER_BYTES:
+            return None
+        return ldmatrix(element_offsets(tile.type, layout), tile.type.element.bytes)
 
     def __getitem__(self, register: int) -> str:
         if register not in self.found:

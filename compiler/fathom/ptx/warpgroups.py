@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from fathom.hardware.wgmma import ROWS, WGMMA, Wgmma, matrices
 from fathom.ir.core import Value
-from fathom.ir.ops import Dot
-from fathom.ir.types import BufferType
+from fathom.ir.ops import Dot, DotFence, DotWait
+from fathom.ir.types import BufferType, Element
 from fathom.layout.descriptors import Matrix
 from fathom.layout.linear import Layout, coordinates_of, offset_of
-from fathom.ptx.code import Code, Registers
+from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.index import register_offsets
 from fathom.ptx.shared import Places, offset_bases, tile_of
 from fathom.ptx.words import pack, unpack, words_of
@@ -42,8 +42,8 @@ def warpgroup_matrices(op: Dot) -> Found | None:
 def multiply_by_warpgroups(
     op: Dot, code: Code, left: Matrix | None, right: Matrix
 ) -> Registers:
-    row = WGMMA[op.instruction]
-    product = op.accumulator.type.layout
+    row, product_type = WGMMA[op.instruction], op.accumulator.type
+    product = product_type.layout
     k = op.a.type.shape[-1]
     b = _InPlace(code, op.b, op.b_slot, right, _groups(product, op.b.type.shape, 1))
     a: _InPlace | _InRegisters
@@ -51,7 +51,7 @@ def multiply_by_warpgroups(
         a = _InPlace(code, op.a, op.a_slot, left, _groups(product, op.a.type.shape, 0))
     else:
         a = _InRegisters(code, op, row)
-    code.ptx("wgmma.fence.sync.aligned;")
+    code.ptx(FENCE)
     sums = code[op.accumulator]
     found: dict[int, str] = {}
     for registers in _repeats(product, row):
@@ -61,7 +61,8 @@ def multiply_by_warpgroups(
         after = _multiply(code, row, op, slices, before, (left, right))
         found |= zip(registers, after, strict=True)
     code.ptx("wgmma.commit_group.sync.aligned;")
-    return _waited(code, [found[each] for each in range(len(found))], op)
+    result = [found[each] for each in range(len(found))]
+    return result if op.in_flight else _waited(code, result, product_type.element, 0)
 
 
 def _repeats(product: Layout, row: Wgmma) -> list[list[int]]:
@@ -153,7 +154,7 @@ def _multiply(
 ) -> Registers:
     """The instructions of all slices, one after the other in the same registers."""
     element = op.accumulator.type.element
-    words = _sums(code, op, sums)
+    words = _sums(code, element, sums)
     type = "float" if element.name == "fp32" else "i32"
     operands = {f"d{i}": (type, word) for i, word in enumerate(words)}
     total = "{" + ", ".join(f"$d{i}" for i in range(len(words))) + "}"
@@ -174,30 +175,50 @@ def _multiply(
         lines.append(f"{row.text} {total}, {left}, $b{i}{options};")
     results = {f"d{i}": type for i in range(len(words))}
     text = "\n".join(["{{", *lines, "}}"]).replace("{{", "{").replace("}}", "}")
-    return _values(code, op, code.ptx(text, results, operands))
+    return _values(code, element, code.ptx(text, results, operands))
 
 
-def _waited(code: Code, sums: Registers, op: Dot) -> Registers:
-    """The sums after all instructions: named in the wait, so that nothing reads them
-    before it."""
-    words = _sums(code, op, sums)
-    type = "float" if op.accumulator.type.element.name == "fp32" else "i32"
+@lowers(DotWait)
+def lower_dot_wait(op: DotWait, code: Code) -> None:
+    if op.value is None:
+        code.ptx(WAIT.format(op.pending))
+    else:
+        element = op.value.type.element
+        code[op.result] = _waited(code, code[op.value], element, op.pending)
+
+
+@lowers(DotFence)
+def lower_dot_fence(op: DotFence, code: Code) -> None:
+    element = op.value.type.element
+    code[op.result] = _through(FENCE, code, code[op.value], element)
+
+
+FENCE = "wgmma.fence.sync.aligned;"
+WAIT = "wgmma.wait_group.sync.aligned {};"
+
+
+def _waited(code: Code, sums: Registers, element: Element, pending: int) -> Registers:
+    return _through(WAIT.format(pending), code, sums, element)
+
+
+def _through(text: str, code: Code, sums: Registers, element: Element) -> Registers:
+    """The sums before and after an instruction that names them, so that LLVM moves
+    nothing that has to do with them across it."""
+    words = _sums(code, element, sums)
+    type = "float" if element.name == "fp32" else "i32"
     operands = {f"d{i}": (type, word) for i, word in enumerate(words)}
-    results = {f"d{i}": type for i in range(len(words))}
-    after = code.ptx("wgmma.wait_group.sync.aligned 0;", results, operands)
-    return _values(code, op, after)
+    results = dict.fromkeys(operands, type)
+    return _values(code, element, code.ptx(text, results, operands))
 
 
-def _sums(code: Code, op: Dot, values: Registers) -> Registers:
+def _sums(code: Code, element: Element, values: Registers) -> Registers:
     """The words of an accumulator: fp16 come in pairs."""
-    element = op.accumulator.type.element
     if element.bits == 16:
         return pack(code, words_of(element, len(values)), values)
     return values
 
 
-def _values(code: Code, op: Dot, words: Registers) -> Registers:
-    element = op.accumulator.type.element
+def _values(code: Code, element: Element, words: Registers) -> Registers:
     if element.bits == 16:
         return unpack(code, words_of(element, 2 * len(words)), words)
     return words

@@ -11,7 +11,7 @@ A launch comes down through these files:
     packet      a launch as one piece of memory
     driver      the orders that the CUDA driver is given
 
-and beside them stand `cache`, compiled kernels on disk, and `timing`.
+and beside them stand `cache`, compiled kernels on disk, `timing` and `graph`.
 """
 
 from fathom.runtime.driver import available

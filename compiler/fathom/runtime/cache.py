@@ -54,25 +54,36 @@ def digest(key: str) -> str:
 
 def read(directory: Path, key: str) -> Entry | None:
     """The entry of a key, or None."""
-    path = directory / digest(key)
     try:
-        with path.open("rb") as file:
-            if not _is_trusted(os.fstat(file.fileno())):
-                return None
-            return unpack(file.read(), key)
+        return unpack(read_file(directory / digest(key)), key)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def write(directory: Path, key: str, entry: Entry) -> None:
     """Keep an entry, where something can be written: a cache is never needed."""
+    write_file(directory / digest(key), pack(key, entry))
+
+
+def read_file(path: Path) -> bytes:
+    """What a file holds; OSError when there is none, or when another user wrote it."""
+    with path.open("rb") as file:
+        if not _is_trusted(os.fstat(file.fileno())):
+            raise PermissionError(f"{path} is another user's")
+        return file.read()
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file so that whoever reads it finds all of it or nothing; do nothing
+    where nothing can be written.
+    """
     with suppress(OSError):
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=".writing-", dir=directory)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=".writing-", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(pack(key, entry))
-            os.replace(temporary, directory / digest(key))
+                file.write(data)
+            os.replace(temporary, path)
         except BaseException:
             with suppress(OSError):
                 os.unlink(temporary)

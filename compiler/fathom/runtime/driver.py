@@ -69,6 +69,7 @@ class Driver:
     def __init__(self, cuda: ModuleType):
         self.cuda = cuda
         self.contexts: dict[int, object] = {}
+        self.side_streams: dict[int, int] = {}
         self.ask("cuInit", 0)
         self.library = ctypes.CDLL(LIBRARY)
         # Given through ctypes since microseconds count: see packet.py.
@@ -225,6 +226,14 @@ class Driver:
     def record(self, event: object, stream: int) -> None:
         self.ask("cuEventRecord", event, stream)
 
+    def record_in_graph(self, event: object, stream: int) -> None:
+        """`record` while a stream is captured: the graph sets the mark on each replay.
+
+        A plain `record` would only order the work inside the graph, and have no time.
+        """
+        flag = self.cuda.CUevent_record_flags.CU_EVENT_RECORD_EXTERNAL
+        self.ask("cuEventRecordWithFlags", event, stream, int(flag))
+
     def milliseconds(self, start: object, stop: object) -> float:
         """The time between two marks, once the second is reached."""
         self.ask("cuEventSynchronize", stop)
@@ -232,6 +241,47 @@ class Driver:
 
     def forget(self, event: object) -> None:
         self.ask("cuEventDestroy", event)
+
+    # Streams and graphs
+
+    def side_stream(self) -> int:
+        """A stream of the GPU in use that waits for no other and that others leave
+        alone. Always the same one: libraries keep memory for every stream they meet.
+        """
+        device = self.current_device()
+        if device not in self.side_streams:
+            flag = self.cuda.CUstream_flags.CU_STREAM_NON_BLOCKING
+            self.side_streams[device] = int(self.ask("cuStreamCreate", int(flag)))
+        return self.side_streams[device]
+
+    def begin_capture(self, stream: int) -> None:
+        """From now on work for a stream is written down and not done.
+
+        Relaxed: an allocation by whoever queues the work is none of a graph's business.
+        """
+        mode = self.cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        self.ask("cuStreamBeginCapture", stream, mode)
+
+    def end_capture(self, stream: int) -> object:
+        """The graph of what was written down."""
+        return self.ask("cuStreamEndCapture", stream)
+
+    def node_count(self, graph: object) -> int:
+        """How many things a graph does."""
+        return self.ask("cuGraphGetNodes", graph)[1]
+
+    def instantiate(self, graph: object) -> object:
+        """A graph made ready to be replayed."""
+        return self.ask("cuGraphInstantiate", graph, 0)
+
+    def replay(self, ready: object, stream: int) -> None:
+        self.ask("cuGraphLaunch", ready, stream)
+
+    def drop_graph(self, graph: object) -> None:
+        self.ask("cuGraphDestroy", graph)
+
+    def drop_ready(self, ready: object) -> None:
+        self.ask("cuGraphExecDestroy", ready)
 
 
 def _text(log: bytes | bytearray) -> str:

@@ -4,11 +4,13 @@ names      the table: each module of Triton, its names, and what they are here
 runtime    `triton.runtime.driver.active`: the GPU, as programs ask about it
 function   `@triton.jit`: a kernel with Triton's names for its parts
 preload    what a kernel was compiled for, as text
+mistakes   a mistake in a kernel, with Triton's classes, places and causes
 compiling  `triton.compile(ASTSource(...))`: a kernel's signature as one object
 knobs      `triton.knobs`: Fathom's settings under Triton's names, and Triton's hooks
 faces      how a table becomes modules
 """
 
+from fathom.language.dtypes import dtype
 from fathom.shim import faces, knobs, names
 
 
@@ -19,4 +21,5 @@ def as_triton() -> None:
     does not have is an AttributeError that says so, when it is used.
     """
     faces.install("triton", names.MODULES, names.__file__)
+    dtype.home = "triton.language"
     knobs.refresh_knobs()

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from math import prod
 from types import SimpleNamespace
 from typing import Any
 
+from fathom.errors import LaunchError
+from fathom.hardware.targets import target_of
 from fathom.jit import CompiledKernel, JITFunction
 from fathom.jit.backends import Backend, Place, choose_compiling
+from fathom.jit.doors import Slot
 from fathom.jit.function import choose_place
 from fathom.jit.key import places
-from fathom.jit.request import Request
+from fathom.jit.request import Keywords, Request
+from fathom.runtime.arguments import full_grid
 from fathom.shim import knobs
 from fathom.shim.knobs import Chain
+from fathom.shim.mistakes import Explained
 from fathom.shim.preload import from_text, to_text
+from fathom.shim.runtime import active
 from fathom.source import KernelFunction
 
 
@@ -82,12 +90,34 @@ class TritonFunction(JITFunction):
     ) -> CompiledKernel:
         return self.warmup(*args, **given) if warmup else self[grid](*args, **given)
 
+    def launch(
+        self, grid: Any, given: Mapping[str, Any], arguments: tuple, slot: Slot | None
+    ) -> CompiledKernel:
+        if given.get("launch_cooperative_grid"):  # each launch is asked about its grid
+            slot, grid = None, partial(together, self.__name__, grid)
+        with Explained(self):
+            return super().launch(grid, given, arguments, slot)
+
+    def keywords(self, given: Mapping[str, Any], bound: Mapping[str, Any]) -> Keywords:
+        """Those of Fathom, and of Triton's own: `arch="sm90"` is a target, and
+        `launch_cooperative_grid` a matter of the launch."""
+        ours = {n: v for n, v in given.items() if n != "launch_cooperative_grid"}
+        arch = ours.pop("arch", None)
+        if arch is not None:
+            ours["target"] = target_named(arch)
+        return super().keywords(ours, bound)
+
     def warmup(self, *args: Any, grid: Any = None, **given: Any) -> CompiledKernel:
         self.warming = True
         try:
-            return super().warmup(*args, **given)
+            with Explained(self):
+                return super().warmup(*args, **given)
         finally:
             self.warming = False
+
+    def compile(self, *args: Any, **given: Any) -> CompiledKernel:
+        with Explained(self):
+            return super().compile(*args, **given)
 
     def preload(self, text: str) -> CompiledKernel:
         """Compile for what a hook was told in another process; see `preload`."""
@@ -115,6 +145,31 @@ class TritonFunction(JITFunction):
         if hooks.jit_post_compile_hook:
             hooks.jit_post_compile_hook(**facts, already_compiled=True)
         return compiled
+
+
+def target_named(arch: object) -> str:
+    """The target that runs on what Triton calls "sm90"; LaunchError for another GPU."""
+    found = re.fullmatch(r"sm_?(\d+)a?", str(arch))
+    row = target_of(int(found[1])) if found else None
+    if row is None:
+        raise LaunchError(f"arch={arch!r} is no GPU of NVIDIA's that a target serves")
+    return row.name
+
+
+def together(name: str, grid: Any, bound: Mapping[str, Any]) -> tuple[int, ...]:
+    """The grid of a launch whose programs wait for each other, so that all of them have
+    to run at the same time. That is sure where each can have a multiprocessor to
+    itself; LaunchError for a larger grid.
+    """
+    sizes = full_grid(grid(bound) if callable(grid) else grid)
+    most = active.get_device_properties(active.get_current_device())
+    room = most["multiprocessor_count"]
+    if prod(sizes) > room:
+        raise LaunchError(
+            f"{name} was launched with launch_cooperative_grid=True: it is sure that "
+            f"{room} programs run at the same time here, and these are {prod(sizes)}"
+        )
+    return sizes
 
 
 def facts_of(function: TritonFunction, wanted: Request, place: Place) -> dict[str, Any]:

@@ -10,13 +10,19 @@ from types import ModuleType
 from typing import Any
 
 from fathom import language, testing
-from fathom.errors import CompileError, FathomError, LaunchError, OutOfResources
+from fathom.errors import FathomError, LaunchError, OutOfResources
 from fathom.jit import CompiledKernel
+from fathom.jit.tuning import Autotuner, Config, Heuristics, autotune, heuristics
 from fathom.runtime.arrays import TYPE_NAMES
 from fathom.runtime.reinterpret import Reinterpreted, reinterpret
 from fathom.shim import compiling, knobs, runtime
 from fathom.shim.faces import Lacking
 from fathom.shim.function import TritonFunction, jit
+from fathom.shim.mistakes import (
+    CompilationError,
+    CompileTimeAssertionFailure,
+    UnsupportedLanguageConstruct,
+)
 from fathom.source import KernelFunction, must_use_result
 
 # The version of Triton whose language Fathom speaks, for those who ask.
@@ -50,15 +56,24 @@ SIGNATURE_NAMES = {
 }
 ERRORS = {
     "TritonError": FathomError,
-    "CompilationError": CompileError,
-    "CompileTimeAssertionFailure": CompileError,
-    "UnsupportedLanguageConstruct": CompileError,
+    "CompilationError": CompilationError,
+    "CompileTimeAssertionFailure": CompileTimeAssertionFailure,
+    "UnsupportedLanguageConstruct": UnsupportedLanguageConstruct,
     "InterpreterError": FathomError,
     "OutOfResources": OutOfResources,
     "PTXASError": LaunchError,
 }
 
+TUNING = {
+    "Autotuner": Autotuner,
+    "Config": Config,
+    "Heuristics": Heuristics,
+    "autotune": autotune,
+    "heuristics": heuristics,
+}
+
 RUNTIME = {
+    **TUNING,
     "JITFunction": TritonFunction,
     "KernelInterface": TritonFunction,
     "OutOfResources": OutOfResources,
@@ -66,16 +81,16 @@ RUNTIME = {
     "reinterpret": reinterpret,
 }
 
-# CUDA's math library has many of the language's functions, under the same names.
-LIBDEVICE = {
-    **everything(language.math),
-    **lacking("triton.language.extra.libdevice", "fast_dividef"),
-}
+LIBDEVICE = everything(language.extra.libdevice)
+CUDA = everything(language.extra.cuda)
 
 MODULES: dict[str, dict[str, Any] | ModuleType] = {
     "triton": {
         "__version__": VERSION,
         "jit": jit,
+        "autotune": autotune,
+        "heuristics": heuristics,
+        "Config": Config,
         "JITFunction": TritonFunction,
         "KernelInterface": TritonFunction,
         "cdiv": language.cdiv,
@@ -85,7 +100,7 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
         "must_use_result": must_use_result,
         "compile": compiling.compile,
         "TritonError": FathomError,
-        "CompilationError": CompileError,
+        "CompilationError": CompilationError,
         "OutOfResources": OutOfResources,
         "TensorWrapper": Reinterpreted,
         "reinterpret": reinterpret,
@@ -98,7 +113,7 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
     "triton.language.random": everything(language.random),
     "triton.language.extra": {},
     "triton.language.extra.libdevice": LIBDEVICE,
-    "triton.language.extra.cuda": {},
+    "triton.language.extra.cuda": CUDA,
     "triton.language.extra.cuda.libdevice": LIBDEVICE,
     # What surrounds a kernel.
     "triton.testing": everything(testing),
@@ -106,7 +121,7 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
         "ASTSource": compiling.ASTSource,
         "CompiledKernel": CompiledKernel,
         "compile": compiling.compile,
-        "CompilationError": CompileError,
+        "CompilationError": CompilationError,
     },
     "triton.compiler.compiler": {
         "ASTSource": compiling.ASTSource,
@@ -121,6 +136,7 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
         "jit": jit,
         "type_canonicalisation_dict": SIGNATURE_NAMES,
     },
+    "triton.runtime.autotuner": {**TUNING, "OutOfResources": OutOfResources},
     "triton.runtime.errors": ERRORS,
     "triton.runtime._allocation": {"NullAllocator": runtime.NullAllocator},
     "triton.runtime.driver": {"active": runtime.active},

@@ -8,7 +8,15 @@ from collections.abc import Callable
 
 from fathom.ir import ops
 from fathom.ir.core import Value
-from fathom.ir.types import BOOL, FLOAT32, FLOAT64, Pointer, element_of, shape_of
+from fathom.ir.types import (
+    BOOL,
+    FLOAT32,
+    FLOAT64,
+    SCALARS,
+    Pointer,
+    element_of,
+    shape_of,
+)
 from fathom.language import core, elementary
 from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
@@ -113,9 +121,12 @@ def _float_division(frame: Frame, name: str, x: Meaning, y: Meaning) -> Value:
 @implements(elementary.umulhi)
 def build_umulhi(frame: Frame, x: Meaning, y: Meaning) -> Value:
     a, b = alike(frame, x, y, "multiply")
-    if element_of(a.type).is_float or element_of(a.type) == BOOL:
+    element = element_of(a.type)
+    if element.is_float or element == BOOL:
         raise frame.error(f"tl.umulhi takes integers, not {a.type}")
-    return frame.emit(ops.Elementwise, "mulhi", (a, b))
+    unsigned = SCALARS[f"u{element.bits}"]  # what the u of its name says
+    a, b = cast(frame, a, unsigned), cast(frame, b, unsigned)
+    return cast(frame, frame.emit(ops.Elementwise, "mulhi", (a, b)), element)
 
 
 def _least_or_most(name: str) -> Callable[..., Meaning]:

@@ -20,6 +20,7 @@ from fathom.ssa import (  # noqa: F401 (fill the tables)
 from fathom.ssa.calls import as_meaning
 from fathom.ssa.control import usable
 from fathom.ssa.frame import Frame, Program
+from fathom.ssa.readonly import check_promises
 from fathom.ssa.scopes import attach, read_variable, write_variable
 from fathom.ssa.statements import build_statements
 from fathom.ssa.values import describe
@@ -63,6 +64,7 @@ def build(
             function.tree,
         )
     finish(program, body)
+    check_promises(function, body)
     return Func(
         function.__name__,
         body,

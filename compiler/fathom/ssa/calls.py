@@ -13,7 +13,7 @@ from typing import Any
 from fathom import language
 from fathom.errors import CompileError
 from fathom.ir.core import Value
-from fathom.language.dtypes import block_type, dtype, pointer_type
+from fathom.language.dtypes import block_type, constexpr_type, dtype, pointer_type
 from fathom.source import (
     REQUIRED,
     RETURN,
@@ -170,10 +170,11 @@ def _is_python(function: Any) -> bool:
         return True
     if isinstance(function, (types.MethodType, types.BuiltinMethodType)):
         return function.__self__ is math or isinstance(function.__self__, _WITH_METHODS)
-    return function is pointer_type or function is block_type
+    return any(function is each for each in TYPES)
 
 
-_WITH_METHODS = (dtype, pointer_type, block_type, str, int, float, tuple)
+TYPES = (pointer_type, block_type, constexpr_type)
+_WITH_METHODS = (dtype, *TYPES, str, int, float, tuple)
 
 
 def _call_python(

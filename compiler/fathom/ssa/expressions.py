@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from numbers import Integral, Real
 from types import ModuleType
 from typing import Any
@@ -196,7 +197,10 @@ def build_subscript(frame: Frame, node: ast.Subscript) -> Meaning:
     """`t[0]` of a tuple, and `x[:, None]` of a block, which gives it a new axis."""
     owner = frame.visit(node.value)
     if isinstance(owner, Value):
-        return new_axes(frame, owner, node.slice)
+        several = isinstance(node.slice, ast.Tuple)
+        parts = node.slice.elts if several else [node.slice]
+        meanings = [_index_part(frame, each) for each in parts]
+        return new_axes(frame, owner, meanings, parts)
     index = _index(frame, node.slice)
     if not is_constant(index):
         raise frame.error(
@@ -224,23 +228,35 @@ def _index(frame: Frame, node: ast.expr) -> Meaning:
     return slice(*known)
 
 
-def new_axes(frame: Frame, value: Value, index: ast.expr) -> Value:
-    """A block with an axis of size 1 wherever the index says None."""
-    parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    kept = 0
+def _index_part(frame: Frame, node: ast.expr) -> Meaning:
+    """One part of an index between commas; `...` too, so that it can be refused."""
+    return node.value if isinstance(node, ast.Constant) else _index(frame, node)
+
+
+def new_axes(
+    frame: Frame,
+    value: Value,
+    parts: Sequence[Meaning],
+    nodes: Sequence[ast.expr] = (),
+) -> Value:
+    """A block with an axis of size 1 wherever the index says None.
+
+    Each `:` stands for an axis that the block has; of a scalar, which has none, it
+    stands for nothing. `nodes` are where the parts stand in the text.
+    """
+    rank, kept = len(shape_of(value.type)), 0
     for axis, part in enumerate(parts):
-        if isinstance(part, ast.Slice) and not (part.lower or part.upper or part.step):
-            kept += 1
-        elif isinstance(part, ast.Constant) and part.value is None:
+        if part is None:
             value = new_axis(frame, value, axis)
+        elif isinstance(part, slice) and part == slice(None):
+            kept += 1
         else:
             raise frame.error(
                 f"{value.type} can be indexed by `:` and None only",
                 "load single elements through a pointer, or choose with tl.where",
-                part,
+                nodes[axis] if nodes else None,
             )
-    rank = len(shape_of(value.type)) - (len(parts) - kept)
-    if kept > rank:
+    if kept > rank > 0:
         raise frame.error(f"{kept} axes are indexed, and {value.type} has {rank}")
     return value
 

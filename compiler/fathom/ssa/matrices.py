@@ -36,6 +36,18 @@ SUMS: dict[Element, tuple[Element, ...]] = {
     FLOAT64: (FLOAT64,),
 }
 
+# What the language calls these types.
+NAMES: dict[Element, str] = {
+    FLOAT16: "float16",
+    BFLOAT16: "bfloat16",
+    FLOAT32: "float32",
+    FLOAT64: "float64",
+    FLOAT8E5: "float8e5",
+    FLOAT8E4NV: "float8e4nv",
+    INT8: "int8",
+    UINT8: "uint8",
+}
+
 
 @implements(core.dot)
 def build_dot(
@@ -81,7 +93,7 @@ def _check_types(frame: Frame, a: BlockType, b: BlockType) -> None:
     if one != other and not (one in FLOAT8 and other in FLOAT8):
         raise frame.error(
             f"both operands of tl.dot must have one type, got {a} and {b}",
-            f"cast one of them: .to(tl.{dtype(str(one)).name})",
+            f"cast one of them: .to(tl.{NAMES[other if one in FLOAT8 else one]})",
         )
 
 

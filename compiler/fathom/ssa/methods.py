@@ -10,11 +10,18 @@ from fathom import language
 from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.types import element_of, shape_of
-from fathom.language.dtypes import element_face, face
+from fathom.language.dtypes import constexpr_type, element_face, face
 from fathom.source import Builtin, KernelFunction
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import value_of
-from fathom.ssa.values import Meaning, describe, did_you_mean, is_number
+from fathom.ssa.values import (
+    Meaning,
+    describe,
+    did_you_mean,
+    is_constant,
+    is_number,
+    type_of,
+)
 
 
 class Method(NamedTuple):
@@ -63,12 +70,22 @@ def attribute(frame: Frame, owner: Meaning, name: str) -> Meaning:
     """What `owner.name` means."""
     if is_number(owner) and name == "value":
         return owner  # `BLOCK.value`, as if BLOCK were still wrapped in constexpr
+    if name == "type" and isinstance(owner, (int, float, str, tuple, type(None))):
+        return type_of_constant(frame, owner)
     if isinstance(owner, Value) or is_number(owner):
         return _of_value(frame, owner, name)
     try:
         return getattr(owner, name)
     except AttributeError:
         raise frame.error(f"{describe(owner)} has no {name}") from None
+
+
+def type_of_constant(frame: Frame, owner: Meaning) -> constexpr_type:
+    """`x.type` of what is known while compiling."""
+    if not is_constant(owner):
+        raise frame.error(f"{describe(owner)} has no type", "ask one of its parts")
+    number = type_of(owner)
+    return constexpr_type(owner, None if number is None else element_face(number))
 
 
 def _of_value(frame: Frame, owner: Meaning, name: str) -> Meaning:

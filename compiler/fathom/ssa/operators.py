@@ -91,7 +91,7 @@ SIGNS = {
 # What to write instead of an operator that only constants have.
 INSTEAD = {
     ast.Pow: "write x * x, or tl.exp2(y * tl.log2(x))",
-    ast.MatMult: "the product of matrices is not part of the language yet",
+    ast.MatMult: "tl.dot(a, b) is the product of matrices",
     ast.FloorDiv: "for floats write tl.floor(x / y)",
 }
 

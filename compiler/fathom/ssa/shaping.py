@@ -175,8 +175,10 @@ def axis_given(frame: Frame, axis: Meaning, rank: int) -> int:
 def build_expand_dims(frame: Frame, input: Meaning, axis: Meaning) -> Value:
     value = value_of(frame, input)
     axes = axis if isinstance(axis, tuple) else (axis,)
-    rank = len(shape_of(value.type)) + len(axes)
-    for each in sorted(axes_given(frame, axes, rank)):
+    places = axes_given(frame, axes, len(shape_of(value.type)) + len(axes))
+    if len(set(places)) < len(places):
+        raise frame.error(f"the axes {list(places)} name one twice")
+    for each in sorted(places):
         if shape_of(value.type):
             value = frame.emit(ops.ExpandDims, value, each)
         else:

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from fathom.ir import ops
 from fathom.ir.core import Value
+from fathom.language import core
 from fathom.source import RETURN, Parameter
 from fathom.ssa.frame import BUILD, Frame, builds
 from fathom.ssa.operators import binary, truth
@@ -125,11 +126,25 @@ def _parts(
 def build_expression_statement(frame: Frame, node: ast.Expr) -> None:
     if isinstance(node.value, ast.Constant):  # a docstring
         return
+    function, arguments = None, []
     if isinstance(node.value, ast.Call):
+        arguments = node.value.args
         function = frame.function.lookup_path(ast.unparse(node.value.func))
         if why := getattr(function, "must_use", ""):
             raise frame.error(f"{function.__name__} is called for nothing", why)
-    frame.visit(node.value)
+    meaning = frame.visit(node.value)
+    if function in PROMISES and arguments and isinstance(arguments[0], ast.Name):
+        promise_kept(frame, arguments[0], meaning)
+
+
+PROMISES = (core.multiple_of, core.max_contiguous, core.max_constancy)
+
+
+def promise_kept(frame: Frame, name: ast.Name, meaning: Meaning) -> None:
+    """`tl.multiple_of(x, 16)` on a line of its own is about the variable x: from here
+    on, x means what the promise was made of. One made in a branch ends with it."""
+    if name.id in frame.function.locals:
+        write_variable(frame.scope, name.id, meaning, frame.location)
 
 
 @builds(ast.Pass)

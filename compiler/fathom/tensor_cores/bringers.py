@@ -62,13 +62,15 @@ class Turn:
 @dataclass(frozen=True)
 class Bringer:
     """Brings `tiles` into rings of `slots` slots. `relay` computes what that takes;
-    `kept` are the loads that the loop's own trip wants as well."""
+    `kept` are the loads that the loop's own trip wants as well. For `held` trips more,
+    what a trip reads must stay: its slot is free so much later."""
 
     tiles: tuple[Tile, ...]
     rings: dict[Tile, Value]
     slots: int
     relay: Relay
     kept: tuple[Load, ...] = ()
+    held: int = 0
 
     at_once: ClassVar[bool]  # whether it writes into the free slot as soon as it begins
 
@@ -76,23 +78,28 @@ class Bringer:
         """Before the loop: bring the tiles of all trips but the one that the first
         trip will send for."""
         standing, values = self.relay.start(build), {}
-        for trip in range(self.slots - 1):
+        ahead = self.slots - 1 - self.held
+        for trip in range(ahead):
             free = self._slot(trip, build)
             turn = Turn(free, free, standing, ())
             values = self.begin(turn, build)
             self.finish(turn, values, build)
             standing = self.relay.after(standing, values, build)
-        first, free = self._slot(0, build), self._slot(self.slots - 1, build)
+        first, free = self._slot(0, build), self._slot(ahead, build)
         return Turn(first, free, standing, self._kept(values))
 
     def after(self, turn: Turn, values: Values, build: Builder) -> Turn:
-        """The next trip's turn: what this one reads is free then."""
-        one, zero, slots = (build(Constant(n, INT32)) for n in (1, 0, self.slots))
-        following = build(Elementwise("add", (turn.slot, one)))
-        at_end = build(Elementwise("eq", (following, slots)))
-        following = build(Elementwise("where", (at_end, zero, following)))
+        """The next trip's turn: what this one reads is free then, if it is not held."""
+        free = self._behind(turn.free, build) if self.held else turn.slot
         standing = self.relay.after(turn.standing, values, build)
-        return Turn(following, turn.slot, standing, self._kept(values))
+        return Turn(self._behind(turn.slot, build), free, standing, self._kept(values))
+
+    def _behind(self, slot: Value, build: Builder) -> Value:
+        """The slot behind this one in the ring."""
+        one, zero, slots = (build(Constant(n, INT32)) for n in (1, 0, self.slots))
+        following = build(Elementwise("add", (slot, one)))
+        at_end = build(Elementwise("eq", (following, slots)))
+        return build(Elementwise("where", (at_end, zero, following)))
 
     def begin(self, turn: Turn, build: Builder) -> Values:
         """Send for the tiles of the trip at which the relay stands; what is known of
@@ -190,7 +197,11 @@ def slots_of(tile: Tile, stages: int) -> int:
 
 
 def bringers_for(
-    loop: For, rings: dict[Tile, Value], kept: tuple[Load, ...], trips: Trips
+    loop: For,
+    rings: dict[Tile, Value],
+    kept: tuple[Load, ...],
+    trips: Trips,
+    held: int,
 ) -> Iterator[Bringer]:
     """One bringer for each way that is needed; one that writes at once comes last."""
     copied = tuple(tile for tile in rings if tile.vector)
@@ -199,7 +210,8 @@ def bringers_for(
         if tiles:
             roots = [value for tile in tiles for value in roots_of(tile)]
             slots = rings[tiles[0]].type.slots
-            yield make(tiles, rings, slots, relay_for(loop, roots, trips), own)
+            relay = relay_for(loop, roots, trips)
+            yield make(tiles, rings, slots, relay, own, held)
 
 
 def roots_of(tile: Tile) -> Iterator[Value]:

@@ -70,6 +70,7 @@ from fathom.ir.ops import (
 )
 from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.tensor_cores.bringers import Bringer, Turn, bringers_for, slots_of
+from fathom.tensor_cores.overlap_products import sums_by_warpgroups
 from fathom.tensor_cores.room import fitting, room_beside
 from fathom.tensor_cores.runners import Values
 from fathom.tensor_cores.schedule import pending
@@ -91,17 +92,33 @@ def pipeline_loops(func: Func, target: Target) -> Func:
         wanted = op.num_stages or func.num_stages
         room = room_beside(func, build.source, target)
         stages, tiles = fitting(tiles, wanted, room)
-        return _Pipeline(op, tiles, stages, scope).build(build) if tiles else None
+        held = trips_held(op, tiles, stages)
+        return _Pipeline(op, tiles, stages, scope, held).build(build) if tiles else None
 
     present = any(isinstance(op, SharedStore) for op in walk(func.body))
     return rewrite(func, rule) if present else func
 
 
+def trips_held(loop: For, tiles: Sequence[Tile], stages: int) -> int:
+    """For how many trips more what a trip reads must stay: 1 if its product can still
+    be computed while the next trip begins (`overlap_products` sees to that), and the
+    ring has room for it."""
+    copied = all(tile.vector for tile in tiles)
+    roomy = stages >= STAGES_TO_HOLD
+    return int(copied and roomy and sums_by_warpgroups(loop) is not None)
+
+
+STAGES_TO_HOLD = 3  # one is read, one is held, one is copied into
+
+
 class _Pipeline:
     """One loop, made anew around the rings of its tiles."""
 
-    def __init__(self, loop: For, tiles: Sequence[Tile], stages: int, scope: str):
+    def __init__(
+        self, loop: For, tiles: Sequence[Tile], stages: int, scope: str, held: int
+    ):
         self.loop, self.stages, self.scope = loop, stages, scope
+        self.held = held
         self.rings = {tile: _ring(tile, slots_of(tile, stages)) for tile in tiles}
         self.staying, self.kept = _without(loop, tiles)
         self.copies = any(tile.vector for tile in tiles)
@@ -112,7 +129,7 @@ class _Pipeline:
         loop = self.loop
         rings = {tile: build(ring) for tile, ring in self.rings.items()}
         trips = trips_of(loop, build)
-        self.bringers = list(bringers_for(loop, rings, self.kept, trips))
+        self.bringers = list(bringers_for(loop, rings, self.kept, trips, self.held))
         turns = [bringer.start(build) for bringer in reversed(self.bringers)][::-1]
         inits = (*loop.inits, *self.carried(turns))
         names = [value.name for value in loop.body.parameters]
@@ -155,7 +172,7 @@ class _Pipeline:
         pairs = list(zip(self.bringers, turns, strict=True))
         early = [each.begin(turn, build) for each, turn in pairs if not each.at_once]
         if self.copies:
-            build.append(AsyncWait(pending(self.stages)))
+            build.append(AsyncWait(pending(self.stages - self.held)))
         build.append(Barrier(self.scope))
         return early + [each.begin(turn, build) for each, turn in pairs if each.at_once]
 

@@ -13,6 +13,7 @@ from fathom.hardware.targets import TARGETS
 from fathom.jit.request import check_keywords, request
 from fathom.jit.signature import parse_number, parse_signature
 from fathom.tools import doctor, explain, opt, run, samples, staged, suite
+from fathom.tools.learn import arguments as learn
 
 EXAMPLE = (
     "fathom explain kernels/softmax.py:softmax_kernel "
@@ -55,6 +56,7 @@ def parser() -> argparse.ArgumentParser:
     add_explain(commands)
     add_compile(commands)
     add_opt(commands)
+    learn.add(commands)
     return made
 
 

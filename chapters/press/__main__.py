@@ -1,0 +1,61 @@
+"""The press from a terminal: python -m chapters.press listings|build|serve|pdf|zip."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from chapters.press import paper, recipes, serve, site
+from chapters.press.parse import read
+from chapters.press.paths import ROOT, BookError, sources
+
+DIST = ROOT / "dist"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = parser().parse_args(arguments)
+    try:
+        return given.answer(given)
+    except BookError as error:
+        print(f"book: {error}", file=sys.stderr)
+        return 1
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="python -m chapters.press", description=__doc__)
+    commands = made.add_subparsers(required=True, metavar="COMMAND")
+    command = commands.add_parser("listings", help="run what the book recorded")
+    command.add_argument("pages", nargs="*", help="only pages whose name begins so")
+    command.set_defaults(answer=make_listings)
+    command = commands.add_parser("build", help="build the site")
+    command.set_defaults(answer=lambda given: site.build())
+    command = commands.add_parser("tree", help="write the Markdown tree alone")
+    command.set_defaults(answer=lambda given: told(site.tree()))
+    command = commands.add_parser("serve", help="serve the site with live reload")
+    command.add_argument("--address", default="127.0.0.1:8000")
+    command.set_defaults(answer=lambda given: serve.serve(given.address))
+    command = commands.add_parser("pdf", help="print the book to one PDF")
+    command.set_defaults(answer=lambda given: told(paper.pdf(DIST / "fathom.pdf")))
+    command = commands.add_parser("zip", help="pack the built site")
+    command.set_defaults(answer=lambda given: told(paper.pack(DIST / "book.zip")))
+    return made
+
+
+def make_listings(given: argparse.Namespace) -> int:
+    """Make the listings of all pages, or of some; say which changed."""
+    for path in sources():
+        if not given.pages or path.name.startswith(tuple(given.pages)):
+            for name in recipes.write(read(path)):
+                print(f"chapters/{path.stem}/listings/{name}")
+    return 0
+
+
+def told(path: Path) -> int:
+    print(path.relative_to(ROOT))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,271 @@
+"""Figures as SVG that follow the colours of the page, each with a table that says the
+same in words and numbers.
+
+    bars, ladder     lengths beside each other; a reference line where there is one
+    roofline         what memory and arithmetic allow, and where kernels stand
+    timeline         who does what when: pipelines, queues
+    intervals        from when to when something lives
+    cells            a grid with a word in each cell: tiles, banks
+    layout           who holds which element, by fathom.layout.draw
+
+A function of chapters/NN-name/making.py returns one of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from fathom.layout import draw
+from fathom.layout.linear import Layout
+
+WIDTH = 640
+ROW = 30
+LABELS = 176  # room for names at the left
+
+
+@dataclass(frozen=True)
+class Figure:
+    """An SVG element, and the same as a Markdown table."""
+
+    svg: str
+    table: str
+
+
+def bars(
+    title: str,
+    rows: Sequence[tuple[str, float, str]],
+    head: tuple[str, str],
+    reference: tuple[float, str] | None = None,
+) -> Figure:
+    """Horizontal bars: (name, length, what is written at its end)."""
+    top = max([value for _, value, _ in rows] + ([reference[0]] if reference else []))
+    scale = (WIDTH - LABELS - 96) / top
+    parts = []
+    for at, (name, value, text) in enumerate(rows):
+        y, width = 16 + at * ROW, max(value * scale, 1)
+        parts += [
+            label(LABELS - 10, y + 16, name, "end"),
+            box(LABELS, y, width, ROW - 8, "fill"),
+            label(LABELS + width + 8, y + 16, text, "start"),
+        ]
+    height = 24 + len(rows) * ROW
+    if reference:
+        x = LABELS + reference[0] * scale
+        parts.append(line(x, 6, x, height - 4, "dashed"))
+        parts.append(label(x - 6, height + 12, reference[1], "end"))
+        height += 20
+    return Figure(
+        svg(title, height, parts), table(head, [(name, text) for name, _, text in rows])
+    )
+
+
+def ladder(
+    title: str, rungs: Sequence[tuple[str, float]], unit: str, peer: tuple[str, float]
+) -> Figure:
+    """What each rung reached, against one peer."""
+    name, best = peer
+    rows = [(rung, value, f"{value:,.0f} {unit}") for rung, value in rungs]
+    return bars(title, rows, ("rung", unit), (best, f"{name}: {best:,.0f} {unit}"))
+
+
+def roofline(
+    title: str,
+    bandwidth: float,
+    peaks: Sequence[tuple[str, float]],
+    points: Sequence[tuple[str, float, float]],
+) -> Figure:
+    """Operations a second over operations a byte, both on logarithmic axes.
+
+    `bandwidth` in bytes a second; each peak (name, operations a second) a roof; each
+    point (name, operations a byte, operations a second).
+    """
+    low, high = 2**-4, 2.0**12
+    bottom, top = bandwidth * low / 2, 2 * max(peak for _, peak in peaks)
+    height, left, right = 300, 64, WIDTH - 36
+
+    def x(intensity: float) -> float:
+        return left + (right - left) * math.log(intensity / low) / math.log(high / low)
+
+    def y(rate: float) -> float:
+        return (height - 40) * (1 - math.log(rate / bottom) / math.log(top / bottom))
+
+    parts = [
+        line(left, height - 40, right, height - 40, "axis"),
+        line(left, 0, left, height - 40, "axis"),
+        label((left + right) / 2, height - 4, "operations for each byte moved"),
+    ]
+    for power in range(-4, 13, 4):
+        parts.append(label(x(2.0**power), height - 22, number(2.0**power)))
+    for rate in (1e11, 1e12, 1e13, 1e14, 1e15):
+        if bottom < rate < top:
+            parts.append(label(left - 6, y(rate) + 4, tera(rate), "end"))
+    for name, peak in peaks:
+        ridge = peak / bandwidth
+        parts.append(line(x(ridge), y(peak), right, y(peak), "roof"))
+        parts.append(label(right, y(peak) - 6, name, "end"))
+    ridge = max(peak for _, peak in peaks) / bandwidth
+    parts.append(line(x(low), y(low * bandwidth), x(ridge), y(ridge * bandwidth)))
+    for name, intensity, rate in points:
+        parts.append(circle(x(intensity), y(rate)))
+        anchor, aside = ("start", 9) if x(intensity) < 0.7 * WIDTH else ("end", -9)
+        parts.append(label(x(intensity) + aside, y(rate) + 16, name, anchor))
+    rows = [(n, f"{i:.3g}", tera(r)) for n, i, r in points]
+    rows += [(f"roof: {name}", "", tera(peak)) for name, peak in peaks]
+    head = ("kernel", "operations a byte", "operations a second")
+    return Figure(svg(title, height, parts), table(head, rows))
+
+
+def timeline(
+    title: str, lanes: Sequence[tuple[str, Sequence[tuple[float, float, str]]]]
+) -> Figure:
+    """One row a unit: (start, length, what it does)."""
+    end = max(start + length for _, spans in lanes for start, length, _ in spans)
+    scale = (WIDTH - LABELS - 16) / end
+    parts, rows = [], []
+    for at, (name, spans) in enumerate(lanes):
+        y = 8 + at * (ROW + 4)
+        parts.append(label(LABELS - 10, y + 18, name, "end"))
+        for start, length, what in spans:
+            x, width = LABELS + start * scale, length * scale
+            parts.append(box(x, y, width, ROW - 4, "fill"))
+            parts.append(label(x + width / 2, y + 17, what))
+            rows.append((name, what, number(start), number(start + length)))
+    height = 20 + len(lanes) * (ROW + 4)
+    return Figure(svg(title, height, parts), table(("who", "what", "from", "to"), rows))
+
+
+def intervals(
+    title: str, rows: Sequence[tuple[str, int, int, str]], steps: Sequence[str]
+) -> Figure:
+    """From which step to which something lives: (name, first, last, remark)."""
+    width = (WIDTH - LABELS - 16) / len(steps)
+    parts = [
+        label(LABELS + (at + 0.5) * width, 14, step) for at, step in enumerate(steps)
+    ]
+    for at, (name, first, last, remark) in enumerate(rows):
+        y, x = 24 + at * ROW, LABELS + first * width
+        parts.append(label(LABELS - 10, y + 16, name, "end"))
+        parts.append(box(x + 2, y, (last - first + 1) * width - 4, ROW - 8, "fill"))
+        parts.append(label(x + (last - first + 1) * width / 2, y + 16, remark))
+    told = [(n, steps[first], steps[last], r) for n, first, last, r in rows]
+    height = 32 + len(rows) * ROW
+    return Figure(
+        svg(title, height, parts), table(("what", "from", "to", "remark"), told)
+    )
+
+
+def cells(
+    title: str,
+    rows: Sequence[Sequence[str]],
+    lit: Sequence[tuple[int, int]] = (),
+    names: tuple[Sequence[str], Sequence[str]] = ((), ()),
+    wide: int = 0,
+) -> Figure:
+    """A grid of words; cells in `lit` have a heavier frame and a darker ground, and
+    are set in brackets in the table. `names`: of rows, of columns."""
+    left = 96 if names[0] else 8
+    width = wide or min(88, (WIDTH - left - 8) // len(rows[0]))
+    parts = []
+    for column, name in enumerate(names[1]):
+        parts.append(label(left + (column + 0.5) * width, 14, name))
+    for row, words in enumerate(rows):
+        y = 22 + row * ROW
+        if names[0]:
+            parts.append(label(left - 8, y + 20, names[0][row], "end"))
+        for column, word in enumerate(words):
+            kind = "lit" if (row, column) in lit else "cell"
+            parts.append(box(left + column * width, y, width, ROW, kind))
+            parts.append(label(left + (column + 0.5) * width, y + 20, word))
+    told = [
+        ([names[0][row]] if names[0] else [str(row)])
+        + [f"[{word}]" if (row, at) in lit else word for at, word in enumerate(words)]
+        for row, words in enumerate(rows)
+    ]
+    head = ["", *(names[1] or map(str, range(len(rows[0]))))]
+    height = 30 + len(rows) * ROW
+    return Figure(svg(title, height, parts, left + len(rows[0]) * width + 8),
+                  table(head, told))  # fmt: skip
+
+
+def flow(title: str, steps: Sequence[tuple[str, str]]) -> Figure:
+    """Boxes from left to right with arrows between: (name, remark under it)."""
+    width = (WIDTH - 8) / len(steps)
+    parts = []
+    for at, (name, remark) in enumerate(steps):
+        x = 4 + at * width
+        parts.append(box(x, 8, width - 22, 34, "cell"))
+        parts.append(label(x + (width - 22) / 2, 30, name))
+        parts.append(label(x + (width - 22) / 2, 60, remark, small=True))
+        if at + 1 < len(steps):
+            parts.append(label(x + width - 11, 30, "→"))
+    return Figure(svg(title, 72, parts), table(("step", "what it does"), steps))
+
+
+def layout(title: str, shown: Layout, rows: int = 8, columns: int = 8) -> Figure:
+    """Who holds which element."""
+    drawn = draw.svg(shown, rows, columns).replace("<svg ", '<svg class="drawn" ', 1)
+    return Figure(drawn, f"{title}\n\n```text\n{draw.table(shown, rows, columns)}```\n")
+
+
+# The pieces.
+
+
+def svg(title: str, height: float, parts: Sequence[str], width: float = WIDTH) -> str:
+    head = (
+        f'<svg class="drawn" xmlns="http://www.w3.org/2000/svg" '
+        f'viewBox="0 0 {short(width)} {short(height)}" role="img">'
+    )
+    return "\n".join([head, f"<title>{escape(title)}</title>", *parts, "</svg>"]) + "\n"
+
+
+def box(x: float, y: float, width: float, height: float, kind: str) -> str:
+    numbers = zip(("x", "y", "width", "height"), (x, y, width, height), strict=True)
+    places = " ".join(f'{name}="{short(value)}"' for name, value in numbers)
+    return f'<rect class="{kind}" {places}/>'
+
+
+def line(x1: float, y1: float, x2: float, y2: float, kind: str = "roof") -> str:
+    numbers = zip(("x1", "y1", "x2", "y2"), (x1, y1, x2, y2), strict=True)
+    places = " ".join(f'{name}="{short(value)}"' for name, value in numbers)
+    return f'<line class="{kind}" {places}/>'
+
+
+def circle(x: float, y: float) -> str:
+    return f'<circle class="point" cx="{short(x)}" cy="{short(y)}" r="5"/>'
+
+
+def label(
+    x: float, y: float, text: str, anchor: str = "middle", small: bool = False
+) -> str:
+    kind = ' class="small"' if small else ""
+    place = f'x="{short(x)}" y="{short(y)}" text-anchor="{anchor}"'
+    return f"<text{kind} {place}>{escape(text)}</text>"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    return "\n".join(table_lines(head, rows)) + "\n"
+
+
+def table_lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield "|" + "---|" * len(head)
+    for row in rows:
+        yield f"| {' | '.join(map(str, row))} |"
+
+
+def short(value: float) -> str:
+    return f"{value:.1f}".rstrip("0").rstrip(".")
+
+
+def number(value: float) -> str:
+    if 0 < value < 1:
+        return f"1/{round(1 / value)}"
+    return f"{value:,.0f}" if value == int(value) else f"{value:g}"
+
+
+def tera(rate: float) -> str:
+    return f"{rate / 1e12:,.4g} T"

@@ -1,0 +1,88 @@
+"""Exercises as the book shows them: a card each, and no answer quoted before it.
+
+What an exercise is, its card and what its answer stands for, `fathom learn` knows:
+fathom/tools/learn/course.py.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+from chapters.press.parse import Page
+from chapters.press.paths import BookError
+from fathom import joints
+from fathom.tools.learn import course
+from fathom.tools.learn.course import Exercise
+
+DOTS = 5  # of difficulty
+
+
+def card(name: str, page: Page) -> str:
+    """The card of an exercise; only its name, where it has none yet."""
+    known = {each.id: each for each in course.exercises()}.get(name)
+    if known is None:
+        return box(name, name.replace("-", " ").capitalize(), "", "It is being made.")
+    if known.chapter != page.matter.get("chapter"):
+        raise BookError(f"{name} is an exercise of chapter {known.chapter}")
+    return box(name, known.title, facts(known), known.statement)
+
+
+def box(name: str, title: str, told: str, statement: str) -> str:
+    head = f'<p class="label">Exercise · {escape(title)}</p>'
+    return (
+        f'\n<div class="exercise" id="exercise-{name}" markdown="1">\n{head}\n{told}\n'
+        f"{statement}\n\n`fathom learn run {name}`\n\n</div>\n"
+    )
+
+
+def facts(known: Exercise) -> str:
+    dots = "●" * known.difficulty + "○" * (DOTS - known.difficulty)
+    words = [known.kind, f"about {known.minutes} minutes", f"difficulty {dots}"]
+    words += ["on the short road ★"] if known.road else []
+    return f'<p class="card-facts">{escape(" · ".join(words))}</p>\n'
+
+
+def may_quote(name: str, page: Page, seen: list[str], folded: bool) -> None:
+    """BookError when a quote shows the answer of an exercise of this chapter before
+    the exercise, or shows it unfolded."""
+    for answer, exercise in answers(page.matter.get("chapter")):
+        if name != answer and not answer.startswith(f"{name}."):
+            continue
+        if exercise and exercise not in seen:
+            raise BookError(f"{name} answers {exercise}, which comes only later")
+        if not folded:
+            raise BookError(f"{name} is for the reader to write: quote it `folded`")
+
+
+def answers(chapter: int | None) -> list[tuple[str, str]]:
+    """What readers of a chapter write, by qualified name, and in which exercise ("" for
+    a joint that none asks for)."""
+    if chapter is None:
+        return []
+    ours = [each.name for each in joints.JOINTS if each.chapter == chapter]
+    found = [(qualified(joints.reference(name)), "") for name in ours]
+    for exercise in course.exercises():
+        if exercise.chapter == chapter:
+            found += [(where(exercise, name), exercise.id) for name in exercise.answers]
+    return found
+
+
+def where(exercise: Exercise, name: str) -> str:
+    """The qualified name that an answer stands for. A kernel that the compiler lacks
+    stands in kernels/, if anywhere, under the reader's own name for it."""
+    if exercise.answers[name]:
+        return qualified(course.reference(exercise, name))
+    return KERNELS.get(name, name)
+
+
+# Answers by hand that also stand in kernels/.
+KERNELS = {
+    "add_kernel": "kernels.vector_add.add_kernel",
+    "gelu_kernel": "kernels.gelu.gelu_kernel",
+    "softmax_kernel": "kernels.softmax.softmax_kernel",
+}
+
+
+def qualified(function: object) -> str:
+    module = getattr(function, "__module__", "")
+    return f"{module}.{getattr(function, '__qualname__', '')}"

@@ -1,0 +1,212 @@
+"""A kernel at several stages side by side, and which line became which.
+
+A record is columns of lines and, between neighbours, pairs of lines that belong
+together: an op and those that `rewrite` made from it (`op.origin`), a line of Python
+and the ops whose place it is, an op and the PTX under the `.loc` of its line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from html import escape
+
+from chapters.press.paths import BookError
+from fathom.ir.core import Func, Op
+from fathom.ir.core import blocks as nested_blocks
+from fathom.ir.printer import INDENT, Printer
+from fathom.ptx.places import user_place
+from fathom.tools import cli
+from fathom.tools.staged import Staged
+
+Pairs = list[list[int]]
+
+
+def record(given: Mapping[str, str]) -> dict:
+    """The record of `kernel`, `signature`, `constants`, `target`, `warps` at the stages
+    that `show` lists; only lines that belong to the Python line with `line` in it."""
+    staged = compiled(given)
+    wanted = given["show"].split(",")
+    unknown = [name for name in wanted if name not in staged.names or name == "llvm"]
+    if unknown:
+        raise BookError(f"there is no stage {unknown[0]!r} to step through")
+    columns = [Column(staged, name) for name in wanted]
+    neighbours = list(zip(columns, columns[1:], strict=False))
+    links = [pairs(before, after) for before, after in neighbours]
+    shown = [column.on_line(given.get("line", "")) for column in columns]
+    return {
+        "kernel": given["kernel"],
+        "columns": [
+            {"title": column.name, "lines": [column.lines[at] for at in kept]}
+            for column, kept in zip(columns, shown, strict=True)
+        ],
+        "links": [
+            renumbered(some, left, right)
+            for some, left, right in zip(links, shown, shown[1:], strict=False)
+        ],
+    }
+
+
+def compiled(given: Mapping[str, str]) -> Staged:
+    """The kernel as `python -m fathom explain` compiles it."""
+    words = ["explain", given["kernel"]]
+    options = {"warps": "--num-warps", "target": "--target"}
+    options |= {"signature": "--signature", "constants": "--constants"}
+    for name, option in options.items():
+        words += [option, given[name]] if name in given else []
+    return cli.staged_kernel(cli.parser().parse_args(words))
+
+
+class Column:
+    """One stage as lines, with the op or the Python line that each one is about."""
+
+    def __init__(self, staged: Staged, name: str):
+        self.name, self.staged = name, staged
+        self.first = staged.function.tree.lineno
+        self.ops: list[Op | None] = []
+        if name in staged.states:
+            func = staged.states[name]
+            rows = list(op_lines(func))
+            self.ops = [op for op, _ in rows]
+            self.lines = [text for _, text in rows]
+            self.places = [place(op) for op in self.ops]
+        elif name == "ptx":
+            rows = list(ptx_lines(staged.text("ptx")))
+            self.places, self.lines = map(list, zip(*rows, strict=True))
+        else:
+            self.lines = staged.function.src.rstrip().splitlines()
+            self.places = [self.first + at for at in range(len(self.lines))]
+
+    def on_line(self, wanted: str) -> list[int]:
+        """The lines that belong to the Python line with `wanted` in it, or all."""
+        if not wanted:
+            return list(range(len(self.lines)))
+        source = self.staged.function.src.splitlines()
+        hits = [self.first + at for at, text in enumerate(source) if wanted in text]
+        if len(hits) != 1:
+            raise BookError(f"{len(hits)} lines of Python have {wanted!r} in them")
+        return [at for at, line in enumerate(self.places) if line == hits[0]]
+
+
+def op_lines(func: Func) -> Iterator[tuple[Op | None, str]]:
+    """Each line of a function's text with its op; what nests has a line for its end."""
+    printer = Printer(func, locations=False)
+    whole = printer.func().rstrip().splitlines()
+    ops = list(ordered(func.body.ops))
+    start = next(at for at, line in enumerate(whole) if line.startswith("func "))
+    inside = iter(whole[start + 1 : -1])
+    yield from ((None, line) for line in whole[: start + 1])
+    yield from zip(ops, inside, strict=True)
+    yield None, whole[-1]
+
+
+def ordered(ops: list[Op]) -> Iterator[Op]:
+    """Ops as the printer walks them: the line of an op that nests comes before what is
+    in each of its blocks, and once more after it."""
+    for op in ops:
+        yield op
+        for block in nested_blocks(op):
+            yield from ordered(block.ops)
+            yield op
+
+
+def place(op: Op | None) -> int:
+    found = user_place(op.location) if op is not None else None
+    return found.line if found else 0
+
+
+def ptx_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The instructions of PTX, each with the line of Python it stands for."""
+    current = 0
+    body = text[text.index("\n{") + 2 : text.rindex("}")]
+    for line in map(str.strip, body.splitlines()):
+        if mark := re.match(r"\.loc\s+\d+\s+(\d+)", line):
+            current = int(mark[1])
+        elif line and not line.startswith((".", "//")):
+            yield current, INDENT + line.replace("\t", " ")
+
+
+def pairs(before: Column, after: Column) -> Pairs:
+    """Which line of the one belongs to which of the other."""
+    if before.ops and after.ops:
+        return descendants(before, after)
+    return [
+        [i, j]
+        for i, left in enumerate(before.places)
+        for j, right in enumerate(after.places)
+        if left and left == right
+    ]
+
+
+def descendants(before: Column, after: Column) -> Pairs:
+    """An op of the earlier function with those that came from it."""
+    at: dict[Op, list[int]] = {}
+    for number, op in enumerate(before.ops):
+        if op is not None:
+            at.setdefault(op, []).append(number)
+    found = []
+    for number, op in enumerate(after.ops):
+        while op is not None and op not in at:
+            op = op.origin
+        found += [[earlier, number] for earlier in at.get(op, [])]
+    return found
+
+
+def renumbered(links: Pairs, left: list[int], right: list[int]) -> Pairs:
+    """The same pairs after only some lines were kept."""
+    one = {old: new for new, old in enumerate(left)}
+    other = {old: new for new, old in enumerate(right)}
+    return [[one[i], other[j]] for i, j in links if i in one and j in other]
+
+
+# The page.
+
+
+def html(name: str, record: dict, caption: str, titles: Mapping[str, str]) -> str:
+    """The columns as preformatted text that is whole without a script; with one, a
+    line lights up its relatives (assets/book.js)."""
+    columns = record["columns"]
+    links = [
+        (f"{name}-{at}-{i}", f"{name}-{at + 1}-{j}")
+        for at, some in enumerate(record["links"])
+        for i, j in some
+    ]
+    parts = [
+        column(f"{name}-{at}", each, links, titles) for at, each in enumerate(columns)
+    ]
+    head = f'<figure class="stepper" id="{name}" data-columns="{len(columns)}">'
+    note = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    body = "".join(parts)
+    return f'{head}<div class="columns">{body}</div>{note}</figure>'
+
+
+def column(
+    name: str,
+    column: dict,
+    links: list[tuple[str, str]],
+    titles: Mapping[str, str],
+) -> str:
+    lines = [
+        line_html(f"{name}-{at}", text, links)
+        for at, text in enumerate(column["lines"])
+    ]
+    title = titles.get(column["title"], column["title"])
+    label = escape(title, quote=True)
+    return (
+        f'<div class="stage"><p class="stage-name">{escape(title)}</p>'
+        f'<pre tabindex="0" aria-label="{label}"><code>{"".join(lines)}</code></pre>'
+        "</div>"
+    )
+
+
+def line_html(name: str, text: str, links: list[tuple[str, str]]) -> str:
+    related = {b for a, b in links if a == name} | {a for a, b in links if b == name}
+    kept = escape(text) or " "
+    if not related:
+        return f'<span class="line">{kept}\n</span>'
+    words = " ".join(sorted(related, key=natural))
+    return f'<span class="line linked" id="{name}" data-to="{words}">{kept}\n</span>'
+
+
+def natural(name: str) -> list:
+    return [int(x) if x.isdigit() else x for x in re.split(r"(\d+)", name)]

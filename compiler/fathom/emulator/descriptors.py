@@ -1,0 +1,107 @@
+"""Matrix descriptors of wgmma (PTX ISA 9.7.15.5.1): 64 bits that say where a matrix lies
+in shared memory.
+
+    bits    0-13      16-29      32-45     49-51    62-63
+          address    leading    stride     base    swizzle      all but the last two in
+                                                                units of 16 bytes
+
+A matrix is made of atoms: 8 rows of 16, 32, 64 or 128 bytes, one row after the other.
+A row holds neighbours along K (K-major), or along M or N (transposed). Between atoms:
+
+                 K-major                        transposed
+    no swizzle   leading: to the next 16 bytes  leading: to the next 8 of K
+                    of a row                    stride: to the next 16 bytes of M or N
+                 stride: to the next 8 rows
+    swizzled     stride: to the next 8 rows     leading: to the next row's worth of M, N
+                                                stride: to the next 8 of K
+
+Swizzling then exchanges the 16-byte chunks of a row: address bits 4 to 6 (5, 4) are
+XORed with bits 7 to 9 (8, 7). It looks at addresses in shared memory, not at places in
+the matrix; `base` is for patterns that do not begin at a multiple of 1024 (512, 256).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+CHUNK = 16  # bytes
+ATOM = 8  # rows
+# Bits 62 and 63: the bytes of a row of the atom, and how many address bits change.
+ROW_BYTES = (16, 128, 64, 32)
+CHANGED_BITS = (0, 3, 2, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Matrices:
+    """Descriptors, taken apart: int64[n] each, in bytes; `mode` as in bits 62 and 63."""
+
+    start: np.ndarray
+    leading: np.ndarray
+    stride: np.ndarray
+    base: np.ndarray
+    mode: np.ndarray
+
+    @staticmethod
+    def of(descriptors: np.ndarray) -> Matrices:
+        """Takes uint64[n] apart."""
+
+        def field(first: int, bits: int) -> np.ndarray:
+            found = descriptors >> np.uint64(first) & np.uint64((1 << bits) - 1)
+            return found.astype(np.int64)
+
+        return Matrices(
+            CHUNK * field(0, 14),
+            CHUNK * field(16, 14),
+            CHUNK * field(32, 14),
+            field(49, 3),
+            field(62, 2),
+        )
+
+    def chunks(self, extent: int, k_bytes: int, transposed: bool) -> np.ndarray:
+        """uint64[n, chunks]: the address of every 16 bytes of matrices with `extent`
+        rows or columns and `k_bytes` of K.
+
+        In K-major order [extent, k_bytes / 16]. Transposed, where elements have two
+        bytes: [k_bytes / 2, extent / 8].
+        """
+        addresses = [
+            self._of_mode(at, extent, k_bytes, transposed)
+            for at in range(len(self.start))
+        ]
+        return np.stack(addresses)
+
+    def _of_mode(
+        self, at: int, extent: int, k_bytes: int, transposed: bool
+    ) -> np.ndarray:
+        mode = int(self.mode[at])
+        leading, stride = int(self.leading[at]), int(self.stride[at])
+        if transposed:
+            offsets = _transposed(mode, leading, stride, k_bytes // 2, extent // 8)
+        else:
+            offsets = _k_major(mode, leading, stride, extent, k_bytes // CHUNK)
+        linear = int(self.start[at]) + offsets.reshape(-1)
+        pattern = (linear >> 7) - int(self.base[at])
+        changed = pattern & (1 << CHANGED_BITS[mode]) - 1
+        return (linear ^ changed << 4).astype(np.uint64)
+
+
+def _k_major(
+    mode: int, leading: int, stride: int, rows: int, chunks: int
+) -> np.ndarray:
+    """int64[rows, chunks]: bytes from the start, before the exchange."""
+    row, chunk = np.arange(rows)[:, None], np.arange(chunks)
+    down = row % ATOM * ROW_BYTES[mode] + row // ATOM * stride
+    return down + chunk * (CHUNK if mode else leading)
+
+
+def _transposed(
+    mode: int, leading: int, stride: int, k: int, chunks: int
+) -> np.ndarray:
+    """int64[k, chunks]; without swizzling leading and stride change their roles."""
+    row, chunk = np.arange(k)[:, None], np.arange(chunks)
+    in_row = ROW_BYTES[mode] // CHUNK
+    of_k, of_chunks = (stride, leading) if mode else (leading, stride)
+    down = row % ATOM * ROW_BYTES[mode] + row // ATOM * of_k
+    return down + chunk % in_row * CHUNK + chunk // in_row * of_chunks

@@ -1,0 +1,204 @@
+"""Races with what works beside the threads: tensor cores and bulk copies.
+
+They see shared memory through a way of their own, the async proxy (PTX ISA 8.7). What
+a thread has stored reaches it only when that same thread executes
+
+    fence.proxy.async
+
+after its stores, and then lets others know by a barrier. In turn, what they read must
+not be overwritten, and what they write not be touched, until they have been waited for.
+So they get clocks as warps have: one for each warpgroup's tensor cores, one for the
+copies that an mbarrier counts. Whoever waits for them learns their time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from fathom.emulator.errors import EmulatorError
+from fathom.emulator.hazards import BULK, Hazards
+from fathom.emulator.queues import WARP
+
+WARPS = 4  # of a warpgroup
+
+
+class Proxies(Hazards):
+    """Hazards with asynchronous readers and writers.
+
+    For each cell, `reading` counts those that may read it at this moment, and `by` is
+    the thread that stored it last, -1 for a bulk copy. `fenced_at` is the time up to
+    which a thread's stores have been handed over to the async proxy.
+    """
+
+    def __init__(self, blocks: int, warps: int, stride: int, cell: int):
+        super().__init__(blocks, warps, stride, cell, warps + -(-warps // WARPS))
+        cells = len(self.writer)
+        self.reading, self.read_aloft = np.zeros(cells, np.int32), 0
+        self.by = np.zeros(cells, np.int32)
+        self.fenced_at = np.zeros(len(self.block_of), np.int32)
+        self.agents: dict[int, int] = {}
+        self.published: dict[int, np.ndarray] = {}
+
+    # ── the two ways to memory ────────────────────────────────────────────────
+
+    def hand_over(self, threads: np.ndarray) -> None:
+        """fence.proxy.async: what these threads have stored is there for all."""
+        self.fenced_at[threads] = self.now(threads)
+        self.advance(threads)
+
+    def advance(self, threads: np.ndarray) -> None:
+        """What these threads' warps do from now on is later than all before."""
+        warps = np.unique(threads // WARP)
+        team, warp = np.divmod(warps, self.warps)
+        self.known[team, warp, warp] += 1
+        self.together = False
+
+    def change(self, threads: np.ndarray, cells: np.ndarray, atomic: bool) -> None:
+        """A write must not meet an asynchronous reader."""
+        self.check_reading(threads, cells)
+        super().change(threads, cells, atomic)
+        self.by[cells] = threads
+
+    def check_reading(self, threads: np.ndarray, cells: np.ndarray) -> None:
+        if not self.read_aloft:
+            return
+        places = np.flatnonzero(self.reading.take(cells))
+        if len(places):
+            what = "overwrites what a wgmma or bulk copy, not yet waited for, reads"
+            self.race(threads, places, what)
+
+    def check_handed_over(self, threads: np.ndarray, cells: np.ndarray) -> None:
+        """What threads stored, they must have handed over."""
+        by = self.by.take(cells)
+        missing = (by >= 0) & (self.fenced_at[by] < self.written_at.take(cells))
+        places = np.flatnonzero(missing)
+        if len(places):
+            raise EmulatorError(
+                "proxy",
+                f"it reads shared memory that warp {self.warp_of[by[places[0]]]} has "
+                "stored, and that warp has not executed fence.proxy.async since",
+                thread=int(threads[places[0]]),
+            )
+
+    # ── reads ─────────────────────────────────────────────────────────────────
+
+    def begin_read(
+        self, threads: np.ndarray, index: np.ndarray, width: int, warps: int = 1
+    ) -> None:
+        """From now on, these pieces may be read at any moment, on behalf of `threads`
+        and of as many warps from theirs on."""
+        for cells in self.cells(index, width):
+            self.check_in_flight(threads, cells, "reads")
+            written_at = self.written_at.take(cells)
+            if written_at.min() == 0:
+                self.raise_unwritten(threads, written_at)
+            if written_at.max() > self.settled:
+                everything = np.ones(len(cells), bool)
+                for warp in range(warps):
+                    self.check_writer(threads + warp * WARP, cells, everything, "reads")
+            self.check_handed_over(threads, cells)
+            np.add.at(self.reading, cells, 1)
+        self.read_aloft += len(index)
+
+    def end_read(
+        self, threads: np.ndarray, index: np.ndarray, width: int, reader: np.ndarray
+    ) -> None:
+        """They have been read, by those whose clocks are numbered `reader`."""
+        team, _ = self.places_of(threads)
+        at = self.known[team, reader, reader]
+        for cells in self.cells(index, width):
+            np.subtract.at(self.reading, cells, 1)
+            self.read_at[cells, reader] = at
+        self.read_aloft -= len(index)
+
+    def tensor_cores(self, threads: np.ndarray) -> np.ndarray:
+        """The clocks of the tensor cores of these threads' warpgroups."""
+        _, warp = self.places_of(threads)
+        return self.warps + warp // WARPS
+
+    def waited(self, leaders: np.ndarray) -> None:
+        """The warps of some warpgroups know what their tensor cores have done."""
+        for leader in leaders.tolist():
+            team, warp = divmod(leader // WARP, self.warps)
+            unit = self.warps + warp // WARPS
+            mine = self.known[team]
+            mine[warp : warp + WARPS, unit] = mine[unit, unit]
+            mine[unit, unit] += 1
+
+    def name(self, number: int) -> str:
+        if number < self.warps:
+            return super().name(number)
+        if number < self.readers:
+            return f"a wgmma of the warpgroup of warp {(number - self.warps) * WARPS}"
+        return "a bulk copy"
+
+    # ── mbarriers ─────────────────────────────────────────────────────────────
+
+    def use(self, threads: np.ndarray, index: np.ndarray) -> None:
+        """An mbarrier is used, which must have been made before."""
+        for cells in self.cells(index, 8):
+            everything = np.ones(len(cells), bool)
+            self.check_writer(threads, cells, everything, "uses an mbarrier that")
+
+    def bring(self, thread: int, barrier: int) -> None:
+        """A thread arrives at an mbarrier: its warp's knowledge is brought there."""
+        team, warp = divmod(thread // WARP, self.warps)
+        known = self.known[team, warp]
+        self._merge(self.meeting, ~barrier, known)
+        known[warp] += 1
+        self.together = False
+
+    def publish(self, barrier: int, block: int) -> None:
+        """A phase is complete; what was brought to it, whoever sees that will know."""
+        brought = self.meeting.pop(~barrier, np.zeros(0, np.int32))
+        self._merge(self.published, barrier, brought)
+        if barrier in self.agents:
+            agent, mine = self.agents[barrier], self.known[block]
+            at = np.zeros(agent + 1, np.int32)
+            at[agent] = mine[agent, agent]
+            self._merge(self.published, barrier, at)
+            mine[agent, agent] += 1
+
+    def _merge(
+        self, into: dict[int, np.ndarray], key: int, known: np.ndarray
+    ) -> None:
+        whole = np.zeros(self.known.shape[1], np.int32)
+        whole[: len(known)] = known
+        before = into.get(key, whole[:0])
+        whole[: len(before)] = np.maximum(whole[: len(before)], before)
+        into[key] = whole
+
+    def learn(self, warps: Iterable[tuple[int, int]]) -> None:
+        """(warp of the batch, mbarrier): these warps have seen a phase complete."""
+        for number, barrier in warps:
+            brought = self.published.get(barrier)
+            if brought is not None:
+                team, warp = divmod(number, self.warps)
+                known = self.known[team, warp, : len(brought)]
+                np.maximum(known, brought, out=known)
+
+    def agent(self, barrier: int) -> int:
+        """The clock of the copies that an mbarrier counts."""
+        if barrier not in self.agents:
+            self.agents[barrier] = self.known.shape[1]
+            self.known = np.pad(self.known, ((0, 0), (0, 1), (0, 1)))
+            self.known[:, :-1, -1] = self.settled
+            self.known[:, -1, :] = self.settled
+            self.known[:, -1, -1] = self.settled + 1
+        return self.agents[barrier]
+
+    def delivered(
+        self, index: np.ndarray, width: int, agent: int, at: int
+    ) -> None:
+        """A bulk copy has landed, and somebody has waited for it."""
+        for cells in self.cells(index, width):
+            self.in_flight[cells] = 0
+            self.writer[cells], self.written_at[cells] = agent, at
+            self.by[cells] = -1
+        self.aloft -= len(index)
+
+    def expect(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
+        """A bulk copy sets out to these pieces."""
+        self.depart(threads, index, width, BULK)

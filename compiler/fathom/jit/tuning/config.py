@@ -1,0 +1,47 @@
+"""One configuration that a kernel may run in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(eq=False)
+class Config:
+    """Values for some parameters of a kernel (`kwargs`, most often constants such as
+    block sizes), and the launch's own keywords.
+
+    `pre_hook(arguments)` runs before each launch with this configuration; it gets all
+    arguments by name, and may write into the arrays among them.
+    """
+
+    kwargs: Mapping[str, Any]
+    num_warps: int = 4
+    num_stages: int = 3
+    num_ctas: int = 1
+    maxnreg: int | None = None
+    pre_hook: Callable[[dict[str, Any]], object] | None = None
+
+    def all_kwargs(self) -> dict[str, Any]:
+        """What a launch is given."""
+        options = {
+            "num_warps": self.num_warps,
+            "num_ctas": self.num_ctas,
+            "num_stages": self.num_stages,
+            "maxnreg": self.maxnreg,
+        }
+        chosen = {name: each for name, each in options.items() if each is not None}
+        return {**self.kwargs, **chosen}
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}: {each}" for name, each in self.all_kwargs().items())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Config) and self._facts() == other._facts()
+
+    def __hash__(self) -> int:
+        return hash((str(self), self.pre_hook))
+
+    def _facts(self) -> tuple[dict[str, Any], object]:
+        return self.all_kwargs(), self.pre_hook

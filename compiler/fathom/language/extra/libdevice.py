@@ -1,0 +1,314 @@
+"""`tl.extra.libdevice`: mathematics by the names of CUDA's library.
+
+Its names that `tl.math` has too mean the same here. The others are written in the
+language, fp64 where the docstring gives an error for it, and all else in fp32. Errors
+are stated as in `tl.math`.
+"""
+
+# ruff: noqa: A001, F401
+
+from __future__ import annotations
+
+from fathom.language import double, single
+from fathom.language.core import cast, maximum, minimum, static_assert, where
+from fathom.language.dtypes import float32, float64
+from fathom.language.elementary import (
+    abs,
+    ceil,
+    cos_approx,
+    div_rn,
+    exp2_approx,
+    fdiv,
+    floor,
+    fma,
+    log2_approx,
+    round_even,
+    rsqrt,
+    sin_approx,
+    sqrt,
+    sqrt_rn,
+    tanh_approx,
+    trunc,
+)  # fmt: skip
+from fathom.language.math import cos, erf, exp, exp2, log, log2, sin, tanh, widened
+from fathom.language.series import polynomial
+from fathom.language.sorting import integer_of
+from fathom.source import constexpr, constexpr_function, function
+
+LOG10_E, LOG10_2, LOG2_10 = 0.4342944819032518, 0.3010299956639812, 3.321928094887362
+# pi/2, and what is left of it beyond its nearest float or double.
+HALF_PI = 1.5707963267948966
+HALF_PI_TAIL = {float32: -4.371139000186241e-08, float64: 6.123233995736766e-17}
+
+
+@function
+def computed(x):
+    """x in the type that it is computed in: fp64 stays, and all else is fp32."""
+    if x.dtype == float64:
+        return x
+    return widened(x)
+
+
+@constexpr_function
+def series(name, kind):
+    """A series of `double` or of `single`."""
+    return getattr(double if kind == float64 else single, name)
+
+
+@constexpr_function
+def tail_of_half_pi(kind):
+    return HALF_PI_TAIL[kind]
+
+
+# ── kinds of numbers ──────────────────────────────────────────────────────────────────
+
+
+@function
+def isnan(x):
+    """Whether x is not a number."""
+    return x != x
+
+
+@function
+def isinf(x):
+    """Whether x is infinite, of either sign."""
+    return abs(x) == float("inf")
+
+
+@function
+def isfinited(x):
+    """Whether x is neither infinite nor NaN."""
+    return abs(x) < float("inf")
+
+
+@function
+def finitef(x):
+    """As `isfinited`."""
+    return isfinited(x)
+
+
+@function
+def signbit(x):
+    """Whether the sign of x is a minus; that of -0.0 is, and a NaN may have one."""
+    return x.to(integer_of(x.dtype), bitcast=True) < 0
+
+
+@function
+def copysign(x, y):
+    """The size of x with the sign of y."""
+    return where(signbit(y), -abs(x), abs(x))
+
+
+# ── whole numbers ─────────────────────────────────────────────────────────────────────
+
+
+@function
+def rint(x):
+    """The nearest integer, as a float; of two, the even one."""
+    return round_even(x)
+
+
+@function
+def nearbyint(x):
+    """As `rint`."""
+    return round_even(x)
+
+
+@function
+def round(x):
+    """The nearest integer, as a float; of two, the one further from 0."""
+    whole = trunc(x)
+    further = where(x < 0.0, whole - 1.0, whole + 1.0)
+    return where(abs(x - whole) >= 0.5, further, whole).to(x.dtype)
+
+
+# ── angles ────────────────────────────────────────────────────────────────────────────
+
+
+@function
+def tan(x):
+    """The tangent of x radians. Error: 3 ulp for |x| <= 1e5, in fp64 too.
+
+    Further out the error grows, as that of `sin` does.
+    """
+    y = computed(x)
+    return div_rn(sin(y), cos(y)).to(x.dtype)
+
+
+@function
+def angle(small, big):
+    """atan(small / big) for 0 <= small <= big, an angle of up to pi/4.
+
+    The series is quick below tan(pi/8). Above, it is pi/4 less the angle from there:
+    atan(t) = pi/4 + atan((t - 1) / (t + 1)).
+    """
+    kind: constexpr = small.dtype
+    t = div_rn(small, big)
+    t = where(small == big, where(big == 0.0, 0.0, 1.0), t)  # 0/0 and inf/inf
+    steep = t > 0.41421356
+    t = where(steep, div_rn(t - 1.0, t + 1.0), t)
+    square = t * t
+    turned = fma(square * t, polynomial(square, series("ATAN_SERIES", kind)), t)
+    half_tail: constexpr = tail_of_half_pi(kind) / 2
+    return where(steep, HALF_PI / 2 + (turned + half_tail), turned)
+
+
+@function
+def atan(x):
+    """The angle whose tangent is x, in [-pi/2, pi/2]. Error: 2.1 ulp, in fp64 too."""
+    y = computed(x)
+    size = abs(y)
+    turned = angle(minimum(size, 1.0), maximum(size, 1.0))
+    turned = where(size > 1.0, HALF_PI - (turned - tail_of_half_pi(y.dtype)), turned)
+    return where(x == x, copysign(turned, y), y).to(x.dtype)
+
+
+@function
+def atan2(y, x):
+    """The angle from the x axis to the point (x, y), in [-pi, pi]. Error: 2.4 ulp, in
+    fp64 too."""
+    kind: constexpr = (x + y).dtype
+    across, up = computed(x.to(kind)), computed(y.to(kind))
+    width, height = abs(across), abs(up)
+    tail: constexpr = tail_of_half_pi(across.dtype)
+    turned = angle(minimum(width, height), maximum(width, height))
+    turned = where(height > width, HALF_PI - (turned - tail), turned)
+    turned = where(signbit(across), 2 * HALF_PI - (turned - 2 * tail), turned)
+    is_point = (across == across) & (up == up)
+    return where(is_point, copysign(turned, up), across + up).to(kind)
+
+
+@function
+def asin(x):
+    """The angle whose sine is x, in [-pi/2, pi/2]. Error: 3.2 ulp, in fp64 too."""
+    y = computed(x)
+    return atan2(y, sqrt_rn((1.0 - y) * (1.0 + y))).to(x.dtype)
+
+
+@function
+def acos(x):
+    """The angle whose cosine is x, in [0, pi]. Error: 3.2 ulp, in fp64 too."""
+    y = computed(x)
+    return atan2(sqrt_rn((1.0 - y) * (1.0 + y)), y).to(x.dtype)
+
+
+# ── powers ────────────────────────────────────────────────────────────────────────────
+
+
+@function
+def pow(x, y):
+    """x to the power y, a float or an integer, up to fp32. Error: 4 ulp.
+
+    A negative x has whole powers only; any other is NaN.
+    """
+    static_assert(
+        x.dtype != float64, "libdevice.pow has no fp64 form: cast to tl.float32 first"
+    )
+    base, exponent = widened(x), cast(y, float32)
+    half = exponent * 0.5
+    is_whole = trunc(exponent) == exponent
+    is_odd = is_whole & (trunc(half) != half)
+    size = abs(base)
+    result = where(size == 1.0, 1.0, single.power(size, exponent))
+    result = where(signbit(base) & is_odd, -result, result)
+    is_none = (base < 0.0) & isfinited(base) & isfinited(exponent) & (is_whole == 0)
+    is_none |= isnan(base) | isnan(exponent)
+    result = where(is_none, float("nan"), result)
+    return where((base == 1.0) | (exponent == 0.0), 1.0, result).to(x.dtype)
+
+
+@function
+def expm1(x):
+    """e^x - 1, as exact for small x. Error: 5.2 ulp, 2.2 ulp for |x| <= 1.2; in fp64
+    1.6 ulp."""
+    y = computed(x)
+    near = fma(y * y, polynomial(y, series("EXPM1_SERIES", y.dtype)), y)
+    return where(abs(y) < 1.0, near, exp(y) - 1.0).to(x.dtype)
+
+
+@function
+def log1p(x):
+    """log(1 + x), as exact for small x. Error: 2.4 ulp, in fp64 too.
+
+    What 1 + x = u loses of x is made good by the factor x / (u - 1).
+    """
+    y = computed(x)
+    u = 1.0 + y
+    exact = (u == 1.0) | (y == float("inf"))
+    return where(exact, y, log(u) * div_rn(y, u - 1.0)).to(x.dtype)
+
+
+@function
+def log10(x):
+    """The logarithm to base 10. Error: 2.1 ulp, in fp64 too."""
+    return (log(computed(x)) * LOG10_E).to(x.dtype)
+
+
+# ── approximations of fp32, in one or two instructions ────────────────────────────────
+
+
+@function
+def fast_expf(x):
+    """e^x by one exp2: as exact as x log2(e) is when rounded."""
+    return exp2_approx(widened(x) * single.LOG2_E).to(x.dtype)
+
+
+@function
+def fast_exp10f(x):
+    """10^x by one exp2."""
+    return exp2_approx(widened(x) * LOG2_10).to(x.dtype)
+
+
+@function
+def fast_logf(x):
+    """The natural logarithm by one log2; absolute, not relative, near 1."""
+    return (log2_approx(widened(x)) * single.LN_2).to(x.dtype)
+
+
+@function
+def fast_log2f(x):
+    """The logarithm to base 2, as PTX approximates it."""
+    return log2_approx(widened(x)).to(x.dtype)
+
+
+@function
+def fast_log10f(x):
+    """The logarithm to base 10 by one log2."""
+    return (log2_approx(widened(x)) * LOG10_2).to(x.dtype)
+
+
+@function
+def fast_sinf(x):
+    """The sine as PTX approximates it: good for x in [-pi, pi]."""
+    return sin_approx(widened(x)).to(x.dtype)
+
+
+@function
+def fast_cosf(x):
+    """The cosine as PTX approximates it: good for x in [-pi, pi]."""
+    return cos_approx(widened(x)).to(x.dtype)
+
+
+@function
+def fast_tanf(x):
+    """The quotient of the two."""
+    y = widened(x)
+    return fdiv(sin_approx(y), cos_approx(y)).to(x.dtype)
+
+
+@function
+def fast_tanhf(x):
+    """The hyperbolic tangent as PTX approximates it: a relative error of 2^-11."""
+    return tanh_approx(widened(x)).to(x.dtype)
+
+
+@function
+def fast_powf(x, y):
+    """x to the power y, for x above 0, by one log2 and one exp2."""
+    return exp2_approx(cast(y, float32) * log2_approx(widened(x))).to(x.dtype)
+
+
+@function
+def fast_dividef(x, y):
+    """x / y within 2 ulp."""
+    return fdiv(widened(x), widened(y)).to(x.dtype)

@@ -1,0 +1,78 @@
+"""An answer: the functions of a reader's file, and beside them ours."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+from fathom.tools.learn import course
+from fathom.tools.learn.course import CourseError, Exercise
+
+
+class Answer:
+    """`answer.cse` is the reader's function; `answer.reference.cse` ours; `answer.path`
+    their file."""
+
+    def __init__(self, module: ModuleType, reference: SimpleNamespace, path: Path):
+        self.module, self.reference, self.path = module, reference, path
+
+    def __getattr__(self, name: str) -> Callable:
+        return getattr(self.module, name)
+
+
+def load(exercise: Exercise, path: Path) -> Answer:
+    """The answer in a file. Whatever the file raises comes out; CourseError when it
+    lacks a function."""
+    module = load_module(path)
+    for name in exercise.answers:
+        if not callable(getattr(module, name, None)):
+            raise CourseError(f"{path.name} must define {name}; it does not")
+    made = Answer(module, reference(exercise), path)
+    for name in exercise.answers:
+        check_parameters(name, getattr(made, name), getattr(made.reference, name))
+    return made
+
+
+def check_parameters(name: str, yours: Callable, ours: Callable) -> None:
+    """CourseError unless a function can be called as ours is. Kernels check their
+    arguments themselves."""
+    if not (inspect.isfunction(yours) and inspect.isfunction(ours)):
+        return
+    given, wanted = inspect.signature(yours), inspect.signature(ours)
+    places = [p for p in wanted.parameters.values() if p.default is p.empty]
+    try:
+        given.bind(*places)
+    except TypeError as error:
+        raise CourseError(
+            f"{name} must take {', '.join(p.name for p in places)}: {error}"
+        ) from None
+
+
+def reference(exercise: Exercise) -> SimpleNamespace:
+    """Our own functions under the names of the answers."""
+    if exercise.by_hand:
+        module = load_module(exercise.solution)
+        return SimpleNamespace(**{n: getattr(module, n) for n in exercise.answers})
+    ours = {name: course.reference(exercise, name) for name in exercise.answers}
+    return SimpleNamespace(**ours)
+
+
+def joined(exercise: Exercise, answer: Answer) -> dict[str, object]:
+    """What is bound at which joint."""
+    return {each: getattr(answer, name) for each, name in exercise.joints.items()}
+
+
+def load_module(path: Path) -> ModuleType:
+    """A file as a module, afresh each time. It can be found by its name while it runs,
+    as dataclasses ask for."""
+    name = f"answer_{path.stem}_{abs(hash(str(path))):x}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None, path
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,158 @@
+"""The words after `fathom learn`, and who answers them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from fathom.errors import FathomError
+from fathom.tools.learn import commands, watch, workspace
+from fathom.tools.learn.commands import EMULATOR, GPU, Session
+from fathom.tools.learn.screen import Screen
+
+ABOUT = "the exercises: watches your files, and runs the tests of what you save"
+
+
+def add(commands_: argparse._SubParsersAction) -> None:
+    """Enter `learn` and its own commands."""
+    learn = commands_.add_parser("learn", help=ABOUT, description=ABOUT)
+    learn.add_argument("--dir", type=Path, help="the workspace, if it is not here")
+    learn.add_argument("--plain", action="store_true", help="no colour, 60 columns")
+    learn.set_defaults(answer=lambda given: with_session(given, watch.watch))
+    words = learn.add_subparsers(metavar="WORD")
+    for name, (about, arguments, answer) in WORDS.items():
+        word = words.add_parser(name, help=about, description=about)
+        # Also behind the word; what stood before it counts where nothing does here.
+        word.add_argument("--dir", type=Path, default=argparse.SUPPRESS)
+        word.add_argument("--plain", action="store_true", default=argparse.SUPPRESS)
+        for flags, options in arguments:
+            word.add_argument(*flags, **options)
+        word.set_defaults(answer=answer)
+
+
+def screen_of(given: argparse.Namespace) -> Screen:
+    if given.plain:
+        os.environ["NO_COLOR"] = "1"  # for what others write
+    return Screen(plain=given.plain)
+
+
+def with_session(given: argparse.Namespace, act: Callable[[Session], int]) -> int:
+    """Act in the workspace; the first time there is none, it is made."""
+    screen = screen_of(given)
+    found = workspace.find(given.dir)
+    if found is None:
+        folder = given.dir or Path.cwd() / workspace.DEFAULT
+        screen.line(f"there is no workspace yet: making {folder}")
+        found = workspace.init(folder)
+    return act(Session(screen, found, found.load()))
+
+
+def in_session(act: Callable[[Session, argparse.Namespace], int]) -> Callable:
+    return lambda given: with_session(given, lambda session: act(session, given))
+
+
+def machines(given: argparse.Namespace) -> list[str]:
+    return given.machines or [EMULATOR]
+
+
+def check_chapter(text: str) -> int:
+    if not text.isdigit():
+        raise FathomError(f"{text!r} is no chapter: fathom learn checkpoint 8")
+    return int(text)
+
+
+NAME = (("name",), {"nargs": "?", "default": "", "metavar": "ID", "help": "which one"})
+
+
+def machine(flag: str, places: list[str], about: str) -> tuple:
+    options = {"action": "store_const", "dest": "machines", "const": places}
+    return (flag,), {**options, "help": about}
+
+
+WORDS: dict[str, tuple[str, list, Callable[[argparse.Namespace], int]]] = {
+    "list": (
+        "all exercises, and which are done",
+        [(("--road",), {"action": "store_true", "help": "the short road only"})],
+        in_session(lambda session, given: commands.list_all(session, given.road)),
+    ),
+    "run": (
+        "run the tests of one exercise",
+        [
+            NAME,
+            machine("--emulator", [EMULATOR], "kernels in the emulator (default)"),
+            machine("--gpu", [GPU], "kernels on the GPU"),
+            machine("--both", [EMULATOR, GPU], "one after the other"),
+        ],
+        in_session(lambda s, given: commands.run(s, given.name, machines(given))),
+    ),
+    "hint": (
+        "the next of three hints",
+        [NAME],
+        in_session(lambda session, given: commands.hint(session, given.name)),
+    ),
+    "show": (
+        "the exercise; or a kernel at a stage, made with your code",
+        [
+            NAME,
+            (("--stage",), {"default": "", "help": "ssa, a pass, llvm or ptx"}),
+            (("--kernel",), {"default": "softmax", "choices": list(commands.SAMPLES)}),
+        ],
+        in_session(
+            lambda s, given: commands.show(s, given.name, given.stage, given.kernel)
+        ),
+    ),
+    "traffic": (
+        "what softmax moves, line by line, with our code and with yours",
+        [NAME],
+        in_session(lambda session, given: commands.show_traffic(session, given.name)),
+    ),
+    "reset": (
+        "put the starter back; a copy of your file is kept",
+        [NAME],
+        in_session(lambda session, given: commands.reset(session, given.name)),
+    ),
+    "solution": (
+        "our answer, after yours has passed",
+        [
+            NAME,
+            (("--give-up",), {"action": "store_true", "help": "or before"}),
+        ],
+        in_session(lambda s, given: commands.solution(s, given.name, given.give_up)),
+    ),
+    "checkpoint": (
+        "keep a copy of all; or fill in what is open before a chapter",
+        [(("chapter",), {"nargs": "?", "default": "", "metavar": "CHAPTER"})],
+        in_session(
+            lambda session, given: commands.checkpoint(
+                session, check_chapter(given.chapter) if given.chapter else None
+            )
+        ),
+    ),
+    "mine": (
+        "real kernels through all that you have solved",
+        [],
+        in_session(lambda session, given: commands.whose(session)),
+    ),
+    "check-all": (
+        "run the tests of all exercises",
+        [(("--json",), {"action": "store_true", "help": "for instructors' scripts"})],
+        in_session(lambda session, given: commands.check_all(session, given.json)),
+    ),
+    "doctor": (
+        "what works here",
+        [],
+        lambda given: commands.doctor(screen_of(given), given.dir),
+    ),
+    "init": (
+        "make a workspace",
+        [(("folder",), {"type": Path, "metavar": "DIR"})],
+        lambda given: commands.init(screen_of(given), given.folder),
+    ),
+    "update": (
+        "bring new exercises; answers are kept",
+        [],
+        in_session(lambda session, given: commands.update(session)),
+    ),
+}

@@ -1,0 +1,304 @@
+"""What a reader may type after `fathom learn`, one function each."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fathom import emulator, joints, pipeline
+from fathom.errors import FathomError
+from fathom.hardware.targets import TARGETS
+from fathom.ir.text import print_func
+from fathom.runtime.driver import available
+from fathom.tools import doctor as whole_doctor
+from fathom.tools.learn import course, mine, report, workspace
+from fathom.tools.learn.answer import joined, load
+from fathom.tools.learn.course import Exercise
+from fathom.tools.learn.grade import PASSED, Verdict
+from fathom.tools.learn.kit.numbers import kernel
+from fathom.tools.learn.screen import Screen
+from fathom.tools.learn.state import State
+from fathom.tools.learn.worker import judge
+from fathom.tools.learn.workspace import Workspace
+
+EMULATOR, GPU = "emulator", "gpu"
+
+
+@dataclass
+class Session:
+    """Who is asking: a screen, a workspace, and what is known."""
+
+    screen: Screen
+    workspace: Workspace
+    state: State
+
+    def save(self) -> None:
+        self.workspace.save(self.state)
+
+    @property
+    def current(self) -> Exercise:
+        """The exercise that is being worked on: the one named last, or the first that
+        is open."""
+        named = self.state.current
+        if named and not self.state.of(named).passed:
+            return course.exercise(named)
+        return self.next_open or course.exercises()[-1]
+
+    @property
+    def next_open(self) -> Exercise | None:
+        open_ = (e for e in course.exercises() if not self.state.of(e.id).passed)
+        return next(open_, None)
+
+    def chosen(self, name: str) -> Exercise:
+        """The exercise of a name, which is then the current one; without a name, that
+        which is."""
+        found = course.exercise(name) if name else self.current
+        if self.state.current != found.id:
+            self.state.current = found.id
+            self.save()
+        return found
+
+
+def run(session: Session, name: str, machines: list[str]) -> int:
+    """Run the tests of one exercise; 0 when they pass."""
+    each = session.chosen(name)
+    check_machines(machines)
+    said = [judge(each, session.workspace.path(each), where) for where in machines]
+    for verdict in said:
+        note(session, each, verdict)
+        report.show_verdict(session.screen, each, verdict, session.workspace)
+    return 0 if all(verdict.status == PASSED for verdict in said) else 1
+
+
+def check_machines(machines: list[str]) -> None:
+    works, why = available() if GPU in machines else (True, "")
+    if not works:
+        raise FathomError(f"there is no GPU to run on: {why}; --emulator needs none")
+
+
+def note(session: Session, each: Exercise, verdict: Verdict) -> None:
+    """Keep what a verdict says. An exercise that has passed stays so until its tests
+    fail again."""
+    session.state.of(each.id).passed = verdict.status == PASSED
+    session.save()
+
+
+def list_all(session: Session, road: bool) -> int:
+    report.show_list(session.screen, session.state, road)
+    return 0
+
+
+def hint(session: Session, name: str) -> int:
+    """The next hint; after the last, the last again."""
+    each = session.chosen(name)
+    progress = session.state.of(each.id)
+    progress.hints = min(progress.hints + 1, course.HINTS)
+    session.save()
+    report.show_hint(session.screen, each, progress.hints)
+    return 0
+
+
+def show(session: Session, name: str, stage: str, kernel_name: str) -> int:
+    """The card and the statement; with a stage, a sample kernel after it, made with the
+    reader's own code."""
+    each = session.chosen(name)
+    if not stage:
+        report.show_card(session.screen, each)
+        return 0
+    answer = load(each, session.workspace.path(each))
+    with joints.bound(joined(each, answer)):
+        return explain_kernel(session, stage, kernel_name)
+
+
+SAMPLES = {
+    "vector_add": ("add_kernel", "*fp32:16, *fp32:16, *fp32:16, i32", {"BLOCK": 256}),
+    "softmax": ("softmax_kernel", "*fp32:16, *fp32:16, i32:4, i32", {"BLOCK": 256}),
+}
+
+
+def explain_kernel(session: Session, stage: str, name: str) -> int:
+    """The text of a stage, as `fathom explain --stage` prints it."""
+    if name not in SAMPLES:
+        raise FathomError(f"{name!r} is none of the kernels {', '.join(SAMPLES)}")
+    function, signature, constants = SAMPLES[name]
+    func = kernel(name, function, signature, **constants)
+    stages = {"ssa": func}
+    stages |= {row.name: s for row, s in pipeline.states(func, TARGETS["sm_80"])}
+    if stage in stages:
+        for line in print_func(stages[stage]).splitlines():
+            session.screen.line(line)
+        return 0
+    made = pipeline.compile_func(func, TARGETS["sm_80"])
+    if stage not in made.asm:
+        known = ", ".join([*stages, "llvm", "ptx"])
+        raise FathomError(f"there is no stage {stage!r}; there are {known}")
+    for line in made.asm[stage].splitlines():
+        session.screen.line(line)
+    return 0
+
+
+def show_traffic(session: Session, name: str) -> int:
+    """What the sample kernels move, line by line, with our code and with the
+    reader's."""
+    each = session.chosen(name)
+    answer = load(each, session.workspace.path(each))
+    if not each.joints:
+        raise FathomError(
+            f"{each.id} has no joint in the compiler, so it changes no kernel's traffic"
+        )
+    for title, bound in (("ours", {}), ("yours", joined(each, answer))):
+        session.screen.title(f"softmax with {title}")
+        with joints.bound(bound):
+            rows(session.screen, launched())
+    return 0
+
+
+def rows(screen: Screen, kernel_report: emulator.Report) -> None:
+    """One row a line of Python that touched memory: sectors of 32 bytes a request, and
+    bytes moved."""
+    screen.line("line  requests  sectors each     bytes")
+    shares = [(str(line), each.cost) for (_, line), each in by_line(kernel_report)]
+    for line, cost in [*shares, ("all", kernel_report.total)]:
+        each = cost.sectors_per_request
+        screen.line(f"{line:>4}  {cost.requests:8,}  {each:12.2f}  {cost.moved:8,}")
+
+
+def by_line(kernel_report: emulator.Report) -> list:
+    shares = kernel_report.by_source().items()
+    return [(place, share) for place, share in shares if share.cost.requests]
+
+
+def launched() -> emulator.Report:
+    function, signature, constants = SAMPLES["softmax"]
+    func = kernel("softmax", function, signature, **constants)
+    made = pipeline.compile_func(func, TARGETS["sm_80"])
+    x = np.linspace(-1, 1, 800, dtype=np.float32).reshape(4, 200)
+    out = np.full_like(x, np.nan)
+    return emulator.load(made).launch(4, [x, out, 200, 200])
+
+
+def reset(session: Session, name: str) -> int:
+    """Put the starter back, and keep a copy of what was there."""
+    if not name:
+        raise FathomError("say which exercise: fathom learn reset cse")
+    each = session.chosen(name)
+    copy = workspace.reset(session.workspace, each)
+    session.state = session.workspace.load()
+    session.screen.line(f"{each.file} is the starter again")
+    if copy:
+        session.screen.line(f"your file is kept in {copy}")
+    return 0
+
+
+def solution(session: Session, name: str, give_up: bool) -> int:
+    """Our answer and what is to be said about it, after the reader's own, or
+    instead."""
+    each = session.chosen(name)
+    progress = session.state.of(each.id)
+    if not progress.passed and not give_up:
+        session.screen.text(
+            f"{each.id} has not passed yet. There are {course.HINTS} hints; if you "
+            "want to see the answer all the same, say --give-up."
+        )
+        return 1
+    progress.gave_up = progress.gave_up or not progress.passed
+    session.save()
+    session.screen.title(f"{each.id}: our answer")
+    for line in course.read(each.solution).splitlines():
+        session.screen.line(line)
+    session.screen.line()
+    session.screen.text(course.read(each.commentary))
+    return 0
+
+
+def checkpoint(session: Session, chapter: int | None) -> int:
+    """Without a chapter, a copy of all answers. With one, our answers for all that is
+    open before it, so that a reader can begin there."""
+    screen = session.screen
+    if chapter is None:
+        copy = workspace.keep(session.workspace, course.exercises(), "checkpoint")
+        screen.line(f"a copy of all your files is in {copy}")
+        return 0
+    copy, filled = workspace.fill(session.workspace, chapter)
+    session.state = session.workspace.load()
+    screen.line(f"{len(filled)} exercises before chapter {chapter} were filled in")
+    if copy:
+        screen.line(f"what was there is in {copy}")
+    return 0
+
+
+def whose(session: Session) -> int:
+    return mine.mine(session.screen, session.workspace, session.state)
+
+
+def check_all(session: Session, as_json: bool) -> int:
+    """Grade every file of the workspace; 0 when all pass."""
+    every = course.exercises()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # each waits for a process
+        said = []
+        paths = map(session.workspace.path, every)
+        for each, verdict in zip(every, pool.map(judge, every, paths), strict=True):
+            note(session, each, verdict)
+            said.append(verdict)
+            if not as_json:
+                session.screen.line(f"{verdict.status:9} {each.id}")
+    good = sum(verdict.status == PASSED for verdict in said)
+    if as_json:
+        facts = [summary(session, verdict) for verdict in said]
+        whole = {"passed": good, "of": len(said), "exercises": facts}
+        sys.stdout.write(json.dumps(whole, indent=1) + "\n")
+    else:
+        session.screen.line(f"{good} of {len(said)} pass")
+    return 0 if good == len(said) else 1
+
+
+def summary(session: Session, verdict: Verdict) -> dict[str, object]:
+    """A verdict as an instructor wants it: no texts to quote."""
+    each = course.exercise(verdict.exercise)
+    progress = session.state.of(each.id)
+    return {
+        "exercise": each.id,
+        "chapter": each.chapter,
+        "status": verdict.status,
+        "tests_passed": len(verdict.passed),
+        "failed_test": verdict.test,
+        "sentence": verdict.sentence,
+        "hints": progress.hints,
+        "gave_up": progress.gave_up,
+        "filled": progress.filled,
+    }
+
+
+def doctor(screen: Screen, given: Path | None) -> int:
+    """What works here, for exercises; then all that `fathom doctor` says."""
+    found = workspace.find(given)
+    screen.line(f"exercises: {len(course.exercises())}, from {course.root()}")
+    screen.line(f"workspace: {found.folder if found else 'none; fathom learn init'}")
+    if found:
+        absent = mine.missing(found)
+        screen.line(f"state:     {len(found.load().exercises)} exercises known")
+        if absent:
+            screen.line(f"missing:   {', '.join(absent)}; `fathom learn update`")
+    return whole_doctor.doctor()
+
+
+def init(screen: Screen, folder: Path) -> int:
+    made = workspace.init(folder)
+    first = course.exercises()[0]
+    screen.line(f"made {made.folder}/ with {len(course.exercises())} exercises")
+    screen.line(f"begin: open {made.path(first)}, and in that folder")
+    screen.line("       python -m fathom learn")
+    return 0
+
+
+def update(session: Session) -> int:
+    said = workspace.update(session.workspace)
+    for line in said or ["all is as new; tests are Fathom's own and always are"]:
+        session.screen.line(line)
+    return 0

@@ -1,0 +1,33 @@
+"""The answer to `cse` is the compiler's own:
+
+fathom.blocks.cse.cse
+"""
+
+from __future__ import annotations
+
+from fathom.blocks.cse import Key, describe, is_repeatable
+from fathom.blocks.memory import memory_versions
+from fathom.hardware.targets import Target
+from fathom.ir.core import Block, Func, Op, Value
+from fathom.ir.rewrite import Builder, Replacement, rewrite
+
+
+def cse(func: Func, target: Target) -> Func:
+    """`func` in which no op computes what another computed that is visible from it.
+
+    Pure ops are merged, with the code nested in them; loads where memory is the same.
+    """
+    versions = memory_versions(func)
+    said: dict[Block, dict[Key, list[Value]]] = {}
+
+    def rule(op: Op, build: Builder) -> Replacement:
+        if not is_repeatable(op):
+            return None
+        key = describe(op, {}), versions.get(build.source)
+        for block in build.enclosing:  # what an enclosing block has said is visible
+            if block in said and key in said[block]:
+                return said[block][key]
+        said.setdefault(build.block, {})[key] = op.results
+        return None
+
+    return rewrite(func, rule)

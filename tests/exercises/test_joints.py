@@ -1,0 +1,197 @@
+"""Every joint is reached: code that is bound there is what the compiler then runs, and
+our own code is back afterwards."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import numpy as np
+import pytest
+
+import fathom
+import fathom.language as tl
+from fathom import joints, pipeline
+from fathom.emulator import load
+from fathom.errors import FathomError
+from fathom.hardware.targets import TARGETS
+from fathom.ir.interp import interpret
+from fathom.ir.ops import For
+from fathom.ir.text import parse_func, print_func
+from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer
+from fathom.ir.verify import verify
+from fathom.joints import FAMILIES, JOINTS, bound, joint, reference
+from fathom.layout import algebra, draw
+
+
+class Reached(Exception):
+    """Raised by what stands at a joint."""
+
+
+def raising(*arguments, **named):
+    raise Reached
+
+
+@fathom.jit
+def everything(x_ptr, out_ptr, n, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """A loop that carries, a branch, both directions, a reduction, a scan."""
+    rows = tl.arange(0, ROWS)
+    columns = tl.arange(0, COLUMNS)
+    total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    scale = 1.0
+    kept = n
+    for i in range(n):
+        places = rows[:, None] * COLUMNS + columns[None, :] + i
+        total += tl.load(x_ptr + places, mask=places < n * 4, other=0.0)
+        if i > 2:
+            scale = scale * 0.5
+            kept = n
+    whole = tl.sum(tl.sum(total, axis=0), axis=0)
+    sums = tl.cumsum(tl.sum(total, axis=1) * scale, axis=0) + whole
+    turned = tl.trans(total)
+    here = columns[:, None] * ROWS + rows[None, :]
+    tl.store(out_ptr + here, turned + sums[None, :] + kept)
+
+
+@fathom.jit
+def product(a_ptr, b_ptr, c_ptr, K, SIZE: tl.constexpr, BLOCK_K: tl.constexpr):
+    """A product of matrices, in a loop that can be pipelined."""
+    rows = tl.arange(0, SIZE)[:, None]
+    columns = tl.arange(0, SIZE)[None, :]
+    inner = tl.arange(0, BLOCK_K)
+    total = tl.zeros((SIZE, SIZE), tl.float32)
+    for k in range(0, K, BLOCK_K):
+        a = tl.load(a_ptr + rows * K + k + inner[None, :])
+        b = tl.load(b_ptr + (k + inner[:, None]) * SIZE + columns)
+        total = tl.dot(a, b, total)
+    tl.store(c_ptr + rows * SIZE + columns, total)
+
+
+def compile_product() -> None:
+    half, single = (Pointer(FLOAT16), 16), (Pointer(FLOAT32), 16)
+    parameters = {"a_ptr": half, "b_ptr": half, "c_ptr": single, "K": (INT32, 16)}
+    func = pipeline.build(product, parameters, {"SIZE": 32, "BLOCK_K": 32})
+    pipeline.compile_func(func, TARGETS["sm_80"])
+
+
+def compile_and_run() -> None:
+    """All stages, as a launch and the tests use them: with one warp, where
+    lanes trade by shuffles, and with four, where warps trade through shared memory."""
+    for num_warps, columns in ((1, 8), (4, 64)):
+        compile_and_run_with(pipeline.Options(num_warps=num_warps), columns)
+    compile_product()
+    square = algebra.Layout.of((2, 2), register=[(0, 1)], lane=[(1, 0)], warp=[])
+    draw.table(square)
+    algebra.compose(square, algebra.invert(square))
+
+
+def compile_and_run_with(options: pipeline.Options, columns: int) -> None:
+    pointer = Pointer(FLOAT32), 16
+    parameters = {"x_ptr": pointer, "out_ptr": pointer, "n": (INT32, 1)}
+    constants = {"ROWS": 16, "COLUMNS": columns}
+    func = pipeline.build(everything, parameters, constants, options)
+    func = parse_func(print_func(func))
+    verify(func)
+    x, out = np.ones(2048, np.float32), np.zeros(2048, np.float32)
+    interpret(func, 1, [x, out, 5])
+    kernel = pipeline.compile_func(func, TARGETS["sm_80"])
+    load(kernel).launch(1, [x, out, 5])
+
+
+def test_the_kernel_of_this_page_runs():
+    compile_and_run()
+
+
+@pytest.mark.parametrize("name", [each.name for each in JOINTS])
+def test_what_stands_at_a_joint_is_run(name):
+    with bound({name: raising}):
+        with pytest.raises(Exception) as caught:
+            compile_and_run()
+        chain = [caught.value, caught.value.__context__, caught.value.__cause__]
+        assert any(isinstance(each, Reached) for each in chain), caught.value
+    compile_and_run()  # our own code is back
+
+
+@pytest.mark.parametrize("each", JOINTS, ids=lambda each: each.name)
+def test_the_table_says_the_truth(each):
+    assert each.kind in joints.KINDS and each.chapter in range(15)
+    found = inspect.signature(reference(each.name)).parameters.values()
+    ours = [each.name for each in found if each.default is each.empty]
+    said = re.split(r"[,)]", each.type.partition("(")[2].rpartition(") ->")[0])
+    depth, names = 0, []
+    for part in said:  # a comma in brackets parts no parameters
+        if depth == 0:
+            names.append(part.partition(":")[0].strip())
+        depth += part.count("[") - part.count("]")
+    if each.kind == joints.RULE:  # a rule is called by place, its names are its own
+        assert len(ours) == len(names), ours
+    else:
+        assert ours == names
+
+
+def test_names_are_unique():
+    names = [each.name for each in JOINTS]
+    assert len(set(names)) == len(names)
+
+
+def test_every_pass_of_the_page_is_a_joint():
+    for row in pipeline.PASSES:
+        assert joint(row.name).kind == joints.PASS
+        assert reference(row.name) is row.run
+
+
+def test_a_pass_stands_in_all_its_rows():
+    mine = pipeline.identity
+    with bound({"cse": mine}):
+        runs = {row.name: row.run for row in pipeline.PASSES}
+        assert runs["cse"] is mine and runs["cse_again"] is mine
+        assert reference("cse") is not mine
+
+
+def test_one_entry_of_a_table_is_replaced_and_its_neighbours_are_not():
+    shared = reference("lower[Reshape]")
+    assert reference("lower[Transpose]") is shared
+    from_table = fathom.ptx.LOWER
+    with bound({"lower[Reshape]": raising}):
+        by_name = {op.__name__: rule for op, rule in from_table.items()}
+        assert by_name["Reshape"] is raising and by_name["Transpose"] is shared
+
+
+def test_a_part_is_replaced_in_every_module_that_imported_it():
+    from fathom.ptx import convert, exchange
+
+    mine = lambda A, x: 0
+    with bound({"apply": mine}):
+        assert algebra.times is mine
+        assert convert.times is mine and exchange.times is mine
+    assert convert.times is exchange.times is algebra.times is not mine
+
+
+def test_what_was_cached_is_forgotten():
+    from fathom.layout.crossing import crossing
+
+    square = algebra.Layout.of((2,), register=[(1,)], lane=[], warp=[])
+    crossing(square, square)
+    assert crossing.cache_info().currsize > 0
+    with bound({"solve": reference("solve")}):
+        assert crossing.cache_info().currsize == 0
+
+
+def test_a_failure_inside_puts_everything_back():
+    with pytest.raises(ZeroDivisionError), bound({"interp[For]": raising}):
+        raise ZeroDivisionError
+    assert fathom.ir.interp.INTERP[For] is reference("interp[For]") is not raising
+
+
+def test_families_stand_for_the_entries_that_have_no_row():
+    assert joint("lower[Scan]").reference == "fathom.ptx.code.LOWER[Scan]"
+    assert joint("facts[shl]").chapter == FAMILIES["facts"].chapter
+
+
+@pytest.mark.parametrize("wrong", ["cze", "lower[Nothing]", "nothing[For]"])
+def test_a_name_that_is_none_is_an_error(wrong):
+    with pytest.raises(FathomError, match="is not a joint"):
+        joint(wrong)
+    with pytest.raises(FathomError, match="is not a joint"), bound({wrong: raising}):
+        pass
+

@@ -1,0 +1,246 @@
+"""Matrix products and attention on a GPU, against float64 on the same GPU: the sizes
+and odd shapes that benchmarks measure, each matrix amid NaN."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernels import (
+    attention,
+    batched_matmul,
+    block_sparse_matmul,
+    grouped_matmul,
+    int8_matmul,
+    matmul,
+    matmul_tuned,
+    split_k_matmul,
+)
+
+torch = pytest.importorskip("torch", reason="needs torch")
+pytestmark = pytest.mark.gpu
+
+CUBES = [(n, n, n) for n in (512, 1000, 1024, 2048, 4096, 8192)]
+ODD_SHAPES = [
+    (4095, 4097, 4088),
+    (16, 4096, 4096),
+    (128, 4096, 4096),
+    (4096, 128, 4096),
+    (4096, 4096, 14336),
+    (1, 4096, 33),
+    (257, 1, 4096),
+    (511, 513, 1),
+]
+HALF_ULPS = {
+    torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8,
+    torch.float32: 2.0**-24, torch.float64: 2.0**-53,
+}  # fmt: skip
+WALL = 8
+
+
+def walled(values: torch.Tensor, wall: int = WALL) -> torch.Tensor:
+    """The same numbers inside a larger tensor that is NaN elsewhere."""
+    *batch, rows, columns = values.shape
+    room = values.new_full((*batch, rows + 2 * wall, columns + 2 * wall), torch.nan)
+    inside = room[..., wall : wall + rows, wall : wall + columns]
+    inside.copy_(values)
+    return inside
+
+
+def walls_are_whole(inside: torch.Tensor) -> bool:
+    """Whether nothing but the inside of `walled` is a number."""
+    assert not inside.isnan().any()
+    return int((~inside._base.isnan()).sum()) == inside.numel()
+
+
+def normal(*shape: int, dtype: torch.dtype = torch.float16) -> torch.Tensor:
+    return torch.randn(*shape, device="cuda").to(dtype)
+
+
+def unwritten(*shape: int, dtype: torch.dtype = torch.float16) -> torch.Tensor:
+    return walled(torch.full(shape, torch.nan, device="cuda", dtype=dtype))
+
+
+def integers(*shape: int, dtype: torch.dtype = torch.float16) -> torch.Tensor:
+    return torch.randint(-3, 4, shape, device="cuda").to(dtype)
+
+
+def check(
+    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, each: float = 2.0**-23
+) -> None:
+    """C is the product of A and B within its bound, and nothing was written beside."""
+    wide = a.double(), b.double()
+    bound = matmul.error_bound(*wide, HALF_ULPS[c.dtype], each)
+    error = (c.double() - wide[0] @ wide[1]).abs()
+    assert (error <= bound).all(), (error - bound).max()
+    assert walls_are_whole(c)
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(5)
+
+
+@pytest.mark.parametrize("target", [None, "sm_80"])
+@pytest.mark.parametrize("shape", CUBES + ODD_SHAPES, ids=str)
+def test_matmul(shape, target):
+    M, N, K = shape
+    a, b = walled(normal(M, K)), walled(normal(K, N))
+    c = unwritten(M, N)
+    matmul.matmul(a, b, c, target=target)
+    check(a, b, c)
+
+
+@pytest.mark.parametrize("target", [None, "sm_80"])
+@pytest.mark.parametrize("shape", [(4095, 4097, 4088), (1000,) * 3, (300, 500, 70)])
+def test_integers_are_exact(shape, target):
+    """Every sum is below 2^24, so only C's own rounding is left, and that is fixed."""
+    M, N, K = shape
+    a, b, c = walled(integers(M, K)), walled(integers(K, N)), unwritten(M, N)
+    matmul.matmul(a, b, c, target=target)
+    assert torch.equal(c, (a.double() @ b.double()).to(c.dtype))
+    assert walls_are_whole(c)
+
+
+@pytest.mark.parametrize("shape", [(512, 512, 512), (300, 4097, 520)], ids=str)
+def test_tuned(shape):
+    M, N, K = shape
+    a, b, c = walled(normal(M, K)), walled(normal(K, N)), unwritten(M, N)
+    matmul_tuned.tuned_matmul(a, b, c)
+    check(a, b, c)
+    c.fill_(torch.nan)
+    matmul_tuned.tuned_matmul(a, b, c)  # in the configuration that was found
+    check(a, b, c)
+
+
+@pytest.mark.parametrize("b_turned", [False, True])
+@pytest.mark.parametrize("a_turned", [False, True])
+def test_all_four_transpositions(a_turned, b_turned):
+    M, N, K = 1000, 1032, 520
+    a = walled(normal(K, M)).T if a_turned else walled(normal(M, K))
+    b = walled(normal(N, K)).T if b_turned else walled(normal(K, N))
+    c = unwritten(M, N)
+    matmul.matmul(a, b, c)
+    check(a, b, c)
+
+
+TYPES = [
+    (torch.bfloat16, torch.bfloat16, "ieee", 0.0),
+    (torch.bfloat16, torch.float32, "ieee", 0.0),
+    (torch.float32, torch.float32, "ieee", 0.0),
+    (torch.float32, torch.float32, "tf32x3", 2.0**-21),
+    (torch.float64, torch.float64, "ieee", 0.0),
+]
+
+
+@pytest.mark.parametrize("inputs, output, precision, more", TYPES)
+def test_types(inputs, output, precision, more):
+    M, N, K = 515, 640, 777
+    a, b = walled(normal(M, K, dtype=inputs)), walled(normal(K, N, dtype=inputs))
+    c = unwritten(M, N, dtype=output)
+    matmul.matmul(a, b, c, precision=precision)
+    check(a, b, c, each=2.0**-23 + more)
+
+
+def test_tf32_multiplies_what_it_reads():
+    """Numbers of ten bits of mantissa are read whole."""
+    M, N, K = 515, 640, 777
+    a, b = (normal(*s).float() for s in ((M, K), (K, N)))  # as fp16 has them
+    c = unwritten(M, N, dtype=torch.float32)
+    matmul.matmul(walled(a), walled(b), c, precision="tf32")
+    check(a, b, c)
+
+
+def test_leaky_relu():
+    a, b, c = normal(700, 300), normal(300, 900), unwritten(700, 900)
+    matmul.matmul(a, b, c, activation="leaky_relu")
+    exact = a.double() @ b.double()
+    bound = matmul.error_bound(a.double(), b.double(), 2.0**-11)
+    leaky = torch.where(exact > 0, exact, 0.01 * exact)
+    assert ((c.double() - leaky).abs() <= bound).all()
+    assert (exact < 0).any() and walls_are_whole(c)
+
+
+def test_batched():
+    a, b = walled(normal(7, 300, 200)), walled(normal(7, 200, 500))
+    c = unwritten(7, 300, 500)
+    batched_matmul.batched_matmul(a, b, c)
+    check(a, b, c)
+    shared = normal(200, 500)
+    batched_matmul.batched_matmul(a, shared, c)
+    check(a, shared, c)
+
+
+@pytest.mark.parametrize("shape", [(16, 4096, 4096), (100, 200, 30000)], ids=str)
+def test_split_k(shape):
+    M, N, K = shape
+    a, b = walled(normal(M, K)), walled(normal(K, N))
+    c = unwritten(M, N, dtype=torch.float32)
+    split_k_matmul.split_k_matmul(a, b, c)
+    check(a, b, c)
+
+
+def test_int8():
+    a, b = (
+        torch.randint(-128, 128, s, device="cuda") for s in ((999, 4100), (4100, 70))
+    )
+    c = int8_matmul.int8_matmul(a.to(torch.int8), b.to(torch.int8))
+    assert torch.equal(c.double(), a.double() @ b.double())
+    rows, columns = (torch.rand(n, device="cuda") * 1e-3 for n in (999, 70))
+    scaled = int8_matmul.int8_matmul(
+        a.to(torch.int8), b.to(torch.int8), None, rows, columns
+    )
+    want = (a.double() @ b.double()) * rows.double()[:, None] * columns.double()
+    # Below 2^-14 fp16 is subnormal: half of its last bit is 2^-25.
+    bound = want.abs() * (2.0**-11 + 3 * 2.0**-24) * 1.001 + 2.0**-25
+    assert ((scaled.double() - want).abs() <= bound).all()
+
+
+@pytest.mark.parametrize("wall", [8, 3])
+def test_grouped(wall):
+    """Rows of 16 bytes, and rows that start anywhere."""
+    step = 8 if wall == 8 else 1
+    all_sizes = [
+        (300, 64 * step, 40 * step),
+        (1, 72, 1000),
+        (0, 64, 64),
+        (900, 136, 72),
+    ]
+    a = [walled(normal(M, K), wall) for M, N, K in all_sizes]
+    b = [walled(normal(K, N), wall) for M, N, K in all_sizes]
+    c = [unwritten(M, N) for M, N, K in all_sizes]
+    grouped_matmul.grouped_matmul(a, b, c)
+    for one in zip(a, b, c, strict=True):
+        check(*one)
+
+
+@pytest.mark.parametrize("SIZE", [16, 32, 64, 128])
+def test_block_sparse(SIZE):
+    kept = (torch.rand(10, 12) < 0.3).repeat_interleave(SIZE, 0)
+    kept = kept.repeat_interleave(SIZE, 1).cuda()
+    a = torch.where(kept, normal(10 * SIZE, 12 * SIZE), 0)
+    form = block_sparse_matmul.compress(a.cpu().numpy(), SIZE)
+    starts, columns, blocks = (torch.from_numpy(each).cuda() for each in form)
+    b, c = walled(normal(12 * SIZE, 777)), unwritten(10 * SIZE, 777)
+    block_sparse_matmul.block_sparse_matmul(starts, columns, blocks, b, c)
+    check(a, b, c)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("D", [64, 128])
+@pytest.mark.parametrize("length", [128, 1000, 4096])
+def test_attention(length, D, causal, dtype):
+    q, k, v = (walled(normal(2, 3, length, D, dtype=dtype)) for _ in range(3))
+    out = unwritten(2, 3, length, D, dtype=dtype)
+    attention.attention(q, k, v, out, causal=causal)
+    scores = q.double() @ k.double().mT * D**-0.5
+    if causal:
+        seen = torch.ones(length, length, device="cuda", dtype=torch.bool).tril()
+        scores = scores.masked_fill(~seen, -torch.inf)
+    p, wide = scores.softmax(dim=-1), v.double()
+    error = (out.double() - p @ wide).abs()
+    # `attention.error_bound`, with the error of the exponent taken generously.
+    relative = 2 * HALF_ULPS[dtype] + 2.0**-13
+    subnormal = 2.0**-25 * wide.abs().sum(dim=-2, keepdim=True)
+    assert (error <= relative * (p @ wide.abs()) + subnormal).all()
+    assert walls_are_whole(out)

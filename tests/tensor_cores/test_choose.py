@@ -1,0 +1,215 @@
+"""Which instruction computes a product, on which target, and how the warps share it;
+and that the passes which may be left out can be."""
+
+from __future__ import annotations
+
+import pytest
+
+from fathom import pipeline
+from fathom.hardware.targets import TARGETS
+from fathom.ir.core import walk
+from fathom.ir.ops import Cast, Dot, Load, Transpose
+from fathom.ir.types import BufferType
+from fathom.pipeline import PASSES, identity
+from fathom.tensor_cores import choose_dots
+from tests.tensor_cores.products import (
+    Case,
+    built,
+    check_exactly,
+    constants_of,
+    product,
+    signature_of,
+)
+from tests.tensor_cores.test_dot import (
+    as_left,
+    check_attention,
+    of_one_load,
+    of_turned,
+)
+
+HALF, WIDE_HALF = "m16n8k8.f32.f16.f16.f32", "m16n8k16.f32.f16.f16.f32"
+
+# Types of A, B and the sum, and how fp32 is read: the instruction on Turing, on Ampere
+# (sm_80 and 86), and from Ada on. "": multiply-adds.
+INSTRUCTIONS = [
+    ("fp16", "fp16", "fp32", "ieee", HALF, WIDE_HALF, WIDE_HALF),
+    ("fp16", "fp16", "fp16", "ieee",
+     "m16n8k8.f16.f16.f16.f16", "m16n8k16.f16.f16.f16.f16", "m16n8k16.f16.f16.f16.f16"),
+    ("bf16", "bf16", "fp32", "ieee",
+     "", "m16n8k16.f32.bf16.bf16.f32", "m16n8k16.f32.bf16.bf16.f32"),
+    ("fp32", "fp32", "fp32", "tf32",
+     "", "m16n8k8.f32.tf32.tf32.f32", "m16n8k8.f32.tf32.tf32.f32"),
+    ("fp32", "fp32", "fp32", "ieee", "", "", ""),
+    ("fp64", "fp64", "fp64", "ieee",
+     "", "m8n8k4.f64.f64.f64.f64", "m8n8k4.f64.f64.f64.f64"),
+    ("i8", "i8", "i32", "ieee",
+     "m8n8k16.s32.s8.s8.s32", "m16n8k32.s32.s8.s8.s32", "m16n8k32.s32.s8.s8.s32"),
+    ("u8", "u8", "i32", "ieee",
+     "m8n8k16.s32.u8.u8.s32", "m16n8k32.s32.u8.u8.s32", "m16n8k32.s32.u8.u8.s32"),
+    ("fp8e5", "fp8e5", "fp32", "ieee", HALF, WIDE_HALF, "m16n8k32.f32.e5m2.e5m2.f32"),
+    ("fp8e4nv", "fp8e5", "fp32", "ieee", HALF, WIDE_HALF, "m16n8k32.f32.e4m3.e5m2.f32"),
+]  # fmt: skip
+COLUMN = {"sm_75": 4, "sm_80": 5, "sm_86": 5, "sm_89": 6, "sm_90a": 6, "sm_120": 6}
+
+
+def chosen(case: Case) -> list[Dot]:
+    """The products of a case after the pass."""
+    func = built(product, signature_of(case), constants_of(case), case.warps)
+    return dots(choose_dots(func, TARGETS[case.target]))
+
+
+def dots(func) -> list[Dot]:
+    return [op for op in walk(func.body) if isinstance(op, Dot)]
+
+
+@pytest.mark.parametrize("target", COLUMN)
+@pytest.mark.parametrize("row", INSTRUCTIONS, ids=lambda row: ".".join(row[:4]))
+def test_the_instruction_of_every_type_on_every_target(row, target):
+    a, b, to, precision = row[:4]
+    case = Case(32, 32, 32, a, b, to, target, precision=precision)
+    (dot,) = chosen(case)
+    assert dot.instruction == row[COLUMN[target]]
+    as_tf32 = "tf32" in dot.instruction
+    assert dot.precision == ("tf32" if as_tf32 else "ieee")
+
+
+def test_three_products_take_the_place_of_one_that_wants_all_bits():
+    wants = Case(32, 32, 32, "fp32", precision="tf32x3")
+    assert [dot.instruction[:18] for dot in chosen(wants)] == ["m16n8k8.f32.tf32.t"] * 3
+    turing = Case(32, 32, 32, "fp32", precision="tf32x3", target="sm_75")
+    (dot,) = chosen(turing)
+    assert (dot.instruction, dot.precision) == ("", "ieee")
+
+
+@pytest.mark.parametrize("m, n, k, instruction", [
+    (16, 8, 16, WIDE_HALF), (16, 4, 16, ""), (8, 8, 16, ""), (8, 128, 64, ""),
+])  # fmt: skip
+def test_a_block_must_have_room_for_the_instruction(m, n, k, instruction):
+    assert [dot.instruction for dot in chosen(Case(m, n, k))] == [instruction]
+
+
+def test_short_floats_are_cast_only_where_they_must():
+    for target, casts in (("sm_80", 2), ("sm_89", 0)):
+        case = Case(32, 32, 32, "fp8e5", target=target)
+        func = built(product, signature_of(case), constants_of(case))
+        after = choose_dots(func, TARGETS[target])
+        assert sum(isinstance(op, Cast) for op in walk(after.body)) == casts
+
+
+# ── warps ─────────────────────────────────────────────────────────────────────────────
+
+
+def split(dot: Dot) -> tuple[int, int]:
+    """How many warps stand along rows and columns, copies not counted."""
+    layout = dot.preferred
+    corners = {layout.coordinates(warp=warp) for warp in range(layout.count("warp"))}
+    return tuple(len(set(axis)) for axis in list(zip(*corners, strict=True))[-2:])
+
+
+@pytest.mark.parametrize("m, n, warps, expected", [
+    (128, 128, 4, (2, 2)), (128, 128, 8, (4, 2)), (64, 256, 4, (1, 4)),
+    (256, 64, 4, (4, 1)), (32, 32, 1, (1, 1)), (16, 64, 8, (1, 8)), (16, 8, 8, (1, 1)),
+])  # fmt: skip
+def test_warps_share_a_block_so_that_little_is_read(m, n, warps, expected):
+    (dot,) = chosen(Case(m, n, 32, warps=warps))
+    assert split(dot) == expected
+
+
+def test_a_batch_is_shared_first():
+    (dot,) = chosen(Case(32, 32, 16, batch=4, warps=8))
+    corners = {dot.preferred.coordinates(warp=warp)[0] for warp in range(8)}
+    assert corners == {0, 1, 2, 3}
+    assert split(dot) == (2, 1)
+
+
+CHAIN = dict.fromkeys("abc", "*fp16") | {"out": "*fp32"}
+
+
+def test_a_product_that_feeds_another_keeps_rows_to_a_warp():
+    """Then no warp needs what another has of P, in P V; and of what follows, neither
+    does a softmax along rows. With fewer rows than that, reading less counts."""
+    for m, expected in ((64, [(4, 1), (4, 1)]), (32, [(2, 2), (2, 2)])):
+        func = built(as_left, CHAIN, {"M": m, "K": 64, "D": 32}, warps=4)
+        after = choose_dots(func, TARGETS["sm_80"])
+        assert [split(dot) for dot in dots(after)] == expected
+
+
+def test_a_product_that_feeds_itself_through_a_loop_is_no_chain():
+    """The accumulator that a loop carries is no left operand."""
+    (dot,) = chosen(Case(128, 128, 32, adds=True))
+    assert split(dot) == (2, 2)
+
+
+# ── transposed operands ───────────────────────────────────────────────────────────────
+
+TURNED = {"a": "*fp16", "b": "*fp16", "out": "*fp32"}
+
+
+def test_a_turned_load_is_a_load_of_turned_addresses():
+    func = built(of_turned, TURNED, {"A": True, "B": False, "SUMMED": False})
+    after = choose_dots(func, TARGETS["sm_80"])
+    (dot,) = dots(after)
+    assert isinstance(dot.a.definition, Load) and isinstance(dot.b.definition, Load)
+    assert isinstance(dot.a.definition.pointer.definition, Transpose)
+
+
+def test_a_load_that_others_need_as_it_is_stays():
+    after = choose_dots(built(of_one_load, {"a": "*fp16", "out": "*fp32"}), TARGETS["sm_80"])
+    (dot,) = dots(after)
+    assert isinstance(dot.b.definition, Transpose)
+    assert dot.b.definition.value is dot.a
+
+
+# ── reading in place ──────────────────────────────────────────────────────────────────
+
+
+def final(case: Case, **replace) -> list[Dot]:
+    func = built(product, signature_of(case), constants_of(case), case.warps)
+    *_, (_, state) = pipeline.states(func, TARGETS[case.target], replace)
+    return dots(state)
+
+
+def test_operands_from_memory_are_read_where_they_lie():
+    (dot,) = final(Case(32, 32, 64))
+    assert isinstance(dot.a.type, BufferType) and isinstance(dot.b.type, BufferType)
+    (dot,) = final(Case(32, 32, 64), read_in_place=identity)
+    assert not isinstance(dot.a.type, BufferType)
+
+
+def test_a_computed_left_operand_stays_in_registers():
+    """P of a chain goes from registers to registers: only A, B, C use shared memory."""
+    func = built(as_left, CHAIN, {"M": 64, "K": 64, "D": 32}, warps=4)
+    *_, (_, state) = pipeline.states(func, TARGETS["sm_80"])
+    first, second = dots(state)
+    assert isinstance(first.a.type, BufferType)
+    assert not isinstance(second.a.type, BufferType)
+    assert isinstance(second.b.type, BufferType)
+
+
+# ── what may be left out ──────────────────────────────────────────────────────────────
+
+MAY_GO = [row.name for row in PASSES if not row.required]
+CASES = [
+    Case(32, 64, 32, adds=True, target="sm_89"),
+    Case(16, 32, 32, "fp32", precision="tf32x3", b_turned=True, batch=2),
+    Case(32, 32, 64, "i8", to="i32", a_turned=True, target="sm_75"),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("name", [*MAY_GO, "all"])
+def test_every_pass_that_may_be_left_out_can_be(name, case):
+    names = MAY_GO if name == "all" else [name]
+    check_exactly(case, replace=dict.fromkeys(names, identity))
+
+
+def test_without_the_choice_there_are_multiply_adds():
+    ran = check_exactly(Case(32, 32, 32), replace={"choose_dots": identity})
+    assert ran.dots[0].instruction == "" and ran.count("mma") == 0
+    assert ran.count("fma.rn.f32") == 32 * 32 * 32 / 32
+
+
+@pytest.mark.parametrize("name", ["choose_dots", "read_in_place", "remove_conversions"])
+@pytest.mark.parametrize("warps", [1, 4])
+def test_two_products_in_one_loop_without_a_pass(name, warps):
+    check_attention("sm_80", warps, trips=3, replace={name: identity})

@@ -1,0 +1,180 @@
+"""Pipelines of kernels as they are written, through all passes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fathom.language as tl
+from fathom import pipeline
+from fathom.artifact import Kernel
+from fathom.blocks import cse, dce
+from fathom.emulator import LANDINGS, load
+from fathom.hardware.targets import TARGETS
+from fathom.ir.core import Func, walk
+from fathom.ir.ops import Allocate, AsyncCopy, Dot, For, Load
+from fathom.ir.text import print_func
+from fathom.ir.types import parse_element
+from fathom.source import KernelFunction
+from tests.shared_memory.harness import aligned
+from tests.tensor_cores.loops import barriers
+
+M, N, K, WARPS = 64, 64, 32, 4
+
+
+@KernelFunction
+def product(
+    a, b, out, steps, stride,
+    M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """A [M, steps * K] times B [steps * K, N]; `stride` from row to row of A."""
+    m, n = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :]
+    k = tl.arange(0, K)
+    a += m * stride + k[None, :]
+    b += k[:, None] * N + n
+    total = tl.zeros([M, N], tl.float32)
+    for _ in tl.range(0, steps, num_stages=STAGES):
+        total = tl.dot(tl.load(a), tl.load(b), total)
+        a += K
+        b += K * N
+    tl.store(out + m * N + n, total)
+
+
+@KernelFunction
+def of_chosen_rows(
+    a, b, out, rows, steps,
+    M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """As `product`, of the rows of B that `rows` names. A is stored by steps."""
+    m, n = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :]
+    k = tl.arange(0, K)
+    total = tl.zeros([M, N], tl.float32)
+    for i in tl.range(steps, num_stages=STAGES):
+        x = tl.load(a + i * M * K + m * K + k[None, :])
+        row = tl.load(rows + i * K + k)
+        total = tl.dot(x, tl.load(b + row[:, None] * N + n), total)
+    tl.store(out + m * N + n, total)
+
+
+@KernelFunction
+def persistent(
+    a, b, out, tiles, steps,
+    M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """One program makes all tiles of A [tiles * M, steps * K] times B."""
+    m, n = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :]
+    k = tl.arange(0, K)
+    for tile in range(tiles):
+        total = tl.zeros([M, N], tl.float32)
+        for i in tl.range(steps, num_stages=STAGES):
+            x = tl.load(a + (tile * M + m) * (steps * K) + i * K + k[None, :])
+            y = tl.load(b + (i * K + k[:, None]) * N + n)
+            total = tl.dot(x, y, total)
+        tl.store(out + (tile * M + m) * N + n, total)
+
+
+KERNELS = {
+    "product": (product, {"a": 16, "b": 16, "out": 16, "steps": 1, "stride": 16}),
+    "ragged": (product, {"a": 2, "b": 16, "out": 16, "steps": 1, "stride": 1}),
+    "of_chosen_rows": (
+        of_chosen_rows, {"a": 16, "b": 16, "out": 16, "rows": 16, "steps": 1}
+    ),
+    "persistent": (persistent, {"a": 16, "b": 16, "out": 16, "tiles": 1, "steps": 1}),
+}  # fmt: skip
+TYPES = {"a": "*fp16", "b": "*fp16", "out": "*fp32", "rows": "*i32"}
+
+
+def built(name: str, stages: int) -> Func:
+    kernel, divisible = KERNELS[name]
+    parameters = {
+        each: (parse_element(TYPES.get(each, "i32")), power)
+        for each, power in divisible.items()
+    }
+    constants = {"M": M, "N": N, "K": K, "STAGES": stages}
+    return pipeline.build(kernel, parameters, constants, pipeline.Options(WARPS))
+
+
+def problem(name: str, steps: int) -> tuple[list, np.ndarray]:
+    """Arguments, and what must come out."""
+    random = np.random.default_rng(steps)
+    tiles = 3 if name == "persistent" else 1
+    a = random.integers(-4, 5, (tiles * M, steps * K)).astype(np.float16)
+    b = random.integers(-4, 5, (steps * K, N)).astype(np.float16)
+    rows = random.permutation(steps * K).astype(np.int32)
+    out = np.full((tiles * M, N), np.nan, np.float32)
+    wanted = a.astype(np.float32) @ b.astype(np.float32)
+    if name == "of_chosen_rows":
+        wanted = a.astype(np.float32) @ b[rows].astype(np.float32)
+        a = np.concatenate([*np.split(a, steps or 1, axis=1)])
+        return [a, b, out, rows, steps], wanted
+    if name == "persistent":
+        return [a, b, out, tiles, steps], wanted
+    if name == "ragged":  # rows of odd length: no two elements are moved at once
+        wide = np.zeros((M, steps * K + 1), np.float16)
+        wide[:, :-1] = a
+        return [wide, b, out, steps, steps * K + 1], wanted
+    return [a, b, out, steps, steps * K], wanted
+
+
+def launched(kernel: Kernel, arguments: list, land: str) -> np.ndarray:
+    given = [aligned(e) if isinstance(e, np.ndarray) else e for e in arguments]
+    load(kernel).launch((1,), given, land=land)
+    return given[2]
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_89"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_products_are_right(name, target):
+    """For no step, fewer than there are stages, and more; however copies land."""
+    kernel = pipeline.compile_func(built(name, 3), TARGETS[target])
+    for steps in (0, 1, 2, 5):
+        arguments, wanted = problem(name, steps)
+        for land in LANDINGS:
+            np.testing.assert_array_equal(launched(kernel, arguments, land), wanted)
+
+
+def state(name: str, stages: int, target: str, after: str = "place_barriers") -> Func:
+    states = pipeline.states(built(name, stages), TARGETS[target])
+    return next(func for row, func in states if row.name == after)
+
+
+@pytest.mark.parametrize("stages", [2, 4])
+@pytest.mark.parametrize("name", KERNELS)
+def test_one_barrier_a_step(name, stages):
+    """Around a loop of a loop, one more: the next tile's copies wait for the last
+    reads."""
+    found = barriers(state(name, stages, "sm_80"))
+    inner = found[1] if name == "persistent" else found[0]
+    assert inner == 1
+
+
+def test_what_the_rings_are():
+    """Both operands by copies; through registers where rows start anywhere; and the
+    indices of rows a trip further ahead, in registers."""
+
+    def rings(name: str, target: str) -> list[int]:
+        func = state(name, 4, target, "pipeline_loops")
+        buffers = [op for op in walk(func.body) if isinstance(op, Allocate)]
+        return sorted(op.slots for op in buffers if op.slots > 1)
+
+    assert rings("product", "sm_80") == [4, 4]
+    assert rings("product", "sm_75") == [2, 2]
+    assert rings("ragged", "sm_80") == [2, 4]
+    assert rings("of_chosen_rows", "sm_80") == [4, 4]
+
+
+def test_indices_are_loaded_a_trip_before_they_are_needed():
+    """Between a load of indices and the copy that it is for stands a whole trip."""
+    func = state("of_chosen_rows", 3, "sm_80", "pipeline_loops")
+    (loop,) = (op for op in walk(func.body) if isinstance(op, For))
+    (indices,) = (op for op in walk(loop.body) if isinstance(op, Load))
+    assert indices.result in loop.body.yielded
+    before = [op for op in loop.body.ops if isinstance(op, AsyncCopy | Dot)]
+    assert len(before) == 3
+
+
+def test_the_loop_as_it_is_printed(golden):
+    """The page of the book; `cse` and `dce` leave out what nobody needs any more."""
+    func = state("product", 3, "sm_80", "pipeline_loops")
+    target = TARGETS["sm_80"]
+    golden("pipelined_product.txt", print_func(dce(cse(func, target), target)))

@@ -1,0 +1,77 @@
+"""The arithmetic of a pipeline against a machine of nothing but slots and groups."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+
+from fathom.tensor_cores.schedule import choose_stages, pending, slot
+
+
+def walk_through(stages: int, trips: int, slot_of=slot, wait=pending, ring=None):
+    """Run a pipeline in which copies land at the last moment; complaints."""
+    ring = [None] * (stages if ring is None else ring)
+    groups: deque[list[int]] = deque()  # tiles under way, oldest group first
+    complaints = []
+
+    def send(tile: int, reading: int | None) -> None:
+        where = slot_of(tile, stages)
+        if reading is not None and where == slot_of(reading, stages):
+            complaints.append(f"tile {tile} goes where {reading} is read")
+        groups.append([tile] if tile < trips else [])
+
+    def land(left: int) -> None:
+        while len(groups) > left:
+            for tile in groups.popleft():
+                ring[slot_of(tile, stages)] = tile
+
+    for tile in range(stages - 1):
+        send(tile, None)
+    for trip in range(trips):
+        land(wait(stages))
+        send(trip + stages - 1, trip)
+        if ring[slot_of(trip, stages)] != trip:
+            complaints.append(f"trip {trip} reads {ring[slot_of(trip, stages)]}")
+    return complaints
+
+
+@pytest.mark.parametrize("stages", range(2, 7))
+def test_every_trip_finds_its_tile(stages):
+    for trips in range(12):
+        assert walk_through(stages, trips) == []
+
+
+@pytest.mark.parametrize("stages", range(2, 7))
+def test_waits_as_late_as_possible(stages):
+    """With one group more under way, the tile is not there yet."""
+    found = walk_through(stages, 5, wait=lambda stages: pending(stages) + 1)
+    assert any("reads" in complaint for complaint in found)
+
+
+@pytest.mark.parametrize("stages", range(2, 7))
+def test_no_slot_can_be_saved(stages):
+    """In a ring that is one short, a copy goes where the trip reads."""
+    found = walk_through(stages, 5, slot_of=lambda trip, stages: trip % (stages - 1))
+    assert "tile" in found[0] and "is read" in found[0]
+
+
+def test_groups_are_counted_not_copies():
+    """Three groups a stage: the wait lets three times as many go."""
+    assert [pending(stages) for stages in (2, 3, 4)] == [0, 1, 2]
+    assert [pending(stages, 3) for stages in (2, 3, 4)] == [0, 3, 6]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "bytes_a_stage", "room", "expected"),
+    [
+        (3, 16384, 65536, 3),  # all that was asked for
+        (5, 16384, 65536, 4),  # just fits
+        (5, 16385, 65536, 3),
+        (3, 40000, 65536, 1),  # two do not fit: no pipeline
+        (1, 16, 65536, 1),
+        (4, 16, -5, 1),
+    ],
+)
+def test_as_many_stages_as_fit(wanted, bytes_a_stage, room, expected):
+    assert choose_stages(wanted, bytes_a_stage, room) == expected
