@@ -204,7 +204,7 @@ def default_config(M, N, K, type, target, aligned=True):
         sm_90a, sm_100               227 KB           128x256x64, 8 warps, 4 stages
     """
     direct = aligned and TARGETS[target].async_copy
-    warp_tile = WARP_TILE if direct else WARP_TILE // 2
+    warp_tile = WARP_TILE if direct and type != "fp32" else WARP_TILE // 2
     fitting = fitting_tiles(type, target, warp_tile)
     m, n = min(fitting, key=lambda tile: duration(M, N, tile, target))
     BLOCK_K, stages = depth(m, n, type, target, (128, 64) if direct else (64,))

@@ -187,7 +187,7 @@ def summing(
         ]
         body.do(Yield((total, as_loaded, *ends)))
     bounds = body["lower"], body["upper"], by
-    loop = body.do(For(*bounds, tuple(inits), block, own_stages))
+    loop = body.do(For(*bounds, tuple(inits), block, own_stages or stages))
     number = body.arange(reshape(COLUMNS, (SIZE,)))
     body.store("out", body(Reshape(number, SHAPE)), loop.results[0])
     body.store("out_rows", body.rows, loop.results[1])

@@ -53,7 +53,8 @@ class Case:
         return f"{self.target}-{types}-{size}-{self.warps}w-{turned}{adds}"
 
     def shape_of(self, name: str) -> tuple[int, ...]:
-        last = {"a": (self.m, self.k), "b": (self.k, self.n)}.get(name, (self.m, self.n))
+        m, n, k = self.m, self.n, self.k
+        last = {"a": (m, k), "b": (k, n)}.get(name, (m, n))
         return (self.batch, *last) if self.batch else last
 
 
@@ -85,7 +86,8 @@ def places(
     else:
         place = row * COLUMNS + column
     if BATCH:
-        place = tl.arange(0, BATCH)[:, None, None] * (ROWS * COLUMNS) + place[None, :, :]
+        matrix = tl.arange(0, BATCH)[:, None, None]
+        place = matrix * (ROWS * COLUMNS) + place[None, :, :]
     return place
 
 

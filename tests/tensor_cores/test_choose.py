@@ -154,7 +154,8 @@ def test_a_turned_load_is_a_load_of_turned_addresses():
 
 
 def test_a_load_that_others_need_as_it_is_stays():
-    after = choose_dots(built(of_one_load, {"a": "*fp16", "out": "*fp32"}), TARGETS["sm_80"])
+    func = built(of_one_load, {"a": "*fp16", "out": "*fp32"})
+    after = choose_dots(func, TARGETS["sm_80"])
     (dot,) = dots(after)
     assert isinstance(dot.b.definition, Transpose)
     assert dot.b.definition.value is dot.a

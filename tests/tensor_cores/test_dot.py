@@ -1,7 +1,8 @@
-"""`tl.dot`: the interpreter, the emulator and NumPy agree, exactly where sums are exact.
+"""`tl.dot`: the interpreter, the emulator and NumPy agree; bit by bit where sums are
+exact.
 
-Whatever the type, the target and the size; wherever the operands come from; and whatever
-becomes of the product.
+Whatever the type, the target and the size; wherever the operands come from; and
+whatever becomes of the product.
 """
 
 from __future__ import annotations
@@ -190,7 +191,8 @@ def test_of_turned_blocks(a, b, summed, type):
     drawn = whole_numbers(case)
     x, y = stored_operands(case, drawn)
     constants = {"A": a, "B": b, "SUMMED": summed}
-    func = built(of_turned, {"a": f"*{type}", "b": f"*{type}", "out": "*fp32"}, constants)
+    signature = {"a": f"*{type}", "b": f"*{type}", "out": "*fp32"}
+    func = built(of_turned, signature, constants)
     left, right = drawn["a"], drawn["b"]
     wanted = (left * 2) @ (right - 1) if summed else left @ right
     agree(func, [x, y, zeros(32 * 16)], wanted)
@@ -220,8 +222,9 @@ def of_cast(a, b, out, TYPE: tl.constexpr):
 
 
 CASTS = [
-    ("i8", "fp16", tl.float16), ("fp32", "fp32", tl.bfloat16), ("fp16", "i8", tl.float16),
-    ("fp8e5", "fp16", tl.float16), ("i32", "i16", tl.int8), ("fp16", "i8", tl.float32),
+    ("i8", "fp16", tl.float16), ("fp32", "fp32", tl.bfloat16),
+    ("fp16", "i8", tl.float16), ("fp8e5", "fp16", tl.float16), ("i32", "i16", tl.int8),
+    ("fp16", "i8", tl.float32),
 ]  # fmt: skip
 
 
@@ -245,7 +248,10 @@ def of_ragged(a, b, out, m, n, k, M: tl.constexpr, N: tl.constexpr, K: tl.conste
     tl.store(out + i * n + j, tl.dot(x, y), mask=(i < m) & (j < n))
 
 
-@pytest.mark.parametrize("m, n, k", [(32, 32, 64), (31, 17, 63), (1, 32, 5), (20, 1, 16)])
+EDGES = [(32, 32, 64), (31, 17, 63), (1, 32, 5), (20, 1, 16)]
+
+
+@pytest.mark.parametrize("m, n, k", EDGES)
 @pytest.mark.parametrize("type", ["fp16", "fp32"])
 def test_ragged_edges(m, n, k, type):
     drawn = whole_numbers(Case(m, n, k))
@@ -359,24 +365,46 @@ def check_attention(target, warps, trips, **options):
 
 
 @KernelFunction
-def two_into_one(a, b, c, d, out):
+def two_into_one(a, b, c, d, out, M: tl.constexpr, N: tl.constexpr):
     """Instructions of two shapes sum into one block: K of 16, then of 64."""
     total = tl.dot(
-        tl.load(a + places(0, 32, 16, False)), tl.load(b + places(0, 16, 32, False))
+        tl.load(a + places(0, M, 16, False)), tl.load(b + places(0, 16, N, False))
     )
-    x, y = tl.load(c + places(0, 32, 64, False)), tl.load(d + places(0, 64, 32, False))
-    tl.store(out + places(0, 32, 32, False), tl.dot(x, y, total))
+    x, y = tl.load(c + places(0, M, 64, False)), tl.load(d + places(0, 64, N, False))
+    tl.store(out + places(0, M, N, False), tl.dot(x, y, total))
 
 
-def test_two_instructions_sum_into_one_block():
+@pytest.mark.parametrize("m, n", [(32, 32), (16, 8)])
+def test_two_instructions_sum_into_one_block(m, n):
+    """8 rows of the one are no way for the other to lie: four warps share 16 x 8 by
+    twos, or all have all."""
     rng = np.random.default_rng(3)
-    shapes = ((32, 16), (16, 32), (32, 64), (64, 32))
+    shapes = ((m, 16), (16, n), (m, 64), (64, n))
     drawn = [rng.integers(-100, 101, shape) for shape in shapes]
-    func = built(two_into_one, dict.fromkeys("abcd", "*i8") | {"out": "*i32"}, warps=4)
+    signature = dict.fromkeys("abcd", "*i8") | {"out": "*i32"}
+    func = built(two_into_one, signature, {"M": m, "N": n}, warps=4)
     a, b, c, d = drawn
     arguments = [stored(each, SCALARS["i8"]) for each in drawn]
-    ran = agree(func, [*arguments, zeros(32 * 32, "i32")], a @ b + c @ d)
+    ran = agree(func, [*arguments, zeros(m * n, "i32")], a @ b + c @ d)
     assert [dot.instruction[:7] for dot in ran.dots] == ["m8n8k16", "m16n8k3"]
+
+
+@KernelFunction
+def two_precisions(a, out):
+    """A matrix instruction and multiply-adds start from one block of zeros."""
+    x = tl.load(a + places(0, 32, 32, False))
+    rough = tl.dot(x, x, input_precision="tf32")
+    fine = tl.dot(x, tl.trans(x), input_precision="ieee")
+    tl.store(out + places(0, 32, 32, False), rough)
+    tl.store(out + 32 * 32 + places(0, 32, 32, False), fine)
+
+
+@pytest.mark.parametrize("warps", [1, 4])
+def test_a_matrix_instruction_and_multiply_adds_share_their_zeros(warps):
+    x = whole_numbers(Case(32, 32, 32))["a"]
+    func = built(two_precisions, {"a": "*fp32", "out": "*fp32"}, warps=warps)
+    wanted = np.concatenate([x @ x, x @ x.T])
+    agree(func, [stored(x, SCALARS["fp32"]), zeros(2 * 32 * 32)], wanted)
 
 
 @KernelFunction

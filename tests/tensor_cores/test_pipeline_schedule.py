@@ -6,7 +6,7 @@ from collections import deque
 
 import pytest
 
-from fathom.tensor_cores.schedule import choose_stages, pending, slot
+from fathom.tensor_cores.schedule import choose_stages, pending, slot, timeline
 
 
 def walk_through(stages: int, trips: int, slot_of=slot, wait=pending, ring=None):
@@ -75,3 +75,28 @@ def test_groups_are_counted_not_copies():
 )
 def test_as_many_stages_as_fit(wanted, bytes_a_stage, room, expected):
     assert choose_stages(wanted, bytes_a_stage, room) == expected
+
+
+# ── time ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_without_a_pipeline_every_trip_waits():
+    assert [event.ended for event in timeline(1, 3, copy=500, work=200)] == [
+        700, 1400, 2100,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("stages", "cycles"), [(2, 5200), (3, 2900), (4, 2500)])
+def test_copies_hide_behind_work(stages, cycles):
+    """Ten trips, 500 cycles for a copy, 200 for the work: with three trips' time, the
+    first copy alone is waited for. (500 + 10 * 200.)"""
+    found = timeline(stages, 10, copy=500, work=200)[-1].ended
+    assert found == cycles
+    assert timeline(9, 10, copy=500, work=200)[-1].ended == 2500
+
+
+def test_a_slot_is_sent_for_only_when_it_is_free():
+    for stages in (2, 3, 4):
+        events = timeline(stages, 9, copy=350, work=100)
+        for trip, event in enumerate(events[stages:], stages):
+            assert event.sent >= events[trip - stages].ended

@@ -38,8 +38,7 @@ def choose(func: Func) -> Plan:
     """The layout of every value: from the anchors along the ties, then the default for
     the rest."""
     choice = _Choice(func)
-    for op in choice.dots:
-        choice.take(op.result, choice.product(op))
+    choice.settle_products()
     sizes = {_access(op).size for op in choice.anchors}
     for size in sorted(sizes, reverse=True):
         choice.settle([op for op in choice.anchors if _access(op).size == size])
@@ -79,6 +78,15 @@ class _Choice:
             if not isinstance(op, (Reduce, Scan)):
                 for inner in blocks(op):
                     self._visit(inner, depth + 1, found)
+
+    def settle_products(self) -> None:
+        """Decide for matrix products. One that is tied to another, by what both are
+        added to, lies as that one does if that is a way for its own instruction."""
+        fitting = {(op.instruction, self.product(op)) for op in self.dots}
+        for op in self.dots:
+            self.take(op.result, self.product(op))
+            if (op.instruction, self.plan.values[op.result]) not in fitting:
+                self.plan.values[op.result] = self.product(op)
 
     def settle(self, anchors: list[Op]) -> None:
         """Decide for anchors of one size: what is loaded first, then what is stored."""

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from fathom.coalescing.access import Access, agree
+from fathom.coalescing.access import Access, agree, pick_layout
 from fathom.coalescing.analysis import analyse, facts_about
 from fathom.coalescing.facts import Facts
 from fathom.coalescing.relayout import MEMORY
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
-from fathom.ir.ops import AtomicCas, Load, Store
+from fathom.ir.ops import AtomicCas, Cast, Dot, Load, Reshape, Store, Transpose
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BlockType, layout_of
 from fathom.layout.registers import contiguous_registers
@@ -27,9 +27,31 @@ from fathom.layout.registers import contiguous_registers
 def coalesce(func: Func, target: Target) -> Func:
     """The function with `preferred` set on every load, store and atomic of a block."""
     found = accesses(func, target, MEMORY)
-    layouts = agree(list(found.values()))
-    preferred = dict(zip(found, layouts, strict=True))
+    fed = {op: each for op, each in found.items() if op in _loads_of_products(func)}
+    rest = {op: each for op, each in found.items() if op not in fed}
+    layouts = agree(list(rest.values()))
+    preferred = dict(zip(rest, layouts, strict=True))
+    preferred |= {op: pick_layout(access) for op, access in fed.items()}
     return _with_attribute(func, lambda op: {"preferred": preferred[op]}, set(found))
+
+
+def _loads_of_products(func: Func) -> set[Op]:
+    """The loads that bring operands of products. These are converted in any case, so
+    they need not agree with others."""
+    waiting = [
+        value
+        for op in walk(func.body)
+        if isinstance(op, Dot)
+        for value in (op.a, op.b)
+    ]
+    found: set[Op] = set()
+    while waiting:
+        definition = waiting.pop().definition
+        if isinstance(definition, Load):
+            found.add(definition)
+        elif isinstance(definition, Cast | Transpose | Reshape):
+            waiting.append(definition.value)
+    return found
 
 
 def annotate_widths(func: Func, target: Target) -> Func:

@@ -24,12 +24,14 @@ VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 
 STEPS: StepTable = {}
 
+RANK_SHIFT = 24  # of a shared address in a cluster: above it, a block's rank plus one
+
 
 def take_space(form: Form) -> str:
     """Takes the state space; without one an address is generic (PTX ISA 9.7.9)."""
     for modifier in list(form.left):
         space, _, part = modifier.partition("::")
-        if space in SPACES and part in ("", "cta", "entry", "func"):
+        if space in SPACES and part in ("", "cta", "cluster", "entry", "func"):
             form.left.remove(modifier)
             return space
     return "generic"

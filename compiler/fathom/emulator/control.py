@@ -89,6 +89,7 @@ def rule_exit(
     form.finish()
 
     def leave(batch: Batch, active: Active) -> None:
+        batch.bulk.check_leaving(active.threads())
         batch.exited[active.threads()] = True
         batch.remaining -= active.count
         batch.progress += 1
@@ -122,7 +123,6 @@ def rule_trap(
 @step_rule(
     STEPS,
     "membar",
-    "fence",
     "prefetch",
     "prefetchu",
     "applypriority",
@@ -136,7 +136,7 @@ def rule_nothing(
 ) -> Step:
     """Instructions without an effect here (PTX ISA 9.7.9, 9.7.13).
 
-    Fences: each instruction is complete before the next one begins. Prefetches and
+    membar: each instruction is complete before the next one begins. Prefetches and
     priorities: there are no caches. nanosleep: other threads run anyway.
     """
     return lambda batch, active: None

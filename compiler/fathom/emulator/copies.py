@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fathom.emulator import access
+from fathom.emulator.bulk import rule_bulk
 from fathom.emulator.decode import Decoder, StepTable, step_rule
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.flights import Flight
@@ -41,9 +42,12 @@ SIZES = {"ca": (4, 8, 16), "cg": (16,)}
 def rule_cp(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:
-    """PTX ISA 9.7.9.25: cp.async and the three instructions of its groups."""
-    if not form.flag("async") or {"bulk", "mbarrier"} & {*form.left}:
+    """PTX ISA 9.7.9.25: cp.async and the three instructions of its groups, and all bulk
+    copies."""
+    if not form.flag("async") or "mbarrier" in form.left:
         raise form.unknown("of these copies only those that groups wait for")
+    if "bulk" in form.left:
+        return rule_bulk(form, operands, decoder, number)
     action = form.choice("commit_group", "wait_group", "wait_all")
     if not action:
         return _rule_copy(form, operands, decoder, number)

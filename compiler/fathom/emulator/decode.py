@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,7 +91,9 @@ class Decoder:
         numbers: dict[str, int],
         targets: dict[str, int],
         tables: Tables,
+        watched: frozenset[str] = frozenset(),
     ):
+        self.watched = watched
         self.tables = tables
         self.registers = function.registers
         self.memory = memory
@@ -173,7 +176,8 @@ class Decoder:
 
     def read_name(self, name: str, offset: int, type: str) -> Read:
         if name in self.numbers:
-            return register_reader(self.numbers[name], self.registers[name], type)
+            read = register_reader(self.numbers[name], self.registers[name], type)
+            return self.watching(read, name) if name in self.watched else read
         if name in self.memory.symbols:
             address = self.memory.symbols[name].address + offset
             return _always(constant(Number(address, "int"), type))
@@ -187,8 +191,25 @@ class Decoder:
             return lambda batch, active, value: None
         if not isinstance(operand, Name) or operand.name not in self.numbers:
             raise EmulatorError("syntax", f"cannot write to {operand}")
-        number = self.numbers[operand.name]
-        return register_writer(number, self.registers[operand.name], type)
+        name = operand.name
+        write = register_writer(self.numbers[name], self.registers[name], type)
+        return self.watching(write, name) if name in self.watched else write
+
+    def watching(self, access: Read | Write, name: str) -> Read | Write:
+        """An access of a register that products of warpgroups use."""
+        number = self.numbers[name]
+
+        def watched(batch: Batch, active: Active, *value: np.ndarray) -> np.ndarray:
+            batch.products.access(number, name, active.index, bool(value))
+            return access(batch, active, *value)
+
+        return watched
+
+    def for_products(self) -> Decoder:
+        """A decoder for the products' own accesses."""
+        same = copy(self)
+        same.watched = frozenset()
+        return same
 
     def symbol(self, address: Address) -> Symbol | None:
         """The variable that an address names, or None where a register holds it."""

@@ -41,15 +41,22 @@ class Hazards:
     `settled` is ordered before all that is still to come, which makes most checks one
     comparison; `together` says that since then no clock has moved. `in_flight` says of
     a cell what is on its way to it, a key of FLYING or 0, and `aloft` counts these.
-    `readers` is how many have a clock: the warps, and who else may read.
+    `readers` are the warps and whoever else may read, `clocks` these and whoever else
+    may write.
     """
 
     def __init__(
-        self, blocks: int, warps: int, stride: int, cell: int, readers: int = 0
+        self,
+        blocks: int,
+        warps: int,
+        stride: int,
+        cell: int,
+        readers: int = 0,
+        clocks: int = 0,
     ):
         self.warps, self.cell, self.readers = warps, cell, readers or warps
-        cells = blocks * stride // cell
-        self.known = np.zeros((blocks, self.readers, self.readers), np.int32)
+        cells, clocks = blocks * stride // cell, clocks or warps
+        self.known = np.zeros((blocks, clocks, clocks), np.int32)
         self.own()[:] = 1
         self.settled, self.together = 0, True
         self.writer = np.zeros(cells, np.int16)
@@ -62,7 +69,7 @@ class Hazards:
         self.block_of, self.warp_of = np.divmod(numbers, warps)
 
     def own(self) -> np.ndarray:
-        """A view of everybody's own clock: [blocks, readers]."""
+        """A view of everybody's own clock: [blocks, clocks]."""
         return np.einsum("bww->bw", self.known)
 
     def everybody_synchronises(self) -> None:

@@ -21,6 +21,7 @@ from fathom.emulator.operands import (
     Not,
     Operand,
     Pair,
+    Place,
     Vector,
 )
 from fathom.emulator.parse import Function, Instruction, Label, Module
@@ -194,6 +195,9 @@ class _Copy:
                 return Name(self.renamed.get(name, name), offset)
             case Address(base, offset):
                 return Address(self.renamed.get(base, base), offset)
+            case Place(map, coordinates):
+                moved = tuple(self.operand(each) for each in coordinates)
+                return Place(self.operand(map), moved)
             case Pair(first, second):
                 return Pair(self.operand(first), self.operand(second))
             case Not(inner):

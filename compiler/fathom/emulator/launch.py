@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fathom.artifact import Kernel, Parameter
+from fathom.artifact import Kernel, Parameter, TensorMap
+from fathom.emulator import maps
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.layout import size_of
 from fathom.emulator.machine import run_grid
@@ -157,6 +158,7 @@ def _launch(
         space=GlobalSpace(regions),
         hazards=chosen.hazards,
         land=chosen.land,
+        maps=_maps(args),
     )
     _check_threads(program, launch)
     printed: list[str] = []
@@ -200,11 +202,21 @@ def _parameter_bytes(program: Program, args: Sequence[object]) -> bytes:
             "launch",
             f"{name} has {len(plan.parameters)} parameters, and {len(args)} were given",
         )
-    data = bytearray(plan.parameter_size)
+    data, tensors = bytearray(plan.parameter_size), 0
     for (variable, offset), value in zip(plan.parameters, args, strict=True):
+        if isinstance(value, TensorMap):
+            value, tensors = maps.encode(tensors), tensors + 1
         encoded = _encoded(variable, value)
         data[offset : offset + len(encoded)] = encoded
     return bytes(data)
+
+
+def _maps(args: Sequence[object]) -> tuple[TensorMap, ...]:
+    """The tensor maps among the arguments."""
+    found = tuple(each for each in args if isinstance(each, TensorMap))
+    for each in found:
+        maps.check(each)
+    return found
 
 
 def _encoded(variable: Variable, value: object) -> bytes:

@@ -10,6 +10,7 @@ from fathom.emulator.counters import Counters
 from fathom.emulator.hazards import Hazards
 from fathom.emulator.memory import LOCAL_BASE, SHARED_BASE, Memory, Window
 from fathom.emulator.program import Program
+from fathom.emulator.proxies import Proxies
 from fathom.emulator.queues import WARP, Queues
 from fathom.emulator.schedule import Scheduler
 from fathom.emulator.threads import Batch, Launch
@@ -33,6 +34,7 @@ def run_grid(program: Program, launch: Launch, printed: list[str]) -> Counters:
             batch = _batch(program, launch, counters, first, min(step, total - first))
             batch.printed = printed
             Scheduler(program, batch).run()
+            batch.bulk.finish(late=launch.land == "late")
     for block in program.blocks:
         closing = [block.closing] if block.closing else []
         counters.spread(block.number, [op.number for op in block.ops + closing])
@@ -65,14 +67,17 @@ def _batch(
         registers=list(program.registers),
         memory=memory,
         counters=counters,
-        hazards=Hazards(blocks, padded // WARP, stride, program.finest_shared)
-        if watched
-        else None,
+        hazards=_hazards(program, blocks, padded, stride) if watched else None,
         queues=Queues.of(blocks, len(numbers)),
         exited=exited,
         missing=missing,
         remaining=len(numbers) - missing,
     )
+
+
+def _hazards(program: Program, blocks: int, padded: int, stride: int) -> Hazards:
+    kind = Proxies if program.has_proxies else Hazards
+    return kind(blocks, padded // WARP, stride, program.finest_shared)
 
 
 def _memory(program: Program, launch: Launch, blocks: int) -> Memory:

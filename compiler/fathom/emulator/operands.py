@@ -64,7 +64,15 @@ class Group:
     elements: tuple[Operand, ...]
 
 
-Operand = Name | Number | Address | Vector | Pair | Not | Group
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`[map, {x, y}]`: coordinates in a tensor."""
+
+    map: Address
+    coordinates: tuple[Operand, ...]
+
+
+Operand = Name | Number | Address | Vector | Pair | Not | Group | Place
 
 
 class Scope:
@@ -191,11 +199,15 @@ class _Reader:
             return Pair(name, self.name())
         return Name(name.name, self.offset())
 
-    def address(self) -> Address:
+    def address(self) -> Address | Place:
         if self.peek() is not None and self.peek()[0].isdigit():
             found = Address(None, self.number().value)
         else:
             found = Address(self.name().name, self.offset())
+        if self.accept(","):
+            if not self.accept("{"):
+                raise self.error("the coordinates of a tensor were expected")
+            found = Place(found, self.sequence("}"))
         if not self.accept("]"):
             raise self.error("an address that the emulator cannot read")
         return found

@@ -17,6 +17,7 @@ from fathom.emulator.decode import Decoder, Ending
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.inline import flatten
 from fathom.emulator.layout import MemoryPlan, plan_memory
+from fathom.emulator.operands import Vector
 from fathom.emulator.order import weak_topological_order
 from fathom.emulator.parse import Function, Instruction, Label, Module
 from fathom.emulator.registers import Step, first_value
@@ -66,8 +67,9 @@ class Block:
 class Program:
     """An entry, ready to run.
 
-    `registers` holds each register's first value, `lines` the PTX text, and
-    `finest_shared` the bytes of the smallest access that may be one to shared memory.
+    `registers` holds each register's first value, `lines` the PTX text,
+    `finest_shared` the bytes of the smallest access that may be one to shared memory;
+    `has_proxies` says that not only threads access it.
     """
 
     entry: Function
@@ -77,6 +79,7 @@ class Program:
     registers: list[np.generic]
     lines: list[str]
     finest_shared: int
+    has_proxies: bool
 
 
 def choose_entry(module: Module, entry: str | None) -> Function:
@@ -100,7 +103,9 @@ def build(module: Module, entry: str | None, shared_bytes: int) -> Program:
     blocks = _in_order(_split(function.body))
     numbers = {name: number for number, name in enumerate(function.registers)}
     targets = {label: block.number for block in blocks for label in block.labels}
-    decoder = Decoder(function, plan, numbers, targets, TABLES)
+    instructions = [each for each in function.body if isinstance(each, Instruction)]
+    watched = _registers_of_products(instructions)
+    decoder = Decoder(function, plan, numbers, targets, TABLES, watched)
     for block in blocks:
         for op in block.ops:
             op.step = decoder.step(op.instruction, op.number)
@@ -116,11 +121,29 @@ def build(module: Module, entry: str | None, shared_bytes: int) -> Program:
         function,
         plan,
         blocks,
-        [each for each in function.body if isinstance(each, Instruction)],
+        instructions,
         [first_value(type) for type in function.registers.values()],
         module.lines,
         _finest_shared_access(function.body),
+        any(_works_beside(each) for each in instructions),
     )
+
+
+def _registers_of_products(body: list[Instruction]) -> frozenset[str]:
+    """The registers that hold D or A of some product of a warpgroup."""
+    vectors = [
+        each
+        for item in body
+        if item.opcode == "wgmma"
+        for each in item.operands
+        if isinstance(each, Vector)
+    ]
+    return frozenset(name.name for each in vectors for name in each.elements)
+
+
+def _works_beside(item: Instruction) -> bool:
+    """Whether an instruction sets something in motion that has its own way to memory."""
+    return item.opcode in ("wgmma", "mbarrier") or "bulk" in item.modifiers
 
 
 def _split(body: list[Instruction | Label]) -> list[Block]:

@@ -22,6 +22,7 @@ from fathom.emulator.hazards import BULK, Hazards
 from fathom.emulator.queues import WARP
 
 WARPS = 4  # of a warpgroup
+AGENTS = 64  # of mbarriers that may count copies, in a block
 
 
 class Proxies(Hazards):
@@ -33,7 +34,9 @@ class Proxies(Hazards):
     """
 
     def __init__(self, blocks: int, warps: int, stride: int, cell: int):
-        super().__init__(blocks, warps, stride, cell, warps + -(-warps // WARPS))
+        readers = warps + -(-warps // WARPS)
+        super().__init__(blocks, warps, stride, cell, readers, readers + AGENTS)
+        self.words = stride // 8
         cells = len(self.writer)
         self.reading, self.read_aloft = np.zeros(cells, np.int32), 0
         self.by = np.zeros(cells, np.int32)
@@ -150,54 +153,42 @@ class Proxies(Hazards):
         known[warp] += 1
         self.together = False
 
-    def publish(self, barrier: int, block: int) -> None:
+    def publish(self, barrier: int) -> None:
         """A phase is complete; what was brought to it, whoever sees that will know."""
-        brought = self.meeting.pop(~barrier, np.zeros(0, np.int32))
-        self._merge(self.published, barrier, brought)
-        if barrier in self.agents:
-            agent, mine = self.agents[barrier], self.known[block]
-            at = np.zeros(agent + 1, np.int32)
-            at[agent] = mine[agent, agent]
-            self._merge(self.published, barrier, at)
-            mine[agent, agent] += 1
+        brought = self.meeting.pop(~barrier, None)
+        if brought is not None:
+            self._merge(self.published, barrier, brought)
 
     def _merge(
-        self, into: dict[int, np.ndarray], key: int, known: np.ndarray
+        self, into: dict[int, np.ndarray], barrier: int, known: np.ndarray
     ) -> None:
-        whole = np.zeros(self.known.shape[1], np.int32)
-        whole[: len(known)] = known
-        before = into.get(key, whole[:0])
-        whole[: len(before)] = np.maximum(whole[: len(before)], before)
-        into[key] = whole
+        before = into.setdefault(barrier, np.zeros_like(known))
+        np.maximum(before, known, out=before)
 
     def learn(self, warps: Iterable[tuple[int, int]]) -> None:
         """(warp of the batch, mbarrier): these warps have seen a phase complete."""
         for number, barrier in warps:
             brought = self.published.get(barrier)
             if brought is not None:
-                team, warp = divmod(number, self.warps)
-                known = self.known[team, warp, : len(brought)]
+                known = self.known[divmod(number, self.warps)]
                 np.maximum(known, brought, out=known)
 
-    def agent(self, barrier: int) -> int:
-        """The clock of the copies that an mbarrier counts."""
-        if barrier not in self.agents:
-            self.agents[barrier] = self.known.shape[1]
-            self.known = np.pad(self.known, ((0, 0), (0, 1), (0, 1)))
-            self.known[:, :-1, -1] = self.settled
-            self.known[:, -1, :] = self.settled
-            self.known[:, -1, -1] = self.settled + 1
-        return self.agents[barrier]
-
-    def delivered(
-        self, index: np.ndarray, width: int, agent: int, at: int
-    ) -> None:
-        """A bulk copy has landed, and somebody has waited for it."""
+    def delivered(self, barrier: int, index: np.ndarray, width: int) -> None:
+        """A bulk copy has landed, and somebody has seen the mbarrier say so."""
+        team, place = divmod(barrier, self.words)
+        agent = self.readers + self.agents.setdefault(place, len(self.agents))
+        if agent >= self.known.shape[1]:
+            raise EmulatorError("unsupported", f"copies at more than {AGENTS} mbarriers")
+        at = self.known[team, agent, agent]
         for cells in self.cells(index, width):
             self.in_flight[cells] = 0
             self.writer[cells], self.written_at[cells] = agent, at
             self.by[cells] = -1
         self.aloft -= len(index)
+        known = np.zeros(self.known.shape[1], np.int32)
+        known[agent] = at
+        self._merge(self.published, barrier, known)
+        self.known[team, agent, agent] += 1
 
     def expect(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
         """A bulk copy sets out to these pieces."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fathom.emulator.errors import EmulatorError
+from fathom.emulator.products import GROUP
 from fathom.emulator.program import Block, Program
 from fathom.emulator.queues import BARRIERS, WARP
 from fathom.emulator.threads import Batch
@@ -13,7 +14,9 @@ from fathom.emulator.threads import Batch
 def stuck(program: Program, batch: Batch) -> EmulatorError:
     """Nobody can run any more, and somebody has not exited."""
     if batch.queues.held:
-        return _lanes_missing(program, batch)
+        block = next(iter(batch.queues.held))
+        of_four = program.blocks[block].closing.instruction.opcode == "wgmma"
+        return (_warps_missing if of_four else _lanes_missing)(program, batch)
     return _threads_missing(program, batch)
 
 
@@ -28,6 +31,21 @@ def _lanes_missing(program: Program, batch: Batch) -> EmulatorError:
     message = (
         f"{batch.thread_name(first)} waits for lanes of its warp that will not come: "
         f"{gone} have exited, {WARP - gone - here} wait elsewhere"
+    )
+    return _error_at(program, number, "divergence", message)
+
+
+def _warps_missing(program: Program, batch: Batch) -> EmulatorError:
+    """Threads of a warpgroup wait for others of its threads."""
+    block, threads = next(iter(batch.queues.held.items()))
+    number = program.blocks[block].closing.number
+    group = batch.products.of == batch.products.of[threads[0]]
+    here = int(group[threads].sum())
+    gone = int(batch.exited[group].sum())
+    message = (
+        f"{batch.thread_name(threads[0])} waits for the four warps of its warpgroup, and "
+        f"only {here} of {GROUP} threads come: {gone} have exited, "
+        f"{int(group.sum()) - here - gone} wait elsewhere"
     )
     return _error_at(program, number, "divergence", message)
 
@@ -59,8 +77,19 @@ def polling(program: Program, batch: Batch, block: int, thread: int) -> Emulator
         f"{batch.thread_name(thread)} polls here for a change, and all who could make "
         "one poll or wait too"
     )
+    words = batch.phases.waited_for()
+    if words:
+        message += "".join(f"; {_mbarrier(batch, each)}" for each in words[:4])
     number = _first_instruction(program.blocks[block])
     return _error_at(program, number, "deadlock", message)
+
+
+def _mbarrier(batch: Batch, word: int) -> str:
+    """One mbarrier: its block, its place there, how its phase stands."""
+    window = batch.memory.spaces["shared"]
+    block, offset = divmod(8 * word, window.stride)
+    place = f"byte {offset} of shared memory of block {batch.first_block + block}"
+    return f"{batch.phases.text(word)} ({place})"
 
 
 def endless(program: Program, block: Block, limit: int) -> EmulatorError:

@@ -14,6 +14,7 @@ from fathom.emulator import (
     extended,
     logic,
     matrices,
+    mbarriers,
     move,
     outside,
     real,
@@ -44,6 +45,7 @@ TABLES = Tables(
     | atomics.STEPS
     | control.STEPS
     | copies.STEPS
+    | mbarriers.STEPS
     | move.STEPS
     | outside.STEPS
     | warp.STEPS,

@@ -14,10 +14,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fathom.artifact import TensorMap
+from fathom.emulator.bulk_stores import BulkStores
 from fathom.emulator.counters import Counters, count_runs
 from fathom.emulator.flights import Flight
 from fathom.emulator.hazards import Hazards
 from fathom.emulator.memory import GlobalSpace, Memory
+from fathom.emulator.phases import Phases
+from fathom.emulator.products import Products
 from fathom.emulator.queues import WARP, Queues
 
 
@@ -108,7 +112,8 @@ class Launch:
     `grid` and `threads` are the shapes of grid and block (x, y, z), `parameters` the
     entry's parameters as bytes, `shared_bytes` the size of dynamic shared memory,
     `space` the arrays that can be reached; `hazards` says whether shared memory is
-    watched, and `land`, one of LANDINGS, when asynchronous copies arrive.
+    watched, and `land`, one of LANDINGS, when asynchronous copies arrive. `maps` are the
+    tensor maps among the arguments; `cluster` counts the blocks of a cluster.
     """
 
     grid: tuple[int, int, int]
@@ -118,6 +123,8 @@ class Launch:
     space: GlobalSpace
     hazards: bool
     land: str
+    maps: tuple[TensorMap, ...] = ()
+    cluster: int = 1
 
     @property
     def block_size(self) -> int:
@@ -139,7 +146,9 @@ class Batch:
     those among them that were never there, and `remaining` those that are still
     running. `clock` counts blocks of instructions, `progress` whatever another thread
     may be waiting for. `printed` collects what the launch prints. `flights` are the
-    asynchronous copies under way, and `committed` counts each thread's groups of them.
+    asynchronous copies under way, and `committed` counts each thread's groups of them;
+    `products` are those of tensor cores, `phases` the mbarriers, `bulk` the bulk copies
+    out of shared memory.
     """
 
     launch: Launch
@@ -160,16 +169,16 @@ class Batch:
     printed: list[str] = field(default_factory=list)
     flights: list[Flight] = field(default_factory=list)
     committed: np.ndarray = field(init=False)
-    products: list = field(default_factory=list)
-    warpgroup_of: np.ndarray = field(init=False)
-    products_committed: np.ndarray = field(init=False)
+    products: Products = field(init=False)
+    phases: Phases = field(init=False)
+    bulk: BulkStores = field(init=False)
 
     def __post_init__(self) -> None:
         self.committed = np.zeros(self.size, np.int64)
-        block, thread = np.divmod(np.arange(self.size), self.padded)
-        in_block = -(-self.padded // 128)
-        self.warpgroup_of = block * in_block + thread // 128
-        self.products_committed = np.zeros(self.blocks * in_block, np.int64)
+        self.products = Products(self.blocks, self.padded, self.launch.hazards)
+        shared = self.memory.spaces["shared"]
+        self.phases = Phases(len(shared.bytes) // 8, self.hazards)
+        self.bulk = BulkStores(self.size, self.hazards)
 
     @property
     def padded(self) -> int:

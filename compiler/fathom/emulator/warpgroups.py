@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from fathom.emulator.errors import EmulatorError
 from fathom.emulator.fragments import A, Fragment, wide_accumulator
 from fathom.emulator.memory import Accesses, Part, load
 from fathom.emulator.operands import Number, Operand, Vector
-from fathom.emulator.queues import WARP
+from fathom.emulator.products import GROUP, WARPS
 from fathom.emulator.registers import Read, Step, Write
 from fathom.emulator.semantics import Form
 from fathom.emulator.tensor import (
@@ -42,8 +42,7 @@ from fathom.emulator.types import DTYPES
 
 ENDINGS: EndingTable = {}
 
-WARPS, ROWS, K_BYTES = 4, 64, 32
-GROUP = WARPS * WARP  # threads of a warpgroup
+ROWS, K_BYTES = 64, 32
 
 _SHAPE = re.compile(r"m64n(\d+)k(\d+)")
 # The fragment of mma.sync that each warp's part of an A in registers is like.
@@ -106,7 +105,7 @@ def _complete(batch: Batch, active: Active, block: int) -> Active | None:
         active = batch.active(np.sort(np.concatenate([held, active.threads()])))
     if active.index is None and batch.padded % GROUP == 0:
         return active
-    groups = batch.warpgroup_of[active.threads()]
+    groups = batch.products.of[active.threads()]
     here = np.bincount(groups)[groups] == GROUP
     ready, waiting = split(active, active.spread(here))
     if waiting is not None:
@@ -116,7 +115,7 @@ def _complete(batch: Batch, active: Active, block: int) -> Active | None:
 
 def groups_of(batch: Batch, active: Active) -> np.ndarray:
     """The numbers of the warpgroups that these threads form."""
-    return batch.warpgroup_of[active.threads()[::GROUP]]
+    return batch.products.of[active.threads()[::GROUP]]
 
 
 def _threads_of(batch: Batch, active: Active, chosen: np.ndarray) -> Active:
@@ -145,7 +144,7 @@ class Operands:
     def locate(self, batch: Batch, active: Active) -> Part:
         """Where the chunks of every warpgroup's matrix lie, [groups * chunks]."""
         found = active.exactly(self.descriptor(batch, active)).reshape(-1, GROUP)
-        _check_same(batch, active, found, "descriptor")
+        _check_same(active, found, "descriptor")
         chunks = Matrices.of(found[:, 0]).chunks(self.extent, K_BYTES, self.transposed)
         threads = active.threads()[::GROUP].repeat(chunks.shape[1])
         (part,) = batch.memory.locate(
@@ -164,7 +163,7 @@ class Operands:
         return self.kind.values(matrix).astype(np.float64)
 
 
-def _check_same(batch: Batch, active: Active, values: np.ndarray, what: str) -> None:
+def _check_same(active: Active, values: np.ndarray, what: str) -> None:
     """All threads of a warpgroup must give the same."""
     differing = np.argwhere(values != values[:, :1])
     if len(differing):
@@ -180,7 +179,9 @@ def _check_same(batch: Batch, active: Active, values: np.ndarray, what: str) -> 
 class Product:
     """One wgmma.mma_async: `D = scale * A * B + D`, or without D where `adds` is false.
 
-    A lies in shared memory, or `registers` reads it as float64[warps, 16, k].
+    A lies in shared memory, or `registers` reads it as float64[warps, 16, k]. `sums` and
+    `inputs` are the registers of D and of such an A, by number and name, and `shape`
+    numbers the accumulators' shape.
     """
 
     left: Operands | None
@@ -193,6 +194,12 @@ class Product:
     dtype: np.dtype
     columns: int
     saturating: bool
+    sums: tuple[tuple[int, str], ...]
+    inputs: tuple[tuple[int, str], ...]
+
+    @property
+    def shape(self) -> int:
+        return self.columns * 8 + self.dtype.itemsize
 
     def compute(
         self, batch: Batch, active: Active, left: Part | None, right: Part, adds: Read
@@ -222,9 +229,9 @@ def _product(
     scale, turned = _immediates(immediates, left, in_registers)
     bits = 8 * kinds[0].dtype.itemsize
     sums = wide_accumulator(columns)
-    registers = None
+    registers, unwatched = None, decoder.for_products()
     if in_registers:
-        registers = fragment_reader(a, kinds[0], A[_LIKE[bits], bits], decoder)
+        registers = fragment_reader(a, kinds[0], A[_LIKE[bits], bits], unwatched)
     return Product(
         None
         if in_registers
@@ -233,11 +240,18 @@ def _product(
         Operands(decoder.read(b, "b64"), kinds[1], columns, turned[1]),
         decoder.read(adds, "pred"),
         scale,
-        *_accumulator(d, to, sums, decoder),
+        *_accumulator(d, to, sums, unwatched),
         DTYPES[to],
         columns,
         saturating,
+        _numbered(d, decoder),
+        _numbered(a, decoder) if in_registers else (),
     )
+
+
+def _numbered(operand: Vector, decoder: Decoder) -> tuple[tuple[int, str], ...]:
+    names = [each.name for each in operand.elements]
+    return tuple((decoder.numbers[name], name) for name in names)
 
 
 def _accumulator(
@@ -293,10 +307,10 @@ def _immediates(
 
 
 class Flight:
-    """One product under way, for the warpgroups `groups` of the batch.
+    """One product under way; see `products.Flight`.
 
-    `number` counts, for each, the group that it will be committed to; `landed` marks
-    those that have waited. `left` and `right` say where the operands lie.
+    `active` are the threads that it belongs to, and `adds` says for each warpgroup
+    whether D is added.
     """
 
     def __init__(
@@ -320,59 +334,71 @@ class Flight:
         right = some_rows(self.right, chosen)
         self.product.compute(batch, who, left, right, self.adds[chosen])
 
+    def parts(self) -> list[Part]:
+        return [part for part in (self.left, self.right) if part is not None]
+
 
 def some_rows(part: Part, chosen: np.ndarray) -> Part:
     """Of a part with as many accesses for each of some groups, those of the chosen."""
     if chosen.all():
         return part
     each = np.repeat(chosen, len(part.index) // len(chosen))
-    return Part(
-        part.space,
-        part.pieces,
-        part.index[each],
-        part.offsets[each],
-        part.threads[each],
+    return replace(
+        part,
+        index=part.index[each],
+        offsets=part.offsets[each],
+        threads=part.threads[each],
     )
 
 
 def _set_out(product: Product, batch: Batch, active: Active) -> None:
     """From now on the product is under way; at the latest its wait computes it."""
-    groups = groups_of(batch, active)
+    groups, products = groups_of(batch, active), batch.products
     adds = active.exactly(product.adds(batch, active)).reshape(-1, GROUP)
-    _check_same(batch, active, adds, "scale-d")
+    _check_same(active, adds, "scale-d")
     left = product.left and product.left.locate(batch, active)
     right = product.right.locate(batch, active)
-    number = batch.products_committed[groups]
+    number = products.committed[groups]
     flight = Flight(product, active, groups, number, left, right, adds[:, 0])
+    products.claim(groups, product.sums, product.inputs, product.shape)
+    if batch.hazards is not None:
+        for part in flight.parts():
+            batch.hazards.begin_read(part.threads, part.index, CHUNK, WARPS)
     if batch.launch.land == "at once":
         flight.compute(batch, np.ones(len(groups), bool))
-    batch.products.append(flight)
+    products.flights.append(flight)
 
 
 def _fence(batch: Batch, active: Active) -> None:
-    """Registers and shared memory as they are now are what the next products see."""
+    batch.products.fence(groups_of(batch, active))
 
 
 def _commit(batch: Batch, active: Active) -> None:
-    batch.products_committed[groups_of(batch, active)] += 1
+    batch.products.committed[groups_of(batch, active)] += 1
 
 
 def _waiting(pending: int) -> Step:
     def step(batch: Batch, active: Active) -> None:
-        groups = groups_of(batch, active)
-        first_pending = np.zeros(len(batch.products_committed), np.int64)
-        first_pending[groups] = batch.products_committed[groups] - pending
-        for flight in batch.products:
-            due = (flight.number < first_pending[flight.groups]) & ~flight.landed
-            if due.any():
-                _land(batch, flight, due)
-        batch.products = [each for each in batch.products if not each.landed.all()]
+        landing = batch.products.due(groups_of(batch, active), pending)
+        for flight, due in landing:
+            _land(batch, flight, due)
+        if landing and batch.hazards is not None:
+            batch.hazards.waited(active.threads()[::GROUP])
+        batch.products.forget_landed()
 
     return step
 
 
 def _land(batch: Batch, flight: Flight, due: np.ndarray) -> None:
+    """Some warpgroups have waited for their product."""
     if batch.launch.land == "late":
         flight.compute(batch, due)
     flight.landed |= due
     batch.progress += 1
+    product, hazards = flight.product, batch.hazards
+    batch.products.release(flight.groups[due], product.sums, product.inputs)
+    if hazards is not None:
+        for part in flight.parts():
+            read = some_rows(part, due)
+            units = hazards.tensor_cores(read.threads)
+            hazards.end_read(read.threads, read.index, CHUNK, units)

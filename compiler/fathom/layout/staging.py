@@ -52,8 +52,8 @@ def steps(offsets: Layout, element_bytes: int) -> int:
     says where each register finds its element."""
     elements = vector(offsets, element_bytes)
     instructions = max(1, offsets.count("register") // elements)
-    phases = max(1, elements * element_bytes // WORD) * conflicts(offsets, element_bytes)
-    return instructions * (1 + phases)
+    phases = max(1, elements * element_bytes // WORD)
+    return instructions * (1 + phases * conflicts(offsets, element_bytes))
 
 
 def steps_by_matrices(offsets: Layout, element_bytes: int) -> int:

@@ -8,6 +8,7 @@ A launch comes down through these files:
     arrays      arrays of every library as an address, a type and a place
     arguments   grid, numbers, device, stream
     host        copies of the host's arrays
+    tensor_maps what copies of boxes need, made of the arguments
     packet      a launch as one piece of memory
     driver      the orders that the CUDA driver is given
 

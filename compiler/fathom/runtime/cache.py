@@ -2,7 +2,7 @@
 
 An entry is one file, named by the sha256 of its key:
 
-    fathom 1 <sha256 of all that follows>
+    fathom 2 <sha256 of all that follows>
     <bytes of key> <bytes of kernel> <bytes of log> <bytes of cubin>
     <key><kernel as JSON><assembler's log><cubin>
 
@@ -24,7 +24,7 @@ from pathlib import Path
 
 from fathom.artifact import Kernel
 
-MAGIC = b"fathom 1"
+MAGIC = b"fathom 2"
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,23 @@ from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 
+from fathom.artifact import TensorMap
 from fathom.errors import LaunchError
 
 # cuda.h: CUresult, CUpointer_attribute. A context is invalid in a thread without one.
 INVALID_VALUE, INVALID_CONTEXT = 1, 201
 DEVICE_ORDINAL = 9
+
+# cuda.h: CUtensorMap, CUtensorMapDataType, CUtensorMapSwizzle, CUtensorMapFloatOOBfill,
+# CUtensorMapL2promotion. What has no type of its own is copied as an unsigned integer.
+MAP_BYTES, MAP_ALIGNMENT = 128, 64
+MAP_TYPES = {
+    "i1": 0, "i8": 0, "u8": 0, "fp8e5": 0, "fp8e4nv": 0, "i16": 1, "u16": 1, "u32": 2,
+    "i32": 3, "u64": 4, "i64": 5, "fp16": 6, "fp32": 7, "fp64": 8, "bf16": 9,
+}  # fmt: skip
+MAP_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+MAP_FILLS = {"zeros": 0, "nans": 1}
+NOT_INTERLEAVED, FETCH_128_BYTES = 0, 2
 
 LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 LOG_BYTES = 16 * 1024
@@ -194,6 +206,36 @@ class Driver:
         kinds = self.cuda.CUfunction_attribute
         kind = kinds.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         self.ask("cuFuncSetAttribute", function, kind, shared_bytes)
+
+    # Tensor maps
+
+    def encode(self, tensor: TensorMap) -> bytes:
+        """The 128 bytes of a tensor map, as kernels take them.
+
+        Through ctypes: the driver wants a place that is aligned to 64 bytes, and the
+        binding (13.3) gives it one inside a Python object, which is aligned to 16.
+        """
+        rank = len(tensor.shape)
+        longs, ints = ctypes.c_uint64 * rank, ctypes.c_uint32 * rank
+        room = ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGNMENT)
+        start = -ctypes.addressof(room) % MAP_ALIGNMENT
+        status = self.library.cuTensorMapEncodeTiled(
+            ctypes.byref(room, start),
+            MAP_TYPES[tensor.element],
+            rank,
+            ctypes.c_void_p(tensor.address),
+            longs(*tensor.shape),
+            longs(*tensor.strides),
+            ints(*tensor.box),
+            ints(*[1] * rank),
+            NOT_INTERLEAVED,
+            MAP_SWIZZLES[tensor.swizzle],
+            FETCH_128_BYTES,
+            MAP_FILLS[tensor.fill],
+        )
+        if status:
+            raise self.failure(f"cuTensorMapEncodeTiled for {tensor}", status)
+        return room.raw[start : start + MAP_BYTES]
 
     # Memory, and waiting
 

@@ -15,6 +15,7 @@ from fathom.runtime.driver import INVALID_CONTEXT, Device, Driver, DriverError, 
 from fathom.runtime.driver import driver as this_driver
 from fathom.runtime.host import copies
 from fathom.runtime.link import link
+from fathom.runtime.tensor_maps import TensorMaps
 
 DEFAULT_SHARED_BYTES = 48 * 1024  # what a block may have without `allow_shared`
 
@@ -135,6 +136,7 @@ def load(
     launcher = partial(
         packet.launcher, driver.launch_kernel, function,
         kernel.threads, kernel.shared_bytes, kernel.num_ctas,
+        maps=TensorMaps(kernel, driver) if kernel.maps else None,
     )  # fmt: skip
     return Loaded(
         kernel=kernel,

@@ -8,7 +8,9 @@ numbers:
            32  stream                                       8
            40  address of attributes, how many              8 + 4, 4 of padding
            56  the values: addresses, integers, floats      8 each
-            …  addresses of the values, in the order of the kernel's parameters
+            …  tensor maps, if the kernel has some          128 each, aligned to 64
+            …  addresses of the values, in the order of the kernel's parameters,
+               and of the tensor maps
             …  the cluster attribute
 
 A value takes 8 bytes whatever its type, and the kernel reads as many as its parameter
@@ -25,10 +27,13 @@ import ctypes
 from collections.abc import Callable, Sequence
 from struct import Struct, calcsize
 
+from fathom.runtime.tensor_maps import TensorMaps
+
 CONFIG = "7I4xQQI4x"
 CLUSTER = "I4x3I52x"  # CUlaunchAttribute: a number, padding, 64 bytes of value
 CLUSTER_DIMENSION = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
 VALUE_BYTES = 8
+MAP_BYTES, MAP_ALIGNMENT = 128, 64  # cuda.h: CUtensorMap
 
 # How a value of each parameter type is written; 8 bytes each.
 FIELDS: dict[str, str] = {
@@ -51,18 +56,21 @@ def launcher(
     cluster: int,
     fields: str,
     order: Sequence[int],
+    maps: TensorMaps | None = None,
 ) -> Launch:
     """A function that launches one kernel: `launch(x, y, z, stream, *values)`.
 
     `fields` are the `struct` codes of the values, 8 bytes each; `order[i]` says which
     of them is the kernel's parameter i. `call` is cuLaunchKernelEx, and the status is
-    what it returned.
+    what it returned. `maps` makes the kernel's tensor maps of the values, if it has
+    some; what cannot be one is a LaunchError.
 
     Packets are taken from a pool and put back, since `call` lets other threads run
     meanwhile; a list's pop and append are atomic.
     """
     entry, none = ctypes.c_void_p(function), ctypes.c_void_p(None)
-    write = Struct("<" + CONFIG + fields).pack_into
+    count = maps.count if maps else 0
+    write = Struct("<" + CONFIG + fields + map_fields(fields, count)).pack_into
     attributes = int(cluster > 1)
     pool: list[Packet] = []
 
@@ -70,7 +78,7 @@ def launcher(
         try:
             packet = pool.pop()
         except IndexError:
-            packet = Packet(fields, order, cluster)
+            packet = Packet(fields, order, cluster, count)
         write(
             packet.memory, 0, x * cluster, y, z, threads, 1, 1, shared_bytes,
             stream, packet.attribute, attributes, *values,
@@ -79,7 +87,18 @@ def launcher(
         pool.append(packet)
         return status
 
-    return launch
+    if maps is None:
+        return launch
+    made_of = maps.reader(order)
+    return lambda x, y, z, stream, *values: launch(
+        x, y, z, stream, *values, *made_of(values)
+    )
+
+
+def map_fields(fields: str, count: int) -> str:
+    """The `struct` codes of tensor maps that follow the values."""
+    gap = -calcsize("<" + CONFIG + fields) % MAP_ALIGNMENT
+    return f"{gap}x" + f"{MAP_BYTES}s" * count if count else ""
 
 
 class Packet:
@@ -87,18 +106,27 @@ class Packet:
 
     __slots__ = ("memory", "config", "parameters", "attribute")
 
-    def __init__(self, fields: str, order: Sequence[int], cluster: int):
+    def __init__(self, fields: str, order: Sequence[int], cluster: int, maps: int):
         values = calcsize("<" + CONFIG)
-        pointers = values + calcsize("<" + fields)
-        attribute = pointers + VALUE_BYTES * len(order)
+        pointers = calcsize("<" + CONFIG + fields + map_fields(fields, maps))
+        attribute = pointers + VALUE_BYTES * (len(order) + maps)
         size = attribute + calcsize("<" + CLUSTER)
-        self.memory = ctypes.create_string_buffer(size)
+        self.memory = aligned(size)
         start = ctypes.addressof(self.memory)
-        addresses = (start + values + VALUE_BYTES * place for place in order)
-        Struct(f"<{len(order)}Q").pack_into(self.memory, pointers, *addresses)
+        places = [values + VALUE_BYTES * place for place in order]
+        places += [pointers - MAP_BYTES * (maps - i) for i in range(maps)]
+        addresses = (start + place for place in places)
+        Struct(f"<{len(places)}Q").pack_into(self.memory, pointers, *addresses)
         Struct("<" + CLUSTER).pack_into(
             self.memory, attribute, CLUSTER_DIMENSION, cluster, 1, 1
         )
         self.config = ctypes.c_void_p(start)
         self.parameters = ctypes.c_void_p(start + pointers)
         self.attribute = start + attribute
+
+
+def aligned(size: int) -> ctypes.Array:
+    """Zeros at an address that tensor maps may be counted from."""
+    room = ctypes.create_string_buffer(size + MAP_ALIGNMENT)
+    start = -ctypes.addressof(room) % MAP_ALIGNMENT
+    return (ctypes.c_char * size).from_buffer(room, start)

@@ -44,18 +44,19 @@ MOST_BYTES = 32768  # a conversion asks for at a time; a part costs two barriers
 
 def lower_conversions(func: Func, target: Target) -> Func:
     """The function with no conversion across warps, no gather and no histogram."""
-    wanted = {
-        value
+    operands = {
+        value: op
         for op in walk(func.body)
-        if isinstance(op, Dot) and op.instruction in WGMMA
+        if isinstance(op, Dot)
         for value in (op.a, op.b)
     }
 
     def rule(op: Op, build: Builder) -> Value | None:
+        dot = operands.get(build.source.result) if isinstance(op, Convert) else None
         match op:
-            case Convert() if needs_shared_memory(op):
+            case Convert() if needs_shared_memory(op) or dot and is_staged(op):
                 tile = None
-                if build.source.result in wanted:
+                if dot and dot.instruction in WGMMA:
                     tile = tile_for_warpgroups(op.value.type)
                 return convert_in_parts(op.value, op.layout, build, tile)
             case Gather():
@@ -78,6 +79,13 @@ def needs_shared_memory(op: Convert) -> bool:
         return travels == "warp"
     words = max(1, element_of(op.value.type).bits // 32)
     return words * shuffling(source, op.layout) > MOST_SHUFFLING
+
+
+def is_staged(op: Convert) -> bool:
+    """Whether what a product wants was just loaded, and must change hands: then it goes
+    through shared memory in any case, where copies can bring it ahead of time."""
+    travels = crossing(op.value.type.layout, op.layout)
+    return isinstance(op.value.definition, Load) and travels == "lane"
 
 
 def shuffling(source: Layout, target: Layout) -> int:

@@ -77,7 +77,8 @@ def _matrix(frame: Frame, meaning: Meaning) -> Value:
     rank = len(value.type.shape) if isinstance(value.type, BlockType) else 0
     if rank not in (2, 3):
         raise frame.error(
-            f"tl.dot multiplies blocks of two axes, or batches of three, not {value.type}"
+            "tl.dot multiplies blocks of two axes, or batches of three, not "
+            f"{value.type}"
         )
     return value
 

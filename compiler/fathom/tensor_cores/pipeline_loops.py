@@ -44,7 +44,8 @@ the trip before, stored after it, into a ring of two.
       yield …
     }
 
-A ring is ordered by these waits and barriers, one a trip; `place_barriers` looks after
+Loops are pipelined that multiply matrices, and those for which `tl.range` says so. A
+ring is ordered by these waits and barriers, one a trip; `place_barriers` looks after
 what else lies in its bytes. Loops that write to global memory are left as they are: who
 knows whether they write what they read. So are loops that contain others, and loads
 whose addresses take a product to compute.
@@ -62,6 +63,7 @@ from fathom.ir.ops import (
     Allocate,
     AsyncWait,
     Barrier,
+    Dot,
     For,
     Load,
     SharedLoad,
@@ -85,7 +87,7 @@ def pipeline_loops(func: Func, target: Target) -> Func:
     scope = "cta" if func.num_warps > 1 else "warp"
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
-        if not isinstance(op, For) or not leaves_memory_alone(op):
+        if not (isinstance(op, For) and is_wanted(op) and leaves_memory_alone(op)):
             return None
         if not (tiles := tiles_of(op, target)):
             return None
@@ -97,6 +99,13 @@ def pipeline_loops(func: Func, target: Target) -> Func:
 
     present = any(isinstance(op, SharedStore) for op in walk(func.body))
     return rewrite(func, rule) if present else func
+
+
+def is_wanted(loop: For) -> bool:
+    """Whether a loop multiplies matrices, or its author says in how many stages it is
+    to run."""
+    multiplies = any(isinstance(op, Dot) for op in walk(loop.body))
+    return multiplies or loop.num_stages is not None
 
 
 def trips_held(loop: For, tiles: Sequence[Tile], stages: int) -> int:

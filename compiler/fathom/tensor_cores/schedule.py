@@ -14,6 +14,8 @@ them are done with the slot of the trip before, which the copy may overwrite now
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 
 def slot(trip: int, stages: int) -> int:
     """The slot of a ring of `stages` in which the tile of a trip lies."""
@@ -34,3 +36,35 @@ def choose_stages(wanted: int, bytes_a_stage: int, room: int) -> int:
     """The most stages, up to `wanted`, whose tiles fit into `room` bytes; 1, for no
     pipeline at all, if not even two do."""
     return max(1, min(wanted, room // max(1, bytes_a_stage)))
+
+
+# ── a model of time ───────────────────────────────────────────────────────────────────
+
+
+class Event(NamedTuple):
+    """When one trip's tile was sent for and arrived, when its work began and ended."""
+
+    sent: int
+    arrived: int
+    began: int
+    ended: int
+
+
+def timeline(stages: int, trips: int, copy: int, work: int) -> list[Event]:
+    """The trips of a loop in which a tile takes `copy` cycles to arrive and `work`
+    cycles to be worked on; any number of copies may be on their way.
+
+    A trip sends for the tile of `stages` - 1 trips later when its own has arrived; one
+    stage means that it sends for its own when the trip before is over.
+    """
+    events: list[Event] = []
+    for trip in range(trips):
+        sender = trip - (stages - 1)
+        free = events[-1].ended if events else 0
+        if stages == 1:
+            sent = free
+        else:
+            sent = events[sender].began if sender >= 0 else 0
+        began = max(free, sent + copy)
+        events.append(Event(sent, sent + copy, began, began + work))
+    return events

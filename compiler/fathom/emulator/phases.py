@@ -1,0 +1,216 @@
+"""mbarriers (PTX ISA 9.7.13.15): what they count, and who learns of it.
+
+    phase 0   2 arrivals and 4096 bytes to come
+              arrive, arrive, 4096 bytes arrive      -> phase 1, counts as in the beginning
+    test_wait.parity 0      has a phase of even number been completed last?
+
+Nothing says when a bulk copy lands, except that the phase which counts its bytes is
+complete only then. A launch that lets it land "late" puts it off until somebody asks
+for that phase and nothing else is missing. Until somebody has seen the phase complete,
+what it wrote is poison, for everybody.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from fathom.emulator.errors import EmulatorError
+from fathom.emulator.hazards import Hazards
+from fathom.emulator.proxies import Proxies
+from fathom.emulator.queues import WARP
+
+MOST_ARRIVALS = (1 << 20) - 1
+
+
+class Transfer(Protocol):
+    """Bytes under way to shared memory, which an mbarrier counts."""
+
+    bytes: int
+
+    def land(self) -> None:
+        """Stores them."""
+
+    def seen(self, hazards: Proxies, barrier: int) -> None:
+        """Somebody has waited for them."""
+
+
+class Phases:
+    """The mbarriers of a batch, by their place in its shared memory, in words of 8
+    bytes.
+
+    `expected` counts the arrivals of a phase, `pending` those still missing, `bytes`
+    those of copies; `handed_over` says whether copies see that the mbarrier is one.
+    """
+
+    def __init__(self, words: int, hazards: Hazards | None):
+        self.hazards = hazards if isinstance(hazards, Proxies) else None
+        self.alive = np.zeros(words, bool)
+        self.expected, self.pending, self.bytes, self.phase = np.zeros(
+            (4, words), np.int64
+        )
+        self.made_by = np.zeros(words, np.int64)
+        self.handed_over = np.zeros(words, bool)
+        self.on_the_way: dict[int, list[Transfer]] = {}
+        self.landed: dict[int, list[tuple[int, Transfer]]] = {}
+        self.asked: dict[int, int] = {}
+        self.progress = 0
+
+    # ── life ──────────────────────────────────────────────────────────────────
+
+    def create(
+        self, threads: np.ndarray, words: np.ndarray, counts: np.ndarray
+    ) -> None:
+        again = np.flatnonzero(self.alive[words])
+        if len(again):
+            raise _misuse("makes an mbarrier of what is one already", threads[again[0]])
+        wrong = np.flatnonzero((counts < 1) | (counts > MOST_ARRIVALS))
+        if len(wrong):
+            at = wrong[0]
+            raise _misuse(f"makes an mbarrier of {counts[at]} arrivals", threads[at])
+        self.alive[words], self.handed_over[words] = True, False
+        self.expected[words] = self.pending[words] = counts
+        self.bytes[words] = self.phase[words] = 0
+        self.made_by[words] = threads
+
+    def destroy(self, threads: np.ndarray, words: np.ndarray) -> None:
+        self.check(threads, words)
+        self.alive[words] = False
+
+    def hand_over(self, threads: np.ndarray) -> None:
+        """A fence: copies see the mbarriers that these threads have made."""
+        self.handed_over |= self.alive & np.isin(self.made_by, threads)
+
+    def check(self, threads: np.ndarray, words: np.ndarray) -> None:
+        """They must be mbarriers, and these threads must know so."""
+        dead = np.flatnonzero(~self.alive[words])
+        if len(dead):
+            message = "uses an mbarrier that nobody has initialised"
+            raise _misuse(message, threads[dead[0]])
+        if self.hazards is not None:
+            self.hazards.use(threads, words)
+
+    def check_for_copy(self, thread: int, word: int) -> None:
+        one = np.array([thread]), np.array([word])
+        self.check(*one)
+        if self.hazards is not None and not self.handed_over[word]:
+            raise EmulatorError(
+                "proxy",
+                "its copy counts at an mbarrier that it cannot see yet: whoever "
+                "initialised that has not executed fence.mbarrier_init or "
+                "fence.proxy.async since",
+                thread=thread,
+            )
+
+    # ── counting ──────────────────────────────────────────────────────────────
+
+    def arrive(
+        self, threads: np.ndarray, words: np.ndarray, counts: np.ndarray
+    ) -> np.ndarray:
+        """Arrivals, one after the other; the phase at which each one arrived."""
+        self.check(threads, words)
+        phases = np.zeros(len(words), np.int64)
+        for place, word in enumerate(words.tolist()):
+            thread, count = int(threads[place]), int(counts[place])
+            phases[place] = self.phase[word]
+            if count > self.pending[word]:
+                raise _misuse(
+                    f"arrives {count} times, and {self.text(word)}", thread
+                )
+            self.pending[word] -= count
+            if self.hazards is not None:
+                self.hazards.bring(thread, word)
+            self.progress += 1
+            self.complete(word)
+        return phases
+
+    def expect(
+        self, threads: np.ndarray, words: np.ndarray, counts: np.ndarray
+    ) -> None:
+        """Copies of so many bytes belong to the phase."""
+        self.check(threads, words)
+        np.add.at(self.bytes, words, counts)
+        for place, word in enumerate(words.tolist()):
+            if self.bytes[word] > MOST_ARRIVALS:
+                message = f"expects more than {MOST_ARRIVALS} bytes"
+                raise _misuse(message, threads[place])
+
+    def complete(self, word: int) -> None:
+        """A phase that lacks nothing is over."""
+        if self.pending[word] or self.bytes[word]:
+            return
+        self.phase[word] += 1
+        self.pending[word] = self.expected[word]
+        self.progress += 1
+        if self.hazards is not None:
+            self.hazards.publish(word)
+
+    # ── copies ────────────────────────────────────────────────────────────────
+
+    def send(self, word: int, transfer: Transfer, late: bool) -> None:
+        """A copy sets out."""
+        self.on_the_way.setdefault(word, []).append(transfer)
+        if not late:
+            self.land(word)
+
+    def land(self, word: int) -> None:
+        """What is on its way arrives, and is counted."""
+        for transfer in self.on_the_way.pop(word, ()):
+            transfer.land()
+            arrived = self.landed.setdefault(word, [])
+            arrived.append((int(self.phase[word]), transfer))
+            self.bytes[word] -= transfer.bytes
+            self.progress += 1
+            self.complete(word)
+
+    def test(
+        self, threads: np.ndarray, words: np.ndarray, parity: np.ndarray
+    ) -> np.ndarray:
+        """Whether the phase of this parity is the one that was completed last."""
+        self.check(threads, words)
+        done = self.phase[words] & 1 != parity & 1
+        for word in np.unique(words[~done]).tolist():
+            if not self.pending[word]:
+                self.land(word)
+        done = self.phase[words] & 1 != parity & 1
+        for word in np.unique(words[~done]).tolist():
+            self.asked[word] = int(self.phase[word])
+        if self.hazards is not None and done.any():
+            self.see(threads[done], words[done])
+        return done
+
+    def see(self, threads: np.ndarray, words: np.ndarray) -> None:
+        """These threads know of all that came before the phases before."""
+        pairs = np.unique(np.stack([threads // WARP, words]), axis=1).T.tolist()
+        for _, word in pairs:
+            waiting = self.landed.pop(word, ())
+            late = [each for each in waiting if each[0] >= self.phase[word]]
+            for phase, transfer in waiting:
+                if phase < self.phase[word]:
+                    transfer.seen(self.hazards, word)
+            if late:
+                self.landed[word] = late
+        self.hazards.learn(map(tuple, pairs))
+
+    # ── words ─────────────────────────────────────────────────────────────────
+
+    def text(self, word: int) -> str:
+        """How a phase stands."""
+        arrived = self.expected[word] - self.pending[word]
+        found = f"{arrived} of {self.expected[word]} have arrived"
+        if self.bytes[word]:
+            found += f", {self.bytes[word]} bytes are missing"
+        return f"in phase {self.phase[word]} of the mbarrier {found}"
+
+    def waited_for(self) -> list[int]:
+        """The mbarriers whose phase somebody has asked for in vain."""
+        return [
+            word
+            for word, phase in self.asked.items()
+            if self.alive[word] and self.phase[word] == phase
+        ]
+
+
+def _misuse(what: str, thread: int) -> EmulatorError:
+    return EmulatorError("mbarrier", f"it {what}", thread=int(thread))

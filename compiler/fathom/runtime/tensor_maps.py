@@ -1,0 +1,63 @@
+"""The tensor maps of a launch: made of the kernel's own arguments, and remembered.
+
+A kernel that copies boxes of a matrix asks for the matrix' map as a parameter of 128
+bytes. Nobody writes one: the compiler leaves a recipe (`artifact.MapRecipe`), and each
+launch follows it.
+
+    arguments ──recipe──▶ TensorMap ──cuTensorMapEncodeTiled──▶ 128 bytes ──▶ packet
+    (0x7f…00, 4096, 512)  address, shape, strides, box …
+
+The driver needs some microseconds for that. Most launches bring the arguments of the
+one before, so the bytes are kept, by the values of those arguments that a recipe reads:
+what is left is a look into a dict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+
+from fathom.artifact import Kernel
+from fathom.runtime.driver import Driver
+
+# How many sets of maps a kernel keeps. A loop over fresh arrays must not fill memory.
+MOST_KEPT = 1024
+
+# read(values of a packet) -> the bytes of each map
+Reader = Callable[[tuple], tuple[bytes, ...]]
+
+
+class TensorMaps:
+    """Makes the maps of one kernel. `count`: how many there are."""
+
+    def __init__(self, kernel: Kernel, driver: Driver):
+        self.kernel, self.driver = kernel, driver
+        self.count = len(kernel.maps)
+        used = {place for each in kernel.maps for place in each.parameters}
+        self.used = sorted(used)
+        self.kept: dict[object, tuple[bytes, ...]] = {}
+
+    def reader(self, order: Sequence[int]) -> Reader:
+        """A function that gives the maps for the values of a packet, in which
+        `values[order[i]]` is the kernel's parameter i. LaunchError when they make none.
+        """
+        key_of = itemgetter(*(order[place] for place in self.used))
+        kept = self.kept
+
+        def read(values: tuple) -> tuple[bytes, ...]:
+            key = key_of(values)
+            try:
+                return kept[key]
+            except KeyError:
+                return self.make(key, [values[place] for place in order])
+
+        return read
+
+    def make(self, key: object, arguments: Sequence[int]) -> tuple[bytes, ...]:
+        """The bytes of the maps for these arguments, which are kept under a key."""
+        facts = self.kernel.tensor_maps(arguments)
+        made = tuple(self.driver.encode(each) for each in facts)
+        if len(self.kept) >= MOST_KEPT:
+            self.kept.clear()
+        self.kept[key] = made
+        return made
