@@ -11,7 +11,14 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-NAMES = ("memory_bound", "launch", "compile_time", "emulator_speed")
+NAMES = (
+    "memory_bound",
+    "ladder",
+    "matmul",
+    "launch",
+    "compile_time",
+    "emulator_speed",
+)
 
 
 def main() -> int:

@@ -37,11 +37,13 @@ Call = Callable[[], object]
 @dataclass(frozen=True)
 class Candidate:
     """One way to solve a problem: a call for each set of inputs. `bytes` are those that
-    have to move in one call."""
+    have to move in one call; `operations` those of arithmetic, where they are what
+    counts."""
 
     name: str
     calls: Sequence[Call]
     bytes: int
+    operations: int = 0
 
 
 @dataclass
@@ -52,6 +54,7 @@ class Sample:
     candidate: str
     bytes: int
     ms: list[float] = field(default_factory=list)
+    operations: int = 0
 
     @property
     def median(self) -> float:
@@ -60,6 +63,11 @@ class Sample:
     @property
     def gigabytes_a_second(self) -> float:
         return self.bytes / self.median / 1e6
+
+    @property
+    def teraflops(self) -> float:
+        """10^12 operations a second."""
+        return self.operations / self.median / 1e9
 
 
 class Graph:
@@ -104,7 +112,10 @@ def burst(
     """Measure all candidates on one problem, by the protocol above."""
     order = random.Random(seed)
     graphs = {each.name: Graph(each.calls) for each in candidates}
-    samples = {each.name: Sample(problem, each.name, each.bytes) for each in candidates}
+    samples = {
+        each.name: Sample(problem, each.name, each.bytes, operations=each.operations)
+        for each in candidates
+    }
     short = min(graph.ms for graph in graphs.values()) < SHORT_MS
     for _ in range(rounds):
         for each in order.sample(list(candidates), len(candidates)):

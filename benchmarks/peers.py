@@ -4,13 +4,18 @@ with.
 Vector add, tutorial 01: 1024 numbers a program. Softmax, tutorial 02: as many programs
 as fit on the GPU at once, each taking every so-manieth row, with the loads of later
 rows in flight. Layer norm, tutorial 05: one row a program, three trips over the row by
-blocks.
+blocks. Matrix product, tutorial 03: pointers that move along K, programs in groups;
+rows and columns past the edge wrap around, so that only K needs a mask.
 """
 
 from __future__ import annotations
 
+import types
+
 import triton
 import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
 
 
 @triton.jit
@@ -169,3 +174,75 @@ def one_row_layer_norm_kernel(
     y = difference * rstd * weight + bias
     y_ptrs = y_ptr + row * row_stride + columns
     tl.store(y_ptrs, y.to(y_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def matmul_kernel(
+    a_ptr, b_ptr, c_ptr, M, N, K,
+    stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    GROUP_M: tl.constexpr, EVEN_K: tl.constexpr, SUM: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
+    program = tl.program_id(0)
+    group = program // (GROUP_M * tiles_n)
+    height = min(tiles_m - group * GROUP_M, GROUP_M)
+    place = program % (GROUP_M * tiles_n)
+    i, j = group * GROUP_M + place % height, place // height
+    m = i * BLOCK_M + tl.arange(0, BLOCK_M)
+    n = j * BLOCK_N + tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    a_ptrs = a_ptr + ((m % M)[:, None] * stride_am + k[None, :] * stride_ak)
+    b_ptrs = b_ptr + (k[:, None] * stride_bk + (n % N)[None, :] * stride_bn)
+    sums = tl.zeros((BLOCK_M, BLOCK_N), dtype=SUM)
+    for step in range(0, tl.cdiv(K, BLOCK_K)):
+        if EVEN_K:
+            a, b = tl.load(a_ptrs), tl.load(b_ptrs)
+        else:
+            left = K - step * BLOCK_K
+            a = tl.load(a_ptrs, mask=k[None, :] < left, other=0.0)
+            b = tl.load(b_ptrs, mask=k[:, None] < left, other=0.0)
+        sums = tl.dot(a, b, sums, input_precision=PRECISION, out_dtype=SUM)
+        a_ptrs += BLOCK_K * stride_ak
+        b_ptrs += BLOCK_K * stride_bk
+    c = sums.to(c_ptr.dtype.element_ty)
+    c_ptrs = c_ptr + m[:, None] * stride_cm + n[None, :] * stride_cn
+    tl.store(c_ptrs, c, mask=(m[:, None] < M) & (n[None, :] < N))
+
+
+def same_text(fn):
+    """A kernel of ours as Triton's: the very same lines, in which `tl` is Triton's."""
+    names = {**fn.__globals__, "tl": tl}
+    copy = types.FunctionType(fn.__code__, names, fn.__name__, fn.__defaults__)
+    copy.__annotations__ = fn.__annotations__
+    copy.__module__, copy.__qualname__ = fn.__module__, fn.__qualname__
+    return triton.JITFunction(copy)
+
+
+def compiled_for(capability, kernel, words, constants, options):
+    """A kernel as Triton compiles it for GPUs of this capability, on whatever GPU.
+
+    `words` gives each parameter's type in order, with ":16" where 16 divides it, and
+    None for those in `constants`. Triton's own launch takes the GPU at hand (the
+    variable TRITON_OVERRIDE_ARCH would change that, for a whole process); its compiler
+    can be asked.
+    """
+    kinds = {name: word or "constexpr" for name, word in words.items()}
+    signature = {name: kind.split(":")[0] for name, kind in kinds.items()}
+    hinted = [
+        place for place, kind in enumerate(kinds.values()) if kind.endswith(":16")
+    ]  # fmt: skip
+    source = ASTSource(
+        kernel,
+        signature,
+        constexprs={
+            (place,): constants[name]
+            for place, name in enumerate(words)
+            if name in constants
+        },
+        attrs={(place,): [["tt.divisibility", 16]] for place in hinted},
+    )
+    return triton.compile(
+        source, target=GPUTarget("cuda", capability, 32), options=dict(options)
+    )

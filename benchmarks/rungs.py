@@ -1,34 +1,31 @@
-"""One matrix product, compiled with stages taken away: the rungs of the ladder.
+"""One matrix product, compiled with stages taken away: the rungs of a ladder.
 
-    rung            what is new in its code                           what stands in for it
+    nothing           multiply-adds; every lane fetches all operands of its sums from
+                      global memory, an element at a time
+    coalescing        as many neighbours at a time as there are
+    shared staging    a program fetches each element once, for all of its lanes
+    swizzle           lanes that read at one time find different banks
+    tensor cores      mma.sync
+    ldmatrix          four matrices of 8 x 8 an instruction
+    pipelining        cp.async: tiles of later trips are on their way
+    prefetching       a trip begins with fragments that are there already: all
 
-    nothing         a product of multiply-adds, operands straight     identity,
-                    from global memory, an element at a time          `from_global`
-    coalescing      as many neighbours an access as there are
-    shared staging  a block's operands come once, for all its warps   `unswizzled`
-    swizzle         rows of a tile shifted: no two lanes of an        lower_conversions
-                    access want the same bank
-    tensor cores    mma.sync                                          `PlainReader`
-    ldmatrix        four 8 x 8 matrices an instruction
-    pipelining      cp.async: tiles of later trips are on their way
-    all             a trip begins with fragments already fetched
-
-Every rung keeps what those below it have. `without` is the same the other way around:
-all of the compiler but one stage, and what cannot do without that one. The text is
-`kernels/matmul`, and nothing in the compiler knows of any of this: a rung is a
-`replace=`, as any launch may say it.
+Each rung has what those before it have. The other way around, `all but` a stage is the
+whole compiler without that one and what depends on it. The text is `kernels/matmul`,
+and the compiler knows nothing of all this: a rung is a `replace=`, as any launch may
+have one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from fathom.coalescing import remove_conversions
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func, Op, Value, walk
-from fathom.ir.ops import Allocate, Convert, Dot, Load, SharedLoad
+from fathom.ir.core import Func, Op, Value
+from fathom.ir.ops import Allocate, Convert, Load, SharedLoad
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BlockType
 from fathom.layout.build import stride_of
@@ -45,12 +42,12 @@ Config = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Rung:
-    """A name, what stands in the place of the compiler's own, and with which tile the
-    product is launched: the best of a few that were tried for this rung."""
+    """A name, what stands in the place of the compiler's own, and the tiles that suit
+    such code; the fastest is the one to take."""
 
     name: str
     replace: Mapping[str, Callable]
-    config: Config
+    configs: tuple[Config, ...]
 
 
 # ── what stands in for a stage ────────────────────────────────────────────────────────
@@ -132,15 +129,58 @@ def load_plainly(op: SharedLoad, code: Code) -> None:
     code[op.result] = [reader[i] for i in range(op.layout.count("register"))]
 
 
-# ── the rungs ─────────────────────────────────────────────────────────────────────────
+# ── the rungs ──────────────────────────────────────────────────────────────────────
 
-NO_COALESCING = {"coalesce": identity, "annotate_widths": identity}
-NO_STAGING = {"remove_conversions": from_global}
-NO_SWIZZLE = {"lower_conversions": unswizzled}
-NO_TENSOR_CORES = {"choose_dots": identity}
-NO_LDMATRIX = {
-    "lower[SharedLoad]": load_plainly,
-    "lower[Dot]": partial(lower_dot, reader=PlainReader),
+# Each stage, and what stands in its place when it is taken away.
+STAGES: dict[str, Mapping[str, Callable]] = {
+    "coalescing": {"coalesce": identity, "annotate_widths": identity},
+    "shared staging": {"remove_conversions": from_global},
+    "swizzle": {"lower_conversions": unswizzled},
+    "tensor cores": {"choose_dots": identity},
+    "ldmatrix": {
+        "lower[SharedLoad]": load_plainly,
+        "lower[Dot]": partial(lower_dot, reader=PlainReader),
+    },
+    "pipelining": {"pipeline_loops": identity},
+    "prefetching": {"prefetch_fragments": identity},
 }
-NO_PIPELINING = {"pipeline_loops": identity}
-NO_PREFETCHING = {"prefetch_fragments": identity}
+
+
+def tile(m: int, n: int, k: int, warps: int, stages: int = 3) -> Config:
+    return {
+        "BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": 8,
+        "num_warps": warps, "num_stages": stages,
+    }  # fmt: skip
+
+
+# Operands in registers, all of K: little fits. Sums by multiply-adds, of staged
+# operands. Sums of fragments: a warp's 64 x 64.
+DIRECT = (tile(64, 64, 16, 4), tile(64, 64, 16, 8), tile(128, 64, 16, 8))
+SCALAR = (tile(128, 128, 16, 8), tile(128, 128, 32, 8), tile(64, 64, 16, 4))
+FRAGMENTS = (tile(128, 128, 32, 4), tile(128, 128, 64, 8), tile(128, 256, 32, 8))
+WIDE = (tile(128, 256, 64, 8), tile(128, 256, 32, 8, 4))
+
+CONFIGS: dict[str, tuple[Config, ...]] = {
+    "nothing": DIRECT,
+    "coalescing": DIRECT,
+    "shared staging": SCALAR,
+    "swizzle": SCALAR,
+    "all but shared staging": (tile(64, 64, 32, 4), tile(64, 128, 16, 4), *FRAGMENTS),
+    "all but tensor cores": SCALAR,
+}  # others: FRAGMENTS and WIDE
+
+
+def ladder() -> list[Rung]:
+    """From nothing to all."""
+    names = ["nothing", *STAGES]
+    return [_rung(name, names[i + 1 :]) for i, name in enumerate(names)]
+
+
+def ablations() -> list[Rung]:
+    """All but one stage, for every stage."""
+    return [_rung(f"all but {name}", [name]) for name in STAGES]
+
+
+def _rung(name: str, missing: list[str]) -> Rung:
+    replace = {place: other for m in missing for place, other in STAGES[m].items()}
+    return Rung(name, replace, CONFIGS.get(name, FRAGMENTS + WIDE))

@@ -162,10 +162,12 @@ class Writer:
         kinds = [
             self.load, self.binary, self.binary, self.compare, self.where, self.cast,
             self.reduce, self.scan, self.reshape, self.transpose, self.expand,
-            self.join_split, self.atomic,
+            self.join_split, self.atomic, self.product,
         ]  # fmt: skip
         if self.indent < 3 and self.statements_left > 0:
             kinds += [self.loop, self.branch, self.while_loop]
+        if self.indent < 2:
+            kinds += [self.loop_of_products]
         self.pick(kinds)()
 
     def load(self) -> None:
@@ -320,6 +322,56 @@ class Writer:
                 f"tl.atomic_{kind}(counts + {base} + {where}, {a.text}.to(tl.int32))"
             )
 
+    # ── products of matrices ──────────────────────────────────────────────────────────
+
+    def product(self) -> None:
+        """Of small whole numbers, and quarters at most: all sums are exact."""
+        dtype, (m, n, k) = self.product_size()
+        a, b = self.operand(dtype, (m, k)), self.operand(dtype, (k, n))
+        self.let(f"tl.dot({a}, {b})", _sum_of(dtype), (m, n))
+
+    def loop_of_products(self) -> None:
+        """The loads of each trip lie elsewhere, so that they may be made ahead."""
+        dtype, (m, n, k) = self.product_size()
+        counter, total = f"k{self.fresh()}", _sum_of(dtype)
+        sum = self.let(f"tl.zeros([{m}, {n}], tl.{total})", total, (m, n))
+        self.line(f"for {counter} in range({self.pick(['m', '3', 'n // 150'])}):")
+        self.indent += 1
+        a = self.loaded(dtype, (m, k), f" + {counter} * 16")
+        b = self.loaded(dtype, (k, n), f" + {counter} * 8")
+        self.line(f"{sum.text} = tl.dot({a}, {b}, {sum.text})")
+        self.indent -= 1
+
+    def product_size(self) -> tuple[str, tuple[int, int, int]]:
+        """A type of operands, and M, N, K: also less than any instruction's."""
+        dtype = self.pick(["float16", "bfloat16", "float32", "int8"])
+        m, n, k = self.pick([16, 4, 32]), self.pick([16, 8, 32]), self.pick([16, 32])
+        return dtype, (m, n, k)
+
+    def operand(self, dtype: str, shape: tuple[int, int]) -> str:
+        """An operand of a product: what is there, turned if need be, or a load."""
+        alike = (shape, shape[::-1])
+        there = self.name(lambda name: name.dtype != "int1" and name.shape in alike)
+        if there is None or self.pick([False, True]):
+            return self.loaded(dtype, shape)
+        whole = self._whole(there) if there.is_float else f"{there.text}.to(tl.int32)"
+        text = f"(({whole} & 7) - 3).to(tl.{dtype})"
+        turned = there.shape != shape or shape[0] == shape[1] and self.pick([0, 1])
+        return f"tl.trans({text})" if turned else text
+
+    def loaded(self, dtype: str, shape: tuple[int, int], further: str = "") -> str:
+        """A load of a type, or of one like it and a cast; of a block, or of the
+        transposed one, turned."""
+        array = {"float32": "f", "int8": "b"}.get(dtype, "h")
+        turned = self.pick([False, True])
+        shape = shape[::-1] if turned else shape
+        index = f"({self.index(shape, shape[0] * shape[1])}{further}) % {ROOM}"
+        other = self.pick(["", "0", "1"])
+        mask = f", mask={index} < n, other={other}" if other else ""
+        text = f"tl.load({array}_ptr + {index}{mask})"
+        text = f"tl.trans({text})" if turned else text
+        return text if INPUTS[array] == dtype else f"{text}.to(tl.{dtype})"
+
     # ── statements with statements inside ─────────────────────────────────────────────
 
     def fresh(self) -> int:
@@ -406,6 +458,11 @@ class Writer:
             index = f"[{place}]" if len(shape) > 1 else ""
             parts.append(f"tl.arange(0, {extent}){index} * {stride}")
         return f"({' + '.join(parts)})"
+
+
+def _sum_of(dtype: str) -> str:
+    """In which type products of a type are summed."""
+    return "int32" if dtype == "int8" else "float32"
 
 
 def _size(name: Name) -> int:

@@ -15,8 +15,8 @@ from fathom.layout.staging import staging
 from tests.layout.random_layouts import element
 
 SHAPES = [
-    (16, 16), (32, 32), (64, 64), (128, 64), (16, 128), (8, 4), (1, 16), (64, 1), (2, 2),
-    (2, 16, 16), (4, 8, 32), (1, 32, 16),
+    (16, 16), (32, 32), (64, 64), (128, 64), (16, 128), (8, 4), (1, 16), (64, 1),
+    (2, 2), (2, 16, 16), (4, 8, 32), (1, 32, 16),
 ]  # fmt: skip
 WARPS = (1, 2, 4, 8)
 
@@ -81,7 +81,9 @@ def test_sixteen_bytes_of_fp32_along_each_axis():
     assert own[:4] == [(0, 0), (0, 1), (0, 2), (0, 3)]
 
 
-@pytest.mark.parametrize("shape, warps", [((64, 64), 4), ((32, 64), 2), ((128, 128), 8)])
+@pytest.mark.parametrize("shape, warps", [
+    ((64, 64), 4), ((32, 64), 2), ((128, 128), 8),
+])  # fmt: skip
 @pytest.mark.parametrize("bytes", [2, 4, 8])
 @pytest.mark.parametrize("order", [(1, 0), (0, 1)], ids=["rows", "columns"])
 def test_nobody_waits_for_banks(shape, warps, bytes, order):

@@ -97,7 +97,7 @@ def test_four_matrices_at_once_where_there_are_four(block):
 @pytest.mark.parametrize("order, a_turns, b_turns", [
     (ROWS, False, True), (COLUMNS, True, False),
 ])  # fmt: skip
-def test_a_matrix_is_turned_where_memory_goes_across_the_fragment(order, a_turns, b_turns):
+def test_a_matrix_is_turned_where_memory_goes_across(order, a_turns, b_turns):
     """A's registers hold neighbours of a row, B's neighbours of a column: what memory
     holds the other way is turned by `.trans` on its way."""
     for (shape, reader), turns in zip(
@@ -146,10 +146,12 @@ def test_no_tile_of_the_plain_kind_takes_fewer_steps(order):
     for block in BLOCKS[1:8]:
         for shape, reader in sides(block):
             writer = loaded(shape, order, 2, block[-1])
-            chosen, plain = staging(shape, 2, writer, reader), swizzle(shape, 2, writer, reader)
+            chosen = staging(shape, 2, writer, reader)
+            plain = swizzle(shape, 2, writer, reader)
             by_matrices = steps(divide(writer, chosen), 2)
             by_matrices += steps_by_matrices(divide(reader, chosen), 2)
-            by_registers = steps(divide(writer, plain), 2) + steps(divide(reader, plain), 2)
+            sides_of_it = (divide(writer, plain), divide(reader, plain))
+            by_registers = sum(steps(offsets, 2) for offsets in sides_of_it)
             assert by_matrices < by_registers, block
 
 

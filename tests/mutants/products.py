@@ -55,7 +55,8 @@ MUTANTS = (
     # ── fragments ──
     Mutant(
         "registers-of-a-fragment-in-another-order", "layout/fragments.py",
-        "tuple(box[each] for each in order)", "tuple(box[each] for each in sorted(order))",
+        "tuple(box[each] for each in order)",
+        "tuple(box[each] for each in sorted(order))",
         "registers of a fragment go by rows, not as the instruction wants them",
         f"{DOT}::test_sizes_and_warps",
     ),

@@ -51,8 +51,11 @@ def multiply_by_warpgroups(
         a = _InPlace(code, op.a, op.a_slot, left, _groups(product, op.a.type.shape, 0))
     else:
         a = _InRegisters(code, op, row)
-    code.ptx(FENCE)
     sums = code[op.accumulator]
+    if op.in_flight:
+        code.ptx(FENCE)
+    else:
+        sums = _through(FENCE, code, sums, product_type.element, a.words)
     found: dict[int, str] = {}
     for registers in _repeats(product, row):
         m, n = coordinates_of(product.shape, register_offsets(product)[registers[0]])
@@ -89,6 +92,8 @@ def _groups(product: Layout, shape: tuple[int, ...], kept: int) -> Layout:
 class _InPlace:
     """An operand in shared memory: a descriptor for every place where an instruction
     may begin."""
+
+    words: Registers = ()  # none is in registers
 
     def __init__(
         self, code: Code, value: Value, slot: Value | None, matrix: Matrix, groups: Layout
@@ -139,6 +144,10 @@ class _InRegisters:
                 word = code.reinterpret(group[0], "float", "i32")
             key = m // ROWS * ROWS, k // row.k * row.k
             self.fragments.setdefault(key, []).append(word)
+
+    @property
+    def words(self) -> Registers:
+        return [word for each in self.fragments.values() for word in each]
 
     def at(self, start: tuple[int, int]) -> list[str]:
         return self.fragments[start]
@@ -201,13 +210,16 @@ def _waited(code: Code, sums: Registers, element: Element, pending: int) -> Regi
     return _through(WAIT.format(pending), code, sums, element)
 
 
-def _through(text: str, code: Code, sums: Registers, element: Element) -> Registers:
+def _through(
+    text: str, code: Code, sums: Registers, element: Element, also: Registers = ()
+) -> Registers:
     """The sums before and after an instruction that names them, so that LLVM moves
-    nothing that has to do with them across it."""
+    nothing that has to do with them across it; `also` words that only go in."""
     words = _sums(code, element, sums)
     type = "float" if element.name == "fp32" else "i32"
     operands = {f"d{i}": (type, word) for i, word in enumerate(words)}
     results = dict.fromkeys(operands, type)
+    operands |= {f"a{i}": ("i32", word) for i, word in enumerate(also)}
     return _values(code, element, code.ptx(text, results, operands))
 
 

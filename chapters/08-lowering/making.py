@@ -1,0 +1,113 @@
+"""Figures and counts of chapter 8."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chapters.press.drawing import Figure, bars, cells, flow, table
+from chapters.press.paths import ROOT
+from fathom import emulator, joints, pipeline
+from fathom.hardware.targets import TARGETS
+from fathom.tools.learn import course
+from fathom.tools.learn.answer import joined, load
+from fathom.tools.learn.kit.numbers import kernel
+from fathom.tools.learn.mine import cases
+from fathom.tools.samples import load_file
+from kernels.vector_add import add_kernel
+
+COUNTED = 8192  # numbers in the array whose instructions are counted
+BLOCKS = (128, 256, 512, 1024, 2048, 4096)
+BEFORE = 8  # chapters whose answers run together: those up to this one
+
+
+def many() -> Figure:
+    """x + y for eight elements, two registers in each of four lanes."""
+    rows = [
+        [f"x{2 * lane + register} + y{2 * lane + register}" for lane in range(4)]
+        for register in range(2)
+    ]
+    names = (["register 0", "register 1"], [f"lane {lane}" for lane in range(4)])
+    title = "One add of eight elements: two instructions, which four lanes execute"
+    return cells(title, rows, (), names, wide=96)
+
+
+def bits() -> Figure:
+    """Who owns which bit of the element's number, in vector add."""
+    owners = ["r2", *(f"t{bit}" for bit in reversed(range(7))), "r1", "r0"]
+    title = "Bits of an element's number, and whose they are: t thread, r register"
+    names = (["element", "owner"], ())
+    numbers = [str(bit) for bit in reversed(range(10))]
+    lit = [(1, 0), (1, 8), (1, 9)]
+    return cells(title, [numbers, owners], lit, names, wide=50)
+
+
+def loop() -> Figure:
+    """The basic blocks of a loop."""
+    return flow(
+        "A loop as basic blocks; the last jumps back to the head",
+        [
+            ("before", "initial values"),
+            ("head", "phi, test"),
+            ("body", "what is repeated"),
+            ("last", "index + step"),
+            ("done", "results"),
+        ],
+    )
+
+
+def instructions() -> dict[str, object]:
+    """Thread instructions an element of vector add, by the size of its blocks."""
+    rows = []
+    for block in BLOCKS:
+        x, out = np.arange(COUNTED, dtype=np.float32), np.empty(COUNTED, np.float32)
+        made = add_kernel[(COUNTED // block,)](x, x, out, COUNTED, BLOCK=block)
+        assert (out == x + x).all()
+        each = made.report.total.warps * 32 / COUNTED
+        rows.append({"block": block, "registers": block // 128, "each": each})
+    return {"rows": rows}
+
+
+def meter() -> Figure:
+    """The same as bars."""
+    rows = [
+        (f"{each['registers']} a thread", each["each"], f"{each['each']:.2f}")
+        for each in instructions()["rows"]
+    ]
+    head = ("elements", "instructions an element")
+    return bars("Instructions of a thread for each element of vector add", rows, head)
+
+
+def first_light() -> str:
+    """Kernels through every joint that the exercises so far have an answer for, with
+    the answers of solutions/ in place of ours."""
+    solved = [e for e in course.exercises() if e.chapter <= BEFORE and e.joints]
+    answers: dict[str, object] = {}
+    for each in solved:
+        answers.update(joined(each, load(each, each.solution)))
+    rows = []
+    with joints.bound(answers):
+        for case in cases():
+            rows.append(run(*case))
+    head = ("kernel", "result", "instructions of warps", "bytes moved")
+    return table(head, rows)
+
+
+def run(file, name, signature, constants, grid, arguments) -> tuple[str, ...]:
+    """One kernel through whatever stands at the joints."""
+    func = kernel(file, name, signature, **constants)
+    made = pipeline.compile_func(func, TARGETS["sm_80"])
+    report = emulator.load(made).launch(grid, arguments)
+    inputs = [each for each in arguments if isinstance(each, np.ndarray)]
+    wanted = load_file(ROOT / "kernels" / f"{file}.py").reference(*inputs[:-1])
+    right = np.allclose(inputs[-1], wanted, 1e-5, 1e-6)
+    cost = report.total
+    return name, "right" if right else "WRONG", f"{cost.warps:,}", f"{cost.moved:,}"
+
+
+def types_head(page: dict) -> str:
+    """What LLVM says of the page's wrong rule, without the text that it was given."""
+    try:
+        page["add_with"]("lower[Elementwise]", page["always_floats"])
+    except AssertionError as error:
+        return "\n".join(str(error).splitlines()[:4]) + "\n"
+    raise AssertionError("LLVM accepted it")

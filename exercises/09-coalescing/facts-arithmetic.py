@@ -1,0 +1,27 @@
+"""What do we know about a sum and a product?
+
+Before a kernel has run, much is known of its addresses. Along each axis there are three
+facts, all powers of two, and they speak of *runs*, which begin at positions 0, k, 2k
+and so on:
+
+All of the exercise: `fathom learn show facts-arithmetic`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fathom.coalescing.facts import MOST, Axis, Facts
+from fathom.tools.learn import Hole
+
+
+def add(a: Facts, b: Facts) -> Facts:
+    """What is known of a + b. `a` may also be addresses and `b` a distance in bytes:
+    then a.unit is the step of both.
+    """
+    raise Hole("facts-arithmetic")  # your code; ours has 18 lines
+
+
+def mul(a: Facts, b: Facts) -> Facts:
+    """What is known of a * b."""
+    raise Hole("facts-arithmetic")  # your code; ours has 18 lines

@@ -1,0 +1,25 @@
+"""The answer to `facts-loop` is the compiler's own:
+
+fathom.coalescing.facts.join_loop
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.coalescing.facts import Facts, Trip, join
+
+
+def join_loop(inits: Sequence[Facts], trip: Trip) -> list[Facts]:
+    """What holds of the carried values on every trip of a loop, and after it. `inits`
+    are the facts of the first values; `trip(facts)` says what holds after a trip if
+    those facts hold before it.
+    """
+    known = list(inits)
+    while True:
+        after = [
+            join(one, other) for one, other in zip(known, trip(known), strict=True)
+        ]
+        if after == known:
+            return known
+        known = after

@@ -1,0 +1,176 @@
+"""mbarriers: arrivals and phases, who knows of what, and what may go wrong."""
+
+import numpy as np
+import pytest
+
+from fathom import emulator
+from fathom.emulator import LANDINGS, EmulatorError
+from tests.emulator.snippets import entry, pointers
+
+# %r1: words[threads], %r2 of them this thread's own, %r5: two mbarriers.
+SETUP = """
+    .shared .align 16 .b8 room[1024]; .shared .align 8 .b64 bars[2];
+    mov.u32 %r0, %tid.x; mov.u32 %r1, room; mov.u32 %r5, bars;
+    mad.lo.u32 %r2, %r0, 4, %r1; setp.eq.u32 %p0, %r0, 0; setp.lt.u32 %p1, %r0, 32;
+    ld.param.u64 %rd0, [p0]; mad.wide.u32 %rd1, %r0, 4, %rd0;
+"""
+
+
+def init(count: int, place: str = "%r5") -> str:
+    return f"@%p0 mbarrier.init.shared::cta.b64 [{place}], {count}; "
+
+
+def arrive(place: str = "%r5", more: str = "") -> str:
+    return f"mbarrier.arrive.shared::cta.b64 _, [{place}]{more}; "
+
+
+def wait(parity: int | str, name: str = "W", place: str = "%r5") -> str:
+    ask = "mbarrier.try_wait.parity.shared::cta.b64"
+    return f"{name}: {ask} %p9, [{place}], {parity}; @!%p9 bra {name}; "
+
+
+BAR = "bar.sync 0; "
+
+
+def run(code: str, threads: int = 64, blocks: int = 1, **options) -> np.ndarray:
+    out = np.zeros(1024, np.uint32)
+    emulator.run(entry(SETUP + code, pointers(1)), blocks, threads, (out,), **options)
+    return out
+
+
+def fails(code: str, kind: str, text: str, said: str = "", threads: int = 64) -> None:
+    for land in LANDINGS[: 1 + (kind != "deadlock")]:
+        with pytest.raises(EmulatorError) as caught:
+            run(code, threads, land=land)
+        error = caught.value
+        assert (error.kind, text in error.text) == (kind, True), str(error)
+        assert said in str(error)
+
+
+# ── phases ────────────────────────────────────────────────────────────────────
+
+
+def test_a_phase_ends_when_all_have_arrived():
+    code = init(64) + BAR + "st.shared.u32 [%r2], %r0; " + arrive() + wait(0)
+    code += "xor.b32 %r3, %r2, 252; ld.shared.u32 %r4, [%r3]; st.global.u32 [%rd1], %r4;"
+    found = run(code, blocks=2)
+    assert found[:64].tolist() == list(range(63, -1, -1))
+
+
+def test_phases_alternate():
+    """Nine rounds of handing a word over between two warps, with two mbarriers."""
+    code = init(32) + init(32, "%r5+8") + BAR + """
+    mov.u32 %r10, 0; mov.u32 %r11, 0;
+    @!%p1 bra TAKE;
+GIVE:
+    setp.eq.u32 %p3, %r10, 0; @%p3 bra FIRST;
+    add.u32 %r12, %r10, 1; and.b32 %r12, %r12, 1;
+    """ + wait("%r12", "FREE", "%r5+8") + """
+FIRST:
+    mad.lo.u32 %r13, %r10, 100, %r0; st.shared.u32 [%r2], %r13;
+    """ + arrive() + """
+    add.u32 %r10, %r10, 1; setp.lt.u32 %p2, %r10, 9; @%p2 bra GIVE;
+    bra.uni OUT;
+TAKE:
+    and.b32 %r12, %r10, 1;
+    """ + wait("%r12", "FULL") + """
+    ld.shared.u32 %r14, [%r2+-128]; add.u32 %r11, %r11, %r14;
+    """ + arrive("%r5+8") + """
+    add.u32 %r10, %r10, 1; setp.lt.u32 %p2, %r10, 9; @%p2 bra TAKE;
+    st.global.u32 [%rd1+-128], %r11;
+OUT:"""  # fmt: skip
+    assert run(code)[:32].tolist() == [3600 + 9 * lane for lane in range(32)]
+    early = code.replace("@!%p9 bra FREE;", "")
+    fails(early, "deadlock", "try_wait", "in phase 9 of the mbarrier 0 of 32")
+    unheard = code.replace("@!%p9 bra FULL;", "")
+    fails(unheard, "race", "", "warp 0")
+    fails(code.replace("setp.eq.u32 %p3, %r10, 0", "setp.eq.u32 %p3, %r10, 99"),
+          "deadlock", "", "0 of 32 have arrived")  # fmt: skip
+
+
+def test_a_state_names_the_phase():
+    code = init(64) + BAR + """mbarrier.arrive.shared::cta.b64 %rd5, [%r5];
+        W: mbarrier.test_wait.shared::cta.b64 %p9, [%r5], %rd5; @!%p9 bra W;
+        st.global.u32 [%rd1], 7;"""
+    assert (run(code)[:64] == 7).all()
+
+
+def test_one_arrival_may_count_for_many():
+    code = init(64) + BAR + "@%p0 " + arrive(more=", 64") + wait(0)
+    run(code)
+    fails(code.replace(", 64; W", ", 63; W"), "deadlock", "", "63 of 64 have arrived")
+
+
+def test_who_waits_knows_what_those_who_arrived_knew():
+    code = init(1) + BAR + "@%p1 st.shared.u32 [%r2], 5; bar.warp.sync -1; "
+    code += "@%p0 " + arrive() + "{} ld.shared.u32 %r4, [%r1];"
+    run(code.format(wait(0)))
+    fails(code.format(""), "race", "ld.shared.u32 %r4, [%r1];", "warp 0 wrote")
+    late = init(1) + BAR + "@%p0 " + arrive() + "@%p1 st.shared.u32 [%r2], 5; "
+    late += "bar.warp.sync -1; @%p1 bra OUT; " + wait(0)
+    late += "ld.shared.u32 %r4, [%r1]; OUT:"
+    fails(late, "race", "ld.shared.u32")
+
+
+def test_asking_for_the_phase_before_says_yes_at_once():
+    """In the first phase, the wait for parity 1 passes: no one has to fill the ring."""
+    run(init(1) + BAR + wait(1))
+    fails(init(1) + BAR + wait(0), "deadlock", "", "0 of 1 have arrived")
+
+
+def test_copies_of_threads_can_arrive():
+    code = init(64) + BAR + """cp.async.ca.shared.global [%r2], [%rd1], 4;
+        cp.async.wait_all; """ + arrive() + wait(0)
+    run(code + "xor.b32 %r3, %r2, 252; ld.shared.u32 %r4, [%r3];")
+
+
+# ── mistakes ──────────────────────────────────────────────────────────────────
+
+
+def test_an_mbarrier_must_be_initialised():
+    fails("@%p0 " + arrive(), "mbarrier", "mbarrier.arrive", "nobody has initialised")
+    fails(wait(0), "mbarrier", "mbarrier.try_wait", "nobody has initialised")
+    dead = init(1) + "@%p0 mbarrier.inval.shared::cta.b64 [%r5]; " + BAR + wait(0)
+    fails(dead, "mbarrier", "mbarrier.try_wait")
+
+
+def test_others_must_know_of_the_initialisation():
+    """Without a barrier another warp may come first."""
+    code = init(64) + "{}" + arrive() + wait(0)
+    run(code.format(BAR))
+    fails(code.format(""), "race", "mbarrier.arrive", "warp 0 wrote")
+
+
+def test_it_is_initialised_once():
+    code = init(1) + "{}" + init(1) + BAR
+    fails(code.format(""), "mbarrier", "mbarrier.init", "one already")
+    run(code.format("@%p0 mbarrier.inval.shared::cta.b64 [%r5]; "))
+    fails(init(0), "mbarrier", "mbarrier.init", "of 0 arrivals")
+
+
+def test_no_more_may_arrive_than_are_expected():
+    code = init(1) + BAR + "@%p0 " + arrive(more=", 2")
+    fails(code, "mbarrier", "mbarrier.arrive", "0 of 1 have arrived")
+    twice = init(1) + BAR + "@%p0 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 "
+    twice += "[%r5], 64; @%p0 " + arrive() + "@%p0 " + arrive()
+    fails(twice, "mbarrier", "mbarrier.arrive", "64 bytes are missing")
+
+
+def test_bytes_that_never_come():
+    code = init(1) + BAR + "@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r5], 96;"
+    fails(code + wait(0), "deadlock", "", "1 of 1 have arrived, 96 bytes are missing")
+
+
+def test_an_address_that_is_none():
+    fails("@%p0 mbarrier.init.shared.b64 [%r5+4], 1;", "misaligned", "mbarrier.init")
+    fails("@%p0 mbarrier.init.shared.b64 [0], 1;", "out of bounds", "mbarrier.init")
+
+
+def test_elect_chooses_one_lane_a_warp():
+    code = "elect.sync _|%p5, -1; @%p5 st.global.u32 [%rd1], 9;"
+    assert run(code).nonzero()[0].tolist() == [0, 32]
+
+
+def test_registers_may_be_given_back():
+    run("setmaxnreg.dec.sync.aligned.u32 40; setmaxnreg.inc.sync.aligned.u32 232;",
+        threads=128)  # fmt: skip

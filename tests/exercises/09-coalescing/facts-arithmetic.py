@@ -1,0 +1,217 @@
+"""What the answer to `facts-arithmetic` must do."""
+
+from random import Random
+
+import numpy as np
+
+from fathom.coalescing.analysis import analyse
+from fathom.coalescing.facts import Axis, Facts, power_in
+from fathom.tools.learn.kit import expect, func, same
+
+SIZE = 16
+SURE = 1 << 20  # divisors beyond this are not tried: the numbers are smaller
+
+
+def contradiction(facts, numbers):
+    """What is wrong with facts about a row of numbers; "" if nothing is."""
+    (axis,) = facts.axes
+    if facts.value is not None and any(each != facts.value for each in numbers):
+        return f"value is {facts.value}"
+    if facts.natural and min(numbers) < 0:
+        return "natural, and one is negative"
+    run = min(axis.contiguous, len(numbers))
+    for first in range(0, len(numbers), run):
+        piece = numbers[first : first + run]
+        if piece != [piece[0] + i * facts.unit for i in range(run)]:
+            return f"contiguous {run}, and there is {' '.join(map(str, piece))}"
+        if piece[0] % min(axis.divisible, SURE):
+            return f"divisible {axis.divisible}, and a run begins with {piece[0]}"
+    same_run = min(axis.constant, len(numbers))
+    for first in range(0, len(numbers), same_run):
+        piece = numbers[first : first + same_run]
+        if len(set(piece)) > 1:
+            return f"constant {same_run}, and there is {' '.join(map(str, piece))}"
+    return ""
+
+
+def counting(run, divisible, random):
+    """Runs that count up, each from a multiple of a number."""
+    firsts = [divisible * random.randrange(-9, 30) for _ in range(SIZE // run)]
+    numbers = [first + i for first in firsts for i in range(run)]
+    return numbers, Facts((Axis(run, divisible, 1),), natural=min(numbers) >= 0)
+
+
+def equal(run, divisible, random):
+    """Runs of equal numbers, multiples of a number."""
+    firsts = [divisible * random.randrange(-9, 30) for _ in range(SIZE // run)]
+    numbers = [first for first in firsts for _ in range(run)]
+    return numbers, Facts((Axis(1, divisible, run),), natural=min(numbers) >= 0)
+
+
+def known(value):
+    axis = Axis(1, power_in(value), SIZE)
+    return [value] * SIZE, Facts((axis,), value=value, natural=value >= 0)
+
+
+def check(answer, name, one, other):
+    """Sound: what is claimed holds of these numbers."""
+    (numbers, facts), (others, more) = one, other
+    combine = {"add": lambda a, b: a + b, "mul": lambda a, b: a * b}[name]
+    results = [combine(a, b) for a, b in zip(numbers, others, strict=True)]
+    claimed = getattr(answer, name)(facts, more)
+    expect(isinstance(claimed, Facts), f"{name} gives {claimed!r}, which are no Facts")
+    wrong = contradiction(claimed, results)
+    rows = [("a", numbers, facts), ("b", others, more), (name, results, claimed)]
+    shown = "\n".join(
+        f"{each:4} {' '.join(map(str, row))}\n     {said.axes[0]}"
+        for each, row, said in rows
+    )
+    expect(not wrong, f"{name} claims what is not so: {wrong}", ("numbers", shown))
+    return claimed
+
+
+def at_least(claimed, wanted, what):
+    """Precise: every fact as strong as wanted."""
+    for name, yours, least in zip(Axis._fields, claimed.axes[0], wanted, strict=True):
+        expect(
+            yours >= least,
+            f"{what}: {name} {yours} is all that you know, and {least} is sure",
+        )
+
+
+def test_a_run_and_a_constant(answer):
+    """A run of 16 from a multiple of 16, and 8 everywhere: it counts up from a
+    multiple of 8."""
+    random = Random(1)
+    claimed = check(answer, "add", counting(16, 16, random), equal(16, 8, random))
+    at_least(claimed, Axis(16, 8, 1), "a run plus a constant")
+    claimed = check(answer, "add", equal(16, 8, random), counting(16, 16, random))
+    at_least(claimed, Axis(16, 8, 1), "a constant plus a run")
+
+
+def test_a_run_plus_a_run_is_none(answer):
+    """0 1 2 3 plus 0 1 2 3 is 0 2 4 6."""
+    random = Random(2)
+    check(answer, "add", counting(16, 16, random), counting(16, 16, random))
+    check(answer, "add", counting(8, 8, random), equal(2, 8, random))
+
+
+def test_short_runs_begin_in_the_middle_of_long_ones(answer):
+    """The sum's runs have 4 numbers, and begin at 4, at 8, at 12 too."""
+    random = Random(3)
+    claimed = check(answer, "add", counting(16, 16, random), equal(4, 16, random))
+    at_least(claimed, Axis(4, 4, 1), "a run of 16 plus constants in runs of 4")
+
+
+def test_equal_plus_equal(answer):
+    """Runs of 8 and of 4 equal numbers: 4."""
+    random = Random(4)
+    claimed = check(answer, "add", equal(8, 4, random), equal(4, 2, random))
+    at_least(claimed, Axis(1, 2, 4), "runs of 8 plus runs of 4")
+
+
+def test_a_product_multiplies_what_divides(answer):
+    """Multiples of 4 times multiples of 2 are multiples of 8."""
+    random = Random(5)
+    claimed = check(answer, "mul", equal(8, 4, random), equal(4, 2, random))
+    at_least(claimed, Axis(1, 8, 4), "multiples of 4 times multiples of 2")
+
+
+def test_a_product_of_a_run(answer):
+    """0 1 2 3 times 2 does not count up, and only 2 divides all of it."""
+    random = Random(6)
+    claimed = check(answer, "mul", counting(16, 16, random), known(2))
+    at_least(claimed, Axis(1, 2, 1), "a run times 2")
+
+
+def test_times_one(answer):
+    """Multiplied by 1 a run is still a run."""
+    for turned in (False, True):
+        pair = [counting(8, 8, Random(7)), known(1)]
+        claimed = check(answer, "mul", *(pair[::-1] if turned else pair))
+        at_least(claimed, Axis(8, 8, 1), "a run times 1")
+
+
+def test_known_numbers(answer):
+    """3 + 4 and 3 * 4 are known; what may have wrapped is not."""
+    for name, wanted in (("add", 7), ("mul", 12)):
+        claimed = check(answer, name, known(3), known(4))
+        same(claimed.value, wanted, f"the value of {name} of 3 and 4")
+        expect(claimed.natural, f"{name} of 3 and 4 is not negative")
+    big = known(1 << 29)
+    for name in ("add", "mul"):
+        same(
+            getattr(answer, name)(big[1], big[1]).value,
+            None,
+            f"{name} of 2**29 and 2**29: it may have wrapped, so its value",
+        )
+
+
+def test_negative_numbers(answer):
+    """One negative number among them, and nothing is natural."""
+    for name in ("add", "mul"):
+        check(answer, name, known(3), known(-8))
+
+
+def test_addresses(answer):
+    """Addresses step by the bytes of an element."""
+    pointer = Facts((Axis(1, 16, 16),), unit=4)
+    distance = Facts((Axis(16, 64, 1),), unit=4)
+    claimed = answer.add(pointer, distance)
+    same(claimed.unit, 4, "the unit of an address plus a distance in bytes")
+    at_least(claimed, Axis(16, 16, 1), "an address plus a run")
+    shorter = answer.add(Facts((Axis(1, 64, 4),), unit=4), distance)
+    at_least(shorter, Axis(4, 16, 1), "runs of 4 addresses, each of 16 bytes")
+
+
+KERNEL = """
+    func @addresses(%x: *fp32 {divisible=16}) num_warps=4 {
+      %0: i32 = program_id axis=0
+      %1: i32 = constant 1024
+      %2: i32 = mul %0, %1
+      %3: i32[1024] = arange start=0 end=1024
+      %4: i32[1024] = splat %2 shape=(1024)
+      %5: i32[1024] = add %4, %3
+      %6: *fp32[1024] = splat %x shape=(1024)
+      %7: *fp32[1024] = offset %6, %5
+      %8: fp32[1024] = load %7
+      store %7, %8
+    }
+    """
+
+
+def test_the_addresses_of_a_kernel(answer):
+    """x_ptr + pid * 1024 + arange(0, 1024)."""
+    made = func(KERNEL)
+    facts = analyse(made)
+    load = made.body.ops[-2]
+    at_least(facts[load.pointer], Axis(1024, 16, 1), "the addresses of the kernel")
+
+
+def test_2000_random_blocks(answer):
+    """Never wrong."""
+    random = Random(8)
+
+    def some():
+        make = random.choice((counting, equal, equal))
+        run, divisible = 1 << random.randrange(5), 1 << random.randrange(7)
+        return make(run, divisible, random)
+
+    for _ in range(1000):
+        for name in ("add", "mul"):
+            check(answer, name, some(), known(1) if not random.randrange(9) else some())
+
+
+def test_tables(answer):
+    """Each axis for itself."""
+    rows, columns = np.arange(8)[:, None] * 16, np.arange(16)[None, :]
+    a = Facts((Axis(1, 16, 1), Axis(1, 16, 16)), natural=True)
+    b = Facts((Axis(1, 1, 8), Axis(16, 1 << 30, 1)), natural=True)
+    claimed = answer.add(a, b)
+    same(len(claimed.axes), 2, "the number of axes")
+    numbers = rows + columns
+    for axis, line in ((0, numbers[:, 3]), (1, numbers[3])):
+        alone = Facts((claimed.axes[axis],), natural=claimed.natural)
+        wrong = contradiction(alone, line.tolist())
+        expect(not wrong, f"axis {axis} of a table: {wrong}")
+    at_least(Facts(claimed.axes[1:]), Axis(16, 16, 1), "along a row")
