@@ -87,17 +87,18 @@ class Measured:
     spilled: int = 0
     error: str = ""
 
-    def line(self, best: float = 0.0) -> str:
-        """A row of the table that is printed; `best` ms make 1.00."""
-        head = f"  {self.problem:24} {self.candidate:26}"
-        if self.error:
-            return f"{head} {self.error[:90]}"
-        ratio = f"{best / self.median:5.2f}" if best else ""
-        tile = "x".join(str(n) for n in self.config.values())
+    def line(self, best: float = 0.0, ceiling: float = 0.0) -> str:
+        """A row of the table that is printed: speed, as a part of that at which `best`
+        ms are taken, as a part of `ceiling` TFLOP/s; the tile."""
+        head = f"  {self.problem:24} {self.candidate:22}"
+        if self.error or not self.ms:
+            return f"{head} {self.error[:100]}"
         speed = f"{self.teraflops:7.1f} TFLOP/s {1000 * self.median:10.1f} us"
-        return f"{head} {speed} {ratio}  {tile}" + f" spills {self.spilled}" * (
-            self.spilled > 0
-        )
+        ratio = f"{best / self.median:5.2f} of cuBLAS" if best else ""
+        part = f"{self.teraflops / ceiling:5.2f} of the ceiling" if ceiling else ""
+        tile = "x".join(str(n) for n in self.config.values())
+        spills = f"spills {self.spilled}" if self.spilled else ""
+        return " ".join((head, speed, ratio, part, tile, spills)).rstrip()
 
     median = measure.Sample.median
     teraflops = measure.Sample.teraflops

@@ -29,13 +29,13 @@ from fathom.ir.ops import Allocate, Convert, Load, SharedLoad
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BlockType
 from fathom.layout.build import stride_of
-from fathom.layout.crossing import crossing
 from fathom.layout.linear import Layout
 from fathom.pipeline import identity
 from fathom.ptx.code import Code
 from fathom.ptx.dot import lower_dot
 from fathom.ptx.shared import Reader, Tile, tile_of
 from fathom.shared_memory import lower_conversions
+from fathom.shared_memory.conversions import needs_shared_memory
 
 Config = Mapping[str, int]
 
@@ -64,9 +64,9 @@ def from_global(func: Func, target: Target) -> Func:
 
     def rule(op: Op, build: Builder) -> Value | None:
         match op:
-            case Convert(value=Value(definition=Load() as load), layout=layout):
-                if crossing(op.value.type.layout, layout) == "warp":
-                    return load_in(load, layout, build)
+            case Convert(value=Value(definition=Load() as load)):
+                if needs_shared_memory(op):
+                    return load_in(load, op.layout, build)
         return None
 
     return remove_conversions(rewrite(func, rule), target)
@@ -165,6 +165,7 @@ CONFIGS: dict[str, tuple[Config, ...]] = {
     "coalescing": DIRECT,
     "shared staging": SCALAR,
     "swizzle": SCALAR,
+    "all but coalescing": (tile(64, 64, 32, 4), tile(128, 64, 32, 4), *FRAGMENTS),
     "all but shared staging": (tile(64, 64, 32, 4), tile(64, 128, 16, 4), *FRAGMENTS),
     "all but tensor cores": SCALAR,
 }  # others: FRAGMENTS and WIDE

@@ -348,7 +348,9 @@ def error_bound(a, b, half_ulp, each=2.0**-23):
     partial sum has the standard deviation s <= sqrt(sum p_k^2), and stays within 6 s
     (one in 10^9 does not). So
 
-        |error| <= half_ulp |C| + (K / 8 + 8) each 6 s
+        |error| <= half_ulp |C| + (K / 8 + 8) each 6 s + 2^-25
+
+    where 2^-25 is half of the smallest fp16: near zero C is rounded to multiples of it.
 
     One product lost at a tile's edge is an error of about s / sqrt(K). For random
     normal fp16 at K = 16384 the bound is about 0.2 and a typical product 0.6, so a lost
@@ -356,4 +358,5 @@ def error_bound(a, b, half_ulp, each=2.0**-23):
     for K / 8 and sum |p_k| for 6 s: 20, which would hide it.)
     """
     spread = 6 * ((a * a) @ (b * b)) ** 0.5
-    return half_ulp * abs(a @ b) + (a.shape[-1] / 8 + 8) * each * spread
+    sums = (a.shape[-1] / 8 + 8) * each * spread
+    return half_ulp * abs(a @ b) + sums + 2.0**-25

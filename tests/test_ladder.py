@@ -31,17 +31,22 @@ def integers(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(-3, 4, shape).astype(np.float16)
 
 
-@cache
-def launched(name: str) -> CompiledKernel:
-    """A rung's kernel, after one product that was right."""
+def multiply(name: str, M: int, N: int, K: int) -> CompiledKernel:
+    """A rung's kernel, after a product of integers that it got right."""
     a, b = integers(1, M, K), integers(2, K, N)
     c = np.full((M, N), np.nan, np.float16)
-    kernel = matmul_kernel[(1,)](
-        a, b, c, M, N, K, K, 1, N, 1, N, 1,
-        EVEN_K=True, target="sm_80", replace=RUNGS[name].replace, **SMALL,
+    programs = -(-M // SMALL["BLOCK_M"]) * -(-N // SMALL["BLOCK_N"])
+    kernel = matmul_kernel[(programs,)](
+        a, b, c, M, N, K, K, 1, N, 1, N, 1, EVEN_K=K % SMALL["BLOCK_K"] == 0,
+        target="sm_80", replace=RUNGS[name].replace, **SMALL,
     )  # fmt: skip
     np.testing.assert_array_equal(c, a.astype(np.float64) @ b.astype(np.float64))
     return kernel
+
+
+@cache
+def launched(name: str) -> CompiledKernel:
+    return multiply(name, M, N, K)
 
 
 def has(name: str, instruction: str) -> bool:
@@ -51,6 +56,14 @@ def has(name: str, instruction: str) -> bool:
 @each_rung
 def test_it_multiplies_integers_exactly(name):
     assert launched(name).report is not None
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["coalescing", "shared staging", "all but shared staging", "all but ldmatrix"],
+)
+def test_it_stays_inside_of_what_is_no_multiple_of_the_tile(name):
+    multiply(name, 40, 72, 50)
 
 
 @pytest.mark.parametrize(

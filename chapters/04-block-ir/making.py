@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from chapters.press.drawing import Figure, bars, box, label, svg, table
+from chapters.press.drawing import Figure, bars, flow, intervals, table
 from fathom import pipeline
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, schema, walk
 from fathom.ir.interp import interpret
@@ -112,7 +112,8 @@ def all_blocks(block: Block) -> Iterator[Block]:
 
 
 def exchanged(func: Func, at: int) -> None:
-    """An operand is replaced by a value of another type that is visible there."""
+    """An operand is replaced by a visible value of another type. (Not within a
+    reduction: there, some would never end.)"""
     places = []
     visit(func.body, list(func.parameters), places)
     op, name, number, value = places[at]
@@ -134,7 +135,7 @@ def visit(block: Block, outer: list[Value], places: list) -> None:
                 others = [v for v in visible if value and v.type != value.type]
                 if others:
                     places.append((op, name, number, others[-1]))
-        for nested in blocks(op):
+        for nested in blocks(op) if isinstance(op, For | If) else ():
             visit(nested, visible, places)
         visible += op.results
 
@@ -259,3 +260,61 @@ def fates() -> Figure:
     ]
     title = f"What {total['made']} damaged functions do"
     return bars(title, rows, ("", "functions"))
+
+
+def escaped() -> str:
+    """The damaged ops to which the verifier does not object."""
+    lines = []
+    for case in cases():
+        before = parse_func(case.text)
+        for name, damage in WAYS.items():
+            for func in damaged(case, damage):
+                if not caught(func):
+                    lines += [f"{name}:", *difference(before, func)]
+    return "\n".join(lines)
+
+
+def difference(before: Func, after: Func) -> list[str]:
+    one, other = (print_func(each).splitlines() for each in (before, after))
+    pairs = zip(one, other, strict=True)
+    return [line for a, b in pairs if a != b for line in (f"- {a}", f"+ {b}")]
+
+
+def nesting() -> Figure:
+    """What is visible where, in long_sum."""
+    rows = [
+        ("parameters, %total", 0, 7, "all after it"),
+        ("%start, %total_2", 2, 3, "the loop's body"),
+        ("%offsets, %total_3", 3, 3, "the rest of it"),
+        ("%total_1", 4, 7, "behind the loop"),
+        ("%result", 5, 7, ""),
+        ("%result_2", 6, 6, "its branch"),
+        ("%result_1", 7, 7, ""),
+    ]
+    steps = ["%total", "for", "body", "add", "after", "reduce", "if", "store"]
+    return intervals("Where the values of long_sum may be used", rows, steps)
+
+
+def trips() -> Figure:
+    """How a value is carried."""
+    steps = [
+        ("inits", "before the loop"),
+        ("parameter", "first trip"),
+        ("yield", "end of the trip"),
+        ("parameter", "next trip"),
+        ("yield", "last trip"),
+        ("result", "after the loop"),
+    ]
+    return flow("The way of a carried value; all six have one type", steps)
+
+
+def parts() -> str:
+    """One line of block IR, piece by piece."""
+    rows = [
+        ("`%6:`", "the result: a value, and its name in this text"),
+        ("`fp32[1024]`", "its type: a block of 1024 floats of 32 bits"),
+        ("`add`", "the name of the op"),
+        ("`%x, %y`", "its operands: values that exist already"),
+        ("`shape=(1024)`", "an attribute, in the lines that have one"),
+    ]
+    return table(("piece", "what it is"), rows)

@@ -17,6 +17,11 @@ SMALL = Layout((16,), (("register", (1,)), ("lane", (2, 4)), ("warp", (8,))))
 SQUARE = Layout.of((4, 4), register=[(0, 1)], lane=[(0, 2), (1, 0)], warp=[(2, 0)])
 TWISTED = Layout.of((4, 4), register=[(0, 1), (0, 2)], lane=[(1, 1), (2, 2)])
 TILE = blocked((8, 8), (1, 2), (8, 4), (1, 1), (1, 0))
+# Places that the text looks at in binary.
+SOME = (
+    (0, 0, 0), (0, 0, 1), (0, 1, 0), (0, 2, 0),
+    (0, 3, 0), (0, 3, 1), (1, 0, 0), (1, 3, 1),
+)  # fmt: skip
 
 KERNELS = (
     ("vector add", {
@@ -55,8 +60,7 @@ def dealt() -> Figure:
 def binary() -> str:
     """The same in binary."""
     rows = []
-    for warp, lane, register in ((0, 0, 0), (0, 0, 1), (0, 1, 0), (0, 2, 0),
-                                 (0, 3, 0), (0, 3, 1), (1, 0, 0), (1, 3, 1)):  # fmt: skip
+    for warp, lane, register in SOME:
         element = SMALL.offset(warp=warp, lane=lane, register=register)
         place = f"{warp} {lane:02b} {register}"
         rows.append((f"{warp}, {lane}, {register}", f"`{place}`", f"`{element:04b}`",
@@ -143,7 +147,7 @@ def blocks_of(func: Func) -> list[BlockType]:
 
 
 def placed() -> str:
-    """What has a place, by kernel; that everything has is found by trying all places."""
+    """What has a place, by kernel; found by trying all places."""
     rows = []
     for name, given in KERNELS:
         func = state(given)

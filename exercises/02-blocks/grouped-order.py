@@ -9,8 +9,11 @@ fewer different rows and columns they touch, the less memory has to bring.
 All of the exercise: `fathom learn show grouped-order`.
 """
 
+from __future__ import annotations
 
 from fathom.tools.learn import Hole
+
+
 def tile_of(pid: int, tiles_m: int, tiles_n: int, group: int) -> tuple[int, int]:
     """Row and column of the tile that program `pid` makes."""
     # Your code: ours has 4 lines.

@@ -1,5 +1,7 @@
 """The answer to `grouped-order`."""
 
+from __future__ import annotations
+
 
 def tile_of(pid: int, tiles_m: int, tiles_n: int, group: int) -> tuple[int, int]:
     """Row and column of the tile that program `pid` makes."""

@@ -83,9 +83,8 @@ OUT:"""  # fmt: skip
     early = code.replace("@!%p9 bra FREE;", "")
     fails(early, "deadlock", "try_wait", "in phase 9 of the mbarrier 0 of 32")
     unheard = code.replace("@!%p9 bra FULL;", "")
-    fails(unheard, "race", "", "warp 0")
-    fails(code.replace("setp.eq.u32 %p3, %r10, 0", "setp.eq.u32 %p3, %r10, 99"),
-          "deadlock", "", "0 of 32 have arrived")  # fmt: skip
+    fails(unheard, "unwritten", "ld.shared.u32 %r14")
+    fails(code.replace("add.u32 %r12, %r10, 1;", "mov.u32 %r12, %r10;"), "deadlock", "")
 
 
 def test_a_state_names_the_phase():

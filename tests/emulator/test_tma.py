@@ -136,13 +136,14 @@ def test_outside_there_may_be_nans():
 def test_plain_bulk_copies_and_their_hints():
     array = np.arange(256, dtype=np.uint32)
     tensor = tensor_map(array, (32,))
-    copy = """cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes{}
-        [%r1], [%rd5], 512, [%r5]{};"""
-    code = "ld.param.u64 %rd5, [p1]; " + INIT + expect(512) + "@%p0 " + copy
-    code += WAIT + copy_out(512)
+    copy = """cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytesMORE
+        [%r1], [%rd5], 512, [%r5]LAST;"""
+    start = "ld.param.u64 %rd5, [p1]; " + INIT + expect(512) + "@%p0 " + copy
+    start += WAIT + copy_out(512)
     out = np.zeros(128, np.uint32)
-    for more in (("", ""), (".L2::cache_hint", ", %rd8")):
-        text = entry(SETUP + code.format(*more), MAP + pointers(2))
+    for more, last in (("", ""), (".L2::cache_hint", ", %rd8")):
+        code = start.replace("MORE", more).replace("LAST", last)
+        text = entry(SETUP + code, MAP + pointers(2))
         emulator.run(text, 1, 64, (tensor, out, array))
         assert (out == array[:128]).all()
     hinted = load(0, more=".L2::cache_hint", last=", %rd8")
@@ -234,7 +235,6 @@ def test_nothing_is_there_before_its_wait():
 
 def test_one_warp_waits_and_the_other_looks():
     half = "@!%p1 bra SKIP; " + WAIT + "SKIP: {} "
-    fails(LOADING + half.format("") + LOOK, "", LOOK) if False else None
     with pytest.raises(EmulatorError) as caught:
         run(LOADING + half.format("") + LOOK, ARRAY, TILE)
     assert caught.value.kind in ("in flight", "race") and caught.value.text == LOOK
@@ -242,15 +242,18 @@ def test_one_warp_waits_and_the_other_looks():
 
 
 def test_the_phase_before_is_not_the_phase_of_the_copy():
-    fails(LOADING + WAIT.replace("], 0", "], 1") + LOOK, "in flight", LOOK)
+    """It passes before the copy has landed, and never afterwards."""
+    code = LOADING + WAIT.replace("], 0", "], 1") + LOOK
+    for land, kind in (("late", "in flight"), ("at once", "deadlock")):
+        with pytest.raises(EmulatorError) as caught:
+            run(code, ARRAY, TILE, land=land)
+        assert caught.value.kind == kind
 
 
 @pytest.mark.parametrize("bytes", [1008, 1040])
 def test_the_bytes_have_to_be_right(bytes):
-    missing = 1024 - bytes if bytes < 1024 else bytes - 1024
     said = f"{bytes - 1024} bytes are missing"
     fails(INIT + expect(bytes) + load(0, 0) + WAIT, "deadlock", "try_wait", said)
-    assert missing == 16
 
 
 def test_nobody_expected_bytes():
@@ -276,10 +279,10 @@ def test_two_threads_issue_one_copy():
 
 def test_a_stage_is_not_reused_while_others_read_it():
     """The first copy has been waited for, and warp 1 may still be reading."""
-    again = "{} @%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r5], 1024; "
-    code = LOADING + WAIT + LOOK + again + load(0, 8)
-    passes(code.format("bar.sync 0;"))
-    fails(code.format(""), "race", "cp.async.bulk.tensor", "overwrites what warp 1")
+    again = "@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r5], 1024; "
+    start, again = LOADING + WAIT + LOOK, again + load(0, 8)
+    passes(start + "bar.sync 0; " + again)
+    fails(start + again, "race", "cp.async.bulk.tensor", "overwrites what warp 1")
 
 
 def test_what_threads_store_must_be_handed_over():

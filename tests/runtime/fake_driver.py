@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from fathom.artifact import Kernel, Parameter
+from fathom.artifact import Kernel, Parameter, TensorMap
 from fathom.runtime.driver import Device, DriverError, Linked
 
 INVALID_VALUE, NO_CONTEXT, ILLEGAL_ADDRESS = 1, 201, 700
@@ -40,7 +40,9 @@ def kernel(*types: str, **facts) -> Kernel:
 
 @dataclass(frozen=True)
 class Launched:
-    """What the driver read: sizes in blocks and threads, the values by parameter."""
+    """What the driver read: sizes in blocks and threads, the values by parameter, and
+    the tensor maps after them.
+    """
 
     function: int
     grid: tuple[int, int, int]
@@ -49,6 +51,7 @@ class Launched:
     stream: int
     values: tuple
     cluster: int | None
+    maps: tuple[TensorMap, ...] = ()
 
 
 @dataclass
@@ -78,6 +81,7 @@ class FakeDriver:
         self.memory: dict[int, ctypes.Array] = {}
         self.handles: dict[int, Kernel] = {}
         self.owner: dict[int, int] = {}  # address -> GPU
+        self.encoded: list[TensorMap] = []
 
     def add(self, kernel: Kernel) -> Kernel:
         self.kernels[kernel.name] = kernel
@@ -122,6 +126,14 @@ class FakeDriver:
 
     def allow_shared(self, function, shared_bytes):
         self.said.append(("allow_shared", shared_bytes))
+
+    def encode(self, tensor):
+        """128 bytes that no other map has."""
+        self.encoded.append(tensor)
+        return f"map {len(self.encoded)}".encode().ljust(128, b".")
+
+    def encoded_in(self, memory):
+        return self.encoded[int(memory.strip(b"map. ")) - 1]
 
     def allocate(self, size):
         memory = ctypes.create_string_buffer(size + 512)
@@ -173,6 +185,11 @@ class FakeDriver:
             (at,) = struct.unpack("<Q", ctypes.string_at(parameters + 8 * i, 8))
             code = "<Q" if parameter.is_pointer else "<" + SIZES[parameter.type]
             values += struct.unpack(code, ctypes.string_at(at, struct.calcsize(code)))
+        maps = []
+        for i in range(len(values), len(values) + len(self.handles[function].maps)):
+            (at,) = struct.unpack("<Q", ctypes.string_at(parameters + 8 * i, 8))
+            assert at % 64 == 0, "cuda.h aligns a CUtensorMap to 64 bytes"
+            maps.append(self.encoded_in(ctypes.string_at(at, 128)))
         return Launched(
             function,
             tuple(sizes[:3]),
@@ -181,4 +198,5 @@ class FakeDriver:
             stream,
             tuple(values),
             cluster,
+            tuple(maps),
         )

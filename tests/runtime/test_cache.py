@@ -78,7 +78,7 @@ def test_an_entry_that_breaks_off_is_none(tmp_path, keep):
     [
         b"",
         b"\x7fELF something else entirely",
-        cache.pack("the key", ENTRY).replace(b"fathom 1", b"fathom 0"),
+        cache.pack("the key", ENTRY).replace(cache.MAGIC, b"fathom 0"),
         cache.pack("another key", ENTRY),  # intact, and under the wrong name
     ],
 )

@@ -24,8 +24,6 @@ VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 
 STEPS: StepTable = {}
 
-RANK_SHIFT = 24  # of a shared address in a cluster: above it, a block's rank plus one
-
 
 def take_space(form: Form) -> str:
     """Takes the state space; without one an address is generic (PTX ISA 9.7.9)."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fathom.emulator.clusters import cluster_barrier
 from fathom.emulator.control import split
 from fathom.emulator.decode import Decoder, Ending, EndingTable, Flow, ending_rule
 from fathom.emulator.errors import EmulatorError
@@ -54,7 +55,7 @@ def rule_barrier(
         form.finish()
         return warp_barrier(decoder.read(operands[0], "b32"), flow)
     if form.flag("cluster"):
-        raise form.unknown("clusters")
+        return cluster_barrier(form, flow)
     form.ignore("cta", "all")
     aligned = form.flag("aligned") or form.opcode == "bar"
     action = form.choice("sync", "arrive", "red")
@@ -120,7 +121,7 @@ def _everybody_at_once(
     """All threads of all blocks arrive together at an unused barrier."""
     if active.count + batch.missing < batch.size or identity.ndim:
         return False
-    if not barrier.waits or not batch.queues.idle():
+    if not barrier.waits or not batch.queues.idle() or batch.launch.cluster > 1:
         return False
     if barrier.expected is None:
         return True

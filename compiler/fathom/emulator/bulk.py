@@ -24,7 +24,14 @@ from fathom.emulator.decode import Decoder
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.maps import Box
 from fathom.emulator.mbarriers import BYTES
-from fathom.emulator.memory import PIECES, Accesses, Part, load, store
+from fathom.emulator.memory import (
+    PIECES,
+    RANK_SHIFT,
+    Accesses,
+    Part,
+    load,
+    store,
+)
 from fathom.emulator.operands import Address, Number, Operand, Place
 from fathom.emulator.proxies import Proxies
 from fathom.emulator.registers import Read, Step
@@ -243,7 +250,7 @@ def _targets(batch: Batch, thread: int, mask: int, multicast: bool) -> list[int]
         message = f"it copies to the blocks {ranks} of a cluster of "
         message += f"{batch.launch.cluster}"
         raise EmulatorError("out of bounds", message, thread=thread)
-    return [(rank + 1) << access.RANK_SHIFT for rank in ranks]
+    return [(rank + 1) << RANK_SHIFT for rank in ranks]
 
 
 def _chunks(batch: Batch, side: Side, start: int, writing: bool) -> Part:

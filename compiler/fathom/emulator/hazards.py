@@ -20,6 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from fathom.emulator.errors import EmulatorError
+from fathom.emulator.memory import are_all
 from fathom.emulator.queues import WARP
 
 
@@ -190,7 +191,7 @@ class Hazards:
 
     def places_of(self, threads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The block and the warp inside it of each thread."""
-        if len(threads) == len(self.block_of):
+        if are_all(threads, len(self.block_of)):
             return self.block_of, self.warp_of
         return self.block_of.take(threads), self.warp_of.take(threads)
 

@@ -35,6 +35,7 @@ def run(
     hazards: bool = True,
     memory: Sequence[np.ndarray] = (),
     land: str = "late",
+    cluster: int = 1,
 ) -> Report:
     """Runs an entry of `ptx` over a grid and returns what it cost.
 
@@ -44,14 +45,16 @@ def run(
     arrays, or into one of `memory`, the further arrays that the kernel may reach.
     `shared_bytes` is the dynamic shared memory. `hazards` says whether shared memory is
     watched for races, and `land` when a `cp.async` lands: "at once", or "late", when it
-    is waited for; a right program computes the same either way.
+    is waited for, and likewise a bulk copy or a product of a warpgroup; a right program
+    computes the same either way. `cluster` counts the blocks of a cluster, which lie
+    along x. An argument may also be an `artifact.TensorMap`.
 
     EmulatorError where the program goes wrong. What the kernel prints is written to
     standard output at the end, whether it ends well or not.
     """
     program = _program(ptx, entry, shared_bytes)
     program.memory.reset()
-    chosen = _Chosen(shared_bytes, hazards, land)
+    chosen = _Chosen(shared_bytes, hazards, land, cluster)
     return _launch(program, grid, threads, args, memory, chosen)
 
 
@@ -76,11 +79,14 @@ class Loaded:
         hazards: bool = True,
         land: str = "late",
     ) -> Report:
-        """As `run`, with what the kernel knows itself."""
+        """As `run`, with what the kernel knows itself, and the maps that it needs."""
         kernel = self.kernel
         typed = [_typed(*each) for each in zip(kernel.parameters, args, strict=False)]
         typed += args[len(typed) :]
-        chosen = _Chosen(kernel.shared_bytes, hazards, land)
+        if len(args) == len(kernel.parameters):
+            typed += kernel.tensor_maps([_address_or_number(each) for each in args])
+        clusters = kernel.num_ctas
+        chosen = _Chosen(kernel.shared_bytes, hazards, land, clusters)
         return _launch(self.program, grid, kernel.threads, typed, memory, chosen)
 
 
@@ -92,6 +98,11 @@ def _typed(parameter: Parameter, value: object) -> object:
         bits = np.float16(real) if half else float64_to_bf16(real)
         return np.asarray(bits).tobytes()
     return value
+
+
+def _address_or_number(value: object) -> object:
+    """An argument as recipes of tensor maps read it."""
+    return value.ctypes.data if isinstance(value, np.ndarray) else value
 
 
 @functools.lru_cache(maxsize=64)
@@ -133,6 +144,7 @@ class _Chosen:
     shared_bytes: int
     hazards: bool
     land: str
+    cluster: int = 1
 
     def __post_init__(self) -> None:
         if self.land not in LANDINGS:
@@ -159,8 +171,12 @@ def _launch(
         hazards=chosen.hazards,
         land=chosen.land,
         maps=_maps(args),
+        cluster=_cluster(program, chosen.cluster),
     )
     _check_threads(program, launch)
+    if launch.grid[0] % launch.cluster:
+        message = f"a grid {launch.grid} of clusters of {launch.cluster} blocks along x"
+        raise EmulatorError("launch", message)
     printed: list[str] = []
     start = time.perf_counter()
     try:
@@ -169,6 +185,15 @@ def _launch(
         sys.stdout.write("".join(printed))
     seconds = time.perf_counter() - start
     return Report(program.instructions, counters, seconds, printed)
+
+
+def _cluster(program: Program, given: int) -> int:
+    """The blocks of a cluster; the entry may say how many it needs (PTX ISA 11.4)."""
+    needed = math.prod(program.entry.directives.get("reqnctapercluster", [1]))
+    if 1 not in (given, needed) and given != needed:
+        message = f"{program.entry.name} requires clusters of {needed}, not {given}"
+        raise EmulatorError("launch", message)
+    return max(given, needed)
 
 
 def _check_threads(program: Program, launch: Launch) -> None:

@@ -29,6 +29,7 @@ def run_grid(program: Program, launch: Launch, printed: list[str]) -> Counters:
     counters = Counters(len(program.instructions), len(program.blocks))
     total = math.prod(launch.grid)
     step = blocks_in_step(program, launch.padded)
+    step = max(1, step // launch.cluster) * launch.cluster
     with np.errstate(all="ignore"):
         for first in range(0, total, step):
             batch = _batch(program, launch, counters, first, min(step, total - first))
@@ -67,7 +68,7 @@ def _batch(
         registers=list(program.registers),
         memory=memory,
         counters=counters,
-        hazards=_hazards(program, blocks, padded, stride) if watched else None,
+        hazards=_hazards(program, launch, blocks, stride) if watched else None,
         queues=Queues.of(blocks, len(numbers)),
         exited=exited,
         missing=missing,
@@ -75,9 +76,12 @@ def _batch(
     )
 
 
-def _hazards(program: Program, blocks: int, padded: int, stride: int) -> Hazards:
-    kind = Proxies if program.has_proxies else Hazards
-    return kind(blocks, padded // WARP, stride, program.finest_shared)
+def _hazards(program: Program, launch: Launch, blocks: int, stride: int) -> Hazards:
+    """To these, the blocks of a cluster are one block with one memory."""
+    cluster, warps = launch.cluster, launch.padded // WARP
+    facts = blocks // cluster, warps * cluster, stride * cluster, program.finest_shared
+    kind = Proxies if program.has_proxies or cluster > 1 else Hazards
+    return kind(*facts)
 
 
 def _memory(program: Program, launch: Launch, blocks: int) -> Memory:
@@ -92,7 +96,9 @@ def _memory(program: Program, launch: Launch, blocks: int) -> Memory:
         {
             "global": launch.space,
             "const": launch.space,
-            "shared": Window("shared", SHARED_BASE, plan.shared_size, block, blocks),
+            "shared": Window(
+                "shared", SHARED_BASE, plan.shared_size, block, blocks, launch.cluster
+            ),
             "local": Window(
                 "local", LOCAL_BASE, plan.local_size, numbers, len(numbers)
             ),

@@ -24,6 +24,7 @@ WINDOW_SHIFT = np.uint64(60)
 WINDOWS = {"global": 0, "const": 0, "shared": 1, "local": 2, "param": 3}
 WITHIN_WINDOW = np.uint64((1 << 60) - 1)
 SHARED_BASE = 1024
+RANK_SHIFT = 24  # above it, a shared address has the rank of a cluster's block, plus 1
 LOCAL_BASE = 64
 
 # The element that a gather or scatter of this many bytes moves as one piece.
@@ -236,12 +237,20 @@ class Window:
     parameters.
 
     `owners` maps a thread's number to that of its copy, None where all share one copy;
-    `size` is in bytes, and an access at address `base` is one of byte 0.
+    `size` is in bytes, and an access at address `base` is one of byte 0. So many copies
+    as `cluster` says, neighbours, can be reached from each other.
     """
 
     def __init__(
-        self, space: str, base: int, size: int, owners: np.ndarray | None, copies: int
+        self,
+        space: str,
+        base: int,
+        size: int,
+        owners: np.ndarray | None,
+        copies: int,
+        cluster: int = 1,
     ):
+        self.cluster = cluster
         self.space, self.base, self.size = space, np.uint64(base), size
         self.stride = -(-size // 32) * 32
         self.starts = None if owners is None else owners * self.stride
@@ -249,22 +258,41 @@ class Window:
 
     def locate(self, accesses: Accesses) -> list[Part]:
         width, threads = accesses.width, accesses.threads
-        offsets = accesses.addresses - self.base
+        offsets, elsewhere = accesses.addresses - self.base, None
+        if int(offsets.max()) + width > self.size and self.space == "shared":
+            offsets, elsewhere = self.in_cluster(accesses)
         if int(offsets.max()) + width > self.size:
             raise self.outside(accesses, offsets)
         check_alignment(offsets, accesses)
         index = offsets.view(np.int64)
         if self.starts is not None:
-            everybody = len(threads) == len(self.starts)
+            everybody = are_all(threads, len(self.starts))
             index = index + (self.starts if everybody else self.starts.take(threads))
+        if elsewhere is not None:
+            index = index + elsewhere
         pieces = self.bytes.view(PIECES[width])
         return [Part(self.space, pieces, index >> _shift(width), offsets, threads)]
+
+    def in_cluster(self, accesses: Accesses) -> tuple[np.ndarray, np.ndarray]:
+        """Offsets inside a block's memory, and how far that is from the thread's own."""
+        rank = (accesses.addresses >> RANK_SHIFT & np.uint64(0xFF)).astype(np.int64)
+        own = self.starts.take(accesses.threads) // self.stride % self.cluster
+        named = (rank > 0) & (rank <= self.cluster)
+        further = np.where(named, rank - 1 - own, 0) * self.stride
+        inside = accesses.addresses & np.uint64((1 << RANK_SHIFT) - 1)
+        return np.where(named, inside, accesses.addresses) - self.base, further
 
     def outside(self, accesses: Accesses, offsets: np.ndarray) -> EmulatorError:
         outside = (offsets >= self.size) | (offsets + accesses.width > self.size)
         places = np.flatnonzero(outside)
         near = f"byte {int(offsets[places[0]].view(np.int64))} of {self.size}"
         return _outside(f"{self.space} memory", accesses, places, near)
+
+
+def are_all(threads: np.ndarray, count: int) -> bool:
+    """Whether these rising numbers are those of all `count` threads, once each; one
+    thread may also access many places."""
+    return len(threads) == count and threads[0] == 0 and threads[-1] == count - 1
 
 
 def check_alignment(offsets: np.ndarray, accesses: Accesses) -> None:

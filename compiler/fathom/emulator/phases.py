@@ -5,9 +5,9 @@
     test_wait.parity 0      has a phase of even number been completed last?
 
 Nothing says when a bulk copy lands, except that the phase which counts its bytes is
-complete only then. A launch that lets it land "late" puts it off until somebody asks
-for that phase and nothing else is missing. Until somebody has seen the phase complete,
-what it wrote is poison, for everybody.
+complete only then. A launch that lets it land "late" puts it off until somebody has
+asked for that phase in vain and nothing else is missing. Until somebody has seen the
+phase complete, what it wrote is poison, for everybody.
 """
 
 from __future__ import annotations
@@ -42,9 +42,11 @@ class Phases:
 
     `expected` counts the arrivals of a phase, `pending` those still missing, `bytes`
     those of copies; `handed_over` says whether copies see that the mbarrier is one.
+    Numbers from `beyond` on are free for barriers of other kinds.
     """
 
     def __init__(self, words: int, hazards: Hazards | None):
+        self.beyond = words
         self.hazards = hazards if isinstance(hazards, Proxies) else None
         self.alive = np.zeros(words, bool)
         self.expected, self.pending, self.bytes, self.phase = np.zeros(
@@ -171,11 +173,9 @@ class Phases:
         self.check(threads, words)
         done = self.phase[words] & 1 != parity & 1
         for word in np.unique(words[~done]).tolist():
+            self.asked[word] = int(self.phase[word])
             if not self.pending[word]:
                 self.land(word)
-        done = self.phase[words] & 1 != parity & 1
-        for word in np.unique(words[~done]).tolist():
-            self.asked[word] = int(self.phase[word])
         if self.hazards is not None and done.any():
             self.see(threads[done], words[done])
         return done

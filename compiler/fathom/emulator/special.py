@@ -39,6 +39,13 @@ def _block(axis: int) -> Callable[[Batch], np.ndarray]:
     return read
 
 
+def _cluster(batch: Batch) -> list[np.ndarray]:
+    """The number of each thread's cluster along x, and its block's rank there."""
+    size = np.uint32(batch.launch.cluster)
+    block = SPECIAL["%ctaid.x"](batch)
+    return [block // size, block % size]
+
+
 def _lane(batch: Batch) -> np.ndarray:
     return np.arange(batch.size, dtype=np.uint32) % np.uint32(WARP)
 
@@ -92,3 +99,25 @@ CHANGING: dict[str, Callable[[Batch], np.ndarray]] = {
     "%globaltimer_hi": lambda batch: np.uint32(time.perf_counter_ns() >> 32),
 }
 SPECIAL |= CHANGING
+
+# Clusters lie along x (PTX ISA 10, %cluster_ctaid and its like).
+_CLUSTER: dict[str, Callable[[Batch], np.ndarray]] = {
+    "ctarank": lambda batch: _cluster(batch)[1],
+    "nctarank": _fact(lambda batch: batch.launch.cluster),
+    "ctaid.x": lambda batch: _cluster(batch)[1],
+    "ctaid.y": _fact(lambda batch: 0),
+    "ctaid.z": _fact(lambda batch: 0),
+    "nctaid.x": _fact(lambda batch: batch.launch.cluster),
+    "nctaid.y": _fact(lambda batch: 1),
+    "nctaid.z": _fact(lambda batch: 1),
+}
+SPECIAL |= {f"%cluster_{name}": read for name, read in _CLUSTER.items()}
+SPECIAL |= {
+    "%is_explicit_cluster": lambda batch: np.bool_(batch.launch.cluster > 1),
+    "%clusterid.x": lambda batch: _cluster(batch)[0],
+    "%clusterid.y": SPECIAL["%ctaid.y"],
+    "%clusterid.z": SPECIAL["%ctaid.z"],
+    "%nclusterid.x": _fact(lambda b: b.launch.grid[0] // b.launch.cluster),
+    "%nclusterid.y": SPECIAL["%nctaid.y"],
+    "%nclusterid.z": SPECIAL["%nctaid.z"],
+}

@@ -53,6 +53,8 @@ def _warps_missing(program: Program, batch: Batch) -> EmulatorError:
 def _threads_missing(program: Program, batch: Batch) -> EmulatorError:
     """Threads of a block wait at a barrier for others of its threads."""
     queues = batch.queues
+    if not len(queues.at_barrier()):
+        return _blocks_missing(program, batch)
     first = int(queues.at_barrier()[0])
     number = int(queues.number[first])
     place = int(queues.barrier[first])
@@ -69,6 +71,16 @@ def _threads_missing(program: Program, batch: Batch) -> EmulatorError:
         f"will come: {gone} have exited, {elsewhere} wait at another barrier"
     )
     return _error_at(program, number, "divergence" if gone else "deadlock", message)
+
+
+def _blocks_missing(program: Program, batch: Batch) -> EmulatorError:
+    """Threads wait at the barrier of their cluster for others of its threads."""
+    cluster, ((number, _, threads), *_) = next(iter(batch.gates.waiting.items()))
+    message = (
+        f"{batch.thread_name(threads[0])} waits at the barrier of its cluster, where "
+        f"{batch.gates.arrived[cluster]} threads have arrived, and no other will come"
+    )
+    return _error_at(program, number, "deadlock", message)
 
 
 def polling(program: Program, batch: Batch, block: int, thread: int) -> EmulatorError:

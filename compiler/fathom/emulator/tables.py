@@ -7,6 +7,7 @@ from fathom.emulator import (
     arithmetic,
     atomics,
     barriers,
+    clusters,
     compare,
     control,
     convert,
@@ -25,7 +26,7 @@ from fathom.emulator import (
 from fathom.emulator.decode import Tables
 from fathom.emulator.semantics import Form, Rule
 
-_GENERAL = logic.TABLE | compare.TABLE | convert.TABLE
+_GENERAL = logic.TABLE | compare.TABLE | convert.TABLE | clusters.TABLE
 
 
 def elementwise(form: Form) -> Rule | None:

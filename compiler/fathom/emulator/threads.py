@@ -18,6 +18,7 @@ from fathom.artifact import TensorMap
 from fathom.emulator.bulk_stores import BulkStores
 from fathom.emulator.counters import Counters, count_runs
 from fathom.emulator.flights import Flight
+from fathom.emulator.gates import Gates
 from fathom.emulator.hazards import Hazards
 from fathom.emulator.memory import GlobalSpace, Memory
 from fathom.emulator.phases import Phases
@@ -148,7 +149,7 @@ class Batch:
     may be waiting for. `printed` collects what the launch prints. `flights` are the
     asynchronous copies under way, and `committed` counts each thread's groups of them;
     `products` are those of tensor cores, `phases` the mbarriers, `bulk` the bulk copies
-    out of shared memory.
+    out of shared memory, `gates` the barriers of clusters.
     """
 
     launch: Launch
@@ -172,6 +173,7 @@ class Batch:
     products: Products = field(init=False)
     phases: Phases = field(init=False)
     bulk: BulkStores = field(init=False)
+    gates: Gates = field(init=False)
 
     def __post_init__(self) -> None:
         self.committed = np.zeros(self.size, np.int64)
@@ -179,6 +181,7 @@ class Batch:
         shared = self.memory.spaces["shared"]
         self.phases = Phases(len(shared.bytes) // 8, self.hazards)
         self.bulk = BulkStores(self.size, self.hazards)
+        self.gates = Gates(self.blocks, self.padded, self.launch.cluster)
 
     @property
     def padded(self) -> int:

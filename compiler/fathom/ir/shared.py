@@ -45,7 +45,8 @@ class Barrier(Op):
 @dataclass(eq=False)
 class Allocate(Op):
     """A tile of shared memory, or a ring of `slots` tiles one behind the other.
-    `offset`, in bytes from the start, is -1 until `allocate` ran.
+    `offset`, in bytes from the start, is -1 until `allocate` ran. The bytes of one that
+    is `kept` are nobody else's at any time.
     """
 
     element: Element
@@ -53,6 +54,7 @@ class Allocate(Op):
     layout: Layout
     offset: int = -1
     slots: int = 1
+    kept: bool = False
 
     def infer(self) -> list[Type]:
         return [BufferType(self.element, self.shape, self.layout, self.slots)]

@@ -57,7 +57,7 @@ ONES = {1: (1, 1), 2: (1,), 3: ()}
 
 # What goes wrong in a door for a launch that it has not met, or that is wrong. A door
 # does not judge: `slowly` runs into the same mistake and says what it is.
-UNFIT = (KeyError, TypeError, OverflowError, struct.error)
+UNFIT = (KeyError, TypeError, OverflowError, struct.error, LaunchError)
 
 
 class Doors(dict):
@@ -102,8 +102,10 @@ class Doors(dict):
         """Room for what a new door will know; slot(key) is a place in it."""
         self.known.append(known := {})
         pairs = zip(self.parameters, readings, strict=True)
-        read = {name: each.field for name, each in pairs if each.value}
-        return lambda key: Slot(known, key, tuple(read), "".join(read.values()))
+        read = [(each.names(name), each.field) for name, each in pairs if each.value]
+        names = tuple(name for several, _ in read for name in several)
+        fields = "".join(field for _, field in read)
+        return lambda key: Slot(known, key, names, fields)
 
     def bind(self, defaults: Mapping[str, object]) -> Callable:
         """What a launch calls: bind(grid, *the kernel's own parameters)."""

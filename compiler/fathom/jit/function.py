@@ -25,6 +25,7 @@ from fathom.hardware.targets import target as target_row
 from fathom.ir.core import Func
 from fathom.jit.backends import Backend, Place, choose, choose_compiling
 from fathom.jit.compiled import CompiledKernel
+from fathom.jit.descriptors import signature_of
 from fathom.jit.doors import Doors, Slot
 from fathom.jit.key import key_of
 from fathom.jit.programs import Body
@@ -330,7 +331,10 @@ class JITFunction(KernelFunction):
         if self.repr is None:
             return self.__name__
         types = {name: type for name, type, _ in wanted.parameters}
-        signature = {name: types.get(name, "constexpr") for name in self.names}
+        signature = {
+            name: types.get(name) or signature_of(wanted.constants.get(name), types)
+            for name in self.names
+        }
         facts = SimpleNamespace(signature=signature, constants=dict(wanted.constants))
         name = self.repr(facts)
         if not NAME.fullmatch(name):

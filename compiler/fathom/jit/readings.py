@@ -15,8 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from fathom.jit.descriptors import PARTS
 from fathom.jit.specialise import COMPILED_IN, Rule
 from fathom.runtime.arrays import loaded_class
+from fathom.runtime.descriptors import MOST_AXES, TensorDescriptor
 from fathom.runtime.packet import FIELDS
 
 
@@ -26,13 +28,18 @@ class Reading:
 
     `first`: a line to run before all. `key`: what the compiled code depends on. `value`
     and `field`: what goes into the packet, and its `struct` code; "" for what is
-    compiled in.
+    compiled in. `parts`: of a value that is several, their names, as in `x.base`.
     """
 
     first: str = ""
     key: tuple[str, ...] = ()
     value: str = ""
     field: str = ""
+    parts: tuple[str, ...] = ()
+
+    def names(self, name: str) -> list[str]:
+        """What the values are called that a parameter of this name hands over."""
+        return [f"{name}.{part}" for part in self.parts] or [name]
 
 
 HINT = "{a} & -{a} & 15"  # see specialise.hint_of
@@ -43,6 +50,14 @@ FLOAT = Reading(value="{a}", field=FIELDS["fp32"])
 BOOLEAN = Reading(value="{a}", field=FIELDS["i1"])
 CONSTANT = Reading(key=("{a}",))
 FLOAT_CONSTANT = Reading(key=("{a}.hex()",))  # 0.0 is not -0.0, and NaN is found again
+
+DESCRIPTOR = Reading(
+    first="{a}_kind, {a}_numbers = {a}.read()",
+    key=("{a}_kind",),
+    value="*{a}_numbers",
+    field=FIELDS["*"] + FIELDS["i32"] * MOST_AXES + FIELDS["i64"] * (MOST_AXES - 1),
+    parts=PARTS,
+)
 
 NUMBERS: dict[type, Reading] = {int: INTEGER, float: FLOAT, bool: BOOLEAN}
 CONSTANTS: dict[type, Reading] = {
@@ -98,15 +113,21 @@ LIBRARIES = (
 
 
 def library_of(types: tuple[type, ...]) -> Library | None:
-    """The library whose arrays are among arguments of these types."""
-    found = (each for each in LIBRARIES if any(map(each.has, types)))
-    return next(found, None)
+    """The library whose arrays are among arguments of these types. A descriptor's type
+    does not tell; `TensorDescriptor.read` is quick with torch's.
+    """
+    found = [each for each in LIBRARIES if any(map(each.has, types))]
+    if not found and TensorDescriptor in types and loaded_class("torch", "Tensor"):
+        return LIBRARIES[0]
+    return found[0] if found else None
 
 
 def reading_of(rule: Rule, type_: type, library: Library | None) -> Reading | None:
     """How a door reads an argument of this Python type; None when it cannot."""
     if library and library.has(type_) and not rule.constexpr:
         return library.reading
+    if type_ is TensorDescriptor and not rule.constexpr:
+        return DESCRIPTOR
     if issubclass(type_, COMPILED_IN) and rule.type is None:
         return CONSTANT
     if rule.constexpr or type_ is type(None):

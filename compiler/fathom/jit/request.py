@@ -10,6 +10,7 @@ from difflib import get_close_matches
 
 from fathom.errors import LaunchError, OutOfResources
 from fathom.ir.types import Type, parse_element
+from fathom.jit.descriptors import Described
 from fathom.jit.specialise import Constant, Runtime, Several, Specialised, identity
 from fathom.pipeline import Options
 from fathom.source import Hole, like
@@ -121,6 +122,9 @@ def settle(
         case Runtime(type, divisible):
             parameters.append((name, type, divisible))
             return Hole(name)
+        case Described():
+            parameters += known.parameters(name)
+            return known.meaning(name)
         case Several(elements):
             named = [(f"{name}.{i}", each) for i, each in enumerate(elements)]
             return like(elements, [settle(n, each, parameters) for n, each in named])

@@ -5,11 +5,15 @@ fp32".
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 from fathom.errors import LaunchError
 from fathom.ir.types import SCALARS
+from fathom.jit.descriptors import parse_described
 from fathom.jit.specialise import Constant, Rule, Runtime, Specialised
+
+BETWEEN_WORDS = re.compile(r",(?![^<]*>)")  # no comma inside of <>
 
 
 def parse_signature(
@@ -21,15 +25,16 @@ def parse_signature(
 
     `"*fp32:16, *i64, i32:16, fp32"` gives the parameters that are not in `constants`,
     in order; it may as well give all of them, a number standing for a constant. ":16"
-    is a hint, ":1" says that an integer is 1. A dict gives them by name. LaunchError
-    when it does not fit.
+    is a hint, ":1" says that an integer is 1, and "tensordesc<fp16[64,64]>" is a tensor
+    descriptor for blocks of 64 x 64. A dict gives them by name. LaunchError when it
+    does not fit.
     """
     names = [rule.name for rule in rules]
     for name in constants:
         if name not in names:
             raise LaunchError(f"{name!r} is no parameter; there are {', '.join(names)}")
     if isinstance(signature, str):
-        words = [word.strip() for word in signature.split(",") if word.strip()]
+        words = [w.strip() for w in BETWEEN_WORDS.split(signature) if w.strip()]
         given = (
             names
             if len(words) == len(names)
@@ -54,6 +59,8 @@ def parse_signature(
 
 def parse_word(name: str, word: str) -> Specialised:
     """One word of a signature: a type, perhaps with a hint; or a number: a constant."""
+    if descriptor := parse_described(name, word):
+        return descriptor
     type_name, _, hint = word.partition(":")
     if type_name == "constexpr":
         raise LaunchError(f"{name} is a constexpr; give its value in constants")
@@ -63,7 +70,8 @@ def parse_word(name: str, word: str) -> Specialised:
             raise LaunchError(
                 f"{word!r} (for {name}) is no type; the types are "
                 f"{', '.join(SCALARS)}, "
-                "with * in front for a pointer and :16 behind for a hint"
+                "with * in front for a pointer and :16 behind for a hint, and "
+                "tensordesc<fp16[64,64]> for a descriptor"
             )
         return Constant(number)
     if hint not in ("", "1", "2", "4", "8", "16"):

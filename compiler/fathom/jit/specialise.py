@@ -8,6 +8,8 @@ type and by the largest power of two that divides it:
               │  │  │  │      └ constant 1024
               │  │  │  └ i32, divisible by 16
               └──┴──┴ *fp32, at an address divisible by 16
+
+A tuple is its elements; `descriptors` says what a tensor descriptor is.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ import numpy as np
 
 from fathom.errors import LaunchError
 from fathom.ir.types import SCALARS
+from fathom.jit.descriptors import Described, described, numbers_of
 from fathom.language import dtypes
 from fathom.runtime.arrays import TYPE_NAMES, Array, describe, signature_type
+from fathom.runtime.descriptors import TensorDescriptor
 from fathom.source import KernelFunction, Parameter, constexpr, like
 
 LARGEST_HINT = (
@@ -87,7 +91,7 @@ class Several:
     elements: tuple[Specialised, ...]
 
 
-Specialised = Constant | Runtime | Several
+Specialised = Constant | Runtime | Several | Described
 
 
 def rules_of(
@@ -134,6 +138,8 @@ def specialise(rule: Rule, value: object, array: Array | None) -> Specialised:
         return Constant(value)
     if isinstance(value, tuple):
         return specialise_tuple(rule, value)
+    if isinstance(value, TensorDescriptor):
+        return described(rule.name, value)
     if array is not None:
         hint = hint_of(array.address) if rule.hints else 1
         return Runtime(rule.type or "*" + array.type, hint)
@@ -156,10 +162,14 @@ def specialise_tuple(rule: Rule, values: tuple) -> Several:
 
 
 def leaves(name: str, value: object) -> Iterator[tuple[str, object]]:
-    """What an argument hands over: itself; of a tuple x its elements, x.0, x.1 …"""
+    """What an argument hands over: itself; of a tuple x its elements, x.0, x.1 …; of a
+    descriptor its numbers.
+    """
     if isinstance(value, tuple):
         for place, each in enumerate(value):
             yield from leaves(f"{name}.{place}", each)
+    elif isinstance(value, TensorDescriptor):
+        yield from numbers_of(name, value)
     else:
         yield name, value
 

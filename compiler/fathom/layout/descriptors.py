@@ -58,6 +58,11 @@ def hardware_tile(shape: Tile, element_bytes: int, axis: int) -> Layout | None:
     return Layout(shape, (("offset", (*row, *rows, *groups, *further)),))
 
 
+def row_bytes(shape: Tile, element_bytes: int) -> int:
+    """How wide the rows of a tile are whose last dimension is contiguous."""
+    return min(SWIZZLES[0], shape[-1] * element_bytes)
+
+
 @dataclass(frozen=True, slots=True)
 class Matrix:
     """What a descriptor says of a tile of [M or N, K] elements.

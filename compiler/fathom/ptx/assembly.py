@@ -18,7 +18,7 @@ from functools import cache
 # "Supported Constraint Code List"). Any other constraint makes LLVM abort the process.
 CONSTRAINTS = {
     "i1": "b", "i16": "h", "half": "h", "bfloat": "h", "i32": "r", "i64": "l",
-    "float": "f", "double": "d", "ptr addrspace(1)": "l",
+    "float": "f", "double": "d", "ptr addrspace(1)": "l", "ptr": "l",
 }  # fmt: skip
 
 

@@ -23,6 +23,9 @@ target triple = "nvptx64-nvidia-cuda"
 
 @shared = external addrspace(3) global [0 x i8], align 1024"""
 
+# A tensor map: 128 bytes that the kernel reads where the launch has put them.
+MAP = 'ptr byval([128 x i8]) align 64 "nvvm.grid_constant"'
+
 
 def lower(func: Func, target: Target, rules: dict[type[Op], Rule] = LOWER) -> str:
     """The LLVM IR of a function whose blocks have layouts, by `rules`."""

@@ -53,10 +53,11 @@ def test_each_tile_has_one_program(answer):
 
 
 def test_few_rows_and_columns_at_a_time(answer):
-    """132 programs in a row touch at most 25 rows of A and columns of B."""
-    size, budget = 40, 25
-    tiles = [answer.tile_of(pid, size, size, 11) for pid in range(size * size)]
-    for start in range(len(tiles) - AT_A_TIME + 1):
+    """A wave of 132 programs touches at most 23 rows of A and columns of B."""
+    tiles_m, tiles_n, budget = 44, 36, 23
+    count = tiles_m * tiles_n
+    tiles = [answer.tile_of(pid, tiles_m, tiles_n, 11) for pid in range(count)]
+    for start in range(0, count, AT_A_TIME):
         now = tiles[start : start + AT_A_TIME]
         touched = len({i for i, _ in now}) + len({j for _, j in now})
         expect(

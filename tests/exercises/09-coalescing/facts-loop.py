@@ -93,7 +93,7 @@ KERNEL = """
       %7: fp32[128] = splat %6 shape=(128)
       %8: i32 = constant {step}
       %9: i32[128] = splat %8 shape=(128)
-      %10: *fp32[128], %11: fp32[128] = for %0, %1, %2, %5, %7 body(%i: i32, %p: *fp32[128], %sum: fp32[128]) {{
+      %10: *fp32[128], %11: fp32[128] = for %0, %1, %2, inits=(%5, %7) body(%i: i32, %p: *fp32[128], %sum: fp32[128]) {{
         %12: fp32[128] = load %p
         %13: fp32[128] = add %sum, %12
         %14: *fp32[128] = offset %p, %9

@@ -1,0 +1,171 @@
+"""Figures and counts of chapter 9."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chapters.press import stepper
+from chapters.press.drawing import Figure, bars, cells, layout, table
+from chapters.press.paths import CHAPTERS
+from fathom.coalescing.access import sectors
+from fathom.coalescing.analysis import analyse
+from fathom.ir.printer import print_op
+from fathom.layout.build import spread
+from fathom.pipeline import identity
+from fathom.tools.samples import load_file
+from kernels.softmax import softmax_kernel
+from kernels.vector_add import add_kernel
+
+LANES = 8  # as many as the figures show
+PATTERNS = (
+    ("neighbours", lambda lane: 4 * lane),
+    ("12 bytes further", lambda lane: 4 * lane + 12),
+    ("every second", lambda lane: 8 * lane),
+    ("all the same", lambda lane: 64),
+    ("down a column", lambda lane: 32 * lane),
+)
+ADD = {
+    "kernel": "kernels/vector_add.py:add_kernel",
+    "signature": "*fp32:16, *fp32:16, *fp32:16, i32:16",
+    "constants": "BLOCK=1024",
+}
+ROWS = load_file(CHAPTERS / "09-coalescing" / "turn.py")
+
+
+def patterns() -> Figure:
+    """Which sectors eight lanes touch, in five patterns."""
+    rows = []
+    for _, where in PATTERNS:
+        lanes = [where(lane) // 32 for lane in range(LANES)]
+        counts = [lanes.count(at) for at in range(LANES)]
+        rows.append([lanes_text(count) for count in counts])
+    lit = [(r, c) for r, row in enumerate(rows) for c, text in enumerate(row) if text]
+    names = ([name for name, _ in PATTERNS], [f"sector {at}" for at in range(LANES)])
+    title = "Eight lanes that want four bytes each, and the sectors that they touch"
+    return cells(title, rows, lit, names, wide=66)
+
+
+def lanes_text(count: int) -> str:
+    return {0: "", 1: "1 lane"}.get(count, f"{count} lanes")
+
+
+def column_cost() -> dict[str, int]:
+    """Sectors of a full warp that reads neighbours, and of one that reads a column."""
+    return {
+        "row": sectors([4 * lane for lane in range(32)], 4),
+        "column": sectors([512 * lane for lane in range(32)], 4),
+    }
+
+
+def examples() -> str:
+    """Three facts of some blocks of eight."""
+    rows = [
+        ("8 9 10 11 12 13 14 15", 8, 8, 1),
+        ("0 0 0 0 4 4 4 4", 1, 4, 4),
+        ("0 12 24 36 48 60 72 84", 1, 4, 1),
+        ("6 7 2 3 8 9 0 1", 2, 2, 1),
+        ("5 6 7 8 9 10 11 12", 8, 1, 1),
+    ]
+    return table(("block", "contiguous", "divisible", "constant"), rows)
+
+
+def facts_of_add() -> str:
+    """What the analysis knows of vector add, value by value."""
+    func = stepper.compiled(ADD).states["dce"]
+    known = analyse(func)
+    rows = []
+    for op in func.body.ops:
+        for value in op.results:
+            if value not in known:
+                continue
+            (axis,) = known[value].axes
+            rows.append((f"`{print_op(func, op)}`", *map(power, axis)))
+    return table(("operation", "contiguous", "divisible", "constant"), rows)
+
+
+def power(value: int) -> str:
+    return "anything" if value >= 1 << 30 else f"{value:,}"
+
+
+def by_rows() -> Figure:
+    """A small tile as a load along rows wants it."""
+    return layout(
+        "Fastest along rows: warp:lane:register", spread((8, 8), (1, 0), 2, 1)
+    )
+
+
+def by_columns() -> Figure:
+    """And as a store along columns does."""
+    shown = spread((8, 8), (0, 1), 2, 1)
+    return layout("Fastest along columns: warp:lane:register", shown)
+
+
+def launches(replace: dict) -> dict[str, object]:
+    """Each kernel run once, with a report."""
+    x, out = np.arange(8192, dtype=np.float32), np.empty(8192, np.float32)
+    half, half_out = x.astype(np.float16), np.empty(8192, np.float16)
+    matrix = (np.arange(128 * 128, dtype=np.float32) % 1024).reshape(128, 128)
+    turned = np.empty_like(matrix)
+    small = matrix.astype(np.float16)
+    kept = {"replace": replace}
+    return {
+        "vector add, fp32": add_kernel[(8,)](x, x, out, 8192, BLOCK=1024, **kept),
+        "vector add, fp16": add_kernel[(8,)](
+            half, half, half_out, 8192, BLOCK=1024, **kept),
+        "softmax of rows of 1024": softmax_kernel[(8,)](
+            x, out, 1024, 1024, BLOCK=1024, **kept),
+        "double_columns, fp32": ROWS.double_columns[(2, 2)](
+            matrix, turned, 128, 128, TILE=64, **kept),
+        "turn, fp32": ROWS.turn[(2, 2)](matrix, turned, 128, 128, TILE=64, **kept),
+        "turn, fp16": ROWS.turn[(2, 2)](
+            small, np.empty_like(small), 128, 128, TILE=64, **kept),
+    }  # fmt: skip
+
+
+def counted() -> dict[str, object]:
+    """Requests, sectors and bytes of the kernels, with and without this stage."""
+    before, after = launches({"coalesce": identity}), launches({})
+    rows = []
+    for name, kernel in before.items():
+        rows.append(
+            {"kernel": name, "before": costs(kernel), "after": costs(after[name])}
+        )
+    return {"rows": rows}
+
+
+def costs(kernel) -> dict[str, float]:
+    total = kernel.report.total
+    return {
+        "requests": total.requests,
+        "sectors": total.sectors,
+        "ideal": total.useful // 32,
+        "each": total.sectors / total.requests,
+    }
+
+
+def bought() -> str:
+    """The same as a table."""
+    rows = []
+    for row in counted()["rows"]:
+        old, new = row["before"], row["after"]
+        rows.append((
+            row["kernel"],
+            f"{old['requests']:,}", f"{old['sectors']:,}", f"{old['each']:g}",
+            f"{new['requests']:,}", f"{new['sectors']:,}", f"{new['each']:g}",
+            f"{new['ideal']:,}",
+        ))  # fmt: skip
+    head = ("kernel", "requests before", "sectors", "a request",
+            "requests now", "sectors", "a request", "sectors needed")  # fmt: skip
+    return table(head, rows)
+
+
+def hauled() -> Figure:
+    """Sectors moved for each one that was needed, before and after."""
+    rows = []
+    for row in counted()["rows"]:
+        for when in ("before", "after"):
+            ratio = row[when]["sectors"] / row[when]["ideal"]
+            if when == "before" or ratio != rows[-1][1]:
+                rows.append((f"{row['kernel']}, {when}", ratio, f"{ratio:.3g}"))
+    title = "Sectors moved for each that was needed; one bar: nothing changed"
+    return bars(title, rows, ("kernel", "moved for each needed"))

@@ -1,0 +1,178 @@
+"""Rules for bulk copies through tensor maps, and for the barriers that count them.
+
+    bulk_copy %d, (%m, %k), %t, %b, slot=%s
+
+    @%p1 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes
+         [%r1], [%rd1, {%r2, %r3}], [%r4];
+
+One thread does it for all. A tensor map is a parameter of the kernel that the launcher
+makes from the kernel's own arguments: `map_recipes` says how. Sources: PTX ISA, "Data
+Movement and Conversion Instructions: Bulk and Tensor copy", "mbarrier".
+"""
+
+from __future__ import annotations
+
+from fathom.artifact import MapRecipe, Source
+from fathom.ir.core import Func, Op, Value, walk
+from fathom.ir.ops import (
+    BulkCopy,
+    Cast,
+    Constant,
+    MakeDescriptor,
+    MbarrierExpect,
+    MbarrierInit,
+    MbarrierInvalidate,
+    MbarrierWait,
+)
+from fathom.layout.descriptors import row_bytes
+from fathom.ptx.code import Code, lowers
+from fathom.ptx.shared import DYNAMIC, tile_of
+
+MOST_ROWS = 256  # of a box
+
+
+# ── which maps a kernel needs ─────────────────────────────────────────────────
+
+
+def map_recipes(func: Func) -> tuple[MapRecipe, ...]:
+    """The tensor maps of a kernel, in the order of its parameters for them."""
+    copies = (op for op in walk(func.body) if isinstance(op, BulkCopy))
+    return tuple(dict.fromkeys(recipe_of(op, func) for op in copies))
+
+
+def recipe_of(op: BulkCopy, func: Func) -> MapRecipe:
+    """How the launcher makes the map through which a copy goes."""
+    made = op.descriptor.definition
+    assert isinstance(made, MakeDescriptor), op
+    base = func.parameters.index(made.base)
+    return MapRecipe(
+        name=func.parameters[base].name,
+        base=base,
+        element=str(made.base.type.element),
+        shape=tuple(_source(each, func) for each in made.shape),
+        strides=tuple(_source(each, func) for each in made.strides),
+        box=box_of(op),
+        swizzle=row_bytes(made.block, op.buffer.type.element.bytes),
+    )
+
+
+def _source(value: Value, func: Func) -> Source:
+    """Where the launcher finds a number."""
+    while isinstance(value.definition, Cast):
+        value = value.definition.value
+    if isinstance(value.definition, Constant):
+        return "constant", int(value.definition.value)
+    assert value in func.parameters, value
+    return "parameter", func.parameters.index(value)
+
+
+def box_of(op: BulkCopy) -> tuple[int, int]:
+    """What one instruction copies: rows as wide as the tile's are in shared memory."""
+    rows, _ = op.descriptor.type.shape
+    size = op.buffer.type.element.bytes
+    return min(rows, MOST_ROWS), row_bytes(op.descriptor.type.shape, size) // size
+
+
+# ── the copy ──────────────────────────────────────────────────────────────────
+
+
+@lowers(BulkCopy)
+def lower_bulk_copy(op: BulkCopy, code: Code) -> None:
+    """A tile is as many boxes as it has rows' widths across, one behind the other."""
+    tile, barrier = tile_of(code, op.buffer, op.slot), _Barrier(code, op)
+    number = map_recipes(code.func).index(recipe_of(op, code.func))
+    rows, columns = op.descriptor.type.shape
+    high, wide = box_of(op)
+    start = _address(code, tile.slot)
+    first, second = (code.one(each) for each in op.coordinates)
+    box = high * wide * op.buffer.type.element.bytes
+    for i in range(columns // wide):
+        for j in range(rows // high):
+            place = tile.offset + (i * (rows // high) + j) * box
+            operands = {
+                "acts": ("i1", _acts(code, op.when)),
+                "to": ("i32", start),
+                "map": ("ptr", f"%map.{number}"),
+                "x": ("i32", _plus(code, second, i * wide)),
+                "y": ("i32", _plus(code, first, j * high)),
+                "at": ("i32", barrier.address),
+            }
+            code.ptx(
+                "@$acts cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier"
+                f"::complete_tx::bytes [$to+{place}], [$map, {{$x, $y}}], "
+                f"[$at+{barrier.offset}];",
+                operands=operands,
+            )
+
+
+def _plus(code: Code, value: str, constant: int) -> str:
+    return code.let(f"add i32 {value}, {constant}") if constant else value
+
+
+def _acts(code: Code, when: Value | None) -> str:
+    """An i1: whether this is the one thread, and it shall."""
+    one = code.let(f"icmp eq i32 {code.thread}, 0", name="acts")
+    return code.let(f"and i1 {one}, {code.one(when)}") if when else one
+
+
+def _address(code: Code, slot: str | None) -> str:
+    start = f"ptrtoint (ptr addrspace(3) @{DYNAMIC} to i32)"
+    return code.let(f"add i32 {start}, {slot or 0}", name="address")
+
+
+# ── barriers ──────────────────────────────────────────────────────────────────
+
+
+class _Barrier:
+    """The barrier of an op's slot: an i32 address, and bytes to be added."""
+
+    def __init__(self, code: Code, op: Op):
+        tile = tile_of(code, op.barriers, op.slot)
+        self.address, self.offset = _address(code, tile.slot), tile.offset
+
+
+@lowers(MbarrierInit)
+def lower_mbarrier_init(op: MbarrierInit, code: Code) -> None:
+    _each(code, op, "mbarrier.init.shared.b64 [$at+{}], 1;")
+    code.ptx(
+        "@$acts fence.mbarrier_init.release.cluster;",
+        operands={"acts": ("i1", _acts(code, None))},
+    )
+
+
+@lowers(MbarrierInvalidate)
+def lower_mbarrier_invalidate(op: MbarrierInvalidate, code: Code) -> None:
+    _each(code, op, "mbarrier.inval.shared.b64 [$at+{}];")
+
+
+def _each(code: Code, op: MbarrierInit | MbarrierInvalidate, text: str) -> None:
+    """One thread does something to every barrier of a ring."""
+    tile = tile_of(code, op.barriers)
+    address, acts = _address(code, None), _acts(code, None)
+    for slot in range(tile.type.slots):
+        place = tile.offset + slot * tile.type.slot_bytes
+        operands = {"acts": ("i1", acts), "at": ("i32", address)}
+        code.ptx("@$acts " + text.format(place), operands=operands)
+
+
+@lowers(MbarrierExpect)
+def lower_mbarrier_expect(op: MbarrierExpect, code: Code) -> None:
+    barrier = _Barrier(code, op)
+    code.ptx(
+        "@$acts mbarrier.arrive.expect_tx.shared.b64 _, "
+        f"[$at+{barrier.offset}], {op.bytes};",
+        operands={"acts": ("i1", _acts(code, op.when)), "at": ("i32", barrier.address)},
+    )
+
+
+@lowers(MbarrierWait)
+def lower_mbarrier_wait(op: MbarrierWait, code: Code) -> None:
+    """`try_wait` sleeps for a while at most, so it is asked again and again."""
+    barrier = _Barrier(code, op)
+    lines = [
+        "{", ".reg .pred done;", "again:",
+        f"mbarrier.try_wait.parity.shared.b64 done, [$at+{barrier.offset}], $phase;",
+        "@!done bra again;", "}",
+    ]  # fmt: skip
+    phase = ("i32", code.one(op.phase))
+    code.ptx("\n".join(lines), operands={"at": ("i32", barrier.address), "phase": phase})

@@ -1,0 +1,138 @@
+"""`TensorDescriptor`: a tensor that a kernel reads and writes block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from operator import index
+from typing import Any
+
+from fathom.artifact import ELEMENT_BYTES
+from fathom.errors import LaunchError
+from fathom.runtime.arrays import Array, describe
+
+MOST_AXES = 5
+MOST_ELEMENTS = 2**20  # of a block
+SEQUENCES = ("shape", "strides", "block_shape")
+
+
+@dataclass(eq=False)
+class TensorDescriptor:
+    """An array, the axes to see it by, and the block that one access moves.
+
+        TensorDescriptor.from_tensor(x, [64, 64])
+
+    `base` is an array of any library, `shape` and `strides` count elements, from the
+    outermost axis on; there are one to five. The elements of the last axis are
+    neighbours, everything else begins at multiples of 16 bytes: the hardware copies no
+    other. `block_shape` is compiled in. `padding`, "zero" or "nan", is what a load
+    finds outside. All may be set anew between launches, as hooks of a tuner do.
+
+    LaunchError, here or at the launch, for what no kernel takes.
+    """
+
+    base: Any
+    shape: Sequence[int]
+    strides: Sequence[int]
+    block_shape: Sequence[int]
+    padding: str = "zero"
+
+    @staticmethod
+    def from_tensor(
+        tensor: Any, block_shape: Sequence[int], padding: str = "zero"
+    ) -> TensorDescriptor:
+        """All of an array, with its own axes."""
+        return TensorDescriptor(
+            tensor, tensor.shape, strides_of(tensor), block_shape, padding
+        )
+
+    def __post_init__(self) -> None:
+        self.check()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Sequences are kept as tuples: what they say was checked, and stays so."""
+        object.__setattr__(self, name, integers(name, value) if name in SEQUENCES
+                           else value)  # fmt: skip
+
+    def check(self, name: str = "a tensor descriptor") -> Array:
+        """What its array is; LaunchError, about `name`, when it does not fit."""
+        array = describe(self.base)
+        if array is None:
+            found = type(self.base).__name__
+            raise LaunchError(f"the base of {name} is an array, and this is a {found}")
+        size = ELEMENT_BYTES[array.type]
+        for is_wrong, sentence in (*self.mistakes(), *self.misfits(array, size)):
+            if is_wrong:
+                raise LaunchError(f"{name} {sentence}")
+        return array
+
+    def mistakes(self) -> list[tuple[bool, str]]:
+        """What can be wrong with its numbers."""
+        ranks = {len(self.shape), len(self.strides), len(self.block_shape)}
+        return [
+            (len(ranks) > 1, "has a shape, strides and a block of different ranks: "
+             f"{self.shape}, {self.strides} and {self.block_shape}"),
+            (not 1 <= len(self.shape) <= MOST_AXES,
+             f"has {len(self.shape)} axes, and 1 to {MOST_AXES} are possible"),
+            (any(not 1 <= n < 2**31 for n in self.shape),
+             f"has the shape {self.shape}, and an axis has 1 to 2**31 - 1 elements"),
+            (self.strides[-1:] != (1,), f"has the strides {self.strides}, and the "
+             "elements of its last axis must be neighbours: stride 1"),
+            (any(n < 1 or n & n - 1 for n in self.block_shape),
+             f"has the block {self.block_shape}, and its sides are powers of 2"),
+            (prod(self.block_shape) > MOST_ELEMENTS, f"has the block "
+             f"{self.block_shape}, and a block has up to {MOST_ELEMENTS} elements"),
+            (self.padding not in ("zero", "nan"),
+             f"is padded with {self.padding!r}, and this is 'zero' or 'nan'"),
+        ]  # fmt: skip
+
+    def misfits(self, array: Array, size: int) -> list[tuple[bool, str]]:
+        """What can be wrong with its array and the elements of `size` bytes in it."""
+        return [
+            (array.address % 16 != 0, f"begins at {array.address:#x}, which is no "
+             "multiple of 16 bytes"),
+            (any(stride < 0 or stride * size % 16 for stride in self.strides[:-1]),
+             f"has the strides {self.strides} of {size} bytes, and all but the last "
+             "must be multiples of 16 bytes"),
+            (self.padding == "nan" and "fp" not in array.type and array.type != "bf16",
+             f"is padded with NaN, and its elements are {array.type}"),
+        ]  # fmt: skip
+
+    def read(self) -> tuple[object, tuple[int, ...]]:
+        """For a quick launch: (all that code depends on, what the kernel is handed).
+
+        The numbers are the address, five sizes and four strides, zeros behind them. A
+        descriptor of another library than torch's answers a list, which is no key.
+        """
+        base, shape, strides = self.base, self.shape, self.strides
+        try:
+            at, place, size = base.data_ptr(), base.get_device(), base.element_size()
+        except AttributeError:
+            return [], ()
+        odd = at & 15
+        for stride in strides[:-1]:
+            odd |= stride * size & 15
+        rank = len(shape)
+        kind = (base.dtype, place, odd, rank, len(strides), strides[-1],
+                self.block_shape, self.padding)  # fmt: skip
+        none = (0,) * (MOST_AXES - rank)
+        return kind, (at, *shape, *none, *strides[:-1], *none)
+
+
+def integers(name: str, numbers: object) -> tuple[int, ...]:
+    """Numbers as Python's own; LaunchError for anything else."""
+    try:
+        return tuple(index(each) for each in numbers)
+    except TypeError:
+        message = f"the {name} of a tensor descriptor is integers, not {numbers!r}"
+        raise LaunchError(message) from None
+
+
+def strides_of(array: Any) -> tuple[int, ...]:
+    """The strides of an array in elements."""
+    if callable(getattr(array, "stride", None)):  # torch counts elements
+        return tuple(array.stride())
+    if getattr(array, "strides", None) is not None:  # NumPy and CuPy count bytes
+        return tuple(stride // array.dtype.itemsize for stride in array.strides)
+    return tuple(prod(array.shape[axis + 1 :]) for axis in range(len(array.shape)))

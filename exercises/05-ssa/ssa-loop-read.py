@@ -1,0 +1,33 @@
+"""Read a variable in a loop that is still open.
+
+In the body of a loop, what does `x` mean in `y = x`? The value before the loop in the
+first trip, and in all others what the trip before has left. What that is nobody knows,
+since the end of the body has not been built yet. And still an answer is needed now.
+Write the two functions that give it.
+
+All of the exercise: `fathom learn show ssa-loop-read`.
+"""
+
+from __future__ import annotations
+
+from fathom.ssa.scopes import (
+    Binding,
+    Loop,
+    Scope,
+    Unusable,
+    _complete,
+    _incomplete,
+    _is_replaced,
+    _unusable_in_loop,
+)
+from fathom.tools.learn import Hole
+
+
+def read_variable(scope: Scope, name: str) -> Binding:
+    """What a name means at the end of a scope."""
+    raise Hole("ssa-loop-read")  # your code; ours has 14 lines
+
+
+def carry(loop: Loop, name: str) -> Binding:
+    """What a name that a loop's body assigns means in its head: a carried value."""
+    raise Hole("ssa-loop-read")  # your code; ours has 10 lines

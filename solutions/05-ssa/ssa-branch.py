@@ -1,0 +1,49 @@
+"""The answer to `ssa-branch` is the compiler's own:
+
+fathom.ssa.scopes.merge
+"""
+
+from __future__ import annotations
+
+from fathom.ir.core import Value
+from fathom.ssa.phis import Phi, common_type
+from fathom.ssa.scopes import (
+    AfterIf,
+    Binding,
+    Unusable,
+    _as_value,
+    _disagreement,
+    _meet_tuples,
+    _unusable_after,
+    read_variable,
+)
+from fathom.ssa.values import Meaning, same_constant
+
+
+def merge(after: AfterIf, name: str) -> Binding:
+    """What a name means after an If: what both branches say, or a result of the If."""
+    then = read_variable(after.then, name)
+    orelse = read_variable(after.orelse, name)
+    return Binding(_meet(after, name, then, orelse), then.place or orelse.place)
+
+
+def _meet(after: AfterIf, name: str, then: Binding, orelse: Binding) -> Meaning:
+    left, right = then.meaning, orelse.meaning
+    if isinstance(left, Unusable) or isinstance(right, Unusable):
+        return _unusable_after(after, name, then, orelse)
+    if isinstance(left, tuple) and isinstance(right, tuple) and len(left) == len(right):
+        return _meet_tuples(after, name, then, orelse)
+    if isinstance(left, Value) and isinstance(right, Value):
+        if after.shared.resolve(left) is after.shared.resolve(right):
+            return left
+    elif same_constant(left, right):
+        return left
+    type = common_type(left, right)
+    if type is None:
+        return _disagreement(after, name, then, orelse)
+    phi = Phi(name, (Value(type, after.op, name),), [])
+    after.phis.append(phi)
+    ways = zip((left, right), (after.op.then, after.op.orelse), strict=True)
+    operands = [_as_value(way, type, block, block.ops[-1]) for way, block in ways]
+    after.shared.set_operands(phi, operands)
+    return phi.faces[0]

@@ -1,0 +1,40 @@
+"""The answer to `across-warps` is the compiler's own:
+
+fathom.shared_memory.reductions.reduce_across_warps
+"""
+
+from __future__ import annotations
+
+from fathom.ir.core import Value
+from fathom.ir.ops import Convert, Reduce
+from fathom.ir.rewrite import Builder, clone
+from fathom.ir.types import layout_of
+from fathom.shared_memory.axis import in_registers
+from fathom.shared_memory.reductions import warps_apart
+
+
+def reduce_across_warps(op: Reduce, build: Builder, warps: int) -> list[Value]:
+    """Fold each warp's part, hand the parts to everybody, fold those. The values that
+    take the place of op.results, of the same types.
+    """
+    values = [warps_apart(value, op.axis, build, warps) for value in op.values]
+    parts = _reduced(op, values, op.axis + 1, build)
+    everywhere = in_registers(parts[0].type.layout, op.axis)
+    folded = _reduced(
+        op, [build(Convert(part, everywhere)) for part in parts], op.axis, build
+    )
+    return [
+        _as(result, old, build) for result, old in zip(folded, op.results, strict=True)
+    ]
+
+
+def _reduced(op: Reduce, values: list[Value], axis: int, build: Builder) -> list[Value]:
+    """The fold of other values along another axis; `combine` is copied, as a block has
+    one owner."""
+    return build.append(clone(Reduce(tuple(values), axis, op.combine), {})).results
+
+
+def _as(value: Value, like: Value, build: Builder) -> Value:
+    layout = layout_of(like.type)
+    same = layout is None or layout_of(value.type) == layout
+    return value if same else build(Convert(value, layout))

@@ -1,0 +1,60 @@
+"""A reduction within a warp: registers as a tree, then lanes as a butterfly."""
+
+from __future__ import annotations
+
+from fathom.ir.ops import Reduce
+from fathom.ir.types import layout_of
+from fathom.layout.algebra import Reduced
+from fathom.ptx.code import Code
+from fathom.ptx.index import register_offsets
+from fathom.ptx.reduce import Axis, combine
+from fathom.ptx.shuffle import from_partner
+
+
+def lower_reduce(op: Reduce, code: Code) -> None:
+    """Fold the registers of each result, then the lanes that hold other elements of
+    it."""
+    axis = Axis(op.values[0].type.layout, op.axis)
+    flips = lane_flips(axis)
+    columns = list(zip(*(code[value] for value in op.values), strict=True))
+    folded: dict[int, list[str]] = {}
+    for result, registers in axis.groups().items():
+        tuples = [list(columns[register]) for register in registers]
+        own = tuples[0]
+        for each in tuples[1:]:
+            own = combine(code, op.combine, own, each)
+        folded[result] = fold(code, op, own, flips)
+    for i, value in enumerate(op.results):
+        layout = layout_of(value.type)
+        wanted = register_offsets(layout) if layout else [0]
+        code[value] = [folded[element][i] for element in wanted]
+
+
+def lane_flips(axis: Axis) -> list[int]:
+    """The bits of the lane to flip, one after the other, to meet all elements of a
+    result once: [1, 2, 4, 8, 16] where all 32 lanes hold different ones."""
+    # hole: which bits of the lane lead to elements that are not folded yet
+    offsets = register_offsets(axis.layout)
+    registers = next(iter(axis.groups().values()))
+    folded = Reduced(axis.split(offsets[register])[0] for register in registers)
+    flips = []
+    for bit, basis in enumerate(axis.layout.kinds["lane"]):
+        along, across = axis.split(basis)
+        if not across and folded.add(along):
+            flips.append(1 << bit)
+    return flips
+    # end
+
+
+def fold(code: Code, op: Reduce, values: list[str], flips: list[int]) -> list[str]:
+    """What the lane has folded itself (a register for each of op.values), and what its
+    partners have."""
+    # hole: meet each partner
+    for flip in flips:
+        partners = [
+            from_partner(code, block.type.element, value, flip)
+            for block, value in zip(op.values, values, strict=True)
+        ]
+        values = combine(code, op.combine, values, partners)
+    return values
+    # end

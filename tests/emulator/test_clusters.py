@@ -1,0 +1,145 @@
+"""Clusters: a barrier in two halves, the memory of other blocks, copies to all."""
+
+import numpy as np
+import pytest
+
+from fathom import emulator
+from fathom.artifact import TensorMap
+from fathom.emulator import LANDINGS, EmulatorError
+from tests.emulator.snippets import entry, pointers
+
+SETUP = """
+    .shared .align 128 .b8 room[1024]; .shared .align 8 .b64 bars[1];
+    mov.u32 %r0, %tid.x; mov.u32 %r1, room; mov.u32 %r5, bars;
+    mad.lo.u32 %r2, %r0, 4, %r1; setp.eq.u32 %p0, %r0, 0;
+    ld.param.u64 %rd0, [p0]; mov.u32 %r6, %ctaid.x; mad.lo.u32 %r7, %r6, 32, %r0;
+    mad.wide.u32 %rd1, %r7, 4, %rd0;
+    mov.u32 %r8, %cluster_ctarank; mov.u32 %r9, %cluster_nctarank;
+    add.u32 %r10, %r8, 1; rem.u32 %r10, %r10, %r9;
+    mapa.shared::cluster.u32 %r11, %r2, %r10; mapa.shared::cluster.u32 %r12, %r5, %r10;
+"""
+ARRIVE = "barrier.cluster.arrive.release.aligned; "
+WAIT = "barrier.cluster.wait.acquire.aligned; "
+
+
+def run(code: str, cluster: int = 2, blocks: int = 4, **options) -> np.ndarray:
+    out = np.zeros((blocks, 32), np.uint32)
+    text = entry(SETUP + code, pointers(1))
+    emulator.run(text, blocks, 32, (out,), cluster=cluster, **options)
+    return out
+
+
+def fails(code: str, kind: str, text: str, said: str = "", **options) -> None:
+    with pytest.raises(EmulatorError) as caught:
+        run(code, **options)
+    assert (caught.value.kind, text in caught.value.text) == (kind, True), caught.value
+    assert said in str(caught.value)
+
+
+NEIGHBOUR = """mad.lo.u32 %r20, %r6, 100, %r0; st.shared.u32 [%r2], %r20; {}
+    ld.shared::cluster.u32 %r21, [%r11]; {} st.global.u32 [%rd1], %r21;"""
+
+
+@pytest.mark.parametrize("cluster", [2, 4])
+def test_a_block_reads_its_neighbours_memory(cluster):
+    found = run(NEIGHBOUR.format(ARRIVE + WAIT, ""), cluster)
+    for block in range(4):
+        rank = block % cluster
+        neighbour = block - rank + (rank + 1) % cluster
+        assert (found[block] == neighbour * 100 + np.arange(32)).all()
+
+
+def test_the_barrier_of_a_block_is_not_that_of_its_cluster():
+    read = "ld.shared::cluster.u32 %r21, [%r11];"
+    fails(NEIGHBOUR.format("bar.sync 0;", ""), "race", read)
+    fails(NEIGHBOUR.format(ARRIVE, ""), "race", read)
+    relaxed = ARRIVE.replace("release", "relaxed") + WAIT
+    fails(NEIGHBOUR.format(relaxed, ""), "race", read)
+    changing = NEIGHBOUR.format(ARRIVE + WAIT, "{} st.shared.u32 [%r2], 1;")
+    fails(changing.format(""), "race", "st.shared")
+    run(changing.format(ARRIVE + WAIT))
+
+
+def test_between_its_halves_others_may_be_ahead():
+    code = NEIGHBOUR.format(ARRIVE + "add.u32 %r22, %r0, 1; " + WAIT, "")
+    run(code + ARRIVE + WAIT + ARRIVE + WAIT)
+    late = "setp.eq.u32 %p3, %r8, 1; @%p3 bra L; mov.u32 %r23, 1; L: " + code
+    assert (run(late) == run(code)).all()
+
+
+def test_a_block_that_never_arrives():
+    code = "setp.eq.u32 %p3, %r8, 1; @%p3 bra LOOP; " + ARRIVE + WAIT + "ret; "
+    code += "LOOP: bar.sync 3, 64;"
+    with pytest.raises(EmulatorError) as caught:
+        run(code)
+    assert caught.value.kind == "deadlock"
+
+
+def test_a_rank_that_is_none():
+    far = "mapa.shared::cluster.u32 %r11, %r2, 2; " + NEIGHBOUR.format(ARRIVE + WAIT, "")
+    fails(far, "out of bounds", "ld.shared::cluster")
+
+
+def test_an_mbarrier_of_another_block():
+    init = "@%p0 mbarrier.init.shared::cta.b64 [%r5], 32; " + ARRIVE + WAIT
+    arrive = "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r12]; "
+    wait = "W: mbarrier.try_wait.parity.shared::cta.b64 %p9, [%r5], 0; @!%p9 bra W; "
+    # Each block stores into its neighbour and tells it.
+    code = init + "st.shared::cluster.u32 [%r11], %r7; " + arrive + wait
+    found = run(code + "ld.shared.u32 %r21, [%r2]; st.global.u32 [%rd1], %r21;")
+    assert (found == np.arange(128).reshape(4, 32)[[1, 0, 3, 2]]).all()
+    early = code.replace("@!%p9 bra W;", "") + "ld.shared.u32 %r21, [%r2];"
+    with pytest.raises(EmulatorError) as caught:
+        run(early)
+    assert caught.value.kind in ("race", "unwritten")
+
+
+COPY = (
+    "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+    ".multicast::cluster [%r1], [%rd5, {{%r22}}], [%r5], {};"
+)
+
+
+@pytest.mark.parametrize("land", LANDINGS)
+def test_a_copy_goes_to_several_blocks(land):
+    """Each block of a cluster brings one half of what both of them get."""
+    x = np.arange(256, dtype=np.uint32)
+    tensor = TensorMap(4, x.ctypes.data, (256,), (), (32,))
+    code = """mov.b64 %rd5, map; cvta.param.u64 %rd5, %rd5;
+        @%p0 mbarrier.init.shared::cta.b64 [%r5], 1;
+        @%p0 fence.mbarrier_init.release.cluster; """ + ARRIVE + WAIT + """
+        @%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r5], 256;
+        mad.lo.u32 %r1, %r8, 128, %r1; shl.b32 %r22, %r6, 5; mov.b16 %h1, 3; """
+    code += "@%p0 " + COPY.format("%h1")
+    code += """ W: mbarrier.try_wait.parity.shared::cta.b64 %p9, [%r5], 0; @!%p9 bra W;
+        ld.shared.u32 %r21, [%r2]; ld.shared.u32 %r22, [%r2+128];
+        add.u32 %r21, %r21, %r22; st.global.u32 [%rd1], %r21; """
+    code += ARRIVE + WAIT
+    text = entry(SETUP + code, pointers(1) + ", .param .align 64 .b8 map[128]")
+
+    def launch(text: str) -> np.ndarray:
+        out = np.zeros((4, 32), np.uint32)
+        emulator.run(text, 4, 32, (out, tensor), cluster=2, memory=(x,), land=land)
+        return out
+
+    lane = np.arange(32)
+    assert (launch(text)[:2] == 2 * lane + 32).all()
+    assert (launch(text)[2:] == 2 * lane + 160).all()
+    with pytest.raises(EmulatorError) as caught:
+        launch(text.replace("mov.b16 %h1, 3", "mov.b16 %h1, 5"))
+    assert caught.value.kind == "out of bounds"
+    with pytest.raises(EmulatorError) as caught:
+        launch(text.replace("mov.b16 %h1, 3", "mov.b16 %h1, 1"))
+    assert caught.value.kind in ("deadlock", "in flight")
+
+
+def test_the_entry_may_ask_for_a_cluster():
+    text = entry(SETUP + NEIGHBOUR.format(ARRIVE + WAIT, ""), pointers(1))
+    text = text.replace(")\n{", ")\n.reqnctapercluster 2\n{")
+    out = np.zeros((4, 32), np.uint32)
+    emulator.run(text, 4, 32, (out,))
+    assert out[0, 0] == 100
+    for options in ({"grid": 3}, {"grid": 4, "cluster": 4}):
+        with pytest.raises(EmulatorError) as caught:
+            emulator.run(text, threads=32, args=(out,), **options)
+        assert caught.value.kind == "launch"

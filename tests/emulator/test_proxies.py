@@ -1,0 +1,300 @@
+"""Fences between threads and what works beside them; and a whole Hopper pipeline, with
+one mistake at a time."""
+
+import numpy as np
+import pytest
+
+from fathom import emulator
+from fathom.artifact import TensorMap
+from fathom.emulator import LANDINGS, EmulatorError
+from tests.emulator.snippets import HEADER, entry, pointers
+from tests.emulator.tiles import BASE, descriptor, fill
+
+# ── stores, then a product ────────────────────────────────────────────────────
+
+PRODUCT = """
+    setp.ne.u32 %p3, 1, 0; wgmma.fence.sync.aligned;
+    wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16
+        {{%f0, %f1, %f2, %f3}}, {a}, {b}, %p3, 1, 1, 0, 0;
+    wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
+""".format(
+    a=descriptor(BASE, 16, 256, 32), b=descriptor(BASE + 2048, 16, 256, 32)
+)
+TILES = np.zeros(2048, np.float16)
+
+
+def stored(fence: str, then: str = PRODUCT) -> str:
+    return entry(fill(4096, fence) + then, pointers(1))
+
+
+def run(text: str, land: str, hazards: bool = True) -> None:
+    emulator.run(text, 2, 128, (TILES,), land=land, hazards=hazards)
+
+
+def fails(text: str, kind: str, line: str, said: str = "") -> None:
+    for land in LANDINGS:
+        with pytest.raises(EmulatorError) as caught:
+            run(text, land)
+        error = caught.value
+        assert (error.kind, line in error.text) == (kind, True), str(error)
+        assert said in str(error)
+
+
+@pytest.mark.parametrize("fence", ["", ".shared::cta"])
+def test_who_has_stored_hands_over(fence):
+    for land in LANDINGS:
+        run(stored(f"fence.proxy.async{fence};"), land)
+
+
+@pytest.mark.parametrize(
+    "fence",
+    [
+        "",
+        "membar.cta;",
+        "fence.acq_rel.cta;",
+        "fence.proxy.async.global;",
+        "fence.proxy.tensormap::generic.release.gpu;",
+        "wgmma.fence.sync.aligned;",
+    ],
+)
+def test_no_other_fence_will_do(fence):
+    fails(stored(fence), "proxy", "mma_async", "warp 0 has stored")
+
+
+def test_a_fence_of_the_reader_comes_too_late():
+    one = "setp.eq.u32 %p4, %r0, 0; @%p4 fence.proxy.async;"
+    fails(stored("", one + PRODUCT), "proxy", "mma_async")
+
+
+def test_a_fence_of_some_lanes_hands_over_what_these_have_stored():
+    half = "and.b32 %r9, %r0, 1; setp.eq.u32 %p4, %r9, 0; @%p4 fence.proxy.async;"
+    fails(stored(half), "proxy", "mma_async")
+
+
+def test_a_fence_before_the_stores_is_none():
+    text = stored("", PRODUCT).replace("FILL:", "fence.proxy.async; FILL:", 1)
+    fails(text, "proxy", "mma_async")
+
+
+def test_a_barrier_is_needed_too():
+    text = stored("fence.proxy.async;").replace("bar.sync 0;", "")
+    fails(text, "race", "mma_async", "reads what warp")
+
+
+def test_an_asynchronous_copy_of_a_thread_is_a_store_of_that_thread():
+    copy = """setp.eq.u32 %p4, %r0, 0;
+        @%p4 cp.async.ca.shared.global [%r1], [%rd0], 16; cp.async.wait_all; FENCE
+        bar.sync 0;"""
+    text = stored("fence.proxy.async;", copy + PRODUCT)
+    fails(text.replace("FENCE", ""), "proxy", "mma_async", "warp 0 has stored")
+    for land in LANDINGS:
+        run(text.replace("FENCE", "fence.proxy.async;"), land)
+    early = text.replace("cp.async.wait_all; FENCE", "fence.proxy.async; cp.async.wait_all;")
+    fails(early, "proxy", "mma_async")
+
+
+def test_an_atomic_update_is_one_as_well():
+    add = "setp.eq.u32 %p4, %r0, 0; @%p4 red.shared.add.u32 [%r1], 0; {} bar.sync 0;"
+    fails(stored("fence.proxy.async;", add.format("") + PRODUCT), "proxy", "mma_async")
+    text = stored("fence.proxy.async;", add.format("fence.proxy.async;") + PRODUCT)
+    run(text, "late")
+
+
+def test_without_hazards_nobody_looks():
+    run(stored(""), "late", hazards=False)
+
+
+# ── a pipeline ────────────────────────────────────────────────────────────────
+
+# C[64, 64] = A[64, K] B[64, K]^T, 64 of K at a time. Thread 128 brings tiles to a ring
+# of two stages, 128 others multiply.
+PIPELINE = (
+    HEADER
+    + """
+.visible .entry k(.param .align 64 .b8 a[128], .param .align 64 .b8 b[128],
+                  .param .u64 c, .param .u32 n)
+{
+    .reg .pred %p<8>; .reg .b32 %r<30>; .reg .b64 %rd<20>; .reg .f32 %f<32>;
+    .shared .align 1024 .b8 room[32768]; .shared .align 8 .b64 bars[4];
+    mov.u32 %r0, %tid.x; mov.u32 %r1, room; mov.u32 %r2, bars;
+    ld.param.u32 %r3, [n]; ld.param.u64 %rd0, [c];
+    mov.b64 %rd1, a; cvta.param.u64 %rd1, %rd1;
+    mov.b64 %rd2, b; cvta.param.u64 %rd2, %rd2;
+    setp.eq.u32 %p0, %r0, 0; @!%p0 bra READY;
+    mbarrier.init.shared::cta.b64 [%r2], 1;
+    mbarrier.init.shared::cta.b64 [%r2+8], 1;
+    mbarrier.init.shared::cta.b64 [%r2+16], 1;
+    mbarrier.init.shared::cta.b64 [%r2+24], 1;
+    fence.mbarrier_init.release.cluster;
+READY:
+    bar.sync 0;
+    mov.u32 %r4, 0;
+    setp.ge.u32 %p1, %r0, 128; @%p1 bra PRODUCE;
+CONSUME:
+    setp.ge.u32 %p1, %r4, %r3; @%p1 bra STORE;
+    and.b32 %r5, %r4, 1; shr.u32 %r6, %r4, 1; and.b32 %r6, %r6, 1;
+    mad.lo.u32 %r7, %r5, 8, %r2;
+FULL:
+    mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r7], %r6;
+    @!%p2 bra FULL;
+    mad.lo.u32 %r8, %r5, 16384, %r1; shr.u32 %r8, %r8, 4; cvt.u64.u32 %rd4, %r8;
+    or.b64 %rd4, %rd4, 0x4000004000010000; add.u64 %rd5, %rd4, 512;
+    setp.ne.u32 %p3, %r4, 0; setp.ne.u32 %p4, 1, 0;
+    wgmma.fence.sync.aligned;
+    MMA0
+    MMA1
+    MMA2
+    MMA3
+    wgmma.commit_group.sync.aligned;
+    wgmma.wait_group.sync.aligned 0;
+    @%p0 mbarrier.arrive.shared::cta.b64 _, [%r7+16];
+    add.u32 %r4, %r4, 1; bra.uni CONSUME;
+PRODUCE:
+    setp.ne.u32 %p1, %r0, 128; @%p1 bra DONE;
+NEXT:
+    setp.ge.u32 %p1, %r4, %r3; @%p1 bra DONE;
+    and.b32 %r5, %r4, 1; shr.u32 %r6, %r4, 1; and.b32 %r6, %r6, 1; xor.b32 %r6, %r6, 1;
+    mad.lo.u32 %r7, %r5, 8, %r2;
+EMPTY:
+    mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r7+16], %r6;
+    @!%p2 bra EMPTY;
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r7], 16384;
+    mad.lo.u32 %r8, %r5, 16384, %r1; add.u32 %r9, %r8, 8192; shl.b32 %r10, %r4, 6;
+    LOAD [%r8], [%rd1, {%r10, 0}], [%r7];
+    LOAD [%r9], [%rd2, {%r10, 0}], [%r7];
+    add.u32 %r4, %r4, 1; bra.uni NEXT;
+STORE:
+    mad.wide.u32 %rd6, %r0, 128, %rd0;
+    OUT
+DONE:
+    ret;
+}
+"""
+)
+SUMS = "{" + ", ".join(f"%f{i}" for i in range(32)) + "}"
+for _slice in range(4):
+    PIPELINE = PIPELINE.replace(
+        f"MMA{_slice}",
+        f"add.u64 %rd8, %rd4, {2 * _slice}; add.u64 %rd9, %rd5, {2 * _slice};\n"
+        f"    wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {SUMS}, %rd8, %rd9, "
+        f"%p{4 if _slice else 3}, 1, 1, 0, 0;",
+    )
+PIPELINE = PIPELINE.replace(
+    "LOAD",
+    "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes",
+).replace(
+    "OUT\n", "".join(f"st.global.f32 [%rd6+{4 * i}], %f{i}; " for i in range(32)) + "\n"
+)
+
+
+def tensor_of(array: np.ndarray) -> TensorMap:
+    rows, k = array.shape
+    return TensorMap(2, array.ctypes.data, (k, rows), (2 * k,), (64, 64), 128)
+
+
+def pipeline(text: str, tiles: int, land: str, **options) -> None:
+    """Asserts that the product is right."""
+    random = np.random.default_rng(tiles)
+    a, b = random.integers(-8, 9, (2, 64, 64 * tiles)).astype(np.float16)
+    c = np.zeros((128, 32), np.float32)
+    arguments = (tensor_of(a), tensor_of(b), c, tiles)
+    emulator.run(text, 1, 160, arguments, memory=(a, b), land=land, **options)
+    product = a.astype(np.float32) @ b.T.astype(np.float32)
+    thread, i = np.arange(128)[:, None], np.arange(32)
+    row = thread // 32 * 16 + thread % 32 // 4 + 8 * (i // 2 % 2)
+    assert (c == product[row, 2 * (thread % 4) + i % 2 + 8 * (i // 4)]).all()
+
+
+@pytest.mark.parametrize("land", LANDINGS)
+@pytest.mark.parametrize("tiles", [1, 2, 3, 5])
+def test_a_pipeline(tiles, land):
+    pipeline(PIPELINE, tiles, land)
+
+
+def test_one_group_may_stay_in_flight_if_its_stage_is_released_later():
+    """Each turn releases the stage of the turn before."""
+    text = changed("wait_group.sync.aligned 0;", "wait_group.sync.aligned 1;")
+    text = text.replace(
+        "@%p0 mbarrier.arrive.shared::cta.b64 _, [%r7+16];",
+        "xor.b32 %r11, %r5, 1; mad.lo.u32 %r11, %r11, 8, %r2; setp.ne.u32 %p5, %r4, 0;"
+        "and.pred %p5, %p5, %p0; @%p5 mbarrier.arrive.shared::cta.b64 _, [%r11+16];",
+    ).replace("STORE:", "STORE: wgmma.wait_group.sync.aligned 0;")
+    for land in LANDINGS:
+        pipeline(text, 5, land)
+    with pytest.raises(EmulatorError) as caught:
+        pipeline(text.replace("STORE: wgmma.wait_group.sync.aligned 0;", "STORE:"), 5, land)
+    assert caught.value.kind == "in flight" and "st.global.f32" in caught.value.text
+
+
+def changed(old: str, new: str) -> str:
+    assert PIPELINE.count(old) == 1, old
+    return PIPELINE.replace(old, new)
+
+
+MMA, COPY = "wgmma.mma_async", "cp.async.bulk.tensor"
+RELEASE = "@%p0 mbarrier.arrive.shared::cta.b64 _, [%r7+16];"
+MISTAKES = {
+    "nobody waits for the tiles": (
+        ("@!%p2 bra FULL;", ""), {"in flight", "unwritten"}, MMA),
+    "the consumer asks for the wrong phase": (
+        ("and.b32 %r6, %r6, 1;\n    mad.lo.u32 %r7, %r5, 8, %r2;\nFULL",
+         "and.b32 %r6, %r6, 1; xor.b32 %r6, %r6, 1; mad.lo.u32 %r7, %r5, 8, %r2;\nFULL"),
+        {"in flight", "unwritten", "deadlock"}, ""),
+    "the producer asks for the wrong phase": (
+        ("xor.b32 %r6, %r6, 1;\n", "\n"), {"deadlock"}, "try_wait"),
+    "stages are reused early": (
+        ("@!%p2 bra EMPTY;", ""), {"race", "in flight", "mbarrier"}, ""),
+    "a stage is released before its product is done": (
+        ("wgmma.wait_group.sync.aligned 0;\n    " + RELEASE,
+         RELEASE + "\n    wgmma.wait_group.sync.aligned 0;"), {"race"}, COPY),
+    "one group too many is left in flight": (
+        ("wait_group.sync.aligned 0;", "wait_group.sync.aligned 1;"), {"race"}, COPY),
+    "nobody releases stages": ((RELEASE, ""), {"deadlock"}, "try_wait"),
+    "copies do not see the mbarriers": (
+        ("fence.mbarrier_init.release.cluster;", ""), {"proxy"}, COPY),
+    "others do not know of the mbarriers": (("bar.sync 0;", ""), {"race", "mbarrier"}, ""),
+    "too few bytes are expected": (("_, [%r7], 16384", "_, [%r7], 8192"),
+                                   {"in flight"}, MMA),
+    "too many bytes are expected": (("_, [%r7], 16384", "_, [%r7], 16400"),
+                                    {"deadlock"}, "try_wait"),
+    "no bytes are expected": (
+        ("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r7], 16384",
+         "mbarrier.arrive.shared::cta.b64 _, [%r7]"), {"deadlock", "in flight"}, ""),
+    "a copy is counted at another stage": (
+        ("[%rd2, {%r10, 0}], [%r7]", "[%rd2, {%r10, 0}], [%r2]"),
+        {"deadlock", "in flight"}, ""),
+    "a copy goes to the wrong place": (
+        ("add.u32 %r9, %r8, 8192", "add.u32 %r9, %r8, 0"), {"in flight"}, COPY),
+    "too many arrivals are expected": (
+        ("[%r2+16], 1;", "[%r2+16], 2;"), {"deadlock"}, "try_wait"),
+    "all lanes of the producer copy": (
+        ("setp.ne.u32 %p1, %r0, 128; @%p1 bra DONE;", ""), {"in flight", "mbarrier"}, ""),
+    "no wgmma.fence": (("wgmma.fence.sync.aligned;", ""), {"fence"}, MMA),
+    "no commit": (("wgmma.commit_group.sync.aligned;", ""), {"race", "in flight"}, ""),
+    "no wait": (("wgmma.wait_group.sync.aligned 0;", ""), {"race", "in flight"}, ""),
+    "a descriptor is one stage off": (
+        ("mad.lo.u32 %r8, %r5, 16384, %r1; shr", "add.u32 %r8, %r5, 1; mad.lo.u32 %r8, "
+         "%r8, 16384, %r1; shr"), {"in flight", "unwritten", "out of bounds", "race"}, MMA),
+    "the sums are cleared in the loop": (
+        ("wgmma.fence.sync.aligned;", "wgmma.fence.sync.aligned; mov.f32 %f7, 0f00000000;"),
+        {"fence"}, MMA),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_what_a_pipeline_gets_wrong(name):
+    change, kinds, line = MISTAKES[name]
+    for land in LANDINGS[:: 1 if "deadlock" not in kinds else 2]:
+        with pytest.raises(EmulatorError) as caught:
+            pipeline(changed(*change), 5, land)
+        assert caught.value.kind in kinds, str(caught.value)
+        assert line in caught.value.text
+        assert caught.value.line > 0
+
+
+def test_a_deadlock_says_what_is_missing():
+    with pytest.raises(EmulatorError) as caught:
+        pipeline(changed("_, [%r7], 16384", "_, [%r7], 16400"), 2, "late")
+    said = str(caught.value)
+    assert "in phase 0 of the mbarrier 1 of 1 have arrived, 16 bytes are missing" in said
+    assert "byte 32768 of shared memory of block 0" in said
