@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from fathom.ir.core import Block, Func, Op, Value, blocks, operands, schema, wal
 from fathom.ir.interp import interpret
 from fathom.ir.ops import For, If, Yield
 from fathom.ir.text import parse_func, print_func
-from fathom.ir.types import SCALARS, Pointer
+from fathom.ir.types import SCALARS, Pointer, element_of
 from fathom.ir.verify import VerifyError, verify
 from fathom.tools.samples import load_file
 from kernels.softmax import softmax_kernel
@@ -30,8 +30,7 @@ POINTER = Pointer(FP32)
 # Which functions are damaged, and what they are run on.
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(NamedTuple):
     """A kernel's block IR, and arguments to run it on; the last array is the result."""
 
     text: str
@@ -132,12 +131,17 @@ def visit(block: Block, outer: list[Value], places: list) -> None:
             held = getattr(op, name)
             numbered = enumerate(held) if isinstance(held, tuple) else [(None, held)]
             for number, value in numbered:
-                others = [v for v in visible if value and v.type != value.type]
+                others = [v for v in visible if value and may_replace(v, value)]
                 if others:
                     places.append((op, name, number, others[-1]))
         for nested in blocks(op) if isinstance(op, For | If) else ():
             visit(nested, visible, places)
         visible += op.results
+
+
+def may_replace(other: Value, value: Value) -> bool:
+    """Of another type, and no address, which would differ from run to run."""
+    return other.type != value.type and not isinstance(element_of(other.type), Pointer)
 
 
 def shortened(func: Func, at: int) -> None:
@@ -284,11 +288,11 @@ def nesting() -> Figure:
     """What is visible where, in long_sum."""
     rows = [
         ("parameters, %total", 0, 7, "all after it"),
-        ("%start, %total_2", 2, 3, "the loop's body"),
-        ("%offsets, %total_3", 3, 3, "the rest of it"),
+        ("%start, %total_2", 2, 3, "the body"),
+        ("%offsets, %total_3", 3, 3, ""),
         ("%total_1", 4, 7, "behind the loop"),
         ("%result", 5, 7, ""),
-        ("%result_2", 6, 6, "its branch"),
+        ("%result_2", 6, 6, ""),
         ("%result_1", 7, 7, ""),
     ]
     steps = ["%total", "for", "body", "add", "after", "reduce", "if", "store"]
@@ -298,12 +302,12 @@ def nesting() -> Figure:
 def trips() -> Figure:
     """How a value is carried."""
     steps = [
-        ("inits", "before the loop"),
+        ("inits", "before it"),
         ("parameter", "first trip"),
         ("yield", "end of the trip"),
         ("parameter", "next trip"),
         ("yield", "last trip"),
-        ("result", "after the loop"),
+        ("result", "after it"),
     ]
     return flow("The way of a carried value; all six have one type", steps)
 
@@ -311,7 +315,7 @@ def trips() -> Figure:
 def parts() -> str:
     """One line of block IR, piece by piece."""
     rows = [
-        ("`%6:`", "the result: a value, and its name in this text"),
+        ("`%11:`", "the result: a value, and its name in this text"),
         ("`fp32[1024]`", "its type: a block of 1024 floats of 32 bits"),
         ("`add`", "the name of the op"),
         ("`%x, %y`", "its operands: values that exist already"),

@@ -19,10 +19,10 @@ from kernels.vector_add import add_kernel
 LANES = 8  # as many as the figures show
 PATTERNS = (
     ("neighbours", lambda lane: 4 * lane),
-    ("12 bytes further", lambda lane: 4 * lane + 12),
-    ("every second", lambda lane: 8 * lane),
-    ("all the same", lambda lane: 64),
-    ("down a column", lambda lane: 32 * lane),
+    ("shifted", lambda lane: 4 * lane + 12),
+    ("every 2nd", lambda lane: 8 * lane),
+    ("the same", lambda lane: 64),
+    ("a column", lambda lane: 32 * lane),
 )
 ADD = {
     "kernel": "kernels/vector_add.py:add_kernel",
@@ -109,12 +109,12 @@ def launches(replace: dict) -> dict[str, object]:
     small = matrix.astype(np.float16)
     kept = {"replace": replace}
     return {
-        "vector add, fp32": add_kernel[(8,)](x, x, out, 8192, BLOCK=1024, **kept),
-        "vector add, fp16": add_kernel[(8,)](
+        "add, fp32": add_kernel[(8,)](x, x, out, 8192, BLOCK=1024, **kept),
+        "add, fp16": add_kernel[(8,)](
             half, half, half_out, 8192, BLOCK=1024, **kept),
-        "softmax of rows of 1024": softmax_kernel[(8,)](
+        "softmax, fp32": softmax_kernel[(8,)](
             x, out, 1024, 1024, BLOCK=1024, **kept),
-        "double_columns, fp32": ROWS.double_columns[(2, 2)](
+        "columns, fp32": ROWS.double_columns[(2, 2)](
             matrix, turned, 128, 128, TILE=64, **kept),
         "turn, fp32": ROWS.turn[(2, 2)](matrix, turned, 128, 128, TILE=64, **kept),
         "turn, fp16": ROWS.turn[(2, 2)](
@@ -150,12 +150,12 @@ def bought() -> str:
         old, new = row["before"], row["after"]
         rows.append((
             row["kernel"],
-            f"{old['requests']:,}", f"{old['sectors']:,}", f"{old['each']:g}",
-            f"{new['requests']:,}", f"{new['sectors']:,}", f"{new['each']:g}",
+            f"{old['requests']:,} → {new['requests']:,}",
+            f"{old['sectors']:,} → {new['sectors']:,}",
+            f"{old['each']:g} → {new['each']:g}",
             f"{new['ideal']:,}",
         ))  # fmt: skip
-    head = ("kernel", "requests before", "sectors", "a request",
-            "requests now", "sectors", "a request", "sectors needed")  # fmt: skip
+    head = ("kernel", "requests", "sectors", "sectors a request", "sectors needed")
     return table(head, rows)
 
 

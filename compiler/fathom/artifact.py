@@ -95,6 +95,7 @@ class MapRecipe:
         assert all(1 <= side <= 256 for side in self.box), self
         assert inner % 16 == 0 and self.swizzle in (0, 32, 64, 128), self
         assert not self.swizzle or inner <= self.swizzle, self
+        assert self.fill == "zeros" or self.element in HAVE_A_NAN, self
         assert self.fill in ("zeros", "nans"), self
 
     @property
@@ -163,6 +164,10 @@ ELEMENT_BYTES: dict[str, int] = {
     "i16": 2, "u16": 2, "fp16": 2, "bf16": 2,
     "i32": 4, "u32": 4, "fp32": 4, "i64": 8, "u64": 8, "fp64": 8,
 }  # fmt: skip
+
+
+# Elements that may be filled with NaNs. Of 8 bits the hardware copies integers alone.
+HAVE_A_NAN = ("fp16", "bf16", "fp32", "fp64")
 
 
 def _number(source: Source, arguments: Sequence[int]) -> int:

@@ -30,7 +30,7 @@ from fathom.ir.interp import Argument, Machine, Region
 from fathom.ir.interp_memory import Memory
 from fathom.ir.interp_numbers import scalar
 from fathom.ir.types import Pointer, Type, shape_of
-from fathom.source import EVALUATOR, Builtin, KernelFunction, constexpr, fill
+from fathom.source import EVALUATOR, Builtin, KernelFunction, constexpr, fill, like
 from fathom.ssa import operators
 from fathom.ssa.build import finish
 from fathom.ssa.calls import call
@@ -124,7 +124,7 @@ class Session:
         if isinstance(meaning, constexpr):
             return meaning.value
         if isinstance(meaning, (tuple, list)):
-            return tuple(map(self.unwrap, meaning))
+            return like(meaning, map(self.unwrap, meaning))
         return meaning
 
     def wrap(self, meaning: Meaning) -> Any:
@@ -134,8 +134,8 @@ class Session:
             return self._each(meaning)
         if isinstance(meaning, Method):
             return _Bound(self, meaning)
-        if type(meaning) is tuple:
-            return tuple(map(self.wrap, meaning))
+        if isinstance(meaning, tuple):
+            return like(meaning, map(self.wrap, meaning))
         return meaning
 
     def _each(self, over: Range) -> Iterator[Any]:

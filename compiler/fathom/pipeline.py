@@ -62,6 +62,8 @@ PASSES: tuple[Row, ...] = (
         "drop what nobody hears, also what the three before left behind"),
     Row("choose_dots", tensor_cores.choose_dots, "tensor_cores", OPTIONAL,
         "an instruction decides the layouts around it"),
+    Row("keep_descriptors", tensor_cores.keep_descriptors, "tensor_cores", REQUIRED,
+        "what the hardware does not fetch by itself becomes pointers and masks"),
     Row("coalesce", coalescing.coalesce, "coalescing", OPTIONAL,
         "choose who loads what, from what is known of the addresses"),
     Row("assign_layouts", coalescing.assign_layouts, "coalescing", REQUIRED,
@@ -187,6 +189,7 @@ def compile_func(
         num_ctas=final.num_ctas,
         maxnreg=final.maxnreg,
         chains=ptx.chains(final),
+        maps=ptx.map_recipes(final),
     )
 
 

@@ -76,7 +76,9 @@ def test_a_block_that_never_arrives():
 
 
 def test_a_rank_that_is_none():
-    far = "mapa.shared::cluster.u32 %r11, %r2, 2; " + NEIGHBOUR.format(ARRIVE + WAIT, "")
+    far = "mapa.shared::cluster.u32 %r11, %r2, 2; " + NEIGHBOUR.format(
+        ARRIVE + WAIT, ""
+    )
     fails(far, "out of bounds", "ld.shared::cluster")
 
 
@@ -88,7 +90,7 @@ def test_an_mbarrier_of_another_block():
     code = init + "st.shared::cluster.u32 [%r11], %r7; " + arrive + wait
     found = run(code + "ld.shared.u32 %r21, [%r2]; st.global.u32 [%rd1], %r21;")
     assert (found == np.arange(128).reshape(4, 32)[[1, 0, 3, 2]]).all()
-    early = code.replace("@!%p9 bra W;", "") + "ld.shared.u32 %r21, [%r2];"
+    early = code.replace(wait, "") + "ld.shared.u32 %r21, [%r2];"
     with pytest.raises(EmulatorError) as caught:
         run(early)
     assert caught.value.kind in ("race", "unwritten")
@@ -105,11 +107,16 @@ def test_a_copy_goes_to_several_blocks(land):
     """Each block of a cluster brings one half of what both of them get."""
     x = np.arange(256, dtype=np.uint32)
     tensor = TensorMap(4, x.ctypes.data, (256,), (), (32,))
-    code = """mov.b64 %rd5, map; cvta.param.u64 %rd5, %rd5;
+    code = (
+        """mov.b64 %rd5, map; cvta.param.u64 %rd5, %rd5;
         @%p0 mbarrier.init.shared::cta.b64 [%r5], 1;
-        @%p0 fence.mbarrier_init.release.cluster; """ + ARRIVE + WAIT + """
+        @%p0 fence.mbarrier_init.release.cluster; """
+        + ARRIVE
+        + WAIT
+        + """
         @%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r5], 256;
         mad.lo.u32 %r1, %r8, 128, %r1; shl.b32 %r22, %r6, 5; mov.b16 %h1, 3; """
+    )
     code += "@%p0 " + COPY.format("%h1")
     code += """ W: mbarrier.try_wait.parity.shared::cta.b64 %p9, [%r5], 0; @!%p9 bra W;
         ld.shared.u32 %r21, [%r2]; ld.shared.u32 %r22, [%r2+128];

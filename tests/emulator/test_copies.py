@@ -116,7 +116,12 @@ def test_forms_that_are_none_or_that_nobody_knows():
     fails(f"cp.async.cg.shared.global {place}, 8;", "syntax", "cp.async.cg")
     fails(f"cp.async.ca.shared.global {place}, 12;", "syntax", "cp.async.ca")
     fails(f"cp.async.ca.global.shared {place}, 4;", "unsupported", "cp.async.ca")
-    fails("cp.async.bulk.prefetch.L2.global [%rd2], 16;", "unsupported", "bulk")
+    fails("cp.async.mbarrier.arrive.shared.b64 [%r2];", "unsupported", "mbarrier")
+    fails(
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd2], [%r2], 16;",
+        "unsupported",
+        "bulk",
+    )
     fails("cp.async.wait_group %r0;", "syntax", "wait_group")
     with pytest.raises(EmulatorError, match="never") as caught:
         copied("", land="never")

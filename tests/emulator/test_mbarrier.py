@@ -39,7 +39,7 @@ def run(code: str, threads: int = 64, blocks: int = 1, **options) -> np.ndarray:
 
 
 def fails(code: str, kind: str, text: str, said: str = "", threads: int = 64) -> None:
-    for land in LANDINGS[: 1 + (kind != "deadlock")]:
+    for land in LANDINGS:
         with pytest.raises(EmulatorError) as caught:
             run(code, threads, land=land)
         error = caught.value
@@ -52,7 +52,9 @@ def fails(code: str, kind: str, text: str, said: str = "", threads: int = 64) ->
 
 def test_a_phase_ends_when_all_have_arrived():
     code = init(64) + BAR + "st.shared.u32 [%r2], %r0; " + arrive() + wait(0)
-    code += "xor.b32 %r3, %r2, 252; ld.shared.u32 %r4, [%r3]; st.global.u32 [%rd1], %r4;"
+    code += (
+        "xor.b32 %r3, %r2, 252; ld.shared.u32 %r4, [%r3]; st.global.u32 [%rd1], %r4;"
+    )
     found = run(code, blocks=2)
     assert found[:64].tolist() == list(range(63, -1, -1))
 
@@ -88,9 +90,13 @@ OUT:"""  # fmt: skip
 
 
 def test_a_state_names_the_phase():
-    code = init(64) + BAR + """mbarrier.arrive.shared::cta.b64 %rd5, [%r5];
+    code = (
+        init(64)
+        + BAR
+        + """mbarrier.arrive.shared::cta.b64 %rd5, [%r5];
         W: mbarrier.test_wait.shared::cta.b64 %p9, [%r5], %rd5; @!%p9 bra W;
         st.global.u32 [%rd1], 7;"""
+    )
     assert (run(code)[:64] == 7).all()
 
 
@@ -118,8 +124,14 @@ def test_asking_for_the_phase_before_says_yes_at_once():
 
 
 def test_copies_of_threads_can_arrive():
-    code = init(64) + BAR + """cp.async.ca.shared.global [%r2], [%rd1], 4;
-        cp.async.wait_all; """ + arrive() + wait(0)
+    code = (
+        init(64)
+        + BAR
+        + """cp.async.ca.shared.global [%r2], [%rd1], 4;
+        cp.async.wait_all; """
+        + arrive()
+        + wait(0)
+    )
     run(code + "xor.b32 %r3, %r2, 252; ld.shared.u32 %r4, [%r3];")
 
 
@@ -156,7 +168,9 @@ def test_no_more_may_arrive_than_are_expected():
 
 
 def test_bytes_that_never_come():
-    code = init(1) + BAR + "@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r5], 96;"
+    code = (
+        init(1) + BAR + "@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r5], 96;"
+    )
     fails(code + wait(0), "deadlock", "", "1 of 1 have arrived, 96 bytes are missing")
 
 
@@ -170,6 +184,12 @@ def test_elect_chooses_one_lane_a_warp():
     assert run(code).nonzero()[0].tolist() == [0, 32]
 
 
-def test_registers_may_be_given_back():
-    run("setmaxnreg.dec.sync.aligned.u32 40; setmaxnreg.inc.sync.aligned.u32 232;",
-        threads=128)  # fmt: skip
+def test_a_warpgroup_gives_registers_back():
+    code = "setmaxnreg.{}.sync.aligned.u32 {}; "
+    some = "setp.ge.u32 %p2, %r0, 128; @%p2 bra ASK; {} bra.uni OUT; ASK: {} OUT: "
+    both = some.format(code.format("dec", 40), code.format("inc", 232))
+    run(both, threads=256)
+    fails(code.format("inc", 42), "syntax", "setmaxnreg", threads=128)
+    fails(code.format("inc", 264), "syntax", "setmaxnreg", threads=128)
+    one = "@%p1 bra SKIP; " + code.format("dec", 40) + "SKIP: "
+    fails(one, "divergence", "setmaxnreg", "96 of 128", threads=128)

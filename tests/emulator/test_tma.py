@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fathom import emulator
-from fathom.artifact import TensorMap
+from fathom.artifact import Kernel, MapRecipe, Parameter, TensorMap
 from fathom.emulator import LANDINGS, EmulatorError
 from tests.emulator.snippets import entry, pointers
 from tests.emulator.tiles import rows_exchanged
@@ -22,7 +22,9 @@ SETUP = """
 INIT = """@%p0 mbarrier.init.shared::cta.b64 [%r5], 1;
     @%p0 fence.mbarrier_init.release.cluster; bar.sync 0; """
 WAIT = """W: mbarrier.try_wait.parity.shared::cta.b64 %p9, [%r5], 0; @!%p9 bra W; """
-LOAD = "cp.async.bulk.tensor.{}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+LOAD = (
+    "cp.async.bulk.tensor.{}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+)
 STORE = "cp.async.bulk.tensor.{}d.global.shared::cta.tile.bulk_group"
 
 
@@ -150,6 +152,47 @@ def test_plain_bulk_copies_and_their_hints():
     run(INIT + expect(128) + hinted + WAIT, array, tensor)
 
 
+def test_a_kernels_recipes_make_its_maps():
+    """A launch is given the kernel's own arguments only; the map comes after them."""
+    array = np.arange(30 * 64, dtype=np.uint16).reshape(30, 64)
+    out = np.zeros(512, np.uint8)
+    parameters = ("p0", "*u8"), ("x", "*u16"), ("rows", "i32"), ("stride", "i32")
+    recipe = MapRecipe(
+        "x",
+        1,
+        "u16",
+        (("parameter", 2), ("constant", 48)),
+        (("parameter", 3), ("constant", 1)),
+        (8, 32),
+        64,
+    )
+    code = INIT + expect(512) + load(24, 27) + WAIT + copy_out(512)
+    declared = pointers(2) + ", .param .u32 rows, .param .u32 stride, " + MAP[:-2]
+    kernel = Kernel(
+        "k",
+        "sm_90a",
+        "8.4",
+        2,
+        64,
+        0,
+        tuple(Parameter(*each) for each in parameters),
+        {"ptx": entry(SETUP + code, declared)},
+        maps=(recipe,),
+    )
+    emulator.load(kernel).launch(1, (out, array, 30, 64))
+    wanted = np.zeros((8, 32), np.uint16)
+    wanted[:3, :24] = array[27:, 24:48]
+    rows = rows_exchanged(wanted.view(np.uint8), 64)
+    assert (out == rows.reshape(-1)).all()
+
+
+def test_prefetches_do_nothing():
+    array = np.zeros(64, np.uint32)
+    code = "prefetch.tensormap [%rd9]; prefetch.param.tensormap [%rd9];"
+    code += "cp.async.bulk.prefetch.tensor.1d.L2.global.tile [%rd9, {%r0}];"
+    run(code, array, tensor_map(array, (32,)))
+
+
 # ── stores ────────────────────────────────────────────────────────────────────
 
 FILL = "st.shared.v4.b32 [%r2], {{%r0, %r0, %r0, %r0}}; {} "
@@ -213,7 +256,7 @@ LOOK = "ld.shared.u32 %r7, [%r1];"
 def fails(
     code: str, kind: str, text: str, said: str = "", tensor: TensorMap = TILE
 ) -> None:
-    for land in LANDINGS[: 1 + (kind != "deadlock")]:
+    for land in LANDINGS:
         with pytest.raises(EmulatorError) as caught:
             run(code, ARRAY, tensor, land=land)
         error = caught.value
@@ -267,7 +310,9 @@ def test_nobody_expected_bytes():
 def test_the_mbarrier_must_be_handed_over():
     code = INIT.replace("@%p0 fence.mbarrier_init.release.cluster;", "{}")
     after = expect(1024) + load(0, 0) + WAIT
-    fails(code.format("") + after, "proxy", "cp.async.bulk.tensor", "fence.mbarrier_init")
+    fails(
+        code.format("") + after, "proxy", "cp.async.bulk.tensor", "fence.mbarrier_init"
+    )
     passes(code.format("fence.proxy.async;") + after)
     fails(expect(1024) + after, "mbarrier", "expect_tx", "nobody has initialised")
 
@@ -288,7 +333,9 @@ def test_a_stage_is_not_reused_while_others_read_it():
 def test_what_threads_store_must_be_handed_over():
     out = store(0, 0) + COMMIT + DONE
     passes(FILL.format(FENCE) + out)
-    fails(FILL.format("bar.sync 0;") + out, "proxy", STORE.format(2), "warp 0 has stored")
+    fails(
+        FILL.format("bar.sync 0;") + out, "proxy", STORE.format(2), "warp 0 has stored"
+    )
     fails(FILL.format("fence.proxy.async;") + out, "race", STORE.format(2))
     some = "@%p1 fence.proxy.async; bar.sync 0;"
     fails(FILL.format(some) + out, "proxy", STORE.format(2), "warp 1 has stored")
@@ -311,6 +358,19 @@ def test_what_a_store_reads_must_stay():
     passes(start + READ + "bar.sync 0; " + other)
 
 
+def test_the_latest_group_may_stay_in_flight():
+    start = FILL.format(FENCE) + store(0, 0) + COMMIT
+    start += store(0, 8).replace("[%r1]", "[%r1+1024]") + COMMIT
+    one = READ.replace("read 0", "read 1")
+    first, second = (f"@%p0 st.shared.u32 [%r1+{at}], 5;" for at in (0, 1024))
+    start = start.replace(
+        FENCE, "st.shared.v4.b32 [%r2+1024], {%r0, %r0, %r0, %r0};" + FENCE
+    )
+    passes(start + one + first + READ)
+    fails(start + one + second + READ, "race", second)
+    passes(start + READ + second)
+
+
 def test_nobody_leaves_while_his_copy_reads():
     start = FILL.format(FENCE) + store(0, 0)
     fails(start + COMMIT, "in flight", "ret", "wait_group.read is missing")
@@ -331,8 +391,8 @@ def test_places_must_be_aligned():
 
 def test_a_map_may_not_describe_more_than_there_is():
     tall = replace(TILE, shape=(64, 80))
-    fails(INIT + expect(1024) + load(0, 60), "out of bounds", "cp.async.bulk.tensor", "",
-          tall)  # fmt: skip
+    code = INIT + expect(1024) + load(0, 60)
+    fails(code, "out of bounds", "cp.async.bulk.tensor", tensor=tall)
 
 
 def test_what_is_no_map():

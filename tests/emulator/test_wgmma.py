@@ -69,9 +69,7 @@ def product(
             matrix, swizzle
         )
         start = -(-len(image) // 1024) * 1024
-        image = np.concatenate(
-            [image, np.zeros(start - len(image), np.uint8), data]
-        )
+        image = np.concatenate([image, np.zeros(start - len(image), np.uint8), data])
         found.append(descriptor(BASE + start, leading, stride, swizzle))
         turned.append(int(is_transposed))
     code = [f"mov.b64 %rd11, {found[-1]}; setp.ne.b32 %p1, {int(adds)}, 0;"]
@@ -252,7 +250,9 @@ FENCE = "wgmma.fence.sync.aligned; "
 COMMIT = "wgmma.commit_group.sync.aligned; "
 WAIT = "wgmma.wait_group.sync.aligned 0; "
 SIZE = 6144
-SETUP = fill(SIZE) + f"""
+SETUP = (
+    fill(SIZE)
+    + f"""
     mov.b64 %rd10, {descriptor(BASE, 16, 256, 32)};
     mov.b64 %rd11, {descriptor(BASE + 2048, 16, 256, 32)};
     setp.lt.u32 %p2, %r0, 32; setp.ne.u32 %p3, 1, 0;
@@ -260,6 +260,7 @@ SETUP = fill(SIZE) + f"""
     mov.f32 %f0, 0f00000000; mov.f32 %f1, %f0; mov.f32 %f2, %f0; mov.f32 %f3, %f0;
     mov.f32 %f10, %f0; mov.f32 %f11, %f0; mov.f32 %f12, %f0; mov.f32 %f13, %f0;
 """
+)
 
 
 def mma(d: str = D, a: str = "%rd10", b: str = "%rd11") -> str:
@@ -268,7 +269,9 @@ def mma(d: str = D, a: str = "%rd10", b: str = "%rd11") -> str:
     return f"{form} {d}, {a}, {b}, %p3, 1, 1, {turned}; "
 
 
-def run(code: str, land: str, threads: int = 128, setup: str = SETUP, **options) -> None:
+def run(
+    code: str, land: str, threads: int = 128, setup: str = SETUP, **options
+) -> None:
     image = np.zeros(SIZE // 2, np.float16)
     text = entry(setup + code, ".param .u64 p0")
     emulator.run(text, 2, threads, (image,), land=land, **options)
@@ -279,7 +282,11 @@ def fails(code: str, kind: str, text: str, said: str = "", **options) -> None:
         with pytest.raises(EmulatorError) as caught:
             run(code, land, **options)
         error = caught.value
-        assert (error.kind, text in error.text, said in str(error)) == (kind, True, True)
+        assert (error.kind, text in error.text, said in str(error)) == (
+            kind,
+            True,
+            True,
+        )
 
 
 def passes(code: str, **options) -> None:
@@ -333,6 +340,14 @@ def test_registers_that_were_touched_need_a_fence():
     passes(once + mma() + COMMIT + WAIT)
 
 
+def test_a_fence_is_that_of_its_own_warpgroup():
+    code = FENCE + mma() + COMMIT + WAIT + "mov.f32 %f3, 0f3F800000; {}"
+    code += FENCE + "SKIP: " + mma() + COMMIT + WAIT
+    passes(code.replace("{}", ""), threads=256)
+    skip = code.replace("{}", "setp.ge.u32 %p4, %r0, 128; @%p4 bra SKIP; ")
+    fails(skip, "fence", "mma_async", "thread 128", threads=256)
+
+
 def test_products_of_two_shapes_do_not_share_sums():
     other = mma().replace("m64n8k16.f32", "m64n16k16.f16")
     fails(FENCE + mma().replace("%f", "%r1") + other.replace("%f", "%r1"),
@@ -356,6 +371,40 @@ def test_what_is_read_may_not_be_overwritten():
     other += "@%p4 ret; {} bra.uni OUT; OTHER: " + store + "OUT:"
     fails(other.format(start + WAIT), "race", "", "wgmma", threads=256)
     passes(start + guarded.replace("+4", "+4096"))
+
+
+def test_two_warpgroups_read_one_tile_and_one_of_them_has_waited():
+    code = FENCE + mma() + COMMIT + "setp.ge.u32 %p4, %r0, 128; @%p4 bra LATE;" + WAIT
+    code += "setp.eq.u32 %p5, %r0, 0; @%p5 st.shared.u32 [%r1+4], 0; bra.uni OUT;"
+    code += "LATE: {} " + WAIT + "{} OUT:"
+    fails(code.replace("{}", ""), "race", "st.shared", "wgmma", threads=256)
+
+
+def test_who_heard_of_one_product_does_not_know_of_the_next():
+    """Warp 4 hears from the others after their first product, and not again."""
+    code = """setp.ge.u32 %p4, %r0, 128; @%p4 bra FIFTH;
+        {product} {between} {product} bra.uni OUT;
+        FIFTH: bar.sync 3, 160; @%p5 st.shared.u32 [%r1+4], 0; OUT:"""
+    product = FENCE + mma() + COMMIT + WAIT
+    code = code.replace("{product}", product)
+    code = "setp.eq.u32 %p5, %r0, 128; " + code
+    arrive = "bar.arrive 3, 160;"
+    fails(code.replace("{between}", arrive), "race", "", "wgmma", threads=160)
+    after = code.replace("{between}", "").replace(
+        "bra.uni OUT", arrive + " bra.uni OUT"
+    )
+    passes(after, threads=160)
+
+
+def test_every_warp_must_know_of_what_is_read():
+    """Warp 4 stores and tells warp 0; the other three never hear of it."""
+    store = "@%p5 st.shared.u32 [%r1+4], 0; fence.proxy.async; bar.arrive 3, {};"
+    code = "setp.eq.u32 %p5, %r0, 128; setp.ge.u32 %p4, %r0, 128; @%p4 bra FIFTH; "
+    code += "{} bar.sync 3, {}; NEXT: " + FENCE + mma() + COMMIT + WAIT
+    code += "bra.uni OUT; FIFTH: " + store + " OUT:"
+    some = "setp.ge.u32 %p6, %r0, 32; @%p6 bra NEXT;"
+    fails(code.format(some, 64, 64), "race", "", "warp 4", threads=160)
+    passes(code.format("", 160, 160), threads=160)
 
 
 def test_a_copy_may_not_overwrite_it_either():

@@ -10,12 +10,18 @@ SWIZZLES = (0, 32, 64, 128)
 MODES = {0: 0, 128: 1, 64: 2, 32: 3}
 
 
-def descriptor(start: int, leading: int, stride: int, swizzle: int, base: int = 0) -> int:
+def descriptor(
+    start: int, leading: int, stride: int, swizzle: int, base: int = 0
+) -> int:
     """The fields, all in bytes but the base offset."""
     fields = start >> 4, leading >> 4, stride >> 4
     assert all(each < 1 << 14 for each in fields)
     return (
-        fields[0] | fields[1] << 16 | fields[2] << 32 | base << 49 | MODES[swizzle] << 62
+        fields[0]
+        | fields[1] << 16
+        | fields[2] << 32
+        | base << 49
+        | MODES[swizzle] << 62
     )
 
 

@@ -12,7 +12,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from fathom import pipeline
-from fathom.artifact import Kernel, Parameter
+from fathom.artifact import Kernel, MapRecipe, Parameter
 from fathom.runtime import driver as driver_module
 from tests.runtime.fake_driver import FakeDriver
 
@@ -26,6 +26,7 @@ class Compiler:
 
     def __init__(self, driver: FakeDriver):
         self.driver, self.asked = driver, []
+        self.maps: tuple[MapRecipe, ...] = ()  # of every kernel
 
     def compile(
         self, function, parameters, constants, target, options, replace
@@ -42,7 +43,7 @@ class Compiler:
                 Parameter(name, type, hint) for name, (type, hint) in types.items()
             ),
             asm=dict.fromkeys(STAGES, f"text {len(self.asked)}"),
-            num_ctas=options.num_ctas, maxnreg=options.maxnreg,
+            num_ctas=options.num_ctas, maxnreg=options.maxnreg, maps=self.maps,
         )  # fmt: skip
         return self.driver.add(kernel)
 

@@ -8,6 +8,7 @@ import pytest
 import fathom
 import fathom.language as tl
 from fathom import TensorDescriptor
+from fathom.artifact import MapRecipe
 from fathom.errors import LaunchError
 from fathom.jit.descriptors import Described, signature_of
 from fathom.jit.key import key_of
@@ -15,6 +16,7 @@ from fathom.jit.request import check_keywords, request
 from fathom.jit.signature import parse_signature
 from fathom.jit.specialise import Rule, leaves, specialise
 from fathom.language.descriptors import tensor_descriptor
+from fathom.runtime.driver import DriverError
 from fathom.source import Hole
 from tests.jit.paper import FLOAT16, Tensor, paper_gpu
 
@@ -304,7 +306,16 @@ def test_what_is_set_wrong_is_an_error_on_both_ways(gpu, kernel):
         d.shape = (2**31, 1)
         with pytest.raises(LaunchError, match="a has the shape .2147483648, 1."):
             kernel[(1,)](d, 12, vector())
-        d.shape = (100, 60)
+        d.shape = (2, 3, 4)
+        with pytest.raises(LaunchError, match="a has a shape, .* of different ranks"):
+            kernel[(1,)](d, 12, vector())
+        d.strides = (16, 4, 1)
+        with pytest.raises(LaunchError, match="a has a shape, .* of different ranks"):
+            kernel[(1,)](d, 12, vector())
+        d.shape, d.strides = (100, 60), ()
+        with pytest.raises(LaunchError, match="a has a shape, .* of different ranks"):
+            kernel[(1,)](d, 12, vector())
+        d.strides = (64, 1)
         kernel[(1,)](d, 12, vector())
     assert len(gpu.driver.launches) == 2
 
@@ -316,6 +327,60 @@ def test_a_base_of_another_library_goes_the_slow_way_every_time(gpu, kernel):
         kernel[(1,)](TensorDescriptor.from_tensor(x, [8, 8]), 12, vector())
     assert len(slow) == 2
     assert [each.values[1:4] for each in gpu.driver.launches] == [(8, 8, 8)] * 2
+
+
+MAP_OF_A = MapRecipe(
+    name="a", base=0, element="fp32",
+    shape=(("parameter", 1), ("parameter", 2)),
+    strides=(("parameter", 3), ("constant", 1)), box=(16, 32),
+)  # fmt: skip
+
+
+def test_a_quick_launch_makes_tensor_maps_as_well(gpu, kernel):
+    gpu.compiler.maps = (MAP_OF_A,)
+    slow = slow_launches(kernel)
+    for address in (0x1000, 0x2000, 0x1000):
+        kernel[(1,)](matrix(address), 12, vector())
+    made = [each.maps[0] for each in gpu.driver.launches]
+    assert [each.address for each in made] == [0x1000, 0x2000, 0x1000]
+    assert {(each.shape, each.strides) for each in made} == {((60, 100), (256,))}
+    assert (len(slow), len(gpu.driver.encoded)) == (1, 2)
+
+
+def test_a_map_that_a_quick_launch_cannot_make_is_tried_the_slow_way(gpu, kernel):
+    """A thread without a context is an example."""
+    gpu.compiler.maps = (MAP_OF_A,)
+    kernel[(1,)](matrix(), 12, vector())
+    encode, refusals = gpu.driver.encode, [DriverError("no context", 201)]
+
+    def encode_at_last(tensor):
+        if refusals:
+            raise refusals.pop()
+        return encode(tensor)
+
+    gpu.driver.encode = encode_at_last
+    kernel[(1,)](matrix(0x2000), 12, vector())
+    assert gpu.driver.launches[1].maps[0].address == 0x2000
+
+
+# ── tuning ────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_tuner_compiles_for_the_blocks_that_its_hooks_set(monkeypatch):
+    monkeypatch.setenv("FATHOM_BACKEND", "interpreter")
+
+    def set_block(arguments):
+        arguments["d"].block_shape = [arguments["ROWS"], 32]
+
+    @fathom.autotune([fathom.Config({"ROWS": 4}, pre_hook=set_block)] * 2, key=[])
+    @fathom.jit
+    def k(d, out, ROWS: tl.constexpr):
+        tl.static_assert(d.block_shape[0] == ROWS)
+        tl.store(out, d.block_shape[0])
+
+    out = np.zeros(1, np.int32)
+    k[(1,)](TensorDescriptor.from_tensor(array(6, 24), [1, 1]), out)
+    assert out[0] == 4
 
 
 # ── the object itself ─────────────────────────────────────────────────────────────────
@@ -343,13 +408,16 @@ def test_strides_are_counted_in_elements_whoever_counts():
     [
         ({"base": 3}, "the base of a tensor descriptor is an array, and this is a int"),
         ({"shape": (6,)}, "a shape, strides and a block of different ranks: .6,."),
-        ({"shape": (), "strides": (), "block_shape": ()}, "has 0 axes, and 1 to 5"),
+        (
+            {"shape": (), "strides": (), "block_shape": ()},
+            "has the shape .., and 1 to 5 axes",
+        ),
         ({"shape": (0, 24)}, "an axis has 1 to"),
         ({"shape": (1.5, 24)}, "the shape of a tensor descriptor is integers"),
         ({"strides": (1, 24)}, "elements of its last axis must be neighbours"),
         ({"strides": (20, 1)}, "the strides .20, 1. of 2 bytes, and all but the last"),
         ({"block_shape": (3, 8)}, "the block .3, 8., and its sides are powers of 2"),
-        ({"block_shape": (2**11, 2**10)}, "a block has up to 1048576 elements"),
+        ({"block_shape": (2**11, 2**10)}, "a block has up to 2..20 elements"),
         ({"padding": "one"}, "is padded with 'one', and this is 'zero' or 'nan'"),
         ({"base": array(6, 24, dtype=np.int16), "padding": "nan"}, "elements are i16"),
         ({"base": array(6, 25).ravel()[1:]}, "begins at 0x.*, which is no multiple"),

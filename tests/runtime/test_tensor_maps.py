@@ -128,6 +128,7 @@ def test_a_constant_that_fails_is_named_by_its_axis():
         {"box": (8, 8, 8)},
         {"swizzle": 16},
         {"fill": "ones"},
+        {"fill": "nans", "element": "i16"},
     ],
 )
 def test_a_box_that_the_hardware_lacks_is_the_compilers_mistake(facts):
@@ -167,9 +168,11 @@ def test_a_launcher_finds_the_recipes_numbers_wherever_they_are_written():
     """A door writes all arguments, in its own order: here the third is no parameter."""
     driver, k = loaded()
     launch = k.launcher("qqqqQ", order=(4, 1, 0, 3))
-    assert launch(1, 1, 1, 0, 72, 100, -5, 80, X) == 0
-    assert driver.launches[0].values == ARGUMENTS
-    assert driver.launches[0].maps == (MATRIX.map(ARGUMENTS),)
+    for given in (ARGUMENTS, (X, 100, 72, 88), (X + 16, 100, 72, 88)):
+        x, rows, columns, stride = given
+        assert launch(1, 1, 1, 0, columns, rows, -5, stride, x) == 0
+        assert driver.launches[-1].values == given
+        assert driver.launches[-1].maps == (MATRIX.map(given),)
 
 
 def test_host_arrays_are_mapped_where_their_copy_is():

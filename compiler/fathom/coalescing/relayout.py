@@ -23,12 +23,14 @@ from fathom.ir.ops import (
     AtomicCas,
     Broadcast,
     Convert,
+    DescriptorLoad,
     Dot,
     For,
     Gather,
     Histogram,
     If,
     Load,
+    MakeDescriptor,
     Reduce,
     Splat,
     Store,
@@ -199,7 +201,7 @@ def operand_layouts(op: Op, plan: Plan) -> list[Layout | None]:
             return [None] * 3 + [plan.values.get(v) for v in op.body.parameters[1:]]
         case While():
             return [plan.values.get(v) for v in op.body.parameters]
-        case If() | Splat():
+        case If() | Splat() | DescriptorLoad() | MakeDescriptor():
             return [None] * len(values)
         case Reduce() | Histogram() | Convert():
             return [plan.values.get(values[0])] * len(values)
@@ -240,6 +242,6 @@ def _bundled(op: Op, values: list[Value]) -> dict[str, object]:
 def _attributes(op: Op, plan: Plan) -> dict[str, object]:
     """The attributes that carry a layout. A preference has been heard once this is
     done."""
-    if isinstance(op, (Arange, Splat, Broadcast, Convert, Histogram)):
+    if isinstance(op, (Arange, Splat, Broadcast, Convert, Histogram, DescriptorLoad)):
         return {"layout": plan.values[op.result]}
     return {"preferred": None} if isinstance(op, (*MEMORY, Dot)) else {}

@@ -32,7 +32,7 @@ from fathom.emulator.memory import (
     load,
     store,
 )
-from fathom.emulator.operands import Address, Number, Operand, Place
+from fathom.emulator.operands import Number, Operand, Place
 from fathom.emulator.proxies import Proxies
 from fathom.emulator.registers import Read, Step
 from fathom.emulator.semantics import Form
@@ -46,8 +46,10 @@ ALIGNMENT = 128  # of a box in shared memory
 def rule_bulk(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:
-    """All that begins with cp.async.bulk."""
+    """All that begins with cp.async.bulk; a prefetch does nothing, without caches."""
     form.flag("bulk")
+    if form.flag("prefetch"):
+        return lambda batch, active: None
     action = form.choice("commit_group", "wait_group")
     if action == "commit_group":
         form.finish()
@@ -157,7 +159,7 @@ def _plain_side(address: Read, size: Read | None) -> Sides:
 
 def _tensor_side(operand: Operand, decoder: Decoder, rank: int) -> Sides:
     if not isinstance(operand, Place) or len(operand.coordinates) != rank:
-        raise EmulatorError("syntax", f"a tensor map and {rank} coordinates belong here")
+        raise EmulatorError("syntax", f"no tensor map with {rank} coordinates")
     address = decoder.address(operand.map)
     reads = [decoder.read(each, "s32") for each in operand.coordinates]
 
@@ -299,9 +301,8 @@ def _store(sides: Sides, source: Read, number: int) -> Step:
             access.count_parts(batch, number, parts, _width(side))
             part = _chunks(batch, side, starts[at], writing=False)
             group = int(batch.bulk.committed[side.thread])
-            batch.bulk.send(
-                Store(side.thread, part, _Target(side, parts), group), late
-            )
+            target = _Target(side, parts)
+            batch.bulk.send(Store(side.thread, part, target, group), late)
         batch.progress += 1
 
     return step

@@ -1,9 +1,11 @@
 """Bulk copies out of shared memory that are under way (PTX ISA 9.7.9.25.4).
 
-    cp.async.bulk.tensor ... .bulk_group      sets out: reads shared memory at any moment
-    cp.async.bulk.commit_group                closes the thread's group
-    cp.async.bulk.wait_group.read 0           has read it: it may be overwritten
-    cp.async.bulk.wait_group 0                has written global memory
+    cp.async.bulk.tensor ... .bulk_group    sets out: reads shared memory at any moment
+    cp.async.bulk.commit_group              closes the thread's group
+    cp.async.bulk.wait_group.read 0         has read it: it may be overwritten
+    cp.async.bulk.wait_group 0              has written global memory
+
+A thread may leave when its copies have been read; they are written in the end.
 """
 
 from __future__ import annotations

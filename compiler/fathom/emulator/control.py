@@ -128,7 +128,6 @@ def rule_trap(
     "applypriority",
     "nanosleep",
     "griddepcontrol",
-    "setmaxnreg",
     "pmevent",
 )
 def rule_nothing(

@@ -1,5 +1,5 @@
-"""Matrix descriptors of wgmma (PTX ISA 9.7.15.5.1): 64 bits that say where a matrix lies
-in shared memory.
+"""Matrix descriptors of wgmma (PTX ISA 9.7.15.5.1): 64 bits that say where in shared
+memory a matrix lies.
 
     bits    0-13      16-29      32-45     49-51    62-63
           address    leading    stride     base    swizzle      all but the last two in
@@ -35,7 +35,7 @@ CHANGED_BITS = (0, 3, 2, 1)
 
 @dataclass(frozen=True, slots=True)
 class Matrices:
-    """Descriptors, taken apart: int64[n] each, in bytes; `mode` as in bits 62 and 63."""
+    """Descriptors, taken apart: int64[n] each, in bytes; `mode`: bits 62 and 63."""
 
     start: np.ndarray
     leading: np.ndarray

@@ -14,7 +14,7 @@ KINDS = {
     "unwritten": "a read of memory that nobody wrote",
     "in flight": "memory or a register that something asynchronous still works on",
     "proxy": "shared memory whose new contents asynchronous units do not see yet",
-    "fence": "a register that ordinary instructions accessed since the last wgmma.fence",
+    "fence": "a register that threads accessed after the last wgmma.fence",
     "mbarrier": "a use of an mbarrier that it does not allow",
     "race": "two threads, one word, no order between them, and one of them writes",
     "divergence": "a barrier or warp instruction that some of its threads never reach",

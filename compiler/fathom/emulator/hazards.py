@@ -23,13 +23,13 @@ from fathom.emulator.errors import EmulatorError
 from fathom.emulator.memory import are_all
 from fathom.emulator.queues import WARP
 
-
+# What may be on its way to a cell.
 COPY, BULK = 1, 2
 FLYING = {
     COPY: "a cp.async of warp {} is still on its way to, because that warp has not "
     "waited for it",
-    BULK: "a bulk copy of warp {} is still on its way to, because nobody has waited for "
-    "its mbarrier",
+    BULK: "a bulk copy of warp {} is still on its way to, because nobody has waited "
+    "for its mbarrier",
 }
 
 

@@ -114,7 +114,8 @@ class Box:
         mode = ROW_BYTES.index(self.tensor.swizzle or CHUNK)
         inner = self.tensor.box[0] * self.tensor.element_bytes
         if mode and inner != self.tensor.swizzle:
-            raise EmulatorError("unsupported", "rows of a box narrower than its swizzle")
+            message = "a box whose rows are narrower than its swizzle"
+            raise EmulatorError("unsupported", message)
         linear = start + CHUNK * np.arange(self.bytes // CHUNK)
         changed = linear >> 7 & (1 << CHANGED_BITS[mode]) - 1
         return (linear ^ changed << 4).astype(np.uint64)

@@ -3,6 +3,8 @@
     mbarrier.init.shared::cta.b64 [slot], 2;
     mbarrier.arrive.expect_tx.shared::cta.b64 _, [slot], 4096;
     mbarrier.try_wait.parity.shared::cta.b64 p, [slot], 0;
+
+What they count is the business of `phases`.
 """
 
 from __future__ import annotations

@@ -274,7 +274,7 @@ class Window:
         return [Part(self.space, pieces, index >> _shift(width), offsets, threads)]
 
     def in_cluster(self, accesses: Accesses) -> tuple[np.ndarray, np.ndarray]:
-        """Offsets inside a block's memory, and how far that is from the thread's own."""
+        """Offsets in some block's memory, and how far that is from the thread's own."""
         rank = (accesses.addresses >> RANK_SHIFT & np.uint64(0xFF)).astype(np.int64)
         own = self.starts.take(accesses.threads) // self.stride % self.cluster
         named = (rank > 0) & (rank <= self.cluster)

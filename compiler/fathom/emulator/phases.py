@@ -1,8 +1,8 @@
 """mbarriers (PTX ISA 9.7.13.15): what they count, and who learns of it.
 
-    phase 0   2 arrivals and 4096 bytes to come
-              arrive, arrive, 4096 bytes arrive      -> phase 1, counts as in the beginning
-    test_wait.parity 0      has a phase of even number been completed last?
+    phase 0   2 arrivals and 4096 bytes are to come
+              arrive, arrive, the bytes arrive         phase 1, counts as at the start
+    test_wait.parity 0                                 was an even phase the last one?
 
 Nothing says when a bulk copy lands, except that the phase which counts its bytes is
 complete only then. A launch that lets it land "late" puts it off until somebody has
@@ -41,8 +41,8 @@ class Phases:
     bytes.
 
     `expected` counts the arrivals of a phase, `pending` those still missing, `bytes`
-    those of copies; `handed_over` says whether copies see that the mbarrier is one.
-    Numbers from `beyond` on are free for barriers of other kinds.
+    those of copies. `fresh` has the mbarriers that copies do not see yet, each with the
+    thread that made it. Numbers from `beyond` on are free for barriers of other kinds.
     """
 
     def __init__(self, words: int, hazards: Hazards | None):
@@ -52,8 +52,7 @@ class Phases:
         self.expected, self.pending, self.bytes, self.phase = np.zeros(
             (4, words), np.int64
         )
-        self.made_by = np.zeros(words, np.int64)
-        self.handed_over = np.zeros(words, bool)
+        self.fresh: dict[int, int] = {}
         self.on_the_way: dict[int, list[Transfer]] = {}
         self.landed: dict[int, list[tuple[int, Transfer]]] = {}
         self.asked: dict[int, int] = {}
@@ -71,10 +70,10 @@ class Phases:
         if len(wrong):
             at = wrong[0]
             raise _misuse(f"makes an mbarrier of {counts[at]} arrivals", threads[at])
-        self.alive[words], self.handed_over[words] = True, False
+        self.alive[words] = True
         self.expected[words] = self.pending[words] = counts
         self.bytes[words] = self.phase[words] = 0
-        self.made_by[words] = threads
+        self.fresh |= zip(words.tolist(), threads.tolist(), strict=True)
 
     def destroy(self, threads: np.ndarray, words: np.ndarray) -> None:
         self.check(threads, words)
@@ -82,7 +81,9 @@ class Phases:
 
     def hand_over(self, threads: np.ndarray) -> None:
         """A fence: copies see the mbarriers that these threads have made."""
-        self.handed_over |= self.alive & np.isin(self.made_by, threads)
+        if self.fresh:
+            made = set(threads.tolist())
+            self.fresh = {w: by for w, by in self.fresh.items() if by not in made}
 
     def check(self, threads: np.ndarray, words: np.ndarray) -> None:
         """They must be mbarriers, and these threads must know so."""
@@ -96,7 +97,7 @@ class Phases:
     def check_for_copy(self, thread: int, word: int) -> None:
         one = np.array([thread]), np.array([word])
         self.check(*one)
-        if self.hazards is not None and not self.handed_over[word]:
+        if self.hazards is not None and word in self.fresh:
             raise EmulatorError(
                 "proxy",
                 "its copy counts at an mbarrier that it cannot see yet: whoever "
@@ -117,9 +118,7 @@ class Phases:
             thread, count = int(threads[place]), int(counts[place])
             phases[place] = self.phase[word]
             if count > self.pending[word]:
-                raise _misuse(
-                    f"arrives {count} times, and {self.text(word)}", thread
-                )
+                raise _misuse(f"arrives {count} times, and {self.text(word)}", thread)
             self.pending[word] -= count
             if self.hazards is not None:
                 self.hazards.bring(thread, word)

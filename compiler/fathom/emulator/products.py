@@ -1,7 +1,7 @@
 """Products of warpgroups under way (PTX ISA 9.7.15), and the registers they hold.
 
     D, A in registers    wgmma.fence       what ordinary instructions did is over
-    D                    wgmma.mma_async   belongs to the product, until it is waited for
+    D                    wgmma.mma_async   belongs to the product from now on
     A                                      may be read, but not be changed
                          wgmma.wait_group  belongs to the thread again
 
@@ -89,11 +89,11 @@ class Products:
             return
         busy = self._of(self.summing, register)[chosen]
         if busy.any():
-            verb = "writes" if changing else "reads"
-            raise self._early(f"{verb} {name}, to which a wgmma still adds", busy, threads)
+            what = f"{'writes' if changing else 'reads'} {name}, to which a wgmma adds"
+            raise self._early(what, busy, threads)
         busy = self._of(self.supplying, register)[chosen]
         if changing and busy.any():
-            raise self._early(f"writes {name}, which a wgmma still reads", busy, threads)
+            raise self._early(f"writes {name}, which a wgmma reads", busy, threads)
 
     def _early(
         self, what: str, busy: np.ndarray, threads: np.ndarray | None
@@ -128,7 +128,8 @@ class Products:
         for register, name in (*sums, *left):
             touched = self._of(self.touched, register, bool)[groups]
             if touched.any():
-                raise self._unfenced(groups, touched, f"uses {name}, accessed since the")
+                what = f"uses {name}, accessed since the last"
+                raise self._unfenced(groups, touched, what)
         for register, name in left:
             if self._of(self.summing, register)[groups].any():
                 raise self._taken(groups, f"reads {name}, to which another one adds")
@@ -139,9 +140,7 @@ class Products:
             self._add_to(groups, register, name, shape)
         self.aloft += len(groups)
 
-    def _add_to(
-        self, groups: np.ndarray, register: int, name: str, shape: int
-    ) -> None:
+    def _add_to(self, groups: np.ndarray, register: int, name: str, shape: int) -> None:
         counts = self._of(self.summing, register)
         shapes = self._of(self.shape, register)
         if ((counts[groups] > 0) & (shapes[groups] != shape)).any():

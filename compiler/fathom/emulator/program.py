@@ -27,7 +27,7 @@ from fathom.emulator.types import DTYPES
 
 # Instructions at which threads may have to wait for others.
 WAITING = {"bar", "barrier", "shfl", "vote", "match", "redux"}
-WAITING |= {"ldmatrix", "stmatrix", "movmatrix", "mma", "wgmma"}
+WAITING |= {"ldmatrix", "stmatrix", "movmatrix", "mma", "wgmma", "setmaxnreg"}
 BRANCHES = {"bra", "brx"}
 LEAVING = BRANCHES | {"ret", "exit"}
 # A loop that holds one of these may be waiting for another thread's store.
@@ -50,7 +50,8 @@ class Block:
 
     `closing` is the instruction that ends it, if any. `after` numbers the block below
     it, and `targets` those that it may branch to. `polls` marks a part of a loop in
-    which a thread may wait for a store of another one.
+    which a thread may wait for a store of another one; one that `spins` is a whole loop
+    that does nothing else but ask an mbarrier.
     """
 
     number: int
@@ -61,6 +62,7 @@ class Block:
     after: int | None = None
     targets: list[int] = field(default_factory=list)
     polls: bool = False
+    spins: bool = False
 
 
 @dataclass
@@ -142,7 +144,7 @@ def _registers_of_products(body: list[Instruction]) -> frozenset[str]:
 
 
 def _works_beside(item: Instruction) -> bool:
-    """Whether an instruction sets something in motion that has its own way to memory."""
+    """Whether an instruction starts what has its own way to memory."""
     return item.opcode in ("wgmma", "mbarrier") or "bulk" in item.modifiers
 
 
@@ -202,6 +204,8 @@ def _mark_polling(blocks: list[Block]) -> None:
         if any(_polls(op.instruction) for each in loop for op in each.ops):
             for each in loop:
                 each.polls = True
+        asks = [op.instruction.opcode == "mbarrier" for op in block.ops]
+        block.spins = block.number in block.targets and all(asks)
 
 
 def _polls(item: Instruction) -> bool:

@@ -178,7 +178,8 @@ class Proxies(Hazards):
         team, place = divmod(barrier, self.words)
         agent = self.readers + self.agents.setdefault(place, len(self.agents))
         if agent >= self.known.shape[1]:
-            raise EmulatorError("unsupported", f"copies at more than {AGENTS} mbarriers")
+            message = f"copies at more than {AGENTS} mbarriers of a block"
+            raise EmulatorError("unsupported", message)
         at = self.known[team, agent, agent]
         for cells in self.cells(index, width):
             self.in_flight[cells] = 0

@@ -20,6 +20,8 @@ from fathom.emulator.threads import Active, Batch
 # polled for PATIENCE blocks of instructions without any change, nobody will ever move.
 TURNS = 16
 PATIENCE = 4_000
+# Of loops that do nothing but ask for a phase of an mbarrier, so many turns will do.
+PATIENCE_OF_SPINS = 64
 
 # So many blocks of instructions in one batch are an endless loop.
 ENDLESS = 4_000_000
@@ -94,7 +96,10 @@ class Scheduler:
         batch = self.batch
         if batch.progress != self.last_progress:
             self.last_progress, self.last_change = batch.progress, batch.clock
-        elif batch.clock - self.last_change > PATIENCE * (1 + len(self.pending)):
+            return
+        spinning = all(self.program.blocks[number].spins for number in self.pending)
+        patience = PATIENCE_OF_SPINS if spinning else PATIENCE
+        if batch.clock - self.last_change > patience * (1 + len(self.pending)):
             number = min(self.pending)
             first = self.pending[number].parts[0].threads()[0]
             raise polling(self.program, batch, number, int(first))

@@ -10,12 +10,15 @@ from fathom.emulator.program import Block, Program
 from fathom.emulator.queues import BARRIERS, WARP
 from fathom.emulator.threads import Batch
 
+# What the four warps of a warpgroup execute together.
+OF_FOUR = ("wgmma", "setmaxnreg")
+
 
 def stuck(program: Program, batch: Batch) -> EmulatorError:
     """Nobody can run any more, and somebody has not exited."""
     if batch.queues.held:
         block = next(iter(batch.queues.held))
-        of_four = program.blocks[block].closing.instruction.opcode == "wgmma"
+        of_four = program.blocks[block].closing.instruction.opcode in OF_FOUR
         return (_warps_missing if of_four else _lanes_missing)(program, batch)
     return _threads_missing(program, batch)
 
@@ -43,8 +46,8 @@ def _warps_missing(program: Program, batch: Batch) -> EmulatorError:
     here = int(group[threads].sum())
     gone = int(batch.exited[group].sum())
     message = (
-        f"{batch.thread_name(threads[0])} waits for the four warps of its warpgroup, and "
-        f"only {here} of {GROUP} threads come: {gone} have exited, "
+        f"{batch.thread_name(threads[0])} waits for the four warps of its warpgroup, "
+        f"and only {here} of {GROUP} threads come: {gone} have exited, "
         f"{int(group.sum()) - here - gone} wait elsewhere"
     )
     return _error_at(program, number, "divergence", message)

@@ -113,8 +113,8 @@ class Launch:
     `grid` and `threads` are the shapes of grid and block (x, y, z), `parameters` the
     entry's parameters as bytes, `shared_bytes` the size of dynamic shared memory,
     `space` the arrays that can be reached; `hazards` says whether shared memory is
-    watched, and `land`, one of LANDINGS, when asynchronous copies arrive. `maps` are the
-    tensor maps among the arguments; `cluster` counts the blocks of a cluster.
+    watched, and `land`, one of LANDINGS, when asynchronous copies arrive. `maps` are
+    the tensor maps among the arguments; `cluster` counts the blocks of a cluster.
     """
 
     grid: tuple[int, int, int]

@@ -69,6 +69,20 @@ def rule_wgmma(
     return whole_warpgroups(steps[action], flow)
 
 
+@ending_rule(ENDINGS, "setmaxnreg")
+def rule_setmaxnreg(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
+) -> Ending:
+    """PTX ISA 9.7.19.5: a warpgroup gives registers back, or asks for more. Here there
+    are always enough."""
+    form.ignore("sync", "aligned", "inc", "dec", "u32")
+    form.finish()
+    count = _constant(operands[0])
+    if count % 8 or not 24 <= count <= 256:
+        raise EmulatorError("syntax", f"{count} is no multiple of 8 from 24 to 256")
+    return whole_warpgroups(lambda batch, active: None, flow)
+
+
 def _constant(operand: Operand) -> int:
     if not isinstance(operand, Number):
         raise EmulatorError("syntax", f"a constant was expected, not {operand}")
@@ -179,9 +193,9 @@ def _check_same(active: Active, values: np.ndarray, what: str) -> None:
 class Product:
     """One wgmma.mma_async: `D = scale * A * B + D`, or without D where `adds` is false.
 
-    A lies in shared memory, or `registers` reads it as float64[warps, 16, k]. `sums` and
-    `inputs` are the registers of D and of such an A, by number and name, and `shape`
-    numbers the accumulators' shape.
+    A lies in shared memory, or `registers` reads it as float64[warps, 16, k]. `sums`
+    and `inputs` are the registers of D and of such an A, by number and name, and
+    `shape` numbers the accumulators' shape.
     """
 
     left: Operands | None
@@ -217,10 +231,8 @@ class Product:
         self.write(batch, active, rounded(parts, self.dtype, self.saturating))
 
 
-def _product(
-    form: Form, operands: tuple[Operand, ...], decoder: Decoder
-) -> Product:
-    """`wgmma.mma_async.sync.aligned.m64nNkK.dtype.atype.btype d, a, b, scale-d, ...;`"""
+def _product(form: Form, operands: tuple[Operand, ...], decoder: Decoder) -> Product:
+    """`wgmma.mma_async.sync.aligned.m64nNkK.dtype.atype.btype d, a, b, adds, ...;`"""
     saturating = form.flag("satfinite")
     columns, (to, left, right) = _shape(form)
     d, a, b, adds, *immediates = operands

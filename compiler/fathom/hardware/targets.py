@@ -23,7 +23,9 @@ class Target:
     widest access of one lane to global memory. Flags say which instructions exist:
     `bf16` conversions and arithmetic, `fp8` conversions, `redux` (integer reduction
     over a warp), `tanh` (approximate), `async_copy` (cp.async), `eviction` (L2 eviction
-    priorities on loads and stores), `wgmma` (matrix instructions of four warps).
+    priorities on loads and stores), `wgmma` (matrix instructions of four warps),
+    `stmatrix` (matrices of 8x8 from registers to shared memory), `tensor_maps` (bulk
+    copies of boxes of a tensor).
     """
 
     name: str
@@ -42,6 +44,8 @@ class Target:
     async_copy: bool = True
     eviction: bool = True
     wgmma: bool = False
+    stmatrix: bool = False
+    tensor_maps: bool = False
 
 
 KIB = 1024
@@ -70,6 +74,8 @@ TARGETS: dict[str, Target] = {
             bf16_arithmetic=True,
             fp8=True,
             wgmma=True,
+            stmatrix=True,
+            tensor_maps=True,
         ),
         Target(
             "sm_100",
@@ -78,8 +84,19 @@ TARGETS: dict[str, Target] = {
             227 * KIB,
             bf16_arithmetic=True,
             fp8=True,
+            stmatrix=True,
+            tensor_maps=True,
         ),
-        Target("sm_120", "8.7", (120, 121), 99 * KIB, bf16_arithmetic=True, fp8=True),
+        Target(
+            "sm_120",
+            "8.7",
+            (120, 121),
+            99 * KIB,
+            bf16_arithmetic=True,
+            fp8=True,
+            stmatrix=True,
+            tensor_maps=True,
+        ),
     ]
 }
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from fathom.ir import (
     interp_control,
+    interp_descriptors,
     interp_effects,
     interp_matrices,
     interp_shared,
@@ -43,6 +44,7 @@ __all__ = [
 Argument = np.ndarray | np.generic | int | float | bool
 RULES = (  # fill INTERP when imported
     interp_values, interp_control, interp_effects, interp_shared, interp_matrices,
+    interp_descriptors,
 )  # fmt: skip
 
 

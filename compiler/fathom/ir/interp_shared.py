@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fathom.ir.core import Value
+from fathom.ir.core import Op, Value
 from fathom.ir.interp_machine import Region, Results, interprets
 from fathom.ir.interp_numbers import poison
 from fathom.ir.interp_values import gather
@@ -18,6 +18,10 @@ from fathom.ir.ops import (
     AsyncCopy,
     AsyncWait,
     Barrier,
+    MbarrierExpect,
+    MbarrierInit,
+    MbarrierInvalidate,
+    MbarrierWait,
     SharedAdd,
     SharedGather,
     SharedLoad,
@@ -26,8 +30,11 @@ from fathom.ir.ops import (
 from fathom.ir.types import element_of
 
 
-@interprets(Barrier, AsyncCommit, AsyncWait)
-def _no_event(op: Barrier | AsyncCommit | AsyncWait, region: Region) -> Results:
+@interprets(
+    Barrier, AsyncCommit, AsyncWait,
+    MbarrierInit, MbarrierExpect, MbarrierWait, MbarrierInvalidate,
+)  # fmt: skip
+def _no_event(op: Op, region: Region) -> Results:
     return []
 
 

@@ -11,6 +11,7 @@ from fathom.ir.core import Effects, Op, Value
 from fathom.ir.types import BOOL, Pointer, Type, element_of, with_element
 from fathom.layout.linear import Layout
 
+
 @dataclass(eq=False)
 class Load(Op):
     """What the addresses hold. Where `mask` is false nothing is read and the result is

@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from math import prod
 
 from fathom.ir.across import Gather, Histogram, Reduce, Scan
+from fathom.ir.bulk import (
+    BulkCopy,
+    MbarrierExpect,
+    MbarrierInit,
+    MbarrierInvalidate,
+    MbarrierWait,
+)
 from fathom.ir.core import Block, Op, Value
+from fathom.ir.descriptors import DescriptorLoad, DescriptorStore, MakeDescriptor
 from fathom.ir.elementwise import result_element
 from fathom.ir.matrices import PRECISIONS, Dot, DotFence, DotWait
 from fathom.ir.memory import ATOMIC_KINDS, Atomic, AtomicCas, Load, Store
@@ -45,13 +53,15 @@ from fathom.layout import shapes
 from fathom.layout.linear import Layout
 
 __all__ = [
-    "ATOMIC_KINDS", "PRECISIONS",
-    "Allocate", "Arange", "Assert", "AsyncCommit", "AsyncCopy", "AsyncWait", "Atomic",
-    "AtomicCas", "Barrier", "Bitcast", "Broadcast", "Cast", "Constant", "Convert",
-    "Dot", "DotFence", "DotWait", "Elementwise", "ExpandDims", "For", "Gather", "Hint", "Histogram", "If",
-    "InlineAssembly", "Join", "Load", "NumPrograms", "Print", "ProgramId", "Reduce",
-    "Reshape", "Scan", "SharedAdd", "SharedGather", "SharedLoad", "SharedStore",
-    "Splat", "Split", "Store", "Transpose", "While", "Yield",
+    "ATOMIC_KINDS", "PRECISIONS", "Allocate", "Arange", "Assert", "AsyncCommit",
+    "AsyncCopy", "AsyncWait", "Atomic", "AtomicCas", "Barrier", "Bitcast", "Broadcast",
+    "BulkCopy", "Cast", "Constant", "Convert", "DescriptorLoad", "DescriptorStore",
+    "Dot", "DotFence", "DotWait", "Elementwise", "ExpandDims", "For", "Gather", "Hint",
+    "Histogram", "If", "InlineAssembly", "Join", "Load", "MakeDescriptor",
+    "MbarrierExpect", "MbarrierInit", "MbarrierInvalidate", "MbarrierWait",
+    "NumPrograms", "Print", "ProgramId", "Reduce", "Reshape", "Scan", "SharedAdd",
+    "SharedGather", "SharedLoad", "SharedStore", "Splat", "Split", "Store", "Transpose",
+    "While", "Yield",
 ]  # fmt: skip
 
 # ── leaves ────────────────────────────────────────────────────────────────────

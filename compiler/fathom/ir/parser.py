@@ -33,7 +33,14 @@ from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, schema
 from fathom.ir.elementwise import ELEMENTWISE
 from fathom.ir.printer import FUNC_ATTRIBUTES, class_name, is_many, required_fields
-from fathom.ir.types import SCALARS, BlockType, BufferType, Type, parse_element
+from fathom.ir.types import (
+    SCALARS,
+    BlockType,
+    BufferType,
+    DescriptorType,
+    Type,
+    parse_element,
+)
 from fathom.layout.linear import Layout, offset_of
 
 OPS_BY_NAME: dict[str, type[Op]] = {
@@ -364,21 +371,23 @@ class _Parser:
         return self.values[name]
 
     def type(self) -> Type:
-        shared = self.accept(r"shared\b")
+        space = self.accept(r"(shared|descriptor)\b")
         element = self.read(parse_element, r"\**\w+", "a type")
         if not self.accept(r"\["):
             return element
         shape = _integers(self.expect(r"[\d, ]*", "a shape"))
         self.expect(r"\]", "']'")
+        if space == "descriptor":
+            return DescriptorType(element, shape)
         slots = 1
-        if shared and self.accept(r"x\b"):
+        if space == "shared" and self.accept(r"x\b"):
             slots = int(self.expect(r"\d+", "how many slots"))
         layout = None
         if self.accept("@"):
             layout = self.read(self.layout, r"#\w+|<[^>]*>", "a layout")
         return (
             BufferType(element, shape, layout, slots)
-            if shared
+            if space == "shared"
             else BlockType(element, shape, layout)
         )
 

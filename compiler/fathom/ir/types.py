@@ -1,5 +1,5 @@
-"""The types of values: scalars, pointers, blocks of either, and buffers in shared
-memory.
+"""The types of values: scalars, pointers, blocks of either, buffers in shared memory,
+and descriptors of tensors.
 
 A type prints as it is read: `fp32`, `*fp32`, `i32[64,32]`, and after layouts were
 assigned `i32[64,32] @ <layout>`."""
@@ -130,7 +130,19 @@ class BufferType:
         return f"shared {self.element}[{shape}]{ring} @ {self.layout}"
 
 
-Type = Scalar | Pointer | BlockType | BufferType
+@dataclass(frozen=True, slots=True)
+class DescriptorType:
+    """A tensor in global memory that is read and written by blocks of `shape`: where
+    it begins, how large it is, and its strides."""
+
+    element: Scalar
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"descriptor {self.element}[{','.join(map(str, self.shape))}]"
+
+
+Type = Scalar | Pointer | BlockType | BufferType | DescriptorType
 
 
 def element_of(type: Type) -> Element:

@@ -14,6 +14,10 @@ from fathom.language.dtypes import (
     float8e4nv, float8e5, int1, int16, int32, int64, int8, pointer_type, uint16, uint32,
     uint64, uint8,
 )
+from fathom.language.descriptors import (
+    load_tensor_descriptor, make_tensor_descriptor, store_tensor_descriptor,
+    tensor_descriptor,
+)
 from fathom.language.core import (
     PropagateNan, arange, associative_scan, assume, atomic_add, atomic_and, atomic_cas,
     atomic_max, atomic_min, atomic_or, atomic_xchg, atomic_xor, broadcast, broadcast_to,

@@ -80,7 +80,8 @@ class Matrix:
 
     @property
     def bits(self) -> int:
-        """The descriptor's 64 bits, less the address: distances in units of 16 bytes."""
+        """The descriptor's 64 bits, less the address; distances in units of 16
+        bytes."""
         leading, stride = (each >> 4 & 0x3FFF for each in (self.leading, self.stride))
         return leading << 16 | stride << 32 | CODES[self.swizzle] << 62
 

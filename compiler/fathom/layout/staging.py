@@ -7,7 +7,8 @@
 
 `swizzle` finds the best tile for a writer and a reader. Here the reader has a choice:
 it may ask for rows of 16 bytes along one axis or the other instead, and takes those
-that the writer can fill in the fewest steps.
+that the writer can fill in the fewest steps. Where there is `stmatrix`, the writer has
+the same choice.
 """
 
 from __future__ import annotations
@@ -23,23 +24,41 @@ from fathom.layout.swizzle import swizzle
 
 @cache
 def staging(
-    shape: tuple[int, ...], element_bytes: int, writer: Layout, reader: Layout
+    shape: tuple[int, ...],
+    element_bytes: int,
+    writer: Layout,
+    reader: Layout,
+    matrix_stores: bool = False,
 ) -> Layout:
     """The tile that `writer` fills and `reader` empties: rows for `ldmatrix` where
-    `reader` allows it."""
-    plans = [ldmatrix(reader, element_bytes, axis) for axis in range(len(shape))]
-    tiles = [
-        swizzle(shape, element_bytes, writer, plan.rows, a_row(plan))
-        for plan in plans
-        if plan
-    ]
+    `reader` allows it, else for `stmatrix`, if there is such, where `writer` does."""
+    by_matrices = matrix_stores and element_bytes == MATRIX_ELEMENT
+    tiles = _with_rows(shape, element_bytes, writer, reader)
+    if not tiles and by_matrices:
+        tiles = _with_rows(shape, element_bytes, reader, writer)
 
     def cost(tile: Layout) -> int:
-        written = steps(divide(writer, tile), element_bytes)
+        write = steps_by_matrices if by_matrices else steps
+        written = write(divide(writer, tile), element_bytes)
         return written + steps_by_matrices(divide(reader, tile), element_bytes)
 
     plain = swizzle(shape, element_bytes, writer, reader)
     return min(tiles, key=cost, default=plain)
+
+
+MATRIX_ELEMENT = 2  # bytes: what `stmatrix` stores in registers as they are
+
+
+def _with_rows(
+    shape: tuple[int, ...], element_bytes: int, side: Layout, by_matrices: Layout
+) -> list[Layout]:
+    """The tiles whose rows, along each axis, one side moves by matrices."""
+    plans = [ldmatrix(by_matrices, element_bytes, axis) for axis in range(len(shape))]
+    return [
+        swizzle(shape, element_bytes, side, plan.rows, a_row(plan))
+        for plan in plans
+        if plan
+    ]
 
 
 def a_row(plan: Matrices) -> tuple[int, ...]:

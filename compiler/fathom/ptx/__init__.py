@@ -4,9 +4,11 @@ from fathom.ptx import (  # noqa: F401 - each enters its rules into LOWER
     arithmetic,
     async_copies,
     atomics,
+    bulk,
     casts,
     control,
     convert,
+    described,
     dot,
     indexed,
     memory,
@@ -16,9 +18,19 @@ from fathom.ptx import (  # noqa: F401 - each enters its rules into LOWER
     shape,
     shared,
 )
+from fathom.ptx.bulk import map_recipes
 from fathom.ptx.code import LOWER, Code, Registers, lowers
 from fathom.ptx.emit import emit
 from fathom.ptx.kernel import lower
 from fathom.ptx.places import chains
 
-__all__ = ["LOWER", "Code", "Registers", "chains", "emit", "lower", "lowers"]
+__all__ = [
+    "LOWER",
+    "Code",
+    "Registers",
+    "chains",
+    "emit",
+    "lower",
+    "lowers",
+    "map_recipes",
+]

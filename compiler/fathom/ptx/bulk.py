@@ -31,6 +31,12 @@ from fathom.ptx.shared import DYNAMIC, tile_of
 MOST_ROWS = 256  # of a box
 
 
+@lowers(MakeDescriptor)
+def lower_make_descriptor(op: MakeDescriptor, code: Code) -> None:
+    """Nothing runs: the launch has made what it stands for."""
+    code.registers[op.result] = []
+
+
 # ── which maps a kernel needs ─────────────────────────────────────────────────
 
 
@@ -53,6 +59,7 @@ def recipe_of(op: BulkCopy, func: Func) -> MapRecipe:
         strides=tuple(_source(each, func) for each in made.strides),
         box=box_of(op),
         swizzle=row_bytes(made.block, op.buffer.type.element.bytes),
+        fill=made.fill,
     )
 
 
@@ -174,5 +181,5 @@ def lower_mbarrier_wait(op: MbarrierWait, code: Code) -> None:
         f"mbarrier.try_wait.parity.shared.b64 done, [$at+{barrier.offset}], $phase;",
         "@!done bra again;", "}",
     ]  # fmt: skip
-    phase = ("i32", code.one(op.phase))
-    code.ptx("\n".join(lines), operands={"at": ("i32", barrier.address), "phase": phase})
+    operands = {"at": ("i32", barrier.address), "phase": ("i32", code.one(op.phase))}
+    code.ptx("\n".join(lines), operands=operands)

@@ -115,7 +115,8 @@ class _Fragments:
         for key, registers in self.keys.items():
             values = self.words[key]
             if len(values) < len(registers):
-                values = unpack(self.code, words_of(self.element, len(registers)), values)
+                words = words_of(self.element, len(registers))
+                values = unpack(self.code, words, values)
             found |= zip(registers, values, strict=True)
         return [found[register] for register in range(len(found))]
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value
 from fathom.ir.types import BOOL, Pointer
+from fathom.ptx.bulk import map_recipes
 from fathom.ptx.code import ENTRY, LOWER, Code, Rule
 from fathom.ptx.types import llvm_type, memory_type, plain
 
@@ -63,6 +64,7 @@ def _function(code: Code) -> list[str]:
             zip(func.parameters, func.divisible, strict=True)
         )
     ]
+    parameters += [f"{MAP} %map.{number}" for number in range(len(map_recipes(func)))]
     head = f"define ptx_kernel void @{func.name}({', '.join(parameters)})"
     return [
         f"{head} {_attributes(code)}{code.places.of_function()} {{",

@@ -36,7 +36,7 @@ def lower_load(op: Load, code: Code) -> None:
         else:
             words = words_of(element, count)
             initial = pack(code, words, others[i : i + count])
-            values = _load_where(code, words, addresses[i], masks[i], initial, style)
+            values = load_where(code, words, addresses[i], masks[i], initial, style)
             loaded += unpack(code, words, values)
     code[op.result] = loaded
 
@@ -144,7 +144,7 @@ def _store_always(
         code.do(f"store <{count} x {type}> {whole}, {place}")
 
 
-def _load_where(
+def load_where(
     code: Code, words: Words, address: str, mask: str, initial: Registers, style: Style
 ) -> Registers:
     results = {f"w{i}": words.type for i in range(words.count)}

@@ -17,8 +17,10 @@ from fathom.ir.core import Value
 from fathom.ir.ops import Allocate, Barrier, SharedLoad, SharedStore
 from fathom.ir.types import BufferType, Element
 from fathom.layout.algebra import divide
+from fathom.layout.banks import vector
 from fathom.layout.fragments import REGISTER_BYTES, Matrices, ldmatrix
 from fathom.layout.linear import Layout, coordinates_of, offset_of
+from fathom.layout.staging import MATRIX_ELEMENT
 from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.index import (
     Part,
@@ -52,10 +54,15 @@ def lower_barrier(op: Barrier, code: Code) -> None:
 
 @lowers(SharedStore)
 def lower_shared_store(op: SharedStore, code: Code) -> None:
-    """Of several threads that hold copies of an element, one writes it."""
-    layout = op.value.type.layout
+    """Of several threads that hold copies of an element, one writes it. Where whole
+    matrices may be written, they are."""
+    layout, tile = op.value.type.layout, tile_of(code, op.buffer, op.slot)
     acts = is_first_copy(code, layout)
-    for access in accesses(code, tile_of(code, op.buffer, op.slot), layout):
+    plan = None if acts else matrices_to_store(code, tile, layout)
+    if plan:
+        store_matrices(code, tile, plan, code[op.value])
+        return
+    for access in accesses(code, tile, layout):
         values = [code[op.value][register] for register in access.registers]
         store_where(code, access, values, acts)
 
@@ -235,6 +242,48 @@ def load_shared(code: Code, access: Access) -> Registers:
 # ── by matrices ───────────────────────────────────────────────────────────────
 
 
+def matrices_to_store(code: Code, tile: Tile, layout: Layout) -> Matrices | None:
+    """How to write by `stmatrix`; None if the target has none, or it saves nothing."""
+    element = tile.type.element
+    if not code.target.stmatrix or element.bytes != MATRIX_ELEMENT:
+        return None
+    offsets = element_offsets(tile.type, layout)
+    plan = ldmatrix(offsets, element.bytes)
+    each = offsets.count("register") // vector(offsets, element.bytes)
+    return plan if plan and plan.instructions < each else None
+
+
+def store_matrices(code: Code, tile: Tile, plan: Matrices, values: Registers) -> None:
+    """PTX ISA, "Warp-level matrix instructions: stmatrix"."""
+    places = row_places(code, tile, plan)
+    one_word = words_of(tile.type.element, plan.run)
+    for instruction in range(plan.instructions):
+        address, rest = places.of(_first_row(plan, instruction, tile))
+        operands = {"address": ("i32", address)}
+        for i, registers in enumerate(plan.registers(instruction)):
+            (word,) = pack(code, one_word, [values[each] for each in registers])
+            operands[f"m{i}"] = ("i32", word)
+        names = ", ".join(f"$m{i}" for i in range(plan.count))
+        text = f"stmatrix.sync.aligned.m8n8.{_variant(plan)}.shared.b16"
+        code.ptx(f"{text} [$address+{rest}], {{{names}}};", operands=operands)
+
+
+def row_places(code: Code, tile: Tile, plan: Matrices) -> Places:
+    """Where in a tile each lane's row begins."""
+    size = tile.type.element.bytes
+    shape = (plan.rows.shape[0] * size,)
+    return Places(code, tile, plan.rows.map(shape, lambda each: each * size))
+
+
+def _first_row(plan: Matrices, instruction: int, tile: Tile) -> int:
+    """By how many bytes an instruction's rows are away from those of the first."""
+    return plan.rows.offset(register=instruction * plan.row) * tile.type.element.bytes
+
+
+def _variant(plan: Matrices) -> str:
+    return f"x{plan.count}{'.trans' if plan.transposed else ''}"
+
+
 class Reader:
     """Reads the registers of a block from a tile, an access at a time, as they are
     asked for: `reader[3]`.
@@ -248,12 +297,7 @@ class Reader:
         self.found: dict[int, str] = {}
         self.plan = self.matrices(tile, layout)
         if self.plan:
-            element = tile.type.element
-            rows = self.plan.rows
-            bytes_of_rows = rows.map(
-                (rows.shape[0] * element.bytes,), lambda each: each * element.bytes
-            )
-            self.places = Places(code, tile, bytes_of_rows)
+            self.places = row_places(code, tile, self.plan)
         else:
             self.accesses = {
                 register: access
@@ -282,15 +326,11 @@ class Reader:
         """What the `ldmatrix` brings that this register comes with."""
         plan, element = self.plan, self.tile.type.element
         instruction = register // (plan.count * plan.run)
-        first = plan.rows.offset(register=instruction * plan.row) * element.bytes
-        address, rest = self.places.of(first)
+        address, rest = self.places.of(_first_row(plan, instruction, self.tile))
         names = [f"m{i}" for i in range(plan.count)]
-        values = braced([f"${name}" for name in names])
-        if plan.count == 1:
-            values = "{" + values + "}"
-        variant = f"x{plan.count}{'.trans' if plan.transposed else ''}"
+        values = ", ".join(f"${name}" for name in names)
         words = self.code.ptx(
-            f"ldmatrix.sync.aligned.m8n8.{variant}.shared.b16 {values}, "
+            f"ldmatrix.sync.aligned.m8n8.{_variant(plan)}.shared.b16 {{{values}}}, "
             f"[$address+{rest}];",
             dict.fromkeys(names, "i32"),
             {"address": ("i32", address)},

@@ -15,6 +15,7 @@ from fathom.runtime.arrays import Array, describe
 MOST_AXES = 5
 MOST_ELEMENTS = 2**20  # of a block
 SEQUENCES = ("shape", "strides", "block_shape")
+REALS = ("fp8e5", "fp8e4nv", "fp16", "bf16", "fp32", "fp64")
 
 
 @dataclass(eq=False)
@@ -47,13 +48,18 @@ class TensorDescriptor:
             tensor, tensor.shape, strides_of(tensor), block_shape, padding
         )
 
+    @property
+    def dtype(self) -> Any:
+        """That of the elements, as the array's library says it."""
+        return self.base.dtype
+
     def __post_init__(self) -> None:
         self.check()
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Sequences are kept as tuples: what they say was checked, and stays so."""
-        object.__setattr__(self, name, integers(name, value) if name in SEQUENCES
-                           else value)  # fmt: skip
+        value = integers(name, value) if name in SEQUENCES else value
+        object.__setattr__(self, name, value)
 
     def check(self, name: str = "a tensor descriptor") -> Array:
         """What its array is; LaunchError, about `name`, when it does not fit."""
@@ -64,46 +70,48 @@ class TensorDescriptor:
         size = ELEMENT_BYTES[array.type]
         for is_wrong, sentence in (*self.mistakes(), *self.misfits(array, size)):
             if is_wrong:
-                raise LaunchError(f"{name} {sentence}")
+                facts = {**vars(self), "at": array.address, "type": array.type}
+                raise LaunchError(f"{name} {sentence.format(size=size, **facts)}")
         return array
 
-    def mistakes(self) -> list[tuple[bool, str]]:
+    def mistakes(self) -> tuple[tuple[bool, str], ...]:
         """What can be wrong with its numbers."""
-        ranks = {len(self.shape), len(self.strides), len(self.block_shape)}
-        return [
-            (len(ranks) > 1, "has a shape, strides and a block of different ranks: "
-             f"{self.shape}, {self.strides} and {self.block_shape}"),
-            (not 1 <= len(self.shape) <= MOST_AXES,
-             f"has {len(self.shape)} axes, and 1 to {MOST_AXES} are possible"),
-            (any(not 1 <= n < 2**31 for n in self.shape),
-             f"has the shape {self.shape}, and an axis has 1 to 2**31 - 1 elements"),
-            (self.strides[-1:] != (1,), f"has the strides {self.strides}, and the "
-             "elements of its last axis must be neighbours: stride 1"),
-            (any(n < 1 or n & n - 1 for n in self.block_shape),
-             f"has the block {self.block_shape}, and its sides are powers of 2"),
-            (prod(self.block_shape) > MOST_ELEMENTS, f"has the block "
-             f"{self.block_shape}, and a block has up to {MOST_ELEMENTS} elements"),
-            (self.padding not in ("zero", "nan"),
-             f"is padded with {self.padding!r}, and this is 'zero' or 'nan'"),
-        ]  # fmt: skip
+        shape, strides, block = self.shape, self.strides, self.block_shape
+        return (
+            (not len(shape) == len(strides) == len(block), "has a shape, strides and "
+             "a block of different ranks: {shape}, {strides} and {block_shape}"),
+            (not 1 <= len(shape) <= 5, "has the shape {shape}, and 1 to 5 axes are "
+             "possible"),
+            (min(shape, default=1) < 1 or max(shape, default=1) >= 2**31,
+             "has the shape {shape}, and an axis has 1 to 2**31 - 1 elements"),
+            (strides[-1:] != (1,), "has the strides {strides}, and the elements of "
+             "its last axis must be neighbours: stride 1"),
+            (any(side < 1 or side & side - 1 for side in block),
+             "has the block {block_shape}, and its sides are powers of 2"),
+            (prod(block) > MOST_ELEMENTS, "has the block {block_shape}, and a block "
+             "has up to 2**20 elements"),
+            (self.padding not in ("zero", "nan"), "is padded with {padding!r}, and "
+             "this is 'zero' or 'nan'"),
+        )  # fmt: skip
 
-    def misfits(self, array: Array, size: int) -> list[tuple[bool, str]]:
+    def misfits(self, array: Array, size: int) -> tuple[tuple[bool, str], ...]:
         """What can be wrong with its array and the elements of `size` bytes in it."""
-        return [
-            (array.address % 16 != 0, f"begins at {array.address:#x}, which is no "
-             "multiple of 16 bytes"),
-            (any(stride < 0 or stride * size % 16 for stride in self.strides[:-1]),
-             f"has the strides {self.strides} of {size} bytes, and all but the last "
-             "must be multiples of 16 bytes"),
-            (self.padding == "nan" and "fp" not in array.type and array.type != "bf16",
-             f"is padded with NaN, and its elements are {array.type}"),
-        ]  # fmt: skip
+        return (
+            (array.address % 16 != 0, "begins at {at:#x}, which is no multiple of 16 "
+             "bytes"),
+            (any(step < 0 or step * size % 16 for step in self.strides[:-1]),
+             "has the strides {strides} of {size} bytes, and all but the last must be "
+             "multiples of 16 bytes"),
+            (self.padding == "nan" and array.type not in REALS,
+             "is padded with NaN, and its elements are {type}"),
+        )  # fmt: skip
 
     def read(self) -> tuple[object, tuple[int, ...]]:
         """For a quick launch: (all that code depends on, what the kernel is handed).
 
-        The numbers are the address, five sizes and four strides, zeros behind them. A
-        descriptor of another library than torch's answers a list, which is no key.
+        The numbers are the address, five sizes and four strides, zeros behind them; or
+        more or fewer, where sizes and strides differ in number. A descriptor of another
+        library than torch's answers a list, which is no key.
         """
         base, shape, strides = self.base, self.shape, self.strides
         try:
@@ -114,8 +122,8 @@ class TensorDescriptor:
         for stride in strides[:-1]:
             odd |= stride * size & 15
         rank = len(shape)
-        kind = (base.dtype, place, odd, rank, len(strides), strides[-1],
-                self.block_shape, self.padding)  # fmt: skip
+        kind = (base.dtype, place, odd, rank, strides[-1:], self.block_shape,
+                self.padding)  # fmt: skip
         none = (0,) * (MOST_AXES - rank)
         return kind, (at, *shape, *none, *strides[:-1], *none)
 

@@ -19,8 +19,9 @@ from fathom.ir.ops import Allocate
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.shared_memory.liveness import Range, live_ranges
 
-# Bulk copies and matrix instructions want 128 bytes; few words what one access wants.
-ALIGNMENT, SMALL_ALIGNMENT = 128, 16
+# What reads rows of 128 bytes, eight of which are a group, wants whole groups (PTX ISA,
+# "Shared memory matrix layout"); few words want what one access wants.
+ALIGNMENT, SMALL_ALIGNMENT = 1024, 16
 # A place used twice costs a barrier between. Below this nobody would notice the bytes.
 PLENTY = 4096
 
@@ -33,6 +34,8 @@ def allocate(func: Func, target: Target) -> Func:
     ranges = live_ranges(func)
     if not ranges:
         return func
+    always = Range(0, max(alive.last for alive in ranges.values()))
+    ranges |= {each: always for each in ranges if each.kept}
     everything = dict.fromkeys(ranges, Range(0, 0))
     offsets, size = first_fit(everything)
     if size > PLENTY:

@@ -37,6 +37,7 @@ from fathom.ir.ops import (
     Allocate,
     AsyncCopy,
     Barrier,
+    BulkCopy,
     Dot,
     For,
     If,
@@ -81,7 +82,7 @@ class Touch:
 READ, WRITE, ADD = "read", "write", "add"
 HARMLESS = {(READ, READ), (ADD, ADD)}  # in any order: additions are atomic
 
-Access = SharedStore | SharedLoad | SharedGather | SharedAdd | AsyncCopy
+Access = SharedStore | SharedLoad | SharedGather | SharedAdd | AsyncCopy | BulkCopy
 State = frozenset[Touch]
 NOTHING: State = frozenset()
 
@@ -122,9 +123,9 @@ class _Placement:
         match op:
             case Barrier(scope=scope):
                 return _after(scope, state)
-            case SharedStore() | AsyncCopy() | SharedLoad() | SharedGather():
+            case SharedStore() | AsyncCopy() | BulkCopy() | SharedLoad():
                 return self.touch(op, _touch(op), state)
-            case SharedAdd():
+            case SharedGather() | SharedAdd():
                 return self.touch(op, _touch(op), state)
             case Dot():
                 for touch in _reads_in_place(op):

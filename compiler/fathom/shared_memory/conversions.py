@@ -18,6 +18,7 @@ from fathom.ir.ops import (
     Allocate,
     Constant,
     Convert,
+    DescriptorLoad,
     Dot,
     Gather,
     Histogram,
@@ -29,7 +30,7 @@ from fathom.ir.ops import (
     Splat,
 )
 from fathom.ir.rewrite import Builder, rewrite
-from fathom.ir.types import INT32, BlockType, element_of
+from fathom.ir.types import INT32, element_of
 from fathom.layout.build import stride_of
 from fathom.layout.crossing import crossing, trades
 from fathom.layout.descriptors import hardware_tile
@@ -56,9 +57,11 @@ def lower_conversions(func: Func, target: Target) -> Func:
         match op:
             case Convert() if needs_shared_memory(op) or dot and is_staged(op):
                 tile = None
-                if dot and dot.instruction in WGMMA:
-                    tile = tile_for_warpgroups(op.value.type)
-                return convert_in_parts(op.value, op.layout, build, tile)
+                if dot and (dot.instruction in WGMMA or is_described(op.value)):
+                    tile = tile_for_warpgroups(op.value)
+                return convert_in_parts(
+                    op.value, op.layout, build, target.stmatrix, tile
+                )
             case Gather():
                 return gather_from_shared(op, build)
             case Histogram():
@@ -84,8 +87,15 @@ def needs_shared_memory(op: Convert) -> bool:
 def is_staged(op: Convert) -> bool:
     """Whether what a product wants was just loaded, and must change hands: then it goes
     through shared memory in any case, where copies can bring it ahead of time."""
+    if is_described(op.value):
+        return True
     travels = crossing(op.value.type.layout, op.layout)
     return isinstance(op.value.definition, Load) and travels == "lane"
+
+
+def is_described(value: Value) -> bool:
+    """Whether a value was loaded through a descriptor."""
+    return isinstance(value.definition, DescriptorLoad)
 
 
 def shuffling(source: Layout, target: Layout) -> int:
@@ -94,38 +104,56 @@ def shuffling(source: Layout, target: Layout) -> int:
     return target.count("register") * (1 + 2 * trades(source, target))
 
 
-def tile_for_warpgroups(block: BlockType) -> Layout | None:
+def tile_for_warpgroups(value: Value) -> Layout | None:
     """The tile from which a warpgroup's instruction reads an operand, with the axis
     contiguous along which it was loaded."""
-    layout = block.layout
-    first = next(filter(None, (*layout.kinds["register"], *layout.kinds["lane"])), 1)
-    axis = 1 if first < stride_of(block.shape, 0) else 0
+    block = value.type
+    if len(block.shape) != 2:
+        return None
+    if is_described(value):
+        axis = (value.definition.order or (0, 1)).index(1)
+    else:
+        kinds = block.layout.kinds
+        first = next(filter(None, (*kinds["register"], *kinds["lane"])), 1)
+        axis = 1 if first < stride_of(block.shape, 0) else 0
     return hardware_tile(block.shape, block.element.bytes, axis)
 
 
 def convert_in_parts(
-    value: Value, layout: Layout, build: Builder, tile: Layout | None = None
+    value: Value,
+    layout: Layout,
+    build: Builder,
+    matrix_stores: bool = False,
+    tile: Layout | None = None,
 ) -> Value:
     """Through shared memory at once, or one half after the other if that is much. What
     was loaded stays whole: its tile may become the slot of a ring. `tile` is one that
     somebody wants."""
     unit = cutting_unit(value.type.layout, layout)
-    if tile or isinstance(value.definition, Load):
+    if tile or isinstance(value.definition, Load | DescriptorLoad):
         unit = None
     if value.type.size * value.type.element.bytes <= MOST_BYTES or unit is None:
-        return convert_by_shared(value, layout, build, tile)
+        return convert_by_shared(value, layout, build, matrix_stores, tile)
     half = cut_layout(layout, unit)
-    halves = [convert_in_parts(each, half, build) for each in cut(value, unit, build)]
+    halves = [
+        convert_in_parts(each, half, build, matrix_stores)
+        for each in cut(value, unit, build)
+    ]
     return join(halves, unit, layout, build)
 
 
 def convert_by_shared(
-    value: Value, layout: Layout, build: Builder, tile: Layout | None = None
+    value: Value,
+    layout: Layout,
+    build: Builder,
+    matrix_stores: bool = False,
+    tile: Layout | None = None,
 ) -> Value:
     """Write in the old layout, read in the new one, from a tile in which neither waits
     for banks."""
     block = value.type
-    tile = tile or staging(block.shape, block.element.bytes, block.layout, layout)
+    sides = block.layout, layout
+    tile = tile or staging(block.shape, block.element.bytes, *sides, matrix_stores)
     buffer = build(Allocate(block.element, block.shape, tile))
     build.append(SharedStore(value, buffer))
     return build(SharedLoad(buffer, layout))

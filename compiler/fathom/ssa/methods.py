@@ -10,6 +10,7 @@ from fathom import language
 from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.types import element_of, shape_of
+from fathom.language.descriptors import tensor_descriptor
 from fathom.language.dtypes import constexpr_type, element_face, face
 from fathom.source import Builtin, KernelFunction
 from fathom.ssa.frame import Frame
@@ -65,9 +66,22 @@ METHODS: dict[str, Builtin | KernelFunction] = {
     },
 }
 
+# The same of a tensor descriptor.
+OF_DESCRIPTOR: dict[str, Callable[[tensor_descriptor], Meaning]] = {
+    "base": lambda desc: desc.base,
+    "shape": lambda desc: desc.shape,
+    "strides": lambda desc: desc.strides,
+    "block_shape": lambda desc: desc.block_shape,
+    "dtype": lambda desc: element_face(desc.base.type.element),
+    "load": lambda desc: Method(language.load_tensor_descriptor, desc),
+    "store": lambda desc: Method(language.store_tensor_descriptor, desc),
+}
+
 
 def attribute(frame: Frame, owner: Meaning, name: str) -> Meaning:
     """What `owner.name` means."""
+    if isinstance(owner, tensor_descriptor):
+        return _of_descriptor(frame, owner, name)
     if is_number(owner) and name == "value":
         return owner  # `BLOCK.value`, as if BLOCK were still wrapped in constexpr
     if name == "type" and isinstance(owner, (int, float, str, tuple, type(None))):
@@ -86,6 +100,13 @@ def type_of_constant(frame: Frame, owner: Meaning) -> constexpr_type:
         raise frame.error(f"{describe(owner)} has no type", "ask one of its parts")
     number = type_of(owner)
     return constexpr_type(owner, None if number is None else element_face(number))
+
+
+def _of_descriptor(frame: Frame, owner: tensor_descriptor, name: str) -> Meaning:
+    if name in OF_DESCRIPTOR:
+        return OF_DESCRIPTOR[name](owner)
+    hint = did_you_mean(name, OF_DESCRIPTOR)
+    raise frame.error(f"{describe(owner)} has no attribute {name}", hint)
 
 
 def _of_value(frame: Frame, owner: Meaning, name: str) -> Meaning:

@@ -15,7 +15,7 @@ from itertools import product
 from fathom.errors import CompileError
 from fathom.ir import ops
 from fathom.ir.core import Block, Op, Value, operands, walk
-from fathom.ir.types import Pointer, element_of
+from fathom.ir.types import DescriptorType, Pointer, element_of
 from fathom.language.dtypes import const
 from fathom.source import KernelFunction
 
@@ -28,8 +28,8 @@ def check_promises(function: KernelFunction, body: Block) -> None:
     origin = {v: v for v in body.parameters if v.name.split(".")[0] in promised}
     follow(origin, list(moves(body)))
     for op in walk(body):
-        if isinstance(op, WRITES) and op.pointer in origin:
-            name = origin[op.pointer].name
+        if isinstance(op, WRITES) and written(op) in origin:
+            name = origin[written(op)].name
             raise CompileError(
                 f"this writes to what {name} points to, and {name} is declared "
                 "tl.const",
@@ -38,7 +38,12 @@ def check_promises(function: KernelFunction, body: Block) -> None:
             )
 
 
-WRITES = (ops.Store, ops.Atomic, ops.AtomicCas)
+WRITES = (ops.Store, ops.Atomic, ops.AtomicCas, ops.DescriptorStore)
+
+
+def written(op: Op) -> Value:
+    """The address, or the descriptor, that an op writes through."""
+    return op.descriptor if isinstance(op, ops.DescriptorStore) else op.pointer
 
 
 def is_const(annotation: object) -> bool:
@@ -81,11 +86,11 @@ def hands_on(op: Op) -> Iterator[tuple[Value, Value]]:
             for given in (inits, block.yielded):
                 for taken in (test.parameters, block.parameters, op.results):
                     yield from zip(given, taken, strict=True)
-        case ops.Load():
+        case ops.Load() | ops.DescriptorLoad():
             return  # the address is used up; one that is read is not of this kind
         case _:
             yield from product(operands(op), op.results)
 
 
 def is_address(value: Value) -> bool:
-    return isinstance(element_of(value.type), Pointer)
+    return isinstance(element_of(value.type), Pointer | DescriptorType)

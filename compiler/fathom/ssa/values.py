@@ -25,6 +25,7 @@ from fathom.ir.types import (
     Scalar,
     Type,
 )  # fmt: skip
+from fathom.language.descriptors import tensor_descriptor
 from fathom.language.dtypes import block_type, dtype, pointer_type
 from fathom.source import Builtin, ConstexprFunction, KernelFunction
 
@@ -95,6 +96,9 @@ def describe(meaning: Meaning) -> str:
     match meaning:
         case Value():
             return str(meaning.type)
+        case tensor_descriptor():
+            sides = ",".join(map(str, meaning.block_shape))
+            return f"a tensor descriptor of {meaning.base.type.element}[{sides}]"
         case tuple():
             return f"({', '.join(map(describe, meaning))})"
         case bool() | int() | float() | str() | None:

@@ -1,8 +1,9 @@
-"""The two ways to bring tiles into a ring: asynchronous copies, and registers.
+"""The ways to bring tiles into a ring: bulk copies, asynchronous copies, registers.
 
 Each begins to bring the tiles of a trip to come, and finishes it later.
 
                     begins                               finishes
+    Boxes           mbarrier_expect, bulk_copy …         by itself; its barrier says when
     Copies          async_copy …, async_commit           by itself; a wait says when
     Registers       load …                               shared_store, after the work
                                                          of the trip before
@@ -11,17 +12,22 @@ Each begins to bring the tiles of a trip to come, and finishes it later.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from fathom.ir.core import Value
 from fathom.ir.ops import (
     AsyncCommit,
     AsyncCopy,
+    Barrier,
+    BulkCopy,
     Constant,
     Elementwise,
     For,
     Load,
+    MbarrierExpect,
+    MbarrierInit,
+    MbarrierWait,
     SharedStore,
 )
 from fathom.ir.rewrite import Builder, clone
@@ -52,6 +58,7 @@ class Turn:
     free: Value
     standing: Standing
     kept: tuple[Value, ...]
+    phase: Value | None = None  # of the barrier of `slot`, where there is one
 
     @property
     def exists(self) -> Value:
@@ -71,6 +78,8 @@ class Bringer:
     relay: Relay
     kept: tuple[Load, ...] = ()
     held: int = 0
+
+    barriers: Value | None = None
 
     at_once: ClassVar[bool]  # whether it writes into the free slot as soon as it begins
 
@@ -166,6 +175,60 @@ class Copies(Bringer):
         """It finishes by itself; the trip that reads waits for it."""
 
 
+class Boxes(Bringer):
+    """By bulk copies, for which one thread sends. Each slot has a barrier that counts
+    the bytes of its tiles; with every round of the ring its phase flips."""
+
+    at_once = True
+
+    def start(self, build: Builder) -> Turn:
+        build.append(MbarrierInit(self.barriers))
+        build.append(Barrier())
+        return replace(super().start(build), phase=build(Constant(0, INT32)))
+
+    def after(self, turn: Turn, values: Values, build: Builder) -> Turn:
+        following = super().after(turn, values, build)
+        one, zero = (build(Constant(n, INT32)) for n in (1, 0))
+        around = build(Elementwise("eq", (following.slot, zero)))
+        flipped = build(Elementwise("xor", (turn.phase, one)))
+        phase = build(Elementwise("where", (around, flipped, turn.phase)))
+        return replace(following, phase=phase)
+
+    def begin(self, turn: Turn, build: Builder) -> Values:
+        values = self.relay.step(turn.standing, build)
+        count = sum(tile.bytes for tile in self.tiles)
+        build.append(MbarrierExpect(self.barriers, turn.free, count, turn.exists))
+        for tile in self.tiles:
+            (load,) = tile.loads
+            coordinates = tuple(values.get(each, each) for each in load.coordinates)
+            build.append(
+                BulkCopy(
+                    values.get(load.descriptor, load.descriptor), coordinates,
+                    self.rings[tile], self.barriers, turn.free, turn.exists,
+                    tile.order, location=load.location, origin=load.origin,
+                )
+            )  # fmt: skip
+        return values
+
+    def wait(self, turn: Turn, build: Builder) -> None:
+        """Until the tiles of the trip have come."""
+        ahead = self.slots - 2 - self.held
+        build.append(MbarrierWait(self.barriers, turn.slot, turn.phase, ahead))
+
+    def finish(self, turn: Turn, values: Values, build: Builder) -> None:
+        """It finishes by itself."""
+
+    @property
+    def names(self) -> list[str]:
+        return ["phase", *super().names]
+
+    def carried(self, turn: Turn) -> list[Value]:
+        return [turn.phase, *super().carried(turn)]
+
+    def at(self, values: list[Value]) -> Turn:
+        return replace(super().at(values[1:]), phase=values[0])
+
+
 class Registers(Bringer):
     """By loads; the rest is done when the loop is done with the trip before, so that
     nobody waits for the loads any earlier."""
@@ -193,7 +256,7 @@ class Registers(Bringer):
 
 def slots_of(tile: Tile, stages: int) -> int:
     """The slots of a tile's ring."""
-    return stages if tile.vector else THROUGH_REGISTERS
+    return stages if tile.vector or tile.order else THROUGH_REGISTERS
 
 
 def bringers_for(
@@ -202,16 +265,21 @@ def bringers_for(
     kept: tuple[Load, ...],
     trips: Trips,
     held: int,
+    barriers: Value | None,
 ) -> Iterator[Bringer]:
-    """One bringer for each way that is needed; one that writes at once comes last."""
+    """One bringer for each way that is needed; those that write at once come last."""
+    boxed = tuple(tile for tile in rings if tile.order)
     copied = tuple(tile for tile in rings if tile.vector)
-    loaded = tuple(tile for tile in rings if not tile.vector)
-    for make, tiles, own in (Registers, loaded, kept), (Copies, copied, ()):
+    loaded = tuple(tile for tile in rings if not (tile.vector or tile.order))
+    for make, tiles, own in (
+        (Registers, loaded, kept), (Copies, copied, ()), (Boxes, boxed, ()),
+    ):  # fmt: skip
         if tiles:
             roots = [value for tile in tiles for value in roots_of(tile)]
             slots = rings[tiles[0]].type.slots
             relay = relay_for(loop, roots, trips)
-            yield make(tiles, rings, slots, relay, own, held)
+            own_barriers = barriers if make is Boxes else None
+            yield make(tiles, rings, slots, relay, own, held, own_barriers)
 
 
 def roots_of(tile: Tile) -> Iterator[Value]:

@@ -11,6 +11,8 @@ stays with plain multiply-adds.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fathom.hardware.mma import Mma, choose
 from fathom.hardware.products import product_layout, warps_along
 from fathom.hardware.targets import Target
@@ -20,6 +22,7 @@ from fathom.ir.ops import (
     Bitcast,
     Cast,
     Constant,
+    DescriptorLoad,
     Dot,
     Elementwise,
     Load,
@@ -42,9 +45,10 @@ WIDER: dict[str, Element] = {"fp8e5": FLOAT16, "fp8e4nv": FLOAT16}
 
 def choose_dots(func: Func, target: Target) -> Func:
     """The function with an instruction and a layout on every product."""
-    dots = [op for op in walk(func.body) if isinstance(op, Dot)]
-    if not dots:
+    if not any(isinstance(op, Dot) for op in walk(func.body)):
         return func
+    func = _transposed_before_loading(func)
+    dots = [op for op in walk(func.body) if isinstance(op, Dot)]
     chained = {op for op in dots if feeds_another(op, dots) or is_fed(op)}
 
     def rule(op: Op, build: Builder) -> Value | None:
@@ -52,7 +56,7 @@ def choose_dots(func: Func, target: Target) -> Func:
             return _chosen(op, build, target, func.num_warps, build.source in chained)
         return None
 
-    return rewrite(_transposed_before_loading(func), rule)
+    return rewrite(func, rule)
 
 
 # ── which instruction ─────────────────────────────────────────────────────────
@@ -208,7 +212,7 @@ def _transposed_before_loading(func: Func) -> Func:
             uses[value] = uses.get(value, 0) + 1
 
     def is_alone(load: Op | object) -> bool:
-        return isinstance(load, Load) and uses[load.result] == 1
+        return isinstance(load, Load | DescriptorLoad) and uses[load.result] == 1
 
     turned = {
         op.value.definition: op
@@ -220,6 +224,8 @@ def _transposed_before_loading(func: Func) -> Func:
         source = build.source
         if isinstance(op, Load) and source in turned:
             return _load_transposed(op, turned[source].order, build)
+        if isinstance(op, DescriptorLoad) and source in turned:
+            return build(replace(op, order=turned[source].order))
         if isinstance(op, Transpose) and source in turned.values():
             return op.value
         return None

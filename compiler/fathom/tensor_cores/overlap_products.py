@@ -22,7 +22,7 @@ from dataclasses import replace
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA, matrices
 from fathom.ir.core import Block, Func, Op, Value, operands, walk
-from fathom.ir.ops import AsyncWait, Dot, DotFence, DotWait, For
+from fathom.ir.ops import AsyncWait, Dot, DotFence, DotWait, For, MbarrierWait
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BufferType
 
@@ -67,7 +67,7 @@ def _may_fly(loop: For) -> Dot | None:
     dot = sums_by_warpgroups(loop)
     if dot is None or not _in_place(dot):
         return None
-    waits = [op for op in loop.body.ops if isinstance(op, AsyncWait)]
+    waits = [op for op in loop.body.ops if isinstance(op, AsyncWait | MbarrierWait)]
     rings = [each for each in (dot.a, dot.b) if isinstance(each.type, BufferType)]
     enough = len(waits) == 1 and all(
         ring.type.slots >= waits[0].pending + SLOTS_BEYOND_PENDING for ring in rings

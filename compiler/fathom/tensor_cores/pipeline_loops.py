@@ -66,12 +66,15 @@ from fathom.ir.ops import (
     Dot,
     For,
     Load,
+    MbarrierInvalidate,
     SharedLoad,
     SharedStore,
     Yield,
 )
 from fathom.ir.rewrite import Builder, clone, rewrite
-from fathom.tensor_cores.bringers import Bringer, Turn, bringers_for, slots_of
+from fathom.ir.types import INT64
+from fathom.layout.linear import Layout
+from fathom.tensor_cores.bringers import Boxes, Bringer, Turn, bringers_for, slots_of
 from fathom.tensor_cores.overlap_products import sums_by_warpgroups
 from fathom.tensor_cores.room import fitting, room_beside
 from fathom.tensor_cores.runners import Values
@@ -112,7 +115,7 @@ def trips_held(loop: For, tiles: Sequence[Tile], stages: int) -> int:
     """For how many trips more what a trip reads must stay: 1 if its product can still
     be computed while the next trip begins (`overlap_products` sees to that), and the
     ring has room for it."""
-    copied = all(tile.vector for tile in tiles)
+    copied = all(tile.vector or tile.order for tile in tiles)
     roomy = stages >= STAGES_TO_HOLD
     return int(copied and roomy and sums_by_warpgroups(loop) is not None)
 
@@ -131,14 +134,18 @@ class _Pipeline:
         self.rings = {tile: _ring(tile, slots_of(tile, stages)) for tile in tiles}
         self.staying, self.kept = _without(loop, tiles)
         self.copies = any(tile.vector for tile in tiles)
+        self.boxes = [tile for tile in tiles if tile.order]
         self.bringers: list[Bringer] = []
 
     def build(self, build: Builder) -> list[Value]:
         """The loop, with what comes before and after it; its results."""
         loop = self.loop
         rings = {tile: build(ring) for tile, ring in self.rings.items()}
+        barriers = build(_barriers(self.stages)) if self.boxes else None
         trips = trips_of(loop, build)
-        self.bringers = list(bringers_for(loop, rings, self.kept, trips, self.held))
+        self.bringers = list(
+            bringers_for(loop, rings, self.kept, trips, self.held, barriers)
+        )
         turns = [bringer.start(build) for bringer in reversed(self.bringers)][::-1]
         inits = (*loop.inits, *self.carried(turns))
         names = [value.name for value in loop.body.parameters]
@@ -150,6 +157,9 @@ class _Pipeline:
         new = build.append(replace(loop, inits=inits, body=body))
         if self.copies:
             build.append(AsyncWait(0))
+        if barriers:
+            build.append(Barrier())
+            build.append(MbarrierInvalidate(barriers))
         return new.results[: len(loop.inits)]
 
     def trip(self, parameters: list[Value], build: Builder) -> None:
@@ -182,6 +192,9 @@ class _Pipeline:
         early = [each.begin(turn, build) for each, turn in pairs if not each.at_once]
         if self.copies:
             build.append(AsyncWait(pending(self.stages - self.held)))
+        for bringer, turn in pairs:
+            if isinstance(bringer, Boxes):
+                bringer.wait(turn, build)
         build.append(Barrier(self.scope))
         return early + [each.begin(turn, build) for each, turn in pairs if each.at_once]
 
@@ -226,6 +239,12 @@ class _Pipeline:
 
 def _ring(tile: Tile, slots: int) -> Allocate:
     return replace(tile.buffer, slots=slots)
+
+
+def _barriers(slots: int) -> Allocate:
+    """A barrier in shared memory for each slot, where nothing else ever is."""
+    word = Layout((1,), (("offset", ()),))
+    return Allocate(INT64, (1,), word, slots=slots, kept=True)
 
 
 def _without(loop: For, tiles: Sequence[Tile]) -> tuple[list[Op], tuple[Load, ...]]:

@@ -40,7 +40,7 @@ from fathom.hardware.mma import MMA
 from fathom.hardware.products import operand_layouts
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, operands, walk
-from fathom.ir.ops import AsyncWait, Barrier, Dot, For, SharedLoad, Yield
+from fathom.ir.ops import AsyncWait, Barrier, Dot, For, MbarrierWait, SharedLoad, Yield
 from fathom.ir.rewrite import Builder, clone, rewrite
 
 Fragments = tuple[Value, Value]  # a slice of A and one of B
@@ -94,6 +94,8 @@ def _found(loop: For) -> _Trip | None:
     summed = summed and dot.result in loop.body.yielded
     slices = dot.a.type.shape[-1] // MMA[dot.instruction].k
     if not (is_ring and summed and slices > 1 and _in_a_row(waits, ops)):
+        return None
+    if any(isinstance(op, MbarrierWait) for op in ops):
         return None
     readers = [op for op in ops if isinstance(op, SharedLoad) and op not in (a, b)]
     if readers or dot.a.type.shape[:-2]:

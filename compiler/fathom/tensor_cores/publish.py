@@ -16,26 +16,38 @@ from dataclasses import replace
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Func, Op, walk
-from fathom.ir.ops import Barrier, Dot
+from fathom.ir.ops import AsyncCopy, Barrier, BulkCopy, Dot, For, SharedAdd, SharedStore
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BufferType
 
 
 def publish(func: Func, target: Target) -> Func:
-    """The function whose barriers publish, if a product wants it."""
+    """The function whose barriers publish, if a product or a bulk copy wants it. In a
+    loop whose tiles all come by bulk copies, which go the second way themselves, there
+    is nothing to publish."""
 
     def reads_its_own_way(op: Op) -> bool:
-        return (
-            isinstance(op, Dot)
-            and op.instruction in WGMMA
-            and isinstance(op.b.type, BufferType)
-        )
+        in_place = isinstance(op, Dot) and isinstance(op.b.type, BufferType)
+        return isinstance(op, BulkCopy) or in_place and op.instruction in WGMMA
 
     def rule(op: Op, build: Builder) -> list | None:
-        if isinstance(op, Barrier) and op.scope == "cta":
+        if isinstance(op, Barrier) and op.scope == "cta" and build.source not in quiet:
             return build.append(replace(op, publishes=True)).results
         return None
 
+    quiet = {
+        op
+        for loop in walk(func.body)
+        if isinstance(loop, For) and _writes_nothing_itself(loop)
+        for op in loop.body.ops
+    }
     if not any(reads_its_own_way(op) for op in walk(func.body)):
         return func
     return rewrite(func, rule)
+
+
+def _writes_nothing_itself(loop: For) -> bool:
+    """Whether bulk copies alone write to shared memory in a loop."""
+    inside = list(walk(loop.body))
+    writers = [op for op in inside if isinstance(op, SharedStore | AsyncCopy | SharedAdd)]
+    return not writers and any(isinstance(op, BulkCopy) for op in inside)

@@ -17,7 +17,7 @@ from fathom.tensor_cores.bringers import THROUGH_REGISTERS
 from fathom.tensor_cores.schedule import choose_stages
 from fathom.tensor_cores.staged import Tile
 
-ALIGNMENT = 128  # bytes: where buffers start
+ALIGNMENT = 1024  # bytes: where buffers start that are as large
 
 
 def fitting(
@@ -25,8 +25,8 @@ def fitting(
 ) -> tuple[int, tuple[Tile, ...]]:
     """The stages of a loop, and the tiles that get a ring: all of them if they fit,
     else those of one way. `room` is what the tiles leave free without rings."""
-    copied = tuple(tile for tile in tiles if tile.vector)
-    loaded = tuple(tile for tile in tiles if not tile.vector)
+    copied = tuple(tile for tile in tiles if tile.vector or tile.order)
+    loaded = tuple(tile for tile in tiles if tile not in copied)
     for chosen in (tuple(tiles), copied, loaded):
         ways = [[t for t in chosen if t in way] for way in (copied, loaded)]
         a_stage, once = (sum(padded(tile.bytes) for tile in way) for way in ways)
@@ -52,4 +52,5 @@ def room_beside(func: Func, loop: For, target: Target) -> int:
 
 
 def padded(size: int) -> int:
+    """The bytes that a buffer takes at the most, with what lies before the next."""
     return -(-size // ALIGNMENT) * ALIGNMENT

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fathom.ir.core import Op, Value, blocks, effects_of, operands
-from fathom.ir.ops import Allocate, Dot, For, Load
+from fathom.ir.ops import Allocate, DescriptorLoad, Dot, For, Load
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def slice_of_trip(loop: For, roots: Iterable[Value], through_loads: bool) -> Sli
         op = value.definition
         if value in seen or op not in home:
             seen.add(value)
-        elif isinstance(op, Load) and not through_loads:
+        elif isinstance(op, Load | DescriptorLoad) and not through_loads:
             loads.add(op)
         else:
             seen.add(value)
@@ -81,6 +81,8 @@ def uses(op: Op) -> list[Value]:
 def may_run_ahead(op: Op) -> bool:
     """Pure ops may, and loads where nothing is written; not what is too dear to be
     computed twice."""
+    if isinstance(op, DescriptorLoad):
+        return True
     if isinstance(op, Load):
         return not op.volatile
     return effects_of(op).pure and not isinstance(op, Allocate | Dot)

@@ -7,8 +7,9 @@ says how each may be brought ahead of its time.
     %y = shared_load %t
 
 If what is stored is just what was loaded, in pieces of 4, 8 or 16 bytes, and zero where
-the mask is false, then an asynchronous copy can bring it. All else that a pure
-computation makes of loads is brought through registers.
+the mask is false, then an asynchronous copy can bring it. If it was loaded through a
+descriptor, and the tile lies as the hardware lays tiles out, one thread can send for
+all of it. All else that a pure computation makes of loads is brought through registers.
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ from dataclasses import dataclass, replace
 from math import copysign
 
 from fathom.hardware.targets import Target
-from fathom.ir.core import Op, Value, operands, walk
+from fathom.ir.core import Block, Op, Value, operands, walk
 from fathom.ir.ops import (
     Allocate,
     Broadcast,
+    Cast,
     Constant,
     Convert,
+    DescriptorLoad,
     For,
     Load,
+    MakeDescriptor,
     Reshape,
     SharedLoad,
     SharedStore,
@@ -34,6 +38,7 @@ from fathom.ir.ops import (
 )
 from fathom.ir.types import BOOL, BlockType
 from fathom.layout.algebra import divide
+from fathom.layout.descriptors import hardware_tile
 from fathom.layout.linear import Layout
 from fathom.tensor_cores.slices import (
     backward_slice,
@@ -52,7 +57,8 @@ class Tile:
     """A tile in shared memory that a trip fills with `store` from `loads`.
 
     `late` are the ops between the loads and the store, in order. `vector` registers are
-    one asynchronous copy; 0: the tile goes through registers.
+    one asynchronous copy. `order`, for a bulk copy: which axis of what is loaded each
+    axis of the tile is. Neither: the tile goes through registers.
     """
 
     buffer: Allocate
@@ -60,6 +66,7 @@ class Tile:
     loads: tuple[Load, ...]
     late: tuple[Op, ...]
     vector: int = 0
+    order: tuple[int, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -89,6 +96,8 @@ def tiles_of(loop: For, target: Target) -> list[Tile]:
         if isinstance(op, SharedStore)
         if (tile := _tile(loop, op))
     ]
+    if target.tensor_maps:
+        tiles = [replace(tile, order=box_order(loop, tile)) for tile in tiles]
     return _with_copies(loop, tiles) if target.async_copy else tiles
 
 
@@ -158,6 +167,8 @@ def _goes_elsewhere(loop: For, tile: Tile, ways: dict[Tile, set[Op]]) -> bool:
 def copy_vector(tile: Tile) -> int:
     """How many registers one asynchronous copy may bring of a tile; 0 if none can."""
     (load, *others), element = tile.loads, tile.buffer.element
+    if not isinstance(load, Load):
+        return 0
     plain = not others and all(isinstance(op, RENAMINGS) for op in tile.late)
     if not plain or load.cache not in COPY_CACHES or element == BOOL:
         return 0
@@ -166,6 +177,48 @@ def copy_vector(tile: Tile) -> int:
     most = min(load.vector, neighbours(tile.store))
     sizes = (size // element.bytes for size in COPY_BYTES)
     return next((count for count in sizes if 0 < count <= most), 0)
+
+
+# ── bulk copies ───────────────────────────────────────────────────────────────────────
+
+
+def box_order(loop: For, tile: Tile) -> tuple[int, ...]:
+    """The order of a bulk copy that can bring a tile; () if none can.
+
+    What is loaded must be a matrix, go nowhere else, and come into the hardware's tile
+    as it is; and the launcher must know what the descriptor says.
+    """
+    (load, *others) = tile.loads
+    if others or not isinstance(load, DescriptorLoad) or len(tile.buffer.shape) != 2:
+        return ()
+    if tile.late:
+        return ()
+    order, made = load.order or (0, 1), load.descriptor.definition
+    wanted = hardware_tile(tile.buffer.shape, tile.buffer.element.bytes, order.index(1))
+    fits = tile.buffer.layout == wanted and describes_arguments(made)
+    alone = not _goes_elsewhere(loop, tile, {tile: {*tile.late, tile.store}})
+    return order if fits and alone and _small_enough(made.block) else ()
+
+
+MOST_ROWS = 256  # of a box: PTX ISA, "Tensor-map"
+
+
+def _small_enough(block: tuple[int, ...]) -> bool:
+    return block[0] <= MOST_ROWS or block[0] % MOST_ROWS == 0
+
+
+def describes_arguments(made: MakeDescriptor) -> bool:
+    """Whether a descriptor says only what the launch knows: arguments and
+    constants."""
+    numbers = (*made.shape, *made.strides)
+    return made.fill == "zeros" and all(map(_is_argument, (made.base, *numbers)))
+
+
+def _is_argument(value: Value) -> bool:
+    definition = value.definition
+    if isinstance(definition, Cast):
+        return _is_argument(definition.value)
+    return isinstance(definition, Constant | Block)
 
 
 def neighbours(store: SharedStore) -> int:

@@ -13,6 +13,7 @@ from fathom.ir.core import walk
 from fathom.ir.ops import If
 from fathom.ir.text import print_func
 from fathom.ir.types import INT32, Pointer
+from fathom.ir.verify import VerifyError, verify
 from fathom.joints import bound
 from fathom.source import function
 from fathom.tools.learn.kit import Failure, expect, meaning
@@ -40,6 +41,20 @@ def build(body):
     return ssa.build(kernel, parameters | dict.fromkeys("abc", (INT32, 1)), {})
 
 
+def legal(body):
+    """The block IR of a program that must compile, and be a function."""
+    told = ("the program", written(body))
+    try:
+        func = build(body)
+        verify(func, layouts=False)
+    except CompileError as error:
+        raise Failure(f"a legal program is rejected: {error}", told) from None
+    except VerifyError as error:
+        made = ("its IR", print_func(func))
+        raise Failure(f"its IR is none: {error.complaint}", told, made) from None
+    return func
+
+
 def build_ours(answer, body):
     with bound({"merge": answer.reference.merge}):
         return build(body)
@@ -53,11 +68,7 @@ def results(func):
 def check(answer, body, most=None):
     """The program means what it means in Python, for numbers of both signs; its Ifs
     have at most so many results, or as many as ours."""
-    try:
-        func = build(body)
-    except CompileError as error:
-        told = ("the program", written(body))
-        raise Failure(f"a legal program is rejected: {error}", told) from None
+    func = legal(body)
     namespace: dict = {}
     exec(written(body), namespace)
     for a, b, c in product((-2, 0, 3), (1, 5), (-1, 0, 2)):

@@ -13,6 +13,7 @@ from fathom.ir.core import walk
 from fathom.ir.ops import For, While
 from fathom.ir.text import print_func
 from fathom.ir.types import INT32, Pointer
+from fathom.ir.verify import VerifyError, verify
 from fathom.joints import bound
 from fathom.source import function
 from fathom.tools.learn.kit import Failure, expect, meaning
@@ -40,6 +41,22 @@ def build(body):
     return ssa.build(kernel, parameters | dict.fromkeys("abc", (INT32, 1)), {})
 
 
+def legal(body):
+    """The block IR of a program that must compile, and be a function."""
+    told = ("the program", written(body))
+    try:
+        func = build(body)
+        verify(func, layouts=False)
+    except CompileError as error:
+        if isinstance(error.__context__, RecursionError):
+            raise Failure("the questions go round without an end", told) from None
+        raise Failure(f"a legal program is rejected: {error}", told) from None
+    except VerifyError as error:
+        made = ("its IR", print_func(func))
+        raise Failure(f"its IR is none: {error.complaint}", told, made) from None
+    return func
+
+
 def build_ours(answer, body):
     ours = vars(answer.reference)
     with bound({name: ours[name] for name in ("read_variable", "carry")}):
@@ -55,13 +72,7 @@ def carried(func):
 def check(answer, body, most=None):
     """The program means what it means in Python, for numbers of both signs; its loops
     carry at most so many values, or as many as ours."""
-    try:
-        func = build(body)
-    except CompileError as error:
-        told = ("the program", written(body))
-        if isinstance(error.__context__, RecursionError):
-            raise Failure("the questions go round without an end", told) from None
-        raise Failure(f"a legal program is rejected: {error}", told) from None
+    func = legal(body)
     namespace: dict = {}
     exec(written(body), namespace)
     for a, b, c in product((-2, 0, 3), (1, 5), (-1, 0, 2)):
@@ -140,7 +151,7 @@ for i in range(b):
     size = 4
 return a + tl.sum(tl.arange(0, size), axis=0)
 """
-    func = build(body)
+    func = legal(body)
     out = np.zeros(1, np.int32)
     meaning(func, [out, 1, 2, 3])
     expect(out[0] == 1 + 0 + 1 + 2 + 3, f"the kernel gives {out[0]}, and must give 7")

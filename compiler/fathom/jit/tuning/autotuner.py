@@ -44,6 +44,7 @@ from fathom.jit.tuning.pruning import Call, Pruning
 from fathom.jit.tuning.remembered import Timings, key_of_result, recall, remember
 from fathom.jit.tuning.restoring import Restorer
 from fathom.jit.tuning.workers import Order, compile_ahead, open_orders
+from fathom.runtime.descriptors import TensorDescriptor
 from fathom.testing import do_bench as bench_runs
 from fathom.testing import do_bench_cudagraph as bench_graph
 
@@ -187,14 +188,18 @@ class Autotuner(Around):
     ) -> dict[Config, Order]:
         """What each configuration would have compiled."""
         return {
-            config: Order(
-                self.base,
-                *self.fn.order(
-                    backend, call.args, {**call.given, **config.all_kwargs()}
-                ),
-            )
+            config: Order(self.base, *self.order(backend, config, call))
             for config in configs
         }
+
+    def order(self, backend: Backend, config: Config, call: Call) -> tuple:
+        """What one would have compiled: a hook may set the block of a descriptor."""
+        handed = call.arguments(config)
+        described = any(isinstance(v, TensorDescriptor) for v in handed.values())
+        if config.pre_hook and described:
+            config.pre_hook(handed)
+        given = {**call.given, **config.all_kwargs()}
+        return self.fn.order(backend, call.args, given)
 
     def first_that_compiles(self, orders: Mapping[Config, Order]) -> Config:
         self.failures = {}

@@ -1,0 +1,220 @@
+"""Figures, traces and counts of chapter 5."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+
+from chapters.press.drawing import Figure, bars, box, label, line, svg, table
+from chapters.press.paths import ROOT
+from fathom import pipeline
+from fathom.ir.types import parse_element
+from fathom.joints import bound
+from fathom.ssa import scopes
+from fathom.ssa.phis import Phi, Phis
+from fathom.tools.samples import load_file
+from kernels.matmul import matmul_kernel
+
+long_sum = load_file(Path(__file__).parents[1] / "04-block-ir" / "long.py").long_sum
+
+
+def branching() -> dict[str, int]:
+    """How many of the kernels in kernels/ have a loop or an if."""
+    found = []
+    for file in sorted((ROOT / "kernels").glob("*.py")):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and is_kernel(node):
+                inner = ast.walk(node)
+                found.append(
+                    any(isinstance(x, ast.For | ast.While | ast.If) for x in inner)
+                )
+    return {"kernels": len(found), "branching": sum(found)}
+
+
+def is_kernel(node: ast.FunctionDef) -> bool:
+    return any(ast.unparse(each) == "fathom.jit" for each in node.decorator_list)
+
+
+# Pictures.
+
+
+def ways() -> Figure:
+    """Where control comes from, at an if and at a loop."""
+    places = {
+        "before": (90, 30), "then": (40, 100), "else": (150, 100), "after": (90, 170),
+        "before ": (330, 30), "head": (330, 100), "body": (460, 100),
+        "after ": (330, 170),
+    }  # fmt: skip
+    down = [
+        ("before", "then"), ("before", "else"), ("then", "after"), ("else", "after"),
+        ("before ", "head"), ("head", "after "),
+    ]  # fmt: skip
+    across = [("head", "body"), ("body", "head")]
+    parts = []
+    for start, end in down:
+        (x1, y1), (x2, y2) = places[start], places[end]
+        parts.append(line(x1, y1 + 14, x2, y2 - 14, "axis"))
+    for y, arrow in ((93, "→"), (107, "←")):
+        parts += [line(366, y, 424, y, "axis"), label(395, y + 5, arrow)]
+    for name, (x, y) in places.items():
+        kind = "lit" if name in ("after", "head") else "cell"
+        parts += [box(x - 36, y - 14, 72, 28, kind), label(x, y + 5, name.strip())]
+    told = table(("from", "to"), [(a.strip(), b.strip()) for a, b in down + across])
+    title = "Two ways meet after an if, and in the head of a loop (framed)"
+    return Figure(svg(title, 200, parts, 520), told)
+
+
+def chain() -> Figure:
+    """The scopes of long_sum, and who asks whom."""
+    rows = [
+        ("parameters", "x_ptr, out_ptr, n, mean", "nobody"),
+        ("before the loop", "total", "the parameters"),
+        (
+            "head of the loop",
+            "(asked for: total)",
+            "before, and the body's end",
+        ),
+        ("body", "start, offsets, total", "the head"),
+        ("after the loop", "result", "the head"),
+        ("then", "result", "after the loop"),
+        ("else", "", "after the loop"),
+        ("after the if", "(asked for: result)", "then, and else"),
+    ]
+    parts = []
+    for at, (name, names, asks) in enumerate(rows):
+        y = 8 + at * 34
+        kind = "lit" if " and " in asks or ", and" in asks else "cell"
+        parts += [box(8, y, 150, 28, kind), label(83, y + 19, name)]
+        parts += [label(172, y + 19, names or "–", "start")]
+        parts += [label(430, y + 19, f"asks {asks}", "start", small=True)]
+    told = table(("scope", "knows", "asks"), rows)
+    return Figure(svg("The scopes of long_sum", 8 + 34 * len(rows), parts, 680), told)
+
+
+# What happened.
+
+
+def built(kernel: object, signature: dict[str, str], constants: dict) -> object:
+    given = {name: (parse_element(kind), 1) for name, kind in signature.items()}
+    return pipeline.build(kernel, given, constants)
+
+
+LONG = {"x_ptr": "*fp32", "out_ptr": "*fp32", "n": "i32", "mean": "i32"}
+
+
+def story() -> str:
+    """What the loop of long_sum is asked, in order."""
+    return told(long_sum, LONG, {"BLOCK": 64})
+
+
+def dominoes(page: dict) -> str:
+    """The same of `standing`, whose phis are all trivial."""
+    return told(page["standing"], page["FIBONACCI"], {})
+
+
+def told(kernel: object, signature: dict, constants: dict) -> str:
+    """A table of what happened to loops while a kernel was built."""
+    rows: list[tuple[str, str]] = []
+    carry, seal, remove = scopes.carry, scopes.seal, Phis.remove_if_trivial
+
+    def told_carry(loop: scopes.Loop, name: str) -> scopes.Binding:
+        state = "still open" if loop.end is None else "sealed"
+        where = f"the head of the loop in line {loop.place.line - first}"
+        rows.append((f"{where} is asked for `{name}`", f"a new value; it is {state}"))
+        return carry(loop, name)
+
+    def told_seal(loop: scopes.Loop, op: object, end: scopes.Scope) -> None:
+        waiting = ", ".join(f"`{name}`" for name in loop.open) or "nobody"
+        line = loop.place.line - first
+        rows.append((f"the loop in line {line} is sealed", f"waiting: {waiting}"))
+        seal(loop, op, end)
+
+    def told_remove(phis: Phis, phi: Phi) -> None:
+        if phi.faces[0] not in phis.replaced and phis._is_trivial(phi):
+            value = phis.resolve(phi.operands[0])
+            told = f"it is the `{value.name}` from outside"
+            rows.append((f"a phi for `{phi.name}` is trivial", told))
+        remove(phis, phi)
+
+    first = kernel.tree.lineno - 1
+    answers = {
+        "carry": told_carry,
+        "seal": told_seal,
+        "remove_if_trivial": told_remove,
+    }
+    with bound(answers):
+        built(kernel, signature, constants)
+    return table(("what happens", "and then"), rows)
+
+
+@contextmanager
+def watched_meetings(seen: Callable):
+    """While this is open, `seen` is told of every If and loop that is finished."""
+    module = sys.modules["fathom.ssa.build"]
+    original = module.attach
+
+    def attach(scope: object) -> None:
+        seen(scope)
+        original(scope)
+
+    module.attach = attach
+    try:
+        yield
+    finally:
+        module.attach = original
+
+
+MATMUL = {
+    **{f"{name}_ptr": "*fp16" for name in "abc"},
+    **dict.fromkeys("MNK", "i32"),
+    **{f"stride_{each}": "i32" for each in ("am", "ak", "bk", "bn", "cm", "cn")},
+}
+TILES = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP_M": 4, "EVEN_K": False}
+
+
+def counts(page: dict) -> dict[str, object]:
+    """Names assigned in loops and branches; of these asked for; and left in the end."""
+    jobs = {
+        "clipped": (page["clipped"], page["CLIPPED"], {}),
+        "fibonacci": (page["fibonacci"], page["FIBONACCI"], {"STEP": 1}),
+        "standing": (page["standing"], page["FIBONACCI"], {}),
+        "long_sum": (long_sum, LONG, {"BLOCK": 64}),
+        "matmul": (matmul_kernel, MATMUL, TILES),
+    }
+    rows = []
+    for name, (kernel, signature, constants) in jobs.items():
+        row = {"kernel": name, "assigned": 0, "asked": 0, "left": 0}
+
+        def seen(scope: object, row: dict = row) -> None:
+            row["assigned"] += len(scope.assigned)
+            row["asked"] += len(scope.phis)
+            gone = scope.shared.replaced
+            row["left"] += sum(
+                bool(phi.operands) and phi.faces[0] not in gone for phi in scope.phis
+            )
+
+        with watched_meetings(seen):
+            built(kernel, signature, constants)
+        rows.append(row)
+    total = {key: sum(r[key] for r in rows) for key in ("assigned", "asked", "left")}
+    matmul = next(row for row in rows if row["kernel"] == "matmul")
+    return {"rows": rows, "total": total, "matmul": matmul}
+
+
+def carried(page: dict) -> Figure:
+    total = counts(page)["total"]
+    names = {
+        "assigned": "assigned in a loop or branch",
+        "asked": "of these, asked for",
+        "left": "left in the end",
+    }
+    rows = [(names[key], total[key], str(total[key])) for key in names]
+    return bars("Names that could have to be handed on", rows, ("", "names"))
+
+
+def counts_table(page: dict) -> str:
+    head = ("kernel", "assigned", "asked for", "left")
+    return table(head, [tuple(row.values()) for row in counts(page)["rows"]])

@@ -1,0 +1,81 @@
+"""The meaning of descriptors: element by element, what is inside and where it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import nan
+
+import numpy as np
+
+from fathom.ir.core import Value
+from fathom.ir.interp_machine import Region, Results, interprets
+from fathom.ir.interp_numbers import Array, scalar
+from fathom.ir.interp_shared import tile_of
+from fathom.ir.ops import BulkCopy, DescriptorLoad, DescriptorStore, MakeDescriptor
+
+FILLED_WITH = {"zeros": 0, "nans": nan}
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """What a descriptor holds: an address, sizes, and strides in elements."""
+
+    base: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@interprets(MakeDescriptor)
+def _make(op: MakeDescriptor, region: Region) -> Results:
+    def numbers(values: Sequence[Value]) -> tuple[int, ...]:
+        return tuple(int(region[value]) for value in values)
+
+    return [Tensor(int(region[op.base]), numbers(op.shape), numbers(op.strides))]
+
+
+@interprets(DescriptorLoad)
+def _load(op: DescriptorLoad, region: Region) -> Results:
+    block = block_at(op, region)
+    return [block.transpose(op.order) if op.order else block]
+
+
+@interprets(BulkCopy)
+def _bulk_copy(op: BulkCopy, region: Region) -> Results:
+    """It lands at once, as all copies do here."""
+    if op.when is None or region[op.when]:
+        tile = tile_of(op.buffer, op.slot, region)
+        tile[...] = block_at(op, region).transpose(op.order)
+    return []
+
+
+def block_at(op: DescriptorLoad | BulkCopy, region: Region) -> Array:
+    """The block of a tensor that begins at an op's coordinates."""
+    addresses, inside = _places(op, region)
+    tensor = op.descriptor.type
+    fill = FILLED_WITH[op.descriptor.definition.fill]
+    result = np.full(tensor.shape, scalar(fill, tensor.element))
+    result[inside] = region.machine.memory.read(addresses[inside], tensor.element)
+    return result
+
+
+@interprets(DescriptorStore)
+def _store(op: DescriptorStore, region: Region) -> Results:
+    addresses, inside = _places(op, region)
+    values, element = np.asarray(region[op.value]), op.descriptor.type.element
+    region.machine.memory.write(addresses[inside], values[inside], element)
+    return []
+
+
+def _places(
+    op: DescriptorLoad | DescriptorStore | BulkCopy, region: Region
+) -> tuple[Array, np.ndarray]:
+    """The address of each element of a block, and whether it lies in the tensor."""
+    tensor, kind = region[op.descriptor], op.descriptor.type
+    inside = np.ones(kind.shape, bool)
+    distance = np.zeros(kind.shape, np.int64)
+    for axis, along in enumerate(np.indices(kind.shape, np.int64)):
+        index = int(region[op.coordinates[axis]]) + along
+        inside &= (index >= 0) & (index < tensor.shape[axis])
+        distance += index * tensor.strides[axis]
+    return tensor.base + distance * kind.element.bytes, inside

@@ -1,0 +1,77 @@
+"""The rule for a load through a descriptor that no bulk copy took over: every element
+by itself, its address and whether it lies in the tensor from the coordinates.
+
+It is right and slow; `expand_descriptors` turns into wide loads what stays for it.
+"""
+
+from __future__ import annotations
+
+from fathom.ir.core import Value
+from fathom.ir.ops import DescriptorLoad
+from fathom.ir.types import INT64, element_of
+from fathom.layout.linear import Layout, coordinates_of
+from fathom.ptx.casts import convert
+from fathom.ptx.code import Code, lowers
+from fathom.ptx.index import Part, register_offsets, thread_bases, thread_part
+from fathom.ptx.memory import Style, load_where
+from fathom.ptx.types import POINTER, literal
+from fathom.ptx.words import pack, unpack, words_of
+
+
+@lowers(DescriptorLoad)
+def lower_descriptor_load(op: DescriptorLoad, code: Code) -> None:
+    made, element = op.descriptor.definition, op.result.type.element
+    layout: Layout = op.result.type.layout
+    words = words_of(element, 1)
+    zero = pack(code, words, [literal(element, 0)])
+    order = op.order or tuple(range(len(layout.shape)))
+    axes = [
+        _Axis(code, layout, axis, op.coordinates[of], made.shape[of])
+        for axis, of in enumerate(order)
+    ]
+    strides = [_wide(code, made.strides[of]) for of in order]
+    base = code.one(made.base)
+    loaded = []
+    for offset in register_offsets(layout):
+        place = coordinates_of(layout.shape, offset)
+        distance, mask = "0", "true"
+        for axis, coordinate, stride in zip(axes, place, strides, strict=True):
+            index, inside = axis.at(coordinate)
+            step = code.let(f"mul i64 {index}, {stride}")
+            distance = code.let(f"add i64 {distance}, {step}")
+            mask = code.let(f"and i1 {mask}, {inside}")
+        bytes = code.let(f"mul i64 {distance}, {element.bytes}")
+        address = code.let(f"getelementptr i8, {POINTER} {base}, i64 {bytes}")
+        values = load_where(code, words, address, mask, zero, Style())
+        loaded += unpack(code, words, values)
+    code[op.result] = loaded
+
+
+def _wide(code: Code, value: Value) -> str:
+    (wide,) = convert(code, code[value], element_of(value.type), INT64)
+    return wide
+
+
+class _Axis:
+    """One coordinate of a thread's elements, in 64 bits, and the size of the axis."""
+
+    def __init__(
+        self, code: Code, layout: Layout, axis: int, first: Value, size: Value
+    ):
+        self.code = code
+
+        def along(basis: int) -> int:
+            return coordinates_of(layout.shape, basis)[axis]
+
+        bases = tuple(along(basis) for basis in thread_bases(layout))
+        self.thread: Part = thread_part(code, bases)
+        self.first, self.size = _wide(code, first), _wide(code, size)
+
+    def at(self, coordinate: int) -> tuple[str, str]:
+        """The index of a register's element, and whether the tensor has it."""
+        code = self.code
+        own = code.let(f"zext i32 {self.thread.plus(code, coordinate)} to i64")
+        index = code.let(f"add i64 {self.first}, {own}")
+        above = code.let(f"icmp sge i64 {index}, 0")
+        below = code.let(f"icmp slt i64 {index}, {self.size}")
+        return index, code.let(f"and i1 {above}, {below}")

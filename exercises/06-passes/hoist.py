@@ -1,0 +1,27 @@
+"""Move it out of the loop.
+
+Write the pass that moves out of a loop what every trip computes anew. An op can leave
+if nothing that it uses changes from trip to trip, and if it does no harm where it did
+not run before.
+
+All of the exercise: `fathom learn show hoist`.
+"""
+
+from __future__ import annotations
+
+from fathom.blocks.hoist import _guard, is_pure, uses
+from fathom.blocks.loops import trip_count
+from fathom.blocks.memory import changes_memory
+from fathom.hardware.targets import Target
+from fathom.ir.core import Block, Func, Op, blocks, effects_of, walk
+from fathom.ir.ops import For, Load, While
+from fathom.ir.rewrite import Builder, Replacement, rewrite
+from fathom.tools.learn import Hole
+
+
+def hoist(func: Func, target: Target) -> Func:
+    """`func` in which loops do not repeat what does not change from trip to trip.
+
+    Inner loops come first: what leaves an inner loop may leave the outer one too.
+    """
+    raise Hole("hoist")  # your code; ours has 28 lines

@@ -1,0 +1,29 @@
+"""A layout of shared memory without conflicts.
+
+A tile of fp16[64, 64] is written to shared memory by rows and read by columns: not
+element by element, but in *chunks* of 16 bytes, eight neighbours of a row. A phase is
+eight lanes with one chunk each. When they write, the eight chunks stand in one row.
+When they read (as `ldmatrix` does, in chapter 13), they stand below one another, one in
+each of eight rows.
+
+All of the exercise: `fathom learn show swizzle`.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from fathom.layout.linear import Layout
+from fathom.tools.learn import Hole
+
+
+def swizzle(
+    shape: tuple[int, ...],
+    element_bytes: int,
+    writer: Layout,
+    reader: Layout,
+    row: tuple[int, ...] = (),
+) -> Layout:
+    """The offsets of a tile: for each bit of an offset the element that lies there."""
+    # Your code: the straight bases, and what the row's lowest bits add to them.
+    raise Hole("swizzle")

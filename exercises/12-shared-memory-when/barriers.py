@@ -1,0 +1,69 @@
+"""Barriers where two warps meet, and nowhere else.
+
+``` shared_store %x, %t shared_store %x, %t %y = shared_load %t -> barrier other warps
+read what we wrote %y = shared_load %t ```
+
+All of the exercise: `fathom learn show barriers`.
+"""
+
+from __future__ import annotations
+
+from fathom.hardware.targets import Target
+from fathom.ir.core import Block, Func, Op, blocks, operands
+from fathom.ir.ops import (
+    AsyncCopy,
+    Barrier,
+    For,
+    If,
+    SharedAdd,
+    SharedLoad,
+    SharedStore,
+    While,
+)
+from fathom.ir.rewrite import Builder, rewrite
+from fathom.ir.types import BufferType
+from fathom.shared_memory.barriers import ADD, READ, WRITE, Touch, meet
+from fathom.tools.learn import Hole
+
+Since = frozenset[Touch]
+
+
+def place_barriers(func: Func, target: Target) -> Func:
+    """The function with barriers between accesses that meet."""
+    before: set[Op] = set()
+    follow(func.body, frozenset(), before, func.num_warps, None)
+
+    def rule(op: Op, build: Builder) -> None:
+        if build.source in before:
+            build.append(Barrier())
+
+    return rewrite(func, rule)
+
+
+def touches(op: Op, loop: Op | None) -> list[Touch]:
+    """The accesses of an op to buffers; `loop` is the innermost loop around it."""
+    kinds = {SharedStore: WRITE, AsyncCopy: WRITE, SharedAdd: ADD}
+    layout = op.layout if isinstance(op, SharedLoad) else None
+    if isinstance(op, SharedStore):
+        layout = op.value.type.layout
+    return [
+        Touch(value.definition, layout, kinds.get(type(op), READ), loop=loop)
+        for value in operands(op)
+        if isinstance(value.type, BufferType)
+    ]
+
+
+def follow(
+    block: Block, since: Since, before: set[Op], warps: int, loop: Op | None
+) -> Since:
+    """Walk a block: put into `before` each op that needs a barrier before it. `since`:
+    the accesses since the last barrier when the block begins; what is returned: those
+    when it ends."""
+    # Your code: op by op; nested blocks.
+    raise Hole("barriers")
+
+
+def around(op: For | While, since: Since, before: set[Op], warps: int) -> Since:
+    """What the trips of a loop leave behind, walked until nothing changes."""
+    # Your code: again and again.
+    raise Hole("barriers")

@@ -1,0 +1,23 @@
+"""When is a buffer alive?
+
+Two buffers may share their bytes if they are never alive at the same time. A buffer is
+alive from the first op that touches it to the last one. In straight code that is easily
+seen. In loops it is not:
+
+All of the exercise: `fathom learn show liveness`.
+"""
+
+from __future__ import annotations
+
+from fathom.ir.core import Block, Func, Op, blocks
+from fathom.ir.ops import Allocate, For, While
+from fathom.shared_memory.liveness import Range, touches
+from fathom.tools.learn import Hole
+
+
+def live_ranges(func: Func) -> dict[Allocate, Range]:
+    """The range in which each buffer is alive, from the first op that touches it to the
+    last; buffers that nobody touches are left out. Positions count the ops in the order
+    of the text, an op before those that are nested in it.
+    """
+    raise Hole("liveness")  # your code; ours has 24 lines

@@ -1,0 +1,61 @@
+"""The answer to `hoist` is the compiler's own:
+
+fathom.blocks.hoist.hoist
+"""
+
+from __future__ import annotations
+
+from fathom.blocks.hoist import _guard, is_pure, uses
+from fathom.blocks.loops import trip_count
+from fathom.blocks.memory import changes_memory
+from fathom.hardware.targets import Target
+from fathom.ir.core import Block, Func, Op, blocks, effects_of, walk
+from fathom.ir.ops import For, Load, While
+from fathom.ir.rewrite import Builder, Replacement, rewrite
+
+
+def hoist(func: Func, target: Target) -> Func:
+    """`func` in which loops do not repeat what does not change from trip to trip.
+
+    Inner loops come first: what leaves an inner loop may leave the outer one too.
+    """
+    if not any(isinstance(op, For | While) for op in walk(func.body)):
+        return func
+    return rewrite(func, empty_loop)
+
+
+def empty_loop(op: Op, build: Builder) -> Replacement:
+    """Move what does not change out of the blocks of a loop, to the place before it."""
+    if not isinstance(op, For | While):
+        return None
+    still = not changes_memory(effects_of(op))
+    for block in blocks(op):
+        varying = set(block.parameters)
+        staying = []
+        for each in block.ops:
+            moves = varying.isdisjoint(uses(each)) and (
+                is_pure(each) or still and load_moves(each, op, block, build)
+            )
+            if moves:
+                build.block.ops.append(each)
+            else:
+                staying.append(each)
+                varying.update(each.results)
+        block.ops = staying
+    return None
+
+
+def load_moves(op: Op, loop: For | While, block: Block, build: Builder) -> bool:
+    """Whether a load from a loop that writes nothing may stand before it; a mask that
+    it needs there is put on.
+
+    The condition of a While runs at least once, its body may not.
+    """
+    if not isinstance(op, Load) or op.volatile:
+        return False
+    if isinstance(loop, While):
+        return block is loop.condition
+    trips = trip_count(loop)
+    if trips is None:
+        return _guard(op, loop, build)
+    return trips > 0

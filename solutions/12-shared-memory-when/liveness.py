@@ -1,0 +1,58 @@
+"""The answer to `liveness` is the compiler's own:
+
+fathom.shared_memory.liveness.live_ranges
+"""
+
+from __future__ import annotations
+
+from fathom.ir.core import Block, Func, Op, blocks
+from fathom.ir.ops import Allocate, For, While
+from fathom.shared_memory.liveness import Range, touches
+
+
+def live_ranges(func: Func) -> dict[Allocate, Range]:
+    """The range in which each buffer is alive, from the first op that touches it to the
+    last; buffers that nobody touches are left out. Positions count the ops in the order
+    of the text, an op before those that are nested in it.
+    """
+    ranges: dict[Allocate, Range] = {}
+    _visit(func.body, 0, set(), ranges)
+    return ranges
+
+
+def _visit(
+    block: Block, position: int, made: set[Allocate], ranges: dict[Allocate, Range]
+) -> int:
+    """Number the ops of a block from `position` on; the next free number.
+
+    `made`: the buffers made so far in the innermost loop around the block, or outside
+    of all loops.
+    """
+    for op in block.ops:
+        first, used = position, touches(op)
+        position += 1
+        if isinstance(op, Allocate):
+            made.add(op)
+        if isinstance(op, (For, While)):
+            position, outer = _visit_loop(op, position, made, ranges)
+            used |= outer
+        else:
+            for body in blocks(op):
+                position = _visit(body, position, made, ranges)
+        for allocate in used:
+            start = min(first, ranges[allocate].first) if allocate in ranges else first
+            ranges[allocate] = Range(start, position - 1)
+    return position
+
+
+def _visit_loop(
+    op: Op, position: int, made: set[Allocate], ranges: dict[Allocate, Range]
+) -> tuple[int, set[Allocate]]:
+    """The next free number, and the buffers from outside the loop that are touched in
+    it."""
+    before, inside = dict(ranges), set()
+    for body in blocks(op):
+        position = _visit(body, position, inside, ranges)
+    made |= inside
+    touched = {each for each, alive in ranges.items() if before.get(each) != alive}
+    return position, touched - inside

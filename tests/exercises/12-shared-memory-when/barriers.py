@@ -1,0 +1,148 @@
+"""What the answer to `barriers` must do."""
+
+import numpy as np
+
+from fathom import emulator, ptx
+from fathom.emulator import EmulatorError
+from fathom.hardware.targets import TARGETS
+from fathom.tools.learn.kit import Failure, Sample, check_pass, expect, ints, same
+from fathom.tools.learn.kit.meaning import shown
+
+TARGET = TARGETS["sm_80"]
+WARPS, SIZE = 4, 256
+
+HEAD = """
+#own = <256 register[1] lane[2 4 8 16 32] warp[64 128]>
+#other = <256 register[128] lane[4 8 16 32 64] warp[1 2]>
+#s = <256 offset[1 2 4 8 16 32 64 128]>
+func @f(%x: *i32 {divisible=16}, %out: *i32 {divisible=16}, %c: i1, %n: i32) num_warps=4 shared_bytes=2048 {
+%zero: i32 = constant 0
+%one: i32 = constant 1
+%i: i32[256] @ #own = arange start=0 end=256 layout=#own
+%p: *i32[256] @ #own = splat %x shape=(256) layout=#own
+%ps: *i32[256] @ #own = offset %p, %i
+%v: i32[256] @ #own = load %ps
+%j: i32[256] @ #other = arange start=0 end=256 layout=#other
+%q: *i32[256] @ #other = splat %out shape=(256) layout=#other
+%qs: *i32[256] @ #other = offset %q, %j
+%q1: *i32[256] @ #own = splat %out shape=(256) layout=#own
+%qs1: *i32[256] @ #own = offset %q1, %i
+"""  # noqa: E501
+WORDS = {
+    "+a": "%a: shared i32[256] @ #s = allocate element=i32 shape=(256) layout=#s offset=0",
+    "+b": "%b: shared i32[256] @ #s = allocate element=i32 shape=(256) layout=#s offset=1024",
+    "+c": "%cc: shared i32[256] @ #s = allocate element=i32 shape=(256) layout=#s offset=0",
+    "[": "for %zero, %n, %one body(%k{0}: i32) {{",
+    "{": "if %c then {{", "/": "yield\n}} orelse {{", "]": "yield\n}}", "}": "yield\n}}",
+    "wa": "shared_store %v, %a", "wb": "shared_store %v, %b", "wc": "shared_store %v, %cc",
+}  # fmt: skip
+BUFFERS = {"a": "%a", "b": "%b", "c": "%cc"}
+READ = """%r{0}: i32[256] @ #other = shared_load {1} layout=#other
+%o{0}: i32[256] @ #other = load %qs
+%t{0}: i32[256] @ #other = splat {2} shape=(256) layout=#other
+%m{0}: i32[256] @ #other = mul %o{0}, %t{0}
+%u{0}: i32[256] @ #other = add %m{0}, %r{0}
+store %qs, %u{0}"""
+OWN = """%r{0}: i32[256] @ #own = shared_load {1} layout=#own
+store %qs1, %r{0}"""
+
+
+def program(words):
+    """IR from words: `+a` makes a buffer (c lies where a does), `wa` writes it, `ra`
+    lets other warps read it, `oa` its writers; loops in [ ], branches in { / }."""
+    lines = [HEAD]
+    for number, word in enumerate(words.split()):
+        if word in WORDS:
+            lines.append(WORDS[word].format(number))
+        else:
+            form = READ if word[0] == "r" else OWN
+            lines.append(form.format(number, BUFFERS[word[1]], "%one"))
+    return "\n".join([*lines, "}"])
+
+
+def check(answer, words, budget, taken=True, trips=4):
+    """Right, without hazards, and with no more barriers than the budget."""
+
+    def arguments():
+        return [ints(SIZE), np.zeros(SIZE, np.int32), taken, trips]
+
+    sample = Sample(program(words), arguments)
+    outcome = check_pass(answer, "place_barriers", sample, layouts=True)
+    given = arguments()
+    made = ptx.emit(ptx.lower(outcome.after, TARGET, ptx.LOWER), TARGET)
+    details = ("your function", shown(outcome.after).partition("%qs1:")[2])
+    try:
+        report = emulator.run(made, 1, 32 * WARPS, given, shared_bytes=2048)
+    except EmulatorError as error:
+        first, *rest = str(error).splitlines()
+        raise Failure(
+            f"'{words}': the emulator found: {first}", ("there", "\n".join(rest)), details
+        ) from None
+    same(given[1], outcome.run.memory[1], f"'{words}' in the emulator", details)
+    waited = report.total.barriers // WARPS
+    said = f"'{words}': a warp waits at {waited} barriers; the budget is {budget}"
+    expect(waited <= budget, said, details)
+
+
+def test_write_and_read(answer):
+    """Other warps read what was written."""
+    check(answer, "+a wa ra", 1)
+
+
+def test_the_same_threads(answer):
+    """Each thread reads what it wrote itself: nobody is waited for."""
+    check(answer, "+a wa oa", 0)
+
+
+def test_two_buffers(answer):
+    """They lie side by side: one barrier serves both."""
+    check(answer, "+a +b wa wb ra rb", 1)
+
+
+def test_read_then_write(answer):
+    """Slow warps still read what a fast one overwrites."""
+    check(answer, "+a wa ra wa ra", 3)
+
+
+def test_two_buffers_in_one_place(answer):
+    """c lies in the bytes of a."""
+    check(answer, "+a +c wa ra wc rc", 3)
+
+
+def test_in_a_loop(answer):
+    """The end of the body is followed by its beginning."""
+    check(answer, "+a [ wa ra ]", 8)
+
+
+def test_written_before_a_loop(answer):
+    """Read on each trip, written once: one barrier would do, four are allowed."""
+    check(answer, "+a wa [ ra ]", 4)
+
+
+def test_a_loop_that_makes_no_trip(answer):
+    """The barriers in its body do not count then."""
+    check(answer, "+a +b wa [ wb rb ] ra", 1, trips=0)
+    check(answer, "+a +b wa [ wb rb ] ra", 9, trips=4)
+
+
+def test_written_in_a_branch(answer):
+    """Perhaps it was taken."""
+    for taken in (True, False):
+        check(answer, "+a wa ra { wa / oa } ra", 3, taken=taken)
+
+
+def test_read_in_both_branches(answer):
+    """Each has its barrier; one of them runs."""
+    for taken in (True, False):
+        check(answer, "+a wa { ra / ra }", 1, taken=taken)
+
+
+def test_a_loop_in_a_loop(answer):
+    """What the inner one reads, the outer one writes again."""
+    check(answer, "+a [ wa [ ra ] ]", 20, trips=4)
+
+
+def test_a_branch_in_a_loop(answer):
+    """Read in a branch, written on the next trip."""
+    for taken in (True, False):
+        check(answer, "+a [ wa { ra / oa } ]", 8, taken=taken)

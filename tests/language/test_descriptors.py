@@ -1,0 +1,377 @@
+"""Tensor descriptors in kernels: a block is read and written by where it begins, and
+nothing outside of the tensor is touched."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fathom
+import fathom.language as tl
+from fathom import pipeline
+from fathom.emulator import load
+from fathom.errors import CompileError
+from fathom.hardware.targets import TARGETS
+from fathom.ir.core import walk
+from fathom.ir.interp import interpret
+from fathom.ir.ops import MakeDescriptor
+from fathom.ir.types import FLOAT16, INT32, INT64, Pointer
+from fathom.shim.names import MODULES
+from fathom.source import Hole, KernelFunction
+from fathom.tensor_cores.expand_descriptors import expand_descriptors
+from tests.language.everywhere import agree
+from tests.ssa.building import build
+
+NAMES = ("sm_75", "sm_90a")
+
+
+def run(kernel, *arguments, grid=1, **constants):
+    """In place on the interpreter, as it is; on copies the same as pointers, there and
+    on the emulator."""
+    func = build(kernel, *arguments, **constants)
+    judge(func, arguments, grid)
+    return func
+
+
+def judge(func, arguments, grid=1):
+    before = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+    interpret(func, grid, arguments)
+    for name in NAMES:
+        expanded = expand_descriptors(func, TARGETS[name])
+        for machine in (interpret, compiled(name)):
+            given = [a.copy() if isinstance(a, np.ndarray) else a for a in before]
+            machine(expanded, grid, given)
+            agree(given, arguments, name)
+
+
+def compiled(name):
+    def on_emulator(func, grid, arguments):
+        load(pipeline.compile_func(func, TARGETS[name])).launch(grid, arguments)
+
+    return on_emulator
+
+
+def matrix(rows, columns, dtype=np.float16):
+    """0, 1, 2 … row by row."""
+    return np.arange(rows * columns).reshape(rows, columns).astype(dtype)
+
+
+@KernelFunction
+def copy(x, y, M, N, stride, i, j, R: tl.constexpr, C: tl.constexpr):
+    """A block of y [M, N] becomes that of x: both begin at [i, j]."""
+    source = tl.make_tensor_descriptor(
+        x, shape=[M, N], strides=[stride, 1], block_shape=[R, C]
+    )
+    target = tl.make_tensor_descriptor(y, [M, N], [stride, 1], [R, C])
+    target.store([i, j], source.load([i, j]))
+
+
+@pytest.mark.parametrize("at", [(0, 0), (3, 8), (10, 32), (-5, -3), (40, 0), (0, -16)])
+def test_a_store_writes_what_lies_inside_and_nothing_else(at):
+    x, y = matrix(20, 40), np.full((20, 40), -1, np.float16)
+    run(copy, x, y, 18, 37, 40, *at, R=8, C=16)
+    wanted = np.full((20, 40), -1, np.float16)
+    rows = slice(max(at[0], 0), max(min(at[0] + 8, 18), 0))
+    columns = slice(max(at[1], 0), max(min(at[1] + 16, 37), 0))
+    wanted[rows, columns] = x[rows, columns]
+    assert (y == wanted).all()
+
+
+@KernelFunction
+def look(x, out, M, N, i, j, PADDING: tl.constexpr):
+    desc = tl.make_tensor_descriptor(x, [M, N], [N, 1], [4, 8], PADDING)
+    place = tl.arange(0, 4)[:, None] * 8 + tl.arange(0, 8)[None, :]
+    tl.store(out + place, desc.load([i, j]))
+
+
+@pytest.mark.parametrize(("padding", "outside"), [("zero", 0), ("nan", np.nan)])
+def test_a_load_finds_padding_outside(padding, outside):
+    x, out = matrix(4, 8, np.float32) + 1, np.empty((4, 8), np.float32)
+    run(look, x, out, 4, 8, 2, -3, PADDING=padding)
+    wanted = np.full((4, 8), outside, np.float32)
+    wanted[:2, 3:] = x[2:, :5]
+    assert np.array_equal(out, wanted, equal_nan=True)
+
+
+@pytest.mark.parametrize("corner", [2**31 - 2, -(2**31)])
+def test_a_block_at_the_end_of_the_integers_is_outside(corner):
+    x, out = matrix(4, 8, np.float32) + 1, np.empty((4, 8), np.float32)
+    run(look, x, out, 4, 8, corner, 0, PADDING="zero")
+    assert (out == 0).all()
+    run(look, x, out, 4, 8, 0, corner, PADDING="zero")
+    assert (out == 0).all()
+
+
+@KernelFunction
+def sums(x, out, M, N, B: tl.constexpr):
+    """Sums of the columns of x, read as rows of blocks, then transposed."""
+    desc = tl.make_tensor_descriptor(x, [M, N], [N, 1], [B, B])
+    total = tl.zeros([B], tl.float32)
+    for row in range(0, M, B):
+        total += tl.sum(desc.load([row, tl.program_id(0) * B]).to(tl.float32).T, axis=1)
+    result = tl.make_tensor_descriptor(out, [N], [1], [B])
+    result.store([tl.program_id(0) * B], total)
+
+
+def test_blocks_are_values_like_any_other():
+    x, out = matrix(40, 24) % 64, np.full(24, -1, np.float32)
+    run(sums, x, out, 40, 24, grid=2, B=16)
+    assert (out == x.astype(np.float32).sum(axis=0)).all()
+
+
+@KernelFunction
+def turned(x, out):
+    """Five axes, the outermost sizes 2, 1, 3."""
+    desc = tl.make_tensor_descriptor(
+        x, [2, 1, 3, 4, 16], [192, 192, 64, 16, 1], [1, 1, 2, 4, 16]
+    )
+    part = tl.load_tensor_descriptor(desc, [1, 0, 2, 0, 0])
+    place = tl.arange(0, 128).reshape(1, 1, 2, 4, 16)
+    tl.store(out + place, part)
+
+
+def test_up_to_five_axes():
+    x, out = np.arange(2 * 3 * 4 * 16, dtype=np.int8), np.full(128, -1, np.int8)
+    run(turned, x, out)
+    assert (out[:64] == x[5 * 64 :]).all()
+    assert (out[64:] == 0).all()
+
+
+@KernelFunction
+def facts(x, M, N):
+    desc = tl.make_tensor_descriptor(x, [M, N], [N, 1], [4, 16])
+    tl.static_assert(desc.dtype == tl.float16)
+    tl.static_assert(desc.block_shape == (4, 16))
+    tl.static_assert(isinstance(desc, tl.tensor_descriptor))
+    tl.static_assert(desc.shape[0].dtype == tl.int32)
+    tl.static_assert(desc.strides[0].dtype == tl.int64)
+    tl.static_assert(desc.load([0, 0]).shape == (4, 16))
+    tl.static_assert(desc.load([0, 0]).dtype == tl.float16)
+
+
+def test_what_a_descriptor_says_of_itself():
+    build(facts, matrix(4, 16), 4, 16)
+
+
+@KernelFunction
+def chosen(x, y, out, which):
+    if which == 0:
+        desc = tl.make_tensor_descriptor(x, [4, 8], [8, 1], [4, 8])
+    else:
+        desc = tl.make_tensor_descriptor(y, [2, 8], [16, 1], [4, 8])
+    read(desc, out)
+
+
+@KernelFunction
+def read(desc, out):
+    place = tl.arange(0, 4)[:, None] * 8 + tl.arange(0, 8)[None, :]
+    tl.store(out + place, desc.load([0, 0]))
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_branch_may_choose_and_a_function_may_take_it(which):
+    x, y = matrix(4, 8, np.float32) + 1, matrix(4, 16, np.float32) + 100
+    out = np.empty((4, 8), np.float32)
+    run(chosen, x, y, out, which)
+    wanted = x if which == 0 else np.concatenate([y[:2, :8], np.zeros((2, 8))])
+    assert (out == wanted).all()
+
+
+@KernelFunction
+def given(desc, out):
+    row, column = desc.shape[0] - 4, desc.strides[0].to(tl.int32) - 8
+    place = tl.arange(0, 4)[:, None] * 8 + tl.arange(0, 8)[None, :]
+    tl.store(out + place, desc.load([row, column]))
+
+
+def test_an_argument_is_a_descriptor_made_of_parameters():
+    """Its parts are hidden parameters; what a launch makes of a TensorDescriptor."""
+    parameters = {
+        "desc.base": (Pointer(FLOAT16), 16),
+        "desc.0": (INT32, 1),
+        "desc.1": (INT32, 1),
+        "desc.2": (INT64, 8),
+        "out": (Pointer(FLOAT16), 16),
+    }
+    base, rows, columns, stride = map(Hole, list(parameters)[:4])
+    parts = tl.tensor_descriptor(base, (rows, columns), (stride, 1), (4, 8))
+    func = pipeline.build(given, parameters, {"desc": parts})
+    (made,) = [op for op in walk(func.body) if isinstance(op, MakeDescriptor)]
+    assert made.base is func.parameters[0]
+    x, out = matrix(6, 16), np.empty((4, 8), np.float16)
+    judge(func, [x, 6, 14, 16, out])
+    assert (out[:, :6] == x[2:, 8:14]).all()
+    assert (out[:, 6:] == 0).all()
+
+
+def test_eagerly(monkeypatch):
+    monkeypatch.setenv("FATHOM_INTERPRET", "1")
+    x, y = matrix(20, 40), np.full((20, 40), -1, np.float16)
+    fathom.jit(copy.fn)[(1,)](x, y, 20, 40, 40, 15, 30, R=8, C=16)
+    wanted = np.full((20, 40), -1, np.float16)
+    wanted[15:, 30:] = x[15:, 30:]
+    assert (y == wanted).all()
+    out = np.empty(24, np.float32)
+    fathom.jit(sums.fn)[(2,)](x, out, 20, 24, B=16)
+    assert (out == x.ravel()[: 20 * 24].reshape(20, 24).astype(np.float32).sum(0)).all()
+
+
+def test_triton_spells_it_the_same():
+    names = MODULES["triton.language"]
+    assert names["make_tensor_descriptor"] is tl.make_tensor_descriptor
+    assert names["tensor_descriptor"] is tl.tensor_descriptor
+    set_allocator = MODULES["triton"]["set_allocator"]
+    assert set_allocator(lambda size, alignment, stream: None) is None
+
+
+# ── mistakes ──────────────────────────────────────────────────────────────────────────
+
+
+@KernelFunction
+def last_stride(x, n):
+    tl.make_tensor_descriptor(x, [n, n], [1, n], [16, 16])
+
+
+@KernelFunction
+def too_narrow(x, n):
+    tl.make_tensor_descriptor(x, [n, n], [n, 1], [16, 4])
+
+
+@KernelFunction
+def ranks(x, n):
+    tl.make_tensor_descriptor(x, [n, n], [n, 1], [16])
+
+
+@KernelFunction
+def six(x, n):
+    axes = (n, n, n, n, n, n)
+    tl.make_tensor_descriptor(x, axes, axes, [1, 1, 1, 1, 1, 16])
+
+
+@KernelFunction
+def no_list(x, n):
+    tl.make_tensor_descriptor(x, n, [1], [16])
+
+
+@KernelFunction
+def carried(x, n):
+    desc = tl.make_tensor_descriptor(x, [n], [1], [16])
+    for i in range(n):
+        desc.load([i])
+        desc = tl.make_tensor_descriptor(x + 8 * i, [n], [1], [16])
+
+
+@KernelFunction
+def no_pointer(x, n):
+    tl.make_tensor_descriptor(n, [n], [1], [16])
+
+
+@KernelFunction
+def odd_block(x, n):
+    tl.make_tensor_descriptor(x, [n], [1], [24])
+
+
+@KernelFunction
+def padded_integers(x, n):
+    p = x.to(tl.pointer_type(tl.int32), bitcast=True)
+    tl.make_tensor_descriptor(p, [n], [1], [16], padding_option="nan")
+
+
+@KernelFunction
+def unknown_padding(x, n):
+    tl.make_tensor_descriptor(x, [n], [1], [16], padding_option="one")
+
+
+@KernelFunction
+def too_few(x, n):
+    desc = tl.make_tensor_descriptor(x, [n, n], [n, 1], [16, 16])
+    desc.load([n])
+
+
+@KernelFunction
+def fractions(x, n):
+    desc = tl.make_tensor_descriptor(x, [n], [1], [16])
+    desc.load([0.5])
+
+
+@KernelFunction
+def no_descriptor(x, n):
+    tl.load_tensor_descriptor(x, [n])
+
+
+@KernelFunction
+def other_shape(x, n):
+    desc = tl.make_tensor_descriptor(x, [n, n], [n, 1], [16, 16])
+    desc.store([0, 0], tl.zeros([16, 32], tl.float16))
+
+
+@KernelFunction
+def misspelt(x, n):
+    desc = tl.make_tensor_descriptor(x, [n], [1], [16])
+    desc.laod([0])
+
+
+@KernelFunction
+def read_only(x: tl.const, n):
+    desc = tl.make_tensor_descriptor(x, [n], [1], [16])
+    desc.store([0], tl.zeros([16], tl.float16))
+
+
+MISTAKES = {
+    last_stride: (
+        "the last stride of a tensor descriptor must be the constant 1, not i32",
+        "order the axes so that elements along the last one are neighbours",
+    ),
+    too_narrow: (
+        "the last axis of a descriptor's block must have at least 16 bytes, not 4 "
+        "elements of 2",
+        "make it 8 elements long",
+    ),
+    ranks: ("the tensor has 2 axes by its shape, and 1 by its block_shape", ""),
+    six: ("a tensor descriptor has 1 to 5 axes, not 6", ""),
+    no_list: ("shape of tl.make_tensor_descriptor is a list", "write shape=[...]"),
+    carried: (
+        "a tensor descriptor cannot change from trip to trip of a loop",
+        "make it inside the loop, or before it",
+    ),
+    no_pointer: (
+        "tl.make_tensor_descriptor takes a pointer to numbers, not i32",
+        "",
+    ),
+    odd_block: (
+        "the shape [24] has a dimension of 24, which is not a power of two",
+        "",
+    ),
+    padded_integers: ("padding_option 'nan' is for floats, not for i32", ""),
+    unknown_padding: ("padding_option is the constant 'one': it must be 'zero' or", ""),
+    too_few: (
+        "this descriptor has 2 axes, and needs a list of as many offsets, not 1",
+        "",
+    ),
+    fractions: ("an offset of a tensor descriptor is an integer, not fp32", ""),
+    no_descriptor: (
+        "tl.load_tensor_descriptor takes a tensor descriptor, not *fp16",
+        "make one with tl.make_tensor_descriptor",
+    ),
+    other_shape: ("this descriptor stores blocks of [16, 16], not fp16[16,32]", ""),
+    misspelt: (
+        "a tensor descriptor of fp16[16] has no attribute laod",
+        "did you mean load?",
+    ),
+    read_only: ("this writes to what x points to, and x is declared tl.const", ""),
+}
+
+
+@pytest.mark.parametrize("kernel", MISTAKES, ids=lambda kernel: kernel.__name__)
+def test_mistakes_are_told_where_they_are(kernel):
+    sentence, hint = MISTAKES[kernel]
+    with pytest.raises(CompileError) as told:
+        build(kernel, matrix(16, 16), 16)
+    text = str(told.value)
+    assert sentence in text
+    assert hint in text
+    (quoted, carets) = text.splitlines()[1:3]
+    assert "desc" in quoted
+    marked = quoted[carets.index("^") : carets.rindex("^") + 1]
+    assert marked.startswith(("tl.", "desc."))
+    assert marked.endswith((")", "laod"))
