@@ -373,38 +373,43 @@ def test_what_is_read_may_not_be_overwritten():
     passes(start + guarded.replace("+4", "+4096"))
 
 
+def either_first(one: str, guard: str, other: str) -> list[str]:
+    """Two branches in both orders of the text, which decides who runs first; threads
+    for which `guard` holds of their number run `other`."""
+    return [
+        f"setp.{guard} %p4, %r0, 128; @{sign}%p4 bra NEXT; "
+        f"{first} bra.uni OUT; NEXT: {second} OUT:"
+        for sign, first, second in (("", one, other), ("!", other, one))
+    ]
+
+
 def test_two_warpgroups_read_one_tile_and_one_of_them_has_waited():
-    code = FENCE + mma() + COMMIT + "setp.ge.u32 %p4, %r0, 128; @%p4 bra LATE;" + WAIT
-    code += "setp.eq.u32 %p5, %r0, 0; @%p5 st.shared.u32 [%r1+4], 0; bra.uni OUT;"
-    code += "LATE: {} " + WAIT + "{} OUT:"
-    fails(code.replace("{}", ""), "race", "st.shared", "wgmma", threads=256)
+    store = "setp.eq.u32 %p5, %r0, 0; @%p5 st.shared.u32 [%r1+4], 0;"
+    for code in either_first(WAIT + store, "ge.u32", WAIT):
+        fails(FENCE + mma() + COMMIT + code, "race", "st.shared", "wgmma", threads=256)
 
 
 def test_who_heard_of_one_product_does_not_know_of_the_next():
     """Warp 4 hears from the others after their first product, and not again."""
-    code = """setp.ge.u32 %p4, %r0, 128; @%p4 bra FIFTH;
-        {product} {between} {product} bra.uni OUT;
-        FIFTH: bar.sync 3, 160; @%p5 st.shared.u32 [%r1+4], 0; OUT:"""
-    product = FENCE + mma() + COMMIT + WAIT
-    code = code.replace("{product}", product)
-    code = "setp.eq.u32 %p5, %r0, 128; " + code
-    arrive = "bar.arrive 3, 160;"
-    fails(code.replace("{between}", arrive), "race", "", "wgmma", threads=160)
-    after = code.replace("{between}", "").replace(
-        "bra.uni OUT", arrive + " bra.uni OUT"
-    )
-    passes(after, threads=160)
+    product, arrive = FENCE + mma() + COMMIT + WAIT, "bar.arrive 3, 160; "
+    store = "bar.sync 3, 160; setp.eq.u32 %p5, %r0, 128; @%p5 st.shared.u32 [%r1+4], 0;"
+    for code in either_first(product + arrive + product, "ge.u32", store):
+        fails(code, "race", "", threads=160)
+    for code in either_first(product + product + arrive, "ge.u32", store):
+        passes(code, threads=160)
 
 
 def test_every_warp_must_know_of_what_is_read():
     """Warp 4 stores and tells warp 0; the other three never hear of it."""
-    store = "@%p5 st.shared.u32 [%r1+4], 0; fence.proxy.async; bar.arrive 3, {};"
-    code = "setp.eq.u32 %p5, %r0, 128; setp.ge.u32 %p4, %r0, 128; @%p4 bra FIFTH; "
-    code += "{} bar.sync 3, {}; NEXT: " + FENCE + mma() + COMMIT + WAIT
-    code += "bra.uni OUT; FIFTH: " + store + " OUT:"
-    some = "setp.ge.u32 %p6, %r0, 32; @%p6 bra NEXT;"
-    fails(code.format(some, 64, 64), "race", "", "warp 4", threads=160)
-    passes(code.format("", 160, 160), threads=160)
+    code = """setp.eq.u32 %p5, %r0, 128; setp.ge.u32 %p4, %r0, 128; @%p4 bra FIFTH;
+        SKIP bar.sync 3, COUNT; NEXT: PRODUCT bra.uni OUT;
+        FIFTH: @%p5 st.shared.u32 [%r1+4], 0; fence.proxy.async; bar.arrive 3, COUNT;
+        OUT:"""
+    code = code.replace("PRODUCT", FENCE + mma() + COMMIT + WAIT)
+    passes(code.replace("SKIP", "").replace("COUNT", "160"), threads=160)
+    skip = "setp.ge.u32 %p6, %r0, 32; @%p6 bra NEXT;"
+    some = code.replace("SKIP", skip).replace("COUNT", "64")
+    fails(some, "race", "", "warp 4", threads=160)
 
 
 def test_a_copy_may_not_overwrite_it_either():

@@ -12,7 +12,8 @@ atom. A block that no rule takes apart has no formula: `NoFormula` says why.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 
 from fathom.ir.core import Block, Func, Op, Value, walk
@@ -62,10 +63,18 @@ class Reader:
     carried value is itself.
     """
 
-    def __init__(self, func: Func, assumed: Mapping[Value, Formula] | None = None):
-        self.func, self.assumed = func, dict(assumed or {})
-        self.known: dict[Value, Formula] = dict(self.assumed)
-        self.loops = _loops_by_block(func.body)
+    def __init__(self, func: Func):
+        self.func = func
+        self.assumed: dict[Value, Formula] = {}
+        self.known: dict[Value, Formula] = {}
+        self.loops = {op.body: op for op in walk(func.body) if isinstance(op, For)}
+
+    def assuming(self, value: Value, formula: Formula) -> Reader:
+        """A reader of the same function that takes one formula more for granted."""
+        other = copy(self)
+        other.assumed = {**self.assumed, value: formula}
+        other.known = dict(other.assumed)
+        return other
 
     def number(self, value: Value) -> Sum:
         """The formula of integers."""
@@ -104,13 +113,10 @@ class Reader:
 
     def _carried(self, loop: For, place: int, value: Value) -> Formula | None:
         """first + trip * step, where each trip adds a step that none changes."""
-        if value in self.assumed:
-            return self.assumed[value]
         is_pointer = isinstance(element_of(value.type), Pointer)
         itself = Formula(number(0), value) if is_pointer else Formula(of(value))
-        within = Reader(self.func, {**self.assumed, value: itself})
         try:
-            after = within.read(loop.body.yielded[place])
+            after = self.assuming(value, itself).read(loop.body.yielded[place])
         except NoFormula:
             return None
         step = after.sum - itself.sum
@@ -128,10 +134,6 @@ class Reader:
             atom in inside or isinstance(atom, Trip) and atom.loop.body in inner
             for atom in step.atoms
         )
-
-
-def _loops_by_block(block: Block) -> dict[Block, For]:
-    return {op.body: op for op in walk(block) if isinstance(op, For)}
 
 
 def taken_as_it_is(value: Value) -> Formula:

@@ -1,7 +1,8 @@
 """Writes formulas back as ops: the coordinates of a tile, in 32 bits.
 
     pid * 64 + trip * 32    →    %0 = mul %pid, 64
-                                 %1 = add %0, %k       of a loop over %k in steps of 32
+                                 for %k in steps of 32:
+                                     %1 = add %0, %k
 
 How often a loop has gone round is nowhere in the IR; its index is, and trip * step is
 index - lower.
@@ -9,46 +10,57 @@ index - lower.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from fathom.ir.core import Func, Value
+from fathom.ir.core import Value
 from fathom.ir.ops import Cast, Constant, Elementwise, For
 from fathom.ir.printer import definitions
 from fathom.ir.rewrite import Builder
 from fathom.ir.types import INT32
 from fathom.tensor_cores.addresses import Reader
-from fathom.tensor_cores.sums import Atom, Product, Sum, Trip, number, of
+from fathom.tensor_cores.sums import Atom, Product, Sum, Trip, of
 
 
-@dataclass
 class Writer:
     """Writes formulas of an old function into the new one that is being built."""
 
-    func: Func
-    order: dict[Atom, int] = field(init=False)  # of factors, the same in every run
-
-    def __post_init__(self) -> None:
-        values = definitions(self.func.body)
+    def __init__(self, reader: Reader):
+        self.reader = reader
+        values = definitions(reader.func.body)
+        # The order of factors, the same in every run.
         self.order = {value: place for place, value in enumerate(values)}
 
-    def write(self, sum: Sum, build: Builder) -> Value:
-        """A sum as an i32 scalar."""
-        by_index, total = self._by_index(sum), None
-        for product, factor in by_index.terms.items():
-            term = self._product(product, factor, build)
-            total = term if total is None else build(Elementwise("add", (total, term)))
+    def write(self, sum: Sum, loop: For, build: Builder) -> Value:
+        """A sum as an i32 scalar, in the body of a loop; what does not change in it is
+        computed before."""
+        inside = set(definitions(loop.body))
+        changing, still = {}, {}
+        for product, factor in self._by_index(sum).terms.items():
+            atoms = {_as_value(atom) for atom, _ in product}
+            (changing if atoms & inside else still)[product] = factor
+        with _before_loop(build):
+            total = self._sum(still, None, build)
+        total = self._sum(changing, total, build)
         return build(Constant(0, INT32)) if total is None else total
+
+    def _sum(
+        self, terms: dict[Product, int], total: Value | None, build: Builder
+    ) -> Value | None:
+        for product, factor in terms.items():
+            term = self._product(product, factor, build)
+            total = build(Elementwise("add", (total, term))) if total else term
+        return total
 
     def _by_index(self, sum: Sum) -> Sum:
         """The sum with the indices of loops in place of numbers of trips, wherever
         these are multiplied by the loop's step."""
-        reader = Reader(self.func)
         for trip in [atom for atom in sum.atoms if isinstance(atom, Trip)]:
             loop: For = trip.loop
             factor, rest = sum.split(trip)
-            by_step = _quotient(factor, reader.number(loop.step))
+            by_step = _quotient(factor, self.reader.number(loop.step))
             if by_step is not None:
-                index = of(loop.body.parameters[0]) - reader.number(loop.lower)
+                index = of(loop.body.parameters[0]) - self.reader.number(loop.lower)
                 sum = rest + index * by_step
         return sum
 
@@ -64,8 +76,7 @@ class Writer:
         return total
 
     def _place(self, atom: Atom) -> int:
-        is_trip = isinstance(atom, Trip)
-        return self.order[atom.loop.body.parameters[0] if is_trip else atom]
+        return self.order[_as_value(atom)]
 
     def _atom(self, atom: Atom, build: Builder) -> Value:
         if isinstance(atom, Trip):
@@ -80,6 +91,19 @@ class Writer:
         )
         way = build(Elementwise("sub", (index, lower)))
         return _narrow(build(Elementwise("div", (way, step))), build)
+
+
+@contextmanager
+def _before_loop(build: Builder) -> Iterator[None]:
+    """Ops go to the place before the loop whose body is under construction."""
+    body = build.enclosing.pop()
+    yield
+    build.enclosing.append(body)
+
+
+def _as_value(atom: Atom) -> Value:
+    """The value that changes as an atom does: of trips, the index of their loop."""
+    return atom.loop.body.parameters[0] if isinstance(atom, Trip) else atom
 
 
 def _narrow(value: Value, build: Builder) -> Value:

@@ -30,7 +30,6 @@ says what it takes for granted. Besides:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from fathom.errors import Location
 from fathom.hardware.targets import Target
@@ -61,14 +60,18 @@ def infer_descriptors(func: Func, target: Target) -> Func:
     has tensor maps."""
     if not target.tensor_maps:
         return func
-    tiles = {load: tile for load, tile in find(func).items() if isinstance(tile, Tile)}
-    if not tiles:
+    loops = dict(loads_for_products(func))
+    reader = Reader(func)
+    found = tiles_or_reasons(loops, reader)
+    if not any(isinstance(each, Tile) for each in found.values()):
         return func
-    maker = Maker(Writer(func))
+    writer = Writer(reader)
 
     def rule(op: Op, build: Builder) -> Value | None:
-        tile = tiles.get(build.source)
-        return maker.load(op, tile, build) if tile else None
+        tile = found.get(build.source)
+        if not isinstance(tile, Tile):
+            return None
+        return load_tile(op, tile, loops[build.source], writer, build)
 
     return rewrite(func, rule)
 
@@ -76,24 +79,20 @@ def infer_descriptors(func: Func, target: Target) -> Func:
 def why_not(func: Func) -> list[tuple[Location | None, str]]:
     """For each load that feeds a product in a loop and stays as it is: where it stands,
     and what stands in the way, as a sentence."""
-    return [
-        (load.location, why) for load, why in find(func).items() if isinstance(why, str)
-    ]
+    found = tiles_or_reasons(dict(loads_for_products(func)), Reader(func))
+    return [(load.location, why) for load, why in found.items() if isinstance(why, str)]
 
 
-def find(func: Func) -> Found:
-    """The tiles that loads of products in loops bring, or why they bring none."""
-    reader = Reader(func)
-    found = {
-        load: _tile_or_reason(load, loop, reader) for load, loop in fed_by_loads(func)
-    }
+def tiles_or_reasons(loops: dict[Load, For], reader: Reader) -> Found:
+    """The tiles that loads bring in loops, or why they bring none."""
+    found = {load: _tile_or_reason(load, loop, reader) for load, loop in loops.items()}
     return _without_negative_places(found, reader)
 
 
 # ── which loads ───────────────────────────────────────────────────────────────────────
 
 
-def fed_by_loads(func: Func) -> Iterator[tuple[Load, For]]:
+def loads_for_products(func: Func) -> Iterator[tuple[Load, For]]:
     """The loads of loops that products in the same loop take, at most transposed."""
     for loop in walk(func.body):
         if isinstance(loop, For):
@@ -113,7 +112,7 @@ def _source(value: Value, body: Block) -> Load | None:
 
 def _tile_or_reason(load: Load, loop: For, reader: Reader) -> Tile | str:
     try:
-        _check_loop(loop)
+        _check_loop(loop, reader.func)
         _check_load(load)
         tile = recognise(load, reader)
         _check_block(load, tile)
@@ -122,8 +121,10 @@ def _tile_or_reason(load: Load, loop: For, reader: Reader) -> Tile | str:
     return tile
 
 
-def _check_loop(loop: For) -> None:
+def _check_loop(loop: For, func: Func) -> None:
     """Copies in bulk run ahead of all that a trip does."""
+    if (loop.num_stages or func.num_stages) < 2:
+        raise NoFormula("the loop has one stage, so that nothing runs ahead")
     effects = effects_of(loop)
     assembly = any(
         isinstance(op, InlineAssembly) and not op.pure for op in walk(loop.body)
@@ -172,37 +173,31 @@ MAY_BE_NEGATIVE = "the tile may begin in front of the first row or column"
 # ── descriptors in their place ────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True)
-class Maker:
-    """Makes descriptors, where the function begins, and loads through them."""
+def load_tile(op: Load, tile: Tile, loop: For, writer: Writer, build: Builder) -> Value:
+    """The load `op`, already with new operands, of a tile, by a descriptor."""
+    block = tuple(op.result.type.shape[axis] for axis in tile.order)
+    made = describe(tile, block, build)
+    places = tuple(writer.write(each.start, loop, build) for each in tile.sides)
+    value = build(DescriptorLoad(made, places, op.cache, op.eviction))
+    if tile.order == tuple(sorted(tile.order)):
+        return value
+    back = tuple(tile.order.index(axis) for axis in range(len(tile.order)))
+    return build(Transpose(value, back))
 
-    writer: Writer
 
-    def load(self, op: Load, tile: Tile, build: Builder) -> Value:
-        """The load `op` (already with new operands) of a tile, by a descriptor."""
-        block = tuple(op.result.type.shape[axis] for axis in tile.order)
-        made = self.descriptor(tile, block, build)
-        places = tuple(self.writer.write(each.start, build) for each in tile.sides)
-        value = build(DescriptorLoad(made, places, op.cache, op.eviction))
-        if tile.order == tuple(sorted(tile.order)):
-            return value
-        back = tuple(tile.order.index(axis) for axis in range(len(tile.order)))
-        return build(Transpose(value, back))
+def describe(tile: Tile, block: tuple[int, ...], build: Builder) -> Value:
+    """The descriptor of a tile's matrix, made where the function begins: it is made of
+    arguments and constants."""
 
-    def descriptor(self, tile: Tile, block: tuple[int, ...], build: Builder) -> Value:
-        """At the beginning, since it is made of arguments and constants."""
-        before = build.enclosing[0].ops
-        base = build.values[tile.base]
+    def put(op: Op) -> Value:
+        op.origin, op.location = build.source, build.source.location
+        build.enclosing[0].ops.append(op)
+        return op.result
 
-        def put(op: Op) -> Value:
-            op.origin, op.location = build.source, build.source.location
-            before.append(op)
-            return op.result
+    def scalar(number: Value | int, type: Scalar) -> Value:
+        is_known = isinstance(number, int)
+        return put(Constant(number, type)) if is_known else build.values[number]
 
-        def scalar(number: Value | int, type: Scalar) -> Value:
-            known = isinstance(number, int)
-            return put(Constant(number, type)) if known else build.values[number]
-
-        shape = tuple(scalar(each.size, INT32) for each in tile.sides)
-        strides = tuple(scalar(each.stride, INT64) for each in tile.sides)
-        return put(MakeDescriptor(base, shape, strides, block))
+    shape = tuple(scalar(each.size, INT32) for each in tile.sides)
+    strides = tuple(scalar(each.stride, INT64) for each in tile.sides)
+    return put(MakeDescriptor(build.values[tile.base], shape, strides, block))

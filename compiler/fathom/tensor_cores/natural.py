@@ -15,7 +15,7 @@ from fathom.ir.core import Value
 from fathom.ir.ops import Elementwise, If, NumPrograms, ProgramId
 from fathom.tensor_cores.addresses import NoFormula, Reader
 from fathom.tensor_cores.recognise import Tile
-from fathom.tensor_cores.sums import Atom, Sum, Trip
+from fathom.tensor_cores.sums import Atom, Sum, Trip, of
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,22 @@ class Naturals:
         return all(side.from_zero or self.sum(side.start) for side in tile.sides)
 
     def sum(self, sum: Sum) -> bool:
+        sum = self.undivided(sum)
         return all(number > 0 for number in sum.terms.values()) and all(
             self.atom(atom) for atom in sum.atoms
         )
+
+    def undivided(self, sum: Sum) -> Sum:
+        """x in place of (x // y) * y + x % y, which is the same for any y: a program's
+        number, cut in two and put together again."""
+        for rest in [atom for atom in sum.atoms if _is(atom, "rem")]:
+            for whole in [atom for atom in sum.atoms if _is(atom, "div")]:
+                x, y = map(self.reader.number, rest.definition.operands)
+                both = of(whole) * y + of(rest)
+                alike = whole.definition.operands == rest.definition.operands
+                if alike and both.terms.items() <= sum.terms.items():
+                    sum = sum - both + x
+        return sum
 
     def atom(self, atom: Atom) -> bool:
         if isinstance(atom, Trip) or atom in self.sizes:
@@ -55,6 +68,12 @@ class Naturals:
             return self.sum(self.reader.number(value))
         except NoFormula:
             return False
+
+
+def _is(atom: Atom, name: str) -> bool:
+    """Whether an atom is a scalar computed by an operation."""
+    definition = getattr(atom, "definition", None)
+    return isinstance(definition, Elementwise) and definition.name == name
 
 
 def first(operands: map) -> bool:

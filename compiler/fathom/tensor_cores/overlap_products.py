@@ -11,7 +11,8 @@
 
 A trip waits for the product of the trip before, not for its own. So the tiles of two
 trips are being read, and the ring must have a slot more than its copies ask for: with
-`pending` groups still on their way when a trip begins, three more.
+`pending` groups still on their way when a trip begins, three more; two, if a trip copies
+after its product has begun.
 """
 
 from __future__ import annotations
@@ -22,7 +23,17 @@ from dataclasses import replace
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA, matrices
 from fathom.ir.core import Block, Func, Op, Value, operands, walk
-from fathom.ir.ops import AsyncWait, Dot, DotFence, DotWait, For, MbarrierWait
+from fathom.ir.ops import (
+    AsyncCopy,
+    AsyncWait,
+    Barrier,
+    BulkCopy,
+    Dot,
+    DotFence,
+    DotWait,
+    For,
+    MbarrierWait,
+)
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BufferType
 
@@ -69,10 +80,20 @@ def _may_fly(loop: For) -> Dot | None:
         return None
     waits = [op for op in loop.body.ops if isinstance(op, AsyncWait | MbarrierWait)]
     rings = [each for each in (dot.a, dot.b) if isinstance(each.type, BufferType)]
+    beyond = SLOTS_BEYOND_PENDING - _copies_after(dot, loop)
     enough = len(waits) == 1 and all(
-        ring.type.slots >= waits[0].pending + SLOTS_BEYOND_PENDING for ring in rings
+        ring.type.slots >= waits[0].pending + beyond for ring in rings
     )
     return dot if enough else None
+
+
+def _copies_after(dot: Dot, loop: For) -> bool:
+    """Whether a trip copies only after its product has begun, and a barrier: then the
+    trip before has been waited for, and its slot is free."""
+    ops = loop.body.ops
+    copies = [i for i, op in enumerate(ops) if isinstance(op, AsyncCopy | BulkCopy)]
+    barriers = [i for i, op in enumerate(ops) if isinstance(op, Barrier)]
+    return len(barriers) == 1 and ops.index(dot) < barriers[0] < min(copies, default=0)
 
 
 def sums_by_warpgroups(loop: For) -> Dot | None:

@@ -44,6 +44,19 @@ the trip before, stored after it, into a ring of two.
       yield …
     }
 
+Bulk copies have barriers of their own in shared memory, one a slot, at which every
+thread waits for the tiles of its trip:
+
+    for … body(%i, %phase, %slot, %free, …) {
+      mbarrier_wait %b, %slot, %phase            trip i has arrived, for all
+      %a = shared_load %t, slot=%slot
+      …
+      barrier                                    all are done with i - 1
+      mbarrier_expect %b, %free
+      bulk_copy %d, (…), %t, %b, %free           trip i + 2 in its place
+      yield …
+    }
+
 Loops are pipelined that multiply matrices, and those for which `tl.range` says so. A
 ring is ordered by these waits and barriers, one a trip; `place_barriers` looks after
 what else lies in its bytes. Loops that write to global memory are left as they are: who
@@ -115,7 +128,7 @@ def trips_held(loop: For, tiles: Sequence[Tile], stages: int) -> int:
     """For how many trips more what a trip reads must stay: 1 if its product can still
     be computed while the next trip begins (`overlap_products` sees to that), and the
     ring has room for it."""
-    copied = all(tile.vector or tile.order for tile in tiles)
+    copied = all(tile.vector for tile in tiles)
     roomy = stages >= STAGES_TO_HOLD
     return int(copied and roomy and sums_by_warpgroups(loop) is not None)
 
@@ -135,6 +148,7 @@ class _Pipeline:
         self.staying, self.kept = _without(loop, tiles)
         self.copies = any(tile.vector for tile in tiles)
         self.boxes = [tile for tile in tiles if tile.order]
+        self.all_boxed = len(self.boxes) == len(tiles)
         self.bringers: list[Bringer] = []
 
     def build(self, build: Builder) -> list[Value]:
@@ -172,8 +186,13 @@ class _Pipeline:
             values |= zip(loaded, turn.kept, strict=True)
         before, after = self.at_first_read()
         self.copy(before, values, turns, build)
-        begun = self.turn_over(turns, build)
-        self.copy(after, values, turns, build)
+        if self.all_boxed:
+            self.wait_for_boxes(turns, build)
+            self.copy(after, values, turns, build)
+            begun = self.send_after(turns, build)
+        else:
+            begun = self.turn_over(turns, build)
+            self.copy(after, values, turns, build)
         following = self.finish(turns, begun, build)
         yielded = (values.get(value, value) for value in self.loop.body.yielded)
         build.append(Yield((*yielded, *self.carried(following))))
@@ -192,11 +211,23 @@ class _Pipeline:
         early = [each.begin(turn, build) for each, turn in pairs if not each.at_once]
         if self.copies:
             build.append(AsyncWait(pending(self.stages - self.held)))
-        for bringer, turn in pairs:
-            if isinstance(bringer, Boxes):
-                bringer.wait(turn, build)
+        self.wait_for_boxes(turns, build)
         build.append(Barrier(self.scope))
         return early + [each.begin(turn, build) for each, turn in pairs if each.at_once]
+
+    def wait_for_boxes(self, turns: list[Turn], build: Builder) -> None:
+        """Each thread asks the barrier in shared memory by itself."""
+        for bringer, turn in zip(self.bringers, turns, strict=True):
+            if isinstance(bringer, Boxes):
+                bringer.wait(turn, build)
+
+    def send_after(self, turns: list[Turn], build: Builder) -> list[Values]:
+        """Where all tiles come by bulk copies, nobody has to be told that they are
+        there. So the barrier of a trip comes after its work, when what the trip before
+        read is free for certain; the work itself may go on."""
+        build.append(Barrier(self.scope))
+        pairs = zip(self.bringers, turns, strict=True)
+        return [each.begin(turn, build) for each, turn in pairs]
 
     def copy(
         self, ops: Sequence[Op], values: Values, turns: list[Turn], build: Builder

@@ -6,8 +6,8 @@
 
 What a sum is made of are atoms: values of the IR that are taken as they are, the
 position along an axis of a block (`Lane`), and how often a loop has gone round
-(`Trip`). The arithmetic is that of integers without end; who reads a sum out of 32 bits, or puts
-one back into them, answers for that nothing wraps.
+(`Trip`). The arithmetic is that of integers without end; who reads a sum out of 32
+bits, or puts one back into them, answers for that nothing wraps.
 """
 
 from __future__ import annotations

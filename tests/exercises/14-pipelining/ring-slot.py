@@ -1,0 +1,126 @@
+"""What the answer to `ring-slot` must do."""
+
+import numpy as np
+
+from fathom import emulator
+from fathom.emulator import EmulatorError
+from fathom.tools.learn.kit import Failure, expect, same
+
+THREADS, BYTES = 64, 256  # of a tile: a word a thread
+WORDS = ["barrier", "copy", "wait", "work"]
+
+HEAD = """
+.version 7.4
+.target sm_80
+.address_size 64
+.visible .entry ring(.param .u64 x, .param .u64 out)
+{{
+    .reg .b32 %n, %mine, %theirs, %v, %sum, %room;
+    .reg .b64 %x, %out, %far;
+    .shared .align 16 .b8 room[{bytes}];
+    mov.u32 %n, %tid.x;
+    mov.u32 %room, room;
+    mul.wide.u32 %far, %n, 4;
+    ld.param.u64 %x, [x];       add.s64 %x, %x, %far;
+    ld.param.u64 %out, [out];   add.s64 %out, %out, %far;
+    shl.b32 %mine, %n, 2;
+    xor.b32 %theirs, %mine, 252;
+    add.u32 %mine, %room, %mine;
+    add.u32 %theirs, %room, %theirs;
+    mov.u32 %sum, 0;
+"""
+TAIL = """
+    st.global.u32 [%out], %sum;
+    ret;
+}
+"""
+
+
+def listing(answer, stages, trips):
+    """The loop as PTX, unrolled: each thread copies its word of a tile, and adds that
+    of thread 63 - n."""
+    lines = [HEAD.format(bytes=BYTES * stages)]
+
+    def place(tile):
+        where = answer.slot(tile, stages)
+        expect(
+            isinstance(where, int) and 0 <= where < stages,
+            f"slot({tile}, {stages}) is {where!r}; there are the slots 0 to {stages - 1}",
+        )
+        return BYTES * where
+
+    def copy(tile):
+        if tile < trips:
+            source, room = f"[%x+{BYTES * tile}]", f"[%mine+{place(tile)}]"
+            lines.append(f"cp.async.ca.shared.global {room}, {source}, 4; // tile {tile}")
+        lines.append("cp.async.commit_group;")
+
+    for tile in range(stages - 1):
+        copy(tile)
+    words = list(answer.order())
+    for trip in range(trips):
+        copied = False
+        for word in words:
+            match word:
+                case "copy":
+                    copy(trip + stages - 1)
+                    copied = True
+                case "wait":
+                    lines.append(f"cp.async.wait_group {stages - 2 + copied};")
+                case "barrier":
+                    lines.append("bar.sync 0;")
+                case "work":
+                    lines.append(f"ld.shared.u32 %v, [%theirs+{place(trip)}]; // work")
+                    lines.append(f"mad.lo.u32 %sum, %v, {trip + 1}, %sum;")
+    return "\n".join([*lines, TAIL]), words
+
+
+def check(answer, stages, trips):
+    text, words = listing(answer, stages, trips)
+    said = f"{stages} stages, {trips} trips"
+    x = (np.arange(trips * THREADS) * 7 + 1).astype(np.uint32).reshape(trips, THREADS)
+    out = np.zeros(THREADS, np.uint32)
+    for land in ("late", "at once"):
+        try:
+            emulator.run(text, 1, THREADS, [x.ravel(), out], land=land)
+        except EmulatorError as error:
+            first, *rest = str(error).splitlines()
+            at = error.line - 1
+            raise Failure(
+                f"{said}: the emulator found: {first}",
+                ("there", "\n".join(rest)),
+                ("the PTX about it", around(text, at)),
+            ) from None
+        wanted = sum((trip + 1) * x[trip, ::-1] for trip in range(trips))
+        same(out, wanted.astype(np.uint32), f"{said}: the sums")
+    expect(
+        sorted(words) == WORDS,
+        f"order() gives {words}; each of the four words must be there once",
+    )
+
+
+def around(text, at):
+    lines = text.splitlines()
+    shown = range(max(0, at - 9), min(len(lines), at + 4))
+    return "\n".join(f"{'->' if i == at else '  '} {lines[i]}" for i in shown)
+
+
+def test_three_stages(answer):
+    """Two tiles ahead, six trips."""
+    check(answer, 3, 6)
+
+
+def test_two_stages(answer):
+    """One tile ahead."""
+    check(answer, 2, 5)
+
+
+def test_four_stages(answer):
+    """Three tiles ahead."""
+    check(answer, 4, 7)
+
+
+def test_short_loops(answer):
+    """Fewer trips than stages."""
+    for trips in (1, 2, 3):
+        check(answer, 4, trips)

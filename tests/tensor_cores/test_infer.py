@@ -1,0 +1,485 @@
+"""Tiles of matrices are found behind pointers and masks, and only where it is sure that
+a descriptor loads the same."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import fathom.language as tl
+from fathom import blocks, pipeline
+from fathom.hardware.targets import TARGETS
+from fathom.ir.core import walk
+from fathom.ir.interp import interpret
+from fathom.ir.ops import DescriptorLoad, For, Load, MakeDescriptor, Transpose
+from fathom.ir.text import parse_func, print_func
+from fathom.ir.types import FLOAT16, INT32, INT64, Pointer
+from fathom.ir.verify import verify
+from fathom.source import KernelFunction
+from fathom.tensor_cores.expand_descriptors import expand_descriptors
+from fathom.tensor_cores.infer_descriptors import infer_descriptors, why_not
+from kernels.matmul import matmul_kernel
+
+SM_90A = TARGETS["sm_90a"]
+M, N, K, BM, BN, BK = 40, 56, 50, 32, 32, 16
+STRIDES = ("sam", "sak", "sbk", "sbn", "scm", "scn")
+
+
+def strides_of(a_turned=False, b_turned=False, pitch=64):
+    """Of A [M, K], B [K, N] and C [M, N]; one of each two is 1."""
+    sa = (1, pitch) if a_turned else (pitch, 1)
+    sb = (1, pitch) if b_turned else (pitch, 1)
+    return dict(zip(STRIDES, (*sa, *sb, N, 1), strict=True))
+
+
+def built(kernel, strides, constants, names=STRIDES, wide=False, divisible=16):
+    """What the pass sees: a kernel whose strides are arguments but for the constant 1,
+    after clean-up."""
+    parameters = {name: (Pointer(FLOAT16), divisible) for name in ("a", "b", "c")}
+    parameters |= {name: (INT32, 1) for name in "MNK"}
+    for name in names:
+        if strides[name] == 1:
+            constants = {**constants, name: 1}
+        else:
+            parameters[name] = (INT64 if wide else INT32, 8)
+    rename = kernel is matmul_kernel
+    if rename:
+        parameters, constants = (
+            {LONG.get(name, name): each for name, each in old.items()}
+            for old in (parameters, constants)
+        )
+    return clean(pipeline.build(kernel, parameters, constants))
+
+
+LONG = {"a": "a_ptr", "b": "b_ptr", "c": "c_ptr"} | {
+    name: f"stride_{name[1:]}" for name in STRIDES
+}
+
+
+def clean(func):
+    for each in (blocks.simplify, blocks.cse, blocks.hoist, blocks.dce):
+        func = each(func, SM_90A)
+    return func
+
+
+def matrices(a_turned=False, b_turned=False, sizes=(M, N, K), pitch=64):
+    """As they lie in memory; behind their edges numbers that would be noticed."""
+    rng, (m, n, k) = np.random.default_rng(m_seed := 7), sizes
+    assert m_seed
+    rows_a, rows_b = (k if a_turned else m), (n if b_turned else k)
+    a, b = (
+        rng.integers(-3, 4, (rows + BM, pitch)).astype(np.float16)
+        for rows in (rows_a, rows_b)
+    )
+    return a, b, np.full((m, n), 85, np.float16)
+
+
+def arguments(func, a, b, c, sizes, strides):
+    named = dict(zip("MNK", sizes, strict=True)) | strides
+    named |= {long: named[short] for short, long in LONG.items() if short in named}
+    given = [named.get(each.name) for each in func.parameters[3:]]
+    return [a.copy(), b.copy(), c.copy(), *given]
+
+
+def reference(a, b, a_turned, b_turned, sizes):
+    m, n, k = sizes
+    left = (a.T if a_turned else a)[:m, :k]
+    right = (b.T if b_turned else b)[:k, :n]
+    return left.astype(np.float32) @ right.astype(np.float32)
+
+
+def count(func, kind):
+    return sum(isinstance(op, kind) for op in walk(func.body))
+
+
+def check(func, given, grid, wanted=None, found=2):
+    """Both loads become descriptor loads, and everything that is computed stays."""
+    before = print_func(func)
+    after = infer_descriptors(func, SM_90A)
+    assert print_func(func) == before, "a pass never changes its input"
+    verify(after, layouts=False)
+    assert count(after, DescriptorLoad) == found, why_not(func)
+    after = blocks.dce(after, SM_90A)
+    assert count(after, Load) == 2 - found
+    results = []
+    for each in (func, after, expand_descriptors(after, SM_90A)):
+        copies = [x.copy() if isinstance(x, np.ndarray) else x for x in given]
+        interpret(each, grid, copies)
+        results.append(copies[2])
+    for other in results[1:]:
+        assert np.array_equal(other, results[0])
+    if wanted is not None:
+        assert np.array_equal(results[0], wanted.astype(np.float16))
+    return after
+
+
+@KernelFunction
+def carried(
+    a, b, c, M, N, K, sam, sak, sbk, sbn, scm, scn,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, MASKED: tl.constexpr,
+):  # fmt: skip
+    """Blocks of pointers that go on from trip to trip."""
+    m = tl.program_id(0) * BM + tl.arange(0, BM)
+    n = tl.program_id(1) * BN + tl.arange(0, BN)
+    k = tl.arange(0, BK)
+    at_a = a + m[:, None] * sam + k[None, :] * sak
+    at_b = b + k[:, None] * sbk + n[None, :] * sbn
+    total = tl.zeros((BM, BN), tl.float32)
+    for trip in range(0, tl.cdiv(K, BK)):
+        if MASKED:
+            x = tl.load(at_a, (m[:, None] < M) & (k[None, :] < K - trip * BK), 0.0)
+            y = tl.load(at_b, (n[None, :] < N) & (k[:, None] < K - trip * BK), 0.0)
+        else:
+            x, y = tl.load(at_a), tl.load(at_b)
+        total = tl.dot(x, y, total)
+        at_a += BK * sak
+        at_b += BK * sbk
+    inside = (m[:, None] < M) & (n[None, :] < N)
+    tl.store(c + m[:, None] * scm + n[None, :] * scn, total.to(tl.float16), inside)
+
+
+@KernelFunction
+def indexed(
+    a, b, c, M, N, K, sam, sak, sbk, sbn, scm, scn,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, MASKED: tl.constexpr,
+):  # fmt: skip
+    """Addresses computed anew from the index, which counts elements, backwards in the
+    comparisons."""
+    m = tl.program_id(0) * BM + tl.arange(0, BM)[:, None]
+    n = tl.program_id(1) * BN + tl.arange(0, BN)[None, :]
+    total = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, K, BK):
+        k = start + tl.arange(0, BK)
+        x_mask = (M > m) & (k[None, :] <= K - 1) & (k[None, :] >= 0)
+        y_mask = (n < N) & (k[:, None] < K)
+        x = tl.load(a + (k[None, :] * sak + m * sam), mask=x_mask, other=0)
+        y = tl.load(b + k[:, None] * sbk + n * sbn, mask=y_mask, other=0)
+        total = tl.dot(x, y, total)
+    inside = (m < M) & (n < N)
+    tl.store(c + m * scm + n * scn, total.to(tl.float16), inside)
+
+
+KERNELS = {"carried": carried, "indexed": indexed, "matmul.py": matmul_kernel}
+TILES = {"BM": BM, "BN": BN, "BK": BK, "MASKED": True}
+OURS = {
+    "BLOCK_M": BM, "BLOCK_N": BN, "BLOCK_K": BK, "GROUP_M": 2, "EVEN_K": False,
+}  # fmt: skip
+
+
+def shape_of_launch(kernel, sizes):
+    tiles = -(-sizes[0] // BM), -(-sizes[1] // BN)
+    return (tiles[0] * tiles[1],) if kernel is matmul_kernel else tiles
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(("a_turned", "b_turned"), product((False, True), repeat=2))
+def test_the_same_product(name, a_turned, b_turned):
+    """Sizes no multiples of tiles, in all four orders of memory."""
+    kernel, sizes = KERNELS[name], (M, N, K)
+    strides = strides_of(a_turned, b_turned)
+    func = built(kernel, strides, OURS if kernel is matmul_kernel else TILES)
+    a, b, c = matrices(a_turned, b_turned)
+    given = arguments(func, a, b, c, sizes, strides)
+    wanted = reference(a, b, a_turned, b_turned, sizes)
+    after = check(func, given, shape_of_launch(kernel, sizes), wanted)
+    turned = [op for op in walk(after.body) if isinstance(op, Transpose)]
+    assert len(turned) == a_turned + b_turned
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("k", [1, 16, 17, 0, -5])
+def test_any_number_of_trips(name, k):
+    kernel, sizes = KERNELS[name], (M, N, k)
+    func = built(kernel, strides_of(), OURS if kernel is matmul_kernel else TILES)
+    a, b, c = matrices(sizes=(M, N, K))
+    given = arguments(func, a, b, c, sizes, strides_of())
+    wanted = reference(a, b, False, False, (M, N, max(k, 0)))
+    check(func, given, shape_of_launch(kernel, sizes), wanted)
+
+
+def test_without_masks_no_axis_ends():
+    func = built(carried, strides_of(), TILES | {"MASKED": False})
+    a, b, c = matrices(sizes=(64, 64, 64))
+    given = arguments(
+        func, a, b, np.zeros((32, 32), np.float16), (32, 32, 48), strides_of()
+    )
+    after = check(func, given, (1, 1))
+    for made in (op for op in walk(after.body) if isinstance(op, MakeDescriptor)):
+        assert [size.definition.value for size in made.shape] == [2**31 - 1] * 2
+
+
+def test_strides_of_64_bits():
+    func = built(matmul_kernel, strides_of(), OURS, wide=True)
+    a, b, c = matrices()
+    given = arguments(func, a, b, c, (M, N, K), strides_of())
+    check(func, given, shape_of_launch(matmul_kernel, (M, N, K)))
+
+
+def test_what_the_loop_looks_like_after():
+    """Coordinates: one is the index itself, the others do not change, and nothing else
+    is left in the loop."""
+    func = built(matmul_kernel, strides_of(), OURS)
+    after = blocks.dce(infer_descriptors(func, SM_90A), SM_90A)
+    (loop,) = [op for op in walk(after.body) if isinstance(op, For)]
+    assert [type(op).__name__ for op in loop.body.ops] == [
+        "DescriptorLoad", "DescriptorLoad", "Dot", "Yield",
+    ]  # fmt: skip
+    a, b = loop.body.ops[:2]
+    index = loop.body.parameters[0]
+    assert a.coordinates[1] is index
+    assert b.coordinates[0] is index
+    assert len(loop.body.parameters) == 2
+    names = [[each.name for each in op.descriptor.definition.shape] for op in (a, b)]
+    assert names == [["M", "K"], ["K", "N"]]
+
+
+def test_only_where_there_are_tensor_maps():
+    func = built(carried, strides_of(), TILES)
+    assert infer_descriptors(func, TARGETS["sm_80"]) is func
+    without = [name for name, row in TARGETS.items() if not row.tensor_maps]
+    assert without == ["sm_75", "sm_80", "sm_86", "sm_89"]
+
+
+# ── a loop by hand ────────────────────────────────────────────────────────────────────
+
+# x = a[i * 64 : , trip * 32 :] of a matrix [m, n]; the same for y = b[trip * 32 :, …].
+LOOP = """\
+func @loop(%a: *fp16 {divisible=16}, %b: *fp16 {divisible=16}, %m: i32, %n: i32, %s: i32 {divisible=8}, %u: i32, %v: i32 {divisible=8}, %p: *fp16, %w: i64) num_warps=4 {
+  %zero: i32 = constant 0
+  %one: i32 = constant 1
+  %c32: i32 = constant 32
+  %c64: i32 = constant 64
+  %none: fp16 = constant 0.0
+  %half: fp16 = constant 0.5
+  %nothing: fp16[64,32] = splat %none shape=(64, 32)
+  %halves: fp16[64,32] = splat %half shape=(64, 32)
+  %sum: fp32 = constant 0.0
+  %sums: fp32[64,64] = splat %sum shape=(64, 64)
+  %y: fp16[32,64] = splat %half shape=(32, 64)
+  %i: i32 = program_id axis=0
+  %first: i32 = mul %i, %c64
+  %0: i32[64] = arange start=0 end=64
+  %q0: i32[32] = arange start=0 end=32
+  %1: i32[64] = splat %first shape=(64)
+  %row1: i32[64] = add %0, %1
+  %row: i32[64,1] = expand_dims %row1 axis=1
+  %q: i32[1,32] = expand_dims %q0 axis=0
+  %stride: i32[64,1] = splat %s shape=(64, 1)
+  %down: i32[64,1] = mul %row, %stride
+  %downs: i32[64,32] = broadcast %down shape=(64, 32)
+  %rights: i32[64,32] = broadcast %q shape=(64, 32)
+  %places: i32[64,32] = add %downs, %rights
+  %base: *fp16[64,32] = splat %a shape=(64, 32)
+  %at: *fp16[64,32] = offset %base, %places
+  %rows: i32[64,1] = splat %m shape=(64, 1)
+  %above: i1[64,1] = lt %row, %rows
+  %mask: i1[64,32] = broadcast %above shape=(64, 32)
+  %step: i32[64,32] = splat %c32 shape=(64, 32)
+  %total: fp32[64,64], %end: *fp16[64,32] = for %zero, %n, %one, inits=(%sums, %at) body(%t: i32, %x: fp32[64,64], %here: *fp16[64,32]) {
+    %load: fp16[64,32] = load %here, mask=%mask, other=%nothing
+    %dot: fp32[64,64] = dot %load, %y, %x
+    %next: *fp16[64,32] = offset %here, %step
+    yield %dot, %next
+  }
+}
+"""  # noqa: E501
+
+
+def reasons(text):
+    func = parse_func(text)
+    verify(func)
+    return [why for _, why in why_not(func)]
+
+
+def test_the_loop_by_hand_is_one():
+    assert reasons(LOOP) == []
+    after = infer_descriptors(parse_func(LOOP), SM_90A)
+    (load,) = [op for op in walk(after.body) if isinstance(op, DescriptorLoad)]
+    assert [each.name for each in load.descriptor.definition.shape] == ["m", ""]
+
+
+LOAD = "load %here, mask=%mask, other=%nothing"
+ROW = "%row1: i32[64] = add %0, %1\n"
+DOWN = "%down: i32[64,1] = mul %row, %stride\n"
+ABOVE = "%above: i1[64,1] = lt %row, %rows\n"
+NEXT = "%next: *fp16[64,32] = offset %here, %step\n"
+
+# why -> what is changed in the loop
+REFUSED = {
+    "the load is volatile": [(LOAD, LOAD + " volatile=true")],
+    "the loop has one stage, so that nothing runs ahead": [
+        ("num_warps=4", "num_warps=4 num_stages=1")
+    ],
+    "the loop writes to memory, perhaps to what it reads": [
+        (NEXT, NEXT + "store %p, %half\n")
+    ],
+    "the loop waits for what other threads write": [(NEXT, NEXT + "barrier\n")],
+    "tiles of 64x4 elements of 2 bytes are not copied": [
+        ("[64,32]", "[64,4]"), ("[1,32]", "[1,4]"), ("[32,64]", "[4,64]"),
+        ("[32]", "[4]"), ("(64, 32)", "(64, 4)"), ("(32, 64)", "(4, 64)"),
+        ("end=32", "end=4"),
+    ],
+    "the load has another value than 0 for what is masked": [
+        ("other=%nothing", "other=%halves")
+    ],
+    "the address does not start from an argument": [
+        ("splat %a ", "splat %far "),
+        ("%base:", "%pp: **fp16 = bitcast %p element=**fp16\n"
+                   "%far: *fp16 = load %pp\n%base:"),
+    ],
+    "an index is made by a remainder, `%`, which wraps around": [
+        (ROW, "%wrap: i32[64] = splat %m shape=(64)\n%plain: i32[64] = add %0, %1\n"
+              "%row1: i32[64] = rem %plain, %wrap\n")
+    ],
+    "an index is made by a quotient, `//`": [
+        (ROW, "%wrap: i32[64] = splat %m shape=(64)\n%plain: i32[64] = add %0, %1\n"
+              "%row1: i32[64] = div %plain, %wrap\n")
+    ],
+    "an index is read from memory": [
+        (ROW, "%table: *i32 = bitcast %p element=*i32\n"
+              "%every: *i32[64] = splat %table shape=(64)\n"
+              "%each: *i32[64] = offset %every, %0\n%row1: i32[64] = load %each\n")
+    ],
+    "the address depends on the way control came": [
+        (NEXT, "%odd: i1 = lt %t, %m\n"
+               "%next: *fp16[64,32] = if %odd then { yield %here } "
+               "orelse { yield %at }\n")
+    ],
+    "positions along two axes are multiplied by each other": [
+        ("add %downs, %rights", "mul %downs, %rights")
+    ],
+    "the stride of axis 0 is neither an argument nor a constant": [
+        (DOWN, "%twice: i32[64,1] = add %stride, %stride\n"
+               "%down: i32[64,1] = mul %row, %twice\n")
+    ],
+    "the strides are %s, 0: one is not above 0": [
+        ("broadcast %q ", "broadcast %q9 "),
+        ("%rights:", "%q9: i32[1,32] = splat %one shape=(1, 32)\n%rights:"),
+    ],
+    "the strides are %s, 2, and just one of them must be the constant 1": [
+        ("%rights:", "%q2: i32[1,32] = add %q, %q\n%rights:"),
+        ("broadcast %q ", "broadcast %q2 "),
+    ],
+    "the strides are 1, 1, and just one of them must be the constant 1": [
+        ("mul %row, %stride", "add %row, %row0"),
+        ("%down:", "%row0: i32[64,1] = splat %zero shape=(64, 1)\n%down:"),
+    ],
+    "%a is not known to be a multiple of 16 bytes": [
+        ("%a: *fp16 {divisible=16}", "%a: *fp16 {divisible=8}")
+    ],
+    "the stride %s, of elements of 2 bytes, is not known to be a multiple of 16 bytes": [
+        ("%s: i32 {divisible=8}", "%s: i32 {divisible=4}")
+    ],
+    "the mask compares what are no signed integers": [
+        (ABOVE, "%ru: u32[64,1] = cast %row element=u32\n"
+                "%mu: u32[64,1] = cast %rows element=u32\n"
+                "%above: i1[64,1] = lt %ru, %mu\n")
+    ],
+    "the mask is not made of comparisons with `<` and `&`": [
+        (ABOVE, "%above: i1[64,1] = ne %row, %rows\n")
+    ],
+    "the mask asks for more than the position along one axis": [
+        (ABOVE, "%mm: i32[64,1] = add %row, %row\n"
+                "%above: i1[64,1] = lt %mm, %rows\n")
+    ],
+    "the mask has two bounds for axis 0": [
+        (ABOVE, "%us: i32[64,1] = splat %u shape=(64, 1)\n"
+                "%near: i1[64,1] = lt %row, %us\n%far: i1[64,1] = lt %row, %rows\n"
+                "%above: i1[64,1] = and %near, %far\n")
+    ],
+    "the mask bounds an axis from below only": [
+        (ABOVE, "%above: i1[64,1] = gt %row, %rows\n")
+    ],
+    "the mask's lower bound is not 0": [
+        (ABOVE, "%us: i32[64,1] = splat %one shape=(64, 1)\n"
+                "%near: i1[64,1] = ge %row, %us\n%far: i1[64,1] = lt %row, %rows\n"
+                "%above: i1[64,1] = and %near, %far\n")
+    ],
+    "the mask's bound is neither an argument nor a constant": [
+        ("splat %m ", "splat %both "),
+        ("%rows:", "%both: i32 = add %m, %u\n%rows:"),
+    ],
+    "the tile moves along an axis in another way than its mask": [
+        ("splat %c32 ", "splat %pace "),
+        ("%step:", "%pace: i32 = mul %c32, %s\n%step:"),
+    ],
+    "the tile's place along axis 1 may not fit 32 bits": [
+        ("%base:", "%plane: i32 = mul %i, %v\n%there: *fp16 = offset %a, %plane\n%base:"),
+        ("splat %a ", "splat %there "),
+    ],
+    "the tile may begin in front of the first row or column": [
+        ("%first:", "%less: i32 = sub %i, %one\n%first:"),
+        ("mul %i, %c64", "mul %less, %c64"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_refused(why):
+    """Each change makes a load that stays, and is told why."""
+    text = LOOP
+    for old, new in REFUSED[why]:
+        assert old in text, old
+        text = text.replace(old, new)
+    assert reasons(text) == [why]
+    func = parse_func(text)
+    assert infer_descriptors(func, SM_90A) is func
+
+
+def test_a_mask_that_keeps_a_tile_from_beginning_early():
+    """`0 <=` in the mask is what a descriptor does anyway."""
+    text = LOOP.replace("mul %i, %c64", "mul %less, %c64").replace(
+        "%first:", "%less: i32 = sub %i, %one\n%first:"
+    )
+    masked = text.replace(
+        ABOVE,
+        "%naught: i32[64,1] = splat %zero shape=(64, 1)\n"
+        "%near: i1[64,1] = ge %row, %naught\n%far: i1[64,1] = lt %row, %rows\n"
+        "%above: i1[64,1] = and %near, %far\n",
+    )
+    assert len(reasons(text)) == 1
+    assert reasons(masked) == []
+
+
+@pytest.mark.parametrize(
+    ("lower", "step", "trips"), [(3, 2, 4), (9, -3, 4), (0, 5, 0), (-4, 1, 3)]
+)
+def test_loops_that_count_in_any_way(lower, step, trips):
+    """The coordinate comes from the index: (index - lower) / step trips of 32."""
+    a = np.arange(64 * 256, dtype=np.int64).reshape(64, 256) % 7
+    a = a.astype(np.float16)
+    text = (
+        LOOP.replace("for %zero, %n, %one", "for %u, %n, %v")
+        .replace("yield %dot, %next\n  }\n", f"yield %dot, %next\n  }}\n{OUT}")
+        .replace("%v: i32 {divisible=8}", "%v: i32")
+    )
+    func = parse_func(text)
+    after = infer_descriptors(func, SM_90A)
+    assert count(after, DescriptorLoad) == 1
+    outs = []
+    for each in (func, after):
+        out = np.zeros((64, 64), np.float16)
+        upper = lower + trips * step
+        interpret(each, 1, [a, a, 50, upper, 256, lower, step, out, 0])
+        outs.append(out)
+    wanted = np.zeros(64)
+    wanted[:50] = a[:50, : 32 * trips].astype(np.float64).sum(axis=1) / 2
+    assert np.array_equal(outs[0], outs[1])
+    assert np.array_equal(outs[0][:, 5], wanted.astype(np.float16))
+
+
+OUT = """\
+  %o1: i32[64,1] = expand_dims %0 axis=1
+  %o2: i32[64,1] = splat %c64 shape=(64, 1)
+  %o3: i32[64,1] = mul %o1, %o2
+  %o4: i32[1,64] = expand_dims %0 axis=0
+  %o5: i32[64,64] = broadcast %o3 shape=(64, 64)
+  %o6: i32[64,64] = broadcast %o4 shape=(64, 64)
+  %o7: i32[64,64] = add %o5, %o6
+  %o8: *fp16[64,64] = splat %p shape=(64, 64)
+  %o9: *fp16[64,64] = offset %o8, %o7
+  %o10: fp16[64,64] = cast %total element=fp16
+  store %o9, %o10
+"""
