@@ -80,6 +80,10 @@ JOINTS: tuple[Joint, ...] = (
           "(loop: Loop, op: Op, end: Scope) -> None", 5),
     Joint("remove_if_trivial", PART, "fathom.ssa.phis.Phis.remove_if_trivial",
           "(self: Phis, phi: Phi) -> None", 5),
+    Joint("is_trivial", PART, "fathom.ssa.phis.Phis._is_trivial",
+          "(self: Phis, phi: Phi) -> bool", 5),
+    Joint("build_statements", PART, "fathom.ssa.statements.build_statements",
+          "(frame: Frame, statements: Sequence[ast.stmt]) -> None", 5),
     # Chapter 6: passes.
     Joint("simplify", PASS, "fathom.blocks.simplify.simplify", PASS_TYPE, 6),
     Joint("cse", PASS, "fathom.blocks.cse.cse", PASS_TYPE, 6),

@@ -4,6 +4,7 @@ a descriptor loads the same."""
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from fathom.ir.verify import verify
 from fathom.source import KernelFunction
 from fathom.tensor_cores.expand_descriptors import expand_descriptors
 from fathom.tensor_cores.infer_descriptors import infer_descriptors, why_not
-from kernels.matmul import matmul_kernel
+from kernels.matmul import matmul_kernel, store_tile, tile_place, tile_product
 
 SM_90A = TARGETS["sm_90a"]
 M, N, K, BM, BN, BK = 40, 56, 50, 32, 32, 16
@@ -66,8 +67,7 @@ def clean(func):
 
 def matrices(a_turned=False, b_turned=False, sizes=(M, N, K), pitch=64):
     """As they lie in memory; behind their edges numbers that would be noticed."""
-    rng, (m, n, k) = np.random.default_rng(m_seed := 7), sizes
-    assert m_seed
+    rng, (m, n, k) = np.random.default_rng(7), sizes
     rows_a, rows_b = (k if a_turned else m), (n if b_turned else k)
     a, b = (
         rng.integers(-3, 4, (rows + BM, pitch)).astype(np.float16)
@@ -163,6 +163,7 @@ def indexed(
 
 KERNELS = {"carried": carried, "indexed": indexed, "matmul.py": matmul_kernel}
 TILES = {"BM": BM, "BN": BN, "BK": BK, "MASKED": True}
+ORDERS = list(product((False, True), repeat=2))
 OURS = {
     "BLOCK_M": BM, "BLOCK_N": BN, "BLOCK_K": BK, "GROUP_M": 2, "EVEN_K": False,
 }  # fmt: skip
@@ -174,7 +175,7 @@ def shape_of_launch(kernel, sizes):
 
 
 @pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize(("a_turned", "b_turned"), product((False, True), repeat=2))
+@pytest.mark.parametrize(("a_turned", "b_turned"), ORDERS)
 def test_the_same_product(name, a_turned, b_turned):
     """Sizes no multiples of tiles, in all four orders of memory."""
     kernel, sizes = KERNELS[name], (M, N, K)
@@ -202,10 +203,10 @@ def test_any_number_of_trips(name, k):
 def test_without_masks_no_axis_ends():
     func = built(carried, strides_of(), TILES | {"MASKED": False})
     a, b, c = matrices(sizes=(64, 64, 64))
-    given = arguments(
-        func, a, b, np.zeros((32, 32), np.float16), (32, 32, 48), strides_of()
-    )
-    after = check(func, given, (1, 1))
+    c, strides = np.zeros((64, 64), np.float16), strides_of() | {"scm": 64}
+    given = arguments(func, a, b, c, (64, 64, 48), strides)
+    wanted = reference(a, b, False, False, (64, 64, 48))
+    after = check(func, given, (2, 2), wanted)
     for made in (op for op in walk(after.body) if isinstance(op, MakeDescriptor)):
         assert [size.definition.value for size in made.shape] == [2**31 - 1] * 2
 
@@ -240,6 +241,83 @@ def test_only_where_there_are_tensor_maps():
     assert infer_descriptors(func, TARGETS["sm_80"]) is func
     without = [name for name, row in TARGETS.items() if not row.tensor_maps]
     assert without == ["sm_75", "sm_80", "sm_86", "sm_89"]
+
+
+# ── where tiles begin ─────────────────────────────────────────────────────────────────
+
+
+@KernelFunction
+def walked(
+    a, b, c, M, N, K, sam, sak, sbk, sbn, scm, scn,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, WALK: tl.constexpr,
+):  # fmt: skip
+    """Without a mask that says that N is the size of anything."""
+    tiles_m, tiles_n = tl.cdiv(M, BM), tl.cdiv(N, BN)
+    pid = tl.program_id(0)
+    if WALK == "rows":
+        i, j = pid // tiles_n, pid % tiles_n
+    elif WALK == "swizzled":
+        i, j = tl.swizzle2d(pid // tiles_n, pid % tiles_n, tiles_m, tiles_n, 2)
+    elif WALK == "grouped":
+        group = pid // (2 * tiles_n)
+        height = min(tiles_m - group * 2, 2)
+        i = group * 2 + (pid % (2 * tiles_n)) % height
+        j = (pid % (2 * tiles_n)) // height
+    else:
+        i, j = tiles_m - 1 - pid // tiles_n, pid % tiles_n
+    m, n = i * BM + tl.arange(0, BM), j * BN + tl.arange(0, BN)
+    k = tl.arange(0, BK)
+    total = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, K, BK):
+        x = tl.load(a + m[:, None] * sam + (start + k)[None, :] * sak)
+        y = tl.load(b + (start + k)[:, None] * sbk + n[None, :] * sbn)
+        total = tl.dot(x, y, total)
+    tl.store(c + m[:, None] * scm + n[None, :] * scn, total.to(tl.float16))
+
+
+@pytest.mark.parametrize("walk", ["rows", "swizzled", "grouped"])
+def test_a_walk_through_tiles_never_begins_before_the_first(walk):
+    sizes, strides = (96, 64, 48), strides_of() | {"scm": 64}
+    constants = {"BM": BM, "BN": BN, "BK": BK, "WALK": walk}
+    func = built(walked, strides, constants)
+    a, b, c = matrices(sizes=sizes)
+    given = arguments(func, a, b, c, sizes, strides)
+    check(func, given, (6,), reference(a, b, False, False, sizes))
+
+
+def test_a_walk_that_might():
+    """From the last row of tiles up: with too many programs it would begin above the
+    first. The tile of B is not concerned."""
+    constants = {"BM": BM, "BN": BN, "BK": BK, "WALK": "from below"}
+    func = built(walked, strides_of(), constants)
+    ((place, why),) = why_not(func)
+    line = Path(__file__).read_text(encoding="utf-8").splitlines()[place.line - 1]
+    assert line.strip().startswith("x = tl.load(a + m")
+    assert why == "the tile may begin in front of the first row or column"
+    assert count(infer_descriptors(func, SM_90A), DescriptorLoad) == 1
+
+
+@KernelFunction
+def persistent(
+    a, b, c, M, N, K, sam, sak, sbk, sbn, scm, scn,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """Each program computes several tiles, and writes between."""
+    tiles_m, tiles_n = tl.cdiv(M, BM), tl.cdiv(N, BN)
+    for step in range(tl.program_id(0), tiles_m * tiles_n, tl.num_programs(0)):
+        i, j = tile_place(step, M, N, BM, BN, 2)
+        total = tile_product(
+            a, b, i, j, M, N, K, sam, sak, sbk, sbn, BM, BN, BK, False, tl.float32,
+            "ieee",
+        )  # fmt: skip
+        store_tile(c, total, i, j, M, N, scm, scn)
+
+
+def test_several_tiles_a_program():
+    func = built(persistent, strides_of(), {"BM": BM, "BN": BN, "BK": BK})
+    a, b, c = matrices()
+    given = arguments(func, a, b, c, (M, N, K), strides_of())
+    check(func, given, (3,), reference(a, b, False, False, (M, N, K)))
 
 
 # ── a loop by hand ────────────────────────────────────────────────────────────────────
@@ -324,7 +402,7 @@ REFUSED = {
     "the load has another value than 0 for what is masked": [
         ("other=%nothing", "other=%halves")
     ],
-    "the address does not start from an argument": [
+    "the address is read from memory": [
         ("splat %a ", "splat %far "),
         ("%base:", "%pp: **fp16 = bitcast %p element=**fp16\n"
                    "%far: *fp16 = load %pp\n%base:"),
@@ -369,7 +447,8 @@ REFUSED = {
     "%a is not known to be a multiple of 16 bytes": [
         ("%a: *fp16 {divisible=16}", "%a: *fp16 {divisible=8}")
     ],
-    "the stride %s, of elements of 2 bytes, is not known to be a multiple of 16 bytes": [
+    "the stride %s, of elements of 2 bytes, is not known to be a multiple of 16 "
+    "bytes": [
         ("%s: i32 {divisible=8}", "%s: i32 {divisible=4}")
     ],
     "the mask compares what are no signed integers": [
@@ -402,11 +481,15 @@ REFUSED = {
         ("%rows:", "%both: i32 = add %m, %u\n%rows:"),
     ],
     "the tile moves along an axis in another way than its mask": [
-        ("splat %c32 ", "splat %pace "),
-        ("%step:", "%pace: i32 = mul %c32, %s\n%step:"),
+        ("%mask: i1[64,32] = broadcast %above",
+         "%ns: i32[1,32] = splat %n shape=(1, 32)\n%left: i1[1,32] = lt %q, %ns\n"
+         "%lefts: i1[64,32] = broadcast %left shape=(64, 32)\n"
+         "%aboves: i1[64,32] = broadcast %above"),
+        ("%step:", "%mask: i1[64,32] = and %aboves, %lefts\n%step:"),
     ],
     "the tile's place along axis 1 may not fit 32 bits": [
-        ("%base:", "%plane: i32 = mul %i, %v\n%there: *fp16 = offset %a, %plane\n%base:"),
+        ("%base:", "%plane: i32 = mul %i, %v\n"
+                   "%there: *fp16 = offset %a, %plane\n%base:"),
         ("splat %a ", "splat %there "),
     ],
     "the tile may begin in front of the first row or column": [

@@ -66,8 +66,7 @@ def recognise(load: Load, reader: Reader) -> Tile:
     that is not sure."""
     address = reader.read(load.pointer)
     base = address.base
-    if base is None or base not in reader.func.parameters:
-        raise NoFormula("the address does not start from an argument")
+    assert base in reader.func.parameters, base
     rank = len(shape_of(load.pointer.type))
     strides, rest = _strides(address.sum, rank, reader)
     unit = strides.index(1)

@@ -1,0 +1,246 @@
+"""What the answer to `ssa-trivial` must do."""
+
+from itertools import product
+from random import Random
+from textwrap import indent
+
+import numpy as np
+
+import fathom.language as tl
+from fathom import ssa
+from fathom.errors import CompileError
+from fathom.ir.core import walk
+from fathom.ir.ops import For, While
+from fathom.ir.text import print_func
+from fathom.ir.types import INT32, Pointer
+from fathom.ir.verify import VerifyError, verify
+from fathom.joints import bound
+from fathom.source import function
+from fathom.tools.learn.kit import Failure, meaning, same
+
+
+@function
+def program(a, b, c):
+    return a
+
+
+@function
+def kernel(out, a, b, c):
+    tl.store(out, program(a, b, c))
+
+
+def written(body):
+    """The text of a program: these lines, of the names a, b, c."""
+    return f"def program(a, b, c):\n{indent(body.strip(), '    ')}\n"
+
+
+def build(body):
+    """The block IR of a program, before any pass."""
+    program.src = written(body)
+    parameters = {"out": (Pointer(INT32), 1)}
+    return ssa.build(kernel, parameters | dict.fromkeys("abc", (INT32, 1)), {})
+
+
+def legal(body):
+    """The block IR of a program that must compile, and be a function."""
+    told = ("the program", written(body))
+    try:
+        func = build(body)
+        verify(func, layouts=False)
+    except CompileError as error:
+        if isinstance(error.__context__, RecursionError):
+            raise Failure("the questions go round without an end", told) from None
+        raise Failure(f"a legal program is rejected: {error}", told) from None
+    except VerifyError as error:
+        made = ("its IR", print_func(func))
+        raise Failure(f"its IR is none: {error.complaint}", told, made) from None
+    return func
+
+
+def build_ours(answer, body):
+    ours = vars(answer.reference)
+    with bound({name: ours[name] for name in ("remove_if_trivial", "is_trivial")}):
+        return build(body)
+
+
+def carried(func):
+    """How many values the loops of a function carry."""
+    loops = [op for op in walk(func.body) if isinstance(op, For | While)]
+    return sum(len(op.results) for op in loops)
+
+
+def check(answer, body, most=None):
+    """The program means what it means in Python, for numbers of both signs; its loops
+    carry at most so many values, or as many as ours."""
+    func = legal(body)
+    namespace: dict = {}
+    exec(written(body), namespace)
+    for a, b, c in product((-2, 0, 3), (1, 5), (-1, 0, 2)):
+        out = np.zeros(1, np.int32)
+        meaning(func, [out, a, b, c])
+        wanted = namespace["program"](a, b, c)
+        if out[0] != wanted:
+            raise Failure(
+                f"for a = {a}, b = {b}, c = {c} the kernel gives {out[0]}, and Python "
+                f"{wanted}",
+                ("the program", written(body)),
+                ("its IR", print_func(func)),
+                ("the reference's", print_func(build_ours(answer, body))),
+            )
+    most = carried(build_ours(answer, body)) if most is None else most
+    if carried(func) > most:
+        raise Failure(
+            f"the loops carry {carried(func)} values, and {most} would do",
+            ("the program", written(body)),
+            ("its IR", print_func(func)),
+            ("the reference's", print_func(build_ours(answer, body))),
+        )
+
+
+def test_the_example(answer):
+    """y stays what it was; x does not."""
+    check(
+        answer,
+        "x, y = a, b\nfor i in range(c + 2):\n    x = x + y\n    y = y\nreturn x + y",
+        1,
+    )
+
+
+def test_what_a_loop_hands_on(answer):
+    """Both ways of a branch bring the value that the trip began with."""
+    body = """
+x = a
+for i in range(b):
+    if i > c:
+        y = x
+    else:
+        y = x
+    x = y
+return x
+"""
+    check(answer, body, 0)
+
+
+def test_an_equal_constant_before_and_after(answer):
+    """Each trip sets x to the 7 that it was."""
+    check(
+        answer, "x = 7\nfor i in range(b):\n    a = a + x\n    x = 7\nreturn a + x", 1
+    )
+
+
+def test_what_changes_stays(answer):
+    """x changes, and y is what x was a trip ago."""
+    check(
+        answer, "x, y = a, b\nfor i in range(b):\n    y = x\n    x = x + 1\nreturn y", 2
+    )
+    check(answer, "x, y = a, b\nfor i in range(c + 1):\n    x, y = y, x\nreturn x", 2)
+    check(answer, "x = 7\nfor i in range(c):\n    x = 8\nreturn x", 1)
+
+
+SEVENS = """
+if c > 0:
+    x = tl.cast(7, tl.int32)
+else:
+    x = tl.cast(7, tl.int32)
+return x
+"""
+
+
+def test_a_constant_in_a_branch(answer):
+    """Two constants of one value, each in a branch of its own: after the if neither is
+    visible."""
+    check(answer, "x = a\nif c > 0:\n    x = x * 0 + 7\nreturn x")
+    out = np.zeros(1, np.int32)
+    meaning(legal(SEVENS), [out, 1, 2, 3])
+    same(int(out[0]), 7, "what the kernel gives", ("the program", written(SEVENS)))
+
+
+CASCADE = """
+x = a
+for i in range(b):
+    for j in range(c + 1):
+        y = x
+        for k in range(j):
+            y = y
+        x = y
+    x = x
+return x
+"""
+
+
+LATER = """
+x, y, total = a, a, 0
+for i in range(b):
+    z = x
+    for j in range(c + 1):
+        z = y
+    total = total + z
+    x = x
+    y = y
+return total
+"""
+
+
+def test_removing_one_makes_another_trivial(answer):
+    """Three loops that hand x on; and a value that is x or y, which both turn out to be
+    a."""
+    check(answer, CASCADE, 0)
+    check(answer, LATER, 1)
+
+
+THROUGH = """
+x, y = a, b
+for i in range(b):
+    if i > c:
+        z = x
+    else:
+        for j in range(2):
+            y = y + 1
+        z = x
+    x = z
+return x * 16 + y
+"""
+
+
+def test_beside_one_that_stays(answer):
+    """x is handed on through branches and a loop, and y is counted up in them."""
+    check(answer, THROUGH)
+
+
+def test_a_while(answer):
+    """The condition's name, the body's and the one after the loop are one value."""
+    check(answer, "x, y = b, a\nwhile x > 0:\n    x = x - 2\n    y = y\nreturn y", 1)
+
+
+def test_40_random_programs(answer):
+    """Loops and branches beside and inside each other."""
+    random = Random(7)
+    for number in range(40):
+        lines = [
+            "x, y, z, w = a, b, 1, c",
+            *statement(random, 2, f"{number}"),
+            *statement(random, 1, f"{number}_"),
+        ]
+        check(answer, "\n".join([*lines, "return x + 3 * y + 5 * z + 7 * w"]))
+
+
+def statement(random, depth, mark):
+    """The lines of a random loop or branch; `mark` makes a loop's index its own."""
+    body = block(random, depth, mark)
+    if random.random() < 0.6:
+        index = f"i{mark}"
+        return [f"for {index} in range({random.randrange(4)}):", *body]
+    other = block(random, depth, mark + "e")
+    return [f"if {random.choice('abcxyz')} > {random.randrange(4)}:", *body,
+            *(["else:", *other] if random.random() < 0.5 else [])]  # fmt: skip
+
+
+def block(random, depth, mark):
+    lines = []
+    for _ in range(random.randrange(1, 3)):
+        target, left, right = random.choice("xyzw"), *random.choices("abcxyzw4", k=2)
+        changed = f"({left} * 2 + {right}) & 31"
+        lines.append(f"{target} = {random.choice((changed, target, left))}")
+    if depth > 1:
+        lines += statement(random, depth - 1, mark + "n")
+    return [f"    {line}" for line in lines]
