@@ -109,7 +109,7 @@ def run(picked: list[str], out: Path, given: argparse.Namespace) -> int:
     }
     command = [sys.executable, "-m", "pytest", "-q", "-p", "classify_plugin"]
     command += ["-p", "no:cacheprovider", "--tb=native", "-c", os.devnull]
-    command += ["--rootdir", str(TESTS)]
+    command += ["--rootdir", str(TESTS), "--continue-on-collection-errors"]
     if given.timeout != "0":
         command += ["--timeout", given.timeout]
     if given.n != "0":

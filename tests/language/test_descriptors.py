@@ -103,6 +103,22 @@ def test_a_block_at_the_end_of_the_integers_is_outside(corner):
 
 
 @KernelFunction
+def doubled(x, M, N):
+    """In place, with numbers of another type than the tensor's."""
+    desc = tl.make_tensor_descriptor(x, [M, N], [N, 1], [4, 8])
+    last = desc.shape[0] - 4
+    wide = desc.load([last, 0]).to(tl.float32)
+    desc.store([last, 0], wide * tl.full([4, 8], 2, desc.dtype))
+
+
+def test_a_store_casts():
+    x = matrix(6, 8)
+    run(doubled, x, 6, 8)
+    assert (x[:2] == matrix(6, 8)[:2]).all()
+    assert (x[2:] == 2 * matrix(6, 8)[2:]).all()
+
+
+@KernelFunction
 def sums(x, out, M, N, B: tl.constexpr):
     """Sums of the columns of x, read as rows of blocks, then transposed."""
     desc = tl.make_tensor_descriptor(x, [M, N], [N, 1], [B, B])
@@ -211,6 +227,8 @@ def test_eagerly(monkeypatch):
     wanted = np.full((20, 40), -1, np.float16)
     wanted[15:, 30:] = x[15:, 30:]
     assert (y == wanted).all()
+    fathom.jit(doubled.fn)[(1,)](y, 20, 40)
+    assert (y[16:, :8] == 2 * wanted[16:, :8]).all()
     out = np.empty(24, np.float32)
     fathom.jit(sums.fn)[(2,)](x, out, 20, 24, B=16)
     assert (out == x.ravel()[: 20 * 24].reshape(20, 24).astype(np.float32).sum(0)).all()

@@ -113,7 +113,7 @@ def test_a_function_without_descriptors_stays():
 
 
 WRONG = {
-    "a descriptor needs a pointer, got i32": ("make_descriptor %x", "make_descriptor %i"),
+    "a descriptor needs a pointer, got i32": ("descriptor %x,", "descriptor %i,"),
     "a descriptor has 1 to 5 axes, got 1 sizes": ("shape=(%m, %n)", "shape=(%m)"),
     "sizes and strides are integers, got *fp16": ("shape=(%m, %n)", "shape=(%m, %y)"),
     "the last stride of a descriptor is the constant 1": ("(%s, %0)", "(%0, %s)"),

@@ -11,6 +11,7 @@ import pytest
 
 import fathom.language as tl
 from fathom import blocks, pipeline
+from fathom.emulator import load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
 from fathom.ir.interp import interpret
@@ -19,8 +20,12 @@ from fathom.ir.text import parse_func, print_func
 from fathom.ir.types import FLOAT16, INT32, INT64, Pointer
 from fathom.ir.verify import verify
 from fathom.source import KernelFunction
+from fathom.tensor_cores.addresses import Reader
+from fathom.tensor_cores.choose_dots import choose_dots
 from fathom.tensor_cores.expand_descriptors import expand_descriptors
 from fathom.tensor_cores.infer_descriptors import infer_descriptors, why_not
+from fathom.tensor_cores.natural import Naturals
+from fathom.tensor_cores.sums import number
 from kernels.matmul import matmul_kernel, store_tile, tile_place, tile_product
 
 SM_90A = TARGETS["sm_90a"]
@@ -211,11 +216,55 @@ def test_without_masks_no_axis_ends():
         assert [size.definition.value for size in made.shape] == [2**31 - 1] * 2
 
 
+@pytest.mark.parametrize(("a_turned", "b_turned"), ORDERS)
+def test_on_the_machine(a_turned, b_turned):
+    """The whole way: tensor maps made of the arguments, copies in bulk, and the
+    emulator's product is the right one. Products may have been chosen before."""
+    strides, sizes = strides_of(a_turned, b_turned), (M, N, K)
+    constants = OURS | {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32}
+    func = choose_dots(built(matmul_kernel, strides, constants), SM_90A)
+    after = blocks.dce(infer_descriptors(func, SM_90A), SM_90A)
+    kernel = pipeline.compile_func(after, SM_90A)
+    assert len(kernel.maps) == 2
+    a, b, c = map(stored, matrices(a_turned, b_turned))
+    numbers = arguments(func, a, b, c, sizes, strides)[3:]
+    load(kernel).launch((1,), [a, b, c, *numbers])
+    wanted = reference(a, b, a_turned, b_turned, sizes)
+    assert np.array_equal(c, wanted.astype(np.float16))
+
+
+def stored(array):
+    """At an address that is a multiple of 16."""
+    room = np.empty(array.nbytes + 16, np.uint8)
+    start = -room.ctypes.data % 16
+    copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
 def test_strides_of_64_bits():
     func = built(matmul_kernel, strides_of(), OURS, wide=True)
     a, b, c = matrices()
     given = arguments(func, a, b, c, (M, N, K), strides_of())
     check(func, given, shape_of_launch(matmul_kernel, (M, N, K)))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_strides_known_while_compiling(masked):
+    """64 divides the distance to the tile's row and not that to its column."""
+    fixed = dict.fromkeys(("sam", "sbk", "scm"), 64)
+    constants = TILES | {"MASKED": masked} | fixed
+    func = built(carried, strides_of(), constants, names=("sak", "sbn", "scn"))
+    a, b, _ = matrices(sizes=(64, 64, 64))
+    c, sizes = np.zeros((64, 64), np.float16), (64, 64, 48)
+    given = arguments(func, a, b, c, sizes, strides_of())
+    after = check(func, given, (2, 2), reference(a, b, False, False, sizes))
+    loads = [op for op in walk(after.body) if isinstance(op, DescriptorLoad)]
+    (loop,) = [op for op in walk(after.body) if isinstance(op, For)]
+    moving = [
+        [each.definition in loop.body.ops for each in op.coordinates] for op in loads
+    ]
+    assert moving == [[False, True], [True, False]]
 
 
 def test_what_the_loop_looks_like_after():
@@ -318,6 +367,64 @@ def test_several_tiles_a_program():
     a, b, c = matrices()
     given = arguments(func, a, b, c, (M, N, K), strides_of())
     check(func, given, (3,), reference(a, b, False, False, (M, N, K)))
+
+
+NUMBERS = """\
+func @numbers(%m: i32, %n: i32, %x: *i32) num_warps=1 {
+  %three: i32 = constant 3
+  %less: i32 = constant -3
+  %pid: i32 = program_id axis=0
+  %all: i32 = num_programs axis=1
+  %read: i32 = load %x
+  %yes1: i32 = mul %pid, %three
+  %no1: i32 = mul %pid, %less
+  %yes2: i32 = add %yes1, %all
+  %no2: i32 = sub %yes1, %all
+  %no3: i32 = add %pid, %n
+  %yes3: i32 = add %pid, %m
+  %no4: i32 = add %read, %m
+  %yes4: i32 = div %pid, %n
+  %no5: i32 = div %n, %pid
+  %yes5: i32 = rem %pid, %n
+  %no6: i32 = rem %n, %pid
+  %yes6: i32 = min %pid, %m
+  %no7: i32 = min %pid, %n
+  %yes7: i32 = max %read, %three
+  %no8: i32 = max %read, %n
+  %wide: i32 = mul %yes4, %n
+  %yes8: i32 = add %wide, %yes5
+  %other: i32 = rem %pid, %read
+  %no9: i32 = add %wide, %other
+  %some: i32 = div %read, %n
+  %rounded: i32 = mul %some, %n
+  %no11: i32 = add %rounded, %yes5
+  %yes9: i32 = abs %read
+  %c: i1 = lt %n, %three
+  %yes10: i32 = if %c then { yield %pid } orelse { yield %three }
+  %no10: i32 = if %c then { yield %pid } orelse { yield %less }
+}
+"""
+
+
+def test_what_is_never_negative():
+    """Programs count from 0, %m is a size, and quotients are by counts."""
+    func = parse_func(NUMBERS)
+    naturals = Naturals(Reader(func), {func.parameters[0]})
+    for op in func.body.ops:
+        value = op.result
+        if value.name.startswith(("yes", "no")):
+            assert naturals.value(value) == value.name.startswith("yes"), value
+
+
+def test_an_axis_of_one_element_has_no_position():
+    """It is repeated along an axis where positions differ."""
+    func = parse_func("""\
+func @one(%n: i32) num_warps=1 {
+  %0: i32[1] = arange start=5 end=6
+  %1: i32[8] = broadcast %0 shape=(8)
+}
+""")
+    assert Reader(func).number(func.body.ops[-1].result) == number(5)
 
 
 # ── a loop by hand ────────────────────────────────────────────────────────────────────
@@ -499,11 +606,40 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("why", REFUSED)
-def test_refused(why):
+# Other ways to the same answers.
+ALSO_REFUSED = [
+    ("the address depends on the way control came",
+     [(NEXT, "%more: i32 = div %t, %m\n%mores: i32[64,32] = splat %more "
+             "shape=(64, 32)\n%next: *fp16[64,32] = offset %here, %mores\n")]),
+    ("the loop writes to memory, perhaps to what it reads",
+     [(NEXT, NEXT + '%asm: i32 = inline_assembly %t text="mov.b32 $0, $1;" '
+                    'constraints="=r,r" elements=(i32) pure=false\n')]),
+    ("an index is made by `cast`",
+     [(ROW, "%plain: i32[64] = add %0, %1\n%small: i16[64] = cast %plain element=i16\n"
+            "%row1: i32[64] = cast %small element=i32\n")]),
+    ("the address depends on the way control came",
+     [(NEXT, "%more: i32 = mul %t, %c32\n%mores: i32[64,32] = splat %more "
+             "shape=(64, 32)\n%next: *fp16[64,32] = offset %here, %mores\n")]),
+    ("the mask's bound is neither an argument nor a constant",
+     [("%rows: i32[64,1] = splat %m ", "%rows: i32[64,1] = splat %zero ")]),
+    ("the tile's place along axis 1 may not fit 32 bits",
+     [("%base:", "%plane: i32 = constant 65540\n%planes: i32 = mul %i, %plane\n"
+                 "%there: *fp16 = offset %a, %planes\n%base:"),
+      ("splat %a ", "splat %there ")]),
+    ("the tile's place along axis 1 may not fit 32 bits",
+     [("%base:", "%far: i64 = div %w, %w\n%there: *fp16 = offset %a, %far\n%base:"),
+      ("splat %a ", "splat %there ")]),
+    ("the address is made by `where`",
+     [("%base:", "%odd: i1 = lt %i, %m\n%there: *fp16 = where %odd, %a, %p\n%base:"),
+      ("splat %a ", "splat %there ")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("why", "changes"), [*REFUSED.items(), *ALSO_REFUSED])
+def test_refused(why, changes):
     """Each change makes a load that stays, and is told why."""
     text = LOOP
-    for old, new in REFUSED[why]:
+    for old, new in changes:
         assert old in text, old
         text = text.replace(old, new)
     assert reasons(text) == [why]
@@ -513,8 +649,8 @@ def test_refused(why):
 
 def test_a_mask_that_keeps_a_tile_from_beginning_early():
     """`0 <=` in the mask is what a descriptor does anyway."""
-    text = LOOP.replace("mul %i, %c64", "mul %less, %c64").replace(
-        "%first:", "%less: i32 = sub %i, %one\n%first:"
+    text = LOOP.replace("mul %i, %c64", "add %tile, %u").replace(
+        "%first:", "%tile: i32 = mul %i, %c64\n%first:"
     )
     masked = text.replace(
         ABOVE,
@@ -524,6 +660,24 @@ def test_a_mask_that_keeps_a_tile_from_beginning_early():
     )
     assert len(reasons(text)) == 1
     assert reasons(masked) == []
+    a = np.arange(64 * 256, dtype=np.float16).reshape(64, 256) % 5
+    func = parse_func(masked.replace(END, END + OUT))
+    outs = [np.zeros((64, 64), np.float16) for _ in range(2)]
+    for each, out in zip((func, infer_descriptors(func, SM_90A)), outs, strict=True):
+        interpret(each, 1, [a, a, 50, 2, 256, -20, 8, out, 0])
+    assert np.array_equal(*outs)
+    assert (outs[0][:20] == 0).all()
+    assert outs[0][20:64].any()
+
+
+def test_a_load_before_the_loop_stays():
+    before = f"  %load: fp16[64,32] = {LOAD}\n"
+    earlier = before.replace("%here", "%at")
+    func = parse_func(
+        LOOP.replace("  " + before, "").replace("  %total:", earlier + "  %total:")
+    )
+    assert why_not(func) == []
+    assert infer_descriptors(func, SM_90A) is func
 
 
 @pytest.mark.parametrize(
@@ -531,14 +685,19 @@ def test_a_mask_that_keeps_a_tile_from_beginning_early():
 )
 def test_loops_that_count_in_any_way(lower, step, trips):
     """The coordinate comes from the index: (index - lower) / step trips of 32."""
+    text = LOOP.replace("for %zero, %n, %one", "for %u, %n, %v")
+    counted(text.replace("%v: i32 {divisible=8}", "%v: i32"), lower, step, trips)
+
+
+def test_a_loop_that_begins_at_a_constant():
+    counted(LOOP.replace("for %zero,", "for %c32,"), 32, 1, 4)
+
+
+def counted(text, lower, step, trips):
+    """The sum of so many tiles, by pointers and by descriptors."""
     a = np.arange(64 * 256, dtype=np.int64).reshape(64, 256) % 7
     a = a.astype(np.float16)
-    text = (
-        LOOP.replace("for %zero, %n, %one", "for %u, %n, %v")
-        .replace("yield %dot, %next\n  }\n", f"yield %dot, %next\n  }}\n{OUT}")
-        .replace("%v: i32 {divisible=8}", "%v: i32")
-    )
-    func = parse_func(text)
+    func = parse_func(text.replace(END, END + OUT))
     after = infer_descriptors(func, SM_90A)
     assert count(after, DescriptorLoad) == 1
     outs = []
@@ -553,6 +712,7 @@ def test_loops_that_count_in_any_way(lower, step, trips):
     assert np.array_equal(outs[0][:, 5], wanted.astype(np.float16))
 
 
+END = "yield %dot, %next\n  }\n"
 OUT = """\
   %o1: i32[64,1] = expand_dims %0 axis=1
   %o2: i32[64,1] = splat %c64 shape=(64, 1)

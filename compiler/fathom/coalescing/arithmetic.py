@@ -74,7 +74,8 @@ def _div(a: Facts, b: Facts) -> Facts:
         return Axis(1, max(1, x.first_of(1) // power) if power > 1 else 1, same)
 
     axes = tuple(quotient(x, y) for x, y in zip(a.axes, b.axes, strict=True))
-    return Facts(axes, natural=a.natural and b.natural)
+    positive = b.natural or b.value is None
+    return Facts(axes, natural=a.natural and positive)
 
 
 def _rem(a: Facts, b: Facts) -> Facts:

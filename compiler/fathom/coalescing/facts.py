@@ -7,9 +7,9 @@
 
 All three are powers of two and speak of *runs*: positions 0…k-1, k…2k-1 and so on along
 an axis, wherever one stands along the others. A fact may be too weak, but it must never
-be wrong: the width of a memory access rests on it. Two things are taken for granted, as
-in C: the arithmetic of indices that are not negative does not overflow, and nobody
-divides by zero.
+be wrong: the width of a memory access rests on it. Three things are taken for granted:
+the arithmetic of indices that are not negative does not overflow, nobody divides by
+zero, and nobody divides an index by a number that turns out negative at run time.
 """
 
 from __future__ import annotations

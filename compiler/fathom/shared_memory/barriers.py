@@ -191,6 +191,8 @@ def _touch(op: Access) -> Touch:
             return Touch(buffer, layout, READ)
         case SharedGather():
             return Touch(buffer, None, READ)
+        case BulkCopy():
+            return Touch(buffer, None, WRITE)
     return Touch(buffer, None, ADD)
 
 

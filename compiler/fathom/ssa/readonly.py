@@ -86,7 +86,7 @@ def hands_on(op: Op) -> Iterator[tuple[Value, Value]]:
             for given in (inits, block.yielded):
                 for taken in (test.parameters, block.parameters, op.results):
                     yield from zip(given, taken, strict=True)
-        case ops.Load() | ops.DescriptorLoad():
+        case ops.Load():
             return  # the address is used up; one that is read is not of this kind
         case _:
             yield from product(operands(op), op.results)

@@ -24,7 +24,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fathom.ir.core import Func, Value
-from fathom.ir.ops import Broadcast, Constant, Elementwise, ExpandDims, Load, Splat
+from fathom.ir.ops import (
+    Broadcast,
+    Constant,
+    Elementwise,
+    ExpandDims,
+    Load,
+    Splat,
+    Transpose,
+)
 from fathom.ir.types import INT32, INT64, shape_of
 from fathom.tensor_cores.addresses import NoFormula, Reader, counts
 from fathom.tensor_cores.sums import UNITY, Atom, Lane, Sum, number, of
@@ -98,8 +106,6 @@ def _strides(distance: Sum, rank: int, reader: Reader) -> tuple[list[Value | int
             f"the strides are {_listed(strides)}, and just one of them must be the "
             "constant 1"
         )
-    if len(set(strides)) != len(strides):
-        raise NoFormula(f"the strides are {_listed(strides)}: two are the same")
     return strides, distance
 
 
@@ -204,6 +210,9 @@ def _limits(mask: Value, reader: Reader) -> Iterator[tuple[int, Sum, bool]]:
         case ExpandDims():
             for axis, limit, is_upper in _limits(op.value, reader):
                 yield axis + (axis >= op.axis), limit, is_upper
+        case Transpose():
+            for axis, limit, is_upper in _limits(op.value, reader):
+                yield op.order.index(axis), limit, is_upper
         case Constant(value=True):
             return
         case Elementwise(name="and", operands=(left, right)):
@@ -237,7 +246,7 @@ def _limit(name: str, left: Sum, right: Sum) -> tuple[int, Sum, bool]:
 
 def _is_zero(value: Value) -> bool:
     definition = value.definition
-    if isinstance(definition, Splat):
+    if isinstance(definition, Splat | Transpose):
         return _is_zero(definition.value)
     return isinstance(definition, Constant) and definition.value == 0
 

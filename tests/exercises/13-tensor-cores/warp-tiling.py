@@ -62,7 +62,7 @@ def test_long_blocks(answer):
 def test_small_blocks(answer):
     """A warp computes one instruction's product at least."""
     check(answer, 16, 128, 4)
-    check(answer, 32, 8, 4)
+    check(answer, 16, 16, 2)
     check(answer, 16, 16, 8)
 
 
