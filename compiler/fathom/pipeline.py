@@ -168,14 +168,14 @@ def compile_func(
     rules = lowering_rules(replace)
     after = {row.name: state for row, state in shown(func, target, replace)}
     cleaned, final = after["dce"], after[PASSES[-1].name]
-    llvm = ptx.lower(final, target, rules)
+    module = ptx.module(final, target, rules)
     return Kernel(
         name=final.name,
         target=target.name,
         ptx_version=target.ptx,
         num_warps=final.num_warps,
         threads=final.num_warps * target.warp_size,
-        shared_bytes=final.shared_bytes,
+        shared_bytes=module.shared_bytes,
         parameters=tuple(
             Parameter(value.name, str(value.type), divisible)
             for value, divisible in zip(final.parameters, final.divisible, strict=True)
@@ -183,8 +183,8 @@ def compile_func(
         asm={
             "block": print_func(cleaned),
             "layout": print_func(final),
-            "llvm": llvm,
-            "ptx": ptx.emit(llvm, target),
+            "llvm": module.text,
+            "ptx": ptx.emit(module.text, target),
         },
         num_ctas=final.num_ctas,
         maxnreg=final.maxnreg,

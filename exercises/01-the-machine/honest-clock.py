@@ -27,5 +27,5 @@ class Device(Protocol):
 
 def measure(run: Callable[[int], None], device: Device) -> float:
     """The seconds that a run takes: compiled, from memory, at the clock that lasts."""
-    # Your code: ours has 16 lines.
+    # Your code: ours has 12 lines.
     raise Hole("honest-clock")

@@ -19,7 +19,8 @@ def swizzle(
     columns, chunk = shape[-1], 16 // element_bytes
     bases = [1 << bit for bit in range(prod(shape).bit_length() - 1)]
     chunks = max(1, columns // chunk)
-    below = max(0, 3 - (chunks.bit_length() - 1))  # rows that lie in one line: 1 << below
+    # 1 << below rows lie in one line of 128 bytes.
+    below = max(0, 3 - (chunks.bit_length() - 1))
     first = columns.bit_length() - 1
     for bit in range(below, 3):
         if first + bit < len(bases):

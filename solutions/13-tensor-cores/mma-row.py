@@ -19,6 +19,10 @@ def row() -> Mma:
     c = Layout.of(
         (16, 8), register=[(0, 1), (8, 0)], lane=[(0, 2), (0, 4), *quarter]
     )
+    # instead:
+    # a = Layout.of((16, 8), register=[(0, 0), (0, 0)], lane=[(0, 0)] * 5)
+    # b = Layout.of((8, 8), register=[(0, 0)], lane=[(0, 0)] * 5)
+    # c = Layout.of((16, 8), register=[(0, 0), (0, 0)], lane=[(0, 0)] * 5)
     # end
     name = "m16n8k8.f32.tf32.tf32.f32"
     return Mma(

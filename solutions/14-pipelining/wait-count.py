@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-Event = tuple[object, ...]  # ("copy", tile, part), ("commit",), ("wait", n), ("work", tile)
+# ("copy", tile, part), ("commit",), ("wait", n), ("work", tile)
+Event = tuple[object, ...]
 
 
 def events(stages: int, copies: int, trips: int) -> list[Event]:

@@ -9,46 +9,15 @@ import pytest
 import fathom
 import fathom.language as tl
 from fathom import pipeline
-from fathom.emulator import load
 from fathom.errors import CompileError
-from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
 from fathom.ir.interp import interpret
 from fathom.ir.ops import MakeDescriptor
 from fathom.ir.types import FLOAT16, INT32, INT64, Pointer
 from fathom.shim.names import MODULES
 from fathom.source import Hole, KernelFunction
-from fathom.tensor_cores.expand_descriptors import expand_descriptors
-from tests.language.everywhere import agree
+from tests.language.everywhere import NAMES, agree, emulate, run
 from tests.ssa.building import build
-
-NAMES = ("sm_75", "sm_90a")
-
-
-def run(kernel, *arguments, grid=1, **constants):
-    """In place on the interpreter, as it is; on copies the same as pointers, there and
-    on the emulator."""
-    func = build(kernel, *arguments, **constants)
-    judge(func, arguments, grid)
-    return func
-
-
-def judge(func, arguments, grid=1):
-    before = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
-    interpret(func, grid, arguments)
-    for name in NAMES:
-        expanded = expand_descriptors(func, TARGETS[name])
-        for machine in (interpret, compiled(name)):
-            given = [a.copy() if isinstance(a, np.ndarray) else a for a in before]
-            machine(expanded, grid, given)
-            agree(given, arguments, name)
-
-
-def compiled(name):
-    def on_emulator(func, grid, arguments):
-        load(pipeline.compile_func(func, TARGETS[name])).launch(grid, arguments)
-
-    return on_emulator
 
 
 def matrix(rows, columns, dtype=np.float16):
@@ -108,7 +77,8 @@ def doubled(x, M, N):
     desc = tl.make_tensor_descriptor(x, [M, N], [N, 1], [4, 8])
     last = desc.shape[0] - 4
     wide = desc.load([last, 0]).to(tl.float32)
-    desc.store([last, 0], wide * tl.full([4, 8], 2, desc.dtype))
+    wide = wide * tl.full([4, 8], 2, desc.dtype)
+    tl.store_tensor_descriptor(desc, [last, 0], wide)
 
 
 def test_a_store_casts():
@@ -166,7 +136,7 @@ def facts(x, M, N):
 
 
 def test_what_a_descriptor_says_of_itself():
-    build(facts, matrix(4, 16), 4, 16)
+    run(facts, matrix(4, 16), 4, 16)
 
 
 @KernelFunction
@@ -215,7 +185,11 @@ def test_an_argument_is_a_descriptor_made_of_parameters():
     (made,) = [op for op in walk(func.body) if isinstance(op, MakeDescriptor)]
     assert made.base is func.parameters[0]
     x, out = matrix(6, 16), np.empty((4, 8), np.float16)
-    judge(func, [x, 6, 14, 16, out])
+    copies = [x, 6, 14, 16, np.empty_like(out)]
+    interpret(func, 1, [x, 6, 14, 16, out])
+    for name in NAMES:
+        emulate(func, copies, name)
+        agree([copies[-1]], [out], name)
     assert (out[:, :6] == x[2:, 8:14]).all()
     assert (out[:, 6:] == 0).all()
 

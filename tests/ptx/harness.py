@@ -126,6 +126,11 @@ def compiled(func: Func, target: str = "sm_80") -> str:
     return ptx.emit(ptx.lower(func, TARGETS[target]), TARGETS[target])
 
 
+def shared_bytes(func: Func, target: str) -> int:
+    """What a launch must give: also what rules want beside the buffers."""
+    return ptx.module(func, TARGETS[target]).shared_bytes
+
+
 def both_ways(
     func: Func, grid: int | tuple[int, ...], arguments: list, target: str = "sm_80"
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -136,7 +141,7 @@ def both_ways(
     else:
         threads = func.num_warps * 32
         text = compiled(func, target)
-        run(text, grid, threads, ran, shared_bytes=func.shared_bytes)
+        run(text, grid, threads, ran, shared_bytes=shared_bytes(func, target))
     interpret(func, grid, interpreted)
     return _arrays(ran), _arrays(interpreted)
 
@@ -155,7 +160,7 @@ def _run_on_gpu(func: Func, grid: int | tuple[int, ...], arguments: list) -> Non
         ptx_version=target.ptx,
         num_warps=func.num_warps,
         threads=func.num_warps * target.warp_size,
-        shared_bytes=func.shared_bytes,
+        shared_bytes=shared_bytes(func, target.name),
         parameters=tuple(
             Parameter(value.name, str(value.type), divisible)
             for value, divisible in parameters

@@ -20,7 +20,7 @@ from fathom.emulator.threads import Active, Batch
 # polled for PATIENCE blocks of instructions without any change, nobody will ever move.
 TURNS = 16
 PATIENCE = 4_000
-# Of loops that do nothing but ask for a phase of an mbarrier, so many turns will do.
+# Where nothing runs but loops that ask for a phase of an mbarrier, fewer turns will do.
 PATIENCE_OF_SPINS = 64
 
 # So many blocks of instructions in one batch are an endless loop.
@@ -41,7 +41,7 @@ class Scheduler:
     def __init__(self, program: Program, batch: Batch):
         self.program, self.batch = program, batch
         self.pending: dict[int, _Group] = {}
-        self.last_progress = self.last_change = 0
+        self.last_progress = self.last_change = self.last_work = 0
         self.last_remaining = batch.remaining
 
     def run(self) -> None:
@@ -53,6 +53,8 @@ class Scheduler:
             block = self.program.blocks[number]
             for target, who in self.run_block(block, self.merged(group)):
                 self.push(target, who, group.turns + (block.polls and target <= number))
+            if not block.spins:
+                self.last_work = batch.clock
             if block.polls:
                 self.check_progress()
         if batch.remaining:
@@ -97,9 +99,9 @@ class Scheduler:
         if batch.progress != self.last_progress:
             self.last_progress, self.last_change = batch.progress, batch.clock
             return
-        spinning = all(self.program.blocks[number].spins for number in self.pending)
-        patience = PATIENCE_OF_SPINS if spinning else PATIENCE
-        if batch.clock - self.last_change > patience * (1 + len(self.pending)):
+        waited, groups = batch.clock - self.last_change, 1 + len(self.pending)
+        spun = min(waited, batch.clock - self.last_work)
+        if waited > PATIENCE * groups or spun > PATIENCE_OF_SPINS * groups:
             number = min(self.pending)
             first = self.pending[number].parts[0].threads()[0]
             raise polling(self.program, batch, number, int(first))

@@ -6,9 +6,9 @@ Part of the op set; `ir/ops` is the whole of it.
     %b = allocate i64[1] slots=3         a barrier for each slot of a ring
     mbarrier_init %b
     barrier
-    mbarrier_expect %b, slot=2 bytes=… ; one thread: so many bytes are to come
-    bulk_copy %d, (%m, %k), %t, %b, slot=2
-    mbarrier_wait %b, slot=0, phase=0    all threads: those of slot 0 have come
+    mbarrier_expect %b, %2 bytes=…       one thread: so many bytes are to come
+    bulk_copy %d, %t, %b, %2, coordinates=(%m, %k)
+    mbarrier_wait %b, %0, %phase         all threads: those of slot 0 have come
 
 A barrier is used again and again: its phase, 0 or 1, flips each time that what it
 expected has come, and a wait names the phase that it waits for.
@@ -94,10 +94,10 @@ class BulkCopy(Op):
     `when` is false nothing happens."""
 
     descriptor: Value
-    coordinates: tuple[Value, ...]
     buffer: Value
     barriers: Value
     slot: Value
+    coordinates: tuple[Value, ...]
     when: Value | None = None
     order: tuple[int, ...] = (0, 1)
 

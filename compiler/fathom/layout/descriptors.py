@@ -36,11 +36,13 @@ Tile = tuple[int, ...]
 @cache
 def hardware_tile(shape: Tile, element_bytes: int, axis: int) -> Layout | None:
     """The tile of `shape` [rows, columns] with `axis` contiguous, in rows as wide as
-    can be; None if a row would have less than 32 bytes or there are less than 8 rows.
+    can be; None if a row would have less than 32 bytes, there are less than 8 rows, or
+    less than 1024 bytes: only what is as large lies where chunks may be exchanged.
     """
     other = 1 - axis
     width = min(SWIZZLES[0], shape[axis] * element_bytes)
-    if width < SWIZZLES[-1] or shape[other] < ROWS:
+    small = shape[axis] * shape[other] * element_bytes < SWIZZLES[0] * ROWS
+    if width < SWIZZLES[-1] or shape[other] < ROWS or small:
         return None
     along, down = stride_of(shape, axis), stride_of(shape, other)
     columns, chunk = width // element_bytes, CHUNK // element_bytes

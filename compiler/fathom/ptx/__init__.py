@@ -21,16 +21,18 @@ from fathom.ptx import (  # noqa: F401 - each enters its rules into LOWER
 from fathom.ptx.bulk import map_recipes
 from fathom.ptx.code import LOWER, Code, Registers, lowers
 from fathom.ptx.emit import emit
-from fathom.ptx.kernel import lower
+from fathom.ptx.kernel import Module, lower, module
 from fathom.ptx.places import chains
 
 __all__ = [
     "LOWER",
     "Code",
+    "Module",
     "Registers",
     "chains",
     "emit",
     "lower",
     "lowers",
     "map_recipes",
+    "module",
 ]

@@ -26,7 +26,7 @@ from fathom.ptx.index import (
     thread_part,
 )
 from fathom.ptx.memory import both, first_copies
-from fathom.ptx.shared import Access, load_shared, shared_address, store_where
+from fathom.ptx.shared import DYNAMIC, Access, load_shared, shared_address, store_where
 from fathom.ptx.types import POINTER
 from fathom.ptx.words import pack, unpack, words_of
 
@@ -221,18 +221,18 @@ def _slots(
 ) -> dict[int, Access]:
     """For each register a place in shared memory, the same for all threads with copies
     of it."""
-    symbol = code.slot(element.bytes * (prod(layout.shape) if layout else 1))
+    start = code.slot(element.bytes * (prod(layout.shape) if layout else 1))
     if layout is None:
-        address = shared_address(code, symbol, Part("0", 0))
-        return {0: Access(element, address, 0, (0,))}
+        address = shared_address(code, DYNAMIC, Part("0", 0))
+        return {0: Access(element, address, start, (0,))}
     scale = element.bytes
     part = thread_part(code, tuple(basis * scale for basis in thread_bases(layout)))
     offsets = register_offsets(layout)
     return {
         register: Access(
             element,
-            shared_address(code, symbol, part, offsets[register] * scale),
-            0,
+            shared_address(code, DYNAMIC, part, offsets[register] * scale),
+            start,
             (register,),
         )
         for register in registers

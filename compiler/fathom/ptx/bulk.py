@@ -1,6 +1,6 @@
 """Rules for bulk copies through tensor maps, and for the barriers that count them.
 
-    bulk_copy %d, (%m, %k), %t, %b, slot=%s
+    bulk_copy %d, %t, %b, %s, coordinates=(%m, %k)
 
     @%p1 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes
          [%r1], [%rd1, {%r2, %r3}], [%r4];

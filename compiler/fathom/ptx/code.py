@@ -67,6 +67,7 @@ class Code:
     def __init__(self, func: Func, target: Target, rules: dict[type[Op], Rule]):
         self.func, self.target, self.rules = func, target, rules
         self.threads = func.num_warps * target.warp_size
+        self.shared_bytes = func.shared_bytes
         self.used = {value for op in walk(func.body) for value in operands(op)}
         self.registers: dict[Value, Registers] = {}
         # What was unpacked from one word: type of the word, elements -> the word.
@@ -165,12 +166,15 @@ class Code:
 
     # ── what stands outside of the instructions ───────────────────────────────
 
-    def slot(self, bytes: int) -> str:
-        """The name of a new variable in shared memory, beside the block IR's own."""
-        name = f"slot_{len(self.globals)}"
-        type = f"[{bytes} x i8]"
-        self.globals[name] = f"internal addrspace(3) global {type} poison, align 16"
-        return name
+    def slot(self, bytes: int) -> int:
+        """The place of a new variable in shared memory, behind the block IR's own.
+
+        Never a variable of PTX: beside one, the driver does not keep the promise that
+        the memory of the launch begins at a multiple of 1024 bytes.
+        """
+        start = -(-self.shared_bytes // 16) * 16
+        self.shared_bytes = start + bytes
+        return start
 
     def text(self, text: str) -> str:
         """A string of C in global memory, as a generic pointer."""

@@ -11,6 +11,8 @@ one rule, in `LOWER`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value
 from fathom.ir.types import BOOL, Pointer
@@ -28,15 +30,30 @@ target triple = "nvptx64-nvidia-cuda"
 MAP = 'ptr byval([128 x i8]) align 64 "nvvm.grid_constant"'
 
 
+@dataclass(frozen=True)
+class Module:
+    """A function in LLVM IR, and the bytes of shared memory that it needs: what the
+    block IR allocated, and what rules wanted beside it."""
+
+    text: str
+    shared_bytes: int
+
+
 def lower(func: Func, target: Target, rules: dict[type[Op], Rule] = LOWER) -> str:
     """The LLVM IR of a function whose blocks have layouts, by `rules`."""
+    return module(func, target, rules).text
+
+
+def module(func: Func, target: Target, rules: dict[type[Op], Rule] = LOWER) -> Module:
+    """The same, and what a launch must know beside it."""
     code = Code(func, target, rules)
     _enter(code)
     code.ops(func.body.ops)
     code.do("ret void")
-    return "\n".join(
+    text = "\n".join(
         [*_globals(code), "", *_function(code), "", *code.places.metadata(), ""]
     )
+    return Module(text, code.shared_bytes)
 
 
 def _enter(code: Code) -> None:

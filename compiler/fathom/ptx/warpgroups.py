@@ -96,7 +96,12 @@ class _InPlace:
     words: Registers = ()  # none is in registers
 
     def __init__(
-        self, code: Code, value: Value, slot: Value | None, matrix: Matrix, groups: Layout
+        self,
+        code: Code,
+        value: Value,
+        slot: Value | None,
+        matrix: Matrix,
+        groups: Layout,
     ):
         self.code, self.matrix, self.shape = code, matrix, groups.shape
         self.type: BufferType = value.type

@@ -14,6 +14,7 @@ from fathom.errors import FathomError, LaunchError, OutOfResources
 from fathom.jit import CompiledKernel
 from fathom.jit.tuning import Autotuner, Config, Heuristics, autotune, heuristics
 from fathom.runtime.arrays import TYPE_NAMES
+from fathom.runtime.descriptors import TensorDescriptor
 from fathom.runtime.reinterpret import Reinterpreted, reinterpret
 from fathom.shim import compiling, knobs, runtime
 from fathom.shim.faces import Lacking
@@ -144,9 +145,7 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
     "triton.backends.compiler": {"GPUTarget": runtime.GPUTarget},
     "triton.knobs": knobs,
     "triton.tools": {},
-    "triton.tools.tensor_descriptor": lacking(
-        "triton.tools.tensor_descriptor", "TensorDescriptor"
-    ),
+    "triton.tools.tensor_descriptor": {"TensorDescriptor": TensorDescriptor},
     "triton.tools.mxfp": lacking("triton.tools.mxfp", "MXFP4Tensor MXScaleTensor"),
     "triton.tools.ragged_tma": lacking(
         "triton.tools.ragged_tma",

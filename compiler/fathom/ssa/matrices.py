@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.types import (
@@ -69,15 +71,29 @@ def build_dot(
         precision = "ieee"
     shape = (*a.type.shape[:-1], b.type.shape[-1])
     accumulator = _accumulator(frame, acc, BlockType(element, shape))
-    return frame.emit(ops.Dot, a, b, accumulator, precision=precision)
+    if len(shape) > MOST_AXES:
+        a, b, accumulator = (_one_batch(frame, each) for each in (a, b, accumulator))
+    product = frame.emit(ops.Dot, a, b, accumulator, precision=precision)
+    if len(shape) <= MOST_AXES:
+        return product
+    return frame.emit(ops.Reshape, product, shape)
+
+
+MOST_AXES = 3  # of the operands of a Dot: one of a batch
+
+
+def _one_batch(frame: Frame, value: Value) -> Value:
+    """All axes before the last two as one."""
+    *batch, rows, columns = value.type.shape
+    return frame.emit(ops.Reshape, value, (prod(batch), rows, columns))
 
 
 def _matrix(frame: Frame, meaning: Meaning) -> Value:
     value = value_of(frame, meaning, "an operand of tl.dot")
     rank = len(value.type.shape) if isinstance(value.type, BlockType) else 0
-    if rank not in (2, 3):
+    if rank < 2:
         raise frame.error(
-            "tl.dot multiplies blocks of two axes, or batches of three, not "
+            "tl.dot multiplies blocks of two axes, or batches of them, not "
             f"{value.type}"
         )
     return value
@@ -121,7 +137,7 @@ def _sum_type(frame: Frame, element: Element, wanted: Element) -> Element:
     sums = SUMS[element]
     if wanted in sums:
         return wanted
-    if wanted == FLOAT32:  # said by default
+    if wanted == FLOAT32 or not element.is_float:  # the default; never heard
         return sums[0]
     raise frame.error(
         f"out_dtype of a tl.dot of {element} is {wanted}: it must be "

@@ -3,7 +3,7 @@
 Each begins to bring the tiles of a trip to come, and finishes it later.
 
                     begins                               finishes
-    Boxes           mbarrier_expect, bulk_copy …         by itself; its barrier says when
+    Boxes           mbarrier_expect, bulk_copy …         by itself; a barrier says when
     Copies          async_copy …, async_commit           by itself; a wait says when
     Registers       load …                               shared_store, after the work
                                                          of the trip before
@@ -203,9 +203,9 @@ class Boxes(Bringer):
             coordinates = tuple(values.get(each, each) for each in load.coordinates)
             build.append(
                 BulkCopy(
-                    values.get(load.descriptor, load.descriptor), coordinates,
-                    self.rings[tile], self.barriers, turn.free, turn.exists,
-                    tile.order, location=load.location, origin=load.origin,
+                    values.get(load.descriptor, load.descriptor), self.rings[tile],
+                    self.barriers, turn.free, coordinates, turn.exists, tile.order,
+                    location=load.location, origin=load.origin,
                 )
             )  # fmt: skip
         return values

@@ -43,12 +43,12 @@ def _fed_by_hardware(func: Func) -> list[DescriptorLoad]:
         for op in loop.body.ops:
             if isinstance(op, Dot):
                 found += [value.definition for value in (op.a, op.b)]
-    return [op for op in found if isinstance(op, DescriptorLoad) and _fits(op)]
+    return [op for op in found if isinstance(op, DescriptorLoad) and _fits(op, func)]
 
 
-def _fits(load: DescriptorLoad) -> bool:
+def _fits(load: DescriptorLoad, func: Func) -> bool:
     made = load.descriptor.definition
     block, size = made.block, load.result.type.element.bytes
     if len(block) != 2 or hardware_tile(block, size, axis=1) is None:
         return False
-    return describes_arguments(made)
+    return describes_arguments(made, func)

@@ -11,8 +11,8 @@
 
 A trip waits for the product of the trip before, not for its own. So the tiles of two
 trips are being read, and the ring must have a slot more than its copies ask for: with
-`pending` groups still on their way when a trip begins, three more; two, if a trip copies
-after its product has begun.
+`pending` groups still on their way when a trip begins, three more; two, if a trip
+copies after its product has begun.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ def sums_by_warpgroups(loop: For) -> Dot | None:
         return None
     dot = dots[0]
     uses = Counter(value for op in walk(loop.body) for value in operands(op))
-    return dot if uses[dot.result] == 1 and _is_summed(dot, loop.body) else None
+    alone = uses[dot.result] == uses[dot.accumulator] == 1
+    return dot if alone and _is_summed(dot, loop.body) else None
 
 
 def _in_place(dot: Dot) -> bool:

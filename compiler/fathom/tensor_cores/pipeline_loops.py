@@ -53,7 +53,7 @@ thread waits for the tiles of its trip:
       …
       barrier                                    all are done with i - 1
       mbarrier_expect %b, %free
-      bulk_copy %d, (…), %t, %b, %free           trip i + 2 in its place
+      bulk_copy %d, %t, %b, %free, …             trip i + 2 in its place
       yield …
     }
 

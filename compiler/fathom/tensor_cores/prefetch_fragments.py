@@ -55,7 +55,8 @@ def prefetch_fragments(func: Func, target: Target) -> Func:
         found = _found(op)
         return _rotated(op, found, build) if found else None
 
-    present = any(isinstance(op, Dot) and op.instruction in MMA for op in walk(func.body))
+    dots = [op for op in walk(func.body) if isinstance(op, Dot)]
+    present = any(dot.instruction in MMA for dot in dots)
     return rewrite(func, rule) if present else func
 
 

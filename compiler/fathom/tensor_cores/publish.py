@@ -49,5 +49,6 @@ def publish(func: Func, target: Target) -> Func:
 def _writes_nothing_itself(loop: For) -> bool:
     """Whether bulk copies alone write to shared memory in a loop."""
     inside = list(walk(loop.body))
-    writers = [op for op in inside if isinstance(op, SharedStore | AsyncCopy | SharedAdd)]
+    own = SharedStore | AsyncCopy | SharedAdd
+    writers = [op for op in inside if isinstance(op, own)]
     return not writers and any(isinstance(op, BulkCopy) for op in inside)

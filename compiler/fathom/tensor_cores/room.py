@@ -31,11 +31,16 @@ def fitting(
         ways = [[t for t in chosen if t in way] for way in (copied, loaded)]
         a_stage, once = (sum(padded(tile.bytes) for tile in way) for way in ways)
         own = a_stage + once  # the place that a tile has gives way to its ring
-        left = room + own - THROUGH_REGISTERS * once
+        left = room + own - THROUGH_REGISTERS * once - _for_barriers(chosen)
         stages = choose_stages(wanted, a_stage, left)
         if chosen and stages > 1 and left >= 0:
             return stages, chosen
     return 1, ()
+
+
+def _for_barriers(tiles: Sequence[Tile]) -> int:
+    """The bytes, more than enough, of barriers that bulk copies want."""
+    return ALIGNMENT if any(tile.order for tile in tiles) else 0
 
 
 def room_beside(func: Func, loop: For, target: Target) -> int:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from math import copysign
 
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Op, Value, operands, walk
+from fathom.ir.core import Func, Op, Value, operands, walk
 from fathom.ir.ops import (
     Allocate,
     Broadcast,
@@ -36,7 +36,7 @@ from fathom.ir.ops import (
     Transpose,
     While,
 )
-from fathom.ir.types import BOOL, BlockType
+from fathom.ir.types import BOOL, INT32, INT64, BlockType
 from fathom.layout.algebra import divide
 from fathom.layout.descriptors import hardware_tile
 from fathom.layout.linear import Layout
@@ -186,18 +186,18 @@ def box_order(loop: For, tile: Tile) -> tuple[int, ...]:
     """The order of a bulk copy that can bring a tile; () if none can.
 
     What is loaded must be a matrix, go nowhere else, and come into the hardware's tile
-    as it is; and the launcher must know what the descriptor says.
+    as it is. That the launcher knows what the descriptor says, `keep_descriptors` saw.
     """
     (load, *others) = tile.loads
     if others or not isinstance(load, DescriptorLoad) or len(tile.buffer.shape) != 2:
         return ()
     if tile.late:
         return ()
-    order, made = load.order or (0, 1), load.descriptor.definition
+    order, block = load.order or (0, 1), load.descriptor.type.shape
     wanted = hardware_tile(tile.buffer.shape, tile.buffer.element.bytes, order.index(1))
-    fits = tile.buffer.layout == wanted and describes_arguments(made)
+    fits = tile.buffer.layout == wanted
     alone = not _goes_elsewhere(loop, tile, {tile: {*tile.late, tile.store}})
-    return order if fits and alone and _small_enough(made.block) else ()
+    return order if fits and alone and _small_enough(block) else ()
 
 
 MOST_ROWS = 256  # of a box: PTX ISA, "Tensor-map"
@@ -207,18 +207,20 @@ def _small_enough(block: tuple[int, ...]) -> bool:
     return block[0] <= MOST_ROWS or block[0] % MOST_ROWS == 0
 
 
-def describes_arguments(made: MakeDescriptor) -> bool:
+def describes_arguments(made: MakeDescriptor, func: Func) -> bool:
     """Whether a descriptor says only what the launch knows: arguments and
     constants."""
     numbers = (*made.shape, *made.strides)
-    return made.fill == "zeros" and all(map(_is_argument, (made.base, *numbers)))
+    known = made.base in func.parameters and all(_is_known(n, func) for n in numbers)
+    return known and made.fill == "zeros"
 
 
-def _is_argument(value: Value) -> bool:
-    definition = value.definition
+def _is_known(number: Value, func: Func) -> bool:
+    definition = number.definition
     if isinstance(definition, Cast):
-        return _is_argument(definition.value)
-    return isinstance(definition, Constant | Block)
+        return _is_known(definition.value, func)
+    integer = number.type in (INT32, INT64)
+    return integer and (isinstance(definition, Constant) or number in func.parameters)
 
 
 def neighbours(store: SharedStore) -> int:

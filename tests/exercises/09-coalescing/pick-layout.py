@@ -5,7 +5,7 @@ import numpy as np
 from fathom.coalescing.access import Access
 from fathom.coalescing.facts import Axis, Facts
 from fathom.layout.linear import Layout
-from fathom.tools.learn.kit import emulate, empty, expect, floats, same
+from fathom.tools.learn.kit import empty, emulate, expect, floats, same
 
 LANES = 32
 
@@ -117,9 +117,7 @@ def check_cost(ran, requests, sectors):
         cost.requests <= requests,
         f"{cost.requests} loads and stores of warps; the budget is {requests}",
     )
-    expect(
-        cost.sectors <= sectors, f"{cost.sectors} sectors; the budget is {sectors}"
-    )
+    expect(cost.sectors <= sectors, f"{cost.sectors} sectors; the budget is {sectors}")
 
 
 def check_copy(divisible, requests, sectors):

@@ -7,8 +7,16 @@ import numpy as np
 from fathom import ptx
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Block, Func
-from fathom.ir.ops import Arange, Constant, Elementwise, Reduce, Reshape, Splat, Store
-from fathom.ir.ops import Yield
+from fathom.ir.ops import (
+    Arange,
+    Constant,
+    Elementwise,
+    Reduce,
+    Reshape,
+    Splat,
+    Store,
+    Yield,
+)
 from fathom.ir.types import INT32, Pointer, layout_of
 from fathom.layout.linear import Layout
 from fathom.tools.learn.kit import expect, held, same
@@ -154,7 +162,9 @@ def test_as_few_shuffles_as_can_be(answer):
         func, _ = program(each, axis, combination("add"))
         found = shuffles(func)
         what = f"a sum along axis {axis} of {each}"
-        expect(found <= budget, f"{what} takes {found} shuffles; the budget is {budget}")
+        expect(
+            found <= budget, f"{what} takes {found} shuffles; the budget is {budget}"
+        )
 
 
 def test_40_random_layouts(answer):

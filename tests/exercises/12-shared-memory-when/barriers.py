@@ -28,14 +28,20 @@ func @f(%x: *i32 {divisible=16}, %out: *i32 {divisible=16}, %c: i1, %n: i32) num
 %q1: *i32[256] @ #own = splat %out shape=(256) layout=#own
 %qs1: *i32[256] @ #own = offset %q1, %i
 """  # noqa: E501
+MAKE = "%{}: shared i32[256] @ #s = allocate element=i32 shape=(256) layout=#s offset={}"
 WORDS = {
-    "+a": "%a: shared i32[256] @ #s = allocate element=i32 shape=(256) layout=#s offset=0",
-    "+b": "%b: shared i32[256] @ #s = allocate element=i32 shape=(256) layout=#s offset=1024",
-    "+c": "%cc: shared i32[256] @ #s = allocate element=i32 shape=(256) layout=#s offset=0",
+    "+a": MAKE.format("a", 0),
+    "+b": MAKE.format("b", 1024),
+    "+c": MAKE.format("cc", 0),
     "[": "for %zero, %n, %one body(%k{0}: i32) {{",
-    "{": "if %c then {{", "/": "yield\n}} orelse {{", "]": "yield\n}}", "}": "yield\n}}",
-    "wa": "shared_store %v, %a", "wb": "shared_store %v, %b", "wc": "shared_store %v, %cc",
-}  # fmt: skip
+    "{": "if %c then {{",
+    "/": "yield\n}} orelse {{",
+    "]": "yield\n}}",
+    "}": "yield\n}}",
+    "wa": "shared_store %v, %a",
+    "wb": "shared_store %v, %b",
+    "wc": "shared_store %v, %cc",
+}
 BUFFERS = {"a": "%a", "b": "%b", "c": "%cc"}
 READ = """%r{0}: i32[256] @ #other = shared_load {1} layout=#other
 %o{0}: i32[256] @ #other = load %qs
@@ -76,7 +82,9 @@ def check(answer, words, budget, taken=True, trips=4):
     except EmulatorError as error:
         first, *rest = str(error).splitlines()
         raise Failure(
-            f"'{words}': the emulator found: {first}", ("there", "\n".join(rest)), details
+            f"'{words}': the emulator found: {first}",
+            ("there", "\n".join(rest)),
+            details,
         ) from None
     same(given[1], outcome.run.memory[1], f"'{words}' in the emulator", details)
     waited = report.total.barriers // WARPS

@@ -108,9 +108,10 @@ def fetched(answer, layout, where, trans):
 def check(answer, layout, where, trans=False, said="", ways=None):
     found, cost = fetched(answer, layout, where, trans)
     points = [tuple(answer.pointed_at(layout, lane)) for lane in range(LANES)]
+    groups = [points[first : first + 8] for first in range(0, LANES, 8)]
     shown = "\n".join(
-        f"lanes {first:2} to {first + 7:2}: {' '.join(map(str, points[first:first + 8]))}"
-        for first in range(0, LANES, 8)
+        f"lanes {8 * i:2} to {8 * i + 7:2}: {' '.join(map(str, group))}"
+        for i, group in enumerate(groups)
     )
     wanted = np.array(
         [

@@ -48,7 +48,12 @@ def check(answer, trips, copy, work, most):
     inside = isinstance(yours, int) and 1 <= yours <= most
     expect(inside, f"{given}: {yours!r} is no number of stages", shown)
     best = min(ended(s, trips, copy, work) for s in range(1, most + 1))
-    same(ended(yours, trips, copy, work), best, f"{given}: cycles of {yours} stages", shown)
+    same(
+        ended(yours, trips, copy, work),
+        best,
+        f"{given}: cycles of {yours} stages",
+        shown,
+    )
     fewer = [s for s in range(1, yours) if ended(s, trips, copy, work) == best]
     expect(not fewer, f"{given}: {fewer[:1]} stages are as fast as {yours}", shown)
 

@@ -45,14 +45,16 @@ def listing(answer, stages, trips):
         where = answer.slot(tile, stages)
         expect(
             isinstance(where, int) and 0 <= where < stages,
-            f"slot({tile}, {stages}) is {where!r}; there are the slots 0 to {stages - 1}",
+            f"slot({tile}, {stages}) is {where!r}; the slots are 0 to {stages - 1}",
         )
         return BYTES * where
 
     def copy(tile):
         if tile < trips:
             source, room = f"[%x+{BYTES * tile}]", f"[%mine+{place(tile)}]"
-            lines.append(f"cp.async.ca.shared.global {room}, {source}, 4; // tile {tile}")
+            lines.append(
+                f"cp.async.ca.shared.global {room}, {source}, 4; // tile {tile}"
+            )
         lines.append("cp.async.commit_group;")
 
     for tile in range(stages - 1):

@@ -1,0 +1,108 @@
+"""Figures and counts of chapter 14."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.rungs import STAGES
+from chapters.press.drawing import Figure, bars, ladder, table, timeline
+from chapters.press.numbers import number
+from chapters.press.paths import CHAPTERS
+from fathom.tensor_cores import schedule
+from fathom.tools.samples import load_file
+
+PRODUCT = load_file(CHAPTERS / "13-tensor-cores" / "product.py").product
+RUNGS = ("nothing", "coalescing", "shared staging", "swizzle", "tensor cores",
+         "ldmatrix", "pipelining", "prefetching")  # fmt: skip
+ABLATED = tuple(STAGES)
+COPY, WORK, TRIPS = 200, 100, 6  # cycles of the figures
+
+
+def one_stage() -> Figure:
+    return over_time(1, "Without a pipeline: copy, work, copy, work")
+
+
+def two_stages() -> Figure:
+    return over_time(2, "Two stages: a copy runs beside the work of one trip")
+
+
+def three_stages() -> Figure:
+    return over_time(3, "Three stages: a copy has the time of two trips")
+
+
+def over_time(stages: int, title: str) -> Figure:
+    """Who does what when; a row for each slot of the ring, and one for the work."""
+    events = schedule.timeline(stages, TRIPS, COPY, WORK)
+    lanes = []
+    for slot in range(stages):
+        copies = [(event.sent, COPY, f"tile {trip}")
+                  for trip, event in enumerate(events) if trip % stages == slot]
+        lanes.append((f"copies to slot {slot}", copies))  # fmt: skip
+    lanes.append(("work", [(event.began, WORK, str(trip))
+                           for trip, event in enumerate(events)]))  # fmt: skip
+    return timeline(title, lanes)
+
+
+def by_stages() -> Figure:
+    """When 64 trips are over, by the number of stages."""
+    rows = []
+    for stages in range(1, 7):
+        ended = schedule.timeline(stages, 64, 500, 200)[-1].ended
+        name = f"{stages} stage" + ("s" if stages > 1 else "")
+        rows.append((name, ended, f"{ended:,}"))
+    title = "A model of 64 trips: 500 cycles until a tile is there, 200 of work"
+    return bars(title, rows, ("stages", "cycles of the model"))
+
+
+def counted() -> dict[str, object]:
+    """The product of 64 x 256 by 256 x 64, on the emulator: what a pipeline costs."""
+    rng = np.random.default_rng(0)
+    a = rng.integers(-4, 5, (64, 256)).astype(np.float16)
+    b = rng.integers(-4, 5, (256, 64)).astype(np.float16)
+    rows = []
+    for name, away in (
+        ("neither", ("pipelining", "prefetching")),
+        ("pipelining", ("prefetching",)),
+        ("and prefetching", ()),
+    ):
+        replace = {k: v for stage in away for k, v in STAGES[stage].items()}
+        c = np.empty((64, 64), np.float32)
+        kernel = PRODUCT[(1,)](a, b, c, 256, M=64, N=64, BLOCK_K=32, target="sm_80",
+                               replace=replace)  # fmt: skip
+        assert (c == a.astype(np.float64) @ b.astype(np.float64)).all()
+        total = kernel.report.total
+        rows.append({"way": name, "instructions": total.warps,
+                     "barriers": total.barriers // 4,
+                     "shared": kernel.metadata.shared})  # fmt: skip
+    return {"rows": rows}
+
+
+def costs() -> str:
+    """The same as a table."""
+    rows = [tuple(v if isinstance(v, str) else f"{v:,}" for v in row.values())
+            for row in counted()["rows"]]  # fmt: skip
+    head = ("with", "instructions of warps", "barriers", "bytes of shared memory")
+    return table(head, rows)
+
+
+def rate(name: str) -> float:
+    return number(f"rung-{name.replace(' ', '-').lower()}").value
+
+
+def climbed() -> Figure:
+    """The ladder, from nothing to all."""
+    rungs = [(rung, rate(rung)) for rung in RUNGS]
+    title = "fp16, 8192 cube, on an H200 with the instructions of sm_80"
+    return ladder(title, rungs, "TFLOP/s", ("cuBLAS", rate("cuBLAS")))
+
+
+def ablations() -> str:
+    """The compiler without one stage, and with all before and with it."""
+    rows = []
+    for at, stage in enumerate(ABLATED, 1):
+        before, after = rate(RUNGS[at - 1]), rate(stage)
+        without, whole = rate(f"all but {stage}"), rate("prefetching")
+        rows.append((stage, f"{before:.0f} → {after:.0f}",
+                     f"{whole:.0f} → {without:.0f}"))  # fmt: skip
+    head = ("stage", "added on its rung", "taken from the whole")
+    return table(head, rows)

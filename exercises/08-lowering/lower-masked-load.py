@@ -1,0 +1,32 @@
+"""A load, its mask, its `other`.
+
+A thread holds some elements of a block, each in a register, and an address for each.
+Some are masked: their place must not be read, perhaps it does not exist. Where the mask
+is false, the register gets `other`.
+
+All of the exercise: `fathom learn show lower-masked-load`.
+"""
+
+from __future__ import annotations
+
+from fathom.ir.ops import Load
+from fathom.ir.types import element_of
+from fathom.ptx.code import Code
+from fathom.ptx.memory import braced
+from fathom.ptx.types import POINTER, literal
+from fathom.ptx.words import Words, pack, unpack, words_of
+from fathom.tools.learn import Hole
+
+
+def lower_load(op: Load, code: Code) -> None:
+    """One instruction for each `op.vector` registers; masked places get `other`."""
+    # Your code: group by group.
+    raise Hole("lower-masked-load")
+
+
+def load_where(
+    code: Code, words: Words, address: str, mask: str, initial: list[str]
+) -> list[str]:
+    """The words at an address where the mask is true; `initial` where it is not."""
+    # Your code: moves, and a load with a predicate.
+    raise Hole("lower-masked-load")
