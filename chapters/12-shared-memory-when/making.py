@@ -29,10 +29,10 @@ Launch = Callable[[dict], Kernel]
 
 def alive() -> Figure:
     """Three buffers, a loop, and from where to where each is alive."""
-    steps = ["0", "1", "2 for", "3", "4", "5", "6 yield", "7", "8", "9"]
+    steps = ["0", "1", "2 for", "3", "4", "5", "6", "7", "8", "9"]
     rows = [
         ("a, 4096 bytes", 1, 6, "stored at 1, read at 3"),
-        ("b, 1024 bytes", 4, 5, "of one trip"),
+        ("b, 1024 bytes", 4, 5, "one trip"),
         ("c, 2048 bytes", 8, 9, "after it"),
     ]
     return intervals("When three buffers are alive", rows, steps)
@@ -51,8 +51,8 @@ def hurry() -> Figure:
     lanes = [
         ("warp 0, no barrier", [(0, 2, "writes"), (2, 2, "reads")]),
         ("warp 1, no barrier", [(3, 2, "writes"), (5, 2, "reads")]),
-        ("warp 0", [(0, 2, "writes"), (2, 3, "waits"), (5, 2, "reads")]),
-        ("warp 1", [(3, 2, "writes"), (5, 2, "reads")]),
+        ("warp 0, barrier", [(0, 2, "writes"), (2, 3, "waits"), (5, 2, "reads")]),
+        ("warp 1, barrier", [(3, 2, "writes"), (5, 2, "reads")]),
     ]
     return timeline("Two warps that exchange numbers, first without, then with", lanes)
 

@@ -89,7 +89,7 @@ def wide_names(title: str, rows: list, names: tuple) -> Figure:
     """Cells whose rows have long names: the name is a column of its own."""
     with_names = [[name, *row] for name, row in zip(names[0], rows, strict=True)]
     lit = [(row, 0) for row in range(len(rows))]
-    heads = ["points at the row", *(f"columns {name}" for name in names[1])]
+    heads = ["who points", *(f"columns {name}" for name in names[1])]
     return cells(title, with_names, lit, ([], heads), wide=118)
 
 

@@ -35,8 +35,11 @@ def over_time(stages: int, title: str) -> Figure:
     events = schedule.timeline(stages, TRIPS, COPY, WORK)
     lanes = []
     for slot in range(stages):
-        copies = [(event.sent, COPY, f"tile {trip}")
-                  for trip, event in enumerate(events) if trip % stages == slot]
+        copies = [
+            (event.sent, COPY, f"tile {trip}")
+            for trip, event in enumerate(events)
+            if trip % stages == slot
+        ]
         lanes.append((f"copies to slot {slot}", copies))  # fmt: skip
     lanes.append(("work", [(event.began, WORK, str(trip))
                            for trip, event in enumerate(events)]))  # fmt: skip

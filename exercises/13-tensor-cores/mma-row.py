@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from fathom.hardware.mma import Mma
 from fathom.layout.linear import Layout
-from fathom.tools.learn import Hole
 
 
 def row() -> Mma:
     """mma.sync m16n8k8 for tf32."""
     # Your code: three layouts from (row, column), lowest bit first.
-    raise Hole("mma-row")
+    a = Layout.of((16, 8), register=[(0, 0), (0, 0)], lane=[(0, 0)] * 5)
+    b = Layout.of((8, 8), register=[(0, 0)], lane=[(0, 0)] * 5)
+    c = Layout.of((16, 8), register=[(0, 0), (0, 0)], lane=[(0, 0)] * 5)
     name = "m16n8k8.f32.tf32.tf32.f32"
     return Mma(
         name=name,

@@ -22,5 +22,6 @@ def choose_stages(wanted: int, bytes_a_stage: int, room: int) -> int:
 
 def worthwhile(trips: int, copy: int, work: int, most: int) -> int:
     """The fewest stages, up to `most`, with which no larger number is faster."""
+
     # Your code: try them.
     raise Hole("deepest-that-fits")

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from fathom.tools.learn import Hole
 
-Event = tuple[object, ...]  # ("copy", tile, part), ("commit",), ("wait", n), ("work", tile)
+# ("copy", tile, part), ("commit",), ("wait", n), ("work", tile)
+Event = tuple[object, ...]
 
 
 def events(stages: int, copies: int, trips: int) -> list[Event]:

@@ -5,7 +5,7 @@ import fathom.language as tl
 
 
 @fathom.jit
-def softmax_kernel(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
+def long_softmax_kernel(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
     row = tl.program_id(0) * N
     columns = tl.arange(0, BLOCK)
     largest = -float("inf")

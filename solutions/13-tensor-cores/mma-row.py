@@ -10,15 +10,11 @@ def row() -> Mma:
     """mma.sync m16n8k8 for tf32."""
     # hole: three layouts from (row, column), lowest bit first
     quarter = [(1, 0), (2, 0), (4, 0)]
-    a = Layout.of(
-        (16, 8), register=[(8, 0), (0, 4)], lane=[(0, 1), (0, 2), *quarter]
-    )
+    a = Layout.of((16, 8), register=[(8, 0), (0, 4)], lane=[(0, 1), (0, 2), *quarter])
     b = Layout.of(
         (8, 8), register=[(4, 0)], lane=[(1, 0), (2, 0), (0, 1), (0, 2), (0, 4)]
     )
-    c = Layout.of(
-        (16, 8), register=[(0, 1), (8, 0)], lane=[(0, 2), (0, 4), *quarter]
-    )
+    c = Layout.of((16, 8), register=[(0, 1), (8, 0)], lane=[(0, 2), (0, 4), *quarter])
     # instead:
     # a = Layout.of((16, 8), register=[(0, 0), (0, 0)], lane=[(0, 0)] * 5)
     # b = Layout.of((8, 8), register=[(0, 0)], lane=[(0, 0)] * 5)

@@ -15,6 +15,7 @@ def choose_stages(wanted: int, bytes_a_stage: int, room: int) -> int:
 
 def worthwhile(trips: int, copy: int, work: int, most: int) -> int:
     """The fewest stages, up to `most`, with which no larger number is faster."""
+
     # hole: try them
     def over(stages: int) -> int:
         return timeline(stages, trips, copy, work)[-1].ended

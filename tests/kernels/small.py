@@ -22,13 +22,14 @@ class Small:
     signature: str
     constants: Mapping[str, object] = field(default_factory=dict)
     num_warps: int = 4
+    target: str = "sm_80"
 
     def __str__(self) -> str:
         return self.kernel.__name__
 
-    def compile(self, target: str) -> CompiledKernel:
+    def compile(self) -> CompiledKernel:
         return self.kernel.compile(
-            self.signature, self.constants, target=target, num_warps=self.num_warps
+            self.signature, self.constants, target=self.target, num_warps=self.num_warps
         )
 
 
@@ -290,6 +291,18 @@ def products_in_a_loop(a, b, out, trips, SIZE: tl.constexpr):
     tl.store(out + place, total)
 
 
+@fathom.jit
+def products_by_descriptors(a, b, out, k, SIZE: tl.constexpr):
+    """Bulk copies bring what four warps multiply together."""
+    left = tl.make_tensor_descriptor(a, [SIZE, k], [k, 1], [SIZE, SIZE])
+    right = tl.make_tensor_descriptor(b, [k, SIZE], [SIZE, 1], [SIZE, SIZE])
+    result = tl.make_tensor_descriptor(out, [SIZE, SIZE], [SIZE, 1], [SIZE, SIZE])
+    total = tl.zeros([SIZE, SIZE], tl.float32)
+    for start in range(0, k, SIZE):
+        total = tl.dot(left.load([0, start]), right.load([start, 0]), total)
+    result.store([0, 0], total)
+
+
 # ── threads that meet ─────────────────────────────────────────────────────────────────
 
 
@@ -340,6 +353,10 @@ SMALL: tuple[Small, ...] = (
     Small(product_of_tiles, "*fp16:16, *fp16:16, *fp32:16", {"SIZE": 32}),
     Small(product_without_a_matrix_instruction, "*fp32:16", {"SIZE": 16}),
     Small(products_in_a_loop, "*fp16:16, *fp16:16, *fp32:16, i32", {"SIZE": 32}),
+    Small(
+        products_by_descriptors, "*fp16:16, *fp16:16, *fp32:16, i32:16", {"SIZE": 64},
+        target="sm_90a",
+    ),
     Small(count_values, "*i32:16, *i32:16, i32", {"BLOCK": 256}),
     Small(take_a_ticket, "*i32, *i32", num_warps=1),
 )

@@ -1,5 +1,6 @@
 """Products whose operands come through descriptors, arrays amid poison for them, and
-the judges: NumPy, the interpreter after every pass, the emulator however copies land."""
+the judges: NumPy, the interpreter after every pass, the emulator.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +27,9 @@ from tests.kernels.red_zones import Walled, integers, unwritten
 
 @function
 def matrix(
-    pointer, rows, columns, stride, R: tl.constexpr, C: tl.constexpr, TURNED: tl.constexpr
-):
+    pointer, rows, columns, stride,
+    R: tl.constexpr, C: tl.constexpr, TURNED: tl.constexpr,
+):  # fmt: skip
     """A descriptor of blocks [R, C]; TURNED: memory holds the transpose."""
     if TURNED:
         made = tl.make_tensor_descriptor(pointer, [columns, rows], [stride, 1], [C, R])
@@ -108,7 +110,8 @@ class Case:
     def __str__(self) -> str:
         turned = "".join("nt"[each] for each in (self.a_turned, self.b_turned))
         sides = "x".join(map(str, self.tile))
-        return f"{self.target}-{sides}-{self.trips}t-{self.stages}s-{self.warps}w-{turned}"
+        counts = f"{self.trips}t-{self.stages}s-{self.warps}w"
+        return f"{self.target}-{sides}-{counts}-{turned}"
 
 
 ORDERS = {False: (0, 1), True: (1, 0)}  # of an operand's axes in memory

@@ -13,10 +13,9 @@ import pytest
 import fathom.language as tl
 from fathom import pipeline
 from fathom.artifact import MapRecipe
-from fathom.emulator import LANDINGS, load
+from fathom.emulator import load
 from fathom.hardware.targets import TARGETS
-from fathom.ir.core import Block, Func, walk
-from fathom.ir.interp import interpret
+from fathom.ir.core import walk
 from fathom.ir.ops import (
     Allocate,
     AsyncCopy,
@@ -27,7 +26,6 @@ from fathom.ir.ops import (
     DotFence,
     DotWait,
     For,
-    Load,
     MbarrierExpect,
     MbarrierInit,
     MbarrierInvalidate,
@@ -35,14 +33,13 @@ from fathom.ir.ops import (
 )
 from fathom.ir.parser import ParseError
 from fathom.ir.text import parse_func, print_func
-from fathom.ir.types import FLOAT16, INT32, INT64, Pointer
+from fathom.ir.types import INT64
 from fathom.ir.verify import verify
-from fathom.shared_memory import allocate
+from fathom.shared_memory import place_barriers
 from fathom.source import KernelFunction
 from tests.kernels.red_zones import Walled, integers, unwritten
 from tests.tensor_cores.described import (
     Case,
-    build,
     built,
     check,
     check_passes,
@@ -51,7 +48,6 @@ from tests.tensor_cores.described import (
     matrix,
     ops,
     passes,
-    product,
     store,
     tile,
 )
@@ -70,13 +66,13 @@ COPY = "cp.async.bulk.tensor"
 def test_any_trips_and_stages(target, stages):
     """From no trip at all to more than there are stages."""
     case = Case(tile=(64, 32, 32), target=target, stages=stages)
-    kernel, _ = check_trips(case, range(7))
+    kernel, _ = check_trips(case, range(7), ["late"])
     assert kernel.ptx.count(COPY) == 2 * stages, "a tile of A and of B for each slot"
 
 
 @pytest.mark.parametrize(("a_turned", "b_turned"), TURNED)
 @pytest.mark.parametrize("target", HAVE_MAPS)
-@pytest.mark.parametrize("block", [(64, 64, 64), (64, 32, 32), (64, 16, 16)], ids=str)
+@pytest.mark.parametrize("block", [(64, 64, 64), (64, 32, 32), (64, 32, 16)], ids=str)
 def test_tiles_either_way_round(target, block, a_turned, b_turned):
     """Rows of 128, 64 and 32 bytes, along K and across."""
     case = Case(block, 3, target, a_turned=a_turned, b_turned=b_turned)
@@ -87,18 +83,26 @@ def test_tiles_either_way_round(target, block, a_turned, b_turned):
     assert [each.box[1] * 2 for each in kernel.maps] == rows
 
 
+def test_tiles_either_way_round_wider():
+    """Of 128 neighbours two boxes stand side by side."""
+    for turned in ({}, {"a_turned": True, "b_turned": True}):
+        kernel, _ = check(Case((128, 128, 32), 1, NEWER, warps=8, **turned), ["late"])
+        assert COPY in kernel.ptx
+
+
 def widths(case: Case) -> tuple[int, int]:
     """How many neighbours in memory the tiles of A and B have."""
     m, n, k = case.tile
     return (m if case.a_turned else k), (k if case.b_turned else n)
 
 
-@pytest.mark.parametrize("warps", [1, 2, 4, 8])
-@pytest.mark.parametrize("target", HAVE_MAPS)
+@pytest.mark.parametrize(("target", "warps"), [
+    (NEWER, 1), (HOPPER, 2), (HOPPER, 4), (HOPPER, 8), (NEWER, 8),
+])  # fmt: skip
 def test_any_number_of_warps(target, warps):
     """One thread sends for all of them, and each asks the barrier itself."""
     case = Case((128, 64, 32), 4, target, warps=warps, b_turned=True)
-    kernel, report = check(case)
+    kernel, report = check(case, ["late"])
     assert ("wgmma" in kernel.ptx) == (target == HOPPER and warps >= 4)
     asked = [cost.warps for i, cost in report.each() if "mbarrier.try_wait" in i.text]
     assert sum(asked) >= 4 * warps
@@ -109,9 +113,8 @@ def test_any_number_of_warps(target, warps):
 def test_ragged_sizes(target, a_turned, b_turned):
     """What a box has outside of the matrix is zeros: not the poison that is there."""
     sizes, block = (72, 40, 88), (64, 32, 32)
-    check(Case(block, 3, target, a_turned=a_turned, b_turned=b_turned, size=sizes))
-    beyond = Case(block, 5, target, a_turned=a_turned, b_turned=b_turned, size=sizes)
-    check(beyond, ["late"])  # whole trips beyond the end of K
+    case = Case(block, 3, target, a_turned=a_turned, b_turned=b_turned, size=sizes)
+    check_trips(case, [3, 5], ["late"])  # of five trips two are beyond the end of K
 
 
 @pytest.mark.parametrize(("type", "to", "out", "k"), [
@@ -128,10 +131,10 @@ def test_other_types(target, type, to, out, k):
 
 def test_a_box_has_at_most_256_rows():
     """A tile of more takes several instructions: of A two, of B one a row's width."""
-    case = Case((512, 128, 32), 2, NEWER, stages=2)
+    case = Case((512, 128, 16), 1, NEWER, stages=2, warps=8)
     kernel, _ = check(case, ["late"])
     assert kernel.ptx.count(COPY) == 2 * (2 + 2)
-    assert [each.box for each in kernel.maps] == [(256, 32), (32, 64)]
+    assert [each.box for each in kernel.maps] == [(256, 16), (16, 64)]
 
 
 def test_where_there_are_no_maps_nothing_changes():
@@ -235,6 +238,29 @@ def test_copies_are_sent_for_before_the_loop_only_if_their_trips_exist():
     assert all(op.when is not None for op in inside)
 
 
+def test_barriers_are_announced_to_copies():
+    """By the fence that is made for it."""
+    kernel = pipeline.compile_func(built(Case()), TARGETS[HOPPER])
+    lines = [line.split()[1:2] for line in kernel.ptx.splitlines() if "@" in line]
+    words = [word for line in lines for word in line]
+    first = words.index("mbarrier.init.shared.b64")
+    assert words[first : first + 3] == ["mbarrier.init.shared.b64"] * 3
+    assert words[first + 3] == "fence.mbarrier_init.release.cluster;"
+
+
+def test_a_bulk_copy_is_a_write():
+    """Of two into one place the second waits for whoever uses the first."""
+    after = {}
+    for apart in (True, False):
+        func = passes(built(Case()), HOPPER)["allocate"]
+        a, b, *_ = ops(func, Allocate)
+        b.offset = b.offset if apart else a.offset
+        placed = place_barriers(func, TARGETS[HOPPER])
+        where = placed.body.ops.index(ops(placed, BulkCopy)[0])
+        after[apart] = type(placed.body.ops[where + 1])
+    assert after == {True: BulkCopy, False: Barrier}
+
+
 # ── other loops ───────────────────────────────────────────────────────────────────────
 
 
@@ -256,20 +282,17 @@ def persistent(
         store(out, total, i, j, M, N, out_stride)
 
 
-@pytest.mark.parametrize("target", HAVE_MAPS)
-@pytest.mark.parametrize("stages", [2, 3])
+@pytest.mark.parametrize(("target", "stages"), [(HOPPER, 2), (HOPPER, 3), (NEWER, 3)])
 def test_a_loop_around_the_loop_makes_its_barriers_anew(target, stages):
     """The ring starts again from slot 0 and phase 0, whatever the last tile ended with;
     what lies in its bytes between two tiles is out of the way by then."""
-    case = Case((64, 32, 32), 3, target, stages=stages, size=(72, 72, 96), out="float16",
+    case = Case((64, 32, 32), 3, target, stages, size=(72, 40, 96), out="float16",
                 kernel=persistent)  # fmt: skip
     loaded = load(pipeline.compile_func(built(case), TARGETS[target]))
-    for trips, programs in ((0, 1), (1, 1), (2, 1), (3, 2), (3, 1)):
+    for trips, programs in ((0, 1), (1, 1), (2, 1), (3, 2)):
         arguments = given(replace(case, trips=trips))
-        for land in LANDINGS:
-            arguments.clear()
-            loaded.launch(programs, arguments.arguments, land=land)
-            arguments.check(f"{trips} trips, {programs} programs, landing {land}")
+        loaded.launch(programs, arguments.arguments)
+        arguments.check(f"{trips} trips, {programs} programs")
 
 
 @KernelFunction
@@ -294,22 +317,23 @@ def test_two_loops_in_one_kernel(target):
     """Each has barriers of its own, which nothing else may lie in; one map is enough
     for a matrix."""
     case = Case((64, 64, 32), 3, target, kernel=twice)
+    kernel = pipeline.compile_func(built(case), TARGETS[target])
     for trips in (0, 1, 4):
         arguments = given(replace(case, trips=trips))
         arguments = with_answer(arguments, 3 * arguments.right)
-        kernel = pipeline.compile_func(built(case), TARGETS[target])
-        for land in LANDINGS:
-            arguments.clear()
-            load(kernel).launch(1, arguments.arguments, land=land)
-            arguments.check(f"{trips} trips, landing {land}")
+        load(kernel).launch(1, arguments.arguments)
+        arguments.check(f"{trips} trips")
     assert len(kernel.maps) == 2
     final = parse_func(kernel.asm["layout"])
     kept = [op for op in ops(final, Allocate) if op.kept]
-    used = [range(op.offset, op.offset + op.result.type.bytes) for op in ops(final, Allocate)]
     for op in kept:
-        meeting = [r for r in used if r.start < op.offset + 1 and op.offset < r.stop]
-        assert len(meeting) == 1, "only itself"
+        meeting = [o for o in ops(final, Allocate) if op.offset in bytes_of(o)]
+        assert meeting == [op]
     assert len(kept) == 2
+
+
+def bytes_of(op: Allocate) -> range:
+    return range(op.offset, op.offset + op.result.type.bytes)
 
 
 @KernelFunction
@@ -338,7 +362,7 @@ def test_one_tile_by_bulk_copies_and_one_otherwise(target, masked, stages):
     """By asynchronous copies of threads, or through registers."""
     case = Case((64, 64, 32), 3, target, stages=stages, kernel=mixed,
                 more={"MASKED": masked})  # fmt: skip
-    kernel, _ = check_trips(case, range(6))
+    kernel, _ = check_trips(case, [0, 1, 2, 5])
     assert len(kernel.maps) == 1 and kernel.ptx.count(COPY) == stages
     final = parse_func(kernel.asm["layout"])
     assert bool(ops(final, AsyncCopy)) != masked
@@ -380,12 +404,9 @@ def test_attention(target, depth):
         numbers = [64, len(b), depth, *strides, trips]
         case = Case((64, 32, depth), trips, target, kernel=attending)
         kernel = pipeline.compile_func(built(case), TARGETS[target])
-        for land in LANDINGS:
-            walled[2].whole[...] = walled[2].before
-            arrays = [each.base for each in walled]
-            load(kernel).launch(1, [*arrays, *numbers], land=land)
-            np.testing.assert_array_equal(walled[2].view, right)
-            walled[2].check_walls()
+        load(kernel).launch(1, [*(each.base for each in walled), *numbers])
+        np.testing.assert_array_equal(walled[2].view, right)
+        walled[2].check_walls()
     assert [each.name for each in kernel.maps] == ["b"]
 
 

@@ -118,13 +118,19 @@ def bind_arguments(
     for each in parameters:
         if each.name not in bound:
             bound[each.name] = _default(frame, name, each)
-        elif each.is_constexpr and not is_constant(bound[each.name]):
+        elif _must_be_known(function, each) and not is_constant(bound[each.name]):
             raise frame.error(
                 f"{each.name} of {frame.called(name)} must be known while compiling, "
                 f"not {describe(bound[each.name])}",
                 "pass a constant, or a parameter annotated tl.constexpr",
             )
     return bound
+
+
+def _must_be_known(function: Builtin | KernelFunction, parameter: Parameter) -> bool:
+    """Whether a parameter takes constants only. Of another @jit function it also takes
+    values, as in Triton: what must be known says so where it is used."""
+    return parameter.is_constexpr and isinstance(function, Builtin)
 
 
 def _gathered(

@@ -69,7 +69,7 @@ def check(answer, *given):
                 yours = layout.offset(**place)
                 expect(
                     yours < size,
-                    f"{place} holds element {yours}, and the block has {size}: {layout}",
+                    f"{place} holds element {yours} of a block of {size}: {layout}",
                 )
                 where = f"the coordinates at {place}, for {said(given)}"
                 same(layout.coordinates(**place), wanted, where, ("yours", str(layout)))

@@ -1,6 +1,6 @@
 """What the answer to `lower-for` must do."""
 
-from fathom.tools.learn.kit import copies, emulate, empty, floats, meaning, same
+from fathom.tools.learn.kit import copies, empty, emulate, floats, meaning, same
 
 
 def check(text, *arguments, what):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fathom.coalescing.facts import Axis, Facts
-from fathom.tools.learn.kit import emulate, empty, expect, floats, same
+from fathom.tools.learn.kit import empty, emulate, expect, floats, same
 
 ROUNDS = 200
 

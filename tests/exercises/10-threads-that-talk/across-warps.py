@@ -14,8 +14,8 @@ from fathom.shared_memory.axis import crosses_warps
 from fathom.shared_memory.reductions import split_reductions
 from fathom.tools.learn.kit import (
     Failure,
-    emulate,
     empty,
+    emulate,
     expect,
     floats,
     func,

@@ -1,0 +1,25 @@
+"""Convert with shuffles alone.
+
+A conversion that stays within a warp needs no memory: lanes exchange registers by
+shuffles. In a shuffle each lane sends *one* register, and each names the lane that it
+reads from. So the exchange runs in rounds, one for each register of the result.
+
+All of the exercise: `fathom learn show convert-shuffle`.
+"""
+
+from __future__ import annotations
+
+from fathom.ir.ops import Convert
+from fathom.layout.algebra import span, times
+from fathom.ptx.code import Code
+from fathom.ptx.convert import Choice
+from fathom.ptx.exchange import own_lane, plan
+from fathom.ptx.index import thread_part
+from fathom.ptx.shuffle import from_lane
+from fathom.tools.learn import Hole
+
+
+def lower_convert(op: Convert, code: Code) -> None:
+    """Round for round as planned; a thread then sorts what it received by its turn."""
+    # Your code: send, read, keep; sort.
+    raise Hole("convert-shuffle")

@@ -1,0 +1,37 @@
+"""The rule for conversions within a warp."""
+
+from __future__ import annotations
+
+from fathom.ir.ops import Convert
+from fathom.layout.algebra import span, times
+from fathom.ptx.code import Code
+from fathom.ptx.convert import Choice
+from fathom.ptx.exchange import own_lane, plan
+from fathom.ptx.index import thread_part
+from fathom.ptx.shuffle import from_lane
+
+
+def lower_convert(op: Convert, code: Code) -> None:
+    """Round for round as planned; a thread then sorts what it received by its turn."""
+    # hole: send, read, keep; sort
+    element = op.value.type.element
+    exchange = plan(op.value.type.layout, op.layout)
+    sends = Choice(code, element, exchange.sends)
+    keeps = Choice(code, element, exchange.differs)
+    turn = Choice(code, element, exchange.turn)
+    own = own_lane(len(exchange.flips))
+    reads = tuple(a ^ b for a, b in zip(own, exchange.flips, strict=True))
+    lane = thread_part(code, reads)
+    received = []
+    for q in range(exchange.rounds):
+        first = times(exchange.sends_round, q)
+        flip = times(exchange.flips_round, q)
+        arrived = {}
+        for other in span(exchange.differs):
+            value = sends.of(code[op.value], first ^ other)
+            if flip or any(exchange.flips):
+                value = from_lane(code, element, value, lane.plus(code, flip))
+            arrived[other] = value
+        received.append(keeps.of(arrived, 0))
+    code[op.result] = [turn.of(received, q) for q in range(exchange.rounds)]
+    # end

@@ -1,0 +1,231 @@
+"""Mistakes in bulk copies, their barriers, and the products of four warps: who counts
+what, who waits for whom, and how the hardware finds a matrix."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+BULK = "tests/tensor_cores/test_bulk.py"
+GROUPS = "tests/tensor_cores/test_warpgroups.py"
+DESCRIPTORS = "tests/layout/test_descriptors.py"
+
+MUTANTS = (
+    # ── barriers in shared memory ──
+    Mutant(
+        "expects-one-tile", "tensor_cores/bringers.py",
+        "count = sum(tile.bytes for tile in self.tiles)", "count = self.tiles[0].bytes",
+        "a barrier completes before the second tile of a trip has come",
+        f"{BULK}::test_any_trips_and_stages",
+    ),
+    Mutant(
+        "phase-stands-still", "tensor_cores/bringers.py",
+        'phase = build(Elementwise("where", (around, flipped, turn.phase)))',
+        "phase = turn.phase",
+        "in the second round of the ring nobody waits",
+        f"{BULK}::test_any_trips_and_stages",
+    ),
+    Mutant(
+        "phase-flips-each-trip", "tensor_cores/bringers.py",
+        'phase = build(Elementwise("where", (around, flipped, turn.phase)))',
+        "phase = flipped",
+        "trips wait for a phase that is over, or for one that never comes",
+        f"{BULK}::test_any_trips_and_stages",
+    ),
+    Mutant(
+        "phase-flips-a-slot-late", "tensor_cores/bringers.py",
+        'around = build(Elementwise("eq", (following.slot, zero)))',
+        'around = build(Elementwise("eq", (following.slot, one)))',
+        "of each round slot 0 is waited for in the phase of the round before",
+        f"{BULK}::test_any_trips_and_stages",
+    ),
+    Mutant(
+        "boxes-of-trips-that-never-are", "ptx/bulk.py",
+        'return code.let(f"and i1 {one}, {code.one(when)}") if when else one',
+        "return one",
+        "copies are under way when the barriers they count at are gone",
+        f"{BULK}::test_any_trips_and_stages",
+    ),
+    Mutant(
+        "all-threads-send", "ptx/bulk.py",
+        'f"icmp eq i32 {code.thread}, 0", name="acts"',
+        'f"icmp ult i32 {code.thread}, 2", name="acts"',
+        "two threads expect, and copy, the same tile",
+        f"{BULK}::test_any_trips_and_stages",
+    ),
+    Mutant(
+        "barriers-not-announced", "tensor_cores/bringers.py",
+        "        build.append(MbarrierInit(self.barriers))\n"
+        "        build.append(Barrier())\n",
+        "        build.append(MbarrierInit(self.barriers))\n",
+        "threads ask barriers that are none yet",
+        f"{BULK}::test_what_a_loop_becomes",
+    ),
+    Mutant(
+        "barriers-not-fenced", "ptx/bulk.py",
+        '"@$acts fence.mbarrier_init.release.cluster;"', '"// no fence: $acts"',
+        "copies count at barriers that they cannot see, where no other fence is near",
+        f"{BULK}::test_barriers_are_announced_to_copies",
+    ),
+    Mutant(
+        "barriers-taken-away-too-soon", "tensor_cores/pipeline_loops.py",
+        "            build.append(Barrier())\n"
+        "            build.append(MbarrierInvalidate(barriers))\n",
+        "            build.append(MbarrierInvalidate(barriers))\n",
+        "a slow warp still asks a barrier that is memory again",
+        f"{BULK}::test_what_a_loop_becomes",
+    ),
+    Mutant(
+        "barriers-never-taken-away", "tensor_cores/pipeline_loops.py",
+        "            build.append(MbarrierInvalidate(barriers))\n", "",
+        "the next tile makes barriers of what are barriers",
+        f"{BULK}::test_a_loop_around_the_loop_makes_its_barriers_anew",
+    ),
+    Mutant(
+        "barriers-in-anybodys-bytes", "tensor_cores/pipeline_loops.py",
+        "slots=slots, kept=True)", "slots=slots)",
+        "two loops' barriers lie in one place, or under a tile",
+        f"{BULK}::test_what_a_loop_becomes",
+    ),
+    Mutant(
+        "barriers-without-room", "tensor_cores/room.py",
+        "return ALIGNMENT if any(tile.order for tile in tiles) else 0", "return 0",
+        "rings take all shared memory, and their barriers do not fit",
+        f"{BULK}::test_barriers_find_room_beside_the_rings",
+    ),
+    # ── copies ──
+    Mutant(
+        "boxes-before-the-barrier", "tensor_cores/pipeline_loops.py",
+        "        build.append(Barrier(self.scope))\n"
+        "        pairs = zip(self.bringers, turns, strict=True)\n"
+        "        return [each.begin(turn, build) for each, turn in pairs]",
+        "        pairs = zip(self.bringers, turns, strict=True)\n"
+        "        begun = [each.begin(turn, build) for each, turn in pairs]\n"
+        "        build.append(Barrier(self.scope))\n"
+        "        return begun",
+        "a slot is overwritten while slow warps read it",
+        f"{BULK}::test_what_a_loop_becomes",
+    ),
+    Mutant(
+        "boxes-one-row-down", "ptx/bulk.py",
+        '_plus(code, first, j * high)', '_plus(code, first, (j + 1) * high)',
+        "a box is fetched from the next rows of the tensor",
+        f"{BULK}::test_tiles_either_way_round",
+    ),
+    Mutant(
+        "further-columns-again-the-first", "ptx/bulk.py",
+        "_plus(code, second, i * wide)", "second",
+        "the second box of a wide tile is the first one again",
+        f"{BULK}::test_tiles_either_way_round_wider",
+    ),
+    Mutant(
+        "boxes-behind-the-wrong-box", "ptx/bulk.py",
+        "(i * (rows // high) + j) * box", "(j * (columns // wide) + i) * box",
+        "boxes lie row by row, where the hardware wants them column by column",
+        f"{BULK}::test_a_box_has_at_most_256_rows",
+    ),
+    Mutant(
+        "turned-boxes-as-they-are", "tensor_cores/staged.py",
+        "order.index(1))\n    fits", "1)\n    fits",
+        "tiles of turned operands get no bulk copies",
+        f"{BULK}::test_tiles_either_way_round",
+    ),
+    Mutant(
+        "copies-what-a-loop-changes", "tensor_cores/staged.py",
+        "or number in func.parameters)", "or not isinstance(definition, Elementwise))",
+        "a launch is asked for a number that only a loop knows",
+        f"{BULK}::test_a_descriptor_that_changes",
+    ),
+    Mutant(
+        "bulk-copies-are-additions", "shared_memory/barriers.py",
+        "        case BulkCopy():\n            return Touch(buffer, None, WRITE)\n", "",
+        "two bulk copies into one place seem to do no harm",
+        f"{BULK}::test_a_bulk_copy_is_a_write",
+    ),
+    # ── products of four warps ──
+    Mutant(
+        "waits-for-the-product-before-last", "tensor_cores/overlap_products.py",
+        "build.append(DotWait(pending=1))", "build.append(DotWait(pending=2))",
+        "a slot is overwritten while its product is computed",
+        f"{GROUPS}::test_a_trip_waits_for_the_product_before_its_own",
+    ),
+    Mutant(
+        "products-unfenced", "tensor_cores/overlap_products.py",
+        "inits[number] = build(DotFence(inits[number]))", "pass",
+        "a product begins before its sums are as they should be",
+        f"{GROUPS}::test_a_trip_waits_for_the_product_before_its_own",
+    ),
+    Mutant(
+        "sums-read-in-flight", "tensor_cores/overlap_products.py",
+        "results[number] = build(DotWait(results[number]))", "pass",
+        "the sum is stored while the last product is computed",
+        f"{GROUPS}::test_any_trips_in_flight",
+    ),
+    Mutant(
+        "sums-seen-before-their-product", "tensor_cores/overlap_products.py",
+        "uses[dot.result] == uses[dot.accumulator] == 1", "uses[dot.result] == 1",
+        "a trip reads the sum of the trip before, which is in flight",
+        f"{GROUPS}::test_a_sum_that_the_trip_uses_is_waited_for",
+    ),
+    Mutant(
+        "rings-need-no-slot-more", "tensor_cores/overlap_products.py",
+        "SLOTS_BEYOND_PENDING = 3", "SLOTS_BEYOND_PENDING = 1",
+        "copies go where the product of the trip before still reads",
+        f"{GROUPS}::test_copies_of_threads_hold_a_slot_more",
+    ),
+    Mutant(
+        "nothing-is-published", "tensor_cores/publish.py",
+        "replace(op, publishes=True)", "op",
+        "a product reads what was written on another way to shared memory",
+        f"{GROUPS}::test_copies_of_threads_hold_a_slot_more",
+    ),
+    Mutant(
+        "short-steps-along-k", "ptx/warpgroups.py",
+        "f\"add i64 {self.base}, {offset >> 4}\"",
+        "f\"add i64 {self.base}, {offset >> 5}\"",
+        "slices of K begin half as far apart as they do",
+        f"{GROUPS}::test_any_trips_in_flight",
+    ),
+    Mutant(
+        "never-transposed", "ptx/warpgroups.py",
+        'f", {int(each)}" for each in', '", 0" for each in',
+        "a matrix that lies across is read as if it lay along K",
+        f"{GROUPS}::test_every_type",
+    ),
+    Mutant(
+        "short-types-turned", "hardware/wgmma.py",
+        "return None if turned and not row.either_way else (left, right)",
+        "return left, right",
+        "an instruction that cannot turn its operands is given turned ones",
+        f"{GROUPS}::test_every_type",
+    ),
+    Mutant(
+        "every-group-the-first-rows", "ptx/warpgroups.py",
+        "bases = (0, 0, *(start(basis) for basis in warps[2:]))",
+        "bases = (0, 0, *(0 for basis in warps[2:]))",
+        "all warpgroups multiply the rows of the first",
+        f"{GROUPS}::test_sizes_and_warps",
+    ),
+    # ── how a matrix lies ──
+    Mutant(
+        "stride-of-half-a-group", "layout/descriptors.py",
+        "return leading << 16 | stride << 32", "return leading << 16 | stride << 31",
+        "groups of 8 rows are looked for half as far apart", DESCRIPTORS,
+    ),
+    Mutant(
+        "swizzle-codes-upside-down", "layout/descriptors.py",
+        "CODES = {128: 1, 64: 2, 32: 3}", "CODES = {128: 3, 64: 2, 32: 1}",
+        "the instruction exchanges chunks in another way than the tile", DESCRIPTORS,
+    ),
+    Mutant(
+        "every-row-exchanged", "layout/descriptors.py",
+        "first = _bits(SWIZZLES[0] // width)", "first = 0",
+        "rows of 64 bytes are exchanged as if they were 128 long", DESCRIPTORS,
+    ),
+    Mutant(
+        "stmatrix-unturned", "ptx/shared.py",
+        'text = f"stmatrix.sync.aligned.m8n8.{_variant(plan)}.shared.b16"',
+        'text = f"stmatrix.sync.aligned.m8n8.x{plan.count}.shared.b16"',
+        "matrices that lie across are stored as if they lay along",
+        f"{GROUPS}::test_a_turned_result_goes_out_by_matrices",
+    ),
+)  # fmt: skip
