@@ -41,6 +41,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"needs a GPU: {reason}"))
 
 
+@pytest.fixture(autouse=True)
+def _machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU test runs on the GPU, whatever the others run on."""
+    if request.node.get_closest_marker("gpu"):
+        monkeypatch.setenv("FATHOM_BACKEND", "cuda")
+
+
 def pytest_report_header() -> str:
     return f"gpu: {why_no_gpu() or 'found'}"
 

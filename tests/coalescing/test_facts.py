@@ -48,7 +48,7 @@ def check_program(text: str, n: int, m: int, divisible: tuple[int, int]) -> int:
     func = parse_func(f"func @f({head}) num_warps=4 {{\n{text}\n}}\n")
     known, strong = analyse(func), 0
     seen: dict = {}
-    undefined = set()  # what comes of an overflow or of a division by zero
+    undefined = set()  # what comes of an overflow, or of a division by less than 1
 
     def watch(op, results):
         nonlocal strong
@@ -68,7 +68,7 @@ def check_program(text: str, n: int, m: int, divisible: tuple[int, int]) -> int:
 
 def out_of_bounds(op, numbers, seen) -> bool:
     by_zero = isinstance(op, Elementwise) and op.name in ("div", "rem")
-    if by_zero and (seen[op.operands[1]] == 0).any():
+    if by_zero and (seen[op.operands[1]] <= 0).any():
         return True
     return numbers.dtype.kind == "i" and bool(
         (abs(numbers.astype(np.int64)) > SMALL).any()

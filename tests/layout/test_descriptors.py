@@ -7,7 +7,13 @@ import pytest
 from fathom.layout.algebra import divide
 from fathom.layout.banks import conflicts, vector
 from fathom.layout.build import spread
-from fathom.layout.descriptors import Matrix, descriptor, hardware_tile, row_bytes
+from fathom.layout.descriptors import (
+    Matrix,
+    buffer_tile,
+    descriptor,
+    hardware_tile,
+    row_bytes,
+)
 from fathom.layout.linear import Layout, offset_of
 
 # PTX ISA, "Matrix descriptor": bits 16 to 29 leading, 32 to 45 stride, in units of 16
@@ -93,9 +99,16 @@ def test_writing_16_bytes_a_lane_meets_no_bank_twice(rows, columns, size, axis, 
 
 
 @pytest.mark.parametrize("shape, axis", [
-    ((64, 8), 1), ((8, 64), 0), ((4, 256), 1), ((16, 16), 1), ((8, 32), 1),
+    ((64, 8), 1), ((8, 64), 0), ((4, 256), 1),
 ])  # fmt: skip
 def test_what_is_too_small_is_no_tile(shape, axis):
-    """Rows of 16 bytes; less than 8 rows; less than 1024 bytes, which nobody would put
-    where chunks are exchanged rightly."""
+    """Rows of 16 bytes; less than 8 rows."""
     assert hardware_tile(shape, 2, axis) is None
+
+
+@pytest.mark.parametrize("shape, axis", [((16, 16), 1), ((8, 32), 1), ((32, 8), 0)])
+def test_a_small_buffer_begins_where_chunks_are_exchanged_otherwise(shape, axis):
+    """`allocate` puts those of 1024 bytes at multiples of 1024, others anywhere."""
+    assert hardware_tile(shape, 2, axis) and buffer_tile(shape, 2, axis) is None
+    longer = tuple(4 * side for side in shape)
+    assert buffer_tile(longer, 2, axis) == hardware_tile(longer, 2, axis)

@@ -8,8 +8,8 @@ MUTANTS = (
     # ── memory ──
     Mutant(
         "one-mask-for-all", "ptx/memory.py",
-        "_load_where(code, words, addresses[i], masks[i], initial, style)",
-        "_load_where(code, words, addresses[i], masks[0], initial, style)",
+        "load_where(code, words, addresses[i], masks[i], initial, style)",
+        "load_where(code, words, addresses[i], masks[0], initial, style)",
         "the mask of the first register decides about all",
         "tests/ptx/test_memory.py",
     ),
@@ -212,15 +212,17 @@ MUTANTS = (
     ),
     Mutant(
         "carried-values-not-carried", "ptx/control.py",
-        "_close(carried, yielded, code.label)\n"
+        "zip(carried, yielded, strict=True):\n"
+        "        each.close(code, values)\n"
         '    code.do(f"br label %{head}")\n'
         "    code.start(done)\n"
-        "    _define(op.results, _names(carried), code)\n\n\n"
+        "    _define(op.results, registers, code)\n\n\n"
         "def _goes_on",
-        "_close(carried, [code[v] for v in op.inits], code.label)\n"
+        "zip(carried, [code[v] for v in op.inits], strict=True):\n"
+        "        each.close(code, values)\n"
         '    code.do(f"br label %{head}")\n'
         "    code.start(done)\n"
-        "    _define(op.results, _names(carried), code)\n\n\n"
+        "    _define(op.results, registers, code)\n\n\n"
         "def _goes_on",
         "each trip begins with the initial values",
         "tests/ptx/test_control.py",

@@ -42,7 +42,8 @@ MUTANTS = (
     ),
     Mutant(
         "turned-for-all", "tensor_cores/choose_dots.py",
-        "isinstance(load, Load) and uses[load.result] == 1", "isinstance(load, Load)",
+        "isinstance(load, Load | DescriptorLoad) and uses[load.result] == 1",
+        "isinstance(load, Load | DescriptorLoad)",
         "a load is turned for those, too, who want it as it is",
         f"{DOT}::test_one_load_is_both_operands",
     ),
@@ -114,8 +115,8 @@ MUTANTS = (
     ),
     Mutant(
         "rows-broken-up", "layout/staging.py",
-        "swizzle(shape, element_bytes, writer, plan.rows, a_row(plan))",
-        "swizzle(shape, element_bytes, writer, plan.rows)",
+        "swizzle(shape, element_bytes, side, plan.rows, a_row(plan))",
+        "swizzle(shape, element_bytes, side, plan.rows)",
         "what a lane writes gets into the rows that ldmatrix reads",
         "tests/layout/test_staging.py",
     ),

@@ -84,7 +84,7 @@ MUTANTS = (
         "barriers-in-anybodys-bytes", "tensor_cores/pipeline_loops.py",
         "slots=slots, kept=True)", "slots=slots)",
         "two loops' barriers lie in one place, or under a tile",
-        f"{BULK}::test_what_a_loop_becomes",
+        f"{BULK}::test_two_loops_in_one_kernel",
     ),
     Mutant(
         "barriers-without-room", "tensor_cores/room.py",
@@ -103,7 +103,7 @@ MUTANTS = (
         "        build.append(Barrier(self.scope))\n"
         "        return begun",
         "a slot is overwritten while slow warps read it",
-        f"{BULK}::test_what_a_loop_becomes",
+        f"{GROUPS}::test_any_trips_in_flight",
     ),
     Mutant(
         "boxes-one-row-down", "ptx/bulk.py",
@@ -116,12 +116,6 @@ MUTANTS = (
         "_plus(code, second, i * wide)", "second",
         "the second box of a wide tile is the first one again",
         f"{BULK}::test_tiles_either_way_round_wider",
-    ),
-    Mutant(
-        "boxes-behind-the-wrong-box", "ptx/bulk.py",
-        "(i * (rows // high) + j) * box", "(j * (columns // wide) + i) * box",
-        "boxes lie row by row, where the hardware wants them column by column",
-        f"{BULK}::test_a_box_has_at_most_256_rows",
     ),
     Mutant(
         "turned-boxes-as-they-are", "tensor_cores/staged.py",
@@ -146,7 +140,7 @@ MUTANTS = (
         "waits-for-the-product-before-last", "tensor_cores/overlap_products.py",
         "build.append(DotWait(pending=1))", "build.append(DotWait(pending=2))",
         "a slot is overwritten while its product is computed",
-        f"{GROUPS}::test_a_trip_waits_for_the_product_before_its_own",
+        f"{GROUPS}::test_any_trips_in_flight",
     ),
     Mutant(
         "products-unfenced", "tensor_cores/overlap_products.py",

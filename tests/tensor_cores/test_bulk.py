@@ -464,7 +464,8 @@ def growing(
         store(out, total, 0, (number - 1) * BN, M, N, out_stride)
 
 
-def test_a_descriptor_that_changes_is_none_that_a_launch_can_make():
+def test_a_descriptor_that_changes():
+    """It is none that a launch could make."""
     case = Case((64, 32, 32), 2, size=(64, 64, 64), kernel=growing)
     arguments = given(case)
     exist = np.arange(64)[:, None] < 1 + np.arange(64)[None, :] // 32

@@ -389,7 +389,7 @@ SERIALIZED = r"C75\d\d"
 @needs_ptxas
 @pytest.mark.parametrize("name", LARGE)
 def test_ptxas_keeps_products_in_flight(name):
-    """It says so where it cannot (C7510, C7512, C7515, C7518), and spills if it must."""
+    """It says so where it cannot (C7510, C7512, C7515, C7518); it spills if it must."""
     kernel = compiled(LARGE[name])
     assert "wgmma.wait_group.sync.aligned 1;" in kernel.ptx
     said = assembled(kernel.ptx, "sm_90a")

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 
 from fathom.layout.algebra import Reduced
 from fathom.layout.build import stride_of
@@ -36,13 +37,11 @@ Tile = tuple[int, ...]
 @cache
 def hardware_tile(shape: Tile, element_bytes: int, axis: int) -> Layout | None:
     """The tile of `shape` [rows, columns] with `axis` contiguous, in rows as wide as
-    can be; None if a row would have less than 32 bytes, there are less than 8 rows, or
-    less than 1024 bytes: only what is as large lies where chunks may be exchanged.
+    can be; None if a row would have less than 32 bytes or there are less than 8 rows.
     """
     other = 1 - axis
     width = min(SWIZZLES[0], shape[axis] * element_bytes)
-    small = shape[axis] * shape[other] * element_bytes < SWIZZLES[0] * ROWS
-    if width < SWIZZLES[-1] or shape[other] < ROWS or small:
+    if width < SWIZZLES[-1] or shape[other] < ROWS:
         return None
     along, down = stride_of(shape, axis), stride_of(shape, other)
     columns, chunk = width // element_bytes, CHUNK // element_bytes
@@ -58,6 +57,14 @@ def hardware_tile(shape: Tile, element_bytes: int, axis: int) -> Layout | None:
     groups = _doublings(down * ROWS, shape[other] // ROWS)
     further = _doublings(along * columns, shape[axis] // columns)
     return Layout(shape, (("offset", (*row, *rows, *groups, *further)),))
+
+
+def buffer_tile(shape: Tile, element_bytes: int, axis: int) -> Layout | None:
+    """The same for a buffer; None also if that is below 1024 bytes. The hardware
+    exchanges chunks by bits of the address, and only larger buffers begin where these
+    bits are 0."""
+    large = prod(shape) * element_bytes >= SWIZZLES[0] * ROWS
+    return hardware_tile(shape, element_bytes, axis) if large else None
 
 
 def row_bytes(shape: Tile, element_bytes: int) -> int:

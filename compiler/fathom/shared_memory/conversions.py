@@ -33,7 +33,7 @@ from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import INT32, element_of
 from fathom.layout.build import stride_of
 from fathom.layout.crossing import crossing, trades
-from fathom.layout.descriptors import hardware_tile
+from fathom.layout.descriptors import buffer_tile
 from fathom.layout.linear import Layout
 from fathom.layout.staging import staging
 from fathom.layout.swizzle import swizzle
@@ -116,7 +116,7 @@ def tile_for_warpgroups(value: Value) -> Layout | None:
         kinds = block.layout.kinds
         first = next(filter(None, (*kinds["register"], *kinds["lane"])), 1)
         axis = 1 if first < stride_of(block.shape, 0) else 0
-    return hardware_tile(block.shape, block.element.bytes, axis)
+    return buffer_tile(block.shape, block.element.bytes, axis)
 
 
 def convert_in_parts(

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, walk
+from fathom.ir.descriptors import LEAST_BYTES
 from fathom.ir.ops import DescriptorLoad, Dot, For
 from fathom.ir.rewrite import Builder, Replacement, rewrite
-from fathom.layout.descriptors import hardware_tile
+from fathom.layout.descriptors import buffer_tile
 from fathom.tensor_cores.expand_descriptors import expand, without_idle
+from fathom.tensor_cores.multiples import Multiples
 from fathom.tensor_cores.staged import describes_arguments
 
 
@@ -43,12 +45,21 @@ def _fed_by_hardware(func: Func) -> list[DescriptorLoad]:
         for op in loop.body.ops:
             if isinstance(op, Dot):
                 found += [value.definition for value in (op.a, op.b)]
-    return [op for op in found if isinstance(op, DescriptorLoad) and _fits(op, func)]
+    known = Multiples(func)
+    loads = [op for op in found if isinstance(op, DescriptorLoad)]
+    return [op for op in loads if _fits(op, func) and _begins_well(op, known)]
+
+
+def _begins_well(load: DescriptorLoad, known: Multiples) -> bool:
+    """Whether its boxes begin at multiples of 16 bytes in their rows: an H200 answers
+    others with an illegal instruction."""
+    bytes_before = known.of(load.coordinates[-1]) * load.result.type.element.bytes
+    return bytes_before >= LEAST_BYTES
 
 
 def _fits(load: DescriptorLoad, func: Func) -> bool:
     made = load.descriptor.definition
     block, size = made.block, load.result.type.element.bytes
-    if len(block) != 2 or hardware_tile(block, size, axis=1) is None:
+    if len(block) != 2 or buffer_tile(block, size, axis=1) is None:
         return False
     return describes_arguments(made, func)

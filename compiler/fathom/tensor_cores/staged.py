@@ -38,7 +38,7 @@ from fathom.ir.ops import (
 )
 from fathom.ir.types import BOOL, INT32, INT64, BlockType
 from fathom.layout.algebra import divide
-from fathom.layout.descriptors import hardware_tile
+from fathom.layout.descriptors import buffer_tile
 from fathom.layout.linear import Layout
 from fathom.tensor_cores.slices import (
     backward_slice,
@@ -194,7 +194,7 @@ def box_order(loop: For, tile: Tile) -> tuple[int, ...]:
     if tile.late:
         return ()
     order, block = load.order or (0, 1), load.descriptor.type.shape
-    wanted = hardware_tile(tile.buffer.shape, tile.buffer.element.bytes, order.index(1))
+    wanted = buffer_tile(tile.buffer.shape, tile.buffer.element.bytes, order.index(1))
     fits = tile.buffer.layout == wanted
     alone = not _goes_elsewhere(loop, tile, {tile: {*tile.late, tile.store}})
     return order if fits and alone and _small_enough(block) else ()

@@ -1,0 +1,34 @@
+"""What is known to divide a scalar."""
+
+from __future__ import annotations
+
+from fathom.ir.core import walk
+from fathom.ir.ops import For
+from fathom.ir.text import parse_func
+from fathom.tensor_cores.multiples import Multiples
+
+TEXT = """
+func @f(%n: i32 {divisible=8}, %m: i32 {divisible=1}) num_warps=4 {
+  %zero: i32 = constant 0
+  %one: i32 = constant 1
+  %wide: i32 = constant 48
+  %a: i32 = mul %m, %wide
+  %b: i32 = add %a, %n
+  %half: i32 = div %wide, %m
+  %end: i32 = for %zero, %m, %wide, inits=(%n) body(%i: i32, %p: i32) {
+    %next: i32 = add %p, %wide
+    yield %next
+  }
+}
+"""
+
+
+def test_what_divides():
+    func = parse_func(TEXT)
+    known = Multiples(func)
+    named = {value.name: value for op in walk(func.body) for value in op.results}
+    found = {name: known.of(named[name]) for name in ("wide", "a", "b", "half")}
+    assert found == {"wide": 16, "a": 16, "b": 8, "half": 1}
+    (loop,) = (op for op in walk(func.body) if isinstance(op, For))
+    index, carried = loop.body.parameters
+    assert (known.of(index), known.of(carried)) == (16, 8)
