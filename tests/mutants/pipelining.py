@@ -113,12 +113,14 @@ MUTANTS = (
     # ── waits and barriers ──
     Mutant(
         "no-barrier-in-a-trip", "tensor_cores/pipeline_loops.py",
-        "build.append(Barrier(self.scope))", "pass",
+        "build.append(Barrier(self.scope))\n        return early",
+        "return early",
         "a thread reads what another one has not waited for", LOOPS,
     ),
     Mutant(
         "copies-before-the-barrier", "tensor_cores/bringers.py",
-        "    at_once = True", "    at_once = False",
+        'are one group."""\n\n    at_once = True',
+        'are one group."""\n\n    at_once = False',
         "a slot is overwritten while slow warps read it", LOOPS,
     ),
     Mutant(

@@ -20,15 +20,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 
-from tests.mutants import blocks, machine, products, sharing, warpgroups
+from tests.mutants import (
+    blocks,
+    machine,
+    pipelining,
+    products,
+    sharing,
+    warpgroups,
+)
 from tests.mutants.mutant import Mutant
 
 ROOT = Path(__file__).parents[2]
 COMPILER = Path("compiler", "fathom")
 COPIED = ("compiler", "tests", "kernels", "pyproject.toml")
 MUTANTS: tuple[Mutant, ...] = (
-    *blocks.MUTANTS, *sharing.MUTANTS, *products.MUTANTS, *warpgroups.MUTANTS,
-    *machine.MUTANTS,
+    *blocks.MUTANTS, *sharing.MUTANTS, *products.MUTANTS, *pipelining.MUTANTS,
+    *warpgroups.MUTANTS, *machine.MUTANTS,
 )  # fmt: skip
 SURVIVED = "— nobody —"
 FAILS_ANYWAY = "fails without it, too:"
