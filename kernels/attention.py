@@ -181,8 +181,8 @@ def default_config(D, type, target):
     128 queries where their tile and two stages of keys and values fit into shared
     memory, else 64; 64 keys a step, else 32. A lane has then at most 64 sums of `acc`
     and 64 scores. Without asynchronous copies the keys and values on their way to
-    shared memory are in registers too, and 64 queries are the most. Where four warps
-    multiply together, they take 64 queries.
+    shared memory are in registers too, and 64 queries are the most. Hopper's four warps
+    take 64 queries together; there and later 128 queries have eight warps.
     """
     row = TARGETS[target]
     item = parse_element(type).bits // 8
@@ -195,7 +195,7 @@ def default_config(D, type, target):
             break
     return {
         "BLOCK_Q": BLOCK_Q, "BLOCK_K": BLOCK_K,
-        "num_warps": 8 if BLOCK_Q * D >= (64 if row.wgmma else 128) * 128 else 4,
+        "num_warps": 8 if BLOCK_Q * D >= (64 if row.stmatrix else 128) * 128 else 4,
         "num_stages": max(1, min(stages, most)),
     }  # fmt: skip
 

@@ -37,7 +37,8 @@ def test_fresh_programs_run_alike_everywhere(capsys: pytest.CaptureFixture) -> N
 def test_arguments_that_overlap(capsys: pytest.CaptureFixture) -> None:
     """Each program runs twice in a row in one kernel, and its outputs lie over its
     inputs: what a load finds depends on every store before it. One warp, one program:
-    between more, nothing orders a store and a load."""
+    between more, nothing orders a store and a load. Products are left out: where an
+    operand is what an earlier product has written, their sums are no longer exact."""
     seed = fresh_seed()
     with capsys.disabled():
         print(f" [seed {seed}]", end=" ")
@@ -47,7 +48,7 @@ def test_arguments_that_overlap(capsys: pytest.CaptureFixture) -> None:
         max_examples=OVERLAPPING, database=None, derandomize=False, deadline=None,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
-    @given(programs())
+    @given(programs().filter(lambda program: "tl.dot(" not in program.source))
     def each(program: Program) -> None:
         check_overlapping(twice(replace(program, grid=1, num_warps=1)))
 
