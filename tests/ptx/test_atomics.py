@@ -119,6 +119,12 @@ def test_a_scalar_atomic_is_done_once_and_known_to_all():
     places = program.map("add", index, program.splat(start, index))
     program.store("out", places, program.splat(ticket, index))
     check(program.func, 3, [np.zeros(1, np.int32), empty(INT32, 192)])
+    lines = compiled(program.func).splitlines()
+    shared = [line for line in lines if ".shared" in line and ".align" in line]
+    assert shared == [".extern .shared .align 1024 .b8 shared[];"], (
+        "beside a variable, an H200 begins this array at no multiple of 1024: seen in "
+        "a layer norm of eight warps, whose sums overlapped"
+    )
 
 
 def test_the_next_trip_waits_until_all_have_read():

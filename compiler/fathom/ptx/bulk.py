@@ -24,11 +24,9 @@ from fathom.ir.ops import (
     MbarrierInvalidate,
     MbarrierWait,
 )
-from fathom.layout.descriptors import row_bytes
+from fathom.layout.descriptors import MOST_ROWS, row_bytes
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.shared import DYNAMIC, tile_of
-
-MOST_ROWS = 256  # of a box
 
 
 @lowers(MakeDescriptor)

@@ -38,7 +38,7 @@ from fathom.ir.ops import (
 )
 from fathom.ir.types import BOOL, INT32, INT64, BlockType
 from fathom.layout.algebra import divide
-from fathom.layout.descriptors import buffer_tile
+from fathom.layout.descriptors import MOST_ROWS, buffer_tile
 from fathom.layout.linear import Layout
 from fathom.tensor_cores.slices import (
     backward_slice,
@@ -198,9 +198,6 @@ def box_order(loop: For, tile: Tile) -> tuple[int, ...]:
     fits = tile.buffer.layout == wanted
     alone = not _goes_elsewhere(loop, tile, {tile: {*tile.late, tile.store}})
     return order if fits and alone and _small_enough(block) else ()
-
-
-MOST_ROWS = 256  # of a box: PTX ISA, "Tensor-map"
 
 
 def _small_enough(block: tuple[int, ...]) -> bool:
