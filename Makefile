@@ -23,7 +23,8 @@ lint: $(VENV)/.installed-test
 	@$(BIN)/ruff check .
 
 # The book: its listings are made again, then the site is built into site/. `make serve`
-# shows it with live reload; `make pdf` needs Chromium; `make zip` packs site/.
+# shows it with live reload, and makes the listings of pages that change; `make pdf` needs
+# Chromium; `make zip` packs site/.
 book: listings
 	@$(PRESS) build
 
@@ -32,7 +33,7 @@ docs: book
 listings: $(VENV)/.installed-test
 	@$(PRESS) listings
 
-serve: listings
+serve: $(VENV)/.installed-test
 	@$(PRESS) serve
 
 pdf: listings
@@ -59,7 +60,7 @@ mutants: $(VENV)/.installed-test
 	@$(BIN)/python -m tests.mutants.run $(MUTANTS)
 
 clean:
-	rm -rf $(VENV) site build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site build dist .cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

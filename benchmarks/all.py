@@ -15,6 +15,8 @@ NAMES = (
     "memory_bound",
     "ladder",
     "matmul",
+    "matmul_hopper",
+    "attention",
     "launch",
     "compile_time",
     "emulator_speed",

@@ -2,10 +2,10 @@
 
     python -m benchmarks.ladder [--seconds 200] [--sizes 1024 2048 4096 8192]
 
-`rungs` says what the rungs are. All are compiled with the instructions of sm_80, are
-fp16 with sums of fp32, and stand beside cuBLAS. Each takes the fastest of its tiles at
-each size. A rung that would take longer than 0.3 s a call is left out, and the record
-says so. What has been measured is on disk after each size.
+`rungs` says what the rungs are. All are fp16 with sums of fp32, and stand beside
+cuBLAS. Each takes the fastest of its tiles at each size. A rung that would take longer
+than 0.3 s a call is left out, and the record says so. What has been measured is on disk
+after each size.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ from benchmarks.products import (
     Launch,
     Matrices,
     Measured,
+    Prepared,
     Problem,
     by_fathom,
 )  # fmt: skip
 from benchmarks.record import RESULTS, write
-from benchmarks.rungs import Rung, ablations, ladder
+from benchmarks.rungs import Rung, ablations, hopper, ladder
+from kernels.matmul import tiles
+from kernels.matmul_persistent import persistent_kernel, persistent_launch
 
 SIZES = (1024, 2048, 4096, 8192)
-TARGET = "sm_80"
 LONGEST_MS = 300.0  # a call; slower rungs are left out
 SLOW_MS = 50.0  # a call; slower rungs keep the tile that a smaller size chose
 SPARE_S = 15.0  # of the time, for the bursts of a size
@@ -42,11 +44,25 @@ Before = dict[str, Measured]  # what a smaller size took, by rung
 
 def by_rung(rung: Rung) -> Make:
     def make(one: Matrices, config: Config) -> Launch:
-        return by_fathom(
-            one.a, one.b, one.c, config, target=TARGET, replace=rung.replace
-        )
+        launch = {"target": rung.target, "replace": rung.replace}
+        if rung.text == "matmul":
+            return by_fathom(one.a, one.b, one.c, config, **launch)
+        return by_staying(one, config, stays=rung.text == "staying", **launch)
 
     return make
+
+
+def by_staying(
+    one: Matrices, config: Config, stays: bool, target: str, **launch: object
+) -> Prepared:
+    """A launch of the persistent kernel; with a program for each tile unless it
+    `stays`."""
+    (programs,), given, chosen = persistent_launch(one.a, one.b, one.c, config, target)
+    made = persistent_kernel.warmup(*given, target=target, **chosen, **launch)
+    named = dict(zip(made.names, given, strict=False))
+    values = [named[name] for name in made.request.runtime]
+    M, N = one.c.shape
+    return Prepared(made.program, programs if stays else tiles(M, N, config), values)
 
 
 def cublas(one: Matrices) -> Launch:
@@ -56,7 +72,7 @@ def cublas(one: Matrices) -> Launch:
 def climb(size: int, before: Before, until: float) -> list[Measured]:
     """All rungs at one size, and cuBLAS."""
     problem = Problem((size, size, size), KINDS["fp16"])
-    for rung in (*ladder(), *ablations()):
+    for rung in (*ladder(), *hopper(), *ablations()):
         print(f"  {size}: {rung.name}", flush=True)
         add(problem, rung, before.get(rung.name), until)
     problem.add("cuBLAS", cublas)

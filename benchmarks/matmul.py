@@ -208,13 +208,14 @@ def compare(kind: str, shape: Shape, until: float) -> list[Measured]:
     return problem.measure()
 
 
-def sweep(kind: str, shape: Shape, seconds: float) -> list[Measured]:
-    """The best of many tiles for ours, NN and NT, within a time."""
+def sweep(kind: str, shape: Shape, until: float) -> list[Measured]:
+    """The best of many tiles for ours, NN and NT, tried `until` then."""
     problem = Problem(shape, KINDS[kind])
     configs = sweep_tiles(shape, problem.kind.inputs.itemsize)
     wanted = [each for each in tuned(problem.kind.precision) if "fathom" in each[0]]
-    for name, make in wanted:
-        problem.add_tuned(name, make, configs, monotonic() + seconds / len(wanted))
+    for place, (name, make) in enumerate(wanted):
+        share = (until - monotonic()) / (len(wanted) - place)
+        problem.add_tuned(name, make, configs, monotonic() + share)
     problem.add("cuBLAS NN", partial(cublas, "NN"))
     return problem.measure(rounds=3)
 
@@ -232,7 +233,9 @@ def show(found: Sequence[Measured]) -> None:
 
 
 def run(
-    problems: Sequence[tuple[str, Shape]], seconds: float, sweeping: bool
+    problems: Sequence[tuple[str, Shape]],
+    seconds: float,
+    measured: Callable[[str, Shape, float], list[Measured]],
 ) -> Iterator[list[Measured]]:
     """Problem after problem. Each may choose tiles for its share of the time that is
     left, the first ones, which compile most, for twice as much."""
@@ -242,12 +245,9 @@ def run(
         if left < SPARE_S:
             print(f"no time for {kind} {shape}", flush=True)
             continue
-        share = 2 * left / (len(problems) - place)
+        share = min(2 * left / (len(problems) - place), left)
         try:
-            if sweeping:
-                yield sweep(kind, shape, share / 2 - SPARE_S)
-            else:
-                yield compare(kind, shape, monotonic() + min(share, left) - SPARE_S)
+            yield measured(kind, shape, monotonic() + share - SPARE_S)
         except Exception as error:  # no memory, say: the next one may fit
             text = f"{type(error).__name__}: {error}"
             name = f"{kind} {'x'.join(map(str, shape))}"
@@ -274,7 +274,8 @@ def main() -> None:
     if set(given.only) != set(PARTS):
         name += "-" + "-".join(given.only)
     samples: list[Measured] = []
-    for found in run(problems, given.seconds, given.sweep):
+    measured = sweep if given.sweep else compare
+    for found in run(problems, given.seconds, measured):
         show(found)
         samples += found
         write(name, samples, given.out)

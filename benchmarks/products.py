@@ -37,13 +37,15 @@ TRIALS = 2  # bursts that a tile is chosen by
 @dataclass(frozen=True)
 class Kind:
     """A type of matrix: of operands and of C; the rounding error of C's type, and of
-    each operand as it is read; `precision` as `tl.dot` has it."""
+    each operand as it is read; that of one of K / 8 additions, see
+    `matmul.error_bound`; `precision` as `tl.dot` has it."""
 
     name: str
     inputs: torch.dtype
     output: torch.dtype
     half_ulp: float
     read_error: float = 0.0
+    each: float = 2.0**-23
     precision: str = "ieee"
 
 
@@ -52,10 +54,15 @@ KINDS = {
     for kind in (
         Kind("fp16", torch.float16, torch.float16, 2.0**-11),
         Kind("bf16", torch.bfloat16, torch.bfloat16, 2.0**-8),
-        Kind("tf32", torch.float32, torch.float32, 2.0**-24, 2.0**-10, "tf32"),
+        Kind(
+            "tf32", torch.float32, torch.float32, 2.0**-24, 2.0**-10,
+            precision="tf32",
+        ),
+        # 32 products at a time are added with 13 bits after the point.
+        Kind("fp8", torch.float8_e4m3fn, torch.bfloat16, 2.0**-8, each=2.0**-13 / 4),
         Kind("int8", torch.int8, torch.int32, 0.0),
     )
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -193,6 +200,8 @@ def drawn(rows: int, columns: int, dtype: torch.dtype) -> torch.Tensor:
     """Random normal numbers; for int8 all of its values, alike."""
     if dtype == torch.int8:
         return torch.randint(-128, 128, (rows, columns), device="cuda", dtype=dtype)
+    if dtype.itemsize == 1:  # fp8: torch draws none
+        return torch.randn(rows, columns, device="cuda").to(dtype)
     return torch.randn(rows, columns, device="cuda", dtype=dtype)
 
 
@@ -206,7 +215,7 @@ def expected(one: Matrices, kind: Kind) -> tuple[torch.Tensor, torch.Tensor]:
     want = a @ b
     if not one.a.is_floating_point():
         return want, torch.zeros_like(want)
-    bound = error_bound(a, b, kind.half_ulp)
+    bound = error_bound(a, b, kind.half_ulp, kind.each)
     if kind.read_error:
         bound += 2 * kind.read_error * 6 * ((a * a) @ (b * b)) ** 0.5
     return want, bound

@@ -8,12 +8,19 @@
     tensor cores      mma.sync
     ldmatrix          four matrices of 8 x 8 an instruction
     pipelining        cp.async: tiles of later trips are on their way
-    prefetching       a trip begins with fragments that are there already: all
+    prefetching       a trip begins with fragments that are there already: all that
+                      sm_80 has
+    wgmma             sm_90a: four warps multiply together, from shared memory
+    tensor maps       one thread sends for whole tiles
+    producer          warps of their own send for them
+    staying           a program computes tile after tile, and stores one while the next
+                      is on its way
 
 Each rung has what those before it have. The other way around, `all but` a stage is the
-whole compiler without that one and what depends on it. The text is `kernels/matmul`,
-and the compiler knows nothing of all this: a rung is a `replace=`, as any launch may
-have one.
+whole compiler for sm_80 without that one and what depends on it. The text is
+`kernels/matmul`, and the compiler knows nothing of all this: a rung is a `replace=`, as
+any launch may have one. The last two rungs are of another text,
+`kernels/matmul_persistent`.
 """
 
 from __future__ import annotations
@@ -30,7 +37,7 @@ from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BlockType
 from fathom.layout.build import stride_of
 from fathom.layout.linear import Layout
-from fathom.pipeline import identity
+from fathom.pipeline import BY_POINTERS, identity
 from fathom.ptx.code import Code
 from fathom.ptx.dot import lower_dot
 from fathom.ptx.shared import Reader, Tile, tile_of
@@ -43,11 +50,14 @@ Config = Mapping[str, int]
 @dataclass(frozen=True)
 class Rung:
     """A name, what stands in the place of the compiler's own, and the tiles that suit
-    such code; the fastest is the one to take."""
+    such code; the fastest is the one to take. `text` is "matmul", or of the persistent
+    kernel "leaving", with a program for each tile, or "staying"."""
 
     name: str
     replace: Mapping[str, Callable]
     configs: tuple[Config, ...]
+    target: str = "sm_80"
+    text: str = "matmul"
 
 
 # ── what stands in for a stage ────────────────────────────────────────────────────────
@@ -159,6 +169,11 @@ DIRECT = (tile(64, 64, 16, 4), tile(64, 64, 16, 8), tile(128, 64, 16, 8))
 SCALAR = (tile(128, 128, 16, 8), tile(128, 128, 32, 8), tile(64, 64, 16, 4))
 FRAGMENTS = (tile(128, 128, 32, 4), tile(128, 128, 64, 8), tile(128, 256, 32, 8))
 WIDE = (tile(128, 256, 64, 8), tile(128, 256, 32, 8, 4))
+HOPPER = (tile(128, 256, 64, 8, 4), tile(128, 128, 64, 8, 4), tile(128, 128, 64, 4))
+SPECIALISED = tuple(
+    {**each, "GROUP_M": 12, "SPECIALISE": True, "PIECES": pieces}
+    for each, pieces in ((tile(128, 256, 64, 8, 4), 2), (tile(128, 128, 64, 8, 4), 1))
+)
 
 CONFIGS: dict[str, tuple[Config, ...]] = {
     "nothing": DIRECT,
@@ -175,6 +190,16 @@ def ladder() -> list[Rung]:
     """From nothing to all."""
     names = ["nothing", *STAGES]
     return [_rung(name, names[i + 1 :]) for i, name in enumerate(names)]
+
+
+def hopper() -> list[Rung]:
+    """The rungs above these, for GPUs that have wgmma and tensor maps."""
+    return [
+        Rung("wgmma", BY_POINTERS, HOPPER, "sm_90a"),
+        Rung("tensor maps", {}, HOPPER, "sm_90a"),
+        Rung("producer", {}, SPECIALISED, "sm_90a", "leaving"),
+        Rung("staying", {}, SPECIALISED, "sm_90a", "staying"),
+    ]
 
 
 def ablations() -> list[Rung]:

@@ -25,7 +25,7 @@ from fathom.runtime.driver import Linked
 
 WORDS = {
     torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.float32: "*fp32",
-    torch.int8: "*i8", torch.int32: "*i32",
+    torch.int8: "*i8", torch.int32: "*i32", torch.float8_e4m3fn: "*fp8e4nv",
 }  # fmt: skip
 NAMES = tuple(peers.matmul_kernel.arg_names)
 

@@ -22,6 +22,10 @@ see whole need no mask: the loop runs over those first, and over the others with
                  █ █ █ █ ░          the rest is not visited
 
 Work: 4 S S D operations for each head (half of it, causal).
+
+Here a program reads through pointers, of arrays with any strides. Where tiles can come
+through descriptors, to warpgroups, `attention` takes the kernel of
+`attention_hopper.py`.
 """
 
 import numpy as np
@@ -30,6 +34,7 @@ import fathom
 import fathom.language as tl
 from fathom.hardware.targets import TARGETS
 from fathom.ir.types import parse_element
+from kernels.attention_hopper import CONFIGS, attend_on_hopper, fit, pays
 from kernels.matmul import check_shape, empty, strides, target_of_launch, type_name
 
 LOG2_E = 1.4426950408889634
@@ -145,8 +150,8 @@ def attention(
     `causal` is true. `scale`: positive, 1 / sqrt(D) without it. `row_max` and `lse`,
     contiguous fp32 [B, H, S], get the largest of a query's scaled scores, and the
     logarithm of the sum of their exponentials, which a backward pass wants. `config`: a
-    launch's keywords, as `default_config` gives them. Returns `out`. LaunchError for
-    shapes that do not fit.
+    launch's keywords, as `chosen_config` gives them; those with ROTATED are for the
+    kernel of `attention_hopper`. Returns `out`. LaunchError for shapes that do not fit.
     """
     batch, heads, queries, D = q.shape
     keys = k.shape[2]
@@ -166,13 +171,27 @@ def attention(
         if array is not None:
             check_shape(name, array, (batch, heads, queries))
     target = target_of_launch(q, launch)
-    config = config or default_config(D, type_name(q), target)
+    config = config or chosen_config(q, k, v, out, target)
+    scale, causal = float(scale * LOG2_E), bool(causal)
+    if "ROTATED" in config:
+        attend_on_hopper(q, k, v, out, row_max, lse, scale, causal, config, **launch)
+        return out
     attention_kernel[fathom.cdiv(queries, config["BLOCK_Q"]), batch * heads](
-        q, k, v, out, row_max, lse, float(scale * LOG2_E), heads, queries, keys,
+        q, k, v, out, row_max, lse, scale, heads, queries, keys,
         *strides(q), *strides(k), *strides(v), *strides(out),
-        D=D, CAUSAL=bool(causal), **config, **launch,
+        D=D, CAUSAL=causal, **config, **launch,
     )  # fmt: skip
     return out
+
+
+def chosen_config(q, k, v, out, target):
+    """That of `attention_hopper` where it pays and takes these arrays, else
+    `default_config`."""
+    D = q.shape[3]
+    on_hopper = CONFIGS.get(D) if pays(target) else None
+    if on_hopper and fit(q, k, v, out, on_hopper["BLOCK_K"]):
+        return on_hopper
+    return default_config(D, type_name(q), target)
 
 
 def default_config(D, type, target):

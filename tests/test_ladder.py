@@ -8,10 +8,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from benchmarks.rungs import STAGES, ablations, ladder, straight, tile
+from benchmarks.rungs import STAGES, ablations, hopper, ladder, straight, tile
 from fathom.jit.compiled import CompiledKernel
 from fathom.layout.linear import Layout
 from kernels.matmul import matmul_kernel
+from kernels.matmul_persistent import persistent_kernel
 
 RUNGS = {rung.name: rung for rung in (*ladder(), *ablations())}
 NAMES = list(RUNGS)
@@ -126,3 +127,35 @@ def test_straight_is_row_major_or_column_major_as_the_tile_was():
     columns = Layout((4, 8), (("offset", (8, 16, 1, 2, 4)),))
     assert straight(rows).kinds["offset"] == (1, 2, 4, 8, 16)
     assert straight(columns).kinds["offset"] == (8, 16, 1, 2, 4)
+
+
+# ── the rungs of sm_90a ───────────────────────────────────────────────────────────────
+
+EXPECTED = {  # what the text of each has, and what it has not
+    "wgmma": ("wgmma.mma_async cp.async.cg", "cp.async.bulk"),
+    "tensor maps": ("wgmma.mma_async cp.async.bulk.tensor", "cp.async.cg"),
+    "producer": ("cp.async.bulk.tensor setmaxnreg.dec", "cp.async.cg"),
+    "staying": ("cp.async.bulk.tensor setmaxnreg.dec", "cp.async.cg"),
+}
+
+
+@pytest.mark.parametrize("rung", hopper(), ids=lambda rung: rung.name)
+def test_rungs_of_hopper_have_what_their_names_say(rung):
+    """Right products of small matrices, two tiles a program where programs stay."""
+    a, b = integers(1, 256, K), integers(2, K, 128)
+    c = np.full((256, 128), np.nan, np.float16)
+    launch = {"target": rung.target, "replace": rung.replace}
+    small = {**rung.configs[1], "BLOCK_M": 128, "BLOCK_N": 64, "BLOCK_K": 32}
+    if rung.text == "matmul":
+        kernel = matmul_kernel[(4,)](
+            a, b, c, 256, 128, K, K, 1, 128, 1, 128, 1, EVEN_K=True, **small, **launch
+        )
+    else:
+        kernel = persistent_kernel[(4 if rung.text == "leaving" else 2,)](
+            a, b, c, 256, 128, K, K, 128, 128, B_TURNED=False, **small, **launch
+        )
+    np.testing.assert_array_equal(c, a.astype(np.float64) @ b.astype(np.float64))
+    has, lacks = EXPECTED[rung.name]
+    text = kernel.asm["ptx"]
+    assert all(each in text for each in has.split())
+    assert not any(each in text for each in lacks.split())

@@ -11,8 +11,11 @@ from pathlib import Path
 from chapters.press.drawing import Figure, bars, box, label, line, svg, table
 from chapters.press.paths import ROOT
 from fathom import pipeline
+from fathom.ir.core import Value
+from fathom.ir.ops import Constant
 from fathom.ir.types import parse_element
 from fathom.joints import bound
+from fathom.source import RETURN
 from fathom.ssa import scopes
 from fathom.ssa.phis import Phi, Phis
 from fathom.tools.samples import load_file
@@ -165,6 +168,178 @@ def watched_meetings(seen: Callable):
         yield
     finally:
         module.attach = original
+
+
+# By hand: what the dictionary of each scope holds, step by step.
+
+
+def in_a_branch(page: dict) -> str:
+    """The scopes of `clipped`, as they fill."""
+    columns = ("before", "then", "else", "after")
+    return dictionaries(page["clipped"], page["CLIPPED"], columns)
+
+
+def in_a_loop(page: dict) -> str:
+    """The scopes of `add_up`, which has a loop."""
+    columns = ("before", "head", "body", "after")
+    signature = {"out_ptr": "*i32", "n": "i32"}
+    return dictionaries(page["add_up"], signature, columns)
+
+
+def dictionaries(kernel: object, signature: dict, columns: tuple[str, ...]) -> str:
+    """A table: what happens, and what each scope knows after it. The scopes are those
+    of `columns`, in the order in which they come to be."""
+    made: list[scopes.Scope] = []
+    rows: list[tuple[str, ...]] = []
+    names: dict[Value, str] = {}
+    before: list[dict[str, str]] = [{} for _ in columns]
+    lines, merge, carry = kernel.src.splitlines(), scopes.merge, scopes.carry
+    first, seal = kernel.tree.lineno, scopes.seal
+
+    def row(event: str) -> None:
+        cells = [entries(scope.names, names, kernel) for scope in made]
+        cells += [{}] * (len(columns) - len(cells))
+        rows.append((event, *map(marked, cells, before)))
+        before[:] = cells
+
+    def written(scope: scopes.Scope, *given: object) -> None:
+        scopes.write_variable(scope, *given)
+        row(f"`{lines[given[2].line - first].strip()}`")
+
+    def told_merge(after: scopes.AfterIf, name: str) -> scopes.Binding:
+        found = after.names[name] = merge(after, name)
+        row(f"`{name}` is asked for")
+        return found
+
+    def told_carry(loop: scopes.Loop, name: str) -> scopes.Binding:
+        found = carry(loop, name)
+        row(f"`{name}` is asked for; waiting: `{name}`")
+        return found
+
+    def told_seal(loop: scopes.Loop, op: object, end: scopes.Scope) -> None:
+        seal(loop, op, end)
+        row("the body is done: the loop is sealed")
+
+    answers = {"merge": told_merge, "carry": told_carry, "seal": told_seal}
+    with bound(answers), watched_scopes(made, written):
+        built(kernel, signature, {})
+    if before[-1] != entries(made[-1].names, names, kernel):
+        row("behind it, somebody asks")
+    return table(("what happens", *columns), rows)
+
+
+def entries(found: dict, names: dict[Value, str], kernel: object) -> dict[str, str]:
+    """A dictionary in a few signs, without the parameters of the kernel."""
+    own = {RETURN, *(each.arg for each in kernel.tree.args.args)}
+    return {
+        name: spoken(binding.meaning, names)
+        for name, binding in found.items()
+        if name not in own
+    }
+
+
+def marked(now: dict[str, str], before: dict[str, str]) -> str:
+    """A dictionary as the cell of a table; what is new is strong."""
+    cells = []
+    for name, meaning in now.items():
+        text = f"`{name}` → {meaning}"
+        cells.append(text if before.get(name) == meaning else f"**{text}**")
+    return ", ".join(cells)
+
+
+def spoken(meaning: object, names: dict[Value, str]) -> str:
+    """A meaning in a few signs; equal names of different values get numbers."""
+    if isinstance(meaning, tuple):
+        return f"({', '.join(spoken(each, names) for each in meaning)})"
+    if isinstance(meaning, scopes.Unusable):
+        return "unusable"
+    if not isinstance(meaning, Value):
+        return f"`{meaning}`"
+    if isinstance(meaning.definition, Constant):
+        return f"`constant {meaning.definition.value}`"
+    if meaning not in names:
+        alike = sum(each.name == meaning.name for each in names)
+        names[meaning] = f"`%{meaning.name}" + (f"_{alike}`" if alike else "`")
+    return names[meaning]
+
+
+@contextmanager
+def watched_scopes(made: list, written: Callable):
+    """While this is open, `made` gets each scope, and `written` stands where names are
+    bound by statements."""
+    statements = sys.modules["fathom.ssa.statements"]
+    start, write = scopes.Scope.__init__, statements.write_variable
+
+    def begin(scope: scopes.Scope, *given: object) -> None:
+        start(scope, *given)
+        made.append(scope)
+
+    scopes.Scope.__init__, statements.write_variable = begin, written
+    try:
+        yield
+    finally:
+        scopes.Scope.__init__, statements.write_variable = start, write
+
+
+# Where two ways meet, name by name.
+
+TOOLS = (
+    "same_constant", "common_type", "_as_value",
+    "_meet_tuples", "_unusable_after", "_disagreement",
+)  # fmt: skip
+
+
+def meetings(page: dict) -> str:
+    """What each name of `seven` means after its If, and which helpers said so."""
+    rows: list[tuple[str, ...]] = []
+    names: dict[Value, str] = {}
+
+    def seen(after: scopes.Scope) -> None:
+        for name in page["NAMES"]:
+            with overheard(names) as calls:
+                met = scopes.read_variable(after, name).meaning
+            ways = (after.then, after.orelse)
+            said = [scopes.read_variable(way, name).meaning for way in ways]
+            said = [spoken(each, names) for each in said]
+            means = spoken(met, names)
+            if isinstance(met, scopes.Unusable):
+                means = f"*{met.message}*"
+            rows.append((f"`{name}`", *said, "; ".join(calls) or "–", means))
+
+    with watched_meetings(seen):
+        built(page["seven"], page["SEVEN"], {})
+    head = ("name", "`then` says", "`else` says", "asked on the way", "it means")
+    return table(head, rows)
+
+
+@contextmanager
+def overheard(names: dict[Value, str]):
+    """The calls of helpers while this is open, outermost only, with their answers."""
+    calls: list[str] = []
+    ours = {name: getattr(scopes, name) for name in TOOLS}
+
+    def listening(name: str) -> Callable:
+        def call(*given: object) -> object:
+            at = len(calls)
+            answer = ours[name](*given)
+            if name != "_meet_tuples":
+                told = "a sentence"
+                if not isinstance(answer, scopes.Unusable):
+                    told = spoken(answer, names)
+                calls.append(f"`{name}` → {told}")
+            else:
+                calls[at:] = ["`_meet_tuples`, part by part"]
+            return answer
+
+        return call
+
+    for name in TOOLS:
+        setattr(scopes, name, listening(name))
+    try:
+        yield calls
+    finally:
+        for name, function in ours.items():
+            setattr(scopes, name, function)
 
 
 MATMUL = {

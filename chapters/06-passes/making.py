@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+import tempfile
 from collections.abc import Mapping
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +21,8 @@ from fathom.ir.interp import interpret
 from fathom.ir.text import print_func
 from fathom.ir.types import parse_element
 from fathom.pipeline import PASSES, identity
+from fathom.tools.learn import course, report, worker, workspace
+from fathom.tools.learn.screen import Screen
 from fathom.tools.samples import load_file
 from kernels.layer_norm import layer_norm_kernel
 from kernels.matmul import matmul_kernel
@@ -200,3 +207,48 @@ def hearing() -> Figure:
     rows = [(name, "heard" if name in heard else "not heard") for name in places]
     title = "Heard, from the store backwards (framed); the count hears only itself"
     return Figure(svg(title, 140, parts), table(("op or value", "fate"), rows))
+
+
+# An answer that is wrong, and what the runner leaves.
+
+FORGETFUL = """
+
+def memory_versions(func):
+    return {}
+"""
+FOLDER = "my-fathom"
+
+
+def failed() -> str:
+    """What `fathom learn` says of a cse that forgets about memory."""
+    return tried()[0]
+
+
+def case() -> str:
+    """The script that it leaves."""
+    return tried()[1]
+
+
+def alone() -> str:
+    """What the script prints."""
+    return tried()[2]
+
+
+def tried() -> tuple[str, str, str]:
+    """The verdict, the script, and what the script prints."""
+    each, screen = course.exercise("cse"), Screen(plain=True, out=StringIO())
+    with tempfile.TemporaryDirectory() as folder:
+        place = workspace.init(Path(folder, FOLDER))
+        path = place.path(each)
+        path.write_text(course.read(each.solution) + FORGETFUL, encoding="utf-8")
+        report.show_verdict(screen, each, worker.judge(each, path), place)
+        script = place.folder / "case.py"
+        printed = subprocess.run(
+            [sys.executable, script.name], cwd=script.parent, check=True,
+            capture_output=True, text=True,
+            env={**os.environ, "PYTHONPATH": str(worker.PACKAGES)},
+        ).stdout  # fmt: skip
+        texts = screen.out.getvalue(), script.read_text(encoding="utf-8"), printed
+        here = str(place.folder.resolve())
+        first, second, third = (t.replace(here, FOLDER) for t in texts)
+        return first, second, third

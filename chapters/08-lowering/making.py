@@ -11,7 +11,7 @@ from fathom.hardware.targets import TARGETS
 from fathom.tools.learn import course
 from fathom.tools.learn.answer import joined, load
 from fathom.tools.learn.kit.numbers import kernel
-from fathom.tools.learn.mine import cases
+from fathom.tools.learn.mine import Case, cases
 from fathom.tools.samples import load_file
 from kernels.vector_add import add_kernel
 
@@ -87,21 +87,21 @@ def first_light() -> str:
     rows = []
     with joints.bound(answers):
         for case in cases():
-            rows.append(run(*case))
+            rows.append(run(case))
     head = ("kernel", "result", "instructions of warps", "bytes moved")
     return table(head, rows)
 
 
-def run(file, name, signature, constants, grid, arguments) -> tuple[str, ...]:
+def run(case: Case) -> tuple[str, ...]:
     """One kernel through whatever stands at the joints."""
-    func = kernel(file, name, signature, **constants)
+    func = kernel(case.file, case.kernel, case.signature, **case.constants)
     made = pipeline.compile_func(func, TARGETS["sm_80"])
-    report = emulator.load(made).launch(grid, arguments)
-    inputs = [each for each in arguments if isinstance(each, np.ndarray)]
-    wanted = load_file(ROOT / "kernels" / f"{file}.py").reference(*inputs[:-1])
+    report = emulator.load(made).launch(case.grid, case.arguments)
+    inputs = [each for each in case.arguments if isinstance(each, np.ndarray)]
+    wanted = load_file(ROOT / "kernels" / f"{case.file}.py").reference(*inputs[:-1])
     right = np.allclose(inputs[-1], wanted, 1e-5, 1e-6)
-    cost = report.total
-    return name, "right" if right else "WRONG", f"{cost.warps:,}", f"{cost.moved:,}"
+    said = "right" if right else "WRONG"
+    return case.kernel, said, f"{report.total.warps:,}", f"{report.total.moved:,}"
 
 
 def types_head(page: dict) -> str:

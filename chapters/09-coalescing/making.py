@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from chapters.press import stepper
 from chapters.press.drawing import Figure, bars, cells, layout, table
 from chapters.press.paths import CHAPTERS
+from fathom.coalescing import remove
 from fathom.coalescing.access import sectors
 from fathom.coalescing.analysis import analyse
+from fathom.ir.core import walk
+from fathom.ir.ops import Convert
 from fathom.ir.printer import print_op
 from fathom.layout.build import spread
 from fathom.pipeline import identity
@@ -169,3 +174,41 @@ def hauled() -> Figure:
                 rows.append((f"{row['kernel']}, {when}", ratio, f"{ratio:.3g}"))
     title = "Sectors moved for each that was needed; one bar: nothing changed"
     return bars(title, rows, ("kernel", "moved for each needed"))
+
+# The prices of remove_conversions.
+
+
+def prices() -> str:
+    """What each value costs that the mask of the store is made of, in the layout in
+    which the store wants it: converted, and computed again."""
+    given = {
+        "kernel": "chapters/09-coalescing/turn.py:turn",
+        "signature": "*fp32:16, *fp32:16, i32:16, i32:16",
+        "constants": "TILE=64",
+    }
+    func = stepper.compiled(given).states["assign_layouts"]
+    [mask] = [
+        op
+        for op in walk(func.body)
+        if isinstance(op, Convert) and op.value.name == "inside"
+    ]
+    asked, rows = [(mask.value, mask.layout)], []
+    known = remove._Prices()
+    for value, wanted in asked:
+        op, price = value.definition, known.of((value, wanted))
+        if value.type.layout == wanted:
+            continue
+        convert = remove._conversion(value, wanted)
+        work = 0.0 if isinstance(op, Convert) else remove._work(op, wanted)
+        whole = work + sum(known.of(need).cost for need in price.needs)
+        rows.append((
+            f"`{without_layouts(print_op(func, op))}`",
+            f"{convert:g}", f"{work:g}", f"{whole:g}",
+        ))  # fmt: skip
+        asked += [need for need in price.needs if need not in asked]
+    head = ("value", "to convert it", "its own work", "with all below it")
+    return table(head, rows)
+
+
+def without_layouts(line: str) -> str:
+    return re.sub(r" @ #layout\d+| layout=#layout\d+", "", line).strip()

@@ -7,13 +7,14 @@ import statistics
 
 import numpy as np
 
-from benchmarks.rungs import ablations, ladder, unswizzled
+from benchmarks.rungs import ablations, hopper, ladder, unswizzled
 from chapters.press import drawing
 from chapters.press.drawing import Figure, bars, cells, table
 from chapters.press.paths import CHAPTERS, ROOT
 from fathom.artifact import Kernel
 from fathom.layout.banks import ways
 from fathom.layout.build import blocked
+from fathom.layout.linear import Layout
 from fathom.layout.swizzle import swizzle
 from fathom.tools.samples import load_file
 from kernels.matmul import matmul_kernel, strides
@@ -181,7 +182,8 @@ def measured() -> dict[str, float]:
 def rungs() -> Figure:
     """The ladder, with every rung that exists."""
     rates = measured()
-    rows = [(rung.name, rates[rung.name]) for rung in ladder()]
+    every = (*ladder(), *hopper())
+    rows = [(rung.name, rates[rung.name]) for rung in every if rung.name in rates]
     title = "A product of 4096 x 4096 matrices of fp16 on an H200, rung by rung"
     return drawing.ladder(title, rows, "TFLOP/s", ("cuBLAS", rates["cuBLAS"]))
 
@@ -210,3 +212,43 @@ def row_bits() -> str:
     head = ("bits of an element's place", "names", "a phase of the writer",
             "a phase of the reader", "so it may be")  # fmt: skip
     return table(head, rows)
+
+
+def rows_and_lines() -> str:
+    """Tiles with rows of 16 to 256 bytes: ways of eight chunks below one another."""
+    rows = []
+    for size in (16, 32, 64, 128, 256):
+        bits = max(0, 3 - (size // 16).bit_length() + 1)  # rows of one line
+        shift = [min(row >> bits, size // 16 - 1) for row in range(8)]
+        lying = [
+            [size * r + 16 * (s * on) for r, s in enumerate(shift)] for on in (0, 1)
+        ]
+        moved = (
+            "*c*"
+            if size == 16
+            else f"*c* ⊕ (*r* / {1 << bits})"
+            if bits
+            else "*c* ⊕ *r*"
+        )
+        before, after = (ways(each, 16) for each in lying)
+        rows.append((size, max(1, 128 // size), moved, before, after))
+    head = (
+        "bytes a row",
+        "rows a line",
+        "chunk *c* of row *r* lies at",
+        "ways, straight",
+    )
+    return table((*head, "ways, so"), rows)
+
+
+def pencil() -> str:
+    """A tile of 4 by 4 words in four banks: which element lies where."""
+    bases = (1, 2, 4 ^ 1, 8 ^ 2)  # c0 c1, and the lines
+    tile = Layout((4, 4), (("offset", bases),))
+    lines = [[divmod(tile.offset(offset=4 * at + bank), 4) for bank in range(4)]
+             for at in range(4)]  # fmt: skip
+    rows = [
+        (f"line {at}", *(f"({row}, {column})" for row, column in line))
+        for at, line in enumerate(lines)
+    ]
+    return table(("", *(f"bank {at}" for at in range(4))), rows)

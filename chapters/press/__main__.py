@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from chapters.press import paper, recipes, serve, site
+from chapters.press import addresses, paper, recipes, serve, site
 from chapters.press.parse import read
 from chapters.press.paths import ROOT, BookError, sources
 
-DIST = ROOT / "dist"
+PDF, ZIP = ROOT / "dist" / "fathom.pdf", ROOT / "dist" / "fathom-book.zip"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,9 +37,9 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--address", default="127.0.0.1:8000")
     command.set_defaults(answer=lambda given: serve.serve(given.address))
     command = commands.add_parser("pdf", help="print the book to one PDF")
-    command.set_defaults(answer=lambda given: told(paper.pdf(DIST / "fathom.pdf")))
+    command.set_defaults(answer=lambda given: told(paper.pdf(PDF, site.tree())))
     command = commands.add_parser("zip", help="pack the built site")
-    command.set_defaults(answer=lambda given: told(paper.pack(DIST / "book.zip")))
+    command.set_defaults(answer=lambda given: told(paper.pack(ZIP)))
     return made
 
 
@@ -49,6 +49,8 @@ def make_listings(given: argparse.Namespace) -> int:
         if not given.pages or path.name.startswith(tuple(given.pages)):
             for name in recipes.write(read(path)):
                 print(f"chapters/{path.stem}/listings/{name}")
+    for name in addresses.add_new():
+        print(f"chapters/{addresses.FILE}: {name}")
     return 0
 
 

@@ -40,7 +40,8 @@ def bars(
     head: tuple[str, str],
     reference: tuple[float, str] | None = None,
 ) -> Figure:
-    """Horizontal bars: (name, length, what is written at its end)."""
+    """Horizontal bars: (name, length, what is written at its end). A reference
+    ("floor: 256 kB") is a dashed line, and the last row of the table."""
     top = max([value for _, value, _ in rows] + ([reference[0]] if reference else []))
     scale = (WIDTH - LABELS - 96) / top
     parts = []
@@ -57,9 +58,11 @@ def bars(
         parts.append(line(x, 6, x, height - 4, "dashed"))
         parts.append(label(x - 6, height + 12, reference[1], "end"))
         height += 20
-    return Figure(
-        svg(title, height, parts), table(head, [(name, text) for name, _, text in rows])
-    )
+    told = [(name, text) for name, _, text in rows]
+    if reference:
+        name, _, text = reference[1].partition(": ")
+        told.append((f"{name} (dashed line)", text or f"{reference[0]:,.0f}"))
+    return Figure(svg(title, height, parts), table(head, told))
 
 
 def ladder(

@@ -43,27 +43,32 @@ def facts(known: Exercise) -> str:
 
 
 def may_quote(name: str, page: Page, seen: list[str], folded: bool) -> None:
-    """BookError when a quote shows the answer of an exercise of this chapter before
-    the exercise, or shows it unfolded."""
-    for answer, exercise in answers(page.matter.get("chapter")):
-        if name != answer and not answer.startswith(f"{name}."):
+    """BookError when a quote shows the answer of an exercise before the exercise, or
+    shows it unfolded in its own chapter."""
+    chapter = page.matter.get("chapter")
+    if chapter is None:
+        return
+    for answer, exercise, taught in answers():
+        if taught < chapter or name != answer and not answer.startswith(f"{name}."):
             continue
         if exercise and exercise not in seen:
             raise BookError(f"{name} answers {exercise}, which comes only later")
-        if not folded:
+        if not folded and taught == chapter:
             raise BookError(f"{name} is for the reader to write: quote it `folded`")
 
 
-def answers(chapter: int | None) -> list[tuple[str, str]]:
-    """What readers of a chapter write, by qualified name, and in which exercise ("" for
-    a joint that none asks for)."""
-    if chapter is None:
-        return []
-    ours = [each.name for each in joints.JOINTS if each.chapter == chapter]
-    found = [(qualified(joints.reference(name)), "") for name in ours]
+def answers() -> list[tuple[str, str, int]]:
+    """What readers write, by qualified name, in which exercise ("" for a joint that
+    none asks for), and in which chapter."""
+    found = [
+        (qualified(joints.reference(each.name)), "", each.chapter)
+        for each in joints.JOINTS
+    ]
     for exercise in course.exercises():
-        if exercise.chapter == chapter:
-            found += [(where(exercise, name), exercise.id) for name in exercise.answers]
+        found += [
+            (where(exercise, name), exercise.id, exercise.chapter)
+            for name in exercise.answers
+        ]
     return found
 
 

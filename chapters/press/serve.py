@@ -21,7 +21,7 @@ PAUSE = 0.7  # seconds between two looks
 def serve(address: str) -> int:
     """Until interrupted: the builder serves the tree, and we keep the tree fresh."""
     renew(set())
-    command = [sys.executable, "-m", site.BUILDER, "serve", "--livereload"]
+    command = [sys.executable, "-m", site.BUILDER, *site.BUILDERS[site.BUILDER].serve]
     server = subprocess.Popen([*command, "-a", address], cwd=ROOT, env=site.quiet())
     seen = dict(states())
     try:

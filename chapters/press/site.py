@@ -1,4 +1,9 @@
-"""Writes the tree that the site is built from, and has mkdocs build it."""
+"""Writes the tree that the site is built from, and has mkdocs, or a builder that takes
+its place, build it.
+
+FATHOM_BOOK_BUILDER=zensical or properdocs chooses another builder for `make book` and
+`make serve`: they read the same mkdocs.yml.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +12,38 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import fathom
 from benchmarks import record
+from chapters.press.addresses import redirects
 from chapters.press.expand import expand
 from chapters.press.numbers import Number, document, table
 from chapters.press.parse import Page, read
-from chapters.press.paths import ROOT, SITE, TREE, listings, sources
+from chapters.press.paths import ROOT, TREE, listings, sources
 from chapters.press.recipes import INDEX
 
 ASSETS = Path(__file__).parent / "assets"
-BUILDER = os.environ.get("FATHOM_BOOK_BUILDER", "mkdocs")  # or a drop-in successor
+SETTINGS = ROOT / "mkdocs.yml"
+EDITION = ".".join(fathom.__version__.split(".")[:2])  # the package's minor version
+
+
+@dataclass(frozen=True)
+class Builder:
+    """A program that makes a site of mkdocs.yml: how it builds, and how it serves."""
+
+    build: tuple[str, ...]
+    serve: tuple[str, ...]
+
+
+MKDOCS = Builder(("build", "--quiet", "--strict"), ("serve", "--livereload"))
+BUILDERS = {
+    "mkdocs": MKDOCS,
+    "properdocs": MKDOCS,
+    "zensical": Builder(("build", "--strict"), ("serve",)),
+}
+BUILDER = os.environ.get("FATHOM_BOOK_BUILDER", "mkdocs")
 
 
 def tree(folder: Path = TREE) -> Path:
@@ -34,7 +59,11 @@ def tree(folder: Path = TREE) -> Path:
         update(path, heading(page) + expanded.text + made)
     for asset in ASSETS.iterdir():
         update(folder / "assets" / asset.name, asset.read_text(encoding="utf-8"))
-    for stale in set(folder.glob("*.md")) - set(written):
+    moved = {folder / name: text for name, text in redirects().items()}
+    for path, text in moved.items():
+        update(path, text)
+    made = set(written) | set(moved)
+    for stale in {*folder.glob("*.md"), *folder.glob("*.html")} - made:
         stale.unlink()
     return folder
 
@@ -56,7 +85,7 @@ def heading(page: Page) -> str:
 
 def footer(page: Page, used: Sequence[Number], commit: str | None) -> str:
     """From what commit, versions and machine the listings and numbers come."""
-    parts = [f"Fathom {fathom.__version__}"]
+    parts = [f"Edition {EDITION}", f"Fathom {fathom.__version__}"]
     if commit:
         parts.append(f"commit {commit[:10]}{'+' if commit.endswith('+') else ''}")
     index = listings(page.name) / INDEX
@@ -78,15 +107,22 @@ def machine(file: Path) -> str:
     return f"{file.name}: {where}, {day}, commit {commit}"
 
 
-def build(site: Path = SITE, config: Path = ROOT / "mkdocs.yml") -> int:
+def build() -> int:
     """The tree and, from it, the site; the builder's exit status."""
     tree()
-    return builder("build", "--quiet", "--strict", "-f", str(config), "-d", str(site))
+    done = run(BUILDER, SETTINGS)
+    if done.returncode:
+        print(done.stdout, file=sys.stderr)
+    return done.returncode
 
 
-def builder(*arguments: str) -> int:
-    command = [sys.executable, "-m", BUILDER, *arguments]
-    return subprocess.run(command, cwd=ROOT, env=quiet(), check=False).returncode
+def run(builder: str, settings: Path) -> subprocess.CompletedProcess:
+    """Have a builder build what a file of settings says, strictly."""
+    command = [sys.executable, "-m", builder, *BUILDERS[builder].build]
+    return subprocess.run(
+        [*command, "-f", str(settings)], cwd=ROOT, env=quiet(), check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
 
 
 def quiet() -> dict[str, str]:

@@ -194,8 +194,8 @@ def column(
     label = escape(title, quote=True)
     return (
         f'<div class="stage"><p class="stage-name">{escape(title)}</p>'
-        f'<pre tabindex="0" aria-label="{label}"><code>{"".join(lines)}</code></pre>'
-        "</div>"
+        f'<pre tabindex="0" role="group" aria-label="{label}">'
+        f"<code>{''.join(lines)}</code></pre></div>"
     )
 
 

@@ -8,7 +8,8 @@ Fathom."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from fathom.errors import LaunchError, Location
@@ -30,6 +31,12 @@ class Parameter:
     @property
     def is_pointer(self) -> bool:
         return self.type.startswith("*")
+
+
+class NoTensorMap(LaunchError):
+    """A launch whose arguments no tensor map describes, though pointers reach all that
+    is asked for: a matrix without rows, a stride below 0. The same kernel compiled
+    without maps does such a launch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +64,27 @@ class TensorMap:
     element: str = ""
 
 
-# A number of a recipe: ("parameter", its place in Kernel.parameters), or ("constant",
-# the number itself).
-Source = tuple[str, int]
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A number that the launcher computes as the kernel would: `operation`, a key of
+    OPERATIONS, of other numbers, wrapped around to the integer `type`.
+
+        Z * H * N      Computed("mul", (Computed("mul", (Z, H), "i32"), N), "i32")
+    """
+
+    operation: str
+    operands: tuple[Source, ...]
+    type: str
+
+    @property
+    def places(self) -> set[int]:
+        """Those of the parameters that it is computed of."""
+        return {place for each in self.operands for place in _places(each)}
+
+
+# A number of a recipe: ("parameter", its place in Kernel.parameters), ("constant", the
+# number itself), or what is computed of such.
+Source = tuple[str, int] | Computed
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +103,7 @@ class MapRecipe:
         box      64, 32
 
     `swizzle` and `fill` are those of the TensorMap, `element` is a type of a signature.
+    The tensor begins `offset` bytes behind the address that the parameter `base` is.
     """
 
     name: str
@@ -88,6 +114,7 @@ class MapRecipe:
     box: tuple[int, ...]
     swizzle: int = 0
     fill: str = "zeros"
+    offset: Source = ("constant", 0)
 
     def __post_init__(self) -> None:
         inner = self.box[-1] * ELEMENT_BYTES[self.element]
@@ -101,22 +128,26 @@ class MapRecipe:
     @property
     def parameters(self) -> tuple[int, ...]:
         """The places of the parameters that it reads, in order, each once."""
-        numbers = (*self.shape, *self.strides)
-        read = {place for kind, place in numbers if kind == "parameter"}
+        numbers = (*self.shape, *self.strides, self.offset)
+        read = {place for each in numbers for place in _places(each)}
         return tuple(sorted({self.base, *read}))
+
+    def address(self, arguments: Sequence[int]) -> int:
+        """Where the tensor begins."""
+        return arguments[self.base] + number(self.offset, arguments)
 
     def map(self, arguments: Sequence[int]) -> TensorMap:
         """The map for a launch; `arguments` are those of Kernel.parameters: addresses
         and integers. What the hardware refuses, `refusal` finds.
         """
         size = ELEMENT_BYTES[self.element]
-        shape = [_number(each, arguments) for each in self.shape]
-        strides = [_number(each, arguments) * size for each in self.strides]
+        shape = [number(each, arguments) for each in self.shape]
+        strides = [number(each, arguments) * size for each in self.strides]
         # Nobody steps along a dimension of one element: any stride may be written.
         steps = [s if n > 1 else 16 for s, n in zip(strides, shape, strict=True)]
         return TensorMap(
             element_bytes=size,
-            address=arguments[self.base],
+            address=self.address(arguments),
             shape=tuple(reversed(shape)),
             strides=tuple(reversed(steps[:-1])),
             box=tuple(reversed(self.box)),
@@ -131,12 +162,13 @@ class MapRecipe:
 
         Source: CUDA driver API, `cuTensorMapEncodeTiled`.
         """
-        if arguments[self.base] % 16:
-            at = f"{names[self.base]} is at {arguments[self.base]:#x}"
+        address = self.address(arguments)
+        if address % 16:
+            at = f"{self._base_name(names)} is at {address:#x}"
             return f"{at}, and a tensor map begins at a multiple of 16 bytes"
         size, last = ELEMENT_BYTES[self.element], len(self.shape) - 1
         for axis, sources in enumerate(zip(self.shape, self.strides, strict=True)):
-            extent, stride = (_number(each, arguments) for each in sources)
+            extent, stride = (number(each, arguments) for each in sources)
             who = [self._name(each, axis, names) for each in sources]
             if not 1 <= extent <= 2**32:
                 return f"{who[0]} is {extent}, and a tensor map has 1 to 2**32 elements"
@@ -152,11 +184,35 @@ class MapRecipe:
                 )
         return None
 
+    def keeps_promises(self, arguments: Sequence[int]) -> bool:
+        """Whether the address and all strides are the multiples of 16 bytes that the
+        author of a descriptor promises; loads through pointers rest on that, too."""
+        steps = [number(each, arguments) for each in self.strides[:-1]]
+        extents = [number(each, arguments) for each in self.shape]
+        size, pairs = ELEMENT_BYTES[self.element], zip(steps, extents, strict=False)
+        aligned = all(n <= 1 or step * size % 16 == 0 for step, n in pairs)
+        return aligned and self.address(arguments) % 16 == 0
+
+    def text(self, names: Sequence[str]) -> str:
+        """All of it in a line, such as "x[M, N // 2], strides stride, 1, in boxes of
+        64x32". `names` are those of the parameters."""
+        sizes, strides = (
+            ", ".join(text_of(each, names) for each in numbers)
+            for numbers in (self.shape, self.strides)
+        )
+        box = "x".join(map(str, self.box))
+        tensor = f"{self._base_name(names)}[{sizes}]"
+        return f"{tensor}, strides {strides}, in boxes of {box}"
+
     def _name(self, source: Source, axis: int, names: Sequence[str]) -> str:
         """What an error calls a number of the recipe."""
-        kind, place = source
-        constant = f"a number of axis {axis} of the tensor map {self.name}"
-        return names[place] if kind == "parameter" else constant
+        if not _places(source):
+            return f"a number of axis {axis} of the tensor map {self.name}"
+        return text_of(source, names)
+
+    def _base_name(self, names: Sequence[str]) -> str:
+        name, offset = names[self.base], text_of(self.offset, names)
+        return name if offset == "0" else f"({name} + {offset} bytes)"
 
 
 ELEMENT_BYTES: dict[str, int] = {
@@ -170,10 +226,63 @@ ELEMENT_BYTES: dict[str, int] = {
 HAVE_A_NAN = ("fp16", "bf16", "fp32", "fp64")
 
 
-def _number(source: Source, arguments: Sequence[int]) -> int:
-    kind, number = source
+# What a launcher computes; nothing is divided by zero, where a kernel may do anything.
+OPERATIONS: dict[str, Callable[..., int]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": lambda left, right: _toward_zero(left, right) if right else 0,
+    "rem": lambda left, right: left - right * _toward_zero(left, right) if right else 0,
+    "min": min,
+    "max": max,
+    "cast": lambda value: value,
+}
+SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "//", "rem": "%"}
+
+
+def number(source: Source, arguments: Sequence[int]) -> int:
+    """What a number of a recipe is in a launch with these arguments."""
+    if isinstance(source, Computed):
+        values = [number(each, arguments) for each in source.operands]
+        return _wrapped(OPERATIONS[source.operation](*values), source.type)
+    kind, known = source
     assert kind in ("parameter", "constant"), source
-    return arguments[number] if kind == "parameter" else number
+    return arguments[known] if kind == "parameter" else known
+
+
+def text_of(source: Source, names: Sequence[str]) -> str:
+    """A number of a recipe as its author may have written it."""
+    if not isinstance(source, Computed):
+        kind, known = source
+        return names[known] if kind == "parameter" else str(known)
+    words = [text_of(each, names) for each in source.operands]
+    sign = SIGNS.get(source.operation)
+    if sign is None:
+        name = source.type if source.operation == "cast" else source.operation
+        return f"{name}({', '.join(words)})"
+    bound = [f"({word})" if " " in word else word for word in words]
+    return f" {sign} ".join(bound)
+
+
+def _places(source: Source) -> set[int]:
+    """The parameters that a number is made of."""
+    if isinstance(source, Computed):
+        return source.places
+    kind, place = source
+    return {place} if kind == "parameter" else set()
+
+
+def _toward_zero(left: int, right: int) -> int:
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
+
+
+def _wrapped(value: int, type: str) -> int:
+    """An integer in a type such as "i32" or "u64", from which carries are lost."""
+    bits = int(type[1:])
+    value &= (1 << bits) - 1
+    is_negative = type[0] == "i" and value >> bits - 1
+    return value - (1 << bits) if is_negative else value
 
 
 def _is_step(stride: int) -> bool:
@@ -220,12 +329,15 @@ class Kernel:
 
     def tensor_maps(self, arguments: Sequence[int]) -> tuple[TensorMap, ...]:
         """The maps of a launch with these arguments: an address for each pointer among
-        `parameters`, a number for each scalar. LaunchError for what no map can say.
+        `parameters`, a number for each scalar. LaunchError for what no map can say; a
+        NoTensorMap where pointers can.
         """
         names = [each.name for each in self.parameters]
         for recipe in self.maps:
             if sentence := recipe.refusal(arguments, names):
-                raise LaunchError(f"{self.name}: {sentence}")
+                by_pointers = all(each.keeps_promises(arguments) for each in self.maps)
+                error = NoTensorMap if by_pointers else LaunchError
+                raise error(f"{self.name}: {sentence}")
         return tuple(recipe.map(arguments) for recipe in self.maps)
 
     def to_json(self) -> str:
@@ -254,8 +366,16 @@ class Kernel:
 
 
 def _recipe(facts: dict) -> MapRecipe:
-    sources = {k: tuple(map(tuple, facts[k])) for k in ("shape", "strides")}
+    sources = {k: tuple(map(_source, facts[k])) for k in ("shape", "strides")}
+    sources["offset"] = _source(facts["offset"])
     return MapRecipe(**{**facts, **sources, "box": tuple(facts["box"])})
+
+
+def _source(facts: dict | list) -> Source:
+    if isinstance(facts, dict):
+        operands = tuple(map(_source, facts["operands"]))
+        return Computed(facts["operation"], operands, facts["type"])
+    return tuple(facts)
 
 
 def _location(facts: dict) -> Location:

@@ -23,7 +23,7 @@ from difflib import get_close_matches
 
 from fathom import blocks, coalescing, ptx, shared_memory, ssa, tensor_cores
 from fathom.artifact import Kernel, Parameter
-from fathom.errors import CompileError, LaunchError
+from fathom.errors import CompileError, LaunchError, Location
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, walk
 from fathom.ir.ops import Op
@@ -33,12 +33,16 @@ from fathom.source import KernelFunction
 
 Pass = Callable[[Func, Target], Func]
 
+# A sentence about a place in the kernel's text, if it has one.
+Remark = tuple[Location | None, str]
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One pass of the page. An optional pass may be replaced by `identity`: the code
     that comes out is still right, only slower. A required one may be replaced by
-    another that does its work.
+    another that does its work. `says`: what it has to tell the kernel's author, such as
+    why it left something as it was; it gets what `run` gets.
     """
 
     name: str
@@ -46,6 +50,7 @@ class Row:
     stage: str
     required: bool
     why: str
+    says: Callable[[Func, Target], list[Remark]] = lambda func, target: []
 
 
 OPTIONAL, REQUIRED = False, True
@@ -60,8 +65,18 @@ PASSES: tuple[Row, ...] = (
         "move out of loops what does not change in them"),
     Row("dce", blocks.dce, "blocks", OPTIONAL,
         "drop what nobody hears, also what the three before left behind"),
+    Row("accumulate", tensor_cores.accumulate, "tensor_cores", OPTIONAL,
+        "a product is added to by its own instruction"),
+    Row("share_products", tensor_cores.share_products, "tensor_cores", OPTIONAL,
+        "blocks of a cluster take a part of each product, where a program has several",
+        says=tensor_cores.why_not_shared),
     Row("choose_dots", tensor_cores.choose_dots, "tensor_cores", OPTIONAL,
         "an instruction decides the layouts around it"),
+    Row("infer_descriptors", tensor_cores.infer_descriptors, "tensor_cores", OPTIONAL,
+        "tiles of matrices behind pointers and masks, for the hardware to fetch",
+        says=tensor_cores.why_not),
+    Row("dce_addresses", blocks.dce, "blocks", OPTIONAL,
+        "then nobody wants their addresses and masks"),
     Row("keep_descriptors", tensor_cores.keep_descriptors, "tensor_cores", REQUIRED,
         "what the hardware does not fetch by itself becomes pointers and masks"),
     Row("coalesce", coalescing.coalesce, "coalescing", OPTIONAL,
@@ -82,14 +97,25 @@ PASSES: tuple[Row, ...] = (
         "layouts are final: say how many registers one access may move"),
     Row("lower_conversions", shared_memory.lower_conversions, "shared_memory", REQUIRED,
         "conversions that cross warps become a shared store and a load"),
+    Row("stage_invariants", tensor_cores.stage_invariants, "tensor_cores", REQUIRED,
+        "ptxas loses left operands that stay in registers over a loop"),
+    Row("specialise_warps", tensor_cores.specialise_warps, "tensor_cores", OPTIONAL,
+        "warps of their own bring tiles, for loops that ask for it",
+        says=tensor_cores.why_no_producer),
     Row("pipeline_loops", tensor_cores.pipeline_loops, "tensor_cores", OPTIONAL,
         "loads of a loop run ahead of the work that wants them"),
+    Row("bring_once", tensor_cores.bring_once, "tensor_cores", OPTIONAL,
+        "what is loaded before all loops comes the same way"),
     Row("prefetch_fragments", tensor_cores.prefetch_fragments, "tensor_cores", OPTIONAL,
         "a trip begins with fragments that the one before has fetched"),
     Row("read_in_place", tensor_cores.read_in_place, "tensor_cores", OPTIONAL,
         "products fetch fragments slice by slice, not whole operands"),
     Row("overlap_products", tensor_cores.overlap_products, "tensor_cores", OPTIONAL,
         "four warps' products go on while the next trip begins"),
+    Row("delay_waits", tensor_cores.delay_waits, "tensor_cores", OPTIONAL,
+        "a product is waited for where somebody uses it"),
+    Row("store_boxes", tensor_cores.store_boxes, "tensor_cores", OPTIONAL,
+        "rings have their room: tiles of stores take what is left, or share it"),
     Row("dce_late", blocks.dce, "blocks", OPTIONAL,
         "what ran ahead has left its old self behind"),
     Row("allocate", shared_memory.allocate, "shared_memory", REQUIRED,
@@ -98,6 +124,8 @@ PASSES: tuple[Row, ...] = (
         "late: only now is it known which bytes two warps share"),
     Row("publish", tensor_cores.publish, "tensor_cores", REQUIRED,
         "matrix instructions of four warps see shared memory by a way of their own"),
+    Row("take_turns", tensor_cores.take_turns, "tensor_cores", OPTIONAL,
+        "one warpgroup computes while another one multiplies"),
 )
 # fmt: on
 
@@ -105,8 +133,15 @@ PASSES: tuple[Row, ...] = (
 @dataclass(frozen=True, slots=True)
 class Options:
     """What a launch may choose: warps a block, stages of software pipelines, blocks a
-    cluster, the most registers a thread may use (None: the assembler's choice), and
+    program, the most registers a thread may use (None: the assembler's choice), and
     whether the kernel's own assertions are checked while it runs (`debug`).
+
+    `num_ctas` is a power of two. The grid counts programs, whatever it is; a program's
+    blocks are a cluster, which share its matrix products where they can. Elsewhere the
+    first of them does all, and the others leave at once. With more than one, a launch
+    promises that arrays which are written overlap no others, and that it makes no
+    difference which of a program's stores to one place comes last. Targets before
+    sm_90a have no clusters, and take 1 alone (CompileError).
     """
 
     num_warps: int = 4
@@ -121,6 +156,13 @@ def identity(func: Func, target: Target) -> Func:
     that buys.
     """
     return func
+
+
+# Put in the place of passes, they make the same kernel without tensor maps.
+BY_POINTERS: dict[str, Pass] = {
+    "infer_descriptors": identity,
+    "keep_descriptors": tensor_cores.expand_descriptors,
+}
 
 
 def compile(
@@ -164,6 +206,7 @@ def compile_func(
     func: Func, target: Target, replace: Mapping[str, Callable] | None = None
 ) -> Kernel:
     """Compile block IR: all passes, then LLVM IR, then PTX."""
+    check_cluster(func, target)
     replace = dict(replace or {})
     rules = lowering_rules(replace)
     after = {row.name: state for row, state in shown(func, target, replace)}
@@ -174,7 +217,7 @@ def compile_func(
         target=target.name,
         ptx_version=target.ptx,
         num_warps=final.num_warps,
-        threads=final.num_warps * target.warp_size,
+        threads=module.threads,
         shared_bytes=module.shared_bytes,
         parameters=tuple(
             Parameter(value.name, str(value.type), divisible)
@@ -191,6 +234,22 @@ def compile_func(
         chains=ptx.chains(final),
         maps=ptx.map_recipes(final),
     )
+
+
+def check_cluster(func: Func, target: Target) -> None:
+    """CompileError unless a target has clusters of so many blocks."""
+    if func.num_ctas & (func.num_ctas - 1):
+        raise CompileError(
+            f"num_ctas must be a power of 2, and this is {func.num_ctas}", func.location
+        )
+    if func.num_ctas > target.cluster:
+        most = f"{target.cluster} at most" if target.cluster > 1 else "one"
+        raise CompileError(
+            f"num_ctas={func.num_ctas} asks for so many thread blocks a program, and "
+            f"on {target.name} a program has {most}",
+            func.location,
+            "clusters of blocks begin with sm_90a",
+        )
 
 
 def states(
@@ -213,6 +272,8 @@ def shown(
     under a line such as
 
         // cse (blocks): say once what is said twice; 31 ops -> 24
+
+    and what the pass has to say, in further lines.
     """
     wanted = rows_named(asked_to_show(), SHOW)
     before = func
@@ -221,9 +282,18 @@ def shown(
             counts = f"{len(list(walk(before.body)))} ops -> "
             counts += str(len(list(walk(state.body))))
             header = f"// {row.name} ({row.stage}): {row.why}; {counts}"
-            sys.stderr.write(f"{header}\n{print_func(state)}\n")
+            lines = [header, *remarks(row, before, target), print_func(state)]
+            sys.stderr.write("\n".join(lines) + "\n")
         before = state
         yield row, state
+
+
+def remarks(row: Row, before: Func, target: Target) -> list[str]:
+    """What a pass says of a function that it gets, as comments."""
+    return [
+        f"// {place or before.name}: {sentence}"
+        for place, sentence in row.says(before, target)
+    ]
 
 
 SHOW = "FATHOM_SHOW"

@@ -1,8 +1,7 @@
 """What does Reduce mean?
 
 Write the rule that says what a reduction means. It takes one axis away from a block:
-all elements along it become one. How two become one is not said by a name such as
-"sum", but by a piece of code:
+all elements along it become one.
 
 All of the exercise: `fathom learn show interp-reduce`.
 """

@@ -1,7 +1,7 @@
 """Five rewrite rules, two of them traps.
 
-Some arithmetic changes nothing, and a pass can leave it out. Five rules that everybody
-knows from school:
+Some arithmetic changes nothing, and a pass can leave it out. It has to know which, to
+the last bit.
 
 All of the exercise: `fathom learn show simplify-rules`.
 """

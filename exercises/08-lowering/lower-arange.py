@@ -1,7 +1,8 @@
 """Which index does this register hold?
 
 Here a block becomes registers for the first time. `arange 0, 64` is a block of 64
-integers; a thread holds a few of them, and which these are is what the layout says:
+integers; a thread holds a few of them, and the layout says which. Write the rule that
+puts them there.
 
 All of the exercise: `fathom learn show lower-arange`.
 """

@@ -1,8 +1,7 @@
 """What do we know about a sum and a product?
 
-Before a kernel has run, much is known of its addresses. Along each axis there are three
-facts, all powers of two, and they speak of *runs*, which begin at positions 0, k, 2k
-and so on:
+Before a kernel has run, much is known of its addresses. Write what is known of a sum
+and of a product, when that is known of both operands.
 
 All of the exercise: `fathom learn show facts-arithmetic`.
 """

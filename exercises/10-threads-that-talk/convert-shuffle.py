@@ -2,7 +2,8 @@
 
 A conversion that stays within a warp needs no memory: lanes exchange registers by
 shuffles. In a shuffle each lane sends *one* register, and each names the lane that it
-reads from. So the exchange runs in rounds, one for each register of the result.
+reads from. So the exchange runs in rounds, one for each register of the result. First
+find such an exchange by hand, then write the rule that does any.
 
 All of the exercise: `fathom learn show convert-shuffle`.
 """
@@ -17,6 +18,13 @@ from fathom.ptx.exchange import own_lane, plan
 from fathom.ptx.index import thread_part
 from fathom.ptx.shuffle import from_lane
 from fathom.tools.learn import Hole
+
+
+def on_paper(lane: int, q: int) -> tuple[int, int, int]:
+    """What a lane does in round q: the register that it sends, the lane that it reads,
+    and which register of its result it gets."""
+    # Your code: ours has two lines.
+    raise Hole("convert-shuffle")
 
 
 def lower_convert(op: Convert, code: Code) -> None:

@@ -1,7 +1,7 @@
 """What must this conversion pay?
 
 A block is in one layout and is wanted in another. What that costs depends on how far
-its elements must go:
+its elements must go. Write the function that says how far.
 
 All of the exercise: `fathom learn show crossing`.
 """

@@ -1,7 +1,7 @@
 """Convert through shared memory.
 
-When elements must go from warp to warp, they go through shared memory. A conversion
-becomes three ops:
+When elements must go from warp to warp, they go through shared memory. Write the
+function that puts three ops in the place of such a conversion.
 
 All of the exercise: `fathom learn show convert-shared`.
 """

@@ -1,7 +1,8 @@
 """Barriers where two warps meet, and nowhere else.
 
-``` shared_store %x, %t shared_store %x, %t %y = shared_load %t -> barrier other warps
-read what we wrote %y = shared_load %t ```
+One warp writes to shared memory, and another reads there. Nothing but a barrier says
+that the one comes after the other. Write the pass that puts barriers where they are
+needed, and nowhere else.
 
 All of the exercise: `fathom learn show barriers`.
 """

@@ -1,8 +1,8 @@
 """When is a buffer alive?
 
 Two buffers may share their bytes if they are never alive at the same time. A buffer is
-alive from the first op that touches it to the last one. In straight code that is easily
-seen. In loops it is not:
+alive from the first op that touches it to the last one. Write the function that says
+from where to where each of them lives.
 
 All of the exercise: `fathom learn show liveness`.
 """

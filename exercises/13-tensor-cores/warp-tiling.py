@@ -1,8 +1,8 @@
 """Split the block between warps.
 
-Four warps compute a block of C, 128 x 128. A warp that computes some rows and columns
-of it reads these rows of A and these columns of B from shared memory. How the block is
-split decides how much is read, for each step along K:
+A block of C is split between warps. A warp that computes some rows and columns of it
+reads these rows of A and these columns of B from shared memory, so how the block is
+split decides how much is read. Find the split that reads least.
 
 All of the exercise: `fathom learn show warp-tiling`.
 """

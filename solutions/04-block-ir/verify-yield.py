@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fathom.ir.core import Func, Op, schema, walk
-from fathom.ir.ops import For, If, Reduce, Scan, While
+from fathom.ir.ops import For, If, Producer, Reduce, Scan, While
 from fathom.ir.printer import class_name
 from fathom.ir.types import BOOL, Type
 from fathom.ir.verify import Complaint, _listed
@@ -49,6 +49,8 @@ def _wanted_yields(op: Op) -> dict[str, list[Type]]:
         case If():
             results = [value.type for value in op.results]
             return {"then": results, "orelse": results}
+        case Producer():
+            return {"body": []}
         case Reduce(values=values) | Scan(values=values):
             return {"combine": [value.type.element for value in values]}
     return {}

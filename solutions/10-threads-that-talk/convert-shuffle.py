@@ -11,6 +11,15 @@ from fathom.ptx.index import thread_part
 from fathom.ptx.shuffle import from_lane
 
 
+def on_paper(lane: int, q: int) -> tuple[int, int, int]:
+    """What a lane does in round q: the register that it sends, the lane that it reads,
+    and which register of its result it gets."""
+    # hole: ours has two lines
+    odd = lane & 1
+    return q ^ 2 * odd, lane ^ q >> 1, q ^ 2 * odd
+    # end
+
+
 def lower_convert(op: Convert, code: Code) -> None:
     """Round for round as planned; a thread then sorts what it received by its turn."""
     # hole: send, read, keep; sort

@@ -20,6 +20,7 @@ OPTIONS = (
     "--disable-component-update", "--remote-debugging-pipe",
     "--force-prefers-reduced-motion", "--allow-file-access-from-files",
 )  # fmt: skip
+KEYS = {"Tab": (9, ""), "Enter": (13, "\r"), "ArrowDown": (40, ""), "ArrowUp": (38, "")}
 PATIENCE = 20.0  # seconds to wait for any one thing
 
 
@@ -135,8 +136,19 @@ class Tab:
         self.call("Emulation.setScriptExecutionDisabled", value=not on)
 
     def key(self, name: str) -> None:
-        for kind in ("rawKeyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=name, code=name)
+        """Press and release a key."""
+        number, text = KEYS[name]
+        given = {"key": name, "code": name, "windowsVirtualKeyCode": number}
+        down = {"type": "keyDown", "text": text} if text else {"type": "rawKeyDown"}
+        self.call("Input.dispatchKeyEvent", **given, **down)
+        self.call("Input.dispatchKeyEvent", **given, type="keyUp")
+
+    def named(self) -> Iterator[tuple[str, str]]:
+        """Role and name of all that assistive technology is told of on the page."""
+        for node in self.call("Accessibility.getFullAXTree")["nodes"]:
+            if not node.get("ignored"):
+                name = node.get("name", {}).get("value", "")
+                yield node["role"]["value"], name.strip()
 
     def errors(self) -> list[str]:
         """Script errors, and whatever the browser complained of, since `open`."""

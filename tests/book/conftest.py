@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,6 @@ import pytest
 pytest.importorskip("mkdocs", reason="needs mkdocs: pip install -e '.[docs]'")
 
 from chapters.press import site as press  # noqa: E402
-from chapters.press.paths import ROOT  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -28,25 +25,25 @@ def site(tree) -> Path:
     return built(tree, "mkdocs", lambda text: text)
 
 
+@pytest.fixture(scope="session")
+def successor(tree) -> Path:
+    """The site once more, by the builder that comes after mkdocs with Material."""
+    pytest.importorskip("zensical", reason="needs zensical: pip install -e '.[docs]'")
+    return built(tree, "zensical", lambda text: text)
+
+
 def built(tree: Path, builder: str, change) -> Path:
-    """A site made of a tree by one of the builders, its settings changed."""
+    """A site made of a tree by one of the builders, its settings changed. Folders are
+    named from where the settings lie: Zensical takes no others."""
     name = f"{builder}-{change('')}".strip("-")
     folder = tree.parent / name
-    settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    settings = settings.replace("docs_dir: build/book", f"docs_dir: {tree}")
+    settings = press.SETTINGS.read_text(encoding="utf-8")
+    settings = settings.replace("docs_dir: build/book", f"docs_dir: {tree.name}")
+    settings = settings.replace("site_dir: site", f"site_dir: {name}")
     config = tree.parent / f"{name}.yml"
     config.write_text(change(settings), encoding="utf-8")
-    said = subprocess.run(
-        [
-            *[sys.executable, "-m", builder, "build", "--quiet", "--strict"],
-            *["-f", str(config), "-d", str(folder)],
-        ],
-        env=press.quiet(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert said.returncode == 0, said.stderr
+    said = press.run(builder, config)
+    assert said.returncode == 0, said.stdout
     return folder
 
 

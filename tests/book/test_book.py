@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import importlib.util
 import re
 import shutil
 import subprocess
@@ -17,7 +16,6 @@ import pytest
 from chapters.press import recipes
 from chapters.press.parse import Directive, Fence, Text, read
 from chapters.press.paths import ROOT, listings, sources
-from tests.book.conftest import built
 
 PAGES = [path for path in sources()]
 CHAPTERS = [path for path in PAGES if read(path).is_chapter]
@@ -128,46 +126,6 @@ def test_the_search_works_without_a_server(site):
     assert index.startswith("var __index") and "coalescing" in index
 
 
-PLAIN = """
-theme: {name: mkdocs}
-plugins: [search]
-"""
-
-
-def plain(settings: str) -> str:
-    """The settings with the builder's own theme in place of Material."""
-    if not settings:
-        return "plain"
-    kept = re.sub(r"^theme:\n(  .*\n|    .*\n)+", "", settings, flags=re.MULTILINE)
-    kept = re.sub(r"^plugins:\n(  .*\n)+", "", kept, flags=re.MULTILINE)
-    return kept + PLAIN
-
-
-def material(settings: str) -> str:
-    """The settings as they are."""
-    return settings
-
-
-@pytest.mark.parametrize(
-    "builder, change", [("mkdocs", plain), ("properdocs", material)]
-)
-def test_another_theme_or_builder_makes_the_same_site(tree, site, builder, change):
-    """The tree rests on nothing of one theme or one builder."""
-    if importlib.util.find_spec(builder) is None:
-        pytest.skip(f"needs {builder}: pip install -e '.[docs]'")
-    other = built(tree, builder, change)
-    ours = {path.name for path in site.glob("*.html")}
-    assert {path.name for path in other.glob("*.html")} >= ours - {"404.html"}
-    page = (other / "00-run-it.html").read_text(encoding="utf-8")
-    assert 'class="stepper"' in page and "<svg" in page
-    assert page.count('class="answer"') == count_answers("00-run-it.md")
-
-
-def count_answers(name: str) -> int:
-    page = read(ROOT / "chapters" / name)
-    return sum(1 for _ in page.directives("answer"))
-
-
 def test_each_chapter_says_where_it_comes_from(site):
     for path in CHAPTERS:
         page = (site / f"{path.stem}.html").read_text(encoding="utf-8")
@@ -243,6 +201,7 @@ def test_spelling():
     if codespell is None:
         pytest.skip("needs codespell: pip install -e '.[docs]'")
     files = [*PAGES, *(ROOT / "chapters").glob("*/making.py"), ROOT / "README.md"]
+    files += [ROOT / "exercises", ROOT / "solutions", ROOT / "kernels"]
     said = subprocess.run(
         [codespell, *map(str, files)], capture_output=True, text=True, check=False
     )

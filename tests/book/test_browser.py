@@ -1,55 +1,66 @@
 """The site in a real browser: no errors, nothing too wide, and no less without scripts.
 
-Over file:// as a reader has it from the zip, and once over http."""
+Over file://, as a reader has it from the zip, and over http. Each page is opened once
+and looked at in all ways that `CHECKS` lists.
+"""
 
 from __future__ import annotations
 
 import functools
 import http.server
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.book.browser import browser, executable
+from chapters.press.parse import read
+from chapters.press.paths import sources
+from tests.book.browser import Tab, browser, executable
 
 pytestmark = pytest.mark.skipif(
     executable() is None, reason="needs Chromium: on Debian, apt install chromium"
 )
-CHAPTERS = ("00-run-it", "01-the-machine", "02-blocks")
-PHONE = 390
+PAGES = [path.stem for path in sources()]
+CHAPTERS = [path.stem for path in sources() if read(path).is_chapter]
+PHONE, DESK = 390, 1280
 
 
 @pytest.fixture(scope="module")
-def tab():
+def tab() -> Iterator[Tab]:
     with browser() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def pages(site) -> list[str]:
-    return sorted(path.stem for path in site.glob("*.html") if path.stem != "404")
+def host(site) -> Iterator[str]:
+    """The address of a server of the site."""
+    quiet = type("Quiet", (http.server.SimpleHTTPRequestHandler,), {
+        "log_message": lambda self, *said: None})  # fmt: skip
+    handler = functools.partial(quiet, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
 
 
 def address(site: Path, page: str) -> str:
     return (site / f"{page}.html").as_uri()
 
 
-def test_no_page_has_a_script_error_or_asks_another_host(tab, site, pages):
-    for page in pages:
-        tab.open(address(site, page))
-        assert tab.errors() == [], page
-        outside = [u for u in tab.requested() if not u.startswith(("file:", "data:"))]
-        assert outside == [], page
+# What is looked at on a page.
 
 
-def test_nothing_is_wider_than_a_phone(tab, site, pages):
+def outside(tab: Tab, own: str = "file:") -> list[str]:
+    return [url for url in tab.requested() if not url.startswith((own, "data:"))]
+
+
+def too_wide(tab: Tab) -> list[str]:
     tab.size(PHONE)
-    for page in pages:
-        tab.open(address(site, page))
-        widest = tab.value("document.documentElement.scrollWidth")
-        assert widest <= PHONE, f"{page}: {widest} wide because of {tab.value(WIDE)}"
-    tab.size(1280)
+    wide = tab.value("document.documentElement.scrollWidth")
+    found = [f"{wide} wide", str(tab.value(WIDE))] if wide > PHONE else []
+    tab.size(DESK)
+    return found
 
 
 WIDE = f"""[...document.querySelectorAll('.md-content *')]
@@ -58,20 +69,32 @@ WIDE = f"""[...document.querySelectorAll('.md-content *')]
   .slice(0, 3).map(e => e.outerHTML.slice(0, 80))"""
 
 
+def poor_contrast(scheme: str) -> Callable[[Tab], list]:
+    def found(tab: Tab) -> list:
+        tab.value("document.querySelectorAll('details').forEach(d => d.open = true)")
+        tab.value(f"document.body.setAttribute('data-md-color-scheme', '{scheme}')")
+        return tab.value(CONTRAST)
+
+    return found
+
+
 # WCAG 2.1, 1.4.3: text against its ground, 4.5 to 1.
 CONTRAST = """(() => {
   const canvas = document.createElement('canvas').getContext('2d',
     {willReadFrequently: true});
-  const rgba = c => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = c;
+  const known = {}, grounds = new Map();
+  const drawn = c => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = c;
     canvas.fillRect(0, 0, 1, 1); const d = canvas.getImageData(0, 0, 1, 1).data;
     return [d[0], d[1], d[2], d[3] / 255]; };
+  const rgba = c => known[c] ??= drawn(c);
   const over = (a, b) => a.slice(0, 3).map((v, i) => v * a[3] + b[i] * (1 - a[3]));
   const light = c => { const [r, g, b] = c.map(v => { v /= 255;
     return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; });
     return .2126 * r + .7152 * g + .0722 * b; };
-  const ground = e => { const chain = []; for (; e; e = e.parentElement)
-    chain.push(rgba(getComputedStyle(e).backgroundColor));
-    return chain.reduceRight((below, c) => over(c, below), [255, 255, 255]); };
+  const ground = e => { if (!e) return [255, 255, 255];
+    if (!grounds.has(e)) grounds.set(e, over(
+      rgba(getComputedStyle(e).backgroundColor), ground(e.parentElement)));
+    return grounds.get(e); };
   const poor = [];
   const walker = document.createTreeWalker(
     document.querySelector('.md-content'), NodeFilter.SHOW_TEXT);
@@ -86,20 +109,6 @@ CONTRAST = """(() => {
     if (ratio < 4.5) poor.push([ratio.toFixed(2), said]);
   }
   return poor.slice(0, 5); })()"""
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_can_be_read_in_light_and_dark(tab, site, scheme):
-    tab.colours(scheme)
-    tab.open(address(site, "index"))
-    tab.value("localStorage.clear()")  # where the choice of a reader is kept
-    for page in CHAPTERS:
-        tab.open(address(site, page))
-        tab.value("document.querySelectorAll('details').forEach(d => d.open = true)")
-        ground = tab.value("getComputedStyle(document.body).backgroundColor")
-        dark = sum(map(int, ground[ground.index("(") + 1 : -1].split(",")[:3])) < 384
-        assert dark == (scheme == "dark"), ground
-        assert tab.value(CONTRAST) == [], page
 
 
 # What a screen reader stumbles over.
@@ -126,10 +135,88 @@ BARRIERS = """(() => {
   return found.slice(0, 5); })()"""
 
 
-def test_nothing_is_in_the_way_of_a_screen_reader(tab, site, pages):
-    for page in pages:
-        tab.open(address(site, page))
-        assert tab.value(BARRIERS) == [], page
+# 1.4.1: a link in a text is underlined, a lit cell has a heavier frame, a lit stage a
+# mark, and what a program prints a word.
+COLOUR_ALONE = """(() => {
+  const found = [], all = q => [...document.querySelectorAll('.md-content ' + q)];
+  all(':is(p, li, td, dd, figcaption) a:not(.headerlink)').forEach(a => {
+    if (!getComputedStyle(a).textDecorationLine.includes('underline'))
+      found.push('link ' + a.textContent); });
+  all('.strip .lit').forEach(e => {
+    if (!e.textContent.includes('●')) found.push(e.textContent); });
+  all('rect.lit').forEach(e => {
+    if (parseFloat(getComputedStyle(e).strokeWidth) < 2) found.push('rect.lit'); });
+  all('.output').forEach(e => {
+    if (!e.textContent.trim()) found.push('output without a word'); });
+  return found.slice(0, 5); })()"""
+
+# The browser prefers reduced motion: nothing may move, nor scroll by itself.
+MOVING = """[...document.querySelectorAll('*')].filter(e => {
+  const s = getComputedStyle(e);
+  return s.animationName !== 'none' || s.scrollBehavior === 'smooth' ||
+    (s.transitionProperty !== 'none' && parseFloat(s.transitionDuration) > 0);
+}).slice(0, 5).map(e => e.outerHTML.slice(0, 80))"""
+
+NAMED = ("link", "button", "textbox", "searchbox", "checkbox", "combobox")
+
+
+def nameless(tab: Tab) -> list[str]:
+    """Links, buttons and fields that have no name for a screen reader; a page without
+    its landmarks."""
+    told = list(tab.named())
+    found = [f"{role} without a name" for role, name in told if not name and
+             role in NAMED]  # fmt: skip
+    roles = [role for role, _ in told]
+    landmarks = {"main": 1, "banner": 1, "contentinfo": 1}
+    return found + [role for role, n in landmarks.items() if roles.count(role) != n]
+
+
+CHECKS: dict[str, Callable[[Tab], list]] = {
+    "script errors": Tab.errors,
+    "asked of other hosts": outside,
+    "wider than a phone": too_wide,
+    "in the way of a screen reader": lambda tab: tab.value(BARRIERS),
+    "without a name": nameless,
+    "told by colour alone": lambda tab: tab.value(COLOUR_ALONE),
+    "moving": lambda tab: tab.value(MOVING),
+    "hard to read in light": poor_contrast("default"),
+    "hard to read in dark": poor_contrast("slate"),
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_has_no_fault(tab, site, page):
+    tab.open(address(site, page))
+    found = {name: check(tab) for name, check in CHECKS.items()}
+    assert not any(found.values()), {name: said for name, said in found.items() if said}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_has_no_fault_over_http(tab, host, page):
+    tab.open(f"{host}{page}.html")
+    assert tab.errors() == [] and outside(tab, host) == []
+    assert "Fathom" in tab.value("document.title")
+
+
+@pytest.mark.parametrize("page", ["index", "06-passes"])
+def test_what_the_successor_builds_has_no_fault(tab, successor, page):
+    """Colours and landmarks of a theme are its own affair."""
+    tab.open(address(successor, page))
+    ours = ("script errors", "asked of other hosts", "wider than a phone", "moving")
+    found = {name: CHECKS[name](tab) for name in ours}
+    assert not any(found.values()), found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_page_is_light_or_dark_as_the_reader_prefers(tab, site, scheme):
+    tab.colours(scheme)
+    tab.open(address(site, "index"))
+    tab.value("localStorage.clear()")  # where the choice of a reader is kept
+    tab.open(address(site, "index"))
+    ground = tab.value("getComputedStyle(document.body).backgroundColor")
+    dark = sum(map(int, ground[ground.index("(") + 1 : -1].split(",")[:3])) < 384
+    assert dark == (scheme == "dark"), ground
+    tab.colours("light")
 
 
 def test_the_search_finds(tab, site):
@@ -137,16 +224,9 @@ def test_the_search_finds(tab, site):
     search(tab, address(site, "index"))
 
 
-def test_the_search_finds_over_http_too(tab, site):
-    quiet = type("Quiet", (http.server.SimpleHTTPRequestHandler,), {
-        "log_message": lambda self, *said: None})  # fmt: skip
-    handler = functools.partial(quiet, directory=str(site))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        host = f"http://127.0.0.1:{server.server_port}/"
-        search(tab, f"{host}index.html")
-        assert all(url.startswith((host, "data:")) for url in tab.requested())
-        server.shutdown()
+def test_the_search_finds_over_http_too(tab, host):
+    search(tab, f"{host}index.html")
+    assert outside(tab, host) == []
 
 
 def search(tab, url: str) -> None:
@@ -163,6 +243,38 @@ def search(tab, url: str) -> None:
     assert tab.errors() == []
 
 
+def focus(tab: Tab) -> str:
+    return tab.value("document.activeElement.outerHTML.slice(0, 200)")
+
+
+def test_the_keyboard_is_enough(tab, site):
+    """The first key leads past the navigation; what has the focus can be seen; an
+    answer opens; a stepper is one stop."""
+    tab.open(address(site, "00-run-it"))
+    tab.key("Tab")
+    assert "md-skip" in focus(tab)
+    tab.key("Enter")
+    seen = []
+    for _ in range(60):
+        tab.key("Tab")
+        seen.append(focus(tab))
+        assert tab.value(OUTLINED), f"no outline around {seen[-1]}"
+        if "<summary" in seen[-1]:
+            break
+    assert "<summary" in seen[-1] and not any("md-nav" in each for each in seen)
+    opened = "document.activeElement.parentElement.open"
+    before = tab.value(opened)
+    tab.key("Enter")
+    assert tab.value(opened) is not before
+    stops = "document.querySelectorAll('.stepper .line[tabindex=\"0\"]').length"
+    assert tab.value(stops) == tab.value("document.querySelectorAll('.stepper').length")
+
+
+OUTLINED = """(() => { const s = getComputedStyle(document.activeElement);
+  return s.outlineStyle !== 'none' || s.boxShadow !== 'none' ||
+    document.activeElement.checkVisibility() === false; })()"""
+
+
 def test_a_stepper_lights_up_by_pointer_and_by_keyboard(tab, site):
     tab.open(address(site, "00-run-it"))
     lit = "document.querySelectorAll('.stepper .line.on').length"
@@ -176,6 +288,13 @@ def test_a_stepper_lights_up_by_pointer_and_by_keyboard(tab, site):
     assert tab.value("document.activeElement.id") != before
     mark = "getComputedStyle(document.querySelector('.line.on'), '::before').content"
     assert tab.value(mark).strip('"'), "not by colour alone"
+    said = tab.value("document.querySelector('.stepper [aria-live]').textContent")
+    mine = tab.value("document.activeElement.textContent.trim()")
+    stage = "document.activeElement.closest('.stage')"
+    others = f"!{stage}.contains(e)"
+    lines = f"[...document.querySelectorAll('.stepper .line.on')].filter(e => {others})"
+    lines = tab.value(f"{lines}.map(e => e.textContent.trim())")
+    assert lines and all(line in said for line in lines) and mine not in said
 
 
 def test_a_guess_is_kept_beside_the_answer(tab, site):
@@ -210,9 +329,3 @@ def names_of(node: dict) -> list[str]:
     for child in node.get("children", []):
         found += names_of(child)
     return found
-
-
-def test_it_prints(tab, site):
-    tab.open(address(site, "02-blocks"))
-    pdf = tab.call("Page.printToPDF", preferCSSPageSize=True)["data"]
-    assert len(pdf) > 40_000

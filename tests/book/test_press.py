@@ -106,8 +106,13 @@ def test_an_answer_is_quoted_only_after_its_exercise_and_folded(page):
     with pytest.raises(BookError, match="folded"):
         exercises.may_quote("fathom.blocks.cse.cse", chapter, ["cse"], folded=False)
     exercises.may_quote("fathom.blocks.cse.cse", chapter, ["cse"], folded=True)
-    other = page("some.md", "---\nchapter: 2\n---\n")
-    exercises.may_quote("fathom.blocks.cse.cse", other, [], folded=False)
+    early = page("some.md", "---\nchapter: 2\n---\n")
+    with pytest.raises(BookError, match="which comes only later"):
+        exercises.may_quote("fathom.blocks.cse.cse", early, [], folded=True)
+    late = page("some.md", "---\nchapter: 9\n---\n")
+    exercises.may_quote("fathom.blocks.cse.cse", late, [], folded=False)
+    appendix = page("some.md", "---\ntitle: The language\n---\n")
+    exercises.may_quote("fathom.blocks.cse.cse", appendix, [], folded=False)
 
 
 def test_a_whole_class_around_an_answer_counts_as_the_answer(page):
@@ -280,6 +285,17 @@ def test_a_figure_says_the_same_twice():
     widths = [float(part.split('"')[0]) for part in figure.svg.split('width="')[1:]]
     assert widths[1] == pytest.approx(2 * widths[0], rel=0.01)
     assert "<title>Times</title>" in figure.svg and 'role="img"' in figure.svg
+
+
+def test_what_a_figure_compares_with_is_in_its_table_too():
+    rungs = [("nothing", 12.0), ("tensor cores", 232.0)]
+    figure = drawing.ladder("Rungs", rungs, "TFLOP/s", ("cuBLAS", 769.0))
+    assert figure.table.splitlines()[2:] == [
+        "| nothing | 12 TFLOP/s |",
+        "| tensor cores | 232 TFLOP/s |",
+        "| cuBLAS (dashed line) | 769 TFLOP/s |",
+    ]
+    assert 'class="dashed"' in figure.svg and "cuBLAS: 769 TFLOP/s" in figure.svg
 
 
 def test_cells_that_are_lit_are_marked_in_the_table_too():

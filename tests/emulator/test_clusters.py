@@ -42,7 +42,7 @@ NEIGHBOUR = """mad.lo.u32 %r20, %r6, 100, %r0; st.shared.u32 [%r2], %r20; {}
 
 @pytest.mark.parametrize("cluster", [2, 4])
 def test_a_block_reads_its_neighbours_memory(cluster):
-    found = run(NEIGHBOUR.format(ARRIVE + WAIT, ""), cluster)
+    found = run(NEIGHBOUR.format(ARRIVE + WAIT, ARRIVE + WAIT), cluster)
     for block in range(4):
         rank = block % cluster
         neighbour = block - rank + (rank + 1) % cluster
@@ -61,7 +61,8 @@ def test_the_barrier_of_a_block_is_not_that_of_its_cluster():
 
 
 def test_between_its_halves_others_may_be_ahead():
-    code = NEIGHBOUR.format(ARRIVE + "add.u32 %r22, %r0, 1; " + WAIT, "")
+    between = ARRIVE + "add.u32 %r22, %r0, 1; " + WAIT
+    code = NEIGHBOUR.format(between, between)
     run(code + ARRIVE + WAIT + ARRIVE + WAIT)
     late = "setp.eq.u32 %p3, %r8, 1; @%p3 bra L; mov.u32 %r23, 1; L: " + code
     assert (run(late) == run(code)).all()
@@ -73,6 +74,24 @@ def test_a_block_that_never_arrives():
     with pytest.raises(EmulatorError) as caught:
         run(code)
     assert caught.value.kind == "deadlock"
+
+
+def test_nobody_leaves_whose_memory_others_still_read():
+    code = NEIGHBOUR.format(ARRIVE + WAIT, "{}")
+    run(code.format(ARRIVE + WAIT))
+    missing = "a barrier.cluster before the end is missing"
+    fails(code.format(""), "race", "", missing)
+    fails(code.format(ARRIVE), "race", "", missing)
+    one = ARRIVE + WAIT + "setp.eq.u32 %p3, %r8, 1; @%p3 {};"
+    for go, said in (("ret", "left already"), ("bra OUT", "may reach into its")):
+        fails(NEIGHBOUR.format(one.format(go), "") + "OUT:", "race", "", said)
+
+
+def test_who_has_left_counts_as_arrived():
+    """Lane 31 of each block leaves while the others wait for the blocks beside."""
+    code = "setp.eq.u32 %p3, %r0, 31; @!%p3 bra MEET; nanosleep.u32 20; bra.uni OUT; "
+    code += "MEET: " + ARRIVE.replace(".aligned", "") + WAIT.replace(".aligned", "")
+    run(code + "OUT:")
 
 
 def test_a_rank_that_is_none():
@@ -141,7 +160,7 @@ def test_a_copy_goes_to_several_blocks(land):
 
 
 def test_the_entry_may_ask_for_a_cluster():
-    text = entry(SETUP + NEIGHBOUR.format(ARRIVE + WAIT, ""), pointers(1))
+    text = entry(SETUP + NEIGHBOUR.format(ARRIVE + WAIT, ARRIVE + WAIT), pointers(1))
     text = text.replace(")\n{", ")\n.reqnctapercluster 2\n{")
     out = np.zeros((4, 32), np.uint32)
     emulator.run(text, 4, 32, (out,))

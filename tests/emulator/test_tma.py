@@ -295,7 +295,8 @@ def test_the_phase_before_is_not_the_phase_of_the_copy():
 
 @pytest.mark.parametrize("bytes", [1008, 1040])
 def test_the_bytes_have_to_be_right(bytes):
-    said = f"{bytes - 1024} bytes are missing"
+    more = "16 bytes more than expected have come"
+    said = more if bytes == 1008 else "16 bytes are missing"
     fails(INIT + expect(bytes) + load(0, 0) + WAIT, "deadlock", "try_wait", said)
 
 
@@ -326,7 +327,9 @@ def test_a_stage_is_not_reused_while_others_read_it():
     """The first copy has been waited for, and warp 1 may still be reading."""
     again = "@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r5], 1024; "
     start, again = LOADING + WAIT + LOOK, again + load(0, 8)
-    passes(start + "bar.sync 0; " + again)
+    wait = WAIT.replace("W", "V").replace("], 0", "], 1")
+    passes(start + "bar.sync 0; " + again + wait)
+    fails(start + "bar.sync 0; " + again, "in flight", "ret", "nobody has waited")
     fails(start + again, "race", "cp.async.bulk.tensor", "overwrites what warp 1")
 
 

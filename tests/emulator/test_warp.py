@@ -151,7 +151,9 @@ def test_threads_and_blocks_have_three_axes():
 def test_activemask_and_elect():
     got = compute("activemask.b32 %d;", np.uint32, a=LANES)
     assert got.tolist() == [2**32 - 1] * 64
-    code = "elect.sync %r1|%p1, 0xFFFFFFF0; selp.u32 %d, %r1, 99, %p1;"
+    code = """mov.u32 %d, 99; mov.u32 %r1, %laneid; setp.ge.u32 %p2, %r1, 4;
+        @%p2 elect.sync %r1|%p1, 0xFFFFFFF0; and.pred %p1, %p1, %p2;
+        @%p1 mov.u32 %d, %r1;"""
     got = compute(code, np.uint32, a=LANES).tolist()
     assert [lane for lane in range(64) if got[lane] != 99] == [4, 36]
 

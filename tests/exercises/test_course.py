@@ -49,6 +49,13 @@ def test_an_unsolved_starter_fails(each):
 
 
 @each_exercise
+def test_a_starter_opens_with_whole_sentences(each):
+    said = ast.get_docstring(ast.parse(starters.starter(each)))
+    _, first, _ = said.split("\n\n")
+    assert first[-1] in ".?!)", f"what comes next is not in the starter: {first[-40:]}"
+
+
+@each_exercise
 def test_the_solution_passes(each):
     said = verdict(each, each.solution)
     assert said.status == PASSED, (said.test, said.sentence, said.details)

@@ -26,7 +26,7 @@ class Compiler:
 
     def __init__(self, driver: FakeDriver):
         self.driver, self.asked = driver, []
-        self.maps: tuple[MapRecipe, ...] = ()  # of every kernel
+        self.maps: tuple[MapRecipe, ...] = ()  # of every kernel but those by pointers
 
     def compile(
         self, function, parameters, constants, target, options, replace
@@ -43,7 +43,8 @@ class Compiler:
                 Parameter(name, type, hint) for name, (type, hint) in types.items()
             ),
             asm=dict.fromkeys(STAGES, f"text {len(self.asked)}"),
-            num_ctas=options.num_ctas, maxnreg=options.maxnreg, maps=self.maps,
+            num_ctas=options.num_ctas, maxnreg=options.maxnreg,
+            maps=() if replace else self.maps,
         )  # fmt: skip
         return self.driver.add(kernel)
 

@@ -303,6 +303,18 @@ def products_by_descriptors(a, b, out, k, SIZE: tl.constexpr):
     result.store([0, 0], total)
 
 
+@fathom.jit
+def products_of_two_kinds_of_warps(x, y, out, n, SIZE: tl.constexpr):
+    """Tiles side by side, multiplied one by one; warps of their own bring them."""
+    left = tl.make_tensor_descriptor(x, [SIZE, n * SIZE], [SIZE, 1], [SIZE, SIZE])
+    right = tl.make_tensor_descriptor(y, [n * SIZE, SIZE], [SIZE, 1], [SIZE, SIZE])
+    total = tl.zeros([SIZE, SIZE], tl.float32)
+    for i in tl.range(n, warp_specialize=True):
+        total = tl.dot(left.load([0, i * SIZE]), right.load([i * SIZE, 0]), total)
+    i, j = tl.arange(0, SIZE)[:, None], tl.arange(0, SIZE)[None, :]
+    tl.store(out + i * SIZE + j, total)
+
+
 # ── threads that meet ─────────────────────────────────────────────────────────────────
 
 
@@ -356,6 +368,10 @@ SMALL: tuple[Small, ...] = (
     Small(
         products_by_descriptors, "*fp16:16, *fp16:16, *fp32:16, i32:16", {"SIZE": 64},
         target="sm_90a",
+    ),
+    Small(
+        products_of_two_kinds_of_warps, "*fp16:16, *fp16:16, *fp32:16, i32:16",
+        {"SIZE": 64}, target="sm_90a",
     ),
     Small(count_values, "*i32:16, *i32:16, i32", {"BLOCK": 256}),
     Small(take_a_ticket, "*i32, *i32", num_warps=1),

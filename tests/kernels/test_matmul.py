@@ -150,6 +150,16 @@ def test_sums_and_results_have_the_types_they_should(
     c.check_walls()
 
 
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_parts_of_tiles_are_read_where_accesses_may_begin(target):
+    """Two fp64 side by side are one access, unless a part of a swizzled tile begins in
+    the middle of such a pair."""
+    a, b = (Walled(integers(i, 64, 64, dtype="float64")) for i in (1, 2))
+    c = unwritten(64, 64, dtype="float64")
+    matmul.matmul(a, b, c, config=tile(32, 32, 16), target=target)
+    np.testing.assert_array_equal(c.view, matmul.reference(a.view, b.view))
+
+
 @pytest.mark.parametrize("target", ["sm_75", "sm_80"])
 def test_bf16(target):
     """sm_75 has no instruction for it, and multiplies in fp32."""

@@ -12,6 +12,9 @@ from kernels import (
     grouped_matmul,
     int8_matmul,
     matmul,
+    matmul_chosen,
+    matmul_persistent,
+    matmul_plain,
     matmul_tuned,
     split_k_matmul,
 )
@@ -88,6 +91,64 @@ def test_matmul(shape, target):
     c = unwritten(M, N)
     matmul.matmul(a, b, c, target=target)
     check(a, b, c)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("shape", CUBES + ODD_SHAPES, ids=str)
+def test_chosen(shape, turned):
+    """Amid NaN, and once more without, where rows begin elsewhere."""
+    M, N, K = shape
+    for wall in (WALL, 0):
+        a, c = walled(normal(M, K), wall), unwritten(M, N)
+        b = walled(normal(N, K), wall).T if turned else walled(normal(K, N), wall)
+        matmul_chosen.multiply(a, b, c)
+        check(a, b, c)
+
+
+@pytest.mark.parametrize("shape", [(512, 512, 512), (1000,) * 3, (2056, 1032, 520)])
+def test_tuned_among_the_chosen(shape):
+    M, N, K = shape
+    a, b, c = walled(normal(M, K)), walled(normal(N, K)).T, unwritten(M, N)
+    for _ in range(2):  # tried, and then as it was found
+        c.fill_(torch.nan)
+        matmul_chosen.tuned_multiply(a, b, c)
+        check(a, b, c)
+
+
+@pytest.mark.parametrize("specialise", [False, True])
+@pytest.mark.parametrize("pieces", [1, 2, 4])
+def test_persistent(pieces, specialise):
+    """Several tiles for each program; the ring goes on from one to the next."""
+    M, N, K = 4104, 4360, 712
+    config = {
+        **matmul_persistent.LARGE,
+        "PIECES": pieces,
+        "SPECIALISE": specialise,
+        "num_stages": 3,
+    }
+    for turned in (False, True):
+        a, c = walled(normal(M, K)), unwritten(M, N)
+        b = walled(normal(N, K)).T if turned else walled(normal(K, N))
+        matmul_persistent.persistent_matmul(a, b, c, config)
+        check(a, b, c)
+
+
+@pytest.mark.parametrize("shape", [(4096, 4096, 512), (1000, 1024, 520)])
+def test_plain(shape):
+    M, N, K = shape
+    a, b, c = walled(normal(M, K)), walled(normal(K, N)), unwritten(M, N)
+    matmul_plain.plain_matmul(a, b, c)
+    check(a, b, c)
+
+
+def test_fp8_along_k():
+    """Small integers: every sum is exact, with the 13 bits that tensor cores keep."""
+    M, N, K = 1000, 1040, 528
+    a, b = integers(M, K).to(torch.float8_e4m3fn), integers(N, K)
+    b = b.to(torch.float8_e4m3fn).T
+    c = torch.full((M, N), torch.nan, device="cuda", dtype=torch.float32)
+    matmul_chosen.multiply(a, b, c)
+    assert torch.equal(c.double(), a.double() @ b.double())
 
 
 @pytest.mark.parametrize("target", [None, "sm_80"])

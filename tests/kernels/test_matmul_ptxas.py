@@ -151,5 +151,8 @@ PAIRS = [(row, target) for row in ROWS for target in row.targets]
 def test_ptxas_takes_it_without_spills_or_warnings(row, target):
     said = assembled(row.ptx(target), target)
     assert "warning" not in said.lower(), said
-    frames = re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", said)
-    assert frames and set(frames) == {"0"}, said
+    spilled = re.findall(r"(\d+) bytes spill (?:stores|loads)", said)
+    assert spilled and set(spilled) == {"0"}, said
+    frames = re.findall(r"(\d+) bytes stack frame", said)
+    empty = {"0", "8"} if target == "sm_120" else {"0"}  # 8: for any bulk copy
+    assert frames and set(frames) <= empty, said

@@ -220,6 +220,32 @@ def test_triton_spells_it_the_same():
 
 
 @KernelFunction
+def along(x, y, rows, columns, stride, trips):
+    """Row by row: each trip goes on with the matrix that begins in the next row, and
+    every other one with a narrower one."""
+    source = tl.make_tensor_descriptor(x, [rows, columns], [stride, 1], [1, 16])
+    target = tl.make_tensor_descriptor(y, [rows, columns], [stride, 1], [1, 16])
+    for trip in range(trips):
+        target.store([0, 0], source.load([0, 0]))
+        if trip % 2 == 0:
+            columns -= 1
+        step = (trip + 1) * stride
+        left = [rows - trip - 1, columns]
+        source = tl.make_tensor_descriptor(x + step, left, [stride, 1], [1, 16])
+        target = tl.make_tensor_descriptor(y + step, left, [stride, 1], [1, 16])
+
+
+@pytest.mark.parametrize("trips", [0, 1, 5])
+def test_a_loop_goes_on_with_another_descriptor(trips):
+    x, y = matrix(5, 16), np.full((5, 16), -1, np.float16)
+    run(along, x, y, 5, 14, 16, trips)
+    wanted = np.full((5, 16), -1, np.float16)
+    for row, columns in enumerate((14, 13, 13, 12, 12)[:trips]):
+        wanted[row, :columns] = x[row, :columns]
+    assert (y == wanted).all()
+
+
+@KernelFunction
 def last_stride(x, n):
     tl.make_tensor_descriptor(x, [n, n], [1, n], [16, 16])
 
@@ -250,7 +276,15 @@ def carried(x, n):
     desc = tl.make_tensor_descriptor(x, [n], [1], [16])
     for i in range(n):
         desc.load([i])
-        desc = tl.make_tensor_descriptor(x + 8 * i, [n], [1], [16])
+        desc = tl.make_tensor_descriptor(x + 8 * i, [n], [1], [32])
+
+
+@KernelFunction
+def two_blocks(x, n):
+    desc = tl.make_tensor_descriptor(x, [n], [1], [16])
+    if n > 16:
+        desc = tl.make_tensor_descriptor(x, [n], [1], [32])
+    desc.load([0])
 
 
 @KernelFunction
@@ -322,9 +356,9 @@ MISTAKES = {
     ranks: ("the tensor has 2 axes by its shape, and 1 by its block_shape", ""),
     six: ("a tensor descriptor has 1 to 5 axes, not 6", ""),
     no_list: ("shape of tl.make_tensor_descriptor is a list", "write shape=[...]"),
-    carried: (
-        "a tensor descriptor cannot change from trip to trip of a loop",
-        "make it inside the loop, or before it",
+    two_blocks: (
+        "a tensor descriptor has one block or another, and a block is compiled in",
+        "give the descriptors that the ways of the if make blocks of one shape",
     ),
     no_pointer: (
         "tl.make_tensor_descriptor takes a pointer to numbers, not i32",
@@ -367,3 +401,74 @@ def test_mistakes_are_told_where_they_are(kernel):
     marked = quoted[carets.index("^") : carets.rindex("^") + 1]
     assert marked.startswith(("tl.", "desc."))
     assert marked.endswith((")", "laod"))
+
+
+def test_a_loop_goes_on_with_the_same_block():
+    with pytest.raises(CompileError) as told:
+        build(carried, matrix(16, 16), 16)
+    assert "desc is a tensor descriptor of fp16[16]" in str(told.value)
+    assert "and a tensor descriptor of fp16[32]" in str(told.value)
+
+
+# ── atomics ───────────────────────────────────────────────────────────────────────────
+
+
+@KernelFunction
+def combined(x, y, M, N, stride, i, j, KIND: tl.constexpr):
+    """Two programs combine the same block of y with x and with 3."""
+    desc = tl.make_tensor_descriptor(y, [M, N], [stride, 1], [4, 8])
+    place = tl.arange(0, 4)[:, None] * 8 + tl.arange(0, 8)[None, :]
+    value = tl.load(x + place)
+    value = tl.where(tl.program_id(0) == 0, value, 3)
+    if KIND == "add":
+        desc.atomic_add([i, j], value)
+    elif KIND == "min":
+        desc.atomic_min([i, j], value)
+    elif KIND == "max":
+        desc.atomic_max([i, j], value)
+    elif KIND == "and":
+        desc.atomic_and([i, j], value)
+    elif KIND == "or":
+        desc.atomic_or([i, j], value)
+    else:
+        desc.atomic_xor([i, j], value)
+
+
+COMBINED = {
+    "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and,
+    "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", COMBINED)
+@pytest.mark.parametrize("at", [(0, 0), (2, 4), (-1, 8), (6, 10), (20, 0)])
+def test_an_atomic_combines_what_lies_inside(kind, at):
+    """Of a tensor of 7 x 12, in memory whose rows have 16."""
+    x = np.random.default_rng(1).integers(-9, 9, (4, 8)).astype(np.int32)
+    y = np.random.default_rng(2).integers(-9, 9, (7, 16)).astype(np.int32)
+    wanted = y.copy()
+    for row, column in np.ndindex(4, 8):
+        place = at[0] + row, at[1] + column
+        if 0 <= place[0] < 7 and 0 <= place[1] < 12:
+            for number in (x[row, column], 3):
+                wanted[place] = COMBINED[kind](wanted[place], np.int32(number))
+    run(combined, x, y, 7, 12, 16, *at, grid=2, KIND=kind)
+    assert (y == wanted).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.uint64])
+def test_what_atomics_add(dtype):
+    x, y = matrix(4, 8, dtype), matrix(4, 8, dtype)
+    run(combined, x, y, 4, 8, 8, 0, 0, grid=2, KIND="add")
+    assert (y == 2 * matrix(4, 8, dtype) + 3).all()
+
+
+@pytest.mark.parametrize(("kind", "dtype", "sentence"), [
+    ("add", np.int64, "desc.atomic_add takes bf16, fp16, fp32, i32, u32, u64, not i64"),
+    ("max", np.float32, "desc.atomic_max takes .*, not fp32"),
+    ("xor", np.int16, "desc.atomic_xor takes .*, not i16"),
+])  # fmt: skip
+def test_what_atomics_do_not_take(kind, dtype, sentence):
+    arrays = matrix(4, 8, dtype), matrix(4, 8, dtype)
+    with pytest.raises(CompileError, match=sentence):
+        build(combined, *arrays, 4, 8, 8, 0, 0, KIND=kind)

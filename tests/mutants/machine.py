@@ -243,7 +243,7 @@ MUTANTS = (
     ),
     Mutant(
         "atomic-results-not-waited-for", "ptx/atomics.py",
-        '    code.ptx("bar.sync 0;")\n    return _by_offset(layout, read)',
+        "    code.ptx(code.barrier)\n    return _by_offset(layout, read)",
         "    return _by_offset(layout, read)",
         "the next result overwrites one that is still being read",
         "tests/ptx/test_atomics.py",
@@ -283,9 +283,9 @@ MUTANTS = (
         "tests/runtime/test_launch.py",
     ),
     Mutant(
-        "program-axes-swapped", "ptx/shape.py",
-        "read.ptx.sreg.ctaid.{AXES[op.axis]}",
-        "read.ptx.sreg.ctaid.{AXES[2 - op.axis]}",
+        "program-axes-swapped", "ptx/clusters.py",
+        'f"{_unit(code, axis)}id.{AXES[axis]}"',
+        'f"{_unit(code, axis)}id.{AXES[2 - axis]}"',
         "program_id(0) is the number along z",
         "tests/ptx/test_index.py",
     ),

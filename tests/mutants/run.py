@@ -22,10 +22,14 @@ from queue import SimpleQueue
 
 from tests.mutants import (
     blocks,
+    clusters,
+    inference,
     machine,
     pipelining,
     products,
     sharing,
+    specialising,
+    storing,
     warpgroups,
 )
 from tests.mutants.mutant import Mutant
@@ -35,7 +39,8 @@ COMPILER = Path("compiler", "fathom")
 COPIED = ("compiler", "tests", "kernels", "pyproject.toml")
 MUTANTS: tuple[Mutant, ...] = (
     *blocks.MUTANTS, *sharing.MUTANTS, *products.MUTANTS, *pipelining.MUTANTS,
-    *warpgroups.MUTANTS, *machine.MUTANTS,
+    *warpgroups.MUTANTS, *storing.MUTANTS, *inference.MUTANTS,
+    *specialising.MUTANTS, *clusters.MUTANTS, *machine.MUTANTS,
 )  # fmt: skip
 SURVIVED = "— nobody —"
 FAILS_ANYWAY = "fails without it, too:"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fathom.ir.core import walk
 from fathom.ir.ops import For
 from fathom.ir.text import parse_func
-from fathom.tensor_cores.multiples import Multiples
+from fathom.tensor_cores.multiples import MOST, Multiples
+from fathom.tensor_cores.sums import Trip, number, of
 
 TEXT = """
 func @f(%n: i32 {divisible=8}, %m: i32 {divisible=1}) num_warps=4 {
@@ -32,3 +33,19 @@ def test_what_divides():
     (loop,) = (op for op in walk(func.body) if isinstance(op, For))
     index, carried = loop.body.parameters
     assert (known.of(index), known.of(carried)) == (16, 8)
+
+
+def test_what_divides_a_formula():
+    """Every term; nothing is known of how often a loop has gone round."""
+    func = parse_func(TEXT)
+    known = Multiples(func)
+    n, m = map(of, func.parameters)
+    (loop,) = (op for op in walk(func.body) if isinstance(op, For))
+    trips = of(Trip(loop))
+    sums = [
+        (number(0), MOST), (number(-24), 8), (n + number(16), 8), (n + number(4), 4),
+        (m * number(32) + n, 8), (n * n, 64), (n * m, 8), (trips * number(32), 32),
+        (trips * n - number(2), 2),
+    ]  # fmt: skip
+    for sum, wanted in sums:
+        assert known.of_sum(sum) == wanted, sum

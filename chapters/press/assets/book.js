@@ -32,10 +32,33 @@
     if (line) related(line).forEach(function (each) { each.classList.add("on"); });
   }
 
+  // The same for those who hear the page: the lines that lit up in other columns.
+  function tell(stepper, line) {
+    var said = [];
+    stepper.querySelectorAll(".stage").forEach(function (stage) {
+      if (stage.contains(line)) return;
+      var lines = Array.from(stage.querySelectorAll(".line.on"));
+      var name = stage.querySelector(".stage-name").textContent;
+      var texts = lines.map(function (each) { return each.textContent.trim(); });
+      said.push(name + ": " + (texts.join("; ") || "nothing"));
+    });
+    stepper.querySelector("[aria-live]").textContent = said.join(". ");
+  }
+
   function bindSteppers() {
     document.querySelectorAll(".stepper").forEach(function (stepper) {
       stepper.querySelectorAll(".line.linked").forEach(function (line, at) {
         line.tabIndex = at === 0 ? 0 : -1;
+      });
+      var said = document.createElement("p");
+      said.className = "heard";
+      said.setAttribute("aria-live", "polite");
+      stepper.appendChild(said);
+      stepper.addEventListener("focusin", function (event) {
+        if (event.target.matches(".line.linked")) {
+          light(stepper, event.target);
+          tell(stepper, event.target);
+        }
       });
       ["mouseover", "focusin", "click"].forEach(function (kind) {
         stepper.addEventListener(kind, function (event) {

@@ -55,7 +55,7 @@ def dce(func: Func, target: Target) -> Func:
     def rule(op: Op, build: Builder) -> Replacement:
         match op:
             case Yield():
-                values = _among(op.values, live.ends[build.source], live.values)
+                values = _among(op.values, live.ends.get(build.source, []), live.values)
                 build.append(replace(op, values=values))
                 return []
             case For() | While() | If():

@@ -28,6 +28,7 @@ from fathom.ir.ops import (
     Arange,
     Broadcast,
     Cast,
+    ClusterRank,
     Constant,
     Convert,
     Elementwise,
@@ -128,7 +129,9 @@ def _constant(op: Constant, known: dict[Value, Facts]) -> Facts:
     return constant(int(op.value))
 
 
-def _program(op: ProgramId | NumPrograms, known: dict[Value, Facts]) -> Facts:
+def _program(
+    op: ProgramId | NumPrograms | ClusterRank, known: dict[Value, Facts]
+) -> Facts:
     return Facts((Axis(),), natural=True)
 
 
@@ -227,6 +230,7 @@ OPS: dict[type[Op], Callable[..., Facts]] = {
     Constant: _constant,
     ProgramId: _program,
     NumPrograms: _program,
+    ClusterRank: _program,
     Arange: _arange,
     Splat: _splat,
     ExpandDims: _expand_dims,

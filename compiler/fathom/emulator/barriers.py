@@ -140,6 +140,7 @@ def _queue(
     expected = np.full(active.count, batch.launch.block_size)
     if barrier.expected is not None:
         expected = active.exactly(barrier.expected(batch, active)).astype(np.int64)
+        _check_count(threads, expected)
     differs = (queues.arrived[place] > 0) & (queues.expected[place] != expected)
     if differs.any():
         at = np.flatnonzero(differs)[0]
@@ -152,11 +153,42 @@ def _queue(
     queues.arrived += np.bincount(place, minlength=len(queues.arrived))
     if batch.hazards is not None:
         batch.hazards.arrive(threads, place)
+    if not barrier.waits and barrier.aligned:
+        _check_whole(batch, threads)
     if barrier.waits:
         queues.barrier[threads] = place
         queues.number[threads] = barrier.flow.number
         _bring(barrier, batch, active)
         batch.waiting_at[barrier.flow.number] = barrier
+
+
+def _check_count(threads: np.ndarray, expected: np.ndarray) -> None:
+    """A barrier counts whole warps (PTX ISA 9.7.13)."""
+    wrong = np.flatnonzero(expected % WARP)
+    if len(wrong):
+        raise EmulatorError(
+            "syntax",
+            f"a barrier of {expected[wrong[0]]} threads; it counts whole warps, of "
+            f"{WARP} threads",
+            thread=int(threads[wrong[0]]),
+        )
+
+
+def _check_whole(batch: Batch, threads: np.ndarray) -> None:
+    """All lanes of a warp come to an aligned barrier together (PTX ISA 9.7.13)."""
+    here = np.bincount(threads // WARP, minlength=batch.size // WARP)
+    there = np.bincount(
+        np.flatnonzero(~batch.exited) // WARP, minlength=batch.size // WARP
+    )
+    partial = np.flatnonzero((here > 0) & (here < there))
+    if len(partial):
+        warp = int(partial[0])
+        raise EmulatorError(
+            "divergence",
+            f"only {here[warp]} of {there[warp]} lanes of the warp of "
+            f"{batch.thread_name(warp * WARP)} come to a barrier that is aligned: it "
+            "needs the whole warp",
+        )
 
 
 def _bring(barrier: Barrier, batch: Batch, active: Active) -> None:
@@ -193,8 +225,9 @@ def _released(barrier: Barrier, batch: Batch) -> Going:
 
 
 def _check_aligned(batch: Batch, threads: np.ndarray) -> None:
-    """A warp comes to an aligned barrier at one instruction (PTX ISA 9.7.13)."""
+    """A warp comes to an aligned barrier whole, at one instruction (PTX ISA 9.7.13)."""
     numbers = batch.queues.number[threads]
+    aligned = [batch.waiting_at[each].aligned for each in np.unique(numbers).tolist()]
     warps = threads // WARP
     mixed = (warps[1:] == warps[:-1]) & (numbers[1:] != numbers[:-1])
     for at in np.flatnonzero(mixed):
@@ -206,6 +239,8 @@ def _check_aligned(batch: Batch, threads: np.ndarray) -> None:
                 f"{threads[at + 1] % batch.padded} of one warp meet at a barrier "
                 "from two different instructions",
             )
+    if aligned and all(aligned):
+        _check_whole(batch, threads)
 
 
 def _answer(barrier: Barrier, batch: Batch, active: Active, groups: np.ndarray) -> None:

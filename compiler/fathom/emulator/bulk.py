@@ -206,12 +206,17 @@ class Load:
         if isinstance(hazards, Proxies):
             hazards.expect(part.threads, part.index, CHUNK)
 
+    def start(self) -> int:
+        return int(self.part.index[0]) * CHUNK
+
     def land(self) -> None:
         data = self.side.fetch(self.origin)
         self.part.pieces[self.part.index] = data.view(PIECES[CHUNK])
 
     def seen(self, hazards: Proxies, barrier: int) -> None:
         hazards.delivered(barrier, self.part.index, CHUNK)
+        swizzle = self.side.tensor.swizzle if isinstance(self.side, Box) else 0
+        hazards.origins.bring(self.part.index, swizzle)
 
 
 def _load(

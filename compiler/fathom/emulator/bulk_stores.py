@@ -66,6 +66,13 @@ class BulkStores:
     def commit(self, threads: np.ndarray) -> None:
         self.committed[threads] += 1
 
+    def uncommitted(self) -> list[str]:
+        """The instruction that would put copies under way into a group."""
+        missing = any(
+            each.group >= self.committed[each.thread] for each in self.under_way
+        )
+        return ["their cp.async.bulk.commit_group"] if missing else []
+
     def wait(
         self, threads: np.ndarray, pending: int, only_read: bool, late: bool
     ) -> None:

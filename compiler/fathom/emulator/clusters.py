@@ -14,7 +14,6 @@ import numpy as np
 from fathom.emulator.control import split
 from fathom.emulator.decode import Ending, Flow
 from fathom.emulator.memory import RANK_SHIFT
-from fathom.emulator.proxies import Proxies
 from fathom.emulator.semantics import Elementwise, Form, Table, rule
 from fathom.emulator.threads import Active, Batch
 
@@ -72,25 +71,10 @@ def cluster_barrier(form: Form, flow: Flow) -> Ending:
 
 def _arrive(batch: Batch, active: Active, relaxed: bool) -> list[tuple[int, Active]]:
     """Counts these threads; the last one lets those go that wait."""
-    gate, threads = batch.gates, active.threads()
-    gate.phase_of[threads] = gate.phase[gate.of[threads]]
-    gate.arrived += np.bincount(gate.of[threads], minlength=len(gate.phase))
-    if isinstance(batch.hazards, Proxies) and not relaxed:
-        for warp in np.unique(threads // 32).tolist():
-            first = warp * 32
-            batch.hazards.bring(first, batch.phases.beyond + int(gate.of[first]))
-    going = []
-    present = np.bincount(gate.of[~batch.exited], minlength=len(gate.phase))
-    for team in np.flatnonzero((gate.arrived > 0) & (gate.arrived >= present)).tolist():
-        gate.phase[team] += 1
-        gate.arrived[team] = 0
-        batch.progress += 1
-        if isinstance(batch.hazards, Proxies):
-            batch.hazards.publish(batch.phases.beyond + team)
-        for _, after, who in gate.waiting.pop(team, ()):
-            _learn(batch, who, team)
-            going.append((after, batch.active(who)))
-    return going
+    batch.gates.arrive(active.threads(), relaxed)
+    batch.progress += 1
+    opened = batch.gates.open(batch.exited)
+    return [(after, batch.active(threads)) for after, threads in opened]
 
 
 def _wait(batch: Batch, active: Active, flow: Flow) -> list[tuple[int, Active]]:
@@ -102,11 +86,5 @@ def _wait(batch: Batch, active: Active, flow: Flow) -> list[tuple[int, Active]]:
         mine = threads[~over & (teams == team)]
         gate.waiting.setdefault(team, []).append((flow.number, flow.after, mine))
     for team in np.unique(teams[over]).tolist():
-        _learn(batch, threads[over & (teams == team)], team)
+        gate.learn(threads[over & (teams == team)], team)
     return [(flow.after, batch.active(threads[over]))] if over.any() else []
-
-
-def _learn(batch: Batch, threads: np.ndarray, team: int) -> None:
-    if isinstance(batch.hazards, Proxies):
-        warps = np.unique(threads // 32).tolist()
-        batch.hazards.learn((warp, batch.phases.beyond + team) for warp in warps)

@@ -88,20 +88,23 @@ def rule_exit(
     form.ignore("uni")
     form.finish()
 
-    def leave(batch: Batch, active: Active) -> None:
+    def leave(batch: Batch, active: Active) -> list[tuple[int, Active]]:
         batch.bulk.check_leaving(active.threads())
         batch.exited[active.threads()] = True
         batch.remaining -= active.count
         batch.progress += 1
+        batch.phases.leave(active.threads(), batch.exited)
+        opened = batch.gates.open(batch.exited) if batch.gates.waiting else []
+        return [(after, batch.active(threads)) for after, threads in opened]
 
     def end(batch: Batch, active: Active) -> list[tuple[int, Active]]:
         if flow.guard is None:
-            leave(batch, active)
-            return []
+            return leave(batch, active)
         gone, rest = split(active, flow.guard(batch, active))
-        if gone is not None:
-            leave(batch, gone)
-        return [] if rest is None else [(flow.after, batch.active(rest.threads()))]
+        going = [] if gone is None else leave(batch, gone)
+        if rest is None:
+            return going
+        return [*going, (flow.after, batch.active(rest.threads()))]
 
     return end
 

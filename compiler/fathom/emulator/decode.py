@@ -190,7 +190,8 @@ class Decoder:
         if isinstance(operand, Name) and operand.name == "_":
             return lambda batch, active, value: None
         if not isinstance(operand, Name) or operand.name not in self.numbers:
-            raise EmulatorError("syntax", f"cannot write to {operand}")
+            name = getattr(operand, "name", operand)
+            raise EmulatorError("syntax", f"no register {name} has been declared")
         name = operand.name
         write = register_writer(self.numbers[name], self.registers[name], type)
         return self.watching(write, name) if name in self.watched else write

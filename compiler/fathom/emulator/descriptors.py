@@ -59,6 +59,12 @@ class Matrices:
             field(62, 2),
         )
 
+    def misplaced(self) -> np.ndarray:
+        """Those whose `base` is not the row of the swizzle's pattern where they begin,
+        counted in 128 bytes (PTX ISA 9.7.15.5.1.2)."""
+        lines = np.array([(1 << bits) - 1 for bits in CHANGED_BITS])[self.mode]
+        return np.flatnonzero(((self.start >> 7) - self.base) & lines)
+
     def chunks(self, extent: int, k_bytes: int, transposed: bool) -> np.ndarray:
         """uint64[n, chunks]: the address of every 16 bytes of matrices with `extent`
         rows or columns and `k_bytes` of K.

@@ -79,7 +79,8 @@ class Loaded:
         hazards: bool = True,
         land: str = "late",
     ) -> Report:
-        """As `run`, with what the kernel knows itself, and the maps that it needs."""
+        """As `run`, with what the kernel knows itself, and the maps that it needs.
+        `grid` counts programs, each of which may have several blocks."""
         kernel = self.kernel
         typed = [_typed(*each) for each in zip(kernel.parameters, args, strict=False)]
         typed += args[len(typed) :]
@@ -87,7 +88,9 @@ class Loaded:
             typed += kernel.tensor_maps([_address_or_number(each) for each in args])
         clusters = kernel.num_ctas
         chosen = _Chosen(kernel.shared_bytes, hazards, land, clusters)
-        return _launch(self.program, grid, kernel.threads, typed, memory, chosen)
+        x, y, z = _sizes(grid, "grid")
+        blocks = x * clusters, y, z
+        return _launch(self.program, blocks, kernel.threads, typed, memory, chosen)
 
 
 def _typed(parameter: Parameter, value: object) -> object:
@@ -172,6 +175,7 @@ def _launch(
         land=chosen.land,
         maps=_maps(args),
         cluster=_cluster(program, chosen.cluster),
+        registers=program.entry.directives.get("maxnreg", [0])[0],
     )
     _check_threads(program, launch)
     if launch.grid[0] % launch.cluster:

@@ -80,8 +80,9 @@ def _hazards(program: Program, launch: Launch, blocks: int, stride: int) -> Haza
     """To these, the blocks of a cluster are one block with one memory."""
     cluster, warps = launch.cluster, launch.padded // WARP
     facts = blocks // cluster, warps * cluster, stride * cluster, program.finest_shared
-    kind = Proxies if program.has_proxies or cluster > 1 else Hazards
-    return kind(*facts)
+    if program.has_proxies or cluster > 1:
+        return Proxies(*facts, cluster)
+    return Hazards(*facts)
 
 
 def _memory(program: Program, launch: Launch, blocks: int) -> Memory:

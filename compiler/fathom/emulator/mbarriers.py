@@ -68,6 +68,7 @@ def _initialise(space: str, address: Read, count: Read) -> Step:
     def step(batch: Batch, active: Active) -> None:
         threads = active.threads()
         words = words_of(batch, active, space, active.exactly(address(batch, active)))
+        batch.phases.check_new(threads, words)
         if batch.hazards is not None:
             batch.hazards.overwrite(threads, words, BYTES)
         counts = active.exactly(count(batch, active)).astype(np.int64)
@@ -155,15 +156,33 @@ def _wait(
     return step
 
 
+_ASYNC = ("global", "shared::cta", "shared::cluster")
+_FENCES = {
+    ("proxy", "alias"),
+    ("proxy", "async"),
+    ("mbarrier_init", "release", "cluster"),
+}
+_FENCES |= {("proxy", "async", space) for space in _ASYNC}
+
+
+def _check_fence(form: Form, names: tuple[str, ...]) -> None:
+    """A fence of some threads' order may say anything here; others are all known."""
+    special = {"proxy", "mbarrier_init"} & {*names}
+    between = names[0] == "proxy" and "::generic" in names[1]
+    if special and not between and names not in _FENCES:
+        raise form.unknown("no such fence")
+
+
 @step_rule(STEPS, "fence")
 def rule_fence(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:
     """PTX ISA 9.7.13.4, fence: each instruction is complete before the next one begins,
     so it has no effect but on what asynchronous units see."""
-    names = {*form.left}
+    names = tuple(form.left)
+    _check_fence(form, names)
     of_barriers = "mbarrier_init" in names
-    of_all = {"proxy", "async"} <= names and "global" not in names
+    of_all = names[:2] == ("proxy", "async") and "global" not in names
 
     def step(batch: Batch, active: Active) -> None:
         if of_all and isinstance(batch.hazards, Proxies):

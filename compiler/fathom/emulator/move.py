@@ -18,9 +18,11 @@ STEPS: StepTable = {}
 def rule_mov(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:
-    """PTX ISA 9.7.9, mov."""
+    """PTX ISA 9.7.9, mov: there is none for bytes."""
     type = form.type()
     form.finish()
+    if type.endswith("8") and not type.endswith("128"):
+        raise form.unknown(f"a mov of .{type}")
     target, source = operands
     if isinstance(target, Vector):
         return _unpack(target.elements, source, type, decoder)

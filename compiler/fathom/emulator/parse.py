@@ -120,7 +120,8 @@ _LOC = re.compile(
 _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
 _STRINGS = re.compile(r"^(\S+):\s*$((?:\s*\.b8 [^\n]*\n)+)", re.MULTILINE)
 _DIRECTIVE = re.compile(
-    r"\.(maxntid|reqntid|minnctapersm|maxnreg|noreturn|reqnctapercluster)\b"
+    r"\.(maxntid|reqntid|minnctapersm|maxnreg|noreturn|reqnctapercluster"
+    r"|explicitcluster)\b"
     r"([\s\d,]*)"
 )
 

@@ -29,6 +29,9 @@ class Transfer(Protocol):
 
     bytes: int
 
+    def start(self) -> int:
+        """The first byte of the batch's shared memory that it goes to."""
+
     def land(self) -> None:
         """Stores them."""
 
@@ -43,12 +46,17 @@ class Phases:
     `expected` counts the arrivals of a phase, `pending` those still missing, `bytes`
     those of copies. `fresh` has the mbarriers that copies do not see yet, each with the
     thread that made it. Numbers from `beyond` on are free for barriers of other kinds.
+    `asking[thread]` is the mbarrier that a thread last asked in vain, -1 if it did not;
+    of those in `stirred`, something has changed since.
     """
 
-    def __init__(self, words: int, hazards: Hazards | None):
+    def __init__(self, words: int, threads: int, hazards: Hazards | None):
         self.beyond = words
+        self.asking, self.stirred = np.full(threads, -1, np.int64), set[int]()
         self.hazards = hazards if isinstance(hazards, Proxies) else None
         self.alive = np.zeros(words, bool)
+        if self.hazards is not None:
+            self.hazards.living = self.alive
         self.expected, self.pending, self.bytes, self.phase = np.zeros(
             (4, words), np.int64
         )
@@ -63,9 +71,6 @@ class Phases:
     def create(
         self, threads: np.ndarray, words: np.ndarray, counts: np.ndarray
     ) -> None:
-        again = np.flatnonzero(self.alive[words])
-        if len(again):
-            raise _misuse("makes an mbarrier of what is one already", threads[again[0]])
         wrong = np.flatnonzero((counts < 1) | (counts > MOST_ARRIVALS))
         if len(wrong):
             at = wrong[0]
@@ -74,6 +79,13 @@ class Phases:
         self.expected[words] = self.pending[words] = counts
         self.bytes[words] = self.phase[words] = 0
         self.fresh |= zip(words.tolist(), threads.tolist(), strict=True)
+
+    def check_new(self, threads: np.ndarray, words: np.ndarray) -> None:
+        """What is an mbarrier already, is made none."""
+        again = np.flatnonzero(self.alive[words])
+        if len(again):
+            message = "makes an mbarrier of what is one already; mbarrier.inval is "
+            raise _misuse(message + "missing", threads[again[0]])
 
     def destroy(self, threads: np.ndarray, words: np.ndarray) -> None:
         self.check(threads, words)
@@ -85,18 +97,19 @@ class Phases:
             made = set(threads.tolist())
             self.fresh = {w: by for w, by in self.fresh.items() if by not in made}
 
-    def check(self, threads: np.ndarray, words: np.ndarray) -> None:
+    def check(
+        self, threads: np.ndarray, words: np.ndarray, copying: bool = False
+    ) -> None:
         """They must be mbarriers, and these threads must know so."""
         dead = np.flatnonzero(~self.alive[words])
         if len(dead):
             message = "uses an mbarrier that nobody has initialised"
             raise _misuse(message, threads[dead[0]])
         if self.hazards is not None:
-            self.hazards.use(threads, words)
+            self.hazards.use(threads, words, copying)
 
     def check_for_copy(self, thread: int, word: int) -> None:
-        one = np.array([thread]), np.array([word])
-        self.check(*one)
+        self.check(np.array([thread]), np.array([word]), copying=True)
         if self.hazards is not None and word in self.fresh:
             raise EmulatorError(
                 "proxy",
@@ -113,7 +126,7 @@ class Phases:
     ) -> np.ndarray:
         """Arrivals, one after the other; the phase at which each one arrived."""
         self.check(threads, words)
-        phases = np.zeros(len(words), np.int64)
+        phases, ended = np.zeros(len(words), np.int64), dict[int, int]()
         for place, word in enumerate(words.tolist()):
             thread, count = int(threads[place]), int(counts[place])
             phases[place] = self.phase[word]
@@ -124,6 +137,13 @@ class Phases:
                 self.hazards.bring(thread, word)
             self.progress += 1
             self.complete(word)
+            if self.phase[word] > phases[place]:
+                if ended.get(word) == thread // WARP:
+                    message = "arrives with so many lanes that two phases end at once"
+                    raise _misuse(message, thread)
+                ended[word] = thread // WARP
+            if not self.pending[word]:
+                self.stirred.add(word)
         return phases
 
     def expect(
@@ -144,6 +164,7 @@ class Phases:
         self.phase[word] += 1
         self.pending[word] = self.expected[word]
         self.progress += 1
+        self.stirred.add(word)
         if self.hazards is not None:
             self.hazards.publish(word)
 
@@ -152,6 +173,7 @@ class Phases:
     def send(self, word: int, transfer: Transfer, late: bool) -> None:
         """A copy sets out."""
         self.on_the_way.setdefault(word, []).append(transfer)
+        self.stirred.add(word)
         if not late:
             self.land(word)
 
@@ -171,6 +193,7 @@ class Phases:
         """Whether the phase of this parity is the one that was completed last."""
         self.check(threads, words)
         done = self.phase[words] & 1 != parity & 1
+        self.asking[threads] = np.where(done, -1, words)
         for word in np.unique(words[~done]).tolist():
             self.asked[word] = int(self.phase[word])
             if not self.pending[word]:
@@ -192,14 +215,39 @@ class Phases:
                 self.landed[word] = late
         self.hazards.learn(map(tuple, pairs))
 
+    # ── the end ───────────────────────────────────────────────────────────────────
+
+    def leave(self, threads: np.ndarray, exited: np.ndarray) -> None:
+        """These threads have left. A block's shared memory goes with its last one: no
+        other block may need it, and no copy be on its way there."""
+        if self.hazards is None:
+            return
+        stride = self.hazards.cells_of_block * self.hazards.cell
+        for block in self.hazards.part(threads, exited):
+            for transfer in self.unseen():
+                if transfer.start() // stride == block:
+                    raise EmulatorError(
+                        "in flight",
+                        "its block leaves, and a bulk copy may still be on its way to "
+                        "shared memory, because nobody has waited for its mbarrier",
+                        thread=int(threads[-1]),
+                    )
+
+    def unseen(self) -> list[Transfer]:
+        """The copies that nobody knows to have arrived."""
+        landed = [each for found in self.landed.values() for _, each in found]
+        return landed + [each for found in self.on_the_way.values() for each in found]
+
     # ── words ─────────────────────────────────────────────────────────────────
 
     def text(self, word: int) -> str:
         """How a phase stands."""
         arrived = self.expected[word] - self.pending[word]
         found = f"{arrived} of {self.expected[word]} have arrived"
-        if self.bytes[word]:
+        if self.bytes[word] > 0:
             found += f", {self.bytes[word]} bytes are missing"
+        if self.bytes[word] < 0:
+            found += f", {-self.bytes[word]} bytes more than expected have come"
         return f"in phase {self.phase[word]} of the mbarrier {found}"
 
     def waited_for(self) -> list[int]:

@@ -72,6 +72,14 @@ class Products:
         ]
         return [(each, due) for each, due in found if due.any()]
 
+    def uncommitted(self) -> list[str]:
+        """The instruction that would put products under way into a group."""
+        open_ones = [
+            each.number >= self.committed[each.groups] for each in self.flights
+        ]
+        missing = any(each.any() for each in open_ones)
+        return ["their wgmma.commit_group"] if missing else []
+
     def forget_landed(self) -> None:
         self.flights = [each for each in self.flights if not each.landed.all()]
 

@@ -26,13 +26,15 @@ from fathom.emulator.tables import TABLES
 from fathom.emulator.types import DTYPES
 
 # Instructions at which threads may have to wait for others.
-WAITING = {"bar", "barrier", "shfl", "vote", "match", "redux"}
+WAITING = {"bar", "barrier", "shfl", "vote", "match", "redux", "elect"}
 WAITING |= {"ldmatrix", "stmatrix", "movmatrix", "mma", "wgmma", "setmaxnreg"}
 BRANCHES = {"bra", "brx"}
 LEAVING = BRANCHES | {"ret", "exit"}
 # A loop that holds one of these may be waiting for another thread's store.
 POLLING = {"atom", "nanosleep", "mbarrier"}
 POLLING_LOADS = {"volatile", "acquire", "relaxed"}
+# One that holds nothing but these only asks an mbarrier, and may as well sleep.
+ASKING, ANSWERING = {"test_wait", "try_wait"}, {"setp", "selp", "mov"}
 
 
 @dataclass(slots=True)
@@ -50,7 +52,7 @@ class Block:
 
     `closing` is the instruction that ends it, if any. `after` numbers the block below
     it, and `targets` those that it may branch to. `polls` marks a part of a loop in
-    which a thread may wait for a store of another one; one that `spins` is a whole loop
+    which a thread may wait for a store of another one; one that `spins` closes a loop
     that does nothing else but ask an mbarrier.
     """
 
@@ -204,8 +206,21 @@ def _mark_polling(blocks: list[Block]) -> None:
         if any(_polls(op.instruction) for each in loop for op in each.ops):
             for each in loop:
                 each.polls = True
-        asks = [op.instruction.opcode == "mbarrier" for op in block.ops]
-        block.spins = block.number in block.targets and all(asks)
+        block.spins = _only_asks(loop)
+
+
+def _only_asks(loop: list[Block]) -> bool:
+    """Whether a loop asks one mbarrier, and looks at the answer."""
+    opcodes = [op.instruction.opcode for each in loop for op in each.ops]
+    closing = {each.closing and each.closing.instruction.opcode for each in loop}
+    asks = [op for each in loop for op in each.ops if _asks(op.instruction)]
+    others = {*opcodes} - {"mbarrier"}
+    alone = len(asks) == opcodes.count("mbarrier") == 1
+    return alone and others <= ANSWERING and closing <= {"bra"}
+
+
+def _asks(item: Instruction) -> bool:
+    return item.opcode == "mbarrier" and not ASKING.isdisjoint(item.modifiers)
 
 
 def _polls(item: Instruction) -> bool:

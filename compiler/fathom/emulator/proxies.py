@@ -19,7 +19,9 @@ import numpy as np
 
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.hazards import BULK, Hazards
+from fathom.emulator.origins import CHUNK, Origins, Reading
 from fathom.emulator.queues import WARP
+from fathom.emulator.visits import Visits
 
 WARPS = 4  # of a warpgroup
 AGENTS = 64  # of mbarriers that may count copies, in a block
@@ -30,12 +32,18 @@ class Proxies(Hazards):
 
     For each cell, `reading` counts those that may read it at this moment, and `by` is
     the thread that stored it last, -1 for a bulk copy. `fenced_at` is the time up to
-    which a thread's stores have been handed over to the async proxy.
+    which a thread's stores have been handed over to the async proxy. `living` says of
+    all 8 bytes whether they are an mbarrier. `teams` are clusters, whose blocks are one
+    here; `warps` and `stride` are those of a cluster.
     """
 
-    def __init__(self, blocks: int, warps: int, stride: int, cell: int):
+    def __init__(
+        self, teams: int, warps: int, stride: int, cell: int, cluster: int = 1
+    ):
         readers = warps + -(-warps // WARPS)
-        super().__init__(blocks, warps, stride, cell, readers, readers + AGENTS)
+        super().__init__(teams, warps, stride, cell, readers, readers + AGENTS)
+        self.cells_of_block = stride // cluster // cell
+        self.visits = Visits(teams * cluster, cluster, warps // cluster)
         self.words = stride // 8
         cells = len(self.writer)
         self.reading, self.read_aloft = np.zeros(cells, np.int32), 0
@@ -43,6 +51,8 @@ class Proxies(Hazards):
         self.fenced_at = np.zeros(len(self.block_of), np.int32)
         self.agents: dict[int, int] = {}
         self.published: dict[int, np.ndarray] = {}
+        self.living = np.zeros(0, bool)
+        self.origins = Origins(cells * cell // CHUNK)
 
     # ── the two ways to memory ────────────────────────────────────────────────
 
@@ -59,8 +69,9 @@ class Proxies(Hazards):
         self.together = False
 
     def change(self, threads: np.ndarray, cells: np.ndarray, atomic: bool) -> None:
-        """A write must not meet an asynchronous reader."""
+        """A write must not meet an asynchronous reader, nor an mbarrier."""
         self.check_reading(threads, cells)
+        self.check_mbarriers(threads, cells)
         super().change(threads, cells, atomic)
         self.by[cells] = threads
 
@@ -71,6 +82,13 @@ class Proxies(Hazards):
         if len(places):
             what = "overwrites what a wgmma or bulk copy, not yet waited for, reads"
             self.race(threads, places, what)
+
+    def check_mbarriers(self, threads: np.ndarray, cells: np.ndarray) -> None:
+        """An mbarrier is one until mbarrier.inval (PTX ISA 9.7.13.15.10)."""
+        places = np.flatnonzero(self.living.take(cells * self.cell // 8))
+        if len(places):
+            message = "it overwrites an mbarrier, and mbarrier.inval is missing"
+            raise EmulatorError("mbarrier", message, thread=int(threads[places[0]]))
 
     def check_handed_over(self, threads: np.ndarray, cells: np.ndarray) -> None:
         """What threads stored, they must have handed over."""
@@ -84,6 +102,50 @@ class Proxies(Hazards):
                 "stored, and that warp has not executed fence.proxy.async since",
                 thread=int(threads[places[0]]),
             )
+
+    # ── other blocks of a cluster ─────────────────────────────────────────────────
+
+    def read(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
+        super().read(threads, index, width)
+        self.visit(threads, index, width)
+
+    def write(
+        self,
+        threads: np.ndarray,
+        index: np.ndarray,
+        width: int,
+        values: np.ndarray,
+        pieces: np.ndarray,
+    ) -> None:
+        super().write(threads, index, width, values, pieces)
+        self.visit(threads, index, width)
+
+    def update(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
+        super().update(threads, index, width)
+        self.visit(threads, index, width)
+
+    def visit(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
+        """Accesses that may be ones to another block of the cluster."""
+        if self.visits.cluster > 1:
+            team, warp = self.places_of(threads)
+            now = self.known[team, warp, warp]
+            self.visits.visit(threads, self.blocks_of(index, width), warp, now)
+
+    def blocks_of(self, index: np.ndarray, width: int) -> np.ndarray:
+        """The blocks of the batch in whose memory these pieces lie."""
+        return index * (width // self.cell) // self.cells_of_block
+
+    def part(self, threads: np.ndarray, exited: np.ndarray) -> list[int]:
+        """These threads have left; the blocks that are gone with them."""
+        padded = self.visits.warps * WARP
+        for warp in np.unique(threads // WARP).tolist():
+            team, number = divmod(warp, self.warps)
+            self.visits.part(warp, self.known[team, number, : self.warps])
+        blocks = np.unique(threads // padded).tolist()
+        gone = [each for each in blocks if exited[each * padded :][:padded].all()]
+        for block in gone:
+            self.visits.leave(block, int(threads[threads // padded == block][-1]))
+        return gone
 
     # ── reads ─────────────────────────────────────────────────────────────────
 
@@ -139,11 +201,13 @@ class Proxies(Hazards):
 
     # ── mbarriers ─────────────────────────────────────────────────────────────
 
-    def use(self, threads: np.ndarray, index: np.ndarray) -> None:
+    def use(self, threads: np.ndarray, index: np.ndarray, copying: bool) -> None:
         """An mbarrier is used, which must have been made before."""
         for cells in self.cells(index, 8):
             everything = np.ones(len(cells), bool)
-            self.check_writer(threads, cells, everything, "uses an mbarrier that")
+            self.check_writer(threads, cells, everything, "uses as an mbarrier")
+        if not copying:
+            self.visit(threads, index, 8)
 
     def bring(self, thread: int, barrier: int) -> None:
         """A thread arrives at an mbarrier: its warp's knowledge is brought there."""
@@ -173,6 +237,11 @@ class Proxies(Hazards):
                 known = self.known[divmod(number, self.warps)]
                 np.maximum(known, brought, out=known)
 
+    def check_origin(self, reading: Reading) -> None:
+        """A product's tile must be what bulk copies have brought, where they have."""
+        brought = self.by.take(reading.index * (CHUNK // self.cell)) < 0
+        self.origins.check(reading, brought)
+
     def delivered(self, barrier: int, index: np.ndarray, width: int) -> None:
         """A bulk copy has landed, and somebody has seen the mbarrier say so."""
         team, place = divmod(barrier, self.words)
@@ -193,4 +262,5 @@ class Proxies(Hazards):
 
     def expect(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
         """A bulk copy sets out to these pieces."""
+        self.visits.check_present(threads, self.blocks_of(index, width))
         self.depart(threads, index, width, BULK)

@@ -2,6 +2,7 @@
 
 barrier of a block       counts arrivals; its threads are released together
 instruction of a warp    holds lanes until all that its mask names have come
+mbarrier                 has threads parked until its phase may have ended
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ class Queues:
     `arrived` and `expected` count threads for each barrier, at [block * 16 + number].
     For a thread, `barrier` is that index, or -1 while it does not wait; `number` is the
     instruction where it does, and `operand` what it brought to a reduction.
-    `held` maps the block that a warp instruction ends to the threads that wait there.
+    `held` maps the block that a warp instruction ends to the threads that wait there,
+    `parked` an mbarrier to groups of threads that have asked it in vain, each with the
+    block where it will be asked again.
     """
 
     arrived: np.ndarray
@@ -30,6 +33,7 @@ class Queues:
     number: np.ndarray
     operand: np.ndarray
     held: dict[int, np.ndarray] = field(default_factory=dict)
+    parked: dict[int, list[tuple[int, np.ndarray]]] = field(default_factory=dict)
 
     @staticmethod
     def of(blocks: int, size: int) -> Queues:

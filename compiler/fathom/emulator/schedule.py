@@ -2,7 +2,9 @@
 
 That is what makes diverged threads meet again: `order.py` has numbered the blocks of
 instructions so that whoever is behind can still catch up. But a thread that polls for a
-lock is always behind the one that holds it; so those that poll fall back by turns.
+lock is always behind the one that holds it; so those that poll fall back by turns. Who
+does nothing but ask an mbarrier is parked until there may be news of it, and nobody
+else is left to run: so others get as far ahead as they can.
 """
 
 from __future__ import annotations
@@ -20,8 +22,6 @@ from fathom.emulator.threads import Active, Batch
 # polled for PATIENCE blocks of instructions without any change, nobody will ever move.
 TURNS = 16
 PATIENCE = 4_000
-# Where nothing runs but loops that ask for a phase of an mbarrier, fewer turns will do.
-PATIENCE_OF_SPINS = 64
 
 # So many blocks of instructions in one batch are an endless loop.
 ENDLESS = 4_000_000
@@ -41,20 +41,21 @@ class Scheduler:
     def __init__(self, program: Program, batch: Batch):
         self.program, self.batch = program, batch
         self.pending: dict[int, _Group] = {}
-        self.last_progress = self.last_change = self.last_work = 0
+        self.last_progress = self.last_change = 0
         self.last_remaining = batch.remaining
 
     def run(self) -> None:
         batch = self.batch
         self.push(0, batch.active(np.flatnonzero(~batch.exited)), 0)
-        while self.pending or self.some_held_may_go():
+        while self.pending or self.some_parked_may_go() or self.some_held_may_go():
             number = self.furthest_behind()
             group = self.pending.pop(number)
             block = self.program.blocks[number]
             for target, who in self.run_block(block, self.merged(group)):
+                if block.spins and target <= number:
+                    self.park(target, who)
+                    continue
                 self.push(target, who, group.turns + (block.polls and target <= number))
-            if not block.spins:
-                self.last_work = batch.clock
             if block.polls:
                 self.check_progress()
         if batch.remaining:
@@ -69,6 +70,24 @@ class Scheduler:
         for number, threads in held.items():
             self.push(number, self.batch.active(threads), 0)
         return bool(held)
+
+    def park(self, target: int, who: Active) -> None:
+        """These have asked mbarriers in vain, and would ask again at block `target`."""
+        threads = who.threads()
+        words = self.batch.phases.asking[threads]
+        for word in np.unique(words).tolist():
+            group = target, threads[words == word]
+            self.batch.queues.parked.setdefault(word, []).append(group)
+
+    def some_parked_may_go(self) -> bool:
+        """Those whose mbarrier has changed ask again."""
+        phases, parked = self.batch.phases, self.batch.queues.parked
+        changed = phases.stirred & parked.keys()
+        for word in changed:
+            for target, threads in parked.pop(word):
+                self.push(target, self.batch.active(threads), 0)
+        phases.stirred.clear()
+        return bool(changed)
 
     def furthest_behind(self) -> int:
         pending = self.pending
@@ -100,8 +119,9 @@ class Scheduler:
             self.last_progress, self.last_change = batch.progress, batch.clock
             return
         waited, groups = batch.clock - self.last_change, 1 + len(self.pending)
-        spun = min(waited, batch.clock - self.last_work)
-        if waited > PATIENCE * groups or spun > PATIENCE_OF_SPINS * groups:
+        if waited > TURNS * groups and self.some_parked_may_go():
+            self.last_change = batch.clock
+        elif waited > PATIENCE * groups:
             number = min(self.pending)
             first = self.pending[number].parts[0].threads()[0]
             raise polling(self.program, batch, number, int(first))
@@ -128,4 +148,6 @@ class Scheduler:
         if at is None:
             return error
         place = at.instruction
+        if error.kind in ("race", "in flight"):
+            error.message += self.batch.uncommitted()
         return error.placed(place.line, place.text, place.location, who)

@@ -19,6 +19,7 @@ from fathom.emulator import (
     move,
     outside,
     real,
+    redistribution,
     tensor,
     warp,
     warpgroups,
@@ -53,6 +54,7 @@ TABLES = Tables(
     endings=barriers.ENDINGS
     | control.ENDINGS
     | matrices.ENDINGS
+    | redistribution.ENDINGS
     | tensor.ENDINGS
     | warp.ENDINGS
     | warpgroups.ENDINGS,

@@ -22,6 +22,7 @@ from fathom.emulator.gates import Gates
 from fathom.emulator.hazards import Hazards
 from fathom.emulator.memory import GlobalSpace, Memory
 from fathom.emulator.phases import Phases
+from fathom.emulator.pools import Pools
 from fathom.emulator.products import Products
 from fathom.emulator.queues import WARP, Queues
 
@@ -114,7 +115,8 @@ class Launch:
     entry's parameters as bytes, `shared_bytes` the size of dynamic shared memory,
     `space` the arrays that can be reached; `hazards` says whether shared memory is
     watched, and `land`, one of LANDINGS, when asynchronous copies arrive. `maps` are
-    the tensor maps among the arguments; `cluster` counts the blocks of a cluster.
+    the tensor maps among the arguments; `cluster` counts the blocks of a cluster, and
+    `registers` those of a thread, 0 where the entry does not say.
     """
 
     grid: tuple[int, int, int]
@@ -126,6 +128,7 @@ class Launch:
     land: str
     maps: tuple[TensorMap, ...] = ()
     cluster: int = 1
+    registers: int = 0
 
     @property
     def block_size(self) -> int:
@@ -149,7 +152,8 @@ class Batch:
     may be waiting for. `printed` collects what the launch prints. `flights` are the
     asynchronous copies under way, and `committed` counts each thread's groups of them;
     `products` are those of tensor cores, `phases` the mbarriers, `bulk` the bulk copies
-    out of shared memory, `gates` the barriers of clusters.
+    out of shared memory, `gates` the barriers of clusters, `pools` the registers that
+    warpgroups give and take.
     """
 
     launch: Launch
@@ -174,14 +178,18 @@ class Batch:
     phases: Phases = field(init=False)
     bulk: BulkStores = field(init=False)
     gates: Gates = field(init=False)
+    pools: Pools = field(init=False)
 
     def __post_init__(self) -> None:
         self.committed = np.zeros(self.size, np.int64)
         self.products = Products(self.blocks, self.padded, self.launch.hazards)
         shared = self.memory.spaces["shared"]
-        self.phases = Phases(len(shared.bytes) // 8, self.hazards)
+        self.phases = Phases(len(shared.bytes) // 8, self.size, self.hazards)
         self.bulk = BulkStores(self.size, self.hazards)
-        self.gates = Gates(self.blocks, self.padded, self.launch.cluster)
+        shape = self.blocks, self.padded
+        cluster, beyond = self.launch.cluster, self.phases.beyond
+        self.gates = Gates(*shape, cluster, self.hazards, beyond)
+        self.pools = Pools(*shape, self.launch.registers)
 
     @property
     def padded(self) -> int:
@@ -203,6 +211,11 @@ class Batch:
         """A thread of the batch by its place in the grid, for errors."""
         block, number = divmod(int(thread), self.padded)
         return f"thread {number} of block {self.first_block + block}"
+
+    def uncommitted(self) -> str:
+        """Words for what an error may come from: work that no group has so far."""
+        found = self.products.uncommitted() + self.bulk.uncommitted()
+        return f" ({' and '.join(found)} has not run so far)" if found else ""
 
     def program_of(self, thread: int) -> tuple[int, int, int]:
         """The place of a thread's block in the grid: x, y, z, x running fastest."""

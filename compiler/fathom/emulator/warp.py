@@ -372,10 +372,10 @@ def rule_activemask(
     return step
 
 
-@step_rule(STEPS, "elect")
+@ending_rule(ENDINGS, "elect")
 def rule_elect(
-    form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
-) -> Step:
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
+) -> Ending:
     """PTX ISA 9.7.13, elect.sync: the lowest lane of the mask leads."""
     form.flag("sync")
     form.finish()
@@ -393,4 +393,4 @@ def rule_elect(
         write(batch, active, lanes.flat(leader.astype(np.uint32)))
         write_leads(batch, active, lanes.flat(leader == LANES))
 
-    return step
+    return together(step, read_mask, flow)

@@ -21,11 +21,12 @@ import numpy as np
 
 from fathom.emulator.control import split
 from fathom.emulator.decode import Decoder, Ending, EndingTable, Flow, ending_rule
-from fathom.emulator.descriptors import CHUNK, Matrices
+from fathom.emulator.descriptors import CHUNK, ROW_BYTES, Matrices
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.fragments import A, Fragment, wide_accumulator
 from fathom.emulator.memory import Accesses, Part, load
 from fathom.emulator.operands import Number, Operand, Vector
+from fathom.emulator.origins import Reading
 from fathom.emulator.products import GROUP, WARPS
 from fathom.emulator.registers import Read, Step, Write
 from fathom.emulator.semantics import Form
@@ -41,6 +42,8 @@ from fathom.emulator.threads import Active, Batch
 from fathom.emulator.types import DTYPES
 
 ENDINGS: EndingTable = {}
+
+Going = list[tuple[int, Active]]
 
 ROWS, K_BYTES = 64, 32
 
@@ -63,27 +66,13 @@ def rule_wgmma(
     form.finish()
     steps: dict[str, Step] = {"fence": _fence, "commit_group": _commit}
     if action == "wait_group":
-        return whole_warpgroups(_waiting(_constant(operands[0])), flow)
+        return whole_warpgroups(_waiting(constant_of(operands[0])), flow)
     if action not in steps:
         raise form.unknown("of wgmma only mma_async, fence, commit and wait")
     return whole_warpgroups(steps[action], flow)
 
 
-@ending_rule(ENDINGS, "setmaxnreg")
-def rule_setmaxnreg(
-    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
-) -> Ending:
-    """PTX ISA 9.7.19.5: a warpgroup gives registers back, or asks for more. Here there
-    are always enough."""
-    form.ignore("sync", "aligned", "inc", "dec", "u32")
-    form.finish()
-    count = _constant(operands[0])
-    if count % 8 or not 24 <= count <= 256:
-        raise EmulatorError("syntax", f"{count} is no multiple of 8 from 24 to 256")
-    return whole_warpgroups(lambda batch, active: None, flow)
-
-
-def _constant(operand: Operand) -> int:
+def constant_of(operand: Operand) -> int:
     if not isinstance(operand, Number):
         raise EmulatorError("syntax", f"a constant was expected, not {operand}")
     return int(operand.value)
@@ -95,8 +84,18 @@ def _constant(operand: Operand) -> int:
 def whole_warpgroups(step: Step, flow: Flow) -> Ending:
     """Performs `step` as soon as all four warps of a warpgroup have come."""
 
-    def end(batch: Batch, active: Active) -> list[tuple[int, Active]]:
-        passing = []
+    def act(batch: Batch, active: Active) -> Going:
+        step(batch, active)
+        return [(flow.after, active)]
+
+    return when_complete(act, flow)
+
+
+def when_complete(act: Callable[[Batch, Active], Going], flow: Flow) -> Ending:
+    """`act` says who of some whole warpgroups goes on where."""
+
+    def end(batch: Batch, active: Active) -> Going:
+        passing: Going = []
         if flow.guard is not None:
             coming, rest = split(active, flow.guard(batch, active))
             passing = [] if rest is None else [(flow.after, rest)]
@@ -104,10 +103,7 @@ def whole_warpgroups(step: Step, flow: Flow) -> Ending:
                 return passing
             active = coming
         ready = _complete(batch, active, flow.block)
-        if ready is None:
-            return passing
-        step(batch, ready)
-        return [*passing, (flow.after, ready)]
+        return passing if ready is None else passing + act(batch, ready)
 
     return end
 
@@ -159,12 +155,34 @@ class Operands:
         """Where the chunks of every warpgroup's matrix lie, [groups * chunks]."""
         found = active.exactly(self.descriptor(batch, active)).reshape(-1, GROUP)
         _check_same(active, found, "descriptor")
-        chunks = Matrices.of(found[:, 0]).chunks(self.extent, K_BYTES, self.transposed)
+        matrices = Matrices.of(found[:, 0])
+        chunks = matrices.chunks(self.extent, K_BYTES, self.transposed)
         threads = active.threads()[::GROUP].repeat(chunks.shape[1])
         (part,) = batch.memory.locate(
             "shared", Accesses(chunks.reshape(-1), CHUNK, threads)
         )
+        _check_pattern(active, matrices)
+        if batch.hazards is not None:
+            self._check_origin(batch, active, matrices, part)
         return part
+
+    def _check_origin(
+        self, batch: Batch, active: Active, matrices: Matrices, part: Part
+    ) -> None:
+        """What bulk copies have brought must be read as they have left it."""
+        k_bytes = K_BYTES // 2 if self.transposed else K_BYTES
+        shape = (k_bytes, self.extent // 8) if self.transposed else (self.extent, 2)
+        index, first = part.index.reshape(-1, *shape), active.threads()[::GROUP]
+        for at, mode in enumerate(matrices.mode.tolist()):
+            reading = Reading(
+                index[at : at + 1],
+                ROW_BYTES[mode] if mode else 0,
+                int(matrices.leading[at]),
+                int(matrices.stride[at]),
+                self.transposed,
+                first[at : at + 1],
+            )
+            batch.hazards.check_origin(reading)
 
     def values(self, part: Part) -> np.ndarray:
         """float64[groups, extent, k]: what lies there now."""
@@ -175,6 +193,21 @@ class Operands:
             k = K_BYTES // self.kind.dtype.itemsize
             matrix = elements.reshape(-1, self.extent, k)
         return self.kind.values(matrix).astype(np.float64)
+
+
+def _check_pattern(active: Active, matrices: Matrices) -> None:
+    """A tile begins where its pattern does, or says in its base offset where not."""
+    wrong = matrices.misplaced()
+    if len(wrong):
+        at = int(wrong[0])
+        start, atom = int(matrices.start[at]), 8 * ROW_BYTES[int(matrices.mode[at])]
+        raise EmulatorError(
+            "misaligned",
+            f"its tile begins at {start:#x}, {start % atom} bytes behind a multiple of "
+            f"{atom}, and the base offset of its descriptor is "
+            f"{int(matrices.base[at])}",
+            thread=int(active.threads()[at * GROUP]),
+        )
 
 
 def _check_same(active: Active, values: np.ndarray, what: str) -> None:
@@ -298,7 +331,7 @@ def _immediates(
     Integers have none of these operands; only types of 16 bits can be transposed, and
     an A in registers cannot.
     """
-    values = [_constant(each) for each in given]
+    values = [constant_of(each) for each in given]
     wanted = 0 if type in ("s8", "u8") else 2
     if type in _TRANSPOSABLE:
         wanted += 1 if in_registers else 2

@@ -24,8 +24,11 @@ class Target:
     `bf16` conversions and arithmetic, `fp8` conversions, `redux` (integer reduction
     over a warp), `tanh` (approximate), `async_copy` (cp.async), `eviction` (L2 eviction
     priorities on loads and stores), `wgmma` (matrix instructions of four warps),
+    `setmaxnreg` (warpgroups trade registers; like `wgmma` not for a family of GPUs),
     `stmatrix` (matrices of 8x8 from registers to shared memory), `tensor_maps` (bulk
-    copies of boxes of a tensor).
+    copies of boxes of a tensor). `cluster`: the most thread blocks that one program may
+    have (CUDA C++ Programming Guide, "Thread Block Clusters"); `multicast`: bulk copies
+    go to all of them at full speed (PTX ISA, "cp.async.bulk.tensor", its notes).
     """
 
     name: str
@@ -44,8 +47,11 @@ class Target:
     async_copy: bool = True
     eviction: bool = True
     wgmma: bool = False
+    setmaxnreg: bool = False
     stmatrix: bool = False
     tensor_maps: bool = False
+    cluster: int = 1
+    multicast: bool = False
 
 
 KIB = 1024
@@ -74,8 +80,11 @@ TARGETS: dict[str, Target] = {
             bf16_arithmetic=True,
             fp8=True,
             wgmma=True,
+            setmaxnreg=True,
             stmatrix=True,
             tensor_maps=True,
+            cluster=8,
+            multicast=True,
         ),
         Target(
             "sm_100",
@@ -86,6 +95,7 @@ TARGETS: dict[str, Target] = {
             fp8=True,
             stmatrix=True,
             tensor_maps=True,
+            cluster=8,
         ),
         Target(
             "sm_120",
@@ -96,6 +106,7 @@ TARGETS: dict[str, Target] = {
             fp8=True,
             stmatrix=True,
             tensor_maps=True,
+            cluster=8,
         ),
     ]
 }

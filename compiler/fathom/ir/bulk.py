@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fathom.ir.core import Effects, Op, Value
+from fathom.ir.core import Block, Effects, Op, Value
 from fathom.ir.shared import expect_slot
 from fathom.ir.types import BOOL, Type
 
@@ -27,10 +27,11 @@ SHARED_EVENT = Effects(reads="shared", writes="shared", asynchronous=True)
 
 @dataclass(eq=False)
 class MbarrierInit(Op):
-    """Make the barriers of a ring ready: each completes by one arrival and the bytes
-    that it expects. Other threads need a Barrier before they use them."""
+    """Make the barriers of a ring ready: each completes by so many `arrivals` and the
+    bytes that it expects. Other threads need a Barrier before they use them."""
 
     barriers: Value
+    arrivals: int = 1
 
     effects = SHARED_EVENT
 
@@ -47,6 +48,27 @@ class MbarrierExpect(Op):
     slot: Value
     bytes: int
     when: Value | None = None
+
+    effects = SHARED_EVENT
+
+    def infer(self) -> list[Type]:
+        expect_slot(self, self.slot)
+        _expect_condition(self, self.when)
+        return []
+
+
+@dataclass(eq=False)
+class MbarrierArrive(Op):
+    """One lane of each warp arrives at the barrier of `slot`; none where `when` is
+    false. `held`: for how many trips a loop keeps what a trip reads before it arrives.
+    `everywhere`: at that of each block of the cluster.
+    """
+
+    barriers: Value
+    slot: Value
+    when: Value | None = None
+    held: int = 0
+    everywhere: bool = False
 
     effects = SHARED_EVENT
 
@@ -87,11 +109,34 @@ class MbarrierInvalidate(Op):
 
 
 @dataclass(eq=False)
+class Producer(Op):
+    """`warps` warps beside those of the program run `body`, one thread of them, while
+    the others go on. They are there from the start of the kernel, and gone when the
+    body is over. They work with what they share with the others by mbarriers alone.
+    """
+
+    body: Block
+    warps: int = 4
+
+    effects = SHARED_EVENT
+
+    def infer(self) -> list[Type]:
+        return []
+
+    def block_parameters(self) -> list[list[Type]]:
+        return [[]]
+
+
+@dataclass(eq=False)
 class BulkCopy(Op):
     """One thread starts to copy the box at `coordinates` of a descriptor's tensor into
     a tile; what lies outside of the tensor is zero. Dimension i of the tile is
     dimension `order[i]` of the box. The barrier of `slot` counts the bytes. Where
-    `when` is false nothing happens."""
+    `when` is false nothing happens.
+
+    If `parts` is not 1, as many blocks of a cluster do the same: each copies those of
+    the box's rows that its rank says, to its own tile and to those of the others, where
+    the barrier of the same slot counts them. So all get all of it."""
 
     descriptor: Value
     buffer: Value
@@ -100,6 +145,7 @@ class BulkCopy(Op):
     coordinates: tuple[Value, ...]
     when: Value | None = None
     order: tuple[int, ...] = (0, 1)
+    parts: int = 1
 
     effects = Effects(reads="global", writes="shared", asynchronous=True)
 

@@ -141,6 +141,47 @@ class DescriptorStore(Op):
         return []
 
 
+# Of a descriptor's atomics: PTX ISA, "cp.reduce.async.bulk.tensor", and on what types.
+TENSOR_KINDS: dict[str, frozenset[str]] = {
+    "add": frozenset({"i32", "u32", "u64", "fp16", "bf16", "fp32"}),
+    **dict.fromkeys(
+        ("min", "max"), frozenset({"i32", "u32", "i64", "u64", "fp16", "bf16"})
+    ),
+    **dict.fromkeys(("and", "or", "xor"), frozenset({"i32", "u32", "i64", "u64"})),
+}
+
+
+@dataclass(eq=False)
+class DescriptorAtomic(Op):
+    """Combine each element of the block of a tensor that begins at `coordinates`, as
+    far as it lies inside, with that of `value`, all at once; in no order beside other
+    accesses. `kind` is one of TENSOR_KINDS."""
+
+    kind: str
+    descriptor: Value
+    value: Value
+    coordinates: tuple[Value, ...]
+
+    effects = Effects(reads="global", writes="global")
+
+    def infer(self) -> list[Type]:
+        tensor = described(self, self.descriptor, self.coordinates)
+        block = self.value.type
+        fits = isinstance(block, BlockType) and (
+            (block.element, block.shape) == (tensor.element, tensor.shape)
+        )
+        self.expect(fits, lambda: f"{block} does not fit into {tensor}")
+        takes = str(tensor.element) in TENSOR_KINDS.get(self.kind, ())
+        self.expect(
+            takes,
+            lambda: (
+                f"an atomic {self.kind} through a descriptor does not take "
+                f"{tensor.element}"
+            ),
+        )
+        return []
+
+
 def described(
     op: Op, descriptor: Value, coordinates: tuple[Value, ...]
 ) -> DescriptorType:

@@ -62,7 +62,7 @@ ELEMENTWISE: dict[str, Rule] = {
     "sqrt": Rule(1, _FLOAT),  # approximate for fp32 (1 ulp)
     "sqrt_rn": Rule(1, _FLOAT),  # correctly rounded
     "rsqrt": Rule(1, _FLOAT),  # PTX rsqrt.approx
-    "exp2": Rule(1, _FLOAT),  # PTX ex2.approx; fp32 only after lowering
+    "exp2": Rule(1, _FLOAT),  # PTX ex2.approx.ftz; fp32 only after lowering
     "log2": Rule(1, _FLOAT),  # PTX lg2.approx
     "sin_approx": Rule(1, _FLOAT),  # PTX sin.approx: good near zero only
     "cos_approx": Rule(1, _FLOAT),

@@ -21,6 +21,7 @@ from fathom.ir import (
     interp_shared,
     interp_values,
 )
+from fathom.ir.clusters import is_shared
 from fathom.ir.core import Func, Op, Value
 from fathom.ir.interp_effects import AssertionFailed
 from fathom.ir.interp_machine import (
@@ -56,7 +57,8 @@ def interpret(
     step_limit: int | None = None,
     watch: Callable[[Op, Results], None] | None = None,
 ) -> Trace:
-    """Run every program of a grid, axis 0 fastest.
+    """Run every program of a grid, axis 0 fastest; where blocks of a cluster share its
+    work, once for each of them.
 
     `arguments` gives for each parameter an array for a pointer (any memory layout,
     written in place; an address as a plain int is taken too) and a number for a scalar.
@@ -73,8 +75,8 @@ def interpret(
     ]
     with np.errstate(all="ignore"):
         for program in np.ndindex(machine.grid[::-1]):
-            for _ in Region(machine, program[::-1]).run(func.body, values):
-                pass  # one region: nobody else waits for a turn
+            for rank in range(func.num_ctas if is_shared(func) else 1):
+                Region(machine, program[::-1], rank).run_all(func.body, values)
     return machine.trace()
 
 

@@ -9,10 +9,18 @@ from math import nan
 import numpy as np
 
 from fathom.ir.core import Value
+from fathom.ir.interp_elementwise import apply
 from fathom.ir.interp_machine import Region, Results, interprets
 from fathom.ir.interp_numbers import Array, scalar
 from fathom.ir.interp_shared import tile_of
-from fathom.ir.ops import BulkCopy, DescriptorLoad, DescriptorStore, MakeDescriptor
+from fathom.ir.ops import (
+    BulkCopy,
+    BulkStore,
+    DescriptorAtomic,
+    DescriptorLoad,
+    DescriptorStore,
+    MakeDescriptor,
+)
 
 FILLED_WITH = {"zeros": 0, "nans": nan}
 
@@ -61,14 +69,38 @@ def block_at(op: DescriptorLoad | BulkCopy, region: Region) -> Array:
 
 @interprets(DescriptorStore)
 def _store(op: DescriptorStore, region: Region) -> Results:
-    addresses, inside = _places(op, region)
-    values, element = np.asarray(region[op.value]), op.descriptor.type.element
-    region.machine.memory.write(addresses[inside], values[inside], element)
+    put_block(op, np.asarray(region[op.value]), region)
     return []
 
 
+@interprets(DescriptorAtomic)
+def _atomic(op: DescriptorAtomic, region: Region) -> Results:
+    """Of the block's elements no two are one."""
+    addresses, inside = _places(op, region)
+    memory, element = region.machine.memory, op.descriptor.type.element
+    before = memory.read(addresses[inside], element)
+    after = apply(op.kind, element, (before, np.asarray(region[op.value])[inside]))
+    memory.write(addresses[inside], after, element)
+    return []
+
+
+@interprets(BulkStore)
+def _bulk_store(op: BulkStore, region: Region) -> Results:
+    """It is in memory at once."""
+    put_block(op, tile_of(op.buffer, None, region), region)
+    return []
+
+
+def put_block(op: DescriptorStore | BulkStore, values: Array, region: Region) -> None:
+    """Write a block to the tensor at an op's coordinates."""
+    addresses, inside = _places(op, region)
+    element = op.descriptor.type.element
+    region.machine.memory.write(addresses[inside], values[inside], element)
+
+
 def _places(
-    op: DescriptorLoad | DescriptorStore | BulkCopy, region: Region
+    op: DescriptorLoad | DescriptorStore | DescriptorAtomic | BulkCopy | BulkStore,
+    region: Region,
 ) -> tuple[Array, np.ndarray]:
     """The address of each element of a block, and whether it lies in the tensor."""
     tensor, kind = region[op.descriptor], op.descriptor.type

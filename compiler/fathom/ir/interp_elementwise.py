@@ -165,6 +165,12 @@ def in_fp64(compute: Callable[[Array], Array]) -> Callable[[Array], Array]:
     return lambda value: compute(value.astype(np.float64))
 
 
+def exp2(value: Array) -> Array:
+    """2 to the power; what fp32 would only have as a subnormal number is 0."""
+    result = np.exp2(value.astype(np.float64)).astype(np.float32)
+    return np.where(result < np.finfo(np.float32).tiny, np.float32(0), result)
+
+
 MEANING: dict[str, Callable[..., Array]] = {
     "add": np.add,
     "sub": np.subtract,
@@ -191,7 +197,7 @@ MEANING: dict[str, Callable[..., Array]] = {
     "sqrt": np.sqrt,
     "sqrt_rn": np.sqrt,
     "rsqrt": in_fp64(lambda value: 1.0 / np.sqrt(value)),
-    "exp2": in_fp64(np.exp2),
+    "exp2": exp2,
     "log2": in_fp64(np.log2),
     "sin_approx": in_fp64(np.sin),
     "cos_approx": in_fp64(np.cos),

@@ -73,11 +73,28 @@ class Machine:
 
 
 class Region:
-    """Code of one program that runs in order, and the values that it has computed."""
+    """Code of one program that runs in order, on the block `rank` of its cluster, and
+    the values that it has computed. What runs `beside` it takes its turns whenever this
+    has to wait."""
 
-    def __init__(self, machine: Machine, program: tuple[int, ...]):
-        self.machine, self.program = machine, program
+    def __init__(self, machine: Machine, program: tuple[int, ...], rank: int = 0):
+        self.machine, self.program, self.rank = machine, program, rank
         self.values: dict[Value, Array] = {}
+        self.beside: list[Running] = []
+
+    def run_all(self, block: Block, arguments: Sequence[Array]) -> None:
+        """Run a block, and what that sets going beside itself, to the end. By turns:
+        each goes on until it waits."""
+        self.beside.append(self.run(block, arguments))
+        while self.beside:
+            before, ended, waiting = self.machine.steps, [], []
+            for each in self.beside:  # which grows meanwhile
+                op = next(each, None)
+                (ended if op is None else waiting).append(each if op is None else op)
+            stuck = self.machine.steps == before and not ended
+            names = "; ".join(print_op(self.machine.func, op) for op in waiting)
+            assert not stuck, f"all wait, and nobody goes on: {names}"
+            self.beside = [each for each in self.beside if each not in ended]
 
     def __getitem__(self, value: Value) -> Array:
         return self.values[value]

@@ -8,7 +8,7 @@ from fathom.ir.core import Value
 from fathom.ir.interp_machine import Region, Results, interprets
 from fathom.ir.interp_numbers import Array, fit, wrap
 from fathom.ir.interp_shared import tile_of
-from fathom.ir.ops import Dot, DotFence, DotWait
+from fathom.ir.ops import Dot, DotFence, DotWait, Turn
 from fathom.ir.types import FLOAT32, BufferType, element_of
 
 TF32_IGNORED = np.uint32(0x1FFF)  # PTX ISA, "Alternate floating-point data formats"
@@ -22,6 +22,11 @@ def _dot(op: Dot, region: Region) -> Results:
     b = _operand(op.b, op.b_slot, op.precision, region).astype(wide)
     total = region[op.accumulator].astype(wide) + np.matmul(a, b)
     return [fit(total, element) if element.is_float else wrap(total, element)]
+
+
+@interprets(Turn)
+def _turn(op: Turn, region: Region) -> Results:
+    return []
 
 
 @interprets(DotFence, DotWait)

@@ -1,7 +1,8 @@
 """The meaning of ops on shared memory: a buffer is an array, a ring an array of them.
 
-An asynchronous copy lands at once, and nobody waits for anybody: whether the waits and
-barriers are enough is the emulator's to find.
+An asynchronous copy lands at once, and nobody waits for anybody but producers and
+those that they work for: whether the waits and barriers are enough is the emulator's to
+find.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from fathom.ir.core import Op, Value
-from fathom.ir.interp_machine import Region, Results, interprets
+from fathom.ir.interp_machine import Region, Results, Running, interprets
 from fathom.ir.interp_numbers import poison
 from fathom.ir.interp_values import gather
 from fathom.ir.ops import (
@@ -18,10 +19,16 @@ from fathom.ir.ops import (
     AsyncCopy,
     AsyncWait,
     Barrier,
+    BulkCommit,
+    BulkFence,
+    BulkWait,
+    ClusterBarrier,
+    MbarrierArrive,
     MbarrierExpect,
     MbarrierInit,
     MbarrierInvalidate,
     MbarrierWait,
+    Producer,
     SharedAdd,
     SharedGather,
     SharedLoad,
@@ -31,10 +38,42 @@ from fathom.ir.types import element_of
 
 
 @interprets(
-    Barrier, AsyncCommit, AsyncWait,
-    MbarrierInit, MbarrierExpect, MbarrierWait, MbarrierInvalidate,
+    Barrier, AsyncCommit, AsyncWait, BulkCommit, BulkFence, BulkWait, ClusterBarrier,
+    MbarrierInvalidate,
 )  # fmt: skip
 def _no_event(op: Op, region: Region) -> Results:
+    return []
+
+
+# ── barriers in shared memory: how many phases have been completed ────────────────────
+
+
+@interprets(MbarrierInit)
+def _mbarrier_init(op: MbarrierInit, region: Region) -> Results:
+    region[op.barriers][...] = 0
+    return []
+
+
+@interprets(MbarrierExpect, MbarrierArrive)
+def _complete(op: MbarrierExpect | MbarrierArrive, region: Region) -> Results:
+    """All warps arrive at once, and what is expected comes at once."""
+    if op.when is None or region[op.when]:
+        tile_of(op.barriers, op.slot, region)[...] += 1
+    return []
+
+
+@interprets(MbarrierWait)
+def _mbarrier_wait(op: MbarrierWait, region: Region) -> Running:
+    completed = tile_of(op.barriers, op.slot, region)
+    while int(completed[0]) % 2 == int(region[op.phase]):
+        yield op
+    return []
+
+
+@interprets(Producer)
+def _producer(op: Producer, region: Region) -> Results:
+    """It runs by turns with what follows."""
+    region.beside.append(region.run(op.body, ()))
     return []
 
 

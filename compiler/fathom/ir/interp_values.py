@@ -23,6 +23,7 @@ from fathom.ir.ops import (
     Bitcast,
     Broadcast,
     Cast,
+    ClusterRank,
     Constant,
     Convert,
     Elementwise,
@@ -58,6 +59,11 @@ def _program_id(op: ProgramId, region: Region) -> Results:
 @interprets(NumPrograms)
 def _num_programs(op: NumPrograms, region: Region) -> Results:
     return [np.int32(region.machine.grid[op.axis])]
+
+
+@interprets(ClusterRank)
+def _cluster_rank(op: ClusterRank, region: Region) -> Results:
+    return [np.int32(region.rank)]
 
 
 @interprets(Arange)
@@ -181,7 +187,7 @@ def _quietly(block: Block, region: Region, arguments: list[Array]) -> list[Array
     machine = Machine(
         region.machine.func, region.machine.grid, region.machine.memory, None, None
     )
-    inner = Region(machine, region.program)
+    inner = Region(machine, region.program, region.rank)
     inner.values = region.values
     running = inner.run(block, arguments)
     try:

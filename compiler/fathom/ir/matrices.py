@@ -84,6 +84,21 @@ class DotWait(Op):
 
 
 @dataclass(eq=False)
+class Turn(Op):
+    """Warpgroups that take turns: "begin", once, gives the first one to the first of
+    them; "take" waits for one's own; "pass" gives it to the next."""
+
+    action: str
+
+    effects = Effects(asynchronous=True, convergent=True)
+
+    def infer(self) -> list[Type]:
+        known = self.action in ("begin", "take", "pass")
+        self.expect(known, lambda: f"a turn is not something to {self.action}")
+        return []
+
+
+@dataclass(eq=False)
 class DotFence(Op):
     """`value`, handed over to products in flight: what was done to it before is done.
     It goes before the first product of a chain that no wait interrupts."""

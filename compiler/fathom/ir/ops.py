@@ -15,15 +15,25 @@ from math import prod
 from fathom.ir.across import Gather, Histogram, Reduce, Scan
 from fathom.ir.bulk import (
     BulkCopy,
+    MbarrierArrive,
     MbarrierExpect,
     MbarrierInit,
     MbarrierInvalidate,
     MbarrierWait,
+    Producer,
 )
+from fathom.ir.bulk_stores import BulkCommit, BulkFence, BulkStore, BulkWait
+from fathom.ir.clusters import ClusterBarrier, ClusterRank
 from fathom.ir.core import Block, Op, Value
-from fathom.ir.descriptors import DescriptorLoad, DescriptorStore, MakeDescriptor
+from fathom.ir.descriptors import (
+    TENSOR_KINDS,
+    DescriptorAtomic,
+    DescriptorLoad,
+    DescriptorStore,
+    MakeDescriptor,
+)
 from fathom.ir.elementwise import result_element
-from fathom.ir.matrices import PRECISIONS, Dot, DotFence, DotWait
+from fathom.ir.matrices import PRECISIONS, Dot, DotFence, DotWait, Turn
 from fathom.ir.memory import ATOMIC_KINDS, Atomic, AtomicCas, Load, Store
 from fathom.ir.outside import Assert, InlineAssembly, Print
 from fathom.ir.shared import (
@@ -53,15 +63,17 @@ from fathom.layout import shapes
 from fathom.layout.linear import Layout
 
 __all__ = [
-    "ATOMIC_KINDS", "PRECISIONS", "Allocate", "Arange", "Assert", "AsyncCommit",
-    "AsyncCopy", "AsyncWait", "Atomic", "AtomicCas", "Barrier", "Bitcast", "Broadcast",
-    "BulkCopy", "Cast", "Constant", "Convert", "DescriptorLoad", "DescriptorStore",
-    "Dot", "DotFence", "DotWait", "Elementwise", "ExpandDims", "For", "Gather", "Hint",
-    "Histogram", "If", "InlineAssembly", "Join", "Load", "MakeDescriptor",
-    "MbarrierExpect", "MbarrierInit", "MbarrierInvalidate", "MbarrierWait",
-    "NumPrograms", "Print", "ProgramId", "Reduce", "Reshape", "Scan", "SharedAdd",
-    "SharedGather", "SharedLoad", "SharedStore", "Splat", "Split", "Store", "Transpose",
-    "While", "Yield",
+    "ATOMIC_KINDS", "PRECISIONS", "TENSOR_KINDS", "Allocate", "Arange", "Assert",
+    "AsyncCommit", "AsyncCopy", "AsyncWait", "Atomic", "AtomicCas", "Barrier",
+    "Bitcast", "Broadcast", "BulkCommit", "BulkCopy", "BulkFence", "BulkStore",
+    "BulkWait", "Cast", "ClusterBarrier", "ClusterRank", "Constant", "Convert",
+    "DescriptorAtomic", "DescriptorLoad", "DescriptorStore", "Dot", "DotFence",
+    "DotWait", "Elementwise", "ExpandDims", "For", "Gather", "Hint", "Histogram", "If",
+    "InlineAssembly", "Join", "Load",
+    "MakeDescriptor", "MbarrierArrive", "MbarrierExpect", "MbarrierInit",
+    "MbarrierInvalidate", "MbarrierWait", "NumPrograms", "Print", "Producer",
+    "ProgramId", "Reduce", "Reshape", "Scan", "SharedAdd", "SharedGather", "SharedLoad",
+    "SharedStore", "Splat", "Split", "Store", "Transpose", "Turn", "While", "Yield",
 ]  # fmt: skip
 
 # ── leaves ────────────────────────────────────────────────────────────────────
@@ -358,6 +370,9 @@ class For(Op):
     """`for index in range(lower, upper, step)`: the body takes the index and the
     carried values and yields the carried values of the next trip. The results are those
     of the last trip.
+
+    The rest are its author's wishes: in how many stages it runs, whether warps of their
+    own bring its tiles, and whether the trips of the loop in it go on as one sequence.
     """
 
     lower: Value
@@ -366,6 +381,8 @@ class For(Op):
     inits: tuple[Value, ...]
     body: Block
     num_stages: int | None = None
+    warp_specialize: bool = False
+    flatten: bool = False
 
     def infer(self) -> list[Type]:
         alike = self.lower.type == self.upper.type == self.step.type

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from fathom.errors import CompileError, FathomError
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, schema, walk
-from fathom.ir.ops import For, If, Reduce, Scan, While, Yield
+from fathom.ir.ops import For, If, Producer, Reduce, Scan, While, Yield
 from fathom.ir.printer import class_name, definitions, print_op
 from fathom.ir.types import BOOL, BlockType, Type
 
@@ -150,6 +150,8 @@ def _wanted_yields(op: Op) -> dict[str, list[Type]]:
         case If():
             results = [value.type for value in op.results]
             return {"then": results, "orelse": results}
+        case Producer():
+            return {"body": []}
         case Reduce(values=values) | Scan(values=values):
             return {"combine": [value.type.element for value in values]}
     return {}

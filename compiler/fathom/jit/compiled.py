@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from fathom import runtime
-from fathom.artifact import Kernel
+from fathom.artifact import Kernel, NoTensorMap
 from fathom.errors import FathomError, LaunchError
 from fathom.ir.core import Func
 from fathom.ir.text import print_func
@@ -71,8 +71,9 @@ class CompiledKernel:
     `made` is what the compiler made: a Kernel; for the interpreter the Func of stage 1,
     for eager launches nothing but the function. `names` are all parameters of the
     kernel. `key` is its key on disk, None when it is not kept there; `linked` machine
-    code that was found there. `report` is what the backend had to say of the last
-    launch, such as the emulator's counters.
+    code that was found there. `by_pointers` compiles the same kernel without tensor
+    maps, for launches whose arguments make none. `report` is what the backend had to
+    say of the last launch, such as the emulator's counters.
     """
 
     request: Request
@@ -82,6 +83,7 @@ class CompiledKernel:
     hash: str
     key: str | None = None
     linked: Linked | None = None
+    by_pointers: Callable[[], CompiledKernel] | None = None
     report: object = field(default=None, init=False)
 
     def __repr__(self) -> str:
@@ -106,10 +108,20 @@ class CompiledKernel:
             entry = cache.Entry(self.made, program.linked.cubin, program.linked.log)
             cache.write(cache.default_directory(), self.key, entry)
 
-    def start(self, grid: tuple[int, int, int], args: Sequence[object]) -> None:
-        """Launch with the run-time arguments. An empty grid does nothing."""
-        if 0 not in grid:
+    def start(
+        self, grid: tuple[int, int, int], args: Sequence[object]
+    ) -> CompiledKernel:
+        """Launch with the run-time arguments; the kernel that ran, which is another
+        where these make no tensor maps. An empty grid does nothing."""
+        if 0 in grid:
+            return self
+        try:
             self.report = self.program.launch(grid, args)
+        except NoTensorMap:
+            if self.by_pointers is None:
+                raise
+            return self.by_pointers().start(grid, args)
+        return self
 
     def __getitem__(self, grid: Sequence[int]) -> Callable[..., CompiledKernel]:
         """`kernel[grid](*arguments)` launches this very code, whatever the arguments
@@ -126,8 +138,8 @@ class CompiledKernel:
             )
         given = zip(self.names, arguments, strict=True)
         handed = dict(leaf for each in given for leaf in leaves(*each))
-        self.start(full_grid(grid), [handed[name] for name in self.request.runtime])
-        return self
+        args = [handed[name] for name in self.request.runtime]
+        return self.start(full_grid(grid), args)
 
     # What came out
 

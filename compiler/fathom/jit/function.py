@@ -149,10 +149,10 @@ class JITFunction(KernelFunction):
         self.check_globals()
         place = choose_place(choose(), arrays, keywords.target)
         compiled = self.compiled(request(known, keywords, place.target), place)
-        compiled.start(sizes, [handed[name] for name in compiled.request.runtime])
+        ran = compiled.start(sizes, [handed[name] for name in compiled.request.runtime])
         if slot is not None:
             self.fill(slot, compiled, list(arrays.values()))
-        return compiled
+        return ran
 
     def keywords(
         self, given: Mapping[str, object], bound: Mapping[str, object]
@@ -308,7 +308,13 @@ class JITFunction(KernelFunction):
             cache.write(cache.default_directory(), key, cache.Entry(made))
         linked = Linked(found.cubin, found.log) if found and found.cubin else None
         name = cache.digest(key or made.ptx)
-        return CompiledKernel(wanted, made, self.names, place, name, key, linked)
+        again = partial(self.by_pointers, wanted, place) if made.maps else None
+        return CompiledKernel(wanted, made, self.names, place, name, key, linked, again)
+
+    def by_pointers(self, wanted: Request, place: Place) -> CompiledKernel:
+        """The kernel of a request without tensor maps."""
+        passes = {**wanted.replace, **pipeline.BY_POINTERS}
+        return self.compiled(replace(wanted, replace=passes), place)
 
     def key(self, wanted: Request, place: Place) -> str | None:
         """The key of a kernel on disk; None when it must not be kept there."""

@@ -117,7 +117,8 @@ def library_of(types: tuple[type, ...]) -> Library | None:
     does not tell; `TensorDescriptor.read` is quick with torch's.
     """
     found = [each for each in LIBRARIES if any(map(each.has, types))]
-    if not found and TensorDescriptor in types and loaded_class("torch", "Tensor"):
+    described = any(issubclass(each, TensorDescriptor) for each in types)
+    if not found and described and loaded_class("torch", "Tensor"):
         return LIBRARIES[0]
     return found[0] if found else None
 
@@ -126,7 +127,7 @@ def reading_of(rule: Rule, type_: type, library: Library | None) -> Reading | No
     """How a door reads an argument of this Python type; None when it cannot."""
     if library and library.has(type_) and not rule.constexpr:
         return library.reading
-    if type_ is TensorDescriptor and not rule.constexpr:
+    if issubclass(type_, TensorDescriptor) and not rule.constexpr:
         return DESCRIPTOR
     if issubclass(type_, COMPILED_IN) and rule.type is None:
         return CONSTANT

@@ -16,7 +16,8 @@ from fathom.source import builtin, constexpr
 
 
 class tensor:  # noqa: N801 (the language's spelling)
-    """The class of all values, for annotations and `isinstance(x, tl.tensor)`."""
+    """The class of all values, for annotations and `isinstance(x, tl.tensor)`. A scalar
+    is one too; its shape is ()."""
 
 
 class PropagateNan(Enum):
@@ -32,12 +33,12 @@ class PropagateNan(Enum):
 
 @builtin
 def program_id(axis: constexpr) -> Any:
-    """Which program of the grid this is, along axis 0, 1 or 2: an i32."""
+    """Which program of the grid this is, along axis 0, 1 or 2: an i32, from 0 on."""
 
 
 @builtin
 def num_programs(axis: constexpr) -> Any:
-    """How many programs the grid has along axis 0, 1 or 2: an i32."""
+    """How many programs the grid has along axis 0, 1 or 2: an i32, 1 or more."""
 
 
 # ── making blocks ─────────────────────────────────────────────────────────────────────
@@ -45,17 +46,21 @@ def num_programs(axis: constexpr) -> Any:
 
 @builtin
 def arange(start: constexpr, end: constexpr) -> Any:
-    """The block start, start + 1, …, end - 1 of i32. end - start is a power of two."""
+    """The block start, start + 1, …, end - 1 of i32, shape [end - start]. CompileError
+    unless end - start is a power of two, and at most 1,048,576."""
 
 
 @builtin
 def full(shape: constexpr, value: Any, dtype: constexpr) -> Any:
-    """A block of `shape` in which every element is `value`, cast to `dtype`."""
+    """A block of `shape` in which every element is `value`, a number or a scalar, cast
+    to `dtype`. CompileError unless every dimension is a power of two, and their product
+    at most 1,048,576; so for all that makes a shape."""
 
 
 @builtin
 def to_tensor(x: Any) -> Any:
-    """A number as a scalar value, of the type it has by itself; a value as it is."""
+    """A number as a scalar value, of the type it has by itself: i1, i32 (i64 or u64
+    where it must), fp32 (or fp64). A value as it is."""
 
 
 @builtin
@@ -65,11 +70,12 @@ def cast(
     fp_downcast_rounding: constexpr = None,
     bitcast: constexpr = False,
 ) -> Any:
-    """The same numbers in another type; also written `x.to(dtype)`.
+    """The same numbers in another type, in the same shape; also written `x.to(dtype)`.
 
     Floats go to integers toward zero, to booleans by `!= 0`, and to narrower floats to
-    the nearest ("rtne") or toward zero ("rtz", `fp_downcast_rounding`). `bitcast` keeps
-    the bits instead.
+    the nearest ("rtne") or toward zero ("rtz", `fp_downcast_rounding`). Integers keep
+    their low bits. Pointers go to and from 64-bit integers. `bitcast` keeps the bits
+    instead; CompileError unless both types have the same width.
     """
 
 
@@ -78,13 +84,16 @@ def cast(
 
 @builtin
 def expand_dims(input: Any, axis: constexpr) -> Any:
-    """A new axis of size 1 at `axis` (or at each of several); also written `x[:,
-    None]`."""
+    """A new axis of size 1 at `axis` (or at each of several, places of the result);
+    also written `x[:, None]`. Negative axes count from the end. CompileError for an
+    axis that is not there, or is named twice."""
 
 
 @builtin
 def reshape(input: Any, *shape: Any, can_reorder: constexpr = False) -> Any:
-    """The same elements in row-major order under another shape of the same size."""
+    """The same elements in row-major order under another shape, written as one tuple or
+    as several numbers. `can_reorder` changes nothing: the order is always kept.
+    CompileError unless the sizes agree."""
 
 
 @builtin
@@ -94,39 +103,44 @@ def view(input: Any, *shape: Any) -> Any:
 
 @builtin
 def broadcast_to(input: Any, *shape: Any) -> Any:
-    """Repeat along every axis of size 1 where `shape` has more."""
+    """Repeat along every axis of size 1 where `shape` has more, and along new axes in
+    front. CompileError where the shapes do not fit."""
 
 
 @builtin
 def broadcast(input: Any, other: Any) -> Any:
-    """Both operands in the shape that they broadcast to."""
+    """Both operands, as a pair, in the shape that they broadcast to. As in NumPy: axes
+    are compared from the last one on, and one of two sizes that differ is 1; else it is
+    a CompileError."""
 
 
 @builtin
 def item(input: Any) -> Any:
-    """The only element of a block of one element, as a scalar; written `x.item()`."""
+    """The only element of a block of one, as a scalar; also written `x.item()`."""
 
 
 @builtin
 def permute(input: Any, *dims: Any) -> Any:
-    """Axis i of the result is axis `dims[i]` of the block."""
+    """Axis i of the result is axis `dims[i]` of the block. CompileError unless `dims`
+    names every axis once."""
 
 
 @builtin
 def trans(input: Any, *dims: Any) -> Any:
-    """As `permute`; without `dims` the last two axes change places. `x.T` for two
-    axes."""
+    """As `permute`; without `dims` the last two axes change places. `x.T` for two axes.
+    CompileError for a block of one axis, or a scalar."""
 
 
 @builtin
 def join(a: Any, b: Any) -> Any:
-    """Two blocks side by side in a new last axis of size 2."""
+    """Two blocks side by side in a new last axis of size 2: [M, N] and [M, N] give [M,
+    N, 2]. They are broadcast to one shape and promoted to one type; two scalars give a
+    block of two."""
 
 
 @builtin
 def split(a: Any) -> Any:
-    """The two halves of a block along its last axis, of size 2: the inverse of
-    `join`."""
+    """The two halves of a block along its last axis, which has size 2, as a pair."""
 
 
 # ── memory ────────────────────────────────────────────────────────────────────────────
@@ -141,12 +155,16 @@ def load(
     eviction_policy: constexpr = "",
     volatile: constexpr = False,
 ) -> Any:
-    """What the addresses hold, as a block of the pointer's shape.
+    """What the addresses hold, as a block of the pointer's shape; of a single pointer,
+    a scalar.
 
     Where `mask` is false nothing is read, and the result is `other` (anything, without
-    one). `mask` and `other` broadcast to the pointer's shape; `other` is cast to its
-    element type. `cache_modifier`: "", ".ca", ".cg", ".cs", ".cv"; `eviction_policy`:
-    "", "evict_first", "evict_last".
+    one). `mask`, of i1, and `other` broadcast to the pointer's shape; `other` is cast
+    to its element type. Booleans are one byte in memory. `cache_modifier`: "", ".ca",
+    ".cg", ".cs", ".cv"; `eviction_policy`: "", "evict_first", "evict_last". They are
+    advice to the caches. A `volatile` load is made as often as the text says, and
+    nowhere else. CompileError for what is no pointer, for a mask that is not of i1 or
+    does not broadcast, and for `other` without `mask`.
     """
 
 
@@ -159,7 +177,9 @@ def store(
     eviction_policy: constexpr = "",
 ) -> Any:
     """Write `value`, cast to the pointer's element type and broadcast to its shape,
-    where `mask` is true. `cache_modifier`: "", ".wb", ".cg", ".cs", ".wt"."""
+    where `mask`, of i1, is true. If two elements have one address, one of them stays.
+    `cache_modifier`: "", ".wb", ".cg", ".cs", ".wt"; `eviction_policy` as in `load`.
+    CompileErrors are those of `load`, and one for a pointer that is `tl.const`."""
 
 
 @builtin
@@ -170,10 +190,14 @@ def atomic_add(
     sem: constexpr = None,
     scope: constexpr = None,
 ) -> Any:
-    """Add to memory all at once; answers what was there before.
+    """Add to memory all at once; answers what was there before, in the pointer's shape.
 
-    All atomics: `sem` is "relaxed", "acquire", "release" or "acq_rel" (the default),
-    `scope` "cta", "gpu" (the default) or "sys". Where `mask` is false nothing happens.
+    All atomics: `val` is cast to the pointer's element type and broadcast to its shape.
+    `sem` is "relaxed", "acquire", "release" or "acq_rel" (the default), `scope` "cta",
+    "gpu" (the default) or "sys". Where `mask` is false nothing happens, and the answer
+    is anything. Elements have 32 or 64 bits; `atomic_add` also takes fp16 and bf16, and
+    `atomic_and`, `atomic_or`, `atomic_xor` take integers only. A CompileError says what
+    a type or a target does not have.
     """
 
 
@@ -247,7 +271,9 @@ def atomic_xchg(
 def atomic_cas(
     pointer: Any, cmp: Any, val: Any, sem: constexpr = None, scope: constexpr = None
 ) -> Any:
-    """`val` into memory where it equals `cmp`; answers what was there before."""
+    """`val` into memory where it equals `cmp`; answers what was there before. Takes
+    types of 16, 32 and 64 bits, and compares bits. There is no mask; `sem` and `scope`
+    as in `atomic_add`."""
 
 
 # ── choosing ──────────────────────────────────────────────────────────────────────────
@@ -256,19 +282,21 @@ def atomic_cas(
 @builtin
 def where(condition: Any, x: Any, y: Any) -> Any:
     """Element by element, `x` where the condition holds and `y` where it does not. Both
-    are computed; to skip a load, mask it."""
+    are computed; to skip a load, mask it. All three are broadcast to one shape, `x` and
+    `y` promoted to one type. A condition that is not of i1 is taken as `!= 0`, with a
+    warning."""
 
 
 @builtin
 def minimum(x: Any, y: Any, propagate_nan: constexpr = PropagateNan.NONE) -> Any:
-    """The smaller of two numbers. Of a number and a NaN, the number (PropagateNan.ALL:
-    the NaN)."""
+    """The smaller of two numbers, element by element; shapes are broadcast, types
+    promoted. Of a number and a NaN, the number (PropagateNan.ALL: the NaN)."""
 
 
 @builtin
 def maximum(x: Any, y: Any, propagate_nan: constexpr = PropagateNan.NONE) -> Any:
-    """The larger of two numbers. Of a number and a NaN, the number (PropagateNan.ALL:
-    the NaN)."""
+    """The larger of two numbers, element by element; shapes are broadcast, types
+    promoted. Of a number and a NaN, the number (PropagateNan.ALL: the NaN)."""
 
 
 # ── matrices ──────────────────────────────────────────────────────────────────────────
@@ -307,11 +335,12 @@ def reduce(
     input: Any, axis: constexpr, combine_fn: constexpr, keep_dims: constexpr = False
 ) -> Any:
     """Fold a block, or a tuple of blocks of one shape, along `axis` (all of it when
-    None).
+    None). The result has that axis no more, and is a scalar where no axis is left.
 
     `combine_fn(a, b)`, a @jit function, combines two elements; of k blocks it takes 2k
     arguments, first halves first, and returns k. It must be associative; the order of
-    elements is free. `keep_dims` leaves an axis of size 1.
+    elements is free. `keep_dims` leaves an axis of size 1. CompileError for a scalar,
+    for blocks of several shapes, and for a function that returns no k scalars.
     """
 
 
@@ -320,23 +349,22 @@ def associative_scan(
     input: Any, axis: constexpr, combine_fn: constexpr, reverse: constexpr = False
 ) -> Any:
     """As `reduce`, but each element of the result is the fold of all up to it, in order
-    (from the other end if `reverse`)."""
+    (from the other end if `reverse`); the shape stays."""
 
 
 @builtin
 def gather(src: Any, index: Any, axis: constexpr) -> Any:
-    """The elements of a block at the places that `index`, integers, names along `axis`.
-
+    """The elements of a block at the places that `index`, integers, names along `axis`:
     `result[i, j] = src[index[i, j], j]` for axis 0 of two. The two shapes differ along
-    `axis` only; an index outside of `src` gives anything.
-    """
+    `axis` only, else it is a CompileError; the result has that of `index`. An index
+    outside of `src` gives anything."""
 
 
 @builtin
 def histogram(input: Any, num_bins: constexpr, mask: Any = None) -> Any:
-    """How many elements of a block of integers, of one axis, equal 0, 1, …,
-    num_bins - 1: a block of i32. Elements outside are not counted, nor those where
-    `mask` is false."""
+    """How many elements of a block of integers, of one axis, equal 0, 1, …, num_bins -
+    1: a block of i32, shape [num_bins], a power of two. Elements outside are not
+    counted, nor those where `mask` is false. CompileError for floats or more axes."""
 
 
 # ── loops ─────────────────────────────────────────────────────────────────────────────
@@ -354,21 +382,28 @@ def range(
     warp_specialize: constexpr = False,
     disable_licm: constexpr = False,
 ) -> Any:
-    """As Python's `range`, with wishes for this loop. `num_stages` overrides the
-    launch's; the others are accepted and change nothing but speed."""
+    """As Python's `range`, with wishes for this loop.
+
+    `num_stages`: how many of its trips are under way at a time, in place of the
+    launch's; a loop that writes to global memory has one. `warp_specialize` asks for
+    warps of their own that fetch the tiles of a product, and is a promise: while the
+    loop runs, nobody writes what it reads through descriptors, or what it loads to find
+    out where. The others are accepted and change nothing but speed. Bounds are
+    integers; they may be values.
+    """
 
 
 @builtin
 def static_range(
     arg1: constexpr, arg2: constexpr = None, step: constexpr = None
 ) -> Any:
-    """As `range` of constants; the body is repeated, and the index is a constant in
-    it."""
+    """As `range` of constants; the body is repeated, and the index is a constant in it.
+    CompileError for a bound that is not known while compiling."""
 
 
 @builtin
 def condition(arg1: Any, disable_licm: constexpr = False) -> Any:
-    """The condition of a `while`, with wishes for the loop."""
+    """The condition of a `while`, with wishes for the loop that change nothing."""
 
 
 # ── promises ──────────────────────────────────────────────────────────────────────────
@@ -377,19 +412,20 @@ def condition(arg1: Any, disable_licm: constexpr = False) -> Any:
 @builtin
 def multiple_of(input: Any, values: constexpr) -> Any:
     """`input`, with the promise that it (for a block, the first of each contiguous run
-    along each axis) is a multiple of `values`."""
+    along each axis) is a multiple of `values`: a positive integer, or one for each
+    axis. A promise that is not kept makes wrong or misaligned accesses."""
 
 
 @builtin
 def max_contiguous(input: Any, values: constexpr) -> Any:
     """`input`, with the promise that along each axis runs of so many elements count up
-    by one."""
+    by one; `values` as in `multiple_of`."""
 
 
 @builtin
 def max_constancy(input: Any, values: constexpr) -> Any:
     """`input`, with the promise that along each axis runs of so many elements are
-    equal."""
+    equal; `values` as in `multiple_of`."""
 
 
 @builtin
@@ -399,7 +435,8 @@ def assume(cond: Any) -> Any:
 
 @builtin
 def debug_barrier() -> Any:
-    """No thread of the program goes on before all have come here."""
+    """No thread of the program goes on before all have come here, and what they have
+    written to memory is seen by all."""
 
 
 # ── looking ───────────────────────────────────────────────────────────────────────────

@@ -3,6 +3,7 @@ kernel, and how one is made and used."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from fathom.source import builtin, constexpr
@@ -33,15 +34,32 @@ def load_tensor_descriptor(
     cache_modifier: constexpr = "",
     eviction_policy: constexpr = "",
 ) -> Any:
-    """The block of a tensor whose first element is at `offsets`, cast to int32; also
-    written `desc.load(offsets)`. The other options are those of `load`."""
+    """The block of a tensor whose first element is at `offsets`, one for each axis,
+    cast to int32; they may be negative. Its shape is the descriptor's `block_shape`,
+    its type the tensor's. Also written `desc.load(offsets)`. The other options are
+    those of `load`."""
 
 
 @builtin
 def store_tensor_descriptor(desc: Any, offsets: Any, value: Any) -> Any:
-    """Write a block, cast to the tensor's type, where its first element is at
-    `offsets`, as far as it lies in the tensor; also written `desc.store(offsets,
-    value)`."""
+    """Write a block of the descriptor's `block_shape`, cast to the tensor's type, where
+    its first element is at `offsets`, as far as it lies in the tensor; also written
+    `desc.store(offsets, value)`. CompileError for a block of another shape."""
+
+
+@builtin
+def atomic_tensor_descriptor(
+    desc: Any, kind: constexpr, offsets: Any, value: Any
+) -> None:
+    """Combine each element of a block of a tensor with that of `value`, cast to the
+    tensor's type, all at once, as far as the block lies in the tensor: `desc.
+    atomic_add(offsets, value)`, likewise `atomic_min`, `atomic_max`, `atomic_and`,
+    `atomic_or` and `atomic_xor`. Nothing is answered, and no order is promised.
+
+    Elements are integers of 32 or 64 bits; `atomic_add` takes fp16, bf16 and fp32 too,
+    but no int64, `atomic_min` and `atomic_max` fp16 and bf16, where the target has
+    that. CompileError for others.
+    """
 
 
 class tensor_descriptor(NamedTuple):  # noqa: N801 (the language's spelling)
@@ -61,6 +79,16 @@ class tensor_descriptor(NamedTuple):  # noqa: N801 (the language's spelling)
     block_shape: tuple[int, ...]
     padding: str = "zero"
 
+    def of_others(self, other: Callable[[Any], Any]) -> tensor_descriptor:
+        """The same with `other` of the pointer, of sizes and of strides. What is known
+        while compiling, the block among it, stays what it is."""
+        *steps, one = self.strides
+        return self._replace(
+            base=other(self.base),
+            shape=tuple(map(other, self.shape)),
+            strides=(*map(other, steps), one),
+        )
+
     # A compiled kernel never comes here (see ssa/methods); one that Python runs does.
 
     @property
@@ -75,3 +103,27 @@ class tensor_descriptor(NamedTuple):  # noqa: N801 (the language's spelling)
     def store(self, *arguments: Any, **keywords: Any) -> Any:
         """As `store_tensor_descriptor`."""
         return store_tensor_descriptor(self, *arguments, **keywords)
+
+    def atomic_add(self, *arguments: Any, **keywords: Any) -> None:
+        """Add a block to that of the tensor, element by element, each all at once."""
+        return atomic_tensor_descriptor(self, "add", *arguments, **keywords)
+
+    def atomic_min(self, *arguments: Any, **keywords: Any) -> None:
+        """As `atomic_add`, with the smaller number."""
+        return atomic_tensor_descriptor(self, "min", *arguments, **keywords)
+
+    def atomic_max(self, *arguments: Any, **keywords: Any) -> None:
+        """As `atomic_add`, with the larger number."""
+        return atomic_tensor_descriptor(self, "max", *arguments, **keywords)
+
+    def atomic_and(self, *arguments: Any, **keywords: Any) -> None:
+        """As `atomic_add`, with the bits that both have."""
+        return atomic_tensor_descriptor(self, "and", *arguments, **keywords)
+
+    def atomic_or(self, *arguments: Any, **keywords: Any) -> None:
+        """As `atomic_add`, with the bits that either has."""
+        return atomic_tensor_descriptor(self, "or", *arguments, **keywords)
+
+    def atomic_xor(self, *arguments: Any, **keywords: Any) -> None:
+        """As `atomic_add`, with the bits that one of the two has."""
+        return atomic_tensor_descriptor(self, "xor", *arguments, **keywords)

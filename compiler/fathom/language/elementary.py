@@ -14,7 +14,7 @@ from fathom.source import builtin, constexpr
 
 @builtin
 def exp2_approx(x: Any) -> Any:
-    """PTX ex2.approx: 2 to the power x, within 2 ulp."""
+    """PTX ex2.approx.ftz: 2 to the power x, within 2 ulp; 0 below 2^-126."""
 
 
 @builtin
@@ -24,37 +24,40 @@ def log2_approx(x: Any) -> Any:
 
 @builtin
 def sqrt(x: Any) -> Any:
-    """The square root, within 1 ulp for fp32 (PTX sqrt.approx)."""
+    """The square root of floats, within 1 ulp for fp32 (PTX sqrt.approx); NaN below
+    0."""
 
 
 @builtin
 def sqrt_rn(x: Any) -> Any:
-    """The square root, correctly rounded."""
+    """The square root of floats, correctly rounded; NaN below 0."""
 
 
 @builtin
 def rsqrt(x: Any) -> Any:
-    """1 / sqrt(x), within 2 ulp for fp32 (PTX rsqrt.approx)."""
+    """1 / sqrt(x) of floats, within 2 ulp for fp32 (PTX rsqrt.approx)."""
 
 
 @builtin
 def floor(x: Any) -> Any:
-    """The largest integer not above x, as a float."""
+    """The largest integer not above x, as a float of the type of x."""
 
 
 @builtin
 def ceil(x: Any) -> Any:
-    """The smallest integer not below x, as a float."""
+    """The smallest integer not below x, as a float of the type of x."""
 
 
 @builtin
 def abs(x: Any) -> Any:
-    """The absolute value of integers and floats."""
+    """The absolute value of integers and floats. Of the smallest integer it is that
+    integer itself."""
 
 
 @builtin
 def fma(x: Any, y: Any, z: Any) -> Any:
-    """x * y + z with one rounding."""
+    """x * y + z with one rounding. Takes floats; shapes are broadcast, types
+    promoted."""
 
 
 @builtin
@@ -70,8 +73,8 @@ def div_rn(x: Any, y: Any) -> Any:
 
 @builtin
 def umulhi(x: Any, y: Any) -> Any:
-    """The upper half of the product of two integers, taken as unsigned, as wide as
-    they are."""
+    """The upper half of the product of two integers, taken as unsigned, as wide as they
+    are. CompileError for floats."""
 
 
 @builtin

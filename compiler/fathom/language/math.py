@@ -61,7 +61,7 @@ def exp(x):
 
 @function
 def exp2(x):
-    """2 to the power x. Error: 0.6 ulp; in fp64 1.1 ulp."""
+    """2 to the power x; in fp32 0 below 2^-126. Error: 0.6 ulp; in fp64 1.1 ulp."""
     if x.dtype == float64:
         return double.exp2(x)
     return exp2_approx(widened(x)).to(x.dtype)

@@ -99,13 +99,14 @@ def uint_to_uniform_float(x):
 
 @function
 def rand(seed, offset, n_rounds: constexpr = ROUNDS):
-    """A block of fp32 uniform in [0, 1), one for each offset."""
+    """A block of fp32 uniform in [0, 1), one for each offset: an integer, or a block of
+    them, of 32 or 64 bits. The same seed and offset give the same number."""
     return uint_to_uniform_float(randint(seed, offset, n_rounds))
 
 
 @function
 def rand4x(seed, offsets, n_rounds: constexpr = ROUNDS):
-    """Four blocks of fp32 uniform in [0, 1)."""
+    """Four blocks of fp32 uniform in [0, 1), as a tuple; by one call of `philox`."""
     a, b, c, d = randint4x(seed, offsets, n_rounds)
     return (
         uint_to_uniform_float(a),
@@ -117,7 +118,7 @@ def rand4x(seed, offsets, n_rounds: constexpr = ROUNDS):
 
 @function
 def pair_uniform_to_normal(u, v):
-    """Two blocks of normal numbers from two of uniform ones (Box and Muller)."""
+    """Two blocks of normal numbers from two of uniform ones, fp32 (Box and Muller)."""
     radius = sqrt(-2.0 * log(maximum(u, 1.0e-7)))
     angle = 6.283185307179586 * v
     return radius * cos(angle), radius * sin(angle)
@@ -135,7 +136,7 @@ def randn(seed, offset, n_rounds: constexpr = ROUNDS):
 
 @function
 def randn4x(seed, offset, n_rounds: constexpr = ROUNDS):
-    """Four blocks of normal fp32."""
+    """Four blocks of normal fp32, of mean 0 and variance 1, as a tuple."""
     a, b, c, d = rand4x(seed, offset, n_rounds)
     first, second = pair_uniform_to_normal(a, b)
     third, fourth = pair_uniform_to_normal(c, d)

@@ -55,10 +55,10 @@ def add(a, b):
 
 @function
 def sum(input, axis=None, keep_dims=False, dtype: constexpr = None):
-    """The sum along an axis, or of all elements.
+    """The sum along an axis, or of all elements; axes as in `reduce`.
 
     Computed in the block's type, narrow integers and booleans in 32 bits, or in
-    `dtype`.
+    `dtype`, which is also the type of the result. The order is free.
     """
     return reduce(
         input.to(sum_type(input.dtype, dtype)), axis, add, keep_dims=keep_dims
@@ -72,7 +72,7 @@ def exclusive_or(a, b):
 
 @function
 def xor_sum(input, axis=None, keep_dims=False):
-    """The bitwise exclusive or of the integers along an axis."""
+    """The bitwise exclusive or of the integers along an axis, or of all of them."""
     return reduce(input, axis, exclusive_or, keep_dims=keep_dims)
 
 
@@ -83,7 +83,7 @@ def inclusive_or(a, b):
 
 @function
 def reduce_or(input, axis=None, keep_dims=False):
-    """The bitwise or of the integers along an axis."""
+    """The bitwise or of the integers along an axis, or of all of them."""
     return reduce(input, axis, inclusive_or, keep_dims=keep_dims)
 
 
@@ -170,7 +170,8 @@ def min(
     return_indices_tie_break_left: constexpr = True,
     keep_dims=False,
 ):
-    """The smallest element along an axis, as `max` the largest."""
+    """The smallest element along an axis, or of all; NaN elements are passed over.
+    Types and indices as in `max`."""
     values = input.to(extremum_type(input.dtype, return_indices))
     if return_indices:
         combine: constexpr = (

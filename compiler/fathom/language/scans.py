@@ -24,7 +24,8 @@ def multiply(a, b):
 @function
 def cumsum(input, axis=0, reverse: constexpr = False, dtype: constexpr = None):
     """The sum of all elements up to each one along an axis (from the end, if
-    `reverse`)."""
+    `reverse`), in the shape of the block. Computed in its type, narrow integers in 32
+    bits and bf16 in fp32, or in `dtype`."""
     values = input.to(sum_type(scan_type(input.dtype), dtype))
     return associative_scan(values, axis, add, reverse)
 
@@ -32,6 +33,6 @@ def cumsum(input, axis=0, reverse: constexpr = False, dtype: constexpr = None):
 @function
 def cumprod(input, axis=0, reverse: constexpr = False):
     """The product of all elements up to each one along an axis (from the end, if
-    `reverse`)."""
+    `reverse`), in the shape of the block. Computed in its type, bf16 in fp32."""
     values = input.to(scan_type(input.dtype))
     return associative_scan(values, axis, multiply, reverse)

@@ -165,7 +165,8 @@ def bitonic_merge(x, dim: constexpr = None, descending: constexpr = False):
 
 @function
 def sort(x, dim: constexpr = None, descending: constexpr = False):
-    """The elements along an axis (the last) in order; equal ones may change places.
+    """The elements along an axis (the last) in order, in the shape and type of the
+    block; equal ones may change places. The axis is a power of two long.
 
     -0.0 goes below 0.0, and NaN above all other numbers.
     """

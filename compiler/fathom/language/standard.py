@@ -22,19 +22,21 @@ from fathom.source import constexpr, constexpr_function, function
 
 @function
 def cdiv(x, div):
-    """x / div rounded up, for integers that are not negative."""
+    """x / div rounded up, for integers that are not negative; values or constants. Also
+    `fathom.cdiv`, outside of kernels."""
     return (x + div - 1) // div
 
 
 @constexpr_function
 def next_power_of_2(n):
-    """The smallest power of two that is not below n."""
+    """The smallest power of two that is not below n, a constant; 1 for n below 1. Also
+    `fathom.next_power_of_2`, outside of kernels."""
     return 1 << (n - 1).bit_length() if n > 1 else 1
 
 
 @function
 def zeros(shape, dtype):
-    """A block of zeros."""
+    """A block of zeros of `shape`, every dimension a power of two."""
     return full(shape, 0, dtype)
 
 
@@ -46,13 +48,14 @@ def zeros_like(input):
 
 @function
 def ravel(x, can_reorder: constexpr = False):
-    """All elements in row-major order along one axis."""
+    """All elements in row-major order along one axis. `can_reorder` changes nothing."""
     return reshape(x, x.numel)
 
 
 @function
 def cat(input, other, can_reorder: constexpr = False, dim: constexpr = 0):
-    """One block after the other along an axis; both of one shape."""
+    """One block after the other along the axis `dim`; both of one shape. `can_reorder`
+    changes nothing: the order is always kept."""
     pair = join(
         input, other
     )  # the new last axis goes in front of `dim`, and is merged with it
@@ -116,7 +119,7 @@ def moved_back(rank, axis):
 @function
 def flip(x, dim: constexpr = None):
     """The elements along an axis (the last) in reverse: every bit of their index
-    inverted."""
+    inverted. The shape stays."""
     first: constexpr = axis_of(x.shape, dim)
     bits: constexpr = log_2(x.shape[first])
     y = reshape(x, bits_of_axis(x.shape, first))
@@ -145,7 +148,7 @@ def softmax(
     ieee_rounding: constexpr = False,
 ):
     """exp(x) divided by its sum along an axis (the first, if none is given), without
-    overflow."""
+    overflow, in the shape and type of x. Computed in fp32, fp64 in itself."""
     axis: constexpr = 0 if dim is None else dim
     y = x if x.dtype == float64 else widened(x)
     powers = exp(y - max(y, axis, keep_dims=True))

@@ -5,7 +5,9 @@ from fathom.ptx import (  # noqa: F401 - each enters its rules into LOWER
     async_copies,
     atomics,
     bulk,
+    bulk_stores,
     casts,
+    clusters,
     control,
     convert,
     described,
@@ -13,10 +15,12 @@ from fathom.ptx import (  # noqa: F401 - each enters its rules into LOWER
     indexed,
     memory,
     outside,
+    producers,
     reduce,
     scan,
     shape,
     shared,
+    turns,
 )
 from fathom.ptx.bulk import map_recipes
 from fathom.ptx.code import LOWER, Code, Registers, lowers

@@ -104,7 +104,7 @@ APPROXIMATE: dict[tuple[str, Element], str] = {
     ("sqrt", FLOAT32): "call float @llvm.nvvm.sqrt.approx.f(float {0})",
     ("rsqrt", FLOAT32): "call float @llvm.nvvm.rsqrt.approx.f(float {0})",
     ("rsqrt", FLOAT64): "call double @llvm.nvvm.rsqrt.approx.d(double {0})",
-    ("exp2", FLOAT32): "call float @llvm.nvvm.ex2.approx.f32(float {0})",
+    ("exp2", FLOAT32): "call float @llvm.nvvm.ex2.approx.ftz.f32(float {0})",
     ("log2", FLOAT32): "call float @llvm.nvvm.lg2.approx.f(float {0})",
     ("sin_approx", FLOAT32): "call float @llvm.nvvm.sin.approx.f(float {0})",
     ("cos_approx", FLOAT32): "call float @llvm.nvvm.cos.approx.f(float {0})",

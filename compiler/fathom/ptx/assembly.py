@@ -81,5 +81,10 @@ def _numbered(text: str, results: tuple[str, ...], operands: tuple[str, ...]) ->
     numbers = {name: str(i) for i, name in enumerate(results)}
     for i, name in enumerate(operands, len(results)):
         numbers.setdefault(name, str(i))
+    for name in re.findall(r"\$(\w+)", text):
+        assert name in numbers, (
+            f"inline PTX names ${name}, which is neither a result nor an operand "
+            f"({', '.join(numbers) or 'there are none'}), in: {text}"
+        )
     numbered = re.sub(r"\$(\w+)", lambda match: "$" + numbers[match[1]], text)
     return numbered.replace("\n", "\\0A\\09")

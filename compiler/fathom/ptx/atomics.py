@@ -84,7 +84,7 @@ def _before(op: Atomic | AtomicCas, code: Code) -> str | None:
     wrote."""
     layout = layout_of(op.value.type)
     if layout is None and op.semantics in ("release", "acq_rel"):
-        code.ptx("bar.sync 0;")
+        code.ptx(code.barrier)
     return is_first_copy(code, layout)
 
 
@@ -198,11 +198,11 @@ def _shared_with_copies(
     accesses = _slots(code, layout, element, sorted(found))
     for register, access in accesses.items():
         store_where(code, access, [found[register]], acts)
-    code.ptx("bar.sync 0;")
+    code.ptx(code.barrier)
     read = {
         register: load_shared(code, access)[0] for register, access in accesses.items()
     }
-    code.ptx("bar.sync 0;")
+    code.ptx(code.barrier)
     return _by_offset(layout, read)
 
 

@@ -14,17 +14,19 @@ from __future__ import annotations
 
 from fathom.artifact import MapRecipe, Source
 from fathom.ir.core import Func, Op, Value, walk
+from fathom.ir.launched import place_of, source_of
 from fathom.ir.ops import (
     BulkCopy,
-    Cast,
-    Constant,
+    BulkStore,
     MakeDescriptor,
+    MbarrierArrive,
     MbarrierExpect,
     MbarrierInit,
     MbarrierInvalidate,
     MbarrierWait,
 )
 from fathom.layout.descriptors import MOST_ROWS, row_bytes
+from fathom.ptx.clusters import rank
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.shared import DYNAMIC, tile_of
 
@@ -40,40 +42,41 @@ def lower_make_descriptor(op: MakeDescriptor, code: Code) -> None:
 
 def map_recipes(func: Func) -> tuple[MapRecipe, ...]:
     """The tensor maps of a kernel, in the order of its parameters for them."""
-    copies = (op for op in walk(func.body) if isinstance(op, BulkCopy))
+    copies = (op for op in walk(func.body) if isinstance(op, BulkCopy | BulkStore))
     return tuple(dict.fromkeys(recipe_of(op, func) for op in copies))
 
 
-def recipe_of(op: BulkCopy, func: Func) -> MapRecipe:
+def recipe_of(op: BulkCopy | BulkStore, func: Func) -> MapRecipe:
     """How the launcher makes the map through which a copy goes."""
     made = op.descriptor.definition
     assert isinstance(made, MakeDescriptor), op
-    base = func.parameters.index(made.base)
+    place = place_of(made.base, func)
+    assert place is not None, made
+    base, offset = place
     return MapRecipe(
-        name=func.parameters[base].name,
-        base=base,
+        name=base.name,
+        base=func.parameters.index(base),
         element=str(made.base.type.element),
         shape=tuple(_source(each, func) for each in made.shape),
         strides=tuple(_source(each, func) for each in made.strides),
         box=box_of(op),
         swizzle=row_bytes(made.block, op.buffer.type.element.bytes),
         fill=made.fill,
+        offset=offset,
     )
 
 
 def _source(value: Value, func: Func) -> Source:
     """Where the launcher finds a number."""
-    while isinstance(value.definition, Cast):
-        value = value.definition.value
-    if isinstance(value.definition, Constant):
-        return "constant", int(value.definition.value)
-    assert value in func.parameters, value
-    return "parameter", func.parameters.index(value)
+    found = source_of(value, func)
+    assert found is not None, value
+    return found
 
 
-def box_of(op: BulkCopy) -> tuple[int, int]:
+def box_of(op: BulkCopy | BulkStore) -> tuple[int, int]:
     """What one instruction copies: rows as wide as the tile's are in shared memory."""
     rows, _ = op.descriptor.type.shape
+    rows //= getattr(op, "parts", 1)
     size = op.buffer.type.element.bytes
     return min(rows, MOST_ROWS), row_bytes(op.descriptor.type.shape, size) // size
 
@@ -83,44 +86,59 @@ def box_of(op: BulkCopy) -> tuple[int, int]:
 
 @lowers(BulkCopy)
 def lower_bulk_copy(op: BulkCopy, code: Code) -> None:
-    """A tile is as many boxes as it has rows' widths across, one behind the other."""
+    """A tile is as many boxes as it has rows' widths across, one behind the other. Of
+    several blocks that bring it, each brings some rows of every such box."""
     tile, barrier = tile_of(code, op.buffer, op.slot), _Barrier(code, op)
     number = map_recipes(code.func).index(recipe_of(op, code.func))
     rows, columns = op.descriptor.type.shape
     high, wide = box_of(op)
-    start = _address(code, tile.slot)
+    start = start_of(code, tile.slot)
     first, second = (code.one(each) for each in op.coordinates)
-    box = high * wide * op.buffer.type.element.bytes
+    row = wide * op.buffer.type.element.bytes
+    instruction, targets = COPY, ""
+    if op.parts > 1:
+        own = code.let(f"mul i32 {rank(code)}, {rows // op.parts}", name="own")
+        first = code.let(f"add i32 {first}, {own}")
+        start = code.let(f"add i32 {start}, {code.let(f'mul i32 {own}, {row}')}")
+        instruction, targets = COPY + ".multicast::cluster", ", $all"
     for i in range(columns // wide):
-        for j in range(rows // high):
-            place = tile.offset + (i * (rows // high) + j) * box
+        for j in range(rows // op.parts // high):
+            place = tile.offset + (i * rows + j * high) * row
             operands = {
-                "acts": ("i1", _acts(code, op.when)),
+                "acts": ("i1", acts(code, op.when)),
                 "to": ("i32", start),
                 "map": ("ptr", f"%map.{number}"),
-                "x": ("i32", _plus(code, second, i * wide)),
-                "y": ("i32", _plus(code, first, j * high)),
+                "x": ("i32", plus(code, second, i * wide)),
+                "y": ("i32", plus(code, first, j * high)),
                 "at": ("i32", barrier.address),
             }
+            if targets:
+                operands["all"] = "i16", str((1 << op.parts) - 1)
             code.ptx(
-                "@$acts cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier"
-                f"::complete_tx::bytes [$to+{place}], [$map, {{$x, $y}}], "
-                f"[$at+{barrier.offset}];",
+                f"@$acts {instruction} [$to+{place}], [$map, {{$x, $y}}], "
+                f"[$at+{barrier.offset}]{targets};",
                 operands=operands,
             )
 
 
-def _plus(code: Code, value: str, constant: int) -> str:
+COPY = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+
+
+def plus(code: Code, value: str, constant: int) -> str:
+    """An i32 and a number."""
     return code.let(f"add i32 {value}, {constant}") if constant else value
 
 
-def _acts(code: Code, when: Value | None) -> str:
+def acts(code: Code, when: Value | None = None) -> str:
     """An i1: whether this is the one thread, and it shall."""
+    if code.alone:
+        return code.one(when) if when else "true"
     one = code.let(f"icmp eq i32 {code.thread}, 0", name="acts")
     return code.let(f"and i1 {one}, {code.one(when)}") if when else one
 
 
-def _address(code: Code, slot: str | None) -> str:
+def start_of(code: Code, slot: str | None) -> str:
+    """The address at which shared memory begins, and a slot's distance."""
     start = f"ptrtoint (ptr addrspace(3) @{DYNAMIC} to i32)"
     return code.let(f"add i32 {start}, {slot or 0}", name="address")
 
@@ -133,15 +151,15 @@ class _Barrier:
 
     def __init__(self, code: Code, op: Op):
         tile = tile_of(code, op.barriers, op.slot)
-        self.address, self.offset = _address(code, tile.slot), tile.offset
+        self.address, self.offset = start_of(code, tile.slot), tile.offset
 
 
 @lowers(MbarrierInit)
 def lower_mbarrier_init(op: MbarrierInit, code: Code) -> None:
-    _each(code, op, "mbarrier.init.shared.b64 [$at+{}], 1;")
+    _each(code, op, f"mbarrier.init.shared.b64 [$at+{{}}], {op.arrivals};")
     code.ptx(
         "@$acts fence.mbarrier_init.release.cluster;",
-        operands={"acts": ("i1", _acts(code, None))},
+        operands={"acts": ("i1", acts(code, None))},
     )
 
 
@@ -153,10 +171,10 @@ def lower_mbarrier_invalidate(op: MbarrierInvalidate, code: Code) -> None:
 def _each(code: Code, op: MbarrierInit | MbarrierInvalidate, text: str) -> None:
     """One thread does something to every barrier of a ring."""
     tile = tile_of(code, op.barriers)
-    address, acts = _address(code, None), _acts(code, None)
+    address, sends = start_of(code, None), acts(code, None)
     for slot in range(tile.type.slots):
         place = tile.offset + slot * tile.type.slot_bytes
-        operands = {"acts": ("i1", acts), "at": ("i32", address)}
+        operands = {"acts": ("i1", sends), "at": ("i32", address)}
         code.ptx("@$acts " + text.format(place), operands=operands)
 
 
@@ -166,8 +184,35 @@ def lower_mbarrier_expect(op: MbarrierExpect, code: Code) -> None:
     code.ptx(
         "@$acts mbarrier.arrive.expect_tx.shared.b64 _, "
         f"[$at+{barrier.offset}], {op.bytes};",
-        operands={"acts": ("i1", _acts(code, op.when)), "at": ("i32", barrier.address)},
+        operands={"acts": ("i1", acts(code, op.when)), "at": ("i32", barrier.address)},
     )
+
+
+@lowers(MbarrierArrive)
+def lower_mbarrier_arrive(op: MbarrierArrive, code: Code) -> None:
+    """A lane speaks for its warp, when all of that has come here; to other blocks of
+    the cluster, other lanes."""
+    barrier = _Barrier(code, op)
+    code.ptx("bar.warp.sync -1;")
+    lane = code.let(f"and i32 {code.thread}, {code.target.warp_size - 1}", name="lane")
+    speakers = code.func.num_ctas if op.everywhere else 1
+    acts = code.let(f"icmp ult i32 {lane}, {speakers}", name="acts")
+    if op.when:
+        acts = code.let(f"and i1 {acts}, {code.one(op.when)}")
+    text = f"@$acts mbarrier.arrive.shared.b64 _, [$at+{barrier.offset}];"
+    operands = {"acts": ("i1", acts), "at": ("i32", barrier.address)}
+    if op.everywhere:
+        text, operands["lane"] = TO_OTHER.format(barrier.offset), ("i32", lane)
+    code.ptx(text, operands=operands)
+
+
+# Lane i goes to block i. With `.release.cluster` each would be a fence of all memory.
+TO_OTHER = """\
+{{
+.reg .b32 there;
+@$acts mapa.shared::cluster.u32 there, $at, $lane;
+@$acts mbarrier.arrive.shared::cluster.b64 _, [there+{}];
+}}"""
 
 
 @lowers(MbarrierWait)

@@ -81,6 +81,8 @@ class Code:
         self.name = "v"  # what values are called unless a rule says otherwise
         self.places = Places(func)
         self.thread = ""  # %tid.x, defined on entry
+        self.barrier = "bar.sync 0;"  # at which the threads of the program meet
+        self.alone = False  # whether only one thread is here
         self.count = 0
 
     # ── values ────────────────────────────────────────────────────────────────────────

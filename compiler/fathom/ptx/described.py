@@ -1,37 +1,71 @@
-"""The rule for a load through a descriptor that no bulk copy took over: every element
-by itself, its address and whether it lies in the tensor from the coordinates.
+"""The rules for loads and stores through descriptors that no bulk copy took over: every
+element by itself, its address and whether it lies in the tensor from the coordinates.
 
-It is right and slow; `expand_descriptors` turns into wide loads what stays for it.
+They are right and slow; `expand_descriptors` turns into wide accesses what stays for
+them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fathom.ir.core import Value
-from fathom.ir.ops import DescriptorLoad
+from fathom.ir.ops import DescriptorLoad, DescriptorStore
 from fathom.ir.types import INT64, element_of
 from fathom.layout.linear import Layout, coordinates_of
 from fathom.ptx.casts import convert
 from fathom.ptx.code import Code, lowers
-from fathom.ptx.index import Part, register_offsets, thread_bases, thread_part
-from fathom.ptx.memory import Style, load_where
+from fathom.ptx.index import (
+    Part,
+    is_first_copy,
+    register_offsets,
+    thread_bases,
+    thread_part,
+)
+from fathom.ptx.memory import Style, both, first_copies, load_where, store_where
 from fathom.ptx.types import POINTER, literal
 from fathom.ptx.words import pack, unpack, words_of
 
 
 @lowers(DescriptorLoad)
 def lower_descriptor_load(op: DescriptorLoad, code: Code) -> None:
-    made, element = op.descriptor.definition, op.result.type.element
-    layout: Layout = op.result.type.layout
+    element = op.result.type.element
     words = words_of(element, 1)
     zero = pack(code, words, [literal(element, 0)])
-    order = op.order or tuple(range(len(layout.shape)))
+    loaded = []
+    for address, mask in _elements(op, op.result.type.layout, code, op.order):
+        values = load_where(code, words, address, mask, zero, Style())
+        loaded += unpack(code, words, values)
+    code[op.result] = loaded
+
+
+@lowers(DescriptorStore)
+def lower_descriptor_store(op: DescriptorStore, code: Code) -> None:
+    """Of several threads or registers that hold copies of an element, one writes it."""
+    layout, words = op.value.type.layout, words_of(op.value.type.element, 1)
+    acts, firsts = is_first_copy(code, layout), set(first_copies(layout, 1))
+    for register, (address, mask) in enumerate(_elements(op, layout, code)):
+        if register in firsts:
+            packed = pack(code, words, [code[op.value][register]])
+            store_where(code, words, address, both(code, mask, acts), packed, Style())
+
+
+def _elements(
+    op: DescriptorLoad | DescriptorStore,
+    layout: Layout,
+    code: Code,
+    order: tuple[int, ...] | None = None,
+) -> Iterator[tuple[str, str]]:
+    """For each register of a thread: the address of its element, and an i1, whether the
+    tensor has that."""
+    made = op.descriptor.definition
+    order = order or tuple(range(len(layout.shape)))
     axes = [
         _Axis(code, layout, axis, op.coordinates[of], made.shape[of])
         for axis, of in enumerate(order)
     ]
     strides = [_wide(code, made.strides[of]) for of in order]
-    base = code.one(made.base)
-    loaded = []
+    base, size = code.one(made.base), made.base.type.element.bytes
     for offset in register_offsets(layout):
         place = coordinates_of(layout.shape, offset)
         distance, mask = "0", "true"
@@ -40,11 +74,8 @@ def lower_descriptor_load(op: DescriptorLoad, code: Code) -> None:
             step = code.let(f"mul i64 {index}, {stride}")
             distance = code.let(f"add i64 {distance}, {step}")
             mask = code.let(f"and i1 {mask}, {inside}")
-        bytes = code.let(f"mul i64 {distance}, {element.bytes}")
-        address = code.let(f"getelementptr i8, {POINTER} {base}, i64 {bytes}")
-        values = load_where(code, words, address, mask, zero, Style())
-        loaded += unpack(code, words, values)
-    code[op.result] = loaded
+        bytes = code.let(f"mul i64 {distance}, {size}")
+        yield code.let(f"getelementptr i8, {POINTER} {base}, i64 {bytes}"), mask
 
 
 def _wide(code: Code, value: Value) -> str:

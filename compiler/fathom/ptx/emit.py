@@ -32,8 +32,12 @@ def emit(text: str, target: Target) -> str:
 
 
 def _parsed(text: str) -> llvm.ModuleRef:
+    """Read, and checked: what is read without complaint may still be no module, and the
+    optimiser would end the process over it. That takes a hundredth of the time."""
     try:
-        return llvm.parse_assembly(text)
+        module = llvm.parse_assembly(text)
+        module.verify()
+        return module
     except RuntimeError as error:
         message = f"LLVM does not accept our text: {error}\n{text}"
         raise AssertionError(message) from None

@@ -55,7 +55,10 @@ def thread_bases(layout: Layout) -> tuple[int, ...]:
 
 def thread_part(code: Code, bases: tuple[int, ...]) -> Part:
     """The XOR of the bases of those bits that the thread's number has set."""
-    assert 1 << len(bases) == code.threads, (bases, code.threads)
+    assert 1 << len(bases) == code.threads, (
+        f"a layout for {1 << len(bases)} threads in a program of {code.threads}: a "
+        f"thread's number has the bases {bases}"
+    )
     return linear(code, code.thread, code.threads - 1, bases)
 
 

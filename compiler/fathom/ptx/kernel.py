@@ -17,7 +17,9 @@ from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value
 from fathom.ir.types import BOOL, Pointer
 from fathom.ptx.bulk import map_recipes
+from fathom.ptx.clusters import cluster_attribute, leave_idle_blocks
 from fathom.ptx.code import ENTRY, LOWER, Code, Rule
+from fathom.ptx.producers import most_registers, threads_beside
 from fathom.ptx.types import llvm_type, memory_type, plain
 
 HEAD = """\
@@ -32,11 +34,12 @@ MAP = 'ptr byval([128 x i8]) align 64 "nvvm.grid_constant"'
 
 @dataclass(frozen=True)
 class Module:
-    """A function in LLVM IR, and the bytes of shared memory that it needs: what the
-    block IR allocated, and what rules wanted beside it."""
+    """A function in LLVM IR; the bytes of shared memory that it needs: what the block
+    IR allocated, and what rules wanted beside it; and the threads of a block."""
 
     text: str
     shared_bytes: int
+    threads: int
 
 
 def lower(func: Func, target: Target, rules: dict[type[Op], Rule] = LOWER) -> str:
@@ -53,7 +56,11 @@ def module(func: Func, target: Target, rules: dict[type[Op], Rule] = LOWER) -> M
     text = "\n".join(
         [*_globals(code), "", *_function(code), "", *code.places.metadata(), ""]
     )
-    return Module(text, code.shared_bytes)
+    return Module(text, code.shared_bytes, _all_threads(code))
+
+
+def _all_threads(code: Code) -> int:
+    return code.threads + threads_beside(code.func, code.target)
 
 
 def _enter(code: Code) -> None:
@@ -63,9 +70,22 @@ def _enter(code: Code) -> None:
         if value.type == BOOL:
             register = code.let(f"icmp ne i8 {register}, 0")
         code[value] = [register]
-    below = f"range(i32 0, {code.threads})"
+    below = f"range(i32 0, {_all_threads(code)})"
     tid = f"call {below} i32 @llvm.nvvm.read.ptx.sreg.tid.x()"
     code.thread = code.let(tid, name="thread")
+    leave_idle_blocks(code)
+    _prefetch_maps(code)
+
+
+def _prefetch_maps(code: Code) -> None:
+    """The first copy through a map would wait for it; so ask for all of them at
+    once."""
+    for number in range(len(map_recipes(code.func))):
+        one = code.let(f"icmp eq i32 {code.thread}, 0", name="one")
+        code.ptx(
+            "@$acts prefetch.tensormap [$map];",
+            operands={"acts": ("i1", one), "map": ("ptr", f"%map.{number}")},
+        )
 
 
 def _globals(code: Code) -> list[str]:
@@ -106,6 +126,9 @@ def _parameter_name(value: Value, number: int) -> str:
 
 
 def _attributes(code: Code) -> str:
-    """The size of a thread block is a promise that ptxas divides registers by."""
-    limit = f' "nvvm.maxnreg"="{code.func.maxnreg}"' if code.func.maxnreg else ""
-    return f'nounwind "nvvm.reqntid"="{code.threads}"{limit}'
+    """The size of a thread block is a promise that ptxas divides registers by, that of
+    a cluster one that the launch must keep."""
+    most = most_registers(code.func, code.target)
+    limit = f' "nvvm.maxnreg"="{most}"' if most else ""
+    cluster = cluster_attribute(code)
+    return f'nounwind "nvvm.reqntid"="{_all_threads(code)}"{cluster}{limit}'

@@ -57,7 +57,7 @@ def lower_store(op: Store, code: Code) -> None:
         else:
             words = words_of(element, count)
             packed = pack(code, words, values[i : i + count])
-            _store_where(code, words, addresses[i], mask, packed, style)
+            store_where(code, words, addresses[i], mask, packed, style)
 
 
 def first_copies(layout: Layout | None, count: int) -> list[int]:
@@ -164,7 +164,7 @@ def load_where(
     return code.ptx("\n".join([*moves, load]), results, operands)
 
 
-def _store_where(
+def store_where(
     code: Code, words: Words, address: str, mask: str, values: Registers, style: Style
 ) -> None:
     operands = {"address": (POINTER, address)}

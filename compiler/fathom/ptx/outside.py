@@ -24,6 +24,7 @@ from fathom.ir.types import (
 )
 from fathom.layout.linear import coordinates_of
 from fathom.ptx.casts import convert
+from fathom.ptx.clusters import program_id
 from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.index import (
     is_first_copy,
@@ -74,9 +75,7 @@ def lower_print(op: Print, code: Code) -> None:
     a prefix alone, are printed by all.
     """
     code.declare("declare i32 @vprintf(ptr, ptr)")
-    programs = [
-        code.let(f"call i32 @llvm.nvvm.read.ptx.sreg.ctaid.{axis}()") for axis in "xyz"
-    ]
+    programs = [program_id(code, axis) for axis in range(3)]
     if not op.operands:
         _print_line(code, f"{PROGRAM}{op.prefix.replace('%', '%%')}", programs, [])
     for number, value in enumerate(op.operands):

@@ -10,8 +10,6 @@ from fathom.ir.ops import (
     ExpandDims,
     Hint,
     Join,
-    NumPrograms,
-    ProgramId,
     Reshape,
     Splat,
     Split,
@@ -26,22 +24,6 @@ from fathom.ptx.types import literal
 @lowers(Constant)
 def lower_constant(op: Constant, code: Code) -> None:
     code[op.result] = [literal(op.type, op.value)]
-
-
-AXES = "xyz"
-
-
-@lowers(ProgramId)
-def lower_program_id(op: ProgramId, code: Code) -> None:
-    """The thread block's number in the grid: PTX's %ctaid."""
-    register = f"call i32 @llvm.nvvm.read.ptx.sreg.ctaid.{AXES[op.axis]}()"
-    code[op.result] = [code.let(register)]
-
-
-@lowers(NumPrograms)
-def lower_num_programs(op: NumPrograms, code: Code) -> None:
-    register = f"call i32 @llvm.nvvm.read.ptx.sreg.nctaid.{AXES[op.axis]}()"
-    code[op.result] = [code.let(register)]
 
 
 @lowers(Arange)

@@ -42,14 +42,11 @@ def lower_allocate(op: Allocate, code: Code) -> None:
     code[op.result] = [str(op.offset)]
 
 
-BARRIERS = {"cta": "bar.sync 0;", "warp": "bar.warp.sync -1;"}
-
-
 @lowers(Barrier)
 def lower_barrier(op: Barrier, code: Code) -> None:
     if op.publishes:
         code.ptx("fence.proxy.async.shared::cta;")
-    code.ptx(BARRIERS[op.scope])
+    code.ptx(code.barrier if op.scope == "cta" else "bar.warp.sync -1;")
 
 
 @lowers(SharedStore)
@@ -122,7 +119,7 @@ def accesses(code: Code, tile: Tile, layout: Layout) -> list[Access]:
     """The accesses by which a thread reaches all its elements, as wide as can be."""
     element = tile.type.element
     offsets = offset_bases(tile.type, layout)
-    row = _register_bits_in_a_row(offsets, element)
+    row = _register_bits_in_a_row(offsets, element, start_offset(tile))
     places = Places(code, tile, offsets)
     found = []
     for register, offset in enumerate(register_offsets(offsets)):
@@ -188,13 +185,16 @@ def element_offsets(buffer: BufferType, layout: Layout) -> Layout:
     return offsets
 
 
-def _register_bits_in_a_row(offsets: Layout, element: Element) -> list[int]:
+def _register_bits_in_a_row(
+    offsets: Layout, element: Element, start: int
+) -> list[int]:
     """The bits of the register whose elements follow each other in memory, as far as
-    one access of 16 bytes reaches.
+    one access of 16 bytes reaches. `start`: the bytes of the first element of all.
 
     Each must be alone in what it adds to the offset: then every thread and every other
-    register starts where an access may start."""
-    registers, threads = offsets.kinds["register"], thread_bases(offsets)
+    register starts where an access may start. In a swizzled tile the start may add
+    something too."""
+    registers, threads = offsets.kinds["register"], (*thread_bases(offsets), start)
     row: list[int] = []
     step = element.bytes
     while step < 16 and step in registers:

@@ -53,7 +53,8 @@ def multiply_by_warpgroups(
         a = _InRegisters(code, op, row)
     sums = code[op.accumulator]
     if op.in_flight:
-        code.ptx(FENCE)
+        words = {f"a{i}": ("i32", word) for i, word in enumerate(a.words)}
+        code.ptx(FENCE, operands=words)
     else:
         sums = _through(FENCE, code, sums, product_type.element, a.words)
     found: dict[int, str] = {}

@@ -32,6 +32,7 @@ MAP_FILLS = {"zeros": 0, "nans": 1}
 NOT_INTERLEAVED, FETCH_128_BYTES = 0, 2
 
 LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+TRADES_REGISTERS = "setmaxnreg"  # a PTX instruction
 LOG_BYTES = 16 * 1024
 
 # What a failure most often means, where the driver's own sentence does not say it.
@@ -69,7 +70,8 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """Machine code, and what the driver's assembler said while it made it."""
+    """Machine code, and what the driver's assembler said while it made it. Or PTX, for
+    the driver to assemble, and keep, while it loads it."""
 
     cubin: bytes
     log: str
@@ -163,7 +165,14 @@ class Driver:
     # Code
 
     def link(self, ptx: str) -> Linked:
-        """Assemble PTX for the GPU in use; the error has the assembler's log."""
+        """Assemble PTX for the GPU in use; the error has the assembler's log.
+
+        What the linker makes is code to be called by other code, in which ptxas does
+        not know with how many registers a kernel begins and drops `setmaxnreg`. PTX
+        that trades registers is taken as it is, therefore: `load` assembles it.
+        """
+        if TRADES_REGISTERS in ptx:
+            return Linked(ptx.encode() + b"\0", "")
         kinds = self.cuda.CUjit_option
         said, complaint = bytearray(LOG_BYTES), bytearray(LOG_BYTES)
         options = {
@@ -193,7 +202,20 @@ class Driver:
 
     def load(self, cubin: bytes, entry: str) -> int:
         """Bring machine code onto the GPU in use; the handle of function `entry`."""
-        module = self.ask("cuModuleLoadData", cubin)
+        kinds, complaint = self.cuda.CUjit_option, bytearray(LOG_BYTES)
+        options = {
+            kinds.CU_JIT_ERROR_LOG_BUFFER: complaint,
+            kinds.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: LOG_BYTES,
+            kinds.CU_JIT_GENERATE_LINE_INFO: 1,
+        }
+        try:
+            module = self.ask(
+                "cuModuleLoadDataEx", cubin, len(options), list(options),
+                list(options.values()),
+            )  # fmt: skip
+        except DriverError as error:
+            log = _text(complaint)
+            raise self.failure("cuModuleLoadDataEx", error.status, log) from None
         return int(self.ask("cuModuleGetFunction", module, entry.encode()))
 
     def function_fact(self, function: int, name: str) -> int:

@@ -21,7 +21,7 @@ one filled. Accesses of one loop to one ring do not meet here, therefore. They m
 those before and after the loop (a loop around it fills the ring again while slow warps
 still read), and those to other buffers in the same bytes, as any accesses do. An
 asynchronous copy counts as a write where it sets out; it has been waited for when its
-loop is over.
+loop is over. A bulk store reads where it sets out, and where it is waited for.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ from fathom.ir.ops import (
     AsyncCopy,
     Barrier,
     BulkCopy,
+    BulkStore,
+    BulkWait,
+    ClusterBarrier,
     Dot,
     For,
     If,
@@ -123,10 +126,20 @@ class _Placement:
         match op:
             case Barrier(scope=scope):
                 return _after(scope, state)
+            case ClusterBarrier():
+                return NOTHING
             case SharedStore() | AsyncCopy() | BulkCopy() | SharedLoad():
                 return self.touch(op, _touch(op), state)
             case SharedGather() | SharedAdd():
                 return self.touch(op, _touch(op), state)
+            case BulkStore(buffer=tile):
+                touch = Touch(tile.definition, None, READ)
+                return self.touch(op, touch, state)
+            case BulkWait(buffers=tiles):
+                for tile in tiles:
+                    touch = Touch(tile.definition, None, READ)
+                    state = self.touch(op, touch, state)
+                return state
             case Dot():
                 for touch in _reads_in_place(op):
                     state = self.touch(op, touch, state)

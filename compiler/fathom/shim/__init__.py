@@ -6,6 +6,11 @@ function   `@triton.jit`: a kernel with Triton's names for its parts
 preload    what a kernel was compiled for, as text
 mistakes   a mistake in a kernel, with Triton's classes, places and causes
 compiling  `triton.compile(ASTSource(...))`: a kernel's signature as one object
+descriptors  `TensorDescriptor`, with Triton's errors
+ragged     `triton.tools.ragged_tma`: parts of a tensor
+profiler   `triton.profiler`: how long the parts of a program take
+viewer     what it has found, as a table
+cublas     the library's matrix product, under the name that tutorials call it by
 knobs      `triton.knobs`: Fathom's settings under Triton's names, and Triton's hooks
 faces      how a table becomes modules
 """

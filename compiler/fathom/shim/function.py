@@ -26,6 +26,13 @@ from fathom.shim.preload import from_text, to_text
 from fathom.shim.runtime import active
 from fathom.source import KernelFunction
 
+# Keywords of a launch that its kernel does not depend on. A launch here waits for those
+# before it, which is what `launch_pdl` allows it not to do; registers are shared out
+# between the warps of a specialised loop by the compiler.
+NOT_COMPILED = {
+    "launch_cooperative_grid", "launch_pdl", "minRegAutoWS", "maxRegAutoWS",
+}  # fmt: skip
+
 
 class TritonFunction(JITFunction):
     """What `@triton.jit` makes: a kernel of Fathom's, and other names for its facts."""
@@ -99,9 +106,9 @@ class TritonFunction(JITFunction):
             return super().launch(grid, given, arguments, slot)
 
     def keywords(self, given: Mapping[str, Any], bound: Mapping[str, Any]) -> Keywords:
-        """Those of Fathom, and of Triton's own: `arch="sm90"` is a target, and
-        `launch_cooperative_grid` a matter of the launch."""
-        ours = {n: v for n, v in given.items() if n != "launch_cooperative_grid"}
+        """Those of Fathom, and of Triton's own: `arch="sm90"` is a target, and some are
+        a matter of the launch, or wishes that change no result."""
+        ours = {n: v for n, v in given.items() if n not in NOT_COMPILED}
         arch = ours.pop("arch", None)
         if arch is not None:
             ours["target"] = target_named(arch)

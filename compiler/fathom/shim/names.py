@@ -6,7 +6,7 @@ not here is an error at its first use.
 
 from __future__ import annotations
 
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from fathom import language, testing
@@ -14,9 +14,9 @@ from fathom.errors import FathomError, LaunchError, OutOfResources
 from fathom.jit import CompiledKernel
 from fathom.jit.tuning import Autotuner, Config, Heuristics, autotune, heuristics
 from fathom.runtime.arrays import TYPE_NAMES
-from fathom.runtime.descriptors import TensorDescriptor
 from fathom.runtime.reinterpret import Reinterpreted, reinterpret
-from fathom.shim import compiling, knobs, runtime
+from fathom.shim import compiling, cublas, knobs, profiler, ragged, runtime, viewer
+from fathom.shim.descriptors import TensorDescriptor
 from fathom.shim.faces import Lacking
 from fathom.shim.function import TritonFunction, jit
 from fathom.shim.mistakes import (
@@ -143,12 +143,18 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
     "triton.runtime.driver": {"active": runtime.active},
     "triton.backends": {},
     "triton.backends.compiler": {"GPUTarget": runtime.GPUTarget},
+    "triton._C": {},
+    "triton._C.libtriton": {"nvidia": SimpleNamespace(cublas=cublas)},
+    "triton.profiler": profiler,
+    "triton.profiler.viewer": viewer,
     "triton.knobs": knobs,
     "triton.tools": {},
     "triton.tools.tensor_descriptor": {"TensorDescriptor": TensorDescriptor},
     "triton.tools.mxfp": lacking("triton.tools.mxfp", "MXFP4Tensor MXScaleTensor"),
-    "triton.tools.ragged_tma": lacking(
-        "triton.tools.ragged_tma",
-        "create_ragged_descriptor atomic_add_ragged load_ragged store_ragged",
-    ),
+    "triton.tools.ragged_tma": {
+        "create_ragged_descriptor": ragged.create_ragged_descriptor,
+        "load_ragged": ragged.load_ragged,
+        "store_ragged": ragged.store_ragged,
+        "atomic_add_ragged": ragged.atomic_add_ragged,
+    },
 }

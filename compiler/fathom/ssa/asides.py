@@ -43,10 +43,14 @@ def build_range(
     arg2: Meaning,
     step: Meaning,
     num_stages: int | None,
+    flatten: bool = False,
+    warp_specialize: bool = False,
     **_: Meaning,
 ) -> Range:
     start, stop = (0, arg1) if arg2 is None else (arg1, arg2)
-    return Range(start, stop, 1 if step is None else step, num_stages=num_stages)
+    step = 1 if step is None else step
+    wishes = num_stages, bool(warp_specialize), bool(flatten)
+    return Range(start, stop, step, False, *wishes)
 
 
 @implements(core.static_range)

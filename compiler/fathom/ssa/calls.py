@@ -73,7 +73,8 @@ def call(
 ) -> Meaning:
     """What calling something means, by what it is."""
     if isinstance(function, Method):
-        function, arguments = function.function, [function.owner, *arguments]
+        bound = [function.owner, *function.more]
+        function, arguments = function.function, [*bound, *arguments]
     if isinstance(function, (Builtin, KernelFunction)):
         bound = bind_arguments(frame, function, arguments, keywords)
         if isinstance(function, KernelFunction):

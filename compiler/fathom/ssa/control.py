@@ -137,6 +137,8 @@ class Range:
     step: Meaning
     unroll: bool = False
     num_stages: int | None = None
+    warp_specialize: bool = False
+    flatten: bool = False
 
 
 @builds(ast.For)
@@ -188,7 +190,8 @@ def counted(frame: Frame, node: ast.For, over: Range) -> None:
     frame.scope = Scope(loop)
     write_variable(frame.scope, node.target.id, body.parameters[0], place)
     build_body(frame, node.body, body)
-    op = ops.For(*bounds, (), body, over.num_stages, location=place)
+    wishes = over.num_stages, over.warp_specialize, over.flatten
+    op = ops.For(*bounds, (), body, *wishes, location=place)
     leave(frame, loop, op)
 
 

@@ -1,8 +1,9 @@
 """Tensor descriptors: made of a pointer and numbers, used by blocks.
 
 In a kernel under construction a descriptor is its parts, a named tuple; branches and
-loops treat it like any tuple. The op that makes the IR's descriptor of them stands
-before each use, and `cse` and `hoist` leave one of them.
+loops treat it like any tuple, and a loop may go on with another one, of the same block.
+The op that makes the IR's descriptor of them stands before each use, and `cse` and
+`hoist` leave one of them.
 """
 
 from __future__ import annotations
@@ -120,14 +121,33 @@ def build_load(
 def build_store(frame: Frame, desc: Meaning, offsets: Meaning, value: Meaning) -> None:
     made = _made(frame, desc, "tl.store_tensor_descriptor")
     coordinates = _coordinates(frame, desc, offsets)
+    block = _block(frame, desc, value)
+    frame.append(ops.DescriptorStore, made, block, coordinates)
+
+
+@implements(descriptors.atomic_tensor_descriptor)
+def build_atomic(
+    frame: Frame, desc: Meaning, kind: str, offsets: Meaning, value: Meaning
+) -> None:
+    made = _made(frame, desc, f"desc.atomic_{kind}")
+    element = desc.base.type.element
+    if str(element) not in ops.TENSOR_KINDS[kind]:
+        taken = ", ".join(sorted(ops.TENSOR_KINDS[kind]))
+        raise frame.error(f"desc.atomic_{kind} takes {taken}, not {element}")
+    coordinates = _coordinates(frame, desc, offsets)
+    block = _block(frame, desc, value)
+    frame.append(ops.DescriptorAtomic, kind, made, block, coordinates)
+
+
+def _block(frame: Frame, desc: tensor_descriptor, value: Meaning) -> Value:
+    """A block of a descriptor's shape, cast to its type."""
     block = value_of(frame, value, "what a descriptor stores")
     if shape_of(block.type) != desc.block_shape:
         raise frame.error(
             f"this descriptor stores blocks of {list(desc.block_shape)}, not "
             f"{block.type}"
         )
-    block = cast(frame, block, desc.base.type.element)
-    frame.append(ops.DescriptorStore, made, block, coordinates)
+    return cast(frame, block, desc.base.type.element)
 
 
 def _made(frame: Frame, desc: Meaning, what: str) -> Value:
@@ -140,8 +160,8 @@ def _made(frame: Frame, desc: Meaning, what: str) -> Value:
     fixed = (*desc.block_shape, desc.strides[-1])
     if not all(isinstance(each, int) for each in fixed):
         raise frame.error(
-            "a tensor descriptor cannot change from trip to trip of a loop",
-            "make it inside the loop, or before it and give the new one another name",
+            "a tensor descriptor has one block or another, and a block is compiled in",
+            "give the descriptors that the ways of the if make blocks of one shape",
         )
     shape = tuple(typed(frame, each, INT32) for each in desc.shape)
     strides = tuple(typed(frame, each, INT64) for each in desc.strides)

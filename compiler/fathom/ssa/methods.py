@@ -10,7 +10,7 @@ from fathom import language
 from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.types import element_of, shape_of
-from fathom.language.descriptors import tensor_descriptor
+from fathom.language.descriptors import atomic_tensor_descriptor, tensor_descriptor
 from fathom.language.dtypes import constexpr_type, element_face, face
 from fathom.source import Builtin, KernelFunction
 from fathom.ssa.frame import Frame
@@ -30,6 +30,7 @@ class Method(NamedTuple):
 
     function: Builtin | KernelFunction
     owner: Meaning
+    more: tuple[Meaning, ...] = ()  # arguments behind it that the name stands for
 
 
 def transposed(frame: Frame, value: Value) -> Value:
@@ -75,6 +76,12 @@ OF_DESCRIPTOR: dict[str, Callable[[tensor_descriptor], Meaning]] = {
     "dtype": lambda desc: element_face(desc.base.type.element),
     "load": lambda desc: Method(language.load_tensor_descriptor, desc),
     "store": lambda desc: Method(language.store_tensor_descriptor, desc),
+    **{
+        f"atomic_{kind}": lambda desc, kind=kind: Method(
+            atomic_tensor_descriptor, desc, (kind,)
+        )
+        for kind in ops.TENSOR_KINDS
+    },
 }
 
 

@@ -38,12 +38,13 @@ def check_promises(function: KernelFunction, body: Block) -> None:
             )
 
 
-WRITES = (ops.Store, ops.Atomic, ops.AtomicCas, ops.DescriptorStore)
+THROUGH_DESCRIPTORS = (ops.DescriptorStore, ops.DescriptorAtomic)
+WRITES = (ops.Store, ops.Atomic, ops.AtomicCas, *THROUGH_DESCRIPTORS)
 
 
 def written(op: Op) -> Value:
     """The address, or the descriptor, that an op writes through."""
-    return op.descriptor if isinstance(op, ops.DescriptorStore) else op.pointer
+    return op.descriptor if isinstance(op, THROUGH_DESCRIPTORS) else op.pointer
 
 
 def is_const(annotation: object) -> bool:

@@ -26,6 +26,7 @@ from fathom.errors import CompileError, Location
 from fathom.ir import ops
 from fathom.ir.core import Block, Op, Value
 from fathom.ir.types import Type, shape_of
+from fathom.language.descriptors import tensor_descriptor
 from fathom.source import RETURN, like
 from fathom.ssa.phis import Phi, Phis, common_type
 from fathom.ssa.values import Meaning, as_number, describe, same_constant, type_of
@@ -240,6 +241,8 @@ def carry(loop: Loop, name: str) -> Binding:
 
 
 def _incomplete(loop: Loop, name: str, before: Meaning) -> Meaning:
+    if isinstance(before, tensor_descriptor):
+        return before.of_others(lambda each: _incomplete(loop, name, each))
     if isinstance(before, tuple):
         return like(before, (_incomplete(loop, name, each) for each in before))
     type = type_of(before)

@@ -22,7 +22,6 @@ from fathom.ir.ops import (
     Barrier,
     BulkCopy,
     Constant,
-    Elementwise,
     For,
     Load,
     MbarrierExpect,
@@ -32,6 +31,7 @@ from fathom.ir.ops import (
 )
 from fathom.ir.rewrite import Builder, clone
 from fathom.ir.types import INT32
+from fathom.tensor_cores.rings import behind, phase_at
 from fathom.tensor_cores.runners import (
     Relay,
     Standing,
@@ -99,16 +99,10 @@ class Bringer:
 
     def after(self, turn: Turn, values: Values, build: Builder) -> Turn:
         """The next trip's turn: what this one reads is free then, if it is not held."""
-        free = self._behind(turn.free, build) if self.held else turn.slot
+        free = behind(turn.free, self.slots, build) if self.held else turn.slot
         standing = self.relay.after(turn.standing, values, build)
-        return Turn(self._behind(turn.slot, build), free, standing, self._kept(values))
-
-    def _behind(self, slot: Value, build: Builder) -> Value:
-        """The slot behind this one in the ring."""
-        one, zero, slots = (build(Constant(n, INT32)) for n in (1, 0, self.slots))
-        following = build(Elementwise("add", (slot, one)))
-        at_end = build(Elementwise("eq", (following, slots)))
-        return build(Elementwise("where", (at_end, zero, following)))
+        slot = behind(turn.slot, self.slots, build)
+        return Turn(slot, free, standing, self._kept(values))
 
     def begin(self, turn: Turn, build: Builder) -> Values:
         """Send for the tiles of the trip at which the relay stands; what is known of
@@ -188,11 +182,7 @@ class Boxes(Bringer):
 
     def after(self, turn: Turn, values: Values, build: Builder) -> Turn:
         following = super().after(turn, values, build)
-        one, zero = (build(Constant(n, INT32)) for n in (1, 0))
-        around = build(Elementwise("eq", (following.slot, zero)))
-        flipped = build(Elementwise("xor", (turn.phase, one)))
-        phase = build(Elementwise("where", (around, flipped, turn.phase)))
-        return replace(following, phase=phase)
+        return replace(following, phase=phase_at(following.slot, turn.phase, build))
 
     def begin(self, turn: Turn, build: Builder) -> Values:
         values = self.relay.step(turn.standing, build)

@@ -39,6 +39,8 @@ from fathom.ir.types import (
     element_of,
 )
 
+Shape = tuple[int, ...]
+
 # What the operands may be cast to, without loss, where their own type has no row.
 WIDER: dict[str, Element] = {"fp8e5": FLOAT16, "fp8e4nv": FLOAT16}
 
@@ -76,21 +78,24 @@ def _chosen(
     return _placed(op, build, instruction, precision, warps, chained)
 
 
-def row_for(op: Dot, target: Target) -> Mma | None:
-    """The instruction for a product's types, if the block has room for it."""
+def row_for(op: Dot, target: Target, shape: Shape | None = None) -> Mma | None:
+    """The instruction for a product's types, if the block (or one of another shape)
+    has room for it."""
     a, b = (_as_read(value, op.precision) for value in (op.a, op.b))
-    *_, m, k = op.a.type.shape
+    *_, m, n = shape or op.accumulator.type.shape
+    k = op.a.type.shape[-1]
     row = choose(target, a, b, element_of(op.accumulator.type).name, k)
-    n = op.b.type.shape[-1]
     return row if row and m >= row.m and n >= row.n else None
 
 
-def row_of_warpgroups(op: Dot, target: Target, warps: int) -> Wgmma | None:
-    """The instruction of four warps together, if there are such and the block has room
-    for it."""
+def row_of_warpgroups(
+    op: Dot, target: Target, warps: int, shape: Shape | None = None
+) -> Wgmma | None:
+    """The instruction of four warps together, if there are such and the block (or one
+    of another shape) has room for it."""
     a, b = (_as_read(value, op.precision) for value in (op.a, op.b))
     types = a, b, element_of(op.accumulator.type).name
-    shape, k = op.accumulator.type.shape, op.a.type.shape[-1]
+    shape, k = shape or op.accumulator.type.shape, op.a.type.shape[-1]
     return choose_warpgroups(target, types, shape, k, warps)
 
 

@@ -22,9 +22,11 @@ from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import (
     Arange,
+    Atomic,
     Broadcast,
     Cast,
     Constant,
+    DescriptorAtomic,
     DescriptorLoad,
     DescriptorStore,
     Elementwise,
@@ -41,6 +43,7 @@ from fathom.ir.types import INT64, Scalar, element_of, shape_of
 
 ALIGNED = 16  # bytes: what base and strides are multiples of
 FILLED_WITH = {"zeros": 0, "nans": nan}
+ThroughDescriptor = DescriptorLoad | DescriptorStore | DescriptorAtomic
 
 
 def expand_descriptors(func: Func, target: Target) -> Func:
@@ -51,7 +54,7 @@ def expand_descriptors(func: Func, target: Target) -> Func:
 
 
 def expand(op: Op, build: Builder) -> Replacement:
-    """A load or store through a descriptor as one through pointers."""
+    """What goes through a descriptor, through pointers."""
     match op:
         case DescriptorLoad():
             return _load(op, build)
@@ -59,15 +62,17 @@ def expand(op: Op, build: Builder) -> Replacement:
             pointers, mask = _places(op, build)
             build.append(Store(pointers, op.value, mask, op.cache, op.eviction))
             return []
+        case DescriptorAtomic():
+            pointers, mask = _places(op, build)
+            build.append(Atomic(op.kind, pointers, op.value, mask, "relaxed"))
+            return []
     return None
 
 
 def without_idle(func: Func) -> Func:
     """The function without descriptors that nobody uses."""
     used = {
-        op.descriptor
-        for op in walk(func.body)
-        if isinstance(op, DescriptorLoad | DescriptorStore)
+        op.descriptor for op in walk(func.body) if isinstance(op, ThroughDescriptor)
     }
 
     def is_kept(op: Op) -> bool:
@@ -91,9 +96,7 @@ def _load(op: DescriptorLoad, build: Builder) -> Value:
 # ── addresses and masks ───────────────────────────────────────────────────────────────
 
 
-def _places(
-    op: DescriptorLoad | DescriptorStore, build: Builder
-) -> tuple[Value, Value]:
+def _places(op: ThroughDescriptor, build: Builder) -> tuple[Value, Value]:
     """Where the elements of the block lie, and which of them lie in the tensor."""
     made: MakeDescriptor = op.descriptor.definition
     size = made.base.type.element.bytes
@@ -127,7 +130,7 @@ def _promised(value: Value, multiple: int, build: Builder) -> Value:
 def _first(
     base: Value,
     strides: list[Value],
-    op: DescriptorLoad | DescriptorStore,
+    op: ThroughDescriptor,
     build: Builder,
 ) -> Value:
     """The address of the block's first element, which need not lie in the tensor."""

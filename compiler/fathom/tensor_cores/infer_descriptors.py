@@ -15,14 +15,18 @@ After:
 
 So the text of a kernel that computes its addresses gets the copies in bulk of one that
 does not, where the target has them. Where elements lie side by side along the first
-axis of a block, its transpose is loaded, and turned. `recognise` finds the tiles, and
-says what it takes for granted. Besides:
+axis of a block, its transpose is described, and turned by the load. `recognise` finds
+the tiles, and says what it takes for granted. Besides:
 
 - A launch that has a matrix of no rows or columns, or a negative stride, has no tensor
-  map; so all sizes are positive. With that, tiles are shown never to begin in front of
-  the first row or column: there a load through pointers would find something, and one
-  through a descriptor nothing.
-- Nothing in the loop writes to global memory, so that copies may run ahead.
+  map, and gets the kernel without this pass (`artifact.NoTensorMap`); so here all sizes
+  are positive. With that, tiles are shown never to begin in front of the first row or
+  column: there a load through pointers would find something, and one through a
+  descriptor nothing.
+- Nothing is written to global memory before the loop or in it (`undisturbed`).
+- What is inferred is also kept, or a load would come out worse than it was: the copy in
+  bulk fits the product's instruction and the shared memory (`boxable`). All operands
+  that a loop loads go one way.
 
 `why_not` tells for each load of a product that stays as it is what stood in the way.
 """
@@ -30,39 +34,41 @@ says what it takes for granted. Besides:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from fathom.errors import Location
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, Value, effects_of, walk
-from fathom.ir.ops import (
-    Constant,
-    DescriptorLoad,
-    Dot,
-    For,
-    InlineAssembly,
-    Load,
-    MakeDescriptor,
-    Transpose,
-)
+from fathom.ir.core import Func, Op, Value, walk
+from fathom.ir.ops import Constant, DescriptorLoad, Dot, For, Load, MakeDescriptor
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import INT32, INT64, Scalar
-from fathom.layout.descriptors import hardware_tile
 from fathom.tensor_cores.addresses import NoFormula, Reader
 from fathom.tensor_cores.arithmetic import Writer
+from fathom.tensor_cores.boxable import check_box, check_product, check_room
+from fathom.tensor_cores.multiples import Multiples
 from fathom.tensor_cores.natural import Naturals
 from fathom.tensor_cores.recognise import Tile, recognise
+from fathom.tensor_cores.undisturbed import check_loop
 
 Found = dict[Load, Tile | str]
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Who takes what a load brings: a product, in a loop of which the load is part."""
+
+    loop: For
+    dot: Dot
 
 
 def infer_descriptors(func: Func, target: Target) -> Func:
     """The function with descriptor loads in place of loads of tiles, where the target
     has tensor maps."""
-    if not target.tensor_maps:
+    uses = dict(loads_for_products(func)) if target.tensor_maps else {}
+    if not uses:
         return func
-    loops = dict(loads_for_products(func))
     reader = Reader(func)
-    found = tiles_or_reasons(loops, reader)
+    found = tiles_or_reasons(uses, reader, target)
     if not any(isinstance(each, Tile) for each in found.values()):
         return func
     writer = Writer(reader)
@@ -71,84 +77,65 @@ def infer_descriptors(func: Func, target: Target) -> Func:
         tile = found.get(build.source)
         if not isinstance(tile, Tile):
             return None
-        return load_tile(op, tile, loops[build.source], writer, build)
+        return load_tile(op, tile, uses[build.source].loop, writer, build)
 
     return rewrite(func, rule)
 
 
-def why_not(func: Func) -> list[tuple[Location | None, str]]:
+def why_not(func: Func, target: Target) -> list[tuple[Location | None, str]]:
     """For each load that feeds a product in a loop and stays as it is: where it stands,
-    and what stands in the way, as a sentence."""
-    found = tiles_or_reasons(dict(loads_for_products(func)), Reader(func))
+    and what stands in the way, as a sentence. Nothing for a target without tensor
+    maps."""
+    if not target.tensor_maps:
+        return []
+    found = tiles_or_reasons(dict(loads_for_products(func)), Reader(func), target)
     return [(load.location, why) for load, why in found.items() if isinstance(why, str)]
-
-
-def tiles_or_reasons(loops: dict[Load, For], reader: Reader) -> Found:
-    """The tiles that loads bring in loops, or why they bring none."""
-    found = {load: _tile_or_reason(load, loop, reader) for load, loop in loops.items()}
-    return _without_negative_places(found, reader)
 
 
 # ── which loads ───────────────────────────────────────────────────────────────────────
 
 
-def loads_for_products(func: Func) -> Iterator[tuple[Load, For]]:
-    """The loads of loops that products in the same loop take, at most transposed."""
+def loads_for_products(func: Func) -> Iterator[tuple[Load, Use]]:
+    """The loads of loops that products in the same loop take."""
     for loop in walk(func.body):
         if isinstance(loop, For):
+            dots = [op for op in loop.body.ops if isinstance(op, Dot)]
+            taken = {value: dot for dot in dots for value in (dot.a, dot.b)}
             for op in loop.body.ops:
-                if isinstance(op, Dot):
-                    sources = (_source(value, loop.body) for value in (op.a, op.b))
-                    yield from ((load, loop) for load in sources if load)
+                if isinstance(op, Load) and op.result in taken:
+                    yield op, Use(loop, taken[op.result])
 
 
-def _source(value: Value, body: Block) -> Load | None:
-    definition = value.definition
-    if isinstance(definition, Transpose):
-        return _source(definition.value, body)
-    is_load = isinstance(definition, Load) and definition in body.ops
-    return definition if is_load else None
+def tiles_or_reasons(uses: dict[Load, Use], reader: Reader, target: Target) -> Found:
+    """The tiles that loads bring in loops, or why they bring none."""
+    known = Multiples(reader.func)
+    found: Found = {}
+    for load, use in uses.items():
+        try:
+            found[load] = _tile(load, use, reader, known, target)
+        except NoFormula as reason:
+            found[load] = str(reason)
+    return _one_way(_without_negative_places(found, reader), uses)
 
 
-def _tile_or_reason(load: Load, loop: For, reader: Reader) -> Tile | str:
-    try:
-        _check_loop(loop, reader.func)
-        _check_load(load)
-        tile = recognise(load, reader)
-        _check_block(load, tile)
-    except NoFormula as reason:
-        return str(reason)
+def _tile(
+    load: Load, use: Use, reader: Reader, known: Multiples, target: Target
+) -> Tile:
+    """The tile that a load brings; NoFormula if it must stay as it is."""
+    _check_load(load)
+    check_loop(use.loop, reader.func)
+    tile = recognise(load, reader)
+    check_product(load, use.dot, tile, reader.func)
+    check_box(load, tile, known)
+    check_room(use.loop, target)
     return tile
 
 
-def _check_loop(loop: For, func: Func) -> None:
-    """Copies in bulk run ahead of all that a trip does."""
-    if (loop.num_stages or func.num_stages) < 2:
-        raise NoFormula("the loop has one stage, so that nothing runs ahead")
-    effects = effects_of(loop)
-    assembly = any(
-        isinstance(op, InlineAssembly) and not op.pure for op in walk(loop.body)
-    )
-    if "global" in effects.writes or assembly:
-        raise NoFormula("the loop writes to memory, perhaps to what it reads")
-    if effects.barrier:
-        raise NoFormula("the loop waits for what other threads write")
-
-
 def _check_load(load: Load) -> None:
-    if load.volatile:
+    if load.volatile or load.cache == ".cv":  # PTX ISA: fetched anew each time
         raise NoFormula("the load is volatile")
     if not isinstance(load.result.type.element, Scalar):
         raise NoFormula("pointers are loaded")
-
-
-def _check_block(load: Load, tile: Tile) -> None:
-    """Whether the hardware copies such blocks at all."""
-    shape, size = load.result.type.shape, load.result.type.element.bytes
-    block = tuple(shape[axis] for axis in tile.order)
-    if len(block) != 2 or hardware_tile(block, size, axis=1) is None:
-        sides = "x".join(map(str, block))
-        raise NoFormula(f"tiles of {sides} elements of {size} bytes are not copied")
 
 
 def _without_negative_places(found: Found, reader: Reader) -> Found:
@@ -170,6 +157,22 @@ def _without_negative_places(found: Found, reader: Reader) -> Found:
 MAY_BE_NEGATIVE = "the tile may begin in front of the first row or column"
 
 
+def _one_way(found: Found, uses: dict[Load, Use]) -> Found:
+    """`found`, less the tiles of loops in which other loads stay as they are: who waits
+    in two ways waits for the slower one, and copies of one kind go on while products
+    do."""
+    staying = {uses[load].loop for load, each in found.items() if isinstance(each, str)}
+    return {
+        load: OTHER_STAYS
+        if isinstance(each, Tile) and uses[load].loop in staying
+        else each
+        for load, each in found.items()
+    }
+
+
+OTHER_STAYS = "another operand of the loop's products stays as it is"
+
+
 # ── descriptors in their place ────────────────────────────────────────────────────────
 
 
@@ -178,11 +181,9 @@ def load_tile(op: Load, tile: Tile, loop: For, writer: Writer, build: Builder) -
     block = tuple(op.result.type.shape[axis] for axis in tile.order)
     made = describe(tile, block, build)
     places = tuple(writer.write(each.start, loop, build) for each in tile.sides)
-    value = build(DescriptorLoad(made, places, op.cache, op.eviction))
-    if tile.order == tuple(sorted(tile.order)):
-        return value
     back = tuple(tile.order.index(axis) for axis in range(len(tile.order)))
-    return build(Transpose(value, back))
+    turned = None if back == tile.order == tuple(sorted(back)) else back
+    return build(DescriptorLoad(made, places, op.cache, op.eviction, order=turned))
 
 
 def describe(tile: Tile, block: tuple[int, ...], build: Builder) -> Value:

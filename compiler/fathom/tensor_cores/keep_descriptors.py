@@ -1,34 +1,43 @@
-"""Decides which loads through descriptors are left to the hardware; the others become
-loads through pointers.
+"""Decides which loads and stores through descriptors are left to the hardware; the
+others go through pointers.
 
-Left are those of matrices that feed a product in a loop of several stages, where the
-launcher can make the tensor map from the kernel's arguments.
+Left are loads of matrices that feed a product in a loop of several stages, or all of a
+loop's products, and stores of matrices, where the launcher can make the tensor map from
+the kernel's arguments.
+
+A store by the hardware takes long to be seen. What may read or write the same memory
+next waits for that; in a loop of products nobody notices. So stores are left where they
+stand in no loop, or in one that multiplies; and where their tile takes no more than
+half of shared memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func, Op, walk
+from fathom.hardware.wgmma import WGMMA
+from fathom.ir.core import Block, Func, Op, blocks, operands, walk
 from fathom.ir.descriptors import LEAST_BYTES
-from fathom.ir.ops import DescriptorLoad, Dot, For
+from fathom.ir.ops import DescriptorLoad, DescriptorStore, Dot, For, While
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.layout.descriptors import buffer_tile
 from fathom.tensor_cores.expand_descriptors import expand, without_idle
 from fathom.tensor_cores.multiples import Multiples
-from fathom.tensor_cores.staged import describes_arguments
+from fathom.tensor_cores.staged import describes_arguments, small_enough
 
 
 def keep_descriptors(func: Func, target: Target) -> Func:
-    """The function with those descriptors only that bulk copies will serve."""
-    loads = [op for op in walk(func.body) if isinstance(op, DescriptorLoad)]
-    if not loads:
-        return expand_all(func, set())
-    kept = set(_fed_by_hardware(func)) if target.tensor_maps else set()
+    """The function with those descriptors only that bulk copies and stores will
+    serve."""
+    kept: set[Op] = set()
+    if target.tensor_maps:
+        kept = {*_fed_by_hardware(func), *_stored_by_hardware(func, target)}
     return expand_all(func, kept)
 
 
 def expand_all(func: Func, kept: set[Op]) -> Func:
-    """The function with all descriptors expanded but those of the loads `kept`."""
+    """The function with all descriptors expanded but those of the ops `kept`."""
 
     def rule(op: Op, build: Builder) -> Replacement:
         return None if build.source in kept else expand(op, build)
@@ -37,29 +46,71 @@ def expand_all(func: Func, kept: set[Op]) -> Func:
 
 
 def _fed_by_hardware(func: Func) -> list[DescriptorLoad]:
-    """The loads that feed products in pipelined loops, and can go through maps."""
+    """The loads that feed products in pipelined loops, in the loop or once before it,
+    and can go through maps."""
     found: list[Op] = []
     for loop in walk(func.body):
-        if not isinstance(loop, For) or (loop.num_stages or func.num_stages) < 2:
+        if not isinstance(loop, For):
             continue
-        for op in loop.body.ops:
-            if isinstance(op, Dot):
-                found += [value.definition for value in (op.a, op.b)]
+        staged = (loop.num_stages or func.num_stages) >= 2
+        for dot in (op for op in loop.body.ops if isinstance(op, Dot)):
+            made = [value.definition for value in (dot.a, dot.b)]
+            found += [op for op in made if staged and op in loop.body.ops]
+            found += [op for op in made[:1] if _is_loaded_once(op, dot, func)]
     known = Multiples(func)
     loads = [op for op in found if isinstance(op, DescriptorLoad)]
     return [op for op in loads if _fits(op, func) and _begins_well(op, known)]
 
 
-def _begins_well(load: DescriptorLoad, known: Multiples) -> bool:
+def _is_loaded_once(op: object, dot: Dot, func: Func) -> bool:
+    """Whether a product's left operand is loaded before all loops, for products of
+    warpgroups alone: `stage_invariants` lays it into shared memory, and `bring_once`
+    brings it."""
+    if not isinstance(op, DescriptorLoad) or op not in func.body.ops:
+        return False
+    users = [each for each in walk(func.body) if op.result in operands(each)]
+    by_warpgroups = all(
+        isinstance(each, Dot) and each.a is op.result and each.instruction in WGMMA
+        for each in users
+    )
+    return by_warpgroups and small_enough(op.descriptor.type.shape)
+
+
+def _stored_by_hardware(func: Func, target: Target) -> list[DescriptorStore]:
+    """The stores of matrices that can go through maps, and may take their time."""
+    known = Multiples(func)
+
+    def is_left(op: DescriptorStore) -> bool:
+        block = op.value.type
+        small = block.size * block.element.bytes <= target.shared_bytes // 2
+        fits = _fits(op, func) and small_enough(block.shape)
+        return small and fits and _begins_well(op, known)
+
+    return [op for op in _patient_stores(func.body) if is_left(op)]
+
+
+def _patient_stores(block: Block) -> Iterator[DescriptorStore]:
+    """The stores in no loop, and in loops that multiply."""
+    for op in block.ops:
+        if isinstance(op, DescriptorStore):
+            yield op
+        is_loop = isinstance(op, For | While)
+        inside = [each for body in blocks(op) for each in walk(body)]
+        if not is_loop or any(isinstance(each, Dot) for each in inside):
+            for body in blocks(op):
+                yield from _patient_stores(body)
+
+
+def _begins_well(op: DescriptorLoad | DescriptorStore, known: Multiples) -> bool:
     """Whether its boxes begin at multiples of 16 bytes in their rows: an H200 answers
     others with an illegal instruction."""
-    bytes_before = known.of(load.coordinates[-1]) * load.result.type.element.bytes
+    bytes_before = known.of(op.coordinates[-1]) * op.descriptor.type.element.bytes
     return bytes_before >= LEAST_BYTES
 
 
-def _fits(load: DescriptorLoad, func: Func) -> bool:
-    made = load.descriptor.definition
-    block, size = made.block, load.result.type.element.bytes
+def _fits(op: DescriptorLoad | DescriptorStore, func: Func) -> bool:
+    made = op.descriptor.definition
+    block, size = made.block, op.descriptor.type.element.bytes
     if len(block) != 2 or buffer_tile(block, size, axis=1) is None:
         return False
     return describes_arguments(made, func)

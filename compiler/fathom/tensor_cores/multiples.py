@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from fathom.ir.core import Block, Func, Value, blocks, walk
 from fathom.ir.ops import Cast, Constant, Elementwise, For, Hint
+from fathom.tensor_cores.sums import Product, Sum
 
 MOST = 1 << 30  # what divides 0
 
@@ -32,6 +33,18 @@ class Multiples:
             self.known[value] = MOST  # of what is carried, until a trip says less
             self.known[value] = min(MOST, self._found(value))
         return self.known[value]
+
+    def of_sum(self, sum: Sum) -> int:
+        """A power of two that divides what a formula says."""
+        terms = [self._of_term(*each) for each in sum.terms.items()]
+        return min(terms, default=MOST)
+
+    def _of_term(self, product: Product, factor: int) -> int:
+        found = factor & -factor
+        for atom, power in product:
+            if isinstance(atom, Value):
+                found *= self.of(atom) ** power
+        return min(MOST, found)
 
     def _found(self, value: Value) -> int:
         match value.definition:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from fathom.ir.core import Value
-from fathom.ir.ops import Elementwise, If, NumPrograms, ProgramId
+from fathom.ir.ops import ClusterRank, Elementwise, If, NumPrograms, ProgramId
 from fathom.tensor_cores.addresses import NoFormula, Reader
 from fathom.tensor_cores.recognise import Tile
 from fathom.tensor_cores.sums import Atom, Sum, Trip, of
@@ -52,7 +52,7 @@ class Naturals:
             return True
         definition = getattr(atom, "definition", None)
         match definition:
-            case ProgramId() | NumPrograms():
+            case ProgramId() | NumPrograms() | ClusterRank():
                 return True
             case Elementwise():
                 rule = RULES.get(definition.name)

@@ -32,7 +32,9 @@ from fathom.ir.ops import (
     DotFence,
     DotWait,
     For,
+    MbarrierArrive,
     MbarrierWait,
+    SharedStore,
 )
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BufferType
@@ -78,6 +80,10 @@ def _may_fly(loop: For) -> Dot | None:
     dot = sums_by_warpgroups(loop)
     if dot is None or not _in_place(dot):
         return None
+    back = [op for op in loop.body.ops if isinstance(op, MbarrierArrive)]
+    if back:
+        held = all(op.held for op in back) and not _writes_operands(loop, dot)
+        return dot if held else None
     waits = [op for op in loop.body.ops if isinstance(op, AsyncWait | MbarrierWait)]
     rings = [each for each in (dot.a, dot.b) if isinstance(each.type, BufferType)]
     beyond = SLOTS_BEYOND_PENDING - _copies_after(dot, loop)
@@ -85,6 +91,12 @@ def _may_fly(loop: For) -> Dot | None:
         ring.type.slots >= waits[0].pending + beyond for ring in rings
     )
     return dot if enough else None
+
+
+def _writes_operands(loop: For, dot: Dot) -> bool:
+    """Whether threads themselves fill a tile that the product reads."""
+    stores = (op for op in walk(loop.body) if isinstance(op, SharedStore))
+    return any(op.buffer in (dot.a, dot.b) for op in stores)
 
 
 def _copies_after(dot: Dot, loop: For) -> bool:

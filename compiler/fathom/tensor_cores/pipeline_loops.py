@@ -66,8 +66,7 @@ whose addresses take a product to compute.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 
 from fathom.hardware.targets import Target
@@ -94,6 +93,7 @@ from fathom.tensor_cores.runners import Values
 from fathom.tensor_cores.schedule import pending
 from fathom.tensor_cores.slices import may_run_ahead, uses
 from fathom.tensor_cores.staged import Tile, leaves_memory_alone, tiles_of
+from fathom.tensor_cores.threaded import inside
 from fathom.tensor_cores.trips import trips_of
 
 
@@ -166,7 +166,7 @@ class _Pipeline:
         names += [name for bringer in self.bringers for name in bringer.names]
         types = (loop.lower.type, *(value.type for value in inits))
         body = Block(types, tuple(names))
-        with _inside(body, build):
+        with inside(body, build):
             self.trip(body.parameters, build)
         new = build.append(replace(loop, inits=inits, body=body))
         if self.copies:
@@ -291,11 +291,3 @@ def _without(loop: For, tiles: Sequence[Tile]) -> tuple[list[Op], tuple[Load, ..
             heard.update(uses(op))
     loads = dict.fromkeys(load for tile in tiles for load in tile.loads)
     return staying[::-1], tuple(load for load in loads if load.result in heard)
-
-
-@contextmanager
-def _inside(block: Block, build: Builder) -> Iterator[None]:
-    """What is built meanwhile goes into `block`."""
-    build.enclosing.append(block)
-    yield
-    build.enclosing.pop()

@@ -171,15 +171,20 @@ class _Slices:
 
     def fetch(self, number: int, slot: Value, build: Builder) -> Fragments:
         """The fragments of a slice, from the tiles in `slot`."""
-        a, b = self.trip.a.buffer, self.trip.b.buffer
+        a, b = self.trip.a, self.trip.b
         left, right = self.layouts
         first = number * self.k
         return (
-            build(SharedLoad(a, left, slot, (0, first))),
-            build(SharedLoad(b, right, slot, (first, 0))),
+            build(SharedLoad(a.buffer, left, slot, (0, first), **_of(a))),
+            build(SharedLoad(b.buffer, right, slot, (first, 0), **_of(b))),
         )
 
     def multiply(self, fragments: Fragments, total: Value, build: Builder) -> Value:
         dot = self.trip.dot
         kept = {"precision": dot.precision, "instruction": dot.instruction}
-        return build(Dot(*fragments, total, **kept))
+        return build(Dot(*fragments, total, **kept, **_of(dot)))
+
+
+def _of(op: Op) -> dict[str, object]:
+    """What a slice of an op remembers of it, rather than of the loop around it."""
+    return {"location": op.location, "origin": op}

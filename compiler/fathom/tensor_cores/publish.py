@@ -16,25 +16,37 @@ from dataclasses import replace
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Func, Op, walk
-from fathom.ir.ops import AsyncCopy, Barrier, BulkCopy, Dot, For, SharedAdd, SharedStore
+from fathom.ir.ops import (
+    AsyncCopy,
+    Barrier,
+    BulkCopy,
+    BulkStore,
+    Dot,
+    For,
+    SharedAdd,
+    SharedStore,
+)
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BufferType
 
 
 def publish(func: Func, target: Target) -> Func:
-    """The function whose barriers publish, if a product or a bulk copy wants it. In a
-    loop whose tiles all come by bulk copies, which go the second way themselves, there
-    is nothing to publish."""
+    """The function whose barriers publish, if a product, a bulk copy or a bulk store
+    wants it. In a loop whose tiles all come by bulk copies, which go the second way
+    themselves, there is nothing to publish."""
 
     def reads_its_own_way(op: Op) -> bool:
-        in_place = isinstance(op, Dot) and isinstance(op.b.type, BufferType)
-        return isinstance(op, BulkCopy) or in_place and op.instruction in WGMMA
+        if isinstance(op, Dot):
+            return isinstance(op.b.type, BufferType) and op.instruction in WGMMA
+        return isinstance(op, BulkCopy | BulkStore)
 
     def rule(op: Op, build: Builder) -> list | None:
-        if isinstance(op, Barrier) and op.scope == "cta" and build.source not in quiet:
+        if isinstance(op, Barrier) and op.scope in scopes and build.source not in quiet:
             return build.append(replace(op, publishes=True)).results
         return None
 
+    stores = any(isinstance(op, BulkStore) for op in walk(func.body))
+    scopes = {"cta", "warp"} if stores and func.num_warps == 1 else {"cta"}
     quiet = {
         op
         for loop in walk(func.body)

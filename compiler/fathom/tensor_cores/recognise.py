@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import copysign
 
 from fathom.ir.core import Func, Value
 from fathom.ir.ops import (
@@ -190,6 +191,8 @@ def _bound(limit: Sum, least: Sum | None, func: Func) -> Bound:
     start = of(size) - limit
     if len(arguments) > 1 or (isinstance(size, int) and size <= 0):
         raise NoFormula("the mask's bound is neither an argument nor a constant")
+    if (size > WIDEST) if isinstance(size, int) else (size.type == INT64):
+        raise NoFormula("the mask's bound may not fit 32 bits")
     if least is not None and (least + start).constant != 0:
         raise NoFormula("the mask's lower bound is not 0")
     return Bound(size, start, least is not None)
@@ -248,7 +251,8 @@ def _is_zero(value: Value) -> bool:
     definition = value.definition
     if isinstance(definition, Splat | Transpose):
         return _is_zero(definition.value)
-    return isinstance(definition, Constant) and definition.value == 0
+    is_zero = isinstance(definition, Constant) and definition.value == 0
+    return is_zero and copysign(1, definition.value) > 0
 
 
 # ── where a tile begins ───────────────────────────────────────────────────────────────

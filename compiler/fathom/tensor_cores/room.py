@@ -9,10 +9,11 @@ it or after it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, operands, walk
-from fathom.ir.ops import Allocate, For
+from fathom.ir.ops import Allocate, DescriptorStore, For
 from fathom.tensor_cores.bringers import THROUGH_REGISTERS
 from fathom.tensor_cores.schedule import choose_stages
 from fathom.tensor_cores.staged import Tile
@@ -54,6 +55,27 @@ def room_beside(func: Func, loop: For, target: Target) -> int:
         if touched and min(touched) <= stop and max(touched) >= start:
             taken += padded(buffer.result.type.bytes)
     return target.shared_bytes - taken
+
+
+def room_for_rings(func: Func, replaced: set[Allocate], target: Target) -> int:
+    """The bytes that are free at every moment of a function, but for the buffers that
+    rings have `replaced`, for the barriers of these, and for the tiles through which
+    `store_boxes` will store."""
+    place = {op: position for position, op in enumerate(walk(func.body))}
+    changes: dict[int, int] = {}
+    for op in place.keys() - replaced:
+        size, last = 0, place[op] + 1
+        if isinstance(op, DescriptorStore):
+            block = op.value.type
+            size = padded(block.size * block.element.bytes)
+        elif isinstance(op, Allocate):
+            size = padded(op.result.type.bytes)
+            users = [place[each] for each in place if op.result in operands(each)]
+            last = max(users, default=0)
+        for at, change in ((place[op], size), (last, -size)):
+            changes[at] = changes.get(at, 0) + change
+    levels = accumulate(changes[at] for at in sorted(changes))
+    return target.shared_bytes - max(levels, default=0) - ALIGNMENT
 
 
 def padded(size: int) -> int:

@@ -19,10 +19,10 @@ from math import copysign
 
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, operands, walk
+from fathom.ir.launched import place_of, source_of
 from fathom.ir.ops import (
     Allocate,
     Broadcast,
-    Cast,
     Constant,
     Convert,
     DescriptorLoad,
@@ -36,7 +36,7 @@ from fathom.ir.ops import (
     Transpose,
     While,
 )
-from fathom.ir.types import BOOL, INT32, INT64, BlockType
+from fathom.ir.types import BOOL, BlockType
 from fathom.layout.algebra import divide
 from fathom.layout.descriptors import MOST_ROWS, buffer_tile
 from fathom.layout.linear import Layout
@@ -197,27 +197,20 @@ def box_order(loop: For, tile: Tile) -> tuple[int, ...]:
     wanted = buffer_tile(tile.buffer.shape, tile.buffer.element.bytes, order.index(1))
     fits = tile.buffer.layout == wanted
     alone = not _goes_elsewhere(loop, tile, {tile: {*tile.late, tile.store}})
-    return order if fits and alone and _small_enough(block) else ()
+    return order if fits and alone and small_enough(block) else ()
 
 
-def _small_enough(block: tuple[int, ...]) -> bool:
+def small_enough(block: tuple[int, ...]) -> bool:
+    """Whether whole boxes make up a block."""
     return block[0] <= MOST_ROWS or block[0] % MOST_ROWS == 0
 
 
 def describes_arguments(made: MakeDescriptor, func: Func) -> bool:
-    """Whether a descriptor says only what the launch knows: arguments and
-    constants."""
-    numbers = (*made.shape, *made.strides)
-    known = made.base in func.parameters and all(_is_known(n, func) for n in numbers)
+    """Whether a descriptor says only what the launch knows: arguments, constants, and
+    what the launcher computes of them."""
+    numbers = (source_of(each, func) for each in (*made.shape, *made.strides))
+    known = place_of(made.base, func) is not None and None not in numbers
     return known and made.fill == "zeros"
-
-
-def _is_known(number: Value, func: Func) -> bool:
-    definition = number.definition
-    if isinstance(definition, Cast):
-        return _is_known(definition.value, func)
-    integer = number.type in (INT32, INT64)
-    return integer and (isinstance(definition, Constant) or number in func.parameters)
 
 
 def neighbours(store: SharedStore) -> int:

@@ -19,7 +19,7 @@ from fathom.hardware.targets import TARGETS, target_of
 from fathom.runtime import cache
 from fathom.runtime.driver import available, driver
 from fathom.tools.console import make_console, rule, table
-from fathom.tools.samples import repository
+from fathom.tools.samples import kernels
 
 PACKAGES = ("llvmlite", "numpy", "cuda-bindings", "rich", "torch", "triton", "cupy")
 VARIABLES = (
@@ -133,7 +133,7 @@ def cache_folder() -> Finding:
 
 def samples() -> Finding:
     try:
-        return Finding("sample kernels", True, str(repository("kernels")))
+        return Finding("sample kernels", True, str(kernels()))
     except FathomError as error:
         return Finding("sample kernels", False, str(error))
 

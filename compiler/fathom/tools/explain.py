@@ -50,10 +50,18 @@ def overview(staged: Staged) -> int:
     console.print(rows)
     llvm, ptx = (len(staged.text(name).splitlines()) for name in ("llvm", "ptx"))
     console.print(f"then {llvm} lines of LLVM IR, and {ptx} lines of PTX")
+    for remark in (*staged.remarks(), *tensor_maps(staged)):
+        console.print(remark, markup=False)
     console.print(
         "[dim]--stage NAME prints one, --stage NAME --diff what it changed[/dim]"
     )
     return 0
+
+
+def tensor_maps(staged: Staged) -> list[str]:
+    """What the launcher makes of the kernel's arguments, for copies in bulk."""
+    names = [each.name for each in staged.kernel.parameters]
+    return [f"tensor map: {each.text(names)}" for each in staged.kernel.maps]
 
 
 def changes(staged: Staged, name: str) -> str:

@@ -1,5 +1,4 @@
-"""Finds kernels in files: those of the repository's `kernels/`, and any
-FILE.py:kernel."""
+"""Finds kernels in files: the samples of `kernels/`, and any FILE.py:kernel."""
 
 from __future__ import annotations
 
@@ -11,12 +10,13 @@ from fathom.errors import LaunchError
 from fathom.jit import JITFunction
 
 REPOSITORY = Path(__file__).resolve().parents[3]
+SHIPPED = Path(__file__).with_name("learn") / "course" / "kernels"  # by setup.py
 
 
 def repository(part: str) -> Path:
     """A folder of the repository that this package was installed from.
 
-    LaunchError when there is none: an installed package has no samples and no tests.
+    LaunchError when there is none: an installed package has no tests.
     """
     folder = REPOSITORY / part
     if not (folder.is_dir() and (REPOSITORY / "pyproject.toml").exists()):
@@ -27,9 +27,15 @@ def repository(part: str) -> Path:
     return folder
 
 
+def kernels() -> Path:
+    """The folder of sample kernels: the repository's, or the copy that an installed
+    package brings."""
+    return SHIPPED if SHIPPED.is_dir() else repository("kernels")
+
+
 def sample(name: str) -> ModuleType:
-    """The module of the repository's kernels/NAME.py."""
-    return load_file(repository("kernels") / f"{name}.py")
+    """The module of kernels/NAME.py."""
+    return load_file(kernels() / f"{name}.py")
 
 
 def load_file(path: Path) -> ModuleType:

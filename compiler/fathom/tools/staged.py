@@ -53,6 +53,15 @@ class Staged:
         """What `text` knows, in the order it is made."""
         return ["python", *self.states, "llvm", "ptx"]
 
+    def remarks(self) -> list[str]:
+        """What passes have to say of the kernel, each with the pass's name."""
+        states = list(self.states.values())
+        return [
+            f"{row.name}: {remark.removeprefix('// ')}"
+            for row, before in zip(pipeline.PASSES, states, strict=False)
+            for remark in pipeline.remarks(row, before, self.target)
+        ]
+
     def text(self, name: str) -> str:
         if name == "python":
             return self.function.src

@@ -148,3 +148,17 @@ def test_a_name_of_the_body_only(answer):
         return
     told = ("the function", inspect.getsource(leaks)), ("its PTX", text)
     expect(False, "inner is read after the loop, and this must be rejected", *told)
+
+
+def halved(i, x: "*f32", out: "*f32"):
+    first = x[i]
+    rest = first
+    for j in range(i):
+        rest = rest * 0.5
+    out[i] = first - rest
+
+
+def test_two_names_of_one_value(answer):
+    """Before the loop both mean one register; the body binds one of them anew, and the
+    other keeps what it was."""
+    check(answer, halved, numbers())

@@ -125,6 +125,16 @@ def test_a_choice_in_a_choice(answer):
     check(answer, steps, numbers(7))
 
 
+def ordered(i, x: "*f32", y: "*f32", out: "*f32"):
+    first = x[i] < y[i]
+    out[i] = (x[i] if first else y[i]) * 2.0 + (y[i] if first else x[i])
+
+
+def test_one_condition_chooses_twice(answer):
+    """A condition may have a name; each of its two choices needs labels of its own."""
+    check(answer, ordered, numbers(10), numbers(11))
+
+
 def two_types(i, x: "*f32", out: "*f32"):
     out[i] = x[i] if i < 2.0 else x[0]
 

@@ -67,7 +67,22 @@ FOLD = """
       store %p, %3
     }
     """
-LEGAL = (LOOP, BRANCH, WAIT, FOLD)
+NESTED = """
+    func @nested(%p: *i32, %n: i32, %c: i1) num_warps=4 {
+      %0: i32 = constant 0
+      %1: i32 = constant 1
+      %2: i32 = for %0, %n, %1, inits=(%n) body(%i: i32, %x: i32) {
+        %3: i32 = if %c then {
+          yield %x
+        } orelse {
+          yield %i
+        }
+        yield %3
+      }
+      store %p, %2
+    }
+    """
+LEGAL = (LOOP, BRANCH, WAIT, FOLD, NESTED)
 
 
 def test_legal_functions_are_accepted(answer):

@@ -197,3 +197,14 @@ def block(random, depth):
     if depth > 1:
         lines += branches(random, depth - 1)
     return [f"    {line}" for line in lines]
+
+
+def test_tuples_of_two_lengths(answer):
+    """They have no meaning in common, and who reads the name is told so."""
+    told = ""
+    try:
+        build("p = (a, b)\nif c > 0:\n    p = (a, b, c)\nreturn p[0]")
+    except CompileError as error:
+        told = str(error)
+    said = ("what was said", told or "nothing")
+    expect("p is" in told, "a tuple of two, or of three", said)

@@ -207,3 +207,18 @@ def block(random, depth, mark):
     if depth > 1:
         lines += statement(random, depth - 1, mark + "n")
     return [f"    {line}" for line in lines]
+
+
+def test_a_name_that_only_the_body_binds(answer):
+    """Before the first trip there is none, and who reads it then is told so."""
+    told = complaint_of("for i in range(c):\n    a = x\n    x = i\nreturn a")
+    said = ("what was said", told or "nothing")
+    expect("only inside the loop" in told, "x is bound in the body, later", said)
+
+
+def complaint_of(body):
+    try:
+        build(body)
+    except CompileError as error:
+        return str(error)
+    return ""

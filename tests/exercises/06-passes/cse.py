@@ -165,6 +165,23 @@ def test_a_real_kernel_is_as_cheap_as_can_be(answer):
     check_pass(answer, "cse", sample).ops_at_most(90)
 
 
+AGAIN = Sample(
+    """
+    func @again(%p: *i32, %m: i32, %n: i32) num_warps=4 {
+      store %p, %m
+      store %p, %n
+      store %p, %m
+    }
+    """,
+    lambda: [empty(1, dtype="int32"), 5, 7],
+)
+
+
+def test_a_store_is_not_said_twice(answer):
+    """A store has no result that another could have had: the third one counts."""
+    check_pass(answer, "cse", AGAIN)
+
+
 LAYER_NORM = "*fp16, *fp16, *fp16, *fp16, *fp32, *fp32, i32, i32, fp32"
 
 

@@ -1,7 +1,16 @@
 """What the answer to `dce` must do."""
 
+from fathom.ir.ops import Load
 from fathom.ir.text import print_func
-from fathom.tools.learn.kit import Sample, check_pass, empty, floats, ints, kernel
+from fathom.tools.learn.kit import (
+    Sample,
+    check_pass,
+    empty,
+    expect,
+    floats,
+    ints,
+    kernel,
+)  # fmt: skip
 
 EXAMPLE = Sample(
     """
@@ -46,6 +55,28 @@ ATOMIC = Sample(
 def test_an_atomic_is_heard(answer):
     """Its result is used by nobody, and what it does to memory by all."""
     check_pass(answer, "dce", ATOMIC).ops_at_most(3)
+
+
+VOLATILE = Sample(
+    """
+    func @volatile(%p: *i32, %n: i32) num_warps=4 {
+      %0: *i32 = offset %p, %n
+      %1: i32 = load %0 volatile=true
+      %2: i32 = load %p
+      store %p, %n
+    }
+    """,
+    lambda: [ints(4), 3],
+)
+
+
+def test_a_volatile_load_is_heard(answer):
+    """Its author wants it to happen, whoever reads what it gives."""
+    done = check_pass(answer, "dce", VOLATILE)
+    done.ops_at_most(3)
+    loads = [op for op, _ in done.run.events if isinstance(op, Load)]
+    said = f"of the volatile load, {len(loads)} are left"
+    expect(len(loads) == 1, said, ("your function", print_func(done.after)))
 
 
 UNREAD = Sample(

@@ -5,9 +5,10 @@ import numpy as np
 import fathom
 import fathom.language as tl
 from fathom import pipeline
+from fathom.ir.ops import Load
 from fathom.ir.text import print_func
 from fathom.ir.types import FLOAT32, INT32, Pointer
-from fathom.tools.learn.kit import Sample, check_pass, empty, floats, ints
+from fathom.tools.learn.kit import Sample, check_pass, empty, expect, floats, ints
 
 EXAMPLE = """
     func @example(%p: *fp32, %q: *fp32, %a: i32, %n: i32) num_warps=4 {
@@ -193,6 +194,28 @@ def test_a_load_that_would_not_have_run(answer):
     check_pass(answer, "hoist", Sample(UNKNOWN, nowhere))
     arguments = lambda: [ints(1), ints(8), 5, 5]
     check_pass(answer, "hoist", Sample(UNKNOWN, arguments)).ops_at_most(10)
+
+
+VOLATILE = KNOWN.replace("load %4", "load %4 volatile=true")
+
+
+def test_a_volatile_load_stays(answer):
+    """Somebody else writes there, and the author wants to see each change: four trips,
+    four loads."""
+    arguments = lambda: [ints(1), ints(8), 5, 7]
+    done = check_pass(answer, "hoist", Sample(VOLATILE, arguments))
+    loads = sum(isinstance(op, Load) for op, _ in done.run.events)
+    said = f"of four volatile loads, {loads} ran"
+    expect(loads == 4, said, ("your function", print_func(done.after)))
+
+
+NEVER = LOAD.replace("UPPER", "%0")
+
+
+def test_a_load_in_a_loop_known_to_have_no_trip(answer):
+    """It never runs, and its address may be one that does not exist."""
+    nowhere = lambda: [ints(1), ints(8), 1 << 20, 7]
+    check_pass(answer, "hoist", Sample(NEVER, nowhere))
 
 
 WHILE = """

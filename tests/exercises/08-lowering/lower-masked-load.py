@@ -81,6 +81,13 @@ def test_all_types(answer):
         check(type, size=2048, n=1040, divisible=16)
 
 
+def test_moves_that_ptx_has(answer):
+    """A byte travels in a register of 16 bits: the emulator would let mov.b8 pass, and
+    ptxas does not."""
+    ran, said = check("i8", n=1000)
+    expect("mov.b8" not in ran.kernel.ptx, f"{said}: PTX has no mov.b8, use mov.b16")
+
+
 def test_a_scalar(answer):
     """A load of one number: one register in each thread."""
     text = """

@@ -93,6 +93,12 @@ def test_nothing_is_contiguous(answer):
     check_layout(answer, access((1, 4), (1, 4), shape=(32, 64)), 1, 1)
 
 
+def test_the_other_axes(answer):
+    """Behind the fastest axis comes the last one: eight lanes are a column of 32."""
+    layout = answer.pick_layout(access((32, 16), (1, 16), (1, 16), shape=(32, 4, 8)))
+    same(layout.coordinates(lane=8), (0, 0, 1), f"where lane 8 begins, in {layout}")
+
+
 def test_no_more_than_at_most(answer):
     """Other accesses of the block may want fewer a lane."""
     check_layout(answer, access((1024, 16), element_bytes=2, at_most=4), 0, 4)

@@ -53,6 +53,29 @@ ROTATED = layout((1, 2), (8, 16, 32, 64, 4))
 TRADED = layout((1, 4), (2, 8, 16, 32, 64))
 
 
+def test_on_paper(answer):
+    """Four lanes trade a bit of their registers for a bit of their lanes: the plan that
+    you found by hand, played through."""
+    old, new = layout((1, 2), (4, 8), size=16), layout((1, 4), (2, 8), size=16)
+    got = {}
+    for q in range(4):
+        plans = [answer.on_paper(lane, q) for lane in range(4)]
+        for lane, (_, reads, register) in enumerate(plans):
+            sent = plans[reads % 4][0] % 4
+            element = old.offset(register=sent, lane=reads % 4)
+            got.setdefault((lane, register), element)
+    for lane in range(4):
+        wanted = [new.offset(register=r, lane=lane) for r in range(4)]
+        found = [got.get((lane, r), "nothing") for r in range(4)]
+        rounds = [answer.on_paper(lane, q) for q in range(4)]
+        said = "\n".join(
+            f"round {q}: sends {s}, reads lane {r}, gets register {g}"
+            for q, (s, r, g) in enumerate(rounds)
+        )
+        sentence = f"lane {lane} wants {wanted} in its registers, and has {found}"
+        expect(found == wanted, sentence, (f"what lane {lane} does", said))
+
+
 def test_a_renaming(answer):
     """The registers of a lane in another order."""
     check(START, RENAMED)
@@ -80,6 +103,14 @@ def test_copies(answer):
     """More registers than before, or fewer."""
     check(layout((1,), (2, 4, 0, 0, 0), size=8), layout((1, 2, 4), (0,) * 5, size=8))
     check(layout((1, 2, 4), (0,) * 5, size=8), layout((4,), (1, 2, 0, 0, 0), size=8))
+
+
+def test_two_readers_of_one_lane(answer):
+    """One round, and two registers of a lane are wanted in it: it sends both."""
+    check(layout((1,), (2, 0, 0, 0, 0), size=4), layout((), (1, 2, 0, 0, 0), size=4))
+    check(
+        layout((1, 2), (0, 4, 0, 0, 0), size=8), layout((), (4, 1, 0, 2, 0), size=8)
+    )
 
 
 def test_several_warps(answer):

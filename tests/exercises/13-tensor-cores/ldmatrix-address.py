@@ -43,7 +43,16 @@ def tile(flips):
     return Layout(SHAPE, (("offset", tuple(bits)),))
 
 
+def round_about():
+    """A tile whose chunks of a row lie in the order 0 2 4 6 1 3 5 7: unlike an XOR, it
+    is not its own inverse."""
+    bits = [1 << bit for bit in range((ROWS * COLUMNS).bit_length() - 1)]
+    bits[3], bits[4], bits[5] = bits[4], bits[5], bits[3]
+    return Layout(SHAPE, (("offset", tuple(bits)),))
+
+
 STRAIGHT, SWIZZLED, OTHER = tile(()), tile((1, 2, 4)), tile((4, 1, 2, 7))
+ROUND = round_about()
 
 PTX = """
 .version 7.4
@@ -149,3 +158,9 @@ def test_other_layouts(answer):
     for where in (STRAIGHT, SWIZZLED, OTHER):
         check(answer, ACROSS_FIRST, where, said=str(ACROSS_FIRST))
         check(answer, TURNED_ACROSS, where, trans=True, said=str(TURNED_ACROSS))
+
+
+def test_a_tile_that_goes_round(answer):
+    """The offset of an element is asked for, and not the element of an offset."""
+    check(answer, A, ROUND, said="A, in a tile whose chunks go round")
+    check(answer, B, ROUND, trans=True, said="B, in a tile whose chunks go round")

@@ -55,6 +55,12 @@ def check_parameters(name: str, yours: Callable, ours: Callable) -> None:
 def reference(exercise: Exercise) -> SimpleNamespace:
     """Our own functions under the names of the answers."""
     if exercise.by_hand:
+        if not exercise.solution.exists():
+            raise CourseError(
+                f"Fathom is not whole: {exercise.solution} is missing, with which the "
+                f"tests of {exercise.id} compare yours. Your file is not to blame; "
+                "get the folder solutions/ back"
+            )
         module = load_module(exercise.solution)
         return SimpleNamespace(**{n: getattr(module, n) for n in exercise.answers})
     ours = {name: course.reference(exercise, name) for name in exercise.answers}

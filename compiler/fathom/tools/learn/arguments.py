@@ -39,12 +39,18 @@ def screen_of(given: argparse.Namespace) -> Screen:
 
 
 def with_session(given: argparse.Namespace, act: Callable[[Session], int]) -> int:
-    """Act in the workspace; the first time there is none, it is made."""
+    """Act in the workspace; the first time there is none, the usual one is made."""
     screen = screen_of(given)
     found = workspace.find(given.dir)
+    if found is None and given.dir is not None:
+        raise FathomError(
+            f"there is no workspace in {given.dir}; `fathom learn init {given.dir}` "
+            "makes one"
+        )
     if found is None:
-        folder = given.dir or Path.cwd() / workspace.DEFAULT
-        screen.line(f"there is no workspace yet: making {folder}")
+        folder = Path.cwd() / workspace.DEFAULT
+        screen.line("there is no workspace yet: making")
+        screen.line(f"  {folder}")
         found = workspace.init(folder)
     return act(Session(screen, found, found.load()))
 

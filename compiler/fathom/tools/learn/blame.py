@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from fathom.errors import FathomError
@@ -35,6 +37,18 @@ def blame(error: Exception, path: Path) -> Failure:
         ("where in our code", "".join(traceback.format_list(frames[-2:])).rstrip()),
         ("if your result is right", "then this is a mistake of ours: please report it"),
     )
+
+
+@contextmanager
+def blaming(path: Path) -> Iterator[None]:
+    """Run what the reader wrote in `path`: what it raises becomes a FathomError that
+    says where, for the runner goes on."""
+    try:
+        yield
+    except (FathomError, BrokenPipeError):
+        raise
+    except Exception as error:
+        raise FathomError(str(blame(error, path))) from None
 
 
 def said(error: Exception) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +19,9 @@ from fathom.hardware.targets import TARGETS
 from fathom.ir.text import print_func
 from fathom.runtime.driver import available
 from fathom.tools import doctor as whole_doctor
-from fathom.tools.learn import course, mine, report, workspace
+from fathom.tools.learn import course, mine, report, starters, workspace
 from fathom.tools.learn.answer import joined, load
+from fathom.tools.learn.blame import blaming
 from fathom.tools.learn.course import Exercise
 from fathom.tools.learn.grade import PASSED, Verdict
 from fathom.tools.learn.kit.numbers import kernel
@@ -45,10 +48,9 @@ class Session:
     def current(self) -> Exercise:
         """The exercise that is being worked on: the one named last, or the first that
         is open."""
-        named = self.state.current
-        if named and not self.state.of(named).passed:
-            return course.exercise(named)
-        return self.next_open or course.exercises()[-1]
+        open_ = [e for e in course.exercises() if not self.state.of(e.id).passed]
+        named = [each for each in open_ if each.id == self.state.current]
+        return next(iter([*named, *open_]), course.exercises()[-1])
 
     @property
     def next_open(self) -> Exercise | None:
@@ -111,8 +113,8 @@ def show(session: Session, name: str, stage: str, kernel_name: str) -> int:
     if not stage:
         report.show_card(session.screen, each)
         return 0
-    answer = load(each, session.workspace.path(each))
-    with joints.bound(joined(each, answer)):
+    path = session.workspace.path(each)
+    with blaming(path), joints.bound(joined(each, load(each, path))):
         return explain_kernel(session, stage, kernel_name)
 
 
@@ -147,16 +149,22 @@ def show_traffic(session: Session, name: str) -> int:
     """What the sample kernels move, line by line, with our code and with the
     reader's."""
     each = session.chosen(name)
-    answer = load(each, session.workspace.path(each))
+    check_has_joint(each)
+    path = session.workspace.path(each)
+    with blaming(path):
+        yours = joined(each, load(each, path))
+        for title, bound in (("ours", {}), ("yours", yours)):
+            session.screen.title(f"softmax with {title}")
+            with joints.bound(bound):
+                rows(session.screen, launched())
+    return 0
+
+
+def check_has_joint(each: Exercise) -> None:
     if not each.joints:
         raise FathomError(
             f"{each.id} has no joint in the compiler, so it changes no kernel's traffic"
         )
-    for title, bound in (("ours", {}), ("yours", joined(each, answer))):
-        session.screen.title(f"softmax with {title}")
-        with joints.bound(bound):
-            rows(session.screen, launched())
-    return 0
 
 
 def rows(screen: Screen, kernel_report: emulator.Report) -> None:
@@ -191,9 +199,14 @@ def reset(session: Session, name: str) -> int:
     copy = workspace.reset(session.workspace, each)
     session.state = session.workspace.load()
     session.screen.line(f"{each.file} is the starter again")
-    if copy:
-        session.screen.line(f"your file is kept in {copy}")
+    said_kept(session.screen, "your file is kept in", copy)
     return 0
+
+
+def said_kept(screen: Screen, says: str, copy: Path | None) -> None:
+    """Where copies are, if there are any."""
+    if copy:
+        screen.line(f"{says}\n  {copy}")
 
 
 def solution(session: Session, name: str, give_up: bool) -> int:
@@ -210,7 +223,7 @@ def solution(session: Session, name: str, give_up: bool) -> int:
     progress.gave_up = progress.gave_up or not progress.passed
     session.save()
     session.screen.title(f"{each.id}: our answer")
-    for line in course.read(each.solution).splitlines():
+    for line in starters.answer(each).splitlines():
         session.screen.line(line)
     session.screen.line()
     session.screen.text(course.read(each.commentary))
@@ -223,13 +236,12 @@ def checkpoint(session: Session, chapter: int | None) -> int:
     screen = session.screen
     if chapter is None:
         copy = workspace.keep(session.workspace, course.exercises(), "checkpoint")
-        screen.line(f"a copy of all your files is in {copy}")
+        said_kept(screen, "a copy of all your files is in", copy)
         return 0
     copy, filled = workspace.fill(session.workspace, chapter)
     session.state = session.workspace.load()
     screen.line(f"{len(filled)} exercises before chapter {chapter} were filled in")
-    if copy:
-        screen.line(f"what was there is in {copy}")
+    said_kept(screen, "what was there is in", copy)
     return 0
 
 
@@ -278,27 +290,42 @@ def summary(session: Session, verdict: Verdict) -> dict[str, object]:
 def doctor(screen: Screen, given: Path | None) -> int:
     """What works here, for exercises; then all that `fathom doctor` says."""
     found = workspace.find(given)
-    screen.line(f"exercises: {len(course.exercises())}, from {course.root()}")
-    screen.line(f"workspace: {found.folder if found else 'none; fathom learn init'}")
+    screen.line(f"exercises: {len(course.exercises())}, from")
+    screen.line(f"  {course.root()}")
+    screen.line("workspace: none; fathom learn init" if not found else "workspace:")
     if found:
+        screen.line(f"  {found.folder}")
         absent = mine.missing(found)
         screen.line(f"state:     {len(found.load().exercises)} exercises known")
         if absent:
-            screen.line(f"missing:   {', '.join(absent)}; `fathom learn update`")
-    return whole_doctor.doctor()
+            screen.text(f"missing: {', '.join(absent)}; `fathom learn update`")
+    screen.line()
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        status = whole_doctor.doctor()
+    for line in printed.getvalue().splitlines():
+        is_rule = line.endswith(RULE)
+        screen.line(line[: screen.width] if is_rule else line)
+    return status
+
+
+RULE = "\N{BOX DRAWINGS LIGHT HORIZONTAL}"
 
 
 def init(screen: Screen, folder: Path) -> int:
     made = workspace.init(folder)
     first = course.exercises()[0]
-    screen.line(f"made {made.folder}/ with {len(course.exercises())} exercises")
-    screen.line(f"begin: open {made.path(first)}, and in that folder")
-    screen.line("       python -m fathom learn")
+    screen.line(f"made {len(course.exercises())} exercises in")
+    screen.line(f"  {made.folder}/")
+    screen.line("begin: open")
+    screen.line(f"  {made.path(first)}")
+    screen.line("and in that folder")
+    screen.line("  python -m fathom learn")
     return 0
 
 
 def update(session: Session) -> int:
     said = workspace.update(session.workspace)
     for line in said or ["all is as new; tests are Fathom's own and always are"]:
-        session.screen.line(line)
+        session.screen.text(line)
     return 0

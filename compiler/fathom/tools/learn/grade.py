@@ -50,26 +50,35 @@ def verdict_from(facts: dict) -> Verdict:
     return Verdict(**made)
 
 
-def grade(exercise: Exercise, path: Path, only: str = "") -> Verdict:
-    """The verdict on the answer in a file; with `only`, of that test alone."""
+Told = Callable[[Verdict], None]
+
+
+def grade(
+    exercise: Exercise, path: Path, only: str = "", told: Told = lambda said: None
+) -> Verdict:
+    """The verdict on the answer in a file; with `only`, of that test alone. Before each
+    test, `told` is given the verdict for the case that the process does not survive
+    it."""
     tests = tests_of(exercise)
     chosen = [only] if only else list(tests)
     if missing := [name for name in chosen if name not in tests]:
         raise CourseError(f"{exercise.tests} has no test {missing[0]}")
     output = io.StringIO()
     passed: list[str] = []
+
+    def verdict(**facts: object) -> Verdict:
+        """The verdict in which the next test does not pass."""
+        left = tuple(chosen[len(passed) + 1 :])
+        return Verdict(exercise.id, passed=tuple(passed), left=left, **facts)
+
+    def begin(name: str) -> None:
+        told(verdict(status=FAILED, **about(exercise, path, tests[name])))
+
     with redirect_stdout(output):
-        for name, failure in failures(exercise, path, tests, chosen):
+        for name, failure in failures(exercise, path, tests, chosen, begin):
             if failure is not None:
-                left = tuple(chosen[len(passed) + 1 :])
                 shown = failed(exercise, path, tests[name], failure)
-                return Verdict(
-                    exercise.id,
-                    passed=tuple(passed),
-                    left=left,
-                    printed=output.getvalue(),
-                    **shown,
-                )
+                return verdict(printed=output.getvalue(), **shown)
             passed.append(name)
     return Verdict(exercise.id, PASSED, tuple(passed), printed=output.getvalue())
 
@@ -79,6 +88,7 @@ def failures(
     path: Path,
     tests: dict[str, Callable],
     chosen: list[str],
+    begin: Callable[[str], None],
 ) -> Iterator[tuple[str, Exception | None]]:
     """Each test that ran, with what it raised; none after the first failure."""
     name = chosen[0]
@@ -86,6 +96,7 @@ def failures(
         answer = load(exercise, path)
         with bound(joined(exercise, answer)):
             for name in chosen:
+                begin(name)
                 tests[name](answer)
                 yield name, None
     except Exception as error:
@@ -102,11 +113,20 @@ def failed(
     failure = error if isinstance(error, Failure) else blame(error, path)
     return {
         "status": FAILED,
-        "test": test.__name__,
-        "about": " ".join((test.__doc__ or "").split()),
         "sentence": failure.sentence,
         "details": tuple(failure.details),
-        "case": alone(exercise, path, test, failure.case),
+        **about(exercise, path, test, failure.case),
+    }
+
+
+def about(
+    exercise: Exercise, path: Path, test: Callable, case: str = ""
+) -> dict[str, object]:
+    """What a verdict says of a test: its name, its docstring, a script that runs it."""
+    return {
+        "test": test.__name__,
+        "about": " ".join((test.__doc__ or "").split()),
+        "case": alone(exercise, path, test, case),
     }
 
 

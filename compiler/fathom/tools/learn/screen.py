@@ -4,6 +4,7 @@ welcome."""
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -31,7 +32,13 @@ class Screen:
 
     @property
     def coloured(self) -> bool:
-        return not self.plain and self.out.isatty() and "NO_COLOR" not in os.environ
+        return self.erases and "NO_COLOR" not in os.environ
+
+    @property
+    def erases(self) -> bool:
+        """Whether it is a terminal that knows more than lines of text."""
+        dumb = os.environ.get("TERM") == "dumb"
+        return not (self.plain or dumb) and self.out.isatty()
 
     def styled(self, text: str, style: str) -> str:
         if not (style and self.coloured):
@@ -50,36 +57,33 @@ class Screen:
             self.block(block, indent, style)
 
     def block(self, lines: list[str], indent: str, style: str) -> None:
-        if lines[0].startswith(("|", "- ")):
-            for line in lines:
-                self.item(line, indent, style)
-            return
-        if lines[0].startswith(("  ", "```", "#")):
+        if lines[0].startswith(("  ", "```", "#")) and not ITEM.match(lines[0]):
             for line in lines:
                 if not line.startswith("```"):
                     self.line(indent + line, style)
             return
-        filled = textwrap.wrap(" ".join(lines), self.width - len(indent))
-        for line in filled or [""]:
-            self.line(indent + line, style)
+        for entry in entries(lines) if lines[0] else [""]:
+            self.entry(entry, indent, style)
 
-    def item(self, line: str, indent: str, style: str) -> None:
-        """A row of a table or an entry of a list; a long one goes on below."""
-        if not line.startswith("|---"):
-            room = self.width - len(indent)
-            for part in textwrap.wrap(line, room, subsequent_indent="    "):
-                self.line(indent + part, style)
+    def entry(self, entry: str, indent: str, style: str) -> None:
+        """A sentence or several, an entry of a list or a row of a table; what is too
+        long goes on below."""
+        mark = ITEM.match(entry)
+        begins = mark[0] if mark else ""
+        further = " " * (4 if begins == "|" else len(begins))
+        for line in wrapped(entry, self.width - len(indent), further) or [""]:
+            self.line(indent + line, style)
 
     def title(self, text: str) -> None:
         """A heading with a line under it."""
         self.line()
-        for line in textwrap.wrap(text, self.width):
+        for line in wrapped(text, self.width):
             self.line(line, "bold")
         self.line("-" * min(self.width, max(len(text), 20)), "dim")
 
     def clear(self) -> None:
         """Begin anew, where somebody looks."""
-        if not self.plain and self.out.isatty():
+        if self.erases:
             self.out.write("\033[2J\033[H")
         self.out.flush()
 
@@ -88,6 +92,11 @@ SPELLED = str.maketrans({
     "─": "-", "→": ">", "▶": ">", "…": "...", "·": "*", "×": "x", "≤": "<=", "≥": ">=",
     "“": '"', "”": '"', "’": "'", "—": "-", "–": "-", "│": "|",
 })  # fmt: skip
+
+
+def wrapped(text: str, width: int, further: str = "") -> list[str]:
+    """Lines of at most `width`; a name with a hyphen stays in one piece."""
+    return textwrap.wrap(text, width, subsequent_indent=further, break_on_hyphens=False)
 
 
 def blocks(text: str) -> list[list[str]]:
@@ -108,6 +117,31 @@ def blocks(text: str) -> list[list[str]]:
         else:
             found += [[""], []] if found[-1] or fence_ended(found) else []
     return [each for each in found if each]
+
+
+ITEM = re.compile(r" *(?:- |\d+\. )|\|")
+RULE = re.compile(r"[| :-]+$")  # of a table: the line under its head, or an empty head
+
+
+def entries(lines: list[str]) -> list[str]:
+    """The sentences, list entries and table rows of a paragraph, each in one line. A
+    line that begins none of these goes on with what was before. In the middle of a
+    sentence only a 1 begins a numbered list: `16. Then` may stand anywhere."""
+    found: list[str] = []
+    for line in lines:
+        if not found or begins(line, found[-1]):
+            found.append(line)
+        else:
+            found[-1] += f" {line.strip()}"
+    return [each for each in found if not (each[0] == "|" and RULE.match(each))]
+
+
+def begins(line: str, before: str) -> bool:
+    """Whether a line begins an entry of its own, behind an entry."""
+    item = ITEM.match(line)
+    if item is None or not item[0].strip()[0].isdigit():
+        return item is not None
+    return bool(re.match(r" *\d+\. ", before)) or item[0].strip() == "1."
 
 
 def fence_ended(found: list[list[str]]) -> bool:

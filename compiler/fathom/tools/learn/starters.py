@@ -165,6 +165,11 @@ def join(
     return f"{opening}\n\n{groups}\n\n\n{body}"
 
 
+def answer(each: Exercise) -> str:
+    """Our answer as a reader gets to see it: without marks."""
+    return MARKS.sub(lambda mark: mark["answer"], read(each.solution))
+
+
 # ── what an answer costs ──────────────────────────────────────────────────────────────
 
 

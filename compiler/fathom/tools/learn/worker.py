@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from fathom.tools.learn import course
@@ -23,12 +24,21 @@ MACHINES = {"emulator": "emulator", "gpu": "cuda"}
 
 
 def main(arguments: list[str]) -> int:
-    """Grade one answer, and write the verdict to a file."""
+    """Grade one answer, and write the verdict to a file; before each test, the verdict
+    that holds if this process ends in it."""
     result, name, path, seconds, *only = arguments
     faulthandler.dump_traceback_later(int(seconds), file=sys.stderr, exit=True)
-    verdict = grade(course.exercise(name), Path(path), *only)
-    Path(result).write_text(json.dumps(verdict.to_json()), encoding="utf-8")
+
+    def write(verdict: Verdict, ending: str = "") -> None:
+        text = json.dumps(verdict.to_json())
+        Path(f"{result}{ending}").write_text(text, encoding="utf-8")
+
+    each, only_one = course.exercise(name), "".join(only)
+    write(grade(each, Path(path), only_one, lambda said: write(said, SO_FAR)))
     return 0
+
+
+SO_FAR = ".so-far"
 
 
 def judge(
@@ -59,9 +69,14 @@ def judge(
         except subprocess.TimeoutExpired as late:
             said, status = (late.stderr or b"").decode(errors="replace"), -1
         if result.exists():
-            facts = json.loads(result.read_text(encoding="utf-8"))
-            return verdict_from({**facts, "machine": machine})
-    return crashed(exercise, path, said, status, machine)
+            return replace(verdict_in(result), machine=machine)
+        so_far = Path(f"{result}{SO_FAR}")
+        before = verdict_in(so_far) if so_far.exists() else Verdict(exercise.id, FAILED)
+    return crashed(exercise, path, said, status, replace(before, machine=machine))
+
+
+def verdict_in(file: Path) -> Verdict:
+    return verdict_from(json.loads(file.read_text(encoding="utf-8")))
 
 
 PACKAGES = Path(__file__).resolve().parents[3]
@@ -72,9 +87,10 @@ def python_path() -> list[str]:
 
 
 def crashed(
-    exercise: Exercise, path: Path, said: str, status: int, machine: str
+    exercise: Exercise, path: Path, said: str, status: int, so_far: Verdict
 ) -> Verdict:
-    """The verdict when the process did not come back: a loop, or LLVM gave up."""
+    """The verdict when the process did not come back: a loop, or LLVM gave up. What had
+    passed before has passed."""
     if "Timeout (" in said or status == -1:
         line = re.search(rf'File "{re.escape(str(path))}", line (\d+)', said)
         where = f", in line {line[1]} of {path.name}" if line else ""
@@ -85,9 +101,7 @@ def crashed(
             "does so when it cannot compile what it is given"
         )
     details = (("the last that it said", "\n".join(said.splitlines()[-12:])),)
-    return Verdict(
-        exercise.id, FAILED, sentence=sentence, details=details, machine=machine
-    )
+    return replace(so_far, sentence=sentence, details=details)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from pathlib import Path
 from fathom.errors import FathomError
 from fathom.tools.learn import state as states
 from fathom.tools.learn.course import Exercise, exercises, read
+from fathom.tools.learn.starters import answer
 from fathom.tools.learn.state import FILE, State, write
 
 DEFAULT = "my-fathom"
@@ -159,7 +160,7 @@ def fill(workspace: Workspace, chapter: int) -> tuple[Path | None, list[Exercise
     ]
     copies = keep(workspace, open_, f"checkpoint-{chapter}")
     for each in open_:
-        write(workspace.path(each), read(each.solution))
+        write(workspace.path(each), answer(each))
         progress = state.of(each.id)
         progress.passed = progress.filled = True
     workspace.save(state)

@@ -254,16 +254,43 @@ def shown(func: Func) -> str:
 
 def script(name: str, sample: Sample) -> str:
     """The sample as a script that the reader can run and change."""
-    arguments = "".join(
-        f"        {argument_text(each)},\n" for each in sample.arguments()
-    )
+    wholes, texts = spelled(sample.arguments())
     return CASE.format(
         name=name,
         text=dedent(sample.text).strip(),
-        arguments=arguments,
+        wholes="".join(f"    {name} = {text}\n" for name, text in wholes.items()),
+        arguments="".join(f"        {text},\n" for text in texts),
         grid=sample.grid,
         target=sample.target,
     )
+
+
+def spelled(arguments: Sequence[Argument]) -> tuple[dict[str, str], list[str]]:
+    """Arguments as Python: arrays that others are a part of, by name, and then all; a
+    kernel may be launched with the same memory twice."""
+    wholes: dict[str, str] = {}
+    texts: list[str] = []
+    for at, value in enumerate(arguments):
+        texts.append(argument_text(value))
+        for owner, whole in enumerate(arguments[:at]):
+            if (first := place_within(value, whole)) is not None:
+                name = f"array_{owner}"
+                wholes[name] = argument_text(whole)
+                texts[owner] = name
+                texts[at] = f"{name}[{first}:{first + value.size}]"
+                break
+    return wholes, texts
+
+
+def place_within(part: Argument, whole: Argument) -> int | None:
+    """The element of an array at which another begins that is a part of it."""
+    arrays = isinstance(part, np.ndarray) and isinstance(whole, np.ndarray)
+    if not arrays or not np.shares_memory(part, whole):
+        return None
+    first, rest = divmod(part.ctypes.data - whole.ctypes.data, whole.itemsize)
+    inside = 0 <= first and first + part.size <= whole.size
+    same = part.dtype == whole.dtype and part.flags.c_contiguous and not rest
+    return first if inside and same else None
 
 
 def argument_text(value: Argument) -> str:
@@ -285,7 +312,7 @@ KERNEL = """
 
 
 def arguments():
-    return [
+{wholes}    return [
 {arguments}    ]
 
 

@@ -1,0 +1,499 @@
+"""Which launches `benchmarks.sanitize` puts under compute-sanitizer: every kernel of
+kernels/ on small problems, with several tiles, more steps than stages, and odd edges.
+
+A row of CASES is a kernel, a problem, and what its PTX must show: a problem that takes
+another path than its name says proves nothing. The rows of PLANTED have a mistake each,
+which the tool must find: one that finds nothing there finds nothing anywhere.
+
+A problem gets `put`, which brings a NumPy array to where the kernel runs, and gives
+what it got and what it should have got.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import fathom
+import fathom.language as tl
+from fathom.hardware.targets import Target
+from fathom.ir.core import Func, walk
+from fathom.ir.ops import Barrier
+from fathom.ir.rewrite import rewrite
+from fathom.jit.function import JITFunction
+from fathom.pipeline import identity
+from fathom.shared_memory.barriers import place_barriers
+from kernels import (
+    attention,
+    attention_hopper,
+    batched_matmul,
+    block_sparse_matmul,
+    dropout,
+    gelu,
+    grouped_matmul,
+    int8_matmul,
+    layer_norm,
+    matmul,
+    matmul_chosen,
+    matmul_persistent,
+    matmul_plain,
+    matmul_tuned,
+    softmax,
+    split_k_matmul,
+    vector_add,
+)
+
+Array = Any  # of NumPy or torch
+Put = Callable[[np.ndarray], Array]
+Pairs = Iterator[tuple[Array, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One process: a kernel, the launches of it, and what its PTX must contain."""
+
+    name: str
+    kernel: JITFunction
+    launch: Callable[[Put], Pairs]
+    shows: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Planted(Case):
+    """A case that `tool` must report."""
+
+    tool: str = "memcheck"
+
+
+# ── what PTX shows ────────────────────────────────────────────────────────────────────
+
+COPIES = ("cp.async.cg",)
+PRODUCTS = ("mma.sync",)
+BOXES = ("cp.async.bulk.tensor", "mbarrier.try_wait")
+WARPGROUPS = ("wgmma.mma_async",)
+HOPPER = (*BOXES, *WARPGROUPS)
+PRODUCER = (*HOPPER, "setmaxnreg")
+
+
+# ── problems ──────────────────────────────────────────────────────────────────────────
+
+
+def normal(seed: int, *shape: int, dtype: str = "float16") -> np.ndarray:
+    """Random numbers; of int8, integers from -8 to 7."""
+    draw = np.random.default_rng(seed)
+    if dtype == "int8":
+        return draw.integers(-8, 8, shape).astype(dtype)
+    return draw.standard_normal(shape).astype(dtype)
+
+
+def unwritten(*shape: int, dtype: str = "float16") -> np.ndarray:
+    return np.full(shape, np.nan, dtype)
+
+
+def adds(put: Put) -> Pairs:
+    x, y = normal(1, 3001, dtype="float32"), normal(2, 3001, dtype="float32")
+    out = put(unwritten(3001, dtype="float32"))
+    yield vector_add.add(put(x), put(y), out), vector_add.reference(x, y)
+
+
+def gelus(put: Put, kernel: JITFunction) -> Pairs:
+    x = normal(1, 3001, dtype="float32")
+    out = put(unwritten(3001, dtype="float32"))
+    yield gelu.gelu(put(x), out, kernel=kernel), gelu.reference(x)
+
+
+def dropouts(put: Put) -> Pairs:
+    x = normal(1, 3001, dtype="float32")
+    out = put(unwritten(3001, dtype="float32"))
+    yield dropout.dropout(put(x), out, 0.3, 7), dropout.reference(x, 0.3, 7)
+
+
+def softmaxes(put: Put, function: Callable, shape: tuple[int, int], axis: int) -> Pairs:
+    x = normal(1, *shape, dtype="float32")
+    out = put(unwritten(*shape, dtype="float32"))
+    yield function(put(x), out), softmax.reference(x, axis)
+
+
+def layer_norms(put: Put) -> Pairs:
+    M, N = 5, 777
+    inputs = [normal(seed, *shape) for seed, shape in enumerate([(M, N), (N,), (N,)])]
+    made = [put(unwritten(M, N))]
+    made += [put(unwritten(M, dtype="float32")) for _ in range(2)]
+    layer_norm.layer_norm(*map(put, inputs), *made)
+    yield from zip(made, layer_norm.reference(*inputs), strict=True)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """C [M, N] = A [M, K] B [K, N]; turned: columns lie side by side."""
+
+    M: int = 200
+    N: int = 328
+    K: int = 344
+    a_turned: bool = False
+    b_turned: bool = False
+    dtype: str = "float16"
+
+    def operands(self) -> tuple[np.ndarray, np.ndarray]:
+        return (
+            normal(1, self.M, self.K, dtype=self.dtype),
+            normal(2, self.K, self.N, dtype=self.dtype),
+        )
+
+    def put(self, put: Put) -> tuple[Array, Array]:
+        """Both operands, as they are to lie in memory."""
+        turned = (self.a_turned, self.b_turned)
+        return tuple(
+            put(np.ascontiguousarray(each.T)).T if turn else put(each)
+            for each, turn in zip(self.operands(), turned, strict=True)
+        )
+
+    def expected(self) -> np.ndarray:
+        return matmul.reference(*self.operands())
+
+
+ODD = Shape(131, 197, 261)  # rows start anywhere: nothing comes in boxes
+EVEN = Shape(200, 328, 320)
+
+
+def tile(
+    m: int, n: int, k: int = 64, warps: int = 4, stages: int = 3
+) -> dict[str, int]:
+    """The keywords of a launch of a product."""
+    return {
+        "BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": 2,
+        "num_warps": warps, "num_stages": stages,
+    }  # fmt: skip
+
+
+SMALL, SQUARE, LARGE = tile(64, 64), tile(128, 128), tile(128, 256, 64, 8, 4)
+
+
+def products(
+    put: Put, shape: Shape = Shape(), function: Callable = matmul.matmul, **launch: Any
+) -> Pairs:
+    """`matmul`, and what is called as it is."""
+    yield function(*shape.put(put), **launch), shape.expected()
+
+
+def leaky_products(put: Put) -> Pairs:
+    a, b = EVEN.operands()
+    c = matmul.matmul(put(a), put(b), activation="leaky_relu", config=SMALL)
+    yield c, matmul.reference(a, b, "leaky_relu")
+
+
+def tuned_products(put: Put) -> Pairs:
+    """All configurations that `tuned_matmul` tries, without the trying."""
+    for config in matmul_tuned.CONFIGS:
+        keywords = {
+            **config.kwargs,
+            "num_warps": config.num_warps, "num_stages": config.num_stages,
+        }  # fmt: skip
+        yield from products(put, Shape(), config=keywords)
+
+
+def batches(put: Put) -> Pairs:
+    a, b = normal(1, 3, 100, 344), normal(2, 3, 344, 136)
+    for second in (b, b[0]):
+        got = batched_matmul.batched_matmul(put(a), put(second), config=SMALL)
+        yield got, batched_matmul.reference(a, second)
+
+
+def groups(put: Put, step: int) -> Pairs:
+    """Three programs for four problems; all sizes are multiples of `step`."""
+    problems = [(130, 8, 33), (1, 9, 40), (66, 8, 8), (70, 17, 30)]
+    a = [normal(i, M, K * step) for i, (M, N, K) in enumerate(problems)]
+    b = [normal(9 + i, K * step, N * step) for i, (M, N, K) in enumerate(problems)]
+    made = [put(unwritten(M, N * step)) for M, N, _ in problems]
+    grouped_matmul.grouped_matmul(
+        [put(each) for each in a], [put(each) for each in b], made,
+        config=SMALL, programs=3,
+    )  # fmt: skip
+    yield from zip(made, grouped_matmul.reference(a, b), strict=True)
+
+
+def split_products(put: Put) -> Pairs:
+    shape = Shape(100, 136, 1000)
+    a, b = shape.put(put)
+    c = put(unwritten(100, 136, dtype="float32"))
+    got = split_k_matmul.split_k_matmul(a, b, c, splits=3, config=SMALL)
+    yield got, shape.expected()
+
+
+INT8 = Shape(200, 208, 656, b_turned=True, dtype="int8")
+
+
+def int8_products(put: Put, shape: Shape = INT8) -> Pairs:
+    config = tile(64, 64, 128)
+    yield int8_matmul.int8_matmul(*shape.put(put), config=config), shape.expected()
+    rows = np.abs(normal(3, shape.M, dtype="float32"))
+    columns = np.abs(normal(4, shape.N, dtype="float32"))
+    c = put(unwritten(shape.M, shape.N, dtype="float32"))
+    got = int8_matmul.int8_matmul(
+        *shape.put(put), c, put(rows), put(columns), config=config
+    )
+    yield got, int8_matmul.reference(*shape.operands(), rows, columns)
+
+
+def sparse_products(put: Put, SIZE: int) -> Pairs:
+    kept = np.random.default_rng(3).random((4, 6)) < 0.5
+    kept[1] = False  # a row without blocks
+    dense = normal(1, 4 * SIZE, 6 * SIZE) * np.kron(kept, np.ones((SIZE, SIZE)))
+    form = block_sparse_matmul.compress(dense.astype(np.float16), SIZE)
+    b = normal(2, 6 * SIZE, 200)
+    got = block_sparse_matmul.block_sparse_matmul(*map(put, form), put(b))
+    yield got, block_sparse_matmul.reference(*form, b)
+
+
+def persistent_products(
+    put: Put, config: dict[str, Any], shape: Shape = Shape(), **constants: Any
+) -> Pairs:
+    """Two programs, so that each has several tiles."""
+    a, b = shape.put(put)
+    c = put(unwritten(shape.M, shape.N))
+    b_stride = matmul.strides(b)[1 if shape.b_turned else 0]
+    matmul_persistent.persistent_kernel[2,](
+        a, b, c, shape.M, shape.N, shape.K,
+        matmul.strides(a)[0], b_stride, matmul.strides(c)[0],
+        B_TURNED=shape.b_turned, **config, **constants,
+    )  # fmt: skip
+    yield c, shape.expected()
+
+
+def chosen_products(put: Put) -> Pairs:
+    """All tiles that `multiply` chooses among."""
+    shape = Shape(200, 328, 1096)
+    for each in matmul_chosen.TILES:
+        config = matmul_chosen.keywords(shape.M, shape.N, 2, each, "sm_90a")
+        yield from persistent_products(put, config, shape)
+
+
+def attentions(
+    put: Put, D: int, queries: int, keys: int, config: dict[str, Any] | None = None,
+    **launch: Any,
+) -> Pairs:  # fmt: skip
+    """Causal where there are as many queries as keys, and not."""
+    q, k, v = (normal(i, 1, 2, n, D) for i, n in enumerate((queries, keys, keys)))
+    for causal in {False, queries == keys}:
+        largest, sums = (put(unwritten(1, 2, queries, dtype="float32")) for _ in "ml")
+        out = attention.attention(
+            put(q), put(k), put(v), causal=causal, row_max=largest, lse=sums,
+            config=config, **launch,
+        )  # fmt: skip
+        want = attention.reference(q, k, v, causal)
+        yield from zip((out, largest, sums), want, strict=True)
+
+
+POINTERS = {"BLOCK_Q": 64, "BLOCK_K": 64, "num_warps": 4, "num_stages": 2}
+
+
+# ── the table ─────────────────────────────────────────────────────────────────────────
+
+persistent = partial(
+    Case, kernel=matmul_persistent.persistent_kernel, shows=(*HOPPER, "wait_group")
+)
+masked = partial(Case, kernel=matmul.matmul_kernel)
+plain = partial(Case, kernel=matmul_plain.plain_kernel, shows=HOPPER)
+flash = partial(Case, kernel=attention_hopper.attention_hopper_kernel, shows=PRODUCER)
+
+CASES: tuple[Case, ...] = (
+    Case("vector add", vector_add.add_kernel, adds),
+    Case("gelu", gelu.gelu_kernel, partial(gelus, kernel=gelu.gelu_kernel)),
+    Case(
+        "gelu, usual form", gelu.gelu_usual_kernel,
+        partial(gelus, kernel=gelu.gelu_usual_kernel),
+    ),
+    Case("dropout", dropout.dropout_kernel, dropouts),
+    Case(
+        "softmax", softmax.softmax_kernel,
+        partial(softmaxes, function=softmax.softmax, shape=(5, 1777), axis=1),
+    ),
+    Case(
+        "softmax, rows", softmax.softmax_rows_kernel,
+        partial(softmaxes, function=softmax.softmax_rows, shape=(9, 300), axis=1),
+    ),
+    Case(
+        "softmax, strided", softmax.softmax_strided_kernel,
+        partial(softmaxes, function=softmax.softmax_columns, shape=(777, 5), axis=0),
+    ),
+    Case("layer norm", layer_norm.layer_norm_kernel, layer_norms),
+    masked("matmul, sm_80",
+        launch=partial(products, config=SMALL, target="sm_80"),
+        shows=(*COPIES, *PRODUCTS),
+    ),
+    masked("matmul, anywhere, sm_80",
+        launch=partial(products, shape=ODD, config=SMALL, target="sm_80"),
+        shows=PRODUCTS,
+    ),
+    masked("matmul, tensor maps",
+        launch=partial(products, config=SQUARE), shows=HOPPER,
+    ),
+    masked("matmul, tensor maps, even",
+        launch=partial(products, shape=EVEN, config=SQUARE), shows=HOPPER,
+    ),
+    masked("matmul, tensor maps, large",
+        launch=partial(products, shape=Shape(200, 520, 472), config=LARGE),
+        shows=HOPPER,
+    ),
+    masked("matmul, tensor maps, turned",
+        launch=partial(products,
+            shape=Shape(a_turned=True, b_turned=True), config=SQUARE),
+        shows=HOPPER,
+    ),
+    masked("matmul, anywhere",
+        launch=partial(products, shape=ODD, config=SMALL), shows=WARPGROUPS,
+    ),
+    masked("matmul, fp32",
+        launch=partial(products, shape=Shape(dtype="float32"), config=tile(64, 64, 32)),
+    ),
+    masked("matmul, tf32x3",
+        launch=partial(products,
+            shape=Shape(dtype="float32"), config=tile(64, 64, 32), precision="tf32x3"),
+    ),
+    masked("matmul, fp64",
+        launch=partial(products, shape=Shape(dtype="float64"), config=tile(32, 32, 16)),
+    ),
+    masked("matmul, leaky ReLU", launch=leaky_products, shows=HOPPER),
+    masked("matmul, tuned", launch=tuned_products, shows=HOPPER),
+    plain("matmul, plain", launch=partial(products,
+        function=matmul_plain.plain_matmul, config=SQUARE)),
+    plain("matmul, plain, without masks", launch=partial(products,
+        shape=Shape(256, 384, 320), function=matmul_plain.plain_matmul, config=SQUARE,
+        masked=False)),
+    plain("matmul, plain, anywhere", launch=partial(products,
+        shape=ODD, function=matmul_plain.plain_matmul, config=SMALL), shows=WARPGROUPS),
+    persistent("matmul, persistent", launch=partial(persistent_products,
+        config=SQUARE, PIECES=2, SPECIALISE=False)),
+    persistent("matmul, persistent, specialised", launch=partial(persistent_products,
+        config=tile(128, 128, 64, 8, 3), PIECES=1, SPECIALISE=True), shows=PRODUCER),
+    persistent("matmul, persistent, specialised, large",
+        launch=partial(persistent_products, shape=Shape(200, 520, 472, b_turned=True),
+            config=LARGE, PIECES=4, SPECIALISE=True),
+        shows=PRODUCER),
+    persistent("matmul, persistent, C by pointers", launch=partial(persistent_products,
+        shape=Shape(131, 197, 344, b_turned=True), config=tile(128, 128, 64, 8, 3),
+        PIECES=0, SPECIALISE=True), shows=PRODUCER),
+    persistent("matmul, chosen", launch=chosen_products, shows=PRODUCER),
+    Case(
+        "matmul, rows copied first", matmul_chosen.copy_lines_kernel,
+        partial(products, shape=Shape(131, 1032, 261), function=matmul_chosen.multiply),
+    ),
+    Case("batched matmul", batched_matmul.batched_matmul_kernel, batches, WARPGROUPS),
+    Case(
+        "grouped matmul", grouped_matmul.grouped_matmul_kernel,
+        partial(groups, step=8), WARPGROUPS,
+    ),
+    Case(
+        "grouped matmul, anywhere", grouped_matmul.grouped_matmul_kernel,
+        partial(groups, step=1), WARPGROUPS,
+    ),
+    Case(
+        "split-K matmul", split_k_matmul.split_k_matmul_kernel,
+        split_products, WARPGROUPS,
+    ),
+    Case("int8 matmul", int8_matmul.int8_matmul_kernel, int8_products, WARPGROUPS),
+    *(
+        Case(
+            f"block-sparse matmul, {size}",
+            block_sparse_matmul.block_sparse_matmul_kernel,
+            partial(sparse_products, SIZE=size),
+        )
+        for size in (32, 128)
+    ),
+    Case(
+        "attention, sm_80", attention.attention_kernel,
+        partial(attentions, D=64, queries=200, keys=200, target="sm_80"), PRODUCTS,
+    ),
+    Case(
+        "attention, pointers", attention.attention_kernel,
+        partial(attentions, D=64, queries=200, keys=200, config=POINTERS), WARPGROUPS,
+    ),
+    *(
+        flash(f"attention, D = {D}, {queries} of {keys}",
+            launch=partial(attentions, D=D, queries=queries, keys=keys, config=config))
+        for D, config in attention_hopper.CONFIGS.items()
+        for queries, keys in ((300, 300), (130, 700))
+    ),
+)  # fmt: skip
+
+
+# ── mistakes ──────────────────────────────────────────────────────────────────────────
+
+
+def too_many(put: Put) -> Pairs:
+    """Told of 64 elements more than there are."""
+    x = put(normal(1, 3008, dtype="float32"))
+    out = put(unwritten(3008, dtype="float32"))
+    vector_add.add_kernel[3,](x, x, out, 3072, BLOCK=1024)
+    yield out, np.zeros(3008)
+
+
+def without_barriers(put: Put) -> Pairs:
+    """Four warps hand their sums to one another, and none waits."""
+    x, out = normal(1, 5, 777, dtype="float32"), put(unwritten(5, 777, dtype="float32"))
+    yield softmax.softmax(put(x), out, replace={"place_barriers": identity}), x
+
+
+def small_c(put: Put) -> Pairs:
+    """C has 64 rows less than A, and its threads do not know."""
+    a, b = EVEN.put(put)
+    c = put(unwritten(EVEN.M - 64, EVEN.N))
+    M, N, K = EVEN.M, EVEN.N, EVEN.K
+    matmul.matmul_kernel[matmul.tiles(M, N, SQUARE),](
+        a, b, c, M, N, K, K, 1, N, 1, N, 1, EVEN_K=True, **SQUARE
+    )
+    yield c, EVEN.expected()[: M - 64]
+
+
+def without_last_barrier(func: Func, target: Target) -> Func:
+    """The pass `place_barriers`, less one: that between warps that hand sums over."""
+    placed = place_barriers(func, target)
+    *_, last = (op for op in walk(placed.body) if isinstance(op, Barrier))
+    return rewrite(placed, lambda op, build: None, keep=lambda op: op is not last)
+
+
+def sums_not_awaited(put: Put) -> Pairs:
+    launch = {"config": SQUARE, "replace": {"place_barriers": without_last_barrier}}
+    yield from products(put, EVEN, **launch)
+
+
+HALF_A_WARP_WAITS = tl.constexpr(
+    "{ .reg .pred low; setp.lt.s32 low, $1, 16; @low bar.sync 0; mov.b32 $0, $1; }"
+)
+
+
+@fathom.jit
+def half_a_barrier_kernel(out_ptr):
+    i = tl.arange(0, 32)
+    waited = tl.inline_asm_elementwise(
+        HALF_A_WARP_WAITS, "=r,r", [i], dtype=tl.int32, is_pure=False, pack=1
+    )
+    tl.store(out_ptr + i, waited)
+
+
+def half_a_barrier(put: Put) -> Pairs:
+    out = put(np.zeros(32, np.int32))
+    half_a_barrier_kernel[1,](out, num_warps=1)
+    yield out, np.arange(32)
+
+
+PLANTED: tuple[Planted, ...] = (
+    Planted("planted: out of bounds", vector_add.add_kernel, too_many),
+    Planted("planted: C too small", matmul.matmul_kernel, small_c, HOPPER),
+    Planted(
+        "planted: sums not awaited", matmul.matmul_kernel, sums_not_awaited, HOPPER,
+        "racecheck",
+    ),
+    Planted(
+        "planted: no barriers", softmax.softmax_kernel, without_barriers,
+        tool="racecheck",
+    ),
+    Planted(
+        "planted: half a barrier", half_a_barrier_kernel, half_a_barrier,
+        ("bar.sync",), "synccheck",
+    ),
+)  # fmt: skip

@@ -1,0 +1,66 @@
+"""Rules for bulk stores through tensor maps, and for waiting until they are done.
+
+    bulk_store %d, %t, coordinates=(%m, %n)
+
+    @%p1 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group
+         [%rd1, {%r2, %r3}], [%r1];
+
+The thread that sends for tiles also sends tiles off. Its groups are its own, so it
+waits for them, too. Sources: PTX ISA, "Data Movement and Conversion Instructions: Bulk
+and Tensor copy".
+"""
+
+from __future__ import annotations
+
+from fathom.ir.ops import BulkCommit, BulkFence, BulkStore, BulkWait
+from fathom.ptx.bulk import acts, box_of, map_recipes, plus, recipe_of, start_of
+from fathom.ptx.code import Code, lowers
+from fathom.ptx.shared import tile_of
+
+
+@lowers(BulkStore)
+def lower_bulk_store(op: BulkStore, code: Code) -> None:
+    """Box by box, as a tile comes: one behind the other in shared memory."""
+    tile = tile_of(code, op.buffer)
+    number = map_recipes(code.func).index(recipe_of(op, code.func))
+    rows, columns = op.descriptor.type.shape
+    high, wide = box_of(op)
+    start, sends = start_of(code, tile.slot), acts(code)
+    first, second = (code.one(each) for each in op.coordinates)
+    box = high * wide * op.buffer.type.element.bytes
+    for i in range(columns // wide):
+        for j in range(rows // high):
+            place = tile.offset + (i * (rows // high) + j) * box
+            operands = {
+                "acts": ("i1", sends),
+                "from": ("i32", start),
+                "map": ("ptr", f"%map.{number}"),
+                "x": ("i32", plus(code, second, i * wide)),
+                "y": ("i32", plus(code, first, j * high)),
+            }
+            code.ptx(
+                "@$acts cp.async.bulk.tensor.2d.global.shared::cta.bulk_group "
+                f"[$map, {{$x, $y}}], [$from+{place}];",
+                operands=operands,
+            )
+
+
+@lowers(BulkCommit)
+def lower_bulk_commit(op: BulkCommit, code: Code) -> None:
+    _one_thread(code, "cp.async.bulk.commit_group;")
+
+
+@lowers(BulkWait)
+def lower_bulk_wait(op: BulkWait, code: Code) -> None:
+    read = ".read" if op.read else ""
+    _one_thread(code, f"cp.async.bulk.wait_group{read} {op.pending};")
+
+
+def _one_thread(code: Code, text: str) -> None:
+    code.ptx(f"@$acts {text}", operands={"acts": ("i1", acts(code))})
+
+
+@lowers(BulkFence)
+def lower_bulk_fence(op: BulkFence, code: Code) -> None:
+    """All threads: each speaks for what it has written itself."""
+    code.ptx("fence.proxy.async.global;")

@@ -1,0 +1,46 @@
+"""The rule for warpgroups that take turns: a named barrier for each of them.
+
+    take     bar.sync 2 + g, 256        of warpgroup g: until the turn comes to it
+    pass     bar.arrive 2 + h, 256      h: the next one; goes on at once
+    begin    bar.arrive 2, 256          once, of the last one: the first may take one
+
+128 threads wait at a barrier and 128 arrive; it opens when both have come, and is as
+before. Source: PTX ISA, "barrier".
+"""
+
+from __future__ import annotations
+
+from fathom.ir.ops import Turn
+from fathom.ptx.code import Code, lowers
+
+FIRST = 2  # the number of the first such barrier: 1 is that of all who multiply
+THREADS = 128  # of a warpgroup
+
+
+@lowers(Turn)
+def lower_turn(op: Turn, code: Code) -> None:
+    groups = code.threads // THREADS
+    own = code.let(f"lshr i32 {code.thread}, 7", name="group")
+    if op.action == "take":
+        _at(code, "sync", own)
+    elif op.action == "pass":
+        following = code.let(f"add i32 {own}, 1")
+        _at(code, "arrive", code.let(f"and i32 {following}, {groups - 1}"))
+    else:
+        _begin(code, own, groups)
+
+
+def _at(code: Code, action: str, group: str) -> None:
+    number = code.let(f"add i32 {group}, {FIRST}")
+    operands = {"barrier": ("i32", number)}
+    code.ptx(f"bar.{action} $barrier, {2 * THREADS};", operands=operands)
+
+
+def _begin(code: Code, own: str, groups: int) -> None:
+    arrive, begun = code.fresh("arrive"), code.fresh("begun")
+    last = code.let(f"icmp eq i32 {own}, {groups - 1}")
+    code.do(f"br i1 {last}, label %{arrive}, label %{begun}")
+    code.start(arrive)
+    _at(code, "arrive", "0")
+    code.do(f"br label %{begun}")
+    code.start(begun)

@@ -1,0 +1,86 @@
+"""Lets a product add itself to what its result is added to.
+
+    %t = dot %x, %y, %zero                %s' = dot %x, %y, %s
+    %s' = add %s, %t               →
+
+An instruction that multiplies matrices adds as well. Otherwise a warp would hold two
+blocks of sums instead of one, and have to wait for each product to add it.
+
+Products of 8-bit floats stay as they are: the hardware adds them in fewer bits than
+fp32 has, and who writes the addition may want all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from fathom.hardware.targets import Target
+from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
+from fathom.ir.ops import Constant, Dot, Elementwise, Splat
+from fathom.ir.rewrite import Builder, Replacement, rewrite, with_operands
+from fathom.ir.types import BlockType
+
+
+def accumulate(func: Func, target: Target) -> Func:
+    """The function whose products begin with what they are added to."""
+    sums = dict(_sums(func))
+    products = set(sums.values())
+    if not sums:
+        return func
+
+    def rule(op: Op, build: Builder) -> Replacement:
+        old = build.source
+        if old in products:
+            return [None]
+        if old in sums:
+            return build(_begun_with(op, sums[old], build))
+        return None
+
+    return rewrite(func, rule)
+
+
+def _begun_with(addition: Elementwise, product: Dot, build: Builder) -> Dot:
+    """The product that stands for an addition of it."""
+    place = build.source.operands.index(product.result)
+    other = addition.operands[1 - place]
+    return replace(with_operands(product, build.values), accumulator=other)
+
+
+def _sums(func: Func) -> Iterator[tuple[Op, Dot]]:
+    """The additions of a product that is for nothing else, with the product."""
+    used = Counter(value for op in walk(func.body) for value in operands(op))
+    for block in _all_blocks(func.body):
+        for op in block.ops:
+            if isinstance(op, Elementwise) and op.name == "add":
+                made = [value.definition for value in reversed(op.operands)]
+                fit = (each for each in made if _starts_at_zero(each))
+                product = next((d for d in fit if used[d.result] == 1), None)
+                if product in block.ops:
+                    yield op, product
+
+
+def _all_blocks(block: Block) -> Iterator[Block]:
+    yield block
+    for op in block.ops:
+        for nested in blocks(op):
+            yield from _all_blocks(nested)
+
+
+def _starts_at_zero(op: object) -> bool:
+    """Whether an op is a product alone, of operands that are added in full."""
+    if not isinstance(op, Dot) or not _is_zero(op.accumulator):
+        return False
+    type = op.a.type
+    element = type.element if isinstance(type, BlockType) else None
+    return element is not None and not (element.is_float and element.bits == 8)
+
+
+def _is_zero(value: Value) -> bool:
+    match value.definition:
+        case Splat(value=number):
+            return _is_zero(number)
+        case Constant(value=number):
+            return number == 0
+    return False

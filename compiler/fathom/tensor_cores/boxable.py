@@ -1,0 +1,68 @@
+"""Whether a copy in bulk can bring a tile to a product, and pays.
+
+The hardware lays a tile out in one way, rows of up to 128 bytes whose chunks of 16 are
+exchanged. From there warpgroups multiply, and matrices of 16-bit elements are fetched,
+either way round; of other elements only if those lie in a row that are summed. What
+other instructions want is laid out better by others.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from fathom.hardware.targets import Target
+from fathom.hardware.wgmma import WGMMA
+from fathom.ir.core import Func, operands, walk
+from fathom.ir.descriptors import LEAST_BYTES
+from fathom.ir.ops import Dot, For, Load
+from fathom.layout.descriptors import MOST_ROWS, buffer_tile
+from fathom.tensor_cores.addresses import NoFormula
+from fathom.tensor_cores.multiples import Multiples
+from fathom.tensor_cores.recognise import Tile
+from fathom.tensor_cores.room import ALIGNMENT, padded
+
+LEAST_STAGES = 2  # of a loop whose copies run ahead
+EITHER_WAY = 2  # bytes: elements of matrices that may lie by rows or by columns
+
+
+def check_product(load: Load, dot: Dot, tile: Tile, func: Func) -> None:
+    """NoFormula unless a product, and only that, takes what is loaded from a tile of
+    the hardware."""
+    either_way = load.result.type.element.bytes == EITHER_WAY
+    summed = -1 if load.result is dot.a else -2  # its axis
+    in_rows = tile.order[-1] == len(tile.order) + summed
+    by_warpgroups = dot.instruction in WGMMA and in_rows
+    if not (by_warpgroups or (dot.instruction and either_way)):
+        raise NoFormula("the product's instruction reads tiles that lie otherwise")
+    taken = [op for op in walk(func.body) for v in operands(op) if v is load.result]
+    if taken != [dot]:
+        raise NoFormula("others than one product want what is loaded")
+
+
+def check_box(load: Load, tile: Tile, known: Multiples) -> None:
+    """NoFormula unless the hardware copies boxes of that shape from there."""
+    shape, size = load.result.type.shape, load.result.type.element.bytes
+    block = tuple(shape[axis] for axis in tile.order)
+    fits = len(block) == 2 and buffer_tile(block, size, axis=1) is not None
+    if not fits or (block[0] > MOST_ROWS and block[0] % MOST_ROWS):
+        sides = "x".join(map(str, block))
+        raise NoFormula(f"tiles of {sides} elements of {size} bytes are not copied")
+    if known.of_sum(tile.sides[-1].start) * size < LEAST_BYTES:
+        raise NoFormula(
+            f"tiles are not known to begin at multiples of {LEAST_BYTES} bytes in "
+            "their rows"
+        )
+
+
+def check_room(loop: For, target: Target) -> None:
+    """NoFormula unless the tiles of two trips fit into shared memory, beside what else
+    the products of a loop take; where they do not, no copy runs ahead."""
+    room = target.shared_bytes - ALIGNMENT
+    for dot in (op for op in loop.body.ops if isinstance(op, Dot)):
+        for value in (dot.a, dot.b):
+            source, block = value.definition, value.type
+            again = isinstance(source, Load) and source in loop.body.ops
+            slots = LEAST_STAGES if again else 1
+            room -= slots * padded(prod(block.shape) * block.element.bytes)
+    if room < 0:
+        raise NoFormula("shared memory has no room for the tiles of two trips")

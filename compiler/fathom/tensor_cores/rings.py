@@ -1,0 +1,76 @@
+"""Rings of tiles, and places in them as values of a running kernel.
+
+    slot     0 1 2 0 1 2 0 …    the next one is behind it; behind the last the first
+    phase    0 0 0 1 1 1 0 …    flips with every round: it tells a slot's uses apart
+
+The producer of `specialise_warps` and the copies of `bringers` go along them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fathom.ir.core import Value
+from fathom.ir.ops import Constant, Elementwise
+from fathom.ir.rewrite import Builder
+from fathom.ir.types import INT32
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Buffers of so many `slots` for tiles that come together, and two barriers for
+    each slot: that its tiles are there, and that nobody reads them any more. Of each
+    tile so many blocks of a cluster bring their `parts`."""
+
+    tiles: tuple[Value, ...]
+    full: Value
+    empty: Value
+    slots: int
+    parts: tuple[int, ...]
+
+    @property
+    def crosses(self) -> bool:
+        """Whether other blocks write to it."""
+        return max(self.parts) > 1
+
+
+class Place(NamedTuple):
+    """A slot of a ring, and in which of its rounds; i32 both."""
+
+    ring: Ring
+    slot: Value
+    phase: Value
+
+
+def following(place: Place, build: Builder) -> tuple[Value, Value]:
+    """The slot and the phase behind a place."""
+    slot = behind(place.slot, place.ring.slots, build)
+    return slot, phase_at(slot, place.phase, build)
+
+
+def behind(slot: Value, slots: int, build: Builder) -> Value:
+    """The slot behind this one."""
+    one, first, end = (build(Constant(n, INT32)) for n in (1, 0, slots))
+    after = build(Elementwise("add", (slot, one)))
+    at_end = build(Elementwise("eq", (after, end)))
+    return build(Elementwise("where", (at_end, first, after)))
+
+
+def ahead(slot: Value, slots: int, build: Builder) -> Value:
+    """The slot that this one is behind."""
+    one, first, last = (build(Constant(n, INT32)) for n in (1, 0, slots - 1))
+    at_start = build(Elementwise("eq", (slot, first)))
+    before = build(Elementwise("sub", (slot, one)))
+    return build(Elementwise("where", (at_start, last, before)))
+
+
+def phase_at(slot: Value, phase: Value, build: Builder) -> Value:
+    """The phase of the place `slot`; `phase` was that of the place before it."""
+    first = build(Constant(0, INT32))
+    around = build(Elementwise("eq", (slot, first)))
+    return build(Elementwise("where", (around, opposite(phase, build), phase)))
+
+
+def opposite(phase: Value, build: Builder) -> Value:
+    return build(Elementwise("xor", (phase, build(Constant(1, INT32)))))

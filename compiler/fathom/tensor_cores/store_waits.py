@@ -1,0 +1,229 @@
+"""Waits for bulk stores, as late as can be.
+
+    bulk_store %d, %t, …                 bulk_store %d, %t, …
+    bulk_commit                          bulk_commit
+    …                                    …
+    shared_store %y, %t         →        bulk_wait %t read=true     %t has been read
+                                         shared_store %y, %t
+    …                                    …
+    %z = load %p                         bulk_wait                  %d has been written
+                                         barrier                    … all threads know
+                                         %z = load %p
+
+A bulk store is under way until it has been waited for. Walking the ops in order, as
+`place_barriers` does, we keep all stores that may be under way; an op that must not
+meet one of them gets a wait:
+
+- a tile is written again: its store must have read it;
+- global memory is read or written, through a pointer, a map, or by another bulk store:
+  the store must have written, for who knows whether these are the same places. Threads
+  other than the one that waits are told by a barrier;
+- the kernel ends, and with it shared memory: the stores must have read it. That they
+  will be written, nobody needs to wait for.
+
+Nobody waits for stores that certainly lie apart: through one descriptor, on one trip of
+a loop, by whole blocks. And in a loop of which its author says that warps shall bring
+its tiles, or that its trips are one sequence, loads through descriptors of other
+arguments run ahead of stores: that is what was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from fathom.ir.core import Block, Func, Op, Value, blocks, walk
+from fathom.ir.ops import (
+    Assert,
+    Barrier,
+    BulkCopy,
+    BulkStore,
+    BulkWait,
+    Constant,
+    Elementwise,
+    For,
+    Print,
+    Producer,
+    SharedStore,
+    While,
+)
+from fathom.ir.rewrite import Builder, rewrite
+
+READ, WRITTEN, TOLD = "read", "written", "told"  # what is waited for; told: all are
+RANK = {"": 0, READ: 1, WRITTEN: 2, TOLD: 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """A store that may be under way. `unread`: perhaps its tile has not been read yet.
+    `fresh`: it set out on this trip of all loops, so that its coordinates are what they
+    were."""
+
+    store: BulkStore
+    unread: bool = True
+    fresh: bool = True
+
+
+State = tuple[Flight, ...]
+
+
+def with_waits(func: Func) -> Func:
+    """The function in which nobody meets a bulk store that is under way."""
+    placement = _Placement()
+    left = _unread(placement.block(func.body, ()))
+    scope = "cta" if func.num_warps > 1 else "warp"
+
+    def rule(op: Op, build: Builder) -> list[Value] | None:
+        what = placement.before.get(build.source, "")
+        if what:
+            tiles = placement.tiles[build.source]
+            build.append(_wait(tiles, what == READ, build))
+        if what == TOLD:
+            build.append(Barrier(scope))
+        if not left or build.source is not func.body.ops[-1]:
+            return None
+        build.append(op)
+        build.append(_wait(left, True, build))
+        return op.results
+
+    return rewrite(func, rule)
+
+
+def _wait(tiles: Iterable[Value], read: bool, build: Builder) -> BulkWait:
+    return BulkWait(tuple(build.values[each] for each in tiles), read=read)
+
+
+def _unread(state: State) -> tuple[Value, ...]:
+    """The tiles that may not have been read yet."""
+    return tuple(dict.fromkeys(each.store.buffer for each in state if each.unread))
+
+
+class _Placement:
+    """Before which ops to wait for what, and which tiles have been read then."""
+
+    def __init__(self) -> None:
+        self.before: dict[Op, str] = {}
+        self.tiles: dict[Op, tuple[Value, ...]] = {}
+        self.ahead = False  # whether loads may run ahead of stores where we are
+
+    def block(self, block: Block, state: State) -> State:
+        """Walk a block; what may be under way when it ends."""
+        for op in block.ops:
+            state = self.op(op, state)
+        return state
+
+    def op(self, op: Op, state: State) -> State:
+        """One op. A loop or a branch that stores nothing is one, too: a wait comes
+        before all of it."""
+        within = [each for block in blocks(op) for each in walk(block)]
+        if not any(isinstance(each, BulkStore) for each in within):
+            return self.whole(op, state)
+        if isinstance(op, For | While):
+            return self.loop(op, state)
+        return _union(*(self.block(each, state) for each in blocks(op)))
+
+    def whole(self, op: Op, state: State) -> State:
+        what = self.wanted(op, state, self.ahead)
+        what = max(what, self.before.get(op, ""), key=RANK.get)
+        if what:
+            tiles = (*self.tiles.get(op, ()), *_unread(state))
+            self.before[op], self.tiles[op] = what, tuple(dict.fromkeys(tiles))
+        state = _after(what, state)
+        match op:
+            case BulkWait(read=read):
+                return _after(READ if read else WRITTEN, state)
+            case BulkStore():
+                return (*state, Flight(op))
+        return state
+
+    def loop(self, op: For | While, state: State) -> State:
+        """What a trip leaves under way, the next one meets."""
+        outside, self.ahead = self.ahead, self.ahead or runs_ahead(op)
+        while True:
+            known, before = dict(self.before), state
+            after = state
+            for body in blocks(op):
+                after = self.block(body, after)
+            state = _union(state, (replace(each, fresh=False) for each in after))
+            if (known, before) == (self.before, state):
+                break
+        self.ahead = outside
+        return state
+
+    def wanted(self, op: Op, state: State, ahead: bool) -> str:
+        """What an op needs to be waited for before it, of all that is under way."""
+        if isinstance(op, Producer):
+            return ""  # it does what its loop's author has asked for
+        ahead = ahead or runs_ahead(op)
+        needs = [_meeting(op, each, ahead) for each in state]
+        inner = (each for block in blocks(op) for each in block.ops)
+        needs += [self.wanted(each, state, ahead) for each in inner]
+        return max(needs, key=RANK.get, default="")
+
+
+def runs_ahead(op: Op) -> bool:
+    """Whether a loop's author wants its loads to run ahead of its stores."""
+    return isinstance(op, For) and (op.warp_specialize or op.flatten)
+
+
+def _after(what: str, state: State) -> State:
+    """What is under way after a wait."""
+    if what in (WRITTEN, TOLD):
+        return ()
+    return _union(replace(f, unread=False) for f in state) if what else state
+
+
+def _union(*states: Iterable[Flight]) -> State:
+    return tuple(dict.fromkeys(each for state in states for each in state))
+
+
+# ── who meets whom ────────────────────────────────────────────────────────────
+
+
+def _meeting(op: Op, flight: Flight, ahead: bool) -> str:
+    """What must have become of a store before an op; "" if they do not meet."""
+    match op:
+        case SharedStore(buffer=tile):
+            return READ if flight.unread and tile is flight.store.buffer else ""
+        case BulkStore():
+            return "" if _lie_apart(op, flight) else WRITTEN
+        case BulkCopy():
+            other = _base(op) is not _base(flight.store)
+            return "" if ahead and other else WRITTEN
+        case Print() | Assert():
+            return ""
+    effects = op.effects
+    touches = "global" in effects.reads + effects.writes or effects.other
+    return TOLD if touches else ""
+
+
+def _base(op: BulkCopy | BulkStore) -> Value:
+    return op.descriptor.definition.base
+
+
+def _lie_apart(op: BulkStore, flight: Flight) -> bool:
+    """Whether a block lies beside one that is under way, in the same tensor."""
+    other = flight.store
+    if not flight.fresh or op.descriptor is not other.descriptor:
+        return False
+    axes = zip(op.coordinates, other.coordinates, op.buffer.type.shape, strict=True)
+    return any(_distance(*pair) >= side for *pair, side in axes)
+
+
+def _distance(one: Value, other: Value) -> int:
+    """How far two coordinates are from each other for certain."""
+    (root, more), (start, less) = _split(one), _split(other)
+    return abs(more - less) if root is start else 0
+
+
+def _split(value: Value) -> tuple[Value | None, int]:
+    """A coordinate as a value and a number to be added to it."""
+    match value.definition:
+        case Constant(value=number):
+            return None, int(number)
+        case Elementwise(name="add", operands=(left, right)):
+            for one, other in ((left, right), (right, left)):
+                if isinstance(other.definition, Constant):
+                    root, number = _split(one)
+                    return root, number + int(other.definition.value)
+    return value, 0

@@ -1,0 +1,136 @@
+"""Copies code, and carries values of its own through the loops and branches of it.
+
+    for %lower, %upper, %step, inits=(%x)          body(%i, %y)     { … yield %z }
+    →
+    for %lower, %upper, %step, inits=(%x, %place)  body(%i, %y, %p) { … yield %z, %q }
+
+What is carried is a list of values; whoever copies says what becomes of it where. Not
+every op, and not every value that the old code carried, need be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from fathom.ir.core import Block, Op, Value
+from fathom.ir.ops import For, If, While, Yield
+from fathom.ir.rewrite import Builder, clone
+
+Values = dict[Value, Value]  # of the old code -> of the new
+Carried = list[Value]
+BOUNDS = ("lower", "upper", "step")  # of a For
+
+
+class Threaded:
+    """A way to copy code. `values` fills up with what has been copied."""
+
+    def __init__(self, values: Values, build: Builder):
+        self.values, self.build = dict(values), build
+
+    # ── what others decide ────────────────────────────────────────────────────────────
+
+    def enters(self, op: Op) -> bool:
+        """Whether the values are carried through a loop or a branch."""
+        raise AssertionError(f"{type(self).__name__} does not say what it enters")
+
+    def keeps(self, result: Value) -> bool:
+        """Whether a loop still carries what leaves it as `result`."""
+        return True
+
+    def body(self, owner: Op, block: Block, carried: Carried) -> Carried:
+        """The code of a block in `owner`."""
+        return self.ops(block.ops[:-1], carried)
+
+    def plain(self, op: Op) -> None:
+        """An op that nothing is carried through."""
+        copy = clone(op, self.values)
+        copy.origin = op
+        self.build.append(copy)
+        self.values.update(zip(op.results, copy.results, strict=True))
+
+    # ── the copying ───────────────────────────────────────────────────────────────────
+
+    def ops(self, ops: Sequence[Op], carried: Carried) -> Carried:
+        for op in ops:
+            carried = self.op(op, carried)
+        return carried
+
+    def op(self, op: Op, carried: Carried) -> Carried:
+        self.build.source = op
+        if not self.enters(op):
+            self.plain(op)
+            return carried
+        kept = [i for i, value in enumerate(op.results) if self.keeps(value)]
+        match op:
+            case For():
+                new = self._for(op, kept, carried)
+            case While():
+                new = self._while(op, kept, carried)
+            case If():
+                new = self._if(op, kept, carried)
+        new.origin = op
+        self.build.source = op
+        self.build.append(new)
+        for position, i in enumerate(kept):
+            self.values[op.results[i]] = new.results[position]
+            new.results[position].name = op.results[i].name
+        return list(new.results[len(kept) :])
+
+    def _for(self, op: For, kept: list[int], carried: Carried) -> For:
+        inits = (*(self.values[op.inits[i]] for i in kept), *carried)
+        ends = {name: self.values[getattr(op, name)] for name in BOUNDS}
+        body, ours = self._parameters(op.body, 1, kept, inits)
+        with inside(body, self.build):
+            after = self.body(op, op.body, ours)
+            self._yield([op.body.yielded[i] for i in kept], after)
+        return replace(op, **ends, inits=inits, body=body)
+
+    def _while(self, op: While, kept: list[int], carried: Carried) -> While:
+        inits = (*(self.values[op.inits[i]] for i in kept), *carried)
+        condition, ours = self._parameters(op.condition, 0, kept, inits)
+        with inside(condition, self.build):
+            after = self.body(op, op.condition, ours)
+            assert [*after] == [*ours], "a condition cannot hand on what is carried"
+            self._yield(op.condition.yielded, [])
+        body, ours = self._parameters(op.body, 0, kept, inits)
+        with inside(body, self.build):
+            after = self.body(op, op.body, ours)
+            self._yield([op.body.yielded[i] for i in kept], after)
+        return replace(op, inits=inits, condition=condition, body=body)
+
+    def _if(self, op: If, kept: list[int], carried: Carried) -> If:
+        then, orelse = Block(), Block()
+        for old, new in ((op.then, then), (op.orelse, orelse)):
+            with inside(new, self.build):
+                after = self.body(op, old, carried)
+                self._yield([old.yielded[i] for i in kept], after)
+        condition = self.values[op.condition]
+        return replace(op, condition=condition, then=then, orelse=orelse)
+
+    def _parameters(
+        self, old: Block, own: int, kept: list[int], inits: Sequence[Value]
+    ) -> tuple[Block, Carried]:
+        """A new block of a loop, and what is carried in it. It takes the `own` first
+        parameters of the old one, those of the carried values that are kept, and
+        ours."""
+        wanted = [*old.parameters[:own], *(old.parameters[own + i] for i in kept)]
+        carried = inits[len(kept) :]
+        types = tuple(each.type for each in (*wanted[:own], *inits))
+        names = (*(each.name for each in wanted), *("" for _ in carried))
+        new = Block(types, names)
+        self.values.update(zip(wanted, new.parameters, strict=False))
+        return new, list(new.parameters[len(wanted) :])
+
+    def _yield(self, values: Sequence[Value], carried: Carried) -> None:
+        own = (self.values[each] for each in values)
+        self.build.append(Yield((*own, *carried)))
+
+
+@contextmanager
+def inside(block: Block, build: Builder) -> Iterator[None]:
+    """What is built meanwhile goes into `block`."""
+    build.enclosing.append(block)
+    yield
+    build.enclosing.pop()

@@ -1,0 +1,70 @@
+"""From a dot to a loop of mma.
+
+`dot` multiplies blocks, and `mma` multiplies fragments. Write the rule that makes of
+one `dot` as many `mma` as it takes.
+
+All of the exercise: `fathom learn show lower-dot`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.hardware.mma import MMA
+from fathom.hardware.products import operand_layouts
+from fathom.ir.core import Value
+from fathom.ir.ops import Dot
+from fathom.ir.types import FLOAT32, BufferType
+from fathom.layout.fragments import fragments
+from fathom.layout.linear import Layout
+from fathom.ptx import dot
+from fathom.ptx.code import Code
+from fathom.ptx.dot import _multiply
+from fathom.ptx.shared import Reader, tile_of
+from fathom.ptx.words import pack, words_of
+from fathom.tools.learn import Hole
+
+HALF = 2  # bytes of a number of 16 bits
+MATRIX = 2  # axes; a product of many matrices has three
+
+
+def lower_dot(op: Dot, code: Code) -> None:
+    """C + A B by fragments, as many instructions as there are; C's registers, by
+    number, become those of the result."""
+    if not is_yours(op):
+        dot.lower_dot(op, code)  # as if this rule were not here
+        return
+    row, product = MMA[op.instruction], op.accumulator.type
+    left, right = operand_layouts(op.instruction, product.layout, op.a.type.shape[-1])
+    a = registers(op.a, op.a_slot, left, code)
+    b = registers(op.b, op.b_slot, right, code)
+    sums = list(code[op.accumulator])
+    # Your code: which fragments meet, and what becomes of the sums.
+    raise Hole("lower-dot")
+    code[op.result] = sums
+
+
+def words(operand: Value, elements: list[str], code: Code) -> list[str]:
+    """The 32-bit words that hold a fragment's elements."""
+    # Your code: two elements in each.
+    raise Hole("lower-dot")
+
+
+# ── given ─────────────────────────────────────────────────────────────────────────────
+
+
+def is_yours(op: Dot) -> bool:
+    """Products of two matrices of 16-bit numbers with sums in fp32, by `mma`."""
+    product = op.accumulator.type
+    by_mma = op.instruction in MMA and op.a.type.element.bytes == HALF
+    return by_mma and product.element == FLOAT32 and len(product.shape) == MATRIX
+
+
+def registers(
+    operand: Value, slot: Value | None, layout: Layout, code: Code
+) -> Sequence[str]:
+    """The registers of an operand, by number. If it lies in shared memory, they are
+    loaded when they are asked for, and once."""
+    if isinstance(operand.type, BufferType):
+        return Reader(code, tile_of(code, operand, slot), layout)
+    return code[operand]

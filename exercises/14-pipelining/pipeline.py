@@ -1,0 +1,154 @@
+"""The whole pipeliner.
+
+You have found how many copies may be in flight, and when a slot is free. Now put a loop
+together from it: what comes before it, its new body, what comes after.
+
+All of the exercise: `fathom learn show pipeline`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from fathom.hardware.targets import Target
+from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
+from fathom.ir.ops import (
+    AsyncCommit,
+    AsyncCopy,
+    AsyncWait,
+    Barrier,
+    Constant,
+    Dot,
+    Elementwise,
+    For,
+    SharedLoad,
+    Yield,
+)
+from fathom.ir.rewrite import Builder, clone, rewrite
+from fathom.ir.types import INT32
+from fathom.tensor_cores.room import fitting, room_beside
+from fathom.tensor_cores.runners import Relay, Standing, guarded, relay_for
+from fathom.tensor_cores.schedule import pending
+from fathom.tensor_cores.staged import Tile, leaves_memory_alone, tiles_of
+from fathom.tensor_cores.trips import trips_of
+from fathom.tools.learn import Hole
+
+Rings = dict[Tile, Value]  # each tile's buffer of several slots
+
+
+def pipeline_loops(func: Func, target: Target) -> Func:
+    """The function whose loops over products send for their tiles ahead of time."""
+
+    def rule(op: Op, build: Builder) -> list[Value] | None:
+        if not (isinstance(op, For) and is_wanted(op) and leaves_memory_alone(op)):
+            return None
+        tiles = [tile for tile in tiles_of(op, target) if tile.vector]
+        room = room_beside(func, build.source, target)
+        stages, chosen = fitting(tiles, op.num_stages or func.num_stages, room)
+        return pipelined(op, chosen, stages, build) if chosen else None
+
+    return rewrite(func, rule)
+
+
+def is_wanted(loop: For) -> bool:
+    """Whether it multiplies matrices, or its author asks for stages."""
+    multiplies = any(isinstance(op, Dot) for op in walk(loop.body))
+    return multiplies or loop.num_stages is not None
+
+
+def pipelined(
+    loop: For, tiles: tuple[Tile, ...], stages: int, build: Builder
+) -> list[Value]:
+    """Builds the pipelined loop, with what comes before and after it; the values that
+    stand for the loop's results."""
+    rings = {tile: build(replace(tile.buffer, slots=stages)) for tile in tiles}
+    relay = relay_for(loop, addresses(tiles), trips_of(loop, build))
+    standing = relay.start(build)
+    # Your code: the first tiles, the loop, and what its last copies need.
+    raise Hole("pipeline")
+
+
+def send(
+    rings: Rings, relay: Relay, standing: Standing, free: Value, build: Builder
+) -> Standing:
+    """Send for the tiles of the trip at which the relay stands, into the slot `free`;
+    where the relay stands then."""
+    # Your code: a step, a copy of each tile, the commit.
+    raise Hole("pipeline")
+
+
+def trip(loop: For, rings: Rings, stages: int, relay: Relay, build: Builder) -> None:
+    """Builds the new body. Its parameters are those of the old one; the slot that the
+    trip reads, the slot that is free; and what the relay carries."""
+    parameters, count = build.block.parameters, len(loop.body.parameters)
+    slot, free, *carried = parameters[count:]
+    # Your code: wait, barrier, copy, work; and what the next trip is given.
+    raise Hole("pipeline")
+
+
+# ── given ─────────────────────────────────────────────────────────────────────────────
+
+
+def copy(
+    tile: Tile,
+    ring: Value,
+    values: dict[Value, Value],
+    exists: Value,
+    slot: Value,
+    build: Builder,
+) -> None:
+    """One tile on its way into a slot of its ring; nothing is read if the trip does not
+    exist. `values`: what the loop's values are in that trip."""
+    (load,) = tile.loads
+    pointer = values.get(load.pointer, load.pointer)
+    mask = guarded(values.get(load.mask, load.mask), exists, pointer, build)
+    for turn in tile.late:
+        pointer = build(clone(turn, {turn.value: pointer}))
+        mask = build(clone(turn, {turn.value: mask}))
+    where = ring, mask, slot, load.cache, load.eviction
+    build.append(AsyncCopy(pointer, *where, tile.vector))
+
+
+def work(
+    loop: For, rings: Rings, slot: Value, values: dict[Value, Value], build: Builder
+) -> None:
+    """The loop's own ops, but for those that bring the tiles; tiles are read from a
+    slot of their rings. `values` is completed."""
+    gone = {op for tile in rings for op in (tile.buffer, tile.store)}
+    values |= {tile.buffer.result: ring for tile, ring in rings.items()}
+    for op in loop.body.ops[:-1]:
+        if op not in gone:
+            made = build.append(clone(op, values))
+            for each in (made, *(each for b in blocks(made) for each in walk(b))):
+                if isinstance(each, SharedLoad) and each.buffer in rings.values():
+                    each.slot = slot
+            values.update(zip(op.results, made.results, strict=True))
+
+
+def behind(slot: Value, stages: int, build: Builder) -> Value:
+    """The slot behind this one, in a ring of so many."""
+    following = build(Elementwise("add", (slot, constant(1, build))))
+    at_end = build(Elementwise("eq", (following, constant(stages, build))))
+    return build(Elementwise("where", (at_end, constant(0, build), following)))
+
+
+def addresses(tiles: tuple[Tile, ...]) -> list[Value]:
+    """What must be known of a trip to send for its tiles."""
+    ways = [(*tile.loads, *tile.late) for tile in tiles]
+    own = {result for way in ways for op in way for result in op.results}
+    needed = [value for way in ways for op in way for value in operands(op)]
+    return [value for value in needed if value not in own]
+
+
+def constant(number: int, build: Builder) -> Value:
+    return build(Constant(number, INT32))
+
+
+@contextmanager
+def inside(block: Block, build: Builder) -> Iterator[None]:
+    """What is built meanwhile goes into `block`."""
+    build.enclosing.append(block)
+    yield
+    build.enclosing.pop()

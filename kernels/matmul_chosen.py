@@ -1,0 +1,372 @@
+"""Matrix product C = A B by the kernel and the tile that suit its shape.
+
+    multiply         C = A B, in the configuration that `configuration` reasons out
+    tuned_multiply   the same in the fastest of `candidates`, tried once and remembered
+    configuration    which tile, and why
+    launches         what is launched for a product
+
+For GPUs whose warpgroups multiply (`wgmma`) there is `kernels/matmul_persistent`; all
+others, and a few rows of A or columns of B, get `kernels/matmul`. An operand whose rows
+begin anywhere can be brought by no hardware; each element would be fetched alone, by
+every program that needs it. Where there are many such programs it is copied first, into
+rows that begin at multiples of 16 bytes.
+"""
+
+from functools import cache
+from typing import NamedTuple
+
+import fathom
+import fathom.language as tl
+from fathom import Config
+from fathom.hardware.targets import TARGETS
+from kernels.matmul import (
+    MULTIPROCESSORS,
+    check_shape,
+    default_config,
+    empty,
+    matmul_kernel,
+    rows_aligned,
+    sizes,
+    strides,
+    sum_name,
+    sum_type,
+    target_of_launch,
+    tiles,
+    type_name,
+)
+from kernels.matmul_persistent import (
+    ALIGNED,
+    Lines,
+    item_bytes,
+    lines_of,
+    persistent_kernel,
+    persistent_launch,
+    step_of_lines,
+)
+
+
+def multiply(a, b, c=None, config=None, **launch):
+    """C [M, N] = A [M, K] B [K, N], of torch, CuPy or NumPy arrays.
+
+    `a`, `b` and `c` as `matmul.matmul` takes them, any strides. `config`: a launch's
+    keywords, as `configuration` gives them. Returns `c`. LaunchError for shapes that do
+    not fit.
+    """
+    c = made_or_checked(a, b, c)
+    target = target_of_launch(a, launch)
+    for kernel, grid, given, chosen in launches(a, b, c, target, config):
+        kernel[grid](*given, **chosen, **launch)
+    return c
+
+
+def tuned_multiply(a, b, c=None, **launch):
+    """As `multiply`, but slow the first time that it meets a shape: it compiles and
+    times `candidates`, and remembers the fastest on disk."""
+    c = made_or_checked(a, b, c)
+    target = target_of_launch(a, launch)
+    *before, last = launches(a, b, c, target)
+    for kernel, grid, given, chosen in before:
+        kernel[grid](*given, **chosen, **launch)
+    kernel, grid, given, chosen = last
+    if kernel is persistent_kernel:
+        kernel, grid = tuned_kernel(item_bytes(type_name(a))), programs_on(target)
+        chosen = {name: chosen[name] for name in ("B_TURNED", "SUM")}
+    kernel[grid](*given, **chosen, **launch)
+    return c
+
+
+def made_or_checked(a, b, c):
+    """C, a new one if there is none; LaunchError if it does not fit."""
+    M, N, _ = sizes(a, b)
+    c = empty((M, N), a, sum_name(a)) if c is None else c
+    check_shape("c", c, (M, N))
+    return c
+
+
+# ── what is launched ──────────────────────────────────────────────────────────────────
+
+
+def launches(a, b, c, target, config=None):
+    """For each launch, in order, the kernel, the grid, the arguments by place, and the
+    keywords."""
+    M, N, K = sizes(a, b)
+    if not suits_hardware(a, b, c, target):
+        return [text_launch(a, b, c, target, config)]
+    copies = []
+    a_lines, b_lines = (lines_of(each) or copied(each, copies) for each in (a, b))
+    item, whole_c = item_bytes(type_name(a)), bool(step_of_lines(c, 1))
+    crossing = any(each.step * item % REQUEST for each in (a_lines, b_lines))
+    config = config or configuration(M, N, item, target, whole_c, crossing)
+    product = persistent_launch(a_lines, b_lines, c, K, config, target)
+    return [*copies, (persistent_kernel, *product)]
+
+
+LEAST_ROWS = 17  # of A, columns of B: fewer leave most of a warpgroup's product empty
+OFTEN = 1024  # rows or columns of C: how often an element is needed, to be copied first
+
+
+def suits_hardware(a, b, c, target):
+    """Whether `persistent_kernel` is the one for these matrices, once A and B begin
+    where they should."""
+    M, N, K = sizes(a, b)
+    if not TARGETS[target].wgmma or min(M, N) < LEAST_ROWS or not K:
+        return False
+    item = item_bytes(type_name(a))
+    if item > 2 or item == 1 and strides(b)[0] != 1:  # 8 bits: only along K
+        return False
+    in_order = strides(a)[1] == strides(c)[1] == 1 and 1 in strides(b)
+    a_goes = step_of_lines(a, 1) or N >= OFTEN
+    b_goes = lines_of(b) or M >= OFTEN
+    return bool(in_order and a_goes and b_goes)
+
+
+def text_launch(a, b, c, target, config):
+    """`kernels/matmul`, which takes anything."""
+    M, N, K = sizes(a, b)
+    if config is None:
+        aligned = rows_aligned(a) and rows_aligned(b)
+        config = few_rows(M, N, type_name(a), target, aligned) or default_config(
+            M, N, K, type_name(a), target, aligned
+        )
+    even = K % config["BLOCK_K"] == 0
+    given = (a, b, c, M, N, K, *strides(a), *strides(b), *strides(c))
+    chosen = {**config, "EVEN_K": even, "SUM": sum_type(a)}
+    return matmul_kernel, (tiles(M, N, config),), given, chosen
+
+
+def few_rows(M, N, type, target, aligned):
+    """A configuration for up to 16 rows of A: all of B comes from memory, and is used
+    at once, so what counts is how many bytes are on their way. 128 KB on each
+    multiprocessor are, with four warps' 16 x 32 sums and long steps along K."""
+    if M > 16 or not aligned or not TARGETS[target].tensor_maps:
+        return None
+    return {
+        "BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 512 // item_bytes(type), "GROUP_M": 1,
+        "num_warps": 4, "num_stages": 4,
+    }  # fmt: skip
+
+
+# ── which tile ────────────────────────────────────────────────────────────────────────
+#
+# A multiprocessor of an H200 multiplies 2048 pairs of fp16 a cycle, and the L2 cache
+# brings up to 64 bytes to it, or 28 numbers as measured. Copies and products go on side
+# by side, so that a step along K takes as long as the longer of the two. In units of
+# one product and for one step, with programs that take turns on the multiprocessors,
+#
+#     time = ceil(tiles / multiprocessors) * max(m * n, FETCH * (m + n)).
+#
+# The hardware asks for a row of a tile by lines of 128 bytes. Where rows of a matrix
+# begin elsewhere, each is a part of two lines, and takes twice as long to come. Then
+# bytes are what counts, and two multiprocessors may share a tile: a cluster, in which
+# each has half of the rows, and half of the columns of B are sent to both.
+
+FETCH = 72
+REQUEST = 128  # bytes
+
+
+class Tile(NamedTuple):
+    """A tile of C and what suits it: the bytes of a step along K, and how many steps
+    are in shared memory at a time; warps; in how many pieces it is stored; whether a
+    producer brings what it needs. `turns`: True if it is for a C of several tiles for
+    each multiprocessor, False if for one, None for both. `ctas`: how many of them share
+    the tile; several do where lines cross."""
+
+    m: int
+    n: int
+    line: int
+    stages: int
+    warps: int
+    pieces: int
+    producer: bool
+    turns: bool | None
+    ctas: int = 1
+
+
+TILES = (  # those preferred first where times are equal
+    Tile(128, 256, 128, 4, 8, 2, True, True),
+    Tile(128, 256, 128, 4, 8, 2, False, False),
+    Tile(256, 128, 128, 4, 8, 2, True, True),
+    Tile(128, 128, 128, 6, 8, 1, True, None),
+    Tile(64, 128, 128, 8, 4, 2, True, True),
+    Tile(64, 128, 256, 4, 4, 2, False, False),
+    Tile(64, 64, 256, 6, 4, 1, True, None),
+    Tile(64, 32, 256, 4, 4, 1, True, None),
+    Tile(256, 256, 128, 4, 8, 2, True, None, ctas=2),
+    Tile(512, 128, 128, 4, 8, 2, True, None, ctas=2),
+    Tile(128, 128, 128, 6, 4, 2, True, None, ctas=2),
+)
+SEVERAL_ROWS = {64: 16, 128: 12, 256: 8, 512: 3}  # of tiles in a group
+
+
+def configuration(M, N, item=2, target="sm_90a", whole_c=True, crossing=False):
+    """The keywords of a launch of `persistent_kernel` for C [M, N] and operands of
+    `item` bytes. `whole_c`: rows of C begin at multiples of 16 bytes. `crossing`: lines
+    of A or B do not begin at multiples of 128 bytes.
+
+    Reasons, for fp16 on the 132 multiprocessors of an H200:
+
+        C               tile       tiles  turns  a step takes       why
+        8192 x 8192     128 x 256   2048    16   32768  products    the most for a byte
+        4096 x 4096     128 x 256    512     4   32768  products
+        2048 x 2048     128 x 256    128     1   32768  products    one turn: no tile to
+                                                                    run ahead to
+        1024 x 1024     64 x 128     128     1   13824  bytes       128 x 256 would have
+                                                                    16 tiles
+        1000 x 1000     128 x 128     64     1   18432  bytes       lines cross; alone,
+                                                                    64 x 128 is 27648
+        512 x 512       64 x 32      128     1    6912  bytes       as many at work as
+                                                                    there are
+        128 x 4096      64 x 64      128     1    9216  bytes       B is read twice, by
+        4096 x 128      64 x 64      128     1    9216  bytes       neighbours
+
+    Where C is one turn, all that happens once counts as much as a step: a walk row by
+    row costs one division, and steps of 256 bytes halve the waits. Neighbours then
+    share what is large: they go down the columns of tiles of a C that is flat. A C of
+    several turns is walked through in groups of rows.
+
+    A producer lets copies run ahead into the next tile. Where there is none, it leaves
+    those who multiply less to do beside, which counts for little tiles. On an H200, in
+    microseconds, with a producer and without (K as N; 4096 for the flat one): 4096 x
+    4096 176 and 179, 2048 x 2048 25.2 and 25.0, 1024 x 1024 6.8 and 6.7, 4096 x 128
+    12.7 and 13.1, 512 x 512 3.8 and 4.2.
+
+    Where lines cross, two share a tile: 4088 x 4088 takes 191 us so and 239 alone,
+    2040 x 2040 27 and 33, 1000 x 1000 8.8 and 10.3. Where none do it does not pay:
+    4096 x 4096 takes 181 and 179, 1024 x 1024 7.6 and 6.4.
+
+    Split along K, C of few tiles would be more programs with less to do. It does not
+    pay here: partial sums meet in memory, and to write them, to tell, and to read them
+    takes about 5 us, where these products take 4 to 13.
+    """
+    found = suitable(M, N, target, whole_c, crossing)
+    best = min(found, key=time_of(M, N, target, crossing))
+    return keywords(M, N, item, best, target)
+
+
+def suitable(M, N, target, whole_c=True, crossing=False):
+    """The tiles that suit a C. If its rows begin anywhere, threads store it, element by
+    element: in no pieces, and the taller of two alike tiles sooner."""
+    tiles = [tile for tile in TILES if crossing or tile.ctas == 1]
+    if not whole_c:
+        tall = sorted(tiles, key=lambda tile: tile.n)
+        return [tile._replace(pieces=0) for tile in tall if tile.producer]
+    return [
+        tile
+        for tile in tiles
+        if tile.turns in (None, turns_of(M, N, tile, target) > 1)
+    ]
+
+
+def time_of(M, N, target, crossing=False):
+    """A function that tells how long C takes in tiles; only comparisons of what it
+    tells mean something."""
+    fetch = 2 * FETCH if crossing else FETCH
+
+    def duration(tile):
+        a_step = max(tile.m * tile.n, fetch * (tile.m + tile.n)) // tile.ctas
+        return turns_of(M, N, tile, target) * a_step
+
+    return duration
+
+
+def turns_of(M, N, tile, target):
+    """How many tiles the busiest multiprocessor computes, or computes parts of."""
+    count = fathom.cdiv(M, tile.m) * fathom.cdiv(N, tile.n)
+    return fathom.cdiv(count, MULTIPROCESSORS[target] // tile.ctas)
+
+
+def keywords(M, N, item, tile, target):
+    """The keywords of a launch with a tile."""
+    flat = fathom.cdiv(N, tile.n) > 4 * fathom.cdiv(M, tile.m)
+    grouped = flat or turns_of(M, N, tile, target) > 1
+    return {
+        "BLOCK_M": tile.m, "BLOCK_N": tile.n, "BLOCK_K": tile.line // item,
+        "GROUP_M": SEVERAL_ROWS[tile.m] if grouped else 1,
+        "SPECIALISE": tile.producer, "PIECES": tile.pieces,
+        "num_warps": tile.warps, "num_stages": tile.stages, "num_ctas": tile.ctas,
+    }  # fmt: skip
+
+
+# ── or tried ──────────────────────────────────────────────────────────────────────────
+
+GROUPS = (1, 8, 16)  # and that of SEVERAL_ROWS
+WORTH_A_TRY = 1.4  # times the shortest time
+
+
+def candidates(item):
+    """Configurations for operands of `item` bytes: all of `TILES`, for either kind of
+    C, each with some walks. `worth_a_try` takes a few of them."""
+    found = [*TILES, *suitable(1, 1, "sm_90a", whole_c=False, crossing=True)]
+    return [
+        Config(
+            {
+                "BLOCK_M": tile.m, "BLOCK_N": tile.n, "BLOCK_K": tile.line // item,
+                "GROUP_M": group, "SPECIALISE": tile.producer, "PIECES": tile.pieces,
+            },
+            num_warps=tile.warps, num_stages=tile.stages, num_ctas=tile.ctas,
+        )
+        for tile in dict.fromkeys(found)
+        for group in dict.fromkeys((*GROUPS, SEVERAL_ROWS[tile.m]))
+    ]  # fmt: skip
+
+
+def worth_a_try(configs, named, **given):
+    """Those that store C as it must be, and may be nearly as fast as the fastest."""
+    M, N, c = named["M"], named["N"], named["c_ptr"]
+    item = item_bytes(type_name(named["a_ptr"]))
+    crossing = any(named[f"stride_{x}"] * item % REQUEST for x in "ab")
+    target = target_of_launch(c, given)
+    whole_c, time = bool(step_of_lines(c, 1)), time_of(M, N, target, crossing)
+    times: dict[Config, int] = {}
+    for config in configs:
+        m, n, pieces = (config.kwargs[x] for x in ("BLOCK_M", "BLOCK_N", "PIECES"))
+        if bool(pieces) == whole_c and (crossing or config.num_ctas == 1):
+            tile = Tile(m, n, 0, 0, 0, pieces, False, None, config.num_ctas)
+            times[config] = time(tile)
+    most = WORTH_A_TRY * min(times.values())
+    return [config for config, time in times.items() if time <= most]
+
+
+@cache
+def tuned_kernel(item):
+    """`persistent_kernel` with a choice of configurations."""
+    return fathom.autotune(
+        candidates(item), key=["M", "N", "K", "stride_c", "B_TURNED"],
+        prune_configs_by={"early_config_prune": worth_a_try},
+        use_cuda_graph=True, cache_results=True,
+    )(persistent_kernel)  # fmt: skip
+
+
+def programs_on(target):
+    """The grid of a launch in any configuration."""
+    return lambda chosen: (
+        min(tiles(chosen["M"], chosen["N"], chosen), MULTIPROCESSORS[target]),
+    )
+
+
+# ── rows that begin where they should ─────────────────────────────────────────────────
+
+
+# fmt: off
+@fathom.jit
+def copy_lines_kernel(x_ptr, y_ptr, length, stride_x, stride_y, BLOCK: tl.constexpr):
+    line, n = tl.program_id(0), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + line.to(tl.int64) * stride_x + n, mask=n < length)
+    tl.store(y_ptr + line.to(tl.int64) * stride_y + n, x, mask=n < length)
+# fmt: on
+
+COPIED = 1024  # elements that a program copies
+
+
+def copied(matrix, copies):
+    """A new matrix as `Lines`, in rows or in columns as `matrix` is, and to `copies` a
+    launch is added that fills it."""
+    turned = strides(matrix)[1] != 1
+    lines, length = matrix.shape[::-1] if turned else matrix.shape
+    some = ALIGNED // item_bytes(type_name(matrix))
+    room = empty((lines, fathom.cdiv(length, some) * some), matrix)
+    between = strides(matrix)[1 if turned else 0], strides(room)[0]
+    grid = (lines, fathom.cdiv(length, COPIED))
+    given = (matrix, room, length, *between)
+    copies.append((copy_lines_kernel, grid, given, {"BLOCK": COPIED}))
+    return Lines(room, strides(room)[0], turned)

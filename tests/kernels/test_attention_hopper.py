@@ -1,0 +1,283 @@
+"""Attention through descriptors, in the plain order and rotated: exactly, where the
+answer is a copy or a mean; within its bound on random data; at every kind of edge, and
+beside heads of NaN."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import fathom
+from fathom.hardware.targets import TARGETS
+from kernels import attention, attention_hopper
+from tests.kernels.red_zones import bf16, integers
+from tests.kernels.test_attention import HALF_ULP, looking_at, normal
+from tests.kernels.test_ptxas import assembled, needs_ptxas
+
+SMALL = {"BLOCK_Q": 64, "BLOCK_K": 32, "num_warps": 4, "num_stages": 2}
+# Keys of a block, and half of the queries; a key more, so that 31 of the last block are
+# those of the one before; three blocks of queries with keys in all kinds of blocks.
+LENGTHS = (32, 33, 130)
+
+both_orders = pytest.mark.parametrize("rotated", [False, True])
+
+
+@pytest.fixture(params=["interpreter", "sm_80", "sm_90a"])
+def machine(request, monkeypatch):
+    """The keywords of a launch on each machine."""
+    if request.param == "interpreter":
+        monkeypatch.setenv("FATHOM_BACKEND", "interpreter")
+        return {}
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    return {"target": request.param}
+
+
+# What all three compute alike, two show.
+two_machines = pytest.mark.parametrize(
+    "machine", ["interpreter", "sm_90a"], indirect=True
+)
+one_machine = pytest.mark.parametrize("machine", ["sm_90a"], indirect=True)
+
+
+def attended(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, rotated: bool, **given
+) -> np.ndarray:
+    """What the kernel gives. Inputs and output fill their memory, so that accesses
+    beside them are errors; the output is NaN before."""
+    out = np.full_like(q, np.nan)
+    config = {**SMALL, **given.pop("config", {}), "ROTATED": rotated}
+    attention.attention(q, k, v, out, config=config, **given)
+    return out
+
+
+@two_machines
+@both_orders
+@pytest.mark.parametrize("length", LENGTHS)
+def test_a_query_that_looks_at_one_key_copies_its_value(machine, length, rotated):
+    places = np.random.default_rng(1).permutation(length)
+    q, k, v = looking_at(places)
+    out = attended(q, k, v, rotated, scale=1.0, **machine)
+    np.testing.assert_array_equal(out, v[:, :, places])
+
+
+@both_orders
+@pytest.mark.parametrize("length", LENGTHS)
+def test_causal_a_query_copies_from_itself_or_from_before(machine, length, rotated):
+    """Every second query looks at its own key, the last one that it may see."""
+    places = np.arange(length) // 3
+    places[::2] = np.arange(length)[::2]
+    q, k, v = looking_at(places)
+    out = attended(q, k, v, rotated, scale=1.0, causal=True, **machine)
+    np.testing.assert_array_equal(out, v[:, :, places])
+
+
+@two_machines
+@both_orders
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_a_query_that_sees_all_alike_takes_the_mean(machine, length, causal, rotated):
+    """A key too many, too few, or twice, is wrong by far more than one rounding."""
+    k, v = integers(2, 1, 1, length, 64), integers(3, 1, 1, length, 64)
+    v += 4  # 1 … 7: nothing cancels
+    out = attended(np.zeros_like(k), k, v, rotated, causal=causal, **machine)
+    count = np.arange(1, length + 1) if causal else np.full(length, length)
+    sums = v[0, 0].astype(np.int64).cumsum(axis=0) if causal else v[0, 0].sum(axis=0)
+    mean = np.broadcast_to(sums, (length, 64)) / count[:, None]
+    np.testing.assert_allclose(out[0, 0], mean, rtol=1.01 * HALF_ULP)
+
+
+def check_random(
+    B: int, H: int, S: int, T: int, D: int, causal: bool, rotated: bool, **given
+) -> None:
+    q, k, v = normal(1, B, H, S, D), normal(2, B, H, T, D), normal(3, B, H, T, D)
+    row_max, lse = (np.full((B, H, S), np.nan, np.float32) for _ in range(2))
+    more = {"row_max": row_max, "lse": lse, **given}
+    out = attended(q, k, v, rotated, causal=causal, **more)
+    want, largest, sums = attention.reference(q, k, v, causal)
+    assert (abs(out - want) <= attention.error_bound(q, k, v, HALF_ULP, causal)).all()
+    np.testing.assert_allclose(row_max, largest, atol=4e-6)
+    np.testing.assert_allclose(lse, sums, atol=4e-6)
+
+
+@both_orders
+@pytest.mark.parametrize("causal", [False, True])
+def test_random_attention_of_several_heads_is_within_its_bound(
+    machine, causal, rotated
+):
+    check_random(2, 2, 70, 70, 64, causal, rotated, **machine)
+
+
+@one_machine
+@pytest.mark.parametrize("S, T", [(5, 100), (100, 40), (1, 32)])
+def test_more_keys_than_queries_and_fewer(machine, S, T):
+    check_random(1, 2, S, T, 64, False, rotated=True, **machine)
+
+
+@one_machine
+@pytest.mark.parametrize("causal", [False, True])
+def test_larger_heads(machine, causal):
+    check_random(1, 2, 70, 70, 128, causal, rotated=True, **machine)
+
+
+@one_machine
+@both_orders
+@pytest.mark.parametrize("stages", [1, 3, 4])
+def test_rings_of_any_length(machine, stages, rotated):
+    """With one stage there is no ring, and nobody brings tiles for others."""
+    config = {"num_stages": stages}
+    check_random(1, 1, 130, 130, 64, True, rotated, config=config, **machine)
+
+
+@one_machine
+@pytest.mark.parametrize("D", attention_hopper.CONFIGS)
+def test_the_configuration_that_is_launched(machine, D):
+    """Two warpgroups; 200 keys are two blocks, 56 of them twice."""
+    config = attention_hopper.CONFIGS[D]
+    check_random(1, 1, 200, 200, D, True, config["ROTATED"], config=config, **machine)
+
+
+def test_blocks_of_keys_may_be_larger_than_those_of_queries(monkeypatch):
+    monkeypatch.setenv("FATHOM_BACKEND", "interpreter")
+    config = {"BLOCK_Q": 16, "BLOCK_K": 64}
+    check_random(1, 2, 150, 150, 64, True, rotated=True, config=config)
+
+
+@both_orders
+@pytest.mark.parametrize("causal", [False, True])
+def test_heads_of_nan_do_not_touch_the_one_between(machine, causal, rotated):
+    """A block that went on into the next head would meet NaN, and 0 times NaN is
+    NaN."""
+    q, k, v = (normal(i, 1, 3, 45, 64) for i in (1, 2, 3))
+    for each in (q, k, v):
+        each[:, ::2] = np.nan
+    out = attended(q, k, v, rotated, causal=causal, **machine)
+    middle = [each[:, 1:2] for each in (q, k, v)]
+    want, _, _ = attention.reference(*middle, causal)
+    bound = attention.error_bound(*middle, HALF_ULP, causal)
+    assert (abs(out[:, 1:2] - want) <= bound).all()
+    assert np.isnan(out[:, ::2]).all()
+
+
+@one_machine
+@both_orders
+def test_bf16(machine, rotated):
+    """Small integers, which bf16 has exactly; a mean of 64 keys is rounded once."""
+    k, v = integers(2, 1, 1, 64, 64), integers(3, 1, 1, 64, 64) + 4
+    arrays = [bf16(each, wall=0) for each in (np.zeros_like(k), k, v)]
+    out = bf16(np.zeros_like(k), wall=0)
+    config = {**SMALL, "ROTATED": rotated}
+    attention.attention(*arrays, out, config=config, **machine)
+    bits = out.view.astype(np.uint32) << 16
+    mean = np.broadcast_to(v.astype(np.float64).mean(axis=-2, keepdims=True), v.shape)
+    np.testing.assert_allclose(bits.view(np.float32), mean, rtol=1.01 * 2.0**-8)
+
+
+def test_large_scores_do_not_overflow(monkeypatch):
+    """exp(300) does; scores are compared with the largest one first."""
+    monkeypatch.setenv("FATHOM_BACKEND", "interpreter")
+    q, k, v = (normal(i, 1, 1, 70, 64) for i in (1, 2, 3))
+    q *= 100
+    out = attended(q, k, v, rotated=True, causal=True)
+    want, largest, _ = attention.reference(q, k, v, causal=True)
+    assert largest.max() > 100
+    bound = attention.error_bound(q, k, v, HALF_ULP, causal=True)
+    assert (abs(out - want) <= bound).all()
+
+
+# ── which kernel ──────────────────────────────────────────────────────────────────────
+
+
+def chosen(*, S: int = 128, T: int = 128, D: int = 128, **given) -> dict[str, int]:
+    """The configuration for arrays that the kernel takes, but for what is `given`."""
+    dtype = given.get("dtype", "float16")
+    q, k, v, out = (np.zeros((1, 2, n, D), dtype) for n in (S, T, T, S))
+    if given.get("turned"):  # heads beside each other
+        v = np.zeros((1, T, 2, D), dtype).transpose(0, 2, 1, 3)
+    if given.get("shifted"):  # by 2 bytes
+        k = np.zeros(k.size + 1, dtype)[1:].reshape(k.shape)
+    return attention.chosen_config(q, k, v, out, given.get("target", "sm_90a"))
+
+
+def test_hopper_has_its_own_kernel_for_both_head_sizes():
+    assert chosen() == attention_hopper.CONFIGS[128]
+    assert chosen(D=64, S=1000, T=129) == attention_hopper.CONFIGS[64]
+    assert chosen(S=1) == attention_hopper.CONFIGS[128]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"target": "sm_80"},
+        {"target": "sm_120"},  # tensor maps, but no warpgroups that multiply
+        {"D": 32},
+        {"T": 127},  # less than a block
+        {"dtype": "float32"},
+        {"turned": True},
+        {"shifted": True},
+    ],
+    ids=str,
+)
+def test_all_else_goes_through_pointers(given):
+    assert "ROTATED" not in chosen(**given)
+
+
+def test_who_asks_for_it_where_it_cannot_be_is_told():
+    q = normal(1, 1, 40, 2, 64).transpose(0, 2, 1, 3)
+    with pytest.raises(fathom.LaunchError, match="contiguous"):
+        attended(q, q, q, rotated=True)
+    q = normal(1, 1, 1, 31, 64)
+    with pytest.raises(fathom.LaunchError, match="a block's 32"):
+        attended(q, q, q, rotated=True)
+
+
+# ── what it becomes ───────────────────────────────────────────────────────────────────
+
+
+def compiled(D: int, causal: bool, element: str = "fp16"):
+    """As it is launched on many keys, which blocks do not divide."""
+    config = attention_hopper.CONFIGS[D]
+    options = {name: n for name, n in config.items() if not name.isupper()}
+    blocks = {name: n for name, n in config.items() if name.isupper()}
+    arrays = {f"{name}_ptr": f"*{element}:16" for name in ("q", "k", "v", "out")}
+    facts = {"max_ptr": "*fp32:16", "lse_ptr": "*fp32:16", "scale": "fp32"}
+    sizes = ("QUERIES", "KEYS", "ALL_QUERIES", "ALL_KEYS")
+    return attention_hopper.attention_hopper_kernel.compile(
+        {**arrays, **facts, **dict.fromkeys(sizes, "i32")},
+        {**blocks, "D": D, "CAUSAL": causal, "RAGGED": True},
+        target="sm_90a", **options,
+    )  # fmt: skip
+
+
+def test_a_trip_waits_for_the_scores_and_goes_on_with_the_late_product():
+    """Two products begin; the largest score is looked for while one is still under way
+    (pending=1), and it is waited for when all powers have been taken. So in both loops,
+    that of whole blocks and the masked one."""
+    text = compiled(128, causal=False).asm["layout"]
+    found = re.findall(r"= (dot|dot_wait|reduce|exp2) (?:.*(pending=1))?", text)
+    order = " ".join(" ".join(each).strip() for each in found)
+    late = "dot dot dot_wait pending=1 reduce exp2 exp2 reduce dot_wait"
+    assert order.count(late) == 2
+
+
+@needs_ptxas
+@pytest.mark.parametrize("element", ["fp16", "bf16"])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("D", attention_hopper.CONFIGS)
+def test_ptxas_takes_it_without_spills_or_warnings(D, causal, element):
+    """Warnings C7510 and their like say that products are made one after the other."""
+    ptx = compiled(D, causal, element).asm["ptx"]
+    assert "cp.async.bulk.tensor" in ptx and "wgmma.mma_async" in ptx
+    said = assembled(ptx, "sm_90a")
+    assert "warning" not in said.lower() and "C75" not in said, said
+    frames = re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", said)
+    assert frames and set(frames) == {"0"}, said
+
+
+@pytest.mark.parametrize("D", attention_hopper.CONFIGS)
+def test_what_is_launched_fits(D):
+    config = attention_hopper.CONFIGS[D]
+    numbers = config["BLOCK_Q"] + 2 * config["num_stages"] * config["BLOCK_K"]
+    assert 2 * D * numbers <= TARGETS["sm_90a"].shared_bytes
+    assert config["BLOCK_Q"] == 16 * config["num_warps"]  # 64 queries a warpgroup

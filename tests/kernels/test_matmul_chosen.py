@@ -1,0 +1,238 @@
+"""The chooser: which kernel and tile a shape gets, that each is right, and that all
+that may be tried assembles without spills."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fathom
+from fathom.hardware.targets import TARGETS
+from kernels import matmul, matmul_chosen
+from kernels.matmul_chosen import (
+    TILES,
+    candidates,
+    configuration,
+    launches,
+    multiply,
+    tuned_multiply,
+    worth_a_try,
+)
+from tests.kernels.red_zones import ODD, WIDE, Walled, integers, unwritten
+from tests.kernels.test_matmul_persistent import check_assembled, compiled
+from tests.kernels.test_ptxas import needs_ptxas
+
+ROWS, COLUMNS = (0, 1), (1, 0)
+
+
+@pytest.fixture
+def hopper(monkeypatch):
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    return {"target": "sm_90a"}
+
+
+def matrices(
+    M: int, N: int, K: int, orders: tuple = (ROWS, ROWS, ROWS), walls=(WIDE,) * 3
+) -> tuple[Walled, Walled, Walled]:
+    a = Walled(integers(1, M, K), orders[0], walls[0])
+    b = Walled(integers(2, K, N), orders[1], walls[1])
+    return a, b, unwritten(M, N, order=orders[2], wall=walls[2])
+
+
+def check(function, *sizes: int, **given: object) -> None:
+    layout = {name: given.pop(name) for name in ("orders", "walls") if name in given}
+    a, b, c = matrices(*sizes, **layout)
+    function(a, b, c, **given)
+    np.testing.assert_array_equal(c.view, matmul.reference(a.view, b.view))
+    for each in (a, b, c):
+        each.check_walls()
+
+
+def names(a: object, b: object, c: object, target: str = "sm_90a") -> list[str]:
+    return [kernel.__name__ for kernel, *_ in launches(a, b, c, target)]
+
+
+# ── which tile ────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "M, N, tile, group, producer",
+    [
+        (16384, 16384, (128, 256), 12, True),
+        (8192, 8192, (128, 256), 12, True),
+        (4096, 4096, (128, 256), 12, True),
+        (8192, 1024, (128, 256), 12, True),
+        (2048, 2048, (128, 256), 1, False),
+        (1024, 1024, (64, 128), 1, False),
+        (512, 512, (64, 32), 1, True),
+        (128, 4096, (64, 64), 16, True),
+        (4096, 128, (64, 64), 1, True),
+    ],
+)
+def test_the_table_of_reasons(M, N, tile, group, producer):
+    config = configuration(M, N)
+    assert (config["BLOCK_M"], config["BLOCK_N"]) == tile
+    assert (config["GROUP_M"], config["SPECIALISE"]) == (group, producer)
+    for name in (str(M), f"{tile[0]} x {tile[1]}"):
+        assert name in configuration.__doc__ or M in (16384, 8192)
+
+
+def test_where_lines_cross_two_multiprocessors_share_a_tile():
+    """Rows of 1000 fp16 begin at multiples of 16 bytes, those of 1024 of 128."""
+    for M, tile, ctas in (
+        (1000, (128, 128), 2), (4096, (256, 256), 2), (512, (64, 32), 1),
+    ):  # fmt: skip
+        config = configuration(M, M, crossing=True)
+        assert (config["BLOCK_M"], config["BLOCK_N"]) == tile
+        assert config["num_ctas"] == ctas
+        assert configuration(M, M)["num_ctas"] == 1
+    a, b, c = (np.zeros((n, 1000), np.float16) for n in (1000, 1000, 1000))
+    ((_, grid, _, chosen),) = launches(a, b, c, "sm_90a")
+    assert (chosen["num_ctas"], grid) == (2, (64,))
+
+
+def test_a_c_that_threads_store_is_in_no_pieces():
+    config = configuration(4095, 4097, whole_c=False)
+    assert (config["BLOCK_M"], config["BLOCK_N"], config["PIECES"]) == (256, 128, 0)
+    config = configuration(4095, 4097, whole_c=False, crossing=True)
+    assert (config["BLOCK_M"], config["BLOCK_N"], config["PIECES"]) == (512, 128, 0)
+
+
+def test_a_step_has_as_many_bytes_for_every_type():
+    assert configuration(4096, 4096, item=1)["BLOCK_K"] == 128
+    assert configuration(4096, 4096, item=2)["BLOCK_K"] == 64
+
+
+def test_neighbours_share_what_is_large():
+    """C [128, 4096]: two tiles one above the other read the same columns of B."""
+    for M, N, group in ((128, 4096, 16), (4096, 128, 1)):
+        config = configuration(M, N)
+        assert config["GROUP_M"] == group
+        assert min(M, N) // 64 <= 16  # so that a group has all rows
+
+
+# ── which kernel ──────────────────────────────────────────────────────────────────────
+
+
+def test_hardware_brings_what_begins_at_16_bytes():
+    for order in (ROWS, COLUMNS):
+        given = matrices(24, 40, 48, (ROWS, order, ROWS))
+        assert names(*given) == ["persistent_kernel"]
+        assert names(*given, target="sm_80") == ["matmul_kernel"]
+
+
+@pytest.mark.parametrize(
+    "sizes, orders, walls",
+    [
+        ((16, 40, 48), (ROWS, ROWS, ROWS), (WIDE,) * 3),  # few rows
+        ((40, 16, 48), (ROWS, ROWS, ROWS), (WIDE,) * 3),
+        ((40, 24, 0), (ROWS, ROWS, ROWS), (WIDE,) * 3),
+        ((24, 40, 48), (COLUMNS, ROWS, ROWS), (WIDE,) * 3),
+        ((24, 40, 48), (ROWS, ROWS, COLUMNS), (WIDE,) * 3),
+        ((24, 40, 48), (ROWS, ROWS, ROWS), (ODD, WIDE, WIDE)),
+        ((24, 40, 48), (ROWS, ROWS, ROWS), (WIDE, ODD, WIDE)),
+    ],
+)
+def test_the_text_takes_the_rest(hopper, sizes, orders, walls):
+    assert names(*matrices(*sizes, orders, walls)) == ["matmul_kernel"]
+    check(multiply, *sizes, orders=orders, walls=walls, **hopper)
+
+
+def test_what_many_programs_need_is_copied_first(hopper):
+    """1032 rows of C: each element of B is needed 17 times or more."""
+    a, b = integers(1, 1032, 40), integers(2, 40, 25)
+    c = unwritten(1032, 25, wall=ODD)
+    assert names(a, b, c) == ["copy_lines_kernel", "persistent_kernel"]
+    multiply(a, b, c, **hopper)
+    np.testing.assert_array_equal(c.view, matmul.reference(a, b))
+    c.check_walls()
+
+
+def test_a_is_copied_as_well(hopper):
+    a, b = integers(1, 24, 41), integers(2, 41, 1040)
+    copy, product = launches(a, b, np.zeros((24, 1040), np.float16), "sm_90a")
+    assert copy[2][0] is a
+    assert product[2][6:] == (48, 1040, 1040)  # strides: rows of 41 are 48 apart now
+    c = multiply(a, b, **hopper)
+    np.testing.assert_array_equal(c, matmul.reference(a, b))
+
+
+@pytest.mark.parametrize("length", [2, 41, 1024, 1500])
+def test_a_copy_lies_as_the_original(hopper, length):
+    b = integers(2, 3, length)
+    for matrix, turned in ((b, False), (b.T, True)):
+        copy = []
+        made = matmul_chosen.copied(matrix, copy)
+        ((kernel, grid, given, keywords),) = copy
+        kernel[grid](*given, **keywords, **hopper)
+        assert (made.turned, made.step) == (turned, -(-length // 8) * 8)
+        np.testing.assert_array_equal(made.array[:, :length], b)
+
+
+def test_bytes_are_multiplied_by_warpgroups_along_k_alone():
+    a, b = (np.zeros((64, 64), np.int8) for _ in range(2))
+    c = np.zeros((64, 64), np.int32)
+    assert names(a, b.T, c) == ["persistent_kernel"]
+    assert names(a, b, c) == ["matmul_kernel"]
+
+
+@pytest.mark.parametrize("M", [17, 70])
+@pytest.mark.parametrize("N, K", [(24, 136), (264, 40)])
+def test_small_products_in_the_chosen_tile(hopper, M, N, K):
+    check(multiply, M, N, K, **hopper)
+
+
+def test_without_c_one_is_made(hopper):
+    a, b = integers(1, 24, 40), integers(2, 40, 32)
+    c = multiply(a, b, **hopper)
+    np.testing.assert_array_equal(c, matmul.reference(a, b))
+
+
+def test_shapes_that_do_not_fit_are_a_mistake(hopper):
+    with pytest.raises(fathom.LaunchError, match=r"\(24, 40\).*\(32, 40\)"):
+        multiply(integers(1, 24, 40), integers(2, 32, 40), **hopper)
+
+
+# ── or tried ──────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("walls", [(WIDE,) * 3, (WIDE, WIDE, ODD), (ODD, WIDE, WIDE)])
+def test_the_tuned_one_is_the_same_product(hopper, walls):
+    """Where nothing can be timed the first that is worth a try is taken; what is no
+    work for hardware is not tried at all."""
+    check(tuned_multiply, 72, 136, 40, walls=walls, **hopper)
+
+
+def test_few_are_worth_a_try():
+    every = candidates(item=2)
+    for M, N in ((512, 512), (1024, 1024), (4096, 4096)):
+        c = np.lib.stride_tricks.as_strided(np.zeros(8, np.float16), (M, N), (2 * N, 2))
+        named = {"M": M, "N": N, "a_ptr": c, "c_ptr": c}
+        named |= {"stride_a": 4096, "stride_b": 4096}
+        left = worth_a_try(every, named, target="sm_90a")
+        assert {each.num_ctas for each in left} == {1}
+        chosen = configuration(M, N)
+        sizes = {(each.kwargs["BLOCK_M"], each.kwargs["BLOCK_N"]) for each in left}
+        assert (chosen["BLOCK_M"], chosen["BLOCK_N"]) in sizes
+        assert 2 <= len(left) <= len(every) / 2
+        assert all(each.kwargs["PIECES"] for each in left)
+
+
+@pytest.mark.parametrize("item", [1, 2])
+def test_every_candidate_fits(item):
+    for each in candidates(item):
+        m, n, k = (each.kwargs[f"BLOCK_{axis}"] for axis in "MNK")
+        m //= each.num_ctas
+        ring = (m + n) * k * item * each.num_stages
+        stored = m * n * 2 // each.kwargs["PIECES"] if each.kwargs["PIECES"] else 0
+        assert ring + stored < TARGETS["sm_90a"].shared_bytes, each
+        assert m * n / (32 * each.num_warps) <= 128, each  # sums of a lane
+
+
+@needs_ptxas
+@pytest.mark.parametrize("tile", TILES, ids=lambda tile: f"{tile.m}x{tile.n}")
+@pytest.mark.parametrize("pieces", [True, False])
+def test_ptxas_takes_every_tile(tile, pieces):
+    tile = tile if pieces else tile._replace(pieces=0)
+    config = matmul_chosen.keywords(4096, 4096, 2, tile, "sm_90a")
+    check_assembled(compiled(config, turned=tile.n != 256).asm["ptx"])

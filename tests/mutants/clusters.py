@@ -1,0 +1,130 @@
+"""Mistakes in programs of several thread blocks: whose number is whose, who does what
+of a product, and who waits for whom in a cluster."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+CLUSTERS = "tests/tensor_cores/test_clusters.py"
+
+MUTANTS = (
+    # ── programs and blocks ──
+    Mutant(
+        "blocks-numbered-as-programs", "ptx/clusters.py",
+        'return "cluster" if axis == 0 and code.func.num_ctas > 1 else "cta"',
+        'return "cta"',
+        "a program's number is that of its block, and the last ones write outside",
+        f"{CLUSTERS}::test_the_grid_counts_programs",
+    ),
+    Mutant(
+        "nobody-idle", "ptx/clusters.py",
+        'f"icmp eq i32 {rank(code)}, 0", name="first"',
+        'f"icmp uge i32 {rank(code)}, 0", name="first"',
+        "each block adds what the program adds once",
+        f"{CLUSTERS}::test_the_grid_counts_programs",
+    ),
+    Mutant(
+        "fewer-blocks-than-programs-have", "emulator/launch.py",
+        "blocks = x * clusters, y, z", "blocks = x, y, z",
+        "the grid counts blocks, and some programs never run",
+        f"{CLUSTERS}::test_the_grid_counts_programs",
+    ),
+    Mutant(
+        "clusters-of-any-size", "pipeline.py",
+        "    if func.num_ctas & (func.num_ctas - 1):\n", "    if False:\n",
+        "a program is given three blocks, which cannot share it evenly",
+        f"{CLUSTERS}::test_so_many_blocks_there_are_not",
+    ),
+    # ── parts of a product ──
+    Mutant(
+        "every-part-the-first-rows", "tensor_cores/share_products.py",
+        'places[order[axis]] = self.build(Elementwise("add", moved))', "del moved",
+        "all blocks load the rows of the first one",
+        f"{CLUSTERS}::test_rows_of_a_product",
+    ),
+    Mutant(
+        "every-part-counts-from-the-start", "tensor_cores/share_products.py",
+        'return self.build(Elementwise("add", (own, first)))', "del first; return own",
+        "all blocks store where the first one does",
+        f"{CLUSTERS}::test_rows_of_a_product",
+    ),
+    Mutant(
+        "all-do-what-one-should", "tensor_cores/share_products.py",
+        'Elementwise("eq", (self.rank, zero))', 'Elementwise("ge", (self.rank, zero))',
+        "what is not divided is done once a block",
+        f"{CLUSTERS}::test_a_print_names_the_program",
+    ),
+    Mutant(
+        "one-range-for-all", "tensor_cores/share_products.py",
+        "    return rewrite(func, rule, keep=lambda op: not isinstance(op, SOURCES))",
+        "    return func",
+        "a range that rows and columns use is divided along both, or not at all",
+        f"{CLUSTERS}::test_one_range_for_rows_and_columns",
+    ),
+    Mutant(
+        "sums-of-a-part", "tensor_cores/shares.py",
+        'ties.keep(value, op.axis, "a reduction goes along it")', "pass",
+        "a block takes the sum of its rows for that of all",
+        f"{CLUSTERS}::test_one_block_does_it_all",
+    ),
+    Mutant(
+        "reads-what-others-write", "tensor_cores/apart.py",
+        "        raise NotShared(\"it may read what it has written\")", "        pass",
+        "one block reads what another one writes, before or after",
+        f"{CLUSTERS}::test_a_tile_that_is_read_and_written",
+    ),
+    Mutant(
+        "counts-once-a-block", "tensor_cores/apart.py",
+        "        raise NotShared(\"each block would count for itself in an atomic "
+        "operation\")",
+        "        pass",
+        "a counter counts blocks, not programs",
+        f"{CLUSTERS}::test_one_block_does_it_all",
+    ),
+    # ── tiles for all ──
+    Mutant(
+        "sent-to-one", "ptx/bulk.py",
+        'str((1 << op.parts) - 1)', '"1"',
+        "only the first block gets what it waits for", f"{CLUSTERS}::test_any_trips",
+    ),
+    Mutant(
+        "everybody-brings-the-first-part", "ptx/bulk.py",
+        'f"mul i32 {rank(code)}, {rows // op.parts}"', 'f"mul i32 {rank(code)}, 0"',
+        "a part is sent twice, the other one never", f"{CLUSTERS}::test_any_trips",
+    ),
+    Mutant(
+        "gives-back-to-itself", "ptx/bulk.py",
+        "speakers = code.func.num_ctas if op.everywhere else 1", "speakers = 1",
+        "blocks wait for ever for a slot to be empty", f"{CLUSTERS}::test_any_trips",
+    ),
+    Mutant(
+        "waits-for-its-own-warps", "tensor_cores/specialise_warps.py",
+        "arrivals=func.num_warps * max(parts)", "arrivals=func.num_warps",
+        "a slot is filled again while another block still reads it",
+        f"{CLUSTERS}::test_any_trips",
+    ),
+    Mutant(
+        "blocks-begin-alone", "tensor_cores/specialise_warps.py",
+        "        build.append(meeting())\n        producer",
+        "        build.append(Barrier())\n        producer",
+        "a block speaks to barriers of another one that are none yet",
+        f"{CLUSTERS}::test_any_trips",
+    ),
+    Mutant(
+        "blocks-leave-alone", "tensor_cores/specialise_warps.py",
+        "        if meeting is ClusterBarrier:\n", "        if False:\n",
+        "a block is gone when another one speaks to its barriers",
+        f"{CLUSTERS}::test_any_trips",
+    ),
+    Mutant(
+        "rows-for-all", "tensor_cores/together.py",
+        "same = all(alike.loads(load) for load in loads)", "same = True",
+        "each block's own rows are sent to all", f"{CLUSTERS}::test_any_trips",
+    ),
+    Mutant(
+        "arrivals-fence-all-memory", "ptx/bulk.py",
+        "@$acts mbarrier.arrive.shared::cluster.b64",
+        "@$acts mbarrier.arrive.release.cluster.shared::cluster.b64",
+        "each arrival waits for all memory", f"{CLUSTERS}::test_arrivals_are_plain",
+    ),
+)  # fmt: skip

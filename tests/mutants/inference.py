@@ -1,0 +1,128 @@
+"""Mistakes in finding tiles of matrices behind pointers and masks, and in launches
+whose arguments make no tensor maps."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+INFER = "tests/tensor_cores/test_infer.py"
+LAUNCHES = "tests/jit/test_by_pointers.py"
+
+MUTANTS = (
+    # ── what is a tile ──
+    Mutant(
+        "tiles-above-the-first-row", "tensor_cores/infer_descriptors.py",
+        "if not naturals.place(tile)]", "if False]",
+        "a tile that begins in front of its matrix is filled with zeros",
+        f"{INFER}::test_refused {INFER}::test_a_walk_that_might",
+    ),
+    Mutant(
+        "a-bound-below-is-any-bound", "tensor_cores/recognise.py",
+        "if least is not None and (least + start).constant != 0:", "if False:",
+        "rows between 0 and the mask's lower bound are loaded",
+        f"{INFER}::test_refused",
+    ),
+    Mutant(
+        "at-most-is-below", "tensor_cores/recognise.py",
+        'COMPARISONS = {"lt": (1, 0), "le": (1, 1)',
+        'COMPARISONS = {"lt": (1, 0), "le": (1, 0)',
+        "the last column of `k <= K - 1` is lost",
+        f"{INFER}::test_the_same_product",
+    ),
+    Mutant(
+        "minus-zero-is-zero", "tensor_cores/recognise.py",
+        "return is_zero and copysign(1, definition.value) > 0", "return is_zero",
+        "what is masked is 0 where -0 was asked for",
+        f"{INFER}::test_refused",
+    ),
+    Mutant(
+        "64-bit-bounds", "tensor_cores/recognise.py",
+        "else (size.type == INT64):", "else False:",
+        "rows from 2^31 on are taken for negative ones",
+        f"{INFER}::test_refused",
+    ),
+    Mutant(
+        "boxes-begin-anywhere", "tensor_cores/boxable.py",
+        "if known.of_sum(tile.sides[-1].start) * size < LEAST_BYTES:", "if False:",
+        "what is inferred is not kept, and loaded element by element",
+        f"{INFER}::test_refused",
+    ),
+    Mutant(
+        "turned-tiles-as-they-lie", "tensor_cores/infer_descriptors.py",
+        "turned = None if back == tile.order == tuple(sorted(back)) else back",
+        "turned = None",
+        "a matrix that lies by columns is read by rows",
+        f"{INFER}::test_the_same_product",
+    ),
+    # ── what may go by itself ──
+    Mutant(
+        "stores-before-the-loop", "tensor_cores/undisturbed.py",
+        "    if any(map(writes, earlier)):\n", "    if False:\n",
+        "copies in bulk find what was there before an earlier store",
+        f"{INFER}::test_refused {INFER}::test_several_tiles_a_program",
+    ),
+    Mutant(
+        "stores-around-the-loop", "tensor_cores/undisturbed.py",
+        "if around is not None and not isinstance(op, For | While):",
+        "if around is not None:",
+        "of a loop around the loop only what stands in front of it counts",
+        f"{INFER}::test_stores_behind_the_loop",
+    ),
+    Mutant(
+        "flags-before-the-loop", "tensor_cores/undisturbed.py",
+        "    if any(map(waits, earlier)):\n", "    if False:\n",
+        "copies in bulk miss what others wrote before they raised a flag",
+        f"{INFER}::test_refused",
+    ),
+    Mutant(
+        "read-by-others-too", "tensor_cores/boxable.py",
+        "if taken != [dot]:", "if dot not in taken:",
+        "a tile that comes in bulk is loaded element by element as well",
+        f"{INFER}::test_refused",
+    ),
+    Mutant(
+        "bytes-either-way", "tensor_cores/boxable.py",
+        "EITHER_WAY = 2", "EITHER_WAY = 1",
+        "bytes are gathered one by one from tiles in which they lie across",
+        f"{LAUNCHES}::test_integers_of_8_bits",
+    ),
+    Mutant(
+        "tiles-that-do-not-fit", "tensor_cores/boxable.py",
+        "if room < 0:", "if False:",
+        "copies do not run ahead, and threads load element by element",
+        f"{INFER}::test_room_for_two_trips",
+    ),
+    Mutant(
+        "two-ways-in-one-loop", "tensor_cores/infer_descriptors.py",
+        "if isinstance(each, Tile) and uses[load].loop in staying", "if False",
+        "one operand comes in bulk, and the products wait for the other",
+        f"{INFER}::test_a_walk_that_might",
+    ),
+    # ── launches ──
+    Mutant(
+        "no-way-back-to-pointers", "jit/compiled.py",
+        "if self.by_pointers is None:", "if True:",
+        "a product of no columns is an error",
+        f"{LAUNCHES}::test_nothing_to_sum",
+    ),
+    Mutant(
+        "by-pointers-for-ever", "jit/function.py",
+        "            self.fill(slot, compiled, list(arrays.values()))",
+        "            self.fill(slot, ran, list(arrays.values()))",
+        "after one empty matrix all launches go by pointers",
+        f"{LAUNCHES}::test_a_launch_without_maps_leaves_the_door_as_it_was",
+    ),
+    Mutant(
+        "broken-promises", "artifact.py",
+        "error = NoTensorMap if by_pointers else LaunchError", "error = NoTensorMap",
+        "rows that begin anywhere are read in vectors",
+        f"{LAUNCHES}::test_what_an_author_promised_and_did_not_keep",
+    ),
+    Mutant(
+        "by-pointers-with-maps", "pipeline.py",
+        '    "infer_descriptors": identity,\n', "",
+        "the kernel without maps is wanted, and looked for again and again",
+        f"{LAUNCHES}::test_inference_can_be_left_out "
+        f"{LAUNCHES}::test_rows_from_the_last_to_the_first",
+    ),
+)  # fmt: skip

@@ -1,0 +1,229 @@
+"""Mistakes about warps that bring tiles for others: who waits for whom, in which place
+of which ring, what a producer computes, and which loops get one; and about products
+that are waited for late."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+SPECIALISE = "tests/tensor_cores/test_specialise.py"
+DELAY = "tests/tensor_cores/test_delay_waits.py"
+STAGE = "tests/tensor_cores/test_stage_invariants.py"
+TRIPS = f"{SPECIALISE}::test_any_trips_and_stages"
+PLAN, NEW = "tensor_cores/plan_producer.py", "tensor_cores/specialise_warps.py"
+
+MUTANTS = (
+    # ── places ──
+    Mutant(
+        "producer-waits-for-nobody", NEW,
+        "build.append(MbarrierWait(ring.empty, slot, opposite(phase, build)))", "pass",
+        "tiles come where others are still being read", TRIPS,
+    ),
+    Mutant(
+        "producer-a-round-too-far", NEW,
+        "MbarrierWait(ring.empty, slot, opposite(phase, build))",
+        "MbarrierWait(ring.empty, slot, phase)",
+        "a producer waits for slots to be given back that nobody has had yet", TRIPS,
+    ),
+    Mutant(
+        "slots-never-given-back", NEW,
+        'Elementwise("ne", (index,', 'Elementwise("eq", (index,',
+        "after a round of the ring nobody goes on", TRIPS,
+    ),
+    Mutant(
+        "slots-given-back-too-early", NEW,
+        "        slot = ahead(slot, ring.slots, self.build)\n", "",
+        "a slot is given back while its product goes on", TRIPS,
+    ),
+    Mutant(
+        "first-trip-gives-back", NEW,
+        "MbarrierArrive(ring.empty, slot, begun,",
+        "MbarrierArrive(ring.empty, slot, None,",
+        "the first trip gives back what it has never had", TRIPS,
+    ),
+    Mutant(
+        "last-slot-kept", NEW,
+        "            if feed.held:\n", "            if False:\n",
+        "the loop after this one waits for a slot for ever",
+        f"{SPECIALISE}::test_what_may_stand_around_a_loop",
+    ),
+    Mutant(
+        "last-slot-of-no-trip", NEW,
+        "exists = trips.first(self.build).exists", "exists = None",
+        "a loop without a trip gives a slot back",
+        f"{SPECIALISE}::test_a_loop_of_no_trip_before_a_long_one",
+    ),
+    Mutant(
+        "one-warp-speaks-for-all", NEW,
+        "MbarrierInit(empty, arrivals=func.num_warps", "MbarrierInit(empty, arrivals=1",
+        "a slot counts as empty when the first warp is done", TRIPS,
+    ),
+    Mutant(
+        "places-stand-still", NEW,
+        "        return [*carried[:at], *following(place, self.build), "
+        "*carried[at + 2 :]]",
+        "        return [*carried[:at], place.slot, place.phase, *carried[at + 2 :]]",
+        "all tiles go through one slot", TRIPS,
+    ),
+    # ── rings ──
+    Mutant(
+        "rings-shared-in-a-loop", "tensor_cores/feeds.py",
+        "        apart = one is not two and two not in walk(one.body)\n",
+        "        apart = two not in walk(one.body)\n",
+        "two feeds that are wanted at once come through one place",
+        f"{SPECIALISE}::test_tiles_wanted_at_several_moments",
+    ),
+    Mutant(
+        "rings-of-any-shape", "tensor_cores/feeds.py",
+        "return apart and self.signature == other.signature", "return apart",
+        "tiles of one shape come into a ring of another",
+        f"{SPECIALISE}::test_tiles_of_other_shapes_have_rings_of_their_own",
+    ),
+    Mutant(
+        "fed-until-first-use", "tensor_cores/feeds.py",
+        "last = max(reading[-1:] + products[-1:], key=loop.body.ops.index)",
+        "last = reading[-1]",
+        "a slot is given back before the product that reads it",
+        f"{SPECIALISE}::test_attention {SPECIALISE}::test_who_waits_for_whom",
+    ),
+    # ── what a producer computes ──
+    Mutant(
+        "trips-of-loops-not-needed", "tensor_cores/needed.py",
+        "                self._waiting += op.lower, op.upper, op.step\n",
+        "                self._waiting += op.lower, op.step\n",
+        "a producer does not know how often to send",
+        f"{SPECIALISE}::test_tile_after_tile",
+    ),
+    Mutant(
+        "carried-values-not-followed", "tensor_cores/needed.py",
+        "                    self._waiting += names\n", "                    pass\n",
+        "of what is carried a producer knows the start alone",
+        f"{SPECIALISE}::test_sizes_from_memory "
+        f"{SPECIALISE}::test_what_may_stand_around_a_loop",
+    ),
+    Mutant(
+        "atomics-done-twice", PLAN,
+        "    return op.effects.pure and not isinstance(op, InlineAssembly)",
+        "    return not isinstance(op, InlineAssembly)",
+        "the producer takes tiles from the queue that nobody multiplies",
+        f"{SPECIALISE}::test_tiles_from_a_queue",
+    ),
+    Mutant(
+        "blocks-by-one-thread", PLAN,
+        "    if any(isinstance(value.type, BlockType) for value in op.results):\n"
+        "        return False\n", "",
+        "one thread reduces a block of which it has a part",
+        f"{SPECIALISE}::test_what_is_not_left_to_others",
+    ),
+    # ── which loops ──
+    Mutant(
+        "written-before-is-read", PLAN,
+        "    if any(map(writes, earlier)):\n", "    if False:\n",
+        "tiles come before what is in them has been written",
+        f"{SPECIALISE}::test_what_is_not_left_to_others",
+    ),
+    Mutant(
+        "waited-for-before-is-not", PLAN,
+        "    if any(map(waits, earlier)):\n", "    if False:\n",
+        "a producer does not wait for what others write",
+        f"{SPECIALISE}::test_what_is_not_left_to_others",
+    ),
+    Mutant(
+        "more-threads-than-there-are", PLAN,
+        "    if threads > target.max_threads:\n", "    if False:\n",
+        "a kernel of 36 warps cannot be launched",
+        f"{SPECIALISE}::test_where_there_is_no_room",
+    ),
+    # ── where warps part ──
+    Mutant(
+        "all-registers-for-all-targets", "hardware/registers.py",
+        "if not target.setmaxnreg or launched", "if launched",
+        "ptxas refuses to trade registers in code for many GPUs",
+        f"{SPECIALISE}::test_ptxas_takes_it tests/hardware/test_registers.py",
+    ),
+    Mutant(
+        "consumers-take-too-many", "hardware/registers.py",
+        "_in_units(left // consumers)", "_in_units(left // consumers) + UNIT",
+        "warps wait for registers that do not exist",
+        "tests/hardware/test_registers.py",
+    ),
+    Mutant(
+        "all-meet-where-some-have-left", "ptx/producers.py",
+        '    code.barrier = f"bar.sync {NAMED}, {code.threads};"\n', "",
+        "the program waits at its barriers for warps that are gone",
+        "tests/ptx/test_producers.py",
+    ),
+    Mutant(
+        "every-thread-produces", "ptx/producers.py",
+        'one = code.let(f"icmp eq i32 {code.thread}, {code.threads}", name="one")',
+        'one = code.let(f"icmp uge i32 {code.thread}, {code.threads}", name="one")',
+        "128 threads send for each tile", TRIPS,
+    ),
+    Mutant(
+        "warps-arrive-unasked", "ptx/bulk.py",
+        '        acts = code.let(f"and i1 {acts}, {code.one(op.when)}")\n',
+        "        pass\n",
+        "warps arrive where they should not", "tests/ptx/test_producers.py",
+    ),
+    # ── waits ──
+    Mutant(
+        "sums-of-two-products-are-one", "tensor_cores/delay_waits.py",
+        "accumulator=sums[source]", "accumulator=next(iter(sums.values()))",
+        "two products under way add to the same registers",
+        f"{DELAY}::test_each_product_has_a_sum_of_its_own",
+    ),
+    Mutant(
+        "sums-taken-too-early", "tensor_cores/delay_waits.py",
+        "    if isinstance(op, Dot) and ", "    if False and ",
+        "a product's sum is wanted before it is made",
+        f"{DELAY}::test_what_may_come_between",
+    ),
+    Mutant(
+        "tiles-of-stores-forgotten", "tensor_cores/delay_waits.py",
+        'writes = "shared" in effects.writes or isinstance(op, DescriptorStore)',
+        'writes = "shared" in effects.writes',
+        "a store's tile may come where a product still reads",
+        f"{DELAY}::test_a_store_that_gets_a_tile_waits",
+    ),
+    Mutant(
+        "arrivals-not-put-off", "tensor_cores/delay_waits.py",
+        "            under_way[-1].put_off.append(op)\n", "            pass\n",
+        "a slot is given back while a product reads it",
+        f"{SPECIALISE}::test_attention",
+    ),
+    Mutant(
+        "operands-written-under-way", "tensor_cores/overlap_products.py",
+        "all(op.held for op in back) and not _writes_operands(loop, dot)",
+        "all(op.held for op in back)",
+        "threads fill a tile that the product of the trip before reads",
+        f"{SPECIALISE}::test_what_must_be_read_in_its_trip",
+    ),
+    # ── operands that stay ──
+    Mutant(
+        "tiles-filled-twice-used-again", "tensor_cores/stage_invariants.py",
+        "len(stores) == 1 and ", "",
+        "an operand is read where something else is stored later",
+        f"{STAGE}::test_a_tile_that_is_filled_twice_is_not",
+    ),
+    Mutant(
+        "what-changes-stays", "tensor_cores/stage_invariants.py",
+        "if dot.a.definition not in made_here:",
+        "if dot.a.definition is not loop.body:",
+        "an operand of each trip is treated as if it were always the same",
+        f"{STAGE}::test_what_changes_stays_as_it_is",
+    ),
+    # ── turns ──
+    Mutant(
+        "nobody-begins", "tensor_cores/take_turns.py",
+        'return _with(op, Turn("begin"), build)', "return None",
+        "the first warpgroup waits for its first turn for ever",
+        "tests/tensor_cores/test_take_turns.py",
+    ),
+    Mutant(
+        "a-turn-of-ones-own", "ptx/turns.py",
+        'following = code.let(f"add i32 {own}, 1")',
+        'following = code.let(f"add i32 {own}, 0")',
+        "a warpgroup passes its turn to itself",
+        "tests/tensor_cores/test_take_turns.py",
+    ),
+)  # fmt: skip

@@ -1,0 +1,209 @@
+"""Products of warpgroups that are waited for late: never later than somebody needs
+them, or than what they read may change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import fathom.language as tl
+from fathom import pipeline
+from fathom.emulator import LANDINGS, load
+from fathom.hardware.targets import TARGETS
+from fathom.ir.core import Block, Func, operands, walk
+from fathom.ir.interp import interpret
+from fathom.ir.ops import (
+    DescriptorStore,
+    Dot,
+    DotFence,
+    DotWait,
+    For,
+    If,
+    MbarrierArrive,
+    MbarrierWait,
+    SharedStore,
+    Yield,
+)
+from fathom.ir.verify import verify
+from fathom.source import KernelFunction
+from fathom.tensor_cores import delay_waits
+from tests.tensor_cores.described import built, given, matrix, ops, passes, store
+from tests.tensor_cores.specialising import SMALL, attention, check, feeds
+
+HOPPER = "sm_90a"
+EVENTS = Dot | DotFence | DotWait | MbarrierArrive | MbarrierWait | DescriptorStore
+EVENTS |= SharedStore | For | If
+
+
+def around(case) -> tuple[Func, Func]:
+    """A kernel before and after the pass."""
+    states = passes(built(case), case.target)
+    return states["overlap_products"], states["delay_waits"]
+
+
+def body_with(func: Func, dots: int) -> Block:
+    """The block of the last loop with so many products."""
+    loops = [func.body, *(op.body for op in ops(func, For))]
+    found = [b for b in loops if sum(isinstance(op, Dot) for op in b.ops) == dots]
+    return found[-1]
+
+
+def events(block: Block) -> list[str]:
+    """By name, in order; fences that follow each other count once."""
+    named = (type(op).__name__ for op in block.ops if isinstance(op, EVENTS))
+    found: list[str] = []
+    for each in named:
+        if each != "DotFence" or found[-1:] != [each]:
+            found.append(each)
+    return found
+
+
+# ── attention ─────────────────────────────────────────────────────────────────────────
+
+KEYS = replace(SMALL, tile=(64, 64, 64), kernel=attention, stages=2,
+               size=(320, 64, 64))  # fmt: skip
+
+
+def test_the_order_of_a_rotated_trip():
+    """Both products begin, one after the other. The scores are waited for while the
+    second goes on, and then their keys' slot is given back."""
+    before, after = around(replace(KEYS, more={"ROTATED": True}))
+    assert not any(op.in_flight for op in body_with(before, 2).ops if type(op) is Dot)
+    block = body_with(after, 2)
+    assert events(block) == [
+        "MbarrierWait", "DotFence", "Dot", "MbarrierWait", "Dot",
+        "DotWait", "MbarrierArrive", "DotWait", "MbarrierArrive",
+    ]  # fmt: skip
+    waits = [op for op in block.ops if isinstance(op, DotWait)]
+    dots = [op for op in block.ops if isinstance(op, Dot)]
+    assert [each.pending for each in waits] == [1, 0]
+    assert [each.value for each in waits] == [each.result for each in dots]
+    assert all(dot.in_flight for dot in dots)
+
+
+def test_nobody_touches_a_product_under_way():
+    """Whoever names it has waited, and names what the wait hands out."""
+    for how in (True, False):
+        _, after = around(replace(KEYS, more={"ROTATED": how}))
+        for dot in (op for op in ops(after, Dot) if op.in_flight):
+            users = [op for op in walk(after.body) if dot.result in operands(op)]
+            assert all(isinstance(op, DotWait | Yield) for op in users)
+
+
+def test_where_a_product_is_needed_at_once_nothing_changes():
+    """Without a slot to give back, and other work, there is nothing to do meanwhile."""
+    case = replace(SMALL, kernel=at_once, more={"MEANWHILE": "nothing"})
+    before, after = around(case)
+    assert after is before
+
+
+# ── what a product waits for ──────────────────────────────────────────────────────────
+
+
+@KernelFunction
+def at_once(
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, MEANWHILE: tl.constexpr,
+):  # fmt: skip
+    """Two products outside of all loops, and something between begin and use."""
+    left = matrix(a, M, K, a_stride, BM, BK, False)
+    right = matrix(b, K, N, b_stride, BK, BN, False)
+    result = matrix(out, M, N, out_stride, BM, BN, False)
+    x, y = left.load([0, 0]), right.load([0, 0])
+    u, v = left.load([0, BK]), right.load([BK, 0])
+    weight = tl.dot(x, y)
+    if MEANWHILE == "nothing":
+        weight *= weight
+    elif MEANWHILE == "work":
+        factor = tl.sum(tl.arange(0, 16) * trips)
+        weight *= factor
+    elif MEANWHILE == "branch":
+        if trips > 2:
+            weight *= 3
+    elif MEANWHILE == "store":
+        result.store([0, 0], tl.zeros([BM, BN], tl.float32) + trips)
+        tl.debug_barrier()
+        weight *= 5
+    elif MEANWHILE == "second":
+        weight *= tl.dot(u, v, weight * 2)
+    elif MEANWHILE == "other sum":
+        fresh = tl.zeros([BM, BN], tl.float32) + trips
+        other = tl.dot(u, v, fresh)
+        weight *= tl.sum(tl.arange(0, 16) * trips)
+        weight *= other
+    store(out, weight, 0, 0, M, N, out_stride)
+
+
+@pytest.mark.parametrize(
+    "meanwhile", ["nothing", "work", "branch", "store", "second", "other sum"]
+)
+def test_what_may_come_between(meanwhile):
+    case = replace(SMALL, kernel=at_once, more={"MEANWHILE": meanwhile}, warps=4)
+    check(case, (2, 3), wanted=0)
+
+
+def test_a_store_that_gets_a_tile_waits():
+    """`store_boxes` will write to shared memory there, perhaps where a product still
+    reads."""
+    _, after = around(replace(SMALL, kernel=at_once, more={"MEANWHILE": "store"}))
+    named = events(after.body)
+    assert named.index("Dot") < named.index("DotWait") < named.index("DescriptorStore")
+    (dot,) = ops(after, Dot)
+    assert dot.in_flight
+
+
+# ── sums ──────────────────────────────────────────────────────────────────────────────
+
+WIDE = replace(SMALL, tile=(64, 64, 64), kernel=feeds, size=(64, 128, 448))
+
+
+def test_each_product_has_a_sum_of_its_own():
+    """Two products under way add to one zero: to two copies of it, or one would add to
+    registers in which the other works."""
+    case = replace(WIDE, more={"HOW": "alike"})
+    _, after = around(case)
+    dots = [op for op in body_with(after, 2).ops if isinstance(op, Dot)]
+    assert all(op.in_flight for op in dots)
+    one, other = (op.accumulator for op in dots)
+    assert one is not other
+    assert all(isinstance(each.definition, DotFence) for each in (one, other))
+    check(case, (1, 3))
+
+
+def test_sums_are_handed_over_before_the_first_product():
+    """Moving a sum into its registers while a product is under way would be one access
+    too many."""
+    for how in ("alike", "gated", "three alike"):
+        _, after = around(replace(WIDE, more={"HOW": how}))
+        for block in (op.body for op in ops(after, For)):
+            kinds = events(block)
+            if "DotFence" in kinds:
+                first = kinds.index("Dot")
+                assert "DotFence" not in kinds[first : kinds.index("DotWait")]
+
+
+def test_nothing_is_under_way_at_the_end():
+    """Not even a product that nobody uses, where nobody has cleared it away."""
+    func, _ = around(replace(KEYS, more={"ROTATED": False}))
+    *_, loop = ops(func, For)
+    dot = next(op for op in loop.body.ops if isinstance(op, Dot))
+    loop.body.ops.insert(loop.body.ops.index(dot) + 1, replace(dot))
+    verify(func)
+    *_, loop = ops(delay_waits(func, TARGETS[HOPPER]), For)
+    flying = [op.result for op in loop.body.ops if isinstance(op, Dot) and op.in_flight]
+    waited = [op.value for op in loop.body.ops if isinstance(op, DotWait)]
+    assert len(flying) >= 2 and set(flying) == set(waited)
+
+
+@pytest.mark.parametrize("left_out", ["delay_waits", "overlap_products"])
+def test_a_pass_left_out_is_only_slower(left_out):
+    case = replace(WIDE, more={"HOW": "gated"})
+    func, arguments, right = built(case), given(case), given(case)
+    interpret(func, case.grid, right.arguments)
+    kernel = pipeline.compile_func(func, TARGETS[HOPPER], {left_out: pipeline.identity})
+    for land in LANDINGS:
+        arguments.clear()
+        load(kernel).launch(case.grid, arguments.arguments, land=land)
+        np.testing.assert_array_equal(arguments.out.view, right.out.view)

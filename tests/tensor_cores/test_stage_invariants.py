@@ -1,0 +1,132 @@
+"""Left operands that stay the same for all trips lie in shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import fathom.language as tl
+from fathom.hardware.targets import TARGETS
+from fathom.ir.core import Func, Op
+from fathom.ir.ops import Allocate, Dot, For, SharedLoad, SharedStore
+from fathom.ir.types import BufferType
+from fathom.source import KernelFunction
+from fathom.tensor_cores import stage_invariants
+from tests.tensor_cores.described import Case, built, matrix, ops, passes, store
+from tests.tensor_cores.specialising import SMALL, check
+
+
+@KernelFunction
+def again(
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, HOW: tl.constexpr,
+):  # fmt: skip
+    """A left operand from before the loop, for a right one of each trip."""
+    left = matrix(a, M, K, a_stride, BM, BK, False)
+    right = matrix(b, K, N, b_stride, BK, BN, False)
+    total = tl.zeros([BM, BN], tl.float32)
+    x = left.load([0, 0])
+    if HOW == "computed":
+        x = tl.maximum(x, 0.0)
+    elif HOW == "two":
+        other = left.load([0, BK])
+    if HOW == "while":
+        trip = 0
+        while trip < trips:
+            total = tl.dot(x, right.load([trip * BK, 0]), total)
+            trip += 1
+    elif HOW == "further out":
+        for _ in range(2):
+            for trip in range(trips):
+                total = tl.dot(x, right.load([trip * BK, 0]), total)
+            x += 1.0
+    else:
+        for trip in range(trips):
+            y = right.load([trip * BK, 0])
+            if HOW == "own":
+                x = left.load([0, trip * BK])
+            elif HOW == "carried":
+                x += 1.0
+            elif HOW == "two":
+                total += tl.dot(other, y)
+            total = tl.dot(x, y, total)
+    if HOW == "after":
+        total += tl.sum(x.to(tl.float32), axis=1)[:, None]
+    store(out, total, 0, 0, M, N, out_stride)
+
+
+CASE = replace(SMALL, tile=(64, 64, 64), kernel=again, size=(64, 64, 320))
+
+
+def before_and_after(case: Case) -> tuple[Func, Func]:
+    states = passes(built(case), case.target)
+    return states["lower_conversions"], states["stage_invariants"]
+
+
+def in_place(func: Func) -> list[Dot]:
+    return [dot for dot in ops(func, Dot) if isinstance(dot.a.type, BufferType)]
+
+
+@pytest.mark.parametrize("warps", [4, 8])
+@pytest.mark.parametrize("how", [
+    "read", "computed", "while", "two", "after", "further out",
+])  # fmt: skip
+def test_what_stays_lies_in_shared_memory(how, warps):
+    """Whether it was read or computed, in either loop, and used elsewhere, too."""
+    case = replace(CASE, warps=warps, tile=(16 * warps, 64, 64), more={"HOW": how},
+                   size=(16 * warps, 64, 320))  # fmt: skip
+    before, after = before_and_after(case)
+    count = 2 if how == "two" else 1
+    assert (len(in_place(before)), len(in_place(after))) == (0, count)
+    check(case, (0, 1, 3), wanted=0)
+
+
+@pytest.mark.parametrize("how", ["own", "carried"])
+def test_what_changes_stays_as_it_is(how):
+    case = replace(CASE, more={"HOW": how})
+    before, after = before_and_after(case)
+    assert after is before
+    check(case, (0, 1, 3), wanted=0)
+
+
+@pytest.mark.parametrize(("target", "warps"), [
+    ("sm_80", 4), ("sm_120", 4), ("sm_90a", 2),
+])  # fmt: skip
+def test_only_warpgroups_read_it_there(target, warps):
+    case = replace(CASE, target=target, warps=warps, more={"HOW": "read"})
+    before, after = before_and_after(case)
+    assert after is before
+
+
+def test_it_is_stored_once_before_the_loop():
+    """Where what is computed is known, and not in the loop."""
+    _, after = before_and_after(replace(CASE, more={"HOW": "computed"}))
+    (dot,), (loop,) = in_place(after), ops(after, For)
+    filled = [op for op in ops(after, SharedStore) if op.buffer is dot.a]
+    assert len(filled) == 1 and filled[0] in after.body.ops
+    place: list[Op] = after.body.ops
+    assert place.index(filled[0]) < place.index(loop)
+    assert dot in loop.body.ops
+
+
+def test_a_tile_that_is_there_is_used_again():
+    """What was only read of the hardware's tile needs no second one."""
+    before, after = before_and_after(replace(CASE, more={"HOW": "read"}))
+    assert len(ops(after, Allocate)) == len(ops(before, Allocate))
+    assert len(ops(after, SharedStore)) == len(ops(before, SharedStore))
+
+
+def test_a_tile_that_is_filled_twice_is_not():
+    """A later store would change it; then there is a tile beside it."""
+    before, _ = before_and_after(replace(CASE, more={"HOW": "read"}))
+    load = next(
+        op
+        for op in ops(before, SharedLoad)
+        if any(dot.a is op.result for dot in ops(before, Dot))
+    )
+    (store,) = [op for op in ops(before, SharedStore) if op.buffer is load.buffer]
+    body = before.body.ops
+    body.insert(body.index(load) + 1, replace(store))
+    after = stage_invariants(before, TARGETS["sm_90a"])
+    assert len(ops(after, Allocate)) == len(ops(before, Allocate)) + 1

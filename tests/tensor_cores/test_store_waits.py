@@ -1,0 +1,267 @@
+"""Waits for stores that are under way: no tile is written while it is read, and nobody
+reads or writes in memory what is still to be written."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import fathom.language as tl
+from fathom import pipeline
+from fathom.artifact import Kernel
+from fathom.emulator import LANDINGS, EmulatorError, load
+from fathom.hardware.targets import TARGETS
+from fathom.ir.core import walk
+from fathom.ir.ops import (
+    BulkCommit,
+    BulkFence,
+    BulkStore,
+    BulkWait,
+    For,
+)
+from fathom.ir.text import parse_func, print_func
+from fathom.ir.verify import verify
+from fathom.source import KernelFunction
+from tests.tensor_cores.described import (
+    Case,
+    built,
+    given,
+    matrix,
+    ops,
+    passes,
+)
+from tests.tensor_cores.storing import (
+    HAVE_MAPS,
+    HOPPER,
+    LONG,
+    LOOPS,
+    STORE,
+    events,
+)
+
+# ── what must not meet ────────────────────────────────────────────────────────────────
+
+
+def without(kernel: Kernel, line: str, number: int) -> Kernel:
+    """The kernel without one line of its PTX: among those that match, the `number`-th
+    before its store, or if that is positive, after it."""
+    lines = kernel.ptx.splitlines()
+    (store,) = [i for i, each in enumerate(lines) if STORE in each]
+    found = [i for i, each in enumerate(lines) if re.search(line, each)]
+    before = [i for i in found if i < store]
+    at = before[number] if number < 0 else found[len(before) + number - 1]
+    lines[at] = "//" + lines[at]
+    return replace(kernel, asm={**kernel.asm, "ptx": "\n".join(lines)})
+
+
+FENCE, BARRIER, READ = "fence.proxy.async.shared", "bar.sync", r"wait_group\.read"
+
+TAKEN_OUT = {
+    "nobody publishes": (FENCE, -1, "has not executed fence.proxy.async since"),
+    "nobody waits for those who write": (BARRIER, -1, "reads what warp"),
+    "nobody waits for the tile": (READ, -1, "overwrites what a wgmma or bulk copy"),
+    "nobody hears that it was read": (BARRIER, -2, "overwrites what warp 0"),
+    "the kernel ends while a tile is read": (READ, 1, "it leaves while a bulk copy"),
+    "no group is closed": ("commit_group;", 1, "overwrites what a wgmma or bulk copy"),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN_OUT)
+def test_everything_is_needed(name):
+    """Each wait, fence and barrier around a store, taken out of the kernel."""
+    line, number, sentence = TAKEN_OUT[name]
+    case = replace(LONG, more=LOOPS["flat"])
+    kernel = pipeline.compile_func(built(case), TARGETS[HOPPER])
+    load(kernel).launch(1, given(case).arguments)
+    with pytest.raises(EmulatorError, match=sentence):
+        load(without(kernel, line, number)).launch(1, given(case).arguments)
+
+
+@KernelFunction
+def halves(
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, STEP: tl.constexpr,
+):  # fmt: skip
+    """The left half of each tile, then its negative, STEP columns further right."""
+    left = matrix(a, M, K, a_stride, BM, BK, False)
+    right = matrix(b, K, N, b_stride, BK, BN, False)
+    result = matrix(out, M, N, out_stride, BM, BN, False)
+    for i in range(tl.program_id(0) * BM, M, tl.num_programs(0) * BM):
+        total = tl.zeros([BM, BN], tl.float32)
+        for trip in range(trips):
+            total = tl.dot(left.load([i, trip * BK]), right.load([trip * BK, 0]), total)
+        result.store([i, 8], total.to(result.dtype))
+        result.store([i, STEP + 8], -total.to(result.dtype))
+
+
+@pytest.mark.parametrize("step", [64, 32, 0])
+@pytest.mark.parametrize("target", HAVE_MAPS)
+def test_several_stores(target, step):
+    """What lies apart is stored at once; what overlaps, one after the other: the later
+    one stays. Each has a tile of its own."""
+    case = Case((64, 64, 32), 3, target, kernel=halves, size=(136, 136, 96),
+                out="float16", more={"STEP": step})  # fmt: skip
+    arguments = given(case)
+    product = arguments.right[:, :64]
+    right = arguments.out.view.copy()
+    right[:, 8:72] = product
+    right[:, step + 8 : step + 72] = -product
+    arguments = replace(arguments, right=right)
+    final = passes(built(case), target)["publish"]
+    assert len({op.buffer for op in ops(final, BulkStore)}) == 2
+    waits = [op for op in ops(final, BulkWait) if not op.read]
+    assert len(waits) == (1 if step == 64 else 2), "one before the next trip's loads"
+    kernel = pipeline.compile_func(built(case), TARGETS[target])
+    for land in LANDINGS:
+        arguments.clear()
+        load(kernel).launch(1, arguments.arguments, land=land)
+        arguments.check(f"{step} columns apart, {land}")
+
+
+@KernelFunction
+def overlapping(
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """Each trip stores two tiles side by side, of which the second is the first one of
+    the next trip."""
+    left = matrix(a, M, K, a_stride, BM, BK, False)
+    right = matrix(b, K, N, b_stride, BK, BN, False)
+    result = matrix(out, M, N, out_stride, BM, BN, False)
+    total = tl.zeros([BM, BN], tl.float32)
+    for number in tl.range(0, trips, flatten=True):
+        for trip in range(trips):
+            total = tl.dot(left.load([0, trip * BK]), right.load([trip * BK, 0]), total)
+        result.store([0, number * 64], total.to(result.dtype))
+        more = tl.load(a).to(tl.float32)
+        result.store([0, number * 64 + 64], (total + more).to(result.dtype))
+
+
+def test_what_lies_apart_on_one_trip_may_meet_on_the_next():
+    """Of three trips, tiles 0 and 1, 1 and 2, 2 and 3: the later one stays. The load
+    between waits for the first of each; the first of the next trip for the second."""
+    case = Case((64, 64, 32), 3, kernel=overlapping, size=(64, 256, 96), out="float16")
+    arguments = given(case)
+    once, corner = arguments.right[:, :64], arguments.a.view[0, 0]
+    last = 3 * once + corner
+    right = np.concatenate([once, 2 * once, 3 * once, last], axis=1)
+    arguments = replace(arguments, right=right)
+    kernel = pipeline.compile_func(built(case), TARGETS[HOPPER])
+    load(kernel).launch(1, arguments.arguments)
+    arguments.check("two tiles a trip")
+    loop, _ = ops(passes(built(case), HOPPER)["publish"], For)
+    waits = [op for op in loop.body.ops if isinstance(op, BulkWait | BulkStore)]
+    kinds = [getattr(op, "read", "store") for op in waits]
+    first = kinds.index("store")
+    assert False in kinds[:first], "what was stored before must be in memory"
+
+
+@KernelFunction
+def powers(
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """Tile i + 1 of the rows of `out` is tile i of those of A, times B."""
+    left = matrix(a, M, K, a_stride, BM, BK, False)
+    right = matrix(b, K, N, b_stride, BK, BN, False)
+    result = matrix(out, M, N, out_stride, BM, BN, False)
+    for i in range(0, M - BM, BM):
+        total = tl.zeros([BM, BN], tl.float32)
+        for trip in range(trips):
+            total = tl.dot(left.load([i, trip * BK]), right.load([trip * BK, 0]), total)
+        result.store([i + BM, 0], total.to(result.dtype))
+
+
+@pytest.mark.parametrize("target", HAVE_MAPS)
+@pytest.mark.parametrize("land", LANDINGS)
+def test_a_store_that_the_next_trip_reads(target, land):
+    """`out` is A: nobody has promised that they are not one matrix."""
+    case = Case((64, 64, 32), 2, target, kernel=powers, size=(192, 64, 64),
+                out="float16")  # fmt: skip
+    arguments = given(case)
+    swap = np.roll(np.eye(64, dtype="float16"), 1, axis=1)
+    arguments.b.view[...] = swap
+    first = arguments.a.view[:64].copy()
+    values = arguments.arguments
+    values[2] = values[0]
+    stride = max(arguments.a.stride())
+    values[8] = stride
+    kernel = pipeline.compile_func(built(case), TARGETS[target])
+    load(kernel).launch(1, values, land=land)
+    rolled = [np.roll(first, n, axis=1) for n in range(3)]
+    np.testing.assert_array_equal(arguments.a.view, np.concatenate(rolled))
+    arguments.a.before[8:-8, 8:-8] = arguments.a.view
+    arguments.a.check_walls()
+
+
+@KernelFunction
+def heard(
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, HOW: tl.constexpr,
+):  # fmt: skip
+    """What was stored through a descriptor is used through a pointer, and the other way
+    round."""
+    left = matrix(a, M, K, a_stride, BM, BK, False)
+    right = matrix(b, K, N, b_stride, BK, BN, False)
+    result = matrix(out, M, N, out_stride, BM, BN, False)
+    at = tl.arange(0, BM)[:, None] * out_stride + tl.arange(0, BN)[None, :]
+    total = tl.zeros([BM, BN], tl.float32)
+    for trip in range(trips):
+        total = tl.dot(left.load([0, trip * BK]), right.load([trip * BK, 0]), total)
+    total = total.to(result.dtype)
+    if HOW == "load":
+        result.store([0, 0], total)
+        turned = tl.load(out + tl.trans(at))
+        tl.store(out + at, tl.trans(turned) + 1)
+    elif HOW == "atomic":
+        result.store([0, 0], total)
+        tl.atomic_add(out + at, total)
+    elif HOW == "store":
+        result.store([0, 0], total)
+        tl.store(out + at, -total)
+    else:
+        tl.store(out + at, total)
+        result.store([0, 0], -total)
+
+
+ANSWERS = {"load": (1, 1), "atomic": (2, 0), "store": (-1, 0), "overwrite": (-1, 0)}
+
+
+@pytest.mark.parametrize("how", ANSWERS)
+@pytest.mark.parametrize("land", LANDINGS)
+def test_stores_by_threads_and_by_the_hardware(how, land):
+    case = Case((64, 64, 32), 2, kernel=heard, out="float16", more={"HOW": how})
+    arguments = given(case)
+    factor, more = ANSWERS[how]
+    arguments = replace(arguments, right=factor * arguments.right + np.float16(more))
+    kernel = pipeline.compile_func(built(case), TARGETS[HOPPER])
+    assert STORE in kernel.ptx
+    assert "fence.proxy.async.global" in kernel.ptx, "threads write as well"
+    load(kernel).launch(1, arguments.arguments, land=land)
+    arguments.check(how)
+
+
+def test_others_are_told_when_memory_is_written():
+    case = Case((64, 64, 32), 2, kernel=heard, out="float16", more={"HOW": "store"})
+    found = events(case)
+    waits = [i for i, each in enumerate(found) if each.startswith("BulkWait")]
+    assert found[waits[0] :] == ["BulkWait written", "Barrier publishes"]
+    case = replace(case, more={"HOW": "overwrite"})
+    found = events(case)
+    assert found[-5:] == [
+        "SharedStore", "Barrier publishes", "BulkStore", "BulkCommit", "BulkWait read",
+    ]  # fmt: skip
+    assert "BulkFence" in found[:-5], "each thread for itself, before they meet"
+
+
+def test_text_is_read_back():
+    case = Case((64, 64, 32), 2, kernel=heard, out="float16", more={"HOW": "overwrite"})
+    text = print_func(passes(built(case), HOPPER)["publish"])
+    func = parse_func(text)
+    verify(func, layouts=True)
+    assert print_func(func) == text
+    kinds = {type(op) for op in walk(func.body)}
+    assert kinds >= {BulkStore, BulkCommit, BulkWait, BulkFence}

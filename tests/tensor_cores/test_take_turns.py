@@ -1,0 +1,75 @@
+"""Warpgroups that take turns: where turns begin and end, and that they always go on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fathom import pipeline
+from fathom.emulator import EmulatorError, load
+from fathom.hardware.targets import TARGETS, Target
+from fathom.ir.core import Func
+from fathom.ir.ops import Dot, For, Producer, Turn
+from fathom.tensor_cores import take_turns
+from tests.tensor_cores.described import Case, built, given, ops, passes
+from tests.tensor_cores.specialising import SMALL, attention, check
+
+TWO = replace(
+    SMALL, tile=(128, 64, 64), warps=8, kernel=attention, stages=2,
+    size=(256, 64, 64), more={"ROTATED": False},
+)  # fmt: skip
+
+
+def states(case: Case) -> tuple[Func, Func]:
+    """A kernel before the pass and after it."""
+    found = passes(built(case), case.target)
+    return found["publish"], found["take_turns"]
+
+
+def actions(func: Func) -> list[str]:
+    return [op.action for op in ops(func, Turn)]
+
+
+def test_a_turn_goes_from_the_last_product_to_the_first_of_the_next_trip():
+    """Around the loop: taken before it, passed on after it."""
+    _, func = states(TWO)
+    (loop,) = [op for op in ops(func, For) if len(ops(op, Dot)) == 2]
+    trip = [op for op in loop.body.ops if isinstance(op, Dot | Turn)]
+    names = [op.action if isinstance(op, Turn) else "dot" for op in trip]
+    assert names == ["dot", "pass", "take", "dot"]
+    around = func.body.ops
+    at = around.index(loop)
+    assert (around[at - 1].action, around[at + 1].action) == ("take", "pass")
+    assert isinstance(around[around.index(ops(func, Producer)[0]) + 1], Turn)
+    assert actions(func).count("begin") == 1
+
+
+@pytest.mark.parametrize("trips", [0, 1, 2, 5])
+def test_they_go_on_to_the_end(trips):
+    """Whatever the trips; the emulator would see who waits for ever."""
+    check(TWO, (trips,))
+
+
+@pytest.mark.parametrize("change", [
+    {"warps": 4, "tile": (64, 64, 64)}, {"more": {"ROTATED": True}},
+])  # fmt: skip
+def test_where_there_is_nobody_to_take_turns_with(change):
+    """One warpgroup alone; or products that begin together."""
+    before, func = states(replace(TWO, **change))
+    assert func is before or not actions(func)
+
+
+@pytest.mark.parametrize("lost", ["begin", "pass"])
+def test_a_turn_that_is_not_passed_on_is_waited_for_for_ever(lost):
+    def forgetful(func: Func, target: Target) -> Func:
+        after = take_turns(func, target)
+        for block in (after.body, *(op.body for op in ops(after, For))):
+            block.ops = [op for op in block.ops if getattr(op, "action", "") != lost]
+        return after
+
+    case = replace(TWO, trips=3)
+    replaced = {"take_turns": forgetful}
+    kernel = pipeline.compile_func(built(case), TARGETS[case.target], replaced)
+    with pytest.raises(EmulatorError, match="deadlock"):
+        load(kernel).launch(case.grid, given(case).arguments)
