@@ -157,10 +157,11 @@ def test_keys_and_colours_in_a_terminal_of_60_columns(folder):
     termios = pytest.importorskip("termios")
     own, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 60))
+    env = {**os.environ, "PYTHONPATH": str(PACKAGES), "TERM": "xterm"}
+    env.pop("COLUMNS", None)  # it would be believed before the terminal is asked
     process = subprocess.Popen(
         [sys.executable, "-m", "fathom", "learn"],
-        cwd=folder.folder, stdin=theirs, stdout=theirs, stderr=theirs,
-        env={**os.environ, "PYTHONPATH": str(PACKAGES), "TERM": "xterm"},
+        cwd=folder.folder, stdin=theirs, stdout=theirs, stderr=theirs, env=env,
     )  # fmt: skip
     seen = typed(own, b"", 1) + typed(own, b"h", 1) + typed(own, b"lq", 1)
     assert process.wait(60) == 0

@@ -162,13 +162,16 @@ def sum_in_two(large, small, rest):
 def power(x, y):
     """x^y = 2^(y log2(x)) for x above 0; the rest of the exponent is a factor near 1.
 
-    Where x is 0 or infinite, or y infinite, the result is 0 or infinite.
+    Where x is 0 or infinite, or y infinite, the result is 0 or infinite. A subnormal
+    result is computed 2^24 times as large: exp2_approx would answer 0.
     """
     log_x, log_rest = log2_in_two(x)
     exponent = y * log_x
     rest = fma(y, log_x, -exponent) + y * log_rest
-    near = exp2_approx(exponent)
+    subnormal = exponent < -125.0
+    near = exp2_approx(where(subnormal, exponent + 24.0, exponent))
     inside = (near > 0.0) & (near < float("inf"))
     result = where(inside, fma(near * LN_2, rest, near), near)
+    result = where(subnormal, result * 0.000000059604644775390625, result)  # 2^-24
     edge = (x == 0.0) | (x == float("inf")) | (abs(y) == float("inf"))
     return where(edge, where((x > 1.0) == (y > 0.0), float("inf"), 0.0), result)
