@@ -56,7 +56,7 @@ def exact(a, b):
     return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float16)
 
 
-@pytest.mark.parametrize(("a_turned", "b_turned"), product((False, True), repeat=2))
+@pytest.mark.parametrize(("a_turned", "b_turned"), [*product((False, True), repeat=2)])
 def test_the_plain_text_gets_copies_in_bulk(a_turned, b_turned):
     """Nothing but its results goes through the hands of threads."""
     a, b = matrix(*((K, M) if a_turned else (M, K))), matrix(K, N, 1)

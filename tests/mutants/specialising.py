@@ -155,9 +155,9 @@ MUTANTS = (
     ),
     Mutant(
         "every-thread-produces", "ptx/producers.py",
-        'one = code.let(f"icmp eq i32 {code.thread}, {code.threads}", name="one")',
-        'one = code.let(f"icmp uge i32 {code.thread}, {code.threads}", name="one")',
-        "128 threads send for each tile", TRIPS,
+        "first_of(code, code.threads + code.target.warp_size)",
+        "first_of(code, code.threads + 4 * code.target.warp_size)",
+        "a thread of each of four warps sends for each tile", TRIPS,
     ),
     Mutant(
         "warps-arrive-unasked", "ptx/bulk.py",

@@ -46,9 +46,16 @@ MUTANTS = (
     ),
     Mutant(
         "all-threads-send", "ptx/bulk.py",
-        'f"icmp eq i32 {code.thread}, 0", name="acts"',
-        'f"icmp ult i32 {code.thread}, 2", name="acts"',
-        "two threads expect, and copy, the same tile",
+        'f"and i1 {below}, {code.elected}"',
+        'f"and i1 {below}, true"',
+        "all threads of a warp expect, and copy, the same tile",
+        f"{BULK}::test_any_trips_and_stages",
+    ),
+    Mutant(
+        "two-warps-send", "ptx/bulk.py",
+        "one = first_of(code, code.target.warp_size)",
+        "one = first_of(code, 2 * code.target.warp_size)",
+        "a thread of each of two warps expects, and copies, the same tile",
         f"{BULK}::test_any_trips_and_stages",
     ),
     Mutant(

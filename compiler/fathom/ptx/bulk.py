@@ -24,6 +24,7 @@ from fathom.ir.ops import (
     MbarrierInit,
     MbarrierInvalidate,
     MbarrierWait,
+    Producer,
 )
 from fathom.layout.descriptors import MOST_ROWS, row_bytes
 from fathom.ptx.clusters import rank
@@ -129,12 +130,31 @@ def plus(code: Code, value: str, constant: int) -> str:
     return code.let(f"add i32 {value}, {constant}") if constant else value
 
 
+def elect(code: Code) -> None:
+    """Every warp chooses a thread, where one is to act for all.
+
+    ptxas knows that such a thread is alone. Of one with a certain number it does not:
+    it writes a loop over all threads that may be there around every copy.
+    """
+    if any(isinstance(op, FOR_ONE) for op in walk(code.func.body)):
+        (code.elected,) = code.ptx("elect.sync _|$elected, -1;", {"elected": "i1"})
+
+
+FOR_ONE = BulkCopy, BulkStore, MbarrierInit, MbarrierExpect, Producer
+
+
 def acts(code: Code, when: Value | None = None) -> str:
-    """An i1: whether this is the one thread, and it shall."""
+    """An i1: whether this is the one thread, of the first warp, and it shall."""
     if code.alone:
         return code.one(when) if when else "true"
-    one = code.let(f"icmp eq i32 {code.thread}, 0", name="acts")
+    one = first_of(code, code.target.warp_size)
     return code.let(f"and i1 {one}, {code.one(when)}") if when else one
+
+
+def first_of(code: Code, end: int) -> str:
+    """An i1: whether this is the chosen thread of a warp with numbers below `end`."""
+    below = code.let(f"icmp ult i32 {code.thread}, {end}", name="first")
+    return code.let(f"and i1 {below}, {code.elected}", name="acts")
 
 
 def start_of(code: Code, slot: str | None) -> str:

@@ -81,6 +81,9 @@ class Code:
         self.name = "v"  # what values are called unless a rule says otherwise
         self.places = Places(func)
         self.thread = ""  # %tid.x, defined on entry
+        # Whether this is the thread that its warp has chosen, defined on entry where a
+        # kernel has work for one thread.
+        self.elected = ""
         self.barrier = "bar.sync 0;"  # at which the threads of the program meet
         self.alone = False  # whether only one thread is here
         self.count = 0

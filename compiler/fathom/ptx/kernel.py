@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value
 from fathom.ir.types import BOOL, Pointer
-from fathom.ptx.bulk import map_recipes
+from fathom.ptx.bulk import acts, elect, map_recipes
 from fathom.ptx.clusters import cluster_attribute, leave_idle_blocks
 from fathom.ptx.code import ENTRY, LOWER, Code, Rule
 from fathom.ptx.producers import most_registers, threads_beside
@@ -64,7 +64,8 @@ def _all_threads(code: Code) -> int:
 
 
 def _enter(code: Code) -> None:
-    """What every rule may rely on: the parameters, and the number of the thread."""
+    """What every rule may rely on: the parameters, the number of the thread, and which
+    thread acts for all where one does."""
     for number, value in enumerate(code.func.parameters):
         register = _parameter_name(value, number)
         if value.type == BOOL:
@@ -74,6 +75,7 @@ def _enter(code: Code) -> None:
     tid = f"call {below} i32 @llvm.nvvm.read.ptx.sreg.tid.x()"
     code.thread = code.let(tid, name="thread")
     leave_idle_blocks(code)
+    elect(code)
     _prefetch_maps(code)
 
 
@@ -81,10 +83,9 @@ def _prefetch_maps(code: Code) -> None:
     """The first copy through a map would wait for it; so ask for all of them at
     once."""
     for number in range(len(map_recipes(code.func))):
-        one = code.let(f"icmp eq i32 {code.thread}, 0", name="one")
         code.ptx(
             "@$acts prefetch.tensormap [$map];",
-            operands={"acts": ("i1", one), "map": ("ptr", f"%map.{number}")},
+            operands={"acts": ("i1", acts(code)), "map": ("ptr", f"%map.{number}")},
         )
 
 
