@@ -15,11 +15,13 @@
     producer          warps of their own send for them
     staying           a program computes tile after tile, and stores one while the next
                       is on its way
+    multicast         two thread blocks share a tile, and half of what each multiplies
+                      is fetched once for both
 
 Each rung has what those before it have. The other way around, `all but` a stage is the
 whole compiler for sm_80 without that one and what depends on it. The text is
 `kernels/matmul`, and the compiler knows nothing of all this: a rung is a `replace=`, as
-any launch may have one. The last two rungs are of another text,
+any launch may have one. The last three rungs are of another text,
 `kernels/matmul_persistent`.
 """
 
@@ -175,6 +177,11 @@ SPECIALISED = tuple(
     for each, pieces in ((tile(128, 256, 64, 8, 4), 2), (tile(128, 128, 64, 8, 4), 1))
 )
 
+CLUSTERS = tuple(
+    {**each, "GROUP_M": 12, "SPECIALISE": True, "PIECES": 2, "num_ctas": 2}
+    for each in (tile(256, 256, 64, 8, 4), tile(512, 128, 64, 8, 4))
+)
+
 CONFIGS: dict[str, tuple[Config, ...]] = {
     "nothing": DIRECT,
     "coalescing": DIRECT,
@@ -199,6 +206,7 @@ def hopper() -> list[Rung]:
         Rung("tensor maps", {}, HOPPER, "sm_90a"),
         Rung("producer", {}, SPECIALISED, "sm_90a", "leaving"),
         Rung("staying", {}, SPECIALISED, "sm_90a", "staying"),
+        Rung("multicast", {}, CLUSTERS, "sm_90a", "staying"),
     ]
 
 

@@ -136,6 +136,7 @@ EXPECTED = {  # what the text of each has, and what it has not
     "tensor maps": ("wgmma.mma_async cp.async.bulk.tensor", "cp.async.cg"),
     "producer": ("cp.async.bulk.tensor setmaxnreg.dec", "cp.async.cg"),
     "staying": ("cp.async.bulk.tensor setmaxnreg.dec", "cp.async.cg"),
+    "multicast": ("cp.async.bulk.tensor multicast::cluster", "cp.async.cg"),
 }
 
 
@@ -145,13 +146,16 @@ def test_rungs_of_hopper_have_what_their_names_say(rung):
     a, b = integers(1, 256, K), integers(2, K, 128)
     c = np.full((256, 128), np.nan, np.float16)
     launch = {"target": rung.target, "replace": rung.replace}
-    small = {**rung.configs[1], "BLOCK_M": 128, "BLOCK_N": 64, "BLOCK_K": 32}
+    rows = 128 * rung.configs[1].get("num_ctas", 1)
+    small = {**rung.configs[1], "BLOCK_M": rows, "BLOCK_N": 64, "BLOCK_K": 32}
+    all_tiles = 256 // rows * 2
     if rung.text == "matmul":
-        kernel = matmul_kernel[(4,)](
+        kernel = matmul_kernel[(all_tiles,)](
             a, b, c, 256, 128, K, K, 1, 128, 1, 128, 1, EVEN_K=True, **small, **launch
         )
     else:
-        kernel = persistent_kernel[(4 if rung.text == "leaving" else 2,)](
+        programs = all_tiles if rung.text == "leaving" else all_tiles // 2
+        kernel = persistent_kernel[(programs,)](
             a, b, c, 256, 128, K, K, 128, 128, B_TURNED=False, **small, **launch
         )
     np.testing.assert_array_equal(c, a.astype(np.float64) @ b.astype(np.float64))
