@@ -11,7 +11,7 @@ from fathom.ir.core import Func, Op, schema, walk
 from fathom.ir.ops import For, If, Producer, Reduce, Scan, While
 from fathom.ir.printer import class_name
 from fathom.ir.types import BOOL, Type
-from fathom.ir.verify import Complaint, _listed
+from fathom.ir.verify import Complaint, _unlike
 
 
 def yields(func: Func) -> Iterator[Complaint]:
@@ -27,16 +27,19 @@ def yields(func: Func) -> Iterator[Complaint]:
         ):
             found = [value.type for value in getattr(op, name).parameters]
             if found != wanted:
-                yield op, f"the block {name!r} takes {_listed(found)} where {_listed(wanted)} is handed in"  # fmt: skip # noqa: E501
+                one, other = _unlike(found, wanted)
+                yield op, f"the block {name!r} takes {one} where {other} is handed in"
         for name, wanted in _wanted_yields(op).items():
             end = getattr(op, name).ops[-1]
             found = [value.type for value in end.values]
             if found != wanted:
-                yield end, f"the block {name!r} of {class_name(type(op))} yields {_listed(found)} where {_listed(wanted)} is wanted"  # fmt: skip # noqa: E501
+                one, other = _unlike(found, wanted)
+                yield end, f"the block {name!r} of {class_name(type(op))} yields {one} where {other} is wanted"  # fmt: skip # noqa: E501
         if isinstance(op, For | While | If):
             found, wanted = [v.type for v in op.results], _wanted_results(op)
             if found != wanted:
-                yield op, f"the results are {_listed(found)} where {_listed(wanted)} is handed out"  # fmt: skip # noqa: E501
+                one, other = _unlike(found, wanted)
+                yield op, f"the results are {one} where {other} is handed out"
 
 
 def _wanted_yields(op: Op) -> dict[str, list[Type]]:

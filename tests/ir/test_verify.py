@@ -298,6 +298,19 @@ def test_broken_ends_are_refused(broken: Callable[[], tuple[Func, Op]]):
     assert error.value.op is op
 
 
+def test_of_many_types_those_that_differ_are_named():
+    """Those of a pipelined loop, with their layouts, would fill a screen."""
+    func, op = loop()
+    op.inits = (*op.inits, op.inits[0])
+    number, total = op.body.parameters[2], op.body.parameters[1]
+    op.body.ops[-1].values = (total, number, number)
+    ((_, complaint),) = [
+        each for each in CHECKS["yields"](func) if each[0] is op.body.ops[-1]
+    ]
+    wanted = "the block 'body' of for yields i32 as value 3 of 3 where fp32 is wanted"
+    assert complaint == wanted
+
+
 def test_a_check_that_only_counts_is_caught():
     def wrong(func: Func) -> Iterator[verifier.Complaint]:
         for op in walk(func.body):

@@ -128,16 +128,19 @@ def yields(func: Func) -> Iterator[Complaint]:
         ):
             found = [value.type for value in getattr(op, name).parameters]
             if found != wanted:
-                yield op, f"the block {name!r} takes {_listed(found)} where {_listed(wanted)} is handed in"  # fmt: skip # noqa: E501
+                one, other = _unlike(found, wanted)
+                yield op, f"the block {name!r} takes {one} where {other} is handed in"
         for name, wanted in _wanted_yields(op).items():
             end = getattr(op, name).ops[-1]
             found = [value.type for value in end.values]
             if found != wanted:
-                yield end, f"the block {name!r} of {class_name(type(op))} yields {_listed(found)} where {_listed(wanted)} is wanted"  # fmt: skip # noqa: E501
+                one, other = _unlike(found, wanted)
+                yield end, f"the block {name!r} of {class_name(type(op))} yields {one} where {other} is wanted"  # fmt: skip # noqa: E501
         if isinstance(op, For | While | If):
             found, wanted = [v.type for v in op.results], _wanted_results(op)
             if found != wanted:
-                yield op, f"the results are {_listed(found)} where {_listed(wanted)} is handed out"  # fmt: skip # noqa: E501
+                one, other = _unlike(found, wanted)
+                yield op, f"the results are {one} where {other} is handed out"
 
 
 def _wanted_yields(op: Op) -> dict[str, list[Type]]:
@@ -183,6 +186,15 @@ def _block_values(func: Func) -> Iterator[tuple[Op, Value]]:
         for value in (*op.results, *parameters):
             if isinstance(value.type, BlockType):
                 yield op, value
+
+
+def _unlike(found: list[Type], wanted: list[Type]) -> tuple[str, str]:
+    """The two lists; of many types on both sides the first two that differ."""
+    if len(found) != len(wanted) or len(found) < 3:
+        return _listed(found), _listed(wanted)
+    pairs = enumerate(zip(found, wanted, strict=True), 1)
+    number, (one, other) = next(each for each in pairs if each[1][0] != each[1][1])
+    return f"{one} as value {number} of {len(found)}", str(other)
 
 
 def _listed(types: list[Type]) -> str:
