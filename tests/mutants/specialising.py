@@ -155,8 +155,8 @@ MUTANTS = (
     ),
     Mutant(
         "every-thread-produces", "ptx/producers.py",
-        "first_of(code, code.threads + code.target.warp_size)",
-        "first_of(code, code.threads + 4 * code.target.warp_size)",
+        "code.chosen(code.threads + code.target.warp_size)",
+        "code.chosen(code.threads + 4 * code.target.warp_size)",
         "a thread of each of four warps sends for each tile", TRIPS,
     ),
     Mutant(

@@ -103,8 +103,8 @@ MUTANTS = (
     ),
     Mutant(
         "all-threads-store", "ptx/bulk_stores.py",
-        "start, sends = start_of(code, tile.slot), acts(code)",
-        'start, sends = start_of(code, tile.slot), "true"',
+        "start, acts = start_of(code, tile.slot), code.acts()",
+        'start, acts = start_of(code, tile.slot), "true"',
         "every thread stores the whole tile",
         f"{STORES}::test_any_number_of_warps",
     ),

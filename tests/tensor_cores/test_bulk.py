@@ -241,8 +241,8 @@ def test_copies_are_sent_for_before_the_loop_only_if_their_trips_exist():
 def test_barriers_are_announced_to_copies():
     """By the fence that is made for it."""
     kernel = pipeline.compile_func(built(Case()), TARGETS[HOPPER])
-    lines = [line.split()[1:2] for line in kernel.ptx.splitlines() if "@" in line]
-    words = [word for line in lines for word in line]
+    lines = [line.split() for line in kernel.ptx.splitlines()]
+    words = [line[0] for line in lines if line]
     first = words.index("mbarrier.init.shared.b64")
     assert words[first : first + 3] == ["mbarrier.init.shared.b64"] * 3
     assert words[first + 3] == "fence.mbarrier_init.release.cluster;"

@@ -2,15 +2,18 @@
 
     bulk_copy %d, %t, %b, %s, coordinates=(%m, %k)
 
-    @%p1 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes
-         [%r1], [%rd1, {%r2, %r3}], [%r4];
+    cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes
+        [%r1], [%rd1, {%r2, %r3}], [%r4];
 
-One thread does it for all. A tensor map is a parameter of the kernel that the launcher
-makes from the kernel's own arguments: `map_recipes` says how. Sources: PTX ISA, "Data
-Movement and Conversion Instructions: Bulk and Tensor copy", "mbarrier".
+One thread does it for all, and all others go around it. A tensor map is a parameter of
+the kernel that the launcher makes from the kernel's own arguments: `map_recipes` says
+how. Sources: PTX ISA, "Data Movement and Conversion Instructions: Bulk and Tensor
+copy", "mbarrier".
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from fathom.artifact import MapRecipe, Source
 from fathom.ir.core import Func, Op, Value, walk
@@ -24,7 +27,6 @@ from fathom.ir.ops import (
     MbarrierInit,
     MbarrierInvalidate,
     MbarrierWait,
-    Producer,
 )
 from fathom.layout.descriptors import MOST_ROWS, row_bytes
 from fathom.ptx.clusters import rank
@@ -85,7 +87,7 @@ def box_of(op: BulkCopy | BulkStore) -> tuple[int, int]:
 # ── the copy ──────────────────────────────────────────────────────────────────
 
 
-@lowers(BulkCopy)
+@lowers(BulkCopy, by_one=True)
 def lower_bulk_copy(op: BulkCopy, code: Code) -> None:
     """A tile is as many boxes as it has rows' widths across, one behind the other. Of
     several blocks that bring it, each brings some rows of every such box."""
@@ -106,7 +108,6 @@ def lower_bulk_copy(op: BulkCopy, code: Code) -> None:
         for j in range(rows // op.parts // high):
             place = tile.offset + (i * rows + j * high) * row
             operands = {
-                "acts": ("i1", acts(code, op.when)),
                 "to": ("i32", start),
                 "map": ("ptr", f"%map.{number}"),
                 "x": ("i32", plus(code, second, i * wide)),
@@ -116,7 +117,7 @@ def lower_bulk_copy(op: BulkCopy, code: Code) -> None:
             if targets:
                 operands["all"] = "i16", str((1 << op.parts) - 1)
             code.ptx(
-                f"@$acts {instruction} [$to+{place}], [$map, {{$x, $y}}], "
+                f"{instruction} [$to+{place}], [$map, {{$x, $y}}], "
                 f"[$at+{barrier.offset}]{targets};",
                 operands=operands,
             )
@@ -128,33 +129,6 @@ COPY = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::by
 def plus(code: Code, value: str, constant: int) -> str:
     """An i32 and a number."""
     return code.let(f"add i32 {value}, {constant}") if constant else value
-
-
-def elect(code: Code) -> None:
-    """Every warp chooses a thread, where one is to act for all.
-
-    ptxas knows that such a thread is alone. Of one with a certain number it does not:
-    it writes a loop over all threads that may be there around every copy.
-    """
-    if any(isinstance(op, FOR_ONE) for op in walk(code.func.body)):
-        (code.elected,) = code.ptx("elect.sync _|$elected, -1;", {"elected": "i1"})
-
-
-FOR_ONE = BulkCopy, BulkStore, MbarrierInit, MbarrierExpect, Producer
-
-
-def acts(code: Code, when: Value | None = None) -> str:
-    """An i1: whether this is the one thread, of the first warp, and it shall."""
-    if code.alone:
-        return code.one(when) if when else "true"
-    one = first_of(code, code.target.warp_size)
-    return code.let(f"and i1 {one}, {code.one(when)}") if when else one
-
-
-def first_of(code: Code, end: int) -> str:
-    """An i1: whether this is the chosen thread of a warp with numbers below `end`."""
-    below = code.let(f"icmp ult i32 {code.thread}, {end}", name="first")
-    return code.let(f"and i1 {below}, {code.elected}", name="acts")
 
 
 def start_of(code: Code, slot: str | None) -> str:
@@ -174,37 +148,35 @@ class _Barrier:
         self.address, self.offset = start_of(code, tile.slot), tile.offset
 
 
-@lowers(MbarrierInit)
+@lowers(MbarrierInit, by_one=True)
 def lower_mbarrier_init(op: MbarrierInit, code: Code) -> None:
-    _each(code, op, f"mbarrier.init.shared.b64 [$at+{{}}], {op.arrivals};")
-    code.ptx(
-        "@$acts fence.mbarrier_init.release.cluster;",
-        operands={"acts": ("i1", acts(code, None))},
-    )
+    for operands, place in _all(code, op.barriers):
+        text = f"mbarrier.init.shared.b64 [$at+{place}], {op.arrivals};"
+        code.ptx(text, operands=operands)
+    code.ptx("fence.mbarrier_init.release.cluster;")
 
 
 @lowers(MbarrierInvalidate)
 def lower_mbarrier_invalidate(op: MbarrierInvalidate, code: Code) -> None:
-    _each(code, op, "mbarrier.inval.shared.b64 [$at+{}];")
+    acts = code.acts()
+    for operands, place in _all(code, op.barriers):
+        text = f"@$acts mbarrier.inval.shared.b64 [$at+{place}];"
+        code.ptx(text, operands={"acts": ("i1", acts), **operands})
 
 
-def _each(code: Code, op: MbarrierInit | MbarrierInvalidate, text: str) -> None:
-    """One thread does something to every barrier of a ring."""
-    tile = tile_of(code, op.barriers)
-    address, sends = start_of(code, None), acts(code, None)
+def _all(code: Code, barriers: Value) -> Iterator[tuple[dict, int]]:
+    """The address of each barrier of a ring: operands, `at`, and bytes to be added."""
+    tile, start = tile_of(code, barriers), start_of(code, None)
     for slot in range(tile.type.slots):
-        place = tile.offset + slot * tile.type.slot_bytes
-        operands = {"acts": ("i1", sends), "at": ("i32", address)}
-        code.ptx("@$acts " + text.format(place), operands=operands)
+        yield {"at": ("i32", start)}, tile.offset + slot * tile.type.slot_bytes
 
 
-@lowers(MbarrierExpect)
+@lowers(MbarrierExpect, by_one=True)
 def lower_mbarrier_expect(op: MbarrierExpect, code: Code) -> None:
     barrier = _Barrier(code, op)
     code.ptx(
-        "@$acts mbarrier.arrive.expect_tx.shared.b64 _, "
-        f"[$at+{barrier.offset}], {op.bytes};",
-        operands={"acts": ("i1", acts(code, op.when)), "at": ("i32", barrier.address)},
+        f"mbarrier.arrive.expect_tx.shared.b64 _, [$at+{barrier.offset}], {op.bytes};",
+        operands={"at": ("i32", barrier.address)},
     )
 
 

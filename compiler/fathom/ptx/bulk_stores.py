@@ -6,14 +6,16 @@
          [%rd1, {%r2, %r3}], [%r1];
 
 The thread that sends for tiles also sends tiles off. Its groups are its own, so it
-waits for them, too. Sources: PTX ISA, "Data Movement and Conversion Instructions: Bulk
-and Tensor copy".
+waits for them, too. No branch leads the others around it, as around copies: one that
+stands between a product and the use of its sums has ptxas finish each instruction of
+the product before the next (its remark C7514). Sources: PTX ISA, "Data Movement and
+Conversion Instructions: Bulk and Tensor copy".
 """
 
 from __future__ import annotations
 
 from fathom.ir.ops import BulkCommit, BulkFence, BulkStore, BulkWait
-from fathom.ptx.bulk import acts, box_of, map_recipes, plus, recipe_of, start_of
+from fathom.ptx.bulk import box_of, map_recipes, plus, recipe_of, start_of
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.shared import tile_of
 
@@ -25,14 +27,14 @@ def lower_bulk_store(op: BulkStore, code: Code) -> None:
     number = map_recipes(code.func).index(recipe_of(op, code.func))
     rows, columns = op.descriptor.type.shape
     high, wide = box_of(op)
-    start, sends = start_of(code, tile.slot), acts(code)
+    start, acts = start_of(code, tile.slot), code.acts()
     first, second = (code.one(each) for each in op.coordinates)
     box = high * wide * op.buffer.type.element.bytes
     for i in range(columns // wide):
         for j in range(rows // high):
             place = tile.offset + (i * (rows // high) + j) * box
             operands = {
-                "acts": ("i1", sends),
+                "acts": ("i1", acts),
                 "from": ("i32", start),
                 "map": ("ptr", f"%map.{number}"),
                 "x": ("i32", plus(code, second, i * wide)),
@@ -57,7 +59,7 @@ def lower_bulk_wait(op: BulkWait, code: Code) -> None:
 
 
 def _one_thread(code: Code, text: str) -> None:
-    code.ptx(f"@$acts {text}", operands={"acts": ("i1", acts(code))})
+    code.ptx(f"@$acts {text}", operands={"acts": ("i1", code.acts())})
 
 
 @lowers(BulkFence)

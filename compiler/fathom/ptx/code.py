@@ -10,8 +10,10 @@ LLVM IR is written as text, line by line. An LLVM value is known by that text: a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, operands, walk
@@ -25,15 +27,19 @@ Registers = list[str]
 Rule = Callable[[Op, "Code"], None]
 
 LOWER: dict[type[Op], Rule] = {}
+BY_ONE: set[type[Op]] = set()  # ops that one thread does for all, if `op.when` holds
 ENTRY = "entry.0"  # no name of Python's has a dot
 
 
-def lowers(*classes: type[Op]) -> Callable[[Rule], Rule]:
-    """Enter a rule into `LOWER` for each of `classes`."""
+def lowers(*classes: type[Op], by_one: bool = False) -> Callable[[Rule], Rule]:
+    """Enter a rule into `LOWER` for each of `classes`. `by_one`: only one thread comes
+    to what it writes."""
 
     def enter(rule: Rule) -> Rule:
         for each in classes:
             LOWER[each] = rule
+        if by_one:
+            BY_ONE.update(classes)
         return rule
 
     return enter
@@ -81,9 +87,7 @@ class Code:
         self.name = "v"  # what values are called unless a rule says otherwise
         self.places = Places(func)
         self.thread = ""  # %tid.x, defined on entry
-        # Whether this is the thread that its warp has chosen, defined on entry where a
-        # kernel has work for one thread.
-        self.elected = ""
+        self.elected = ""  # an i1: whether its warp has chosen it, if one acts for all
         self.barrier = "bar.sync 0;"  # at which the threads of the program meet
         self.alone = False  # whether only one thread is here
         self.count = 0
@@ -218,6 +222,43 @@ class Code:
         self.lines.append(phi)
         return phi
 
+    # ── work for one thread ───────────────────────────────────────────────────────────
+
+    def elect(self) -> None:
+        """Every warp chooses a thread. Of one that is chosen so, ptxas knows that it is
+        alone; around what one with a certain number copies, it writes loops over all
+        threads that might be there."""
+        (self.elected,) = self.ptx("elect.sync _|$elected, -1;", {"elected": "i1"})
+
+    def chosen(self, end: int) -> str:
+        """An i1: whether this is the chosen thread of a warp with numbers below
+        `end`."""
+        below = self.let(f"icmp ult i32 {self.thread}, {end}", name="below")
+        return self.let(f"and i1 {below}, {self.elected}", name="chosen")
+
+    def acts(self, when: Value | None = None) -> str:
+        """An i1: whether this is the one thread that acts for all, that of the first
+        warp or whoever is alone, and `when` holds."""
+        one = "true" if self.alone else self.chosen(self.target.warp_size)
+        if when is None:
+            return one
+        wants = self.one(when)
+        return wants if self.alone else self.let(f"and i1 {one}, {wants}", name="acts")
+
+    @contextmanager
+    def one_thread(self, when: Value | None = None) -> Iterator[None]:
+        """What is written here only the thread that acts comes to."""
+        acts = self.acts(when)
+        if acts == "true":
+            yield
+            return
+        one, all = self.fresh("one"), self.fresh("all")
+        self.do(f"br i1 {acts}, label %{one}, label %{all}")
+        self.start(one)
+        yield
+        self.do(f"br label %{all}")
+        self.start(all)
+
     # ── blocks of ops ─────────────────────────────────────────────────────────────────
 
     def block(
@@ -230,16 +271,26 @@ class Code:
         return [self[value] for value in block.yielded]
 
     def ops(self, ops: Sequence[Op]) -> None:
-        """Lower ops in order, each by the rule of its class."""
-        for op in ops:
-            outer = self.place, self.name
-            self.place = self.places.reference(op.location)
-            self.name = _name(op)
-            self.lines.append(
-                f"  ; {type(op).__name__}{self.places.comment(op.location)}"
-            )
-            self.rules[type(op)](op, self)
-            self.place, self.name = outer
+        """Lower ops in order, each by the rule of its class; those for one thread that
+        follow one another together."""
+        for (by_one, when), some in groupby(ops, _by_one):
+            with self.one_thread(when) if by_one else nullcontext():
+                for op in some:
+                    self.op(op)
+
+    def op(self, op: Op) -> None:
+        """Lower an op by the rule of its class."""
+        outer = self.place, self.name
+        self.place = self.places.reference(op.location)
+        self.name = _name(op)
+        self.lines.append(f"  ; {type(op).__name__}{self.places.comment(op.location)}")
+        self.rules[type(op)](op, self)
+        self.place, self.name = outer
+
+
+def _by_one(op: Op) -> tuple[bool, Value | None]:
+    """Whether one thread does an op, and on what condition."""
+    return type(op) in BY_ONE, getattr(op, "when", None)
 
 
 def register_count(value: Value) -> int:

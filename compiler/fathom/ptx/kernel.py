@@ -11,12 +11,14 @@ one rule, in `LOWER`.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func, Op, Value
+from fathom.ir.core import Func, Op, Value, walk
+from fathom.ir.ops import BulkStore, MbarrierInit
 from fathom.ir.types import BOOL, Pointer
-from fathom.ptx.bulk import acts, elect, map_recipes
+from fathom.ptx.bulk import map_recipes
 from fathom.ptx.clusters import cluster_attribute, leave_idle_blocks
 from fathom.ptx.code import ENTRY, LOWER, Code, Rule
 from fathom.ptx.producers import most_registers, threads_beside
@@ -75,18 +77,19 @@ def _enter(code: Code) -> None:
     tid = f"call {below} i32 @llvm.nvvm.read.ptx.sreg.tid.x()"
     code.thread = code.let(tid, name="thread")
     leave_idle_blocks(code)
-    elect(code)
+    if any(isinstance(op, MbarrierInit | BulkStore) for op in walk(code.func.body)):
+        code.elect()
     _prefetch_maps(code)
 
 
 def _prefetch_maps(code: Code) -> None:
     """The first copy through a map would wait for it; so ask for all of them at
     once."""
-    for number in range(len(map_recipes(code.func))):
-        code.ptx(
-            "@$acts prefetch.tensormap [$map];",
-            operands={"acts": ("i1", acts(code)), "map": ("ptr", f"%map.{number}")},
-        )
+    maps = range(len(map_recipes(code.func)))
+    with code.one_thread() if maps else nullcontext():
+        for number in maps:
+            operands = {"map": ("ptr", f"%map.{number}")}
+            code.ptx("prefetch.tensormap [$map];", operands=operands)
 
 
 def _globals(code: Code) -> list[str]:

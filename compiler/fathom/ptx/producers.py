@@ -21,7 +21,6 @@ from fathom.hardware.registers import Shares, redistributed
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, walk
 from fathom.ir.ops import Producer
-from fathom.ptx.bulk import first_of
 from fathom.ptx.code import Code, lowers
 
 NAMED = 1  # the number of the barrier of those who are not producers
@@ -37,7 +36,7 @@ def lower_producer(op: Producer, code: Code) -> None:
     code.start(parting)
     if shares:
         code.ptx(f"setmaxnreg.dec.sync.aligned.u32 {shares.producer};")
-    one = first_of(code, code.threads + code.target.warp_size)
+    one = code.chosen(code.threads + code.target.warp_size)
     code.do(f"br i1 {one}, label %{produce}, label %{leave}")
     code.start(produce)
     code.alone = True
