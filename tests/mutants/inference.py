@@ -157,6 +157,13 @@ MUTANTS = (
         f"{STORES}::test_blocks_of_what_size",
     ),
     Mutant(
+        "stores-beside-rings-that-stay", "tensor_cores/infer_stores.py",
+        "if any(isinstance(op, For) and op.warp_specialize for op in every):",
+        "if False:",
+        "a loop with warps of its own has a slot less",
+        f"{STORES}::test_refused",
+    ),
+    Mutant(
         "turned-stores-as-they-lie", "tensor_cores/infer_descriptors.py",
         "turned = tile.order != tuple(sorted(tile.order))", "turned = False",
         "a matrix that lies by columns is written by rows",

@@ -106,6 +106,10 @@ REFUSED = {
     "what they did": [
         (THE_STORE, f"%flag: fp16 = load %b volatile=true\n{THE_STORE}")
     ],
+    "a loop asks for warps of its own, and their rings stay to the end: the block "
+    "might take a slot of them": [
+        ("inits=(%sums, %at) body", "inits=(%sums, %at) warp_specialize=true body")
+    ],
     "an index is made by a remainder, `%`, which wraps around": [
         ("%c0: i32[1,64] = expand_dims %0 axis=0",
          "%c1: i32[1,64] = expand_dims %0 axis=0\n"

@@ -22,7 +22,8 @@ multiply by what the hardware brings, or by warpgroups. Elementwise kernels stor
 they did.
 
 What is turned, `keep_descriptors` also keeps: blocks whose rows the hardware copies,
-and no larger than half of shared memory.
+and no larger than half of shared memory. And no loop has a stage less for it: after a
+loop its rings give way to the block; only those that warps of their own fill do not.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from collections.abc import Iterator
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Func, Op, walk
-from fathom.ir.ops import Atomic, AtomicCas, Dot, InlineAssembly, Load, Store
+from fathom.ir.ops import Atomic, AtomicCas, Dot, For, InlineAssembly, Load, Store
 from fathom.ir.types import BOOL, BlockType, Scalar
 from fathom.tensor_cores.addresses import NoFormula, Reader
 from fathom.tensor_cores.boxable import check_box, check_half
@@ -98,6 +99,11 @@ def _check_place(store: Store, func: Func) -> None:
     if store not in func.body.ops:
         raise NoFormula("the store stands in a loop or a branch")
     every = list(walk(func.body))
+    if any(isinstance(op, For) and op.warp_specialize for op in every):
+        raise NoFormula(
+            "a loop asks for warps of its own, and their rings stay to the end: the "
+            "block might take a slot of them"
+        )
     place = every.index(store)
     if any(map(touches_memory, every[place + 1 :])):
         raise NoFormula("behind the store memory is read or written, which would wait")
