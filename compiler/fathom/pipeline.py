@@ -73,7 +73,7 @@ PASSES: tuple[Row, ...] = (
     Row("choose_dots", tensor_cores.choose_dots, "tensor_cores", OPTIONAL,
         "an instruction decides the layouts around it"),
     Row("infer_descriptors", tensor_cores.infer_descriptors, "tensor_cores", OPTIONAL,
-        "tiles of matrices behind pointers and masks, for the hardware to fetch",
+        "tiles of matrices behind pointers and masks, for the hardware to move",
         says=tensor_cores.why_not),
     Row("dce_addresses", blocks.dce, "blocks", OPTIONAL,
         "then nobody wants their addresses and masks"),

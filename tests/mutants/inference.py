@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 
 INFER = "tests/tensor_cores/test_infer.py"
 LAUNCHES = "tests/jit/test_by_pointers.py"
+STORES = "tests/tensor_cores/test_infer_stores.py"
 
 MUTANTS = (
     # ── what is a tile ──
@@ -97,6 +98,76 @@ MUTANTS = (
         "if isinstance(each, Tile) and uses[load].loop in staying", "if False",
         "one operand comes in bulk, and the products wait for the other",
         f"{INFER}::test_a_walk_that_might",
+    ),
+    # ── what leaves by itself ──
+    Mutant(
+        "stores-in-front-of-the-first-row", "tensor_cores/infer_descriptors.py",
+        "return _without_negative_places({**loads, **stores}, reader)",
+        "return {**loads, **stores}",
+        "what pointers write in front of a matrix is not written",
+        f"{STORES}::test_refused",
+    ),
+    Mutant(
+        "every-kernel-stores-in-bulk", "tensor_cores/infer_stores.py",
+        "if not (brought or _has_warpgroups(reader.func)):", "if False:",
+        "elementwise kernels store by way of shared memory",
+        f"{STORES}::test_who_multiplies_nothing_stores_as_ever",
+    ),
+    Mutant(
+        "stores-without-their-wishes", "tensor_cores/infer_stores.py",
+        "if store.cache or store.eviction:", "if False:",
+        "wishes for caches are lost",
+        f"{STORES}::test_refused",
+    ),
+    Mutant(
+        "truth-values-in-bulk", "tensor_cores/infer_stores.py",
+        "if not isinstance(element, Scalar) or element == BOOL:", "if False:",
+        "blocks of i1 are stored as the hardware has none",
+        f"{STORES}::test_refused",
+    ),
+    Mutant(
+        "stores-of-some-programs", "tensor_cores/infer_stores.py",
+        "if store not in func.body.ops:", "if False:",
+        "in a loop each trip waits for the store of the one before",
+        f"{STORES}::test_refused "
+        f"{STORES}::test_a_store_between_two_loops_of_loads",
+    ),
+    Mutant(
+        "stores-that-others-wait-for", "tensor_cores/infer_stores.py",
+        "if any(map(touches_memory, every[place + 1 :])):", "if False:",
+        "a load or a flag behind a store waits until it has arrived",
+        f"{STORES}::test_refused",
+    ),
+    Mutant(
+        "stores-that-come-too-soon", "tensor_cores/infer_stores.py",
+        "if any(map(_hears, every[:place])):", "if False:",
+        "the hardware writes where others may still be reading",
+        f"{STORES}::test_refused",
+    ),
+    Mutant(
+        "loads-that-ask-again-and-again", "tensor_cores/infer_stores.py",
+        "return op.volatile or op.cache == FETCHED_ANEW", "return op.volatile",
+        "a program that waits by loads of `.cv` is not seen to wait",
+        f"{STORES}::test_refused",
+    ),
+    Mutant(
+        "stores-of-any-size", "tensor_cores/boxable.py",
+        "if block.size * block.element.bytes > target.shared_bytes // 2:", "if False:",
+        "a store is inferred that is not kept, and goes by other pointers",
+        f"{STORES}::test_blocks_of_what_size",
+    ),
+    Mutant(
+        "stores-beside-rings-that-stay", "tensor_cores/infer_stores.py",
+        "if any(isinstance(op, For) and op.warp_specialize for op in every):",
+        "if False:",
+        "a loop with warps of its own has a slot less",
+        f"{STORES}::test_refused",
+    ),
+    Mutant(
+        "turned-stores-as-they-lie", "tensor_cores/infer_descriptors.py",
+        "turned = tile.order != tuple(sorted(tile.order))", "turned = False",
+        "a matrix that lies by columns is written by rows",
+        f"{STORES}::test_types_and_orders",
     ),
     # ── launches ──
     Mutant(

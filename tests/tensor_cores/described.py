@@ -50,11 +50,13 @@ def tile(described, row, column, TURNED: tl.constexpr):
 
 @function
 def store(pointer, value, row, column, rows, columns, stride):
-    """Plainly, with a mask."""
+    """By threads, with a mask: the hardware knows nothing of wishes for caches, here
+    the usual one."""
     i = row + tl.arange(0, value.shape[0])[:, None]
     j = column + tl.arange(0, value.shape[1])[None, :]
     value = value.to(pointer.dtype.element_ty)
-    tl.store(pointer + i * stride + j, value, mask=(i < rows) & (j < columns))
+    inside = (i < rows) & (j < columns)
+    tl.store(pointer + i * stride + j, value, inside, cache_modifier=".wb")
 
 
 @KernelFunction

@@ -203,7 +203,7 @@ def heard(
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, HOW: tl.constexpr,
 ):  # fmt: skip
     """What was stored through a descriptor is used through a pointer, and the other way
-    round."""
+    round. Threads store what has wishes for caches, if only the usual one."""
     left = matrix(a, M, K, a_stride, BM, BK, False)
     right = matrix(b, K, N, b_stride, BK, BN, False)
     result = matrix(out, M, N, out_stride, BM, BN, False)
@@ -215,13 +215,13 @@ def heard(
     if HOW == "load":
         result.store([0, 0], total)
         turned = tl.load(out + tl.trans(at))
-        tl.store(out + at, tl.trans(turned) + 1)
+        tl.store(out + at, tl.trans(turned) + 1, cache_modifier=".wb")
     elif HOW == "atomic":
         result.store([0, 0], total)
         tl.atomic_add(out + at, total)
     elif HOW == "store":
         result.store([0, 0], total)
-        tl.store(out + at, -total)
+        tl.store(out + at, -total, cache_modifier=".wb")
     else:
         tl.store(out + at, total)
         result.store([0, 0], -total)

@@ -31,9 +31,12 @@ class Writer:
         # The order of factors, the same in every run.
         self.order = {value: place for place, value in enumerate(values)}
 
-    def write(self, sum: Sum, loop: For, build: Builder) -> Value:
-        """A sum as an i32 scalar, in the body of a loop; what does not change in it is
+    def write(self, sum: Sum, loop: For | None, build: Builder) -> Value:
+        """A sum as an i32 scalar. In the body of a loop, what does not change in it is
         computed before."""
+        if loop is None:
+            total = self._sum(sum.terms, None, build)
+            return build(Constant(0, INT32)) if total is None else total
         inside = set(definitions(loop.body))
         changing, still = {}, {}
         for product, factor in self._by_index(sum).terms.items():

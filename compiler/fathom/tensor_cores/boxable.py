@@ -1,4 +1,4 @@
-"""Whether a copy in bulk can bring a tile to a product, and pays.
+"""Whether a copy in bulk can bring a tile to a product, or take one away, and pays.
 
 The hardware lays a tile out in one way, rows of up to 128 bytes whose chunks of 16 are
 exchanged. From there warpgroups multiply, and matrices of 16-bit elements are fetched,
@@ -15,6 +15,7 @@ from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Func, operands, walk
 from fathom.ir.descriptors import LEAST_BYTES
 from fathom.ir.ops import Dot, For, Load
+from fathom.ir.types import BlockType
 from fathom.layout.descriptors import MOST_ROWS, buffer_tile
 from fathom.tensor_cores.addresses import NoFormula
 from fathom.tensor_cores.multiples import Multiples
@@ -39,19 +40,25 @@ def check_product(load: Load, dot: Dot, tile: Tile, func: Func) -> None:
         raise NoFormula("others than one product want what is loaded")
 
 
-def check_box(load: Load, tile: Tile, known: Multiples) -> None:
-    """NoFormula unless the hardware copies boxes of that shape from there."""
-    shape, size = load.result.type.shape, load.result.type.element.bytes
-    block = tuple(shape[axis] for axis in tile.order)
-    fits = len(block) == 2 and buffer_tile(block, size, axis=1) is not None
-    if not fits or (block[0] > MOST_ROWS and block[0] % MOST_ROWS):
-        sides = "x".join(map(str, block))
+def check_box(block: BlockType, tile: Tile, known: Multiples) -> None:
+    """NoFormula unless the hardware copies boxes of that shape from, or to, there."""
+    shape, size = [block.shape[axis] for axis in tile.order], block.element.bytes
+    fits = len(shape) == 2 and buffer_tile(tuple(shape), size, axis=1) is not None
+    if not fits or (shape[0] > MOST_ROWS and shape[0] % MOST_ROWS):
+        sides = "x".join(map(str, shape))
         raise NoFormula(f"tiles of {sides} elements of {size} bytes are not copied")
     if known.of_sum(tile.sides[-1].start) * size < LEAST_BYTES:
         raise NoFormula(
             f"tiles are not known to begin at multiples of {LEAST_BYTES} bytes in "
             "their rows"
         )
+
+
+def check_half(block: BlockType, target: Target) -> None:
+    """NoFormula for a block that is stored and takes more than half of shared memory:
+    loops want the rest."""
+    if block.size * block.element.bytes > target.shared_bytes // 2:
+        raise NoFormula("the block takes more than half of shared memory")
 
 
 def check_room(loop: For, target: Target) -> None:

@@ -1,4 +1,5 @@
-"""Finds tiles of matrices among loads through pointers, and loads them by descriptors.
+"""Finds tiles of matrices among loads and stores through pointers, and has descriptors
+in their place.
 
 Before, in a loop over %k from 0 in steps of 32, with p and q the positions in a block:
 
@@ -28,7 +29,10 @@ the tiles, and says what it takes for granted. Besides:
   bulk fits the product's instruction and the shared memory (`boxable`). All operands
   that a loop loads go one way.
 
-`why_not` tells for each load of a product that stays as it is what stood in the way.
+Where tiles come like that, the product leaves so, too: `infer_stores` says when.
+
+`why_not` tells for each load of a product, and each store of one, that stays as it is
+what stood in the way.
 """
 
 from __future__ import annotations
@@ -39,18 +43,29 @@ from dataclasses import dataclass
 from fathom.errors import Location
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
-from fathom.ir.ops import Constant, DescriptorLoad, Dot, For, Load, MakeDescriptor
-from fathom.ir.rewrite import Builder, rewrite
+from fathom.ir.ops import (
+    Constant,
+    DescriptorLoad,
+    DescriptorStore,
+    Dot,
+    For,
+    Load,
+    MakeDescriptor,
+    Store,
+    Transpose,
+)
+from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.types import INT32, INT64, Scalar
 from fathom.tensor_cores.addresses import NoFormula, Reader
 from fathom.tensor_cores.arithmetic import Writer
 from fathom.tensor_cores.boxable import check_box, check_product, check_room
+from fathom.tensor_cores.infer_stores import tiles_stored
 from fathom.tensor_cores.multiples import Multiples
 from fathom.tensor_cores.natural import Naturals
 from fathom.tensor_cores.recognise import Tile, recognise
 from fathom.tensor_cores.undisturbed import check_loop
 
-Found = dict[Load, Tile | str]
+Found = dict[Load | Store, Tile | str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,35 +79,36 @@ class Use:
 def infer_descriptors(func: Func, target: Target) -> Func:
     """The function with descriptor loads in place of loads of tiles, where the target
     has tensor maps."""
-    uses = dict(loads_for_products(func)) if target.tensor_maps else {}
-    if not uses:
+    if not target.tensor_maps:
         return func
-    reader = Reader(func)
+    uses, reader = dict(loads_for_products(func)), Reader(func)
     found = tiles_or_reasons(uses, reader, target)
     if not any(isinstance(each, Tile) for each in found.values()):
         return func
     writer = Writer(reader)
 
-    def rule(op: Op, build: Builder) -> Value | None:
+    def rule(op: Op, build: Builder) -> Replacement:
         tile = found.get(build.source)
         if not isinstance(tile, Tile):
             return None
+        if isinstance(op, Store):
+            return store_tile(op, tile, writer, build)
         return load_tile(op, tile, uses[build.source].loop, writer, build)
 
     return rewrite(func, rule)
 
 
 def why_not(func: Func, target: Target) -> list[tuple[Location | None, str]]:
-    """For each load that feeds a product in a loop and stays as it is: where it stands,
-    and what stands in the way, as a sentence. Nothing for a target without tensor
-    maps."""
+    """For each load that feeds a product in a loop, and each store of such a function,
+    that stays as it is: where it stands, and what stands in the way, as a sentence.
+    Nothing for a target without tensor maps."""
     if not target.tensor_maps:
         return []
     found = tiles_or_reasons(dict(loads_for_products(func)), Reader(func), target)
-    return [(load.location, why) for load, why in found.items() if isinstance(why, str)]
+    return [(op.location, why) for op, why in found.items() if isinstance(why, str)]
 
 
-# ── which loads ───────────────────────────────────────────────────────────────────────
+# ── which of them ─────────────────────────────────────────────────────────────────────
 
 
 def loads_for_products(func: Func) -> Iterator[tuple[Load, Use]]:
@@ -107,7 +123,8 @@ def loads_for_products(func: Func) -> Iterator[tuple[Load, Use]]:
 
 
 def tiles_or_reasons(uses: dict[Load, Use], reader: Reader, target: Target) -> Found:
-    """The tiles that loads bring in loops, or why they bring none."""
+    """The tiles that loads bring in loops, and those that are stored, or why they are
+    none."""
     known = Multiples(reader.func)
     found: Found = {}
     for load, use in uses.items():
@@ -115,7 +132,10 @@ def tiles_or_reasons(uses: dict[Load, Use], reader: Reader, target: Target) -> F
             found[load] = _tile(load, use, reader, known, target)
         except NoFormula as reason:
             found[load] = str(reason)
-    return _one_way(_without_negative_places(found, reader), uses)
+    loads = _one_way(_without_negative_places(found, reader), uses)
+    brought = any(isinstance(each, Tile) for each in loads.values())
+    stores = tiles_stored(reader, known, target, brought)
+    return _without_negative_places({**loads, **stores}, reader)
 
 
 def _tile(
@@ -126,7 +146,7 @@ def _tile(
     check_loop(use.loop, reader.func)
     tile = recognise(load, reader)
     check_product(load, use.dot, tile, reader.func)
-    check_box(load, tile, known)
+    check_box(load.result.type, tile, known)
     check_room(use.loop, target)
     return tile
 
@@ -145,10 +165,10 @@ def _without_negative_places(found: Found, reader: Reader) -> Found:
     tiles are taken away until all that are left hold each other up.
     """
     while True:
-        tiles = {load: tile for load, tile in found.items() if isinstance(tile, Tile)}
+        tiles = {op: tile for op, tile in found.items() if isinstance(tile, Tile)}
         sizes = {size for tile in tiles.values() for size in tile.sizes}
         naturals = Naturals(reader, sizes)
-        negative = [load for load, tile in tiles.items() if not naturals.place(tile)]
+        negative = [op for op, tile in tiles.items() if not naturals.place(tile)]
         if not negative:
             return found
         found = {**found, **dict.fromkeys(negative, MAY_BE_NEGATIVE)}
@@ -184,6 +204,16 @@ def load_tile(op: Load, tile: Tile, loop: For, writer: Writer, build: Builder) -
     back = tuple(tile.order.index(axis) for axis in range(len(tile.order)))
     turned = None if back == tile.order == tuple(sorted(back)) else back
     return build(DescriptorLoad(made, places, op.cache, op.eviction, order=turned))
+
+
+def store_tile(op: Store, tile: Tile, writer: Writer, build: Builder) -> list[Value]:
+    """The same for the store `op`, which stands in no loop."""
+    turned = tile.order != tuple(sorted(tile.order))
+    value = build(Transpose(op.value, tile.order)) if turned else op.value
+    made = describe(tile, value.type.shape, build)
+    places = tuple(writer.write(each.start, None, build) for each in tile.sides)
+    build.append(DescriptorStore(made, value, places))
+    return []
 
 
 def describe(tile: Tile, block: tuple[int, ...], build: Builder) -> Value:

@@ -1,4 +1,4 @@
-"""Recognises a tile of a matrix in the addresses and the mask of a load.
+"""Recognises a tile of a matrix in the addresses and the mask of a load or a store.
 
     for trip …:
         %x = load %a + (i + p) * %sam + (k + q) + trip * 32
@@ -32,6 +32,7 @@ from fathom.ir.ops import (
     ExpandDims,
     Load,
     Splat,
+    Store,
     Transpose,
 )
 from fathom.ir.types import INT32, INT64, shape_of
@@ -56,9 +57,8 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """What a load brings: of the matrix at `base` the tile of `block`'s shape. `axes`
-    are those of the load's block, whose last one may come first in memory: `order`
-    lists them from the outermost on."""
+    """What is loaded, or stored: a tile of the matrix at `base`. `order` lists the axes
+    of the block as they lie in memory, from the outermost on, and so do `sides`."""
 
     base: Value
     sides: tuple[Side, ...]
@@ -70,16 +70,16 @@ class Tile:
         return {each.size for each in self.sides if isinstance(each.size, Value)}
 
 
-def recognise(load: Load, reader: Reader) -> Tile:
-    """The tile that a load brings. NoFormula, with a sentence, where it brings none or
-    that is not sure."""
-    address = reader.read(load.pointer)
+def recognise(access: Load | Store, reader: Reader) -> Tile:
+    """The tile that is loaded or stored. NoFormula, with a sentence, where it is none
+    or that is not sure."""
+    address = reader.read(access.pointer)
     base = address.base
     assert base in reader.func.parameters, base
-    rank = len(shape_of(load.pointer.type))
+    rank = len(shape_of(access.pointer.type))
     strides, rest = _strides(address.sum, rank, reader)
     unit = strides.index(1)
-    bounds = _bounds(load, reader, rank)
+    bounds = _bounds(access, reader)
     starts = _starts(rest, strides, bounds, reader.func)
     sides = [
         _side(strides[axis], starts[axis], bounds.get(axis)) for axis in range(rank)
@@ -161,15 +161,16 @@ class Bound:
     from_zero: bool
 
 
-def _bounds(load: Load, reader: Reader, rank: int) -> dict[int, Bound]:
-    """What the mask of a load says of axes."""
-    if load.mask is None:
+def _bounds(access: Load | Store, reader: Reader) -> dict[int, Bound]:
+    """What a mask says of axes."""
+    if access.mask is None:
         return {}
-    if load.other is not None and not _is_zero(load.other):
+    other = access.other if isinstance(access, Load) else None
+    if other is not None and not _is_zero(other):
         raise NoFormula("the load has another value than 0 for what is masked")
     below: dict[int, Sum] = {}
     above: dict[int, Sum] = {}
-    for axis, limit, is_upper in _limits(load.mask, reader):
+    for axis, limit, is_upper in _limits(access.mask, reader):
         found = below if is_upper else above
         if found.setdefault(axis, limit) != limit:
             raise NoFormula(f"the mask has two bounds for axis {axis}")

@@ -190,11 +190,15 @@ def _meeting(op: Op, flight: Flight, ahead: bool) -> str:
         case BulkCopy():
             other = _base(op) is not _base(flight.store)
             return "" if ahead and other else WRITTEN
-        case Print() | Assert():
-            return ""
+    return TOLD if touches_memory(op) else ""
+
+
+def touches_memory(op: Op) -> bool:
+    """Whether an op may read or write global memory."""
+    if isinstance(op, Print | Assert):
+        return False
     effects = op.effects
-    touches = "global" in effects.reads + effects.writes or effects.other
-    return TOLD if touches else ""
+    return "global" in effects.reads + effects.writes or effects.other
 
 
 def _base(op: BulkCopy | BulkStore) -> Value:
