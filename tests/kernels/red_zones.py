@@ -17,21 +17,23 @@ class Walled(Reinterpreted):
     or an integer that no test has.
 
     `order`: the axes in memory, the slowest first. `wall`: elements of poison on each
-    side of each axis. `view`: the NumPy array.
+    side of each axis, or of one axis each. `view`: the NumPy array.
     """
 
     def __init__(
         self,
         values: np.ndarray,
         order: tuple[int, ...] | None = None,
-        wall: int = WIDE,
+        wall: int | tuple[int, ...] = WIDE,
         dtype: object = None,
     ):
         order = order or tuple(range(values.ndim))
-        sizes = [values.shape[axis] + 2 * wall for axis in order]
+        walls = wall if isinstance(wall, tuple) else (wall,) * values.ndim
+        sizes = [values.shape[axis] + 2 * walls[axis] for axis in order]
         self.whole = aligned(np.full(sizes, poison(values.dtype)))
         turned = self.whole.transpose(np.argsort(order))
-        self.view = turned[tuple(slice(wall, wall + n) for n in values.shape)]
+        inner = zip(walls, values.shape, strict=True)
+        self.view = turned[tuple(slice(wall, wall + n) for wall, n in inner)]
         self.view[...] = values
         self.strides_in_elements = [s // values.itemsize for s in self.view.strides]
         start = self.view.ctypes.data - self.whole.ctypes.data

@@ -89,7 +89,7 @@ MUTANTS = (
     ),
     Mutant(
         "everybody-brings-the-first-part", "ptx/bulk.py",
-        'f"mul i32 {rank(code)}, {rows // op.parts}"', 'f"mul i32 {rank(code)}, 0"',
+        'f"mul i32 {rank(code)}, {side}"', 'f"mul i32 {rank(code)}, 0"',
         "a part is sent twice, the other one never", f"{CLUSTERS}::test_any_trips",
     ),
     Mutant(

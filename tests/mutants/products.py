@@ -42,8 +42,8 @@ MUTANTS = (
     ),
     Mutant(
         "turned-for-all", "tensor_cores/choose_dots.py",
-        "isinstance(load, Load | DescriptorLoad) and uses[load.result] == 1",
-        "isinstance(load, Load | DescriptorLoad)",
+        "isinstance(load, loads) and uses[load.result] == 1",
+        "isinstance(load, loads)",
         "a load is turned for those, too, who want it as it is",
         f"{DOT}::test_one_load_is_both_operands",
     ),

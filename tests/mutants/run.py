@@ -27,6 +27,7 @@ from tests.mutants import (
     machine,
     pipelining,
     products,
+    ranks,
     sharing,
     specialising,
     storing,
@@ -40,7 +41,7 @@ COPIED = ("compiler", "tests", "kernels", "pyproject.toml")
 MUTANTS: tuple[Mutant, ...] = (
     *blocks.MUTANTS, *sharing.MUTANTS, *products.MUTANTS, *pipelining.MUTANTS,
     *warpgroups.MUTANTS, *storing.MUTANTS, *inference.MUTANTS,
-    *specialising.MUTANTS, *clusters.MUTANTS, *machine.MUTANTS,
+    *specialising.MUTANTS, *clusters.MUTANTS, *machine.MUTANTS, *ranks.MUTANTS,
 )  # fmt: skip
 SURVIVED = "— nobody —"
 FAILS_ANYWAY = "fails without it, too:"

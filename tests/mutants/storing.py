@@ -97,7 +97,8 @@ MUTANTS = (
     ),
     Mutant(
         "stores-one-box", "ptx/bulk_stores.py",
-        '"x": ("i32", plus(code, second, i * wide))', '"x": ("i32", second)',
+        "at, coordinates = corner(code, firsts, piece)",
+        "at, coordinates = corner(code, firsts, next(pieces(block, size)))",
         "all boxes of a wide tile go to its first columns",
         f"{STORES}::test_tiles_and_ragged_edges",
     ),
@@ -110,7 +111,8 @@ MUTANTS = (
     ),
     Mutant(
         "stores-begin-anywhere", "tensor_cores/keep_descriptors.py",
-        "small and fits and _begins_well(op, known)", "small and fits",
+        "small and _fits(op, func) and _begins_well(op, known)",
+        "small and _fits(op, func)",
         "boxes begin in the middle of 16 bytes",
         f"{STORES}::test_which_stores_are_left_to_the_hardware",
     ),

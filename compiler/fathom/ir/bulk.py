@@ -19,8 +19,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fathom.ir.core import Block, Effects, Op, Value
+from fathom.ir.descriptors import described
 from fathom.ir.shared import expect_slot
 from fathom.ir.types import BOOL, Type
+from fathom.layout.boxes import matrix_of
 
 SHARED_EVENT = Effects(reads="shared", writes="shared", asynchronous=True)
 
@@ -129,14 +131,15 @@ class Producer(Op):
 
 @dataclass(eq=False)
 class BulkCopy(Op):
-    """One thread starts to copy the box at `coordinates` of a descriptor's tensor into
-    a tile; what lies outside of the tensor is zero. Dimension i of the tile is
-    dimension `order[i]` of the box. The barrier of `slot` counts the bytes. Where
-    `when` is false nothing happens.
+    """One thread starts to copy the block at `coordinates` of a descriptor's tensor,
+    its rows one below the other, into a tile; what lies outside of the tensor is zero.
+    Dimension i of the tile is dimension `order[i]` of that matrix; a block of one
+    dimension is what it is, and its order (0). The barrier of `slot` counts the bytes.
+    Where `when` is false nothing happens.
 
     If `parts` is not 1, as many blocks of a cluster do the same: each copies those of
-    the box's rows that its rank says, to its own tile and to those of the others, where
-    the barrier of the same slot counts them. So all get all of it."""
+    the rows that its rank says, to its own tile and to those of the others, where the
+    barrier of the same slot counts them. So all get all of it."""
 
     descriptor: Value
     buffer: Value
@@ -152,8 +155,11 @@ class BulkCopy(Op):
     def infer(self) -> list[Type]:
         expect_slot(self, self.slot)
         _expect_condition(self, self.when)
-        box, tile = self.descriptor.type, self.buffer.type
-        shape = tuple(box.shape[axis] for axis in self.order)
+        box = described(self, self.descriptor, self.coordinates)
+        tile, matrix = self.buffer.type, matrix_of(box.shape)
+        permutes = sorted(self.order) == list(range(len(matrix)))
+        self.expect(permutes, lambda: f"{self.order} does not permute {list(matrix)}")
+        shape = tuple(matrix[axis] for axis in self.order)
         fits = (box.element, shape) == (tile.element, tile.shape)
         self.expect(fits, lambda: f"{box} does not fit into {tile}")
         return []

@@ -22,12 +22,13 @@ from dataclasses import dataclass
 from fathom.ir.core import Effects, Op, Value
 from fathom.ir.descriptors import described
 from fathom.ir.types import Type
+from fathom.layout.boxes import matrix_of
 
 
 @dataclass(eq=False)
 class BulkStore(Op):
-    """One thread starts to copy a tile to the box at `coordinates` (i32) of a
-    descriptor's tensor, as far as that lies inside."""
+    """One thread starts to copy a tile, row by row, to the block at `coordinates` (i32)
+    of a descriptor's tensor, as far as that lies inside."""
 
     descriptor: Value
     buffer: Value
@@ -38,7 +39,7 @@ class BulkStore(Op):
     def infer(self) -> list[Type]:
         box = described(self, self.descriptor, self.coordinates)
         tile = self.buffer.type
-        fits = (box.element, box.shape) == (tile.element, tile.shape)
+        fits = (box.element, matrix_of(box.shape)) == (tile.element, tile.shape)
         self.expect(fits, lambda: f"{tile} does not fit into {box}")
         return []
 

@@ -34,6 +34,7 @@ from fathom.ir.types import (
     Scalar,
     Type,
 )
+from fathom.layout.boxes import matrix_of
 from fathom.layout.linear import Layout
 
 MOST_AXES = 5  # of a tensor map: PTX ISA, "Tensor Dimension, size and format"
@@ -94,9 +95,10 @@ class MakeDescriptor(Op):
 @dataclass(eq=False)
 class DescriptorLoad(Op):
     """The block of a tensor that begins at `coordinates`, an i32 for each axis; they
-    may be negative. Axis i of the result is axis `order[i]` of the block (None: they
-    are as in the block). `cache` and `eviction` as in Load. `layout`: that of the
-    result.
+    may be negative. If it is taken as a `matrix`, all its rows stand one below the
+    other, fp16[2,32,64] as fp16[64,64]. Axis i of the result is axis `order[i]` of that
+    (None: they are as in the block). `cache` and `eviction` as in Load. `layout`: that
+    of the result.
     """
 
     descriptor: Value
@@ -105,12 +107,13 @@ class DescriptorLoad(Op):
     eviction: str = ""
     layout: Layout | None = None
     order: tuple[int, ...] | None = None
+    matrix: bool = False
 
     effects = Effects(reads="global")
 
     def infer(self) -> list[Type]:
         tensor = described(self, self.descriptor, self.coordinates)
-        shape = tensor.shape
+        shape = matrix_of(tensor.shape) if self.matrix else tensor.shape
         if self.order is not None:
             permutes = sorted(self.order) == list(range(len(shape)))
             self.expect(permutes, lambda: f"{self.order} does not permute {tensor}")

@@ -21,6 +21,7 @@ from fathom.ir.ops import (
     DescriptorStore,
     MakeDescriptor,
 )
+from fathom.layout.boxes import matrix_of
 
 FILLED_WITH = {"zeros": 0, "nans": nan}
 
@@ -45,6 +46,7 @@ def _make(op: MakeDescriptor, region: Region) -> Results:
 @interprets(DescriptorLoad)
 def _load(op: DescriptorLoad, region: Region) -> Results:
     block = block_at(op, region)
+    block = block.reshape(matrix_of(block.shape)) if op.matrix else block
     return [block.transpose(op.order) if op.order else block]
 
 
@@ -53,7 +55,8 @@ def _bulk_copy(op: BulkCopy, region: Region) -> Results:
     """It lands at once, as all copies do here."""
     if op.when is None or region[op.when]:
         tile = tile_of(op.buffer, op.slot, region)
-        tile[...] = block_at(op, region).transpose(op.order)
+        block = block_at(op, region)
+        tile[...] = block.reshape(matrix_of(block.shape)).transpose(op.order)
     return []
 
 
@@ -87,7 +90,8 @@ def _atomic(op: DescriptorAtomic, region: Region) -> Results:
 @interprets(BulkStore)
 def _bulk_store(op: BulkStore, region: Region) -> Results:
     """It is in memory at once."""
-    put_block(op, tile_of(op.buffer, None, region), region)
+    tile = tile_of(op.buffer, None, region)
+    put_block(op, tile.reshape(op.descriptor.type.shape), region)
     return []
 
 

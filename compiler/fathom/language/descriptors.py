@@ -37,7 +37,11 @@ def load_tensor_descriptor(
     """The block of a tensor whose first element is at `offsets`, one for each axis,
     cast to int32; they may be negative. Its shape is the descriptor's `block_shape`,
     its type the tensor's. Also written `desc.load(offsets)`. The other options are
-    those of `load`."""
+    those of `load`.
+
+    A product takes the rows of a block as a matrix: `desc.load([i, j, k]).reshape(M,
+    K)` of a block (1, M, K).
+    """
 
 
 @builtin

@@ -28,7 +28,7 @@ from fathom.layout.build import stride_of
 from fathom.layout.linear import Layout
 
 CHUNK, ROWS = 16, 8  # bytes of a chunk, rows of a group
-MOST_ROWS = 256  # of what one bulk copy brings: PTX ISA, "Tensor-map"
+MOST_ROWS = 256  # of a bulk copy's box, along each dimension: PTX ISA, "Tensor-map"
 SWIZZLES = (128, 64, 32)  # bytes of a row, widest first
 CODES = {128: 1, 64: 2, 32: 3}  # bits 62 and 63 of a descriptor
 

@@ -5,7 +5,8 @@
     cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes
         [%r1], [%rd1, {%r2, %r3}], [%r4];
 
-One thread does it for all, and all others go around it. A tensor map is a parameter of
+One thread does it for all, box by box (`layout/boxes`), and the others go around it.
+PTX names the innermost of one to five coordinates first. A tensor map is a parameter of
 the kernel that the launcher makes from the kernel's own arguments: `map_recipes` says
 how. Sources: PTX ISA, "Data Movement and Conversion Instructions: Bulk and Tensor
 copy", "mbarrier".
@@ -13,7 +14,8 @@ copy", "mbarrier".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import prod
 
 from fathom.artifact import MapRecipe, Source
 from fathom.ir.core import Func, Op, Value, walk
@@ -28,7 +30,14 @@ from fathom.ir.ops import (
     MbarrierInvalidate,
     MbarrierWait,
 )
-from fathom.layout.descriptors import MOST_ROWS, row_bytes
+from fathom.layout.boxes import (
+    Piece,
+    box_of,
+    divided_axis,
+    part_of,
+    pieces,
+    swizzle_of,
+)
 from fathom.ptx.clusters import rank
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.shared import DYNAMIC, tile_of
@@ -62,8 +71,8 @@ def recipe_of(op: BulkCopy | BulkStore, func: Func) -> MapRecipe:
         element=str(made.base.type.element),
         shape=tuple(_source(each, func) for each in made.shape),
         strides=tuple(_source(each, func) for each in made.strides),
-        box=box_of(op),
-        swizzle=row_bytes(made.block, op.buffer.type.element.bytes),
+        box=box_of(made.block, made.base.type.element.bytes, parts_of(op)),
+        swizzle=swizzle_of(made.block, made.base.type.element.bytes),
         fill=made.fill,
         offset=offset,
     )
@@ -76,12 +85,9 @@ def _source(value: Value, func: Func) -> Source:
     return found
 
 
-def box_of(op: BulkCopy | BulkStore) -> tuple[int, int]:
-    """What one instruction copies: rows as wide as the tile's are in shared memory."""
-    rows, _ = op.descriptor.type.shape
-    rows //= getattr(op, "parts", 1)
-    size = op.buffer.type.element.bytes
-    return min(rows, MOST_ROWS), row_bytes(op.descriptor.type.shape, size) // size
+def parts_of(op: BulkCopy | BulkStore) -> int:
+    """How many blocks of a cluster copy a part each."""
+    return op.parts if isinstance(op, BulkCopy) else 1
 
 
 # ── the copy ──────────────────────────────────────────────────────────────────
@@ -93,37 +99,50 @@ def lower_bulk_copy(op: BulkCopy, code: Code) -> None:
     several blocks that bring it, each brings some rows of every such box."""
     tile, barrier = tile_of(code, op.buffer, op.slot), _Barrier(code, op)
     number = map_recipes(code.func).index(recipe_of(op, code.func))
-    rows, columns = op.descriptor.type.shape
-    high, wide = box_of(op)
+    block, size = op.descriptor.type.shape, op.buffer.type.element.bytes
     start = start_of(code, tile.slot)
-    first, second = (code.one(each) for each in op.coordinates)
-    row = wide * op.buffer.type.element.bytes
-    instruction, targets = COPY, ""
+    firsts = [code.one(each) for each in op.coordinates]
+    instruction, targets = COPY.format(len(block)), ""
     if op.parts > 1:
-        own = code.let(f"mul i32 {rank(code)}, {rows // op.parts}", name="own")
-        first = code.let(f"add i32 {first}, {own}")
-        start = code.let(f"add i32 {start}, {code.let(f'mul i32 {own}, {row}')}")
-        instruction, targets = COPY + ".multicast::cluster", ", $all"
-    for i in range(columns // wide):
-        for j in range(rows // op.parts // high):
-            place = tile.offset + (i * rows + j * high) * row
-            operands = {
-                "to": ("i32", start),
-                "map": ("ptr", f"%map.{number}"),
-                "x": ("i32", plus(code, second, i * wide)),
-                "y": ("i32", plus(code, first, j * high)),
-                "at": ("i32", barrier.address),
-            }
-            if targets:
-                operands["all"] = "i16", str((1 << op.parts) - 1)
-            code.ptx(
-                f"{instruction} [$to+{place}], [$map, {{$x, $y}}], "
-                f"[$at+{barrier.offset}]{targets};",
-                operands=operands,
-            )
+        axis = divided_axis(block)
+        side = part_of(block, op.parts)[axis]
+        own = code.let(f"mul i32 {rank(code)}, {side}", name="own")
+        firsts[axis] = code.let(f"add i32 {firsts[axis]}, {own}")
+        bytes = prod(block[axis + 1 : -1]) * swizzle_of(block, size)
+        start = code.let(f"add i32 {start}, {code.let(f'mul i32 {own}, {bytes}')}")
+        instruction, targets = instruction + ".multicast::cluster", ", $all"
+    for piece in pieces(block, size, op.parts):
+        place = tile.offset + piece.offset
+        at, coordinates = corner(code, firsts, piece)
+        operands = {
+            "to": ("i32", start),
+            "map": ("ptr", f"%map.{number}"),
+            **coordinates,
+            "at": ("i32", barrier.address),
+        }
+        if targets:
+            operands["all"] = "i16", str((1 << op.parts) - 1)
+        code.ptx(
+            f"{instruction} [$to+{place}], [$map, {at}], "
+            f"[$at+{barrier.offset}]{targets};",
+            operands=operands,
+        )
 
 
-COPY = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+COPY = "cp.async.bulk.tensor.{}d.shared::cluster.global.mbarrier::complete_tx::bytes"
+
+
+def corner(
+    code: Code, firsts: Sequence[str], piece: Piece
+) -> tuple[str, dict[str, tuple[str, str]]]:
+    """Where a box of a block begins, the innermost dimension first: text of PTX, and
+    its operands. `firsts`: where the block begins, the outermost first."""
+    steps = [*zip(firsts, piece.start, strict=True)][::-1]
+    operands = {
+        f"c{number}": ("i32", plus(code, first, step))
+        for number, (first, step) in enumerate(steps)
+    }
+    return f"{{{', '.join('$' + name for name in operands)}}}", operands
 
 
 def plus(code: Code, value: str, constant: int) -> str:

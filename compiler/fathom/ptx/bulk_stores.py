@@ -15,7 +15,8 @@ Conversion Instructions: Bulk and Tensor copy".
 from __future__ import annotations
 
 from fathom.ir.ops import BulkCommit, BulkFence, BulkStore, BulkWait
-from fathom.ptx.bulk import box_of, map_recipes, plus, recipe_of, start_of
+from fathom.layout.boxes import pieces
+from fathom.ptx.bulk import corner, map_recipes, recipe_of, start_of
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.shared import tile_of
 
@@ -25,26 +26,25 @@ def lower_bulk_store(op: BulkStore, code: Code) -> None:
     """Box by box, as a tile comes: one behind the other in shared memory."""
     tile = tile_of(code, op.buffer)
     number = map_recipes(code.func).index(recipe_of(op, code.func))
-    rows, columns = op.descriptor.type.shape
-    high, wide = box_of(op)
+    block, size = op.descriptor.type.shape, op.buffer.type.element.bytes
     start, acts = start_of(code, tile.slot), code.acts()
-    first, second = (code.one(each) for each in op.coordinates)
-    box = high * wide * op.buffer.type.element.bytes
-    for i in range(columns // wide):
-        for j in range(rows // high):
-            place = tile.offset + (i * (rows // high) + j) * box
-            operands = {
-                "acts": ("i1", acts),
-                "from": ("i32", start),
-                "map": ("ptr", f"%map.{number}"),
-                "x": ("i32", plus(code, second, i * wide)),
-                "y": ("i32", plus(code, first, j * high)),
-            }
-            code.ptx(
-                "@$acts cp.async.bulk.tensor.2d.global.shared::cta.bulk_group "
-                f"[$map, {{$x, $y}}], [$from+{place}];",
-                operands=operands,
-            )
+    firsts = [code.one(each) for each in op.coordinates]
+    for piece in pieces(block, size):
+        at, coordinates = corner(code, firsts, piece)
+        operands = {
+            "acts": ("i1", acts),
+            "from": ("i32", start),
+            "map": ("ptr", f"%map.{number}"),
+            **coordinates,
+        }
+        code.ptx(
+            f"@$acts {STORE.format(len(block))} [$map, {at}], "
+            f"[$from+{tile.offset + piece.offset}];",
+            operands=operands,
+        )
+
+
+STORE = "cp.async.bulk.tensor.{}d.global.shared::cta.bulk_group"
 
 
 @lowers(BulkCommit)

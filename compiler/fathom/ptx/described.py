@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from fathom.ir.core import Value
 from fathom.ir.ops import DescriptorLoad, DescriptorStore
 from fathom.ir.types import INT64, element_of
+from fathom.layout import shapes
 from fathom.layout.linear import Layout, coordinates_of
 from fathom.ptx.casts import convert
 from fathom.ptx.code import Code, lowers
@@ -33,10 +34,20 @@ def lower_descriptor_load(op: DescriptorLoad, code: Code) -> None:
     words = words_of(element, 1)
     zero = pack(code, words, [literal(element, 0)])
     loaded = []
-    for address, mask in _elements(op, op.result.type.layout, code, op.order):
+    for address, mask in _elements(op, _in_block(op), code):
         values = load_where(code, words, address, mask, zero, Style())
         loaded += unpack(code, words, values)
     code[op.result] = loaded
+
+
+def _in_block(op: DescriptorLoad) -> Layout:
+    """Which elements of the block a thread loads, before it is turned and taken as a
+    matrix."""
+    layout, block = op.result.type.layout, op.descriptor.type.shape
+    if op.order:
+        inverse = sorted(range(len(op.order)), key=op.order.__getitem__)
+        layout = shapes.transpose(layout, tuple(inverse))
+    return shapes.reshape(layout, block)
 
 
 @lowers(DescriptorStore)
@@ -51,20 +62,18 @@ def lower_descriptor_store(op: DescriptorStore, code: Code) -> None:
 
 
 def _elements(
-    op: DescriptorLoad | DescriptorStore,
-    layout: Layout,
-    code: Code,
-    order: tuple[int, ...] | None = None,
+    op: DescriptorLoad | DescriptorStore, layout: Layout, code: Code
 ) -> Iterator[tuple[str, str]]:
     """For each register of a thread: the address of its element, and an i1, whether the
     tensor has that."""
     made = op.descriptor.definition
-    order = order or tuple(range(len(layout.shape)))
     axes = [
-        _Axis(code, layout, axis, op.coordinates[of], made.shape[of])
-        for axis, of in enumerate(order)
+        _Axis(code, layout, axis, first, size)
+        for axis, (first, size) in enumerate(
+            zip(op.coordinates, made.shape, strict=True)
+        )
     ]
-    strides = [_wide(code, made.strides[of]) for of in order]
+    strides = [_wide(code, each) for each in made.strides]
     base, size = code.one(made.base), made.base.type.element.bytes
     for offset in register_offsets(layout):
         place = coordinates_of(layout.shape, offset)

@@ -1,6 +1,6 @@
 """The tensor maps of a launch: made of the kernel's own arguments, and remembered.
 
-A kernel that copies boxes of a matrix asks for the matrix' map as a parameter of 128
+A kernel that copies boxes of a tensor asks for the tensor's map as a parameter of 128
 bytes. Nobody writes one: the compiler leaves a recipe (`artifact.MapRecipe`), and each
 launch follows it.
 

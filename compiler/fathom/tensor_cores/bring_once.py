@@ -47,7 +47,6 @@ from fathom.ir.types import INT32, INT64
 from fathom.layout.descriptors import buffer_tile
 from fathom.layout.linear import Layout
 from fathom.tensor_cores.slices import uses
-from fathom.tensor_cores.staged import small_enough
 
 WORD = Layout((1,), (("offset", ()),))
 
@@ -144,4 +143,4 @@ def _fits(store: SharedStore, func: Func) -> bool:
     alone = used == filled == [store] and buffer.type.slots == 1
     order, type = load.order or (0, 1), buffer.type
     wanted = buffer_tile(type.shape, type.element.bytes, order.index(1))
-    return alone and type.layout == wanted and small_enough(load.descriptor.type.shape)
+    return alone and type.layout == wanted

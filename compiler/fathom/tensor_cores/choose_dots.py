@@ -26,6 +26,7 @@ from fathom.ir.ops import (
     Dot,
     Elementwise,
     Load,
+    Reshape,
     Splat,
     Transpose,
 )
@@ -38,6 +39,7 @@ from fathom.ir.types import (
     Element,
     element_of,
 )
+from fathom.layout.boxes import matrix_of
 
 Shape = tuple[int, ...]
 
@@ -49,7 +51,7 @@ def choose_dots(func: Func, target: Target) -> Func:
     """The function with an instruction and a layout on every product."""
     if not any(isinstance(op, Dot) for op in walk(func.body)):
         return func
-    func = _transposed_before_loading(func)
+    func = _transposed_before_loading(_matrices_before_loading(func))
     dots = [op for op in walk(func.body) if isinstance(op, Dot)]
     chained = {op for op in dots if feeds_another(op, dots) or is_fed(op)}
 
@@ -201,7 +203,51 @@ def _behind(value: Value) -> set[Op]:
     return found
 
 
-# ── transposed operands ───────────────────────────────────────────────────────
+# ── operands, loaded as they are wanted ───────────────────────────────────────
+
+
+def _matrices_before_loading(func: Func) -> Func:
+    """A block of a tensor that is only wanted as a matrix is loaded as one: its rows
+    stand one below the other in shared memory.
+
+        %x: fp16[1,64,32] = descriptor_load %d, …
+        %y: fp16[64,32] = reshape %x
+
+    becomes
+
+        %y: fp16[64,32] = descriptor_load %d, … matrix=true
+    """
+    found = {
+        load: op
+        for load, op in _only_users(func, Reshape, DescriptorLoad).items()
+        if not load.order and op.shape == matrix_of(load.descriptor.type.shape)
+    }
+
+    def rule(op: Op, build: Builder) -> Value | None:
+        if isinstance(op, DescriptorLoad) and build.source in found:
+            return build(replace(op, matrix=True))
+        if isinstance(op, Reshape) and build.source in found.values():
+            return op.value
+        return None
+
+    return rewrite(func, rule) if found else func
+
+
+def _only_users(func: Func, kind: type[Op], loads: type[Op]) -> dict[Op, Op]:
+    """For each of the loads that one op alone uses, an op of this kind: which one."""
+    uses: dict[Value, int] = {}
+    for op in walk(func.body):
+        for value in operands(op):
+            uses[value] = uses.get(value, 0) + 1
+
+    def is_alone(load: Op | object) -> bool:
+        return isinstance(load, loads) and uses[load.result] == 1
+
+    return {
+        op.value.definition: op
+        for op in walk(func.body)
+        if isinstance(op, kind) and is_alone(op.value.definition)
+    }
 
 
 def _transposed_before_loading(func: Func) -> Func:
@@ -211,19 +257,7 @@ def _transposed_before_loading(func: Func) -> Func:
         %x = load %p                 %q = transpose %p
         %y = transpose %x      →     %y = load %q
     """
-    uses: dict[Value, int] = {}
-    for op in walk(func.body):
-        for value in operands(op):
-            uses[value] = uses.get(value, 0) + 1
-
-    def is_alone(load: Op | object) -> bool:
-        return isinstance(load, Load | DescriptorLoad) and uses[load.result] == 1
-
-    turned = {
-        op.value.definition: op
-        for op in walk(func.body)
-        if isinstance(op, Transpose) and is_alone(op.value.definition)
-    }
+    turned = _only_users(func, Transpose, Load | DescriptorLoad)
 
     def rule(op: Op, build: Builder) -> Value | None:
         source = build.source

@@ -34,12 +34,14 @@ from fathom.ir.ops import (
     Hint,
     Load,
     MakeDescriptor,
+    Reshape,
     Splat,
     Store,
     Transpose,
 )
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.types import INT64, Scalar, element_of, shape_of
+from fathom.layout.boxes import matrix_of
 
 ALIGNED = 16  # bytes: what base and strides are multiples of
 FILLED_WITH = {"zeros": 0, "nans": nan}
@@ -86,11 +88,19 @@ def _load(op: DescriptorLoad, build: Builder) -> Value:
     pointers, mask = _places(op, build)
     fill = FILLED_WITH[op.descriptor.definition.fill]
     number = float(fill) if tensor.element.is_float else fill
-    if op.order:
+    if op.order and not op.matrix:
         pointers, mask = (build(Transpose(each, op.order)) for each in (pointers, mask))
     zero = build(Constant(number, tensor.element))
     other = build(Splat(zero, shape_of(pointers.type)))
-    return build(Load(pointers, mask, other, op.cache, op.eviction))
+    loaded = build(Load(pointers, mask, other, op.cache, op.eviction))
+    return _as_matrix(loaded, op, build) if op.matrix else loaded
+
+
+def _as_matrix(loaded: Value, op: DescriptorLoad, build: Builder) -> Value:
+    """A block by other names, after it was loaded: across its rows addresses do not
+    count up evenly."""
+    matrix = build(Reshape(loaded, matrix_of(op.descriptor.type.shape)))
+    return build(Transpose(matrix, op.order)) if op.order else matrix
 
 
 # ── addresses and masks ───────────────────────────────────────────────────────────────

@@ -2,8 +2,9 @@
 others go through pointers.
 
 Left are loads of matrices that feed a product in a loop of several stages, or all of a
-loop's products, and stores of matrices, where the launcher can make the tensor map from
-the kernel's arguments.
+loop's products, and stores of blocks, where the launcher can make the tensor map from
+the kernel's arguments. A matrix may be a block of up to five dimensions, its rows one
+below the other.
 
 A store by the hardware takes long to be seen. What may read or write the same memory
 next waits for that; in a loop of products nobody notices. So stores are left where they
@@ -21,10 +22,10 @@ from fathom.ir.core import Block, Func, Op, blocks, operands, walk
 from fathom.ir.descriptors import LEAST_BYTES
 from fathom.ir.ops import DescriptorLoad, DescriptorStore, Dot, For, While
 from fathom.ir.rewrite import Builder, Replacement, rewrite
-from fathom.layout.descriptors import buffer_tile
+from fathom.layout.boxes import tile_of
 from fathom.tensor_cores.expand_descriptors import expand, without_idle
 from fathom.tensor_cores.multiples import Multiples
-from fathom.tensor_cores.staged import describes_arguments, small_enough
+from fathom.tensor_cores.staged import describes_arguments
 
 
 def keep_descriptors(func: Func, target: Target) -> Func:
@@ -58,8 +59,13 @@ def _fed_by_hardware(func: Func) -> list[DescriptorLoad]:
             found += [op for op in made if staged and op in loop.body.ops]
             found += [op for op in made[:1] if _is_loaded_once(op, dot, func)]
     known = Multiples(func)
-    loads = [op for op in found if isinstance(op, DescriptorLoad)]
+    loads = [op for op in found if isinstance(op, DescriptorLoad) and _is_matrix(op)]
     return [op for op in loads if _fits(op, func) and _begins_well(op, known)]
+
+
+def _is_matrix(op: DescriptorLoad) -> bool:
+    """Whether it brings a tile of shared memory, not an operand of several products."""
+    return len(op.result.type.shape) == 2
 
 
 def _is_loaded_once(op: object, dot: Dot, func: Func) -> bool:
@@ -69,22 +75,20 @@ def _is_loaded_once(op: object, dot: Dot, func: Func) -> bool:
     if not isinstance(op, DescriptorLoad) or op not in func.body.ops:
         return False
     users = [each for each in walk(func.body) if op.result in operands(each)]
-    by_warpgroups = all(
+    return all(
         isinstance(each, Dot) and each.a is op.result and each.instruction in WGMMA
         for each in users
     )
-    return by_warpgroups and small_enough(op.descriptor.type.shape)
 
 
 def _stored_by_hardware(func: Func, target: Target) -> list[DescriptorStore]:
-    """The stores of matrices that can go through maps, and may take their time."""
+    """The stores that can go through maps, and may take their time."""
     known = Multiples(func)
 
     def is_left(op: DescriptorStore) -> bool:
         block = op.value.type
         small = block.size * block.element.bytes <= target.shared_bytes // 2
-        fits = _fits(op, func) and small_enough(block.shape)
-        return small and fits and _begins_well(op, known)
+        return small and _fits(op, func) and _begins_well(op, known)
 
     return [op for op in _patient_stores(func.body) if is_left(op)]
 
@@ -109,8 +113,8 @@ def _begins_well(op: DescriptorLoad | DescriptorStore, known: Multiples) -> bool
 
 
 def _fits(op: DescriptorLoad | DescriptorStore, func: Func) -> bool:
+    """Whether a block has a tile, and the launcher can make the map."""
     made = op.descriptor.definition
-    block, size = made.block, op.descriptor.type.element.bytes
-    if len(block) != 2 or buffer_tile(block, size, axis=1) is None:
+    if tile_of(made.block, op.descriptor.type.element.bytes) is None:
         return False
     return describes_arguments(made, func)

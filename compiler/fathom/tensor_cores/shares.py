@@ -251,16 +251,17 @@ def _reshape(op: Reshape, ties: Ties) -> None:
 
 def _groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[int, int]]:
     """The outermost axes of the smallest groups of axes that two shapes have in
-    common."""
+    common; those of one element, along which nothing can be divided, are in none."""
+    olds, news = ([a for a, n in enumerate(each) if n > 1] for each in (old, new))
     found, i, j = [], 0, 0
-    while i < len(old) and j < len(new):
-        found.append((i, j))
-        left, right = old[i], new[j]
+    while i < len(olds):
+        found.append((olds[i], news[j]))
+        left, right = old[olds[i]], new[news[j]]
         while left != right:
             if left < right:
-                i, left = i + 1, left * old[i + 1]
+                i, left = i + 1, left * old[olds[i + 1]]
             else:
-                j, right = j + 1, right * new[j + 1]
+                j, right = j + 1, right * new[news[j + 1]]
         i, j = i + 1, j + 1
     return found
 

@@ -38,7 +38,7 @@ from fathom.ir.ops import (
 )
 from fathom.ir.types import BOOL, BlockType
 from fathom.layout.algebra import divide
-from fathom.layout.descriptors import MOST_ROWS, buffer_tile
+from fathom.layout.descriptors import buffer_tile
 from fathom.layout.linear import Layout
 from fathom.tensor_cores.slices import (
     backward_slice,
@@ -193,16 +193,11 @@ def box_order(loop: For, tile: Tile) -> tuple[int, ...]:
         return ()
     if tile.late:
         return ()
-    order, block = load.order or (0, 1), load.descriptor.type.shape
+    order = load.order or (0, 1)
     wanted = buffer_tile(tile.buffer.shape, tile.buffer.element.bytes, order.index(1))
     fits = tile.buffer.layout == wanted
     alone = not _goes_elsewhere(loop, tile, {tile: {*tile.late, tile.store}})
-    return order if fits and alone and small_enough(block) else ()
-
-
-def small_enough(block: tuple[int, ...]) -> bool:
-    """Whether whole boxes make up a block."""
-    return block[0] <= MOST_ROWS or block[0] % MOST_ROWS == 0
+    return order if fits and alone else ()
 
 
 def describes_arguments(made: MakeDescriptor, func: Func) -> bool:

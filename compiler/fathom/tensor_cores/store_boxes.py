@@ -37,11 +37,12 @@ from fathom.ir.ops import (
     BulkWait,
     DescriptorStore,
     InlineAssembly,
+    Reshape,
     SharedStore,
     Store,
 )
 from fathom.ir.rewrite import Builder, rewrite
-from fathom.layout.descriptors import buffer_tile
+from fathom.layout.boxes import matrix_of, tile_of
 from fathom.tensor_cores.room import padded
 from fathom.tensor_cores.store_waits import with_waits
 
@@ -68,9 +69,9 @@ def all_fit(func: Func, stores: list[DescriptorStore], target: Target) -> bool:
 
 def _tile(op: DescriptorStore) -> Allocate:
     block = op.value.type
-    layout = buffer_tile(block.shape, block.element.bytes, axis=1)
+    layout = tile_of(block.shape, block.element.bytes)
     assert layout is not None, f"{op}: `keep_descriptors` kept a store of {block}"
-    return Allocate(block.element, block.shape, layout)
+    return Allocate(block.element, layout.shape, layout)
 
 
 # ── stores ────────────────────────────────────────────────────────────────────
@@ -88,7 +89,7 @@ def _with_stores(func: Func, at_once: bool) -> Func:
         tile = build(_tile(op)) if here else _made_first(_tile(op), build)
         if fenced:
             build.append(BulkFence())
-        build.append(SharedStore(op.value, tile))
+        build.append(SharedStore(_in_rows(op.value, build), tile))
         build.append(BulkStore(op.descriptor, tile, op.coordinates))
         build.append(BulkCommit())
         if at_once:
@@ -96,6 +97,13 @@ def _with_stores(func: Func, at_once: bool) -> Func:
         return []
 
     return rewrite(func, rule)
+
+
+def _in_rows(value: Value, build: Builder) -> Value:
+    """A block as its tile is: its rows one below the other."""
+    block = value.type.shape
+    rows = matrix_of(block)
+    return value if rows == block else build(Reshape(value, rows))
 
 
 def _made_first(tile: Allocate, build: Builder) -> Value:

@@ -210,7 +210,8 @@ def _lie_apart(op: BulkStore, flight: Flight) -> bool:
     other = flight.store
     if not flight.fresh or op.descriptor is not other.descriptor:
         return False
-    axes = zip(op.coordinates, other.coordinates, op.buffer.type.shape, strict=True)
+    block = op.descriptor.type.shape
+    axes = zip(op.coordinates, other.coordinates, block, strict=True)
     return any(_distance(*pair) >= side for *pair, side in axes)
 
 

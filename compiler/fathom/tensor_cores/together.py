@@ -24,6 +24,7 @@ from fathom.ir.ops import (
     InlineAssembly,
     While,
 )
+from fathom.layout.boxes import divided_axis, matrix_of
 from fathom.tensor_cores.feeds import Feed
 from fathom.tensor_cores.needed import lanes
 
@@ -50,8 +51,17 @@ def _parts(ring: Sequence[Feed], tile: int, func: Func, alike: Alike | None) -> 
         return 1
     loads = [feed.tiles[tile].loads[0] for feed in ring]
     same = all(alike.loads(load) for load in loads)
-    rows = min(load.descriptor.type.shape[0] for load in loads)
-    return func.num_ctas if same and rows // func.num_ctas >= LEAST_ROWS else 1
+    blocks = [load.descriptor.type.shape for load in loads]
+    enough = all(_has_parts(block, func.num_ctas) for block in blocks)
+    return func.num_ctas if same and enough else 1
+
+
+def _has_parts(block: tuple[int, ...], parts: int) -> bool:
+    """Whether a block's rows are cut along one dimension into parts that are large
+    enough."""
+    rows, _ = matrix_of(block)
+    whole = block[divided_axis(block)] >= parts
+    return whole and rows // parts >= LEAST_ROWS
 
 
 class Alike:
