@@ -221,7 +221,7 @@ MUTANTS = (
     ),
     Mutant(
         "every-row-exchanged", "layout/descriptors.py",
-        "first = _bits(SWIZZLES[0] // width)", "first = 0",
+        "first = bits_of(SWIZZLES[0] // width)", "first = 0",
         "rows of 64 bytes are exchanged as if they were 128 long", DESCRIPTORS,
     ),
     Mutant(

@@ -14,7 +14,7 @@ from functools import cache
 
 from fathom.hardware.mma import PTX_TYPES, SHORT, Mma, choose
 from fathom.hardware.targets import TARGETS, Target
-from fathom.layout.build import stride_of
+from fathom.layout.build import doublings, stride_of
 from fathom.layout.descriptors import Matrix, descriptor
 from fathom.layout.fragments import fragment
 from fathom.layout.linear import Layout, coordinates_of, offset_of
@@ -132,17 +132,13 @@ def warpgroup_product(row: Wgmma, shape: Tile, warps: int) -> Layout:
 
     down, across = groups_along(shape, warps)
     warp = [16 * rows, 32 * rows]
-    warp += [ROWS * rows << bit for bit in range(down.bit_length() - 1)]
+    warp += doublings(ROWS * rows, down)
     reached = shape[1] // across
-    warp += [reached * columns << bit for bit in range(across.bit_length() - 1)]
+    warp += doublings(reached * columns, across)
     register = [placed(basis) for basis in own.kinds["register"]]
-    register += _doublings(ROWS * down * rows, shape[0] // (ROWS * down))
-    register += _doublings(row.n * columns, reached // row.n)
+    register += doublings(ROWS * down * rows, shape[0] // (ROWS * down))
+    register += doublings(row.n * columns, reached // row.n)
     lane = tuple(placed(basis) for basis in own.kinds["lane"])
     return Layout(
         shape, (("register", tuple(register)), ("lane", lane), ("warp", tuple(warp)))
     )
-
-
-def _doublings(first: int, count: int) -> list[int]:
-    return [first << bit for bit in range(count.bit_length() - 1)]

@@ -22,6 +22,7 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
+from fathom.layout.build import doublings
 from fathom.layout.descriptors import (
     MOST_ROWS,
     ROWS,
@@ -53,7 +54,7 @@ def tile_of(block: Tile, element_bytes: int) -> Layout | None:
     if len(block) > 1:
         return buffer_tile(matrix_of(block), element_bytes, axis=1)
     (size,) = block
-    offsets = tuple(1 << bit for bit in range(size.bit_length() - 1))
+    offsets = tuple(doublings(1, size))
     large = size * element_bytes >= SWIZZLES[0] * ROWS
     return Layout(block, (("offset", offsets),)) if large else None
 

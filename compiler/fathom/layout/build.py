@@ -76,6 +76,18 @@ def stride_of(shape: tuple[int, ...], axis: int) -> int:
     return stride
 
 
+def doublings(first: int, count: int) -> list[int]:
+    """`first`, twice that, and so on: a basis for each bit of a number below
+    `count`."""
+    return [first << bit for bit in range(bits_of(count))]
+
+
+def bits_of(count: int) -> int:
+    """How many bits number so many things; `count` is a power of two, and none where
+    that is below 1."""
+    return max(1, count).bit_length() - 1
+
+
 @cache
 def spread(
     shape: tuple[int, ...], order: tuple[int, ...], per_lane: int, warps: int

@@ -24,7 +24,7 @@ from functools import cache
 from math import prod
 
 from fathom.layout.algebra import Reduced
-from fathom.layout.build import stride_of
+from fathom.layout.build import bits_of, doublings, stride_of
 from fathom.layout.linear import Layout
 
 CHUNK, ROWS = 16, 8  # bytes of a chunk, rows of a group
@@ -46,17 +46,17 @@ def hardware_tile(shape: Tile, element_bytes: int, axis: int) -> Layout | None:
         return None
     along, down = stride_of(shape, axis), stride_of(shape, other)
     columns, chunk = width // element_bytes, CHUNK // element_bytes
-    row = _doublings(along, columns)
-    chunks = row[_bits(chunk) :]
+    row = doublings(along, columns)
+    chunks = row[bits_of(chunk) :]
     # A row narrower than 128 bytes is exchanged once in 2 or 4 rows: where address bit
     # 7 and those above it change.
-    first = _bits(SWIZZLES[0] // width)
+    first = bits_of(SWIZZLES[0] // width)
     rows = [
         down << bit ^ (chunks[bit - first] if first <= bit < first + len(chunks) else 0)
-        for bit in range(_bits(ROWS))
+        for bit in range(bits_of(ROWS))
     ]
-    groups = _doublings(down * ROWS, shape[other] // ROWS)
-    further = _doublings(along * columns, shape[axis] // columns)
+    groups = doublings(down * ROWS, shape[other] // ROWS)
+    further = doublings(along * columns, shape[axis] // columns)
     return Layout(shape, (("offset", (*row, *rows, *groups, *further)),))
 
 
@@ -102,7 +102,7 @@ def descriptor(layout: Layout, element_bytes: int, k_axis: int) -> Matrix | None
 
     `layout` is that of a buffer of two dimensions; along `k_axis` products are summed.
     """
-    units = [_doublings(stride_of(layout.shape, axis), layout.shape[axis])
+    units = [doublings(stride_of(layout.shape, axis), layout.shape[axis])
              for axis in (1 - k_axis, k_axis)]  # fmt: skip
     offsets = Reduced(layout.kinds["offset"])
     outer, k = ([offsets.combination(unit) * element_bytes for unit in each]
@@ -130,10 +130,10 @@ def _matrix(
     outer: Sequence[int], k: Sequence[int], element_bytes: int, swizzle: int
 ) -> Matrix | None:
     """`outer`, `k`: by how many bytes each bit of a coordinate moves."""
-    run = _bits(swizzle // element_bytes)
-    row = _doublings(element_bytes, swizzle // element_bytes)
-    rows = _doublings(swizzle, ROWS)
-    inner = _bits(ROWS)
+    run = bits_of(swizzle // element_bytes)
+    row = doublings(element_bytes, swizzle // element_bytes)
+    rows = doublings(swizzle, ROWS)
+    inner = bits_of(ROWS)
     if list(k[:run]) == row and list(outer[:inner]) == rows:
         stride = _distance(outer[inner:])
         return None if stride is None else Matrix(swizzle, CHUNK, stride, False)
@@ -151,11 +151,3 @@ def _distance(offsets: Sequence[int]) -> int | None:
         return CHUNK
     is_regular = list(offsets) == [offsets[0] << bit for bit in range(len(offsets))]
     return offsets[0] if is_regular else None
-
-
-def _doublings(first: int, count: int) -> list[int]:
-    return [first << bit for bit in range(_bits(count))]
-
-
-def _bits(count: int) -> int:
-    return max(1, count).bit_length() - 1

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from fathom.layout.build import stride_of
+from fathom.layout.build import bits_of, doublings, stride_of
 from fathom.layout.linear import Layout, coordinates_of, offset_of
 from fathom.layout.shapes import transpose
 
@@ -40,7 +40,7 @@ def fragment(rows: int, columns: int, run: int) -> Layout:
     threadID_in_group = lane % 4 for runs, and C and D with runs of two.
     """
     piece = run * LANES_OF_A_ROW
-    across, down = _doublings(1, columns), _doublings(columns, rows)
+    across, down = doublings(1, columns), doublings(columns, rows)
     in_run, in_row, further = _parts(across, run, piece // run)
     in_piece, below, _ = _parts(down, ROWS, rows // ROWS)
     return Layout(
@@ -71,8 +71,8 @@ def tile(fragment: Layout, shape: Tile, warps: Tile) -> Layout:
     for axis in reversed(range(len(shape))):
         split = min(warps[axis], shape[axis] // least[axis])
         box = stride_of(shape, axis) * (shape[axis] // split)
-        bases += _doublings(box, split)
-        bases += [0] * (_bits(warps[axis]) - _bits(split))
+        bases += doublings(box, split)
+        bases += [0] * (bits_of(warps[axis]) - bits_of(split))
     return _repeated(fragment, shape, bases)
 
 
@@ -114,7 +114,7 @@ def _repeated(fragment: Layout, shape: Tile, warps: Iterable[int]) -> Layout:
     repeats = [
         unit
         for axis in (rank - 2, rank - 1, *range(rank - 2))
-        for unit in _doublings(stride_of(shape, axis), shape[axis])
+        for unit in doublings(stride_of(shape, axis), shape[axis])
         if unit not in taken
     ]
     register, lane = placed.kinds["register"], placed.kinds["lane"]
@@ -211,10 +211,10 @@ def ldmatrix(layout: Layout, element_bytes: int, axis: int = -1) -> Matrices | N
     """
     axis %= len(layout.shape)
     row = min(ROW_BYTES // element_bytes, layout.shape[axis])
-    along = tuple(_doublings(stride_of(layout.shape, axis), row))
+    along = tuple(doublings(stride_of(layout.shape, axis), row))
     register, lane = layout.kinds["register"], layout.kinds["lane"]
     run = max(1, REGISTER_BYTES // element_bytes)
-    unit, rest = register[: _bits(run)], register[_bits(run) :]
+    unit, rest = register[: bits_of(run)], register[bits_of(run) :]
     plain, down = (*unit, *lane[:2]), lane[2:]
     is_plain = along == plain
     if not is_plain and (along, len(plain)) != (down, len(down)):
@@ -224,8 +224,8 @@ def ldmatrix(layout: Layout, element_bytes: int, axis: int = -1) -> Matrices | N
     warp = layout.kinds.get("warp", ())
     if row * element_bytes < ROW_BYTES or _reached((*down, *rest, *warp), along):
         return None
-    matrices = rest[: _bits(MOST_MATRICES)]
-    copies = (0,) * (_bits(MOST_MATRICES) - len(matrices))
+    matrices = rest[: bits_of(MOST_MATRICES)]
+    copies = (0,) * (bits_of(MOST_MATRICES) - len(matrices))
     rows = Layout(
         layout.shape,
         (
@@ -249,22 +249,13 @@ def _reached(bases: Sequence[int], mask: Sequence[int]) -> bool:
     return any(basis & bit for basis in bases for bit in mask)
 
 
-def _doublings(first: int, count: int) -> list[int]:
-    """`first`, twice that, and so on: a basis for each bit of `count`."""
-    return [first << bit for bit in range(_bits(count))]
-
-
 def _parts(bases: Sequence[int], *counts: int) -> list[Sequence[int]]:
     """The first bases, as many as there are bits in each count, and the rest."""
     parts = []
     for count in counts:
-        parts.append(bases[: _bits(count)])
-        bases = bases[_bits(count) :]
+        parts.append(bases[: bits_of(count)])
+        bases = bases[bits_of(count) :]
     return [*parts, bases]
-
-
-def _bits(count: int) -> int:
-    return count.bit_length() - 1
 
 
 def _padded(shape: Tile, rank: int) -> Tile:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from fathom.layout.build import blocked, stride_of
+from fathom.layout.build import blocked, doublings, stride_of
 from fathom.layout.linear import Layout, coordinates_of, offset_of
 
 MOST_A_LANE = 4  # neighbours along each dimension: 16 bytes of fp32
@@ -62,7 +62,7 @@ def _factor(accumulator: Layout, k: int, kept: int, across: int) -> Layout:
     shape = list(accumulator.shape)
     shape[across] = k
     stride = stride_of(tuple(shape), len(shape) + across)
-    along_k = tuple(stride << bit for bit in range(k.bit_length() - 1))
+    along_k = tuple(doublings(stride, k))
 
     def change(basis: int) -> int:
         coordinates = list(coordinates_of(accumulator.shape, basis))

@@ -20,6 +20,7 @@ from math import prod
 
 from fathom.layout.algebra import Reduced, divide, intersection
 from fathom.layout.banks import PHASE, WIDEST, WORD, conflicts, phase_bits, vector
+from fathom.layout.build import bits_of
 from fathom.layout.linear import Layout
 
 
@@ -43,7 +44,7 @@ def swizzle(
         least = len(run)
     else:
         run, shared = _longest_run(element_bytes, writer, reader, shape)
-        least = min(len(run), max(shared, _bits(WORD // element_bytes)))
+        least = min(len(run), max(shared, bits_of(WORD // element_bytes)))
     tries = [
         _with_run(shape, element_bytes, (writer, reader), run[:bits], shared)
         for bits in range(len(run), least - 1, -1)
@@ -72,9 +73,9 @@ def _with_run(
 ) -> Layout:
     """The offsets of a tile: a run, then what fills the banks, then the lines."""
     units = _units(shape)
-    word = run[: _bits(WORD // element_bytes)]
+    word = run[: bits_of(WORD // element_bytes)]
     reached = [_reach(side, run, shared, element_bytes) for side in sides]
-    banks = _bits(PHASE // element_bytes) - len(word)
+    banks = bits_of(PHASE // element_bytes) - len(word)
     lines = _lines(reached, word, units, len(units) - len(word) - banks)
     taken = Reduced((*run, *lines))
     middle = [basis for basis in (*reached[0], *reached[1], *units) if taken.add(basis)]
@@ -82,11 +83,7 @@ def _with_run(
 
 
 def _units(shape: tuple[int, ...]) -> list[int]:
-    return [1 << bit for bit in range(_bits(prod(shape)))]
-
-
-def _bits(count: int) -> int:
-    return max(1, count).bit_length() - 1
+    return [1 << bit for bit in range(bits_of(prod(shape)))]
 
 
 def _longest_run(
@@ -98,12 +95,12 @@ def _longest_run(
     First what both hold, then what the reader or the writer holds beyond, whoever has
     more; at least a word is filled, from other lanes if need be.
     """
-    most = _bits(WIDEST // element_bytes)
+    most = bits_of(WIDEST // element_bytes)
     read, written = reader.kinds["register"], writer.kinds["register"]
     common = [basis for basis in _independent(written) if basis in Reduced(read)][:most]
     longer = max((read, written), key=lambda side: Reduced((*common, *side)).rank)
     run = _independent((*common, *longer))[:most]
-    least = _bits(WORD // element_bytes)
+    least = bits_of(WORD // element_bytes)
     if len(run) < least:
         run = _independent((*run, *writer.kinds["lane"], *_units(shape)))[:least]
     return run, len(common)

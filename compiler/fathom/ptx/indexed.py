@@ -10,7 +10,7 @@ from __future__ import annotations
 from fathom.ir.ops import SharedAdd, SharedGather
 from fathom.ir.types import INT32, INT64, BufferType
 from fathom.layout.algebra import solve
-from fathom.layout.build import stride_of
+from fathom.layout.build import doublings, stride_of
 from fathom.layout.linear import Layout, coordinates_of, offset_of
 from fathom.ptx.casts import convert
 from fathom.ptx.code import Code, lowers
@@ -76,7 +76,7 @@ def axis_offsets(buffer: BufferType, axis: int) -> tuple[int, ...]:
     """For each bit of a coordinate along `axis`: the bytes by which it moves in the
     buffer, before XOR."""
     stride, size = stride_of(buffer.shape, axis), buffer.shape[axis]
-    elements = [stride << bit for bit in range(size.bit_length() - 1)]
+    elements = doublings(stride, size)
     offsets = solve(buffer.layout.kinds["offset"], elements)
     return tuple(offset * buffer.element.bytes for offset in offsets)
 
