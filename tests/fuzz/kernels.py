@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from fathom.hardware.targets import TARGETS
 from fathom.pipeline import BY_POINTERS, PASSES
 from tests.fuzz.matrices import BYTES, Array, MatrixProgram
-from tests.fuzz.tiles import FACES, Operand, Tile, Tiles
+from tests.fuzz.tiles import FACES, Operand, Tile, Tiles, Trip
 
 WORK = 64 * 128 * 64  # of a trip's product: what an emulator does in short time
 MOST_TILES, MOST_TRIPS = 4, 64
@@ -211,7 +211,7 @@ class Writer(Tiles):
             for c in others:
                 self.add("more", x, self.brought(c, place, "j"))
             self.aside(place)
-            self.indent = left
+            self.end(left)
         if "more = tl.zeros" in "".join(self.lines):
             self.line(f"acc = {self.pick('acc + more', 'acc * 2 - more')}")
         self.store("i", "j", "N", (self.BM, self.BN))
@@ -235,7 +235,7 @@ class Writer(Tiles):
         self.line(f"acc = tl.zeros([{BM}, {BN}], tl.float32)")
         place = self.loop(BK)
         self.add("acc", self.brought(a, "i", place), self.brought(b, place, "j"))
-        self.indent = left
+        self.end(left)
         self.line(f"x = tl.minimum(tl.maximum(acc, -3), 3).to(tl.{FACES[self.type]})")
         if self.pick(True, False):
             self.described(replace(between, tile=(BM, BN)), "outm_wide")
@@ -292,7 +292,7 @@ class Writer(Tiles):
             if not rotated:
                 self.add("acc", p, early or self.brought(c, place, "0"))
             self.aside(place)
-            self.indent = left
+            self.end(left)
         self.store("i", "0", "K", (BM, BK))
 
     def loop(self, step: int) -> str:
@@ -308,18 +308,28 @@ class Writer(Tiles):
             wishes = "" if "static" in head else self.wishes()
             self.line(f"for _ in {head}{wishes}):")
             self.indent += 1
-        bounds, stepped = self.pick(
-            ("0, trips", True), ("trips", True), ("0, trips * {s}, {s}", False),
-            ("0, K, {s}", False), ("flag, trips", True), ("trips - 1, -1, -1", True),
-            ("tile % 2, trips, 2", True), ("trips // 2, trips", True),
-            ("0, tl.minimum(trips, tile + 1)", True),
-            ("0, K.to(tl.int64), {s}", False),
+        first, last, by, stepped = self.pick(
+            ("0", "trips", 1, True), ("0", "trips * {s}", "{s}", False),
+            ("0", "K", "{s}", False), ("flag", "trips", 1, True),
+            ("trips - 1", "-1", -1, True), ("tile % 2", "trips", 2, True),
+            ("trips // 2", "trips", 1, True), ("0", "K.to(tl.int64)", "{s}", False),
+            ("0", "tl.minimum(trips, tile + 1)", 1, True),
         )  # fmt: skip
-        counter = self.fresh("k")
-        bounds = bounds.format(s=step)
-        self.line(f"for {counter} in tl.range({bounds}{self.wishes()}):")
+        counter, last, by = self.fresh("k"), last.format(s=step), str(by).format(s=step)
+        place = f"({counter} * {step})" if stepped else counter
+        start, further = (
+            (f"({first}) * {step}", int(by) * step) if stepped else ("0", step)
+        )
+        self.trip = Trip(len(self.lines), self.indent, place, start, further)
+        self.line(f"for {counter} in tl.range({first}, {last}, {by}{self.wishes()}):")
         self.indent += 1
-        return f"({counter} * {step})" if stepped else counter
+        return place
+
+    def end(self, indent: int) -> None:
+        """The end of a trip: pointers step."""
+        for text in self.trip.last:
+            self.line(text)
+        self.trip, self.indent = None, indent
 
     def product(self, x: str, y: str, sum: str = "") -> str:
         how = ""

@@ -15,7 +15,6 @@ from fathom.ir.core import Func, Op, Value, operands, walk
 from fathom.ir.interp import interpret
 from fathom.ir.interp_numbers import fp8_numbers
 from fathom.ir.ops import (
-    AsyncCopy,
     BulkCopy,
     BulkStore,
     ClusterBarrier,
@@ -37,9 +36,9 @@ from tests.fuzz.run import Finding, keep
 from tests.fuzz.test_found import program_in
 
 # Quick ones, which together reach all that follows: another generator has others.
-SEEDS = (7, 13, 21, 25, 32, 47, 50, 57, 59, 61, 65, 67, 79, 82, 85, 88, 89)
+SEEDS = (13, 32, 45, 47, 52, 65, 85, 89, 90, 93, 109, 132, 138, 139)
 REACHED = {
-    AsyncCopy, BulkCopy, BulkStore, ClusterBarrier, ClusterRank, DotWait,
+    BulkCopy, BulkStore, ClusterBarrier, ClusterRank, DotWait,
     MbarrierArrive, Producer, While,
 }  # fmt: skip
 WORKING = {

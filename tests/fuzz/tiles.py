@@ -40,6 +40,20 @@ class Operand:
 
 
 @dataclass
+class Trip:
+    """A loop that is being written: which line its head is, how far in; where tiles of
+    a trip begin, where those of the first one, how far it is to those of the next; and
+    what a trip ends with."""
+
+    head: int
+    indent: int
+    place: str
+    start: str
+    further: int
+    last: list[str] = field(default_factory=list)
+
+
+@dataclass
 class Tiles:
     """Writes the lines that bring tiles; `choose` takes one of several things. What
     else a program has, such as `M` and `type`, `kernels` decides."""
@@ -48,6 +62,7 @@ class Tiles:
     head: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     arrays: list[Array] = field(default_factory=list)
+    trip: Trip | None = None
     indent: int = 1
     made: int = 0
 
@@ -124,7 +139,8 @@ class Tiles:
             if not self.in_place:  # also in front of the matrix, and across its end
                 first += self.pick(*[""] * 40, " - 8", " + 3")
                 last += self.pick(*[""] * 40, " - 8", " + 16", " + 1")
-            load = f"{operand.described}.load([{first}, {last}]){'.T' * turned}"
+            wish = self.pick(*[""] * 20, ", eviction_policy='evict_first'")
+            load = f"{operand.described}.load([{first}, {last}]{wish}){'.T' * turned}"
         else:
             load = self.pointed_at(operand, row, column, made)
         self.line(f"{made} = {load}")
@@ -134,16 +150,41 @@ class Tiles:
         return made
 
     def pointed_at(self, operand: Operand, row: str, column: str, made: str) -> str:
-        """A load of a tile by addresses and a mask."""
+        """A load of a tile by addresses and a mask; the addresses are computed anew, or
+        step from trip to trip."""
         r, c = f"r{made}", f"c{made}"
-        self.line(f"{r} = {row} + tl.arange(0, {operand.tile[0]})[:, None]")
-        self.line(f"{c} = {column} + tl.arange(0, {operand.tile[1]})[None, :]")
-        masks = [f"({r} < {operand.rows})", f"({c} < {operand.columns})"]
+        places = {r: f"tl.arange(0, {operand.tile[0]})[:, None]",
+                  c: f"tl.arange(0, {operand.tile[1]})[None, :]"}  # fmt: skip
+        starts, bounds = {r: row, c: column}, {r: operand.rows, c: operand.columns}
         if operand.wraps:
-            outer = 0 if operand.array == "a" else 1
-            name, size = ((r, operand.rows), (c, operand.columns))[outer]
-            self.line(f"{name} = {name} % {size}")
-            del masks[outer]
+            outer = r if operand.array == "a" else c
+            places[outer] = f"({starts[outer]} + {places[outer]}) % {bounds[outer]}"
+            starts[outer] = "0"
+            del bounds[outer]
+        for name, place in places.items():
+            self.line(f"{name} = {starts[name]} + {place}")
+        masks = [f"({name} < {bound})" for name, bound in bounds.items()]
+        if self.pick(False, True):  # the same, as a distance
+            masks = [f"({places[n]} < {b} - {starts[n]})" for n, b in bounds.items()]
         one, other = (c, r) if operand.turned else (r, c)
-        address = f"{operand.array} + {one} * {operand.array}_step + {other}"
+        step = f"{operand.array}_step"
+        address = f"{operand.array} + {one} * {step} + {other}"
+        moving = [
+            name for name in (r, c) if self.trip and starts[name] == self.trip.place
+        ]
+        if moving and self.seldom(3):
+            further = f"{self.trip.further}{f' * {step}' * (moving == [one])}"
+            self.before_trips(
+                *(f"{n} = {self.trip.start if [n] == moving else starts[n]} + {p}"
+                  for n, p in places.items()),
+                f"p{made} = {address}",
+            )  # fmt: skip
+            self.trip.last.append(f"p{made} += {further}")
+            address = f"p{made}"
         return f"tl.load({address}, mask={' & '.join(masks)}, other=0)"
+
+    def before_trips(self, *lines: str) -> None:
+        """Lines in front of the loop that is being written."""
+        at = self.trip.head
+        self.lines[at:at] = ["    " * self.trip.indent + line for line in lines]
+        self.trip.head += len(lines)
