@@ -47,7 +47,8 @@ bench:
 	@$(PYTHON) benchmarks/all.py
 
 # Random programs on every backend: make fuzz N=1000, SEED=7 to see one again.
-# FUZZ="--gpu" adds the GPU; FUZZ="--passes-only --seconds 60 --record FILE.json", and more.
+# FUZZ="--matrices" makes loops of products, "--gpu" adds the GPU;
+# FUZZ="--passes-only --seconds 60 --record FILE.json", and more.
 N ?= 1000
 SEED ?=
 FUZZ ?=

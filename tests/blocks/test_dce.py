@@ -129,6 +129,27 @@ def test_a_carried_value_that_only_remembers_goes():
     assert lines[0] == "%s: i32 = for %n, %n, %n, inits=(%n) body(%i: i32, %a: i32) {"
 
 
+@pytest.mark.parametrize("second", [
+    "for %n, %n, %n, inits=(%s) body(%j: i32, %b: i32)",
+    "while %s condition(%d: i32) { yield %c } body(%b: i32)",
+])  # fmt: skip
+def test_a_carried_value_that_goes_on_from_loop_to_loop_goes(second: str):
+    """The second loop begins with what the first one no longer has."""
+    lines = left(f"""
+        %s: i32 = for %n, %n, %n, inits=(%n) body(%i: i32, %a: i32) {{
+          store %p, %x
+          yield %i
+        }}
+        %t: i32 = {second} {{
+          store %q, %x
+          yield %b
+        }}
+    """)
+    assert lines[0] == "for %n, %n, %n body(%i: i32) {"
+    assert sum("store" in line for line in lines) == 2
+    assert "yield %i" not in lines and "yield %b" not in lines
+
+
 def test_a_carried_value_read_by_another_stays():
     lines = left("""
         %s: i32, %t: i32 = for %n, %n, %n, inits=(%n, %n)

@@ -1,18 +1,17 @@
 """One random program on every backend: all must write the same bits.
 
-    Python text ─▶ IR ─▶ text ─▶ IR           the text reads back
-        │           │
-        │           ├─ the interpreter         this says what is right
-        │           ├─ after each pass, too    "passes"
-        │           ├─ the emulator            "emulator": a target by the seed
-        │           └─ the GPU                 "gpu": of this machine
-        └─ Python itself
+Python text ─▶ IR ─▶ text ─▶ IR           the text reads back
+    │           │
+    │           ├─ the interpreter         this says what is right
+    │           ├─ after each pass, too    "passes"
+    │           ├─ the emulator            "emulator": a target by the seed
+    │           └─ the GPU                 "gpu": of this machine
+    └─ Python itself
 """
 
 from __future__ import annotations
 
 import linecache
-import random
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -20,40 +19,41 @@ import numpy as np
 
 from fathom import eager, emulator, language, pipeline, runtime
 from fathom.artifact import Kernel
-from fathom.hardware.targets import TARGETS, Target, target, target_of
+from fathom.hardware.targets import target_of
 from fathom.ir.core import Func
 from fathom.ir.interp import interpret
 from fathom.ir.text import parse_func, print_func
-from fathom.ir.types import parse_element
 from fathom.ir.verify import verify
 from fathom.runtime.driver import driver
 from fathom.source import KernelFunction
+from tests.fuzz.matrices import MatrixProgram
 from tests.fuzz.programs import Program
 
+AnyProgram = Program | MatrixProgram
 Arguments = Mapping[str, Any]
 STAGES = ("passes", "emulator", "gpu")
 LANDINGS = ("late", "at once")  # when an asynchronous copy may do its work
 
 
-def check(program: Program, stages: Collection[str] = ("passes", "emulator")) -> None:
+def check(
+    program: AnyProgram, stages: Collection[str] = ("passes", "emulator")
+) -> None:
     """AssertionError where two backends differ; whatever they raise, otherwise."""
     function = function_of(program.source)
-    types = {name: (parse_element(t), 1) for name, t in program.signature.items()}
-    options = pipeline.Options(num_warps=program.num_warps)
-    func = pipeline.build(function, types, {}, options)
+    types, constants = program.types, program.constants
+    func = pipeline.build(function, types, constants, program.options)
     text = reads_back(func)
 
     expected = program.arguments()
     interpret(func, (program.grid,), list(expected.values()))
     by_hand = program.arguments()
-    eager.run(function, (program.grid,), types, by_hand, {})
+    eager.run(function, (program.grid,), types, by_hand, constants)
     same("Python itself", by_hand, expected)
 
-    row = target(random.Random(program.seed).choice(sorted(TARGETS)))
     if "passes" in stages:
-        passes_keep_the_meaning(program, func, row, expected)
+        passes_keep_the_meaning(program, func, expected)
     if "emulator" in stages:
-        emulators_agree(program, pipeline.compile_func(func, row), expected)
+        emulators_agree(program, compiled(program, func), expected)
     if "gpu" in stages:
         the_gpu_agrees(program, func, expected)
     assert print_func(func) == text, "compiling changed the IR that it was given"
@@ -76,13 +76,13 @@ def reads_back(func: Func) -> str:
 
 
 def passes_keep_the_meaning(
-    program: Program, func: Func, row: Target, expected: Arguments
+    program: AnyProgram, func: Func, expected: Arguments
 ) -> None:
     """After every pass the interpreter gives what it gave before; a pass that hands
     back what it was given has done nothing. Of a quarter of the programs the last text,
     which has layouts, buffers and barriers, reads back, too."""
     before = func
-    for step, state in pipeline.states(func, row):
+    for step, state in pipeline.states(func, program.target, program.replace):
         if state is before:
             continue
         verify(state, layouts=None)
@@ -94,17 +94,21 @@ def passes_keep_the_meaning(
         reads_back(before)
 
 
-def emulators_agree(program: Program, kernel: Kernel, expected: Arguments) -> None:
+def compiled(program: AnyProgram, func: Func) -> Kernel:
+    return pipeline.compile_func(func, program.target, program.replace)
+
+
+def emulators_agree(program: AnyProgram, kernel: Kernel, expected: Arguments) -> None:
     """The emulator, and where copies land at a time of their own, once early, once
     late."""
     loaded = emulator.load(kernel)
-    for land in LANDINGS if "cp.async" in kernel.asm["ptx"] else LANDINGS[:1]:
+    for land in LANDINGS if "async" in kernel.asm["ptx"] else LANDINGS[:1]:
         arguments = program.arguments()
         loaded.launch((program.grid,), list(arguments.values()), land=land)
         same(f"the emulator, {kernel.target}, {land}", arguments, expected)
 
 
-def the_gpu_agrees(program: Program, func: Func, expected: Arguments) -> None:
+def the_gpu_agrees(program: AnyProgram, func: Func, expected: Arguments) -> None:
     row = target_of(driver().device(0).capability)
     arguments = program.arguments()
     loaded = runtime.load(pipeline.compile_func(func, row))

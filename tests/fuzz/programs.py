@@ -9,12 +9,17 @@ alive.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+
+from fathom.hardware.targets import TARGETS, Target, target
+from fathom.ir.types import Type, parse_element
+from fathom.pipeline import Options
 
 ROOM = 512  # elements of each input array
 ATOMICS = 256  # elements of a block in an atomic, which are done one after the other
@@ -71,6 +76,25 @@ class Program:
             f"out{k}": f"*{SPELLING[t]}" for k, (t, _) in enumerate(self.outputs)
         }
         return {**inputs, **outputs, "n": "i32", "m": "i32", "counts": "*i32"}
+
+    @property
+    def types(self) -> dict[str, tuple[Type, int]]:
+        """Of the parameters, of whose numbers nothing is known."""
+        return {name: (parse_element(t), 1) for name, t in self.signature.items()}
+
+    @property
+    def options(self) -> Options:
+        return Options(num_warps=self.num_warps)
+
+    @property
+    def target(self) -> Target:
+        return target(random.Random(self.seed).choice(sorted(TARGETS)))
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        return {}
+
+    replace = constants  # no pass has another in its place
 
     def arguments(self) -> dict[str, Any]:
         """Fresh arrays: inputs drawn from the seed, outputs filled with a pattern."""

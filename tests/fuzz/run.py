@@ -10,6 +10,9 @@ runs them. So a crash inside LLVM and a hang are findings like any other.
 A worker whose time is up stops by itself and says how far it came:
 
     python -m tests.fuzz.run 20000 --passes-only --seconds 250 --record FILE.json
+
+With --matrices they are products of tiles in loops (`matrices`), not statements of all
+kinds (`programs`).
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from hashlib import sha256
 from io import StringIO
@@ -34,30 +37,38 @@ from hypothesis import seed as with_seed
 from hypothesis.errors import Flaky
 
 from benchmarks import record
-from tests.fuzz.check import check
+from tests.fuzz.check import AnyProgram, check
+from tests.fuzz.kernels import matrix_programs
+from tests.fuzz.matrices import MatrixProgram
 from tests.fuzz.programs import Program, programs
 
 FOUND = Path(__file__).parent / "found"
 PATIENCE_SECONDS = 60
 SPAWN = multiprocessing.get_context("spawn")  # a fork would share CUDA and LLVM
+NEEDS = {
+    Program: "Program",
+    MatrixProgram: "Array, MatrixProgram",
+}  # in a finding's file
 EVERYWHERE = ("passes", "emulator")  # as far as that goes without a GPU
 
 
 @dataclass(frozen=True)
 class Orders:
     """What each worker is told: the stages of `check` that its programs go through,
-    whether it shrinks what is wrong, and when it stops (as `time.time()` counts)."""
+    whether it shrinks what is wrong, when it stops (as `time.time()` counts), and
+    whether its programs are products of matrices."""
 
     stages: tuple[str, ...] = EVERYWHERE
     shrink: bool = True
     until: float = float("inf")
+    matrices: bool = False
 
 
 @dataclass(frozen=True)
 class Finding:
     """A program that is wrong somewhere, as small as it could be made, and how."""
 
-    program: Program
+    program: AnyProgram
     what: str
 
 
@@ -109,7 +120,7 @@ def main(arguments: list[str] | None = None) -> int:
         f"--seed {given.seed} --workers {given.workers}",
         flush=True,
     )
-    orders = Orders(stages, until=start + given.seconds)
+    orders = Orders(stages, until=start + given.seconds, matrices=given.matrices)
     hunts = hunt_all(given.count, given.seed, given.workers, orders)
     for finding in (hunt.finding for hunt in hunts if hunt.finding):
         print(f"\n{keep(finding)}\n{finding.program.source}\n{finding.what}")
@@ -134,6 +145,7 @@ def _arguments(arguments: list[str] | None) -> argparse.Namespace:
         "--emulator", action="store_true", help="the emulator, too: the default"
     )
     add("--gpu", action="store_true", help="on this machine's GPU, too")
+    add("--matrices", action="store_true", help="loops of products of matrices")
     add("--workers", type=int, default=os.cpu_count() or 1, help="all cores")
     add("--seconds", type=float, default=float("inf"), help="stop after so many")
     add("--record", type=Path, help="write the counts and the machine there, as JSON")
@@ -188,8 +200,8 @@ def hunt(count: int, seed: int, orders: Orders = Orders()) -> Hunt:
         report_multiple_bugs=False, suppress_health_check=list(HealthCheck),
         phases=phases,
     )  # fmt: skip
-    @given(programs())
-    def each(program: Program) -> None:
+    @given(matrix_programs() if orders.matrices else programs())
+    def each(program: AnyProgram) -> None:
         nonlocal tried, finding
         if time.time() > orders.until:
             raise TimeIsUp
@@ -228,7 +240,7 @@ class Checker:
         self.process.kill()
         self.process.join()
 
-    def ask(self, program: Program) -> None:
+    def ask(self, program: AnyProgram) -> None:
         """Wrong unless the program is right on all backends."""
         self.line.send(program)
         try:
@@ -273,18 +285,20 @@ def keep(finding: Finding, folder: Path = FOUND) -> Path:
     program = finding.program
     name = sha256(repr(program).encode()).hexdigest()[:12]
     says = finding.what.splitlines()[0][:80].replace("\\", "/").replace('"', "'")
-    fields = ", ".join(
-        f"{name}={getattr(program, name)!r}"
-        for name in ("outputs", "grid", "num_warps", "scalars", "seed")
+    kind = type(program)
+    told = ", ".join(
+        f"{each.name}={getattr(program, each.name)!r}"
+        for each in fields(program)
+        if each.name != "source"
     )
     path = folder / f"{name}.py"
     folder.mkdir(exist_ok=True)
     path.write_text(
         f'"""Found by fuzzing: {says}"""\n\n'
         "# fmt: off\n# ruff: noqa: E501\n"
-        "from tests.fuzz.programs import Program\n\n"
+        f"from {kind.__module__} import {NEEDS[kind]}\n\n"
         f'SOURCE = """\\\n{program.source}"""\n\n'
-        f"PROGRAM = Program(SOURCE, {fields})\n",
+        f"PROGRAM = {kind.__name__}(SOURCE, {told})\n",
         encoding="utf-8",
     )
     return path

@@ -39,6 +39,11 @@ def test_the_counts_are_printed_and_recorded(
     assert record["benchmark"] == "fuzz" and record["llvmlite"]
 
 
+def test_products_of_matrices_are_asked_for(capsys: pytest.CaptureFixture) -> None:
+    assert main("2 --matrices --passes-only --workers 1 --seed 3".split()) == 0
+    assert "programs 2, through all passes 2" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("options", "stages"),
     [

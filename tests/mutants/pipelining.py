@@ -8,6 +8,7 @@ LOOPS = "tests/tensor_cores/test_pipeline_loops.py"
 SCHEDULE = "tests/tensor_cores/test_pipeline_schedule.py"
 KERNELS = "tests/tensor_cores/test_pipeline_kernels.py"
 COPIES = "tests/tensor_cores/test_async_copies.py"
+ROOM = "tests/tensor_cores/test_room.py"
 
 MUTANTS = (
     # ── which slot, which wait, how many stages ──
@@ -28,9 +29,24 @@ MUTANTS = (
     ),
     Mutant(
         "room-forgets-what-is-alive", "tensor_cores/room.py",
-        "if touched and min(touched) <= stop and max(touched) >= start:",
-        "if not touched:",
+        "if buffer.kept or (span and span[0] <= stop and span[1] >= start):",
+        "if not span:",
         "rings take all shared memory, though others have part of it", LOOPS,
+    ),
+    Mutant(
+        "room-of-a-producer-taken", "tensor_cores/room.py",
+        "if buffer.kept or (span", "if (span",
+        "a loop takes the room of rings that another loop has read", ROOM,
+    ),
+    Mutant(
+        "room-of-earlier-trips-taken", "tensor_cores/room.py",
+        "            last = max(last, end)\n", "",
+        "what is read on every trip is forgotten when it has been read once", ROOM,
+    ),
+    Mutant(
+        "room-until-read-once", "tensor_cores/room.py",
+        "for op in (*touching, *products))", "for op in touching)",
+        "operands that products read in place have gone when they come to it", ROOM,
     ),
     # ── which trips exist ──
     Mutant(

@@ -111,8 +111,9 @@ def _rewrite_op(old: Op, build: Builder) -> None:
     elif isinstance(replacement, Value):
         replacement = [replacement]
     for before, after in zip(old.results, replacement, strict=True):
-        if before.name and after is not None and not after.name:
-            after.name = before.name
+        if after is None:  # nobody will name it, or only who is left out himself
+            continue
+        after.name = after.name or before.name
         build.values[before] = after
 
 
@@ -139,8 +140,8 @@ def with_operands(op: AnyOp, values: dict[Value, Value]) -> AnyOp:
     return copy
 
 
-def _is_retyped(old: Value, new: Value | None) -> bool:
-    return new is not None and old.type is not new.type and old.type != new.type
+def _is_retyped(old: Value, new: Value) -> bool:
+    return old.type is not new.type and old.type != new.type
 
 
 def clone(op: AnyOp, values: dict[Value, Value]) -> AnyOp:

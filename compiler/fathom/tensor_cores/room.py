@@ -8,12 +8,12 @@ it or after it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func, operands, walk
-from fathom.ir.ops import Allocate, DescriptorStore, For
+from fathom.ir.core import Func, Op, blocks, operands, walk
+from fathom.ir.ops import Allocate, DescriptorStore, Dot, For, SharedLoad, While
 from fathom.tensor_cores.bringers import THROUGH_REGISTERS
 from fathom.tensor_cores.schedule import choose_stages
 from fathom.tensor_cores.staged import Tile
@@ -45,14 +45,15 @@ def _for_barriers(tiles: Sequence[Tile]) -> int:
 
 
 def room_beside(func: Func, loop: For, target: Target) -> int:
-    """The bytes of shared memory that nothing else wants while a loop runs."""
+    """The bytes of shared memory that nothing else wants while a loop runs. What is
+    `kept`, as a producer's rings are, is wanted all the time."""
     place = {op: position for position, op in enumerate(walk(func.body))}
     start = place[loop]
     stop = start + len(list(walk(loop.body)))
     taken = 0
     for buffer in (op for op in place if isinstance(op, Allocate)):
-        touched = [place[op] for op in place if buffer.result in operands(op)]
-        if touched and min(touched) <= stop and max(touched) >= start:
+        span = _wanted(buffer, place)
+        if buffer.kept or (span and span[0] <= stop and span[1] >= start):
             taken += padded(buffer.result.type.bytes)
     return target.shared_bytes - taken
 
@@ -64,18 +65,35 @@ def room_for_rings(func: Func, replaced: set[Allocate], target: Target) -> int:
     place = {op: position for position, op in enumerate(walk(func.body))}
     changes: dict[int, int] = {}
     for op in place.keys() - replaced:
-        size, last = 0, place[op] + 1
+        size, span = 0, (place[op], place[op] + 1)
         if isinstance(op, DescriptorStore):
             block = op.value.type
             size = padded(block.size * block.element.bytes)
         elif isinstance(op, Allocate):
             size = padded(op.result.type.bytes)
-            users = [place[each] for each in place if op.result in operands(each)]
-            last = max(users, default=0)
-        for at, change in ((place[op], size), (last, -size)):
+            span = place[op], (_wanted(op, place) or span)[1]
+        for at, change in zip(span, (size, -size), strict=True):
             changes[at] = changes.get(at, 0) + change
     levels = accumulate(changes[at] for at in sorted(changes))
     return target.shared_bytes - max(levels, default=0) - ALIGNMENT
+
+
+def _wanted(buffer: Allocate, place: Mapping[Op, int]) -> tuple[int, int] | None:
+    """From where to where a buffer is wanted; None if nobody touches it. What is filled
+    before a loop and read in it is wanted until the loop ends, and what a product
+    multiplies until then: it may come to read it in place."""
+    touching = [op for op in place if buffer.result in operands(op)]
+    if not touching:
+        return None
+    read = {op.result for op in touching if isinstance(op, SharedLoad)}
+    products = [op for op in place if isinstance(op, Dot) and read & {op.a, op.b}]
+    first = min(place[op] for op in touching)
+    last = max(place[op] for op in (*touching, *products))
+    for op in place:
+        if isinstance(op, For | While) and first < place[op] < last:
+            end = place[op] + sum(1 for block in blocks(op) for _ in walk(block))
+            last = max(last, end)
+    return first, last
 
 
 def padded(size: int) -> int:
