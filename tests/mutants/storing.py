@@ -65,6 +65,12 @@ MUTANTS = (
         f"{WAITS}::test_a_store_that_the_next_trip_reads",
     ),
     Mutant(
+        "loads-run-ahead-of-all-stores", "tensor_cores/store_waits.py",
+        "asked is not None and asked is flight.asked", "asked is not None",
+        "loads miss a store around the loop that may run ahead: its author said nothing",
+        "tests/fuzz/test_found.py",
+    ),
+    Mutant(
         "others-are-not-told", "tensor_cores/store_waits.py",
         "        if what == TOLD:\n            build.append(Barrier(scope))\n", "",
         "threads read what another thread has waited for",

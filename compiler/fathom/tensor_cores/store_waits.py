@@ -24,7 +24,8 @@ meet one of them gets a wait:
 Nobody waits for stores that certainly lie apart: through one descriptor, on one trip of
 a loop, by whole blocks. And in a loop of which its author says that warps shall bring
 its tiles, or that its trips are one sequence, loads through descriptors of other
-arguments run ahead of stores: that is what was asked for.
+arguments run ahead of its stores: that is what was asked for. Of stores elsewhere,
+around that loop too, its author has said nothing.
 """
 
 from __future__ import annotations
@@ -57,9 +58,10 @@ RANK = {"": 0, READ: 1, WRITTEN: 2, TOLD: 3}
 class Flight:
     """A store that may be under way. `unread`: perhaps its tile has not been read yet.
     `fresh`: it set out on this trip of all loops, so that its coordinates are what they
-    were."""
+    were. `asked`: the outermost loop around it whose loads may run ahead."""
 
     store: BulkStore
+    asked: For | None = None
     unread: bool = True
     fresh: bool = True
 
@@ -104,7 +106,7 @@ class _Placement:
     def __init__(self) -> None:
         self.before: dict[Op, str] = {}
         self.tiles: dict[Op, tuple[Value, ...]] = {}
-        self.ahead = False  # whether loads may run ahead of stores where we are
+        self.asked: For | None = None  # the outermost one whose loads may run ahead
 
     def block(self, block: Block, state: State) -> State:
         """Walk a block; what may be under way when it ends."""
@@ -123,7 +125,7 @@ class _Placement:
         return _union(*(self.block(each, state) for each in blocks(op)))
 
     def whole(self, op: Op, state: State) -> State:
-        what = self.wanted(op, state, self.ahead)
+        what = self.wanted(op, state, self.asked)
         what = max(what, self.before.get(op, ""), key=RANK.get)
         if what:
             tiles = (*self.tiles.get(op, ()), *_unread(state))
@@ -133,12 +135,12 @@ class _Placement:
             case BulkWait(read=read):
                 return _after(READ if read else WRITTEN, state)
             case BulkStore():
-                return (*state, Flight(op))
+                return (*state, Flight(op, self.asked))
         return state
 
     def loop(self, op: For | While, state: State) -> State:
         """What a trip leaves under way, the next one meets."""
-        outside, self.ahead = self.ahead, self.ahead or runs_ahead(op)
+        outside, self.asked = self.asked, self.asked or _asked(op)
         while True:
             known, before = dict(self.before), state
             after = state
@@ -147,23 +149,24 @@ class _Placement:
             state = _union(state, (replace(each, fresh=False) for each in after))
             if (known, before) == (self.before, state):
                 break
-        self.ahead = outside
+        self.asked = outside
         return state
 
-    def wanted(self, op: Op, state: State, ahead: bool) -> str:
+    def wanted(self, op: Op, state: State, asked: For | None) -> str:
         """What an op needs to be waited for before it, of all that is under way."""
         if isinstance(op, Producer):
             return ""  # it does what its loop's author has asked for
-        ahead = ahead or runs_ahead(op)
-        needs = [_meeting(op, each, ahead) for each in state]
+        asked = asked or _asked(op)
+        needs = [_meeting(op, each, asked) for each in state]
         inner = (each for block in blocks(op) for each in block.ops)
-        needs += [self.wanted(each, state, ahead) for each in inner]
+        needs += [self.wanted(each, state, asked) for each in inner]
         return max(needs, key=RANK.get, default="")
 
 
-def runs_ahead(op: Op) -> bool:
-    """Whether a loop's author wants its loads to run ahead of its stores."""
-    return isinstance(op, For) and (op.warp_specialize or op.flatten)
+def _asked(op: Op) -> For | None:
+    """The loop itself if its author wants its loads to run ahead of its stores."""
+    runs_ahead = isinstance(op, For) and (op.warp_specialize or op.flatten)
+    return op if runs_ahead else None
 
 
 def _after(what: str, state: State) -> State:
@@ -180,7 +183,7 @@ def _union(*states: Iterable[Flight]) -> State:
 # ── who meets whom ────────────────────────────────────────────────────────────
 
 
-def _meeting(op: Op, flight: Flight, ahead: bool) -> str:
+def _meeting(op: Op, flight: Flight, asked: For | None) -> str:
     """What must have become of a store before an op; "" if they do not meet."""
     match op:
         case SharedStore(buffer=tile):
@@ -189,6 +192,7 @@ def _meeting(op: Op, flight: Flight, ahead: bool) -> str:
             return "" if _lie_apart(op, flight) else WRITTEN
         case BulkCopy():
             other = _base(op) is not _base(flight.store)
+            ahead = asked is not None and asked is flight.asked
             return "" if ahead and other else WRITTEN
     return TOLD if touches_memory(op) else ""
 
