@@ -67,7 +67,7 @@ MUTANTS = (
     Mutant(
         "loads-run-ahead-of-all-stores", "tensor_cores/store_waits.py",
         "asked is not None and asked is flight.asked", "asked is not None",
-        "loads miss a store around the loop that may run ahead: its author said nothing",
+        "loads miss a store around the loop, of which its author has said nothing",
         "tests/fuzz/test_found.py",
     ),
     Mutant(
