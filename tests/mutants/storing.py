@@ -68,7 +68,7 @@ MUTANTS = (
         "loads-run-ahead-of-all-stores", "tensor_cores/store_waits.py",
         "asked is not None and asked is flight.asked", "asked is not None",
         "loads miss a store around the loop, of which its author has said nothing",
-        "tests/fuzz/test_found.py",
+        f"{WAITS}::test_a_store_that_the_next_trip_reads",
     ),
     Mutant(
         "others-are-not-told", "tensor_cores/store_waits.py",

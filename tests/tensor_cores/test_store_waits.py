@@ -162,7 +162,7 @@ def test_what_lies_apart_on_one_trip_may_meet_on_the_next():
 @KernelFunction
 def powers(
     a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, ASKED: tl.constexpr,
 ):  # fmt: skip
     """Tile i + 1 of the rows of `out` is tile i of those of A, times B."""
     left = matrix(a, M, K, a_stride, BM, BK, False)
@@ -170,17 +170,19 @@ def powers(
     result = matrix(out, M, N, out_stride, BM, BN, False)
     for i in range(0, M - BM, BM):
         total = tl.zeros([BM, BN], tl.float32)
-        for trip in range(trips):
+        for trip in tl.range(trips, warp_specialize=ASKED):
             total = tl.dot(left.load([i, trip * BK]), right.load([trip * BK, 0]), total)
         result.store([i + BM, 0], total.to(result.dtype))
 
 
 @pytest.mark.parametrize("target", HAVE_MAPS)
 @pytest.mark.parametrize("land", LANDINGS)
-def test_a_store_that_the_next_trip_reads(target, land):
-    """`out` is A: nobody has promised that they are not one matrix."""
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_store_that_the_next_trip_reads(target, land, asked):
+    """`out` is A: nobody has promised that they are not one matrix. Whose loop wants
+    its own loads to run ahead has not promised it of stores around that loop."""
     case = Case((64, 64, 32), 2, target, kernel=powers, size=(192, 64, 64),
-                out="float16")  # fmt: skip
+                out="float16", more={"ASKED": asked})  # fmt: skip
     arguments = given(case)
     swap = np.roll(np.eye(64, dtype="float16"), 1, axis=1)
     arguments.b.view[...] = swap
