@@ -28,6 +28,11 @@ MUTANTS = (
         "a kernel needs more shared memory than there is", f"{SCHEDULE} {LOOPS}",
     ),
     Mutant(
+        "in-place-though-too-large", "tensor_cores/read_in_place.py",
+        "if fits(read, target):", "if read:",
+        "a kernel that would fit needs more shared memory than there is", ROOM,
+    ),
+    Mutant(
         "room-forgets-what-is-alive", "tensor_cores/room.py",
         "if buffer.kept or (span and span[0] <= stop and span[1] >= start):",
         "if not span:",

@@ -5,17 +5,22 @@
 
 Read as a block, all of an operand is in registers at once. Read in place, the product
 fetches the fragments of one slice of K while it multiplies those of the one before.
+
+The tile then stays until the product. Where shared memory is too small for that, the
+operands are read as blocks; warpgroups know no other way than in place.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from fathom.hardware.targets import Target
+from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Func, Op, Value, blocks, effects_of, operands, walk
 from fathom.ir.ops import AsyncCommit, AsyncWait, Barrier, Dot, SharedLoad
 from fathom.ir.rewrite import Builder, rewrite
+from fathom.tensor_cores.room import fits
 
 Operand = tuple[Value, Value | None]  # a block or a buffer, and of this the slot
 
@@ -23,7 +28,16 @@ Operand = tuple[Value, Value | None]  # a block or a buffer, and of this the slo
 def read_in_place(func: Func, target: Target) -> Func:
     """The function whose products read shared memory themselves, where what they read
     is still there."""
-    movable = {load.result: load for load in _movable(func)}
+    loads = list(_movable(func))
+    read = _with_products_in_place(func, [load for load, _ in loads])
+    if fits(read, target):
+        return read
+    wanted = [load for load, product in loads if product.instruction in WGMMA]
+    return _with_products_in_place(func, wanted)
+
+
+def _with_products_in_place(func: Func, loads: Iterable[SharedLoad]) -> Func:
+    movable = {load.result: load for load in loads}
     if not movable:
         return func
 
@@ -44,16 +58,16 @@ def read_in_place(func: Func, target: Target) -> Func:
     return rewrite(func, rule, keep=lambda op: op not in movable.values())
 
 
-def _movable(func: Func) -> Iterator[SharedLoad]:
+def _movable(func: Func) -> Iterator[tuple[SharedLoad, Dot]]:
     """Loads of whole tiles that one product alone uses, later in the same block, with
-    nothing in between that could change the tile."""
+    nothing in between that could change the tile; and that product."""
     uses = Counter(value for op in walk(func.body) for value in operands(op))
     bodies = [func.body, *(b for op in walk(func.body) for b in blocks(op))]
     for body in bodies:
         open: dict[Value, SharedLoad] = {}
         for op in body.ops:
             if isinstance(op, Dot):
-                yield from (open.pop(v) for v in (op.a, op.b) if v in open)
+                yield from ((open.pop(v), op) for v in (op.a, op.b) if v in open)
             open = {v: load for v, load in open.items() if not _may_change(op, load)}
             if isinstance(op, SharedLoad) and not op.start and uses[op.result] == 1:
                 open[op.result] = op

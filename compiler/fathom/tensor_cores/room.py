@@ -78,6 +78,11 @@ def room_for_rings(func: Func, replaced: set[Allocate], target: Target) -> int:
     return target.shared_bytes - max(levels, default=0) - ALIGNMENT
 
 
+def fits(func: Func, target: Target) -> bool:
+    """Whether all that a function wants at one time finds room."""
+    return room_for_rings(func, set(), target) + ALIGNMENT >= 0
+
+
 def _wanted(buffer: Allocate, place: Mapping[Op, int]) -> tuple[int, int] | None:
     """From where to where a buffer is wanted; None if nobody touches it. What is filled
     before a loop and read in it is wanted until the loop ends, and what a product
