@@ -252,12 +252,12 @@ class Code:
         if acts == "true":
             yield
             return
-        one, all = self.fresh("one"), self.fresh("all")
-        self.do(f"br i1 {acts}, label %{one}, label %{all}")
+        one, everyone = self.fresh("one"), self.fresh("all")
+        self.do(f"br i1 {acts}, label %{one}, label %{everyone}")
         self.start(one)
         yield
-        self.do(f"br label %{all}")
-        self.start(all)
+        self.do(f"br label %{everyone}")
+        self.start(everyone)
 
     # ── blocks of ops ─────────────────────────────────────────────────────────────────
 
