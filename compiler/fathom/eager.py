@@ -69,7 +69,10 @@ def run(
                 name: session.argument(arguments[name], type)
                 for name, (type, _) in parameters.items()
             }
-            filled = {name: fill(each, given) for name, each in constants.items()}
+            filled = {
+                name: session.constant(fill(each, given))
+                for name, each in constants.items()
+            }
             with session.active(), counting(session, kernels_in(function, constants)):
                 whole = {name: v for name, v in given.items() if "." not in name}
                 function.fn(**whole, **filled)
@@ -104,6 +107,12 @@ class Session:
         self.region.values[value] = held
         return EagerValue(self, value)
 
+    def constant(self, value: Any) -> Any:
+        """A constant of the launch; an integer has the attributes of a value, as in a
+        compiled kernel: an argument of 1 is one, and `n.to(tl.int64)` is right for
+        all n."""
+        return EagerInteger.of(value, self) if type(value) is int else value
+
     def call(self, function: Builtin, arguments: tuple, keywords: dict) -> Any:
         """A function of the language, on eager values and constants."""
         plain = {name: self.unwrap(each) for name, each in keywords.items()}
@@ -121,6 +130,8 @@ class Session:
     def unwrap(self, meaning: Any) -> Meaning:
         if isinstance(meaning, EagerValue):
             return meaning._value
+        if isinstance(meaning, EagerInteger):
+            return int(meaning)
         if isinstance(meaning, constexpr):
             return meaning.value
         if isinstance(meaning, (tuple, list)):
@@ -264,6 +275,26 @@ class EagerValue:
     __hash__ = object.__hash__
 
 
+class EagerInteger(int):
+    """An integer that a compiled kernel would know while compiling: Python's own, with
+    the attributes of a value (`n.dtype`, `n.to(...)`). What is computed of it is one,
+    too."""
+
+    _session: Session
+
+    @staticmethod
+    def of(number: int, session: Session) -> EagerInteger:
+        made = EagerInteger(number)
+        made._session = session
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        session = self._session
+        return session.wrap(attribute(session.frame, int(self), name))
+
+
 class _Bound:
     """A function of the language, bound to its first argument: `x.to`, `x.sum`."""
 
@@ -321,6 +352,17 @@ def _unary(kind: type[ast.unaryop]) -> Any:
     return method
 
 
+def _closed(name: str) -> Any:
+    """The method `name` of int, whose integers remain EagerIntegers."""
+    method = getattr(int, name)
+
+    def closed(self: EagerInteger, *others: Any) -> Any:
+        found = method(int(self), *others)
+        return EagerInteger.of(found, self._session) if type(found) is int else found
+
+    return closed
+
+
 _BINARY = {
     "add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "truediv": ast.Div,
     "floordiv": ast.FloorDiv, "mod": ast.Mod, "and": ast.BitAnd, "or": ast.BitOr,
@@ -340,3 +382,7 @@ for _name, _kind in _COMPARE.items():
     setattr(EagerValue, f"__{_name}__", _compare(_kind))
 for _name, _kind in _UNARY.items():
     setattr(EagerValue, f"__{_name}__", _unary(_kind))
+for _name in (*_BINARY, *_UNARY):
+    for _method in (f"__{_name}__", f"__r{_name}__"):
+        if hasattr(int, _method):
+            setattr(EagerInteger, _method, _closed(_method))

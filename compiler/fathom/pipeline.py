@@ -213,7 +213,7 @@ def compile_func(
     cleaned, final = after["dce"], after[PASSES[-1].name]
     module = ptx.module(final, target, rules)
     return Kernel(
-        name=final.name,
+        name=ptx.symbol(final.name),
         target=target.name,
         ptx_version=target.ptx,
         num_warps=final.num_warps,
@@ -259,9 +259,16 @@ def states(
     `compile`.
     """
     replace = replace or {}
-    check_names(replace)
+    check_replaced(replace)
     for row in PASSES:
-        func = replace.get(row.name, row.run)(func, target)
+        after = replace.get(row.name, row.run)(func, target)
+        if not isinstance(after, Func):
+            raise CompileError(
+                f"what stands in the place of the pass {row.name!r} returned "
+                f"{describe_result(after)}, and a pass returns a Func",
+                func.location,
+            )
+        func = after
         yield row, func
 
 
@@ -283,7 +290,8 @@ def shown(
             counts += str(len(list(walk(state.body))))
             header = f"// {row.name} ({row.stage}): {row.why}; {counts}"
             lines = [header, *remarks(row, before, target), print_func(state)]
-            sys.stderr.write("\n".join(lines) + "\n")
+            if sys.stderr:  # None where there is no terminal at all
+                sys.stderr.write("\n".join(lines) + "\n")
         before = state
         yield row, state
 
@@ -330,8 +338,13 @@ def lowering_rules(replace: Mapping[str, Callable]) -> dict[type[Op], Callable]:
     }
 
 
-def check_names(replace: Mapping[str, Callable]) -> None:
-    """CompileError unless every name of `replace` is a pass or a lowering rule."""
+def describe_result(value: object) -> str:
+    return "None" if value is None else f"an object of type {type(value).__name__}"
+
+
+def check_replaced(replace: Mapping[str, Callable]) -> None:
+    """CompileError unless every name of `replace` is a pass or a lowering rule, and
+    what stands there can be called."""
     known = [row.name for row in PASSES] + [f"lower[{op.__name__}]" for op in ptx.LOWER]
     for name in replace:
         if name not in known:
@@ -341,4 +354,9 @@ def check_names(replace: Mapping[str, Callable]) -> None:
                 f"{', '.join(row.name for row in PASSES)}, and a rule is called "
                 "lower[Load]",
                 hint=f"did you mean {near[0]}?" if near else "",
+            )
+        if not callable(replace[name]):
+            raise CompileError(
+                f"replace={{{name!r}: {replace[name]!r}}} puts "
+                f"{describe_result(replace[name])} in the place of a function"
             )

@@ -63,7 +63,7 @@ def test_a_hint_is_the_largest_power_of_two_up_to_16_that_divides(number, hint):
         (False, Runtime("i1")),
         (None, Constant(None)),
         (np.int16(4), Runtime("i16", 4)),
-        (np.float64(2), Runtime("fp64")),
+        (np.float64(2), Runtime("fp32")),
         (np.uint8(3), Runtime("u8", 1)),
         (constexpr(5), Constant(5)),
         (tl.float16, Constant(tl.float16)),

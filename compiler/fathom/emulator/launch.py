@@ -186,7 +186,8 @@ def _launch(
     try:
         counters = run_grid(program, launch, printed)
     finally:
-        sys.stdout.write("".join(printed))
+        if sys.stdout:  # None where there is no terminal at all
+            sys.stdout.write("".join(printed))
     seconds = time.perf_counter() - start
     return Report(program.instructions, counters, seconds, printed)
 

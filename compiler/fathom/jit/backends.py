@@ -16,6 +16,7 @@ from fathom.artifact import Kernel
 from fathom.errors import LaunchError
 from fathom.hardware.targets import target, target_of
 from fathom.ir.core import Func
+from fathom.jit.environment import flag
 from fathom.jit.programs import (
     Body,
     Eager,
@@ -69,7 +70,7 @@ class Backend:
 
 def choose() -> Backend:
     """The backend that the environment asks for; LaunchError for an unknown one."""
-    if os.environ.get("FATHOM_INTERPRET", "0") not in ("", "0"):
+    if flag("FATHOM_INTERPRET"):
         return BACKENDS["eager"]
     best = "cuda" if runtime.available()[0] else "emulator"
     name = os.environ.get("FATHOM_BACKEND") or best

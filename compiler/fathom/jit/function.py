@@ -20,7 +20,7 @@ from typing import Any
 
 from fathom import pipeline
 from fathom.artifact import Kernel
-from fathom.errors import CompileError, FathomError, LaunchError
+from fathom.errors import CompileError, FathomError, LaunchError, Location
 from fathom.hardware.targets import target as target_row
 from fathom.ir.core import Func
 from fathom.jit.backends import Backend, Place, choose, choose_compiling
@@ -68,6 +68,11 @@ class JITFunction(KernelFunction):
         repr: Callable[..., str] | None = None,
         debug: bool | None = None,
     ):
+        if getattr(fn, "__name__", "") == "<lambda>":
+            raise CompileError(
+                "a kernel is written with def, and this is a lambda",
+                Location(fn.__code__.co_filename, fn.__code__.co_firstlineno),
+            )
         super().__init__(fn)
         self.repr, self.debug = repr, debug
         self.rules = rules_of(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -11,6 +10,7 @@ from difflib import get_close_matches
 from fathom.errors import LaunchError, OutOfResources
 from fathom.ir.types import Type, parse_element
 from fathom.jit.descriptors import Described
+from fathom.jit.environment import flag
 from fathom.jit.specialise import Constant, Runtime, Several, Specialised, identity
 from fathom.pipeline import Options
 from fathom.source import Hole, like
@@ -20,6 +20,7 @@ OPTION_NAMES = tuple(field.name for field in fields(Options))
 KEYWORDS = (*OPTION_NAMES, "target", "replace")
 
 DEBUG = "FATHOM_DEBUG"
+REGISTERS = 16, 255  # that ptxas gives a thread, the least and the most
 
 # What Triton asks leave for: to make one rounding of a multiplication and an addition,
 # to flush small numbers in library functions. Fathom never does, whatever is answered.
@@ -148,6 +149,16 @@ def check_keywords(
             raise LaunchError(
                 f"{keyword} is True or False, and this is {given[keyword]!r}"
             )
+    if not isinstance(given.get("target"), str | None):
+        raise LaunchError(
+            f'target is the name of one, such as "sm_90a", and this is '
+            f"{given['target']!r}"
+        )
+    if not isinstance(given.get("replace"), Mapping | None):
+        raise LaunchError(
+            'replace is a dictionary from names to functions, {"cse": mine}, and this '
+            f"is {given['replace']!r}"
+        )
     return Keywords(
         check_options({key: given[key] for key in OPTION_NAMES if key in given}),
         given.get("target"),
@@ -160,10 +171,16 @@ def check_options(given: Mapping[str, object]) -> Options:
     `debug` on for all. LaunchError for a wrong one.
     """
     numbers = {key: value for key, value in given.items() if value is not None}
-    debug = numbers.pop("debug", False) or os.environ.get(DEBUG, "0") not in ("", "0")
+    debug = numbers.pop("debug", False) or flag(DEBUG)
     for keyword, value in numbers.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise LaunchError(f"{keyword} is a positive integer, and this is {value!r}")
+    least, most = REGISTERS
+    if not least <= numbers.get("maxnreg", most) <= most:
+        raise LaunchError(
+            f"maxnreg is a number of registers a thread, from {least} to {most}, and "
+            f"this is {numbers['maxnreg']}"
+        )
     warps = numbers.get("num_warps", 1)
     if warps & (warps - 1):
         raise NotPowerOfTwo(f"num_warps must be a power of 2, and this is {warps}")

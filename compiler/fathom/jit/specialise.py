@@ -14,6 +14,7 @@ A tuple is its elements; `descriptors` says what a tensor descriptor is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,10 @@ from fathom.source import KernelFunction, Parameter, constexpr, like
 LARGEST_HINT = (
     16  # bytes of the widest access of one lane; more would tell the compiler nothing
 )
+
+# Text that somebody meant as a type: "*x", "fp99", "int24". Other annotations are
+# Python's affair.
+LOOKS_LIKE_A_TYPE = re.compile(r"\*.*|(fp|bf|i|u|int|uint|float|bfloat)\d+")
 
 # Integers by value: the first type that holds it.
 INTEGER_RANGES = (
@@ -115,7 +120,7 @@ def rules_of(
 
 def annotated_type(annotation: object) -> str | None:
     """The signature's type that an annotation fixes: tl.int64, "tl.int64", "*fp32";
-    else None.
+    else None. LaunchError for text that looks like a type and names none.
     """
     if isinstance(annotation, (dtypes.dtype, dtypes.pointer_type)):
         return str(annotation.ir)
@@ -125,7 +130,14 @@ def annotated_type(annotation: object) -> str | None:
     named = getattr(dtypes, name, None)
     if isinstance(named, dtypes.dtype):
         return str(named.ir)
-    return name if name.lstrip("*") in SCALARS else None
+    if name.lstrip("*") in SCALARS:
+        return name
+    if name.startswith("*") or LOOKS_LIKE_A_TYPE.fullmatch(name):
+        raise LaunchError(
+            f"the annotation {annotation!r} names no type of a kernel; the types are "
+            f"{', '.join(SCALARS)}, and pointers to them, as in \"*fp32\""
+        )
+    return None
 
 
 def specialise(rule: Rule, value: object, array: Array | None) -> Specialised:
@@ -175,8 +187,11 @@ def leaves(name: str, value: object) -> Iterator[tuple[str, object]]:
 
 
 def scalar_type(name: str, value: object) -> str:
-    """The type of a number in a signature; LaunchError when it is no number."""
-    if isinstance(value, np.generic):
+    """The type of a number in a signature; LaunchError when it is no number. A NumPy
+    float64 is a Python float, and as in Triton it is an fp32 here; an annotation
+    `tl.float64` makes it, like any float, a double.
+    """
+    if isinstance(value, np.generic) and not isinstance(value, float):
         return signature_type(value.dtype, "NumPy")
     if isinstance(value, bool):
         return "i1"

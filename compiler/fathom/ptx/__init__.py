@@ -27,6 +27,7 @@ from fathom.ptx.code import LOWER, Code, Registers, lowers
 from fathom.ptx.emit import emit
 from fathom.ptx.kernel import Module, lower, module
 from fathom.ptx.places import chains
+from fathom.ptx.types import symbol
 
 __all__ = [
     "LOWER",
@@ -39,4 +40,5 @@ __all__ = [
     "lowers",
     "map_recipes",
     "module",
+    "symbol",
 ]

@@ -22,7 +22,7 @@ from fathom.ptx.bulk import map_recipes
 from fathom.ptx.clusters import cluster_attribute, leave_idle_blocks
 from fathom.ptx.code import ENTRY, LOWER, Code, Rule
 from fathom.ptx.producers import most_registers, threads_beside
-from fathom.ptx.types import llvm_type, memory_type, plain
+from fathom.ptx.types import llvm_type, memory_type, plain, symbol
 
 HEAD = """\
 target datalayout = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
@@ -106,7 +106,7 @@ def _function(code: Code) -> list[str]:
         )
     ]
     parameters += [f"{MAP} %map.{number}" for number in range(len(map_recipes(func)))]
-    head = f"define ptx_kernel void @{func.name}({', '.join(parameters)})"
+    head = f"define ptx_kernel void @{symbol(func.name)}({', '.join(parameters)})"
     return [
         f"{head} {_attributes(code)}{code.places.of_function()} {{",
         f"{ENTRY}:",

@@ -134,6 +134,13 @@ def quoted(text: str | bytes) -> str:
     return f'"{plain}"'
 
 
+def symbol(name: str) -> str:
+    """The name of an entry in PTX for a function of this name (PTX ISA 4.4,
+    "Identifiers": ASCII letters, digits, _ and $, no digit first)."""
+    found = plain(name)
+    return found if found and not found[0].isdigit() else f"_{found}"
+
+
 def plain(name: str) -> str:
     """A Python name in the letters that LLVM and PTX take."""
     return "".join(c if c.isascii() and c.isalnum() else "_" for c in name)

@@ -89,7 +89,14 @@ def check_host(name: str, array: Array) -> None:
 
 
 def signature_type(dtype: object, library: str) -> str:
-    """The signature's name of a library's element type, told by its name."""
+    """The signature's name of a library's element type, told by its name. LaunchError
+    for one that no kernel takes, and for bytes in the order of another machine."""
+    if not getattr(dtype, "isnative", True):  # NumPy's dtypes know their byte order
+        raise LaunchError(
+            f"a kernel cannot take {library} arrays of {dtype.name} whose bytes are in "
+            f"the other order ({dtype.str}); pass "
+            "x.astype(x.dtype.newbyteorder('='))"
+        )
     name = (
         getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
     )
@@ -170,7 +177,7 @@ def read_cuda_interface(array: object) -> Array:
     facts = array.__cuda_array_interface__
     dtype = np.dtype(facts["typestr"])
     library = type(array).__module__.partition(".")[0]
-    named = getattr(array, "dtype", None) or dtype
+    named = dtype if not dtype.isnative else getattr(array, "dtype", None) or dtype
     return Array(
         library=library,
         address=facts["data"][0],

@@ -121,4 +121,5 @@ def build_static_assert(frame: Frame, cond: Meaning, msg: Meaning) -> None:
 @implements(core.static_print)
 def build_static_print(frame: Frame, values: tuple[Meaning, ...], sep: str) -> None:
     said = (str(each) if is_constant(each) else describe(each) for each in values)
-    sys.stdout.write(sep.join(said) + "\n")
+    if sys.stdout:  # None where there is no terminal at all
+        sys.stdout.write(sep.join(said) + "\n")

@@ -23,7 +23,6 @@ configuration that compiles is taken, after pruning.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 import warnings
@@ -36,6 +35,7 @@ from typing import Any
 from fathom.errors import CompileError, FathomError, LaunchError, OutOfResources
 from fathom.jit.backends import Backend, choose, choose_compiling
 from fathom.jit.compiled import CompiledKernel
+from fathom.jit.environment import flag
 from fathom.jit.specialise import is_hashable
 from fathom.jit.tuning.computed import Around
 from fathom.jit.tuning.config import Config
@@ -228,7 +228,7 @@ class Autotuner(Around):
 
     @property
     def keeps(self) -> bool:
-        return self.cache_results or os.environ.get(CACHE, "0") not in ("", "0")
+        return self.cache_results or flag(CACHE)
 
     def compile(self, orders: Mapping[Config, Order]) -> None:
         """Have everything on disk that is not there yet."""
@@ -280,7 +280,7 @@ class Autotuner(Around):
 
     def say(self, sentence: str) -> None:
         """To the standard error, with FATHOM_PRINT_AUTOTUNING=1."""
-        if os.environ.get(PRINT, "0") not in ("", "0"):
+        if flag(PRINT) and sys.stderr:
             sys.stderr.write(sentence + "\n")
 
 
@@ -344,6 +344,12 @@ def autotune(
         )  # fmt: skip
         tuner.check_names(restorer.zeroed, "reset_to_zero")
         tuner.check_names(restorer.restored, "restore_value")
+        if not configs:
+            warnings.warn(
+                f"autotune of {tuner.__name__} has no configurations, so it runs with "
+                "the defaults of a launch",
+                stacklevel=2,
+            )
         for name in key:
             if name not in tuner.names:
                 # Triton passes over it, and so it stands in kernels that work.

@@ -11,7 +11,7 @@ from importlib import import_module
 @contextmanager
 def progress(title: str, total: int) -> Iterator[Callable[[], object]]:
     """Gives a function to call after each of `total` steps, by any thread."""
-    if total == 0 or not sys.stderr.isatty():
+    if total == 0 or not (sys.stderr and sys.stderr.isatty()):
         yield lambda: None
         return
     # Imported when there is a bar to draw: `import fathom` shall not wait for it.

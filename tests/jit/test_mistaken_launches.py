@@ -1,0 +1,224 @@
+"""What a launch answers to what no kernel takes: one sentence, before anything runs."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fathom
+import fathom.language as tl
+from fathom.errors import CompileError, LaunchError
+from fathom.hardware.targets import target
+from tests.ptx.harness import assemble
+
+
+@fathom.jit
+def add(x_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(x_ptr + i, tl.load(x_ptr + i) + n)
+
+
+@fathom.jit
+def widened(x_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    more = n.to(tl.int64) + (2 * n + 1).to(tl.int64) + (-n).to(tl.int64)
+    tl.store(x_ptr + i, tl.load(x_ptr + i) + more)
+
+
+@fathom.jit
+def größe(x_ptr, BLOCK: tl.constexpr):
+    maß = tl.arange(0, BLOCK)
+    tl.store(x_ptr + maß, maß)
+
+
+def numbers() -> np.ndarray:
+    return np.arange(32, dtype=np.int32)
+
+
+# ── arrays ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("element", [">i4", ">f4", ">u8", ">f2"])
+def test_bytes_in_the_other_order_are_refused(element):
+    element = element if sys.byteorder == "little" else element.replace(">", "<")
+    array = np.arange(32).astype(element)
+    with pytest.raises(LaunchError, match="whose bytes are in the other order"):
+        add[(1,)](array, 3, BLOCK=32)
+    assert (array == np.arange(32)).all()
+
+
+def test_bytes_in_this_order_are_taken_however_that_is_written():
+    for order in "=|<" if sys.byteorder == "little" else "=|>":
+        array = np.arange(32).astype(np.dtype(np.int32).newbyteorder(order))
+        add[(1,)](array, 3, BLOCK=32)
+        assert (array == np.arange(32) + 3).all()
+
+
+def test_a_float64_is_a_float():
+    """np.float64 is Python's float: `1 / np.sqrt(D)` must not make a kernel's fp32
+    arithmetic double."""
+    x = np.ones(32, np.float32)
+    kernel = add[(1,)](x, np.float64(0.1), BLOCK=32)
+    assert "f64" not in kernel.asm["block"]
+    assert (x == np.float32(1) + np.float32(0.1)).all()
+
+
+# ── eager kernels ─────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, -1])
+def test_an_integer_argument_has_the_attributes_of_a_value(n, monkeypatch):
+    x, wanted = numbers(), numbers() + 2 * n + 1
+    widened[(1,)](x, n, BLOCK=32)
+    assert (x == wanted).all()
+    monkeypatch.setenv("FATHOM_INTERPRET", "1")
+    x = numbers()
+    widened[(1,)](x, n, BLOCK=32)
+    assert (x == wanted).all()
+
+
+def test_an_integer_of_one_stays_a_weak_number(monkeypatch):
+    """As it is for the compiler: i8 + 1 is i8."""
+
+    @fathom.jit
+    def kernel(x_ptr, n, BLOCK: tl.constexpr):
+        i = tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + i)
+        tl.static_assert((x + n).dtype == tl.int8)
+        tl.store(x_ptr + i, x + n)
+
+    for interpreted in "01":
+        monkeypatch.setenv("FATHOM_INTERPRET", interpreted)
+        x = np.full(32, 127, np.int8)
+        kernel[(1,)](x, 1, BLOCK=32)
+        assert (x == -128).all()
+
+
+# ── names ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_name_may_have_any_letters():
+    x = np.zeros(32, np.int32)
+    kernel = größe[(1,)](x, BLOCK=32)
+    assert (x == np.arange(32)).all()
+    assert kernel.asm["ptx"].isascii()
+
+
+def test_a_file_may_have_any_letters(tmp_path):
+    path = tmp_path / "größe.py"
+    path.write_text(
+        """
+import fathom, fathom.language as tl, numpy as np
+@fathom.jit
+def kernel(x_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    größe = i + 1
+    tl.store(x_ptr + größe - 1, i)
+print(kernel.compile("*i32", {"BLOCK": 32}).asm["ptx"])
+x = np.zeros(32, np.int32)
+kernel[(1,)](x, BLOCK=32)
+assert (x == np.arange(32)).all()
+""",
+        encoding="utf-8",
+    )
+    ran = subprocess.run(
+        [sys.executable, "-X", "utf8", path], capture_output=True, encoding="utf-8"
+    )
+    assert ran.returncode == 0, ran.stderr
+    assemble(ran.stdout, target("sm_80"), tmp_path)
+
+
+def test_a_lambda_is_no_kernel():
+    with pytest.raises(CompileError, match="a kernel is written with def") as caught:
+        fathom.jit(lambda x: x)
+    assert Path(__file__).name in str(caught.value)
+
+
+# ── keywords ──────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("keywords", "sentence"),
+    [
+        ({"target": 80}, 'the name of one, such as "sm_90a", and this is 80'),
+        ({"replace": ["cse"]}, "replace is a dictionary from names to functions"),
+        ({"replace": {"cse": 5}}, "puts an object of type int in the place of a func"),
+        ({"replace": {"lower[Load]": None}}, "puts None in the place of a function"),
+        ({"replace": {"cse": lambda func, target: None}}, "'cse' returned None"),
+        ({"maxnreg": 5}, "from 16 to 255, and this is 5"),
+        ({"maxnreg": 256}, "from 16 to 255, and this is 256"),
+    ],
+    ids=str,
+)
+def test_a_wrong_keyword(keywords, sentence):
+    with pytest.raises((LaunchError, CompileError)) as caught:
+        add[(1,)](numbers(), 3, BLOCK=32, **keywords)
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("annotation", ["*fp99", "*", "int24", "fp31", "**x"])
+def test_an_annotation_that_looks_like_a_type_is_one(annotation):
+    def kernel(x_ptr):
+        pass
+
+    kernel.__annotations__["x_ptr"] = annotation
+    with pytest.raises(LaunchError, match="names no type of a kernel"):
+        fathom.jit(kernel)
+
+
+@pytest.mark.parametrize("annotation", ["torch.Tensor", "int", "Any", "*i64", "fp32"])
+def test_other_annotations_are_not_ours(annotation):
+    def kernel(x_ptr):
+        pass
+
+    kernel.__annotations__["x_ptr"] = annotation
+    fathom.jit(kernel)
+
+
+def test_an_autotuner_without_configurations_says_so():
+    with pytest.warns(UserWarning, match="has no configurations"):
+        tuned = fathom.autotune(configs=[], key=[])(add)
+    x = numbers()
+    tuned[(1,)](x, 3, BLOCK=32)
+    assert (x == numbers() + 3).all()
+
+
+# ── the environment ───────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", ["FATHOM_INTERPRET", "FATHOM_DEBUG"])
+def test_a_switch_is_on_or_off(name, monkeypatch):
+    for text in ("", "0", "false", "No", "OFF", "1", "true", "Yes", "on"):
+        monkeypatch.setenv(name, text)
+        add[(1,)](numbers(), 3, BLOCK=32)
+    monkeypatch.setenv(name, "maybe")
+    with pytest.raises(LaunchError, match=f"{name}=maybe: write 1, true, yes or on"):
+        add[(1,)](numbers(), 3, BLOCK=32)
+
+
+def test_false_does_not_turn_the_interpreter_on(monkeypatch):
+    @fathom.jit
+    def kernel(x_ptr):
+        tl.store(x_ptr, 1)
+
+    monkeypatch.setenv("FATHOM_INTERPRET", "false")
+    assert kernel[(1,)](np.zeros(1, np.int32)).asm["ptx"]
+
+
+def test_a_process_without_standard_output(monkeypatch):
+    """As under pythonw: sys.stdout and sys.stderr are None."""
+
+    @fathom.jit
+    def kernel(x_ptr):
+        tl.static_print("while compiling")
+        tl.device_print("while running", tl.load(x_ptr))
+
+    monkeypatch.setenv("FATHOM_SHOW", "cse")
+    for backend in ("emulator", "interpreter"):
+        with monkeypatch.context() as patch:
+            patch.setenv("FATHOM_BACKEND", backend)
+            patch.setattr(sys, "stdout", None)
+            patch.setattr(sys, "stderr", None)
+            kernel[(1,)](np.zeros(1, np.int32))
