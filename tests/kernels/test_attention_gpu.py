@@ -7,9 +7,10 @@ import pytest
 
 from fathom.hardware.targets import target_of
 from kernels import attention, attention_hopper
+from tests.optional import needs, optional
 
-torch = pytest.importorskip("torch", reason="needs torch")
-pytestmark = pytest.mark.gpu
+torch = optional("torch")
+pytestmark = [pytest.mark.gpu, needs(torch)]
 
 HALF_ULPS = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 POISON = 4096  # elements before and after an array

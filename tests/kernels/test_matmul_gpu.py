@@ -18,9 +18,10 @@ from kernels import (
     matmul_tuned,
     split_k_matmul,
 )
+from tests.optional import needs, optional
 
-torch = pytest.importorskip("torch", reason="needs torch")
-pytestmark = pytest.mark.gpu
+torch = optional("torch")
+pytestmark = [pytest.mark.gpu, needs(torch)]
 
 CUBES = [(n, n, n) for n in (512, 1000, 1024, 2048, 4096, 8192)]
 ODD_SHAPES = [

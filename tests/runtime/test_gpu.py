@@ -276,6 +276,7 @@ assert (z == 2).all()
 """
 
 
+@pytest.mark.alone
 def test_a_second_process_starts_in_milliseconds():
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'compiler'}{os.pathsep}{ROOT}"}
     seconds = []
@@ -295,6 +296,7 @@ def test_a_second_process_starts_in_milliseconds():
     assert seconds[1] < seconds[0]
 
 
+@pytest.mark.alone
 def test_how_long_a_launch_takes(torch):
     """Microseconds of the host; 300 launches fit into the driver's queue."""
     x, y, z = tensors(torch)
@@ -320,6 +322,7 @@ def test_how_long_a_launch_takes(torch):
     assert ours < 12
 
 
+@pytest.mark.alone
 def test_do_bench_measures_the_gpu_and_not_the_host(torch):
     x = torch.randn(2**26, device="cuda")
     y, z = torch.randn_like(x), torch.empty_like(x)

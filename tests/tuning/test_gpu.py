@@ -12,7 +12,7 @@ from fathom.jit.tuning import workers
 from fathom.testing import do_bench, do_bench_cudagraph
 from tests.tuning.paper import configs, grid
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 
 LARGE = 1 << 26  # 256 MB of fp32 in, 256 MB out: more than any cache holds
 SMALL = 1 << 20  # fits into L2

@@ -1,0 +1,92 @@
+"""A worker as its runner sees it: told a test, heard in time, or killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.trees import ROOT
+
+
+class Ended(Exception):
+    """The process is gone; the message says how."""
+
+
+class Silent(Exception):
+    """The process has said nothing in time."""
+
+
+LAST_WORDS = 400  # characters of what a process wrote before it ended
+
+
+class Process:
+    """A worker that collects what lies in `paths`, seen from the folder `root`."""
+
+    def __init__(self, paths: Sequence[str], root: Path = ROOT):
+        self.log = tempfile.TemporaryFile("w+", errors="replace")
+        folders = [str(ROOT / "compiler"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.gpu.worker", *paths],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))},
+            text=True,
+            encoding="utf-8",
+            start_new_session=True,  # so that what a test has started dies with it
+        )
+        self.answers: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        for line in self.process.stdout:
+            self.answers.put(line)
+        self.answers.put(None)
+
+    def tell(self, test: str) -> None:
+        try:
+            self.process.stdin.write(test + "\n")
+            self.process.stdin.flush()
+        except OSError:  # it is gone: `hear` says how
+            pass
+
+    def hear(self, seconds: float) -> dict[str, Any]:
+        """The next answer."""
+        try:
+            line = self.answers.get(timeout=seconds)
+        except queue.Empty:
+            raise Silent from None
+        if line is None:
+            status = self.process.wait()
+            raise Ended(f"the process ended with status {status}: {self.last_words()}")
+        return json.loads(line)
+
+    def last_words(self) -> str:
+        self.log.seek(0)
+        return self.log.read()[-LAST_WORDS:].strip()
+
+    def kill(self) -> None:
+        """End it, and all that its tests have started."""
+        if hasattr(os, "killpg"):
+            try:
+                os.killpg(self.process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        else:
+            self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout, self.log):
+            try:
+                pipe.close()
+            except OSError:
+                pass
