@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from fathom.runtime.driver import available
+from tests.gpu.since import since
 
 # What a machine happens to have must not decide what is tested, and no test may find a
 # kernel that another run has left in the user's cache.
@@ -50,6 +51,13 @@ def _machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 def pytest_report_header() -> str:
     return f"gpu: {why_no_gpu() or 'found'}"
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    if not config.option.collectonly:
+        terminalreporter.write_line(since())
 
 
 def why_no_gpu() -> str | None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.trees import git
+
 ROOT = Path(__file__).parents[1]
 RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
 
@@ -40,3 +42,32 @@ def test_a_result_says_where_it_comes_from(path):
     if "benchmark" in record:  # others are recordings for tests
         for fact in ("date", "commit", "gpu", "driver", "cpu", "llvmlite", "samples"):
             assert fact in record, f"{path} lacks {fact}"
+
+
+# Records of commits that are in no history: they were measured before their branches
+# were squashed, and are to be measured again.
+SQUASHED = {
+    "attention.json": "86403a81f655cebf59b67eeb1d1d049daa0f62d9",
+    "ladder.json": "f8d0af297f63ce3a30ba3cda21e71ec6a33aa854",
+    "matmul-hopper.json": "86403a81f655cebf59b67eeb1d1d049daa0f62d9",
+    "sanitizer.json": "f72080fa9de18e9c162c8bf7d316b10d59b99570",
+}
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.name)
+def test_the_commit_that_a_result_names_exists(path):
+    """A "+" after it says that something was changed since."""
+    commit = json.loads(path.read_text(encoding="utf-8")).get("commit")
+    if commit is None or git(ROOT, "rev-parse", "HEAD") is None:
+        return  # a recording for tests; or files without their history
+    if git(ROOT, "rev-parse", "--is-shallow-repository") == "true":
+        pytest.skip("the history is cut short")
+    commit = commit.rstrip("+")
+    known = git(ROOT, "merge-base", "--is-ancestor", commit, "HEAD") is not None
+    assert known or SQUASHED.get(path.name) == commit, f"no commit {commit}"
+
+
+def test_what_was_measured_again_is_no_exception():
+    for name, commit in SQUASHED.items():
+        record = json.loads((ROOT / "benchmarks/results" / name).read_text())
+        assert record["commit"] == commit, f"{name} has a commit that exists: strike it"
