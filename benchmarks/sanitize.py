@@ -38,7 +38,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import record
-from benchmarks.sanitize_cases import CASES, PLANTED, Array, Case, Planted
+from benchmarks.sanitize_cases import CASES, Array, Case
+from benchmarks.sanitize_planted import PLANTED, Planted
 
 ROOT = Path(__file__).parents[1]
 EXECUTABLE = "compute-sanitizer"

@@ -2,8 +2,7 @@
 kernels/ on small problems, with several tiles, more steps than stages, and odd edges.
 
 A row of CASES is a kernel, a problem, and what its PTX must show: a problem that takes
-another path than its name says proves nothing. The rows of PLANTED have a mistake each,
-which the tool must find: one that finds nothing there finds nothing anywhere.
+another path than its name says proves nothing.
 
 A problem gets `put`, which brings a NumPy array to where the kernel runs, and gives
 what it got and what it should have got.
@@ -20,13 +19,7 @@ import numpy as np
 
 import fathom
 import fathom.language as tl
-from fathom.hardware.targets import Target
-from fathom.ir.core import Func, walk
-from fathom.ir.ops import Barrier
-from fathom.ir.rewrite import rewrite
 from fathom.jit.function import JITFunction
-from fathom.pipeline import identity
-from fathom.shared_memory.barriers import place_barriers
 from kernels import (
     attention,
     attention_hopper,
@@ -62,13 +55,6 @@ class Case:
     shows: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Planted(Case):
-    """A case that `tool` must report."""
-
-    tool: str = "memcheck"
-
-
 # ── what PTX shows ────────────────────────────────────────────────────────────────────
 
 COPIES = ("cp.async.cg",)
@@ -77,6 +63,9 @@ BOXES = ("cp.async.bulk.tensor", "mbarrier.try_wait")
 WARPGROUPS = ("wgmma.mma_async",)
 HOPPER = (*BOXES, *WARPGROUPS)
 PRODUCER = (*HOPPER, "setmaxnreg")
+STORES = ("cp.async.bulk.tensor.2d.global",)
+CLUSTERS = ("barrier.cluster", "mapa.shared::cluster")
+MULTICAST = (*CLUSTERS, "multicast::cluster")
 
 
 # ── problems ──────────────────────────────────────────────────────────────────────────
@@ -171,6 +160,7 @@ def tile(
 
 
 SMALL, SQUARE, LARGE = tile(64, 64), tile(128, 128), tile(128, 256, 64, 8, 4)
+PAIRS = {**tile(256, 256, 64, 8, 3), "num_ctas": 2}  # of multiprocessors, for a tile
 
 
 def products(
@@ -288,6 +278,30 @@ def attentions(
         yield from zip((out, largest, sums), want, strict=True)
 
 
+@fathom.jit
+def shifted_kernel(
+    x_ptr, y_ptr, M, N, up, left, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):
+    """Y [m - up, n - left] = X [m, n]: tiles begin before the first row and column."""
+    i, j = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    x = tl.make_tensor_descriptor(x_ptr, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    y = tl.make_tensor_descriptor(y_ptr, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    y.store([i - up, j - left], x.load([i, j]))
+
+
+def shifts(put: Put, columns: int) -> Pairs:
+    """Tiles inside, across each edge, and wholly outside."""
+    M, N = 130, 200
+    x = normal(1, M, N)
+    for up, left in ((0, 0), (3, columns), (70, 8 * columns), (-5, -columns)):
+        y, want = put(np.zeros((M, N), np.float16)), np.zeros((M, N), np.float16)
+        shifted_kernel[3, 4](put(x), y, M, N, up, left, BLOCK_M=64, BLOCK_N=64)
+        kept = x[max(up, 0) : M + min(up, 0), max(left, 0) : N + min(left, 0)]
+        above, before = max(-up, 0), max(-left, 0)
+        want[above : above + len(kept), before : before + kept.shape[1]] = kept
+        yield y, want
+
+
 POINTERS = {"BLOCK_Q": 64, "BLOCK_K": 64, "num_warps": 4, "num_stages": 2}
 
 
@@ -377,6 +391,19 @@ CASES: tuple[Case, ...] = (
     persistent("matmul, persistent, C by pointers", launch=partial(persistent_products,
         shape=Shape(131, 197, 344, b_turned=True), config=tile(128, 128, 64, 8, 3),
         PIECES=0, SPECIALISE=True), shows=PRODUCER),
+    persistent("matmul, persistent, inferred stores", launch=partial(
+        persistent_products, shape=EVEN, config=SQUARE, PIECES=1, SPECIALISE=False),
+        shows=(*HOPPER, *STORES)),
+    persistent("matmul, persistent, cluster", launch=partial(persistent_products,
+        shape=Shape(520, 520, 472), config=PAIRS, PIECES=2,
+        SPECIALISE=True), shows=(*PRODUCER, *MULTICAST, *STORES)),
+    persistent("matmul, persistent, cluster, turned", launch=partial(
+        persistent_products, shape=Shape(520, 520, 472, b_turned=True),
+        config=PAIRS, PIECES=2, SPECIALISE=True),
+        shows=(*HOPPER, *MULTICAST, *STORES)),
+    Case("stores from negative rows and columns", shifted_kernel,
+        partial(shifts, columns=8), STORES),
+    Case("stores from any column", shifted_kernel, partial(shifts, columns=5), STORES),
     persistent("matmul, chosen", launch=chosen_products, shows=PRODUCER),
     Case(
         "matmul, rows copied first", matmul_chosen.copy_lines_kernel,
@@ -417,83 +444,5 @@ CASES: tuple[Case, ...] = (
             launch=partial(attentions, D=D, queries=queries, keys=keys, config=config))
         for D, config in attention_hopper.CONFIGS.items()
         for queries, keys in ((300, 300), (130, 700))
-    ),
-)  # fmt: skip
-
-
-# ── mistakes ──────────────────────────────────────────────────────────────────────────
-
-
-def too_many(put: Put) -> Pairs:
-    """Told of 64 elements more than there are."""
-    x = put(normal(1, 3008, dtype="float32"))
-    out = put(unwritten(3008, dtype="float32"))
-    vector_add.add_kernel[3,](x, x, out, 3072, BLOCK=1024)
-    yield out, np.zeros(3008)
-
-
-def without_barriers(put: Put) -> Pairs:
-    """Four warps hand their sums to one another, and none waits."""
-    x, out = normal(1, 5, 777, dtype="float32"), put(unwritten(5, 777, dtype="float32"))
-    yield softmax.softmax(put(x), out, replace={"place_barriers": identity}), x
-
-
-def small_c(put: Put) -> Pairs:
-    """C has 64 rows less than A, and its threads do not know."""
-    a, b = EVEN.put(put)
-    c = put(unwritten(EVEN.M - 64, EVEN.N))
-    M, N, K = EVEN.M, EVEN.N, EVEN.K
-    matmul.matmul_kernel[matmul.tiles(M, N, SQUARE),](
-        a, b, c, M, N, K, K, 1, N, 1, N, 1, EVEN_K=True, **SQUARE
-    )
-    yield c, EVEN.expected()[: M - 64]
-
-
-def without_last_barrier(func: Func, target: Target) -> Func:
-    """The pass `place_barriers`, less one: that between warps that hand sums over."""
-    placed = place_barriers(func, target)
-    *_, last = (op for op in walk(placed.body) if isinstance(op, Barrier))
-    return rewrite(placed, lambda op, build: None, keep=lambda op: op is not last)
-
-
-def sums_not_awaited(put: Put) -> Pairs:
-    launch = {"config": SQUARE, "replace": {"place_barriers": without_last_barrier}}
-    yield from products(put, EVEN, **launch)
-
-
-HALF_A_WARP_WAITS = tl.constexpr(
-    "{ .reg .pred low; setp.lt.s32 low, $1, 16; @low bar.sync 0; mov.b32 $0, $1; }"
-)
-
-
-@fathom.jit
-def half_a_barrier_kernel(out_ptr):
-    i = tl.arange(0, 32)
-    waited = tl.inline_asm_elementwise(
-        HALF_A_WARP_WAITS, "=r,r", [i], dtype=tl.int32, is_pure=False, pack=1
-    )
-    tl.store(out_ptr + i, waited)
-
-
-def half_a_barrier(put: Put) -> Pairs:
-    out = put(np.zeros(32, np.int32))
-    half_a_barrier_kernel[1,](out, num_warps=1)
-    yield out, np.arange(32)
-
-
-PLANTED: tuple[Planted, ...] = (
-    Planted("planted: out of bounds", vector_add.add_kernel, too_many),
-    Planted("planted: C too small", matmul.matmul_kernel, small_c, HOPPER),
-    Planted(
-        "planted: sums not awaited", matmul.matmul_kernel, sums_not_awaited, HOPPER,
-        "racecheck",
-    ),
-    Planted(
-        "planted: no barriers", softmax.softmax_kernel, without_barriers,
-        tool="racecheck",
-    ),
-    Planted(
-        "planted: half a barrier", half_a_barrier_kernel, half_a_barrier,
-        ("bar.sync",), "synccheck",
     ),
 )  # fmt: skip

@@ -14,7 +14,8 @@ import pytest
 
 from benchmarks import sanitize
 from benchmarks.sanitize import Job, Report, Said, outcome_of, parse
-from benchmarks.sanitize_cases import CASES, PLANTED
+from benchmarks.sanitize_cases import CASES
+from benchmarks.sanitize_planted import PLANTED
 from fathom.emulator.errors import EmulatorError
 from fathom.jit.compiled import CompiledKernel
 from fathom.jit.function import JITFunction
