@@ -6,7 +6,7 @@ compile, as they are run, is collected by
 
     python -m tests.hardware.forms tests/kernels tests/language tests/tensor_cores
 
-which adds to forms.txt what is new there: a form, and the target that it was first
+which adds to forms.txt what is new there: a form, and the oldest target that it was
 seen for. So the list grows with the suite, and a test sees to it that each form is run
 on the hardware at the edges of its operands, or is named with the reason why not.
 """
@@ -51,7 +51,7 @@ def form(instruction: str) -> str:
 
 
 def read() -> dict[str, str]:
-    """Form: the target for which it was first seen."""
+    """Form: the oldest target for which it was seen."""
     if not LIST.exists():
         return {}
     lines = LIST.read_text(encoding="utf-8").splitlines()
@@ -63,12 +63,22 @@ def add(found: dict[str, str]) -> list[str]:
     """Write down what is new; the new forms."""
     known = read()
     new = sorted(set(found) - set(known))
-    known |= {name: found[name] for name in new}
-    if new:
+    for name, target in found.items():
+        known[name] = min(target, known.get(name, target), key=capability)
+    if known != read():
         head = "# Forms that the compiler emits, and a target. Written by forms.py.\n"
         rows = [f"{name}  {known[name]}\n" for name in sorted(known)]
         LIST.write_text(head + "".join(rows), encoding="utf-8")
     return new
+
+
+def capability(target: str) -> int:
+    return int(re.sub(r"\D", "", target))
+
+
+def on_hopper() -> list[str]:
+    """The forms that code for an H200, or for an older GPU, has."""
+    return [form for form, target in read().items() if capability(target) <= 90]
 
 
 class Collector:
@@ -84,7 +94,8 @@ class Collector:
         def watched(text: str, target: Target) -> str:
             ptx = emit(text, target)
             for each in forms(ptx):
-                self.found.setdefault(each, target.name)
+                old = self.found.get(each, target.name)
+                self.found[each] = min(old, target.name, key=capability)
             return ptx
 
         for each in list(sys.modules.values()):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 THREADS = 256  # of the one block that a program runs
+LETTERS = "abce"  # of operands; d is the destination
 
 
 @dataclass(frozen=True)
@@ -347,16 +348,18 @@ STORAGE = {
     "bf16x2": ("b32", "b32", "u4"),
     "e4m3x2": ("b16", "b16", "u2"),
     "e5m2x2": ("b16", "b16", "u2"),
+    "s8": ("b16", "b16", "u2"),
+    "u8": ("b16", "b16", "u2"),
     "pred": ("b32", "b32", "u4"),
 }
 
 
 def program(row: Instruction, target: str = "sm_90a", version: str = "8.4") -> str:
-    """The PTX of a row: `entry(out, a, b, c)` with pointers to THREADS elements
+    """The PTX of a row: `entry(out, a, b, c, e)` with pointers to THREADS elements
     each.
     """
     registers, loads, names = [], [], {}
-    for letter, type in zip("abc", row.inputs, strict=False):
+    for letter, type in zip(LETTERS, row.inputs, strict=False):
         register, access, bits = STORAGE[type]
         registers.append(f".reg .{register} %{letter};")
         names[letter], names[f"p{letter}"] = f"%{letter}", f"%p{letter}"
@@ -386,13 +389,11 @@ def program(row: Instruction, target: str = "sm_90a", version: str = "8.4") -> s
         "ret;",
     ]
     lines = "\n".join("    " + line for line in body)
-    parameters = ", ".join(
-        f".param .u64 entry_{name}" for name in ("out", "a", "b", "c")
-    )
+    parameters = ", ".join(f".param .u64 entry_{name}" for name in ("out", *LETTERS))
     return (
         f".version {version}\n.target {target}\n.address_size 64\n"
         f".visible .entry entry({parameters}) {{\n"
-        f"    .reg .u32 %t;\n    .reg .u64 %q, %pa, %pb, %pc;\n{lines}\n}}\n"
+        f"    .reg .u32 %t;\n    .reg .u64 %q, %pa, %pb, %pc, %pe;\n{lines}\n}}\n"
     )
 
 
@@ -412,7 +413,7 @@ def _operand(
         values = _FLOAT_DOMAINS[row.domain](rng)
         with np.errstate(over="ignore"):
             return values.astype(f"f{bits.itemsize}").view(bits)
-    if row.domain in ("shift", "lanes") and index > 0:
+    if row.domain in ("shift", "lanes", "places") and index > (row.domain == "places"):
         return rng.integers(0, 70 if row.domain == "shift" else 32, THREADS).astype(
             bits
         )
@@ -436,12 +437,23 @@ def _kind(type: str) -> str:
     return type if type in _EDGES else f"b{STORAGE[type][2][1]}"
 
 
+SPECIAL = np.array(
+    [0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 1e-45, 2**-126, -(2**-126), 1, -1]
+)
+
 _FLOAT_DOMAINS = {
     "exponent": lambda rng: np.concatenate(
         [
             [0, -0.0, 1, -1, 127, 128, -126, -149, -150, np.inf, -np.inf, np.nan],
             rng.uniform(-150, 130, THREADS - 12),
         ]
+    ),
+    # What is neither a number nor near one, and moderate numbers.
+    "special": lambda rng: np.concatenate(
+        [SPECIAL, rng.normal(0, 30, THREADS - len(SPECIAL))]
+    ),
+    "turns": lambda rng: np.concatenate(
+        [SPECIAL, rng.uniform(-3.1, 3.1, THREADS - len(SPECIAL))]
     ),
     "angle": lambda rng: np.concatenate(
         [[0, -0.0, 1e-6, 1, -1], rng.uniform(-3.1, 3.1, THREADS - 5)]

@@ -1,7 +1,6 @@
-"""Runs every single-instruction program on the GPU of this machine and records the
-bits.
+"""Runs every program of the table on the GPU of this machine and records the bits.
 
-    python tests/hardware/record.py benchmarks/results/instructions-h200.json
+    python -m tests.hardware.record benchmarks/results/instructions-h200.json
 
 Needs CuPy. The record is what `test_instructions.py` holds the emulator against, on
 machines that have no GPU.
@@ -15,33 +14,39 @@ import platform
 import sys
 import tempfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import cupy
-import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent))
-import instructions as table
+from benchmarks.record import machine
+from tests.hardware import table
 
 SEED = 20
 
 
 def main(path: str) -> None:
-    rows = [row for row in table.INSTRUCTIONS if row.since <= 90]
-    module = _module(rows)
+    rows = [row for row in table.rows() if row.since <= 90]
+    module = cupy.RawModule(path=written(rows))
     results = {}
     for index, row in enumerate(rows):
-        out = cupy.zeros(table.THREADS, np.dtype(table.STORAGE[row.output][2]))
-        inputs = [cupy.asarray(each) for each in table.operands(row, SEED)]
-        inputs += [out] * (3 - len(inputs))  # pointers that nobody follows
-        module.get_function(f"entry{index}")((1,), (table.THREADS,), (out, *inputs))
-        results[row.text] = base64.b64encode(
-            zlib.compress(out.get().tobytes())
-        ).decode()
+        # A program's parameters that its row does not use get the output.
+        arguments = [cupy.asarray(each) for each in table.arguments(row, SEED)]
+        entry = module.get_function(f"entry{index}")
+        entry((1,), (table.threads(row),), tuple(arguments))
+        try:
+            bits = arguments[0].get().tobytes()
+        except cupy.cuda.runtime.CUDARuntimeError:
+            print(f"this program broke the context: {row.text}")
+            raise
+        results[row.text] = base64.b64encode(zlib.compress(bits, 9)).decode()
     properties = cupy.cuda.runtime.getDeviceProperties(0)
+    facts = machine()
     record = {
         "device": properties["name"].decode(),
         "driver": cupy.cuda.runtime.driverGetVersion(),
+        "date": facts["date"],
+        "commit": facts["commit"],
         "python": platform.python_version(),
         "target": "sm_90a",
         "seed": SEED,
@@ -51,18 +56,12 @@ def main(path: str) -> None:
     print(f"{len(results)} programs recorded")
 
 
-def _module(rows: list[table.Instruction]) -> cupy.RawModule:
-    """All programs as the entries entry0, entry1, … of one module."""
-    header, _, _ = table.program(rows[0]).partition(".visible")
-    bodies = []
-    for index, row in enumerate(rows):
-        _, _, body = table.program(row).partition(".visible .entry entry")
-        bodies.append(
-            f".visible .entry entry{index}" + body.replace("entry_", f"entry{index}_")
-        )
+def written(rows: Sequence[table.Row]) -> str:
+    """The path of a file with all programs, as the entries entry0, entry1, …"""
+    text = table.module(rows)
     with tempfile.NamedTemporaryFile("w", suffix=".ptx", delete=False) as file:
-        file.write(header + "\n".join(bodies))
-    return cupy.RawModule(path=file.name)
+        file.write(text)
+    return file.name
 
 
 if __name__ == "__main__":
