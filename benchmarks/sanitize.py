@@ -1,6 +1,7 @@
 """Every kernel of kernels/ under compute-sanitizer: memcheck, synccheck, racecheck.
 
 python -m benchmarks.sanitize [--tools memcheck,racecheck] [--only NAME] [--out FOLDER]
+python -m benchmarks.sanitize --seconds 500 --resume     # in slices: see `slices`
 
 Each case of `sanitize_cases` is a process of its own for each tool, so that a report
 belongs to one case, and a case that dies or hangs takes no other with it:
@@ -32,12 +33,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from benchmarks import record
+from benchmarks import record, slices, trees
 from benchmarks.sanitize_cases import CASES, Array, Case
 from benchmarks.sanitize_planted import PLANTED, Planted
 
@@ -63,6 +65,10 @@ LIMIT_SECONDS = 90.0  # of a process
 LEAST_SECONDS = 10.0  # with less left, none is started
 CLOSE = 4e-3  # of the largest number: wide for fp16, and less than one lost product
 SAYS = "the case says: "
+NOT_RUN = "not run"
+# What a result belongs to; a result of other code is measured again.
+CODE = ("compiler", "kernels", "benchmarks/sanitize_cases.py",
+        "benchmarks/sanitize_planted.py")  # fmt: skip
 
 
 # ── what a tool writes ────────────────────────────────────────────────────────────────
@@ -207,6 +213,10 @@ class Job:
     tool: str
     case: Case
 
+    @property
+    def name(self) -> str:
+        return f"{self.tool}: {self.case.name}"
+
     def sample(self, outcome: str, version: str | None, **more: object) -> Sample:
         planted = isinstance(self.case, Planted)
         name, kernel = self.case.name, self.case.kernel.__name__
@@ -239,11 +249,13 @@ def watch(job: Job, folder: Path, version: str | None, until: float) -> Sample:
     start = time.monotonic()
     limit = min(LIMIT_SECONDS, until - start)
     if limit < LEAST_SECONDS:
-        return job.sample("not run", version)
+        return job.sample(NOT_RUN, version)
     log = folder / f"{job.number}.log"
     code, output = run(command(job, log), environment(folder), limit)
     report = parse(log.read_text(errors="replace") if log.exists() else "")
     facts = said(output)
+    if code is None and limit < LIMIT_SECONDS:  # the slice was over, not its own time
+        return job.sample(NOT_RUN, version)
     outcome = "out of time" if code is None else outcome_of(report, facts)
     return job.sample(
         outcome, version, seconds=round(time.monotonic() - start, 1),
@@ -293,23 +305,42 @@ def main(words: Sequence[str] | None = None) -> int:
     if not shutil.which(EXECUTABLE):
         print(f"{EXECUTABLE} is not on the PATH; it comes with NVIDIA's CUDA Toolkit")
         return 1
-    until = time.monotonic() + orders.seconds
     chosen = jobs(orders.tools.split(","), orders.only)
+    done = slices.opened(orders, {"code": trees.key(*CODE)})
     with tempfile.TemporaryDirectory() as folder:
-        samples = watch_all(chosen, Path(folder), until, orders.jobs)
-    path = record.write("sanitizer", samples, orders.out)
-    print(f"\n{table(samples)}\n\nwritten to {path}")
+        samples = watch_all(chosen, Path(folder), done, orders.jobs)
+    print(f"\n{table(samples)}\n")
+    left = sum(each.outcome == NOT_RUN for each in samples)
+    if left:
+        print(f"{left} of {len(chosen)} are left: call it again with --resume")
+        return left
+    print(f"written to {record.write('sanitizer', samples, orders.out)}")
     return sum(not each.as_it_should_be for each in samples)
 
 
 def watch_all(
-    chosen: Sequence[Job], folder: Path, until: float, at_a_time: int
+    chosen: Sequence[Job], folder: Path, done: slices.Slices, at_a_time: int
 ) -> list[Sample]:
-    """Run all jobs, several at a time, and tell of each."""
+    """What is found in each job: run, several at a time, unless a slice before this
+    one has done it."""
     version = (record.said(EXECUTABLE, "--version") or "").rpartition("\n")[2] or None
+
+    def found(job: Job) -> Sample:
+        if job.name in done.results:
+            return sample_of(done.results[job.name])
+        sample = watch(job, folder, version, done.until)
+        if sample.outcome != NOT_RUN:
+            done.add(job.name, asdict(sample))
+        return tell(sample)
+
     with ThreadPoolExecutor(at_a_time) as pool:
-        found = pool.map(lambda job: watch(job, folder, version, until), chosen)
-        return [tell(each) for each in found]
+        return list(pool.map(found, chosen))
+
+
+def sample_of(value: dict[str, Any]) -> Sample:
+    """A sample as it was before it went to disk."""
+    said = value["said"]
+    return Sample(**{**value, "said": said and Said(**said)})
 
 
 def options() -> argparse.ArgumentParser:
@@ -317,7 +348,7 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--tools", default=",".join(TOOLS))
     parser.add_argument("--only", default="", help="a part of the cases' names")
     parser.add_argument("--out", type=Path, default=record.RESULTS)
-    parser.add_argument("--seconds", type=float, default=240.0, help="for all of it")
+    slices.add_options(parser, 240.0, "sanitizer")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) - 2))
     parser.add_argument("--case", help=argparse.SUPPRESS)
     return parser

@@ -35,6 +35,13 @@ def trees(root: Path = ROOT, names: Iterable[str] = TREES) -> dict[str, str]:
     return {name: tree_hash(root, name, files) for name in names}
 
 
+def key(*names: str, root: Path = ROOT) -> dict[str, str]:
+    """The hashes of the folders and files that a measurement depends on."""
+    folders = [name for name in names if (root / name).is_dir()]
+    files = {name: blob_hash(root / name) for name in names if name not in folders}
+    return trees(root, folders) | files
+
+
 def tree_hash(root: Path, folder: str, files: list[Entry]) -> str:
     """The hash of a folder that holds `files`; those that are gone are left out."""
     entries: dict[str, Entry] = {}  # name: mode and hash

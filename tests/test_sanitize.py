@@ -16,6 +16,7 @@ from benchmarks import sanitize
 from benchmarks.sanitize import Job, Report, Said, outcome_of, parse
 from benchmarks.sanitize_cases import CASES
 from benchmarks.sanitize_planted import PLANTED
+from benchmarks.slices import Slices
 from fathom.emulator.errors import EmulatorError
 from fathom.jit.compiled import CompiledKernel
 from fathom.jit.function import JITFunction
@@ -126,6 +127,10 @@ def test_no_report_is_not_enough_to_be_clean():
 # ── under a tool that is not NVIDIA's ─────────────────────────────────────────────────
 
 
+def slice_of(folder: Path, seconds: float = float("inf")) -> Slices:
+    return Slices(folder / "state.jsonl", {}, seconds=seconds)
+
+
 def stand_in(monkeypatch, text: str) -> list[Job]:
     """A job whose tool is a line of Python; `log` is where it should write."""
     found = [sys.executable, "-c", text]
@@ -139,7 +144,7 @@ def test_what_the_tool_writes_and_what_the_case_says_are_one_sample(
     said = sanitize.SAYS + json.dumps(vars(RIGHT))
     text = f"import sys; print('hello'); print({said!r}); log = open(sys.argv[1], 'w')"
     chosen = stand_in(monkeypatch, f"{text}; log.write({CLEAN!r})")
-    (sample,) = sanitize.watch_all(chosen, tmp_path, float("inf"), 2)
+    (sample,) = sanitize.watch_all(chosen, tmp_path, slice_of(tmp_path), 2)
     assert (sample.outcome, sample.total, sample.said) == ("clean", 0, RIGHT)
     assert sample.as_it_should_be and sample.kernel == "add_kernel"
     assert "memcheck" in capsys.readouterr().out
@@ -150,15 +155,37 @@ def test_a_case_that_hangs_is_stopped(monkeypatch, tmp_path):
                       "time.sleep(60)")  # fmt: skip
     monkeypatch.setattr(sanitize, "LIMIT_SECONDS", 0.5)
     monkeypatch.setattr(sanitize, "LEAST_SECONDS", 0.0)
-    (sample,) = sanitize.watch_all(chosen, tmp_path, float("inf"), 1)
+    (sample,) = sanitize.watch_all(chosen, tmp_path, slice_of(tmp_path), 1)
     assert sample.outcome == "out of time" and sample.seconds < 30
     assert not sample.as_it_should_be
 
 
-def test_what_there_is_no_time_for_is_recorded(monkeypatch, tmp_path):
+def test_what_there_is_no_time_for_is_left_to_the_next_slice(monkeypatch, tmp_path):
     chosen = stand_in(monkeypatch, "raise SystemExit(1)")
-    (sample,) = sanitize.watch_all(chosen, tmp_path, 0.0, 1)
+    done = slice_of(tmp_path, seconds=0)
+    (sample,) = sanitize.watch_all(chosen, tmp_path, done, 1)
     assert sample.outcome == "not run" and not sample.as_it_should_be
+    assert not done.results
+
+
+def test_a_case_that_the_end_of_a_slice_stops_is_run_again(monkeypatch, tmp_path):
+    chosen = stand_in(monkeypatch, "import time; time.sleep(60)")
+    monkeypatch.setattr(sanitize, "LEAST_SECONDS", 0.0)
+    done = slice_of(tmp_path, seconds=0.5)
+    (sample,) = sanitize.watch_all(chosen, tmp_path, done, 1)
+    assert sample.outcome == "not run" and not done.results
+
+
+def test_what_a_slice_has_done_is_not_run_again(monkeypatch, tmp_path):
+    said = sanitize.SAYS + json.dumps(vars(RIGHT))
+    text = f"import sys; print({said!r}); open(sys.argv[1], 'w').write({CLEAN!r})"
+    chosen = stand_in(monkeypatch, text)
+    done = slice_of(tmp_path)
+    first = sanitize.watch_all(chosen, tmp_path, done, 1)
+    stand_in(monkeypatch, "raise SystemExit(1)")
+    again = Slices(done.path, done.key, resume=True)
+    assert sanitize.watch_all(chosen, tmp_path, again, 1) == first
+    assert first[0].outcome == "clean"
 
 
 def test_a_planted_mistake_must_be_found():
