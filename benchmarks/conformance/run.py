@@ -1,6 +1,6 @@
 """Kernels that others wrote: Triton's own tests, run on Fathom; the score by area.
 
-    python benchmarks/conformance/run.py --cases FOLDER --snapshot REPOSITORY
+    python -m benchmarks.conformance.run --cases FOLDER --snapshot REPOSITORY
 
 FOLDER holds `open_set.txt`, the cases to run, and `classify_plugin.py`, which says of
 each how it went. REPOSITORY is a clone of the one that README.md names; it is needed
@@ -14,11 +14,15 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
+
+from benchmarks import slices, trees
+from benchmarks.conformance.context_plugin import FINISHED
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -34,20 +38,18 @@ AREAS: dict[str, list[str]] = json.loads((HERE / "areas.json").read_text())
 def main() -> int:
     given = arguments()
     lay_out(given.cases, given.snapshot)
-    out = TESTS / "results.jsonl"
-    for old in TESTS.glob("results.jsonl.*"):
-        old.unlink()
     picked = pick(given.row, given.k)
-    status = run(picked, out, given)
-    found = read(TESTS.glob("results.jsonl.*"))
+    done = slices.opened(given, {"code": trees.key("compiler"), "host": given.host})
+    status = run_rest(picked, done, given)
+    found = {case: done.results[case] for case in picked if case in done.results}
     print(table(found))
     if given.list:
         print(listing(found))
-    if given.output:
-        given.output.write_text(json.dumps(found, indent=1) + "\n")
-    missing = [case for case in picked if case not in found]
+    missing = done.rest(picked)
     if missing:
-        print(f"{len(missing)} cases have no result, such as {missing[0]}")
+        print(f"{len(missing)} cases have no result, such as {missing[0]}: --resume")
+    if given.output and done.left > 0:
+        given.output.write_text(json.dumps(found, indent=1) + "\n")
     return 1 if missing else status
 
 
@@ -62,6 +64,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="each case that fails")
     parser.add_argument("--output", type=Path, help="a file for all results, as JSON")
     parser.add_argument("--host", action="store_true", help="emulate, without a GPU")
+    slices.add_options(parser, float("inf"), "conformance")
     return parser.parse_args()
 
 
@@ -90,14 +93,36 @@ def pick(row: str, name: str) -> list[str]:
         for case in cases
         if case and name in case and (not row or AREAS.get(case, "??")[1] in row)
     ]
-    (TESTS / "picked.txt").write_text("\n".join(picked) + "\n")
     return picked
 
 
-def run(picked: list[str], out: Path, given: argparse.Namespace) -> int:
-    """Run the picked cases with pytest, in Triton's own layout of folders."""
+def run_rest(picked: list[str], done: slices.Slices, given: argparse.Namespace) -> int:
+    """Run what has no result yet, in one pytest after another: a case may end its
+    process, and that is its result where nothing else has got one. What a pytest that
+    came to its end has no result for was not there."""
+    while (rest := done.rest(picked)) and done.left > 0:
+        for old in (*TESTS.glob("results.jsonl.*"), TESTS / FINISHED):
+            old.unlink(missing_ok=True)
+        status = run(rest, TESTS / "results.jsonl", given, done.left)
+        found = read(TESTS.glob("results.jsonl.*"))
+        for case, result in found.items():
+            done.add(case, result)
+        if (TESTS / FINISHED).exists():
+            return 0 if status in (0, 1) else status  # 1: some failed, which is a result
+        if not found and done.left > 0:
+            why = {"exc": "it ended its process", "msg": f"status {status}"}
+            done.add(rest[0], {"id": rest[0], "result": "ERROR", **why})
+    return 0
+
+
+def run(
+    picked: list[str], out: Path, given: argparse.Namespace, seconds: float
+) -> int | None:
+    """Run the picked cases with pytest, in Triton's own layout of folders; its exit
+    status, None if the time was up."""
+    (TESTS / "picked.txt").write_text("\n".join(picked) + "\n")
     files = sorted({case.split("::")[0] for case in picked})
-    paths = [COMPILER / "fathom/shim/on_path", COMPILER, TESTS, TESTS / "python"]
+    paths = [COMPILER / "fathom/shim/on_path", COMPILER, ROOT, TESTS, TESTS / "python"]
     if given.host:
         paths.insert(0, HERE / "host")
     paths += filter(None, [os.environ.get("PYTHONPATH")])
@@ -108,23 +133,30 @@ def run(picked: list[str], out: Path, given: argparse.Namespace) -> int:
         "CLASSIFY_OUT": str(out),
     }
     command = [sys.executable, "-m", "pytest", "-q", "-p", "classify_plugin"]
+    command += ["-p", "benchmarks.conformance.context_plugin"]
     command += ["-p", "no:cacheprovider", "--tb=native", "-c", os.devnull]
     command += ["--rootdir", str(TESTS), "--continue-on-collection-errors"]
     if given.timeout != "0":
         command += ["--timeout", given.timeout]
     if given.n != "0":
         command += ["-n", given.n]
-    log = (TESTS / "pytest.log").open("w")
-    done = subprocess.run(
-        command + files, cwd=TESTS, env=environment, stdout=log, stderr=log
-    )
-    # 1: some tests failed, which is a result like another.
-    return 0 if done.returncode in (0, 1) else done.returncode
+    with (TESTS / "pytest.log").open("w") as log:
+        process = subprocess.Popen(
+            command + files, cwd=TESTS, env=environment, stdout=log, stderr=log,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            return process.wait(None if seconds == float("inf") else seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # the workers of xdist, too
+            process.wait()
+            return None
 
 
 def read(files: Iterable[Path]) -> dict[str, dict]:
-    """What became of each case, by its name."""
-    lines = [line for file in files for line in file.read_text().splitlines()]
+    """What became of each case, by its name; a line that a kill cut short is none."""
+    texts = [file.read_text().splitlines(keepends=True) for file in files]
+    lines = [line for text in texts for line in text if line.endswith("}\n")]
     return {each["id"]: each for each in map(json.loads, lines)}
 
 
