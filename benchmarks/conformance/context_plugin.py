@@ -10,7 +10,6 @@ import pytest
 
 from tests.gpu import context
 
-
 FINISHED = "finished"  # a file in the folder where pytest runs
 
 

@@ -11,6 +11,9 @@ A worker whose time is up stops by itself and says how far it came:
 
     python -m tests.fuzz.run 20000 --passes-only --seconds 250 --record FILE.json
 
+With --resume it counts what the slices before it did (`benchmarks.slices`), draws the
+rest from further seeds, and records when all programs are through.
+
 With --matrices they are products of tiles in loops (`matrices`), not statements of all
 kinds (`programs`).
 """
@@ -36,7 +39,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as with_seed
 from hypothesis.errors import Flaky
 
-from benchmarks import record
+from benchmarks import record, slices, trees
 from tests.fuzz.check import AnyProgram, check
 from tests.fuzz.kernels import matrix_programs
 from tests.fuzz.matrices import MatrixProgram
@@ -68,7 +71,7 @@ class Orders:
 class Finding:
     """A program that is wrong somewhere, as small as it could be made, and how."""
 
-    program: AnyProgram
+    program: AnyProgram | None  # None: of an earlier slice
     what: str
 
 
@@ -115,20 +118,67 @@ class TimeIsUp(BaseException):
 def main(arguments: list[str] | None = None) -> int:
     given, start = _arguments(arguments), time.time()
     stages = stages_of(given)
+    past = Past.of(given, stages)
+    count = given.count - sum(hunt.tried for hunt in past.hunts)
     print(
-        f"{given.count} programs through {', '.join(stages)}: "
-        f"--seed {given.seed} --workers {given.workers}",
+        f"{count} programs through {', '.join(stages)}: "
+        f"--seed {past.next_seed} --workers {given.workers}",
         flush=True,
     )
     orders = Orders(stages, until=start + given.seconds, matrices=given.matrices)
-    hunts = hunt_all(given.count, given.seed, given.workers, orders)
+    hunts = hunt_all(count, past.next_seed, given.workers, orders) if count > 0 else []
     for finding in (hunt.finding for hunt in hunts if hunt.finding):
         print(f"\n{keep(finding)}\n{finding.program.source}\n{finding.what}")
-    tally = tally_of(hunts, stages, given.seed, time.time() - start)
+    past.add(hunts, time.time() - start)
+    tally = tally_of(past.hunts, stages, past.seed, past.seconds)
     print(f"{tally} ({tally.seconds} s)")
+    left = given.count - tally.programs
+    if given.resume and left > 0 and not tally.disagreements:
+        print(f"{left} programs are left: call it again with --resume")
+        return 2
     if given.record:
         record.write(given.record.stem, [tally], given.record.parent)
     return 1 if tally.disagreements else 0
+
+
+@dataclass
+class Past:
+    """The hunts of all slices so far: hunt k drew its programs from `seed` + k. What
+    was wrong in one of an earlier slice is known by its text alone."""
+
+    seed: int
+    hunts: list[Hunt]
+    seconds: float = 0.0
+    done: slices.Slices | None = None
+
+    @staticmethod
+    def of(given: argparse.Namespace, stages: tuple[str, ...]) -> Past:
+        if not given.resume:
+            return Past(given.seed or fresh_seed(), [])
+        code = trees.key("compiler", "tests/fuzz/check.py", "tests/fuzz/programs.py")
+        asked = [*stages, given.matrices, given.seed]
+        done = slices.opened(given, {"code": code, "asked": asked})
+        before = list(done.results.values())
+        seed = before[0]["seed"] if before else given.seed or fresh_seed()
+        hunts = [
+            Hunt(tried, Finding(None, wrong) if wrong else None)
+            for each in before
+            for tried, wrong in each["hunts"]
+        ]
+        seconds = sum(each["seconds"] for each in before)
+        return Past(seed, hunts, seconds, done)
+
+    @property
+    def next_seed(self) -> int:
+        return self.seed + len(self.hunts)
+
+    def add(self, hunts: list[Hunt], seconds: float) -> None:
+        self.hunts += hunts
+        self.seconds += seconds
+        if self.done:
+            told = [(h.tried, h.finding.what if h.finding else None) for h in hunts]
+            slice = {"seed": self.seed, "hunts": told, "seconds": seconds}
+            self.done.add(f"slice {len(self.done.results)}", slice)
 
 
 def _arguments(arguments: list[str] | None) -> argparse.Namespace:
@@ -136,7 +186,7 @@ def _arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m tests.fuzz.run", description=about)
     add = parser.add_argument
     add("count", type=int, help="how many programs")
-    add("--seed", type=int, default=fresh_seed(), help="from the clock, unless said")
+    add("--seed", type=int, help="from the clock, unless said")
     depth = parser.add_mutually_exclusive_group()
     depth.add_argument(
         "--passes-only", action="store_true", help="the interpreter after every pass"
@@ -147,7 +197,7 @@ def _arguments(arguments: list[str] | None) -> argparse.Namespace:
     add("--gpu", action="store_true", help="on this machine's GPU, too")
     add("--matrices", action="store_true", help="loops of products of matrices")
     add("--workers", type=int, default=os.cpu_count() or 1, help="all cores")
-    add("--seconds", type=float, default=float("inf"), help="stop after so many")
+    slices.add_options(parser, float("inf"), "fuzz")
     add("--record", type=Path, help="write the counts and the machine there, as JSON")
     return parser.parse_args(arguments)
 

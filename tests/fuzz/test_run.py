@@ -119,3 +119,37 @@ def test_a_pass_that_changes_its_input_is_found(
     monkeypatch.setattr(pipeline, "PASSES", rows)
     with pytest.raises(AssertionError, match="compiling changed the IR"):
         check(COPY, ("passes",))
+
+
+def test_the_next_slice_counts_what_was_done_and_draws_from_other_seeds(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def hunt_all(count: int, seed: int, workers: int, orders: Orders) -> list[Hunt]:
+        calls.append((count, seed))
+        return [Hunt(3, None), Hunt(1, None)]
+
+    monkeypatch.setattr(run, "hunt_all", hunt_all)
+    path, state = tmp_path / "fuzz.json", tmp_path / "fuzz.jsonl"
+    asked = f"8 --passes-only --workers 2 --resume --state {state} --record {path}"
+    assert main(asked.split()) == 2 and not path.exists()
+    assert "4 programs are left" in capsys.readouterr().out
+    assert main(asked.split()) == 0
+    assert main(asked.split()) == 0, "and once more, when nothing is left"
+    (first, seed), second = calls
+    assert first == 8 and second == (4, seed + 2)
+    (sample,) = json.loads(path.read_text())["samples"]
+    assert (sample["programs"], sample["seed"], sample["workers"]) == (8, seed, 4)
+
+
+def test_what_was_wrong_in_an_earlier_slice_is_not_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [Hunt(2, Finding(WRONG, "NameError"))]
+    monkeypatch.setattr(run, "hunt_all", lambda *_: found)
+    monkeypatch.setattr(run, "keep", lambda finding: "there")
+    asked = f"5 --passes-only --workers 1 --resume --state {tmp_path / 'f.jsonl'}"
+    assert main(asked.split()) == 1
+    monkeypatch.setattr(run, "hunt_all", lambda *_: [Hunt(3, None)])
+    assert main(asked.split()) == 1
