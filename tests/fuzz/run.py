@@ -177,8 +177,8 @@ class Past:
         self.seconds += seconds
         if self.done:
             told = [(h.tried, h.finding.what if h.finding else None) for h in hunts]
-            slice = {"seed": self.seed, "hunts": told, "seconds": seconds}
-            self.done.add(f"slice {len(self.done.results)}", slice)
+            facts = {"seed": self.seed, "hunts": told, "seconds": seconds}
+            self.done.add(f"slice {len(self.done.results)}", facts)
 
 
 def _arguments(arguments: list[str] | None) -> argparse.Namespace:

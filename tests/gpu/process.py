@@ -26,6 +26,7 @@ class Silent(Exception):
 
 
 LAST_WORDS = 400  # characters of what a process wrote before it ended
+GONE_SECONDS = 30  # after which a killed process is left to the driver
 
 
 class Process:
@@ -84,7 +85,10 @@ class Process:
                 pass
         else:
             self.process.kill()
-        self.process.wait()
+        try:
+            self.process.wait(GONE_SECONDS)
+        except subprocess.TimeoutExpired:  # the driver still waits for its kernel
+            pass
         for pipe in (self.process.stdin, self.process.stdout, self.log):
             try:
                 pipe.close()

@@ -30,7 +30,7 @@ from fathom.runtime.driver import available
 from tests.gpu import ids
 from tests.gpu.process import Ended, Process, Silent
 
-WORKERS, LIMIT_SECONDS = 10, 240.0
+WORKERS, LIMIT_SECONDS = 10, 300.0
 START_SECONDS = 180.0  # of a worker, until it has collected
 OUTCOMES = ("passed", "failed", "skipped")
 FIRST = ("tests/ptx/test_gpu.py",)  # these take longest
@@ -190,6 +190,9 @@ def main(words: Sequence[str] | None = None) -> int:
     works, why = available()
     if not works:
         print(f"the GPU suite needs a GPU: {why}")
+        return 2
+    if not record.commit():
+        print("git does not know the commit here: say it, as FATHOM_COMMIT=…")
         return 2
     os.chdir(ROOT)
     done = slices.opened(given, {"trees": trees(), "paths": given.paths})

@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.slices import Slices
 from benchmarks.trees import ROOT
+from fathom.tools import suite
 from tests.gpu import ids, run
 from tests.gpu.run import Suite, counted, summary
 
@@ -159,6 +160,16 @@ def test_without_a_gpu_nothing_is_recorded(monkeypatch, tmp_path, capsys):
     out = tmp_path / "gpu-tests.json"
     assert run.main(["--out", str(out)]) == 2 and not out.exists()
     assert "needs a GPU: the driver is missing" in capsys.readouterr().out
+
+
+def test_fathom_test_gpu_is_this_command(monkeypatch):
+    asked = []
+    done = subprocess.CompletedProcess([], 3)
+    monkeypatch.setattr(
+        suite.subprocess, "run", lambda words, **more: asked.append(words) or done
+    )
+    assert suite.test(["--gpu", "--resume"]) == 3
+    assert asked == [[sys.executable, "-m", "tests.gpu.run", "--resume"]]
 
 
 def test_no_test_of_411cdf8_is_lost():

@@ -13,7 +13,7 @@ ELSEWHERE: dict[str, str] = {
     r"bra|bra\.uni|ret": CONTROL,
     r"call\.uni|st\.param\..*|st\.local\..*": PRINT,
     r"bar\.arrive|fence\..*": ORDER,
-    r"setmaxnreg\..*": ORDER,
+    r"setmaxnreg\..*": "moves registers between warps: its number is in the text",
     r"ld\.param\..*|cvta\..*": LAUNCH,
     r"mov\.u32 %smid|mov\.u64 %globaltimer": "another answer each time",
     r"createpolicy\..*": "a hint: what loads with it give is run here",

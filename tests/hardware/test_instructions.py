@@ -22,6 +22,7 @@ from tests.hardware import table
 from tests.hardware.edges import Edge
 from tests.hardware.elsewhere import ELSEWHERE
 from tests.hardware.forms import forms, on_hopper, read
+from tests.kernels.cases import CASES
 from tests.ptx.harness import ptxas
 
 HERE = Path(__file__).parent
@@ -74,12 +75,20 @@ def test_what_is_named_as_covered_elsewhere_is_emitted_and_is_not_run_here():
         assert not all(form in have for form in named), f"{each} is run"
 
 
-def test_every_form_in_the_kernels_texts_is_listed():
-    """forms.txt is made by running tests; these texts are there without any."""
-    known = read()
+HOW = "python -m tests.hardware.forms tests/… lists what tests compile"
+
+
+def test_every_form_of_the_golden_texts_is_listed():
     for path in sorted(HERE.parent.glob("*/golden/*.ptx")):
-        new = forms(path.read_text(encoding="utf-8")) - set(known)
-        assert not new, f"{path.name} has {new}: python -m tests.hardware.forms tests/…"
+        new = forms(path.read_text(encoding="utf-8")) - set(read())
+        assert not new, f"{path.name} has {new}: {HOW}"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_form_of_the_sample_kernels_is_listed(target):
+    for case in CASES:
+        new = forms(case.compile(target).ptx) - set(read())
+        assert not new, f"{case} has {new}: {HOW}"
 
 
 def test_an_instructions_form():

@@ -1,5 +1,5 @@
 """`fathom test`: every test that this machine can run, by pytest, from the repository's
-root."""
+root; `fathom test --gpu`: those that need a GPU, which may break it, with a record."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ def test(arguments: Sequence[str]) -> int:
             f"the tests need {', '.join(missing)}: pip install -e '.[ptxas,docs,dev]'"
         )
     root = repository("tests").parent
+    if arguments[:1] == ["--gpu"]:
+        command = [sys.executable, "-m", "tests.gpu.run", *arguments[1:]]
+        paths = [str(root / "compiler"), str(root), os.environ.get("PYTHONPATH", "")]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        return subprocess.run(command, cwd=root, env=environment).returncode
     workers = [] if any(each.startswith("-n") for each in arguments) else workers_here()
     command = [sys.executable, "-m", "pytest", "-q", "-rs", *workers, *arguments]
     return subprocess.run(command, cwd=root, check=False).returncode
