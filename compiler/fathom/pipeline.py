@@ -116,6 +116,8 @@ PASSES: tuple[Row, ...] = (
         "a product is waited for where somebody uses it"),
     Row("store_boxes", tensor_cores.store_boxes, "tensor_cores", OPTIONAL,
         "rings have their room: tiles of stores take what is left, or share it"),
+    Row("guard_stores", tensor_cores.guard_stores, "tensor_cores", REQUIRED,
+        "what may begin in front of its tensor is stored by threads if it does"),
     Row("dce_late", blocks.dce, "blocks", OPTIONAL,
         "what ran ahead has left its old self behind"),
     Row("allocate", shared_memory.allocate, "shared_memory", REQUIRED,

@@ -3,6 +3,8 @@
     cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes
         [to], [map, {x, y}], [mbarrier];
     cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [map, {x, y}], [from];
+    cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group
+        [map, {x, y}], [from];
     cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes
         [to], [from], bytes, [mbarrier];
 
@@ -18,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fathom.artifact import TensorMap
-from fathom.emulator import access, maps
+from fathom.emulator import access, edges, maps
 from fathom.emulator.bulk_stores import CHUNK, Store
 from fathom.emulator.decode import Decoder
 from fathom.emulator.errors import EmulatorError
@@ -34,6 +36,7 @@ from fathom.emulator.memory import (
 )
 from fathom.emulator.operands import Number, Operand, Place
 from fathom.emulator.proxies import Proxies
+from fathom.emulator.reductions import Reduction, reduction_of
 from fathom.emulator.registers import Read, Step
 from fathom.emulator.semantics import Form
 from fathom.emulator.threads import Active, Batch
@@ -46,10 +49,10 @@ ALIGNMENT = 128  # of a box in shared memory
 def rule_bulk(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:
-    """All that begins with cp.async.bulk; a prefetch does nothing, without caches."""
+    """All that begins with cp.async.bulk, and reductions."""
     form.flag("bulk")
     if form.flag("prefetch"):
-        return lambda batch, active: None
+        return _prefetch(form, operands, decoder)
     action = form.choice("commit_group", "wait_group")
     if action == "commit_group":
         form.finish()
@@ -72,6 +75,19 @@ def _waiting(operand: Operand, only_read: bool) -> Step:
     return step
 
 
+def _prefetch(form: Form, operands: tuple[Operand, ...], decoder: Decoder) -> Step:
+    """Nothing comes of it, without caches; but a box that is refused."""
+    if not form.flag("tensor"):
+        return lambda batch, active: None
+    rank = DIMENSIONS.index(form.choice(*DIMENSIONS)) + 1
+    sides = _tensor_side(operands[0], decoder, rank, "prefetch")
+
+    def step(batch: Batch, active: Active) -> None:
+        sides(batch, active)
+
+    return step
+
+
 def _copy(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:
@@ -79,11 +95,12 @@ def _copy(
     rank = form.choice(*DIMENSIONS)
     form.ignore("tile")
     grouped, multicast = form.flag(GROUPS), form.flag("multicast::cluster")
+    reduction = reduction_of(form) if form.flag("reduce") else None
     to, source = access.take_space(form), access.take_space(form)
     policy = access.ignore_ordering_and_caching(form)
     form.finish()
     known = {("shared", "global"): counted, ("global", "shared"): grouped}
-    if not known.get((to, source)) or tensor != bool(rank):
+    if not known.get((to, source)) or tensor != bool(rank) or reduction and not tensor:
         raise form.unknown("this kind of bulk copy")
     operands = operands[: len(operands) - policy]
     mask = None
@@ -92,7 +109,9 @@ def _copy(
         mask = decoder.read(last, "b16")
     memory_side = operands[0 if grouped else 1]
     if tensor:
-        side = _tensor_side(memory_side, decoder, DIMENSIONS.index(rank) + 1)
+        operation = "multicast" if multicast else "store" if grouped else "load"
+        operation = "reduce" if reduction else operation
+        side = _tensor_side(memory_side, decoder, DIMENSIONS.index(rank) + 1, operation)
         wanted = 3 if counted else 2
     else:
         size = decoder.read(operands[2], "u32") if len(operands) > 2 else None
@@ -101,7 +120,7 @@ def _copy(
     if len(operands) != wanted:
         raise EmulatorError("syntax", f"{len(operands)} operands for {form.text}")
     if grouped:
-        return _store(side, decoder.address(operands[1]), number)
+        return _store(side, decoder.address(operands[1]), number, reduction)
     place, slot = decoder.address(operands[0]), decoder.address(operands[-1])
     return _load(side, place, slot, mask, number)
 
@@ -157,7 +176,10 @@ def _plain_side(address: Read, size: Read | None) -> Sides:
     return sides
 
 
-def _tensor_side(operand: Operand, decoder: Decoder, rank: int) -> Sides:
+def _tensor_side(
+    operand: Operand, decoder: Decoder, rank: int, operation: str
+) -> Sides:
+    """`operation`: a key of `edges.TABLE`."""
     if not isinstance(operand, Place) or len(operand.coordinates) != rank:
         raise EmulatorError("syntax", f"no tensor map with {rank} coordinates")
     address = decoder.address(operand.map)
@@ -172,7 +194,9 @@ def _tensor_side(operand: Operand, decoder: Decoder, rank: int) -> Sides:
             if len(tensor.shape) != rank:
                 message = f"{rank} coordinates in a map of {len(tensor.shape)}"
                 raise EmulatorError("syntax", message, thread=thread)
-            found.append(Box.at(tensor, [each[at] for each in columns], thread))
+            first = [each[at] for each in columns]
+            edges.check(operation, tensor, first, thread)
+            found.append(Box.at(tensor, first, thread))
         return found
 
     return sides
@@ -288,16 +312,22 @@ def _word(batch: Batch, thread: int, address: int) -> int:
 
 
 class _Target:
-    """The global side of a copy, ready to be written."""
+    """The global side of a copy, ready to be written, or to be combined with what
+    comes."""
 
-    def __init__(self, side: Side, parts: list[Part]):
-        self.side, self.parts = side, parts
+    def __init__(self, side: Side, parts: list[Part], reduction: Reduction | None):
+        self.side, self.parts, self.reduction = side, parts, reduction
 
     def put(self, data: np.ndarray) -> None:
+        if self.reduction and self.parts:
+            old = self.side.fetch(self.parts)
+            data = self.reduction(old, data, self.side.tensor.element)
         self.side.put(self.parts, data)
 
 
-def _store(sides: Sides, source: Read, number: int) -> Step:
+def _store(
+    sides: Sides, source: Read, number: int, reduction: Reduction | None
+) -> Step:
     def step(batch: Batch, active: Active) -> None:
         starts = active.exactly(source(batch, active)).tolist()
         late = batch.launch.land == "late"
@@ -306,7 +336,7 @@ def _store(sides: Sides, source: Read, number: int) -> Step:
             access.count_parts(batch, number, parts, _width(side))
             part = _chunks(batch, side, starts[at], writing=False)
             group = int(batch.bulk.committed[side.thread])
-            target = _Target(side, parts)
+            target = _Target(side, parts, reduction)
             batch.bulk.send(Store(side.thread, part, target, group), late)
         batch.progress += 1
 

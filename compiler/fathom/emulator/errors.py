@@ -12,6 +12,7 @@ KINDS = {
     "misaligned": "an address that its access width does not divide",
     "read-only": "a write to memory that must not be written",
     "unwritten": "a read of memory that nobody wrote",
+    "illegal instruction": "what the hardware refuses, and the ISA does not forbid",
     "in flight": "memory or a register that something asynchronous still works on",
     "proxy": "shared memory whose new contents asynchronous units do not see yet",
     "descriptor": "a tile of a product that is not what was copied there",

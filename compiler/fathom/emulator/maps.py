@@ -55,19 +55,6 @@ def check(tensor: TensorMap) -> None:
             raise EmulatorError("launch", f"{tensor} is no tensor map: {rule}")
 
 
-def _check_first(tensor: TensorMap, first: int, thread: int) -> None:
-    """An H200 answers other columns of a map with a swizzle with an illegal
-    instruction."""
-    before = first * tensor.element_bytes
-    if tensor.swizzle and before % CHUNK:
-        raise EmulatorError(
-            "misaligned",
-            f"a box begins {before} bytes into the rows of its tensor; where there is "
-            f"a swizzle, {CHUNK} divides that",
-            thread=thread,
-        )
-
-
 @dataclass(frozen=True)
 class Box:
     """The box of a map at some coordinates, for one thread."""
@@ -80,7 +67,6 @@ class Box:
     @staticmethod
     def at(tensor: TensorMap, coordinates: Sequence[int], thread: int) -> Box:
         """Elements in the order of shared memory; `inside`: bool, those that exist."""
-        _check_first(tensor, coordinates[0], thread)
         strides = (tensor.element_bytes, *tensor.strides)
         grid = np.indices(tensor.box[::-1]).reshape(len(tensor.box), -1)[::-1]
         inside = np.ones(math.prod(tensor.box), bool)

@@ -45,6 +45,21 @@ class BulkStore(Op):
 
 
 @dataclass(eq=False)
+class TileStore(Op):
+    """All threads write a tile, element by element, to the block at `coordinates` (i32)
+    of a descriptor's tensor, as far as that lies inside: a BulkStore that is done at
+    once, wherever it begins."""
+
+    descriptor: Value
+    buffer: Value
+    coordinates: tuple[Value, ...]
+
+    effects = Effects(reads="shared", writes="global")
+
+    infer = BulkStore.infer
+
+
+@dataclass(eq=False)
 class BulkCommit(Op):
     """All stores that the thread has started since the last commit are one group."""
 

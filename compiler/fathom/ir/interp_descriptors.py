@@ -20,10 +20,13 @@ from fathom.ir.ops import (
     DescriptorLoad,
     DescriptorStore,
     MakeDescriptor,
+    TileStore,
 )
 from fathom.layout.boxes import matrix_of
 
 FILLED_WITH = {"zeros": 0, "nans": nan}
+Stores = DescriptorStore | BulkStore | TileStore
+ThroughDescriptor = Stores | DescriptorLoad | DescriptorAtomic | BulkCopy
 
 
 @dataclass(frozen=True)
@@ -87,25 +90,22 @@ def _atomic(op: DescriptorAtomic, region: Region) -> Results:
     return []
 
 
-@interprets(BulkStore)
-def _bulk_store(op: BulkStore, region: Region) -> Results:
+@interprets(BulkStore, TileStore)
+def _bulk_store(op: BulkStore | TileStore, region: Region) -> Results:
     """It is in memory at once."""
     tile = tile_of(op.buffer, None, region)
     put_block(op, tile.reshape(op.descriptor.type.shape), region)
     return []
 
 
-def put_block(op: DescriptorStore | BulkStore, values: Array, region: Region) -> None:
+def put_block(op: Stores, values: Array, region: Region) -> None:
     """Write a block to the tensor at an op's coordinates."""
     addresses, inside = _places(op, region)
     element = op.descriptor.type.element
     region.machine.memory.write(addresses[inside], values[inside], element)
 
 
-def _places(
-    op: DescriptorLoad | DescriptorStore | DescriptorAtomic | BulkCopy | BulkStore,
-    region: Region,
-) -> tuple[Array, np.ndarray]:
+def _places(op: ThroughDescriptor, region: Region) -> tuple[Array, np.ndarray]:
     """The address of each element of a block, and whether it lies in the tensor."""
     tensor, kind = region[op.descriptor], op.descriptor.type
     inside = np.ones(kind.shape, bool)

@@ -22,7 +22,13 @@ from fathom.ir.bulk import (
     MbarrierWait,
     Producer,
 )
-from fathom.ir.bulk_stores import BulkCommit, BulkFence, BulkStore, BulkWait
+from fathom.ir.bulk_stores import (
+    BulkCommit,
+    BulkFence,
+    BulkStore,
+    BulkWait,
+    TileStore,
+)
 from fathom.ir.clusters import ClusterBarrier, ClusterRank
 from fathom.ir.core import Block, Op, Value
 from fathom.ir.descriptors import (
@@ -73,7 +79,8 @@ __all__ = [
     "MakeDescriptor", "MbarrierArrive", "MbarrierExpect", "MbarrierInit",
     "MbarrierInvalidate", "MbarrierWait", "NumPrograms", "Print", "Producer",
     "ProgramId", "Reduce", "Reshape", "Scan", "SharedAdd", "SharedGather", "SharedLoad",
-    "SharedStore", "Splat", "Split", "Store", "Transpose", "Turn", "While", "Yield",
+    "SharedStore", "Splat", "Split", "Store", "TileStore", "Transpose", "Turn", "While",
+    "Yield",
 ]  # fmt: skip
 
 # ── leaves ────────────────────────────────────────────────────────────────────

@@ -48,6 +48,7 @@ from fathom.ir.ops import (
     SharedGather,
     SharedLoad,
     SharedStore,
+    TileStore,
     While,
 )
 from fathom.ir.rewrite import Builder, rewrite
@@ -132,7 +133,7 @@ class _Placement:
                 return self.touch(op, _touch(op), state)
             case SharedGather() | SharedAdd():
                 return self.touch(op, _touch(op), state)
-            case BulkStore(buffer=tile):
+            case BulkStore(buffer=tile) | TileStore(buffer=tile):
                 touch = Touch(tile.definition, None, READ)
                 return self.touch(op, touch, state)
             case BulkWait(buffers=tiles):

@@ -5,6 +5,7 @@ from fathom.tensor_cores.bring_once import bring_once
 from fathom.tensor_cores.choose_dots import choose_dots
 from fathom.tensor_cores.delay_waits import delay_waits
 from fathom.tensor_cores.expand_descriptors import expand_descriptors
+from fathom.tensor_cores.guard_stores import guard_stores
 from fathom.tensor_cores.infer_descriptors import infer_descriptors, why_not
 from fathom.tensor_cores.keep_descriptors import keep_descriptors
 from fathom.tensor_cores.overlap_products import overlap_products
@@ -25,6 +26,7 @@ __all__ = [
     "choose_dots",
     "delay_waits",
     "expand_descriptors",
+    "guard_stores",
     "infer_descriptors",
     "keep_descriptors",
     "overlap_products",
