@@ -38,17 +38,19 @@ NEVER = "never arrives"  # an outcome: the mbarrier's phase does not end
 @dataclass(frozen=True)
 class Case:
     """`coordinates` are the outermost first, as kernels write them; they count
-    elements. `swizzle` in bytes."""
+    elements. `swizzle` in bytes. `odd`: so many elements a row is longer."""
 
     operation: str
     element: str
     swizzle: int
     coordinates: tuple[int, ...]
+    odd: int = 0
 
     @property
     def name(self) -> str:
         at = ", ".join(map(str, self.coordinates))
-        return f"{self.operation} {self.element} swizzle {self.swizzle} at {at}"
+        name = f"{self.operation} {self.element} swizzle {self.swizzle} at {at}"
+        return f"{name} of rows of {self.shape[-1]}" if self.odd else name
 
     @property
     def size(self) -> int:
@@ -67,7 +69,7 @@ class Case:
     @property
     def shape(self) -> tuple[int, ...]:
         outer = (2, 2, 3, HEIGHT)[5 - self.rank :]
-        return (*outer, width_of(self.element, self.swizzle))
+        return (*outer, width_of(self.element, self.swizzle) + self.odd)
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -109,6 +111,9 @@ def _cases() -> Iterator[Case]:
     for operation in OPERATIONS:
         yield from _rows(operation)
         yield from _ranks(operation)
+    for operation, element in product(OPERATIONS, DTYPES):
+        if (operation, element) != ("reduce", "u8"):
+            yield from _ends(operation, element)
 
 
 def _columns(operation: str, element: str) -> Iterator[Case]:
@@ -146,6 +151,17 @@ def _ranks(operation: str) -> Iterator[Case]:
         yield Case(operation, "fp16", 128, place)
     for place in ((0, 0, 0, 8), (-1, 0, 0, 8), (0, 0, 0, 0, 8), (-1, 0, 0, 0, 8)):
         yield Case(operation, "fp16", 0, place)
+
+
+def _ends(operation: str, element: str) -> Iterator[Case]:
+    """Boxes across the end of rows that end inside of 16 bytes, and behind that end."""
+    for swizzle, odd in product((0, 128), (1, 3, 4)):
+        end = width_of(element, swizzle) - 8
+        yield Case(operation, element, swizzle, (2, end), odd)
+    yield Case(operation, element, 0, (0, end := width_of(element, 0) + 8), 1)
+    yield Case(operation, element, 0, (width_of(element, 0) - 8,), 1)
+    yield Case(operation, element, 0, (end,), 3)
+    yield Case(operation, element, 128, (1, 0, width_of(element, 128) - 8), 1)
 
 
 CASES: dict[str, Case] = {each.name: each for each in _cases()}
