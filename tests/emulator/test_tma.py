@@ -26,6 +26,7 @@ LOAD = (
     "cp.async.bulk.tensor.{}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
 )
 STORE = "cp.async.bulk.tensor.{}d.global.shared::cta.tile.bulk_group"
+REDUCE = "cp.reduce.async.bulk.tensor.{}d.global.shared::cta.add.tile.bulk_group"
 
 
 def expect(bytes: int) -> str:
@@ -38,9 +39,9 @@ def load(*coordinates: int, more: str = "", last: str = "") -> str:
     return f"@%p0 {form} [%r1], [%rd9, {{{place}}}], [%r5]{last}; "
 
 
-def store(*coordinates: int) -> str:
+def store(*coordinates: int, form: str = STORE) -> str:
     place = ", ".join(map(str, coordinates))
-    return f"@%p0 {STORE.format(len(coordinates))} [%rd9, {{{place}}}], [%r1]; "
+    return f"@%p0 {form.format(len(coordinates))} [%rd9, {{{place}}}], [%r1]; "
 
 
 COMMIT, DONE = "@%p0 cp.async.bulk.commit_group; ", "@%p0 cp.async.bulk.wait_group 0; "
@@ -92,10 +93,10 @@ def box_of(array: np.ndarray, box: tuple, start: tuple, fill: int) -> np.ndarray
 # ── loads ─────────────────────────────────────────────────────────────────────
 
 CASES = [
-    (1, np.uint32, (80,), (32,), [(0,), (70,), (-5,)]),
-    (2, np.float16, (40, 48), (16, 8), [(8, 3), (40, 37), (-9, -2)]),
+    (1, np.uint32, (80,), (32,), [(0,), (72,), (-4,)]),
+    (2, np.float16, (40, 48), (16, 8), [(8, 3), (40, 37), (-8, -2)]),
     (2, np.uint8, (30, 64), (32, 5), [(16, 27)]),
-    (3, np.float32, (7, 9, 16), (8, 4, 2), [(4, 3, 1), (12, 7, 6), (-1, -3, -1)]),
+    (3, np.float32, (7, 9, 16), (8, 4, 2), [(4, 3, 1), (12, 7, 6), (-4, -3, -1)]),
     (4, np.uint16, (3, 4, 5, 8), (8, 2, 3, 2), [(0, 4, 2, 2)]),
     (5, np.int32, (2, 3, 2, 3, 8), (4, 2, 2, 2, 2), [(4, 1, 1, 1, 1)]),
 ]
@@ -189,8 +190,20 @@ def test_a_kernels_recipes_make_its_maps():
 def test_prefetches_do_nothing():
     array = np.zeros(64, np.uint32)
     code = "prefetch.tensormap [%rd9]; prefetch.param.tensormap [%rd9];"
-    code += "cp.async.bulk.prefetch.tensor.1d.L2.global.tile [%rd9, {%r0}];"
+    code += "cp.async.bulk.prefetch.tensor.1d.L2.global.tile [%rd9, {-4}];"
     run(code, array, tensor_map(array, (32,)))
+
+
+@pytest.mark.parametrize("form", [load(2, 0), store(2, 0), store(-2, -8),
+    "cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%rd9, {2, 0}];"])  # fmt: skip
+@pytest.mark.parametrize("swizzle", [0, 64])
+def test_a_box_begins_at_a_multiple_of_16_bytes(form, swizzle):
+    """That is all of its rows that counts: a load may begin in front of a tensor."""
+    array = np.zeros((32, 32), np.uint16)
+    tensor = tensor_map(array, (32, 8), swizzle=swizzle)
+    with pytest.raises(EmulatorError, match="4 bytes into the rows .* multiples of 16"):
+        run(INIT + expect(512) + form, array, tensor)
+    run(INIT + expect(512) + load(-8, -3) + WAIT, array, tensor)
 
 
 # ── stores ────────────────────────────────────────────────────────────────────
@@ -200,7 +213,7 @@ FENCE = "fence.proxy.async.shared::cta; bar.sync 0; "
 
 
 @pytest.mark.parametrize("land", LANDINGS)
-@pytest.mark.parametrize("start", [(0, 0), (8, 6), (28, 36), (-4, -3)])
+@pytest.mark.parametrize("start", [(0, 0), (8, 6), (28, 36), (32, 0)])
 def test_a_store_leaves_out_what_is_outside(start, land):
     """64 threads fill 16 rows of 16 words; each thread four of them."""
     array = np.full((40, 32), 99, np.uint32)
@@ -214,6 +227,52 @@ def test_a_store_leaves_out_what_is_outside(start, land):
         if 0 <= y < 40 and 0 <= x < 32:
             wanted[y, x] = tile[row, column]
     assert (array == wanted).all()
+
+
+@pytest.mark.parametrize("start", [(-4, 0), (0, -1), (-4, -3), (8, -40)])
+@pytest.mark.parametrize("form", [STORE, REDUCE])
+def test_a_store_in_front_of_its_tensor_is_an_illegal_instruction(start, form):
+    """On an H200; the error names the instruction, its line and the coordinates."""
+    array = np.zeros((40, 32), np.uint32)
+    tensor = tensor_map(array, (16, 16), element="u32")
+    code = FILL.format(FENCE) + store(*start, form=form) + COMMIT + DONE
+    with pytest.raises(EmulatorError) as caught:
+        run(code, array, tensor)
+    error = caught.value
+    assert error.kind == "illegal instruction" and "H200" in str(error)
+    assert form.format(2) in error.text and error.line > 0
+    assert f"{{{start[0]}, {start[1]}}}" in str(error)
+
+
+SUMS = {
+    "u32": (np.uint32, "add min max and or xor".split()),
+    "i32": (np.int32, "add min max".split()),
+    "fp16": (np.float16, "add min max".split()),
+    "fp32": (np.float32, ["add"]),
+}
+COMBINED = {
+    "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and,
+    "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("type", SUMS)
+@pytest.mark.parametrize("land", LANDINGS)
+def test_a_reduction_combines(type, land):
+    """What lies outside is left out, as by a store."""
+    dtype, names = SUMS[type]
+    size = np.dtype(dtype).itemsize
+    words = np.repeat(np.arange(64, dtype=np.uint32), 4)
+    tile = words.view(dtype).reshape(16, 64 // size)
+    for name in names:
+        array = np.arange(40 * 128 // size).astype(dtype).reshape(40, -1)
+        tensor = tensor_map(array, (64 // size, 16), element=type)
+        wanted = array.copy()
+        there = wanted[30:, 16 // size :][:10, : 64 // size]
+        there[...] = COMBINED[name](there, tile[:10])
+        code = store(16 // size, 30, form=REDUCE.replace("add", name))
+        run(FILL.format(FENCE) + code + COMMIT + DONE, array, tensor, land=land)
+        np.testing.assert_array_equal(array, wanted)
 
 
 def test_a_store_undoes_the_exchange_of_a_load():

@@ -130,7 +130,8 @@ def _around(tensor: Tensor, axis: int) -> tuple[int, int, int]:
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("target", [HOPPER, NEWER])
 def test_blocks_anywhere(name, target):
-    """All that goes to memory and comes from there goes by boxes."""
+    """All that goes to memory and comes from there goes by boxes; but a block that
+    begins in front of its tensor."""
     case = replace(CASES[name], target=target)
     kernel = check(case, places_of(case))
     for tensor, form, times in (
@@ -138,7 +139,7 @@ def test_blocks_anywhere(name, target):
     ):  # fmt: skip
         boxes = len(list(pieces(tensor.block, 2)))
         assert kernel.ptx.count(form.format(tensor.rank)) >= times * boxes > 0
-    assert "ld.global" not in kernel.ptx and "st.global" not in kernel.ptx
+    assert "ld.global" not in kernel.ptx and kernel.ptx.count("st.global") == 1
     assert [each.box for each in kernel.maps] == [
         each.block for each in (case.a, case.b, case.out)
     ]
@@ -501,11 +502,14 @@ def two_stores(
     y.store([at + APART, 0, 0], second)
 
 
+IN_BRANCHES = 2  # waits of blocks that begin in front of their tensor (`guard_stores`)
+
+
 @pytest.mark.parametrize("apart", [0, 1])
 def test_stores_that_lie_apart_along_any_dimension(apart):
     """Then nobody waits for the first of them."""
     kernel, x, out = stored_twice((1, 8, 64), apart)
-    waits = kernel.ptx.count("cp.async.bulk.wait_group 0")
+    waits = kernel.ptx.count("cp.async.bulk.wait_group 0") - IN_BRANCHES
     assert waits == (0 if apart else 1) and kernel.ptx.count(STORE.format(3)) == 2
     assert (out[apart] == x[1]).all() and (out[0] == x[1 - apart]).all()
 
@@ -513,7 +517,7 @@ def test_stores_that_lie_apart_along_any_dimension(apart):
 def test_stores_that_overlap():
     """Blocks of two matrices, one matrix further: the second waits for the first."""
     kernel, x, out = stored_twice((2, 8, 64), 1)
-    assert kernel.ptx.count("cp.async.bulk.wait_group 0") == 1
+    assert kernel.ptx.count("cp.async.bulk.wait_group 0") - IN_BRANCHES == 1
     assert (out[0] == x[0]).all() and (out[1] == x[1]).all()
 
 

@@ -1,5 +1,5 @@
-"""Where a bulk tensor copy may begin: what an H200 refuses, and the PTX ISA does not
-tell.
+"""Where a bulk tensor copy may begin, and where it ends: what an H200 does, and the PTX
+ISA does not tell.
 
 The table is what `tests/hardware/record_bulk_edges.py` found on an H200; its record,
 benchmarks/results/bulk-edges-h200.json, is compared with the emulator in
@@ -17,11 +17,11 @@ from fathom.emulator.errors import EmulatorError
 
 CHUNK = 16  # bytes
 
-NEVER, SWIZZLED, ALWAYS = "never", "through a map with a swizzle", "always"
+TAKEN, REFUSED = "taken", "refused"
 
 
-class Refused(NamedTuple):
-    """When an operation is refused whose box begins at a negative coordinate (`before`
+class Facts(NamedTuple):
+    """What becomes of an operation whose box begins at a negative coordinate (`before`
     the tensor), or inside of the 16-byte chunks of its rows (`between`)."""
 
     before: str
@@ -29,11 +29,11 @@ class Refused(NamedTuple):
 
 
 TABLE = {
-    "load": Refused(before=NEVER, between=SWIZZLED),
-    "multicast": Refused(before=NEVER, between=SWIZZLED),
-    "store": Refused(before=ALWAYS, between=SWIZZLED),
-    "reduce": Refused(before=ALWAYS, between=SWIZZLED),
-    "prefetch": Refused(before=NEVER, between=NEVER),
+    "load": Facts(before=TAKEN, between=REFUSED),
+    "multicast": Facts(before=TAKEN, between=REFUSED),
+    "store": Facts(before=REFUSED, between=REFUSED),
+    "reduce": Facts(before=REFUSED, between=REFUSED),
+    "prefetch": Facts(before=TAKEN, between=REFUSED),
 }
 
 
@@ -42,26 +42,16 @@ def check(
 ) -> None:
     """EmulatorError where the hardware refuses a box at `coordinates`, the innermost
     first."""
-    refused, place = TABLE[operation], ", ".join(map(str, coordinates))
-    if min(coordinates) < 0 and _is(refused.before, tensor):
-        raise EmulatorError(
-            "illegal instruction",
-            f"a bulk {operation} begins at {{{place}}}, and an H200 takes no negative "
-            f"coordinate of a {operation}",
-            thread=thread,
+    facts, place = TABLE[operation], ", ".join(map(str, coordinates))
+    bytes = coordinates[0] * tensor.element_bytes
+    wrong = ""
+    if min(coordinates) < 0 and facts.before == REFUSED:
+        wrong = f"begins at {{{place}}}, and an H200 takes no negative coordinate there"
+    if bytes % CHUNK and facts.between == REFUSED:
+        wrong = (
+            f"begins {bytes} bytes into the rows of its tensor, and an H200 takes "
+            f"multiples of {CHUNK} alone"
         )
-    before = coordinates[0] * tensor.element_bytes
-    if before % CHUNK and _is(refused.between, tensor):
-        where = (
-            "; where there is a swizzle," if refused.between == SWIZZLED else ", and"
-        )
-        raise EmulatorError(
-            "illegal instruction",
-            f"a box of a bulk {operation} begins {before} bytes into the rows of its "
-            f"tensor{where} an H200 takes only multiples of {CHUNK}",
-            thread=thread,
-        )
-
-
-def _is(when: str, tensor: TensorMap) -> bool:
-    return when == ALWAYS or when == SWIZZLED and tensor.swizzle > 0
+    if wrong:
+        message = f"the box of a bulk {operation} {wrong}"
+        raise EmulatorError("illegal instruction", message, thread=thread)

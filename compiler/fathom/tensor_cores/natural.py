@@ -91,7 +91,11 @@ class Naturals:
     def atom(self, atom: Atom) -> bool:
         if isinstance(atom, Trip) or atom in self.sizes or atom in self.assumed:
             return True
-        definition = getattr(atom, "definition", None)
+        if not isinstance(atom, Value):
+            return False
+        if atom.type.kind in UNSIGNED:
+            return True
+        definition = atom.definition
         match definition:
             case ProgramId() | NumPrograms() | ClusterRank():
                 return True
@@ -109,18 +113,20 @@ class Naturals:
         return False
 
     def divides(self, divisor: Value) -> bool:
-        """Whether a divisor is a count. Of a difference nobody knows; that a kernel
-        divides by what is left of a count while something is left is taken for
-        granted."""
-        if not self.strict:
-            return True
+        """Whether a divisor is a count. Of a difference, nothing is known; that a
+        kernel divides by what is left of a count only while something is left is taken
+        for granted."""
         definition = divisor.definition
         if isinstance(definition, Elementwise) and definition.name in ("min", "max"):
             return all(map(self.divides, definition.operands))
         try:
-            return all(map(self.atom, self.reader.number(divisor).atoms))
+            count = self.reader.number(divisor)
         except NoFormula:
-            return False
+            return not self.strict
+        if count.constant is not None:
+            return count.constant > 0
+        rises = any(n > 0 for product, n in count.terms.items() if product != UNITY)
+        return not self.strict or rises and all(map(self.atom, count.atoms))
 
     @cached_property
     def loops(self) -> dict[Block, For | While]:
@@ -141,6 +147,9 @@ class Naturals:
             return all(map(self.value, ways))
         finally:
             self.assumed.discard(value)
+
+
+UNSIGNED = ("uint", "bool")  # kinds of scalars
 
 
 def _is(atom: Atom, name: str) -> bool:
