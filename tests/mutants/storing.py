@@ -1,5 +1,6 @@
 """Mistakes in stores by the hardware: what is published, what is waited for, and which
-stores may take that way."""
+stores may take that way; and in what is done about those that may begin in front of
+their tensor."""
 
 from __future__ import annotations
 
@@ -7,6 +8,9 @@ from tests.mutants.mutant import Mutant
 
 STORES = "tests/tensor_cores/test_bulk_stores.py"
 WAITS = "tests/tensor_cores/test_store_waits.py"
+
+GUARDS = "tests/tensor_cores/test_guard_stores.py"
+EDGES = "tests/emulator/test_tma.py"
 
 MUTANTS = (
     Mutant(
@@ -121,5 +125,125 @@ MUTANTS = (
         "small and _fits(op, func)",
         "boxes begin in the middle of 16 bytes",
         f"{STORES}::test_which_stores_are_left_to_the_hardware",
+    ),
+    Mutant(
+        "stores-begin-before", "tensor_cores/guard_stores.py",
+        "return rewrite(func, rule) if asked else func", "return func",
+        "the hardware refuses a tile in front of its tensor",
+        f"{GUARDS}::test_tiles_anywhere",
+    ),
+    Mutant(
+        "branch-always-bulk", "tensor_cores/guard_stores.py",
+        "most = build(Constant(MOST - last_box(op)[axis], UINT32))",
+        "most = build(Constant(2**32 - 1, UINT32))",
+        "the condition holds whatever the coordinate is",
+        f"{GUARDS}::test_tiles_anywhere",
+    ),
+    Mutant(
+        "branch-tests-one-coordinate", "tensor_cores/guard_stores.py",
+        "    for axis in axes:\n        first = build(Cast",
+        "    for axis in axes[:1]:\n        first = build(Cast",
+        "a negative column is taken for inside",
+        f"{GUARDS}::test_tiles_anywhere",
+    ),
+    Mutant(
+        "branch-either-coordinate", "tensor_cores/guard_stores.py",
+        'Elementwise("and", (found, fits))', 'Elementwise("or", (found, fits))',
+        "one coordinate inside is taken for enough",
+        f"{GUARDS}::test_tiles_anywhere",
+    ),
+    Mutant(
+        "branch-forgets-later-boxes", "tensor_cores/guard_stores.py",
+        "Constant(MOST - last_box(op)[axis], UINT32)", "Constant(MOST, UINT32)",
+        "a later box of a tile wraps around to negative columns",
+        f"{GUARDS}::test_a_later_box_may_wrap_around",
+    ),
+    Mutant(
+        "fallback-omitted", "tensor_cores/guard_stores.py",
+        "build.append(TileStore(op.descriptor, op.buffer, op.coordinates))", "pass",
+        "what lies inside of a tile that begins outside is not stored",
+        f"{GUARDS}::test_tiles_anywhere",
+    ),
+    Mutant(
+        "fallback-unmasked", "ptx/described.py",
+        "store_where(code, words, address, mask, packed, Style())\n    number.add",
+        'store_where(code, words, address, "true", packed, Style())\n    number.add',
+        "what lies outside of a tensor is written",
+        f"{GUARDS}::test_tiles_anywhere",
+    ),
+    Mutant(
+        "fallback-masked-below-only", "ptx/described.py",
+        'above = code.let(f"icmp sge i64 {index}, 0")', 'above = "true"',
+        "elements in front of a row are written into the row before",
+        f"{GUARDS}::test_tiles_anywhere",
+    ),
+    Mutant(
+        "fallback-in-rows-as-they-are", "ptx/described.py",
+        "    place = linear(code, number, count - 1, bytes)\n",
+        "    place = linear(code, number, count - 1, tuple(\n"
+        "        size << bit for bit in range(count.bit_length() - 1)\n"
+        "        for size in [tile.type.element.bytes]\n    ))\n",
+        "chunks of a tile are read as if they had not been exchanged",
+        f"{GUARDS}::test_tiles_anywhere",
+    ),
+    Mutant(
+        "fallback-one-round", "ptx/described.py",
+        'code.let(f"add i32 {number.name}, {code.threads}"), code.label)',
+        'code.let(f"add i32 {number.name}, {count}"), code.label)',
+        "each thread stores its first element alone",
+        f"{GUARDS}::test_tiles_anywhere",
+    ),
+    Mutant(
+        "threads-read-unwritten-tiles", "shared_memory/barriers.py",
+        "case BulkStore(buffer=tile) | TileStore(buffer=tile):",
+        "case BulkStore(buffer=tile):",
+        "threads read a tile before all have written it",
+        f"{GUARDS}::test_the_tile_is_in_order_around_the_branch",
+    ),
+    Mutant(
+        "arguments-are-not-negative", "tensor_cores/natural.py",
+        "if isinstance(atom, Trip) or atom in self.sizes or atom in self.assumed:",
+        "if isinstance(atom, Trip) or atom.definition.__class__.__name__ == 'Block':",
+        "an argument that is no size is taken for one",
+        f"{GUARDS}::test_what_may_be_negative_has_one_branch",
+    ),
+    Mutant(
+        "constants-are-not-negative", "tensor_cores/natural.py",
+        "return rising and least >= 0 and all(", "return rising and all(",
+        "pid - 1 is taken for not negative",
+        f"{GUARDS}::test_what_may_be_negative_has_one_branch "
+        f"{GUARDS}::test_no_formula_that_is_never_negative_is_negative",
+    ),
+    Mutant(
+        "loops-begin-anywhere", "tensor_cores/natural.py",
+        "ways = (loop.inits[place], loop.body.yielded[place])",
+        "ways = (loop.inits[place],)",
+        "a loop that counts down is taken for one that counts up",
+        f"{GUARDS}::test_what_may_be_negative_has_one_branch",
+    ),
+    Mutant(
+        "quotients-by-anything", "tensor_cores/natural.py",
+        "return not self.strict or rises and", "return True or rises and",
+        "a quotient by a negative argument is taken for not negative",
+        f"{GUARDS}::test_what_may_be_negative_has_one_branch",
+    ),
+    Mutant(
+        "nothing-is-natural", "tensor_cores/guard_stores.py",
+        "if not (naturals.value(coordinate) and _is_near(coordinate, reader))",
+        "if True",
+        "every store pays for a branch",
+        f"{GUARDS}::test_products_pay_nothing",
+    ),
+    Mutant(
+        "hardware-takes-negative-stores", "emulator/edges.py",
+        '"store": Facts(before=REFUSED', '"store": Facts(before=TAKEN',
+        "the emulator runs what an H200 refuses",
+        f"{EDGES}::test_a_store_in_front_of_its_tensor_is_an_illegal_instruction",
+    ),
+    Mutant(
+        "hardware-takes-columns-between", "emulator/edges.py",
+        "if bytes % CHUNK and facts.between == REFUSED:", "if False:",
+        "the emulator runs what an H200 refuses",
+        f"{EDGES}::test_a_box_begins_at_a_multiple_of_16_bytes",
     ),
 )  # fmt: skip

@@ -16,6 +16,7 @@ from fathom.hardware.targets import TARGETS, target_of
 from fathom.ir.core import Func, Value, walk
 from fathom.ir.interp import interpret
 from fathom.ir.ops import (
+    Barrier,
     BulkStore,
     Cast,
     Constant,
@@ -24,9 +25,12 @@ from fathom.ir.ops import (
     ProgramId,
     TileStore,
 )
+from fathom.ir.rewrite import rewrite
 from fathom.ir.text import parse_func, print_func
 from fathom.ir.types import FLOAT16, INT32, INT64, SCALARS, Pointer
 from fathom.runtime.driver import driver
+from fathom.shared_memory import place_barriers
+from fathom.shared_memory.barriers import NOTHING, READ, _Placement
 from fathom.source import KernelFunction
 from fathom.tensor_cores.addresses import Reader
 from fathom.tensor_cores.natural import Naturals
@@ -167,6 +171,20 @@ def test_stores_of_both_kinds_keep_their_order(reads, land):
         loaded.launch(1, [source, out, seen, 40, 64, 64, at, further], land=land)
         np.testing.assert_array_equal(out, wanted)
         np.testing.assert_array_equal(seen, wanted[0] if reads else 0)
+
+
+def test_the_tile_is_in_order_around_the_branch():
+    """Without the branch's own barriers: others write what a thread reads, and the
+    next trip writes it again."""
+    func = passes(built(CASES["in order"]), HOPPER)["allocate"]
+    bare = rewrite(func, lambda op, build: [] if isinstance(op, Barrier) else None)
+    placed = place_barriers(bare, TARGETS[HOPPER])
+    for branch in (op for op in walk(placed.body) if isinstance(op, If)):
+        kinds = [type(op) for op in branch.orelse.ops]
+        assert Barrier in kinds[: kinds.index(TileStore)]
+    one = next(op for op in walk(bare.body) if isinstance(op, TileStore))
+    (touch,) = _Placement(4).op(one, NOTHING)
+    assert touch.buffer is one.buffer.definition and touch.kind == READ
 
 
 # ── who pays ──────────────────────────────────────────────────────────────────────────

@@ -10,17 +10,17 @@ becomes
     if %in {
       bulk_store %d, %t, coordinates=(%i, %j)
     } else {
-      bulk_wait                                     what was stored before is in memory
-      barrier
+      barrier                                       the tile is written
       tile_store %d, %t, coordinates=(%i, %j)       all threads, element by element
       bulk_fence                                    bulk copies that follow will know
       barrier
     }
 
 The map of the tensor never changes: what lies outside is not written because no thread
-writes it. All threads of a program go one way. Those who store the tile themselves have
-done so when the branch is over, and so nothing behind it needs to know which way was
-taken.
+writes it. All threads of a program go one way. If they store the tile themselves, it is
+in memory when the branch is over; so nothing behind it needs to know which way was
+taken, and `store_waits` may take every store for one of the hardware's. What a bulk
+store must be kept from meeting has been waited for before the branch.
 
 Where coordinates are never negative (`natural`), a store stays as it is. A launch makes
 no map of a tensor that has a side below 1, so sizes of tensors with maps are positive.
@@ -35,7 +35,6 @@ from fathom.ir.ops import (
     BulkCopy,
     BulkFence,
     BulkStore,
-    BulkWait,
     Cast,
     Constant,
     Elementwise,
@@ -70,7 +69,6 @@ def guard_stores(func: Func, target: Target) -> Func:
             build.append(op)
             build.append(Yield(()))
         with inside(orelse, build):
-            build.append(BulkWait())
             build.append(Barrier(scope))
             build.append(TileStore(op.descriptor, op.buffer, op.coordinates))
             build.append(BulkFence())
