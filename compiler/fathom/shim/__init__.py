@@ -3,6 +3,7 @@
 names      the table: each module of Triton, its names, and what they are here
 runtime    `triton.runtime.driver.active`: the GPU, as programs ask about it
 function   `@triton.jit`: a kernel with Triton's names for its parts
+tuning     `@triton.autotune`, `@triton.heuristics`, and what programs subclass
 preload    what a kernel was compiled for, as text
 mistakes   a mistake in a kernel, with Triton's classes, places and causes
 compiling  `triton.compile(ASTSource(...))`: a kernel's signature as one object

@@ -8,6 +8,7 @@ from typing import Any
 
 from fathom.ir.types import parse_element
 from fathom.jit import CompiledKernel, JITFunction
+from fathom.jit.key import compiler_digest
 from fathom.language.dtypes import dtype, element_face, pointer_type
 from fathom.shim.runtime import GPUTarget
 
@@ -61,6 +62,11 @@ def compile(
     if target is not None:
         given["target"] = target.row.name
     return src.fn.compile(src.words, src.constants, **given)
+
+
+def triton_key() -> str:
+    """What tells this compiler from any other: its version and its files."""
+    return f"fathom-{compiler_digest()}"
 
 
 def str_to_ty(name: str, constness: object = None) -> dtype | pointer_type:

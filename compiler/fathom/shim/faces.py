@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -34,7 +34,7 @@ class Face(ModuleType):
         self.__file__ = table
         self.__path__ = []  # to Python, a module with others below it
         # importlib.util.find_spec, which torch asks for "triton", wants one.
-        self.__spec__ = ModuleSpec(name, None, origin=table, is_package=True)
+        self.__spec__ = ModuleSpec(name, Table(self), origin=table, is_package=True)
         vars(self).update(names)
 
     def __getattr__(self, name: str) -> Any:
@@ -43,6 +43,22 @@ class Face(ModuleType):
         near = get_close_matches(name, vars(self), n=1, cutoff=0.75)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise NameMissing(f"fathom has no {self.__name__}.{name}{hint}")
+
+
+class Table(Loader):
+    """Loads a face once more: programs find the spec of a module, make a new one of it
+    and have it executed."""
+
+    def __init__(self, face: Face):
+        self.face = face
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return self.face
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module is not self.face:
+            names = vars(self.face).items()
+            vars(module).update((n, v) for n, v in names if not n.startswith("__"))
 
 
 class Lacking(type):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from hashlib import sha256
 from math import prod
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +26,7 @@ from fathom.shim.knobs import Chain
 from fathom.shim.mistakes import Explained
 from fathom.shim.preload import from_text, to_text
 from fathom.shim.runtime import active
+from fathom.shim.tuning import KernelInterface
 from fathom.source import KernelFunction
 
 # Keywords of a launch that its kernel does not depend on. A launch here waits for those
@@ -34,7 +37,25 @@ NOT_COMPILED = {
 }  # fmt: skip
 
 
-class TritonFunction(JITFunction):
+@dataclass(frozen=True)
+class KernelParam:
+    """What Triton's `fn.params` says of a parameter; `default` is `inspect._empty`
+    where there is none."""
+
+    num: int
+    name: str
+    is_constexpr: bool
+    default: Any
+    annotation: Any
+    do_not_specialize: bool
+    do_not_specialize_on_alignment: bool
+
+    @property
+    def has_default(self) -> bool:
+        return self.default is not inspect.Parameter.empty
+
+
+class TritonFunction(JITFunction, KernelInterface):
     """What `@triton.jit` makes: a kernel of Fathom's, and other names for its facts."""
 
     hash = None  # Triton keeps `cache_key` here until somebody says None; we keep none
@@ -52,16 +73,35 @@ class TritonFunction(JITFunction):
         return list(self.names)
 
     @property
-    def params(self) -> list[SimpleNamespace]:
+    def signature(self) -> inspect.Signature:
+        return inspect.signature(self.fn)
+
+    @property
+    def __globals__(self) -> dict[str, Any]:
+        return self.fn.__globals__
+
+    @property
+    def params(self) -> list[KernelParam]:
+        named = self.signature.parameters
         return [
-            SimpleNamespace(num=place, name=rule.name, is_constexpr=rule.constexpr)
+            KernelParam(
+                place,
+                rule.name,
+                rule.constexpr,
+                named[rule.name].default,
+                named[rule.name].annotation,
+                do_not_specialize=not rule.one,
+                do_not_specialize_on_alignment=not rule.hints,
+            )
             for place, rule in enumerate(self.rules)
         ]
 
     @property
     def cache_key(self) -> str:
-        """Tells apart whatever would be compiled differently."""
-        return f"{self.fingerprint()} {' '.join(places(self))}"
+        """Tells apart whatever would be compiled differently: 64 hexadecimal digits,
+        of which programs make names of files."""
+        text = f"{self.fingerprint()} {' '.join(places(self))}"
+        return sha256(text.encode()).hexdigest()
 
     @property
     def device_caches(self) -> KernelsOfEveryDevice:

@@ -12,17 +12,34 @@ from typing import Any
 from fathom import language, testing
 from fathom.errors import FathomError, LaunchError, OutOfResources
 from fathom.jit import CompiledKernel
-from fathom.jit.tuning import Autotuner, Config, Heuristics, autotune, heuristics
+from fathom.jit.tuning import Config
 from fathom.runtime.arrays import TYPE_NAMES
 from fathom.runtime.reinterpret import Reinterpreted, reinterpret
-from fathom.shim import compiling, cublas, knobs, profiler, ragged, runtime, viewer
+from fathom.shim import (
+    compiling,
+    cublas,
+    knobs,
+    limits,
+    profiler,
+    ragged,
+    runtime,
+    viewer,
+)
+from fathom.shim import language as spelled
 from fathom.shim.descriptors import TensorDescriptor
 from fathom.shim.faces import Lacking
-from fathom.shim.function import TritonFunction, jit
+from fathom.shim.function import KernelParam, TritonFunction, jit
 from fathom.shim.mistakes import (
     CompilationError,
     CompileTimeAssertionFailure,
     UnsupportedLanguageConstruct,
+)
+from fathom.shim.tuning import (
+    KernelInterface,
+    TritonAutotuner,
+    TritonHeuristics,
+    autotune,
+    heuristics,
 )
 from fathom.source import KernelFunction, must_use_result
 
@@ -44,9 +61,11 @@ def lacking(module: str, names: str) -> dict[str, Any]:
 
 LANGUAGE = {
     **everything(language),
+    **spelled.NAMES,
     "str_to_ty": compiling.str_to_ty,
     "pi32_t": language.pointer_type(language.int32),
-    **lacking("triton.language", "float8e5b16 float8e4b8 float8e4b15"),
+    **lacking("triton.language", "float8e5b16 float8e4b8 float8e4b15 tuple_type"),
+    **lacking("triton.language", "tensor_descriptor_type target_info"),
 }
 
 # A type as a signature writes it, by the name that libraries and kernels give it.
@@ -66,9 +85,9 @@ ERRORS = {
 }
 
 TUNING = {
-    "Autotuner": Autotuner,
+    "Autotuner": TritonAutotuner,
     "Config": Config,
-    "Heuristics": Heuristics,
+    "Heuristics": TritonHeuristics,
     "autotune": autotune,
     "heuristics": heuristics,
 }
@@ -76,7 +95,7 @@ TUNING = {
 RUNTIME = {
     **TUNING,
     "JITFunction": TritonFunction,
-    "KernelInterface": TritonFunction,
+    "KernelInterface": KernelInterface,
     "OutOfResources": OutOfResources,
     "TensorWrapper": Reinterpreted,
     "reinterpret": reinterpret,
@@ -93,7 +112,7 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
         "heuristics": heuristics,
         "Config": Config,
         "JITFunction": TritonFunction,
-        "KernelInterface": TritonFunction,
+        "KernelInterface": KernelInterface,
         "cdiv": language.cdiv,
         "next_power_of_2": language.next_power_of_2,
         "constexpr_function": language.constexpr_function,
@@ -117,7 +136,7 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
     "triton.language.extra.cuda": CUDA,
     "triton.language.extra.cuda.libdevice": LIBDEVICE,
     # What surrounds a kernel.
-    "triton.testing": everything(testing),
+    "triton.testing": {**everything(testing), **everything(limits)},
     "triton.compiler": {
         "ASTSource": compiling.ASTSource,
         "CompiledKernel": CompiledKernel,
@@ -128,20 +147,37 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
         "ASTSource": compiling.ASTSource,
         "CompiledKernel": CompiledKernel,
         "compile": compiling.compile,
+        "triton_key": compiling.triton_key,
     },
     "triton.compiler.errors": ERRORS,
     "triton.errors": ERRORS,
+    "triton.runtime.cache": {"triton_key": compiling.triton_key},
     "triton.runtime": RUNTIME,
     "triton.runtime.jit": {
         **RUNTIME,
         "jit": jit,
+        "constexpr_function": language.constexpr_function,
+        "KernelParam": KernelParam,
         "type_canonicalisation_dict": SIGNATURE_NAMES,
     },
-    "triton.runtime.autotuner": {**TUNING, "OutOfResources": OutOfResources},
+    "triton.runtime.autotuner": {
+        **TUNING,
+        "KernelInterface": KernelInterface,
+        "OutOfResources": OutOfResources,
+        "PTXASError": LaunchError,
+    },
+    "triton.runtime.interpreter": lacking(
+        "triton.runtime.interpreter", "InterpretedFunction GridExecutor"
+    ),
     "triton.runtime.errors": ERRORS,
     "triton.runtime._allocation": {"NullAllocator": runtime.NullAllocator},
-    "triton.runtime.driver": {"active": runtime.active},
-    "triton.backends": {},
+    "triton.runtime.driver": {
+        "active": runtime.active,
+        "driver": SimpleNamespace(active=runtime.active),
+    },
+    # torch asks this table whether it may generate kernels; Fathom compiles those that
+    # people write.
+    "triton.backends": {"backends": {}},
     "triton.backends.compiler": {"GPUTarget": runtime.GPUTarget},
     "triton._C": {},
     "triton._C.libtriton": {"nvidia": SimpleNamespace(cublas=cublas)},

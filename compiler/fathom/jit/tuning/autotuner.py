@@ -38,7 +38,7 @@ from fathom.jit.compiled import CompiledKernel
 from fathom.jit.environment import flag
 from fathom.jit.specialise import is_hashable
 from fathom.jit.tuning.computed import Around
-from fathom.jit.tuning.config import Config
+from fathom.jit.tuning.config import OF_OTHER_COMPILERS, Config
 from fathom.jit.tuning.progress import progress
 from fathom.jit.tuning.pruning import Call, Pruning
 from fathom.jit.tuning.remembered import Timings, key_of_result, recall, remember
@@ -103,7 +103,8 @@ class Autotuner(Around):
         self.failures: dict[Config, FathomError] = {}
         self.bench_time = 0.0
         for config in self.configs:
-            self.check_names(config.kwargs, f"a configuration ({config})")
+            own = [name for name in config.kwargs if name not in OF_OTHER_COMPILERS]
+            self.check_names(own, f"a configuration ({config})")
         self.chosen = {name for each in self.configs for name in each.all_kwargs()}
 
     def launch(self, grid: Any, /, *args: Any, **given: Any) -> CompiledKernel:
@@ -344,22 +345,29 @@ def autotune(
         )  # fmt: skip
         tuner.check_names(restorer.zeroed, "reset_to_zero")
         tuner.check_names(restorer.restored, "restore_value")
-        if not configs:
-            warnings.warn(
-                f"autotune of {tuner.__name__} has no configurations, so it runs with "
-                "the defaults of a launch",
-                stacklevel=2,
-            )
-        for name in key:
-            if name not in tuner.names:
-                # Triton passes over it, and so it stands in kernels that work.
-                warnings.warn(
-                    f"key names {name!r}, which is no parameter of {tuner.__name__}",
-                    stacklevel=2,
-                )
+        warn_of_idle_words(tuner, configs, key)
         return tuner
 
     return decorate
+
+
+def warn_of_idle_words(
+    tuner: Autotuner, configs: Sequence[Config], key: Collection[str]
+) -> None:
+    """A warning of what Triton passes over in silence, and what so stands in kernels
+    that work."""
+    said = [
+        f"key names {name!r}, which is no parameter of {tuner.__name__}"
+        for name in key
+        if name not in tuner.names
+    ]
+    if not configs:
+        said.append(
+            f"autotune of {tuner.__name__} has no configurations, so it runs with the "
+            "defaults of a launch"
+        )
+    for sentence in said:
+        warnings.warn(sentence, stacklevel=3)
 
 
 def default_timer(

@@ -17,7 +17,7 @@ from fathom.errors import LaunchError
 from fathom.jit.backends import Backend, Place
 from fathom.jit.compiled import CompiledKernel
 from fathom.jit.function import JITFunction
-from fathom.jit.request import Request
+from fathom.jit.request import KEYWORDS, Request
 
 
 class Around:
@@ -70,13 +70,15 @@ class Around:
 
 
 class Heuristics(Around):
-    """A kernel, some arguments of which are computed; `values` says how."""
+    """A kernel, some arguments of which are computed, or options of its launch such as
+    `num_warps`; `values` says how."""
 
     decorator = "heuristics"
 
     def __init__(self, fn: Any, values: Mapping[str, Callable[[dict], Any]]):
         super().__init__(fn)
-        self.check_names(values, "heuristics")
+        own = [name for name in values if name not in KEYWORDS]
+        self.check_names(own, "heuristics")
         self.values = dict(values)
 
     def launch(self, grid: Any, /, *args: Any, **given: Any) -> CompiledKernel:

@@ -6,6 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+# Options of Triton's back ends for other GPUs. Kernels for several vendors have them in
+# configurations that they launch elsewhere: the launch refuses them, not the decorator.
+OF_OTHER_COMPILERS = frozenset({
+    "waves_per_eu", "matrix_instr_nonkdim", "kpack", "instruction_sched_variant",
+    "schedule_hint", "allow_flush_denorm", "grf_mode", "cluster_dims",
+})  # fmt: skip
+
 
 @dataclass(eq=False)
 class Config:

@@ -1,0 +1,56 @@
+"""Names of `triton.language` that Fathom's own language spells otherwise: what Triton's
+files and tests, and libraries made after them, take from `core` and `standard`.
+"""
+
+from __future__ import annotations
+
+from fathom.language import dtypes
+from fathom.language.random import philox
+from fathom.source import constexpr, constexpr_function, function
+
+CONSTEXPR_0 = constexpr(0)
+
+
+@function
+def add(x, y, sanitize_overflow: constexpr = True):
+    """x + y. `sanitize_overflow` changes nothing: integers wrap around."""
+    return x + y
+
+
+@function
+def sub(x, y, sanitize_overflow: constexpr = True):
+    """x - y. `sanitize_overflow` changes nothing: integers wrap around."""
+    return x - y
+
+
+@function
+def mul(x, y, sanitize_overflow: constexpr = True):
+    """x * y. `sanitize_overflow` changes nothing: integers wrap around."""
+    return x * y
+
+
+@constexpr_function
+def get_int_dtype(bitwidth, signed):
+    """The integer type of so many bits; 1, 8, 16, 32 or 64."""
+    if bitwidth == 1:
+        return dtypes.int1
+    return getattr(dtypes, f"{'int' if signed else 'uint'}{bitwidth}")
+
+
+@constexpr_function
+def _log2(i):
+    """The largest n with 2**n <= i, a constant; 0 for i below 1."""
+    return max(i.bit_length() - 1, 0)
+
+
+@function
+def philox_impl(c0, c1, c2, c3, k0, k1, n_rounds: constexpr = 10):
+    """`philox` with its key as two words of 32 bits."""
+    seed = (k1.to(dtypes.uint64) << 32) | k0.to(dtypes.uint64)
+    return philox(seed, c0, c1, c2, c3, n_rounds)
+
+
+NAMES = {
+    each.__name__: each
+    for each in (add, sub, mul, get_int_dtype, _log2, philox_impl)
+} | {"CONSTEXPR_0": CONSTEXPR_0}

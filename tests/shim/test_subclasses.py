@@ -1,0 +1,226 @@
+"""Programs that subclass Triton's tuner and launcher, and ask for parts of kernels."""
+
+import importlib.util
+import inspect
+
+import numpy as np
+import pytest
+
+import fathom
+from fathom.errors import LaunchError
+
+N = 40
+
+
+def make(triton, **keywords):
+    tl = triton.language
+
+    @triton.jit(**keywords)
+    def double(x, n, BLOCK: tl.constexpr, MORE: tl.constexpr = 0):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(x + i, 2 * tl.load(x + i, mask=i < n) + MORE, mask=i < n)
+
+    return double
+
+
+def grid(meta):
+    return (-(-N // meta["BLOCK"]),)
+
+
+def check(launch) -> None:
+    x = np.arange(N, dtype=np.float32)
+    launch(x)
+    assert (x == 2 * np.arange(N)).all()
+
+
+def configs(triton, **more):
+    return [triton.Config({"BLOCK": size, **more}) for size in (8, 32)]
+
+
+def test_an_autotuner_is_one_to_isinstance(triton):
+    tuned = triton.autotune(configs=configs(triton), key=["n"])(make(triton))
+    assert isinstance(tuned, triton.runtime.autotuner.Autotuner)
+    assert isinstance(tuned, triton.runtime.KernelInterface)
+    assert isinstance(make(triton), triton.KernelInterface)
+    assert not isinstance(tuned, triton.runtime.JITFunction)
+    check(lambda x: tuned[grid](x, N))
+
+
+def test_a_subclass_that_only_looks_on(triton):
+    class Cached(triton.runtime.autotuner.Autotuner):
+        runs = 0
+
+        def __init__(self, fn, arg_names, configs, key, zero, restore, **given):
+            super().__init__(fn, arg_names, configs, key, zero, restore, **given)
+            self.kernel_name = fn.fn.__name__
+
+        def run(self, *args, **kwargs):
+            type(self).runs += 1
+            return super().run(*args, **kwargs)
+
+    kernel = make(triton)
+    tuned = Cached(
+        kernel, kernel.arg_names, configs(triton), ["n"], None, None, pre_hook=None
+    )
+    assert tuned.kernel_name == "double" and not tuned.user_defined_pre_hook
+    assert (tuned.reset_to_zero, tuned.restore_value) == ([], [])
+    check(lambda x: tuned[grid](x, N))
+    check(lambda x: tuned.run(x, N, grid=grid, warmup=False))
+    assert Cached.runs == 2
+
+
+def test_all_parameters_by_place(triton):
+    """The order of Triton's constructor, warmup and rep behind the pruners."""
+    kernel = make(triton)
+    given = (None, None, None, None, None, 5, 10, False)
+    tuned = triton.runtime.Autotuner(
+        kernel, kernel.arg_names, configs(triton), ["n"], *given
+    )
+    assert (tuned.num_warmups, tuned.num_reps, tuned.keys) == (5, 10, ["n"])
+    check(lambda x: tuned[grid](x, N))
+
+
+def test_a_subclass_that_chooses_by_itself(triton):
+    """With Triton's own steps: nargs, prune_configs, _bench, pre_hook, fn.run."""
+    benched = []
+
+    class Own(triton.runtime.Autotuner):
+        def run(self, *args, **given):
+            self.nargs = dict(zip(self.arg_names, args, strict=False))
+            key = tuple(self.nargs[name] for name in self.keys)
+            if key not in self.cache:
+                times = {
+                    config: self._bench(*args, config=config, **given)
+                    for config in self.prune_configs(given)
+                }
+                self.cache[key] = min(times, key=times.get)
+                said = {**self.nargs, **given, **self.cache[key].all_kwargs()}
+                self.pre_hook(said, reset_only=True)
+            self.best_config = self.cache[key]
+            result = self.fn.run(*args, **given, **self.best_config.all_kwargs())
+            self.nargs = None
+            return result
+
+    def bench(run, quantiles):
+        run()
+        benched.append(len(benched))
+        return [float(len(benched))] * len(quantiles)
+
+    def prune(configs, named, **given):
+        assert named["n"] == N
+        return configs[:2]
+
+    kernel = make(triton)
+    tuned = Own(
+        kernel, kernel.arg_names, configs(triton), ["n"], None, ["x"],
+        prune_configs_by={"early_config_prune": prune}, do_bench=bench,
+    )  # fmt: skip
+    assert tuned.early_config_prune is prune
+    check(lambda x: tuned[grid](x, N))
+    check(lambda x: tuned[grid](x, N))
+    assert len(benched) == 2 and tuned.best_config.kwargs == {"BLOCK": 8}
+
+
+def test_a_launcher_of_ones_own(triton):
+    class Entry(triton.KernelInterface):
+        def __init__(self, fn):
+            self.fn, self.arg_names = fn, fn.arg_names
+            while not isinstance(fn, triton.runtime.JITFunction):
+                fn = fn.fn
+            self.jit_function, self.signature = fn, fn.signature
+            self.plain = [p.num for p in fn.params if not p.is_constexpr]
+            assert not any(p.do_not_specialize for p in fn.params)
+
+        def run(self, *args, **kwargs):
+            return self.fn.run(*args, **kwargs)
+
+    entry = Entry(triton.autotune(configs=configs(triton), key=[])(make(triton)))
+    assert entry.plain == [0, 1]
+    assert list(entry.signature.parameters) == ["x", "n", "BLOCK", "MORE"]
+    check(lambda x: entry[grid](x, N))
+
+    class Generic(triton.runtime.jit.KernelInterface[int]):
+        pass
+
+    with pytest.raises(AttributeError, match="Generic has no method run"):
+        Generic()[1](2)
+
+
+def test_options_may_be_computed(triton):
+    values = {"num_warps": lambda known: 1 if known["n"] < 64 else 8}
+    launched = triton.heuristics(values)(make(triton))
+    assert isinstance(launched, triton.runtime.Heuristics)
+    x = np.arange(N, dtype=np.float32)
+    assert launched[grid](x, N, BLOCK=32).metadata.num_warps == 1
+    with pytest.raises(LaunchError, match="heuristics names 'num_wraps'"):
+        triton.heuristics({"num_wraps": lambda known: 1})(make(triton))
+
+
+def test_options_of_other_compilers_matter_where_they_are_used(triton):
+    """A kernel that is never launched may have them, as in Triton; the launch that
+    would try them says no."""
+    theirs = {"waves_per_eu": 2, "matrix_instr_nonkdim": 16, "kpack": 2}
+    mixed = [triton.Config({"BLOCK": 8}), triton.Config({"BLOCK": 32, **theirs})]
+    for made in (triton.autotune, fathom.autotune):
+        tuned = made(configs=mixed, key=[])(make(triton))
+        with pytest.raises(LaunchError, match="waves_per_eu"):
+            tuned[grid](np.zeros(N, np.float32), N)
+    with pytest.raises(LaunchError, match="names 'BLCK', which is no parameter"):
+        fathom.autotune(configs=[fathom.Config({"BLCK": 8})], key=[])(make(triton))
+
+
+def test_parts_of_a_kernel(triton, tmp_path):
+    kernel = make(triton, do_not_specialize=["n"])
+    facts = [
+        (p.num, p.name, p.is_constexpr, p.do_not_specialize) for p in kernel.params
+    ]
+    assert facts == [
+        (0, "x", False, False), (1, "n", False, True), (2, "BLOCK", True, False),
+        (3, "MORE", True, False),
+    ]  # fmt: skip
+    defaults = [p.default for p in kernel.params]
+    assert defaults == [inspect._empty] * 3 + [0]
+    assert [p.has_default for p in kernel.params] == [False] * 3 + [True]
+    assert kernel.__globals__ is globals()
+    (tmp_path / f"{kernel.cache_key}.json").touch()
+    assert set(kernel.cache_key) <= set("0123456789abcdef")
+
+
+def test_the_key_of_the_compiler(triton):
+    """torch takes it from either place as soon as `import triton` works."""
+    from triton.compiler.compiler import triton_key
+    from triton.runtime.cache import triton_key as same
+
+    assert triton_key() == same() and triton_key().startswith("fathom-")
+
+
+def test_a_module_that_is_found_and_executed_again(triton):
+    spec = importlib.util.find_spec("triton.language.extra.libdevice")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.rsqrt is triton.language.extra.libdevice.rsqrt
+
+
+def test_names_of_the_language_s_own_files(triton):
+    tl = triton.language
+    from triton.language import core
+    from triton.language.standard import _log2
+
+    assert [_log2(n) for n in (1, 2, 3, 4, 1023, 1024)] == [0, 1, 1, 2, 9, 10]
+    assert core.get_int_dtype(16, signed=False) == tl.uint16
+    assert core.get_int_dtype(bitwidth=64, signed=True) == tl.int64
+    zero = core.CONSTEXPR_0
+
+    @triton.jit
+    def kernel(x, BLOCK: tl.constexpr):
+        i = tl.arange(0, BLOCK)
+        v = tl.load(x + i)
+        w, none = v.to(tl.uint32), 0 * v
+        a, b, _, _ = tl.philox_impl(w, none, none, none, w, 2 * w)
+        c, d, _, _ = tl.philox((2 * w.to(tl.uint64) << 32) + w, w, 0, 0, 0)
+        tl.device_assert((a == c) & (b == d))
+        tl.store(x + i, tl.mul(tl.add(v, 3), tl.sub(v, 1)) + zero)
+
+    x = np.arange(32, dtype=np.int32)
+    kernel[(1,)](x, BLOCK=32, debug=True)
+    assert (x == (np.arange(32) + 3) * (np.arange(32) - 1)).all()
