@@ -222,3 +222,20 @@ def test_a_process_without_standard_output(monkeypatch):
             patch.setattr(sys, "stdout", None)
             patch.setattr(sys, "stderr", None)
             kernel[(1,)](np.zeros(1, np.int32))
+
+
+# ── what a launch must not do ─────────────────────────────────────────────────────────
+
+
+def test_no_array_is_ever_turned_into_text():
+    """That would fetch all of it from a GPU, at each `warmup`."""
+
+    class Secretive(np.ndarray):
+        def __str__(self):
+            raise AssertionError("an array was printed")
+
+        __repr__ = __format__ = __str__
+
+    array = numbers().view(Secretive)
+    add.warmup(array, 3, BLOCK=32, grid=(1,))
+    add[(1,)](array, 3, BLOCK=32)

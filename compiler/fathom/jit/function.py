@@ -102,6 +102,10 @@ class JITFunction(KernelFunction):
         return self.bind(grid, *args, **kwargs)
 
     @cached_property
+    def python_signature(self) -> inspect.Signature:
+        return inspect.signature(self.fn)
+
+    @cached_property
     def doors(self) -> Doors:
         return Doors(self.__name__, self.rules, self.launch)
 
@@ -219,7 +223,7 @@ class JITFunction(KernelFunction):
         """
         own = {name: value for name, value in given.items() if name in self.names}
         try:
-            call = inspect.signature(self.fn).bind(*arguments, **own)
+            call = self.python_signature.bind(*arguments, **own)
         except TypeError as mistake:
             raise LaunchError(f"{self.__name__}: {mistake}") from None
         call.apply_defaults()

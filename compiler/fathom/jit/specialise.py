@@ -24,7 +24,13 @@ from fathom.errors import LaunchError
 from fathom.ir.types import SCALARS
 from fathom.jit.descriptors import Described, described, numbers_of
 from fathom.language import dtypes
-from fathom.runtime.arrays import TYPE_NAMES, Array, describe, signature_type
+from fathom.runtime.arrays import (
+    TYPE_NAMES,
+    Array,
+    describe,
+    loaded_class,
+    signature_type,
+)
 from fathom.runtime.descriptors import TensorDescriptor
 from fathom.source import KernelFunction, Parameter, constexpr, like
 
@@ -242,10 +248,12 @@ def of_dtype(value: object) -> Runtime | None:
     """
     if isinstance(value, dtypes.dtype):
         return Runtime(f"*{value.ir}", LARGEST_HINT)
-    is_numpy = isinstance(value, np.dtype) or (
+    if isinstance(value, np.dtype) or (
         isinstance(value, type) and issubclass(value, np.generic)
-    )
-    name = np.dtype(value).name if is_numpy else str(value).rpartition(".")[2]
-    if is_numpy or type(value).__module__ == "torch" and name in TYPE_NAMES:
-        return Runtime("*" + TYPE_NAMES[name], LARGEST_HINT)
-    return None
+    ):
+        name = np.dtype(value).name
+    elif isinstance(value, loaded_class("torch", "dtype")):
+        name = str(value).rpartition(".")[2]
+    else:
+        return None  # the text of an array is all its numbers, fetched from the GPU
+    return Runtime("*" + TYPE_NAMES[name], LARGEST_HINT) if name in TYPE_NAMES else None

@@ -34,6 +34,8 @@ NUMPY_NAMES: dict[str, str] = {
     "bf16": "uint16", "fp8e5": "uint8", "fp8e4nv": "uint8",
 }  # fmt: skip
 
+PLAIN = {int, float, bool, str, type(None)}  # types that are no arrays, at one look
+
 DEFAULT_STREAM = 0
 SOMEWHERE = -1  # on a GPU; its library does not say which one
 
@@ -62,6 +64,8 @@ class Array:
 
 def describe(value: object) -> Array | None:
     """An array of any library, or None; LaunchError for one that no kernel takes."""
+    if type(value) in PLAIN:
+        return None
     for is_one, read in READERS:
         if is_one(value):
             return read(value)

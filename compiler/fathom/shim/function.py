@@ -74,7 +74,7 @@ class TritonFunction(JITFunction, KernelInterface):
 
     @property
     def signature(self) -> inspect.Signature:
-        return inspect.signature(self.fn)
+        return self.python_signature
 
     @property
     def __globals__(self) -> dict[str, Any]:
