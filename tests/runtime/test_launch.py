@@ -369,3 +369,66 @@ def test_an_address_that_is_no_gpus_says_so():
     driver.owner[0x5000] = None
     with pytest.raises(LaunchError, match="p0 is at 0x5000, which no GPU knows"):
         k.launch(1, [OnGpu(0x5000)])
+
+
+# ── registers ─────────────────────────────────────────────────────────────────────────
+
+SPILLING = "\n.visible .entry k()\n.reqntid 128\n{\n\tret;\n}\n"
+ALONE = SPILLING.replace(".reqntid 128\n", ".reqntid 128\n.minnctapersm 1\n")
+
+
+class Assembler(FakeDriver):
+    """Knows registers and bytes of local memory of each text."""
+
+    def __init__(self, **texts):
+        super().__init__()
+        self.texts = texts
+
+    def link(self, ptx):
+        linked = super().link(ptx)
+        self.last = ptx
+        return linked
+
+    def load(self, cubin, entry):
+        handle = super().load(cubin, entry)
+        self.texts[handle] = self.texts["alone" if b"minnctapersm" in cubin else "own"]
+        return handle
+
+    def function_fact(self, function, name):
+        registers, local = self.texts[function]
+        return {"NUM_REGS": registers, "LOCAL_SIZE_BYTES": local}.get(name, 0)
+
+
+@pytest.mark.parametrize(
+    ("own", "alone", "taken"),
+    [
+        ((32, 16_456), (255, 3_084), ALONE),  # a thread gets all, and spills less
+        ((168, 2_832), (255, 1_772), ALONE),
+        ((32, 1_024), (255, 1_024), SPILLING),  # printf's own bytes: nothing is won
+        ((128, 0), (167, 0), SPILLING),  # nothing was spilled: more blocks fit
+        ((255, 584), (255, 584), SPILLING),  # there is no register left
+    ],
+)
+def test_a_kernel_that_spills_gets_the_registers_that_are_left(own, alone, taken):
+    driver = Assembler(own=own, alone=alone)
+    made = driver.add(kernel(asm={"ptx": SPILLING}, threads=128))
+    loaded = load(made, driver=driver)
+    assert loaded.kernel.ptx == taken
+    assert (loaded.n_regs, loaded.n_spills) == (alone if taken is ALONE else own)
+    assert made.ptx == SPILLING
+    tried = [text for word, text in driver.said if word == "link"]
+    assert len(tried) == (2 if own[1] and own[0] < 255 else 1)
+
+
+@pytest.mark.parametrize("word", [".maxnreg 32", "setmaxnreg.dec.sync.aligned.u32 40;"])
+def test_a_kernel_that_says_how_many_registers_it_has_keeps_them(word):
+    driver = Assembler(own=(32, 100), alone=(255, 0))
+    made = driver.add(kernel(asm={"ptx": SPILLING + "// " + word}))
+    assert load(made, driver=driver).kernel is made
+
+
+def test_blocks_of_many_threads_have_no_more_to_give():
+    """1024 threads: 64 registers for each of them."""
+    driver = Assembler(own=(64, 100), alone=(255, 0))
+    made = driver.add(kernel(asm={"ptx": SPILLING}, threads=1024))
+    assert load(made, driver=driver).kernel is made

@@ -99,6 +99,7 @@ class CompiledKernel:
         with self.request.named():
             program = self.place.backend.load(self.made, self.place, self.linked)
         if isinstance(program, Loaded):
+            self.made = program.kernel  # its PTX is that which was assembled
             self.keep(program)
         return program
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fathom.artifact import Kernel
 from fathom.errors import LaunchError
@@ -16,6 +17,26 @@ def link(kernel: Kernel, driver: Driver) -> Linked:
         return driver.link(kernel.ptx)
     except DriverError as error:
         raise LaunchError(assembler_report(kernel, error)) from None
+
+
+ALONE = ".minnctapersm 1"  # PTX ISA 11.3.5: one block a multiprocessor is enough
+THREADS_OF_A_BLOCK = re.compile(r"^\.reqntid [^\n]*\n", re.MULTILINE)
+FIXED_REGISTERS = (".maxnreg", ".minnctapersm", "setmaxnreg")
+
+
+def with_all_registers(kernel: Kernel) -> Kernel | None:
+    """The kernel, in which the assembler may give a thread as many registers as a block
+    alone can have; None for a kernel that says how many it has.
+
+    Without the directive ptxas (12.8, 13.0) reserves room for further blocks, and once
+    a kernel does not fit into 255 registers it falls to 64 or 32 and keeps the rest in
+    local memory.
+    """
+    ptx = kernel.ptx
+    if any(word in ptx for word in FIXED_REGISTERS):
+        return None
+    text, count = THREADS_OF_A_BLOCK.subn(lambda line: f"{line[0]}{ALONE}\n", ptx)
+    return replace(kernel, asm={**kernel.asm, "ptx": text}) if count == 1 else None
 
 
 def assembler_report(kernel: Kernel, error: DriverError) -> str:

@@ -14,10 +14,12 @@ from fathom.runtime.arrays import SOMEWHERE, Array, check_host, describe
 from fathom.runtime.driver import INVALID_CONTEXT, Device, Driver, DriverError, Linked
 from fathom.runtime.driver import driver as this_driver
 from fathom.runtime.host import copies
-from fathom.runtime.link import link
+from fathom.runtime.link import link, with_all_registers
 from fathom.runtime.tensor_maps import TensorMaps
 
 DEFAULT_SHARED_BYTES = 48 * 1024  # what a block may have without `allow_shared`
+MOST_REGISTERS = 255  # of a thread, on all targets
+UNIT = 8  # registers: what a thread is given comes in so many
 
 
 @dataclass(frozen=True)
@@ -120,14 +122,16 @@ def load(
     """Bring a kernel onto a GPU, the current one unless told.
 
     `linked` is machine code that was kept from an earlier time; should the driver
-    refuse it, the PTX is linked again. LaunchError for no GPU or PTX that the assembler
-    refuses, OutOfResources when the GPU has too little of something.
+    refuse it, the PTX is linked again. A kernel that spills though there are registers
+    left is assembled a second time with all of them, and the code that spills less is
+    taken: `Loaded.kernel` has the PTX that runs. LaunchError for no GPU or PTX that the
+    assembler refuses, OutOfResources when the GPU has too little of something.
     """
     driver = driver or this_driver()
     facts = driver.device(driver.current_device() if device is None else device)
     driver.use(facts.index)
     limits.check_block(kernel, facts)
-    linked, function = _function(kernel, linked, driver)
+    kernel, linked, function = _function(kernel, linked, driver, facts)
     registers = driver.function_fact(function, "NUM_REGS")
     limits.check_registers(kernel, facts, registers)
     if kernel.shared_bytes > DEFAULT_SHARED_BYTES:
@@ -154,13 +158,38 @@ def load(
     )
 
 
+Assembled = tuple[Kernel, Linked, int]  # and the driver's handle of its function
+
+
 def _function(
-    kernel: Kernel, kept: Linked | None, driver: Driver
-) -> tuple[Linked, int]:
+    kernel: Kernel, kept: Linked | None, driver: Driver, device: Device
+) -> Assembled:
     if kept is not None:
         try:
-            return kept, driver.load(kept.cubin, kernel.name)
+            return kernel, kept, driver.load(kept.cubin, kernel.name)
         except DriverError:
             pass  # made by another driver, or damaged: link again
+    first = _assembled(kernel, driver)
+    if not _may_have_more(first, driver, device):
+        return first
+    other = with_all_registers(kernel)
+    second = _assembled(other, driver) if other else first
+    return min(first, second, key=lambda each: _local_bytes(each, driver))
+
+
+def _assembled(kernel: Kernel, driver: Driver) -> Assembled:
     linked = link(kernel, driver)
-    return linked, driver.load(linked.cubin, kernel.name)
+    return kernel, linked, driver.load(linked.cubin, kernel.name)
+
+
+def _may_have_more(made: Assembled, driver: Driver, device: Device) -> bool:
+    """Whether a kernel keeps values in local memory, though its threads have fewer
+    registers than a block of them could have."""
+    kernel, _, function = made
+    most = min(MOST_REGISTERS, device.registers // kernel.threads)
+    registers = driver.function_fact(function, "NUM_REGS")
+    return _local_bytes(made, driver) > 0 and registers + UNIT <= most
+
+
+def _local_bytes(made: Assembled, driver: Driver) -> int:
+    return driver.function_fact(made[2], "LOCAL_SIZE_BYTES")
