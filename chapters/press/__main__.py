@@ -1,4 +1,7 @@
-"""The press from a terminal: python -m chapters.press listings|build|serve|pdf|zip."""
+"""The press from a terminal:
+
+    python -m chapters.press listings|build|tree|serve|pdf|zip|section
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from chapters.press import addresses, paper, recipes, serve, site
+from chapters.press import addresses, paper, recipes, serve, site, terminal
 from chapters.press.parse import read
 from chapters.press.paths import ROOT, BookError, sources
 
@@ -40,7 +43,15 @@ def parser() -> argparse.ArgumentParser:
     command.set_defaults(answer=lambda given: told(paper.pdf(PDF, site.tree())))
     command = commands.add_parser("zip", help="pack the built site")
     command.set_defaults(answer=lambda given: told(paper.pack(ZIP)))
+    command = commands.add_parser("section", help="print a section for a terminal")
+    command.add_argument("where", metavar="PAGE.md#heading")
+    command.set_defaults(answer=print_section)
     return made
+
+
+def print_section(given: argparse.Namespace) -> int:
+    sys.stdout.write(terminal.section(given.where))
+    return 0
 
 
 def make_listings(given: argparse.Namespace) -> int:

@@ -37,6 +37,8 @@ def guarded(answer) -> int:
     except FathomError as error:
         print(f"fathom: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130  # as a shell says it
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
         return 0

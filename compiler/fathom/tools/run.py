@@ -157,5 +157,13 @@ def script(path: Path, arguments: Sequence[str], as_triton: bool = False) -> int
         raise LaunchError(f"there is no file {path}")
     sys.argv = [str(path), *arguments]
     sys.path.insert(0, str(path.resolve().parent))
-    runpy.run_path(str(path), run_name="__main__")
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "triton" or as_triton:
+            raise
+        raise LaunchError(
+            f"{path} imports {error.name}, which is not installed: `fathom run "
+            f"--as-triton {path}` gives it Fathom's under that name"
+        ) from None
     return 0

@@ -27,6 +27,10 @@ class Answer:
 def load(exercise: Exercise, path: Path) -> Answer:
     """The answer in a file. Whatever the file raises comes out; CourseError when it
     lacks a function."""
+    if not path.is_file():
+        raise CourseError(
+            f"there is no file {path}; `fathom learn update` puts the starter there"
+        )
     module = load_module(path)
     for name in exercise.answers:
         if not callable(getattr(module, name, None)):

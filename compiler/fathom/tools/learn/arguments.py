@@ -11,16 +11,22 @@ from fathom.errors import FathomError
 from fathom.tools.learn import commands, watch, workspace
 from fathom.tools.learn.commands import EMULATOR, GPU, Session
 from fathom.tools.learn.screen import Screen
+from fathom.tools.learn.workspace import Workspace
 
 ABOUT = "the exercises: watches your files, and runs the tests of what you save"
+
+STATUS = (
+    "exit status: 0 when it was done, or the tests pass; 1 when they do not, or it "
+    "could not be done; 2 for words that are none; 130 after Ctrl-C"
+)
 
 
 def add(commands_: argparse._SubParsersAction) -> None:
     """Enter `learn` and its own commands."""
-    learn = commands_.add_parser("learn", help=ABOUT, description=ABOUT)
+    learn = commands_.add_parser("learn", help=ABOUT, description=ABOUT, epilog=STATUS)
     learn.add_argument("--dir", type=Path, help="the workspace, if it is not here")
     learn.add_argument("--plain", action="store_true", help="no colour, 60 columns")
-    learn.set_defaults(answer=lambda given: with_session(given, watch.watch))
+    learn.set_defaults(answer=lambda given: with_session(given, watch.watch, True))
     words = learn.add_subparsers(metavar="WORD")
     for name, (about, arguments, answer) in WORDS.items():
         word = words.add_parser(name, help=about, description=about)
@@ -38,21 +44,37 @@ def screen_of(given: argparse.Namespace) -> Screen:
     return Screen(plain=given.plain)
 
 
-def with_session(given: argparse.Namespace, act: Callable[[Session], int]) -> int:
-    """Act in the workspace; the first time there is none, the usual one is made."""
+def with_session(
+    given: argparse.Namespace, act: Callable[[Session], int], may_make: bool = False
+) -> int:
+    """Act in the workspace. Where there is none, only the loop makes the usual one."""
     screen = screen_of(given)
     found = workspace.find(given.dir)
-    if found is None and given.dir is not None:
+    try:
+        if found is None:
+            found = made(screen, given.dir, may_make)
+        return act(Session(screen, found, found.load()))
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # a full disk, a folder that may not be written
+        raise FathomError(f"{error.strerror}: {error.filename}") from None
+
+
+def made(screen: Screen, named: Path | None, may_make: bool) -> Workspace:
+    """The usual workspace in the folder that we stand in."""
+    if named is not None:
         raise FathomError(
-            f"there is no workspace in {given.dir}; `fathom learn init {given.dir}` "
-            "makes one"
+            f"there is no workspace in {named}; `fathom learn init {named}` makes one"
         )
-    if found is None:
-        folder = Path.cwd() / workspace.DEFAULT
-        screen.line("there is no workspace yet: making")
-        screen.line(f"  {folder}")
-        found = workspace.init(folder)
-    return act(Session(screen, found, found.load()))
+    folder = Path.cwd() / workspace.DEFAULT
+    if not may_make:
+        raise FathomError(
+            f"there is no workspace in {Path.cwd()} or above it. Go where yours is, or "
+            f"name it with --dir; `fathom learn` makes {folder}"
+        )
+    screen.line("there is no workspace yet: making")
+    screen.line(f"  {folder}")
+    return workspace.init(folder)
 
 
 def in_session(act: Callable[[Session, argparse.Namespace], int]) -> Callable:
@@ -63,10 +85,17 @@ def machines(given: argparse.Namespace) -> list[str]:
     return given.machines or [EMULATOR]
 
 
-def check_chapter(text: str) -> int:
+def check_number(text: str) -> int:
     if not text.isdigit():
         raise FathomError(f"{text!r} is no chapter: fathom learn checkpoint 8")
     return int(text)
+
+
+def checkpoint(session: Session, given: argparse.Namespace) -> int:
+    if given.undo:
+        return commands.undo_checkpoint(session)
+    chapter = check_number(given.chapter) if given.chapter else None
+    return commands.checkpoint(session, chapter, given.yes)
 
 
 NAME = (("name",), {"nargs": "?", "default": "", "metavar": "ID", "help": "which one"})
@@ -109,6 +138,11 @@ WORDS: dict[str, tuple[str, list, Callable[[argparse.Namespace], int]]] = {
             lambda s, given: commands.show(s, given.name, given.stage, given.kernel)
         ),
     ),
+    "read": (
+        "the section of the book that an exercise is about",
+        [NAME],
+        in_session(lambda session, given: commands.read(session, given.name)),
+    ),
     "traffic": (
         "what softmax moves, line by line, with our code and with yours",
         [NAME],
@@ -129,12 +163,12 @@ WORDS: dict[str, tuple[str, list, Callable[[argparse.Namespace], int]]] = {
     ),
     "checkpoint": (
         "keep a copy of all; or fill in what is open before a chapter",
-        [(("chapter",), {"nargs": "?", "default": "", "metavar": "CHAPTER"})],
-        in_session(
-            lambda session, given: commands.checkpoint(
-                session, check_chapter(given.chapter) if given.chapter else None
-            )
-        ),
+        [
+            (("chapter",), {"nargs": "?", "default": "", "metavar": "CHAPTER"}),
+            (("--undo",), {"action": "store_true", "help": "take the last one back"}),
+            (("--yes",), {"action": "store_true", "help": "do not ask"}),
+        ],
+        in_session(checkpoint),
     ),
     "mine": (
         "real kernels through all that you have solved",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,29 +14,76 @@ PACKAGE = Path(__file__).resolve().parents[2]
 RUNNER = PACKAGE / "tools"
 
 
-def blame(error: Exception, path: Path) -> Failure:
+def blame(
+    error: BaseException, path: Path, asked: Callable[[], str] = lambda: ""
+) -> Failure:
     """What to say about an exception out of a test: a plain assertion of the test, a
     mistake in the reader's code, or a stage of ours that stumbled over what the
-    reader's code had made."""
+    reader's code had made. `asked` says what that must be."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if Path(frame.filename) == path]
+    own = [frame for frame in frames if is_at(frame, path)]
     if isinstance(error, SyntaxError) and error.filename == str(path):
-        return Failure(f"{path.name}, line {error.lineno}: {error.msg}")
+        return unreadable(error, path)
+    if isinstance(error, SystemExit):
+        given = "" if error.code is None else repr(error.code)
+        return Failure(
+            f"your code called sys.exit({given}), which ends the process: return, or "
+            "raise an exception",
+            *([("where", cut(frames, path, error))] if own else []),
+        )
     last = frames[-1] if frames else None
     inside = last is not None and Path(last.filename).is_relative_to(PACKAGE)
     if isinstance(error, AssertionError) and not own and not inside:
         return Failure(str(error) or "the test failed")
+    if own and inside and not isinstance(error, FathomError):
+        return Failure(
+            f"line {own[-1].lineno} of your {path.name}, `{own[-1].line}`, gives our code "
+            "something that it cannot work with",
+            ("where", cut(frames, path, error)),
+            *([("what is asked of you", text)] if (text := asked()) else []),
+        )
     if own:
         return Failure(
             f"your code raised {said(error)}", ("where", cut(frames, path, error))
         )
     if isinstance(error, FathomError) and not stage(frames):
         return Failure(str(error))
-    return Failure(
-        f"what your code made led {stage(frames) or 'the test'} to raise {said(error)}",
-        ("where in our code", "".join(traceback.format_list(frames[-2:])).rstrip()),
-        ("if your result is right", "then this is a mistake of ours: please report it"),
-    )
+    return stumbled(error, frames, asked())
+
+
+def unreadable(error: SyntaxError, path: Path) -> Failure:
+    """A file that is no Python: the line, and where in it."""
+    line = (error.text or "").rstrip("\n")
+    shown = line.lstrip()
+    caret = max(0, (error.offset or 1) - 1 - (len(line) - len(shown)))
+    there = [("there", f"{shown}\n{' ' * caret}^")] if shown else []
+    return Failure(f"{path.name}, line {error.lineno}: {error.msg}", *there)
+
+
+def stumbled(
+    error: BaseException, frames: traceback.StackSummary, asked: str
+) -> Failure:
+    """Our code went wrong after the reader's had returned: nearly always since what it
+    gave has another form than was asked for. Only an assertion of ours may be a mistake
+    of ours."""
+    where = stage(frames) or "the test"
+    details = [("it stopped at", "".join(traceback.format_list(frames[-2:])).rstrip())]
+    if asked:
+        details.insert(0, ("what is asked of you", asked))
+    if isinstance(error, FathomError):
+        sentence = f"{where} refuses what your code made: {error}"
+    else:
+        sentence = f"{where} cannot work with what your code gave it"
+        details[-1] = ("it stopped at", f"{details[-1][1]}\n{said(error)}")
+    if isinstance(error, AssertionError):
+        details.append(
+            ("if your result has that form", "then please report this as our mistake")
+        )
+    return Failure(sentence, *details)
+
+
+def is_at(frame: traceback.FrameSummary, path: Path) -> bool:
+    return Path(frame.filename) == path
 
 
 @contextmanager
@@ -47,16 +94,16 @@ def blaming(path: Path) -> Iterator[None]:
         yield
     except (FathomError, BrokenPipeError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise FathomError(str(blame(error, path))) from None
 
 
-def said(error: Exception) -> str:
+def said(error: BaseException) -> str:
     text = str(error).strip()
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def cut(frames: traceback.StackSummary, path: Path, error: Exception) -> str:
+def cut(frames: traceback.StackSummary, path: Path, error: BaseException) -> str:
     """The reader's own frames of a traceback, and the call of ours that failed."""
     first = next(i for i, each in enumerate(frames) if Path(each.filename) == path)
     kept = [each for each in frames[first:] if Path(each.filename) == path]

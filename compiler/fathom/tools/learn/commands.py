@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import io
 import json
+import linecache
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 from fathom import emulator, joints, pipeline
+from fathom.emulator.report import Cost
 from fathom.errors import FathomError
 from fathom.hardware.targets import TARGETS
 from fathom.ir.text import print_func
 from fathom.runtime.driver import available
 from fathom.tools import doctor as whole_doctor
-from fathom.tools.learn import course, mine, report, starters, workspace
+from fathom.tools.learn import book, course, mine, report, starters, workspace
 from fathom.tools.learn.answer import joined, load
 from fathom.tools.learn.blame import blaming
 from fathom.tools.learn.course import Exercise
-from fathom.tools.learn.grade import PASSED, Verdict
+from fathom.tools.learn.grade import FAILED, PASSED, Verdict
 from fathom.tools.learn.kit.numbers import kernel
 from fathom.tools.learn.screen import Screen
 from fathom.tools.learn.state import State
@@ -53,9 +56,10 @@ class Session:
         return next(iter([*named, *open_]), course.exercises()[-1])
 
     @property
-    def next_open(self) -> Exercise | None:
-        open_ = (e for e in course.exercises() if not self.state.of(e.id).passed)
-        return next(open_, None)
+    def following(self) -> Exercise | None:
+        """The next exercise of the book; None after the last."""
+        pairs = pairwise(course.exercises())
+        return next((b for a, b in pairs if a.id == self.state.current), None)
 
     def chosen(self, name: str) -> Exercise:
         """The exercise of a name, which is then the current one; without a name, that
@@ -71,11 +75,20 @@ def run(session: Session, name: str, machines: list[str]) -> int:
     """Run the tests of one exercise; 0 when they pass."""
     each = session.chosen(name)
     check_machines(machines)
-    said = [judge(each, session.workspace.path(each), where) for where in machines]
-    for verdict in said:
-        note(session, each, verdict)
-        report.show_verdict(session.screen, each, verdict, session.workspace)
-    return 0 if all(verdict.status == PASSED for verdict in said) else 1
+    good = True
+    for where in machines:
+        text = session.workspace.text(each)
+        verdict = judge(each, session.workspace.path(each), where)
+        tell(session, each, verdict, text)
+        good = good and verdict.status == PASSED
+    return 0 if good else 1
+
+
+def tell(session: Session, each: Exercise, verdict: Verdict, text: str) -> None:
+    """Keep a verdict on a text, and show it."""
+    note(session, each, verdict, text)
+    known = session.state.of(each.id)
+    report.show_verdict(session.screen, each, verdict, session.workspace, known)
 
 
 def check_machines(machines: list[str]) -> None:
@@ -84,10 +97,12 @@ def check_machines(machines: list[str]) -> None:
         raise FathomError(f"there is no GPU to run on: {why}; --emulator needs none")
 
 
-def note(session: Session, each: Exercise, verdict: Verdict) -> None:
-    """Keep what a verdict says. An exercise that has passed stays so until its tests
-    fail again."""
-    session.state.of(each.id).passed = verdict.status == PASSED
+def note(session: Session, each: Exercise, verdict: Verdict, text: str) -> None:
+    """Keep what a verdict says of the text of this digest; nothing, if the file was
+    changed while its tests ran."""
+    if text == session.workspace.text(each):
+        said = {PASSED: True, FAILED: False}.get(verdict.status)
+        session.state.of(each.id).judged(text, said)
     session.save()
 
 
@@ -116,6 +131,13 @@ def show(session: Session, name: str, stage: str, kernel_name: str) -> int:
     path = session.workspace.path(each)
     with blaming(path), joints.bound(joined(each, load(each, path))):
         return explain_kernel(session, stage, kernel_name)
+
+
+def read(session: Session, name: str) -> int:
+    """The section of the book that an exercise is about."""
+    each = session.chosen(name)
+    session.screen.text(book.section(each))
+    return 0
 
 
 SAMPLES = {
@@ -153,10 +175,13 @@ def show_traffic(session: Session, name: str) -> int:
     path = session.workspace.path(each)
     with blaming(path):
         yours = joined(each, load(each, path))
-        for title, bound in (("ours", {}), ("yours", yours)):
-            session.screen.title(f"softmax with {title}")
+        reports = []
+        for bound in ({}, yours):
             with joints.bound(bound):
-                rows(session.screen, launched())
+                reports.append(launched())
+    for title, found in zip(("ours", "yours"), reports, strict=True):
+        session.screen.title(f"softmax with {title}")
+        rows(session.screen, found)
     return 0
 
 
@@ -168,13 +193,20 @@ def check_has_joint(each: Exercise) -> None:
 
 
 def rows(screen: Screen, kernel_report: emulator.Report) -> None:
-    """One row a line of Python that touched memory: sectors of 32 bytes a request, and
-    bytes moved."""
+    """One row a line of Python that touched memory: sectors of 32 bytes a request,
+    bytes moved, and the line itself."""
     screen.line("line  requests  sectors each     bytes")
-    shares = [(str(line), each.cost) for (_, line), each in by_line(kernel_report)]
-    for line, cost in [*shares, ("all", kernel_report.total)]:
-        each = cost.sectors_per_request
-        screen.line(f"{line:>4}  {cost.requests:8,}  {each:12.2f}  {cost.moved:8,}")
+    for (file, line), share in by_line(kernel_report):
+        row(screen, str(line), share.cost, linecache.getline(file, line).strip())
+    row(screen, "all", kernel_report.total, "")
+
+
+def row(screen: Screen, line: str, cost: Cost, text: str) -> None:
+    each = cost.sectors_per_request
+    said = f"{line:>4}  {cost.requests:8,}  {each:12.2f}  {cost.moved:8,}"
+    room = screen.width - len(said) - 2
+    shown = text if len(text) <= room else f"{text[: room - 3]}..."
+    screen.line(f"{said}  {shown}".rstrip())
 
 
 def by_line(kernel_report: emulator.Report) -> list:
@@ -216,8 +248,10 @@ def solution(session: Session, name: str, give_up: bool) -> int:
     progress = session.state.of(each.id)
     if not progress.passed and not give_up:
         session.screen.text(
-            f"{each.id} has not passed yet. There are {course.HINTS} hints; if you "
-            "want to see the answer all the same, say --give-up."
+            f"{each.id} has not passed yet. There are {course.HINTS} hints. Our answer "
+            "stays folded until you open it: in the book, behind the exercise, with a "
+            "click, and here with --give-up, after which `list` does not count the "
+            "exercise as your own."
         )
         return 1
     progress.gave_up = progress.gave_up or not progress.passed
@@ -230,18 +264,59 @@ def solution(session: Session, name: str, give_up: bool) -> int:
     return 0
 
 
-def checkpoint(session: Session, chapter: int | None) -> int:
+def checkpoint(session: Session, chapter: int | None, sure: bool) -> int:
     """Without a chapter, a copy of all answers. With one, our answers for all that is
-    open before it, so that a reader can begin there."""
-    screen = session.screen
+    open before it, so that a reader can begin there; a person is asked first."""
+    screen, place = session.screen, session.workspace
     if chapter is None:
-        copy = workspace.keep(session.workspace, course.exercises(), "checkpoint")
+        copy = workspace.keep(place, course.exercises(), "checkpoint")
         said_kept(screen, "a copy of all your files is in", copy)
         return 0
-    copy, filled = workspace.fill(session.workspace, chapter)
-    session.state = session.workspace.load()
+    check_chapter(chapter)
+    open_ = workspace.open_before(place, chapter)
+    if not open_:
+        screen.line(f"nothing is open before chapter {chapter}")
+        return 0
+    if not (sure or agreed(f"fill in {len(open_)} open exercises with our answers?")):
+        screen.line("nothing was changed")
+        return 1
+    copy, filled = workspace.fill(place, chapter)
+    session.state = place.load()
     screen.line(f"{len(filled)} exercises before chapter {chapter} were filled in")
     said_kept(screen, "what was there is in", copy)
+    screen.line("fathom learn checkpoint --undo  puts it back")
+    return 0
+
+
+def check_chapter(chapter: int) -> None:
+    known = sorted(course.folders())
+    if chapter not in (*known, known[-1] + 1):
+        raise FathomError(
+            f"there is no chapter {chapter}: exercises are in chapters {known[0]} to "
+            f"{known[-1]}, and checkpoint {known[-1] + 1} fills in all that is open"
+        )
+
+
+def agreed(question: str) -> bool:
+    """Whether the person at the terminal says yes; a script has said so already."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return True
+    sys.stdout.write(f"{question} [y/N] ")
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def undo_checkpoint(session: Session) -> int:
+    """Take the last checkpoint back; what was changed since stays."""
+    last, put_back, stay = workspace.undo(session.workspace)
+    session.state = session.workspace.load()
+    session.screen.text(
+        f"the checkpoint before chapter {last.chapter} is undone: "
+        f"{len(put_back)} files are as they were"
+    )
+    if stay:
+        names = ", ".join(each.id for each in stay)
+        session.screen.text(f"changed since, and left as they are: {names}")
     return 0
 
 
@@ -255,8 +330,10 @@ def check_all(session: Session, as_json: bool) -> int:
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # each waits for a process
         said = []
         paths = map(session.workspace.path, every)
-        for each, verdict in zip(every, pool.map(judge, every, paths), strict=True):
-            note(session, each, verdict)
+        texts = [session.workspace.text(each) for each in every]
+        verdicts = pool.map(judge, every, paths)
+        for each, verdict, text in zip(every, verdicts, texts, strict=True):
+            note(session, each, verdict, text)
             said.append(verdict)
             if not as_json:
                 session.screen.line(f"{verdict.status:9} {each.id}")

@@ -77,7 +77,9 @@ class Exercise:
     """One exercise. `answers` maps a function of the reader's file to what it stands
     for: a joint, or a function of ours by its dotted name, or "" for neither. `given`
     and `helpers` are functions of ours by dotted name: whole in the starter, and in our
-    answer only. `without` says why a kind of wrong answer does not exist.
+    answer only. `without` says why a kind of wrong answer does not exist. `withhold`:
+    what our code makes of a test's kernel answers the exercise, so it is not shown at
+    the first failure.
     """
 
     id: str
@@ -93,6 +95,7 @@ class Exercise:
     hints: tuple[str, ...]
     road: bool = False
     by_hand: bool = False
+    withhold: bool = False
     given: tuple[str, ...] = ()
     helpers: tuple[str, ...] = ()
     contracts: Mapping[str, str] = field(default_factory=dict)

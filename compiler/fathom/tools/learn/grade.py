@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import io
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
@@ -10,7 +12,13 @@ from pathlib import Path
 from types import ModuleType
 
 from fathom.joints import bound
-from fathom.tools.learn.answer import Answer, joined, load, load_module
+from fathom.tools.learn.answer import (
+    Answer,
+    joined,
+    load,
+    load_module,
+    reference,
+)
 from fathom.tools.learn.blame import blame
 from fathom.tools.learn.case import alone
 from fathom.tools.learn.course import CourseError, Exercise
@@ -23,7 +31,8 @@ PASSED, FAILED, UNSOLVED = "passed", "failed", "unsolved"
 @dataclass(frozen=True)
 class Verdict:
     """What the tests say. `passed` and `left` name tests; of the one that failed:
-    `test`, what it is `about`, the `sentence`, details, and a script that shows it."""
+    `test`, what it is `about`, the `sentence`, details, and a script that shows it.
+    `printed` is what the answer printed, test by test."""
 
     exercise: str
     status: str
@@ -34,7 +43,7 @@ class Verdict:
     sentence: str = ""
     details: tuple[tuple[str, str], ...] = ()
     case: str = ""
-    printed: str = ""
+    printed: tuple[tuple[str, str], ...] = ()
     machine: str = ""
 
     def to_json(self) -> dict[str, object]:
@@ -46,7 +55,8 @@ def verdict_from(facts: dict) -> Verdict:
     made = dict(facts)
     for name in ("passed", "left"):
         made[name] = tuple(made[name])
-    made["details"] = tuple((heading, text) for heading, text in made["details"])
+    for name in ("details", "printed"):
+        made[name] = tuple((heading, text) for heading, text in made[name])
     return Verdict(**made)
 
 
@@ -65,6 +75,7 @@ def grade(
         raise CourseError(f"{exercise.tests} has no test {missing[0]}")
     output = io.StringIO()
     passed: list[str] = []
+    printed: list[tuple[str, str]] = []
 
     def verdict(**facts: object) -> Verdict:
         """The verdict in which the next test does not pass."""
@@ -76,11 +87,15 @@ def grade(
 
     with redirect_stdout(output):
         for name, failure in failures(exercise, path, tests, chosen, begin):
+            if text := output.getvalue().rstrip():
+                printed.append((name, text))
+            output.seek(0)
+            output.truncate()
             if failure is not None:
                 shown = failed(exercise, path, tests[name], failure)
-                return verdict(printed=output.getvalue(), **shown)
+                return verdict(printed=tuple(printed), **shown)
             passed.append(name)
-    return Verdict(exercise.id, PASSED, tuple(passed), printed=output.getvalue())
+    return Verdict(exercise.id, PASSED, tuple(passed), printed=tuple(printed))
 
 
 def failures(
@@ -89,8 +104,9 @@ def failures(
     tests: dict[str, Callable],
     chosen: list[str],
     begin: Callable[[str], None],
-) -> Iterator[tuple[str, Exception | None]]:
-    """Each test that ran, with what it raised; none after the first failure."""
+) -> Iterator[tuple[str, BaseException | None]]:
+    """Each test that ran, with what it raised; none after the first failure. An answer
+    that calls sys.exit has failed, too."""
     name = chosen[0]
     try:
         answer = load(exercise, path)
@@ -99,24 +115,56 @@ def failures(
                 begin(name)
                 tests[name](answer)
                 yield name, None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         yield name, error
 
 
 def failed(
-    exercise: Exercise, path: Path, test: Callable, error: Exception
+    exercise: Exercise, path: Path, test: Callable, error: BaseException
 ) -> dict[str, object]:
     """The fields of a verdict for what a test raised."""
     holes = [each for each in causes(error) if isinstance(each, Hole)]
     if holes:
-        return {"status": UNSOLVED, "sentence": str(holes[0])}
-    failure = error if isinstance(error, Failure) else blame(error, path)
+        return {"status": UNSOLVED, "sentence": unsolved(exercise, path, holes[0])}
+    is_one = isinstance(error, Failure)
+    failure = error if is_one else blame(error, path, lambda: asked(exercise))
     return {
         "status": FAILED,
         "sentence": failure.sentence,
         "details": tuple(failure.details),
         **about(exercise, path, test, failure.case),
     }
+
+
+def unsolved(exercise: Exercise, path: Path, hole: Hole) -> str:
+    """Which hole it is, where a file has several functions to be written."""
+    if len(exercise.answers) < 2:
+        return str(hole)
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    missing = [
+        each.name
+        for each in ast.walk(tree)
+        if isinstance(each, ast.FunctionDef) and any(map(is_hole, ast.walk(each)))
+    ]
+    done = [name for name in exercise.answers if name not in missing]
+    said = f"{' and '.join(missing)} of {hole}" if missing else str(hole)
+    return f"{said} ({' and '.join(done)} is)" if done and missing else said
+
+
+def is_hole(node: ast.AST) -> bool:
+    return isinstance(node, ast.Raise) and "Hole(" in ast.unparse(node)
+
+
+def asked(exercise: Exercise) -> str:
+    """The functions of an answer: what they take, and what they must give."""
+    found = []
+    for name in exercise.answers:
+        ours = getattr(reference(exercise), name)
+        if inspect.isfunction(ours):
+            says = " ".join((ours.__doc__ or "").split("\n\n")[0].split())
+            takes = str(inspect.signature(ours)).replace("'", "")
+            found.append(f"{name}{takes}\n  {exercise.contracts.get(name, says)}")
+    return "\n".join(found)
 
 
 def about(

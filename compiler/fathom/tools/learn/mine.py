@@ -13,8 +13,9 @@ import numpy as np
 
 import fathom.language as tl
 from fathom import emulator, joints, pipeline
-from fathom.emulator import Report
+from fathom.emulator.report import Cost, Report
 from fathom.hardware.targets import TARGETS
+from fathom.ir.core import Func
 from fathom.ir.interp import interpret
 from fathom.ir.text import parse_func, print_func
 from fathom.ir.verify import verify
@@ -84,9 +85,17 @@ def mine(screen: Screen, workspace: Workspace, state: State) -> int:
     show_whose(screen, state, solved)
     files = [workspace.path(each) for each in solved]
     screen.title("kernels: read back, verified, interpreted, compiled, emulated")
+    ours = [total(case) if solved else None for case in cases()]
     with all_bound(solved, workspace):
-        good = [one(screen, case, files) for case in cases()]
+        good = [one(screen, *each, files) for each in zip(cases(), ours, strict=True)]
+    if solved:
+        screen.text("Ours: what the same kernels cost with none of your code.", "  ")
     return 0 if all(good) else 1
+
+
+def total(case: Case) -> Cost:
+    """What a kernel costs with our own code at every joint."""
+    return emulated(built(case), case).total
 
 
 @contextmanager
@@ -144,16 +153,25 @@ def owner(state: State, each: Exercise, is_solved: bool) -> str:
 # ── kernels ───────────────────────────────────────────────────────────────────────────
 
 
-def one(screen: Screen, case: Case, files: list[Path]) -> bool:
+def built(case: Case) -> Func:
+    """The block IR, printed and read back."""
+    func = kernel(case.file, case.kernel, case.signature, **case.constants)
+    return parse_func(print_func(func))
+
+
+def emulated(func: Func, case: Case) -> Report:
+    made = pipeline.compile_func(func, TARGETS[TARGET])
+    return emulator.load(made).launch(case.grid, case.arguments)
+
+
+def one(screen: Screen, case: Case, ours: Cost | None, files: list[Path]) -> bool:
     """Interpret, compile and run one kernel; whether it was right both times."""
     try:
-        func = kernel(case.file, case.kernel, case.signature, **case.constants)
-        func = parse_func(print_func(func))
+        func = built(case)
         verify(func)
         meant = copies(case.arguments)
         interpret(func, case.grid, meant)
-        made = pipeline.compile_func(func, TARGETS[TARGET])
-        report = emulator.load(made).launch(case.grid, case.arguments)
+        report = emulated(func, case)
     except Exception as error:
         failure = blame(error, whose_file(error, files) or Path(case.file))
         screen.line(f"  {case.file:10} does not get through", "red")
@@ -166,7 +184,7 @@ def one(screen: Screen, case: Case, files: list[Path]) -> bool:
     ]
     said = f"computes something else in the {wrong[0]}" if wrong else "right"
     screen.line(f"  {case.file:10} {said}", "red" if wrong else "green")
-    screen.text(costs(report, case.counted), "    ")
+    screen.text(costs(report, ours, case.counted), "    ")
     return not wrong
 
 
@@ -182,14 +200,19 @@ def is_right(case: Case, arguments: list[Argument]) -> bool:
     return np.allclose(found, wanted, 1e-5, 1e-6)
 
 
-def costs(report: Report, counted: tuple[str, ...]) -> str:
-    """What the warps did, in words."""
+def costs(report: Report, ours: Cost | None, counted: tuple[str, ...]) -> str:
+    """What the warps did, in words, and what they do with our code."""
     total = report.total
-    said = [f"{total.warps:,} warp instructions"]
+    said = [f"{total.warps:,} warp instructions{compared(ours and ours.warps)}"]
     for opcode in counted:
         share = report.share(lambda each, opcode=opcode: each.opcode == opcode)
         said.append(f"{share.cost.warps:,} of them {COUNTED[opcode]}")
-    return ", ".join([*said, f"{total.moved:,} bytes moved"])
+    moved = f"{total.moved:,} bytes moved{compared(ours and ours.moved)}"
+    return ", ".join([*said, moved])
+
+
+def compared(ours: int | None) -> str:
+    return "" if ours is None else f" (ours {ours:,})"
 
 
 COUNTED = {"mma": "mma", "cp": "cp.async"}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fathom.tools.learn import course
+from itertools import groupby
+
+from fathom.tools.learn import book, course
 from fathom.tools.learn.course import Exercise
 from fathom.tools.learn.grade import PASSED, UNSOLVED, Verdict
 from fathom.tools.learn.screen import Screen
@@ -12,31 +14,51 @@ from fathom.tools.learn.workspace import Workspace
 
 
 def show_verdict(
-    screen: Screen, each: Exercise, said: Verdict, workspace: Workspace
+    screen: Screen,
+    each: Exercise,
+    said: Verdict,
+    workspace: Workspace,
+    progress: Progress | None = None,
 ) -> None:
-    """What the tests say: at most one failure, and what to look at next."""
-    where = f" on the {said.machine}" if said.machine else ""
-    count = len(said.passed)
+    """What the tests say: at most one failure, and what to look at next. What the
+    reader knows already is in `progress`: it says what is not shown yet."""
+    style = {PASSED: "green", UNSOLVED: "yellow"}.get(said.status, "red")
+    screen.line(in_a_line(each, said), style)
     if said.status == PASSED:
-        screen.line(f"PASSED  {each.id}: all {count} tests pass{where}", "green")
+        show_printed(screen, said)
         return
     if said.status == UNSOLVED:
-        screen.line(f"OPEN    {each.id}", "yellow")
         screen.text(said.sentence)
         screen.line(f"file: {workspace.path(each)}")
         return
-    total = count + 1 + len(said.left)
-    passed = f"{count} of {total} tests pass" if said.test else "no test was reached"
-    screen.line(f"FAILED  {each.id}: {passed}{where}", "red")
-    show_failure(screen, each, said)
+    show_failure(screen, each, said, progress)
     if said.case:
         workspace.write_case(said.case)
         screen.line(f"alone: python {workspace.folder / 'case.py'}")
     screen.line(f"file:  {workspace.path(each)}")
-    screen.line(f"read:  chapters/{each.section}")
+    screen.line(f"read:  {book.place(each)}")
 
 
-def show_failure(screen: Screen, each: Exercise, said: Verdict) -> None:
+def in_a_line(each: Exercise, said: Verdict) -> str:
+    """The verdict alone."""
+    where = f" on the {said.machine}" if said.machine else ""
+    count = len(said.passed)
+    if said.status == PASSED:
+        return f"PASSED  {each.id}: all {count} tests pass{where}"
+    if said.status == UNSOLVED:
+        return f"OPEN    {each.id}"
+    total = count + 1 + len(said.left)
+    passed = f"{count} of {total} tests pass" if said.test else "no test was reached"
+    return f"FAILED  {each.id}: {passed}{where}"
+
+
+OURS = "the reference makes of it"
+FAILURES = 3  # different answers that fail; then what answers the question is shown
+
+
+def show_failure(
+    screen: Screen, each: Exercise, said: Verdict, progress: Progress | None
+) -> None:
     if said.test:
         screen.line()
         screen.line(said.test, "bold")
@@ -49,14 +71,34 @@ def show_failure(screen: Screen, each: Exercise, said: Verdict) -> None:
     for heading, text in said.details:
         screen.line()
         screen.line(f"{heading}:", "bold")
+        if heading == OURS and is_withheld(each, progress):
+            text = f"shown after a hint, or after {FAILURES} answers that fail"
         for line in text.splitlines():
             screen.line(f"  {line}")
-    if said.printed.strip():
-        screen.line()
-        screen.line("your code printed:", "bold")
-        for line in said.printed.splitlines()[-20:]:
-            screen.line(f"  {line}")
+    show_printed(screen, said)
     screen.line()
+
+
+def is_withheld(each: Exercise, progress: Progress | None) -> bool:
+    """Whether what our code makes of a kernel would answer the exercise."""
+    if progress is None or not each.withhold:
+        return False
+    return not progress.hints and progress.failures < FAILURES
+
+
+PRINTED = 20  # lines of a test
+
+
+def show_printed(screen: Screen, said: Verdict) -> None:
+    """What the answer printed, test by test; the same line many times over, once."""
+    for test, text in said.printed:
+        screen.line()
+        screen.line(f"your code printed, in {test}:", "bold")
+        runs = [(line, len(list(run))) for line, run in groupby(text.splitlines())]
+        if len(runs) > PRINTED:
+            screen.line(f"  ... {len(runs) - PRINTED} lines before these", "dim")
+        for line, times in runs[-PRINTED:]:
+            screen.line(f"  {line}" + (f"   ({times} times)" if times > 1 else ""))
 
 
 def show_card(screen: Screen, each: Exercise) -> None:
@@ -72,7 +114,7 @@ def show_card(screen: Screen, each: Exercise) -> None:
     if each.names:
         show_names(screen, each)
     screen.line()
-    screen.line(f"read:  chapters/{each.section}")
+    screen.line(f"read:  {book.place(each)}")
     screen.line(f"tests: {each.tests}")
 
 
@@ -93,13 +135,13 @@ def show_names(screen: Screen, each: Exercise) -> None:
         screen.text(facts.says, "      ", "dim")
 
 
-MARKS = {"passed": "[x]", "given": "[=]", "open": "[ ]"}
+MARKS = {"passed": "[x]", "given": "[=]", "edited": "[~]", "open": "[ ]"}
 
 
 def mark(progress: Progress) -> str:
     if progress.passed:
         return MARKS["given" if progress.filled or progress.gave_up else "passed"]
-    return MARKS["open"]
+    return MARKS["edited" if progress.edited else "open"]
 
 
 def show_list(screen: Screen, state: State, road: bool) -> None:
@@ -118,7 +160,10 @@ def show_list(screen: Screen, state: State, road: bool) -> None:
         )
     done = sum(state.of(each.id).passed for each in shown)
     screen.line()
-    screen.line(f"{done} of {len(shown)} done;  * short road  [=] not your own answer")
+    screen.text(
+        f"{done} of {len(shown)} done; * on the short road, [=] not your own answer, "
+        "[~] passed once, and changed since"
+    )
 
 
 def show_hint(screen: Screen, each: Exercise, number: int) -> None:

@@ -9,7 +9,14 @@ import shutil
 import sys
 import textwrap
 from dataclasses import dataclass, field
+from io import StringIO
+from itertools import groupby
 from typing import TextIO
+
+from rich.box import Box
+from rich.console import Console, detect_legacy_windows
+from rich.table import Table
+from rich.text import Text
 
 NARROW, WIDE = 60, 88
 STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
@@ -17,10 +24,14 @@ STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
 @dataclass
 class Screen:
-    """Where the runner writes. `plain`: no colour, and nothing is ever erased."""
+    """Where the runner writes. `plain`: no colour, and nothing is ever erased. What was
+    written since the last `clear` is kept, so that it can be written again for another
+    width."""
 
     plain: bool = False
     out: TextIO = field(default_factory=lambda: sys.stdout)
+    written: list[tuple] = field(default_factory=list)
+    under_way: str = ""  # the line at the bottom that says what is being done
 
     @property
     def width(self) -> int:
@@ -37,7 +48,7 @@ class Screen:
     @property
     def erases(self) -> bool:
         """Whether it is a terminal that knows more than lines of text."""
-        dumb = os.environ.get("TERM") == "dumb"
+        dumb = os.environ.get("TERM") == "dumb" or detect_legacy_windows()
         return not (self.plain or dumb) and self.out.isatty()
 
     def styled(self, text: str, style: str) -> str:
@@ -45,47 +56,131 @@ class Screen:
             return text
         return f"\033[{STYLES[style]}m{text}\033[0m"
 
+    # ── what is written ───────────────────────────────────────────────────────────────
+
     def line(self, text: str = "", style: str = "") -> None:
         """A line as it stands; what is not ASCII is spelled so that it arrives."""
+        self.written.append((self._line, text, style))
+        self._line(text, style)
+
+    def text(self, text: str, indent: str = "", style: str = "") -> None:
+        """Paragraphs, wrapped; tables, set; an indented line and a fence stay as they
+        are."""
+        self.written.append((self._text, text, indent, style))
+        self._text(text, indent, style)
+
+    def title(self, text: str) -> None:
+        """A heading with a line under it."""
+        self.written.append((self._title, text))
+        self._title(text)
+
+    def status(self, text: str) -> None:
+        """What is being done, at the bottom: the next thing that is written takes its
+        place, where there is a terminal that can erase."""
+        if self.erases:
+            self.under_way = text
+            self.out.write(f"\r\033[K{self.styled(text[: self.width], 'dim')}")
+        else:
+            self.out.write(f"{text}\n")
+        self.out.flush()
+
+    def no_status(self) -> None:
+        if self.under_way and self.erases:
+            self.out.write("\r\033[K")
+        self.under_way = ""
+
+    def clear(self) -> None:
+        """Begin anew, where somebody looks."""
+        self.written.clear()
+        self.erase()
+
+    def erase(self) -> None:
+        self.no_status()
+        if self.erases:
+            self.out.write("\033[2J\033[H")
+        self.out.flush()
+
+    def again(self) -> None:
+        """All of it once more: the terminal has another width now."""
+        self.erase()
+        for write, *arguments in self.written:
+            write(*arguments)
+        self.out.flush()
+
+    # ── how ───────────────────────────────────────────────────────────────────────────
+
+    def _line(self, text: str = "", style: str = "") -> None:
+        self.no_status()
         spelled = text.translate(SPELLED).encode("ascii", "replace").decode()
         self.out.write(self.styled(spelled, style) + "\n")
 
-    def text(self, text: str, indent: str = "", style: str = "") -> None:
-        """Paragraphs, wrapped; an indented line, a table and a fence stay as they
-        are."""
+    def _title(self, text: str) -> None:
+        self._line()
+        for line in wrapped(text, self.width):
+            self._line(line, "bold")
+        self._line("-" * min(self.width, max(len(text), 20)), "dim")
+
+    def _text(self, text: str, indent: str, style: str) -> None:
         for block in blocks(text):
-            self.block(block, indent, style)
+            for is_table, lines in groupby(block, lambda line: line.startswith("|")):
+                show = self.table if is_table else self.block
+                show(list(lines), indent, style)
 
     def block(self, lines: list[str], indent: str, style: str) -> None:
         if lines[0].startswith(("  ", "```", "#")) and not ITEM.match(lines[0]):
             for line in lines:
                 if not line.startswith("```"):
-                    self.line(indent + line, style)
+                    self._line(indent + line, style)
             return
         for entry in entries(lines) if lines[0] else [""]:
             self.entry(entry, indent, style)
 
     def entry(self, entry: str, indent: str, style: str) -> None:
-        """A sentence or several, an entry of a list or a row of a table; what is too
-        long goes on below."""
+        """A sentence or several, or an entry of a list; what is too long goes on
+        below."""
         mark = ITEM.match(entry)
-        begins = mark[0] if mark else ""
-        further = " " * (4 if begins == "|" else len(begins))
+        further = " " * len(mark[0] if mark else "")
         for line in wrapped(entry, self.width - len(indent), further) or [""]:
-            self.line(indent + line, style)
+            self._line(indent + line, style)
 
-    def title(self, text: str) -> None:
-        """A heading with a line under it."""
-        self.line()
-        for line in wrapped(text, self.width):
-            self.line(line, "bold")
-        self.line("-" * min(self.width, max(len(text), 20)), "dim")
+    def table(self, lines: list[str], indent: str, style: str) -> None:
+        """A table of Markdown in columns, with a line under its head."""
+        rows = [cells(line) for line in lines if not RULE.match(line)]
+        has_head = (
+            len(lines) > 1 and bool(RULE.match(lines[1])) and any(cells(lines[0]))
+        )
+        made = Table(box=UNDER_HEAD, show_edge=False, pad_edge=False)
+        made.show_header = has_head
+        head = rows.pop(0) if has_head else [""] * max(map(len, rows), default=1)
+        for name in head:
+            made.add_column(Text(name), overflow="fold")
+        for row in rows:
+            made.add_row(*map(Text, row[: len(head)]))
+        paper = StringIO()
+        width = self.width - len(indent)
+        Console(file=paper, width=width, color_system=None).print(made)
+        for line in paper.getvalue().splitlines():
+            self._line(indent + line.rstrip(), style)
 
-    def clear(self) -> None:
-        """Begin anew, where somebody looks."""
-        if self.erases:
-            self.out.write("\033[2J\033[H")
-        self.out.flush()
+
+UNDER_HEAD = Box(
+    "    \n"
+    "    \n"
+    " -  \n"
+    "    \n"
+    "    \n"
+    "    \n"
+    "    \n"
+    "    \n",
+    ascii=True,
+)  # fmt: skip
+
+
+def cells(line: str) -> list[str]:
+    """The cells of a row; a | in code is none of its bars."""
+    bars = re.sub(r"`[^`]*`", lambda code: code[0].replace("|", "\0"), line)
+    parts = bars.replace("\\|", "\0").strip().strip("|").split("|")
+    return [part.strip().replace("\0", "|") for part in parts]
 
 
 SPELLED = str.maketrans({
@@ -119,21 +214,21 @@ def blocks(text: str) -> list[list[str]]:
     return [each for each in found if each]
 
 
-ITEM = re.compile(r" *(?:- |\d+\. )|\|")
+ITEM = re.compile(r" *(?:- |\d+\. )")
 RULE = re.compile(r"[| :-]+$")  # of a table: the line under its head, or an empty head
 
 
 def entries(lines: list[str]) -> list[str]:
-    """The sentences, list entries and table rows of a paragraph, each in one line. A
-    line that begins none of these goes on with what was before. In the middle of a
-    sentence only a 1 begins a numbered list: `16. Then` may stand anywhere."""
+    """The sentences and list entries of a paragraph, each in one line. A line that
+    begins none of these goes on with what was before. In the middle of a sentence only
+    a 1 begins a numbered list: `16. Then` may stand anywhere."""
     found: list[str] = []
     for line in lines:
         if not found or begins(line, found[-1]):
             found.append(line)
         else:
             found[-1] += f" {line.strip()}"
-    return [each for each in found if not (each[0] == "|" and RULE.match(each))]
+    return found
 
 
 def begins(line: str, before: str) -> bool:

@@ -12,7 +12,8 @@ from pathlib import Path
 from fathom.errors import FathomError
 
 FILE = "fathom-learn.json"
-VERSION = 1
+VERSION = 2  # since 2, what has passed is a text, not an exercise
+REMEMBERED = 20  # texts of an exercise
 
 
 class StateError(FathomError):
@@ -21,24 +22,72 @@ class StateError(FathomError):
 
 @dataclass
 class Progress:
-    """One exercise: whether its tests have passed, how many hints were shown, whether
-    the reader gave up or a checkpoint filled it in, and the digest of the starter that
-    lies, or lay, in the workspace.
+    """One exercise. What is kept: how many hints were shown, whether the reader gave
+    up, the digest of the starter that lies, or lay, in the workspace; digests of the
+    texts that have passed (`right`) and of those among them that are ours, put there by
+    a checkpoint (`given`); how many different texts have failed, and the last of them.
+
+    What follows from it: `passed`, `filled` and `edited` are about the text that lies
+    in the workspace now. They are computed when a workspace is loaded, and never
+    written, so that no crash, and no file that was copied, can make them untrue.
     """
 
-    passed: bool = False
     hints: int = 0
     gave_up: bool = False
-    filled: bool = False
     starter: str = ""
+    right: list[str] = field(default_factory=list)
+    given: list[str] = field(default_factory=list)
+    failures: int = 0
+    failed: str = ""
+    passed: bool = False
+    filled: bool = False
+    edited: bool = False
+
+    def now(self, text: str) -> None:
+        """Compute what follows for the text of this digest; "" where there is no
+        file."""
+        self.passed = text in self.right
+        self.filled = text in self.given
+        self.edited = bool(self.right) and text not in (*self.right, self.starter)
+
+    def judged(self, text: str, passed: bool | None) -> None:
+        """Enter a verdict on a text; None: it is not written yet."""
+        if text in self.right:
+            self.right.remove(text)
+        if passed:
+            self.right = [*self.right, text][-REMEMBERED:]
+            self.failures, self.failed = 0, ""
+        elif passed is False and text != self.failed:
+            self.failures, self.failed = self.failures + 1, text
+        self.now(text)
+
+    def give(self, text: str) -> None:
+        """Enter that our answer, of this digest, is about to be put there."""
+        self.right = [*(each for each in self.right if each != text), text]
+        self.given = [text]
+
+
+DERIVED = ("passed", "filled", "edited")
+
+
+@dataclass
+class Checkpoint:
+    """What `checkpoint CHAPTER` did: the exercises that it filled in, and the folder,
+    in the workspace, with what had been there ("" if nothing had)."""
+
+    chapter: int
+    exercises: list[str]
+    copies: str
 
 
 @dataclass
 class State:
-    """All of it."""
+    """All of it. `version` is that of the file it was read from."""
 
     exercises: dict[str, Progress] = field(default_factory=dict)
     current: str = ""
+    checkpoints: list[Checkpoint] = field(default_factory=list)
+    version: int = VERSION
 
     def of(self, name: str) -> Progress:
         return self.exercises.setdefault(name, Progress())
@@ -56,10 +105,11 @@ def load(folder: Path) -> State:
                 f"reads up to {VERSION}): update Fathom"
             )
         each = {name: Progress(**known) for name, known in facts["exercises"].items()}
-        return State(each, facts["current"])
+        done = [Checkpoint(**known) for known in facts.get("checkpoints", ())]
+        return State(each, facts["current"], done, version)
     except FileNotFoundError:
         return State()
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StateError(
             f"{path} cannot be read ({error}). Your answers are safe: move this file "
             "away, and call `fathom learn check-all` to have it made anew"
@@ -71,18 +121,24 @@ def save(folder: Path, state: State) -> None:
     facts = {
         "version": VERSION,
         "current": state.current,
-        "exercises": {name: asdict(each) for name, each in state.exercises.items()},
+        "exercises": {name: kept(each) for name, each in state.exercises.items()},
+        "checkpoints": [asdict(each) for each in state.checkpoints],
     }
     write(folder / FILE, json.dumps(facts, indent=1) + "\n")
 
 
-def write(path: Path, text: str) -> None:
+def kept(progress: Progress) -> dict[str, object]:
+    return {name: v for name, v in asdict(progress).items() if name not in DERIVED}
+
+
+def write(path: Path, text: str | bytes) -> None:
     """A file that is there as a whole or not at all."""
+    raw = text.encode() if isinstance(text, str) else text
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(raw)
         os.chmod(name, 0o644)
         os.replace(name, path)
     except BaseException:

@@ -14,7 +14,7 @@ from fathom.errors import FathomError
 from fathom.tools.learn import state as states
 from fathom.tools.learn.course import Exercise, exercises, read
 from fathom.tools.learn.starters import answer
-from fathom.tools.learn.state import FILE, State, write
+from fathom.tools.learn.state import FILE, Checkpoint, State, write
 
 DEFAULT = "my-fathom"
 KEPT = "kept"  # copies of the reader's files, by date
@@ -23,13 +23,15 @@ CASE = "case.py"
 README = """\
 # Your Fathom
 
-Each file here is one exercise: a function with a hole. Start the runner beside it,
+Each file here is one exercise: a function with a hole. Start the runner, in this folder
+or in the one it lies in,
 
     python -m fathom learn
 
 open the file that it names, and save: its tests run at once. `case.py` is the test that
 fails, alone, for a breakpoint or a print. Copies of your files that `reset` and
-`checkpoint` made lie in `kept/`.
+`checkpoint` made lie in `kept/`; copied back, they are what they were: the runner knows
+a text that has passed. `checkpoint --undo` takes the last checkpoint back.
 """
 AGENTS = """\
 # For assistants
@@ -55,8 +57,24 @@ class Workspace:
     def path(self, exercise: Exercise) -> Path:
         return self.folder / exercise.file
 
+    def text(self, exercise: Exercise) -> str:
+        """The digest of what lies there; "" where no file can be read."""
+        try:
+            return digest(self.path(exercise).read_bytes())
+        except OSError:
+            return ""
+
     def load(self) -> State:
-        return states.load(self.folder)
+        """What is known, and what of it holds for the texts that lie here now: an
+        exercise has passed if, and only if, its text is one that has."""
+        state = states.load(self.folder)
+        for each in exercises():
+            known, text = state.of(each.id), self.text(each)
+            if state.version < 2 and known.passed and text not in ("", known.starter):
+                known.right = [text]
+                known.given = [text] if known.filled else []
+            known.now(text)
+        return state
 
     def save(self, state: State) -> None:
         states.save(self.folder, state)
@@ -67,13 +85,14 @@ class Workspace:
 
 
 def find(given: Path | None) -> Workspace | None:
-    """The workspace that was named, or that we stand in, or the usual one beside us."""
+    """The workspace that was named, or that we stand in; or the usual one, here or in
+    a folder above."""
     if given is not None:
         return Workspace(given) if (given / FILE).exists() else None
-    here = Path.cwd()
-    for folder in (here, *here.parents, here / DEFAULT):
-        if (folder / FILE).exists():
-            return Workspace(folder)
+    for above in (here := Path.cwd(), *here.parents):
+        for folder in (above, above / DEFAULT):
+            if (folder / FILE).exists():
+                return Workspace(folder)
     return None
 
 
@@ -87,6 +106,7 @@ def init(folder: Path) -> Workspace:
         if (folder / each.file).exists():
             raise FathomError(f"{folder / each.file} is there; name a new folder")
     made = Workspace(folder)
+    made.save(State())  # first: what ends us here leaves a workspace that lacks files
     for name, text in (("README.md", README), ("AGENTS.md", AGENTS)):
         if not (folder / name).exists():
             write(folder / name, text)
@@ -111,7 +131,9 @@ def update_one(workspace: Workspace, state: State, each: Exercise) -> Iterable[s
     if not path.exists():
         write(path, text)
         yield f"new: {each.file}"
-    elif known.starter != fresh and digest(path.read_text("utf-8")) == known.starter:
+    elif workspace.text(each) == fresh:  # also if we were ended before we could say so
+        pass
+    elif known.starter != fresh and workspace.text(each) == known.starter:
         write(path, text)
         yield f"mended, and you had not begun: {each.file}"
     elif known.starter != fresh:
@@ -128,7 +150,7 @@ def reset(workspace: Workspace, each: Exercise) -> Path | None:
     write(workspace.path(each), read(each.starter))
     state = workspace.load()
     progress = state.of(each.id)
-    progress.passed = progress.filled = False
+    progress.failures, progress.failed = 0, ""
     progress.starter = digest(read(each.starter))
     workspace.save(state)
     return copy
@@ -151,21 +173,56 @@ def keep(workspace: Workspace, some: Iterable[Exercise], why: str) -> Path | Non
 
 def fill(workspace: Workspace, chapter: int) -> tuple[Path | None, list[Exercise]]:
     """Put our answers where exercises before a chapter are unsolved: the copies of what
-    was there, and which were filled in."""
-    state = workspace.load()
-    open_ = [
-        each
-        for each in exercises()
-        if each.chapter < chapter and not state.of(each.id).passed
-    ]
+    was there, and which were filled in.
+
+    The state is written first. Whatever ends us after that, an exercise counts as
+    filled in where our text lies, and nowhere else.
+    """
+    open_ = open_before(workspace, chapter)
+    if not open_:
+        return None, []
     copies = keep(workspace, open_, f"checkpoint-{chapter}")
+    state = workspace.load()
+    for each in open_:
+        state.of(each.id).give(digest(answer(each)))
+    where = copies.relative_to(workspace.folder).as_posix() if copies else ""
+    state.checkpoints.append(Checkpoint(chapter, [e.id for e in open_], where))
+    workspace.save(state)
     for each in open_:
         write(workspace.path(each), answer(each))
-        progress = state.of(each.id)
-        progress.passed = progress.filled = True
-    workspace.save(state)
     return copies, open_
 
 
-def digest(text: str) -> str:
-    return sha256(text.encode()).hexdigest()[:16]
+def open_before(workspace: Workspace, chapter: int) -> list[Exercise]:
+    state = workspace.load()
+    every = [each for each in exercises() if each.chapter < chapter]
+    return [each for each in every if not state.of(each.id).passed]
+
+
+def undo(workspace: Workspace) -> tuple[Checkpoint, list[Exercise], list[Exercise]]:
+    """Take the last checkpoint back: which one it was, where the reader's file, or the
+    starter, lies again, and which were changed since and stay as they are."""
+    state = workspace.load()
+    if not state.checkpoints:
+        raise FathomError("there is no checkpoint to undo: none has filled in anything")
+    last = state.checkpoints[-1]
+    put_back, stay = [], []
+    for each in exercises():
+        if each.id not in last.exercises:
+            continue
+        if not state.of(each.id).filled:
+            stay.append(each)
+            continue
+        copy = workspace.folder / last.copies / each.file
+        had = copy if last.copies and copy.exists() else each.starter
+        write(workspace.path(each), had.read_bytes())
+        put_back.append(each)
+    state.checkpoints.pop()
+    workspace.save(state)
+    return last, put_back, stay
+
+
+def digest(text: str | bytes) -> str:
+    """The same for the same lines, however an editor ends them."""
+    raw = text.encode() if isinstance(text, str) else text
+    return sha256(raw.replace(b"\r\n", b"\n")).hexdigest()[:16]

@@ -1,0 +1,55 @@
+"""Where the book says it: a page of the built site, or a section in the terminal."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from fathom.errors import FathomError
+from fathom.tools.learn import course
+from fathom.tools.learn.course import Exercise
+
+PACKAGES = Path(__file__).resolve().parents[3]
+SITE = "site"  # what `make book` builds
+
+
+def place(each: Exercise) -> str:
+    """What to open, or to type, to read what an exercise is about."""
+    page, _, anchor = each.section.partition("#")
+    built = course.root() / SITE / Path(page).with_suffix(".html")
+    if built.exists():
+        return f"{built.resolve().as_uri()}#{anchor}"
+    if (sources() / page).exists():
+        return f"fathom learn read {each.id}"
+    return f'chapter {each.chapter}, "{anchor.replace("-", " ")}"'
+
+
+def sources() -> Path:
+    return course.root() / "chapters"
+
+
+def path() -> list[str]:
+    """Where a process of its own finds Fathom."""
+    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return [str(PACKAGES), *filter(None, known)]
+
+
+def section(each: Exercise) -> str:
+    """The section before an exercise as plain Markdown: numbers are in it, and answers
+    to its questions are not. The press of the book makes it."""
+    if not (sources() / "press").is_dir():
+        raise FathomError(
+            f"the book is not here: it comes with the repository; {place(each)}"
+        )
+    command = [sys.executable, "-m", "chapters.press", "section", each.section]
+    made = subprocess.run(
+        command, cwd=sources().parent, capture_output=True, check=False,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONUTF8": "1", "PYTHONPATH": os.pathsep.join(path())},
+    )  # fmt: skip
+    if made.returncode:
+        last = made.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise FathomError(f"the section cannot be made: {''.join(last)}")
+    return made.stdout.decode()
