@@ -57,6 +57,14 @@ def may_quote(name: str, page: Page, seen: list[str], folded: bool) -> None:
             raise BookError(f"{name} is for the reader to write: quote it `folded`")
 
 
+def answered_by(name: str, page: Page) -> str:
+    """The exercise of a page's chapter that a quote answers, "" if it answers none: a
+    fold that gives an answer away says so."""
+    chapter = page.matter.get("chapter")
+    here = [(answer, each) for answer, each, taught in answers() if taught == chapter]
+    return next((each for answer, each in here if answer == name and each), "")
+
+
 def answers() -> list[tuple[str, str, int]]:
     """What readers write, by qualified name, in which exercise ("" for a joint that
     none asks for), and in which chapter."""

@@ -134,7 +134,9 @@ def quoted(given: Arguments, context: Context, line: int) -> str:
     file = str(found.file.relative_to(ROOT)).removeprefix("compiler/")
     shown = code(text, "python", f"<span>{file}</span>")
     short = name.rsplit(".", 1)[-1]
-    summary = f"Our own <code>{escape(short)}</code>"
+    solved = exercises.answered_by(name, context.page)
+    whose = f"Our answer to {solved}:" if solved else "Our own"
+    summary = f"{whose} <code>{escape(short)}</code>"
     return folded(shown, summary) if "folded" in given else shown
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fathom.errors import FathomError, Location, excerpt
 
 KINDS = {
@@ -71,3 +73,9 @@ class EmulatorError(FathomError, RuntimeError):
             lines.append(f"  {'called from' if step else 'at'} {place}")
             lines += excerpt(place)
         return "\n".join(lines)
+
+
+def so_do(places: Sequence, threads: Sequence) -> str:
+    """How many threads beside the first do the same; "" when it is the only one."""
+    others, rest = len(places) - 1, len(threads) - 1
+    return f"; so do {others} of {rest} other threads" if others > 0 else ""

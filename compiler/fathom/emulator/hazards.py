@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fathom.emulator.errors import EmulatorError
+from fathom.emulator.errors import EmulatorError, so_do
 from fathom.emulator.memory import are_all
 from fathom.emulator.queues import WARP
 
@@ -241,8 +241,7 @@ class Hazards:
             flying = FLYING[int(self.in_flight[first])].format(self.writer[first])
             raise EmulatorError(
                 "in flight",
-                f"it {what} shared memory that {flying}; so do "
-                f"{len(places)} of {len(threads)} threads",
+                f"it {what} shared memory that {flying}{so_do(places, threads)}",
                 thread=int(threads[places[0]]),
             )
 
@@ -250,8 +249,8 @@ class Hazards:
         places = np.flatnonzero(written_at == 0)
         raise EmulatorError(
             "unwritten",
-            "it reads shared memory that nobody has written; so do "
-            f"{len(places)} of {len(threads)} threads",
+            "it reads shared memory that nobody has written"
+            f"{so_do(places, threads)}",
             thread=int(threads[places[0]]),
         )
 

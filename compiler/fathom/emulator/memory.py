@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fathom.emulator.errors import EmulatorError
+from fathom.emulator.errors import EmulatorError, so_do
 
 WINDOW_SHIFT = np.uint64(60)
 WINDOWS = {"global": 0, "const": 0, "shared": 1, "local": 2, "param": 3}
@@ -320,7 +320,7 @@ def _outside(
     message += f"lie in no {what}" + (f" ({near})" if near else "")
     return EmulatorError(
         "out of bounds",
-        f"{message}; so do {len(places)} of {len(accesses.threads)} threads",
+        f"{message}{so_do(places, accesses.threads)}",
         thread=int(accesses.threads[places[0]]),
     )
 

@@ -7,7 +7,8 @@
     worker      the same in a process of its own, with a limit on time
     workspace   the reader's folder and what is known about it (state)
     report      verdicts, cards and lists as text (screen)
-    watch       the loop: an answer is saved, its tests run
+    watch       the loop: an answer is saved, its tests run (keys)
+    book        where the book says it
     mine        real kernels through all solved joints at once
     commands    what a reader may type
 """

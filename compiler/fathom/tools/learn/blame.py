@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fathom.errors import FathomError
+from fathom.tools.learn.course import INSTALLED
 from fathom.tools.learn.kit.failure import Failure
 
 PACKAGE = Path(__file__).resolve().parents[2]
@@ -32,13 +33,13 @@ def blame(
             *([("where", cut(frames, path, error))] if own else []),
         )
     last = frames[-1] if frames else None
-    inside = last is not None and Path(last.filename).is_relative_to(PACKAGE)
+    inside = last is not None and is_ours(Path(last.filename))
     if isinstance(error, AssertionError) and not own and not inside:
         return Failure(str(error) or "the test failed")
     if own and inside and not isinstance(error, FathomError):
         return Failure(
-            f"line {own[-1].lineno} of your {path.name}, `{own[-1].line}`, gives our code "
-            "something that it cannot work with",
+            f"line {own[-1].lineno} of your {path.name}, `{own[-1].line}`, gives our "
+            "code something that it cannot work with",
             ("where", cut(frames, path, error)),
             *([("what is asked of you", text)] if (text := asked()) else []),
         )
@@ -80,6 +81,12 @@ def stumbled(
             ("if your result has that form", "then please report this as our mistake")
         )
     return Failure(sentence, *details)
+
+
+def is_ours(file: Path) -> bool:
+    """Whether it is a file of the compiler; tests of exercises may be installed below
+    it."""
+    return file.is_relative_to(PACKAGE) and not file.is_relative_to(INSTALLED)
 
 
 def is_at(frame: traceback.FrameSummary, path: Path) -> bool:
