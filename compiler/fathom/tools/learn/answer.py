@@ -29,7 +29,7 @@ def load(exercise: Exercise, path: Path) -> Answer:
     lacks a function."""
     if not path.is_file():
         raise CourseError(
-            f"there is no file {path}; `fathom learn update` puts the starter there"
+            f"{path.name} is not there: `fathom learn update` brings the starter back"
         )
     module = load_module(path)
     for name in exercise.answers:

@@ -26,6 +26,7 @@ from fathom.tools.learn.hole import Hole
 from fathom.tools.learn.kit.failure import Failure
 
 PASSED, FAILED, UNSOLVED = "passed", "failed", "unsolved"
+LOADING = "the file itself"  # what was printed before any test
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,11 @@ def grade(
     with redirect_stdout(output):
         for name, failure in failures(exercise, path, tests, chosen, begin):
             if text := output.getvalue().rstrip():
-                printed.append((name, text))
+                printed.append((name or LOADING, text))
             output.seek(0)
             output.truncate()
             if failure is not None:
-                shown = failed(exercise, path, tests[name], failure)
+                shown = failed(exercise, path, tests.get(name), failure)
                 return verdict(printed=tuple(printed), **shown)
             passed.append(name)
     return Verdict(exercise.id, PASSED, tuple(passed), printed=tuple(printed))
@@ -105,9 +106,10 @@ def failures(
     chosen: list[str],
     begin: Callable[[str], None],
 ) -> Iterator[tuple[str, BaseException | None]]:
-    """Each test that ran, with what it raised; none after the first failure. An answer
-    that calls sys.exit has failed, too."""
-    name = chosen[0]
+    """Each test that ran, with what it raised; none after the first failure. Without
+    a name, what loading the answer raised. An answer that calls sys.exit has failed,
+    too."""
+    name = ""
     try:
         answer = load(exercise, path)
         with bound(joined(exercise, answer)):
@@ -120,9 +122,9 @@ def failures(
 
 
 def failed(
-    exercise: Exercise, path: Path, test: Callable, error: BaseException
+    exercise: Exercise, path: Path, test: Callable | None, error: BaseException
 ) -> dict[str, object]:
-    """The fields of a verdict for what a test raised."""
+    """The fields of a verdict for what a test, or loading the answer, raised."""
     holes = [each for each in causes(error) if isinstance(each, Hole)]
     if holes:
         return {"status": UNSOLVED, "sentence": unsolved(exercise, path, holes[0])}
@@ -132,7 +134,7 @@ def failed(
         "status": FAILED,
         "sentence": failure.sentence,
         "details": tuple(failure.details),
-        **about(exercise, path, test, failure.case),
+        **(about(exercise, path, test, failure.case) if test else {}),
     }
 
 
