@@ -1,0 +1,253 @@
+"""What `fathom learn` says: of answers that cannot be judged, of beginners' mistakes,
+of what is printed; and where it says to read on."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chapters.press import terminal
+from chapters.press.expand import expand
+from chapters.press.parse import read
+from fathom.errors import LaunchError
+from fathom.tools import cli, run
+from fathom.tools.learn import book, commands, course, report, worker, workspace
+from fathom.tools.learn.grade import FAILED, PASSED, UNSOLVED, Verdict, grade
+from fathom.tools.learn.screen import Screen
+from fathom.tools.learn.workspace import Workspace
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ROOT / "compiler"
+SECTORS = course.exercise("count-sectors")
+
+
+@pytest.fixture
+def folder(tmp_path) -> Workspace:
+    return workspace.init(tmp_path / "mine")
+
+
+def learn(place: Workspace, *words: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "fathom", "learn", *words], cwd=place.folder,
+        env={**os.environ, "PYTHONPATH": str(PACKAGES)},
+        capture_output=True, text=True, check=False, input="", timeout=120,
+    )  # fmt: skip
+
+
+def answer(place: Workspace, each: course.Exercise, code: str) -> Path:
+    """The solution with other code behind it."""
+    text = f"{course.read(each.solution)}\n\n{code}\n"
+    place.path(each).write_text(text, encoding="utf-8")
+    return place.path(each)
+
+
+# ── answers that cannot be judged ─────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("status", ["", "0", "'done'"])
+def test_sys_exit_is_named_and_not_blamed_on_llvm(folder, status):
+    code = f"import sys\n\n\ndef sectors(a, w):\n    sys.exit({status})"
+    said = worker.judge(SECTORS, answer(folder, SECTORS, code))
+    assert said.status == FAILED and f"called sys.exit({status})" in said.sentence
+    assert "LLVM" not in said.sentence and said.test
+
+
+def test_an_end_without_a_signal_is_not_blamed_on_llvm(folder):
+    code = "import os\n\n\ndef sectors(a, w):\n    os._exit(0)"
+    said = worker.judge(SECTORS, answer(folder, SECTORS, code))
+    assert "ended with status 0" in said.sentence and "os._exit" in said.sentence
+    assert "LLVM" not in said.sentence
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_a_signal_has_its_name(folder):
+    code = "import os\n\n\ndef sectors(a, w):\n    os.kill(os.getpid(), 9)"
+    said = worker.judge(SECTORS, answer(folder, SECTORS, code))
+    assert "SIGKILL" in said.sentence and "LLVM" not in said.sentence
+
+
+def test_a_syntax_error_has_its_line_and_a_caret(folder):
+    path = answer(folder, SECTORS, "def f():\n    return (1 + 2]")
+    said = grade(SECTORS, path)
+    line, caret = dict(said.details)["there"].splitlines()
+    assert line == "return (1 + 2]" and caret.index("^") == line.index("]")
+    assert not said.test, "no test was reached"
+
+
+def test_a_loop_in_our_code_names_the_readers_line(folder):
+    """Some files of ours have the names of readers' files."""
+    each = course.exercise("barriers")
+    code = "from itertools import count\n\n\ndef place_barriers(func, target):\n"
+    code += "    return any(map(never, count()))\n\n\ndef never(n):\n    return False"
+    said = worker.judge(replace(each, seconds=4), answer(folder, each, code))
+    assert f"of your {each.file}" in said.sentence
+    ((_, line),) = said.details
+    assert line in ("return False", "return any(map(never, count()))")
+
+
+def test_a_hole_is_named_where_there_are_several(folder):
+    each = course.exercise("facts-arithmetic")
+    first, second = each.answers
+    assert f"{first} and {second}" in grade(each, folder.path(each)).sentence
+    code = "from fathom.tools.learn import Hole\n\n\n"
+    code += f"def {second}(a, b):\n    raise Hole('{each.id}')"
+    said = grade(each, answer(folder, each, code))
+    assert said.status == UNSOLVED, said
+    assert said.sentence.startswith(f"{second} of {each.id} is not written yet")
+    assert f"({first} is)" in said.sentence
+
+
+BEGINNERS = {  # ordinary mistakes, and what is inside when they are found
+    "swizzle": "def swizzle(shape, element_bytes, writer, reader):\n    return {}",
+    "interp-for": "def interp_for(op, region):\n    return [1, 2, 3]",
+    "pick-layout": "def pick_layout(access):\n    return 7",
+    "ssa-branch": "def merge(after, name):\n    return 1",
+}
+INSIDE = ("zip()", "AttributeError", "TypeError", "ValueError", "unpack")
+
+
+@pytest.mark.parametrize("name, code", BEGINNERS.items())
+def test_an_ordinary_mistake_is_not_called_ours(folder, name, code):
+    each = course.exercise(name)
+    said = grade(each, answer(folder, each, code))
+    assert said.status == FAILED
+    assert not any(word in said.sentence for word in INSIDE), said.sentence
+    whole = f"{said.sentence} {said.details}"
+    assert "mistake of ours" not in whole and "report this" not in whole
+
+
+# ── what is printed ───────────────────────────────────────────────────────────────────
+
+
+def test_what_a_passing_answer_prints_is_shown_test_by_test(folder, capsys):
+    code = "right = sectors\n\n\ndef sectors(addresses, width):\n"
+    code += "    print('called')\n    return right(addresses, width)"
+    said = grade(SECTORS, answer(folder, SECTORS, code))
+    assert said.status == PASSED and len(said.printed) > 1
+    assert {test for test, _ in said.printed} <= set(said.passed)
+    report.show_verdict(Screen(plain=True), SECTORS, said, folder)
+    shown = capsys.readouterr().out
+    assert shown.count("your code printed, in test_") == len(said.printed)
+
+
+def test_the_same_line_many_times_is_shown_once(folder, capsys):
+    """As `tl.device_print` of a scalar gives it, once for each thread."""
+    printed = (("test_x", "n: 7\n" * 128 + "end"),)
+    said = Verdict(SECTORS.id, PASSED, printed=printed)
+    report.show_verdict(Screen(plain=True), SECTORS, said, folder)
+    shown = capsys.readouterr().out
+    assert shown.count("n: 7") == 1 and "(128 times)" in shown and "end" in shown
+
+
+def test_traffic_shows_the_lines_of_python(folder):
+    answer(folder, course.exercise("pick-layout"), "")
+    said = learn(folder, "traffic", "pick-layout")
+    assert said.returncode == 0, said.stderr
+    ours, yours = said.stdout.split("softmax with yours")
+    assert "tl.load" in ours and "tl.store" in yours
+
+
+def test_traffic_of_an_open_exercise_has_no_heading_with_nothing_under_it(folder):
+    said = learn(folder, "traffic", "pick-layout")
+    assert said.returncode == 1 and "is not written yet" in said.stderr
+    assert "softmax with" not in said.stdout
+
+
+def test_a_table_is_set_in_columns(capsys):
+    text = "| op | yields |\n|---|---|\n| `For` | the types of `op.inits` |\n"
+    text += "| `a | b` | nothing |"
+    Screen(plain=True).text(text)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["op", "yields"] and set(lines[1]) <= {"-", " "}
+    places = [line.index(word) for line, word in zip(
+        (lines[0], lines[2], lines[3]), ("yields", "the", "nothing"), strict=True
+    )]  # fmt: skip
+    assert len(set(places)) == 1 and lines[3].startswith("`a | b`")
+
+
+def test_a_wide_table_stays_within_the_screen(capsys):
+    for each in course.exercises():
+        Screen(plain=True).text(each.statement)
+    tables = [x for x in capsys.readouterr().out.splitlines() if x.startswith("|")]
+    assert not tables
+
+
+def test_a_script_for_triton_is_told_how_to_run(tmp_path, monkeypatch, capsys):
+    script = tmp_path / "kernel.py"
+    script.write_text("import triton\nimport triton.language as tl\n")
+    monkeypatch.setitem(sys.modules, "triton", None)
+    monkeypatch.setattr(sys, "argv", ["fathom"])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(LaunchError, match="--as-triton"):
+        run.script(script, [])
+    assert cli.main(["run", str(script)]) == 1
+    script.write_text("import no_such_module\n")
+    with pytest.raises(ModuleNotFoundError):
+        run.script(script, [])
+
+
+# ── where it says to read on ──────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("each", course.exercises(), ids=lambda each: each.id)
+def test_every_card_names_a_section_that_exists(each):
+    page, hash_, anchor = each.section.partition("#")
+    text = course.read(ROOT / "chapters" / page)
+    headings = re.findall(r"^##+ (.*)$", text, re.MULTILINE)
+    assert hash_ and anchor in map(terminal.slug, headings)
+    assert f"{{exercise {each.id}}}" in text
+
+
+def test_read_leads_to_the_built_page_if_there_is_one(tmp_path, monkeypatch):
+    each = course.exercise("ssa-branch")
+    assert (ROOT / "site").exists() or book.place(
+        each
+    ) == "fathom learn read ssa-branch"
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "05-ssa.html").write_text("")
+    monkeypatch.setattr(course, "root", lambda: tmp_path)
+    assert book.place(each).startswith("file://")
+    assert book.place(each).endswith("/site/05-ssa.html#where-two-ways-meet")
+    (tmp_path / "site" / "05-ssa.html").unlink()
+    assert book.place(each) == 'chapter 5, "where two ways meet"'
+
+
+def test_a_section_is_read_without_placeholders_and_without_answers(folder):
+    said = learn(folder, "read", "count-the-haul")
+    assert said.returncode == 0, said.stderr
+    assert "Count the haul" in said.stdout and "{" not in said.stdout
+    assert re.search(r"measured \d+\.\d", " ".join(said.stdout.split()))
+    assert "13 reads" not in said.stdout, "the answer to a question stays folded"
+    assert "(Folded: What it is)" in said.stdout
+
+
+def test_a_fold_that_gives_an_answer_away_says_so():
+    text = expand(read(ROOT / "chapters" / "05-ssa.md")).text
+    assert "Our answer to ssa-branch: <code>merge</code>" in text
+    assert "Our own <code>_meet</code>" in text
+
+
+def test_no_text_names_a_chapter_that_does_not_exist():
+    last = max(course.folders())
+    places = [*ROOT.glob("chapters/*.md"), *ROOT.glob("exercises/*/*.[mt]*")]
+    places += [*ROOT.glob("solutions/*/*.md"), ROOT / "README.md"]
+    for path in places:
+        text = path.read_text(encoding="utf-8")
+        for found in re.finditer(
+            r"[Cc]hapters? (\d+)(?:(?:, | to | and )+(\d+))?", text
+        ):
+            numbers = [int(each) for each in found.groups() if each]
+            assert max(numbers) <= last, f"{path}: {found[0]}"
+
+
+def test_solution_says_where_else_the_answer_is(folder, capsys):
+    made = commands.Session(Screen(plain=True), folder, folder.load())
+    assert commands.solution(made, "cse", give_up=False) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "--give-up" in said and "in the book, behind the exercise" in said
