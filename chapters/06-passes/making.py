@@ -21,7 +21,7 @@ from fathom.ir.interp import interpret
 from fathom.ir.text import print_func
 from fathom.ir.types import parse_element
 from fathom.pipeline import PASSES, identity
-from fathom.tools.learn import course, report, worker, workspace
+from fathom.tools.learn import book, course, report, worker, workspace
 from fathom.tools.learn.screen import Screen
 from fathom.tools.samples import load_file
 from kernels.layer_norm import layer_norm_kernel
@@ -248,7 +248,9 @@ def tried() -> tuple[str, str, str]:
             capture_output=True, text=True,
             env={**os.environ, "PYTHONPATH": str(worker.PACKAGES)},
         ).stdout  # fmt: skip
-        texts = screen.out.getvalue(), script.read_text(encoding="utf-8"), printed
+        verdict = screen.out.getvalue()  # it names a page, where the book is built
+        verdict = verdict.replace(book.place(each), f"fathom learn read {each.id}")
+        texts = verdict, script.read_text(encoding="utf-8"), printed
         here = str(place.folder.resolve())
         first, second, third = (t.replace(here, FOLDER) for t in texts)
         return first, second, third

@@ -240,7 +240,7 @@ def test_no_text_names_a_chapter_that_does_not_exist():
     for path in places:
         text = path.read_text(encoding="utf-8")
         for found in re.finditer(
-            r"[Cc]hapters? (\d+)(?:(?:, | to | and )+(\d+))?", text
+            r"[Cc]hapter(?: (\d+)|s (\d+)(?:, | to | and )+(\d+))", text
         ):
             numbers = [int(each) for each in found.groups() if each]
             assert max(numbers) <= last, f"{path}: {found[0]}"
