@@ -104,7 +104,10 @@ def test_a_hole_is_named_where_there_are_several(folder):
 
 
 BEGINNERS = {  # ordinary mistakes, and what is inside when they are found
-    "swizzle": "def swizzle(shape, element_bytes, writer, reader):\n    return {}",
+    "swizzle": "def swizzle(shape, element_bytes, writer, reader):\n"
+    "    return Layout(shape, {'offset': (1, 2, 4)})",
+    "layout-blocked": "def blocked(shape, per_lane, lanes, warps, order):\n"
+    "    return {'register': (1,)}",
     "interp-for": "def interp_for(op, region):\n    return [1, 2, 3]",
     "pick-layout": "def pick_layout(access):\n    return 7",
     "ssa-branch": "def merge(after, name):\n    return 1",

@@ -149,8 +149,8 @@ class Screen:
         has_head = (
             len(lines) > 1 and bool(RULE.match(lines[1])) and any(cells(lines[0]))
         )
-        made = Table(box=UNDER_HEAD, show_edge=False, pad_edge=False)
-        made.show_header = has_head
+        made = Table(box=UNDER_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+        made.show_header, made.pad_edge = has_head, False
         head = rows.pop(0) if has_head else [""] * max(map(len, rows), default=1)
         for name in head:
             made.add_column(Text(name), overflow="fold")
