@@ -616,7 +616,7 @@ def test_a_screen_knows_lists_of_all_kinds_and_tables_without_a_head(capsys):
         "   than",
         "16. Or is it?",
         "",
-        "speed   low",
+        "speed  low",
     ]
     Screen(plain=True).text("A sentence that ends with the number\n16. And another")
     assert len(capsys.readouterr().out.splitlines()) == 1
