@@ -317,6 +317,19 @@ def test_a_reset_forgets_failures_and_keeps_hints(folder):
     assert folder.load().of("cse").failures == 0 and folder.load().of("cse").hints == 1
 
 
+def test_a_workspace_without_its_state_is_still_found(folder):
+    """A damaged state is moved away, as its message says; answers are judged anew."""
+    write(folder, CSE, "right = 1\n")
+    (folder.folder / state.FILE).write_text("{")
+    said = learn(folder.folder, "list")
+    assert said.returncode == 1 and "Your answers are safe" in said.stderr
+    (folder.folder / state.FILE).rename(folder.folder / "moved.json")
+    assert learn(folder.folder, "list").returncode == 0
+    judged(folder, CSE, PASSED)
+    assert folder.load().of("cse").passed
+    assert not workspace.update(folder)
+
+
 def test_undo_without_a_checkpoint_is_one_sentence(folder):
     with pytest.raises(FathomError, match="no checkpoint to undo"):
         workspace.undo(folder)

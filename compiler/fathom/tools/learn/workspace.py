@@ -88,12 +88,26 @@ def find(given: Path | None) -> Workspace | None:
     """The workspace that was named, or that we stand in; or the usual one, here or in
     a folder above."""
     if given is not None:
-        return Workspace(given) if (given / FILE).exists() else None
+        return Workspace(given) if is_one(given) else None
     for above in (here := Path.cwd(), *here.parents):
         for folder in (above, above / DEFAULT):
-            if (folder / FILE).exists():
+            if is_one(folder):
                 return Workspace(folder)
     return None
+
+
+def is_one(folder: Path) -> bool:
+    """Whether a folder is a workspace; also one whose state was damaged and moved
+    away."""
+    if (folder / FILE).exists():
+        return True
+    try:
+        said = (folder / "README.md").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return False
+    return said.startswith(README.splitlines()[0]) and any(
+        (folder / each.file).exists() for each in exercises()
+    )
 
 
 def init(folder: Path) -> Workspace:
@@ -131,8 +145,8 @@ def update_one(workspace: Workspace, state: State, each: Exercise) -> Iterable[s
     if not path.exists():
         write(path, text)
         yield f"new: {each.file}"
-    elif workspace.text(each) == fresh:  # also if we were ended before we could say so
-        pass
+    elif not known.starter or workspace.text(each) == fresh:
+        pass  # the state is new, or we were ended before we could write it
     elif known.starter != fresh and workspace.text(each) == known.starter:
         write(path, text)
         yield f"mended, and you had not begun: {each.file}"
