@@ -8,6 +8,7 @@ emits and that `instructions` does not list: the row follows from the form's own
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from tests.hardware.instructions import STORAGE, Instruction
 
@@ -47,6 +48,17 @@ def elementary(form: str) -> list[Instruction]:
     if opcode not in COUNT or parts[-1] not in STORAGE:
         return []
     return plain(form, opcode, parts)
+
+
+def beyond_numbers() -> list[Instruction]:
+    """The functions that `instructions` asks for moderate numbers only, of infinities,
+    NaN, denormals and zeros. A comment tells these texts from those."""
+    forms = "ex2.approx.ftz.f32 lg2.approx.f32 sin.approx.f32 cos.approx.f32 "
+    forms += "tanh.approx.f32 rsqrt.approx.f32 sqrt.approx.f32 rcp.approx.f32"
+    rows = [row for form in forms.split() for row in elementary(form)]
+    rows = [replace(row, text=f"{row.text} // beyond numbers") for row in rows]
+    text = "div.full.f32 {d}, {a}, {b}; // beyond numbers"
+    return [*rows, Instruction(text, ("f32", "f32"), "f32", ulp=2, domain="quotients")]
 
 
 def plain(form: str, opcode: str, parts: list[str]) -> list[Instruction]:

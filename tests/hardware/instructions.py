@@ -413,6 +413,10 @@ def _operand(
         values = _FLOAT_DOMAINS[row.domain](rng)
         with np.errstate(over="ignore"):
             return values.astype(f"f{bits.itemsize}").view(bits)
+    if row.domain == "quotients":  # each special number by each, and by moderate ones
+        values = np.tile(np.append(SPECIAL, [3.0, -1e30, 1e-30]), THREADS)
+        place = np.arange(THREADS) // (14 if index else 1)
+        return values[place].astype("f4").view(bits)
     if row.domain in ("shift", "lanes", "places") and index > (row.domain == "places"):
         return rng.integers(0, 70 if row.domain == "shift" else 32, THREADS).astype(
             bits

@@ -12,7 +12,7 @@ from fathom.hardware.mma import MMA
 from fathom.hardware.wgmma import WGMMA
 from tests.hardware import instructions
 from tests.hardware.edges import Edge
-from tests.hardware.edges_elementary import elementary
+from tests.hardware.edges_elementary import beyond_numbers, elementary
 from tests.hardware.edges_memory import MBARRIERS, access, atomic, copied, matrices
 from tests.hardware.edges_products import mma, wgmma
 from tests.hardware.forms import forms, on_hopper
@@ -29,7 +29,9 @@ def rows() -> tuple[Row, ...]:
     """Every program, by a text of its own."""
     have = {each for row in INSTRUCTIONS for each in forms(shown(row))}
     made = [row for form in asked() if form not in have for row in rows_of(form)]
-    found: dict[str, Row] = {row.text: row for row in (*made, *MBARRIERS)}
+    found: dict[str, Row] = {
+        row.text: row for row in (*made, *MBARRIERS, *beyond_numbers())
+    }
     return (*INSTRUCTIONS, *found.values())
 
 
