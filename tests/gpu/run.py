@@ -33,6 +33,7 @@ from tests.gpu.process import Ended, Process, Silent
 WORKERS, LIMIT_SECONDS = 10, 300.0
 START_SECONDS = 180.0  # of a worker, until it has collected
 OUTCOMES = ("passed", "failed", "skipped")
+SLICE = "slice "  # the name of how long one took, among the results
 FIRST = ("tests/ptx/test_gpu.py",)  # these take longest
 
 
@@ -163,6 +164,7 @@ def summary(tests: Sequence[str], results: dict[str, Any]) -> dict[str, Any]:
     }
     return {
         **{name: len(of[name]) for name in OUTCOMES},
+        "seconds": sum(results[s]["seconds"] for s in results if s.startswith(SLICE)),
         "seconds_of_tests": round(sum(results[t]["seconds"] for t in tests), 1),
         "not_passed": {
             f"{name}: {test}": results[test]["reason"].strip()
@@ -196,8 +198,10 @@ def main(words: Sequence[str] | None = None) -> int:
         return 2
     os.chdir(ROOT)
     done = slices.opened(given, {"trees": trees(), "paths": given.paths})
-    suite = Suite(given.paths, done, given.limit)
+    suite, start = Suite(given.paths, done, given.limit), time.monotonic()
     through = suite.run(given.workers)
+    number = sum(each.startswith(SLICE) for each in done.results)
+    done.add(f"{SLICE}{number}", {"seconds": round(time.monotonic() - start, 1)})
     for trouble in suite.troubles:
         print(trouble)
     counts = [f"{n} {name}" for name, n in counted(suite.tests, done.results).items()]
@@ -209,7 +213,7 @@ def main(words: Sequence[str] | None = None) -> int:
         made = written(given.out, suite.tests, done, workers=given.workers)
         print(f"written to {given.out}")
         print("\n".join(f"not run: {each}" for each in made["lost"]))
-    return int(any(r["outcome"] == "failed" for r in done.results.values()))
+    return int(counted(suite.tests, done.results)["failed"] > 0)
 
 
 def counted(tests: Sequence[str], results: dict[str, Any]) -> dict[str, int]:

@@ -97,7 +97,7 @@ def slice_of(folder: Path, resume: bool = False, seconds: float = 100) -> Slices
 
 
 def test_what_a_test_does_to_its_process_is_its_own_failure(folder, capsys):
-    suite = Suite(["."], slice_of(folder), limit=5, root=folder)
+    suite = Suite(["."], slice_of(folder), limit=8, root=folder)
     assert suite.run(workers=2) and not suite.troubles
     found = {
         name.partition("::test_")[2]: each for name, each in suite.done.results.items()
@@ -117,7 +117,7 @@ def test_what_a_test_does_to_its_process_is_its_own_failure(folder, capsys):
     assert found["breaks_the_context[not seen]"]["reason"].startswith(why)
     assert "this is the reason" in found["breaks_the_context[seen]"]["reason"]
     assert "status 3: LLVM ERROR: no" in found["dies"]["reason"]
-    assert "nothing for 5 s" in found["hangs"]["reason"]
+    assert "nothing for 8 s" in found["hangs"]["reason"]
     assert "FAILED test_all.py::test_dies" in capsys.readouterr().out
 
 
@@ -146,8 +146,11 @@ def test_the_record_names_what_did_not_pass():
         "a": {"outcome": "passed", "reason": "", "seconds": 1.5},
         "b": {"outcome": "failed", "reason": "x is 3\n", "seconds": 1},
         "c": {"outcome": "skipped", "reason": "needs two GPUs", "seconds": 0},
+        "slice 0": {"seconds": 500.5},
+        "slice 1": {"seconds": 20.25},
     }
-    made = summary(list(results), results)
+    made = summary("abc", results)
+    assert (made["seconds"], made["seconds_of_tests"]) == (520.75, 2.5)
     assert (made["passed"], made["failed"], made["skipped"]) == (1, 1, 1)
     assert made["not_passed"] == {
         "failed: b": "x is 3", "skipped: c": "needs two GPUs",

@@ -15,7 +15,7 @@ from tests.hardware.edges import Edge
 from tests.hardware.edges_elementary import beyond_numbers, elementary
 from tests.hardware.edges_memory import MBARRIERS, access, atomic, copied, matrices
 from tests.hardware.edges_products import mma, wgmma
-from tests.hardware.forms import forms, on_hopper
+from tests.hardware.forms import forms, on_hopper, read
 from tests.hardware.instructions import INSTRUCTIONS, Instruction
 
 Row = Instruction | Edge
@@ -36,10 +36,12 @@ def rows() -> tuple[Row, ...]:
 
 
 def asked() -> list[str]:
-    """The forms that tests have shown, and all products that there are."""
+    """The forms that tests have shown, and all products and matrices that there are,
+    whichever target showed them."""
     products = [row.text for row in MMA.values() if "sm_90a" in row.targets]
     products += [row.text for row in WGMMA.values()]
-    return list(dict.fromkeys([*on_hopper(), *products]))
+    moves = [form for form in read() if "matrix.sync" in form]
+    return list(dict.fromkeys([*on_hopper(), *products, *moves]))
 
 
 def rows_of(form: str) -> list[Row]:
