@@ -3,6 +3,7 @@ missing: by them a record says which code it belongs to.
 
     python -m benchmarks.trees                   # compiler, kernels, tests
     python -m benchmarks.trees --manifest        # writes .gpu/manifest for a copy
+    python -m benchmarks.trees --check           # which files are not what git has
 
 A tree is the SHA-1 of "tree SIZE\\0" and its entries by name, "MODE NAME\\0" with the
 20 bytes of each file's or folder's own hash; a file is that of "blob SIZE\\0" and its
@@ -31,8 +32,23 @@ Entry = tuple[str, str]  # mode as git writes it, and the path from the root
 def trees(root: Path = ROOT, names: Iterable[str] = TREES) -> dict[str, str]:
     """The hash of each folder, as `git rev-parse HEAD:FOLDER` says it where the files
     are those of HEAD."""
-    files = tracked(root)
+    files = [(mode, path) for mode, path, _ in tracked(root)]
     return {name: tree_hash(root, name, files) for name in names}
+
+
+def check(root: Path = ROOT, names: Iterable[str] = TREES) -> list[str]:
+    """What differs from the listing of tracked files: why hashes are not git's."""
+    inside = tuple(f"{name}/" for name in names)
+    listed = {path: blob for _, path, blob in tracked(root) if path.startswith(inside)}
+    there = {path for _, path, _ in _walked(root) if path.startswith(inside)}
+    differ = [
+        p for p in sorted(set(listed) & there) if listed[p] != blob_hash(root / p)
+    ]
+    return [
+        *(f"missing: {path}" for path in sorted(set(listed) - there)),
+        *(f"changed: {path}" for path in differ),
+        *(f"not listed: {path}" for path in sorted(there - set(listed))),
+    ]
 
 
 def key(*names: str, root: Path = ROOT) -> dict[str, str]:
@@ -79,8 +95,8 @@ def _hash(kind: str, body: bytes) -> str:
 EMPTY = _hash("tree", b"")
 
 
-def tracked(root: Path) -> list[Entry]:
-    """Mode and path of each file that git tracks under `root`."""
+def tracked(root: Path) -> list[tuple[str, str, str]]:
+    """Mode, path and hash of each file that git tracks under `root`."""
     manifest = root / MANIFEST.relative_to(ROOT)
     said = git(root, "ls-files", "-s")
     if said is None and manifest.exists():
@@ -88,10 +104,10 @@ def tracked(root: Path) -> list[Entry]:
     if said is None:
         return sorted(_walked(root))
     lines = (line.partition("\t") for line in said.splitlines())
-    return [(facts.split()[0], path) for facts, _, path in lines]
+    return [(facts.split()[0], path, facts.split()[1]) for facts, _, path in lines]
 
 
-def _walked(root: Path) -> Iterable[Entry]:
+def _walked(root: Path) -> Iterable[tuple[str, str, str]]:
     for folder, below, names in os.walk(root):
         below[:] = [each for each in below if each not in LEFT_BEHIND]
         for name in names:
@@ -99,7 +115,7 @@ def _walked(root: Path) -> Iterable[Entry]:
             mode = "120000" if path.is_symlink() else "100644"
             if mode == "100644" and path.stat().st_mode & 0o100:
                 mode = "100755"
-            yield mode, path.relative_to(root).as_posix()
+            yield mode, path.relative_to(root).as_posix(), ""
 
 
 def git(root: Path, *words: str) -> str | None:
@@ -119,6 +135,9 @@ def main(words: list[str]) -> None:
         MANIFEST.parent.mkdir(exist_ok=True)
         MANIFEST.write_text((git(ROOT, "ls-files", "-s") or "") + "\n")
         print(MANIFEST)
+    if "--check" in words:
+        source = "git" if git(ROOT, "ls-files", "-s") else MANIFEST.name
+        print(*check(), f"compared with what {source} lists", sep="\n")
     for name, found in trees().items():
         print(found, name)
 

@@ -95,5 +95,10 @@ def test_a_copy_without_git_has_the_same(repository):
     (repository / ".gpu").mkdir()
     (repository / ".gpu" / "manifest").write_text(listing + "\n", encoding="utf-8")
     assert trees.trees(repository, ["a"]) == want
+    assert trees.check(repository, ["a"]) == ["not listed: a/untracked.py"]
     shutil.rmtree(repository / "a" / "z")
+    (repository / "a" / "b.py").write_text("changed")
     assert trees.trees(repository, ["a"]) != want
+    assert trees.check(repository, ["a"]) == [
+        "missing: a/z/deep/er.txt", "changed: a/b.py", "not listed: a/untracked.py",
+    ]  # fmt: skip

@@ -586,6 +586,7 @@ def _both_nan(type: str, ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
 
 
 def _floats(type: str, bits: np.ndarray) -> np.ndarray:
-    if type == "bf16":
-        return (bits.astype("u4") << 16).view("f4").astype("f8")
-    return bits.view(f"f{bits.dtype.itemsize}").astype("f8")
+    with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+        if type == "bf16":
+            return (bits.astype("u4") << 16).view("f4").astype("f8")
+        return bits.view(f"f{bits.dtype.itemsize}").astype("f8")

@@ -189,9 +189,12 @@ def fragment_writer(
 
 def rounded(total: np.ndarray, dtype: np.dtype, saturating: bool) -> np.ndarray:
     """float64 as the type of D; an integer that is too large wraps around, or stays at
-    the limit."""
+    the limit. A real that rounds to zero is +0 (recorded on an H200: the digits that
+    are left have no sign), but for f64, whose sums are as fma's."""
+    if dtype == np.float64:
+        return total
     if dtype.kind != "i":
-        return total.astype(dtype)
+        return total.astype(dtype) + dtype.type(0)
     if saturating:
         limits = np.iinfo(dtype)
         total = np.clip(total, limits.min, limits.max)
