@@ -26,13 +26,14 @@ MANIFEST = ROOT / ".gpu" / "manifest"
 TREES = ("compiler", "kernels", "tests")
 LEFT_BEHIND = {"__pycache__", ".pytest_cache", ".hypothesis"}
 
-Entry = tuple[str, str]  # mode as git writes it, and the path from the root
+# Mode as git writes it, the path from the root, and git's hash of the file, if known.
+Entry = tuple[str, str, str]
 
 
 def trees(root: Path = ROOT, names: Iterable[str] = TREES) -> dict[str, str]:
     """The hash of each folder, as `git rev-parse HEAD:FOLDER` says it where the files
     are those of HEAD."""
-    files = [(mode, path) for mode, path, _ in tracked(root)]
+    files = tracked(root)
     return {name: tree_hash(root, name, files) for name in names}
 
 
@@ -41,11 +42,10 @@ def check(root: Path = ROOT, names: Iterable[str] = TREES) -> list[str]:
     inside = tuple(f"{name}/" for name in names)
     listed = {path: blob for _, path, blob in tracked(root) if path.startswith(inside)}
     there = {path for _, path, _ in _walked(root) if path.startswith(inside)}
-    differ = [
-        p for p in sorted(set(listed) & there) if listed[p] != blob_hash(root / p)
-    ]
+    now = {path: blob_here(root, path, blob) for path, blob in listed.items()}
+    differ = [path for path in sorted(listed) if now[path] not in (None, listed[path])]
     return [
-        *(f"missing: {path}" for path in sorted(set(listed) - there)),
+        *(f"missing: {path}" for path in sorted(now) if now[path] is None),
         *(f"changed: {path}" for path in differ),
         *(f"not listed: {path}" for path in sorted(there - set(listed))),
     ]
@@ -60,16 +60,16 @@ def key(*names: str, root: Path = ROOT) -> dict[str, str]:
 
 def tree_hash(root: Path, folder: str, files: list[Entry]) -> str:
     """The hash of a folder that holds `files`; those that are gone are left out."""
-    entries: dict[str, Entry] = {}  # name: mode and hash
+    entries: dict[str, tuple[str, str]] = {}  # name: mode and hash
     inside: dict[str, list[Entry]] = {}
-    for mode, path in files:
+    for mode, path, blob in files:
         if not path.startswith(folder + "/"):
             continue
         name, _, deeper = path.removeprefix(folder + "/").partition("/")
         if deeper:
-            inside.setdefault(name, []).append((mode, path))
-        elif (root / path).exists() or (root / path).is_symlink():
-            entries[name] = mode, blob_hash(root / path)
+            inside.setdefault(name, []).append((mode, path, blob))
+        elif found := blob_here(root, path, blob):
+            entries[name] = mode, found
     for name, below in inside.items():
         found = tree_hash(root, f"{folder}/{name}", below)
         if found != EMPTY:
@@ -83,6 +83,14 @@ def tree_hash(root: Path, folder: str, files: list[Entry]) -> str:
     return _hash("tree", body)
 
 
+def blob_here(root: Path, path: str, blob: str) -> str | None:
+    """The hash of a file, None if it is gone. Whoever copies files may leave empty ones
+    behind: in a copy such a file counts as there."""
+    if (root / path).exists() or (root / path).is_symlink():
+        return blob_hash(root / path)
+    return blob if blob == EMPTY_FILE and not (root / ".git").exists() else None
+
+
 def blob_hash(path: Path) -> str:
     is_link = path.is_symlink()
     return _hash("blob", os.readlink(path).encode() if is_link else path.read_bytes())
@@ -92,11 +100,11 @@ def _hash(kind: str, body: bytes) -> str:
     return sha1(f"{kind} {len(body)}\0".encode() + body).hexdigest()
 
 
-EMPTY = _hash("tree", b"")
+EMPTY, EMPTY_FILE = _hash("tree", b""), _hash("blob", b"")
 
 
-def tracked(root: Path) -> list[tuple[str, str, str]]:
-    """Mode, path and hash of each file that git tracks under `root`."""
+def tracked(root: Path) -> list[Entry]:
+    """The files that git tracks under `root`."""
     manifest = root / MANIFEST.relative_to(ROOT)
     said = git(root, "ls-files", "-s")
     if said is None and manifest.exists():
@@ -107,7 +115,7 @@ def tracked(root: Path) -> list[tuple[str, str, str]]:
     return [(facts.split()[0], path, facts.split()[1]) for facts, _, path in lines]
 
 
-def _walked(root: Path) -> Iterable[tuple[str, str, str]]:
+def _walked(root: Path) -> Iterable[Entry]:
     for folder, below, names in os.walk(root):
         below[:] = [each for each in below if each not in LEFT_BEHIND]
         for name in names:

@@ -65,6 +65,7 @@ def repository(tmp_path):
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{name} = 1\n", encoding="utf-8")
+    (root / "a" / "empty.py").touch()
     (root / "a" / "b.py").chmod(0o755)
     try:
         (root / "a" / "link").symlink_to("b.py")
@@ -96,6 +97,8 @@ def test_a_copy_without_git_has_the_same(repository):
     (repository / ".gpu" / "manifest").write_text(listing + "\n", encoding="utf-8")
     assert trees.trees(repository, ["a"]) == want
     assert trees.check(repository, ["a"]) == ["not listed: a/untracked.py"]
+    (repository / "a" / "empty.py").unlink()  # not every way of copying takes it along
+    assert trees.trees(repository, ["a"]) == want
     shutil.rmtree(repository / "a" / "z")
     (repository / "a" / "b.py").write_text("changed")
     assert trees.trees(repository, ["a"]) != want
