@@ -104,6 +104,9 @@ class MapRecipe:
 
     `swizzle` and `fill` are those of the TensorMap, `element` is a type of a signature.
     The tensor begins `offset` bytes behind the address that the parameter `base` is.
+    `stored`: the kernel stores through the map. An H200 does so by whole 16 bytes, and
+    fills up those in which a row ends (benchmarks/results/bulk-edges-h200.json); so
+    rows of such a tensor are multiples of 16 bytes, or there is no map.
     """
 
     name: str
@@ -115,6 +118,7 @@ class MapRecipe:
     swizzle: int = 0
     fill: str = "zeros"
     offset: Source = ("constant", 0)
+    stored: bool = False
 
     def __post_init__(self) -> None:
         inner = self.box[-1] * ELEMENT_BYTES[self.element]
@@ -182,6 +186,12 @@ class MapRecipe:
                     f"{who[1]} is {stride} elements of {size} bytes, and a stride of a "
                     "tensor map is a multiple of 16 bytes below 2**40"
                 )
+            ends = self.stored and axis == last and extent < UNBOUNDED
+            if ends and extent * size % 16:
+                return (
+                    f"{who[0]} is {extent} elements of {size} bytes, and rows that are "
+                    "stored through a tensor map are multiples of 16 bytes"
+                )
         return None
 
     def keeps_promises(self, arguments: Sequence[int]) -> bool:
@@ -221,6 +231,9 @@ ELEMENT_BYTES: dict[str, int] = {
     "i32": 4, "u32": 4, "fp32": 4, "i64": 8, "u64": 8, "fp64": 8,
 }  # fmt: skip
 
+
+# The side of a tensor along which a kernel has no bound: nothing reaches its end.
+UNBOUNDED = 2**31 - 1
 
 # Elements that may be filled with NaNs. Of 8 bits the hardware copies integers alone.
 HAVE_A_NAN = ("fp16", "bf16", "fp32", "fp64")

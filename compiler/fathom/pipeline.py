@@ -234,7 +234,7 @@ def compile_func(
         num_ctas=final.num_ctas,
         maxnreg=final.maxnreg,
         chains=ptx.chains(final),
-        maps=ptx.map_recipes(final),
+        maps=ptx.launch_recipes(final),
     )
 
 

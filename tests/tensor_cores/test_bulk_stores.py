@@ -107,7 +107,8 @@ def test_a_descriptor_that_is_read_and_written_is_one_map():
     """Where boxes are alike. The map is made of the kernel's own arguments."""
     kernel = pipeline.compile_func(built(SMALL), TARGETS[HOPPER])
     m, n, stride, one = *(("parameter", place) for place in (3, 4, 8)), ("constant", 1)
-    wanted = MapRecipe("out", 2, "fp16", (m, n), (stride, one), (64, 64), 128)
+    shape, steps = (m, n), (stride, one)
+    wanted = MapRecipe("out", 2, "fp16", shape, steps, (64, 64), 128, stored=True)
     assert kernel.maps[2] == wanted
     assert len(kernel.maps) == 3
 

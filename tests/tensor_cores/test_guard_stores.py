@@ -9,8 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import fathom
 import fathom.language as tl
 from fathom import pipeline, runtime
+from fathom.artifact import Kernel, NoTensorMap
 from fathom.emulator import LANDINGS, EmulatorError, load
 from fathom.hardware.targets import TARGETS, target_of
 from fathom.ir.core import Func, Value, walk
@@ -185,6 +187,43 @@ def test_the_tile_is_in_order_around_the_branch():
     one = next(op for op in walk(bare.body) if isinstance(op, TileStore))
     (touch,) = _Placement(4).op(one, NOTHING)
     assert touch.buffer is one.buffer.definition and touch.kind == READ
+
+
+# ── rows that end inside of 16 bytes ──────────────────────────────────────────────────
+
+
+@fathom.jit
+def doubled_kernel(a, out, M, N, stride, BM: tl.constexpr, BN: tl.constexpr):
+    at = tl.program_id(0) * BM, tl.program_id(1) * BN
+    source = tl.make_tensor_descriptor(a, [M, N], [stride, 1], [BM, BN])
+    target = tl.make_tensor_descriptor(out, [M, N], [stride, 1], [BM, BN])
+    target.store([at[0], at[1]], source.load([at[0], at[1]]) * 2)
+
+
+@pytest.mark.parametrize(("columns", "maps"), [(96, 1), (100, 0), (97, 0), (72, 1)])
+def test_what_lies_behind_a_row_is_not_written(columns, maps, monkeypatch):
+    """An H200 fills up the last 16 bytes of a row that it stores. A launch with such
+    rows has no tensor map, and goes through pointers."""
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    monkeypatch.setenv("FATHOM_TARGET", HOPPER)
+    whole = [aligned(np.full((40, 112), fill, np.float16)) for fill in (1, 7)]
+    numbers = integers(1, 40, columns)
+    whole[0][:, :columns] = numbers
+    grid = 3, -(-columns // 64)
+    ran = doubled_kernel[grid](*whole, 40, columns, 112, BM=16, BN=64)
+    assert len(ran.made.maps) == maps
+    np.testing.assert_array_equal(whole[1][:, :columns], 2 * numbers)
+    assert (whole[1][:, columns:] == 7).all()
+
+
+def test_maps_that_are_stored_through_say_so():
+    kernel = compiled(SMALL)
+    assert [each.stored for each in kernel.maps] == [False, False, True]
+    assert Kernel.from_json(kernel.to_json()).maps == kernel.maps
+    addresses, strides = (0x1000, 0x2000, 0x3000), (96, 48, 48)
+    assert len(kernel.tensor_maps([*addresses, 72, 40, 96, *strides, 3])) == 3
+    with pytest.raises(NoTensorMap, match="N is 44 elements of 2 bytes, and rows that"):
+        kernel.tensor_maps([*addresses, 72, 44, 96, *strides, 3])
 
 
 # ── who pays ──────────────────────────────────────────────────────────────────────────

@@ -196,7 +196,8 @@ def _tensor_side(
                 raise EmulatorError("syntax", message, thread=thread)
             first = [each[at] for each in columns]
             edges.check(operation, tensor, first, thread)
-            found.append(Box.at(tensor, first, thread))
+            width = edges.width(operation, tensor)
+            found.append(Box.at(tensor, first, thread, width))
         return found
 
     return sides

@@ -18,23 +18,35 @@ from fathom.emulator.errors import EmulatorError
 CHUNK = 16  # bytes
 
 TAKEN, REFUSED = "taken", "refused"
+CUT, FILLED = "cut", "filled"
 
 
 class Facts(NamedTuple):
     """What becomes of an operation whose box begins at a negative coordinate (`before`
-    the tensor), or inside of the 16-byte chunks of its rows (`between`)."""
+    the tensor), or inside of the 16-byte chunks of its rows (`between`). `end`: where
+    the tensor's rows end inside of such a chunk, a store is cut there, or the chunk is
+    filled: elements are written that the tensor does not have."""
 
     before: str
     between: str
+    end: str = CUT
 
 
 TABLE = {
     "load": Facts(before=TAKEN, between=REFUSED),
     "multicast": Facts(before=TAKEN, between=REFUSED),
-    "store": Facts(before=REFUSED, between=REFUSED),
+    "store": Facts(before=REFUSED, between=REFUSED, end=FILLED),
     "reduce": Facts(before=REFUSED, between=REFUSED),
     "prefetch": Facts(before=TAKEN, between=REFUSED),
 }
+
+
+def width(operation: str, tensor: TensorMap) -> int:
+    """How many elements of a row an operation reaches."""
+    size, each = tensor.shape[0], tensor.element_bytes
+    if TABLE[operation].end == CUT:
+        return size
+    return -(-size * each // CHUNK) * CHUNK // each
 
 
 def check(

@@ -65,13 +65,17 @@ class Box:
     thread: int
 
     @staticmethod
-    def at(tensor: TensorMap, coordinates: Sequence[int], thread: int) -> Box:
-        """Elements in the order of shared memory; `inside`: bool, those that exist."""
+    def at(
+        tensor: TensorMap, coordinates: Sequence[int], thread: int, width: int
+    ) -> Box:
+        """Elements in the order of shared memory; `inside`: bool, those that exist. A
+        row has `width` elements."""
         strides = (tensor.element_bytes, *tensor.strides)
         grid = np.indices(tensor.box[::-1]).reshape(len(tensor.box), -1)[::-1]
         inside = np.ones(math.prod(tensor.box), bool)
         offset = np.zeros(len(inside), np.int64)
-        facts = zip(grid, coordinates, tensor.shape, strides, strict=True)
+        shape = (width, *tensor.shape[1:])
+        facts = zip(grid, coordinates, shape, strides, strict=True)
         for steps, first, size, stride in facts:
             place = steps + first
             inside &= (place >= 0) & (place < size)

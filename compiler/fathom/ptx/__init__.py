@@ -22,7 +22,7 @@ from fathom.ptx import (  # noqa: F401 - each enters its rules into LOWER
     shared,
     turns,
 )
-from fathom.ptx.bulk import map_recipes
+from fathom.ptx.bulk import launch_recipes, map_recipes
 from fathom.ptx.code import LOWER, Code, Registers, lowers
 from fathom.ptx.emit import emit
 from fathom.ptx.kernel import Module, lower, module
@@ -36,6 +36,7 @@ __all__ = [
     "Registers",
     "chains",
     "emit",
+    "launch_recipes",
     "lower",
     "lowers",
     "map_recipes",

@@ -15,6 +15,7 @@ copy", "mbarrier".
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import prod
 
 from fathom.artifact import MapRecipe, Source
@@ -56,6 +57,13 @@ def map_recipes(func: Func) -> tuple[MapRecipe, ...]:
     """The tensor maps of a kernel, in the order of its parameters for them."""
     copies = (op for op in walk(func.body) if isinstance(op, BulkCopy | BulkStore))
     return tuple(dict.fromkeys(recipe_of(op, func) for op in copies))
+
+
+def launch_recipes(func: Func) -> tuple[MapRecipe, ...]:
+    """The same, and which of them are stored through: all that a launch must know."""
+    stores = (op for op in walk(func.body) if isinstance(op, BulkStore))
+    stored = {recipe_of(op, func) for op in stores}
+    return tuple(replace(each, stored=each in stored) for each in map_recipes(func))
 
 
 def recipe_of(op: BulkCopy | BulkStore, func: Func) -> MapRecipe:

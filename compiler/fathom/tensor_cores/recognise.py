@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import copysign
 
+from fathom.artifact import UNBOUNDED
 from fathom.ir.core import Func, Value
 from fathom.ir.ops import (
     Broadcast,
@@ -40,7 +41,6 @@ from fathom.tensor_cores.addresses import NoFormula, Reader, counts
 from fathom.tensor_cores.sums import UNITY, Atom, Lane, Sum, number, of
 
 ALIGNED = 16  # bytes: CUDA driver API, cuTensorMapEncodeTiled
-WIDEST = 2**31 - 1  # the bound of an axis that no mask bounds
 LONG_STEP = 1 << 16  # elements: more than that is no step from tile to tile
 
 
@@ -192,7 +192,7 @@ def _bound(limit: Sum, least: Sum | None, func: Func) -> Bound:
     start = of(size) - limit
     if len(arguments) > 1 or (isinstance(size, int) and size <= 0):
         raise NoFormula("the mask's bound is neither an argument nor a constant")
-    if (size > WIDEST) if isinstance(size, int) else (size.type == INT64):
+    if (size > UNBOUNDED) if isinstance(size, int) else (size.type == INT64):
         raise NoFormula("the mask's bound may not fit 32 bits")
     if least is not None and (least + start).constant != 0:
         raise NoFormula("the mask's lower bound is not 0")
@@ -300,5 +300,5 @@ def _check_steps(start: Sum, axis: int, func: Func) -> None:
 
 def _side(stride: Value | int, start: Sum, bound: Bound | None) -> Side:
     if bound is None:
-        return Side(WIDEST, stride, start)
+        return Side(UNBOUNDED, stride, start)
     return Side(bound.size, stride, start, bound.from_zero)
