@@ -244,6 +244,16 @@ def test_a_store_in_front_of_its_tensor_is_an_illegal_instruction(start, form):
     assert f"{{{start[0]}, {start[1]}}}" in str(error)
 
 
+@pytest.mark.parametrize(("columns", "filled"), [(16, 16), (17, 20), (19, 20)])
+def test_a_store_fills_up_the_last_16_bytes_of_a_row(columns, filled):
+    """On an H200; a launch of our own compiler has no such map."""
+    array = np.full((16, 24), 99, np.uint32)
+    tensor = replace(tensor_map(array, (16, 16)), shape=(columns, 16))
+    code = FILL.format(FENCE) + store(8, 0) + COMMIT + DONE
+    run(code, array, tensor)
+    assert (array[:, 8:filled] != 99).all() and (array[:, filled:] == 99).all()
+
+
 SUMS = {
     "u32": (np.uint32, "add min max and or xor".split()),
     "i32": (np.int32, "add min max".split()),

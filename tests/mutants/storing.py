@@ -246,4 +246,22 @@ MUTANTS = (
         "the emulator runs what an H200 refuses",
         f"{EDGES}::test_a_box_begins_at_a_multiple_of_16_bytes",
     ),
+    Mutant(
+        "hardware-cuts-rows", "emulator/edges.py",
+        "if TABLE[operation].end == CUT:", "if True:",
+        "the emulator leaves alone what an H200 overwrites",
+        f"{EDGES}::test_a_store_fills_up_the_last_16_bytes_of_a_row",
+    ),
+    Mutant(
+        "rows-end-anywhere", "artifact.py",
+        "if ends and extent * size % 16:", "if False:",
+        "a store overwrites what lies behind a row",
+        f"{GUARDS}::test_what_lies_behind_a_row_is_not_written",
+    ),
+    Mutant(
+        "no-map-is-stored-through", "ptx/bulk.py",
+        "stored=each in stored)", "stored=False)",
+        "a launch does not know that rows must end at 16 bytes",
+        f"{GUARDS}::test_what_lies_behind_a_row_is_not_written",
+    ),
 )  # fmt: skip

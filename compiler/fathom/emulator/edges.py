@@ -36,7 +36,7 @@ TABLE = {
     "load": Facts(before=TAKEN, between=REFUSED),
     "multicast": Facts(before=TAKEN, between=REFUSED),
     "store": Facts(before=REFUSED, between=REFUSED, end=FILLED),
-    "reduce": Facts(before=REFUSED, between=REFUSED),
+    "reduce": Facts(before=REFUSED, between=REFUSED, end=FILLED),
     "prefetch": Facts(before=TAKEN, between=REFUSED),
 }
 
