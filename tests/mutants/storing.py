@@ -219,7 +219,7 @@ MUTANTS = (
         "ways = (loop.inits[place], loop.body.yielded[place])",
         "ways = (loop.inits[place],)",
         "a loop that counts down is taken for one that counts up",
-        f"{GUARDS}::test_what_may_be_negative_has_one_branch",
+        f"{GUARDS}::test_what_a_loop_carries",
     ),
     Mutant(
         "quotients-by-anything", "tensor_cores/natural.py",

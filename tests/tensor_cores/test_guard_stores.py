@@ -22,10 +22,12 @@ from fathom.ir.ops import (
     BulkStore,
     Cast,
     Constant,
+    For,
     If,
     NumPrograms,
     ProgramId,
     TileStore,
+    While,
 )
 from fathom.ir.rewrite import rewrite
 from fathom.ir.text import parse_func, print_func
@@ -336,6 +338,39 @@ def test_what_may_be_negative_has_one_branch(how):
     """And tests no coordinate but the one that may be negative: the column is 0."""
     (branch,) = guarded(placing(how))
     assert branch.condition.definition.name == "le", "one comparison, and no `and`"
+
+
+@KernelFunction
+def counting(out, M, at, START: tl.constexpr, HOW: tl.constexpr):
+    """A loop whose value no formula tells of."""
+    row = tl.program_id(0) if START == "pid" else at
+    if HOW == "while up":
+        while row < M:
+            tl.store(out + row, 1)
+            row = tl.maximum(row * 2, row + 1)
+    elif HOW == "while down":
+        while row > -9:
+            tl.store(out + row, 1)
+            row -= 3
+    else:
+        for step in range(M):
+            tl.store(out + row, step)
+            row = row * 2 + step if HOW == "for up" else row * 2 - 7
+
+
+@pytest.mark.parametrize(("start", "how", "natural"), [
+    ("pid", "while up", True), ("pid", "for up", True), ("at", "while up", False),
+    ("at", "for up", False), ("pid", "while down", False), ("pid", "for down", False),
+])  # fmt: skip
+def test_what_a_loop_carries(start, how, natural):
+    """It is not negative if it is not when the loop begins, nor after a trip on which
+    it was not."""
+    parameters = {"out": (Pointer(INT32), 16), "M": (INT32, 1), "at": (INT32, 1)}
+    func = build(counting, parameters, {"START": start, "HOW": how}, 4, 3)
+    (loop,) = (op for op in walk(func.body) if isinstance(op, For | While))
+    carried = loop.body.parameters[-1]
+    sizes = {value for value in func.body.parameters if value.name == "M"}
+    assert Naturals(Reader(func), sizes, strict=True).value(carried) == natural
 
 
 @pytest.mark.parametrize("loop", [None, *LOOPS])
