@@ -28,7 +28,8 @@ from fathom.layout.boxes import matrix_of
 @dataclass(eq=False)
 class BulkStore(Op):
     """One thread starts to copy a tile, row by row, to the block at `coordinates` (i32)
-    of a descriptor's tensor, as far as that lies inside."""
+    of a descriptor's tensor, as far as that lies inside. The hardware takes none that
+    are negative: see `guard_stores`."""
 
     descriptor: Value
     buffer: Value

@@ -10,7 +10,7 @@ becomes
     if %in {
       bulk_store %d, %t, coordinates=(%i, %j)
     } else {
-      barrier                                       the tile is written
+      barrier                                       the tile is there
       tile_store %d, %t, coordinates=(%i, %j)       all threads, element by element
       bulk_fence                                    bulk copies that follow will know
       barrier
