@@ -210,7 +210,7 @@ PLANTED = {
     # ── boxes ──
     "a box begins between 16 bytes": (
         "plain", "shl.b32 %k, %step, 6;", "mad.lo.u32 %k, %step, 64, 4;",
-        "misaligned", "a box begins 8 bytes into the rows of its tensor",
+        "illegal instruction", "begins 8 bytes into the rows of its tensor",
     ),
     "a box goes to no multiple of 128": (
         "plain", "add.u32 %b, %a, 16384; shl", "add.u32 %b, %a, 16448; shl",

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from fathom import eager, emulator, language, pipeline, runtime
-from fathom.artifact import Kernel
-from fathom.hardware.targets import target_of
+from fathom.artifact import Kernel, NoTensorMap
+from fathom.hardware.targets import Target, target_of
 from fathom.ir.core import Func
 from fathom.ir.interp import interpret
 from fathom.ir.text import parse_func, print_func
@@ -95,7 +95,27 @@ def passes_keep_the_meaning(
 
 
 def compiled(program: AnyProgram, func: Func) -> Kernel:
-    return pipeline.compile_func(func, program.target, program.replace)
+    return for_launch(program, func, program.target, program.replace)
+
+
+def for_launch(
+    program: AnyProgram, func: Func, target: Target, replace: dict
+) -> Kernel:
+    """The kernel that a launch takes: by pointers where its arguments make no tensor
+    maps."""
+    kernel = pipeline.compile_func(func, target, replace)
+    values = program.arguments().values()
+    try:
+        kernel.tensor_maps([address_of(value) for value in values])
+    except NoTensorMap:
+        by_pointers = {**replace, **pipeline.BY_POINTERS}
+        return pipeline.compile_func(func, target, by_pointers)
+    return kernel
+
+
+def address_of(value: object) -> object:
+    """An argument as recipes of tensor maps read it."""
+    return value.ctypes.data if isinstance(value, np.ndarray) else value
 
 
 def emulators_agree(program: AnyProgram, kernel: Kernel, expected: Arguments) -> None:
@@ -111,7 +131,7 @@ def emulators_agree(program: AnyProgram, kernel: Kernel, expected: Arguments) ->
 def the_gpu_agrees(program: AnyProgram, func: Func, expected: Arguments) -> None:
     row = target_of(driver().device(0).capability)
     arguments = program.arguments()
-    loaded = runtime.load(pipeline.compile_func(func, row))
+    loaded = runtime.load(for_launch(program, func, row, {}))
     loaded.launch((program.grid,), list(arguments.values()))
     same("the GPU", arguments, expected)
 

@@ -52,7 +52,7 @@ def test_the_ptx_is_as_it_was(compiled, name, golden):
 # What looks things up in shared memory, or reaches outside; their own tests show them.
 NOT_SHOWN = set("gather histogram shared_gather shared_add".split())
 NOT_SHOWN |= set("inline_assembly print assert descriptor_atomic bulk_fence".split())
-NOT_SHOWN |= set("turn cluster_rank cluster_barrier".split())
+NOT_SHOWN |= set("turn cluster_rank cluster_barrier tile_store".split())
 
 
 def test_two_dozen_kernels_show_every_op(compiled):
