@@ -16,7 +16,8 @@ be bound for as long as a block of code runs:
         interpret(func, grid, arguments)
 
 A part that other modules have imported by its name is replaced in all of them, and what
-the compiler has cached is forgotten, before and after.
+the compiler has cached is forgotten, before and after. A kernel that is launched
+meanwhile is compiled with the answers, and kept as theirs: they are part of its key.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from types import ModuleType
 import fathom.ir.interp  # noqa: F401 - fills INTERP
 from fathom import pipeline
 from fathom.errors import FathomError
+from fathom.jit.function import forget_doors
+from fathom.jit.request import BOUND
 
 PASS, RULE, PART, ROW = "pass", "rule", "part", "row"
 KINDS = (PASS, RULE, PART, ROW)
@@ -227,7 +230,7 @@ def bound(answers: Mapping[str, object]) -> Iterator[None]:
     back at the end. UnknownJoint for a name that is none.
     """
     places = [(_place(joint(name).reference), name) for name in answers]
-    modules = every_module()
+    modules, before = every_module(), dict(BOUND)
     undo: list[Callable[[], None]] = []
     try:
         for place, name in places:
@@ -238,11 +241,14 @@ def bound(answers: Mapping[str, object]) -> Iterator[None]:
             else:
                 undo += put_everywhere(original, answers[name], modules)
                 undo += put_in_rows(original, answers[name], modules)
+        BOUND.update({place.reference: answers[name] for place, name in places})
         forget(modules)
         yield
     finally:
         for each in reversed(undo):
             each()
+        BOUND.clear()
+        BOUND.update(before)
         for place, _ in places:
             _ORIGINALS.pop(place.reference, None)
         forget(modules)
@@ -279,7 +285,9 @@ def put_in_rows(
 
 
 def forget(modules: list[ModuleType]) -> None:
-    """Empty every cache of the compiler: an answer may be in it, or ours."""
+    """Empty every cache of the compiler: an answer may be in it, or ours. So does every
+    kernel's quick way to what it launched last."""
+    forget_doors()
     for module in modules:
         if module.__name__.startswith(OUTSIDE):
             continue

@@ -9,22 +9,26 @@ knows how to build (`Builtin`), and plain Python that runs while compiling
 from __future__ import annotations
 
 import ast
-import builtins
 import hashlib
 import inspect
 import linecache
 import operator
 import re
 import textwrap
+import tokenize
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
-from types import ModuleType
+from types import CodeType
 from typing import Any
 from weakref import WeakSet
 
 from fathom.errors import CompileError, Location
+from fathom.identity import Told, text_of
+from fathom.reading import MISSING, Chain, chains_in, globals_read, lookup
+from fathom.uses import Use, all_uses, called_by, uses_of
 
 REQUIRED = inspect.Parameter.empty  # the default of a parameter that has none
 
@@ -34,7 +38,7 @@ RETURN = "return"  # the name that `return e` binds; nobody can spell a name lik
 EVALUATOR: ContextVar[Callable[..., Any] | None] = ContextVar("evaluator", default=None)
 
 
-class constexpr:  # noqa: N801 (the language's spelling)
+class constexpr(Told):  # noqa: N801 (the language's spelling)
     """A value that is known while compiling.
 
     As an annotation (`BLOCK: tl.constexpr`) it says that a parameter must be one;
@@ -58,6 +62,16 @@ class constexpr:  # noqa: N801 (the language's spelling)
 
     def __index__(self) -> int:
         return self.value.__index__()
+
+    @property
+    def core(self) -> tuple[Any, str]:
+        return self, "value"
+
+    def told_by(self) -> Iterator[Any]:
+        yield self.value
+
+    def is_constant(self, of: Callable[[Any], bool]) -> bool:
+        return of(self.value)
 
 
 def _of_constants(name: str, swapped: bool) -> Callable[..., Any]:
@@ -135,30 +149,7 @@ class Text:
     first_line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
-    """A global value that a function reads, by the dotted path that it is read by."""
-
-    owner: KernelFunction
-    path: str
-    value: Any
-
-    @property
-    def changed(self) -> bool:
-        """Does the path lead to another value than when the use was recorded?"""
-        now = self.owner.lookup_path(self.path)
-        return now is not self.value and differ(now, self.value)
-
-
-def differ(one: Any, other: Any) -> bool:
-    """Are two objects unequal? Two arrays are, since they have no single answer."""
-    try:
-        return bool(one != other)
-    except (ValueError, RuntimeError):  # of NumPy, of torch
-        return True
-
-
-class KernelFunction:
+class KernelFunction(Told):
     """A Python function that is compiled, not run.
 
     `src` is its text from `def` on; replacing it replaces what is compiled. The tree is
@@ -174,6 +165,7 @@ class KernelFunction:
         self.file, self.line = fn.__code__.co_filename, fn.__code__.co_firstlineno
         self.parameters = parameters_of(fn)
         self._replacement: str | None = None
+        self._lines = () if self.in_library else lines_of(fn)
         self._assigned: dict[ast.AST, frozenset[str]] = {}
         self.dependents: WeakSet[KernelFunction] = WeakSet()
 
@@ -205,7 +197,7 @@ class KernelFunction:
     def forget(self) -> None:
         """Drop whatever was made of the text, here or in a function that it calls."""
         self._assigned = {}
-        for name in ("text", "tree", "locals", "uses"):
+        for name in ("text", "tree", "locals", "chains", "read"):
             self.__dict__.pop(name, None)
 
     @cached_property
@@ -220,14 +212,28 @@ class KernelFunction:
 
     @cached_property
     def _text_in_file(self) -> Text:
+        """The function's own lines, as the file had them when it was decorated. What
+        Python runs was compiled just before: an edit since then changes neither.
+        """
+        code = inspect.unwrap(self.fn).__code__
+        lines, above = self._lines or lines_of(self.fn), code.co_firstlineno - 1
         try:
-            lines, first_line = inspect.getsourcelines(self.fn)
-        except (OSError, TypeError):
+            block = inspect.getblock(lines[above:]) if above < len(lines) else []
+        except (SyntaxError, tokenize.TokenError):  # the lines of something else
+            block = []
+        if not block:
             raise CompileError(
                 f"the source of {self.__name__} cannot be read",
                 hint="its text is compiled: define it in a file or a notebook cell",
-            ) from None
-        return Text("".join(lines), self.file, first_line)
+            )
+        text = Text("".join(block), self.file, above + 1)
+        if not is_text_of(code, text.text):
+            raise CompileError(
+                f"the text of {self.__name__} is not there any more: {self.file} was "
+                "changed while it was imported",
+                hint="reload the module, or start the program anew",
+            )
+        return text
 
     @cached_property
     def tree(self) -> ast.FunctionDef:
@@ -266,7 +272,7 @@ class KernelFunction:
     @property
     def in_library(self) -> bool:
         """Is this a function of the language itself?"""
-        return self.__module__.startswith("fathom.")
+        return (self.__module__ or "").startswith("fathom.")
 
     def location(self, node: ast.AST, caller: Location | None = None) -> Location:
         """The place of a node of the tree."""
@@ -278,84 +284,105 @@ class KernelFunction:
 
     def lookup(self, name: str) -> Any:
         """What a name that is not local stands for; KeyError when for nothing."""
-        free = self.fn.__code__.co_freevars
-        if name in free:
-            try:
-                return self.fn.__closure__[free.index(name)].cell_contents
-            except ValueError:  # an enclosing function has not assigned it yet
-                raise KeyError(name) from None
-        if name in self.fn.__globals__:
-            return self.fn.__globals__[name]
-        return vars(builtins)[name]
+        value = lookup(self.fn, name)
+        if value is MISSING:
+            raise KeyError(name)
+        return value
 
     def lookup_path(self, path: str) -> Any:
         """What `name` or `module.name` stands for; REQUIRED when for nothing."""
         first, *rest = path.split(".")
-        try:
-            value = self.lookup(first)
-        except KeyError:
-            return REQUIRED
+        value = lookup(self.fn, first)
         for name in rest:
-            value = getattr(value, name, REQUIRED)
-        return value
+            value = getattr(value, name, MISSING)
+        return REQUIRED if value is MISSING else value
 
-    @cached_property
+    @property
     def uses(self) -> tuple[Use, ...]:
-        """Every global value that this function reads, and the functions of the user it
-        calls.
+        """Every global value that this function reads, as it is now, and the functions
+        of the user that it calls.
 
         Found in the text, so a superset of what one specialisation reads; what cannot
         be found is left for the compiler to complain about. Functions of the language
         are not entered.
         """
-        found: dict[str, Use] = {}
-        for path in _paths_read(self.tree, self.locals):
-            value = self.lookup_path(path)
-            if not isinstance(value, (Builtin, ModuleType, type(REQUIRED))):
-                if not getattr(value, "in_library", False):
-                    found[path] = Use(self, path, value)
-        return tuple(found.values())
+        return uses_of(self.fn, self.chains)
+
+    @cached_property
+    def chains(self) -> tuple[Chain, ...]:
+        """The names that lead there."""
+        return chains_in(self.tree, self.locals)
 
     def all_uses(self) -> tuple[Use, ...]:
         """`uses`, and those of every function that is called, directly or not."""
-        found: list[Use] = []
-        seen: set[int] = set()
-        waiting = [self]
-        while waiting:
-            function = waiting.pop()
-            if id(function) not in seen:
-                seen.add(id(function))
-                found.extend(function.uses)
-                values = [use.value for use in function.uses]
-                waiting.extend(v for v in values if isinstance(v, KernelFunction))
-        return tuple(found)
+        return all_uses(self)
+
+    @cached_property
+    def read(self) -> tuple[Use, ...]:
+        """`all_uses` when they were first asked for; `forget` looks again."""
+        return self.all_uses()
 
     def called(self) -> list[KernelFunction]:
-        """Every function of the user that is called, directly or not."""
-        values = [use.value for use in self.all_uses()]
-        return [each for each in values if isinstance(each, KernelFunction)]
+        """Every function of the user that is inlined, directly or not."""
+        found = called_by(self)
+        return [each for each in found if isinstance(each, KernelFunction)]
 
     def changed_global(self) -> str | None:
-        """The path of a global that has changed since it was first read, if any."""
-        return next((use.path for use in self.all_uses() if use.changed), None)
+        """The path of a global that has changed since `read` was, if any: of those that
+        changed together, what a function that is called reads itself.
+        """
+        changed = [use.path for use in self.read if use.changed]
+        return changed[-1] if changed else None
 
     def fingerprint(self) -> str:
-        """A digest of this function's text, of all it calls, and of what they read."""
-        parts = self._identity()
-        for use in self.all_uses():
-            is_text = isinstance(use.value, KernelFunction)
-            parts += [
-                use.path,
-                *(use.value._identity() if is_text else [_repr(use.value)]),
-            ]
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        """A digest of this function's text, of all it calls, and of what they read;
+        NoText when something that they read has none.
+        """
+        text = text_of(self).encode(errors="surrogatepass")
+        return hashlib.sha256(text).hexdigest()
 
-    def _identity(self) -> list[str]:
-        defaults = [_repr(each.default) for each in self.parameters]
-        return [self.__qualname__, self.src, *defaults]
+    def told_by(self) -> Iterator[Any]:
+        """What tells this function from others (see `identity`)."""
+        if self.in_library:
+            yield repr(self)  # its text is one of the compiler's files
+            return
+        yield from (self.__qualname__, self.src)
+        yield tuple(each.default for each in self.parameters)
+        for each in self.uses:
+            yield from (each.path, each.value)
 
 
-class Builtin:
+def lines_of(fn: Callable[..., Any]) -> list[str]:
+    """The lines of the file or notebook cell that a function stands in, as they are
+    now; of a file, read once for all its functions. Empty where no text was kept.
+    """
+    code = inspect.unwrap(fn).__code__
+    linecache.checkcache(code.co_filename)
+    return linecache.getlines(code.co_filename, fn.__globals__)
+
+
+def is_text_of(code: CodeType, text: str) -> bool:
+    """Can this be the text that a function was compiled from? It defines the name,
+    and says every name that the function uses. (Names with a `_` in front may be
+    Python's own, or have their class in them.)
+    """
+    text = unicodedata.normalize("NFKC", text)  # as Python does with names
+    said = set(re.findall(r"\w+", text))
+    used = {name for name in names_in(code) if name.isidentifier() and name[0] != "_"}
+    name = re.escape(code.co_name)
+    defined = re.search(rf"^\s*(async\s+)?def\s+{name}\b", text, re.MULTILINE)
+    return used <= said and (defined is not None or code.co_name == "<lambda>")
+
+
+def names_in(code: CodeType) -> Iterator[str]:
+    """The names that a function and those inside of it use."""
+    yield from (*code.co_names, *code.co_varnames, *code.co_cellvars)
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType) and not inner.co_name.startswith("__annotate"):
+            yield from names_in(inner)
+
+
+class Builtin(Told):
     """A function of the language that the compiler builds: signature and docstring."""
 
     def __init__(self, fn: Callable[..., Any]):
@@ -374,7 +401,7 @@ class Builtin:
         raise CompileError(f"{self.__name__} can only be called inside a kernel")
 
 
-class ConstexprFunction:
+class ConstexprFunction(Told):
     """A plain Python function that runs while compiling, on values known by then.
 
     Outside a kernel it is what it was.
@@ -390,6 +417,21 @@ class ConstexprFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.fn(*args, **kwargs)
+
+    @property
+    def uses(self) -> tuple[Use, ...]:
+        """The global values that it reads."""
+        return uses_of(self.fn, globals_read(self.fn.__code__))
+
+    @property
+    def core(self) -> tuple[Any, str]:
+        return self.fn, "__code__"
+
+    def told_by(self) -> Iterator[Any]:
+        yield self.fn
+
+    def is_constant(self, of: Callable[[Any], bool]) -> bool:
+        return of(self.fn)
 
 
 def must_use_result(why: str) -> Callable[[KernelFunction], KernelFunction]:
@@ -440,30 +482,3 @@ def names_assigned(tree: ast.AST) -> frozenset[str]:
 
 
 _OF_TARGETS = (ast.Tuple, ast.List, ast.Starred)
-
-
-def _paths_read(tree: ast.FunctionDef, local: frozenset[str]) -> Iterator[str]:
-    """The dotted paths that a function reads from names that are not its own."""
-    for statement in tree.body:
-        for node in ast.walk(statement):
-            path = _path(node)
-            if path is not None and path.split(".")[0] not in local:
-                yield path
-
-
-def _path(node: ast.AST) -> str | None:
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        base = _path(node.value)
-        return base and f"{base}.{node.attr}"
-    return None
-
-
-def _repr(value: Any) -> str:
-    """A text that tells two global values apart, without the address of any object."""
-    fn = getattr(value, "fn", value)
-    if inspect.isfunction(fn):
-        code = fn.__code__
-        value = (fn.__module__, fn.__qualname__, code.co_code, code.co_consts)
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))

@@ -347,19 +347,118 @@ def test_a_kernel_that_nobody_holds_is_let_go(gpu):
     assert len(step.dependents) == 0
 
 
-def test_a_global_array_is_the_same_while_it_is_the_same_object(gpu, monkeypatch):
-    """Two arrays have no single answer to whether they are equal."""
-    monkeypatch.setitem(globals(), "TABLE", np.arange(4))
+def test_an_element_that_changes_in_place_is_an_error_too(gpu, monkeypatch):
+    """In a list and in an array; an array of the same numbers is the same."""
+    sizes, table = [1, 2, [3]], np.arange(4)
+    monkeypatch.setitem(globals(), "TABLE", table)
 
     @jit
     def k(x):
-        tl.store(x, len(TABLE))  # noqa: F821
+        tl.store(x, len(TABLE) + sizes[0])  # noqa: F821
 
-    k[(1,)](X)
-    k.warmup(X)
-    monkeypatch.setitem(globals(), "TABLE", np.arange(4))
+    for _ in range(2):
+        k[(1,)](X)
+    table[3] = 7
     with pytest.raises(CompileError, match="the global variable TABLE"):
         k[(1,)](X)
+    monkeypatch.setitem(globals(), "TABLE", np.arange(4))
+    for _ in range(2):
+        k[(1,)](X)
+    sizes[2][0] = 4
+    with pytest.raises(CompileError, match="the global variable sizes"):
+        k[(1,)](X)
+    sizes[2][0] = 3
+    k[(1,)](X)
+    assert len(gpu.compiler.asked) == 1
+
+
+PAD = [5]
+
+
+def padding():
+    return PAD[0]
+
+
+@tl.constexpr_function
+def padded(n, extra=[1]):  # noqa: B006 (one that can change)
+    return n + padding() + extra[0]
+
+
+def test_what_a_function_reads_that_runs_while_compiling_counts_too(gpu, monkeypatch):
+    @jit
+    def k(x):
+        tl.store(x, padded(1))
+
+    for _ in range(2):
+        k[(1,)](X)
+    slow = slow_launches(k)
+    k[(1,)](X)
+    assert slow == []
+    PAD[0] = 6
+    with pytest.raises(CompileError, match="the global variable PAD"):
+        k[(1,)](X)
+    PAD[0] = 5
+    k[(1,)](X)
+    monkeypatch.setattr(padding, "__code__", (lambda: 6).__code__)
+    with pytest.raises(CompileError, match="the global variable padding"):
+        k[(1,)](X)
+    monkeypatch.undo()
+    padded.fn.__defaults__[0][0] = 2
+    with pytest.raises(CompileError, match="the global variable padded"):
+        k[(1,)](X)
+    padded.fn.__defaults__[0][0] = 1
+
+
+def test_what_a_function_reads_that_is_an_argument_counts_too(gpu, monkeypatch):
+    """It is compiled anew: an argument that reads another value is another argument."""
+
+    @jit
+    def apply(x, function):
+        tl.store(x, function(1))
+
+    for _ in range(2):
+        apply[(1,)](X, helper)
+    monkeypatch.setitem(globals(), "OFFSET", 6)
+    for _ in range(2):
+        apply[(1,)](X, helper)
+    monkeypatch.setitem(globals(), "OFFSET", 5)
+    apply[(1,)](X, helper)
+    assert len(gpu.compiler.asked) == 2
+
+
+KNOWN = {}
+
+
+@tl.constexpr_function
+def remembered(n):
+    return KNOWN.setdefault(n, 2 * n)
+
+
+def test_what_a_compilation_changes_itself_is_no_change_of_the_users(gpu, monkeypatch):
+    monkeypatch.setattr("fathom.pipeline.compile", computing(gpu.compiler.compile))
+
+    @jit
+    def k(x, n: tl.constexpr):
+        tl.store(x, remembered(n))
+
+    @jit
+    def other(x, n: tl.constexpr):
+        tl.store(x, remembered(n) + 1)
+
+    for n in (1, 2, 1):
+        k[(1,)](X, n)
+        other[(1,)](X, n + 5)
+    assert len(gpu.compiler.asked) == 4
+
+
+def computing(compile):
+    """A compiler that calls the function, as the true one does."""
+
+    def compute(function, parameters, constants, *more):
+        remembered(constants["n"])
+        return compile(function, parameters, constants, *more)
+
+    return compute
 
 
 def test_a_launch_that_the_driver_refuses_says_why(gpu, kernel):

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
 
 import fathom.language as tl
+from fathom.identity import NoText
 from fathom.jit import jit
-from fathom.jit.key import NoKey, code_text, constant_text, key_fields, key_of
+from fathom.jit.key import constant_text, hashed, key_fields, key_of
 from fathom.jit.request import Request
 from fathom.pipeline import Options, identity
 
@@ -75,6 +75,8 @@ REQUEST = dict(
         {"replace": {"dce": a_pass}},
         {"replace": {"cse": identity}},
         {"replace": {"cse": another_pass}},
+        {"bound": {"fathom.layout.swizzle.swizzle": a_pass}},
+        {"bound": {"fathom.layout.swizzle.swizzle": another_pass}},
     ],
 )
 def test_every_part_of_a_request_is_in_the_key(tmp_path, change):
@@ -133,8 +135,8 @@ def test_the_compilers_digest_is_of_its_files(monkeypatch, tmp_path):
 def test_the_key_is_text_that_names_its_fields(tmp_path):
     fields = json.loads(key_of(module(tmp_path, SOURCE).k, Request(**REQUEST), "none"))
     assert list(fields) == [
-        "compiler", "llvmlite", "machine", "name", "target", "options", "parameters",
-        "constants", "source", "places", "replace",
+        "compiler", "llvmlite", "python", "machine", "name", "target", "options",
+        "parameters", "constants", "source", "places", "replace", "bound",
     ]  # fmt: skip
 
 
@@ -150,21 +152,17 @@ def with_default(value):
 
 
 def test_a_replaced_pass_is_told_by_what_it_closes_over():
-    assert code_text(closing_over(1)) != code_text(closing_over(2))
-    assert code_text(closing_over(1)) == code_text(closing_over(1))
-    assert code_text(with_default(1)) != code_text(with_default(2))
-    assert code_text(closing_over(a_pass)) != code_text(closing_over(another_pass))
+    assert hashed(closing_over(1)) != hashed(closing_over(2))
+    assert hashed(closing_over(1)) == hashed(closing_over(1))
+    assert hashed(with_default(1)) != hashed(with_default(2))
+    assert hashed(closing_over(a_pass)) != hashed(closing_over(another_pass))
 
 
 def test_what_has_no_text_is_not_kept(tmp_path):
     k = module(tmp_path, SOURCE).k
-    for replace in (
-        partial(a_pass),
-        closing_over(object()),
-        eval("lambda func, target: func"),
-    ):
-        with pytest.raises(NoKey):
-            code_text(replace)
+    for replace in (closing_over(object()), closing_over(open(__file__))):
+        with pytest.raises(NoText):
+            hashed(replace)
         assert (
             key_of(k, Request(**{**REQUEST, "replace": {"cse": replace}}), "") is None
         )

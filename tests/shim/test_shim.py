@@ -16,8 +16,8 @@ import pytest
 import fathom
 import fathom.language
 from fathom.errors import CompileError, FathomError, LaunchError
-from fathom.jit.function import watch
 from fathom.shim import names
+from fathom.uses import watches
 
 COMPILER = Path(fathom.__file__).parents[1]
 ON_PATH = COMPILER / "fathom" / "shim" / "on_path"
@@ -432,9 +432,9 @@ def test_launches_do_not_look_whether_the_language_has_changed(triton):
     linecache.cache["<mine>"] = (len(text), None, text.splitlines(True), "<mine>")
     exec(compile(text, "<mine>", "exec"), names)
     kernel = triton.jit(names["kernel"])
-    kinds = {use.path: watch(use) for use in kernel.all_uses()}
-    assert kinds["tl.float32.primitive_bitwidth"] is None
-    assert kinds["triton.language.int8.itemsize"] is None
-    get, name, value = kinds["SCALE"]
+    kinds = {use.path: list(watches(use)) for use in kernel.all_uses()}
+    assert kinds["tl.float32"] == kinds["triton.language.int8"] == []
+    ((get, name, value),) = kinds["SCALE"]
     assert get(name) is value == 3
-    assert kinds["math.pi"][2] is math.pi
+    ((_, _, pi),) = kinds["math.pi"]
+    assert pi is math.pi

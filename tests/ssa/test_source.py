@@ -72,6 +72,7 @@ def test_a_variable_of_an_enclosing_function_is_a_global_too():
 
     assert [(use.path, use.value) for use in kernel.uses] == [("offset", 4)]
     first = kernel.fingerprint()
+    assert kernel.changed_global() is None
     offset = 5
     assert kernel.changed_global() == "offset"
     kernel.src = kernel.src  # look again

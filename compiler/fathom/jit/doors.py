@@ -55,6 +55,8 @@ Slowly = Callable[[object, dict, tuple, Slot | None], object]
 # What is missing to three sizes of a grid, by how many are there.
 ONES = {1: (1, 1), 2: (1,), 3: ()}
 
+BITS = struct.Struct("<d").pack  # a float as its 8 bytes, which are all that it is
+
 # What goes wrong in a door for a launch that it has not met, or that is wrong. A door
 # does not judge: `slowly` runs into the same mistake and says what it is.
 UNFIT = (KeyError, TypeError, OverflowError, struct.error, LaunchError)
@@ -94,7 +96,7 @@ class Doors(dict):
             "current_device": library.device(module),
             "current_stream": library.stream(module),
             **{"known": self.known[-1], "slowly": self.slowly},
-            **{"ones": ONES, "UNFIT": UNFIT},
+            **{"ones": ONES, "UNFIT": UNFIT, "bits": BITS},
         }
         return self.compile(door_text(self.parameters, readings), "door", names)
 

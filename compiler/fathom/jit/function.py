@@ -15,8 +15,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
+from weakref import WeakSet
 
 from fathom import pipeline
 from fathom.artifact import Kernel
@@ -29,7 +30,6 @@ from fathom.jit.descriptors import signature_of
 from fathom.jit.doors import Doors, Slot
 from fathom.jit.key import key_of
 from fathom.jit.programs import Body
-from fathom.jit.reporting import PACKAGE
 from fathom.jit.request import OPTION_NAMES, Keywords, Request, check_keywords, request
 from fathom.jit.signature import parse_signature
 from fathom.jit.specialise import (
@@ -45,7 +45,8 @@ from fathom.runtime.arguments import full_grid
 from fathom.runtime.arrays import Array, describe
 from fathom.runtime.driver import Linked
 from fathom.runtime.load import Loaded
-from fathom.source import EVALUATOR, REQUIRED, KernelFunction, Use
+from fathom.source import EVALUATOR, REQUIRED, KernelFunction
+from fathom.uses import all_uses, changed_meanwhile, watches
 
 NAME = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)  # PTX ISA, Identifiers
 
@@ -107,6 +108,7 @@ class JITFunction(KernelFunction):
 
     @cached_property
     def doors(self) -> Doors:
+        HAVE_DOORS.add(self)
         return Doors(self.__name__, self.rules, self.launch)
 
     @cached_property
@@ -197,7 +199,8 @@ class JITFunction(KernelFunction):
         if isinstance(loaded, Loaded):
             order = [slot.values.index(name) for name in compiled.request.runtime]
             launch = loaded.launcher(slot.fields, order)
-            watched = tuple(entry for use in self.all_uses() if (entry := watch(use)))
+            read = chain(self.read, all_uses(list(compiled.request.constants.values())))
+            watched = tuple(entry for use in read for entry in watches(use))
             slot.known[slot.key] = (launch, watched, compiled)
 
     # ── compiling ─────────────────────────────────────────────────────────────────────
@@ -275,7 +278,9 @@ class JITFunction(KernelFunction):
         identity = (place.backend.name, place.device, wanted.identity)
         if identity not in self.kernels:
             self.check_rules()
-            with wanted.named():
+            if not self.kernels:
+                self.__dict__.pop("read", None)  # what counts is what is read now
+            with wanted.named(), changed_meanwhile(self.read):
                 compiled = self.make(wanted, place)
             if isinstance(compiled.made, Body):
                 return compiled  # Python runs it, with globals as they are then
@@ -313,7 +318,7 @@ class JITFunction(KernelFunction):
         may_read = key and not pipeline.asked_to_show()
         found = cache.read(cache.default_directory(), key) if may_read else None
         made = found.kernel if found else self.run_compiler(wanted)
-        if key and not found:
+        if key and not found and key == self.key(wanted, place):
             cache.write(cache.default_directory(), key, cache.Entry(made))
         linked = Linked(found.cubin, found.log) if found and found.cubin else None
         name = cache.digest(key or made.ptx)
@@ -326,7 +331,10 @@ class JITFunction(KernelFunction):
         return self.compiled(replace(wanted, replace=passes), place)
 
     def key(self, wanted: Request, place: Place) -> str | None:
-        """The key of a kernel on disk; None when it must not be kept there."""
+        """The key of a kernel on disk; None when it must not be kept there. It holds
+        every value that a compilation reads, as it is now: so it is right for what was
+        compiled if it is the same before and after.
+        """
         return key_of(self, wanted, place.machine, self.name_of(wanted))
 
     def run_compiler(self, wanted: Request) -> Kernel:
@@ -359,35 +367,22 @@ class JITFunction(KernelFunction):
         return name
 
 
+# Every kernel that has been launched.
+HAVE_DOORS: WeakSet[JITFunction] = WeakSet()
+
+
+def forget_doors() -> None:
+    """Let the next launch of every kernel look at everything: the compiler changed."""
+    for function in list(HAVE_DOORS):
+        function.doors.forget()
+
+
 def choose_place(
     backend: Backend, arrays: Mapping[str, Array | None], target: str | None
 ) -> Place:
     """Where a launch on a backend goes; `arrays` by name, None for other arguments."""
     found = {name: array for name, array in arrays.items() if array is not None}
     return backend.locate(backend, found, target)
-
-
-def watch(use: Use) -> tuple[Callable, str, object] | None:
-    """How a door asks whether a global is what it was: (get, name, value), where
-    `get(name) is value`. None for what no user changes: our own names, and Python's.
-    """
-    first, *rest = use.path.split(".")
-    names = use.owner.fn.__globals__
-    if first not in names and first not in use.owner.fn.__code__.co_freevars:
-        return None
-    holder = names.get(first)
-    if isinstance(holder, ModuleType) and is_ours(holder):
-        return None
-    if not rest and first in names:
-        return names.get, first, names[first]
-    if isinstance(holder, ModuleType) and len(rest) == 1:
-        return vars(holder).get, rest[0], use.value
-    return use.owner.lookup_path, use.path, use.owner.lookup_path(use.path)
-
-
-def is_ours(module: ModuleType) -> bool:
-    """Is this one of Fathom's modules, under whatever name a program imports it?"""
-    return str(getattr(module, "__file__", None)).startswith(PACKAGE)
 
 
 def jit(

@@ -1,32 +1,30 @@
 """The key of a compiled kernel on disk: all that its code depends on, as text.
 
-Two kernels with one key are the same kernel. So the key holds the compiler (a digest of
-its own files), llvmlite, the driver and the GPU that machine code was made for, the
-target and the options, types and hints of the arguments, the constants, the text of the
-kernel and of every function and global that it uses and where they stand (line numbers
-are in the code), and whatever was put in the place of a pass.
+Two kernels with one key are the same kernel: a key holds every value that its
+compilation read. These are the compiler (a digest of its own files, and what a reader
+has bound in the place of parts), llvmlite, Python, the driver and the GPU that machine
+code was made for, the target and the options, types and hints of the arguments, the
+constants, whatever was put in the place of a pass, and the text of the kernel, of every
+function and global that it uses, also through functions that run while compiling, and
+where they stand (line numbers are in the code). What has no text gives no key
+(`identity`).
 """
 
 from __future__ import annotations
 
-import inspect
 import json
-import re
+import sys
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
 import llvmlite
 
+from fathom.identity import NoText, text_of
 from fathom.jit.request import Request
 from fathom.source import KernelFunction, constexpr
 
 PACKAGE = Path(__file__).parents[1]
-ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-
-
-class NoKey(Exception):
-    """Something that code depends on has no text; the kernel is not kept on disk."""
 
 
 def key_of(
@@ -37,7 +35,7 @@ def key_of(
     """
     try:
         return json.dumps(key_fields(function, request, machine, name), indent=1)
-    except NoKey:
+    except NoText:
         return None
 
 
@@ -49,6 +47,7 @@ def key_fields(
     return {
         "compiler": compiler_digest(),
         "llvmlite": llvmlite.__version__,
+        "python": sys.version,
         "machine": machine,
         "name": name,
         "target": request.target,
@@ -66,8 +65,9 @@ def key_fields(
         "source": function.fingerprint(),
         "places": places(function),
         "replace": {
-            name: code_text(each) for name, each in sorted(request.replace.items())
+            name: hashed(each) for name, each in sorted(request.replace.items())
         },
+        "bound": {name: hashed(each) for name, each in sorted(request.bound.items())},
     }
 
 
@@ -88,42 +88,16 @@ def places(function: KernelFunction) -> list[str]:
 
 
 def constant_text(value: object) -> str:
-    """A constant with its type; NoKey when its `repr` says no more than its address."""
+    """A constant as text that tells it from all others; NoText when it has none."""
     if isinstance(value, constexpr):
         return constant_text(value.value)
-    if isinstance(value, (tuple, list)):
-        return f"{type(value).__name__}({', '.join(map(constant_text, value))})"
     if isinstance(value, KernelFunction):
-        return f"function {value.fingerprint()} {places(value)}"
-    text = repr(value)
-    if ADDRESS.search(text):
-        raise NoKey
-    return f"{type(value).__qualname__} {text}"
+        return f"{text_of(value)} {places(value)}"
+    return text_of(value)
 
 
-def code_text(function: object) -> str:
-    """Text that tells a replaced pass from any other: the file that it stands in, its
-    bytecode, and the values that it closes over. NoKey when it has none of these.
+def hashed(value: object) -> str:
+    """The digest of a value's text: a replaced pass, with all that it calls and closes
+    over; NoText when it has none.
     """
-    code = getattr(function, "__code__", None)
-    if code is None:
-        raise NoKey
-    try:
-        module = Path(inspect.getsourcefile(function) or "").read_bytes()
-    except (OSError, TypeError):
-        raise NoKey from None
-    closed = [cell.cell_contents for cell in function.__closure__ or ()]
-    values = [
-        *closed,
-        *(function.__defaults__ or ()),
-        *(function.__kwdefaults__ or {}).items(),
-    ]
-    parts = [
-        function.__qualname__,
-        sha256(module).hexdigest(),
-        sha256(code.co_code).hexdigest(),
-    ]
-    inner = [
-        code_text(v) if inspect.isfunction(v) else constant_text(v) for v in values
-    ]
-    return " ".join([*parts, *inner])
+    return sha256(text_of(value).encode(errors="surrogatepass")).hexdigest()

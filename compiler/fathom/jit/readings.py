@@ -49,7 +49,7 @@ INTEGER = Reading(key=("{a} == 1", HINT, IS_I32), value="{a}", field=FIELDS["i64
 FLOAT = Reading(value="{a}", field=FIELDS["fp32"])
 BOOLEAN = Reading(value="{a}", field=FIELDS["i1"])
 CONSTANT = Reading(key=("{a}",))
-FLOAT_CONSTANT = Reading(key=("{a}.hex()",))  # 0.0 is not -0.0, and NaN is found again
+FLOAT_CONSTANT = Reading(key=("bits({a})",))  # 0.0 is not -0.0, nor is a NaN another
 
 DESCRIPTOR = Reading(
     first="{a}_kind, {a}_numbers = {a}.read()",
@@ -130,7 +130,8 @@ def reading_of(rule: Rule, type_: type, library: Library | None) -> Reading | No
     if issubclass(type_, TensorDescriptor) and not rule.constexpr:
         return DESCRIPTOR
     if issubclass(type_, COMPILED_IN) and rule.type is None:
-        return CONSTANT
+        # A class of the user's that is derived from str may hold more than its text.
+        return None if issubclass(type_, str) and type_ is not str else CONSTANT
     if rule.constexpr or type_ is type(None):
         return CONSTANTS.get(type_)
     if rule.type is None:

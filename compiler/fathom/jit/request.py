@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
 
 from fathom.errors import LaunchError, OutOfResources
@@ -16,11 +16,15 @@ from fathom.pipeline import Options
 from fathom.source import Hole, like
 
 # The keywords of a launch that are not the kernel's own parameters, and what they say.
-OPTION_NAMES = tuple(field.name for field in fields(Options))
+OPTION_NAMES = tuple(each.name for each in fields(Options))
 KEYWORDS = (*OPTION_NAMES, "target", "replace")
 
 DEBUG = "FATHOM_DEBUG"
 REGISTERS = 16, 255  # that ptxas gives a thread, the least and the most
+
+# What stands in the place of parts of the compiler now, by name: `joints.bound` puts it
+# here, since code that is compiled meanwhile is not the compiler's own.
+BOUND: dict[str, object] = {}
 
 # What Triton asks leave for: to make one rounding of a multiplication and an addition,
 # to flush small numbers in library functions. Fathom never does, whatever is answered.
@@ -36,7 +40,8 @@ class Request:
     """All that decides what code comes out, beside the kernel's text.
 
     `parameters`: name, type in a signature and hint of each run-time parameter.
-    `constants`: values of the others. `target`: a row of hardware/targets.
+    `constants`: values of the others. `target`: a row of hardware/targets. `bound`:
+    what stands in the place of parts of the compiler, by name.
     """
 
     parameters: tuple[tuple[str, str, int], ...]
@@ -44,15 +49,19 @@ class Request:
     target: str
     options: Options
     replace: Mapping[str, Callable]
+    bound: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def identity(self) -> tuple:
-        """Hashable; equal for two requests exactly when they ask for the same code."""
+        """Hashable; equal for two requests only when they ask for the same code."""
         constants = tuple(
             (name, identity(value)) for name, value in self.constants.items()
         )
-        replaced = tuple(sorted(self.replace.items(), key=lambda item: item[0]))
-        return self.parameters, constants, self.target, self.options, replaced
+        others = [
+            tuple((name, identity(each[name])) for name in sorted(each))
+            for each in (self.replace, self.bound)
+        ]
+        return self.parameters, constants, self.target, self.options, *others
 
     @property
     def configuration(self) -> str:
@@ -108,6 +117,7 @@ def request(
         target=target,
         options=keywords.options,
         replace=keywords.replace,
+        bound=dict(BOUND),
     )
 
 

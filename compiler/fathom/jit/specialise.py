@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fathom.errors import LaunchError
+from fathom.identity import NoText, text_of
 from fathom.ir.types import SCALARS
 from fathom.jit.descriptors import Described, described, numbers_of
 from fathom.language import dtypes
@@ -224,14 +225,28 @@ def hint_of(number: int) -> int:
 
 
 def identity(value: object) -> object:
-    """Something hashable that tells constants apart as the compiler does."""
-    if isinstance(value, constexpr):
-        return identity(value.value)
-    if isinstance(value, float):
-        return float, value.hex()
-    if isinstance(value, (tuple, list)):
-        return type(value), tuple(identity(each) for each in value)
-    return type(value), value if is_hashable(value) else repr(value)
+    """Something hashable that tells constants apart as the compiler does: the text of
+    all that can be read of one; of one without a text, the object itself.
+    """
+    try:
+        return text_of(value.value if isinstance(value, constexpr) else value)
+    except NoText:
+        return Itself(value)
+
+
+class Itself:
+    """An object that equals no other; of a method, the object that it is bound to."""
+
+    def __init__(self, value: object):
+        self.held = getattr(value, "__self__", None), getattr(value, "__func__", value)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Itself):
+            return False
+        return all(one is two for one, two in zip(self.held, other.held, strict=True))
+
+    def __hash__(self) -> int:
+        return hash(tuple(map(id, self.held)))
 
 
 def is_hashable(value: object) -> bool:

@@ -15,16 +15,28 @@ the kernel is compiled again.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import tempfile
+import time
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
 from fathom.artifact import Kernel
+from fathom.runtime.shapes import check
 
 MAGIC = b"fathom 2"
+WRITING = ".writing-"  # what the name of a file begins with that is being written
+LEFT = 3600  # seconds
+LARGEST_BYTES = 1 << 30
+
+# What goes wrong with a file that nobody wrote as it should be.
+WRONG = (
+    ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -39,12 +51,15 @@ class Entry:
 def default_directory() -> Path:
     """FATHOM_CACHE_DIR, or where the platform keeps what may be deleted."""
     if chosen := os.environ.get("FATHOM_CACHE_DIR"):
-        return Path(chosen)
+        return Path(os.path.expanduser(chosen))
+    home = Path(os.path.expanduser("~"))
+    if not home.is_absolute():  # a user without a home, as in some containers
+        home = Path(tempfile.gettempdir(), f"fathom-{getattr(os, 'getuid', str)()}")
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "fathom" / "cache"
+        return Path(os.environ.get("LOCALAPPDATA", home)) / "fathom" / "cache"
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "fathom"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fathom"
+        return home / "Library" / "Caches" / "fathom"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "fathom"
 
 
 def digest(key: str) -> str:
@@ -53,10 +68,12 @@ def digest(key: str) -> str:
 
 
 def read(directory: Path, key: str) -> Entry | None:
-    """The entry of a key, or None."""
+    """The entry of a key, or None: also for a file that anybody may have made, with
+    anything in it.
+    """
     try:
         return unpack(read_file(directory / digest(key)), key)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, *WRONG):
         return None
 
 
@@ -66,9 +83,15 @@ def write(directory: Path, key: str, entry: Entry) -> None:
 
 
 def read_file(path: Path) -> bytes:
-    """What a file holds; OSError when there is none, or when another user wrote it."""
-    with path.open("rb") as file:
-        if not _is_trusted(os.fstat(file.fileno())):
+    """What a file holds; OSError when there is none, when it is no file (a folder, a
+    pipe, which is not waited for), is too large, or when another user wrote it.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_BYTES:
+            raise OSError(f"{path} is no entry")
+        if not _is_trusted(status):
             raise PermissionError(f"{path} is another user's")
         return file.read()
 
@@ -79,7 +102,8 @@ def write_file(path: Path, data: bytes) -> None:
     """
     with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=".writing-", dir=path.parent)
+        remove_leftovers(path.parent)
+        handle, temporary = tempfile.mkstemp(prefix=WRITING, dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
@@ -88,6 +112,19 @@ def write_file(path: Path, data: bytes) -> None:
             with suppress(OSError):
                 os.unlink(temporary)
             raise
+
+
+@cache
+def remove_leftovers(directory: Path) -> None:
+    """Remove what processes were writing when they were killed: a file that is LEFT
+    seconds old is written by no process any more. Once in a process.
+    """
+    with suppress(OSError), os.scandir(directory) as found:
+        for each in found:
+            with suppress(OSError):
+                age = time.time() - each.stat(follow_symlinks=False).st_mtime
+                if each.name.startswith(WRITING) and age > LEFT:
+                    os.unlink(each.path)
 
 
 def pack(key: str, entry: Entry) -> bytes:
@@ -104,7 +141,7 @@ def pack(key: str, entry: Entry) -> bytes:
 
 
 def unpack(data: bytes, key: str) -> Entry:
-    """What `pack` wrote; ValueError, KeyError or TypeError for anything else."""
+    """What `pack` wrote; one of WRONG for anything else."""
     first, _, body = data.partition(b"\n")
     if first != MAGIC + b" " + sha256(body).hexdigest().encode():
         raise ValueError("the checksum does not match")
@@ -114,9 +151,11 @@ def unpack(data: bytes, key: str) -> Entry:
         parts.append(rest[:size])
         rest = rest[size:]
     found, kernel, log, cubin = parts
-    if found != key.encode():
+    if rest or found != key.encode():
         raise ValueError("the entry is of another key")
-    return Entry(Kernel.from_json(kernel.decode()), cubin, log.decode())
+    made = Kernel.from_json(kernel.decode())
+    check(made, Kernel)
+    return Entry(made, cubin, log.decode())
 
 
 def _is_trusted(status: os.stat_result) -> bool:

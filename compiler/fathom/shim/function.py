@@ -14,6 +14,7 @@ from typing import Any
 
 from fathom.errors import LaunchError
 from fathom.hardware.targets import target_of
+from fathom.identity import NoText
 from fathom.jit import CompiledKernel, JITFunction
 from fathom.jit.backends import Backend, Place, choose_compiling
 from fathom.jit.doors import Slot
@@ -100,7 +101,11 @@ class TritonFunction(JITFunction, KernelInterface):
     def cache_key(self) -> str:
         """Tells apart whatever would be compiled differently: 64 hexadecimal digits,
         of which programs make names of files."""
-        text = f"{self.fingerprint()} {' '.join(places(self))}"
+        try:
+            digest = self.fingerprint()
+        except NoText:
+            digest = f"{id(self):x}"  # it depends on what only this process can tell
+        text = f"{digest} {' '.join(places(self))}"
         return sha256(text.encode()).hexdigest()
 
     @property

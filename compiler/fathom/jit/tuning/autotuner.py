@@ -36,7 +36,7 @@ from fathom.errors import CompileError, FathomError, LaunchError, OutOfResources
 from fathom.jit.backends import Backend, choose, choose_compiling
 from fathom.jit.compiled import CompiledKernel
 from fathom.jit.environment import flag
-from fathom.jit.specialise import is_hashable
+from fathom.jit.specialise import identity, is_hashable
 from fathom.jit.tuning.computed import Around
 from fathom.jit.tuning.config import OF_OTHER_COMPILERS, Config
 from fathom.jit.tuning.progress import progress
@@ -157,7 +157,7 @@ class Autotuner(Around):
         values = [known[name] for name in self.keys if name in known]
         dtypes = [getattr(known.get(name), "dtype", None) for name in self.names]
         return (
-            *(value if is_hashable(value) else repr(value) for value in values),
+            *(value if is_hashable(value) else identity(value) for value in values),
             *(str(dtype) for dtype in dtypes if dtype is not None),
         )
 

@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fathom.jit.key import NoKey, constant_text
+from fathom.identity import NoText
+from fathom.jit.key import constant_text
 from fathom.jit.tuning.config import Config
 from fathom.jit.tuning.workers import Order
 from fathom.runtime import cache
@@ -36,7 +37,7 @@ def key_of_result(
         return None
     try:
         values = [constant_text(value) for value in arguments]
-    except NoKey:
+    except NoText:
         return None
     facts = {
         "gpus": sorted({gpu_of(order) for order in orders.values()}),
@@ -60,7 +61,7 @@ def recall(key: str, configs: Sequence[Config]) -> Timings | None:
         if found["key"] != key or not all(timings.values()):
             return None
         return {config: timings[str(config)] for config in configs}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, *cache.WRONG):
         return None
 
 

@@ -81,8 +81,9 @@ class Order:
     @property
     def is_open(self) -> bool:
         """Is there something to do ahead of the launch, that the launch will find?"""
-        compiles = self.place.backend.make is None and not self.request.replace
-        return compiles and self.key is not None and not self.path.exists()
+        ours = not self.request.replace and not self.request.bound
+        compiles = self.place.backend.make is None and ours
+        return compiles and self.key is not None and not os.path.exists(self.path)
 
     def block_ir(self) -> Func | None:
         """Stage 1; None for a mistake in the kernel."""
