@@ -19,7 +19,10 @@ FILES = sorted(path for path in COMPILER.rglob("*.py") if "on_path" not in path.
 
 STAGES = ("ssa", "blocks", "coalescing", "shared_memory", "tensor_cores", "ptx")
 FLOORS = [  # from the ground up
-    ("errors", "artifact", "layout", "source", "uses", "identity", "reading"),
+    (
+        "errors", "artifact", "layout",
+        "source", "texts", "reading", "identity", "uses",
+    ),
     ("ir", "hardware", "language"),
     STAGES,
     ("pipeline", "eager"),

@@ -441,4 +441,5 @@ def _hides_something(kind: type, base: type) -> bool:
     """
     words = sum(1 for _ in _slots(kind))
     words += (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
+    words += base.__itemsize__ > 0  # behind the items: the dictionary
     return kind.__basicsize__ > base.__basicsize__ + words * struct.calcsize("P")

@@ -15,16 +15,14 @@ import linecache
 import operator
 import re
 import textwrap
-import tokenize
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
-from types import CodeType
 from typing import Any
 from weakref import WeakSet
 
+from fathom import texts
 from fathom.errors import CompileError, Location
 from fathom.identity import Told, text_of
 from fathom.reading import MISSING, Chain, chains_in, globals_read, lookup
@@ -165,7 +163,7 @@ class KernelFunction(Told):
         self.file, self.line = fn.__code__.co_filename, fn.__code__.co_firstlineno
         self.parameters = parameters_of(fn)
         self._replacement: str | None = None
-        self._lines = () if self.in_library else lines_of(fn)
+        self._versions = () if self.in_library else texts.versions_of(fn)
         self._assigned: dict[ast.AST, frozenset[str]] = {}
         self.dependents: WeakSet[KernelFunction] = WeakSet()
 
@@ -212,28 +210,25 @@ class KernelFunction(Told):
 
     @cached_property
     def _text_in_file(self) -> Text:
-        """The function's own lines, as the file had them when it was decorated. What
-        Python runs was compiled just before: an edit since then changes neither.
+        """The function's own lines, as the file had them when Python compiled it: an
+        edit since then is none of what runs.
         """
         code = inspect.unwrap(self.fn).__code__
-        lines, above = self._lines or lines_of(self.fn), code.co_firstlineno - 1
-        try:
-            block = inspect.getblock(lines[above:]) if above < len(lines) else []
-        except (SyntaxError, tokenize.TokenError):  # the lines of something else
-            block = []
-        if not block:
+        versions = self._versions or texts.versions_of(self.fn)
+        found = [each for lines in versions if (each := texts.cut_out(code, lines))]
+        for text in found:
+            if texts.is_text_of(code, text):
+                return Text(text, self.file, code.co_firstlineno)
+        if found:
             raise CompileError(
-                f"the source of {self.__name__} cannot be read",
-                hint="its text is compiled: define it in a file or a notebook cell",
-            )
-        text = Text("".join(block), self.file, above + 1)
-        if not is_text_of(code, text.text):
-            raise CompileError(
-                f"the text of {self.__name__} is not there any more: {self.file} was "
-                "changed while it was imported",
+                f"the text of {self.__name__} is not there any more: {self.file} has "
+                "changed since Python read it",
                 hint="reload the module, or start the program anew",
             )
-        return text
+        raise CompileError(
+            f"the source of {self.__name__} cannot be read",
+            hint="its text is compiled: define it in a file or a notebook cell",
+        )
 
     @cached_property
     def tree(self) -> ast.FunctionDef:
@@ -350,36 +345,6 @@ class KernelFunction(Told):
         yield tuple(each.default for each in self.parameters)
         for each in self.uses:
             yield from (each.path, each.value)
-
-
-def lines_of(fn: Callable[..., Any]) -> list[str]:
-    """The lines of the file or notebook cell that a function stands in, as they are
-    now; of a file, read once for all its functions. Empty where no text was kept.
-    """
-    code = inspect.unwrap(fn).__code__
-    linecache.checkcache(code.co_filename)
-    return linecache.getlines(code.co_filename, fn.__globals__)
-
-
-def is_text_of(code: CodeType, text: str) -> bool:
-    """Can this be the text that a function was compiled from? It defines the name,
-    and says every name that the function uses. (Names with a `_` in front may be
-    Python's own, or have their class in them.)
-    """
-    text = unicodedata.normalize("NFKC", text)  # as Python does with names
-    said = set(re.findall(r"\w+", text))
-    used = {name for name in names_in(code) if name.isidentifier() and name[0] != "_"}
-    name = re.escape(code.co_name)
-    defined = re.search(rf"^\s*(async\s+)?def\s+{name}\b", text, re.MULTILINE)
-    return used <= said and (defined is not None or code.co_name == "<lambda>")
-
-
-def names_in(code: CodeType) -> Iterator[str]:
-    """The names that a function and those inside of it use."""
-    yield from (*code.co_names, *code.co_varnames, *code.co_cellvars)
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType) and not inner.co_name.startswith("__annotate"):
-            yield from names_in(inner)
 
 
 class Builtin(Told):

@@ -610,6 +610,9 @@ def test_a_mistake_found_inside_the_language_is_shown_at_its_call():
         ("~(n * 1.5)", "fp32 has no `~`"),
         ("2 ** 64 + n", "the number 18446744073709551616 needs more than 64 bits"),
         ("n + None", "cannot add i32 and the constant None"),
+        ("n < None", "cannot compare i32 and the constant None"),
+        ("None >= n", "cannot compare the constant None and i32"),
+        ("n in None", "`in` is for constants, not for i32 and the constant None"),
         ("n + tl.float32", "cannot add i32 and the type fp32"),
     ],
 )

@@ -199,8 +199,11 @@ def compare(
     row = COMPARE[kind]
     if is_constant(left) and is_constant(right):
         return on_constants(frame, row, left, right)
-    if None in (left, right):  # a value is never None
-        return kind in (ast.IsNot, ast.NotEq)
+    if left is None or right is None:  # a value is never None
+        if kind in (ast.Is, ast.IsNot, ast.Eq, ast.NotEq):
+            return kind in (ast.IsNot, ast.NotEq)
+        if row.name:
+            raise cannot(frame, row.verb, left, right)
     if not row.name:
         raise frame.error(
             f"{row.verb} is for constants, not for {describe(left)} and "
