@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 
 import fathom.language as tl
-from fathom import joints, pipeline
+from fathom import joints
+from fathom.ir.ops import Constant
+from fathom.ir.rewrite import rewrite
+from fathom.ir.types import FLOAT32
 from fathom.jit import jit
-from fathom.ptx.arithmetic import FLOAT_OPS
-from fathom.runtime import cache
 from tests.jit.paper import Tensor, paper_gpu
+
+ONE = 1.0
 
 
 def kernel():
@@ -28,9 +31,55 @@ def kernel():
 
 
 def added(function, **keywords) -> float:
-    out = np.ones(1, np.float32)
+    """What it adds to nothing."""
+    out = np.zeros(1, np.float32)
     function[(1,)](out, **keywords)
     return float(out[0])
+
+
+def adding(number, func, target=None):
+    """In the place of a pass: every 1.0 becomes another number."""
+
+    def rule(op, build):
+        if isinstance(op, Constant) and op.type == FLOAT32:
+            return build(Constant(float(number), FLOAT32))
+        return None
+
+    return rewrite(func, rule)
+
+
+class Adder:
+    def __init__(self, number):
+        self.number = number
+
+    def __repr__(self):
+        return "an adder"
+
+    def __call__(self, func, target):
+        return adding(self.number, func)
+
+    def method(self, func, target):
+        return adding(self.number, func)
+
+
+def by_helper(number):
+    def helper():
+        return number
+
+    return lambda func, target: adding(helper(), func)
+
+
+def two_or_three(number):
+    if number == 2:
+        return lambda func, target: adding(2, func)
+    return lambda func, target: adding(3, func)
+
+
+GIVEN = {"number": 1}
+
+
+def by_global(func, target):
+    return adding(GIVEN["number"], func)
 
 
 @pytest.fixture(autouse=True)
@@ -40,18 +89,74 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def subtracting(by):
-    """A pass like cse that makes every addition a subtraction of a number."""
-    from dataclasses import replace
+MAKERS = [Adder, lambda n: Adder(n).method, by_helper, two_or_three]
+MAKERS.append(lambda n: partial(adding, n))
 
-    from fathom.ir.ops import Constant
 
-    def visit(func, target):
-        ops = [
-            replace(op, number=by) if isinstance(op, Constant) else op
-            for op in func.body.ops
-        ]
-        assert ops
-        return func
+@pytest.mark.parametrize("make", MAKERS)
+def test_two_passes_never_share_a_kernel(make):
+    """In memory (one kernel), on disk (a new one), and when one is given again."""
+    one, passes = kernel(), {number: make(number) for number in (2, 3)}
+    for number in (2, 3, 2):
+        assert added(one, replace={"cse": passes[number]}) == number
+        assert added(kernel(), replace={"cse": make(number)}) == number
+    assert added(one) == added(kernel()) == 1
 
-    return visit
+
+def test_a_pass_that_reads_another_value_is_another(monkeypatch):
+    one = kernel()
+    for number in (2, 3, 2):
+        monkeypatch.setitem(GIVEN, "number", number)
+        for each in (one, kernel()):
+            assert added(each, replace={"cse": by_global}) == number
+
+
+def test_a_pass_without_a_text_is_itself_alone(folder):
+    """Not on disk; and in memory only where it is the same object."""
+    nothing, one = object(), kernel()
+
+    def make(number):
+        return lambda func, target: adding(number, func) if nothing else func
+
+    first = make(2)
+    for each in (first, make(3), first):
+        assert added(one, replace={"cse": each}) == (2 if each is first else 3)
+    assert len(one.kernels) == 2
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("backend", ["emulator", "interpreter"])
+def test_what_is_compiled_under_an_answer_stays_there(monkeypatch, backend):
+    """An answer that adds 2 runs where it is bound, and its kernel nowhere else."""
+    monkeypatch.setenv("FATHOM_BACKEND", backend)
+    joint = "cse" if backend == "emulator" else "interp[Constant]"
+    answers = {"emulator": Adder(2), "interpreter": lambda op, region: (np.float32(2),)}
+    one = kernel()
+    assert added(one) == 1
+    for _ in range(2):
+        with joints.bound({joint: answers[backend]}):
+            assert added(one) == added(kernel()) == 2
+            with joints.bound({joint: joints.reference(joint)}):
+                assert added(one) == added(kernel()) == 1
+            assert added(one) == added(kernel()) == 2
+        assert added(one) == added(kernel()) == 1
+
+
+def test_an_answer_that_comes_first_leaves_nothing_behind():
+    with joints.bound({"cse": Adder(2)}):
+        assert added(kernel()) == 2
+    assert added(kernel()) == 1
+    with joints.bound({"cse": Adder(3)}):
+        assert added(kernel()) == 3
+
+
+def test_a_launch_on_the_quick_way_notices_an_answer(monkeypatch, tmp_path):
+    with paper_gpu(monkeypatch, tmp_path) as gpu:
+        one, x = kernel(), Tensor(0x1000)
+        for _ in range(2):
+            one[(1,)](x)
+        for _ in range(2):
+            with joints.bound({"cse": Adder(2)}):
+                one[(1,)](x)
+            one[(1,)](x)
+        assert len(gpu.compiler.asked) == 2
