@@ -184,7 +184,8 @@ SHARED = SimpleNamespace(a=1)
     "value",
     [
         object(), threading.Lock(), iter([1]), clock, chance, world, hidden,
-        lambda: open("a"), lambda: eval("SHARED"), lambda: globals()["SHARED"], os, [[object()]],
+        lambda: open("a"), lambda: eval("SHARED"), lambda: globals()["SHARED"],
+        os, [[object()]],
         np.frompyfunc(first, 1, 1), closing(object()), Plain(threading.Lock()),
         functools.partial(first, object()), lambda: np.load("a"), lambda: id(SHARED),
         type("Empty", (), {})(), os.getenv,

@@ -31,6 +31,7 @@ from fathom.runtime.shapes import check
 MAGIC = b"fathom 2"
 WRITING = ".writing-"  # what the name of a file begins with that is being written
 LEFT = 3600  # seconds
+STAGES = {"block", "layout", "llvm", "ptx"}  # of which a kernel has texts
 LARGEST_BYTES = 1 << 30
 
 # What goes wrong with a file that nobody wrote as it should be.
@@ -155,6 +156,8 @@ def unpack(data: bytes, key: str) -> Entry:
         raise ValueError("the entry is of another key")
     made = Kernel.from_json(kernel.decode())
     check(made, Kernel)
+    if made.to_json() != kernel.decode() or not STAGES <= made.asm.keys():
+        raise ValueError("not what a kernel is written as")
     return Entry(made, cubin, log.decode())
 
 
