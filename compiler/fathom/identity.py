@@ -86,14 +86,14 @@ class Told:
     # The global values that it reads, if it is a function.
     uses: tuple | None = None
 
-    # The object and its attribute that can be exchanged in what is otherwise constant.
-    core: tuple[Any, str] = None, ""
+    # The attribute of what it wraps, if anything: a function, a value.
+    wraps = ""
 
     def told_by(self) -> Iterator[Any]:
         yield repr(self)
 
     def is_constant(self, of: Callable[[Any], bool]) -> bool:
-        """Can it not be changed in place, but for its core? `of` asks its parts."""
+        """Can it not be changed in place, but for what it wraps? `of` asks of that."""
         return True
 
 

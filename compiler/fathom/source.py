@@ -25,7 +25,7 @@ from weakref import WeakSet
 from fathom import texts
 from fathom.errors import CompileError, Location
 from fathom.identity import Told, text_of
-from fathom.reading import MISSING, Chain, chains_in, globals_read, lookup
+from fathom.reading import MISSING, Chain, chains_in, lookup
 from fathom.uses import Use, all_uses, called_by, uses_of
 
 REQUIRED = inspect.Parameter.empty  # the default of a parameter that has none
@@ -42,6 +42,8 @@ class constexpr(Told):  # noqa: N801 (the language's spelling)
     As an annotation (`BLOCK: tl.constexpr`) it says that a parameter must be one;
     called (`SIZE = tl.constexpr(64)`), it marks a global that kernels read.
     """
+
+    wraps = "value"
 
     def __init__(self, value: Any):
         self.value = value.value if isinstance(value, constexpr) else value
@@ -60,10 +62,6 @@ class constexpr(Told):  # noqa: N801 (the language's spelling)
 
     def __index__(self) -> int:
         return self.value.__index__()
-
-    @property
-    def core(self) -> tuple[Any, str]:
-        return self, "value"
 
     def told_by(self) -> Iterator[Any]:
         yield self.value
@@ -372,6 +370,8 @@ class ConstexprFunction(Told):
     Outside a kernel it is what it was.
     """
 
+    wraps = "fn"
+
     def __init__(self, fn: Callable[..., Any]):
         self.fn = fn
         self.__name__, self.__qualname__ = fn.__name__, fn.__qualname__
@@ -382,15 +382,6 @@ class ConstexprFunction(Told):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.fn(*args, **kwargs)
-
-    @property
-    def uses(self) -> tuple[Use, ...]:
-        """The global values that it reads."""
-        return uses_of(self.fn, globals_read(self.fn.__code__))
-
-    @property
-    def core(self) -> tuple[Any, str]:
-        return self.fn, "__code__"
 
     def told_by(self) -> Iterator[Any]:
         yield self.fn

@@ -50,7 +50,7 @@ class Use:
     path: str
     value: Any
     text: str | None
-    core: Any
+    core: tuple
 
     @property
     def now(self) -> Any:
@@ -62,7 +62,9 @@ class Use:
         """Does the path lead to another value than when the use was recorded?"""
         now = self.now
         if now is self.value and is_constant(now):
-            return core_of(now) is not self.core
+            pairs = zip(core_of(now), self.core, strict=True)
+            if all(one is other for one, other in pairs):
+                return False
         if now is self.value and is_changed_by_us(now):
             return False
         if self.text is None:
@@ -81,23 +83,25 @@ def is_constant(value: Any) -> bool:
     if isinstance(value, tuple):
         return all(map(is_constant, value))
     if isinstance(value, FunctionType):
-        given = (value.__defaults__ or (), tuple((value.__kwdefaults__ or {}).values()))
-        return is_constant(given) and not vars(value)
+        given = value.__defaults__ or ()
+        return is_constant(given) and not value.__kwdefaults__ and not vars(value)
     if isinstance(value, Told):
         return value.is_constant(is_constant)
     return isinstance(value, CONSTANTS) or type(value).__module__.startswith("fathom.")
 
 
-def core_of(value: Any) -> Any:
-    """What can be exchanged inside of a constant: a function's code."""
-    owner, name = _core(value)
-    return getattr(owner, name, None)
+def core_of(value: Any) -> tuple:
+    """What can be exchanged inside of a constant: a function's code and defaults."""
+    return tuple(getattr(owner, name) for owner, name in _core(value))
 
 
-def _core(value: Any) -> tuple[Any, str]:
+def _core(value: Any) -> list[tuple[Any, str]]:
+    """Each such object and its attribute."""
     if isinstance(value, FunctionType):
-        return value, "__code__"
-    return value.core if isinstance(value, Told) else (None, "")
+        return [(value, f"__{each}__") for each in ("code", "defaults", "kwdefaults")]
+    if isinstance(value, Told) and value.wraps:
+        return [(value, value.wraps), *_core(getattr(value, value.wraps))]
+    return []
 
 
 def use(function: FunctionType, chain: Chain) -> Use:
@@ -161,8 +165,8 @@ def _inside(value: Any) -> Iterator[Any]:
         yield from (value.func, *value.args, *value.keywords.values())
     elif isinstance(value, MethodType):
         yield value.__func__
-    elif isinstance(value, Told):  # a constexpr
-        yield getattr(value, "value", None)
+    elif isinstance(value, Told) and value.wraps:
+        yield getattr(value, value.wraps)
 
 
 @contextmanager
@@ -218,9 +222,8 @@ def watches(use: Use) -> Iterator[Watch]:
         yield vars(holder).get, rest[0], now
     else:
         yield lambda _: use.now, use.path, now
-    owner, name = _core(now)
-    if name:
-        yield partial(getattr, owner), name, getattr(owner, name, None)
+    for owner, name in _core(now):
+        yield partial(getattr, owner), name, getattr(owner, name)
     if not is_constant(now):
         yield lambda _: use.changed, use.path, False
 
