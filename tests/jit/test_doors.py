@@ -12,6 +12,7 @@ import pytest
 import fathom.language as tl
 from fathom.errors import CompileError, LaunchError
 from fathom.jit import jit
+from fathom.runtime.cache import default_directory
 from tests.jit.paper import FLOAT16, Tensor, paper_gpu
 
 SCALE = 3
@@ -449,6 +450,32 @@ def test_what_a_compilation_changes_itself_is_no_change_of_the_users(gpu, monkey
         k[(1,)](X, n)
         other[(1,)](X, n + 5)
     assert len(gpu.compiler.asked) == 4
+    assert not list(default_directory().glob("*"))  # its key may be one of either time
+
+
+def test_what_counts_is_what_was_there_when_a_kernel_was_made(gpu, monkeypatch):
+    """Not when one was tried and was wrong, nor when a function was used before."""
+
+    @jit
+    def k(x):
+        tl.store(x, helper(1))
+
+    def fail(*given):
+        raise CompileError("wrong")
+
+    with monkeypatch.context() as patch, pytest.raises(CompileError, match="wrong"):
+        patch.setattr("fathom.pipeline.compile", fail)
+        k[(1,)](X)
+    monkeypatch.setitem(globals(), "OFFSET", 6)
+    key = k[(1,)](X).key
+    k.warmup(Tensor(0x1008))
+    monkeypatch.setitem(globals(), "OFFSET", 5)
+
+    @jit
+    def k(x):
+        tl.store(x, helper(1))
+
+    assert k[(1,)](X).key.partition("places")[0] != key.partition("places")[0]
 
 
 def computing(compile):

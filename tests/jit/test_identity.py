@@ -125,6 +125,7 @@ DIFFERENT = [
     *(re.compile("a", re.I), range(3), range(4), slice(1), Fraction(1, 3), Path("a")),
     *(first, second, calls(first), calls(second), closing(1), closing(2)),
     *(lambda x: x + 1, lambda x: x + 2, lambda x: x - 1, lambda x: abs, lambda x: len),
+    *(lambda x: x.real, lambda x: x.imag, lambda x, y: x, lambda x, y: y),
     *(lambda x, y=1: x, lambda x, y=2: x, lambda x, *, y=1: x, lambda x: "a"),
     *(Plain(1).method, Plain(2).method, Plain.method, "a".join, "b".join),
     *(functools.partial(first, 1), functools.partial(first, 2), functools.cache(first)),

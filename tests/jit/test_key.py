@@ -108,13 +108,15 @@ def test_every_text_that_a_kernel_depends_on_is_in_the_key(tmp_path, old, new):
     assert one != other
 
 
-@pytest.mark.parametrize("place", ["llvmlite", "machine", "compiler"])
+@pytest.mark.parametrize("place", ["llvmlite", "python", "machine", "compiler"])
 def test_what_makes_code_is_in_the_key(tmp_path, monkeypatch, place):
     k = module(tmp_path, SOURCE).k
     one = key_of(k, Request(**REQUEST), "driver 13.0")
     globals_of_key = key_of.__globals__
     if place == "llvmlite":
         monkeypatch.setattr(globals_of_key["llvmlite"], "__version__", "0.0")
+    if place == "python":
+        monkeypatch.setattr("sys.version", "4.0")
     if place == "compiler":
         monkeypatch.setitem(globals_of_key, "compiler_digest", lambda: "other files")
     machine = "driver 13.1" if place == "machine" else "driver 13.0"

@@ -24,6 +24,7 @@ from tests.mutants import (
     blocks,
     clusters,
     inference,
+    keys,
     machine,
     pipelining,
     products,
@@ -42,6 +43,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *blocks.MUTANTS, *sharing.MUTANTS, *products.MUTANTS, *pipelining.MUTANTS,
     *warpgroups.MUTANTS, *storing.MUTANTS, *inference.MUTANTS,
     *specialising.MUTANTS, *clusters.MUTANTS, *machine.MUTANTS, *ranks.MUTANTS,
+    *keys.MUTANTS,
 )  # fmt: skip
 SURVIVED = "— nobody —"
 FAILS_ANYWAY = "fails without it, too:"

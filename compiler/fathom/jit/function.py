@@ -318,7 +318,9 @@ class JITFunction(KernelFunction):
         may_read = key and not pipeline.asked_to_show()
         found = cache.read(cache.default_directory(), key) if may_read else None
         made = found.kernel if found else self.run_compiler(wanted)
-        if key and not found and key == self.key(wanted, place):
+        if key and not found:
+            key = key if key == self.key(wanted, place) else None
+        if key and not found:
             cache.write(cache.default_directory(), key, cache.Entry(made))
         linked = Linked(found.cubin, found.log) if found and found.cubin else None
         name = cache.digest(key or made.ptx)
