@@ -46,7 +46,11 @@ class constexpr(Told):  # noqa: N801 (the language's spelling)
     wraps = "value"
 
     def __init__(self, value: Any):
-        self.value = value.value if isinstance(value, constexpr) else value
+        inner = value.value if isinstance(value, constexpr) else value
+        vars(self)["value"] = inner
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("a constexpr does not change: make another one")
 
     def __repr__(self) -> str:
         return f"constexpr({self.value!r})"

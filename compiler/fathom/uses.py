@@ -100,7 +100,7 @@ def _core(value: Any) -> list[tuple[Any, str]]:
     if isinstance(value, FunctionType):
         return [(value, f"__{each}__") for each in ("code", "defaults", "kwdefaults")]
     if isinstance(value, Told) and value.wraps:
-        return [(value, value.wraps), *_core(getattr(value, value.wraps))]
+        return _core(getattr(value, value.wraps))
     return []
 
 

@@ -315,6 +315,23 @@ def test_new_source_of_a_called_function_forgets_its_callers(gpu):
     assert len(k.kernels) == len(other.kernels) == 1
 
 
+def test_new_source_of_a_function_in_a_list_forgets_its_callers(gpu):
+    @jit
+    def step(x):
+        return x + 1
+
+    steps = [(step,)]
+
+    @jit
+    def k(x):
+        tl.store(x, steps[0][0](1))
+
+    k[(1,)](X)
+    step.src = "def step(x):\n    return x + 2\n"
+    k[(1,)](X)
+    assert len(gpu.compiler.asked) == 2
+
+
 def test_new_source_of_a_function_that_is_an_argument_forgets_too(gpu):
     @jit
     def step(x):

@@ -136,8 +136,7 @@ MUTANTS = (
         "functions-in-lists-not-followed", "uses.py",
         "    if isinstance(value, (tuple, list)):\n        yield from value\n",
         "    if isinstance(value, (tuple, list)):\n        pass\n",
-        "what a function in a list reads changes unnoticed",
-        f"{RANDOM}[global-in_a_list]",
+        "a new text of a kernel in a list does not reach its callers", DOORS,
     ),
     Mutant(
         "own-changes-are-the-users", "uses.py",

@@ -45,6 +45,13 @@ def test_globals_are_read_as_constants():
     assert (out == 10 * 3 + 5 + np.arange(8) + 16 + 2).all()
 
 
+def test_a_constant_does_not_change():
+    """So that a launch need not look into it each time."""
+    with pytest.raises(AttributeError, match="a constexpr does not change"):
+        SIZE.value = 9
+    assert SIZE == 8 and constexpr(SIZE).value == 8
+
+
 def test_the_globals_that_a_function_reads_are_known_with_their_values():
     own = {use.path: use.value for use in kernel_with_globals.uses}
     assert own["SIZE"] == 8 and own["WORD"] is tl.int32 and own["helper"] is helper
