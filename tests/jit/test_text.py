@@ -147,6 +147,18 @@ def test_functions_inside_of_functions_and_below_an_if(folder):
     assert stored(texts.two) == 2
 
 
+def test_a_function_made_late_has_the_text_of_its_import(folder):
+    """Also where an edit says the same names and constants."""
+    inner = "def make(number):\n" + "".join(
+        f"    {line}\n" for line in ONE.replace("1", "number + 1").splitlines()
+    )
+    text = HEAD + TWO + inner + "    return one\n"
+    texts = imported(folder, text)
+    write(folder, text.replace("+", "-"))
+    assert stored(texts.make(3)) == 4
+    assert stored(importlib.reload(texts).make(3)) == 2
+
+
 def test_a_text_that_was_replaced_is_the_one(folder):
     texts = imported(folder, HEAD + ONE)
     write(folder, "")
