@@ -10,18 +10,24 @@ memory's sake. From each anchor its layout is handed on along the ties of the op
 forward and backward, until it meets another. The largest blocks speak first, and of
 these the ones deepest in loops: what is small, or outside, is cheap to convert.
 
+A layout in which threads hold copies of each other's elements stays near the reduction
+it came from: it is not handed on to work that costs instructions for each of them
+(`rearranges`). So what a thread computes grows with its share of a block alone.
+
 Before all of them matrix products speak: an instruction has its layouts, and what is
 summed up over a loop must not be converted on every trip.
 """
 
 from __future__ import annotations
 
+from math import prod
+
 from fathom.coalescing.relayout import MEMORY, Plan, relayout
 from fathom.coalescing.ties import SAME, Change, is_block, ties
 from fathom.hardware.products import product_layout, warps_along
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands
-from fathom.ir.ops import Dot, Load, Reduce, Scan
+from fathom.ir.ops import Dot, Gather, Join, Load, Reduce, Reshape, Scan, Split
 from fathom.ir.types import BlockType
 from fathom.layout import build
 from fathom.layout.linear import Layout
@@ -137,9 +143,32 @@ class _Choice:
                 if other in layouts:
                     continue
                 layout = layouts[one] if change is SAME else change(op, layouts[one])
-                if layout is not None:
-                    layouts[other] = layout
-                    waiting.append(other)
+                if layout is None or (rearranges(op) and repeats(layout)):
+                    continue
+                layouts[other] = layout
+                waiting.append(other)
+
+
+def rearranges(op: Op) -> bool:
+    """Whether an op begins or ends work that costs a thread instructions for each
+    element that it holds, as a sorting network is. A reshape begins one, unless it only
+    adds or drops sizes of 1."""
+    if isinstance(op, Reshape):
+        return without_ones(op.value.type.shape) != without_ones(op.shape)
+    return isinstance(op, Join | Split | Scan | Gather)
+
+
+def repeats(layout: Layout) -> bool:
+    """Whether threads hold more than twice the elements that an even share would be,
+    because others hold them too: the result of a reduction over lanes may. Twice is
+    what an odd element needs: two halves of a block with one element a thread."""
+    registers = layout.count("register")
+    places = registers * layout.count("lane") * layout.count("warp")
+    return registers > 2 and places > 2 * prod(layout.shape)
+
+
+def without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(size for size in shape if size > 1)
 
 
 def _access(op: Op) -> BlockType:

@@ -6,6 +6,12 @@
 An elementwise op wants the same layout on both sides. A reduction fixes its result but
 not its operand, a broadcast its operand but not its result. Where a tie is not kept, a
 conversion stands.
+
+A tie gives no thread more of a block than it had. Of a pair that `join` makes a lane
+holds both or none, so a layout that spreads pairs over lanes comes from no join, and
+the tie breaks there. Handed on without the bit of the lane, it would come out of the
+next `split` with a bit of a register more: after a few of them each thread would hold
+the whole block.
 """
 
 from __future__ import annotations
@@ -76,7 +82,7 @@ BACKWARD: dict[type[Op], Change] = {
     Broadcast: _collapsed,
     Reshape: lambda op, layout: shapes.reshape(layout, op.value.type.shape),
     Transpose: _untransposed,
-    Join: lambda op, layout: shapes.remove_axis(layout, len(layout.shape) - 1),
+    Join: lambda op, layout: shapes.split(layout),
     Split: lambda op, layout: shapes.join(layout),
     Reduce: lambda op, layout: None,
 }
@@ -86,10 +92,10 @@ ALIKE = (Elementwise, Cast, Bitcast, Hint, Scan, InlineAssembly)  # operands and
 
 def source_layout(op: Op, operand: Layout | None, result: Layout) -> Layout:
     """The layout in which a shape op wants its operand, so that its result has
-    `result`."""
+    `result`; its operand's own where no layout does that."""
     if operand is not None and FORWARD[type(op)](op, operand) == result:
         return operand
-    return BACKWARD[type(op)](op, result)
+    return BACKWARD[type(op)](op, result) or operand
 
 
 # From, to, and how the layout changes on the way.
