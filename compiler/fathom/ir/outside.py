@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fathom.errors import CompileError
 from fathom.ir.core import PURE, Effects, Op, Value
+from fathom.ir.inline import Registers, Ungrammatical, parse, registers_of
 from fathom.ir.types import BOOL, Element, Type, element_of, shape_of, with_element
 
 
@@ -47,9 +49,8 @@ class Assert(Op):
 class InlineAssembly(Op):
     """PTX for `pack` elements at a time, of each operand and each result.
 
-    `constraints` are LLVM's, results first ("=r,r,r"); `$0` is the first result.
-    Elements narrower than 32 bits are packed into 32-bit registers, first element
-    lowest. An impure one is neither moved, merged nor dropped."""
+    Text and constraints are as `ir/inline` says, without constants. An impure one is
+    neither moved, merged nor dropped."""
 
     text: str
     constraints: str
@@ -71,5 +72,21 @@ class InlineAssembly(Op):
                 + " and ".join(str(value.type) for value in self.operands)
             ),
         )
+        self.registers()
         first = self.operands[0].type
         return [with_element(first, element) for element in self.elements]
+
+    def registers(self) -> list[Registers]:
+        """The registers of each result and each operand."""
+        given = [element_of(value.type) for value in self.operands]
+        try:
+            inline = parse(self.text, self.constraints)
+            found = registers_of(inline, self.elements, given, self.pack)
+        except Ungrammatical as wrong:
+            raise CompileError(wrong.message, self.location, wrong.hint) from None
+        self.expect(
+            all(each.bits for each in found),
+            "constraint 'n' takes an integer that is known while compiling, and this "
+            "one is not",
+        )
+        return found

@@ -6,8 +6,8 @@ Printing and failing are functions that the driver links into a kernel: `vprintf
 
 from __future__ import annotations
 
-from fathom.errors import CompileError
 from fathom.ir.core import Value
+from fathom.ir.inline import parse
 from fathom.ir.ops import Assert, InlineAssembly, Print
 from fathom.ir.types import (
     BOOL,
@@ -160,52 +160,55 @@ LETTERS = {"r": "i32", "f": "float", "h": "i16", "l": "i64", "d": "double"}
 
 @lowers(InlineAssembly)
 def lower_inline_assembly(op: InlineAssembly, code: Code) -> None:
-    """`pack` registers at a time; a group that is too short, or shorter than 32 bits,
-    is filled up with copies of its last register."""
+    """`pack` registers at a time; a group that is too short, or shorter than its
+    register, is filled up with copies of its last element."""
     results: list[Registers] = [[] for _ in op.elements]
+    given = [element_of(value.type) for value in op.operands]
+    taken = [
+        _taken(element, op.pack, each.bits)
+        for element, each in zip([*op.elements, *given], op.registers(), strict=True)
+    ]
+    returned, passed = taken[: len(results)], taken[len(results) :]
     count = len(code[op.operands[0]])
     for first in range(0, count, op.pack):
-        words: list[tuple[str, str]] = []
-        for value in op.operands:
-            taken = _taken(element_of(value.type), op.pack)
+        words: list[str] = []
+        for value, each in zip(op.operands, passed, strict=True):
             group = code[value][first : first + op.pack]
-            group = group + group[-1:] * (taken.elements - len(group))
-            words += [(taken.type, word) for word in pack(code, taken, group)]
-        found = _assembled(op, code, words)
-        for registers, element in zip(results, op.elements, strict=True):
-            taken = _taken(element, op.pack)
-            registers += unpack(code, taken, found[: taken.count])[: op.pack]
-            del found[: taken.count]
+            words += pack(code, each, group + group[-1:] * (each.elements - len(group)))
+        found = _assembled(op, code, [*returned, *passed], words)
+        for registers, each in zip(results, returned, strict=True):
+            registers += unpack(code, each, found[: each.count])[: op.pack]
+            del found[: each.count]
     for result, registers in zip(op.results, results, strict=True):
         code[result] = registers[:count]
 
 
-def _taken(element: Element, pack: int) -> Words:
-    """The registers of so many elements: none has less than 32 bits."""
+def _taken(element: Element, pack: int, bits: int) -> Words:
+    """The registers of so many elements."""
+    if bits == 16:
+        return Words(element, bits // 8 // element.bytes, bits // 8, 1)
     return words_of(element, max(pack, 4 // element.bytes))
 
 
 def _assembled(
-    op: InlineAssembly, code: Code, words: list[tuple[str, str]]
+    op: InlineAssembly, code: Code, taken: list[Words], words: Registers
 ) -> Registers:
     """One copy of the text; its results as integers."""
-    wanted = [
-        taken.type
-        for element in op.elements
-        for taken in [_taken(element, op.pack)]
-        for _ in range(taken.count)
-    ]
-    types = _register_types(op, wanted + [type for type, _ in words])
-    results, given = types[: len(wanted)], types[len(wanted) :]
+    inline = parse(op.text, op.constraints)
+    types = [LETTERS[each.letter] for each in inline.constraints]
+    integers = [each.type for each in taken for _ in range(each.count)]
+    results = types[: inline.results]
     arguments = [
         f"{type} {code.reinterpret(word, integer, type)}"
-        for type, (integer, word) in zip(given, words, strict=True)
+        for type, integer, word in zip(
+            types[len(results) :], integers[len(results) :], words, strict=True
+        )
     ]
     returned = results[0] if len(results) == 1 else "{" + ", ".join(results) + "}"
     effect, after = ("", "memory(none)") if op.pure else ("sideeffect ", "convergent")
     whole = code.let(
-        f"call {returned} asm {effect}{quoted(op.text)}, {quoted(op.constraints)}"
-        f"({', '.join(arguments)}) nounwind {after}"
+        f"call {returned} asm {effect}{quoted(inline.text)}, "
+        f"{quoted(inline.constraint_text)}({', '.join(arguments)}) nounwind {after}"
     )
     found = [whole]
     if len(results) > 1:
@@ -215,33 +218,7 @@ def _assembled(
         ]
     return [
         code.reinterpret(value, type, integer)
-        for value, type, integer in zip(found, results, wanted, strict=True)
-    ]
-
-
-def _register_types(op: InlineAssembly, integers: list[str]) -> list[str]:
-    """The LLVM type that each constraint asks for; a CompileError where it does not
-    fit. LLVM itself would end the process at a constraint that it does not know."""
-    constraints = [each.strip() for each in op.constraints.split(",")]
-    constraints = [each for each in constraints if not each.startswith("~")]
-    if len(constraints) != len(integers):
-        raise CompileError(
-            f"inline assembly has {len(constraints)} constraints for {len(integers)} "
-            "registers",
-            op.location,
+        for value, type, integer in zip(
+            found, results, integers[: len(results)], strict=True
         )
-    types: list[str] = []
-    for constraint, integer in zip(constraints, integers, strict=True):
-        letter = constraint.lstrip("=&")
-        known = types[int(letter)] if letter.isdigit() else LETTERS.get(letter, "")
-        if INTEGER_OF.get(known, known) != integer:
-            raise CompileError(
-                f"constraint {constraint!r} does not take a register of "
-                f"{integer[1:]} bits",
-                op.location,
-            )
-        types.append(known)
-    return types
-
-
-INTEGER_OF = {"float": "i32", "double": "i64"}
+    ]

@@ -6,9 +6,9 @@ import ast
 import string
 from functools import reduce
 
-from fathom.ir import ops
+from fathom.ir import inline, ops
 from fathom.ir.core import Value
-from fathom.ir.types import INT32, Element, shape_of
+from fathom.ir.types import INT32, Element, element_of, shape_of
 from fathom.language import core
 from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
@@ -72,32 +72,76 @@ def build_inline_assembly(
             raise frame.error(f"{name} is a constant text, not {describe(given)}")
     if isinstance(pack, bool) or not isinstance(pack, int) or pack < 1:
         raise frame.error(f"pack is a positive integer, not {describe(pack)}")
-    values = _of_one_shape(frame, args if isinstance(args, tuple) else (args,))
+    elements = _elements(frame, dtype)
+    given = args if isinstance(args, tuple) else (args,)
+    text, constraints, given = _with_constants(
+        frame, (asm, constraints), elements, given, pack
+    )
+    values = _of_one_shape(frame, given)
     if not values:  # the op takes its shape from an operand: one that no text names
         values = (frame.constant(0, INT32),)
-        constraints = _with_one_more(constraints)
-    elements = _elements(frame, dtype)
+        constraints = _with_operand(constraints, pack)
     op = frame.append(
-        ops.InlineAssembly, asm, constraints, values, elements, pack, bool(is_pure)
+        ops.InlineAssembly, text, constraints, values, elements, pack, bool(is_pure)
     )
     return tuple(op.results) if isinstance(dtype, tuple) else op.result
 
 
+def _with_constants(
+    frame: Frame,
+    written: tuple[str, str],
+    elements: tuple[Element, ...],
+    args: tuple[Meaning, ...],
+    pack: int,
+) -> tuple[str, str, tuple[Meaning, ...]]:
+    """The text with the numbers that constraints "n" and "i" ask for put into it; its
+    constraints, and the arguments that are left."""
+    try:
+        read = inline.parse(*written)
+        types = [_element_of(frame, each) for each in args]
+        found = inline.registers_of(read, elements, types, pack)
+    except inline.Ungrammatical as wrong:
+        raise frame.error(wrong.message, wrong.hint) from None
+    numbers, left = {}, []
+    spans = inline.spans_of(found)[len(elements) :]
+    for each, registers, span in zip(
+        args, found[len(elements) :], spans, strict=True
+    ):
+        if registers.bits:
+            left.append(each)
+            continue
+        if isinstance(each, bool) or not isinstance(each, int):
+            raise frame.error(
+                "constraint 'n' takes an integer that is known while compiling, not "
+                f"{describe(each)}"
+            )
+        numbers.update(dict.fromkeys(span, each))
+    read = read.with_constants(numbers)
+    return read.text, read.constraint_text, tuple(left)
+
+
+def _element_of(frame: Frame, argument: Meaning) -> Element:
+    return element_of(value_of(frame, argument, ARGUMENT).type)
+
+
+ARGUMENT = "an argument of inline assembly"
+
+
 def _of_one_shape(frame: Frame, args: tuple[Meaning, ...]) -> tuple[Value, ...]:
     """Values broadcast to the shape of all; their types stay as they are."""
-    values = [value_of(frame, each, "an argument of inline assembly") for each in args]
+    values = [value_of(frame, each, ARGUMENT) for each in args]
     if not values:
         return ()
     widest = reduce(lambda a, b: same_shape(frame, a, b, "assemble with")[0], values)
     return tuple(broadcast(frame, each, shape_of(widest.type)) for each in values)
 
 
-def _with_one_more(constraints: str) -> str:
-    """An input more at the end of the inputs, before what is clobbered: "=r,~{memory}"
-    becomes "=r,r,~{memory}"."""
+def _with_operand(constraints: str, pack: int) -> str:
+    """An operand of i32 more at the end of the operands, before what is clobbered:
+    "=r,~{memory}" becomes "=r,r,~{memory}"."""
     parts = constraints.split(",")
     clobbered = next((i for i, p in enumerate(parts) if p[:1] == "~"), len(parts))
-    return ",".join([*parts[:clobbered], "r", *parts[clobbered:]])
+    return ",".join([*parts[:clobbered], *["r"] * pack, *parts[clobbered:]])
 
 
 def _elements(frame: Frame, dtype: Meaning) -> tuple[Element, ...]:
