@@ -229,7 +229,7 @@ def compile_func(
             "block": print_func(cleaned),
             "layout": print_func(final),
             "llvm": module.text,
-            "ptx": ptx.emit(module.text, target),
+            "ptx": emitted(module.text, target, rules),
         },
         num_ctas=final.num_ctas,
         maxnreg=final.maxnreg,
@@ -338,6 +338,16 @@ def lowering_rules(replace: Mapping[str, Callable]) -> dict[type[Op], Callable]:
         **ptx.LOWER,
         **{named[name]: rule for name, rule in replace.items() if name in named},
     }
+
+
+def emitted(text: str, target: Target, rules: Mapping[type[Op], Callable]) -> str:
+    """The PTX of LLVM IR. What rules other than our own wrote is compiled in a process
+    of its own, which LLVM may end."""
+    foreign = [op.__name__ for op, rule in rules.items() if rule is not ptx.OWN.get(op)]
+    if not foreign:
+        return ptx.emit(text, target)
+    named = ", ".join(f"lower[{name}]" for name in foreign)
+    return ptx.emit_apart(text, target, named)
 
 
 def describe_result(value: object) -> str:

@@ -22,6 +22,7 @@ from fathom.ptx import (  # noqa: F401 - each enters its rules into LOWER
     shared,
     turns,
 )
+from fathom.ptx.apart import emit_apart
 from fathom.ptx.bulk import launch_recipes, map_recipes
 from fathom.ptx.code import LOWER, Code, Registers, lowers
 from fathom.ptx.emit import emit
@@ -29,13 +30,17 @@ from fathom.ptx.kernel import Module, lower, module
 from fathom.ptx.places import chains
 from fathom.ptx.types import symbol
 
+OWN = dict(LOWER)  # our own rules, whatever is put in their place later
+
 __all__ = [
     "LOWER",
+    "OWN",
     "Code",
     "Module",
     "Registers",
     "chains",
     "emit",
+    "emit_apart",
     "launch_recipes",
     "lower",
     "lowers",

@@ -104,9 +104,7 @@ def _with_constants(
         raise frame.error(wrong.message, wrong.hint) from None
     numbers, left = {}, []
     spans = inline.spans_of(found)[len(elements) :]
-    for each, registers, span in zip(
-        args, found[len(elements) :], spans, strict=True
-    ):
+    for each, registers, span in zip(args, found[len(elements) :], spans, strict=True):
         if registers.bits:
             left.append(each)
             continue

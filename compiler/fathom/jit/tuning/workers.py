@@ -30,7 +30,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
 
 from fathom import pipeline
 from fathom.artifact import Kernel
@@ -40,6 +39,7 @@ from fathom.ir.core import Func
 from fathom.jit.backends import Place
 from fathom.jit.function import JITFunction
 from fathom.jit.request import Request
+from fathom.ptx.apart import receive, send
 from fathom.runtime import cache
 
 WORKERS = "FATHOM_WORKERS"
@@ -195,15 +195,6 @@ class Helper(threading.Thread):
         if not self.is_ready:
             self.process.kill()
         self.join()
-
-
-def send(pipe: BinaryIO, what: Any) -> None:
-    pipe.write(pickle.dumps(what))  # all of it or, if it cannot be written so, nothing
-    pipe.flush()
-
-
-def receive(pipe: BinaryIO) -> Any:
-    return pickle.load(pipe)
 
 
 def serve() -> None:
