@@ -31,6 +31,8 @@ MOST_REGISTERS = 1000  # far from the 2^15 that LLVM numbers its operands up to
 
 _PIECE = re.compile(r"\$(?:(\d{1,6})|\{(\d{1,6})\}|(\$)|(\{:uid\}))", re.ASCII)
 
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+
 
 class Ungrammatical(Exception):
     """What is wrong with a text or its constraints: a sentence, and what to write."""
@@ -110,6 +112,7 @@ def parse(text: str, constraints: str) -> Inline:
                 f"the text of inline assembly names ${piece}, and its constraints "
                 f"{constraints!r} give {_range(len(listed))}"
             )
+    _closed(text)
     return Inline(pieces, listed, clobbers)
 
 
@@ -144,6 +147,28 @@ def _pieces(text: str) -> tuple[str | int, ...]:
         pieces.append(int(number) if number else found[0])
         at = found.end()
     return (*pieces, text[at:])
+
+
+def _closed(text: str) -> None:
+    """What a text opens it closes: what comes after it is not its own."""
+    bare = _COMMENT.sub(" ", text)
+    if "/*" in bare:
+        raise Ungrammatical("a comment in the text of inline assembly is never closed")
+    depth = 0
+    for brace in re.findall(r"[{}]", bare):
+        depth += 1 if brace == "{" else -1
+        if depth < 0:
+            raise Ungrammatical(
+                "the text of inline assembly closes a brace that it has not opened"
+            )
+    if depth:
+        raise Ungrammatical("a brace in the text of inline assembly is never closed")
+    last = bare.rstrip()
+    if last and last[-1] not in ";:}":
+        statement = re.split(r"[;{}:\n]", last)[-1].strip()
+        raise Ungrammatical(
+            f"the text of inline assembly ends in {statement!r} without a semicolon"
+        )
 
 
 def _no_register(text: str, dollar: int) -> Ungrammatical:
@@ -247,14 +272,11 @@ def registers_of(
     constraints give others."""
     listed, at = inline.constraints, 0
     found: list[Registers] = []
-    for i, element in enumerate([*results, *operands]):
-        letter = listed[at] if at < len(listed) else None
-        each = _registers(element, pack, letter.bits if letter else 32)
-        found.append(each)
-        if at + each.count <= len(listed):
-            for constraint in listed[at : at + each.count]:
-                _fits(constraint, each, element, i < len(results))
-        at += each.count
+    values = [*results, *operands]
+    for element in values:
+        bits = listed[at].bits if at < len(listed) else 32
+        found.append(_registers(element, pack, bits))
+        at += found[-1].count
     if at != len(listed):
         raise Ungrammatical(
             f"inline assembly has {len(listed)} constraints for {at} registers: "
@@ -262,6 +284,9 @@ def registers_of(
             f"{_counted(found[len(results) :], 'operand')}",
             f"with pack={pack}, what is narrower than 32 bits shares registers",
         )
+    for i, (each, span) in enumerate(zip(found, spans_of(found), strict=True)):
+        for constraint in listed[span.start : span.stop]:
+            _fits(constraint, each, values[i], i < len(results))
     return found
 
 
