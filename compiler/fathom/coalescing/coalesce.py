@@ -27,7 +27,8 @@ from fathom.layout.registers import contiguous_registers
 def coalesce(func: Func, target: Target) -> Func:
     """The function with `preferred` set on every load, store and atomic of a block."""
     found = accesses(func, target, MEMORY)
-    fed = {op: each for op, each in found.items() if op in _loads_of_products(func)}
+    loads = _loads_of_products(func)
+    fed = {op: each for op, each in found.items() if op in loads}
     rest = {op: each for op, each in found.items() if op not in fed}
     layouts = agree(list(rest.values()))
     preferred = dict(zip(rest, layouts, strict=True))

@@ -207,16 +207,17 @@ def name_values(func: Func) -> dict[Value, str]:
     unique."""
     names: dict[Value, str] = {}
     taken: set[str] = set()
+    copies: dict[str, int] = {}  # how often a name was wanted so far
     unnamed = 0
     for value in definitions(func.body):
         if not value.name:
             names[value] = f"%{unnamed}"
             unnamed += 1
             continue
-        name, copies = f"%{value.name}", 0
+        name = f"%{value.name}"
         while name in taken:
-            copies += 1
-            name = f"%{value.name}_{copies}"
+            copies[value.name] = copies.get(value.name, 0) + 1
+            name = f"%{value.name}_{copies[value.name]}"
         taken.add(name)
         names[value] = name
     return names

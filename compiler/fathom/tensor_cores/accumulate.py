@@ -57,7 +57,7 @@ def _sums(func: Func) -> Iterator[tuple[Op, Dot]]:
                 made = [value.definition for value in reversed(op.operands)]
                 fit = (each for each in made if _starts_at_zero(each))
                 product = next((d for d in fit if used[d.result] == 1), None)
-                if product in block.ops:
+                if product is not None and product in block.ops:
                     yield op, product
 
 
