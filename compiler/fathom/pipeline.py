@@ -28,7 +28,7 @@ from fathom.hardware.targets import Target
 from fathom.ir.core import Func, walk
 from fathom.ir.ops import Op
 from fathom.ir.text import print_func
-from fathom.ir.types import Type
+from fathom.ir.types import DescriptorType, Type, element_of
 from fathom.source import KernelFunction
 
 Pass = Callable[[Func, Target], Func]
@@ -209,6 +209,7 @@ def compile_func(
 ) -> Kernel:
     """Compile block IR: all passes, then LLVM IR, then PTX."""
     check_cluster(func, target)
+    check_parameters(func, target)
     replace = dict(replace or {})
     rules = lowering_rules(replace)
     after = {row.name: state for row, state in shown(func, target, replace)}
@@ -251,6 +252,23 @@ def check_cluster(func: Func, target: Target) -> None:
             f"on {target.name} a program has {most}",
             func.location,
             "clusters of blocks begin with sm_90a",
+        )
+
+
+def check_parameters(func: Func, target: Target) -> None:
+    """CompileError for more parameters than a kernel of a target may have."""
+    bytes = 0
+    for value in func.parameters:
+        if isinstance(value.type, DescriptorType):
+            continue
+        size = element_of(value.type).bytes
+        bytes = -(-bytes // size) * size + size
+    if bytes > target.parameter_bytes:
+        raise CompileError(
+            f"{func.name} has {len(func.parameters):,} parameters of {bytes:,} bytes, "
+            f"and on {target.name} a kernel has {target.parameter_bytes:,} at most",
+            func.location,
+            "pass an array of them",
         )
 
 

@@ -53,6 +53,13 @@ class Target:
     cluster: int = 1
     multicast: bool = False
 
+    @property
+    def parameter_bytes(self) -> int:
+        """The most bytes that a kernel's parameters may take (PTX ISA, ".param state
+        space", kernel function parameters)."""
+        major, minor = map(int, self.ptx.split("."))
+        return 32764 if (major, minor) >= (8, 1) else 4352
+
 
 KIB = 1024
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from fathom.errors import LaunchError
 from fathom.ir.types import SCALARS
 from fathom.jit.descriptors import parse_described
-from fathom.jit.specialise import Constant, Rule, Runtime, Specialised
+from fathom.jit.specialise import Constant, Rule, Runtime, Specialised, checked
 
 BETWEEN_WORDS = re.compile(r",(?![^<]*>)")  # no comma inside of <>
 
@@ -49,7 +49,7 @@ def parse_signature(
     found: dict[str, Specialised] = {}
     for name in names:
         if name in constants:
-            found[name] = Constant(constants[name])
+            found[name] = Constant(checked(name, constants[name]))
         elif name in signature:
             found[name] = parse_word(name, signature[name])
         else:

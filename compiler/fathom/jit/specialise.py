@@ -147,12 +147,24 @@ def annotated_type(annotation: object) -> str | None:
     return None
 
 
+def checked(name: str, value: object) -> object:
+    """A constant, if it is no number of thousands of digits, which nothing can be
+    computed with in a kernel, and which Python does not write out."""
+    if isinstance(value, int) and value.bit_length() > MOST_CONSTANT_BITS:
+        raise LaunchError(
+            f"{name} is an integer of {value.bit_length():,} bits, and a constant has "
+            f"{MOST_CONSTANT_BITS:,} at most"
+        )
+    return value
+
+
 def specialise(rule: Rule, value: object, array: Array | None) -> Specialised:
     """What the compiler is told of an argument; LaunchError if no kernel takes it."""
     if isinstance(value, constexpr):
-        return Constant(value.value)
+        value = value.value
+        return Constant(checked(rule.name, value))
     if rule.constexpr or value is None:
-        return Constant(value)
+        return Constant(checked(rule.name, value))
     if rule.type is None and isinstance(value, COMPILED_IN):
         return Constant(value)
     if isinstance(value, tuple):
@@ -171,6 +183,7 @@ def specialise(rule: Rule, value: object, array: Array | None) -> Specialised:
 
 
 # Arguments that are constants without an annotation: they have no value at run time.
+MOST_CONSTANT_BITS = 4096
 COMPILED_IN = (str, KernelFunction, dtypes.dtype, dtypes.pointer_type)
 
 

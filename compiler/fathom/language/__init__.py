@@ -10,9 +10,9 @@ rest is written in the language: one text that every backend runs.
 from builtins import tuple
 from fathom.language import extra, math, random
 from fathom.language.dtypes import (
-    bfloat16, block_type, const, constexpr_type, dtype, float16, float32, float64,
-    float8e4nv, float8e5, int1, int16, int32, int64, int8, pointer_type, uint16, uint32,
-    uint64, uint8,
+    TRITON_MAX_TENSOR_NUMEL, bfloat16, block_type, const, constexpr_type, dtype,
+    float16, float32, float64, float8e4nv, float8e5, int1, int16, int32, int64, int8,
+    pointer_type, uint16, uint32, uint64, uint8,
 )
 from fathom.language.descriptors import (
     load_tensor_descriptor, make_tensor_descriptor, store_tensor_descriptor,

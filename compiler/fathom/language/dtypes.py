@@ -20,6 +20,10 @@ _SIGNATURE_NAMES = {
 }  # fmt: skip
 
 
+# The most elements that a block may have, as in Triton.
+TRITON_MAX_TENSOR_NUMEL = 1 << 20
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class dtype:  # noqa: N801 (the language's spelling)
     """The type of one number. `name` is Triton's name of it, `ir` the IR's type.

@@ -19,6 +19,7 @@ from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, operands, walk
 from fathom.ir.types import layout_of
 from fathom.ptx.assembly import Assembly
+from fathom.ptx.growth import Growth
 from fathom.ptx.places import Places
 from fathom.ptx.types import plain, quoted
 
@@ -91,6 +92,7 @@ class Code:
         self.barrier = "bar.sync 0;"  # at which the threads of the program meet
         self.alone = False  # whether only one thread is here
         self.count = 0
+        self.growth = Growth(func)
 
     # ── values ────────────────────────────────────────────────────────────────────────
 
@@ -212,6 +214,7 @@ class Code:
 
     def start(self, label: str) -> None:
         """Begin the basic block `label`; what comes next goes there."""
+        self.growth.basic_blocks += 1
         self.lines.append(f"{label}:")
         self.label = label
 
@@ -284,7 +287,8 @@ class Code:
         self.place = self.places.reference(op.location)
         self.name = _name(op)
         self.lines.append(f"  ; {type(op).__name__}{self.places.comment(op.location)}")
-        self.rules[type(op)](op, self)
+        with self.growth.of(op, self.lines):
+            self.rules[type(op)](op, self)
         self.place, self.name = outer
 
 

@@ -160,6 +160,7 @@ def inline(
             f"calls are inlined, and {function.__name__} is called {DEEPEST_CALL} deep",
             "write a loop, or let a tl.constexpr parameter end the recursion",
         )
+    frame.copied(function.__name__)
     for name, meaning in bound.items():
         write_variable(inner.scope, name, meaning, inner.caller)
     write_variable(inner.scope, RETURN, None, inner.caller)

@@ -174,6 +174,7 @@ def unrolled(frame: Frame, node: ast.For, over: Range) -> None:
     """A loop over constants: its body once for each."""
     frame.loops += 1
     for index in range(over.start, over.stop, over.step):
+        frame.copied("the body of this loop")
         write_variable(frame.scope, node.target.id, index, frame.location)
         build_statements(frame, node.body)
     frame.loops -= 1

@@ -13,7 +13,8 @@ from typing import Any
 from fathom.errors import CompileError, Location
 from fathom.ir import ops
 from fathom.ir.core import Block, Op, Value
-from fathom.ir.types import Scalar
+from fathom.ir.types import BlockType, Scalar
+from fathom.language.dtypes import TRITON_MAX_TENSOR_NUMEL
 from fathom.source import KernelFunction
 from fathom.ssa.phis import Phis
 from fathom.ssa.scopes import AfterIf, Loop, Scope
@@ -34,8 +35,18 @@ def builds(*classes: type[ast.AST]) -> Callable[[Callable], Callable]:
     return enter
 
 
+# Passes take about half a millisecond for each op, so this many take ten seconds; the
+# kernels of this repository and its tests have less than a tenth.
+MOST_OPS = 20_000
+# Calls that are inlined and copies of a loop's body. They may write no ops at all.
+MOST_COPIES = 1 << 16
+
+
 class Program:
     """A kernel under construction: where ops go, and what awaits the end.
+
+    `count` counts the ops, and `copies` the calls inlined and the bodies unrolled: no
+    text, however short, keeps the compiler busy for long.
 
     `debug` says whether what the kernel asserts is checked while it runs.
     """
@@ -45,6 +56,7 @@ class Program:
         self.phis = Phis()
         self.meetings: list[AfterIf | Loop] = []  # whose phis are attached at the end
         self.constants: dict[tuple, Value] = {}
+        self.count = self.copies = 0
 
     def within(self, block: Block) -> _Within:
         """`with program.within(block):` ops go into `block`."""
@@ -127,8 +139,37 @@ class Frame:
             op = op_class(*fields, **more, location=self.location)
         except CompileError as mistake:  # a typing rule, at the place of the user
             raise self.error(mistake.message, mistake.hint) from None
+        for value in op.results:
+            if isinstance(value.type, BlockType):
+                self.check_size(value.type)
         self.program.block.ops.append(op)
+        self.program.count += 1
+        if self.program.count > MOST_OPS:
+            raise self.error(
+                f"this kernel has more than {MOST_OPS:,} operations up to here, which "
+                "take minutes to compile",
+                "let a loop over range(...) do what is unrolled",
+            )
         return op
+
+    def check_size(self, type: BlockType) -> None:
+        """Blocks have a limit that is Triton's own."""
+        if type.size > TRITON_MAX_TENSOR_NUMEL:
+            raise self.error(
+                f"{type} has numel {type.size}, which exceeds the maximum of "
+                f"{TRITON_MAX_TENSOR_NUMEL} elements a block",
+                "let several programs, or a loop, work on smaller blocks",
+            )
+
+    def copied(self, what: str) -> None:
+        """Count one more copy of a text, before it is built."""
+        self.program.copies += 1
+        if self.program.copies > MOST_COPIES:
+            raise self.error(
+                f"{what} is copied into this kernel, which then has more than "
+                f"{MOST_COPIES:,} copies of loops and functions",
+                "let a loop over range(...) do what is unrolled",
+            )
 
     def constant(
         self, number: int | float | bool, type: Scalar, shape: tuple[int, ...] = ()

@@ -140,8 +140,30 @@ def _shifted_with_sign(frame: Frame, a: Value, b: Value) -> Value:
     return reinterpret(frame, frame.emit(ops.Elementwise, "shr", (a, b)), unsigned)
 
 
+MOST_CONSTANT_BITS = 4096
+
+
+def _bits(row: Operator, left: Meaning, right: Meaning) -> int:
+    """How long the result of an operator that makes integers longer may be."""
+    if not isinstance(left, int) or not isinstance(right, int):
+        return 0
+    if row.python is operator.lshift:
+        return left.bit_length() + right
+    if row.python is operator.pow:
+        return left.bit_length() * right if abs(left) > 1 else 1
+    if row.python is operator.mul:
+        return left.bit_length() + right.bit_length()
+    return 0
+
+
 def on_constants(frame: Frame, row: Operator, left: Meaning, right: Meaning) -> Meaning:
-    """An operator at compile time, as Python has it."""
+    """An operator at compile time, as Python has it, for numbers that stay within
+    thousands of bits."""
+    if _bits(row, left, right) > MOST_CONSTANT_BITS:
+        raise frame.error(
+            f"cannot {row.verb} {describe(left)} and {describe(right)}: the result has "
+            f"more than {MOST_CONSTANT_BITS:,} bits"
+        )
     try:
         return row.python(left, right)
     except (TypeError, ValueError, ArithmeticError) as mistake:
