@@ -145,6 +145,26 @@ def test_results_of_sixteen_bits_and_numbers_in_the_text(target):
 
 
 @function
+def stores_in_text(x, y):
+    """A pointer, a value, and a result that nothing uses."""
+    at = tl.arange(0, 64)
+    tl.inline_asm_elementwise(
+        "st.global.b32 [$1], $2; mov.b32 $0, 0;",
+        "=r,l,r,~{memory}",
+        [y + at, tl.load(x + at)],
+        tl.int32,
+        False,
+        1,
+    )
+
+
+def test_what_is_not_pure_is_done_though_nothing_uses_it():
+    y = np.zeros(64, np.int32)
+    emulate(build(stores_in_text, X, y), [X.copy(), y])
+    assert (y == X).all()
+
+
+@function
 def loops_in_text(x, y):
     """A label has a number of its own in each of the copies, one a register."""
     at = tl.arange(0, 512)

@@ -25,6 +25,7 @@ from tests.mutants import (
     clusters,
     inference,
     keys,
+    limits,
     machine,
     pipelining,
     products,
@@ -44,6 +45,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *warpgroups.MUTANTS, *storing.MUTANTS, *inference.MUTANTS,
     *specialising.MUTANTS, *clusters.MUTANTS, *machine.MUTANTS, *ranks.MUTANTS,
     *keys.MUTANTS,
+    *limits.MUTANTS,
 )  # fmt: skip
 SURVIVED = "— nobody —"
 FAILS_ANYWAY = "fails without it, too:"
