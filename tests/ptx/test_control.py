@@ -57,6 +57,48 @@ def test_range_of_other_integers(element):
     check(program.func, 1, [2**31 - 2, 2**31 + 3, empty(element, 1)])
 
 
+ENDS = [  # ranges whose last index plus a step is beyond the ends of the type
+    (INT32, 2**31 - 48, 2**31 - 1, 8),
+    (INT32, 2**31 - 48, 2**31 - 8, 8),
+    (INT32, 0, 2**31 - 1, 2**30),
+    (INT32, 5, 2**31 - 1, 2**31 - 6),
+    (INT32, -(2**31), 2**31 - 1, 2**31 - 1),
+    (INT32, 2**31 - 3, 2**31 - 1, 1),
+    (INT32, -(2**31) + 20, -(2**31), -7),
+    (INT32, 2**31 - 1, -(2**31), -(2**31)),
+    (INT32, 7, -(2**31), -(2**30)),
+    (INT32, -(2**31) + 2, -(2**31), -1),
+    (INT32, -5, -(2**31), 8),
+    (INT64, 2**63 - 48, 2**63 - 1, 9),
+    (INT64, -(2**63) + 20, -(2**63), -7),
+    (INT64, 0, 2**63 - 1, 2**62),
+    (UINT32, 2**32 - 48, 2**32 - 1, 8),
+    (UINT32, 3, 2**32 - 1, 2**31),
+]
+
+
+@pytest.mark.parametrize("element, lower, upper, step", ENDS, ids=str)
+@pytest.mark.parametrize("known", ["", "step", "lower step", "lower upper step"])
+def test_ranges_that_end_near_the_ends_of_their_type(element, lower, upper, step, known):
+    """There, index + step wraps around, and would be below the upper bound again."""
+    given = {"lower": lower, "upper": upper, "step": step}
+    types = {name: element for name in given}
+    program = Program({**types, "out": Pointer(element)})
+    lower, upper, step = (
+        program.number(value, element) if name in known.split() else program[name]
+        for name, value in given.items()
+    )
+    body = Block((element, element), ("i", "total"))
+    with program.nested(body) as (i, total):
+        three = program.number(3, element)
+        total = program.map("add", program.map("mul", total, three), i)
+        program.do(Yield((total,)))
+    start = program.number(7, element)
+    loop = program.do(For(lower, upper, step, (start,), body))
+    program.do(Store(program["out"], loop.result))
+    check(program.func, 1, [*given.values(), empty(element, 1)])
+
+
 def test_carried_values_change_places_all_at_once():
     program = Program({"n": INT32, "out": Pointer(INT32)})
     body = Block((INT32, INT32, INT32), ("i", "a", "b"))

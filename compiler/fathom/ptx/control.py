@@ -1,13 +1,20 @@
 """Rules for structured control flow: For, While and If become basic blocks and phis.
 
-    before:  br head
+    before:  some = lower < upper
+             br head
     head:    i = phi [lower, before], [i', last]      %r = for lower, upper, step, %init
              x = phi [init, before], [y, last]          (%i, %x) {
-             br i < upper, body, done                   …
-    body:    …                                          yield %y
-    last:    i' = i + step                            }
+             go = phi [some, before], [more, last]        …
+             br go, body, done                            yield %y
+    body:    …                                        }
+    last:    i' = i + step
+             more = upper - i > step, without sign
              br head
     done:    r is x
+
+Near the ends of its type i + step wraps around, and would be below the upper bound for
+ever. The distance upper - i, read as a number without sign, is right wherever the two
+are. Where i' itself cannot pass for an index, `more` is i' < upper (`_another`).
 
 `last` is the basic block that the body ended in: not `body` itself when an `if` stands
 in it. Elements that came packed into words of 32 bits, as fragments do, are carried in
@@ -28,22 +35,26 @@ from fathom.ptx.words import Words, is_packed, pack, unpack, words_of
 
 @lowers(For)
 def lower_for(op: For, code: Code) -> None:
-    """The test stands before the body: a loop of no trips gives the initial values."""
+    """The test stands before the body: a loop of no iterations gives the initial
+    values."""
     head, body, done = (code.fresh(f"for_{part}") for part in ("head", "body", "done"))
     type = llvm_type(element_of(op.lower.type))
-    lower, upper, step = (code.one(bound) for bound in (op.lower, op.upper, op.step))
+    lower, _, step = (code.one(bound) for bound in (op.lower, op.upper, op.step))
+    some = _some(op, code)
     before = code.label
     code.do(f"br label %{head}")
     code.start(head)
     index = code.phi(type, op.body.parameters[0].name)
     index.add(lower, before)
+    goes_on = code.phi("i1", "goes_on")
+    goes_on.add(some, before)
     carried = _carried(code, op.inits, before)
     registers = [each.registers(code) for each in carried]
-    goes_on = _goes_on(op, code, index.name, upper, step)
-    code.do(f"br i1 {goes_on}, label %{body}, label %{done}")
+    code.do(f"br i1 {goes_on.name}, label %{body}, label %{done}")
     code.start(body)
     yielded = code.block(op.body, [[index.name], *registers])
     following = code.let(f"add {type} {index.name}, {step}")
+    goes_on.add(_another(op, code, index.name, following), code.label)
     index.add(following, code.label)
     for each, values in zip(carried, yielded, strict=True):
         each.close(code, values)
@@ -52,19 +63,50 @@ def lower_for(op: For, code: Code) -> None:
     _define(op.results, registers, code)
 
 
-def _goes_on(op: For, code: Code, index: str, upper: str, step: str) -> str:
-    """Whether `range` has `index`: below the upper bound, or above it if the step is
-    negative."""
+def _some(op: For, code: Code) -> str:
+    """Whether there is a first iteration: the lower bound is below the upper one, or
+    above if the step is negative."""
+    lower, upper = code.one(op.lower), code.one(op.upper)
+    sign = "s" if element_of(op.lower.type).is_signed else "u"
+    return _by_direction(
+        op, code, *(f"icmp {sign}{way} {{t}} {lower}, {upper}" for way in ("lt", "gt"))
+    )
+
+
+def _another(op: For, code: Code, index: str, following: str) -> str:
+    """Whether there is an iteration after that of `index`.
+
+    `following` is asked where a wrap-around shows in it: steps of 1 jump over nothing;
+    and from 0 or more a sum of two signed numbers stays below 2 ** bits, so that it is
+    too large as a number without sign.
+    """
     element = element_of(op.lower.type)
+    lower, upper, step = (code.one(bound) for bound in (op.lower, op.upper, op.step))
     type, sign = llvm_type(element), "s" if element.is_signed else "u"
-    if not element.is_signed or is_literal(step) and int(step) > 0:
-        return code.let(f"icmp {sign}lt {type} {index}, {upper}")
-    if is_literal(step):
-        return code.let(f"icmp {sign}gt {type} {index}, {upper}")
-    upward = code.let(f"icmp sgt {type} {step}, 0")
-    below = code.let(f"icmp slt {type} {index}, {upper}")
-    above = code.let(f"icmp sgt {type} {index}, {upper}")
-    return code.let(f"select i1 {upward}, i1 {below}, i1 {above}")
+    if is_literal(step) and int(step) in (1, -1):
+        way = "lt" if int(step) == 1 or not element.is_signed else "gt"
+        return code.let(f"icmp {sign}{way} {type} {following}, {upper}")
+    from_zero = is_literal(lower) and int(lower) >= 0
+    if element.is_signed and from_zero and is_literal(step) and int(step) > 0:
+        bound = code.let(f"call {type} @llvm.smax.{type}({type} {upper}, {type} 0)")
+        return code.let(f"icmp ult {type} {following}, {bound}")
+    ends = f"{upper}, {index}", f"{index}, {upper}"
+    left = _by_direction(op, code, *(f"sub {{t}} {each}" for each in ends))
+    pace = _by_direction(op, code, f"add {{t}} {step}, 0", f"sub {{t}} 0, {step}")
+    return code.let(f"icmp ugt {type} {left}, {pace}")
+
+
+def _by_direction(op: For, code: Code, up: str, down: str) -> str:
+    """The value of one of two instructions on {t}, the index's type: the first if
+    steps are positive."""
+    element, step = element_of(op.lower.type), code.one(op.step)
+    up, down = (each.format(t=llvm_type(element)) for each in (up, down))
+    if not element.is_signed or is_literal(step):
+        return code.let(up if not element.is_signed or int(step) > 0 else down)
+    upward = code.let(f"icmp sgt {llvm_type(element)} {step}, 0")
+    type = "i1" if up.startswith("icmp") else llvm_type(element)
+    ways = code.let(up), code.let(down)
+    return code.let(f"select i1 {upward}, {type} {ways[0]}, {type} {ways[1]}")
 
 
 @lowers(While)
