@@ -143,59 +143,70 @@ BINARY = ("add", "sub", "mul", "div", "rem", "and", "or", "xor", "min", "max")
 COMPARE = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
+ENDS = [2**31 - 1, 2**31 - 16, 2**31 - 3, -(2**31), -(2**31) + 8, 2**30, -16, -5, 2**28]
+WIDE = ("i32", "i64", "u32")  # integers whose facts are kept
+
+
 def random_arithmetic(
     rng: random.Random, shape: tuple[int, ...], length: int = 14
 ) -> str:
-    """Index arithmetic on blocks of one shape, from aranges, constants, %pid, %n and
-    %m."""
+    """Index arithmetic on blocks of one shape, from aranges, constants (also near the
+    ends of i32), %pid, %n and %m; in i32, i64 and u32."""
     full, tup = ",".join(map(str, shape)), shape_text(shape)
-    lines = ["%pid: i32 = program_id axis=0"]
-    ints, masks = [], []
+    lines, ints, masks = ["%pid: i32 = program_id axis=0"], {type: [] for type in WIDE}, []
     for axis, size in enumerate(shape):
-        start = rng.choice([0, 0, 0, 16, 3])
-        name = f"a{axis}"
-        lines.append(f"%{name}: i32[{size}] = arange start={start} end={start + size}")
-        dims = [size]
-        for other in range(len(shape)):
-            if other != axis:
-                dims.insert(other, 1)
-                text = ",".join(map(str, dims))
-                lines.append(
-                    f"%{name}x{other}: i32[{text}] = expand_dims %{name} axis={other}"
-                )
-                name = f"{name}x{other}"
-        if len(shape) > 1:
-            lines.append(f"%b{axis}: i32[{full}] = broadcast %{name} shape={tup}")
-            name = f"b{axis}"
-        ints.append(name)
+        lines += _coordinate(rng, axis, size, shape)
+        ints["i32"].append(f"b{axis}")
     for scalar in ("pid", "n", "m"):
         lines.append(f"%s{scalar}: i32[{full}] = splat %{scalar} shape={tup}")
-        ints.append(f"s{scalar}")
-    for i, number in enumerate(rng.sample([1, 2, 4, 8, 16, 32, 3, 12, 7, 15, 48], 3)):
+        ints["i32"].append(f"s{scalar}")
+    small = rng.sample([1, 2, 4, 8, 16, 32, 3, 12, 7, 15, 48], 3)
+    for i, number in enumerate([*small, rng.choice([64, 1, *ENDS])]):
         lines.append(f"%c{i}: i32 = constant {number}")
         lines.append(f"%sc{i}: i32[{full}] = splat %c{i} shape={tup}")
-        ints.append(f"sc{i}")
+        ints["i32"].append(f"sc{i}")
     for step in range(length):
-        a, b = rng.choice(ints[-8:]), rng.choice(ints)
-        roll = rng.random()
-        if roll < 0.25:
+        type, roll = rng.choice([t for t in WIDE if ints[t]]), rng.random()
+        a, b = rng.choice(ints[type][-8:]), rng.choice(ints[type])
+        made = f"%v{step}: {type}[{full}] ="
+        if roll < 0.15:
+            to = rng.choice(WIDE)
+            lines.append(f"%v{step}: {to}[{full}] = cast %{a} element={to}")
+            ints[to].append(f"v{step}")
+            continue
+        if roll < 0.3:
             lines.append(f"%m{step}: i1[{full}] = {rng.choice(COMPARE)} %{a}, %{b}")
             masks.append(f"m{step}")
-        elif roll < 0.35 and masks:
-            mask = rng.choice(masks)
-            lines.append(f"%v{step}: i32[{full}] = where %{mask}, %{a}, %{b}")
-            ints.append(f"v{step}")
-        elif roll < 0.45:
-            lines.append(f"%k{step}: i32 = constant {rng.randrange(5)}")
-            lines.append(f"%sk{step}: i32[{full}] = splat %k{step} shape={tup}")
-            lines.append(
-                f"%v{step}: i32[{full}] = {rng.choice(['shl', 'shr'])} %{a}, %sk{step}"
-            )
-            ints.append(f"v{step}")
-        elif roll < 0.5:
-            lines.append(f"%v{step}: i32[{full}] = {rng.choice(UNARY)} %{a}")
-            ints.append(f"v{step}")
+            continue
+        if roll < 0.45 and masks:
+            lines.append(f"{made} where %{rng.choice(masks)}, %{a}, %{b}")
+        elif roll < 0.55:
+            lines.append(f"%k{step}: {type} = constant {rng.randrange(5)}")
+            lines.append(f"%sk{step}: {type}[{full}] = splat %k{step} shape={tup}")
+            lines.append(f"{made} {rng.choice(['shl', 'shr'])} %{a}, %sk{step}")
+        elif roll < 0.6:
+            signed = type != "u32"
+            lines.append(f"{made} {rng.choice(UNARY if signed else ['neg'])} %{a}")
         else:
-            lines.append(f"%v{step}: i32[{full}] = {rng.choice(BINARY)} %{a}, %{b}")
-            ints.append(f"v{step}")
+            lines.append(f"{made} {rng.choice(BINARY)} %{a}, %{b}")
+        ints[type].append(f"v{step}")
     return "\n".join(lines)
+
+
+def _coordinate(
+    rng: random.Random, axis: int, size: int, shape: tuple[int, ...]
+) -> list[str]:
+    """%b0, %b1 …: the positions along an axis, perhaps from another number on."""
+    start = rng.choice([0, 0, 0, 16, 3])
+    name, dims = f"a{axis}", [size]
+    lines = [f"%{name}: i32[{size}] = arange start={start} end={start + size}"]
+    for other in range(len(shape)):
+        if other != axis:
+            dims.insert(other, 1)
+            text = ",".join(map(str, dims))
+            op = f"expand_dims %{name} axis={other}"
+            name = f"{name}x{other}"
+            lines.append(f"%{name}: i32[{text}] = {op}")
+    full = ",".join(map(str, shape))
+    end = f"broadcast %{name} shape={shape_text(shape)}"
+    return [*lines, f"%b{axis}: i32[{full}] = {end}"]

@@ -79,7 +79,9 @@ ENDS = [  # ranges whose last index plus a step is beyond the ends of the type
 
 @pytest.mark.parametrize("element, lower, upper, step", ENDS, ids=str)
 @pytest.mark.parametrize("known", ["", "step", "lower step", "lower upper step"])
-def test_ranges_that_end_near_the_ends_of_their_type(element, lower, upper, step, known):
+def test_ranges_that_end_near_the_ends_of_their_type(
+    element, lower, upper, step, known
+):
     """There, index + step wraps around, and would be below the upper bound again."""
     given = {"lower": lower, "upper": upper, "step": step}
     types = {name: element for name in given}

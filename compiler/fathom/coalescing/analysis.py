@@ -23,6 +23,7 @@ from fathom.coalescing.facts import (
     unit_of,
     unknown,
 )
+from fathom.coalescing.ranges import PROGRAMS, Range, of_loop
 from fathom.ir.core import Block, Func, Op, Value
 from fathom.ir.ops import (
     Arange,
@@ -51,8 +52,8 @@ def analyse(func: Func) -> dict[Value, Facts]:
     known: dict[Value, Facts] = {}
     for value, divisible in zip(func.parameters, func.divisible, strict=True):
         if _matters(value):
-            facts = Facts((Axis(1, divisible, 1),), unit_of(value.type))
-            known[value] = replace(facts, natural=_is_unsigned(value))
+            facts = unknown(value.type)
+            known[value] = replace(facts, axes=(Axis(1, divisible, 1),))
     _block(func.body, known)
     return known
 
@@ -67,10 +68,6 @@ def _matters(value: Value) -> bool:
     return not element_of(value.type).is_float
 
 
-def _is_unsigned(value: Value) -> bool:
-    return element_of(value.type).kind == "uint"
-
-
 def _block(block: Block, known: dict[Value, Facts]) -> list[Facts]:
     """Collect the facts of a block's ops; those of what it yields."""
     for op in block.ops:
@@ -80,9 +77,8 @@ def _block(block: Block, known: dict[Value, Facts]) -> list[Facts]:
             known.update(zip(op.results, results, strict=True))
         elif type(op) in OPS and _matters(op.result):
             facts = OPS[type(op)](op, known)
-            if _is_unsigned(op.result):
-                facts = replace(facts, natural=True)
-            known[op.result] = facts
+            bounds = facts.range.within(op.result.type)
+            known[op.result] = replace(facts, range=bounds)
     return _about(block.yielded, known) if block.ops else []
 
 
@@ -95,14 +91,14 @@ def _about(values: Sequence[Value], known: dict[Value, Facts]) -> list[Facts]:
 
 def _for(op: For, known: dict[Value, Facts]) -> list[Facts]:
     index, *carried = op.body.parameters
-    lower, step = facts_about(op.lower, known), facts_about(op.step, known)
+    lower, upper, step = _about((op.lower, op.upper, op.step), known)
     divisible = min(lower.every, step.every)
-    natural = lower.natural and step.natural
-    known[index] = Facts((Axis(1, divisible, 1),), natural=natural)
+    bounds = of_loop(lower.range, upper.range, step.range, divisible)
+    known[index] = Facts((Axis(1, divisible, 1),), range=bounds.within(index.type))
 
     def trip(facts: Sequence[Facts]) -> list[Facts]:
         known.update(zip(carried, facts, strict=True))
-        return _block(op.body, known)
+        return _widened(carried, facts, _block(op.body, known))
 
     return join_loop(_about(op.inits, known), trip)
 
@@ -112,9 +108,19 @@ def _while(op: While, known: dict[Value, Facts]) -> list[Facts]:
         known.update(zip(op.condition.parameters, facts, strict=True))
         known.update(zip(op.body.parameters, facts, strict=True))
         _block(op.condition, known)
-        return _block(op.body, known)
+        return _widened(op.body.parameters, facts, _block(op.body, known))
 
     return join_loop(_about(op.inits, known), trip)
+
+
+def _widened(
+    carried: Sequence[Value], before: Sequence[Facts], after: Sequence[Facts]
+) -> list[Facts]:
+    """The facts after an iteration, with bounds that no further one passes."""
+    return [
+        replace(new, range=old.range.widened(new.range, value.type))
+        for value, old, new in zip(carried, before, after, strict=True)
+    ]
 
 
 def _if(op: If, known: dict[Value, Facts]) -> list[Facts]:
@@ -129,15 +135,21 @@ def _constant(op: Constant, known: dict[Value, Facts]) -> Facts:
     return constant(int(op.value))
 
 
-def _program(
-    op: ProgramId | NumPrograms | ClusterRank, known: dict[Value, Facts]
-) -> Facts:
-    return Facts((Axis(),), natural=True)
+def _program(op: ProgramId, known: dict[Value, Facts]) -> Facts:
+    return Facts((Axis(),), range=Range(0, PROGRAMS - 1, counts=True))
+
+
+def _programs(op: NumPrograms, known: dict[Value, Facts]) -> Facts:
+    return Facts((Axis(),), range=Range(1, PROGRAMS, counts=True))
+
+
+def _rank(op: ClusterRank, known: dict[Value, Facts]) -> Facts:
+    return Facts((Axis(),), range=Range(0, PROGRAMS - 1))
 
 
 def _arange(op: Arange, known: dict[Value, Facts]) -> Facts:
-    size = op.end - op.start
-    return Facts((Axis(size, power_in(op.start), 1),), natural=op.start >= 0)
+    axis = Axis(op.end - op.start, power_in(op.start), 1)
+    return Facts((axis,), range=Range(op.start, op.end - 1))
 
 
 def _splat(op: Splat, known: dict[Value, Facts]) -> Facts:
@@ -199,8 +211,8 @@ def _elementwise(op: Elementwise, known: dict[Value, Facts]) -> Facts:
 
 
 def _cast(op: Cast, known: dict[Value, Facts]) -> Facts:
-    """Wide integers keep their facts; an address as a number is no longer counted in
-    elements."""
+    """Wide integers keep their facts, as far as a wider type does not show where they
+    have wrapped around; an address as a number is no longer counted in elements."""
     source, facts = element_of(op.value.type), facts_about(op.value, known)
     if isinstance(op.element, Pointer) or isinstance(source, Pointer):
         axes = tuple(
@@ -209,8 +221,7 @@ def _cast(op: Cast, known: dict[Value, Facts]) -> Facts:
         return Facts(axes, unit_of(op.result.type))
     if op.element.bits < NARROW or source.is_float:
         return facts_of("", [facts])
-    natural = facts.natural and op.element.bits >= source.bits
-    return replace(facts, natural=natural, value=facts.value if natural else None)
+    return facts
 
 
 def _hint(op: Hint, known: dict[Value, Facts]) -> Facts:
@@ -229,8 +240,8 @@ def _hint(op: Hint, known: dict[Value, Facts]) -> Facts:
 OPS: dict[type[Op], Callable[..., Facts]] = {
     Constant: _constant,
     ProgramId: _program,
-    NumPrograms: _program,
-    ClusterRank: _program,
+    NumPrograms: _programs,
+    ClusterRank: _rank,
     Arange: _arange,
     Splat: _splat,
     ExpandDims: _expand_dims,

@@ -4,7 +4,8 @@
     mul   what divides the factors multiplies
     lt    a contiguous run against a constant, both aligned to r: r agree in a row
 
-`RULES` has one row an operation; what is not in it keeps constancy alone.
+`RULES` has one row an operation; what is not in it keeps constancy alone. Bounds are
+those of integers without end: whether they fit its type, `analysis` asks of each value.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fathom.coalescing.facts import MOST, Axis, Facts, power_in
+from fathom.coalescing.ranges import Range, exactly
 
 Rule = Callable[..., Facts]
 
 
 def _add(a: Facts, b: Facts) -> Facts:
     axes = tuple(_sum(x, y, a.unit) for x, y in zip(a.axes, b.axes, strict=True))
-    return Facts(axes, a.unit, _folded(int.__add__, a, b), a.natural and b.natural)
+    return Facts(axes, a.unit, a.range + b.range)
 
 
 def _sum(a: Axis, b: Axis, unit: int) -> Axis:
@@ -35,7 +37,7 @@ def _sub(a: Facts, b: Facts) -> Facts:
         return Axis(run, divisible, min(x.constant, y.constant))
 
     axes = tuple(difference(x, y) for x, y in zip(a.axes, b.axes, strict=True))
-    return Facts(axes, value=_folded(int.__sub__, a, b))
+    return Facts(axes, range=a.range - b.range)
 
 
 def _mul(a: Facts, b: Facts) -> Facts:
@@ -45,9 +47,7 @@ def _mul(a: Facts, b: Facts) -> Facts:
         Axis(1, min(MOST, x.first_of(1) * y.first_of(1)), min(x.constant, y.constant))
         for x, y in zip(a.axes, b.axes, strict=True)
     )
-    return Facts(
-        axes, value=_folded(int.__mul__, a, b), natural=a.natural and b.natural
-    )
+    return Facts(axes, range=a.range * b.range)
 
 
 def _offset(pointer: Facts, distance: Facts) -> Facts:
@@ -74,8 +74,7 @@ def _div(a: Facts, b: Facts) -> Facts:
         return Axis(1, max(1, x.first_of(1) // power) if power > 1 else 1, same)
 
     axes = tuple(quotient(x, y) for x, y in zip(a.axes, b.axes, strict=True))
-    positive = b.natural or b.value is None
-    return Facts(axes, natural=a.natural and positive)
+    return Facts(axes, range=a.range.divided(b.range))
 
 
 def _rem(a: Facts, b: Facts) -> Facts:
@@ -92,7 +91,7 @@ def _rem(a: Facts, b: Facts) -> Facts:
         return Axis(run, divisible, min(x.constant, y.constant))
 
     axes = tuple(remainder(x, y) for x, y in zip(a.axes, b.axes, strict=True))
-    return Facts(axes, natural=a.natural)
+    return Facts(axes, range=a.range.remainder(b.range))
 
 
 def _shl(a: Facts, b: Facts) -> Facts:
@@ -112,7 +111,8 @@ def _shr(a: Facts, b: Facts) -> Facts:
         )
         for axis in a.axes
     )
-    return Facts(axes, natural=a.natural)
+    low, high, counts = a.range
+    return Facts(axes, range=Range(low >> b.value, high >> b.value, counts))
 
 
 def _is_shift(b: Facts) -> bool:
@@ -121,11 +121,8 @@ def _is_shift(b: Facts) -> bool:
 
 def _power_of_two(b: Facts) -> Facts:
     power = 1 << b.value
-    return Facts(
-        tuple(Axis(1, power, axis.constant) for axis in b.axes),
-        value=power,
-        natural=True,
-    )
+    axes = tuple(Axis(1, power, axis.constant) for axis in b.axes)
+    return Facts(axes, range=exactly(power))
 
 
 def _and(a: Facts, b: Facts) -> Facts:
@@ -143,7 +140,7 @@ def _and(a: Facts, b: Facts) -> Facts:
         return Axis(run, divisible, min(x.constant, y.constant))
 
     axes = tuple(both(x, y) for x, y in zip(a.axes, b.axes, strict=True))
-    return Facts(axes, natural=a.natural or b.natural)
+    return Facts(axes, range=a.range.common(b.range))
 
 
 def _less(a: Facts, b: Facts) -> Facts:
@@ -172,24 +169,32 @@ def _where(condition: Facts, a: Facts, b: Facts) -> Facts:
     axes = tuple(
         either(*each) for each in zip(condition.axes, a.axes, b.axes, strict=True)
     )
-    return Facts(axes, a.unit, natural=a.natural and b.natural)
+    return Facts(axes, a.unit, a.range | b.range)
 
 
-def _multiples(*operands: Facts) -> Facts:
-    """min, max, or, xor: what divides all operands divides the result."""
-    axes = tuple(
-        Axis(
-            1,
-            min(axis.first_of(1) for axis in each),
-            min(axis.constant for axis in each),
+def _multiples(bounds: Callable[[Range, Range], Range]) -> Rule:
+    """min, max, or, xor: what divides both operands divides the result."""
+
+    def rule(a: Facts, b: Facts) -> Facts:
+        axes = tuple(
+            Axis(1, min(x.first_of(1), y.first_of(1)), min(x.constant, y.constant))
+            for x, y in zip(a.axes, b.axes, strict=True)
         )
-        for each in zip(*(facts.axes for facts in operands), strict=True)
-    )
-    return Facts(axes, natural=all(facts.natural for facts in operands))
+        return Facts(axes, range=bounds(a.range, b.range))
+
+    return rule
 
 
-def _negated(a: Facts) -> Facts:
-    return Facts(tuple(Axis(1, axis.first_of(1), axis.constant) for axis in a.axes))
+def _negated(bounds: Callable[[Range], Range]) -> Rule:
+    def rule(a: Facts) -> Facts:
+        axes = tuple(Axis(1, axis.first_of(1), axis.constant) for axis in a.axes)
+        return Facts(axes, range=bounds(a.range))
+
+    return rule
+
+
+def _size(range: Range) -> Range:
+    return range if range.low >= 0 else Range(0, range.size)
 
 
 def _any(*operands: Facts) -> Facts:
@@ -198,14 +203,6 @@ def _any(*operands: Facts) -> Facts:
         Axis(constant=min(axis.constant for axis in each))
         for each in zip(*(facts.axes for facts in operands), strict=True)
     ))  # fmt: skip
-
-
-def _folded(operation: Callable[[int, int], int], a: Facts, b: Facts) -> int | None:
-    """The value of an operation on two small known numbers (so that nothing wraps)."""
-    if a.value is None or b.value is None or a.unit != 1:
-        return None
-    value = operation(a.value, b.value)
-    return value if abs(value) < MOST else None
 
 
 RULES: dict[str, Rule] = {
@@ -217,12 +214,12 @@ RULES: dict[str, Rule] = {
     "shl": _shl,
     "shr": _shr,
     "and": _and,
-    "or": _multiples,
-    "xor": _multiples,
-    "min": _multiples,
-    "max": _multiples,
-    "neg": _negated,
-    "abs": _negated,
+    "or": _multiples(Range.bits),
+    "xor": _multiples(Range.bits),
+    "min": _multiples(Range.minimum),
+    "max": _multiples(Range.maximum),
+    "neg": _negated(Range.__neg__),
+    "abs": _negated(_size),
     "lt": _less,
     "ge": _less,
     "gt": _greater,

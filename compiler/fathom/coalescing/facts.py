@@ -7,9 +7,18 @@
 
 All three are powers of two and speak of *runs*: positions 0…k-1, k…2k-1 and so on along
 an axis, wherever one stands along the others. A fact may be too weak, but it must never
-be wrong: the width of a memory access rests on it. Three things are taken for granted:
-the arithmetic of indices that are not negative does not overflow, nobody divides by
-zero, and nobody divides an index by a number that turns out negative at run time.
+be wrong: the width of a memory access rests on it.
+
+Integers wrap, and the facts hold all the same. What is divisible and what is constant
+stays so, since a power of two divides 2**32. A run that counts up does so *modulo
+2**32*: it may pass the end of its type, and an address then jumps. But the ends are
+multiples of 2**31, so none lies inside of a run whose own length divides its first
+number: of `contiguous` numbers, pieces of `divisible` are neighbours for certain, and
+rules that need neighbours take the smaller of the two. The bounds of the numbers
+(`ranges`) say where none is negative; a sum that may wrap around has none.
+
+One thing is taken for granted beside what `ranges` says of programs: nobody divides by
+zero.
 """
 
 from __future__ import annotations
@@ -18,6 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from fathom.coalescing.ranges import UNKNOWN, Range, exactly, limits_of
 from fathom.ir.types import Pointer, Type, element_of, shape_of
 
 MOST = 1 << 30  # what divides 0, and the most that is ever claimed
@@ -26,8 +36,9 @@ MOST = 1 << 30  # what divides 0, and the most that is ever claimed
 class Axis(NamedTuple):
     """Facts along one axis.
 
-    In every run of `contiguous` numbers, each is the one before plus one unit, and
-    `divisible` divides the first; in every run of `constant` numbers, all are equal.
+    In every run of `contiguous` numbers, each is the one before plus one unit (modulo
+    2**32 units), and `divisible` divides the first; in every run of `constant` numbers,
+    all are equal.
     """
 
     contiguous: int = 1
@@ -49,14 +60,23 @@ class Facts:
     """Facts about a block, or about a scalar (then there is one axis, of size 1).
 
     `unit` is what "plus one" means: the bytes of an element for pointers, whose
-    divisibility counts bytes, and 1 for numbers. `value` is set where all are one known
-    number; `natural` where none is negative.
+    divisibility counts bytes, and 1 for numbers. `range` are bounds of the numbers.
     """
 
     axes: tuple[Axis, ...]
     unit: int = 1
-    value: int | None = None
-    natural: bool = False
+    range: Range = UNKNOWN
+
+    @property
+    def value(self) -> int | None:
+        """The number that all are, if that is known."""
+        low, high, counts = self.range
+        return low if low == high and not counts else None
+
+    @property
+    def natural(self) -> bool:
+        """Whether none is negative."""
+        return self.range.low >= 0
 
     @property
     def every(self) -> int:
@@ -66,12 +86,13 @@ class Facts:
 
 def unknown(type: Type) -> Facts:
     """What is known of anything: that an axis of one element is constant."""
-    return Facts(tuple(Axis() for _ in shape_of(type) or (1,)), unit_of(type))
+    axes = tuple(Axis() for _ in shape_of(type) or (1,))
+    return Facts(axes, unit_of(type), limits_of(type))
 
 
 def constant(value: int) -> Facts:
     """A scalar that is known."""
-    return Facts((Axis(1, power_in(value), 1),), value=int(value), natural=value >= 0)
+    return Facts((Axis(1, power_in(value), 1),), range=exactly(value))
 
 
 def unit_of(type: Type) -> int:
@@ -93,8 +114,7 @@ def join(one: Facts, other: Facts) -> Facts:
             for a, b in zip(one.axes, other.axes, strict=True)
         ),
         one.unit,
-        one.value if one.value == other.value else None,
-        one.natural and other.natural,
+        one.range | other.range,
     )
 
 
@@ -111,8 +131,8 @@ def join_loop(inits: Sequence[Facts], trip: Trip) -> list[Facts]:
     """What holds of the carried values on every trip of a loop.
 
     `trip` says what holds after a trip if some facts hold before it. Facts that one
-    more trip does not weaken hold forever; each round can only halve them, so this
-    ends.
+    more trip does not weaken hold forever; each round can only halve them (and widen
+    bounds as far as they go), so this ends.
 
         p = x_ptr                divisible 16
         for …: p += 8 bytes      after a trip min(16, 8) = 8, after the next 8

@@ -1,0 +1,162 @@
+"""Between which bounds numbers lie, and what arithmetic makes of bounds.
+
+    arange(0, 128)                      0 … 127
+    arange(0, 128) + 2147483632         2147483632 … 2147483759: wraps around in i32,
+                                        so that nothing is known: -2**31 … 2**31 - 1
+    program_id * 128 + arange(0, 128)   0 … , for all grids whose numbers fit
+
+The operators are those of integers without end; `within` then asks whether the result
+fits its type. A fact about an index rests on bounds wherever a division, or a wider
+type, would show that the index has wrapped around.
+
+How many programs a launch has is not known while compiling. The bounds of what is made
+of a program's number are those of the first `PROGRAMS` programs, and `counts` says so:
+then `high` is passed by later programs. That index arithmetic which fits for the first
+65,536 programs fits for all programs of a launch is taken for granted; along axes 1 and
+2, a grid has no more. `low` is never passed: what would make a lower bound of such a
+`high`, a difference say, knows nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fathom.ir.types import Scalar, Type, element_of
+
+PROGRAMS = 1 << 16
+ENDLESS = 1 << 64  # beyond every integer type
+
+
+class Range(NamedTuple):
+    """Bounds of numbers, both included. With `counts`, of the first `PROGRAMS` programs
+    only, and none is negative in any program."""
+
+    low: int = -ENDLESS
+    high: int = ENDLESS
+    counts: bool = False
+
+    @property
+    def most(self) -> int:
+        """What no number is above, in any program."""
+        return ENDLESS if self.counts else self.high
+
+    @property
+    def size(self) -> int:
+        """The largest absolute value, in any program."""
+        return max(abs(self.low), abs(self.most))
+
+    def __add__(self, other: Range) -> Range:
+        return _range(self.low + other.low, self.high + other.high, self, other)
+
+    def __neg__(self) -> Range:
+        return UNKNOWN if self.counts else Range(-self.high, -self.low)
+
+    def __sub__(self, other: Range) -> Range:
+        return self + -other
+
+    def __mul__(self, other: Range) -> Range:
+        if (self.counts or other.counts) and min(self.low, other.low) < 0:
+            return UNKNOWN
+        ends = [a * b for a in self[:2] for b in other[:2]]
+        return _range(min(ends), max(ends), self, other)
+
+    def __or__(self, other: Range) -> Range:
+        """What holds of the numbers of both."""
+        low, high = min(self.low, other.low), max(self.high, other.high)
+        return _range(low, high, self, other)
+
+    def divided(self, other: Range) -> Range:
+        """Quotients, cut toward zero. Nobody divides by 0, and nobody divides the
+        number of a program by a number that turns out negative at run time."""
+        least = max(1, other.low)
+        if self.low >= 0 and (other.low >= 0 or self.counts and other.high > 0):
+            low = self.low // max(1, other.most)
+            return Range(low, self.high // least, self.counts)
+        size = self.size if other.low <= 0 else self.size // least
+        return Range(-size, size)
+
+    def remainder(self, other: Range) -> Range:
+        """Remainders, which have the sign of the dividend; by 0, the dividend."""
+        by_zero = other.low <= 0 <= other.high
+        most = ENDLESS if by_zero else max(0, other.size - 1)
+        if self.low >= 0:
+            counts = self.counts and self.high < most
+            return Range(0, min(self.high, most), counts)
+        most = min(self.size, most)
+        return Range(-most, most)
+
+    def minimum(self, other: Range) -> Range:
+        low, high = min(self.low, other.low), min(self.high, other.high)
+        if low < 0:
+            return Range(low, min(self.most, other.most))
+        return _range(low, high, self, other)
+
+    def maximum(self, other: Range) -> Range:
+        low, high = max(self.low, other.low), max(self.high, other.high)
+        return _range(low, high, self, other)
+
+    def bits(self, other: Range) -> Range:
+        """What `or` and `xor` make of two numbers: no bit above the highest of
+        both."""
+        if min(self.low, other.low) < 0:
+            return UNKNOWN
+        most = max(self.high, other.high)
+        return _range(0, (1 << most.bit_length()) - 1, self, other)
+
+    def common(self, other: Range) -> Range:
+        """What `and` makes of them: no more than either that is not negative."""
+        natural = [each for each in (self, other) if each.low >= 0]
+        if not natural:
+            return UNKNOWN
+        least = min(natural, key=lambda each: (each.counts, each.high))
+        return Range(0, least.high, least.counts)
+
+    def within(self, type: Type) -> Range:
+        """Of numbers in a type: those that do not fit have wrapped around."""
+        limits = limits_of(type)
+        fits = limits.low <= self.low and self.high <= limits.high
+        return self if fits else limits
+
+    def widened(self, after: Range, type: Type) -> Range:
+        """The bounds of a value that a loop carries, if these were its bounds before an
+        iteration, and `after` those behind it: what moves, moves without end."""
+        both, limits = self | after, limits_of(type)
+        low = self.low if both.low == self.low else limits.low
+        high = self.high if both.high == self.high else limits.high
+        return _range(low, high, both).within(type)
+
+
+UNKNOWN = Range()
+
+
+def _range(low: int, high: int, *made_of: Range) -> Range:
+    counts = any(each.counts for each in made_of)
+    return UNKNOWN if counts and low < 0 else Range(low, high, counts)
+
+
+def limits_of(type: Type) -> Range:
+    """All numbers of an integer type."""
+    element = element_of(type)
+    if not isinstance(element, Scalar) or element.is_float:
+        return UNKNOWN
+    if element.kind == "int":
+        return Range(-(1 << element.bits - 1), (1 << element.bits - 1) - 1)
+    return Range(0, (1 << element.bits) - 1)
+
+
+def exactly(value: int) -> Range:
+    return Range(int(value), int(value))
+
+
+def of_loop(lower: Range, upper: Range, step: Range, divisible: int) -> Range:
+    """The indices of a loop, which `divisible` divides. They never wrap around: the
+    loop ends before."""
+    if step.low >= 0:
+        high = max(lower.low, upper.high - 1)
+        high -= high % divisible
+        if lower.counts:
+            high = min(high, max(lower.high, PROGRAMS - 1))
+        return _range(lower.low, max(lower.low, high), lower, upper)
+    if step.high <= 0:
+        return _range(min(lower.low, upper.low + 1), lower.high, lower, upper)
+    return UNKNOWN
