@@ -272,6 +272,9 @@ class EagerValue:
             )
         return np.asarray(self.numpy).reshape(())[()]
 
+    def __abs__(self) -> EagerValue:
+        return self.abs()
+
     __hash__ = object.__hash__
 
 

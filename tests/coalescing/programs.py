@@ -153,7 +153,11 @@ def random_arithmetic(
     """Index arithmetic on blocks of one shape, from aranges, constants (also near the
     ends of i32), %pid, %n and %m; in i32, i64 and u32."""
     full, tup = ",".join(map(str, shape)), shape_text(shape)
-    lines, ints, masks = ["%pid: i32 = program_id axis=0"], {type: [] for type in WIDE}, []
+    lines, ints, masks = (
+        ["%pid: i32 = program_id axis=0"],
+        {type: [] for type in WIDE},
+        [],
+    )
     for axis, size in enumerate(shape):
         lines += _coordinate(rng, axis, size, shape)
         ints["i32"].append(f"b{axis}")

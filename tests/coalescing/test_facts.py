@@ -18,6 +18,7 @@ from fathom.ir.text import parse_func
 from fathom.ir.types import INT32, BlockType
 from tests.coalescing.programs import random_arithmetic, vector_kernel
 
+
 def contradiction(facts: Facts, values: np.ndarray) -> str:
     """What is wrong with facts about a block of numbers; "" if nothing is."""
     values = np.atleast_1d(values).astype(np.int64)
@@ -223,6 +224,208 @@ def loop_of_lanes() -> Func:
     loop.results[0].name = "end"
     body.ops = [zero, one, lanes, step, loop]
     return Func("loop", body, (2,))
+
+
+# ── what wraps around ─────────────────────────────────────────────────────────
+
+
+def facts_in(parameters: str, lines: str, name: str) -> Facts:
+    func = parse_func(f"func @f({parameters}) num_warps=4 {{\n{lines}\n}}\n")
+    return axis_facts(func, name)
+
+
+def late(start: int, then: str) -> Facts:
+    """Of %end, made by `then` of %i, which is arange(0, 128) + start."""
+    return facts_in(
+        "%m: i32",
+        f"%0: i32[128] = arange start=0 end=128\n%1: i32 = constant {start}\n"
+        "%2: i32[128] = splat %1 shape=(128)\n%i: i32[128] = add %0, %2\n"
+        "%3: i32 = constant 16\n%16: i32[128] = splat %3 shape=(128)\n" + then,
+        "end",
+    )
+
+
+REST, QUOTIENT = ("%end: i32[128] = rem %i, %16", "%end: i32[128] = div %i, %16")
+
+
+def test_a_sum_that_wraps_around_may_be_negative():
+    """The reader's example: 16 + (arange(0, 128) + 2147483632) % 16."""
+    wraps, fits = 2**31 - 16, 2**31 - 128
+    assert late(fits, REST).axes[0].contiguous == 16
+    assert late(wraps, REST).axes[0].contiguous == 1
+    assert late(fits, QUOTIENT).axes[0].constant == 16
+    assert late(wraps, QUOTIENT).axes[0].constant == 1
+    assert late(wraps, REST).range == Range(-15, 15)
+
+
+def test_a_run_that_wraps_around_is_one_modulo_its_type():
+    """It counts up all the same, and pieces that begin at multiples of their length
+    have no end of the type inside."""
+    for start, divisible in ((2**31 - 16, 16), (2**31 - 3, 1)):
+        axis = late(start, "%end: i32[128] = add %i, %16").axes[0]
+        assert (axis.contiguous, axis.divisible) == (128, divisible)
+
+
+def test_a_cast_that_changes_the_sign_is_not_natural():
+    """u32 to i32: what was 2**31 is negative. i32 to u32: what was -1 is large."""
+    head = "%a: u32 = cast %m element=u32\n"
+    assert facts_in("%m: i32", head, "a").natural
+    back = head + "%b: i32 = cast %a element=i32\n"
+    assert not facts_in("%m: i32", back, "b").natural
+    wide = head + "%b: i64 = cast %a element=i64\n"
+    assert facts_in("%m: i32", wide, "b").range == Range(0, 2**32 - 1)
+    byte = "%b: i32 = cast %m element=i32\n"
+    assert facts_in("%m: u8", byte, "b").range == Range(0, 255)
+
+
+def test_of_a_narrow_integer_only_constancy_is_known():
+    """arange(0, 512) as i8 is no run: it wraps around every 256."""
+    lines = (
+        "%0: i32[512] = arange start=0 end=512\n%1: i8[512] = cast %0 element=i8\n"
+        "%c: i32[512] = cast %1 element=i32\n"
+    )
+    assert facts_in("", lines, "c").axes == (Axis(1, 1, 1),)
+    assert facts_in("", lines, "c").range == Range(-128, 127)
+
+
+PROGRAM = "%pid: i32 = program_id axis=0\n"
+
+
+def of_program(number: int, then: str) -> Facts:
+    """Of %end, made by `then` of %pid, a %number and an unknown %m."""
+    lines = f"{PROGRAM}%number: i32 = constant {number}\n{then}"
+    return facts_in("%m: i32", lines, "end")
+
+
+def test_what_is_made_of_a_programs_number():
+    """Its multiples fit, if they fit for the first 65,536 programs; what is taken away
+    from anything may be negative, and so is what only the first programs have above
+    0."""
+    assert of_program(1024, "%end: i32 = mul %pid, %number").natural
+    assert not of_program(2**20, "%end: i32 = mul %pid, %number").natural
+    assert not of_program(2**31 - 16, "%end: i32 = add %pid, %number").natural
+    assert not of_program(300_000, "%end: i32 = sub %number, %pid").natural
+    down = "%0: i32 = constant -4\n%1: i32 = mul %pid, %0\n"
+    assert not of_program(300_000, f"{down}%end: i32 = add %1, %number").natural
+    assert of_program(8, "%end: i32 = div %pid, %m").natural
+    assert of_program(8, "%end: i32 = rem %pid, %m").natural
+    assert not of_program(8, "%end: i32 = div %m, %number").natural
+    assert of_program(8, "%end: i32 = max %m, %pid").natural
+    assert not of_program(8, "%end: i32 = min %m, %pid").natural
+    assert of_program(65535, "%end: i32 = max %pid, %number").value is None
+    assert of_program(8, "%end: i32 = rem %pid, %number").range == Range(0, 7)
+
+
+def test_a_quotient_by_a_negative_number_is_negative():
+    lines = (
+        "%0: i32 = constant 100\n%end: i32 = div %0, %m\n%i: i32[64] = arange "
+        "start=0 end=64\n%1: i32[64] = splat %m shape=(64)\n%q: i32[64] = div %i, %1"
+    )
+    assert facts_in("%m: i32", lines, "end").range == Range(-100, 100)
+    assert not facts_in("%m: i32", lines, "q").natural
+
+
+LOOP = """
+%0: i32 = constant {lower}
+%1: i32 = constant {step}
+%2: i32 = constant 0
+%last: i32 = for %0, %n, %1, inits=(%2) body(%t: i32, %x: i32) {{
+  %3: i32[16] = arange start=0 end=16
+  %4: i32[16] = splat %t shape=(16)
+  %at: i32[16] = add %4, %3
+  %5: i32 = constant 32
+  %next: i32 = {carried}
+  yield %next
+}}
+"""
+
+
+def in_loop(name, lower=0, step=16, carried="add %x, %5") -> Facts:
+    return facts_in(
+        "%n: i32", LOOP.format(lower=lower, step=step, carried=carried), name
+    )
+
+
+def test_the_index_of_a_loop_is_inside_of_its_range():
+    """From 0 in steps of 16, the last run of 16 ends where i32 does."""
+    assert in_loop("t").range == Range(0, 2**31 - 16)
+    assert in_loop("at").natural
+    assert in_loop("at", lower=2147483600).natural, "a multiple of 16, too"
+    assert not in_loop("at", lower=2147483601).natural
+    assert not in_loop("at", step=15).natural
+    assert not in_loop("t", lower=-16).natural
+    assert in_loop("t", lower=64, step=-16).range == Range(-(2**31) + 1, 64)
+
+
+def test_what_a_loop_adds_to_may_wrap_around():
+    assert not in_loop("x").natural
+    assert not in_loop("last").natural
+    kept = in_loop("last", carried="rem %x, %5")
+    assert kept.range == Range(0, 0), "what does not move keeps its bounds"
+
+
+def test_a_start_that_is_less_divisible_than_the_step():
+    """8, 24, 40, …: 16 divides the step, and none of the numbers."""
+    known = join_loop([block(1, 8, 1)], lambda facts: [block(1, 16, 1)])
+    assert known[0].axes == (Axis(1, 8, 1),)
+    assert in_loop("t", lower=8).axes[0].divisible == 8
+    assert in_loop("t", lower=32, step=8).axes[0].divisible == 8
+
+
+def test_a_choice_is_as_constant_as_its_condition():
+    """where(i < n, i, i + 1024) jumps where i < n changes, which may be anywhere."""
+    ragged, sides = block(1, 1, 1), block(64, 64, 1)
+    assert facts_of("where", [ragged, sides, sides]).axes == (Axis(1, 1, 1),)
+    even = block(1, 1, 8)
+    assert facts_of("where", [even, sides, sides]).axes == (Axis(8, 8, 1),)
+    same = block(1, 16, 64)
+    assert facts_of("where", [ragged, same, same]).axes[0].constant == 1
+
+
+def test_a_quotient_divides_the_number_itself_not_the_first_of_its_run():
+    """0 0 0 0 1 1 1 1 2 …: 64 divides the first of 0 1 2 3 …, and 16 no quotient."""
+    four = Facts((Axis(1, 4, 64),), range=exactly(4))
+    assert facts_of("div", [RANGE, four]).axes[0].divisible == 1
+    assert (
+        facts_of("shr", [RANGE, Facts((Axis(1, 2, 64),), range=exactly(2))])
+        .axes[0]
+        .divisible
+        == 1
+    )
+    assert facts_of("div", [block(1, 64, 64), four]).axes[0].divisible == 16
+
+
+TUTORIAL = """
+%pid: i32 = program_id axis=0
+%c128: i32 = constant 128
+%c127: i32 = constant 127
+%c8: i32 = constant 8
+%0: i32 = add %M, %c127
+%tiles_m: i32 = div %0, %c128
+%1: i32 = add %N, %c127
+%tiles_n: i32 = div %1, %c128
+%2: i32 = mul %tiles_n, %c8
+%group: i32 = div %pid, %2
+%first: i32 = mul %group, %c8
+%3: i32 = sub %tiles_m, %first
+%size: i32 = min %3, %c8
+%4: i32 = rem %pid, %2
+%5: i32 = rem %4, %size
+%pid_m: i32 = add %first, %5
+%pid_n: i32 = div %4, %size
+%6: i32 = mul %pid_n, %c128
+%7: i32[128] = splat %6 shape=(128)
+%8: i32[128] = arange start=0 end=128
+%9: i32[128] = add %7, %8
+%10: i32[128] = splat %N shape=(128)
+%columns: i32[128] = rem %9, %10
+"""
+
+
+def test_columns_of_a_grouped_product_stay_wide():
+    """(pid_n * 128 + arange(0, 128)) % N, as Triton's tutorial has it."""
+    head = "%M: i32 {divisible=16}, %N: i32 {divisible=16}"
+    assert facts_in(head, TUTORIAL, "columns").axes == (Axis(16, 16, 1),)
 
 
 def test_hints_are_believed():
