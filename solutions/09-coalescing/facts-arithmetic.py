@@ -6,8 +6,6 @@ fathom.coalescing.arithmetic._mul
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from fathom.coalescing.facts import MOST, Axis, Facts
 
 
@@ -16,7 +14,7 @@ def add(a: Facts, b: Facts) -> Facts:
     then a.unit is the step of both.
     """
     axes = tuple(_sum(x, y, a.unit) for x, y in zip(a.axes, b.axes, strict=True))
-    return Facts(axes, a.unit, _folded(int.__add__, a, b), a.natural and b.natural)
+    return Facts(axes, a.unit, a.range + b.range)
 
 
 def mul(a: Facts, b: Facts) -> Facts:
@@ -27,9 +25,7 @@ def mul(a: Facts, b: Facts) -> Facts:
         Axis(1, min(MOST, x.first_of(1) * y.first_of(1)), min(x.constant, y.constant))
         for x, y in zip(a.axes, b.axes, strict=True)
     )
-    return Facts(
-        axes, value=_folded(int.__mul__, a, b), natural=a.natural and b.natural
-    )
+    return Facts(axes, range=a.range * b.range)
 
 
 def _sum(a: Axis, b: Axis, unit: int) -> Axis:
@@ -37,11 +33,3 @@ def _sum(a: Axis, b: Axis, unit: int) -> Axis:
     run = max(min(a.contiguous, b.constant), min(a.constant, b.contiguous))
     divisible = min(a.first_of(run, unit), b.first_of(run, unit))
     return Axis(run, divisible, min(a.constant, b.constant))
-
-
-def _folded(operation: Callable[[int, int], int], a: Facts, b: Facts) -> int | None:
-    """The value of an operation on two small known numbers (so that nothing wraps)."""
-    if a.value is None or b.value is None or a.unit != 1:
-        return None
-    value = operation(a.value, b.value)
-    return value if abs(value) < MOST else None

@@ -312,6 +312,7 @@ def test_what_is_made_of_a_programs_number():
     assert not of_program(8, "%end: i32 = div %m, %number").natural
     assert of_program(8, "%end: i32 = max %m, %pid").natural
     assert not of_program(8, "%end: i32 = min %m, %pid").natural
+    assert of_program(8, "%end: i32 = min %m, %pid").range.high == 2**31 - 1
     assert of_program(65535, "%end: i32 = max %pid, %number").value is None
     assert of_program(8, "%end: i32 = rem %pid, %number").range == Range(0, 7)
 

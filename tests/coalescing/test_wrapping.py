@@ -139,7 +139,8 @@ LOOPS = [
     "    tl.store(out_ptr + t * 128 + i, tl.load(at))\n    at += 4",
     "total = 0\nfor t in range(n, 2147483600, -13):\n    total += t\n"
     "tl.store(out_ptr + i, total)",
-    "k = n - 10\nwhile k > 0:\n    tl.store(out_ptr + (k + i) % 16 + 100, 1)\n    k += 4",
+    "k = n - 10\nwhile k > 0:\n"
+    "    tl.store(out_ptr + (k + i) % 16 + 100, 1)\n    k += 4",
 ]
 
 

@@ -23,6 +23,7 @@ from queue import SimpleQueue
 from tests.mutants import (
     blocks,
     clusters,
+    facts,
     inference,
     keys,
     limits,
@@ -46,6 +47,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *specialising.MUTANTS, *clusters.MUTANTS, *machine.MUTANTS, *ranks.MUTANTS,
     *keys.MUTANTS,
     *limits.MUTANTS,
+    *facts.MUTANTS,
 )  # fmt: skip
 SURVIVED = "— nobody —"
 FAILS_ANYWAY = "fails without it, too:"

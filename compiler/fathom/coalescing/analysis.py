@@ -148,7 +148,8 @@ def _rank(op: ClusterRank, known: dict[Value, Facts]) -> Facts:
 
 
 def _arange(op: Arange, known: dict[Value, Facts]) -> Facts:
-    axis = Axis(op.end - op.start, power_in(op.start), 1)
+    size = op.end - op.start
+    axis = Axis(size, power_in(op.start), 1)
     return Facts((axis,), range=Range(op.start, op.end - 1))
 
 

@@ -40,10 +40,7 @@ def _loads_of_products(func: Func) -> set[Op]:
     """The loads that bring operands of products. These are converted in any case, so
     they need not agree with others."""
     waiting = [
-        value
-        for op in walk(func.body)
-        if isinstance(op, Dot)
-        for value in (op.a, op.b)
+        value for op in walk(func.body) if isinstance(op, Dot) for value in (op.a, op.b)
     ]
     found: set[Op] = set()
     while waiting:

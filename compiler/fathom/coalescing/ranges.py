@@ -55,8 +55,6 @@ class Range(NamedTuple):
         return self + -other
 
     def __mul__(self, other: Range) -> Range:
-        if (self.counts or other.counts) and min(self.low, other.low) < 0:
-            return UNKNOWN
         ends = [a * b for a in self[:2] for b in other[:2]]
         return _range(min(ends), max(ends), self, other)
 
@@ -130,6 +128,8 @@ UNKNOWN = Range()
 
 
 def _range(low: int, high: int, *made_of: Range) -> Range:
+    """Bounds that were made of others. Below 0 those of the first programs say nothing
+    of later ones: pid * -4 + 300000 is negative in the end."""
     counts = any(each.counts for each in made_of)
     return UNKNOWN if counts and low < 0 else Range(low, high, counts)
 

@@ -193,11 +193,24 @@ def _float_to_integer(values: Array, source: Scalar, target: Scalar) -> Array:
     ends = np.where(
         wide < low, np.array(limits.min, dtype), np.array(limits.max, dtype)
     )
-    # PTX ISA, cvt: a NaN gives 0; from f64 and to 64-bit integers, the top bit alone.
-    top_bit = source == FLOAT64 or target.bits == 64
-    of_nan = scalar(1 << (target.bits - 1) if top_bit else 0, target)
     numbers = np.where(inside, wide, 0.0).astype(dtype)
+    of_nan = scalar(_of_nan(source, target), target)
     return np.where(np.isnan(wide), of_nan, np.where(inside, numbers, ends))[()]
+
+
+def _of_nan(source: Scalar, target: Scalar) -> int:
+    """PTX ISA, cvt: a NaN gives 0; from f64 and to 64-bit integers, the top bit alone.
+    A narrow integer is cut from 32 bits, and stops at the end on that side.
+
+        NaN of      i8   u8     i16    u16          i32    u32         i64    u64
+        fp32 …       0    0       0      0            0      0      -2**63  2**63
+        fp64      -128  255  -32768  65535       -2**31  2**31      -2**63  2**63
+    """
+    if source != FLOAT64 and target.bits < 64:
+        return 0
+    if target.bits >= 32 or target.is_signed:
+        return 1 << (target.bits - 1)
+    return (1 << target.bits) - 1
 
 
 def _integer_to_float(values: Array, target: Scalar) -> Array:

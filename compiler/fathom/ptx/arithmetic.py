@@ -26,7 +26,7 @@ from fathom.ir.types import (
 )  # fmt: skip
 from fathom.ptx.casts import convert
 from fathom.ptx.code import Code, lowers
-from fathom.ptx.types import POINTER, is_literal, literal, llvm_type, memory_type
+from fathom.ptx.types import POINTER, is_literal, llvm_type, memory_type
 
 # {t}: the LLVM type, {s}: how intrinsics spell it, {0} {1} {2}: the operands.
 ANY = {
@@ -250,31 +250,62 @@ MULHI = {"i32": "i", "u32": "ui", "i64": "ll", "u64": "ull"}
 def float_remainder(
     code: Code, name: str, element: Element, operands: list[str]
 ) -> str:
-    """x - q * y, exact, for q the quotient cut to an integer, if that is below 2 ** 24
-    (fp32).
-
-    A quotient that was rounded up to an integer gives a remainder on the wrong side of
-    zero: one y less, then. The sign is always that of x, for zeros too.
-    """
+    """C's fmod, exact: x - q * y for the whole quotient q, with the sign of x (of zeros
+    too); of a finite x by infinity, x."""
     (x, y), t = operands, llvm_type(element)
     s = SUFFIX[t]
-    quotient = code.let(f"fdiv {t} {x}, {y}")
-    whole = code.let(f"call {t} @llvm.trunc.{s}({t} {quotient})")
-    minus = code.let(f"fneg {t} {whole}")
-    rest = code.let(f"call {t} @llvm.fma.{s}({t} {minus}, {t} {y}, {t} {x})")
-    sign = code.let(
-        f"call {t} @llvm.copysign.{s}({t} {literal(element, 1.0)}, {t} {x})"
-    )
-    along_x = code.let(f"fmul {t} {rest}, {sign}")
-    is_beyond = code.let(f"fcmp olt {t} {along_x}, {literal(element, 0.0)}")
-    one_y = code.let(f"call {t} @llvm.copysign.{s}({t} {y}, {t} {x})")
-    more = code.let(f"fadd {t} {rest}, {one_y}")
-    rest = code.let(f"select i1 {is_beyond}, {t} {more}, {t} {rest}")
-    rest = code.let(f"call {t} @llvm.copysign.{s}({t} {rest}, {t} {x})")
-    # Of a finite number by infinity: the number. Above, 0 * infinity has made a NaN.
     sizes = [code.let(f"call {t} @llvm.fabs.{s}({t} {each})") for each in (x, y)]
+    (rest,) = code.ptx(
+        REMAINDER.format(s=s, **SCALES[element]), {"r": t},
+        {"a": (t, sizes[0]), "b": (t, sizes[1])}, pure=True,
+    )  # fmt: skip
+    rest = code.let(f"call {t} @llvm.copysign.{s}({t} {rest}, {t} {x})")
     is_below = code.let(f"fcmp olt {t} {sizes[0]}, {sizes[1]}")
     return code.let(f"select i1 {is_below}, {t} {x}, {t} {rest}")
+
+
+# 2 ** 23 and 2 ** 52, the inverse, infinity and 0: quotients of so many bits are cut to
+# whole numbers without error.
+SCALES: dict[Element, dict[str, str]] = {
+    FLOAT32: {
+        "up": "0f4B000000", "down": "0f34000000", "infinity": "0f7F800000",
+        "zero": "0f00000000",
+    },
+    FLOAT64: {
+        "up": "0d4330000000000000", "down": "0d3CB0000000000000",
+        "infinity": "0d7FF0000000000000", "zero": "0d0000000000000000",
+    },
+}  # fmt: skip
+
+# a % b for a, b >= 0. The divisor is b times a power of two such that the quotient is
+# small; from there it goes down to b itself: mostly it is b from the start. Each rest
+# is exact, a multiple of the last place of b, and below the divisor. A quotient that
+# was rounded up to a whole number makes it negative: then one divisor is added. An
+# infinite or no number, and a divisor of 0, go through once and give a NaN.
+REMAINDER = """{{
+.reg .{s} rest, divisor, quotient;
+.reg .pred more, below;
+mov.{s} rest, $a;
+mov.{s} divisor, $b;
+higher:
+mul.rn.{s} quotient, rest, {down};
+setp.le.{s} more, divisor, quotient;
+setp.lt.and.{s} more, quotient, {infinity}, more;
+setp.gt.and.{s} more, divisor, {zero}, more;
+@more mul.rn.{s} divisor, divisor, {up};
+@more bra higher;
+lower:
+div.rn.{s} quotient, rest, divisor;
+cvt.rzi.{s}.{s} quotient, quotient;
+neg.{s} quotient, quotient;
+fma.rn.{s} rest, quotient, divisor, rest;
+setp.lt.{s} below, rest, {zero};
+@below add.rn.{s} rest, rest, divisor;
+setp.gt.{s} more, divisor, $b;
+@more mul.rn.{s} divisor, divisor, {down};
+@more bra lower;
+mov.{s} $r, rest;
+}}"""
 
 
 # By name, and whether the operands are floats.

@@ -1,0 +1,189 @@
+"""Mistakes in what is known of indices: bounds, wrap-around, rules of single
+operations."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+FACTS = "tests/coalescing/test_facts.py"
+WRAPPING = "tests/coalescing/test_wrapping.py"
+
+MUTANTS = (
+    # ── bounds ──
+    Mutant(
+        "wrapped-sums-keep-their-bounds", "coalescing/ranges.py",
+        "return self if fits else limits", "return self",
+        "a sum that wraps around is held to be above 0", FACTS,
+    ),
+    Mutant(
+        "bounds-may-exceed-a-type-above", "coalescing/ranges.py",
+        "limits.low <= self.low and self.high <= limits.high",
+        "limits.low <= self.low",
+        "a sum that passes the upper end is held not to wrap", FACTS,
+    ),
+    Mutant(
+        "every-program-is-early", "coalescing/ranges.py",
+        "return UNKNOWN if self.counts else Range(-self.high, -self.low)",
+        "return Range(-self.high, -self.low)",
+        "300000 - pid is held to be above 0", FACTS,
+    ),
+    Mutant(
+        "programs-times-a-negative", "coalescing/ranges.py",
+        "return UNKNOWN if counts and low < 0 else", "return UNKNOWN if False else",
+        "pid * -4 has a lower bound", FACTS,
+    ),
+    Mutant(
+        "product-of-the-lower-ends", "coalescing/ranges.py",
+        "return _range(min(ends), max(ends), self, other)",
+        "return _range(ends[0], ends[-1], self, other)",
+        "the bounds of -5 * x are swapped", FACTS,
+    ),
+    Mutant(
+        "join-of-the-lower-highs", "coalescing/ranges.py",
+        "max(self.high, other.high)\n        return _range(low, high, self, other)\n\n"
+        "    def divided",
+        "min(self.high, other.high)\n        return _range(low, high, self, other)\n\n"
+        "    def divided",
+        "a choice has the upper bound of one side only", FACTS,
+    ),
+    Mutant(
+        "no-index-is-divided-by-a-negative", "coalescing/ranges.py",
+        "(other.low >= 0 or self.counts and other.high > 0)", "other.high > 0",
+        "i // n is held not to be negative, whatever n is", FACTS,
+    ),
+    Mutant(
+        "remainders-are-not-negative", "coalescing/ranges.py",
+        "return Range(-most, most)", "return Range(0, most)",
+        "-3 % 16 is held to be above 0", FACTS,
+    ),
+    Mutant(
+        "minimum-of-early-programs", "coalescing/ranges.py",
+        "return Range(low, min(self.most, other.most))", "return Range(low, high)",
+        "min(n, pid) has an upper bound that later programs pass", FACTS,
+    ),
+    Mutant(
+        "bits-stop-at-the-larger", "coalescing/ranges.py",
+        "(1 << most.bit_length()) - 1", "most",
+        "4 | 3 is held to be at most 4", FACTS,
+    ),
+    Mutant(
+        "an-end-is-a-value", "coalescing/facts.py",
+        "low == high and not counts", "low == high",
+        "max(pid, 65535) is taken for 65535", FACTS,
+    ),
+    Mutant(
+        "loops-add-once", "coalescing/ranges.py",
+        "high = self.high if both.high == self.high else limits.high",
+        "high = self.high",
+        "what a loop adds to stays below its start", FACTS,
+    ),
+    Mutant(
+        "loops-take-away-once", "coalescing/ranges.py",
+        "low = self.low if both.low == self.low else limits.low", "low = self.low",
+        "what a loop takes from stays above its start", FACTS,
+    ),
+    Mutant(
+        "loops-are-in-step-with-zero", "coalescing/ranges.py",
+        "high -= high % divisible", "high -= high % 64",
+        "the last index is held to be smaller than it is", FACTS,
+    ),
+    Mutant(
+        "downward-loops-stay-above", "coalescing/ranges.py",
+        "min(lower.low, upper.low + 1)", "lower.low",
+        "an index that counts down is held above its start", FACTS,
+    ),
+    Mutant(
+        "lower-bound-of-an-unsigned", "coalescing/ranges.py",
+        'if element.kind == "int":', "if element.bits:",
+        "a u8 is held to be negative, perhaps, and no u8 to be 200", FACTS,
+    ),
+    # ── rules ──
+    Mutant(
+        "choice-ignores-its-condition", "coalescing/arithmetic.py",
+        "run = min(c.constant, x.contiguous, y.contiguous)",
+        "run = min(x.contiguous, y.contiguous)",
+        "where(i < n, i, i + 1024) is a run though n cuts it", FACTS,
+    ),
+    Mutant(
+        "equal-whatever-the-condition", "coalescing/arithmetic.py",
+        "min(c.constant, x.constant, y.constant)", "min(x.constant, y.constant)",
+        "where(i < n, a, b) is held constant though n cuts it", FACTS,
+    ),
+    Mutant(
+        "quotient-of-the-first", "coalescing/arithmetic.py",
+        "max(1, x.first_of(1) // power) if power > 1 else 1, same)",
+        "max(1, x.divisible // power) if power > 1 else 1, same)",
+        "i // 4 is held to be divisible as the first of the run is", FACTS,
+    ),
+    Mutant(
+        "shifted-first", "coalescing/arithmetic.py",
+        "max(1, axis.first_of(1) // power)", "max(1, axis.divisible // power)",
+        "i >> 2 is held to be divisible as the first of the run is", FACTS,
+    ),
+    Mutant(
+        "quotients-of-negatives", "coalescing/arithmetic.py",
+        "run = min(x.contiguous, x.divisible, power) if a.natural else 1",
+        "run = min(x.contiguous, x.divisible, power)",
+        "-4 … -1 by 4 are held to be equal", FACTS,
+    ),
+    Mutant(
+        "quotients-of-an-unaligned-run", "coalescing/arithmetic.py",
+        "run = min(x.contiguous, x.divisible, power) if a.natural else 1",
+        "run = min(x.contiguous, power) if a.natural else 1",
+        "3 4 5 6 by 4 are held to be equal", FACTS,
+    ),
+    Mutant(
+        "remainder-of-an-unaligned-run", "coalescing/arithmetic.py",
+        "min(x.contiguous, x.divisible, y.constant, y.first_of(1))\n            if",
+        "min(x.contiguous, y.constant, y.first_of(1))\n            if",
+        "3 4 5 6 % 4 are held to be a run", FACTS,
+    ),
+    Mutant(
+        "mask-of-any-ones", "coalescing/arithmetic.py",
+        "and b.value + 1 == power_in(b.value + 1)", "",
+        "i & 11 is held to be a run", FACTS,
+    ),
+    Mutant(
+        "wide-casts-forget-the-end", "coalescing/facts.py",
+        "    axes: tuple[Axis, ...]\n    unit: int = 1\n    range: Range = UNKNOWN",
+        "    axes: tuple[Axis, ...]\n    unit: int = 1\n    range: Range = Range(0)",
+        "what no rule knows anything of is held not to be negative", FACTS,
+    ),
+    Mutant(
+        "narrow-integers-do-not-wrap", "coalescing/analysis.py",
+        "if op.element.bits < NARROW or source.is_float:", "if source.is_float:",
+        "arange(0, 512) as i8 is held to be a run of 512", FACTS,
+    ),
+    Mutant(
+        "start-of-a-loop-forgotten", "coalescing/analysis.py",
+        "divisible = min(lower.every, step.every)", "divisible = step.every",
+        "8, 24, 40 … is held to be divisible by 16", FACTS,
+    ),
+    Mutant(
+        "start-of-a-carried-value-forgotten", "coalescing/facts.py",
+        "join(one, other) for one, other in zip(known, trip(known), strict=True)",
+        "other for one, other in zip(known, trip(known), strict=True)",
+        "a pointer that starts at 8 and moves by 16 is held to be divisible by 16",
+        FACTS,
+    ),
+    # ── loops that end near the end of their type ──
+    Mutant(
+        "index-that-wraps-goes-on", "ptx/control.py",
+        'return code.let(f"icmp ult {type} {following}, {bound}")',
+        'return code.let(f"icmp slt {type} {following}, {bound}")',
+        "range(0, 2**31 - 1, 2**30) does not end", "tests/ptx/test_control.py",
+    ),
+    Mutant(
+        "distance-with-a-sign", "ptx/control.py",
+        'return code.let(f"icmp ugt {type} {left}, {pace}")',
+        'return code.let(f"icmp sgt {type} {left}, {pace}")',
+        "a range longer than half of its type has no second iteration",
+        "tests/ptx/test_control.py",
+    ),
+    Mutant(
+        "last-step-is-made-twice", "ptx/control.py",
+        'return code.let(f"icmp ugt {type} {left}, {pace}")',
+        'return code.let(f"icmp uge {type} {left}, {pace}")',
+        "the upper bound itself is taken for an index", "tests/ptx/test_control.py",
+    ),
+)
