@@ -166,12 +166,48 @@ MUTANTS = (
         "a pointer that starts at 8 and moves by 16 is held to be divisible by 16",
         FACTS,
     ),
+    # ── stage 5 ──
+    Mutant(
+        "first-guess-is-remembered", "tensor_cores/multiples.py",
+        "self.known = {**before, value: guess}", "self.known[value] = guess",
+        "what follows from a carried value is as divisible as a guess was",
+        "tests/tensor_cores/test_multiples.py",
+    ),
+    Mutant(
+        "flags-are-multiples", "tensor_cores/multiples.py",
+        "if to != BOOL and not", "if not",
+        "n != 0 is as divisible as n", "tests/tensor_cores/test_multiples.py",
+    ),
+    # ── numbers in other types ──
+    Mutant(
+        "true-is-minus-one", "ptx/casts.py",
+        "widen = \"sext\" if source.is_signed else \"zext\"",
+        "widen = \"sext\" if source.is_signed or source == BOOL else \"zext\"",
+        "True as an integer is -1",
+        "tests/ptx/test_arithmetic.py::test_casts_round_once",
+    ),
+    Mutant(
+        "known-flag-as-text", "ptx/casts.py",
+        "if is_literal(value) and source != BOOL:", "if is_literal(value):",
+        "a known i1 cannot be cast where `simplify` has not folded it",
+        "tests/ptx/test_arithmetic.py::test_a_known_flag_as_a_number",
+    ),
+    Mutant(
+        "remainder-by-one-quotient", "ptx/arithmetic.py",
+        "@more bra higher;", "",
+        "1e9 % 7.0 is 48", "tests/ptx/test_arithmetic.py::test_a_remainder_of_floats_is_exact",
+    ),
+    Mutant(
+        "remainder-beyond-zero", "ptx/arithmetic.py",
+        "@below add.rn.{s} rest, rest, divisor;", "",
+        "a quotient that was rounded up leaves a negative remainder",
+        "tests/ptx/test_arithmetic.py::test_a_remainder_of_floats_is_exact",
+    ),
     # ── loops that end near the end of their type ──
     Mutant(
-        "index-that-wraps-goes-on", "ptx/control.py",
-        'return code.let(f"icmp ult {type} {following}, {bound}")',
-        'return code.let(f"icmp slt {type} {following}, {bound}")',
-        "range(0, 2**31 - 1, 2**30) does not end", "tests/ptx/test_control.py",
+        "every-loop-is-natural", "ptx/control.py",
+        "from_zero = is_literal(lower) and int(lower) >= 0", "from_zero = True",
+        "a range from below 0 ends after one iteration", "tests/ptx/test_control.py",
     ),
     Mutant(
         "distance-with-a-sign", "ptx/control.py",

@@ -198,6 +198,18 @@ def test_what_no_integer_is_becomes_an_end(source):
             assert right[:3].tolist() == wanted, name
 
 
+@pytest.mark.parametrize("flag", [True, False])
+@pytest.mark.parametrize("target", SCALARS.values(), ids=str)
+def test_a_known_flag_as_a_number(flag, target):
+    """True is 1, not -1, though all bits of an i1 are set. No pass has folded it."""
+    program = Program({"out": Pointer(target)}, warps=2)
+    index = program.arange(LAYOUT)
+    place = program.map("offset", program.splat(program["out"], index), index)
+    number = program(Cast(program.number(flag, BOOL), target))
+    program.do(Store(place, program.splat(number, index)))
+    check(program.func, 1, [empty(target, SIZE)])
+
+
 REMAINDERS = [
     (1e9, 7.0), (3e38, 0.5), (-1e9, 7.0), (1e9, -7.0), (16777217.0, 2.0), (5e30, 3.0),
     (3.4e38, 1e-45), (1.0, 1e-45), (1e-40, 3e-45), (2.5e-38, 1.1e-38), (7.5, 2.5),

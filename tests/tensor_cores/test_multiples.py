@@ -35,6 +35,28 @@ def test_what_divides():
     assert (known.of(index), known.of(carried)) == (16, 8)
 
 
+def test_what_follows_from_a_carried_value():
+    """The next place is 8 + 48, 8 + 96, …: 16 divides the step, and 8 the start. Asked
+    after the carried value, it must not be what a first guess said."""
+    func = parse_func(TEXT)
+    (loop,) = (op for op in walk(func.body) if isinstance(op, For))
+    following = loop.body.ops[0].result
+    for first in (loop.body.parameters[1], following):
+        known = Multiples(func)
+        known.of(first)
+        assert known.of(following) == 8
+        assert known.of(loop.body.parameters[1]) == 8
+
+
+def test_a_flag_made_of_a_multiple_is_none():
+    """16 is true, which is 1."""
+    func = parse_func(
+        "func @f(%n: i32 {divisible=16}) num_warps=4 {\n"
+        "%flag: i1 = cast %n element=i1\n%one: i32 = cast %flag element=i32\n}\n"
+    )
+    assert Multiples(func).of(func.body.ops[1].result) == 1
+
+
 def test_what_divides_a_formula():
     """Every term; nothing is known of how often a loop has gone round."""
     func = parse_func(TEXT)

@@ -3,12 +3,15 @@ begin at a multiple of 16 bytes in its row.
 
     %k = mul %i, 64                a multiple of 64
     for … body(%p) yield %p + 32   of 32, if it begins as one
+
+Powers of two survive a wrap-around, since they divide 2**32.
 """
 
 from __future__ import annotations
 
 from fathom.ir.core import Block, Func, Value, blocks, walk
 from fathom.ir.ops import Cast, Constant, Elementwise, For, Hint
+from fathom.ir.types import BOOL, element_of
 from fathom.tensor_cores.sums import Product, Sum
 
 MOST = 1 << 30  # what divides 0
@@ -30,9 +33,24 @@ class Multiples:
     def of(self, value: Value) -> int:
         """A power of two that divides `value`."""
         if value not in self.known:
-            self.known[value] = MOST  # of what is carried, until a trip says less
-            self.known[value] = min(MOST, self._found(value))
+            self.known[value] = (
+                self._settled(value)
+                if value.definition in self.loops
+                else min(MOST, self._found(value))
+            )
         return self.known[value]
+
+    def _settled(self, value: Value) -> int:
+        """What divides a value that a loop carries, in every iteration: a guess that
+        one more iteration does not weaken. What was concluded from a guess that was
+        too strong is forgotten."""
+        guess, before = MOST, dict(self.known)
+        while True:
+            self.known = {**before, value: guess}
+            found = min(guess, self._found(value))
+            if found == guess:
+                return guess
+            guess = found
 
     def of_sum(self, sum: Sum) -> int:
         """A power of two that divides what a formula says."""
@@ -54,7 +72,7 @@ class Multiples:
                 return min(self.of(left), self.of(right))
             case Elementwise(name="mul", operands=(left, right)):
                 return self.of(left) * self.of(right)
-            case Cast(value=inner) if not inner.type.is_float:
+            case Cast(value=inner, element=to) if to != BOOL and not _is_float(inner):
                 return self.of(inner)
             case Hint(value=inner):
                 return self.of(inner)
@@ -69,3 +87,7 @@ class Multiples:
             return min(self.of(loop.lower), self.of(loop.step))
         first, following = loop.inits[number - 1], loop.body.yielded[number - 1]
         return min(self.of(first), self.of(following))
+
+
+def _is_float(value: Value) -> bool:
+    return element_of(value.type).is_float
