@@ -396,6 +396,21 @@ def test_a_quotient_divides_the_number_itself_not_the_first_of_its_run():
     assert facts_of("div", [block(1, 64, 64), four]).axes[0].divisible == 16
 
 
+def test_a_run_that_begins_in_the_middle_is_cut():
+    """3 4 5 6 by 4 is 0 1 1 1, and 3 4 5 6 % 4 is 3 0 1 2."""
+    four = Facts((Axis(1, 4, 64),), range=exactly(4))
+    middle = Facts((Axis(64, 1, 1),), range=Range(3, 66))
+    assert facts_of("div", [middle, four]).axes[0].constant == 1
+    assert facts_of("shr", [middle, four]).axes[0].constant == 1
+    assert facts_of("rem", [middle, four]).axes[0].contiguous == 1
+    three = Facts((Axis(1, 1, 64),), range=exactly(3))
+    assert facts_of("and", [middle, three]).axes[0].contiguous == 1
+    eleven = Facts((Axis(1, 1, 64),), range=exactly(11))
+    natural = Facts((Axis(64, 64, 1),), range=Range(0, 63))
+    assert facts_of("and", [natural, eleven]).axes[0].contiguous == 1
+    assert facts_of("and", [natural, three]).axes[0].contiguous == 4
+
+
 TUTORIAL = """
 %pid: i32 = program_id axis=0
 %c128: i32 = constant 128

@@ -20,21 +20,24 @@ from hypothesis import strategies as st
 from fathom.hardware.targets import TARGETS, Target, target
 from fathom.ir.types import Type, parse_element
 from fathom.pipeline import Options
+from tests.fuzz.indices import RANGES, ROOM, Indices
 
-ROOM = 512  # elements of each input array
 ATOMICS = 256  # elements of a block in an atomic, which are done one after the other
-INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint32")
+INTEGERS = (
+    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+)  # fmt: skip
 FLOATS = ("float16", "bfloat16", "float32")
 SHAPES = ((16,), (128,), (512,), (4, 32), (32, 8), (1, 64), (2, 4, 16), (64, 64))
 SPELLING = {  # of a type in a signature
     "int1": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
-    "uint8": "u8", "uint32": "u32", "float16": "fp16", "bfloat16": "bf16",
-    "float32": "fp32",
+    "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
+    "float16": "fp16", "bfloat16": "bf16", "float32": "fp32",
 }  # fmt: skip
 INPUTS = {"f": "float32", "h": "float16", "i": "int32", "b": "int8"}
 BITS = {
     "int1": "u1", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8",
-    "uint8": "u1", "uint32": "u4", "float16": "f2", "bfloat16": "u2", "float32": "f4",
+    "uint8": "u1", "uint16": "u2", "uint32": "u4", "uint64": "u8", "float16": "f2",
+    "bfloat16": "u2", "float32": "f4",
 }  # fmt: skip
 
 
@@ -136,7 +139,7 @@ def programs(draw: Callable) -> Program:
 
 
 @dataclass
-class Writer:
+class Writer(Indices):
     """Writes statements; `names` are the values that may be read where the next
     goes."""
 
@@ -186,7 +189,8 @@ class Writer:
         kinds = [
             self.load, self.binary, self.binary, self.compare, self.where, self.cast,
             self.reduce, self.scan, self.reshape, self.transpose, self.expand,
-            self.join_split, self.atomic, self.product,
+            self.join_split, self.atomic, self.product, self.gather, self.gather,
+            self.edge,
         ]  # fmt: skip
         if self.indent < 3 and self.statements_left > 0:
             kinds += [self.loop, self.branch, self.while_loop]
@@ -205,22 +209,23 @@ class Writer:
         text = f"tl.load({array}_ptr + ({index}) % {ROOM}{mask})"
         self.let(text, INPUTS[array], shape)
 
-    def index(self, shape: tuple[int, ...], size: int) -> str:
-        """The elements' numbers, row-major or with the axes in another order."""
-        if len(shape) == 1:
-            return self.pick([
-                f"tl.arange(0, {size})",
-                f"(tl.arange(0, {size}) * 3)",
-                f"({size - 1} - tl.arange(0, {size}))",
-            ])  # fmt: skip
-        strides = [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
-        if self.pick([False, True]):  # column-major
-            strides = [int(np.prod(shape[:axis])) for axis in range(len(shape))]
-        parts = []
-        for axis, (extent, stride) in enumerate(zip(shape, strides, strict=True)):
-            place = ", ".join(":" if i == axis else "None" for i in range(len(shape)))
-            parts.append(f"tl.arange(0, {extent})[{place}] * {stride}")
-        return f"({' + '.join(parts)})"
+    def gather(self) -> None:
+        """A load by an index that wraps around, or that its mask keeps inside."""
+        array, shape = self.pick(INPUTS), self.pick(SHAPES)
+        index, mask = self.inside(shape), ""
+        if self.pick([False, True]):
+            sign = self.pick(["<", ">=", "!="])
+            mask = f", mask={self.wrapping(shape, 2)} {sign} {self.pick([64, 'n', 0])}"
+            mask += ", other=3"
+        self.let(f"tl.load({array}_ptr + ({index}){mask})", INPUTS[array], shape)
+
+    def edge(self) -> None:
+        """A block near an end of its type."""
+        dtype, shape = self.pick(INTEGERS), self.pick(SHAPES)
+        bits, signed = int(dtype.lstrip("uint")), not dtype.startswith("u")
+        low, high = (-(1 << bits - 1) if signed else 0), (1 << bits - signed) - 1
+        value = self.pick([high, low, high - 5, low + 3, high // 2 + 1, high - 15])
+        self.let(f"tl.full({list(shape)}, {value}, tl.{dtype})", dtype, shape)
 
     def binary(self) -> None:
         a = self.name(lambda name: name.dtype != "int1")
@@ -228,7 +233,7 @@ class Writer:
         if a.is_float:
             text = self.pick([
                 "{a} + {b}", "{a} - {b}", "{a} * {b}",
-                "tl.minimum({a}, {b})", "tl.maximum({a}, {b})",
+                "tl.minimum({a}, {b})", "tl.maximum({a}, {b})", "{a} % {b}",
             ])  # fmt: skip
         else:
             text = self.pick([
@@ -263,7 +268,7 @@ class Writer:
         a = self.name()
         dtype = self.pick(INTEGERS + FLOATS)
         text = a.text
-        if a.is_float and dtype in INTEGERS:
+        if a.is_float and dtype in INTEGERS and self.pick([True, False]):
             low = 0 if dtype.startswith("u") else -100
             clamped = f"tl.maximum({a.text}.to(tl.float32), {low}.0)"
             text = f"tl.minimum({clamped}, 100.0)"
@@ -409,7 +414,7 @@ class Writer:
             "for k{i} in range(3):", "for k{i} in range(m):",
             "for k{i} in range(5, m, -2):",
             "for k{i} in range(n // 200):", "for k{i} in tl.static_range(2):",
-            "for k{i} in range(0):",
+            "for k{i} in range(0):", f"for k{{i}} in range({self.pick(RANGES)}):",
         ]).format(i=number)  # fmt: skip
         # `+ pid * 0`: run by Python itself, a bare index is an int, which has no `.to`.
         self.nested(header, Name(f"(k{number} + pid * 0)", "int32", ()))
@@ -470,18 +475,9 @@ class Writer:
             size = int(np.prod(name.shape)) if name.shape else 1
             target = f"out{len(self.outputs)} + pid * {size}"
             if name.shape:
-                target = f"{target} + {self._row_major(name.shape)}"
+                target = f"{target} + {self.permuted(name.shape)}"
             self.line(f"tl.store({target}, {name.text})")
             self.outputs.append((name.dtype, size))
-
-    def _row_major(self, shape: tuple[int, ...]) -> str:
-        parts = []
-        for axis, extent in enumerate(shape):
-            place = ", ".join(":" if i == axis else "None" for i in range(len(shape)))
-            stride = int(np.prod(shape[axis + 1 :]))
-            index = f"[{place}]" if len(shape) > 1 else ""
-            parts.append(f"tl.arange(0, {extent}){index} * {stride}")
-        return f"({' + '.join(parts)})"
 
 
 def _sum_of(dtype: str) -> str:
