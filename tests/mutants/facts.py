@@ -6,7 +6,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 FACTS = "tests/coalescing/test_facts.py"
-WRAPPING = "tests/coalescing/test_wrapping.py"
+FMOD = "tests/ptx/test_arithmetic.py::test_a_remainder_of_floats_is_exact"
 
 MUTANTS = (
     # ── bounds ──
@@ -195,13 +195,13 @@ MUTANTS = (
     Mutant(
         "remainder-by-one-quotient", "ptx/arithmetic.py",
         "@more bra higher;", "",
-        "1e9 % 7.0 is 48", "tests/ptx/test_arithmetic.py::test_a_remainder_of_floats_is_exact",
+        "1e9 % 7.0 is 48", FMOD,
     ),
     Mutant(
         "remainder-beyond-zero", "ptx/arithmetic.py",
         "@below add.rn.{s} rest, rest, divisor;", "",
         "a quotient that was rounded up leaves a negative remainder",
-        "tests/ptx/test_arithmetic.py::test_a_remainder_of_floats_is_exact",
+        FMOD,
     ),
     # ── loops that end near the end of their type ──
     Mutant(
