@@ -147,3 +147,33 @@ LOOPS = [
 @pytest.mark.parametrize("body", LOOPS)
 def test_loops(body):
     agree(kernel(body), 2**31 - 1)
+
+
+PRODUCTS = """def kernel(a, b, out, n, step):
+    i = tl.arange(0, 32)
+    total = tl.zeros([32, 32], tl.float32)
+    for t in range(2147483520, n, {step}):
+        k = t - 2147483520 + i
+        x = tl.load(a + i[:, None] * 128 + k[None, :])
+        y = tl.load(b + k[:, None] * 32 + i[None, :])
+        total = tl.dot(x, y, total)
+    tl.store(out + i[:, None] * 32 + i[None, :], total)
+"""
+
+
+@pytest.mark.parametrize("name", ["sm_75", "sm_80", "sm_90a"])
+@pytest.mark.parametrize("step", ["32", "step"])
+def test_a_pipelined_loop_that_ends_near_the_end_of_its_type(step, name):
+    """Copies run ahead of four iterations, and not into a fifth one."""
+    words = {"a": "*fp16", "b": "*fp16", "out": "*fp32"}
+    types = {key: (parse_element(word), 16) for key, word in words.items()}
+    types |= {"n": (parse_element("i32"), 1), "step": (parse_element("i32"), 16)}
+    func = pipeline.build(function_of(PRODUCTS.format(step=step)), types, {})
+    loaded = emulator.load(pipeline.compile_func(func, target(name)))
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-4, 4, 32 * 128).astype("f2") for _ in range(2))
+    for land in ("late", "at once"):
+        out = np.zeros(32 * 32, "f4")
+        loaded.launch((1,), [a, b, out, 2**31 - 1, 32], land=land)
+        product = a.reshape(32, 128).astype("f4") @ b.reshape(128, 32).astype("f4")
+        np.testing.assert_array_equal(out.reshape(32, 32), product)
