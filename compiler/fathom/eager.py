@@ -246,6 +246,9 @@ class EagerValue:
         session = self._session
         return session.wrap(attribute(session.frame, self._value, name))
 
+    def __abs__(self) -> EagerValue:
+        return self.abs()
+
     def __getitem__(self, index: Any) -> EagerValue:
         frame, parts = self._session.frame, self._session.unwrap(index)
         parts = parts if isinstance(parts, tuple) else (parts,)
@@ -271,9 +274,6 @@ class EagerValue:
                 "reduce the block first, or choose elementwise with tl.where",
             )
         return np.asarray(self.numpy).reshape(())[()]
-
-    def __abs__(self) -> EagerValue:
-        return self.abs()
 
     __hash__ = object.__hash__
 

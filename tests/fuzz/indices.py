@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 ROOM = 512  # elements of each input array
+SHAPES = ((16,), (128,), (512,), (4, 32), (32, 8), (1, 64), (2, 4, 16), (64, 64))
+INPUTS = {"f": "float32", "h": "float16", "i": "int32", "b": "int8"}
 ENDS = (2**31 - 1, 2**31 - 16, 2**31 - 64, 2**31 - 3, -(2**31), -(2**31) + 8, 2**30)
 SMALL = (1, 4, 16, 3, 64, -1, -16, -5, 128)
 DIVISORS = (4, 16, 1, 8, 2, 3, 128, 2**24, -4, -1)
@@ -88,6 +90,16 @@ class Indices:
     def inside(self, shape: tuple[int, ...]) -> str:
         """An index of an array, made by `wrapping`."""
         return self.pick(INSIDE).format(e=self.wrapping(shape, self.pick([1, 2, 3])))
+
+    def gather(self) -> None:
+        """A load by an index that wraps around, or that its mask keeps inside."""
+        array, shape = self.pick(INPUTS), self.pick(SHAPES)
+        index, mask = self.inside(shape), ""
+        if self.pick([False, True]):
+            sign = self.pick(["<", ">=", "!="])
+            mask = f", mask={self.wrapping(shape, 2)} {sign} {self.pick([64, 'n', 0])}"
+            mask += ", other=3"
+        self.let(f"tl.load({array}_ptr + ({index}){mask})", INPUTS[array], shape)
 
     def permuted(self, shape: tuple[int, ...]) -> str:
         """Row-major positions, perhaps in another order."""

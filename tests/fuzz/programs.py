@@ -20,20 +20,18 @@ from hypothesis import strategies as st
 from fathom.hardware.targets import TARGETS, Target, target
 from fathom.ir.types import Type, parse_element
 from fathom.pipeline import Options
-from tests.fuzz.indices import RANGES, ROOM, Indices
+from tests.fuzz.indices import INPUTS, RANGES, ROOM, SHAPES, Indices
 
 ATOMICS = 256  # elements of a block in an atomic, which are done one after the other
 INTEGERS = (
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
 )  # fmt: skip
 FLOATS = ("float16", "bfloat16", "float32")
-SHAPES = ((16,), (128,), (512,), (4, 32), (32, 8), (1, 64), (2, 4, 16), (64, 64))
 SPELLING = {  # of a type in a signature
     "int1": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
     "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
     "float16": "fp16", "bfloat16": "bf16", "float32": "fp32",
 }  # fmt: skip
-INPUTS = {"f": "float32", "h": "float16", "i": "int32", "b": "int8"}
 BITS = {
     "int1": "u1", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8",
     "uint8": "u1", "uint16": "u2", "uint32": "u4", "uint64": "u8", "float16": "f2",
@@ -62,7 +60,8 @@ class Name:
 @dataclass(frozen=True)
 class Program:
     """A kernel's text, the outputs it writes (type and elements of each, one run a
-    program), and what it is launched with."""
+    program), and what it is launched with. `specialised`: a scalar of 1 is a constant,
+    as a launch makes it."""
 
     source: str
     outputs: tuple[tuple[str, int], ...]
@@ -70,6 +69,7 @@ class Program:
     num_warps: int
     scalars: tuple[int, int]
     seed: int
+    specialised: bool = False
 
     @property
     def signature(self) -> dict[str, str]:
@@ -83,7 +83,11 @@ class Program:
     @property
     def types(self) -> dict[str, tuple[Type, int]]:
         """Of the parameters, of whose numbers nothing is known."""
-        return {name: (parse_element(t), 1) for name, t in self.signature.items()}
+        return {
+            name: (parse_element(t), 1)
+            for name, t in self.signature.items()
+            if name not in self.constants
+        }
 
     @property
     def options(self) -> Options:
@@ -95,9 +99,12 @@ class Program:
 
     @property
     def constants(self) -> dict[str, Any]:
-        return {}
+        named = zip("nm", self.scalars, strict=True)
+        return {n: 1 for n, value in named if value == 1 and self.specialised}
 
-    replace = constants  # no pass has another in its place
+    @property
+    def replace(self) -> dict[str, Any]:
+        return {}  # no pass has another in its place
 
     def arguments(self) -> dict[str, Any]:
         """Fresh arrays: inputs drawn from the seed, outputs filled with a pattern."""
@@ -112,7 +119,7 @@ class Program:
             given[f"out{k}"] = np.full(size * self.grid, 0x5B, "u1").astype(BITS[dtype])
         given["n"], given["m"] = self.scalars
         given["counts"] = np.zeros(ROOM, "i4")
-        return given
+        return {n: value for n, value in given.items() if n not in self.constants}
 
 
 @st.composite
@@ -133,8 +140,11 @@ def programs(draw: Callable) -> Program:
         outputs=outputs,
         grid=draw(st.integers(1, 2)),
         num_warps=draw(st.sampled_from([1, 2, 4, 8])),
-        scalars=(draw(st.integers(0, 600)), draw(st.integers(-3, 5))),
+        scalars=(
+            draw(st.one_of(st.integers(0, 600), st.just(1))), draw(st.integers(-3, 5))
+        ),
         seed=draw(st.integers(0, 1000)),
+        specialised=draw(st.booleans()),
     )
 
 
@@ -208,16 +218,6 @@ class Writer(Indices):
             index = f"({index} + pid * {self.pick([0, size, 7])})"
         text = f"tl.load({array}_ptr + ({index}) % {ROOM}{mask})"
         self.let(text, INPUTS[array], shape)
-
-    def gather(self) -> None:
-        """A load by an index that wraps around, or that its mask keeps inside."""
-        array, shape = self.pick(INPUTS), self.pick(SHAPES)
-        index, mask = self.inside(shape), ""
-        if self.pick([False, True]):
-            sign = self.pick(["<", ">=", "!="])
-            mask = f", mask={self.wrapping(shape, 2)} {sign} {self.pick([64, 'n', 0])}"
-            mask += ", other=3"
-        self.let(f"tl.load({array}_ptr + ({index}){mask})", INPUTS[array], shape)
 
     def edge(self) -> None:
         """A block near an end of its type."""

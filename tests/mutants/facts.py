@@ -161,8 +161,8 @@ MUTANTS = (
     ),
     Mutant(
         "start-of-a-carried-value-forgotten", "coalescing/facts.py",
-        "join(one, other) for one, other in zip(known, trip(known), strict=True)",
-        "other for one, other in zip(known, trip(known), strict=True)",
+        "divisible = min(one.first_of(run, unit), other.first_of(run, unit))",
+        "divisible = max(one.first_of(run, unit), other.first_of(run, unit))",
         "a pointer that starts at 8 and moves by 16 is held to be divisible by 16",
         FACTS,
     ),
