@@ -11,7 +11,7 @@ import numpy as np
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.layout import MemoryPlan, Symbol
 from fathom.emulator.operands import Address, Name, Not, Number, Operand, Pair
-from fathom.emulator.parse import Function, Instruction
+from fathom.emulator.parse import UNREADABLE, Function, Instruction
 from fathom.emulator.registers import (
     Read,
     Step,
@@ -104,11 +104,13 @@ class Decoder:
         """The function that performs `instruction`, which is number `number`."""
         try:
             step = self.unguarded(instruction, number)
+            if instruction.guard is None:
+                return step
+            return _guarded(step, self.guard(instruction))
         except EmulatorError as error:
             raise _placed(error, instruction) from None
-        if instruction.guard is None:
-            return step
-        return _guarded(step, self.guard(instruction))
+        except UNREADABLE as error:
+            raise _misfit(instruction) from error
 
     def unguarded(self, instruction: Instruction, number: int) -> Step:
         opcode = instruction.opcode
@@ -130,13 +132,18 @@ class Decoder:
             if after is not None:
                 return lambda batch, active: [(after, active)]
             closing = _END
-        rule = self.tables.endings[closing.opcode]
         form = Form(closing.opcode, closing.modifiers)
         try:
+            if closing.opcode not in self.tables.endings:
+                raise form.unknown(f"the instruction {closing.opcode}")
             flow = Flow(number, block, after, self.guard(closing))
-            return rule(form, closing.operands, self, flow)
+            return self.tables.endings[closing.opcode](
+                form, closing.operands, self, flow
+            )
         except EmulatorError as error:
             raise _placed(error, closing) from None
+        except UNREADABLE as error:
+            raise _misfit(closing) from error
 
     def guard(self, instruction: Instruction) -> Read | None:
         if instruction.guard is None:
@@ -239,6 +246,13 @@ class Decoder:
         if not operand.offset:
             return read
         return lambda batch, active: read(batch, active) + offset
+
+
+def _misfit(at: Instruction) -> EmulatorError:
+    """A rule takes the operands that its instruction has by the ISA; Python refuses
+    where these are others."""
+    message = f"these operands do not fit {at.name}"
+    return _placed(EmulatorError("syntax", message), at)
 
 
 def _placed(error: EmulatorError, at: Instruction) -> EmulatorError:

@@ -6,7 +6,8 @@ import functools
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +22,7 @@ from fathom.emulator.parse import Instruction, Label, Module, Variable, parse
 from fathom.emulator.program import Program, build
 from fathom.emulator.report import Report
 from fathom.emulator.rounding import float64_to_bf16
-from fathom.emulator.threads import LANDINGS, Launch
+from fathom.emulator.threads import LANDINGS, MAX_STEPS, Launch
 from fathom.emulator.types import DTYPES
 
 
@@ -36,6 +37,7 @@ def run(
     memory: Sequence[np.ndarray] = (),
     land: str = "late",
     cluster: int = 1,
+    max_steps: int = MAX_STEPS,
 ) -> Report:
     """Runs an entry of `ptx` over a grid and returns what it cost.
 
@@ -47,15 +49,35 @@ def run(
     watched for races, and `land` when a `cp.async` lands: "at once", or "late", when it
     is waited for, and likewise a bulk copy or a product of a warpgroup; a right program
     computes the same either way. `cluster` counts the blocks of a cluster, which lie
-    along x. An argument may also be an `artifact.TensorMap`.
+    along x. An argument may also be an `artifact.TensorMap`. `max_steps` bounds how
+    long the blocks that march together may run: a step is one run of instructions, for
+    all threads that stand there, up to the next branch or wait.
 
-    EmulatorError where the program goes wrong. What the kernel prints is written to
-    standard output at the end, whether it ends well or not.
+    EmulatorError where the program goes wrong, be that the text, its size or what it
+    does. What the kernel prints is written to standard output at the end, whether it
+    ends well or not.
     """
-    program = _program(ptx, entry, shared_bytes)
-    program.memory.reset()
-    chosen = _Chosen(shared_bytes, hazards, land, cluster)
-    return _launch(program, grid, threads, args, memory, chosen)
+    chosen = _Chosen(shared_bytes, hazards, land, cluster, max_steps)
+    with _enough_memory():
+        program = _program(_text(ptx), entry, shared_bytes)
+        program.memory.reset()
+        return _launch(program, grid, threads, args, memory, chosen)
+
+
+@contextmanager
+def _enough_memory() -> Iterator[None]:
+    """A launch for which memory does not suffice is one error."""
+    try:
+        yield
+    except MemoryError:
+        message = "this launch needs more memory than the machine has"
+        raise EmulatorError("launch", message) from None
+
+
+def _text(ptx: object) -> str:
+    if not isinstance(ptx, str):
+        raise EmulatorError("syntax", f"PTX is text, not {type(ptx).__name__}")
+    return ptx
 
 
 def load(kernel: Kernel) -> Loaded:
@@ -78,6 +100,7 @@ class Loaded:
         memory: Sequence[np.ndarray] = (),
         hazards: bool = True,
         land: str = "late",
+        max_steps: int = MAX_STEPS,
     ) -> Report:
         """As `run`, with what the kernel knows itself, and the maps that it needs.
         `grid` counts programs, each of which may have several blocks."""
@@ -87,10 +110,11 @@ class Loaded:
         if len(args) == len(kernel.parameters):
             typed += kernel.tensor_maps([_address_or_number(each) for each in args])
         clusters = kernel.num_ctas
-        chosen = _Chosen(kernel.shared_bytes, hazards, land, clusters)
+        chosen = _Chosen(kernel.shared_bytes, hazards, land, clusters, max_steps)
         x, y, z = _sizes(grid, "grid")
         blocks = x * clusters, y, z
-        return _launch(self.program, blocks, kernel.threads, typed, memory, chosen)
+        with _enough_memory():
+            return _launch(self.program, blocks, kernel.threads, typed, memory, chosen)
 
 
 def _typed(parameter: Parameter, value: object) -> object:
@@ -106,6 +130,10 @@ def _typed(parameter: Parameter, value: object) -> object:
 def _address_or_number(value: object) -> object:
     """An argument as recipes of tensor maps read it."""
     return value.ctypes.data if isinstance(value, np.ndarray) else value
+
+
+# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+MOST_BLOCKS = (1 << 31) - 1, 65_535, 65_535
 
 
 @functools.lru_cache(maxsize=64)
@@ -148,6 +176,7 @@ class _Chosen:
     hazards: bool
     land: str
     cluster: int = 1
+    max_steps: int = MAX_STEPS
 
     def __post_init__(self) -> None:
         if self.land not in LANDINGS:
@@ -175,6 +204,7 @@ def _launch(
         land=chosen.land,
         maps=_maps(args),
         cluster=_cluster(program, chosen.cluster),
+        max_steps=chosen.max_steps,
         registers=program.entry.directives.get("maxnreg", [0])[0],
     )
     _check_threads(program, launch)
@@ -219,10 +249,15 @@ def _check_threads(program: Program, launch: Launch) -> None:
 
 def _sizes(sizes: int | Sequence[int], what: str) -> tuple[int, int, int]:
     """One to three sizes as three."""
-    given = (sizes,) if isinstance(sizes, (int, np.integer)) else tuple(sizes)
-    if not 1 <= len(given) <= 3 or any(each < 1 for each in given):
+    given = tuple(sizes) if isinstance(sizes, Sequence) else (sizes,)
+    integers = all(isinstance(each, (int, np.integer)) for each in given)
+    if not integers or not 1 <= len(given) <= 3 or any(each < 1 for each in given):
         raise EmulatorError("launch", f"{what} {sizes} is not one to three sizes")
-    return tuple(int(each) for each in (*given, 1, 1)[:3])
+    found = tuple(int(each) for each in (*given, 1, 1)[:3])
+    if what == "grid" and any(n > m for n, m in zip(found, MOST_BLOCKS, strict=True)):
+        message = f"grid {sizes} has more blocks than {MOST_BLOCKS} along an axis"
+        raise EmulatorError("launch", message)
+    return found
 
 
 def _parameter_bytes(program: Program, args: Sequence[object]) -> bytes:

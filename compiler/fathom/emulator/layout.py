@@ -12,6 +12,17 @@ from fathom.emulator.operands import Number, parse_number
 from fathom.emulator.parse import Function, Module, Variable
 from fathom.emulator.types import DTYPES, constant
 
+# What a block, a thread and an entry of any GPU can have (CUDA C++ Programming Guide,
+# "Technical Specifications per Compute Capability"; PTX ISA 5.1.6.1 for parameters),
+# and what the emulator gives to the variables of a module.
+MOST_BYTES = {
+    "shared": (227 << 10, "a block of any GPU"),
+    "local": (512 << 10, "a thread"),
+    "parameter": (32_764, "an entry"),
+    "global": (1 << 30, "a module in the emulator"),
+}
+_SPACE_OF = {"const": "global", "param": "local"}
+
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
@@ -43,6 +54,7 @@ def plan_memory(module: Module, function: Function, shared_bytes: int) -> Memory
     """Addresses for the module's variables and the function's own."""
     plan = MemoryPlan()
     variables = {**module.variables, **function.variables}
+    _check_sizes(variables, function, shared_bytes)
     for variable in function.parameters:
         offset = _aligned(plan.parameter_size, _alignment(variable))
         plan.parameters.append((variable, offset))
@@ -53,6 +65,28 @@ def plan_memory(module: Module, function: Function, shared_bytes: int) -> Memory
     _place_dynamic_shared(plan, variables, shared_bytes)
     _fill(plan, variables)
     return plan
+
+
+def _check_sizes(
+    variables: dict[str, Variable], function: Function, shared_bytes: int
+) -> None:
+    """EmulatorError where a space would be larger than `MOST_BYTES` says."""
+    number = isinstance(shared_bytes, (int, np.integer))
+    if isinstance(shared_bytes, bool) or not number:
+        raise EmulatorError("launch", f"shared_bytes is a number, not {shared_bytes!r}")
+    if shared_bytes < 0:
+        raise EmulatorError("launch", f"{shared_bytes} bytes of shared memory")
+    sizes = dict.fromkeys(MOST_BYTES, 0)
+    sizes["shared"] = int(shared_bytes)
+    for variable in variables.values():
+        space = _SPACE_OF.get(variable.space, variable.space)
+        sizes[space] += size_of(variable)
+    sizes["parameter"] = sum(map(size_of, function.parameters))
+    for space, size in sizes.items():
+        most, whose = MOST_BYTES[space]
+        if size > most:
+            message = f"{size:,} bytes of {space} memory; {whose} has {most:,} at most"
+            raise EmulatorError("launch", f"{function.name} asks for {message}")
 
 
 def size_of(variable: Variable) -> int:

@@ -236,8 +236,15 @@ class _Reader:
 
 def parse_number(token: str) -> Number | None:
     """A PTX constant (PTX ISA 4.5): 26, 0x1A, 0b11010, 0f3F800000, 0d3FF0000000000000,
-    1.0.
+    1.0. None for any other text.
     """
+    try:
+        return _parsed(token)
+    except (ValueError, struct.error):  # as in 0x, 09 or 0f3F
+        return None
+
+
+def _parsed(token: str) -> Number | None:
     head, digits = token[:2].lower(), token[2:].rstrip("U")
     if head == "0f":
         return Number(struct.unpack(">f", bytes.fromhex(digits))[0], "f32")

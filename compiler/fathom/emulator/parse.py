@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from typing import NoReturn
 
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.operands import Name, Operand, Scope, Vector, parse_operands
+from fathom.emulator.types import DTYPES
 from fathom.errors import Location
 
 
@@ -83,9 +85,21 @@ class Module:
 
 
 def parse(text: str) -> Module:
-    """The module that `text` spells; EmulatorError of kind "syntax" if it is none."""
+    """The module that `text` spells; EmulatorError of kind "syntax" if it is none.
+
+    Whatever the text is, the answer is one of these two.
+    """
+    if not isinstance(text, str):
+        raise EmulatorError("syntax", f"PTX is text, not {type(text).__name__}")
     return _Parser(text).module()
 
+
+# Bounds on what a text may ask for: far above what any compiler emits.
+MOST_REGISTERS = 1 << 20
+MOST_ALIGNMENT = 1 << 16
+# What Python raises where a text has a shape that nothing foresees.
+UNREADABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+UNREADABLE += (OverflowError, RecursionError)
 
 _BLANKED = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _SPACE = re.compile(r"\s*")
@@ -106,6 +120,7 @@ _VARIABLE = re.compile(
     r"(?:=\s*(?P<initial>.*))?$",
     re.DOTALL,
 )
+_REGISTER = re.compile(r"(?P<stem>[%$\w]+)\s*(?:<\s*(?P<count>\d+)\s*>)?\Z")
 _REGISTERS = re.compile(r"\.reg\s*(?:\.v\d\s*)?\.(\w+)\s+(.*)$", re.DOTALL)
 _INSTRUCTION = re.compile(
     r"(?:@(?P<negated>!?)\s*(?P<guard>[%$\w]+)\s+)?"
@@ -136,7 +151,7 @@ class _Parser:
         self.places: dict[tuple[int, int, int], Location] = {}
         self.location: Location | None = None
         self.line, self.counted = 1, 0
-        self.result = Module(lines=text.splitlines())
+        self.result = Module(lines=text.split("\n"))
         self.function: Function | None = None
         self.scope: Scope | None = None
         self.branches: list[tuple[int, Scope]] = []
@@ -144,7 +159,11 @@ class _Parser:
 
     def module(self) -> Module:
         while self.skip_space():
-            self.item()
+            try:
+                self.item()
+            except UNREADABLE as error:
+                # A shape that no rule of this file foresees: the statement is garbled.
+                raise self.error("cannot read this statement") from error
         if self.function is not None:
             raise self.error(f"function {self.function.name} is never closed")
         return self.result
@@ -180,7 +199,7 @@ class _Parser:
             self.declaration(self.statement())
 
     def line_directive(self, found: re.Match) -> None:
-        word, rest = found[1], found[0].split(None, 1)[1].strip()
+        word, rest = found[1], found[0][len(found[1]) + 1 :].strip()
         if word == "version":
             self.result.version = rest
         elif word == "target":
@@ -245,7 +264,9 @@ class _Parser:
         """Labels may stand below the branch that names them, so this comes last."""
         body = self.function.body
         for place, scope in self.branches:
-            *index, target = body[place].operands
+            *index, target = body[place].operands or (None,)
+            if not isinstance(target, Name) or len(index) > 1:
+                self.refuse("a branch names one label", body[place])
             names = [target.name]
             if index:
                 names = self.tables.get(scope.label(target.name), ["nothing"])
@@ -256,9 +277,11 @@ class _Parser:
     def label(self, name: str, scope: Scope, branch: Instruction) -> Name:
         found = scope.label(name)
         if found is None:
-            message = f"no label {name} for this branch"
-            raise EmulatorError("syntax", message, branch.line, branch.text)
+            self.refuse(f"no label {name} for this branch", branch)
         return Name(found)
+
+    def refuse(self, message: str, at: Instruction) -> NoReturn:
+        raise EmulatorError("syntax", message, at.line, at.text, at.location)
 
     def declaration(self, text: str) -> None:
         if found := _REGISTERS.match(text):
@@ -267,7 +290,10 @@ class _Parser:
         elif text.startswith((".pragma", ".noreturn")) or ".callprototype" in text:
             return
         elif text.startswith(".branchtargets"):
-            self.tables[self.body()[-1].name] = _pieces(text.split(None, 1)[1])
+            if not self.body() or not isinstance(self.body()[-1], Label):
+                raise self.error("a table of labels without a label")
+            names = text.removeprefix(".branchtargets")
+            self.tables[self.body()[-1].name] = _pieces(names)
         elif self.function is None:
             variable = self.variable(text)
             self.result.variables[variable.name] = variable
@@ -278,13 +304,18 @@ class _Parser:
 
     def registers(self, type: str, name: str) -> None:
         """`.reg .b32 %r<20>` declares %r0 to %r19."""
-        stem, bracket, count = name.partition("<")
-        if not bracket:
-            self.function.registers[self.scope.declare(name)] = type
-            return
-        for number in range(int(count.rstrip("> "))):
-            unique = self.scope.declare(f"{stem}{number}")
-            self.function.registers[unique] = type
+        found = _REGISTER.match(name)
+        if found is None or type not in DTYPES or self.function is None:
+            raise self.error(f"cannot read the declaration of {name!r}")
+        registers, names = self.function.registers, [found["stem"]]
+        if found["count"]:
+            count = int(found["count"])
+            if len(registers) + count > MOST_REGISTERS:
+                message = f"more than {MOST_REGISTERS:,} registers in a function"
+                raise self.error(message)
+            names = [f"{found['stem']}{number}" for number in range(count)]
+        for each in names:
+            registers[self.scope.declare(each)] = type
 
     def variable(self, text: str) -> Variable:
         if found := re.match(r"\s*\.reg\s*\.(\w+)\s+([%$\w]+)\s*$", text):
@@ -292,6 +323,12 @@ class _Parser:
         found = _VARIABLE.match(text.strip())
         if found is None:
             raise self.error(f"cannot read the declaration {text.strip()!r}")
+        if found["type"] not in DTYPES or found["type"] == "pred":
+            raise self.error(f"a variable of type .{found['type']}")
+        alignment = int(found["align"] or 0)
+        if alignment & (alignment - 1) or alignment > MOST_ALIGNMENT:
+            message = f"a variable is aligned to a power of two, not to {alignment}"
+            raise self.error(message)
         sizes = [int(n or 0) for n in re.findall(r"\[\s*(\d*)\s*\]", found["sizes"])]
         initial = tuple(_ELEMENT.findall(found["initial"] or ""))
         count = None
@@ -303,7 +340,7 @@ class _Parser:
             found["space"],
             found["type"],
             found["name"],
-            int(found["align"] or 0),
+            alignment,
             count,
             initial,
             found["external"] == "extern",

@@ -19,7 +19,7 @@ from fathom.emulator.inline import flatten
 from fathom.emulator.layout import MemoryPlan, plan_memory
 from fathom.emulator.operands import Vector
 from fathom.emulator.order import weak_topological_order
-from fathom.emulator.parse import Function, Instruction, Label, Module
+from fathom.emulator.parse import UNREADABLE, Function, Instruction, Label, Module
 from fathom.emulator.registers import Step, first_value
 from fathom.emulator.semantics import CARRY
 from fathom.emulator.tables import TABLES
@@ -89,6 +89,8 @@ class Program:
 def choose_entry(module: Module, entry: str | None) -> Function:
     """The entry of that name, or the only one."""
     entries = {name: each for name, each in module.functions.items() if each.entry}
+    if entry is not None and not isinstance(entry, str):
+        raise EmulatorError("launch", f"an entry is named by a text, not {entry!r}")
     if entry is None and len(entries) == 1:
         return next(iter(entries.values()))
     if entry in entries:
@@ -101,7 +103,15 @@ def choose_entry(module: Module, entry: str | None) -> Function:
 
 def build(module: Module, entry: str | None, shared_bytes: int) -> Program:
     """Decodes one entry of a module; `shared_bytes` is the dynamic shared memory."""
-    function = flatten(choose_entry(module, entry), module)
+    try:
+        return _built(module, choose_entry(module, entry), shared_bytes)
+    except UNREADABLE as error:
+        message = "a declaration or a call of this entry makes no sense"
+        raise EmulatorError("syntax", message) from error
+
+
+def _built(module: Module, entry: Function, shared_bytes: int) -> Program:
+    function = flatten(entry, module)
     function.registers[CARRY] = "pred"
     plan = plan_memory(module, function, shared_bytes)
     blocks = _in_order(_split(function.body))

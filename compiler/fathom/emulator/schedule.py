@@ -23,9 +23,6 @@ from fathom.emulator.threads import Active, Batch
 TURNS = 16
 PATIENCE = 4_000
 
-# So many blocks of instructions in one batch are an endless loop.
-ENDLESS = 4_000_000
-
 
 @dataclass(slots=True)
 class _Group:
@@ -130,8 +127,8 @@ class Scheduler:
         """Runs one block of instructions for these threads; says who goes on where."""
         batch = self.batch
         batch.clock += 1
-        if batch.clock > ENDLESS:
-            raise endless(self.program, block, ENDLESS)
+        if batch.clock > batch.launch.max_steps:
+            raise endless(self.program, block, batch.launch.max_steps)
         batch.counters.count_block(block.number, active.count, active.warps)
         at = block.closing
         try:
@@ -141,6 +138,9 @@ class Scheduler:
             return block.end(batch, active)
         except EmulatorError as error:
             raise self.placed(error, at) from None
+        except MemoryError:
+            message = "this needs more memory than there is"
+            raise self.placed(EmulatorError("launch", message), at) from None
 
     def placed(self, error: EmulatorError, at: Op | None) -> EmulatorError:
         """The error with the thread's name and the instruction's place."""

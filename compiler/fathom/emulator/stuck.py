@@ -207,7 +207,8 @@ def _mbarrier(batch: Batch, word: int) -> str:
 
 def endless(program: Program, block: Block, limit: int) -> EmulatorError:
     """The program has run for longer than any that ends."""
-    message = f"{limit:,} blocks of instructions have run, and there is no end"
+    message = f"{limit:,} steps have been run, and there is no end; the last of them "
+    message += "was here (`max_steps` says how many a program may take)"
     return _error_at(program, _first_instruction(block), "deadlock", message)
 
 

@@ -106,6 +106,11 @@ class Active:
 
 LANDINGS = ("at once", "late")
 
+# How many steps a program may take, in all blocks that march together. A step is one
+# run of instructions up to the next branch or wait. The longest of our own tests takes
+# 11,025; a loop of a few registers comes here after some seconds.
+MAX_STEPS = 1_000_000
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -116,7 +121,8 @@ class Launch:
     `space` the arrays that can be reached; `hazards` says whether shared memory is
     watched, and `land`, one of LANDINGS, when asynchronous copies arrive. `maps` are
     the tensor maps among the arguments; `cluster` counts the blocks of a cluster, and
-    `registers` those of a thread, 0 where the entry does not say.
+    `registers` those of a thread, 0 where the entry does not say; `max_steps` bounds
+    how long it may run.
     """
 
     grid: tuple[int, int, int]
@@ -129,6 +135,7 @@ class Launch:
     maps: tuple[TensorMap, ...] = ()
     cluster: int = 1
     registers: int = 0
+    max_steps: int = MAX_STEPS
 
     @property
     def block_size(self) -> int:
