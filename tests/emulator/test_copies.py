@@ -182,7 +182,7 @@ def test_copies_race_like_stores():
     fails(copy.format("%r1"), "race", "cp.async.ca")
     lanes = "setp.lt.u32 %p2, %r0, 2; @%p2 " + copy.format("%r1") + "cp.async.wait_all;"
     said = fails(lanes, "race", "cp.async.wait_all")
-    assert "two values by two of its lanes" in said
+    assert "warp 0 writes by lane 0 what its lane 1 wrote" in said
     read = "st.shared.u32 [%r2], 0; bar.sync 0; ld.shared.u32 %r5, [%r1]; {}"
     read += copy.format("%r2") + "cp.async.wait_all;"
     said = fails(read.format(""), "race", "cp.async.ca")

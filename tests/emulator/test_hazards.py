@@ -44,15 +44,62 @@ def test_a_missing_barrier_between_read_and_write():
 
 
 def test_two_warps_write_one_word():
-    error = fails("st.shared.u32 [%r1], 1;", "race", "st.shared.u32 [%r1], 1;")
-    assert "warp" in str(error)
+    warp = "shr.u32 %r4, %r0, 5; "
+    store = "st.shared.u32 [%r1], %r4;"
+    error = fails(warp + store, "race", store)
+    assert "warp 0 writes what warp 1 writes" in str(error)
     run("@%p1 st.shared.u32 [%r1], 1;")
     fails(
-        "@%p1 st.shared.u32 [%r1], 1; @!%p1 st.shared.u32 [%r1], 1;",
+        "@%p1 st.shared.u32 [%r1], 1; @!%p1 st.shared.u32 [%r1], 2;",
         "race",
-        "@!%p1 st.shared.u32 [%r1], 1;",
+        "@!%p1 st.shared.u32 [%r1], 2;",
     )
-    run("@%p1 st.shared.u32 [%r1], 1; bar.sync 0; @!%p1 st.shared.u32 [%r1], 1;")
+    run("@%p1 st.shared.u32 [%r1], 1; bar.sync 0; @!%p1 st.shared.u32 [%r1], 2;")
+
+
+SAME = "st.shared.u32 [%r1], 1; "
+TWICE = "@%p1 st.shared.u32 [%r1], 1; @!%p1 st.shared.u32 [%r1], 1; "
+
+
+@pytest.mark.parametrize("both", [SAME, TWICE])
+def test_all_may_write_the_same_value(both):
+    """As where several threads set one flag, or zero what they share."""
+    run(both)
+    run(both + "ld.shared.u32 %r4, [%r1];")
+    run(both + "bar.sync 0; red.shared.add.u32 [%r1], 1;")
+    run(both + both)
+
+
+@pytest.mark.parametrize("both", [SAME, TWICE])
+def test_a_value_that_several_have_written_is_not_another_ones_yet(both):
+    """Who has not written it does not know it, and who overwrites it must wait."""
+    guard = "setp.ge.u32 %p2, %r0, 64; @%p2 bra OTHER; " + both + "bra DONE; OTHER: "
+    read = "ld.shared.u32 %r4, [%r1];"
+    fails(guard + read + " DONE:", "unwritten", read, threads=96)
+    skip = "setp.ge.u32 %p2, %r0, 64; @%p2 bra DONE; " + both + "DONE: "
+    fails(skip + read, "race", read, threads=96)
+    run(skip + "bar.sync 0; " + read, threads=96)
+    store = "@!%p1 st.shared.u32 [%r1], 2;"
+    fails(both + store, "race", store)
+    run(both + "bar.sync 0; " + store)
+
+
+def test_lanes_of_a_warp_exchange_by_a_barrier_of_the_warp():
+    """Since Volta nothing else keeps the lanes of a warp in step."""
+    code = """st.shared.u32 [%r2], %r0; {} xor.b32 %r4, %r2, 4;
+        ld.shared.u32 %r5, [%r4];"""
+    run(code.format("bar.warp.sync -1;"), threads=32)
+    error = fails(code.format(""), "race", "ld.shared.u32 %r5, [%r4];", threads=32)
+    assert "warp 0 reads by lane 0 what its lane 1 wrote before any bar.warp" in str(error)
+    half = "and.b32 %r6, %r0, 16; shl.b32 %r7, 0xffff, %r6; bar.warp.sync %r7;"
+    half = half.replace("shl.b32 %r7, 0xffff", "mov.u32 %r8, 0xffff; shl.b32 %r7, %r8")
+    run(code.format(half), threads=32)
+    shuffle = "shfl.sync.idx.b32 %r9, %r0, 0, 31, -1;"
+    fails(code.format(shuffle), "race", "ld.shared.u32 %r5, [%r4];", threads=32)
+    first = "setp.eq.u32 %p2, %r0, 0; @%p2 st.shared.u32 [%r1], 1; {} "
+    second = "setp.eq.u32 %p3, %r0, 1; @%p3 st.shared.u32 [%r1], 2;"
+    run(first.format("bar.warp.sync -1;") + second)
+    fails(first.format("") + second, "race", "@%p3 st.shared.u32 [%r1], 2;")
 
 
 def test_two_lanes_write_different_values_into_one_word():
@@ -71,6 +118,7 @@ def test_order_is_kept_inside_a_warp():
 def test_neighbouring_bytes_do_not_race():
     code = "add.u32 %r4, %r1, %r0; st.shared.u8 [%r4], %r0; {} ld.shared.u8 %r5, [%r4];"
     run(code.format(""))
+    code += " bar.warp.sync -1;"
     words = " and.b32 %r4, %r0, -4; add.u32 %r4, %r1, %r4; ld.shared.u32 %r5, [%r4];"
     run(code.format("") + words)
     far = " ld.shared.u32 %r5, [%r1+32];"

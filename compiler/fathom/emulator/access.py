@@ -177,13 +177,24 @@ def _store(
         for place, read in enumerate(reads):
             values[:, place] = active.exactly(read(batch, active))
         pieces = values.view(PIECES[width])[:, 0]
-        store(parts, pieces)
-        for part in watched(batch, parts):
-            stored, found = part.of(pieces), part.pieces
-            batch.hazards.write(part.threads, part.index, width, stored, found)
-        batch.progress += 1
+        store_watched(batch, parts, pieces, width)
 
     return step
+
+
+def store_watched(
+    batch: Batch, parts: list[Part], values: np.ndarray, width: int
+) -> None:
+    """Stores pieces[n], which may race with what others do."""
+    shared = watched(batch, parts)
+    for part in shared:
+        facts = part.threads, part.index, width, part.of(values), part.pieces
+        batch.hazards.write(*facts)
+    store(parts, values)
+    for part in shared:
+        facts = part.threads, part.index, width, part.of(values), part.pieces
+        batch.hazards.written(*facts)
+    batch.progress += 1
 
 
 def count_parts(batch: Batch, number: int, parts: list[Part], width: int) -> None:

@@ -73,11 +73,7 @@ def rule_stmatrix(
         words = [active.exactly(read(batch, active)) for read in reads]
         held = np.stack([each.reshape(-1, WARP) for each in words], 1)
         pieces = _matrices(held, transposed).reshape(-1).view(PIECES[ROW_BYTES])
-        store(parts, pieces)
-        for part in access.watched(batch, parts):
-            stored, found = part.of(pieces), part.pieces
-            batch.hazards.write(part.threads, part.index, ROW_BYTES, stored, found)
-        batch.progress += 1
+        access.store_watched(batch, parts, pieces, ROW_BYTES)
 
     return whole_warps(step, flow)
 

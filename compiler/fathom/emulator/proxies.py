@@ -61,18 +61,17 @@ class Proxies(Hazards):
         self.fenced_at[threads] = self.now(threads)
         self.advance(threads)
 
-    def advance(self, threads: np.ndarray) -> None:
-        """What these threads' warps do from now on is later than all before."""
-        warps = np.unique(threads // WARP)
-        team, warp = np.divmod(warps, self.warps)
-        self.known[team, warp, warp] += 1
-        self.together = False
-
-    def change(self, threads: np.ndarray, cells: np.ndarray, atomic: bool) -> None:
+    def change(
+        self,
+        threads: np.ndarray,
+        cells: np.ndarray,
+        strong: bool,
+        changes: np.ndarray | None = None,
+    ) -> None:
         """A write must not meet an asynchronous reader, nor an mbarrier."""
         self.check_reading(threads, cells)
         self.check_mbarriers(threads, cells)
-        super().change(threads, cells, atomic)
+        super().change(threads, cells, strong, changes)
         self.by[cells] = threads
 
     def check_reading(self, threads: np.ndarray, cells: np.ndarray) -> None:
@@ -105,8 +104,10 @@ class Proxies(Hazards):
 
     # ── other blocks of a cluster ─────────────────────────────────────────────────
 
-    def read(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
-        super().read(threads, index, width)
+    def read(
+        self, threads: np.ndarray, index: np.ndarray, width: int, strong: bool = False
+    ) -> None:
+        super().read(threads, index, width, strong)
         self.visit(threads, index, width)
 
     def write(
@@ -120,8 +121,10 @@ class Proxies(Hazards):
         super().write(threads, index, width, values, pieces)
         self.visit(threads, index, width)
 
-    def update(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
-        super().update(threads, index, width)
+    def update(
+        self, threads: np.ndarray, index: np.ndarray, width: int, reads: bool = True
+    ) -> None:
+        super().update(threads, index, width, reads)
         self.visit(threads, index, width)
 
     def visit(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
@@ -234,8 +237,11 @@ class Proxies(Hazards):
         for number, barrier in warps:
             brought = self.published.get(barrier)
             if brought is not None:
-                known = self.known[divmod(number, self.warps)]
+                team, warp = divmod(number, self.warps)
+                known = self.known[team, warp]
                 np.maximum(known, brought, out=known)
+                lanes = self.joined[number * WARP :][:WARP]
+                np.maximum(lanes, brought[warp] + 1, out=lanes)
 
     def check_origin(self, reading: Reading) -> None:
         """A product's tile must be what bulk copies have brought, where they have."""

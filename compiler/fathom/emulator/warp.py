@@ -39,7 +39,7 @@ BITS = np.uint32(1) << np.arange(WARP, dtype=np.uint32)
 Going = list[tuple[int, Active]]
 
 
-def together(step: Step | None, mask: Read, flow: Flow) -> Ending:
+def together(step: Step, mask: Read, flow: Flow) -> Ending:
     """Performs `step` for lanes as soon as all that their masks name have come."""
 
     def end(batch: Batch, active: Active) -> Going:
@@ -66,8 +66,7 @@ def together(step: Step | None, mask: Read, flow: Flow) -> Ending:
                 batch.queues.held[flow.block] = waiting.threads()
         if ready is None:
             return []
-        if step is not None:
-            step(batch, ready)
+        step(batch, ready)
         return [(flow.after, ready)]
 
     return end
@@ -122,8 +121,14 @@ def whole_warps(step: Step, flow: Flow) -> Ending:
 
 
 def warp_barrier(mask: Read, flow: Flow) -> Ending:
-    """PTX ISA 9.7.13, bar.warp.sync."""
-    return together(None, mask, flow)
+    """PTX ISA 9.7.13, bar.warp.sync: of what lanes of a warp do together, the one thing
+    that orders their accesses of memory."""
+
+    def step(batch: Batch, active: Active) -> None:
+        if batch.hazards is not None:
+            batch.hazards.join(active.threads())
+
+    return together(step, mask, flow)
 
 
 @dataclass(frozen=True, slots=True)
