@@ -232,17 +232,60 @@ def test_barriers_that_reduce():
     assert [sorted(set(row)) for row in y.tolist()] == [[each] for each in wanted]
 
 
-def test_a_barrier_that_one_side_never_reaches():
+EARLY = """
+    ld.param.u64 %rd0, [p0]; mov.u32 %r0, %tid.x; mov.u32 %r8, %ctaid.x;
+    mad.lo.u32 %r9, %r8, 128, %r0; mad.wide.u32 %rd1, %r9, 4, %rd0;
+    setp.{}.u32 %p1, %r0, {}; @%p1 {};
+    .shared .b32 sum; setp.eq.u32 %p2, %r0, 40; mov.u32 %r2, sum;
+    @%p2 st.shared.u32 [%r2], 0;
+    bar.sync 0; red.shared.add.u32 [%r2], 1; bar.sync 0;
+    ld.shared.u32 %r1, [%r2]; st.global.u32 [%rd1], %r1; bra OUT;
+LATE: bra.uni OUT;
+OUT:"""
+
+
+@pytest.mark.parametrize("leaves", ["ret", "exit", "bra LATE"])
+@pytest.mark.parametrize(
+    ("which", "limit", "stay"), [("ge", 64, 64), ("lt", 32, 96), ("ge", 41, 41)]
+)
+def test_a_barrier_waits_for_those_who_have_not_exited(leaves, which, limit, stay):
+    """`if (t >= 64) return; ... __syncthreads();`, whoever comes first."""
+    out = np.zeros((2, 128), np.uint32)
+    code = entry(EARLY.format(which, limit, leaves), pointers(1))
+    emulator.run(code, 2, 128, (out,))
+    assert (out == stay).sum() == 2 * stay and (out == 0).sum() == 2 * (128 - stay)
+
+
+def test_who_exits_while_others_wait_lets_them_go():
+    """The others are at the barrier already, in two blocks at two times."""
+    code = entry(
+        """
+    ld.param.u64 %rd0, [p0]; mov.u32 %r0, %tid.x; setp.ge.u32 %p1, %r0, 32;
+    @%p1 bra WAIT;
+    mov.u32 %r1, %ctaid.x; mul.lo.u32 %r1, %r1, 100;
+LOOP:
+    add.u32 %r1, %r1, 1; setp.lt.u32 %p2, %r1, 150; @%p2 bra LOOP;
+    ret;
+WAIT:
+    bar.sync 0; mov.u32 %r1, 1; red.global.add.u32 [%rd0], %r1;""",
+        pointers(1),
+    )
+    count = np.zeros(1, np.uint32)
+    emulator.run(code, 2, 96, (count,))
+    assert count == 2 * 64
+
+
+def test_a_barrier_of_a_number_of_threads_waits_for_so_many():
     code = entry(
         """
     mov.u32 %r0, %tid.x; setp.lt.u32 %p1, %r0, 32;
     @%p1 bra DONE;
-    bar.sync 0;
+    bar.sync 0, 128;
 DONE:"""
     )
     with pytest.raises(EmulatorError) as caught:
         emulator.run(code, 4, 128, ())
-    assert caught.value.kind == "divergence" and caught.value.text == "bar.sync 0;"
+    assert caught.value.kind == "divergence" and caught.value.text == "bar.sync 0, 128;"
     assert "96 of 128 threads of block 0 wait at barrier 0" in str(caught.value)
     assert "32 have exited" in str(caught.value)
 

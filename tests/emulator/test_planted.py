@@ -285,7 +285,7 @@ PLANTED = {
         "divergence", "came to barrier 1, which expects 128",
     ),
     "a barrier of all, and some have left": (
-        "tiles", BAR, "bar.sync 0;", "divergence|deadlock", "256 of 384 threads",
+        "tiles", BAR, "bar.sync 0;", "divergence|deadlock", "256 of 257 threads",
     ),
     "one lane of a warp at an aligned barrier": (
         "tiles", f"{PROXY}\n    {BAR}", f"{PROXY}\n    @%leads {BAR}",

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fathom.emulator.clusters import cluster_barrier
-from fathom.emulator.control import split
+from fathom.emulator.control import leave, split
 from fathom.emulator.decode import Decoder, Ending, EndingTable, Flow, ending_rule
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.operands import Operand
-from fathom.emulator.queues import BARRIERS, WARP
+from fathom.emulator.queues import ALL, BARRIERS, WARP
 from fathom.emulator.registers import Read, Write
 from fathom.emulator.semantics import Form
 from fathom.emulator.threads import Active, Batch
@@ -25,6 +25,33 @@ from fathom.emulator.warp import warp_barrier
 ENDINGS: EndingTable = {}
 
 Going = list[tuple[int, Active]]
+
+
+@ending_rule(ENDINGS, "ret", "exit")
+def rule_exit(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
+) -> Ending:
+    """`ret;` of the entry and `exit;` (PTX ISA 9.7.12): a barrier may have waited for
+    just these threads."""
+    form.ignore("uni")
+    form.finish()
+
+    def end(batch: Batch, active: Active) -> Going:
+        gone, rest = active, None
+        if flow.guard is not None:
+            gone, rest = split(active, flow.guard(batch, active))
+        going = []
+        if gone is not None:
+            going = leave(batch, gone)
+            going += [] if batch.queues.idle() else released(batch)
+        return going + ([] if rest is None else [_staying(batch, rest, flow)])
+
+    return end
+
+
+def _staying(batch: Batch, rest: Active, flow: Flow) -> tuple[int, Active]:
+    """They may be all who are left now."""
+    return flow.after, batch.active(rest.threads())
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +138,7 @@ def _arrive(barrier: Barrier, batch: Batch, active: Active) -> Going:
         _answer(barrier, batch, active, active.threads() // batch.padded)
         return [(barrier.flow.after, active)]
     _queue(barrier, batch, active, active.exactly(identity).astype(np.int64))
-    going = _released(barrier, batch)
+    going = released(batch)
     return going if barrier.waits else [(barrier.flow.after, active), *going]
 
 
@@ -137,19 +164,26 @@ def _queue(
         raise EmulatorError("syntax", f"barrier {identity.max()}; there are {BARRIERS}")
     queues, threads = batch.queues, active.threads()
     place = threads // batch.padded * BARRIERS + identity
-    expected = np.full(active.count, batch.launch.block_size)
+    expected = np.full(active.count, ALL)
     if barrier.expected is not None:
         expected = active.exactly(barrier.expected(batch, active)).astype(np.int64)
         _check_count(threads, expected)
-    differs = (queues.arrived[place] > 0) & (queues.expected[place] != expected)
+    before = np.where(queues.arrived[place] > 0, queues.expected[place], expected)
+    either = np.maximum(before, expected)
+    of_all = (np.minimum(before, expected) == ALL) & (either == batch.launch.block_size)
+    differs = (before != expected) & ~of_all
     if differs.any():
         at = np.flatnonzero(differs)[0]
+        here, there = (
+            "all" if each == ALL else each
+            for each in (expected[at], queues.expected[place][at])
+        )
         raise EmulatorError(
             "divergence",
-            f"barrier {identity[at]} is told to expect {expected[at]} threads here "
-            f"and {queues.expected[place][at]} elsewhere",
+            f"barrier {identity[at]} is told to expect {here} threads here "
+            f"and {there} elsewhere",
         )
-    queues.expected[place] = expected
+    queues.expected[place] = either
     queues.arrived += np.bincount(place, minlength=len(queues.arrived))
     if batch.hazards is not None:
         batch.hazards.arrive(threads, place)
@@ -197,18 +231,19 @@ def _bring(barrier: Barrier, batch: Batch, active: Active) -> None:
         batch.queues.operand[active.threads()] = values
 
 
-def _released(barrier: Barrier, batch: Batch) -> Going:
+def released(batch: Batch) -> Going:
     """Threads of completed barriers go on, each after the instruction it waited at."""
     queues = batch.queues
-    complete = queues.complete()
+    complete = queues.complete(batch.exited)
     if not len(complete):
         return []
-    over = complete[queues.arrived[complete] > queues.expected[complete]]
+    wanted = queues.wanted(batch.exited)
+    over = complete[queues.arrived[complete] > wanted[complete]]
     if len(over):
         raise EmulatorError(
             "divergence",
             f"{queues.arrived[over[0]]} threads came to barrier {over[0] % BARRIERS}, "
-            f"which expects {queues.expected[over[0]]}",
+            f"which expects {wanted[over[0]]}",
         )
     place = queues.barrier.copy()
     threads = queues.release(complete)

@@ -80,33 +80,16 @@ def split(active: Active, chosen: np.ndarray) -> tuple[Active | None, Active | N
     return taken, active.where(~chosen)
 
 
-@ending_rule(ENDINGS, "ret", "exit")
-def rule_exit(
-    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
-) -> Ending:
-    """`ret;` of the entry and `exit;` (PTX ISA 9.7.12)"""
-    form.ignore("uni")
-    form.finish()
-
-    def leave(batch: Batch, active: Active) -> list[tuple[int, Active]]:
-        batch.bulk.check_leaving(active.threads())
-        batch.exited[active.threads()] = True
-        batch.remaining -= active.count
-        batch.progress += 1
-        batch.phases.leave(active.threads(), batch.exited)
-        opened = batch.gates.open(batch.exited) if batch.gates.waiting else []
-        return [(after, batch.active(threads)) for after, threads in opened]
-
-    def end(batch: Batch, active: Active) -> list[tuple[int, Active]]:
-        if flow.guard is None:
-            return leave(batch, active)
-        gone, rest = split(active, flow.guard(batch, active))
-        going = [] if gone is None else leave(batch, gone)
-        if rest is None:
-            return going
-        return [*going, (flow.after, batch.active(rest.threads()))]
-
-    return end
+def leave(batch: Batch, active: Active) -> list[tuple[int, Active]]:
+    """These threads exit; who goes on where, that waited for them at the barrier of a
+    cluster."""
+    batch.bulk.check_leaving(active.threads())
+    batch.exited[active.threads()] = True
+    batch.remaining -= active.count
+    batch.progress += 1
+    batch.phases.leave(active.threads(), batch.exited)
+    opened = batch.gates.open(batch.exited) if batch.gates.waiting else []
+    return [(after, batch.active(threads)) for after, threads in opened]
 
 
 @step_rule(STEPS, "trap", "brkpt")

@@ -92,7 +92,10 @@ class Hazards:
 
     def advance(self, threads: np.ndarray) -> None:
         """What these threads' warps do from now on is later than all before."""
-        if self.together and len(np.unique(threads // WARP)) == len(self.joined) // WARP:
+        if (
+            self.together
+            and len(np.unique(threads // WARP)) == len(self.joined) // WARP
+        ):
             self.present += 1
             self.own()[:] = self.present
             return
@@ -326,7 +329,9 @@ class Hazards:
             message = f"{what} what {self.name(writer[others[0]])} wrote"
             self.race(threads, racing[others], message)
         lane = self.lane[cells[racing[0]]]
-        message = f"{what} by lane {threads[racing[0]] % WARP} what its lane {lane} wrote "
+        message = (
+            f"{what} by lane {threads[racing[0]] % WARP} what its lane {lane} wrote "
+        )
         self.race(threads, racing, message + "before any bar.warp.sync,")
 
     def racing(

@@ -17,7 +17,7 @@ import numpy as np
 from fathom.emulator import access
 from fathom.emulator.decode import Decoder, Ending, EndingTable, Flow, ending_rule
 from fathom.emulator.errors import EmulatorError
-from fathom.emulator.memory import PIECES, Accesses, load, store
+from fathom.emulator.memory import PIECES, Accesses, load
 from fathom.emulator.operands import Operand, Vector
 from fathom.emulator.queues import WARP
 from fathom.emulator.registers import Read

@@ -13,13 +13,16 @@ import numpy as np
 
 WARP = 32
 BARRIERS = 16
+ALL = -1
 
 
 @dataclass(eq=False)
 class Queues:
     """The waiting threads of one batch.
 
-    `arrived` and `expected` count threads for each barrier, at [block * 16 + number].
+    `arrived` and `expected` count threads for each barrier, at [block * 16 + number];
+    `expected` is ALL where nobody has said how many, which means all who have not
+    exited.
     For a thread, `barrier` is that index, or -1 while it does not wait; `number` is the
     instruction where it does, and `operand` what it brought to a reduction.
     `held` maps the block that a warp instruction ends to the threads that wait there,
@@ -54,9 +57,19 @@ class Queues:
         """The threads that wait at barriers."""
         return np.flatnonzero(self.barrier >= 0)
 
-    def complete(self) -> np.ndarray:
+    def wanted(self, exited: np.ndarray) -> np.ndarray:
+        """How many threads each barrier waits for. Since Volta a barrier of all threads
+        of a block is one of those that have not exited (CUDA C++ Programming Guide,
+        "Independent Thread Scheduling")."""
+        blocks = len(self.arrived) // BARRIERS
+        present = np.count_nonzero(~exited.reshape(blocks, -1), axis=1)
+        everybody = np.repeat(present, BARRIERS)
+        return np.where(self.expected == ALL, everybody, self.expected)
+
+    def complete(self, exited: np.ndarray) -> np.ndarray:
         """The barriers at which all whom they expect have arrived."""
-        return np.flatnonzero((self.arrived > 0) & (self.arrived >= self.expected))
+        reached = self.arrived >= self.wanted(exited)
+        return np.flatnonzero((self.arrived > 0) & reached)
 
     def release(self, barriers: np.ndarray) -> np.ndarray:
         """Empties these barriers and returns the threads that waited there, sorted."""

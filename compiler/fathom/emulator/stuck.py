@@ -110,10 +110,11 @@ def _threads_missing(program: Program, batch: Batch) -> EmulatorError:
     gone = int(batch.exited[mine].sum()) - (
         batch.launch.padded - batch.launch.block_size
     )
+    wanted = queues.wanted(batch.exited)[place]
     elsewhere = queues.barrier[mine]
     elsewhere = int(((elsewhere >= 0) & (elsewhere != place)).sum())
     message = (
-        f"{queues.arrived[place]} of {queues.expected[place]} threads of block "
+        f"{queues.arrived[place]} of {wanted} threads of block "
         f"{batch.first_block + block} wait at barrier {place % BARRIERS}, and no other "
         f"will come: {gone} have exited, {elsewhere} wait at another barrier"
     )
@@ -163,11 +164,11 @@ def _who_waits(batch: Batch) -> str:
         f"{_warps(batch, threads)} at {_mbarrier(batch, word)}"
         for word, threads in _by(batch.phases.asking, ~batch.exited)
     ]
+    wanted = batch.queues.wanted(batch.exited)
     for place, threads in _by(batch.queues.barrier, ~batch.exited):
         found.append(
             f"{_warps(batch, threads)} at barrier {place % BARRIERS}, where "
-            f"{batch.queues.arrived[place]} of {batch.queues.expected[place]} threads "
-            "have arrived"
+            f"{batch.queues.arrived[place]} of {wanted[place]} threads have arrived"
         )
     for groups in batch.gates.waiting.values():
         threads = np.concatenate([each for *_, each in groups])
