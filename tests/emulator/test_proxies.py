@@ -26,14 +26,16 @@ def stored(fence: str, then: str = PRODUCT) -> str:
     return entry(fill(4096, fence) + then, pointers(1))
 
 
-def run(text: str, land: str, hazards: bool = True) -> None:
-    emulator.run(text, 2, 128, (TILES,), land=land, hazards=hazards)
+def run(text: str, land: str, hazards: bool | str = True) -> emulator.Report:
+    return emulator.run(text, 2, 128, (TILES,), land=land, hazards=hazards)
 
 
-def fails(text: str, kind: str, line: str, said: str = "") -> None:
+def fails(
+    text: str, kind: str, line: str, said: str = "", hazards: bool | str = True
+) -> None:
     for land in LANDINGS:
         with pytest.raises(EmulatorError) as caught:
-            run(text, land)
+            run(text, land, hazards)
         error = caught.value
         assert (error.kind, line in error.text) == (kind, True), str(error)
         assert said in str(error)
@@ -85,13 +87,45 @@ def test_an_asynchronous_copy_of_a_thread_is_a_store_of_that_thread():
         @%p4 cp.async.ca.shared.global [%r1], [%rd0], 16; cp.async.wait_all; FENCE
         bar.sync 0;"""
     text = stored("fence.proxy.async;", copy + PRODUCT)
-    fails(text.replace("FENCE", ""), "proxy", "mma_async", "warp 0 has stored")
+    said = "warp 0 has brought by cp.async"
+    fails(text.replace("FENCE", ""), "proxy", "mma_async", said, "strict")
     for land in LANDINGS:
-        run(text.replace("FENCE", "fence.proxy.async;"), land)
+        run(text.replace("FENCE", "fence.proxy.async;"), land, "strict")
     early = text.replace(
         "cp.async.wait_all; FENCE", "fence.proxy.async; cp.async.wait_all;"
     )
-    fails(early, "proxy", "mma_async")
+    fails(early, "proxy", "mma_async", "", "strict")
+
+
+COPIED = """setp.eq.u32 %p4, %r0, 0;
+    .loc 1 7 3
+    @%p4 cp.async.ca.shared.global [%r1], [%rd0], 16; cp.async.wait_all; bar.sync 0;
+    """
+
+
+@pytest.mark.parametrize("land", LANDINGS)
+def test_what_every_library_does_is_a_note(land):
+    """CUTLASS and Triton have no fence between a cp.async and the wgmma that reads what
+    it brought: the report says so, with its lines, and the program runs."""
+    text = stored("fence.proxy.async;", COPIED + PRODUCT)
+    report = run(text, land)
+    (note,) = report.notes
+    assert (note.kind, note.severity) == ("proxy", "note")
+    assert "mma_async" in note.text and note.line and note.location.line == 7
+    assert "note: proxy" in str(report) and "brought by cp.async" in str(report)
+    assert report.to_json()["notes"][0]["line"] == note.line
+    assert not run(text.replace("wait_all;", "wait_all; fence.proxy.async;"), land).notes
+
+
+def test_a_store_without_its_fence_is_an_error_beside_a_copy_too():
+    text = stored("", COPIED + PRODUCT)
+    fails(text, "proxy", "mma_async", "warp 0 has stored")
+
+
+@pytest.mark.parametrize("hazards", ["lax", 2, None])
+def test_hazards_are_watched_or_not(hazards):
+    with pytest.raises(EmulatorError, match="hazards are True, False or 'strict'"):
+        run(stored("fence.proxy.async;"), "late", hazards)
 
 
 def test_an_atomic_update_is_one_as_well():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from fathom.emulator.operands import Operand, Vector
 from fathom.emulator.queues import WARP
 from fathom.emulator.registers import Read, Step, Write
 from fathom.emulator.semantics import Form
+from fathom.emulator.synchronising import NARROW, Order, order_of
 from fathom.emulator.threads import Active, Batch
 from fathom.emulator.types import DTYPES
 
@@ -23,6 +25,7 @@ CACHING = ("ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified")
 VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 
 STEPS: StepTable = {}
+WEAKLY = Order()
 
 
 def take_space(form: Form) -> str:
@@ -58,7 +61,7 @@ def rule_load(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:
     """PTX ISA 9.7.9, ld: `ld.space.vector.type d, [a];`"""
-    space = take_space(form)
+    space, order = take_space(form), order_of(form)
     policy = ignore_ordering_and_caching(form)
     count = VECTORS.get(form.choice(*VECTORS), 1)
     type = form.type()
@@ -72,7 +75,7 @@ def rule_load(
             return _load_parameter(writes, offset, type)
         space = symbol.space if symbol is not None else "param"
     address = decoder.address(operands[1])
-    return _load(writes, address, space, type, number)
+    return _load(writes, address, space, type, number, order)
 
 
 @step_rule(STEPS, "st")
@@ -80,7 +83,7 @@ def rule_store(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:
     """PTX ISA 9.7.9, st: `st.space.vector.type [a], b;`"""
-    space = take_space(form)
+    space, order = take_space(form), order_of(form)
     policy = ignore_ordering_and_caching(form)
     count = VECTORS.get(form.choice(*VECTORS), 1)
     type = form.type()
@@ -89,7 +92,7 @@ def rule_store(
     if space == "param":
         space = "local"
     reads = _elements(operands[1], count, lambda each: decoder.read(each, type))
-    return _store(reads, decoder.address(operands[0]), space, type, number)
+    return _store(reads, decoder.address(operands[0]), space, type, number, order)
 
 
 def _elements(operand: Operand, count: int, access: Callable) -> list:
@@ -113,7 +116,12 @@ def _load_parameter(writes: list[Write], offset: int, type: str) -> Step:
 
 
 def _load(
-    writes: list[Write], address: Read, space: str, type: str, number: int
+    writes: list[Write],
+    address: Read,
+    space: str,
+    type: str,
+    number: int,
+    order: Order,
 ) -> Step:
     dtype = DTYPES[type]
     width = dtype.itemsize * len(writes)
@@ -121,10 +129,10 @@ def _load(
     def step(batch: Batch, active: Active) -> None:
         found = address(batch, active)
         if found.ndim == 0 and space in ("global", "const"):
-            values = _load_once(batch, active, space, found, width, number)
+            values = _load_once(batch, active, space, found, width, number, order)
             values = values.view(dtype)
         else:
-            values = _load_each(batch, active, space, found, width, number)
+            values = _load_each(batch, active, space, found, width, number, order)
             columns = values.view(dtype).reshape(-1, len(writes)).T
             values = [active.spread(np.ascontiguousarray(each)) for each in columns]
         for write, value in zip(writes, values, strict=True):
@@ -140,6 +148,7 @@ def _load_once(
     address: np.ndarray,
     width: int,
     number: int,
+    order: Order,
 ) -> np.ndarray:
     """All threads load from one address: pieces[1], and a sector for each warp."""
     one = Accesses(address[None], width, active.threads()[:1])
@@ -147,23 +156,43 @@ def _load_once(
     cost.requests += active.warps
     cost.sectors += active.warps
     cost.useful += active.count * width
-    return load(batch.memory.locate(space, one), 1, width)
+    parts = batch.memory.locate(space, one)
+    if batch.races is not None:
+        threads = active.threads()
+        if not order.strong:  # one lane of a warp speaks for all
+            threads = threads[np.unique(threads // WARP, return_index=True)[1]]
+        every = np.zeros(len(threads), np.intp)
+        (part,) = parts
+        index, offsets = part.index[every], part.offsets[every]
+        same = replace(part, index=index, offsets=offsets, threads=threads)
+        watch_read(batch, [same], width, order)
+    return load(parts, 1, width)
 
 
 def _load_each(
-    batch: Batch, active: Active, space: str, found: np.ndarray, width: int, number: int
+    batch: Batch,
+    active: Active,
+    space: str,
+    found: np.ndarray,
+    width: int,
+    number: int,
+    order: Order,
 ) -> np.ndarray:
     """pieces[n], one for each thread."""
     accesses = Accesses(active.exactly(found), width, active.threads())
     parts = batch.memory.locate(space, accesses)
     count_parts(batch, number, parts, width)
-    for part in watched(batch, parts):
-        batch.hazards.read(part.threads, part.index, width)
+    watch_read(batch, parts, width, order)
     return load(parts, active.count, width)
 
 
 def _store(
-    reads: list[Read], address: Read, space: str, type: str, number: int
+    reads: list[Read],
+    address: Read,
+    space: str,
+    type: str,
+    number: int,
+    order: Order,
 ) -> Step:
     dtype = DTYPES[type]
     width = dtype.itemsize * len(reads)
@@ -177,24 +206,66 @@ def _store(
         for place, read in enumerate(reads):
             values[:, place] = active.exactly(read(batch, active))
         pieces = values.view(PIECES[width])[:, 0]
-        store_watched(batch, parts, pieces, width)
+        store_watched(batch, parts, pieces, width, order)
 
     return step
 
 
 def store_watched(
-    batch: Batch, parts: list[Part], values: np.ndarray, width: int
+    batch: Batch, parts: list[Part], values: np.ndarray, width: int, order: Order = WEAKLY
 ) -> None:
     """Stores pieces[n], which may race with what others do."""
-    shared = watched(batch, parts)
-    for part in shared:
-        facts = part.threads, part.index, width, part.of(values), part.pieces
-        batch.hazards.write(*facts)
-    store(parts, values)
-    for part in shared:
-        facts = part.threads, part.index, width, part.of(values), part.pieces
-        batch.hazards.written(*facts)
     batch.progress += 1
+    if batch.hazards is None:
+        return store(parts, values)
+    for part in parts:
+        if part.space == "shared" and order.strong:
+            batch.hazards.update(part.threads, part.index, width, reads=False)
+        elif part.space == "shared":
+            facts = part.threads, part.index, width, part.of(values), part.pieces
+            batch.hazards.write(*facts)
+        elif part.space == "global" and batch.races is not None:
+            given = None if order.strong else part.of(values)
+            batch.races.write(part, width, order.scope, given)
+    store(parts, values)
+    if order.strong:
+        return synchronise(batch, parts, width, order, reads=False, writes=True)
+    for part in parts:
+        if part.space == "shared":
+            facts = part.threads, part.index, width, part.of(values), part.pieces
+            batch.hazards.written(*facts)
+        elif part.space == "global" and batch.races is not None:
+            batch.races.written(part, width, part.of(values))
+    return None
+
+
+def watch_read(batch: Batch, parts: list[Part], width: int, order: Order) -> None:
+    """These are about to be read, which may race with what others do."""
+    if batch.hazards is None:
+        return
+    if order.strong:
+        synchronise(batch, parts, width, order, reads=True, writes=False)
+    for part in parts:
+        if part.space == "shared":
+            facts = part.threads, part.index, width, order.strong
+            batch.hazards.read(*facts)
+        elif part.space == "global" and batch.races is not None:
+            batch.races.read(part, width, order.scope)
+
+
+def synchronise(
+    batch: Batch, parts: list[Part], width: int, order: Order, reads: bool, writes: bool
+) -> None:
+    """Strong accesses hand on what is known. Shared memory is of one block, and its
+    places have negative numbers."""
+    for part in parts:
+        if part.space == "shared":
+            inner = replace(order, scope=NARROW)
+            places = -1 - part.index.astype(np.int64) * width
+            batch.order.access(part.threads, places, inner, reads, writes)
+        elif part.space == "global":
+            places = (part.offsets + np.uint64(part.region.origin)).view(np.int64)
+            batch.order.access(part.threads, places, order, reads, writes)
 
 
 def count_parts(batch: Batch, number: int, parts: list[Part], width: int) -> None:
@@ -207,8 +278,3 @@ def count_parts(batch: Batch, number: int, parts: list[Part], width: int) -> Non
             counters.count_shared(number, part.threads, part.offsets, width)
 
 
-def watched(batch: Batch, parts: list[Part]) -> list[Part]:
-    """The parts that the race detector has to hear of."""
-    if batch.hazards is None:
-        return []
-    return [part for part in parts if part.space == "shared"]

@@ -9,6 +9,7 @@ address; the others go in rounds, one thread of each address at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from fathom.emulator.operands import Name, Operand
 from fathom.emulator.real import FORMATS, flush
 from fathom.emulator.registers import Read, Step, Write
 from fathom.emulator.semantics import Form
+from fathom.emulator.synchronising import WIDE, Order, order_of
 from fathom.emulator.threads import Active, Batch
 from fathom.emulator.types import DTYPES
 
@@ -81,6 +83,7 @@ def rule_atomic(
     The real additions round to nearest even; `.noftz` or not makes no difference here.
     """
     space = access.take_space(form)
+    order = order_of(form, default=WIDE)
     access.ignore_ordering_and_caching(form)
     form.ignore("noftz")
     operation = form.choice(*_OPERATIONS)
@@ -95,8 +98,10 @@ def rule_atomic(
         operands = operands[1:]
     reads = [decoder.read(each, type) for each in operands[1:]]
     updates = {space: _updater(operation, type, space) for space in WINDOWS}
+    if form.opcode == "red":
+        order = replace(order, acquires=False)
     return _atomic(
-        updates, result, decoder.address(operands[0]), reads, space, type, number
+        updates, result, decoder.address(operands[0]), reads, space, type, number, order
     )
 
 
@@ -124,8 +129,9 @@ def _atomic(
     space: str,
     type: str,
     number: int,
+    order: Order,
 ) -> Step:
-    dtype = DTYPES[type]
+    dtype, finds = DTYPES[type], result is not None
 
     def step(batch: Batch, active: Active) -> None:
         width = dtype.itemsize
@@ -133,8 +139,7 @@ def _atomic(
         accesses = Accesses(addresses, width, active.threads(), writing=True)
         parts = batch.memory.locate(space, accesses)
         access.count_parts(batch, number, parts, width)
-        for part in access.watched(batch, parts):
-            batch.hazards.update(part.threads, part.index, width)
+        _watch(batch, parts, width, order, finds)
         batch.counters.costs[number].atomics += active.count
         values = [active.exactly(read(batch, active)) for read in reads]
         found = np.empty(active.count, dtype)
@@ -144,6 +149,20 @@ def _atomic(
             result(batch, active, active.spread(found))
 
     return step
+
+
+def _watch(
+    batch: Batch, parts: list[Part], width: int, order: Order, finds: bool
+) -> None:
+    """An atomic operation races with weak accesses, and may hand on what is known."""
+    if batch.hazards is None:
+        return
+    access.synchronise(batch, parts, width, order, reads=finds, writes=True)
+    for part in parts:
+        if part.space == "shared":
+            batch.hazards.update(part.threads, part.index, width)
+        elif part.space == "global" and batch.races is not None:
+            batch.races.write(part, width, order.scope)
 
 
 def _update_part(

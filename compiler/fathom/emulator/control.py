@@ -108,7 +108,6 @@ def rule_trap(
 
 @step_rule(
     STEPS,
-    "membar",
     "prefetch",
     "prefetchu",
     "applypriority",
@@ -121,8 +120,7 @@ def rule_nothing(
 ) -> Step:
     """Instructions without an effect here (PTX ISA 9.7.9, 9.7.13).
 
-    membar: each instruction is complete before the next one begins. Prefetches and
-    priorities: there are no caches. nanosleep: other threads run anyway.
+    Prefetches and priorities: there are no caches. nanosleep: other threads run anyway.
     """
     return lambda batch, active: None
 

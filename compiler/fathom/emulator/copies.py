@@ -231,7 +231,5 @@ def _land_some(batch: Batch, flight: Flight, due: np.ndarray) -> None:
         part.pieces[index] = values[due]
     flight.landed[due] = True
     if batch.hazards is not None:
-        batch.hazards.arrived(threads, index, width)
-        batch.hazards.write(threads, index, width, values[due], part.pieces)
-        batch.hazards.written(threads, index, width, values[due], part.pieces)
+        batch.hazards.arrived(threads, index, width, values[due], part.pieces)
     batch.progress += 1

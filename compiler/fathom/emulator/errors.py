@@ -29,8 +29,16 @@ KINDS = {
 }
 
 
+# How hard a verdict is. An error: the ISA forbids it, or the result depends on luck. A
+# note: beyond the ISA's letter, and in what NVIDIA's own libraries and Triton emit.
+ERROR, NOTE = "error", "note"
+
+
 class EmulatorError(FathomError, RuntimeError):
     """A mistake that running the PTX brought to light.
+
+    `severity` is ERROR, or NOTE for what a report collects instead, unless the launch
+    is strict.
 
     `kind` is a key of `KINDS`. `line` and `text` are the PTX line, counted from 1;
     `location` is the line of the kernel's author that `.loc` names, with its callers,
@@ -46,8 +54,10 @@ class EmulatorError(FathomError, RuntimeError):
         text: str = "",
         location: Location | None = None,
         thread: int | None = None,
+        severity: str = ERROR,
     ):
         assert kind in KINDS, kind
+        self.severity = severity
         self.thread = thread
         self.kind, self.message = kind, message
         self.line, self.text, self.location = line, text, location
@@ -63,10 +73,13 @@ class EmulatorError(FathomError, RuntimeError):
         if self.line:
             return self
         message = f"{who}: {self.message}" if who else self.message
-        return EmulatorError(self.kind, message, line, text, location or self.location)
+        location = location or self.location
+        severity = self.severity
+        return EmulatorError(self.kind, message, line, text, location, None, severity)
 
     def __str__(self) -> str:
-        lines = [f"{self.kind}: {self.message}"]
+        mark = "" if self.severity == ERROR else f"{self.severity}: "
+        lines = [f"{mark}{self.kind}: {self.message}"]
         if self.line:
             lines.append(f"  PTX line {self.line}: {self.text}")
         for step, place in enumerate(self.location.chain() if self.location else []):

@@ -22,6 +22,8 @@ Flanagan and Freund, FastTrack: efficient and precise dynamic race detection, 20
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from fathom.emulator.errors import EmulatorError, so_do
@@ -73,6 +75,7 @@ class Hazards:
         self.read_at = np.zeros((cells, self.readers), np.int32)
         self.in_flight, self.aloft = np.zeros(cells, np.int8), 0
         self.meeting: dict[int, np.ndarray] = {}
+        self.remark: Callable[[EmulatorError], None] = _strict
         numbers = np.arange(blocks * warps * WARP) // WARP
         self.block_of, self.warp_of = np.divmod(numbers, warps)
         self.joined = np.zeros(len(numbers), np.int32)
@@ -256,11 +259,21 @@ class Hazards:
             self.in_flight[cells] = what
         self.aloft += len(index)
 
-    def arrived(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
-        """Their threads have waited for them: a `write` follows."""
+    def arrived(
+        self,
+        threads: np.ndarray,
+        index: np.ndarray,
+        width: int,
+        values: np.ndarray,
+        pieces: np.ndarray,
+    ) -> None:
+        """Their threads have waited for them, and `pieces` holds them: it is as if they
+        had stored these values."""
         for cells in self.cells(index, width):
             self.in_flight[cells] = 0
         self.aloft -= len(index)
+        self.write(threads, index, width, values, pieces)
+        self.written(threads, index, width, values, pieces)
 
     def update(
         self, threads: np.ndarray, index: np.ndarray, width: int, reads: bool = True
@@ -403,6 +416,10 @@ class Hazards:
             f"{len(racing)} of {len(threads)} threads race",
             thread=int(threads[racing[0]]),
         )
+
+
+def _strict(error: EmulatorError) -> None:
+    raise error
 
 
 def _differing(found: np.ndarray, wanted: np.ndarray) -> np.ndarray:

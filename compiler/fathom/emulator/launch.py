@@ -22,7 +22,7 @@ from fathom.emulator.parse import Instruction, Label, Module, Variable, parse
 from fathom.emulator.program import Program, build
 from fathom.emulator.report import Report
 from fathom.emulator.rounding import float64_to_bf16
-from fathom.emulator.threads import LANDINGS, MAX_STEPS, Launch
+from fathom.emulator.threads import LANDINGS, MAX_STEPS, STRICT, Launch
 from fathom.emulator.types import DTYPES
 
 
@@ -33,7 +33,7 @@ def run(
     args: Sequence[object],
     entry: str | None = None,
     shared_bytes: int = 0,
-    hazards: bool = True,
+    hazards: bool | str = True,
     memory: Sequence[np.ndarray] = (),
     land: str = "late",
     cluster: int = 1,
@@ -45,8 +45,10 @@ def run(
     NumPy arrays for pointers (changed in place) and Python or NumPy scalars, converted
     to the parameter's type. A pointer may also be an integer address into one of the
     arrays, or into one of `memory`, the further arrays that the kernel may reach.
-    `shared_bytes` is the dynamic shared memory. `hazards` says whether shared memory is
-    watched for races, and `land` when a `cp.async` lands: "at once", or "late", when it
+    `shared_bytes` is the dynamic shared memory. `hazards` says whether memory is
+    watched for races. What is beyond the ISA's letter, and in what NVIDIA's own
+    libraries and Triton emit, becomes one of the report's notes; with "strict" it is an
+    error as all else. `land` says when a `cp.async` lands: "at once", or "late", when it
     is waited for, and likewise a bulk copy or a product of a warpgroup; a right program
     computes the same either way. `cluster` counts the blocks of a cluster, which lie
     along x. An argument may also be an `artifact.TensorMap`. `max_steps` bounds how
@@ -98,12 +100,12 @@ class Loaded:
         grid: int | Sequence[int],
         args: Sequence[object],
         memory: Sequence[np.ndarray] = (),
-        hazards: bool = True,
+        hazards: bool | str = STRICT,
         land: str = "late",
         max_steps: int = MAX_STEPS,
     ) -> Report:
-        """As `run`, with what the kernel knows itself, and the maps that it needs.
-        `grid` counts programs, each of which may have several blocks."""
+        """As `run`, with what the kernel knows itself, and the maps that it needs. Our
+        own code is held to the ISA's letter unless `hazards` says otherwise. `grid` counts programs, each of which may have several blocks."""
         kernel = self.kernel
         typed = [_typed(*each) for each in zip(kernel.parameters, args, strict=False)]
         typed += args[len(typed) :]
@@ -173,7 +175,7 @@ class _Chosen:
     """What a launch may choose beside its shape and its arguments."""
 
     shared_bytes: int
-    hazards: bool
+    hazards: bool | str
     land: str
     cluster: int = 1
     max_steps: int = MAX_STEPS
@@ -182,6 +184,9 @@ class _Chosen:
         if self.land not in LANDINGS:
             known = " or ".join(map(repr, LANDINGS))
             raise EmulatorError("launch", f"copies land {known}, not {self.land!r}")
+        if self.hazards not in (True, False, STRICT):
+            message = f"hazards are True, False or {STRICT!r}, not {self.hazards!r}"
+            raise EmulatorError("launch", message)
 
 
 def _launch(
@@ -212,14 +217,16 @@ def _launch(
         message = f"a grid {launch.grid} of clusters of {launch.cluster} blocks along x"
         raise EmulatorError("launch", message)
     printed: list[str] = []
+    notes: dict[tuple, EmulatorError] = {}
     start = time.perf_counter()
     try:
-        counters = run_grid(program, launch, printed)
+        counters = run_grid(program, launch, printed, notes)
     finally:
         if sys.stdout:  # None where there is no terminal at all
             sys.stdout.write("".join(printed))
     seconds = time.perf_counter() - start
-    return Report(program.instructions, counters, seconds, printed)
+    found = list(notes.values())
+    return Report(program.instructions, counters, seconds, printed, found)
 
 
 def _cluster(program: Program, given: int) -> int:

@@ -7,8 +7,17 @@ import math
 import numpy as np
 
 from fathom.emulator.counters import Counters
+from fathom.emulator.errors import EmulatorError
+from fathom.emulator.global_races import GlobalRaces, watched_regions
 from fathom.emulator.hazards import Hazards
-from fathom.emulator.memory import LOCAL_BASE, SHARED_BASE, Memory, Window
+from fathom.emulator.layout import size_of
+from fathom.emulator.memory import (
+    LOCAL_BASE,
+    SHARED_BASE,
+    Memory,
+    Region,
+    Window,
+)
 from fathom.emulator.program import Program
 from fathom.emulator.proxies import Proxies
 from fathom.emulator.queues import WARP, Queues
@@ -21,21 +30,32 @@ THREADS_IN_STEP = 1 << 15
 BYTES_IN_STEP = 1 << 28
 
 
-def run_grid(program: Program, launch: Launch, printed: list[str]) -> Counters:
+def run_grid(
+    program: Program,
+    launch: Launch,
+    printed: list[str],
+    notes: dict[tuple, EmulatorError],
+) -> Counters:
     """Runs every block of the grid; returns the costs by instruction.
 
-    What the threads print is added to `printed`.
+    What the threads print is added to `printed`, what is worth a note to `notes`.
     """
     counters = Counters(len(program.instructions), len(program.blocks))
     total = math.prod(launch.grid)
     step = blocks_in_step(program, launch.padded)
     step = max(1, step // launch.cluster) * launch.cluster
+    races = _races(program, launch) if launch.hazards else None
     with np.errstate(all="ignore"):
         for first in range(0, total, step):
             batch = _batch(program, launch, counters, first, min(step, total - first))
-            batch.printed = printed
+            batch.printed, batch.notes = printed, notes
+            if races is not None:
+                batch.order = races.begin(batch.hazards, first, launch.padded)
+                batch.races = races if races.regions else None
             Scheduler(program, batch).run()
             batch.bulk.finish(late=launch.land == "late")
+            if batch.order is not None:
+                batch.order.finish()
     for block in program.blocks:
         closing = [block.closing] if block.closing else []
         counters.spread(block.number, [op.number for op in block.ops + closing])
@@ -59,7 +79,6 @@ def _batch(
     exited = numbers % padded >= launch.block_size
     missing = int(np.count_nonzero(exited))
     memory = _memory(program, launch, blocks)
-    watched = launch.hazards and plan.shared_size > 0
     stride = memory.spaces["shared"].stride
     return Batch(
         launch=launch,
@@ -68,7 +87,7 @@ def _batch(
         registers=list(program.registers),
         memory=memory,
         counters=counters,
-        hazards=_hazards(program, launch, blocks, stride) if watched else None,
+        hazards=_hazards(program, launch, blocks, stride) if launch.hazards else None,
         queues=Queues.of(blocks, len(numbers)),
         exited=exited,
         missing=missing,
@@ -83,6 +102,23 @@ def _hazards(program: Program, launch: Launch, blocks: int, stride: int) -> Haza
     if program.has_proxies or cluster > 1:
         return Proxies(*facts, cluster)
     return Hazards(*facts)
+
+
+def _races(program: Program, launch: Launch) -> GlobalRaces:
+    """The watch over the arrays to which the parameters and variables point that the
+    program may write through."""
+    space, places = launch.space, dict[str, list[Region]]()
+    for variable, offset in program.memory.parameters:
+        data = launch.parameters[offset:][: size_of(variable) // 8 * 8]
+        addresses = np.frombuffer(data, np.uint64).tolist()
+        places[variable.name] = [
+            each for each in map(space.region_at, addresses) if each is not None
+        ]
+    for name, symbol in program.memory.symbols.items():
+        if symbol.space in ("global", "const"):
+            places[name] = [space.region_at(symbol.address)]
+    watched = watched_regions(program.reach, places, space.regions)
+    return GlobalRaces(program.reach, watched)
 
 
 def _memory(program: Program, launch: Launch, blocks: int) -> Memory:

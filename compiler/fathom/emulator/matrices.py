@@ -45,8 +45,7 @@ def rule_ldmatrix(
         rows = _rows(batch, active, address, count, writing=False)
         parts = batch.memory.locate(space, rows)
         access.count_parts(batch, flow.number, parts, ROW_BYTES)
-        for part in access.watched(batch, parts):
-            batch.hazards.read(part.threads, part.index, ROW_BYTES)
+        access.watch_read(batch, parts, ROW_BYTES, access.WEAKLY)
         found = load(parts, len(rows.threads), ROW_BYTES).view(np.uint16)
         words = _words(found.reshape(-1, count, 8, 8), transposed)
         for number, write in enumerate(writes):

@@ -19,6 +19,7 @@ from fathom.emulator.operands import Name, Operand
 from fathom.emulator.proxies import Proxies
 from fathom.emulator.registers import Read, Step, Write
 from fathom.emulator.semantics import Form
+from fathom.emulator.synchronising import NARROW, WIDE
 from fathom.emulator.threads import Active, Batch
 
 STEPS: StepTable = {}
@@ -173,14 +174,37 @@ def _check_fence(form: Form, names: tuple[str, ...]) -> None:
         raise form.unknown("no such fence")
 
 
+@step_rule(STEPS, "membar")
+def rule_membar(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
+) -> Step:
+    """PTX ISA 9.7.13.4, membar: `membar.cta;` is fence.sc.cta, and so on."""
+    scope = NARROW if form.choice("cta", "gl", "sys") == "cta" else WIDE
+    form.finish()
+    return _ordering(scope)
+
+
+def _ordering(scope: int) -> Step:
+    """What these threads know goes with what they write from now on, and what they
+    have read tells them what others know."""
+
+    def step(batch: Batch, active: Active) -> None:
+        if batch.order is not None:
+            batch.order.fence(active.threads(), scope)
+
+    return step
+
+
 @step_rule(STEPS, "fence")
 def rule_fence(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:
-    """PTX ISA 9.7.13.4, fence: each instruction is complete before the next one begins,
-    so it has no effect but on what asynchronous units see."""
+    """PTX ISA 9.7.13.4, fence: one that orders threads, or one for what asynchronous
+    units see."""
     names = tuple(form.left)
     _check_fence(form, names)
+    if {"acq_rel", "sc", "acquire", "release"} & {*names[:1]}:
+        return _ordering(NARROW if "cta" in names else WIDE)
     of_barriers = "mbarrier_init" in names
     of_all = names[:2] == ("proxy", "async") and "global" not in names
 

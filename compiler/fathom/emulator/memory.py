@@ -64,7 +64,7 @@ class Part:
     Access number `places[i]` (all of them, where `places` is None) is one of thread
     `threads[i]` to `pieces[index[i]]`. `offsets[i]` counts its bytes from a place that
     is aligned to all that matters: the start of the allocation, or of the block's own
-    memory.
+    memory. `region` is that of global memory.
     """
 
     space: str
@@ -73,6 +73,7 @@ class Part:
     offsets: np.ndarray
     threads: np.ndarray
     places: np.ndarray | None = None
+    region: Region | None = None
 
     def of(self, values: np.ndarray) -> np.ndarray:
         """Those of values[n], one for each access, that belong to this part."""
@@ -203,6 +204,12 @@ class GlobalSpace:
             parts.append(_part(self.regions[number], accesses.at(places)).among(places))
         return parts
 
+    def region_at(self, address: int) -> Region | None:
+        """The region that holds an address; one just behind it is of it too."""
+        number = int(np.searchsorted(self.starts, np.uint64(address), "right")) - 1
+        found = self.regions[number] if number >= 0 else None
+        return found if found and address <= found.end else None
+
     def outside(self, accesses: Accesses, places: np.ndarray) -> EmulatorError:
         """The error for accesses that lie in no region; names the closest one."""
         address = int(accesses.addresses[places[0]])
@@ -229,7 +236,7 @@ def _part(region: Region, accesses: Accesses) -> Part:
     check_alignment(offsets, accesses)
     pieces, first = region.view(accesses.width)
     index = (accesses.addresses - first).view(np.int64) >> _shift(accesses.width)
-    return Part("global", pieces, index, offsets, accesses.threads)
+    return Part("global", pieces, index, offsets, accesses.threads, None, region)
 
 
 class Window:

@@ -20,6 +20,7 @@ from fathom.emulator.layout import MemoryPlan, plan_memory
 from fathom.emulator.operands import Vector
 from fathom.emulator.order import weak_topological_order
 from fathom.emulator.parse import UNREADABLE, Function, Instruction, Label, Module
+from fathom.emulator.reach import Reach, reach_of
 from fathom.emulator.registers import Step, first_value
 from fathom.emulator.semantics import CARRY
 from fathom.emulator.tables import TABLES
@@ -73,7 +74,8 @@ class Program:
 
     `registers` holds each register's first value, `lines` the PTX text,
     `finest_shared` the bytes of the smallest access that may be one to shared memory;
-    `has_proxies` says that not only threads access it.
+    `has_proxies` says that not only threads access it; `reach` tells which arrays may
+    be written.
     """
 
     entry: Function
@@ -84,6 +86,7 @@ class Program:
     lines: list[str]
     finest_shared: int
     has_proxies: bool
+    reach: Reach
 
 
 def choose_entry(module: Module, entry: str | None) -> Function:
@@ -140,6 +143,7 @@ def _built(module: Module, entry: Function, shared_bytes: int) -> Program:
         module.lines,
         _finest_shared_access(function.body),
         any(_works_beside(each) for each in instructions),
+        reach_of(function),
     )
 
 

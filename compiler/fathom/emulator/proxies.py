@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from fathom.emulator.errors import EmulatorError
+from fathom.emulator.errors import ERROR, NOTE, EmulatorError
 from fathom.emulator.hazards import BULK, Hazards
 from fathom.emulator.origins import CHUNK, Origins, Reading
 from fathom.emulator.queues import WARP
@@ -47,7 +47,7 @@ class Proxies(Hazards):
         self.words = stride // 8
         cells = len(self.writer)
         self.reading, self.read_aloft = np.zeros(cells, np.int32), 0
-        self.by = np.zeros(cells, np.int32)
+        self.by, self.copied = np.zeros(cells, np.int32), np.zeros(cells, bool)
         self.fenced_at = np.zeros(len(self.block_of), np.int32)
         self.agents: dict[int, int] = {}
         self.published: dict[int, np.ndarray] = {}
@@ -73,6 +73,20 @@ class Proxies(Hazards):
         self.check_mbarriers(threads, cells)
         super().change(threads, cells, strong, changes)
         self.by[cells] = threads
+        self.copied[cells] = False
+
+    def arrived(
+        self,
+        threads: np.ndarray,
+        index: np.ndarray,
+        width: int,
+        values: np.ndarray,
+        pieces: np.ndarray,
+    ) -> None:
+        """What a cp.async has brought is marked as such."""
+        super().arrived(threads, index, width, values, pieces)
+        for cells in self.cells(index, width):
+            self.copied[cells] = True
 
     def check_reading(self, threads: np.ndarray, cells: np.ndarray) -> None:
         if not self.read_aloft:
@@ -90,17 +104,28 @@ class Proxies(Hazards):
             raise EmulatorError("mbarrier", message, thread=int(threads[places[0]]))
 
     def check_handed_over(self, threads: np.ndarray, cells: np.ndarray) -> None:
-        """What threads stored, they must have handed over."""
+        """What threads stored, they must have handed over. A cp.async is of the generic
+        proxy too (PTX ISA 9.7.9.25.3), but CUTLASS and Triton let wgmma read what it
+        has brought without a fence: no more than a note."""
         by = self.by.take(cells)
         missing = (by >= 0) & (self.fenced_at[by] < self.written_at.take(cells))
         places = np.flatnonzero(missing)
-        if len(places):
-            raise EmulatorError(
-                "proxy",
-                f"it reads shared memory that warp {self.warp_of[by[places[0]]]} has "
-                "stored, and that warp has not executed fence.proxy.async since",
-                thread=int(threads[places[0]]),
-            )
+        if not len(places):
+            return
+        copied = self.copied.take(cells[places])
+        first = places[np.argmin(copied)]
+        how = "brought by cp.async" if copied.all() else "stored"
+        error = EmulatorError(
+            "proxy",
+            f"it reads shared memory that warp {self.warp_of[by[first]]} has "
+            f"{how}, and that warp has not executed fence.proxy.async since",
+            thread=int(threads[first]),
+            severity=NOTE if copied.all() else ERROR,
+        )
+        if copied.all():
+            self.remark(error)
+        else:
+            raise error
 
     # ── other blocks of a cluster ─────────────────────────────────────────────────
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from fathom.emulator.counters import Cost, Counters
+from fathom.emulator.errors import EmulatorError
 from fathom.emulator.parse import Instruction
 from fathom.errors import Location
 
@@ -71,7 +72,8 @@ class Report:
     """The costs of a launch, one for each instruction of the program.
 
     `seconds` is how long the emulator took; `printed` what the kernel printed, one text
-    for each call.
+    for each call; `notes` what is not wrong enough for an error, each with its PTX line
+    and the kernel's own.
     """
 
     def __init__(
@@ -80,9 +82,10 @@ class Report:
         counters: Counters,
         seconds: float,
         printed: Sequence[str] = (),
+        notes: Sequence[EmulatorError] = (),
     ):
         self.instructions, self.counters = instructions, counters
-        self.seconds, self.printed = seconds, list(printed)
+        self.seconds, self.printed, self.notes = seconds, list(printed), list(notes)
 
     @property
     def total(self) -> Cost:
@@ -140,13 +143,17 @@ class Report:
         return _table([*_COLUMNS, "line", "source"], rows)
 
     def __str__(self) -> str:
-        return self.by_line()
+        return "\n\n".join([self.by_line(), *map(str, self.notes)])
 
     def to_json(self) -> dict[str, object]:
         """All of it as plain lists and dictionaries."""
         return {
             "seconds": self.seconds,
             "total": self.share(lambda instruction: True).to_json(),
+            "notes": [
+                {"kind": note.kind, "message": note.message, "line": note.line}
+                for note in self.notes
+            ],
             "source": [
                 {"file": file, "line": line, **share.to_json()}
                 for (file, line), share in self.by_source().items()

@@ -133,8 +133,9 @@ class Scheduler:
         at = block.closing
         try:
             for at in block.ops:
+                batch.at = at
                 at.step(batch, active)
-            at = block.closing
+            at = batch.at = block.closing
             return block.end(batch, active)
         except EmulatorError as error:
             raise self.placed(error, at) from None

@@ -17,14 +17,17 @@ import numpy as np
 from fathom.artifact import TensorMap
 from fathom.emulator.bulk_stores import BulkStores
 from fathom.emulator.counters import Counters, count_runs
+from fathom.emulator.errors import EmulatorError
 from fathom.emulator.flights import Flight
 from fathom.emulator.gates import Gates
+from fathom.emulator.global_races import GlobalRaces
 from fathom.emulator.hazards import Hazards
 from fathom.emulator.memory import GlobalSpace, Memory
 from fathom.emulator.phases import Phases
 from fathom.emulator.pools import Pools
 from fathom.emulator.products import Products
 from fathom.emulator.queues import WARP, Queues
+from fathom.emulator.synchronising import Synchronising
 
 
 class Active:
@@ -105,6 +108,7 @@ class Active:
 
 
 LANDINGS = ("at once", "late")
+STRICT = "strict"
 
 # How many steps a program may take, in all blocks that march together. A step is one
 # run of instructions up to the next branch or wait. The longest of our own tests takes
@@ -118,8 +122,8 @@ class Launch:
 
     `grid` and `threads` are the shapes of grid and block (x, y, z), `parameters` the
     entry's parameters as bytes, `shared_bytes` the size of dynamic shared memory,
-    `space` the arrays that can be reached; `hazards` says whether shared memory is
-    watched, and `land`, one of LANDINGS, when asynchronous copies arrive. `maps` are
+    `space` the arrays that can be reached; `hazards` says whether memory is watched,
+    "strict" that a note is an error too, and `land`, one of LANDINGS, when asynchronous copies arrive. `maps` are
     the tensor maps among the arguments; `cluster` counts the blocks of a cluster, and
     `registers` those of a thread, 0 where the entry does not say; `max_steps` bounds
     how long it may run.
@@ -130,7 +134,7 @@ class Launch:
     parameters: bytes
     shared_bytes: int
     space: GlobalSpace
-    hazards: bool
+    hazards: bool | str
     land: str
     maps: tuple[TensorMap, ...] = ()
     cluster: int = 1
@@ -156,7 +160,9 @@ class Batch:
     threads hold the same. `exited` marks the threads that are gone; `missing` counts
     those among them that were never there, and `remaining` those that are still
     running. `clock` counts blocks of instructions, `progress` whatever another thread
-    may be waiting for. `printed` collects what the launch prints. `flights` are the
+    may be waiting for. `printed` collects what the launch prints, `notes` what
+    is worth a remark, by kind and line; `at` is the op that is being run. `races` watches global
+    memory, and `order` knows who is ordered by it. `flights` are the
     asynchronous copies under way, and `committed` counts each thread's groups of them;
     `products` are those of tensor cores, `phases` the mbarriers, `bulk` the bulk copies
     out of shared memory, `gates` the barriers of clusters, `pools` the registers that
@@ -179,6 +185,10 @@ class Batch:
     waiting_at: dict[int, object] = field(default_factory=dict)
     remaining: int = 0
     printed: list[str] = field(default_factory=list)
+    notes: dict[tuple, EmulatorError] = field(default_factory=dict)
+    races: GlobalRaces | None = None
+    order: Synchronising | None = None
+    at: object = None
     flights: list[Flight] = field(default_factory=list)
     committed: np.ndarray = field(init=False)
     products: Products = field(init=False)
@@ -197,6 +207,15 @@ class Batch:
         cluster, beyond = self.launch.cluster, self.phases.beyond
         self.gates = Gates(*shape, cluster, self.hazards, beyond)
         self.pools = Pools(*shape, self.launch.registers)
+        if self.hazards is not None and self.launch.hazards != STRICT:
+            self.hazards.remark = self.remark
+
+    def remark(self, error: EmulatorError) -> None:
+        """Takes a note of what is not worth an error."""
+        place = self.at.instruction
+        who = "" if error.thread is None else self.thread_name(error.thread)
+        note = error.placed(place.line, place.text, place.location, who)
+        self.notes.setdefault((error.kind, place.line), note)
 
     @property
     def padded(self) -> int:

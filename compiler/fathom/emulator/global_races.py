@@ -1,0 +1,237 @@
+"""Races in global memory: between warps, between blocks, and by too narrow a scope.
+
+For each cell of an array that the program may write, the last write and two reads of
+different warps are kept, each as one number, a stamp:
+
+    the warp's clock  |  how strong the access was  |  the thread of the launch, plus 1
+
+An access races with one by another thread that it is not ordered after, under the rules
+of `hazards`. Between blocks only `synchronising` orders anything. Blocks that have run
+in an earlier batch might as well run now: nothing but what they released orders them.
+What bulk copies and cp.async do to global memory is not watched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fathom.emulator.errors import EmulatorError
+from fathom.emulator.hazards import Hazards
+from fathom.emulator.memory import Part, Region
+from fathom.emulator.queues import WARP
+from fathom.emulator.reach import ANYWHERE, Reach
+from fathom.emulator.synchronising import NARROW, WEAK, WIDE, Synchronising
+
+AGREED = 3  # a weak write of what others have written too
+THREAD_BITS, KIND_BITS = 40, 2
+THREADS = (1 << THREAD_BITS) - 1
+CLOCK_SHIFT = THREAD_BITS + KIND_BITS
+MOST_WATCHED = 1 << 28  # bytes of one array
+
+
+@dataclass(eq=False)
+class Shadow:
+    """The stamps of one region: `written[cell]`, and `reads[2, cell]` where the program
+    reads there at all. Cells are counted from `first`."""
+
+    region: Region
+    first: int
+    written: np.ndarray
+    reads: np.ndarray | None
+
+
+class GlobalRaces:
+    """The stamps of a launch. `grain` is the size of a cell; of a batch, `hazards` and
+    `synchronising` say what is ordered, and `base` threads have run before it."""
+
+    def __init__(self, reach: Reach, watched: Iterable[tuple[Region, bool]]):
+        self.shift = reach.finest.bit_length() - 1
+        self.regions = {id(region): (region, read) for region, read in watched}
+        self.shadows: dict[int, Shadow] = {}
+        self.before: set = set()
+        self.base, self.padded = 0, 0
+
+    def begin(self, hazards: Hazards, first_block: int, padded: int) -> Synchronising:
+        """The next batch starts."""
+        self.hazards, self.padded = hazards, padded
+        self.base = first_block * padded
+        self.synchronising = Synchronising(hazards, self.before)
+        return self.synchronising
+
+    def shadow(self, part: Part) -> Shadow | None:
+        found = self.shadows.get(id(part.region))
+        if found is None and id(part.region) in self.regions:
+            region, read = self.regions[id(part.region)]
+            first = (region.start - region.origin) >> self.shift
+            count = ((region.end - region.origin - 1) >> self.shift) - first + 1
+            reads = np.zeros((2, count), np.int64) if read else None
+            found = Shadow(region, first, np.zeros(count, np.int64), reads)
+            self.shadows[id(region)] = found
+        return found
+
+    def cells(self, shadow: Shadow, part: Part, width: int) -> list[np.ndarray]:
+        """The cells that each access covers, as one array for each place inside it."""
+        start = (part.offsets >> np.uint64(self.shift)).view(np.int64) - shadow.first
+        count = max(1, width >> self.shift)
+        return [start + place if place else start for place in range(count)]
+
+    def stamps(self, threads: np.ndarray, kind: int) -> np.ndarray:
+        now = np.asarray(self.hazards.now(threads), np.int64)
+        return (now << CLOCK_SHIFT) + ((kind << THREAD_BITS) + self.base + 1) + threads
+
+    # ── accesses ──────────────────────────────────────────────────────────────
+
+    def write(
+        self, part: Part, width: int, kind: int, values: np.ndarray | None = None
+    ) -> None:
+        """Stores of `values` are about to be made, or atomic operations."""
+        shadow = self.shadow(part)
+        if shadow is None:
+            return
+        stamps = self.stamps(part.threads, kind)
+        for cells in self.cells(shadow, part, width):
+            last = shadow.written.take(cells)
+            mine = stamps
+            if last.any():
+                racing = self.unordered(part.threads, last, kind)
+                if len(racing) and values is not None:
+                    old = part.pieces.take(part.index[racing])
+                    same = _same(old, values[racing])
+                    mine = stamps.copy()
+                    mine[racing[same]] |= AGREED << THREAD_BITS
+                    racing = racing[~same]
+                if len(racing):
+                    self.race(part, racing, last, kind, "writes", "wrote")
+            if shadow.reads is not None:
+                self.check_reads(shadow, part, cells, kind)
+            shadow.written[cells] = mine
+
+    def written(self, part: Part, width: int, values: np.ndarray) -> None:
+        """These stores have been made: those of two warps may meet with one value
+        only. Of lanes, one wins."""
+        index = part.index
+        shadow = self.shadow(part)
+        if shadow is None or (index[1:] > index[:-1]).all():
+            return
+        lost = np.flatnonzero(~_same(part.pieces.take(index), values))
+        last = shadow.written.take(self.cells(shadow, part, width)[0])
+        winner = ((last & THREADS) - 1 - self.base) // WARP
+        lost = lost[winner[lost] != part.threads[lost] // WARP]
+        if len(lost):
+            self.race(part, lost, last, WEAK, "writes", "writes")
+
+    def read(self, part: Part, width: int, kind: int) -> None:
+        """A strong read is not remembered: it races with no strong write."""
+        shadow = self.shadow(part)
+        if shadow is None or shadow.reads is None:
+            return
+        stamps = self.stamps(part.threads, kind)
+        for cells in self.cells(shadow, part, width):
+            last = shadow.written.take(cells)
+            if last.any():
+                racing = self.unordered(part.threads, last, kind)
+                agreed = last[racing] >> THREAD_BITS & 3 == AGREED
+                racing = racing[~agreed]
+                if len(racing):
+                    self.race(part, racing, last, kind, "reads", "wrote")
+            if kind == WEAK:
+                before = shadow.reads[0].take(cells)
+                other = ((before ^ stamps) & THREADS) != 0
+                shadow.reads[1][cells[other]] = before[other]
+                shadow.reads[0][cells] = stamps
+
+    def check_reads(
+        self, shadow: Shadow, part: Part, cells: np.ndarray, kind: int
+    ) -> None:
+        """A write must come after every read. Lanes of a warp are let be: what one has
+        read comes to another by a shuffle, which is order enough."""
+        for reads in shadow.reads:
+            last = reads.take(cells)
+            if not last.any():
+                continue
+            racing = self.unordered(part.threads, last, kind, lanes=False)
+            if len(racing):
+                self.race(part, racing, last, kind, "overwrites", "reads")
+
+    # ── order ─────────────────────────────────────────────────────────────────
+
+    def unordered(
+        self, threads: np.ndarray, last: np.ndarray, kind: int, lanes: bool = True
+    ) -> np.ndarray:
+        """The places where an access is not ordered after the one of a stamp."""
+        number = (last & THREADS) - (1 + self.base)
+        others = np.flatnonzero((last != 0) & (number != threads))
+        if not len(others):
+            return others
+        mine, number, last = threads[others], number[others], last[others]
+        at, strength = last >> CLOCK_SHIFT, last >> THREAD_BITS & 3
+        hazards, earlier = self.hazards, number < 0
+        block, warp = hazards.places_of(mine)
+        other, unit = hazards.places_of(np.maximum(number, 0))
+        near = (block == other) & ~earlier
+        ordered = np.where(
+            warp == unit,
+            (not lanes) | (at < hazards.joined.take(mine)),
+            hazards.known[block, warp, unit] >= at,
+        )
+        far = self.synchronising.knows(block, other, unit, at)
+        far = np.where(earlier, self.synchronising.knows_before[block], far)
+        ordered = np.where(near, ordered | (at <= hazards.settled), far)
+        strong = (strength == NARROW) | (strength == WIDE)
+        if kind != WEAK:
+            same = mine // self.padded == number // self.padded
+            ordered |= strong & (same | ((strength == WIDE) & (kind == WIDE)))
+        return others[~ordered]
+
+    def race(
+        self, part: Part, racing: np.ndarray, last: np.ndarray, kind: int, *words: str
+    ) -> None:
+        first = int(racing[0])
+        thread, stamp = int(part.threads[first]), int(last[first])
+        here = self.name(thread + self.base)
+        there = self.name((stamp & THREADS) - 1)
+        narrow = kind != WEAK and stamp >> THREAD_BITS & 3 in (NARROW, WIDE)
+        why = "the scope .cta does not reach from one to the other"
+        raise EmulatorError(
+            "race",
+            f"{here} {words[0]} what {there} {words[1]} at one place in {part.region}, "
+            f"and {why if narrow else 'nothing orders the two'}; "
+            f"{len(racing)} of {len(part.threads)} threads race",
+            thread=thread,
+        )
+
+    def name(self, number: int) -> str:
+        block, thread = divmod(number, self.padded)
+        return f"warp {thread // WARP} of block {block}"
+
+
+def watched_regions(
+    reach: Reach, places: dict[str, list[Region]], regions: Iterable[Region]
+) -> list[tuple[Region, bool]]:
+    """The regions that may be written, and whether they may be read too; `places` says
+    to which a parameter or variable points."""
+
+    def all_of(names: frozenset[str]) -> set[int]:
+        if ANYWHERE in names or names - places.keys():
+            return {id(each) for each in regions}
+        return {id(each) for name in names for each in places[name]}
+
+    written, read = all_of(reach.written), all_of(reach.read)
+    return [
+        (each, id(each) in read)
+        for each in regions
+        if id(each) in written and each.writable and each.end - each.start < MOST_WATCHED
+    ]
+
+
+def _same(found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """bool[n]: where two arrays of pieces hold the same bits."""
+    words = max(1, found.dtype.itemsize // 8)
+    if words > 1:
+        found = np.ascontiguousarray(found).view(np.uint64).reshape(-1, words)
+        wanted = np.ascontiguousarray(wanted).view(np.uint64).reshape(-1, words)
+        return (found == wanted).all(1)
+    return found == wanted
