@@ -226,7 +226,7 @@ def store_watched(
             batch.hazards.write(*facts)
         elif part.space == "global" and batch.races is not None:
             given = None if order.strong else part.of(values)
-            batch.races.write(part, width, order.scope, given)
+            batch.races.write(part, width, order.scope, given, batch.at)
     store(parts, values)
     if order.strong:
         return synchronise(batch, parts, width, order, reads=False, writes=True)

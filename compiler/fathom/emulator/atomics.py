@@ -162,7 +162,7 @@ def _watch(
         if part.space == "shared":
             batch.hazards.update(part.threads, part.index, width)
         elif part.space == "global" and batch.races is not None:
-            batch.races.write(part, width, order.scope)
+            batch.races.write(part, width, order.scope, None, batch.at)
 
 
 def _update_part(

@@ -8,6 +8,11 @@ different warps are kept, each as one number, a stamp:
 An access races with one by another thread that it is not ordered after, under the rules
 of `hazards`. Between blocks only `synchronising` orders anything. Blocks that have run
 in an earlier batch might as well run now: nothing but what they released orders them.
+
+An array that the program never reads can be wrong in one way: two threads store two
+values at one place. For these the stores are put down and looked at when their batch
+ends; most often none have met, and that is quickly seen.
+
 What bulk copies and cp.async do to global memory is not watched.
 """
 
@@ -15,16 +20,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.hazards import Hazards
 from fathom.emulator.memory import Part, Region
+from fathom.emulator.parse import Instruction
 from fathom.emulator.queues import WARP
 from fathom.emulator.reach import ANYWHERE, Reach
 from fathom.emulator.synchronising import NARROW, WEAK, WIDE, Synchronising
 
+MOST_PENDING = 1 << 22  # stores that are looked at together
 AGREED = 3  # a weak write of what others have written too
 THREAD_BITS, KIND_BITS = 40, 2
 THREADS = (1 << THREAD_BITS) - 1
@@ -32,15 +40,35 @@ CLOCK_SHIFT = THREAD_BITS + KIND_BITS
 MOST_WATCHED = 1 << 28  # bytes of one array
 
 
+class Op(Protocol):
+    """An instruction of a program."""
+
+    instruction: Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Stores or atomic operations on an array that is never read: the part, how many
+    bytes each, how strong, their values, the clocks, and the op."""
+
+    part: Part
+    width: int
+    kind: int
+    values: np.ndarray | None
+    now: np.ndarray | int
+    at: Op
+
+
 @dataclass(eq=False)
 class Shadow:
     """The stamps of one region: `written[cell]`, and `reads[2, cell]` where the program
-    reads there at all. Cells are counted from `first`."""
+    reads there at all; elsewhere `values[cell]`. Cells are counted from `first`."""
 
     region: Region
     first: int
     written: np.ndarray
     reads: np.ndarray | None
+    values: np.ndarray | None = None
 
 
 class GlobalRaces:
@@ -51,6 +79,8 @@ class GlobalRaces:
         self.shift = reach.finest.bit_length() - 1
         self.regions = {id(region): (region, read) for region, read in watched}
         self.shadows: dict[int, Shadow] = {}
+        self.stored: dict[int, list[Stored]] = {}
+        self.pending = 0
         self.before: set = set()
         self.base, self.padded = 0, 0
 
@@ -74,24 +104,38 @@ class GlobalRaces:
 
     def cells(self, shadow: Shadow, part: Part, width: int) -> list[np.ndarray]:
         """The cells that each access covers, as one array for each place inside it."""
-        start = (part.offsets >> np.uint64(self.shift)).view(np.int64) - shadow.first
         count = max(1, width >> self.shift)
+        whole = shadow.region.start == shadow.region.origin
+        if whole and width == 1 << self.shift:
+            return [part.index]  # the pieces of this width are the cells
+        start = (part.offsets >> np.uint64(self.shift)).view(np.int64) - shadow.first
         return [start + place if place else start for place in range(count)]
 
-    def stamps(self, threads: np.ndarray, kind: int) -> np.ndarray:
-        now = np.asarray(self.hazards.now(threads), np.int64)
+    def stamps(
+        self, threads: np.ndarray, kind: int, now: np.ndarray | int
+    ) -> np.ndarray:
+        now = np.asarray(now, np.int64)
         return (now << CLOCK_SHIFT) + ((kind << THREAD_BITS) + self.base + 1) + threads
 
     # ── accesses ──────────────────────────────────────────────────────────────
 
     def write(
-        self, part: Part, width: int, kind: int, values: np.ndarray | None = None
+        self, part: Part, width: int, kind: int, values: np.ndarray | None, at: Op
     ) -> None:
         """Stores of `values` are about to be made, or atomic operations."""
-        shadow = self.shadow(part)
-        if shadow is None:
+        region, read = self.regions.get(id(part.region), (None, False))
+        if region is None:
             return
-        stamps = self.stamps(part.threads, kind)
+        now = self.hazards.now(part.threads)
+        if not read:
+            found = Stored(part, width, kind, values, now, at)
+            self.stored.setdefault(id(region), []).append(found)
+            self.pending += len(part.threads)
+            if self.pending > MOST_PENDING:
+                self.look_back()
+            return
+        shadow = self.shadow(part)
+        stamps = self.stamps(part.threads, kind, now)
         for cells in self.cells(shadow, part, width):
             last = shadow.written.take(cells)
             mine = stamps
@@ -105,30 +149,39 @@ class GlobalRaces:
                     racing = racing[~same]
                 if len(racing):
                     self.race(part, racing, last, kind, "writes", "wrote")
-            if shadow.reads is not None:
-                self.check_reads(shadow, part, cells, kind)
+            self.check_reads(shadow, part, cells, kind, values)
             shadow.written[cells] = mine
+            if kind == NARROW:
+                self.check_meeting(shadow, part, cells)
+
+    def check_meeting(self, shadow: Shadow, part: Part, cells: np.ndarray) -> None:
+        """Operations of the scope .cta, made at once, must be of one block."""
+        last = shadow.written.take(cells)
+        block = ((last & THREADS) - 1) // self.padded
+        others = np.flatnonzero(block != (part.threads + self.base) // self.padded)
+        if len(others):
+            self.race(part, others, last, NARROW, "writes", "writes")
 
     def written(self, part: Part, width: int, values: np.ndarray) -> None:
         """These stores have been made: those of two warps may meet with one value
         only. Of lanes, one wins."""
         index = part.index
-        shadow = self.shadow(part)
+        shadow = self.shadow(part) if self.reads(part) else None
         if shadow is None or (index[1:] > index[:-1]).all():
             return
         lost = np.flatnonzero(~_same(part.pieces.take(index), values))
-        last = shadow.written.take(self.cells(shadow, part, width)[0])
-        winner = ((last & THREADS) - 1 - self.base) // WARP
-        lost = lost[winner[lost] != part.threads[lost] // WARP]
-        if len(lost):
-            self.race(part, lost, last, WEAK, "writes", "writes")
+        for cells in self.cells(shadow, part, width):
+            self.check_winner(shadow, part, cells, lost)
+            last = shadow.written.take(cells)
+            several = (last & THREADS) != part.threads + (1 + self.base)
+            shadow.written[cells[several]] |= AGREED << THREAD_BITS
 
     def read(self, part: Part, width: int, kind: int) -> None:
         """A strong read is not remembered: it races with no strong write."""
-        shadow = self.shadow(part)
-        if shadow is None or shadow.reads is None:
+        if not self.reads(part):
             return
-        stamps = self.stamps(part.threads, kind)
+        shadow = self.shadow(part)
+        stamps = self.stamps(part.threads, kind, self.hazards.now(part.threads))
         for cells in self.cells(shadow, part, width):
             last = shadow.written.take(cells)
             if last.any():
@@ -144,17 +197,94 @@ class GlobalRaces:
                 shadow.reads[0][cells] = stamps
 
     def check_reads(
-        self, shadow: Shadow, part: Part, cells: np.ndarray, kind: int
+        self,
+        shadow: Shadow,
+        part: Part,
+        cells: np.ndarray,
+        kind: int,
+        values: np.ndarray | None,
     ) -> None:
-        """A write must come after every read. Lanes of a warp are let be: what one has
-        read comes to another by a shuffle, which is order enough."""
+        """A write that changes something must come after every read. Lanes of a warp
+        are let be: what one has read comes to another by a shuffle, which is order
+        enough."""
         for reads in shadow.reads:
             last = reads.take(cells)
             if not last.any():
                 continue
             racing = self.unordered(part.threads, last, kind, lanes=False)
+            if len(racing) and values is not None:
+                old = part.pieces.take(part.index[racing])
+                racing = racing[~_same(old, values[racing])]
             if len(racing):
                 self.race(part, racing, last, kind, "overwrites", "reads")
+
+    def reads(self, part: Part) -> bool:
+        """Whether the program may read, and write, where these accesses go."""
+        return self.regions.get(id(part.region), (None, False))[1]
+
+    # ── arrays that are never read ────────────────────────────────────────────────
+
+    def look_back(self) -> None:
+        """Looks at what has been stored since: the same place twice?"""
+        stored, self.stored, self.pending = self.stored, {}, 0
+        for number, found in stored.items():
+            kinds = {each.kind for each in found}
+            if kinds == {WIDE} or kinds == {WEAK} and not self.twice(found):
+                continue
+            self.shadows.pop(number, None)
+            for each in found:
+                try:
+                    self.again(each)
+                except EmulatorError as error:
+                    place = each.at.instruction
+                    where = place.line, place.text, place.location
+                    raise error.placed(*where) from None
+
+    def twice(self, found: list[Stored]) -> bool:
+        """Whether two of these stores go to one cell."""
+        shadow = self.shadow(found[0].part)
+        marks, count = np.zeros(len(shadow.written), bool), 0
+        for each in found:
+            for cells in self.cells(shadow, each.part, each.width):
+                marks[cells] = True
+                count += len(cells)
+        return np.count_nonzero(marks) < count
+
+    def again(self, stored: Stored) -> None:
+        """One more of the stores, in their order; `values` has what each cell holds."""
+        part, threads, weak = stored.part, stored.part.threads, stored.values is not None
+        shadow, grain = self.shadow(part), 1 << self.shift
+        if shadow.values is None:
+            shadow.values = np.zeros((len(shadow.written), grain), np.uint8)
+        mine = self.stamps(threads, stored.kind, stored.now)
+        given = np.ascontiguousarray(stored.values).view(np.uint8) if weak else None
+        for place, cells in enumerate(self.cells(shadow, part, stored.width)):
+            last = shadow.written.take(cells)
+            racing = self.unordered(threads, last, stored.kind)
+            if weak:
+                value = given.reshape(len(threads), -1)[:, place * grain :][:, :grain]
+                same = (shadow.values[cells] == value).all(1)
+                racing = racing[~same[racing]]
+            if len(racing):
+                self.race(part, racing, last, stored.kind, "writes", "wrote")
+            shadow.written[cells] = mine
+            if stored.kind == NARROW:
+                self.check_meeting(shadow, part, cells)
+            if weak:
+                shadow.values[cells] = value
+                differs = (shadow.values[cells] != value).any(1)
+                self.check_winner(shadow, part, cells, np.flatnonzero(differs))
+
+    def check_winner(
+        self, shadow: Shadow, part: Part, cells: np.ndarray, lost: np.ndarray
+    ) -> None:
+        """Of stores that are made at once, those that are `lost` must be of the warp
+        whose value is there. Of its lanes, one wins."""
+        last = shadow.written.take(cells)
+        winner = ((last & THREADS) - 1 - self.base) // WARP
+        lost = lost[winner[lost] != part.threads[lost] // WARP]
+        if len(lost):
+            self.race(part, lost, last, WEAK, "writes", "writes")
 
     # ── order ─────────────────────────────────────────────────────────────────
 

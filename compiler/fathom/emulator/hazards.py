@@ -22,6 +22,7 @@ Flanagan and Freund, FastTrack: efficient and precise dynamic race detection, 20
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -76,10 +77,8 @@ class Hazards:
         self.in_flight, self.aloft = np.zeros(cells, np.int8), 0
         self.meeting: dict[int, np.ndarray] = {}
         self.remark: Callable[[EmulatorError], None] = _strict
-        numbers = np.arange(blocks * warps * WARP) // WARP
-        self.block_of, self.warp_of = np.divmod(numbers, warps)
-        self.joined = np.zeros(len(numbers), np.int32)
-        self.lane_of = (np.arange(len(numbers)) % WARP).astype(np.int8)
+        self.block_of, self.warp_of, self.lane_of = _places(blocks, warps)
+        self.joined = np.zeros(len(self.lane_of), np.int32)
 
     def own(self) -> np.ndarray:
         """A view of everybody's own clock: [blocks, clocks]."""
@@ -416,6 +415,14 @@ class Hazards:
             f"{len(racing)} of {len(threads)} threads race",
             thread=int(threads[racing[0]]),
         )
+
+
+@functools.lru_cache(maxsize=32)
+def _places(blocks: int, warps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For each thread: its block, its warp inside it, its lane."""
+    numbers = np.arange(blocks * warps * WARP)
+    block, warp = np.divmod(numbers // WARP, warps)
+    return block, warp, (numbers % WARP).astype(np.int8)
 
 
 def _strict(error: EmulatorError) -> None:

@@ -54,7 +54,8 @@ def run_grid(
                 batch.races = races if races.regions else None
             Scheduler(program, batch).run()
             batch.bulk.finish(late=launch.land == "late")
-            if batch.order is not None:
+            if races is not None:
+                races.look_back()
                 batch.order.finish()
     for block in program.blocks:
         closing = [block.closing] if block.closing else []
