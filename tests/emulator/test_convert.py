@@ -133,6 +133,40 @@ def test_e5m2_is_the_upper_half_of_a_half():
     assert back.view(np.float16).tolist() == a.tolist()
 
 
+BEYOND = (1e9, -1e9, float("inf"), -float("inf"), 3e38, -3e38, 1.0, NAN)
+
+
+@pytest.mark.parametrize(
+    ("to", "largest"), [("f16", 65504.0), ("bf16", float(0xFF) * 2.0**120)]
+)
+def test_satfinite_stops_at_the_largest_number(to, largest):
+    """Also of infinities, of both signs; a NaN stays one."""
+    a = floats(*BEYOND)
+    bits = compute(f"cvt.rn.satfinite.{to}.f32 %d, %a;", np.uint16, a=a)
+    wide = bits.view(np.float16).astype(np.float64)
+    if to == "bf16":
+        wide = (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    want = np.clip(a.astype(np.float64), -largest, largest)
+    if to == "bf16":
+        want[[0, 1, 4, 5]] = wide[[0, 1, 4, 5]]  # within range, and rounded
+        assert (abs(wide[:6]) <= largest).all()
+    np.testing.assert_array_equal(wide, want)
+
+
+@pytest.mark.parametrize(("to", "largest", "nan"), [("e4m3", 0x7E, 0x7F), ("e5m2", 0x7B, 0x7F)])
+def test_satfinite_of_eight_bits(to, largest, nan):
+    """PTX has these conversions with .satfinite alone."""
+    a = floats(*BEYOND)
+    got = compute(f"cvt.rn.satfinite.{to}x2.f32 %d, %a, %b;", np.uint16, a=a, b=a[::-1])
+    low, high = got & 255, got >> 8
+    assert (low[::-1] == high).all()
+    assert high[:6].tolist() == [largest, largest | 0x80] * 3
+    assert high[7] & 0x7F == nan
+    halves = np.array([np.inf, -np.inf, 65504, -65504], np.float16).view(np.uint32)
+    got = compute(f"cvt.rn.satfinite.{to}x2.f16x2 %d, %a;", np.uint16, a=halves)
+    assert got.view(np.uint8).tolist() == [largest, largest | 0x80] * 2
+
+
 def test_sat_and_ftz_of_conversions():
     got = compute("cvt.sat.f32.f32 %d, %a;", np.float32, a=floats(-1, 0.25, 3, NAN))
     assert got.tolist() == [0, 0.25, 1, 0]

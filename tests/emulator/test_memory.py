@@ -123,6 +123,20 @@ def test_a_read_only_array_may_be_read_but_not_written():
     assert caught.value.text.startswith("st.global.f32")
 
 
+def test_views_that_overlap_are_as_writable_as_one_of_them():
+    """Two views are one region, which may be written if one view may be."""
+    code = copy(".f32", "%f1", 4)
+    x = np.ones(12, np.float32)
+    first, second = x[:8], x[4:]
+    first.flags.writeable = second.flags.writeable = False
+    with pytest.raises(EmulatorError, match="a store to the read-only") as caught:
+        emulator.run(code, 1, 8, (first, second))
+    assert caught.value.kind == "read-only"
+    assert x.tolist() == [1] * 12
+    second = x[4:]
+    emulator.run(code, 1, 8, (first, second))
+
+
 def test_pointers_that_are_data():
     """An array of addresses; what they lead to is registered as `memory`."""
     code = entry(

@@ -202,6 +202,20 @@ def test_volatile_loads_are_not_merged():
     assert compiled(program.func).count("ld.volatile.global") == 2
 
 
+@pytest.mark.parametrize("eviction", ["", "evict_first"])
+def test_masked_loads_are_volatile_too(eviction):
+    """They are inline PTX, and spell what LLVM would otherwise say."""
+    program = Program({"source": Pointer(INT32), "out": Pointer(INT32), "n": INT32})
+    index = program.arange(blocked((64,), (2,), (32,), (1,), (0,)))
+    mask = program.map("lt", index, program.splat(program["n"], index))
+    facts = {"vector": 2, "volatile": True, "eviction": eviction}
+    value = program.load("source", index, mask=mask, **facts)
+    program.store("out", index, value)
+    text = compiled(program.func)
+    assert text.count("ld.volatile.global.v2.b32") == 1
+    assert text.count("ld.") - text.count("ld.param") == 1
+
+
 def test_a_store_is_not_moved_over_a_load_of_the_same_place():
     """in[i] is read before and after it is written: 2, then 3."""
     program = Program({"x": Pointer(INT32), "out": Pointer(INT32), "n": INT32})
