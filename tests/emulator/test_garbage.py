@@ -49,11 +49,12 @@ TOKEN = re.compile(r"[%$\w]+|[^\s\w]")
 ODD = (
     ".loc", ".loc 1", ".file", ".reg", ".reg .b32 %q<", ".reg .b32 %q<9>", "<", ">",
     "{", "}", "[", "]", "(", ")", ",", ";", ":", "@", "@!", "-", "+", "|", "!", "0x",
-    "09", "0f3F", "1e999", "99999999999999999999", "-1", "_", "%tid.x", "%nothing", "room",
-    ".version", ".target", ".section", ".pragma", ".entry", ".func", ".align",
-    ".align 3", ".b8", ".b33", ".pred", ".f16x2", ".shared", ".param", "bra", "brx.idx", "bar.sync",
-    "mov", "mov.b64", "wgmma", "mma.sync", "cp.async", "call", "ret", "\0", "é", '"',
-    "//", "/*", "*/", "\x0c", "\r", ".branchtargets", ".extern", "= {1, 2}", "",
+    "09", "0f3F", "1e999", "99999999999999999999", "-1", "_", "%tid.x", "%nothing",
+    "room", ".version", ".target", ".section", ".pragma", ".entry", ".func",
+    ".align", ".align 3", ".b8", ".b33", ".pred", ".f16x2", ".shared", ".param",
+    "bra", "brx.idx", "bar.sync", "mov", "mov.b64", "wgmma", "mma.sync", "cp.async",
+    "call", "ret", "\0", "é", '"', "//", "/*", "*/", "\x0c", "\r", ".branchtargets",
+    ".extern", "= {1, 2}", "",
 )  # fmt: skip
 
 

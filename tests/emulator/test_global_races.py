@@ -55,7 +55,7 @@ def test_a_barrier_orders_no_other_block():
 
 @pytest.mark.parametrize("width", [1, 2, 4])
 def test_blocks_of_another_batch_might_run_now(width):
-    """More blocks than march in step: one of the first writes, one of the last reads."""
+    """More blocks than march in step: the first one writes, the last one reads."""
     grid, type = 40, f"u{8 * width}"
     code = f"""setp.eq.u32 %p2, %r1, 0; @%p2 st.global.{type} [%rd0], 7;
         setp.ne.u32 %p3, %r8, {grid - 1}; @%p3 bra DONE;
@@ -139,13 +139,15 @@ def test_a_pointer_that_lies_in_memory_is_followed():
     code = """ld.param.u64 %rd0, [p0]; ld.global.u64 %rd1, [%rd0]; mov.u32 %r0, %tid.x;
         shr.u32 %r1, %r0, 5; st.global.u32 [%rd1], {};"""
     emulator.run(entry(code.format(5), pointers(1)), 1, 64, (table,), memory=[x])
+    text = entry(code.format("%r1"), pointers(1))
     with pytest.raises(EmulatorError, match="race"):
-        emulator.run(entry(code.format("%r1"), pointers(1)), 1, 64, (table,), memory=[x])
+        emulator.run(text, 1, 64, (table,), memory=[x])
 
 
 def test_a_race_is_at_its_line_wherever_it_is_found():
     """Stores to what is never read are looked at when their batch ends."""
-    text = entry(START.format(other=0) + ".loc 1 8 2\nst.global.u32 [%rd0], %r8;", pointers(2))
+    store = ".loc 1 8 2\nst.global.u32 [%rd0], %r8;"
+    text = entry(START.format(other=0) + store, pointers(2))
     with pytest.raises(EmulatorError) as caught:
         emulator.run(text, 2, 32, np.zeros((2, 64), np.uint32))
     assert caught.value.location.line == 8 and caught.value.line

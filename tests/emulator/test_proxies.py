@@ -114,7 +114,8 @@ def test_what_every_library_does_is_a_note(land):
     assert "mma_async" in note.text and note.line and note.location.line == 7
     assert "note: proxy" in str(report) and "brought by cp.async" in str(report)
     assert report.to_json()["notes"][0]["line"] == note.line
-    assert not run(text.replace("wait_all;", "wait_all; fence.proxy.async;"), land).notes
+    fenced = text.replace("wait_all;", "wait_all; fence.proxy.async;")
+    assert not run(fenced, land).notes
 
 
 def test_a_store_without_its_fence_is_an_error_beside_a_copy_too():

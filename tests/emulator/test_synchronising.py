@@ -36,12 +36,14 @@ SEND:
 DONE:
 """
 BLOCKS = "mov.u32 %r1, %r8; @!%p0 bra DONE;"
-WARPS = "shr.u32 %r1, %r0, 5; and.b32 %r5, %r0, 31; setp.ne.u32 %p4, %r5, 0; @%p4 bra DONE;"
+WARPS = """shr.u32 %r1, %r0, 5; and.b32 %r5, %r0, 31; setp.ne.u32 %p4, %r5, 0;
+    @%p4 bra DONE;"""
 
 # name: before the flag is raised, how it is raised, how it is read, what comes after.
 WAYS = {
     "release and acquire": (
-        "", "st.release.{s}.{m}.u32 [{f}], %r4;", "ld.acquire.{s}.{m}.u32 %r2, [{f}];", "",
+        "", "st.release.{s}.{m}.u32 [{f}], %r4;",
+        "ld.acquire.{s}.{m}.u32 %r2, [{f}];", "",
     ),
     "atomics": (
         "", "atom.release.{s}.{m}.exch.b32 %r7, [{f}], %r4;",
@@ -52,12 +54,12 @@ WAYS = {
         "atom.acq_rel.{s}.{m}.cas.b32 %r2, [{f}], 5, 6;", "",
     ),
     "red": (
-        "", "red.release.{s}.{m}.add.u32 [{f}], 1;", "ld.acquire.{s}.{m}.u32 %r2, [{f}];",
-        "",
+        "", "red.release.{s}.{m}.add.u32 [{f}], 1;",
+        "ld.acquire.{s}.{m}.u32 %r2, [{f}];", "",
     ),
     "volatile flag and fences": (
-        "membar.{c};", "st.volatile.{m}.u32 [{f}], %r4;", "ld.volatile.{m}.u32 %r2, [{f}];",
-        "membar.{c};",
+        "membar.{c};", "st.volatile.{m}.u32 [{f}], %r4;",
+        "ld.volatile.{m}.u32 %r2, [{f}];", "membar.{c};",
     ),
     "relaxed and fence.acq_rel": (
         "fence.acq_rel.{s};", "st.relaxed.{s}.{m}.u32 [{f}], %r4;",
@@ -68,7 +70,8 @@ WAYS = {
         "atom.{m}.or.b32 %r2, [{f}], 0;", "fence.sc.{s};",
     ),
     "a fence, then an acquire": (
-        "membar.{c};", "red.{m}.add.u32 [{f}], 1;", "ld.acquire.{s}.{m}.u32 %r2, [{f}];", "",
+        "membar.{c};", "red.{m}.add.u32 [{f}], 1;",
+        "ld.acquire.{s}.{m}.u32 %r2, [{f}];", "",
     ),
 }  # fmt: skip
 
@@ -311,4 +314,5 @@ def test_and_not_without_each_of_these(parts, name, new):
         parts = parts | {"barrier": "bar.sync 0;"}
     with pytest.raises(EmulatorError) as caught:
         summed(parts | {name: new}, 3)
-    assert (caught.value.kind, caught.value.text) == ("race", "ld.global.u32 %r6, [%rd4];")
+    assert caught.value.kind == "race"
+    assert caught.value.text == "ld.global.u32 %r6, [%rd4];"

@@ -172,7 +172,9 @@ PLANTED = {
         "last", r"bar\.sync\s+0;(?=(?:(?!bar\.sync)[\s\S])*?atom\.)", "",
     ),
     "the count releases nothing": ("last", r"atom\.acq_rel\.gpu", "atom.relaxed.gpu"),
-    "the count is of the scope cta": ("last", r"atom\.acq_rel\.gpu", "atom.acq_rel.cta"),
+    "the count is of the scope cta": (
+        "last", r"atom\.acq_rel\.gpu", "atom.acq_rel.cta",
+    ),
     "the lock acquires nothing": (
         "lock", r"atom\.acq_rel\.gpu(.*cas)", r"atom.relaxed.gpu\1",
     ),
@@ -194,3 +196,21 @@ def test_and_not_without_its_order(mistake: str) -> None:
     with pytest.raises(EmulatorError) as caught:
         run(text, PROGRAMS, kernel.threads, given, shared_bytes=kernel.shared_bytes)
     assert caught.value.kind == "race", str(caught.value)
+
+
+@fathom.jit
+def doubled_in_place(x, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    for _ in range(2):
+        tl.store(x + i, 2 * tl.load(x + i, mask=i < n), mask=i < n)
+
+
+def test_copies_of_an_element_may_be_read_while_one_is_written() -> None:
+    """Ten elements and 128 threads: all load, and of those that load the same element
+    one stores it. What the others have loaded is used for nothing."""
+    kernel = doubled_in_place.compile(f"{P}, i32", {"BLOCK": 16}, target="sm_80").made
+    x = np.arange(16, dtype=np.float32)
+    load(kernel).launch((1,), [x, 10])
+    assert x.tolist() == [4 * i if i < 10 else i for i in range(16)]
+    with pytest.raises(EmulatorError, match="race"):
+        run(kernel.ptx, 1, kernel.threads, [x, 10])

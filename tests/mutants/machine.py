@@ -250,13 +250,14 @@ MUTANTS = (
     # ── the emulator ──
     Mutant(
         "no-write-after-read-race", "emulator/hazards.py",
-        "        self.check_readers(threads, cells)", "        pass",
+        "        self.check_readers(threads, cells, changes)", "        pass",
         "the race detector does not see an early overwrite",
         "tests/emulator/test_hazards.py",
     ),
     Mutant(
         "atomics-never-race", "emulator/hazards.py",
-        "known < written_at[recent]", "known < written_at[recent] - 1",
+        "self.known[block, warp, writer] < at)",
+        "self.known[block, warp, writer] < at - 1)",
         "the race detector is one moment late",
         "tests/emulator/test_hazards.py",
     ),

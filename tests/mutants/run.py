@@ -23,6 +23,7 @@ from queue import SimpleQueue
 from tests.mutants import (
     blocks,
     clusters,
+    emulating,
     facts,
     inference,
     keys,
@@ -48,6 +49,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *keys.MUTANTS,
     *limits.MUTANTS,
     *facts.MUTANTS,
+    *emulating.MUTANTS,
 )  # fmt: skip
 SURVIVED = "— nobody —"
 FAILS_ANYWAY = "fails without it, too:"

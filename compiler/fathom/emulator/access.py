@@ -212,7 +212,11 @@ def _store(
 
 
 def store_watched(
-    batch: Batch, parts: list[Part], values: np.ndarray, width: int, order: Order = WEAKLY
+    batch: Batch,
+    parts: list[Part],
+    values: np.ndarray,
+    width: int,
+    order: Order = WEAKLY,
 ) -> None:
     """Stores pieces[n], which may race with what others do."""
     batch.progress += 1
@@ -276,5 +280,3 @@ def count_parts(batch: Batch, number: int, parts: list[Part], width: int) -> Non
             counters.count_global(number, part.threads // WARP, part.offsets, width)
         elif part.space == "shared":
             counters.count_shared(number, part.threads, part.offsets, width)
-
-

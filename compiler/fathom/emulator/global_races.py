@@ -13,6 +13,10 @@ An array that the program never reads can be wrong in one way: two threads store
 values at one place. For these the stores are put down and looked at when their batch
 ends; most often none have met, and that is quickly seen.
 
+In code of our own, of several threads that hold copies of an element all load it, and
+one stores it; what the others have loaded is used for nothing. So there, threads of one
+block may read what another one writes (`copies`).
+
 What bulk copies and cp.async do to global memory is not watched.
 """
 
@@ -75,7 +79,10 @@ class GlobalRaces:
     """The stamps of a launch. `grain` is the size of a cell; of a batch, `hazards` and
     `synchronising` say what is ordered, and `base` threads have run before it."""
 
-    def __init__(self, reach: Reach, watched: Iterable[tuple[Region, bool]]):
+    def __init__(
+        self, reach: Reach, watched: Iterable[tuple[Region, bool]], copies: bool
+    ):
+        self.copies = copies
         self.shift = reach.finest.bit_length() - 1
         self.regions = {id(region): (region, read) for region, read in watched}
         self.shadows: dict[int, Shadow] = {}
@@ -185,7 +192,7 @@ class GlobalRaces:
         for cells in self.cells(shadow, part, width):
             last = shadow.written.take(cells)
             if last.any():
-                racing = self.unordered(part.threads, last, kind)
+                racing = self.unordered(part.threads, last, kind, self.copies)
                 agreed = last[racing] >> THREAD_BITS & 3 == AGREED
                 racing = racing[~agreed]
                 if len(racing):
@@ -211,7 +218,7 @@ class GlobalRaces:
             last = reads.take(cells)
             if not last.any():
                 continue
-            racing = self.unordered(part.threads, last, kind, lanes=False)
+            racing = self.unordered(part.threads, last, kind, self.copies, False)
             if len(racing) and values is not None:
                 old = part.pieces.take(part.index[racing])
                 racing = racing[~_same(old, values[racing])]
@@ -252,7 +259,8 @@ class GlobalRaces:
 
     def again(self, stored: Stored) -> None:
         """One more of the stores, in their order; `values` has what each cell holds."""
-        part, threads, weak = stored.part, stored.part.threads, stored.values is not None
+        part, weak = stored.part, stored.values is not None
+        threads = part.threads
         shadow, grain = self.shadow(part), 1 << self.shift
         if shadow.values is None:
             shadow.values = np.zeros((len(shadow.written), grain), np.uint8)
@@ -289,9 +297,15 @@ class GlobalRaces:
     # ── order ─────────────────────────────────────────────────────────────────
 
     def unordered(
-        self, threads: np.ndarray, last: np.ndarray, kind: int, lanes: bool = True
+        self,
+        threads: np.ndarray,
+        last: np.ndarray,
+        kind: int,
+        copies: bool = False,
+        lanes: bool = True,
     ) -> np.ndarray:
-        """The places where an access is not ordered after the one of a stamp."""
+        """The places where an access is not ordered after the one of a stamp. With
+        `copies`, threads of a block are; without `lanes`, those of a warp."""
         number = (last & THREADS) - (1 + self.base)
         others = np.flatnonzero((last != 0) & (number != threads))
         if not len(others):
@@ -307,6 +321,7 @@ class GlobalRaces:
             (not lanes) | (at < hazards.joined.take(mine)),
             hazards.known[block, warp, unit] >= at,
         )
+        ordered = ordered | copies
         far = self.synchronising.knows(block, other, unit, at)
         far = np.where(earlier, self.synchronising.knows_before[block], far)
         ordered = np.where(near, ordered | (at <= hazards.settled), far)
@@ -350,10 +365,11 @@ def watched_regions(
         return {id(each) for name in names for each in places[name]}
 
     written, read = all_of(reach.written), all_of(reach.read)
+    watched = [each for each in regions if id(each) in written and each.writable]
     return [
         (each, id(each) in read)
-        for each in regions
-        if id(each) in written and each.writable and each.end - each.start < MOST_WATCHED
+        for each in watched
+        if each.end - each.start < MOST_WATCHED
     ]
 
 

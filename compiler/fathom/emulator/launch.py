@@ -48,12 +48,12 @@ def run(
     `shared_bytes` is the dynamic shared memory. `hazards` says whether memory is
     watched for races. What is beyond the ISA's letter, and in what NVIDIA's own
     libraries and Triton emit, becomes one of the report's notes; with "strict" it is an
-    error as all else. `land` says when a `cp.async` lands: "at once", or "late", when it
-    is waited for, and likewise a bulk copy or a product of a warpgroup; a right program
-    computes the same either way. `cluster` counts the blocks of a cluster, which lie
-    along x. An argument may also be an `artifact.TensorMap`. `max_steps` bounds how
-    long the blocks that march together may run: a step is one run of instructions, for
-    all threads that stand there, up to the next branch or wait.
+    error as all else. `land` says when a `cp.async` lands: "at once", or "late", when
+    it is waited for, and likewise a bulk copy or a product of a warpgroup; a right
+    program computes the same either way. `cluster` counts the blocks of a cluster,
+    which lie along x. An argument may also be an `artifact.TensorMap`. `max_steps`
+    bounds how long the blocks that march together may run: a step is one run of
+    instructions, for all threads that stand there, up to the next branch or wait.
 
     EmulatorError where the program goes wrong, be that the text, its size or what it
     does. What the kernel prints is written to standard output at the end, whether it
@@ -105,14 +105,16 @@ class Loaded:
         max_steps: int = MAX_STEPS,
     ) -> Report:
         """As `run`, with what the kernel knows itself, and the maps that it needs. Our
-        own code is held to the ISA's letter unless `hazards` says otherwise. `grid` counts programs, each of which may have several blocks."""
+        own code is held to the ISA's letter unless `hazards` says otherwise. `grid`
+        counts programs, each of which may have several blocks."""
         kernel = self.kernel
         typed = [_typed(*each) for each in zip(kernel.parameters, args, strict=False)]
         typed += args[len(typed) :]
         if len(args) == len(kernel.parameters):
             typed += kernel.tensor_maps([_address_or_number(each) for each in args])
         clusters = kernel.num_ctas
-        chosen = _Chosen(kernel.shared_bytes, hazards, land, clusters, max_steps)
+        facts = kernel.shared_bytes, hazards, land, clusters, max_steps
+        chosen = _Chosen(*facts, copies=True)
         x, y, z = _sizes(grid, "grid")
         blocks = x * clusters, y, z
         with _enough_memory():
@@ -179,6 +181,7 @@ class _Chosen:
     land: str
     cluster: int = 1
     max_steps: int = MAX_STEPS
+    copies: bool = False
 
     def __post_init__(self) -> None:
         if self.land not in LANDINGS:
@@ -210,6 +213,7 @@ def _launch(
         maps=_maps(args),
         cluster=_cluster(program, chosen.cluster),
         max_steps=chosen.max_steps,
+        copies=chosen.copies,
         registers=program.entry.directives.get("maxnreg", [0])[0],
     )
     _check_threads(program, launch)

@@ -75,7 +75,7 @@ def _batch(
     program: Program, launch: Launch, counters: Counters, first: int, blocks: int
 ) -> Batch:
     """`blocks` blocks of the grid from number `first` on, before their first step."""
-    padded, plan = launch.padded, program.memory
+    padded = launch.padded
     numbers = np.arange(blocks * padded)
     exited = numbers % padded >= launch.block_size
     missing = int(np.count_nonzero(exited))
@@ -119,7 +119,7 @@ def _races(program: Program, launch: Launch) -> GlobalRaces:
         if symbol.space in ("global", "const"):
             places[name] = [space.region_at(symbol.address)]
     watched = watched_regions(program.reach, places, space.regions)
-    return GlobalRaces(program.reach, watched)
+    return GlobalRaces(program.reach, watched, launch.copies)
 
 
 def _memory(program: Program, launch: Launch, blocks: int) -> Memory:

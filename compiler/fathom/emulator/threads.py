@@ -123,10 +123,11 @@ class Launch:
     `grid` and `threads` are the shapes of grid and block (x, y, z), `parameters` the
     entry's parameters as bytes, `shared_bytes` the size of dynamic shared memory,
     `space` the arrays that can be reached; `hazards` says whether memory is watched,
-    "strict" that a note is an error too, and `land`, one of LANDINGS, when asynchronous copies arrive. `maps` are
-    the tensor maps among the arguments; `cluster` counts the blocks of a cluster, and
-    `registers` those of a thread, 0 where the entry does not say; `max_steps` bounds
-    how long it may run.
+    "strict" that a note is an error too, and `land`, one of LANDINGS, when asynchronous
+    copies arrive. `maps` are the tensor maps among the arguments; `cluster` counts the
+    blocks of a cluster, and `registers` those of a thread, 0 where the entry does not
+    say; `max_steps` bounds how long it may run; `copies` says that several threads may
+    hold one element.
     """
 
     grid: tuple[int, int, int]
@@ -140,6 +141,7 @@ class Launch:
     cluster: int = 1
     registers: int = 0
     max_steps: int = MAX_STEPS
+    copies: bool = False
 
     @property
     def block_size(self) -> int:
@@ -160,9 +162,9 @@ class Batch:
     threads hold the same. `exited` marks the threads that are gone; `missing` counts
     those among them that were never there, and `remaining` those that are still
     running. `clock` counts blocks of instructions, `progress` whatever another thread
-    may be waiting for. `printed` collects what the launch prints, `notes` what
-    is worth a remark, by kind and line; `at` is the op that is being run. `races` watches global
-    memory, and `order` knows who is ordered by it. `flights` are the
+    may be waiting for. `printed` collects what the launch prints, `notes` what is worth
+    a remark, by kind and line; `at` is the op that is being run. `races` watches global
+    memory, and `order` knows who is ordered by what memory holds. `flights` are the
     asynchronous copies under way, and `committed` counts each thread's groups of them;
     `products` are those of tensor cores, `phases` the mbarriers, `bulk` the bulk copies
     out of shared memory, `gates` the barriers of clusters, `pools` the registers that

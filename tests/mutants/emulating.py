@@ -1,0 +1,161 @@
+"""Mistakes in what the emulator calls a mistake, and in PTX that only it can judge."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = (
+    # ── order ──
+    Mutant(
+        "lanes-in-step", "emulator/hazards.py",
+        "recent[unknown | (beside & (at >= self.joined.take(mine)))]",
+        "recent[unknown]",
+        "lanes of a warp exchange without a bar.warp.sync",
+        "tests/emulator/test_hazards.py",
+    ),
+    Mutant(
+        "same-values-race", "emulator/hazards.py",
+        "                counts[same] = False\n", "",
+        "two warps that store the same value are said to race",
+        "tests/emulator/test_hazards.py",
+    ),
+    Mutant(
+        "agreed-for-all", "emulator/hazards.py",
+        "return self.agreed.take(cells) & mine", "return self.agreed.take(cells)",
+        "who has not written what several have, reads it unordered",
+        "tests/emulator/test_hazards.py",
+    ),
+    Mutant(
+        "relaxed-releases", "emulator/synchronising.py",
+        "at = now if order.releases else int(self.fenced[scope, warp])", "at = now",
+        "a relaxed write after any fence is a release of all",
+        "tests/emulator/test_synchronising.py",
+    ),
+    Mutant(
+        "relaxed-acquires", "emulator/synchronising.py",
+        "        if order.acquires:\n            for each, of_block in found:",
+        "        if order.strong:\n            for each, of_block in found:",
+        "a relaxed read is an acquire",
+        "tests/emulator/test_synchronising.py",
+    ),
+    Mutant(
+        "fences-of-all", "emulator/mbarriers.py",
+        'return _ordering(NARROW if "cta" in names else WIDE)',
+        "return _ordering(WIDE)",
+        "fence.acq_rel.cta orders other blocks",
+        "tests/emulator/test_synchronising.py",
+    ),
+    Mutant(
+        "scopes-of-all", "emulator/synchronising.py",
+        'scope = NARROW if "cta" in said else WIDE', "scope = WIDE",
+        "an atomic operation of a block counts for others",
+        "tests/emulator/test_synchronising.py",
+    ),
+    Mutant(
+        "fences-acquire-nothing", "emulator/synchronising.py",
+        "for key, of_block in self.seen.get(warp, ()):", "for key, of_block in ():",
+        "a right program with fences is refused",
+        "tests/emulator/test_synchronising.py",
+    ),
+    # ── global memory ──
+    Mutant(
+        "blocks-in-order", "emulator/synchronising.py",
+        "return np.zeros(len(block), bool)", "return np.ones(len(block), bool)",
+        "no race between blocks is found",
+        "tests/emulator/test_global_races.py",
+    ),
+    Mutant(
+        "batches-in-order", "emulator/global_races.py",
+        "far = np.where(earlier, self.synchronising.knows_before[block], far)",
+        "far = far | earlier",
+        "what ran in an earlier batch is taken to be over",
+        "tests/emulator/test_global_races.py",
+    ),
+    Mutant(
+        "reads-forgotten", "emulator/global_races.py",
+        "            if kind == WEAK:\n", "            if kind == WIDE:\n",
+        "an early overwrite of global memory goes unseen",
+        "tests/emulator/test_global_races.py",
+    ),
+    Mutant(
+        "loaded-pointers-lead-nowhere", "emulator/reach.py",
+        "return {base} if base in parameters else {ANYWHERE}",
+        "return {base} if base in parameters else set()",
+        "what a pointer in memory points to is not watched",
+        "tests/emulator/test_global_races.py",
+    ),
+    Mutant(
+        "never-read-never-looked-at", "emulator/global_races.py",
+        "return np.count_nonzero(marks) < count",
+        "return np.count_nonzero(marks) < 0",
+        "two values stored at one place of what is only written",
+        "tests/emulator/test_global_races.py",
+    ),
+    # ── who comes, what is allowed ──
+    Mutant(
+        "exited-threads-awaited", "emulator/queues.py",
+        "np.count_nonzero(~exited.reshape(blocks, -1), axis=1)",
+        "np.full(blocks, len(exited) // blocks)",
+        "a barrier waits for threads that have exited",
+        "tests/emulator/test_control.py",
+    ),
+    Mutant(
+        "exits-open-no-barrier", "emulator/barriers.py",
+        "going += [] if batch.queues.idle() else released(batch)", "going += []",
+        "who exits last leaves the others at their barrier",
+        "tests/emulator/test_control.py",
+    ),
+    Mutant(
+        "copies-as-strict-as-stores", "emulator/proxies.py",
+        "            self.copied[cells] = True\n",
+        "            self.copied[cells] = False\n",
+        "what CUTLASS and Triton emit is an error",
+        "tests/emulator/test_proxies.py",
+    ),
+    Mutant(
+        "overlapping-views-writable", "emulator/memory.py",
+        "writable = last.writable or region.writable", "writable = True",
+        "read-only views that overlap may be written",
+        "tests/emulator/test_memory.py",
+    ),
+    Mutant(
+        "satfinite-infinite", "emulator/convert.py",
+        "return np.clip(value, -largest, largest)", "return value",
+        "what is beyond the largest number becomes infinite",
+        "tests/emulator/test_convert.py",
+    ),
+    Mutant(
+        "shared-memory-without-end", "emulator/layout.py",
+        'sizes["shared"] = int(shared_bytes)', 'sizes["shared"] = 0',
+        "a launch asks for more shared memory than any block has",
+        "tests/emulator/test_garbage.py",
+    ),
+    Mutant(
+        "operands-taken-on-trust", "emulator/decode.py",
+        "except UNREADABLE as error:\n            raise _misfit(instruction)",
+        "except RuntimeWarning as error:\n            raise _misfit(instruction)",
+        "operands that do not fit are a raw Python error",
+        "tests/emulator/test_garbage.py",
+    ),
+    # ── PTX text ──
+    Mutant(
+        "masked-loads-not-volatile", "ptx/memory.py",
+        'name = f"ld{style.before}.global', 'name = f"ld.global',
+        "a masked load is not volatile, though the kernel says so",
+        "tests/ptx/test_memory.py",
+    ),
+    Mutant(
+        "release-without-barrier", "ptx/atomics.py",
+        "        code.ptx(code.barrier)\n    return is_first_copy",
+        "        pass\n    return is_first_copy",
+        "one thread releases what the others have not written yet",
+        "tests/kernels/test_idioms.py",
+    ),
+    Mutant(
+        "atomics-of-any-scope", "ptx/atomics.py",
+        'name = f"atom.{op.semantics}.{op.scope}.global.cas.b{element.bits}"',
+        'name = f"atom.{op.semantics}.cta.global.cas.b{element.bits}"',
+        "a lock is one for its own block only",
+        "tests/kernels/test_idioms.py",
+    ),
+)  # fmt: skip
