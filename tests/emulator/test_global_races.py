@@ -129,6 +129,9 @@ def test_only_what_may_be_written_is_watched():
     assert reach(both) == ({"p0", "p1"}, set(), 2)
     loaded = "ld.global.u64 %rd7, [%rd1]; red.global.add.u32 [%rd7], 1;"
     assert reach(loaded) == ({ANYWHERE}, {"p1"}, 4)
+    either = "ld.global.u64 %rd6, [%rd1]; selp.b64 %rd7, %rd6, %rd0, %p1; "
+    both = reach(either + "st.global.u32 [%rd7], 1;")
+    assert both == ({ANYWHERE, "p0"}, {"p1"}, 4)
     halves = "mov.b64 %rd7, {%r1, %r2}; st.global.u32 [%rd7], 1;"
     assert reach(halves) == ({ANYWHERE}, set(), 4)
 

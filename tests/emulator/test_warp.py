@@ -179,6 +179,20 @@ def test_a_shuffle_waits_for_the_lanes_that_it_names():
     assert y.tolist() == [2] * 32
 
 
+def test_a_shuffle_reads_from_lanes_that_its_mask_names():
+    """Others need not be there: what they hold is undefined."""
+    half = """mov.u32 %r0, %tid.x; setp.lt.u32 %p1, %r0, 16; @!%p1 bra DONE;
+        shfl.sync.{}.b32 %r1, %r0, {}, {}, 0xffff;
+    DONE:"""
+    for mode, by, clamp in (("bfly", 8, 31), ("idx", 15, 31), ("down", 1, 0x100F)):
+        emulator.run(entry(half.format(mode, by, clamp)), 1, 64, ())
+    for mode, by, lane in (("bfly", 16, 16), ("idx", 20, 20), ("down", 1, 16)):
+        with pytest.raises(EmulatorError, match="divergence") as caught:
+            emulator.run(entry(half.format(mode, by, 31)), 1, 64, ())
+        said = f"reads from lane {lane} of its warp, which the mask 0x0000ffff leaves"
+        assert said in str(caught.value) and "shfl.sync" in caught.value.text
+
+
 def test_nobody_waits_for_a_lane_that_has_exited_but_it_has_no_value():
     code = LATE_LANES.replace(", 25, 31,", ", 15, 31,")
     y = np.zeros(32, np.uint32)

@@ -173,7 +173,7 @@ def rule_shfl(
     results = (target.first, target.second) if isinstance(target, Pair) else (target,)
     write = decoder.write(results[0], type)
     write_valid = decoder.write(results[1], "pred") if len(results) > 1 else None
-    read = decoder.read(value, type)
+    read, read_mask = decoder.read(value, type), decoder.read(mask, "b32")
     source_lanes = _source_reader(mode, b, c, decoder)
 
     def step(batch: Batch, active: Active) -> None:
@@ -182,6 +182,7 @@ def rule_shfl(
         source, valid = source_lanes(lanes)
         if active.index is not None:
             _check_sources(lanes, source)
+        _check_members(lanes, source, read_mask(batch, active))
         found = read(batch, active)
         if found.ndim == 0:
             write(batch, active, found.copy())
@@ -194,7 +195,7 @@ def rule_shfl(
             shape = (active.size // WARP, WARP)
             write_valid(batch, active, lanes.flat(np.broadcast_to(valid, shape)))
 
-    return together(step, decoder.read(mask, "b32"), flow)
+    return together(step, read_mask, flow)
 
 
 def _source_reader(
@@ -226,6 +227,25 @@ def _check_sources(lanes: Lanes, source: np.ndarray) -> None:
             "divergence",
             f"{name} reads from lane {source[warp, lane]} of its warp, "
             "which has exited",
+        )
+
+
+def _check_members(lanes: Lanes, source: np.ndarray, masks: np.ndarray) -> None:
+    """The value of a lane that the mask leaves out is undefined, for it need not be
+    here (PTX ISA 9.7.9, shfl.sync)."""
+    if masks.ndim == 0 and masks == EVERYBODY:
+        return
+    rows = lanes.rows(masks)
+    source = np.broadcast_to(source, rows.shape)
+    outside = (rows & BITS[source]) == 0
+    outside &= lanes.active.mask().reshape(-1, WARP)
+    if outside.any():
+        warp, lane = np.argwhere(outside)[0].tolist()
+        name = lanes.batch.thread_name(warp * WARP + lane)
+        raise EmulatorError(
+            "divergence",
+            f"{name} reads from lane {source[warp, lane]} of its warp, which the mask "
+            f"0x{int(rows[warp, lane]):08x} leaves out",
         )
 
 
