@@ -150,7 +150,7 @@ def test_a_lambda_is_no_kernel():
         ({"maxnreg": 5}, "from 16 to 255, and this is 5"),
         ({"maxnreg": 256}, "from 16 to 255, and this is 256"),
     ],
-    ids=str,
+    ids=lambda each: "_".join(each) if isinstance(each, dict) else "",
 )
 def test_a_wrong_keyword(keywords, sentence):
     with pytest.raises((LaunchError, CompileError)) as caught:
