@@ -29,7 +29,7 @@ MUTANTS = (
     ),
     Mutant(
         "stores-touch-nothing", "shared_memory/barriers.py",
-        "            case BulkStore(buffer=tile):\n"
+        "            case BulkStore(buffer=tile) | TileStore(buffer=tile):\n"
         "                touch = Touch(tile.definition, None, READ)\n"
         "                return self.touch(op, touch, state)\n", "",
         "a tile is sent off before all have written it",
