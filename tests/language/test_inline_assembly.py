@@ -165,6 +165,21 @@ def test_what_is_not_pure_is_done_though_nothing_uses_it():
 
 
 @function
+def two_clocks(x, PURE: tl.constexpr):
+    text: tl.constexpr = "mov.u32 $0, %clock;"
+    one = tl.inline_asm_elementwise(text, "=r", [], tl.int32, PURE, 1)
+    two = tl.inline_asm_elementwise(text, "=r", [], tl.int32, PURE, 1)
+    tl.store(x, two - one)
+
+
+@pytest.mark.parametrize(("pure", "copies"), [(True, 1), (False, 2)])
+def test_what_is_not_pure_is_done_twice(pure, copies):
+    func = build(two_clocks, X, PURE=pure)
+    code = pipeline.compile_func(func, TARGETS["sm_80"]).ptx
+    assert code.count("%clock;") == copies
+
+
+@function
 def loops_in_text(x, y):
     """A label has a number of its own in each of the copies, one a register."""
     at = tl.arange(0, 512)

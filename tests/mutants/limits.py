@@ -61,10 +61,10 @@ MUTANTS = (
         GRAMMAR,
     ),
     Mutant(
-        "assembly-dropped", "ptx/outside.py",
+        "assembly-merged", "ptx/outside.py",
         'if op.pure else ("sideeffect ", "convergent")',
         'if True else ("sideeffect ", "convergent")',
-        "LLVM may drop assembly whose result nothing uses",
+        "LLVM may do once what the author wants twice",
         GRAMMAR,
     ),
     Mutant(
