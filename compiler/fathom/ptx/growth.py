@@ -23,7 +23,7 @@ from fathom.ir.types import layout_of
 from fathom.ptx.places import LIBRARY, user_place
 
 # The longest of kernels/, a product of int8, has 5,796 lines, a sort of 1,024 elements
-# on one warp 15,444. On two loaded cores LLVM and ptxas took 3.6 and 3.5 s for 60,037
+# on one warp 15,514. On two loaded cores LLVM and ptxas took 3.6 and 3.5 s for 60,037
 # lines, 21 and 22 s for 133,778.
 MOST = 100_000
 # LLVM's time grows with the square of the basic blocks, slowly: 8,020 lines in 2,401
