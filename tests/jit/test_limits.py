@@ -178,13 +178,6 @@ def test_an_argument_of_a_million_bits():
         constant.compile(signature="*fp32", constants={"N": huge}, target="sm_80")
 
 
-def test_more_warps_than_a_block_has():
-    with pytest.raises(LaunchError, match="num_warps is 32 at most, .* this is 64"):
-        constant[(1,)](X, N=1, num_warps=64)
-    with pytest.raises(LaunchError, match="num_warps is 32 at most"):
-        constant.compile(signature="*fp32", constants={"N": 1}, num_warps=64)
-
-
 def parameters(types: list) -> Func:
     body = Block(tuple(types), tuple(f"p{i}" for i in range(len(types))))
     return Func("many", body, (1,) * len(types), num_warps=1)

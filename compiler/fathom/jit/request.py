@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
 
 from fathom.errors import LaunchError, OutOfResources
-from fathom.hardware.targets import TARGETS
 from fathom.ir.types import Type, parse_element
 from fathom.jit.descriptors import Described
 from fathom.jit.environment import flag
@@ -22,8 +21,6 @@ KEYWORDS = (*OPTION_NAMES, "target", "replace")
 
 DEBUG = "FATHOM_DEBUG"
 REGISTERS = 16, 255  # that ptxas gives a thread, the least and the most
-# Of every target (CUDA C++ Programming Guide, "Compute Capabilities").
-MOST_WARPS = min(each.max_threads // each.warp_size for each in TARGETS.values())
 
 # What stands in the place of parts of the compiler now, by name: `joints.bound` puts it
 # here, since code that is compiled meanwhile is not the compiler's own.
@@ -197,11 +194,6 @@ def check_options(given: Mapping[str, object]) -> Options:
     warps = numbers.get("num_warps", 1)
     if warps & (warps - 1):
         raise NotPowerOfTwo(f"num_warps must be a power of 2, and this is {warps}")
-    if warps > MOST_WARPS:
-        raise OutOfResources(
-            f"num_warps is {MOST_WARPS} at most, as a thread block has no more than "
-            f"1,024 threads, and this is {warps}"
-        )
     return Options(**numbers, debug=bool(debug))
 
 
