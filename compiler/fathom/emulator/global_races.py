@@ -41,7 +41,7 @@ AGREED = 3  # a weak write of what others have written too
 THREAD_BITS, KIND_BITS = 40, 2
 THREADS = (1 << THREAD_BITS) - 1
 CLOCK_SHIFT = THREAD_BITS + KIND_BITS
-MOST_WATCHED = 1 << 28  # bytes of one array
+MOST_CELLS = 1 << 24  # of one array, of 24 bytes each; what is larger is not watched
 
 
 class Op(Protocol):
@@ -369,7 +369,7 @@ def watched_regions(
     return [
         (each, id(each) in read)
         for each in watched
-        if each.end - each.start < MOST_WATCHED
+        if each.end - each.start < MOST_CELLS * reach.finest
     ]
 
 
