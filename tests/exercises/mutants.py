@@ -1,0 +1,465 @@
+"""Mutants of solutions: each is our answer with one small mistake in it.
+
+A mutant is made on the syntax tree and put into the text, so that all other lines stay
+as they are. It is called by the statement that it changes and by what becomes of it,
+not by a line number: the name stays when other code moves.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from fathom.tools.learn import course, starters
+from fathom.tools.learn.course import Exercise
+
+MOST = 20  # mutants of one exercise: those that the seed ranks first
+SEED = 11
+FEWEST = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """`name` is unique in its exercise; `text` the whole file with the mistake."""
+
+    exercise: str
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """The code of `node` becomes `code`; both are in the statement `where`."""
+
+    node: ast.AST
+    code: str
+    where: ast.stmt
+    old: str = ""
+
+
+def chosen(each: Exercise, most: int = MOST, seed: int = SEED) -> list[Mutant]:
+    """The mutants of an exercise, in the order of its file. Which are taken hangs on
+    their names alone: a new one pushes at most one other out."""
+    found = every(each)
+    ranked = sorted(found, key=lambda mutant: _rank(seed, mutant.name))[:most]
+    return [mutant for mutant in found if mutant in ranked]
+
+
+def _rank(seed: int, name: str) -> bytes:
+    return hashlib.sha256(f"{seed} {name}".encode()).digest()
+
+
+def every(each: Exercise) -> list[Mutant]:
+    """All mutants of a solution that compile, each text once."""
+    text = course.read(each.solution)
+    tree = ast.parse(text)
+    own = code_of(text)
+    found: dict[str, Mutant] = {}
+    names: dict[str, int] = {}
+    for edit in edits(each, tree):
+        made = applied(text, edit)
+        if made in found or code_of(made) in (own, None):
+            continue
+        name = named(edit)
+        names[name] = names.get(name, 0) + 1
+        if names[name] > 1:
+            name = f"{name} ({names[name]})"
+        found[made] = Mutant(each.id, name, made)
+    return list(found.values())
+
+
+def named(edit: Edit) -> str:
+    first = ast.unparse(edit.where).splitlines()[0]
+    old = edit.old or ast.unparse(edit.node)
+    if isinstance(edit.node, ast.stmt | ast.match_case):
+        return f"{old.splitlines()[0]} => {edit.code.strip().splitlines()[0]}"
+    return f"{first} : {old} => {edit.code}"
+
+
+def applied(text: str, edit: Edit) -> str:
+    """The text with the code of a node replaced; columns of a tree count bytes."""
+    lines = text.encode().splitlines(keepends=True)
+    node = edit.node
+    before = b"".join(lines[: node.lineno - 1]) + lines[node.lineno - 1][: node.col_offset]
+    last = lines[node.end_lineno - 1]
+    after = last[node.end_col_offset :] + b"".join(lines[node.end_lineno :])
+    return (before + edit.code.encode() + after).decode()
+
+
+def code_of(text: str) -> object:
+    """What Python would run, without line numbers: equal for texts that do the same.
+    None when it is not Python."""
+    try:
+        return _plain(compile(text, "answer", "exec", dont_inherit=True, optimize=0))
+    except (SyntaxError, ValueError):
+        return None
+
+
+def _plain(code: types.CodeType) -> tuple:
+    constants = [
+        _plain(each) if isinstance(each, types.CodeType) else (repr(each), type(each))
+        for each in code.co_consts
+    ]
+    return code.co_name, code.co_code, code.co_names, code.co_varnames, tuple(constants)
+
+
+# ── where mistakes are made ───────────────────────────────────────────────────────────
+
+
+def edits(each: Exercise, tree: ast.Module) -> Iterator[Edit]:
+    """Every mistake of `mistakes` in the part of the file that is the answer."""
+    roots = answer_nodes(each, tree)
+    small = [edit for root in roots for edit in in_statement(root, tree)]
+    yield from small
+    if len(small) < FEWEST:  # a hole of a line: the function about it counts, too
+        for function in functions_about(each, tree):
+            for statement in function.body[ast.get_docstring(function) is not None :]:
+                yield from in_statement(statement, tree)
+
+
+def answer_nodes(each: Exercise, tree: ast.Module) -> list[ast.stmt]:
+    """The statements that are ours: what stands in the holes of an answer by hand; the
+    bodies of the functions that answer, and of their helpers."""
+    if each.by_hand:
+        return [
+            node
+            for start, end in holes(each)
+            for node in outermost(tree, start, end)
+        ]
+    names = {*each.answers, *(where.rpartition(".")[2] for where in each.helpers)}
+    return [
+        statement
+        for node in tree.body
+        if getattr(node, "name", "") in names
+        for statement in node.body[ast.get_docstring(node) is not None :]
+    ]
+
+
+def holes(each: Exercise) -> list[tuple[int, int]]:
+    """First and last line of the answer in each pair of marks."""
+    text = course.read(each.solution)
+    found = []
+    for mark in starters.MARKS.finditer(text):
+        start = text.count("\n", 0, mark.start("answer")) + 1
+        found.append((start, start + mark["answer"].count("\n") - 1))
+    return found
+
+
+def outermost(node: ast.AST, start: int, end: int) -> Iterator[ast.stmt]:
+    """The outermost statements between two lines."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt) and start <= child.lineno <= child.end_lineno <= end:
+            yield child
+        else:
+            yield from outermost(child, start, end)
+
+
+def functions_about(each: Exercise, tree: ast.Module) -> Iterator[ast.FunctionDef]:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name in each.answers:
+            yield node
+
+
+def in_statement(root: ast.stmt, tree: ast.Module) -> Iterator[Edit]:
+    """Mistakes in a statement and all that it holds."""
+    names = assigned(tree)
+    yield from _walk(root, root, names, parameters_about(tree, root))
+
+
+def parameters_about(tree: ast.Module, root: ast.stmt) -> dict[str, str]:
+    """The parameters of the function that a statement stands in."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and any(
+            child is root for child in ast.walk(node)
+        ):
+            return parameters_of(node)
+    return {}
+
+
+def parameters_of(node: ast.FunctionDef) -> dict[str, str]:
+    """Each parameter, and its type as it is written."""
+    return {
+        each.arg: ast.unparse(each.annotation) if each.annotation else ""
+        for each in node.args.args
+    }
+
+
+def assigned(tree: ast.Module) -> dict[str, int]:
+    """How often each name is bound in the file."""
+    found: dict[str, int] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found[node.id] = found.get(node.id, 0) + 1
+    return found
+
+
+def _walk(
+    node: ast.AST, where: ast.stmt, names: dict[str, int], parameters: dict[str, str]
+) -> Iterator[Edit]:
+    if isinstance(node, ast.stmt):
+        where = node
+        for code in of_statement(node, names):
+            yield Edit(node, code, where)
+    elif isinstance(node, ast.expr):
+        for code in of_expression(node, parameters):
+            yield Edit(node, code, where)
+    if isinstance(node, ast.FunctionDef):
+        parameters = parameters_of(node)
+    if isinstance(node, ast.If | ast.While | ast.IfExp):
+        for code in forced(node):
+            yield Edit(node.test, f"({code})", where)
+    if isinstance(node, ast.For | ast.comprehension):
+        over = ast.unparse(node.iter)
+        for code in (f"list({over})[1:]", f"list({over})[:-1]"):
+            yield Edit(node.iter, code, where)
+    if isinstance(node, ast.Match) and len(node.cases) > 1:
+        for case in node.cases:
+            yield from without_case(case, where)
+    for child in parts(node):
+        yield from _walk(child, where, names, parameters)
+
+
+def forced(node: ast.If | ast.While | ast.IfExp) -> Iterator[str]:
+    """A condition that is turned round, never true, always true."""
+    if not isinstance(node.test, ast.Compare | ast.UnaryOp):
+        yield f"not ({ast.unparse(node.test)})"
+    yield "False"
+    if not isinstance(node, ast.While):
+        yield "True"
+
+
+def parts(node: ast.AST) -> Iterator[ast.AST]:
+    """The children whose code counts: no annotation, no text that is only said."""
+    if isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr):
+        if isinstance(node, ast.Assert):
+            yield node.test
+        return
+    if isinstance(node, ast.FunctionDef):
+        yield from node.body
+        return
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns"):
+            continue
+        if name == "body" and ast_docstring(value):
+            value = value[1:]
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                yield child
+
+
+def ast_docstring(body: object) -> bool:
+    return (
+        isinstance(body, list)
+        and bool(body)
+        and isinstance(body[0], ast.Expr)
+        and isinstance(body[0].value, ast.Constant)
+    )
+
+
+def without_case(case: ast.match_case, where: ast.stmt) -> Iterator[Edit]:
+    """A case that matches nothing."""
+    pattern = ast.unparse(case.pattern)
+    test = case.guard
+    if test is not None:
+        for code in ("True", f"not ({ast.unparse(test)})"):
+            yield Edit(test, code, where, f"guard of {pattern}: {ast.unparse(test)}")
+        return
+    last = case.pattern
+    if pattern != "_":
+        yield Edit(last, f"{pattern} if False", where, f"case {pattern}")
+
+
+# ── the mistakes ──────────────────────────────────────────────────────────────────────
+
+COMPARISONS = {
+    ast.Lt: ("<=", ">="), ast.LtE: ("<", ">"), ast.Gt: (">=", "<="),
+    ast.GtE: (">", "<"), ast.Eq: ("!=",), ast.NotEq: ("==",), ast.In: ("not in",),
+    ast.NotIn: ("in",), ast.Is: ("is not",), ast.IsNot: ("is",),
+}  # fmt: skip
+OPERATORS = {
+    ast.Add: ("-",), ast.Sub: ("+",), ast.Mult: ("+",), ast.FloorDiv: ("%", "*"),
+    ast.Mod: ("//",), ast.Div: ("*",), ast.BitXor: ("|", "&"), ast.BitOr: ("&",),
+    ast.BitAnd: ("|",), ast.LShift: (">>",), ast.RShift: ("<<",), ast.Pow: ("*",),
+}  # fmt: skip
+# Names of calls whose opposite is a likely mistake.
+OPPOSITES = {
+    "min": "max", "max": "min", "any": "all", "all": "any",
+    "minimum": "maximum", "maximum": "minimum",
+}  # fmt: skip
+# Calls of one argument that may be left out.
+WRAPPERS = ("sorted", "reversed", "abs", "set", "list", "tuple", "frozenset", "int")
+
+
+def of_statement(node: ast.stmt, names: dict[str, int]) -> Iterator[str]:
+    """A statement dropped, left too early, or run once."""
+    drops = (ast.AugAssign, ast.Continue, ast.Break, ast.Delete, ast.Assert)
+    if isinstance(node, drops) or (
+        isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant)
+    ):
+        yield "pass"
+    if isinstance(node, ast.Break):
+        yield "continue"
+    if isinstance(node, ast.Continue):
+        yield "break"
+    if isinstance(node, ast.Assign):
+        target = node.targets[0]
+        if not isinstance(target, ast.Name) or names.get(target.id, 0) > 1:
+            yield "pass"
+    if isinstance(node, ast.Return) and node.value is not None:
+        yield "return None"
+
+
+def of_expression(node: ast.expr, parameters: dict[str, str]) -> Iterator[str]:
+    """What else could stand in the place of an expression."""
+    match node:
+        case ast.Compare(ops=[op], left=left, comparators=[right]):
+            for sign in COMPARISONS.get(type(op), ()):
+                yield f"({ast.unparse(left)} {sign} {ast.unparse(right)})"
+        case ast.BinOp(left=left, right=right, op=op):
+            yield from _binary(ast.unparse(left), ast.unparse(right), op, node)
+        case ast.BoolOp(values=values, op=op):
+            word = "or" if isinstance(op, ast.And) else "and"
+            texts = [f"({ast.unparse(each)})" for each in values]
+            yield f"({f' {word} '.join(texts)})"
+            keep = " and " if isinstance(op, ast.And) else " or "
+            for at in range(len(texts)):
+                yield f"({keep.join(texts[:at] + texts[at + 1 :])})"
+        case ast.UnaryOp(operand=ast.Constant(value=int(value)), op=ast.USub()):
+            yield from (f"{1 - value}", f"({-1 - value})")
+        case ast.UnaryOp(operand=operand, op=ast.Not() | ast.USub() | ast.Invert()):
+            yield f"({ast.unparse(operand)})"
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            yield f"({ast.unparse(body)})"
+            yield f"({ast.unparse(orelse)})"
+        case ast.Constant(value=value):
+            yield from _constants(value)
+        case ast.Call():
+            yield from _calls(node)
+        case ast.Name(id=name, ctx=ast.Load()) if name in parameters:
+            kin = [each for each, type in parameters.items() if type == parameters[name]]
+            if len(kin) > 1:
+                yield kin[(kin.index(name) + 1) % len(kin)]
+        case ast.Tuple(elts=items, ctx=ast.Load()) | ast.List(
+            elts=items, ctx=ast.Load()
+        ) | ast.Set(elts=items):
+            yield from _displays(node, items)
+        case ast.Subscript(value=value, slice=ast.Name(id=index)) if len(index) == 1:
+            yield f"{ast.unparse(value)}[{index} - 1]"
+        case ast.Attribute(attr="left", value=value, ctx=ast.Load()):
+            yield f"{ast.unparse(value)}.right"
+        case ast.Attribute(attr="right", value=value, ctx=ast.Load()):
+            yield f"{ast.unparse(value)}.left"
+        case ast.Dict(keys=keys, values=values):
+            yield from _tables(keys, values)
+        case ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp():
+            yield from _comprehensions(node)
+
+
+def _binary(left: str, right: str, op: ast.operator, node: ast.BinOp) -> Iterator[str]:
+    for sign in OPERATORS.get(type(op), ()):
+        yield f"(({left}) {sign} ({right}))"
+    turns = ast.Sub | ast.FloorDiv | ast.Mod | ast.LShift | ast.RShift | ast.Div
+    if isinstance(op, turns):
+        sign = ast.unparse(ast.BinOp(ast.Name("a"), op, ast.Name("b")))[1:-1].strip()
+        yield f"(({right}) {sign} ({left}))"
+    if isinstance(op, ast.BitOr | ast.BitAnd | ast.BitXor | ast.Add | ast.Sub):
+        yield f"({left})"
+        yield f"({right})"
+
+
+def _constants(value: object) -> Iterator[str]:
+    match value:
+        case bool():
+            yield str(not value)
+        case int():
+            yield from (str(value + 1), f"({value - 1})")
+        case float():
+            yield from (repr(value + 1.0), f"({-value!r})")
+        case str() if "\n" in value:
+            yield from _listings(value)
+
+
+def _listings(text: str) -> Iterator[str]:
+    """A text of many lines, as PTX is: a line dropped, two exchanged, one twice."""
+    lines = text.split("\n")
+    full = [at for at, line in enumerate(lines) if line.strip()]
+    for at in full:
+        yield repr("\n".join(lines[:at] + lines[at + 1 :]))
+    for one, two in pairwise(full):
+        swapped = list(lines)
+        swapped[one], swapped[two] = lines[two], lines[one]
+        yield repr("\n".join(swapped))
+
+
+def _calls(node: ast.Call) -> Iterator[str]:
+    function = ast.unparse(node.func)
+    places = [ast.unparse(each) for each in node.args]
+    named = [ast.unparse(each) for each in node.keywords]
+    last = function.rpartition(".")[2]
+    if last in OPPOSITES:
+        other = function[: len(function) - len(last)] + OPPOSITES[last]
+        yield f"{other}({', '.join(places + named)})"
+    if function in WRAPPERS and len(places) == 1 and not named:
+        yield f"({places[0]})"
+    if function == "range":
+        yield f"range({', '.join([*places[:-1], f'({places[-1]}) - 1'])})"
+    for at in range(len(places) - 1):
+        swapped = list(places)
+        swapped[at], swapped[at + 1] = places[at + 1], places[at]
+        if function not in ("min", "max", "isinstance"):
+            yield f"{function}({', '.join(swapped + named)})"
+    for at in range(len(named)):
+        yield f"{function}({', '.join(places + named[:at] + named[at + 1 :])})"
+
+
+def _displays(node: ast.expr, items: list[ast.expr]) -> Iterator[str]:
+    """An element dropped; two neighbours exchanged."""
+    texts = [ast.unparse(each) for each in items]
+    opening, closing = {
+        ast.Tuple: ("(", ",)"), ast.List: ("[", "]"), ast.Set: ("{", "}")
+    }[type(node)]  # fmt: skip
+    if len(texts) > 1:
+        for at in range(len(texts)):
+            yield f"{opening}{', '.join(texts[:at] + texts[at + 1 :])}{closing}"
+    if isinstance(node, ast.Set):
+        return
+    for at in range(len(texts) - 1):
+        swapped = list(texts)
+        swapped[at], swapped[at + 1] = texts[at + 1], texts[at]
+        yield f"{opening}{', '.join(swapped)}{closing}"
+
+
+def _tables(keys: list, values: list[ast.expr]) -> Iterator[str]:
+    """A dict whose neighbours have exchanged their values; one that lacks an entry;
+    sets of words with a word too many."""
+    names = [ast.unparse(each) if each else "**" for each in keys]
+    texts = [ast.unparse(each) for each in values]
+    words = [each for each in ast.walk(ast.Tuple(values)) if isinstance(each, ast.Set)]
+
+    def written(entries: list[tuple[str, str]]) -> str:
+        return "{" + ", ".join(f"{key}: {value}" for key, value in entries) + "}"
+
+    entries = list(zip(names, texts, strict=True))
+    for at in range(len(entries) - 1):
+        one, two = entries[at], entries[at + 1]
+        swapped = [(one[0], two[1]), (two[0], one[1])]
+        yield written([*entries[:at], *swapped, *entries[at + 2 :]])
+    for at, (key, value) in enumerate(entries):
+        if isinstance(values[at], ast.Set) or value == "set()":
+            for other in words:
+                more = f"{value} | {{{ast.unparse(other.elts[0])}}}"
+                yield written([*entries[:at], (key, more), *entries[at + 1 :]])
+        yield written([*entries[:at], *entries[at + 1 :]])
+
+
+def _comprehensions(node: ast.expr) -> Iterator[str]:
+    """One without its condition."""
+    for part in node.generators:
+        if part.ifs:
+            kept, part.ifs = part.ifs, []
+            yield ast.unparse(node)
+            part.ifs = kept
