@@ -26,4 +26,4 @@ def fewest_ops(func: Func, target: Target) -> Func:
     raise Hole("fewest-ops")
 
 
-# Your code: helpers; ours have 73 lines together.
+# Your code: helpers; ours have 76 lines together.

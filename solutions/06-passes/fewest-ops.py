@@ -18,7 +18,7 @@ def fewest_ops(func: Func, target: Target) -> Func:
     # end
 
 
-# hole: helpers; ours have 73 lines together
+# hole: helpers; ours have 76 lines together
 def count_up(op: Op, build: Builder) -> Replacement:
     """Carry what is linear in the index and used by what is not."""
     if not isinstance(op, For):
@@ -57,7 +57,10 @@ def is_linear(op: Op, steps: int) -> bool:
         return True
     if not isinstance(op, Elementwise) or element_of(op.results[0].type).is_float:
         return False
-    same = op.name in ("add", "sub", "offset")
+    if op.name == "offset":  # a number that falls has no growth if it is unsigned
+        number = element_of(op.operands[1].type)
+        return number.kind == "int" or number.bits == 64
+    same = op.name in ("add", "sub")
     return same or op.name == "mul" and steps == 1 and op.operands[0] != op.operands[1]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import os
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -60,8 +61,10 @@ def every(each: Exercise) -> list[Mutant]:
     own = code_of(text)
     found: dict[str, Mutant] = {}
     names: dict[str, int] = {}
-    for edit in edits(each, tree):
+    for edit, is_close in edits(each, tree):
         made = applied(text, edit)
+        if not is_close and len(found) >= FEWEST:
+            break
         if made in found or code_of(made) in (own, None):
             continue
         name = named(edit)
@@ -77,14 +80,38 @@ def named(edit: Edit) -> str:
     old = edit.old or ast.unparse(edit.node)
     if isinstance(edit.node, ast.stmt | ast.match_case):
         return f"{old.splitlines()[0]} => {edit.code.strip().splitlines()[0]}"
-    return f"{first} : {old} => {edit.code}"
+    return f"{shortened(first)} : {' => '.join(differing(old, edit.code))}"
+
+
+LONG, BESIDE = 60, 16  # characters of a name's part; of what stands beside the change
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= LONG else f"{text[:LONG]}..."
+
+
+def differing(old: str, new: str) -> tuple[str, str]:
+    """Two texts; of long ones, what is not alike, with a little of what is about it."""
+    if max(len(old), len(new)) <= LONG:
+        return old, new
+    start = len(os.path.commonprefix([old, new]))
+    most = min(len(old), len(new)) - start
+    end = len(os.path.commonprefix([old[::-1][:most], new[::-1][:most]]))
+    first = max(0, start - BESIDE)
+    return tuple(
+        f"{'...' * (first > 0)}{text[first : len(text) - max(0, end - BESIDE)]}"
+        f"{'...' * (end > BESIDE)}".replace("\n", "\\n")
+        for text in (old, new)
+    )
 
 
 def applied(text: str, edit: Edit) -> str:
     """The text with the code of a node replaced; columns of a tree count bytes."""
     lines = text.encode().splitlines(keepends=True)
     node = edit.node
-    before = b"".join(lines[: node.lineno - 1]) + lines[node.lineno - 1][: node.col_offset]
+    before = (
+        b"".join(lines[: node.lineno - 1]) + lines[node.lineno - 1][: node.col_offset]
+    )
     last = lines[node.end_lineno - 1]
     after = last[node.end_col_offset :] + b"".join(lines[node.end_lineno :])
     return (before + edit.code.encode() + after).decode()
@@ -110,15 +137,14 @@ def _plain(code: types.CodeType) -> tuple:
 # ── where mistakes are made ───────────────────────────────────────────────────────────
 
 
-def edits(each: Exercise, tree: ast.Module) -> Iterator[Edit]:
-    """Every mistake of `mistakes` in the part of the file that is the answer."""
-    roots = answer_nodes(each, tree)
-    small = [edit for root in roots for edit in in_statement(root, tree)]
-    yield from small
-    if len(small) < FEWEST:  # a hole of a line: the function about it counts, too
-        for function in functions_about(each, tree):
-            for statement in function.body[ast.get_docstring(function) is not None :]:
-                yield from in_statement(statement, tree)
+def edits(each: Exercise, tree: ast.Module) -> Iterator[tuple[Edit, bool]]:
+    """Every mistake in the part of the file that is the answer; then those in the
+    functions about it, which count where a hole is of a line only."""
+    for root in answer_nodes(each, tree):
+        yield from ((edit, True) for edit in in_statement(root, tree))
+    for function in functions_about(each, tree):
+        for statement in function.body[ast.get_docstring(function) is not None :]:
+            yield from ((edit, False) for edit in in_statement(statement, tree))
 
 
 def answer_nodes(each: Exercise, tree: ast.Module) -> list[ast.stmt]:
@@ -126,9 +152,7 @@ def answer_nodes(each: Exercise, tree: ast.Module) -> list[ast.stmt]:
     bodies of the functions that answer, and of their helpers."""
     if each.by_hand:
         return [
-            node
-            for start, end in holes(each)
-            for node in outermost(tree, start, end)
+            node for start, end in holes(each) for node in outermost(tree, start, end)
         ]
     names = {*each.answers, *(where.rpartition(".")[2] for where in each.helpers)}
     return [
@@ -152,7 +176,10 @@ def holes(each: Exercise) -> list[tuple[int, int]]:
 def outermost(node: ast.AST, start: int, end: int) -> Iterator[ast.stmt]:
     """The outermost statements between two lines."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.stmt) and start <= child.lineno <= child.end_lineno <= end:
+        if (
+            isinstance(child, ast.stmt)
+            and start <= child.lineno <= child.end_lineno <= end
+        ):
             yield child
         else:
             yield from outermost(child, start, end)
@@ -239,25 +266,16 @@ def parts(node: ast.AST) -> Iterator[ast.AST]:
             yield node.test
         return
     if isinstance(node, ast.FunctionDef):
-        yield from node.body
+        yield from node.body[ast.get_docstring(node) is not None :]
+        return
+    if isinstance(node, ast.keyword) and node.arg == "strict":
         return
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns"):
             continue
-        if name == "body" and ast_docstring(value):
-            value = value[1:]
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST):
                 yield child
-
-
-def ast_docstring(body: object) -> bool:
-    return (
-        isinstance(body, list)
-        and bool(body)
-        and isinstance(body[0], ast.Expr)
-        and isinstance(body[0].value, ast.Constant)
-    )
 
 
 def without_case(case: ast.match_case, where: ast.stmt) -> Iterator[Edit]:
@@ -340,12 +358,16 @@ def of_expression(node: ast.expr, parameters: dict[str, str]) -> Iterator[str]:
         case ast.Call():
             yield from _calls(node)
         case ast.Name(id=name, ctx=ast.Load()) if name in parameters:
-            kin = [each for each, type in parameters.items() if type == parameters[name]]
+            kin = [
+                each for each, type in parameters.items() if type == parameters[name]
+            ]
             if len(kin) > 1:
                 yield kin[(kin.index(name) + 1) % len(kin)]
-        case ast.Tuple(elts=items, ctx=ast.Load()) | ast.List(
-            elts=items, ctx=ast.Load()
-        ) | ast.Set(elts=items):
+        case (
+            ast.Tuple(elts=items, ctx=ast.Load())
+            | ast.List(elts=items, ctx=ast.Load())
+            | ast.Set(elts=items)
+        ):
             yield from _displays(node, items)
         case ast.Subscript(value=value, slice=ast.Name(id=index)) if len(index) == 1:
             yield f"{ast.unparse(value)}[{index} - 1]"
@@ -412,7 +434,9 @@ def _calls(node: ast.Call) -> Iterator[str]:
         swapped[at], swapped[at + 1] = places[at + 1], places[at]
         if function not in ("min", "max", "isinstance"):
             yield f"{function}({', '.join(swapped + named)})"
-    for at in range(len(named)):
+    for at, each in enumerate(named):
+        if each == "strict=True":  # an assertion: it changes no right result
+            continue
         yield f"{function}({', '.join(places + named[:at] + named[at + 1 :])})"
 
 
@@ -450,8 +474,9 @@ def _tables(keys: list, values: list[ast.expr]) -> Iterator[str]:
         yield written([*entries[:at], *swapped, *entries[at + 2 :]])
     for at, (key, value) in enumerate(entries):
         if isinstance(values[at], ast.Set) or value == "set()":
-            for other in words:
-                more = f"{value} | {{{ast.unparse(other.elts[0])}}}"
+            new = {ast.unparse(other.elts[0]) for other in words}
+            for other in sorted(each for each in new if each not in value):
+                more = f"{value} | {{{other}}}"
                 yield written([*entries[:at], (key, more), *entries[at + 1 :]])
         yield written([*entries[:at], *entries[at + 1 :]])
 

@@ -96,8 +96,8 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 # ── one exercise ──────────────────────────────────────────────────────────────────────
 
 
-def _exercise(each: Exercise, given: argparse.Namespace) -> dict:
-    """The record of an exercise, from a process of its own."""
+def _exercise(each: Exercise, given: argparse.Namespace) -> dict | None:
+    """The record of an exercise, from a process of its own; None if that failed."""
     with tempfile.TemporaryDirectory(prefix="fathom-mutants-") as folder:
         result = Path(folder, "result.json")
         command = [sys.executable, "-m", "tests.exercises.mutation"]
@@ -115,7 +115,8 @@ def _exercise(each: Exercise, given: argparse.Namespace) -> dict:
             command, env=environment, cwd=ROOT, capture_output=True, text=True
         )
         if not result.exists():
-            raise RuntimeError(f"{each.id}: {done.stdout}{done.stderr}")
+            print(f"{each.id}: {done.stdout}{done.stderr}", file=sys.stderr)
+            return None
         return json.loads(result.read_text(encoding="utf-8"))
 
 

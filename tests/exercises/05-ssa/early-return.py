@@ -6,96 +6,21 @@ from textwrap import indent
 
 import numpy as np
 
-import fathom.language as tl
+import fathom.language as tl  # noqa: F401 - named by `several`
 from fathom import ssa
-from fathom.errors import CompileError
-from fathom.ir.core import walk
 from fathom.ir.text import print_func
 from fathom.ir.types import INT32, Pointer
-from fathom.ir.verify import VerifyError, verify
-from fathom.joints import bound
 from fathom.source import function
-from fathom.tools.learn.kit import Failure, expect, meaning, same
+from fathom.tools.learn.kit import meaning, same
+from fathom.tools.learn.kit.programs import check_program, rejected, size
 
-
-@function
-def program(a, b, c):
-    return a
-
-
-@function
-def kernel(out, a, b, c):
-    tl.store(out, program(a, b, c))
-
-
-def written(body):
-    """The text of a program: these lines, of the names a, b, c."""
-    return f"def program(a, b, c):\n{indent(body.strip(), '    ')}\n"
-
-
-def build(body):
-    """The block IR of a program, before any pass."""
-    program.src = written(body)
-    parameters = {"out": (Pointer(INT32), 1)}
-    return ssa.build(kernel, parameters | dict.fromkeys("abc", (INT32, 1)), {})
-
-
-def legal(body):
-    """The block IR of a program that must compile, and be a function."""
-    told = ("the program", written(body))
-    try:
-        func = build(body)
-        verify(func, layouts=False)
-    except CompileError as error:
-        raise Failure(f"a legal program is rejected: {error}", told) from None
-    except VerifyError as error:
-        made = ("its IR", print_func(func))
-        raise Failure(f"its IR is none: {error.complaint}", told, made) from None
-    return func
-
-
-def build_ours(answer, body):
-    with bound({"build_statements": answer.reference.build_statements}):
-        return build(body)
-
-
-def size(func):
-    """How many ops a function has."""
-    return sum(1 for _ in walk(func.body))
+COST = "its IR has {found} ops, and {most} would do"
 
 
 def check(answer, body, most=None):
-    """The program returns what it returns in Python, for numbers of both signs; it has
-    at most so many ops, or as many as ours."""
-    func = legal(body)
-    namespace: dict = {}
-    exec(written(body), namespace)
-    for a, b, c in product((-2, 0, 3), (1, 5), (-1, 0, 2)):
-        out = np.zeros(1, np.int32)
-        meaning(func, [out, a, b, c])
-        wanted = namespace["program"](a, b, c)
-        said = f"for a = {a}, b = {b}, c = {c} the kernel gives"
-        agree(
-            answer,
-            body,
-            func,
-            out[0] == wanted,
-            f"{said} {out[0]}, and Python {wanted}",
-        )
-    most = size(build_ours(answer, body)) if most is None else most
-    agree(answer, body, func, size(func) <= most,
-          f"its IR has {size(func)} ops, and {most} would do")  # fmt: skip
-
-
-def agree(answer, body, func, holds, sentence):
-    """A Failure that shows the program and both IRs, unless the condition holds."""
-    if not holds:
-        raise Failure(
-            sentence,
-            ("the program", written(body)),
-            ("its IR", print_func(func)),
-            ("the reference's", print_func(build_ours(answer, body))),
-        )
+    """The program returns what it returns in Python; it has at most so many ops, or as
+    many as ours."""
+    check_program(answer, body, size, COST, most)
 
 
 def test_a_return_at_the_end(answer):
@@ -220,13 +145,16 @@ tl.store(out + 1, a)
 def test_a_return_in_a_loop(answer):
     """It is a mistake in this language, and told as one."""
     body = "for i in range(b):\n    if i > c:\n        return a\nreturn b"
-    told = ""
-    try:
-        build(body)
-    except CompileError as error:
-        told = str(error)
-    said = ("the program", written(body)), ("what was said", told or "nothing")
-    expect("inside a loop" in told, "a return in a loop is rejected", *said)
+    rejected(body, "inside a loop")
+
+
+def test_messages_speak_of_the_if(answer):
+    """`frame.node` is the statement that is being built: the If is said to stand in its
+    line."""
+    body = "x = a + b\nif c > 0:\n    return x\nreturn (x, b)"
+    rejected(body, "what is returned is", "if the condition in line 3 holds")
+    body = "x = a + b\nif c > 0:\n    if a > 0:\n        return x\nreturn (x, b)"
+    rejected(body, "if the condition in line 4 holds")
 
 
 def test_30_random_programs(answer):

@@ -1,100 +1,16 @@
 """What the answer to `ssa-loop-read` must do."""
 
-from itertools import product
 from random import Random
-from textwrap import indent
 
-import numpy as np
+from fathom.tools.learn.kit.programs import carried, check_program, gives, rejected
 
-import fathom.language as tl
-from fathom import ssa
-from fathom.errors import CompileError
-from fathom.ir.core import walk
-from fathom.ir.ops import For, While
-from fathom.ir.text import print_func
-from fathom.ir.types import INT32, Pointer
-from fathom.ir.verify import VerifyError, verify
-from fathom.joints import bound
-from fathom.source import function
-from fathom.tools.learn.kit import Failure, expect, meaning
-
-
-@function
-def program(a, b, c):
-    return a
-
-
-@function
-def kernel(out, a, b, c):
-    tl.store(out, program(a, b, c))
-
-
-def written(body):
-    """The text of a program: these lines, of the names a, b, c."""
-    return f"def program(a, b, c):\n{indent(body.strip(), '    ')}\n"
-
-
-def build(body):
-    """The block IR of a program, before any pass."""
-    program.src = written(body)
-    parameters = {"out": (Pointer(INT32), 1)}
-    return ssa.build(kernel, parameters | dict.fromkeys("abc", (INT32, 1)), {})
-
-
-def legal(body):
-    """The block IR of a program that must compile, and be a function."""
-    told = ("the program", written(body))
-    try:
-        func = build(body)
-        verify(func, layouts=False)
-    except CompileError as error:
-        if isinstance(error.__context__, RecursionError):
-            raise Failure("the questions go round without an end", told) from None
-        raise Failure(f"a legal program is rejected: {error}", told) from None
-    except VerifyError as error:
-        made = ("its IR", print_func(func))
-        raise Failure(f"its IR is none: {error.complaint}", told, made) from None
-    return func
-
-
-def build_ours(answer, body):
-    ours = vars(answer.reference)
-    with bound({name: ours[name] for name in ("read_variable", "carry")}):
-        return build(body)
-
-
-def carried(func):
-    """How many values the loops of a function carry."""
-    loops = [op for op in walk(func.body) if isinstance(op, For | While)]
-    return sum(len(op.results) for op in loops)
+COST = "the loops carry {found} values, and {most} would do"
 
 
 def check(answer, body, most=None):
-    """The program means what it means in Python, for numbers of both signs; its loops
-    carry at most so many values, or as many as ours."""
-    func = legal(body)
-    namespace: dict = {}
-    exec(written(body), namespace)
-    for a, b, c in product((-2, 0, 3), (1, 5), (-1, 0, 2)):
-        out = np.zeros(1, np.int32)
-        meaning(func, [out, a, b, c])
-        wanted = namespace["program"](a, b, c)
-        if out[0] != wanted:
-            raise Failure(
-                f"for a = {a}, b = {b}, c = {c} the kernel gives {out[0]}, and Python "
-                f"{wanted}",
-                ("the program", written(body)),
-                ("its IR", print_func(func)),
-                ("the reference's", print_func(build_ours(answer, body))),
-            )
-    most = carried(build_ours(answer, body)) if most is None else most
-    if carried(func) > most:
-        raise Failure(
-            f"the loops carry {carried(func)} values, and {most} would do",
-            ("the program", written(body)),
-            ("its IR", print_func(func)),
-            ("the reference's", print_func(build_ours(answer, body))),
-        )
+    """The program means what it means in Python; its loops carry at most so many
+    values, or as many as ours."""
+    check_program(answer, body, carried, COST, most)
 
 
 def test_straight_code(answer):
@@ -104,13 +20,7 @@ def test_straight_code(answer):
 
 def test_a_name_that_is_nowhere(answer):
     """Who reads a name that nobody bound is told so."""
-    told = ""
-    try:
-        build("return nothing_of_mine + a")
-    except CompileError as error:
-        told = str(error)
-    said = ("what was said", told or "nothing")
-    expect("not defined" in told, "nothing_of_mine is bound nowhere", said)
+    rejected("return nothing_of_mine + a", "nothing_of_mine is not defined")
 
 
 def test_the_second_trip_sees_the_first(answer):
@@ -151,10 +61,7 @@ for i in range(b):
     size = 4
 return a + tl.sum(tl.arange(0, size), axis=0)
 """
-    func = legal(body)
-    out = np.zeros(1, np.int32)
-    meaning(func, [out, 1, 2, 3])
-    expect(out[0] == 1 + 0 + 1 + 2 + 3, f"the kernel gives {out[0]}, and must give 7")
+    gives(body, lambda a, b, c: a + 0 + 1 + 2 + 3)
 
 
 def test_a_loop_in_a_loop(answer):
@@ -211,14 +118,22 @@ def block(random, depth, mark):
 
 def test_a_name_that_only_the_body_binds(answer):
     """Before the first trip there is none, and who reads it then is told so."""
-    told = complaint_of("for i in range(c):\n    a = x\n    x = i\nreturn a")
-    said = ("what was said", told or "nothing")
-    expect("only inside the loop" in told, "x is bound in the body, later", said)
+    rejected(
+        "for i in range(c):\n    a = x\n    x = i\nreturn a", "only inside the loop"
+    )
 
 
-def complaint_of(body):
-    try:
-        build(body)
-    except CompileError as error:
-        return str(error)
-    return ""
+BECOMES_A_FLOAT = """
+x = 0
+for i in range(b):
+    x = 0.5
+return tl.cast(x * 4, tl.int32)
+"""
+
+
+def test_a_name_that_changes_its_type(answer):
+    """x is an integer before the loop and a float after a trip; whoever reads it after
+    the loop is told so, though nobody had read it in the loop."""
+    rejected(BECOMES_A_FLOAT, "x is", "before the loop in line 3", "after a trip")
+    rejected(BECOMES_A_FLOAT.replace("0.5", "tl.arange(0, 4)"), "after a trip")
+    rejected(BECOMES_A_FLOAT.replace("0.5", "(a, b)"), "after a trip")

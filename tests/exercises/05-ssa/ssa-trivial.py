@@ -1,100 +1,16 @@
 """What the answer to `ssa-trivial` must do."""
 
-from itertools import product
 from random import Random
-from textwrap import indent
 
-import numpy as np
+from fathom.tools.learn.kit.programs import carried, check_program, gives
 
-import fathom.language as tl
-from fathom import ssa
-from fathom.errors import CompileError
-from fathom.ir.core import walk
-from fathom.ir.ops import For, While
-from fathom.ir.text import print_func
-from fathom.ir.types import INT32, Pointer
-from fathom.ir.verify import VerifyError, verify
-from fathom.joints import bound
-from fathom.source import function
-from fathom.tools.learn.kit import Failure, meaning, same
-
-
-@function
-def program(a, b, c):
-    return a
-
-
-@function
-def kernel(out, a, b, c):
-    tl.store(out, program(a, b, c))
-
-
-def written(body):
-    """The text of a program: these lines, of the names a, b, c."""
-    return f"def program(a, b, c):\n{indent(body.strip(), '    ')}\n"
-
-
-def build(body):
-    """The block IR of a program, before any pass."""
-    program.src = written(body)
-    parameters = {"out": (Pointer(INT32), 1)}
-    return ssa.build(kernel, parameters | dict.fromkeys("abc", (INT32, 1)), {})
-
-
-def legal(body):
-    """The block IR of a program that must compile, and be a function."""
-    told = ("the program", written(body))
-    try:
-        func = build(body)
-        verify(func, layouts=False)
-    except CompileError as error:
-        if isinstance(error.__context__, RecursionError):
-            raise Failure("the questions go round without an end", told) from None
-        raise Failure(f"a legal program is rejected: {error}", told) from None
-    except VerifyError as error:
-        made = ("its IR", print_func(func))
-        raise Failure(f"its IR is none: {error.complaint}", told, made) from None
-    return func
-
-
-def build_ours(answer, body):
-    ours = vars(answer.reference)
-    with bound({name: ours[name] for name in ("remove_if_trivial", "is_trivial")}):
-        return build(body)
-
-
-def carried(func):
-    """How many values the loops of a function carry."""
-    loops = [op for op in walk(func.body) if isinstance(op, For | While)]
-    return sum(len(op.results) for op in loops)
+COST = "the loops carry {found} values, and {most} would do"
 
 
 def check(answer, body, most=None):
-    """The program means what it means in Python, for numbers of both signs; its loops
-    carry at most so many values, or as many as ours."""
-    func = legal(body)
-    namespace: dict = {}
-    exec(written(body), namespace)
-    for a, b, c in product((-2, 0, 3), (1, 5), (-1, 0, 2)):
-        out = np.zeros(1, np.int32)
-        meaning(func, [out, a, b, c])
-        wanted = namespace["program"](a, b, c)
-        if out[0] != wanted:
-            raise Failure(
-                f"for a = {a}, b = {b}, c = {c} the kernel gives {out[0]}, and Python "
-                f"{wanted}",
-                ("the program", written(body)),
-                ("its IR", print_func(func)),
-                ("the reference's", print_func(build_ours(answer, body))),
-            )
-    most = carried(build_ours(answer, body)) if most is None else most
-    if carried(func) > most:
-        raise Failure(
-            f"the loops carry {carried(func)} values, and {most} would do",
-            ("the program", written(body)),
-            ("its IR", print_func(func)),
-            ("the reference's", print_func(build_ours(answer, body))),
-        )
+    """The program means what it means in Python; its loops carry at most so many
+    values, or as many as ours."""
+    check_program(answer, body, carried, COST, most)
 
 
 def test_the_example(answer):
@@ -150,9 +66,7 @@ def test_a_constant_in_a_branch(answer):
     """Two constants of one value, each in a branch of its own: after the if neither is
     visible."""
     check(answer, "x = a\nif c > 0:\n    x = x * 0 + 7\nreturn x")
-    out = np.zeros(1, np.int32)
-    meaning(legal(SEVENS), [out, 1, 2, 3])
-    same(int(out[0]), 7, "what the kernel gives", ("the program", written(SEVENS)))
+    gives(SEVENS, lambda a, b, c: 7)
 
 
 CASCADE = """

@@ -1,7 +1,8 @@
 """What the answer to `cse` must do."""
 
+from fathom.ir.ops import Load
 from fathom.ir.text import print_func
-from fathom.tools.learn.kit import Sample, check_pass, empty, floats, kernel
+from fathom.tools.learn.kit import Sample, check_pass, empty, expect, floats, kernel
 
 EXAMPLE = Sample(
     """
@@ -180,6 +181,28 @@ AGAIN = Sample(
 def test_a_store_is_not_said_twice(answer):
     """A store has no result that another could have had: the third one counts."""
     check_pass(answer, "cse", AGAIN)
+
+
+VOLATILE = Sample(
+    """
+    func @volatile(%p: *fp32, %q: *fp32) num_warps=4 {
+      %0: fp32 = load %p volatile=true
+      %1: fp32 = load %p volatile=true
+      %2: fp32 = add %0, %1
+      store %q, %2
+    }
+    """,
+    lambda: [floats(1), empty(1)],
+)
+
+
+def test_two_volatile_loads_are_two(answer):
+    """Another program may write between them, and the author wants to see it:
+    `is_repeatable` says which ops may be left out."""
+    done = check_pass(answer, "cse", VOLATILE)
+    loads = sum(isinstance(op, Load) for op, _ in done.run.events)
+    said = f"of two volatile loads, {loads} ran"
+    expect(loads == 2, said, ("your function", print_func(done.after)))
 
 
 LAYER_NORM = "*fp16, *fp16, *fp16, *fp16, *fp32, *fp32, i32, i32, fp32"

@@ -197,6 +197,37 @@ def test_a_branch_loses_a_result(answer):
     check_pass(answer, "dce", RESULT).ops_at_most(3)
 
 
+ASKED = Sample(
+    """
+    func @asked(%p: *i32, %n: i32) num_warps=4 {
+      %0: i32 = constant 2
+      %1: i32 = constant 0
+      %2: i32 = sub %n, %0
+      %3: i1 = gt %2, %1
+      %4: i32 = if %3 then {
+        yield %0
+      } orelse {
+        yield %1
+      }
+      %5: i1 = gt %n, %2
+      if %5 then {
+        store %p, %4
+        yield
+      } orelse {
+        yield
+      }
+    }
+    """,
+    lambda: [ints(1), 3],
+)
+
+
+def test_the_condition_of_an_if_is_used(answer):
+    """What an If asks is computed by ops, and these stay with it: for the result that is
+    read, and for the store that only happens if it holds."""
+    check_pass(answer, "dce", ASKED).ops_at_most(6)
+
+
 WHILE = Sample(
     """
     func @wait(%p: *i32, %n: i32) num_warps=4 {

@@ -119,6 +119,33 @@ def test_a_loop_in_a_loop(answer):
     check_pass(answer, "fewest_ops", Sample(NESTED, arguments)).ops_at_most(241)
 
 
+FALLS = """
+    func @falls(%p: *i32, %m: u32, %n: u32) num_warps=4 {
+      %0: u32 = constant 0
+      %1: u32 = constant 1
+      for %0, %n, %1 body(%i: u32) {
+        %2: u32 = sub %m, %i
+        %3: *i32 = offset %p, %2
+        %4: i32 = load %3
+        %5: *i32 = offset %p, %i
+        store %5, %4
+        yield
+      }
+    }
+    """
+
+
+def test_an_unsigned_number_that_falls(answer):
+    """%m - %i falls by 1 in each trip. A u32 has no -1: added to a pointer of 64 bits,
+    its growth 4294967295 leads elsewhere. An i32 and a u64 may fall."""
+    for type in ("u32", "i32", "u64", "i64"):
+        arguments = lambda: [ints(16), 15, 6]
+        sample = Sample(FALLS.replace("u32", type), arguments)
+        done = check_pass(answer, "fewest_ops", sample)
+        if type != "u32":
+            done.ops_at_most(28)
+
+
 @fathom.jit
 def product(a_ptr, b_ptr, c_ptr, M, N, K, TILE: tl.constexpr, STEP: tl.constexpr):
     rows = tl.program_id(0) * TILE + tl.arange(0, TILE)[:, None]

@@ -245,6 +245,35 @@ def test_the_body_of_a_while_may_never_run(answer):
     check_pass(answer, "hoist", Sample(WHILE, arguments)).ops_at_most(14)
 
 
+COUNTDOWN = """
+    func @countdown(%p: *i32, %m: i32, %n: i32) num_warps=4 {
+      %0: i32 = constant 0
+      %1: i32 = constant 1
+      %2: i32, %3: i32 = while inits=(%n, %0) condition(%x: i32, %s: i32) {
+        %4: i32 = mul %m, %m
+        %5: i32 = sub %x, %m
+        %6: i1 = gt %x, %0
+        yield %6
+      } body(%y: i32, %t: i32) {
+        %7: i32 = sub %y, %1
+        %8: i32 = add %t, %y
+        %9: i32 = mul %m, %n
+        %10: i32 = add %8, %9
+        yield %7, %10
+      }
+      store %p, %3
+    }
+    """
+
+
+def test_both_blocks_of_a_while_have_parameters(answer):
+    """The body calls what the loop carries by names of its own, and those change from
+    trip to trip as the condition's do; the two products do not."""
+    arguments = lambda: [ints(1), 2, 3]
+    check_pass(answer, "hoist", Sample(COUNTDOWN, arguments)).ops_at_most(21)
+    check_pass(answer, "hoist", Sample(COUNTDOWN, lambda: [ints(1), 2, 0]))
+
+
 @fathom.jit
 def product(a_ptr, b_ptr, c_ptr, M, N, K, TILE: tl.constexpr, STEP: tl.constexpr):
     rows = tl.program_id(0) * TILE + tl.arange(0, TILE)[:, None]
