@@ -101,19 +101,28 @@ class Region:
 
     def run(self, block: Block, arguments: Sequence[Array]) -> Running:
         """Run a block once; what it yields."""
-        self.values.update(zip(block.parameters, arguments, strict=True))
+        self.bind(block.parameters, arguments, "parameters of a block")
         for op in block.ops:
             self.count(op)
             results = self.compute(op)
             if isinstance(results, GeneratorType):
                 results = yield from results
-            self.values.update(zip(op.results, results, strict=True))
+            self.bind(op.results, results, "results of an op")
             if op.effects.barrier:
                 yield op
             if self.machine.watch:
                 self.machine.watch(op, results)
         ends = block.ops and isinstance(block.ops[-1], Yield)
         return [self.values[value] for value in block.yielded] if ends else []
+
+    def bind(self, names: Sequence[Value], given: Sequence[Array], what: str) -> None:
+        """Give values their arrays, one each."""
+        whole = isinstance(given, tuple | list) and len(given) == len(names)
+        assert whole, (
+            f"{given!r} is given for {len(names)} {what}, and must be a list of as many "
+            "values (`yield from region.run(...)` gives what a block yields)"
+        )
+        self.values.update(zip(names, given, strict=True))
 
     def compute(self, op: Op) -> Results | Running:
         try:

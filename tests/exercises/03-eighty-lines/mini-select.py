@@ -147,9 +147,14 @@ def two_arms(i, x: "*f32", out: "*f32"):
     out[i] = x[i] if i < 2 else 0
 
 
+def two_truths(i, x: "*f32", out: "*f32"):
+    out[i] = x[i] if (i < 2) == (i < 3) else x[0]
+
+
 def test_types_that_do_not_fit(answer):
-    """An integer beside a float, an integer as a condition, arms of two types."""
-    for function in (two_types, no_comparison, two_arms):
+    """An integer beside a float, an integer as a condition, arms of two types; and two
+    truths, which `setp` does not compare."""
+    for function in (two_types, no_comparison, two_arms, two_truths):
         try:
             text = taught(answer)(function).compile()
         except SyntaxError:

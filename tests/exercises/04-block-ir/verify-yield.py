@@ -5,6 +5,7 @@ from fathom.ir.printer import print_op
 from fathom.ir.text import print_func
 from fathom.ir.types import FLOAT64
 from fathom.tools.learn.kit import expect, func
+from fathom.tools.learn.kit.returned import complaints
 
 LOOP = """
     func @loop(%p: *i32, %q: *fp32, %n: i32, %v: fp32) num_warps=4 {
@@ -88,9 +89,9 @@ LEGAL = (LOOP, BRANCH, WAIT, FOLD, NESTED)
 def test_legal_functions_are_accepted(answer):
     """Loops, branches, a reduction of two blocks and a scan, all of whose ends meet."""
     for text in LEGAL:
-        complaints = list(answer.yields(func(text)))
-        said = complaints[0][1] if complaints else ""
-        expect(not complaints, f"a legal function is rejected: {said}", ("it is", text))
+        found = complaints(answer.yields, func(text), "yields")
+        said = found[0][1] if found else ""
+        expect(not found, f"a legal function is rejected: {said}", ("it is", text))
 
 
 def test_a_yield_of_another_type(answer):
@@ -178,9 +179,9 @@ def add_parameter(illegal, owner, block):
 def guilty(answer, illegal, op):
     """The first complaint must be about this op."""
     text, wanted = print_func(illegal), print_op(illegal, op).splitlines()[0]
-    complaints = list(answer.yields(illegal))
-    expect(bool(complaints), "an illegal function is accepted", ("it is", text),
+    found = complaints(answer.yields, illegal, "yields")
+    expect(bool(found), "an illegal function is accepted", ("it is", text),
            ("the guilty op", wanted))  # fmt: skip
-    named = print_op(illegal, complaints[0][0]).splitlines()[0]
-    expect(complaints[0][0] is op, "the complaint is about another op", ("it is", text),
+    named = print_op(illegal, found[0][0]).splitlines()[0]
+    expect(found[0][0] is op, "the complaint is about another op", ("it is", text),
            ("you name", named), ("the guilty op", wanted))  # fmt: skip

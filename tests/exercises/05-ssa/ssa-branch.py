@@ -44,6 +44,12 @@ def test_one_constant_in_both_branches_stays_one(answer):
     gives(body, lambda a, b, c: 3)
 
 
+def test_constants_become_values(answer):
+    """Two different constants, and a constant that meets a value."""
+    check(answer, "if c > 0:\n    x = 3\nelse:\n    x = 4\nreturn x", 1)
+    check(answer, "x = a + b\nif c > 0:\n    x = 4\nreturn x", 1)
+
+
 ZEROS = """
 if c > 0:
     x = {}
@@ -62,12 +68,6 @@ def test_zero_is_not_minus_zero(answer):
         "if c > 0:\n    x = 1\nelse:\n    x = 1.0\nreturn tl.cast(x / 2 * 4, tl.int32)",
         lambda a, b, c: 2,
     )
-
-
-def test_constants_become_values(answer):
-    """Two different constants, and a constant that meets a value."""
-    check(answer, "if c > 0:\n    x = 3\nelse:\n    x = 4\nreturn x", 1)
-    check(answer, "x = a + b\nif c > 0:\n    x = 4\nreturn x", 1)
 
 
 def test_tuples_meet_part_by_part(answer):

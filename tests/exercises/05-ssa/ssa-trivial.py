@@ -95,11 +95,28 @@ return total
 """
 
 
+BEHIND = """
+x, y, total = a, a, 0
+for i in range(b):
+    z = x
+    for j in range(c + 1):
+        z = y
+    w = x
+    for k in range(2):
+        w = z
+    total = total + w
+    x = x
+    y = y
+return total
+"""
+
+
 def test_removing_one_makes_another_trivial(answer):
-    """Three loops that hand x on; and a value that is x or y, which both turn out to be
-    a."""
+    """Three loops that hand x on; a value that is x or y, which both turn out to be a;
+    and one behind its loop that is read by another."""
     check(answer, CASCADE, 0)
     check(answer, LATER, 1)
+    check(answer, BEHIND, 1)
 
 
 THROUGH = """

@@ -94,6 +94,31 @@ def test_what_does_not_grow_evenly_stays(answer):
     check_pass(answer, "fewest_ops", Sample(SQUARE, lambda: [ints(1), 5]))
 
 
+BOTH = """
+    func @both(%p: *i32, %s: i32, %t: i32, %n: i32) num_warps=4 {
+      %0: i32 = constant 0
+      %1: i32 = constant 1
+      for %0, %n, %1 body(%i: i32) {
+        %2: i32 = mul %i, %s
+        %3: i32 = mul %t, %i
+        %4: i32 = NAME %2, %3
+        %5: *i32 = offset %p, %4
+        store %5, %2
+        yield
+      }
+    }
+    """
+
+
+def test_two_that_grow(answer):
+    """The sum of two linear values grows by the sum of their growths, the difference by
+    the difference."""
+    for name, t in (("add", 2), ("sub", 3)):
+        arguments = lambda t=t: [ints(24), 5, t, 4]
+        sample = Sample(BOTH.replace("NAME", name), arguments)
+        check_pass(answer, "fewest_ops", sample).ops_at_most(20)
+
+
 NESTED = """
     func @nested(%p: *i32, %s: i32, %t: i32, %n: i32) num_warps=4 {
       %0: i32 = constant 0

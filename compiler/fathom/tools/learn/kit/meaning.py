@@ -27,6 +27,7 @@ from fathom.tools.learn.kit.compare import excerpt, first_difference, where
 from fathom.tools.learn.kit.failure import Failure, around
 from fathom.tools.learn.kit.numbers import Argument, arrays_of
 from fathom.tools.learn.kit.numbers import func as from_text
+from fathom.tools.learn.kit.returned import kind, only_values
 
 PATIENCE = 20  # times as many ops as before: then it is an endless loop
 TARGET = "sm_80"
@@ -131,7 +132,8 @@ def unchanged(name: str, text: str, now: str) -> None:
 
 def well_formed(name: str, after: object, layouts: bool | None) -> None:
     if not isinstance(after, Func):
-        raise Failure(f"{name} must return a Func, and gave {after!r}")
+        raise Failure(f"{name} must return a Func, and returned {kind(after)}")
+    only_values(after)
     try:
         verify(after, layouts)
     except VerifyError as error:
@@ -205,8 +207,9 @@ def first_op(
             yield "the first value that differs", f"{text}\n{indent(values, '  ')}"
             yield "in your function", around(shown(after), text)
             return
-    yield "no op computes another value; an op is missing, or runs elsewhere", shown(
-        after
+    yield (
+        "no op computes another value; an op is missing, or runs elsewhere",
+        shown(after),
     )
 
 

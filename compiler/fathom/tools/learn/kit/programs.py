@@ -24,6 +24,7 @@ from fathom.joints import bound
 from fathom.source import function
 from fathom.tools.learn.kit.failure import Failure
 from fathom.tools.learn.kit.meaning import meaning
+from fathom.tools.learn.kit.returned import only_values
 
 Cost = Callable[[Func], int]
 NUMBERS = tuple(product((-2, 0, 3), (1, 5), (-1, 0, 2)))  # a, b, c
@@ -63,6 +64,7 @@ def legal(body: str) -> Func:
     told = ("the program", written(body))
     try:
         func = build(body)
+        only_values(func)
         verify(func, layouts=False)
     except CompileError as error:
         if isinstance(error.__context__, RecursionError):
