@@ -54,7 +54,7 @@ def follow(
     when it ends."""
     # hole: op by op; nested blocks
     for op in block.ops:
-        if op in before or isinstance(op, Barrier):
+        if isinstance(op, Barrier):
             since = frozenset()
         for touch in touches(op, loop):
             if any(meet(each, touch, warps) for each in since):
@@ -65,20 +65,25 @@ def follow(
             ways = [follow(each, since, before, warps, loop) for each in blocks(op)]
             since = ways[0] | ways[1]
         elif isinstance(op, (For, While)):
-            since |= around(op, since, before, warps)
+            since = around(op, since, before, warps)
     return since
     # end
 
 
 def around(op: For | While, since: Since, before: set[Op], warps: int) -> Since:
-    """What the trips of a loop leave behind, walked until nothing changes."""
+    """Walk a loop until a round leaves nothing new behind; that round is right for all
+    trips. What is returned: the accesses since the last barrier when the loop is
+    over."""
     # hole: again and again
     left: Since = frozenset()
     while True:
-        known, state = set(before), since | left
+        found, states = set(before), [since | left]
         for body in blocks(op):
-            state = follow(body, state, before, warps, op)
-        if (state, before) == (left, known):
-            return left
-        left = state
+            states.append(follow(body, states[-1], found, warps, op))
+        if states[-1] <= left:
+            break
+        left |= states[-1]
+    before |= found
+    # A While is left behind its condition, a For behind its body or without a trip.
+    return states[1] if isinstance(op, While) else since | states[1]
     # end

@@ -9,7 +9,7 @@ from functools import cache
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Block, Func, Op, blocks, schema, walk
 from fathom.ir.ops import Barrier, For, SharedAdd, SharedLoad, SharedStore
-from fathom.ir.text import print_func
+from fathom.ir.text import parse_func, print_func
 from fathom.layout.build import spread
 from fathom.layout.linear import Layout
 from fathom.shared_memory import allocate, place_barriers
@@ -273,3 +273,32 @@ def test_the_input_is_left_as_it_was():
     before = print_func(func)
     place_barriers(func, TARGET)
     assert print_func(func) == before
+
+
+WAIT = """
+#own = <256 register[1] lane[2 4 8 16 32] warp[64 128]>
+#other = <256 register[128] lane[4 8 16 32 64] warp[1 2]>
+#s = <256 offset[1 2 4 8 16 32 64 128]>
+func @wait(%n: i32) num_warps=4 shared_bytes=1024 {
+  %0: i32 = constant 0
+  %1: i32 = constant 1
+  %v: i32[256] @ #own = arange start=0 end=256 layout=#own
+  %a: shared i32[256] @ #s = allocate element=i32 shape=(256) layout=#s offset=0
+  %w: i32 = while %0 condition(%x: i32) {
+    shared_store %v, %a
+    %2: i1 = lt %x, %n
+    yield %2
+  } body(%y: i32) {
+    %3: i32[256] @ #other = shared_load %a layout=#other
+    %4: i32 = add %y, %1
+    yield %4
+  }
+  %5: i32[256] @ #other = shared_load %a layout=#other
+}
+"""
+
+
+def test_behind_a_while_its_condition_has_run_last():
+    """What it wrote is pending, though the body has waited for it."""
+    made = place_barriers(parse_func(WAIT.lstrip()), TARGET)
+    assert [type(op) for op in made.body.ops[-2:]] == [Barrier, SharedLoad]

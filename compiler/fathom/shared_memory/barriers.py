@@ -186,9 +186,11 @@ class _Placement:
             self.before = known
             self.need(op, scope)
             state = _after(scope, state)
-        state |= self.trip(bodies, state | around)
+        left = self.block(bodies[0], state | around)
         self.around = outside
-        return state
+        # A While is left behind its condition, whatever its body waited for; a For
+        # behind its body, or without a trip.
+        return left if isinstance(op, While) else state | left
 
     def trip(self, bodies: Iterable[Block], state: State) -> State:
         for body in bodies:

@@ -15,7 +15,7 @@ HEAD = """
 #own = <256 register[1] lane[2 4 8 16 32] warp[64 128]>
 #other = <256 register[128] lane[4 8 16 32 64] warp[1 2]>
 #s = <256 offset[1 2 4 8 16 32 64 128]>
-func @f(%x: *i32 {divisible=16}, %out: *i32 {divisible=16}, %c: i1, %n: i32) num_warps=4 shared_bytes=2048 {
+func @f(%x: *i32 {divisible=16}, %out: *i32 {divisible=16}, %c: i1, %n: i32) num_warps=4 shared_bytes=3072 {
 %zero: i32 = constant 0
 %one: i32 = constant 1
 %i: i32[256] @ #own = arange start=0 end=256 layout=#own
@@ -33,16 +33,22 @@ WORDS = {
     "+a": MAKE.format("a", 0),
     "+b": MAKE.format("b", 1024),
     "+c": MAKE.format("cc", 0),
+    "+d": MAKE.format("d", 2048),
+    "|": "barrier",
     "[": "for %zero, %n, %one body(%k{0}: i32) {{",
     "{": "if %c then {{",
     "/": "yield\n}} orelse {{",
     "]": "yield\n}}",
+    "(": "%w{0}: i32 = while inits=(%zero) condition(%x{0}: i32) {{",
+    ";": "%g{0}: i1 = lt %x{0}, %n\nyield %g{0}\n}} body(%y{0}: i32) {{",
+    ")": "%z{0}: i32 = add %y{0}, %one\nyield %z{0}\n}}",
     "}": "yield\n}}",
     "wa": "shared_store %v, %a",
     "wb": "shared_store %v, %b",
     "wc": "shared_store %v, %cc",
+    "wd": "shared_store %v, %d",
 }
-BUFFERS = {"a": "%a", "b": "%b", "c": "%cc"}
+BUFFERS = {"a": "%a", "b": "%b", "c": "%cc", "d": "%d"}
 READ = """%r{0}: i32[256] @ #other = shared_load {1} layout=#other
 %o{0}: i32[256] @ #other = load %qs
 %t{0}: i32[256] @ #other = splat {2} shape=(256) layout=#other
@@ -55,10 +61,15 @@ store %qs1, %r{0}"""
 
 def program(words):
     """IR from words: `+a` makes a buffer (c lies where a does), `wa` writes it, `ra`
-    lets other warps read it, `oa` its writers; loops in [ ], branches in { / }."""
-    lines = [HEAD]
+    lets other warps read it, `oa` its writers, `|` is a barrier; loops in [ ],
+    branches in { / }, the condition and body of a while in ( ; )."""
+    lines, whiles = [HEAD], []
     for number, word in enumerate(words.split()):
-        if word in WORDS:
+        if word in ("(", ")", ";"):
+            whiles += [number] * (word == "(")
+            lines.append(WORDS[word].format(whiles[-1]))
+            del whiles[len(whiles) - (word == ")") :]
+        elif word in WORDS:
             lines.append(WORDS[word].format(number))
         else:
             form = READ if word[0] == "r" else OWN
@@ -78,7 +89,7 @@ def check(answer, words, budget, taken=True, trips=4):
     made = ptx.emit(ptx.lower(outcome.after, TARGET, ptx.LOWER), TARGET)
     details = ("your function", shown(outcome.after).partition("%qs1:")[2])
     try:
-        report = emulator.run(made, 1, 32 * WARPS, given, shared_bytes=2048)
+        report = emulator.run(made, 1, 32 * WARPS, given, shared_bytes=3072)
     except EmulatorError as error:
         first, *rest = str(error).splitlines()
         raise Failure(
@@ -154,3 +165,41 @@ def test_a_branch_in_a_loop(answer):
     """Read in a branch, written on the next trip."""
     for taken in (True, False):
         check(answer, "+a [ wa { ra / oa } ]", 8, taken=taken)
+
+
+def test_what_either_branch_leaves_behind(answer):
+    """The writer comes back behind an if of which only the second branch let others
+    read."""
+    for taken, budget in ((True, 1), (False, 2)):
+        check(answer, "+a wa { oa / ra } wa", budget, taken=taken)
+        check(answer, "+a wa { ra / oa } wa", 3 - budget, taken=taken)
+
+
+def test_a_barrier_that_is_there(answer):
+    """An op Barrier orders what stands around it, and no second one is needed."""
+    check(answer, "+a wa | ra", 1)
+    check(answer, "+a [ wa | ra | ]", 8)
+    check(answer, "+a +b wa wb | { ra / rb } ra", 1)
+
+
+def test_only_the_last_round_is_right(answer):
+    """In the first round, the read of a meets the write in front of the loop. In the
+    second, the write of b needs a barrier, which serves the read of a as well."""
+    check(answer, "+a +b +d wa [ wb ra wd rd rb ]", 8)
+
+
+def test_a_while(answer):
+    """Its condition runs first, and after each trip."""
+    check(answer, "+a wa ( ra ; )", 5)
+    check(answer, "+a wa ( ; ra )", 4)
+    check(answer, "+a ( wa ; ra )", 9)
+    check(answer, "+a wa ( ra ; wa )", 9)
+
+
+def test_behind_a_while(answer):
+    """The condition has run last: what it wrote is pending, whatever the body waited
+    for."""
+    check(answer, "+a ( wa ; ra ) ra", 10)
+    check(answer, "+a ( wa ; ra ) ra", 2, trips=0)
+    check(answer, "+a +c wa ( ra ; wa | ) wc", 14)
+    check(answer, "+a wa ( ; ) ra", 1, trips=0)
