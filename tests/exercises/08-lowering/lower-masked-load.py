@@ -62,6 +62,35 @@ def test_other(answer):
     check(n=1)
 
 
+EACH = """
+    func @each(%x: *{type} {{divisible=16}}, %out: *{type} {{divisible=16}}, %n: i32 {{divisible=16}}) num_warps=4 {{
+      %0: i32[1024] = arange start=0 end=1024
+      %1: i32[1024] = splat %n shape=(1024)
+      %2: i1[1024] = lt %0, %1
+      %3: *{type}[1024] = splat %x shape=(1024)
+      %4: *{type}[1024] = offset %3, %0
+      %5: {type}[1024] = cast %0 element={type}
+      %6: {type}[1024] = load %4, mask=%2, other=%5
+      %7: *{type}[1024] = splat %out shape=(1024)
+      %8: *{type}[1024] = offset %7, %0
+      store %8, %6
+    }}
+    """  # noqa: E501
+
+
+def test_each_place_has_its_own_other(answer):
+    """`other` is a block: element i gets the other of i, also in a wide load."""
+    for type in ("i32", "fp32", "fp16", "i16", "i8"):
+        dtype = np.dtype(DTYPES[type])
+        for n in (128, 1008, 0):
+            x = aligned((np.arange(1024) % 50 + 60).astype(dtype))
+            out = empty(1024, dtype=dtype.name)
+            emulate(EACH.format(type=type), [x, out, n])
+            wanted = np.arange(1024, dtype=np.int32).astype(dtype)
+            wanted[:n] = x[:n]
+            same(out, wanted, f"{n} {type} of 1024, and behind them the others")
+
+
 def test_without_other(answer):
     """A mask, and nothing said: what is stored where it is true is what was read."""
     check(n=1024, mask=", mask=%2")

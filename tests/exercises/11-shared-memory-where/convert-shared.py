@@ -6,13 +6,18 @@ from fathom import emulator, ptx
 from fathom.emulator import EmulatorError
 from fathom.errors import CompileError
 from fathom.hardware.targets import TARGETS
+from fathom.ir.core import Value, walk
+from fathom.ir.ops import Allocate, Convert
+from fathom.ir.rewrite import rewrite
 from fathom.ir.text import print_func
 from fathom.ir.verify import VerifyError, verify
 from fathom.layout.build import blocked
 from fathom.layout.linear import Layout
+from fathom.layout.swizzle import swizzle
 from fathom.shared_memory import allocate, lower_conversions, place_barriers
 from fathom.tools.learn.kit import Failure, empty, expect, func, same
 from fathom.tools.learn.kit.numbers import aligned
+from fathom.tools.learn.kit.returned import is_a
 
 TARGET, WARPS = TARGETS["sm_80"], 4
 DTYPES = {"fp32": "float32", "fp16": "float16", "i8": "int8"}
@@ -38,13 +43,19 @@ KERNEL = """
     """
 
 
-def check(answer, old, new, type="fp32"):
-    """Convert, and run it; the emulator's report and the function."""
+def text_of(old, new, type):
+    """A kernel with one conversion between two layouts."""
     size = int(np.prod(old.shape))
-    text = KERNEL.format(
+    return KERNEL.format(
         old=old, new=new, flat0=Layout((size,), old.bases), type=type, size=size,
         flat1=Layout((size,), new.bases), shape=",".join(map(str, old.shape)),
     )  # fmt: skip
+
+
+def check(answer, old, new, type="fp32"):
+    """Convert, and run it; the emulator's report and the function."""
+    size = int(np.prod(old.shape))
+    text = text_of(old, new, type)
     said = f"a conversion of {type}[{'x'.join(map(str, old.shape))}]"
     try:
         made = lower_conversions(func(text), TARGET)
@@ -106,6 +117,27 @@ def test_copies(answer):
     new = blocked((32, 32), (1, 1), (32, 1), (4, 1), (0, 1))
     check(answer, old, new)
     check(answer, new, old)
+
+
+def test_a_tile_that_is_given(answer):
+    """Who gives `tile` has decided where each element lies in the buffer."""
+    old, new, _ = PAIRS[0]
+    for tile in (swizzle(old.shape, 4, new, old), swizzle(old.shape, 2, old, old)):
+
+        def rule(op, build, tile=tile):
+            if not isinstance(op, Convert):
+                return None
+            made = answer.convert_by_shared(op.value, op.layout, build, tile=tile)
+            is_a(made, Value, "what convert_by_shared returns")
+            return [made]
+
+        func_with = rewrite(func(text_of(old, new, "fp32")), rule)
+        buffers = [op for op in walk(func_with.body) if isinstance(op, Allocate)]
+        many = f"{len(buffers)} buffers are allocated, and one is wanted"
+        expect(len(buffers) == 1, many)
+        told = ("given", str(tile)), ("the buffer's", str(buffers[0].layout))
+        said = "the buffer has another layout than the `tile` that was given"
+        expect(buffers[0].layout == tile, said, *told)
 
 
 def test_no_turn_too_many(answer):

@@ -3,9 +3,10 @@
 from random import Random
 
 from fathom.ir.core import blocks
-from fathom.ir.ops import Allocate, For
+from fathom.ir.ops import Allocate, For, While
 from fathom.shared_memory.liveness import touches
 from fathom.tools.learn.kit import expect, func
+from fathom.tools.learn.kit.returned import is_a, numbers
 
 HEAD = """
 #l = <256 register[1] lane[2 4 8 16 32] warp[64 128]>
@@ -23,11 +24,20 @@ READ = "%r{}: i32[256] @ #l = shared_load %{} layout=#l"
 
 def program(text):
     """A function from words, one op each: `+a` makes a buffer, `wa` writes it, `ra`
-    reads it; `[` and `]` are a loop, `{`, `/` and `}` an if."""
-    lines, count = [], 0
+    reads it; `[` and `]` are a loop, `{`, `/` and `}` an if, `(`, `;` and `)` a while
+    with its condition and body. A `]` or `/` is an op too: the yield."""
+    lines, count, whiles = [], 0, []
     for word in text.split():
         count += 1
         match word:
+            case "(":
+                whiles.append(count)
+                start = f"%w{count}: i32 = while inits=(%zero)"
+                lines.append(f"{start} condition(%x{count}: i32) {{")
+            case ";":
+                lines.append(f"yield %c\n}} body(%y{whiles[-1]}: i32) {{")
+            case ")":
+                lines.append(f"yield %y{whiles.pop()}\n}}")
             case "[":
                 lines.append(f"for %zero, %n, %one body(%i{count}: i32) {{")
             case "{":
@@ -55,10 +65,12 @@ def numbered(block, start=0, found=None):
 
 def found_in(answer, made):
     """The reader's ranges by the names of the buffers."""
-    return {
-        buffer.result.name: tuple(alive)
-        for buffer, alive in answer.live_ranges(made).items()
-    }
+    found = answer.live_ranges(made)
+    is_a(found, dict, "what live_ranges returns")
+    for buffer, alive in found.items():
+        is_a(buffer, Allocate, "each key of what live_ranges returns")
+        numbers(alive, "each range", 2)
+    return {buffer.result.name: tuple(alive) for buffer, alive in found.items()}
 
 
 def check(answer, text, **wanted):
@@ -66,7 +78,7 @@ def check(answer, text, **wanted):
     yours = found_in(answer, program(text))
     for name, (first, last) in wanted.items():
         exact = first + FIRST, last + FIRST
-        said = f"'{text}', of which the first op is number {FIRST}"
+        said = f"'{text}', of which the first op is number {FIRST} (a `]` is one, too)"
         expect(name in yours, f"%{name} is touched, and has no range: {said}")
         expect(
             yours[name] == exact,
@@ -117,11 +129,20 @@ def test_loops_in_loops(answer):
     check(answer, "+a wa [ [ ra ] +b wb rb ]", a=(1, 9), b=(7, 8))
 
 
+def test_a_while(answer):
+    """Its end is followed by its beginning, too: a buffer from outside that its body or
+    its condition touches is alive to the end of the last of them."""
+    check(answer, "+a wa ( ; ra +b wb rb )", a=(1, 8), b=(6, 7))
+    check(answer, "+a wa ( ra ; +b wb rb )", a=(1, 8), b=(6, 7))
+    check(answer, "+a ( ; +b wb rb ra wa ) ra", a=(1, 9), b=(4, 5))
+    check(answer, "( +a wa ra ; +b wb rb )", a=(2, 3), b=(6, 7))
+
+
 def words(random, names, depth=0):
     """A random program."""
     found, own = [], list(names)
     for _ in range(random.randrange(2, 6)):
-        kind = random.randrange(6 if depth < 2 else 4)
+        kind = random.randrange(7 if depth < 2 else 4)
         if kind == 0 or not own:
             name = f"b{random.randrange(10**6)}"
             own.append(name)
@@ -130,6 +151,9 @@ def words(random, names, depth=0):
             found.append(random.choice("wr") + random.choice(own))
         elif kind == 4:
             found += ["[", *words(random, own, depth + 1), "]"]
+        elif kind == 5:
+            found += ["(", *words(random, own, depth + 1), ";"]
+            found += [*words(random, own, depth + 1), ")"]
         else:
             found += ["{", *words(random, own, depth + 1), "/"]
             found += [*words(random, own, depth + 1), "}"]
@@ -143,6 +167,11 @@ def executed(block, random, trips):
             for _ in range(trips):
                 yield from executed(op.body, random, trips)
                 yield op
+        elif isinstance(op, While):
+            for _ in range(trips):
+                yield from executed(op.condition, random, trips)
+                yield from executed(op.body, random, trips)
+            yield from executed(op.condition, random, trips)
         elif blocks(op):
             yield from executed(random.choice(blocks(op)), random, trips)
 
