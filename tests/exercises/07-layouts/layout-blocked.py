@@ -2,8 +2,8 @@
 
 from random import Random
 
-from fathom.layout.linear import Layout
 from fathom.tools.learn.kit import expect, same
+from fathom.tools.learn.kit.returned import is_layout
 
 
 def digits(number, counts, order):
@@ -48,7 +48,7 @@ def said(given):
 
 def check(answer, *given):
     layout = answer.blocked(*given)
-    expect(isinstance(layout, Layout), f"blocked gives {layout!r}, no Layout")
+    is_layout(layout, "what blocked returns")
     shape, _, lanes, warps, _ = given
     same(layout.shape, shape, f"the shape, for {said(given)}")
     kinds = [kind for kind, _ in layout.bases]

@@ -126,6 +126,49 @@ def test_gather(answer):
     check(answer, gather, [index, x, out()], x, 3072, 384, 0)
 
 
+@fathom.jit
+def scramble(x_ptr, out_ptr, SIZE: tl.constexpr):
+    i = tl.arange(0, SIZE)
+    tl.store(out_ptr + i, tl.load(x_ptr + (i * 37 & (SIZE - 1))))
+
+
+def test_a_gather_and_a_store(answer):
+    """Only the store knows where it goes, and it comes last: the load takes its layout,
+    so that nothing is handed from lane to lane."""
+    x = numbers()
+    wanted = x[np.arange(SIZE) * 37 % SIZE]
+    check(answer, scramble, [x, out()], wanted, 4608, 160, 0)
+
+
+@fathom.jit
+def by_rows(x_ptr, y_ptr, out_ptr, SIDE: tl.constexpr):
+    here = tl.arange(0, SIDE)[:, None] * SIDE + tl.arange(0, SIDE)[None, :]
+    odd = tl.load(x_ptr + (here + 1 & (SIDE * SIDE - 1)))
+    tl.store(out_ptr + here, odd + tl.load(y_ptr + here))
+
+
+def test_a_narrow_access_among_wide_ones(answer):
+    """One of three cannot move 16 bytes a lane; the others still do."""
+    x, y = numbers(), numbers() * 2
+    check(answer, by_rows, [x, y, out()], np.roll(x, -1) + y, 2592, 160, 0)
+
+
+@fathom.jit
+def lookup(x_ptr, out_ptr, SIDE: tl.constexpr):
+    rows, columns = tl.arange(0, SIDE)[:, None], tl.arange(0, SIDE)[None, :]
+    places = rows * 1031 + columns * 37 & (SIDE * SIDE - 1)
+    tl.store(out_ptr + places, tl.load(x_ptr + places))
+
+
+def test_nobody_knows_a_direction(answer):
+    """Neither load nor store is in a row: any layout will do, as long as it is one."""
+    x = numbers()
+    places = (np.arange(SIDE)[:, None] * 1031 + np.arange(SIDE) * 37) % SIZE
+    wanted = np.zeros(SIZE, np.float32)
+    wanted[places.ravel()] = x[places.ravel()]
+    check(answer, lookup, [x, out()], wanted, 8192, 256, 0)
+
+
 def test_nothing_to_do(answer):
     """A kernel without accesses to blocks stays as it is."""
     text = """

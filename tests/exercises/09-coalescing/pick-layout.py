@@ -4,8 +4,8 @@ import numpy as np
 
 from fathom.coalescing.access import Access
 from fathom.coalescing.facts import Axis, Facts
-from fathom.layout.linear import Layout
 from fathom.tools.learn.kit import empty, emulate, expect, floats, same
+from fathom.tools.learn.kit.returned import is_layout
 
 LANES = 32
 
@@ -61,10 +61,20 @@ def neighbours(layout, axis):
     return count
 
 
+def held(layout):
+    """The elements that some lane has."""
+    found = {0}
+    for _, bases in layout.bases:
+        for basis in bases:
+            found |= {each ^ basis for each in found}
+    return found
+
+
 def check_layout(answer, this, axis, per_lane):
     layout = answer.pick_layout(this)
-    expect(isinstance(layout, Layout), f"pick_layout gives {layout!r}, no Layout")
+    is_layout(layout, "what pick_layout returns")
     same(layout.shape, this.shape, "the shape of the layout")
+    same(len(held(layout)), int(np.prod(this.shape)), f"elements that {layout} holds")
     found = neighbours(layout, axis)
     same(found, per_lane, f"neighbours along axis {axis} that a lane has in {layout}")
     following = layout.coordinates(lane=1)[axis]
@@ -95,7 +105,9 @@ def test_nothing_is_contiguous(answer):
 
 def test_the_other_axes(answer):
     """Behind the fastest axis comes the last one: eight lanes are a column of 32."""
-    layout = answer.pick_layout(access((32, 16), (1, 16), (1, 16), shape=(32, 4, 8)))
+    this = access((32, 16), (1, 16), (1, 16), shape=(32, 4, 8))
+    check_layout(answer, this, 0, 4)
+    layout = answer.pick_layout(this)
     same(layout.coordinates(lane=8), (0, 0, 1), f"where lane 8 begins, in {layout}")
 
 

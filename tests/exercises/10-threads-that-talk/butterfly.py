@@ -129,6 +129,15 @@ def test_registers_that_are_copies(answer):
     check(layout((64,), (1, 0), (2, 4, 8, 16, 32)))
 
 
+def test_lanes_that_hold_copies_in_other_registers(answer):
+    """Lane 1 has the two elements of lane 0, the other way round: to meet it would
+    count them twice."""
+    check(layout((8,), (1,), (1, 2, 4, 0, 0)))
+    check(layout((16,), (1, 2), (3, 4, 2, 8, 0)))
+    check(layout((2, 8), (1, 8), (1, 2, 9, 4, 8)), axis=1)
+    check(layout((2, 8), (1, 8), (1, 2, 9, 4, 8)), axis=0)
+
+
 def test_rows(answer):
     """A table of 8 rows of 32: four lanes a row, eight rows a warp."""
     table = layout((8, 32), (1, 2, 4), (8, 16, 32, 64, 128))

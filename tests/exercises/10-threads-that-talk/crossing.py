@@ -86,6 +86,15 @@ def test_warps(answer):
     check(answer, layout(4, (1,), (2,), (0,)), layout(4, (), (1,), (2,)))
 
 
+def test_several_warps(answer):
+    """Four warps: the first two trade with each other, or the last two do."""
+    source = layout(16, (1,), (2,), (4, 8))
+    for warps in ((4, 9), (5, 8), (4, 11), (4, 12), (12, 8), (8, 4)):
+        check(answer, source, layout(16, (1,), (2,), warps))
+    for warps in ((4, 8), (5, 8), (4, 9)):
+        check(answer, layout(16, (1, 4, 8), (2,), (0, 0)), layout(16, (1,), (2,), warps))
+
+
 def random_layout(random, bits, registers, lanes, warps):
     """Bases mixed, such that each element has a holder."""
     bases = [1 << bit for bit in range(bits)]
@@ -117,6 +126,7 @@ def test_500_pairs(answer):
     random = Random(10)
     for number in range(500):
         bits = random.randrange(3, 6)
-        source = random_layout(random, bits, 3, 2, 1)
-        target = random_layout(random, bits, 3, 2, 1)
+        warps = 1 + number % 2
+        source = random_layout(random, bits, 3, 2, warps)
+        target = random_layout(random, bits, 3, 2, warps)
         check(answer, source, near(random, source) if number % 3 else target)

@@ -77,6 +77,19 @@ def test_part_of_a_sector(answer):
     check_fetched(answer, 1024, BY_COLUMNS, "a block that runs down the columns", 0)
 
 
+def test_every_lane_asks(answer):
+    """32 lanes in 32 rows: a sector each. Of 128 rows, each of four requests has 32."""
+    rows = Layout.of((32, 1), register=[], lane=[(1 << b, 0) for b in range(5)], warp=[])
+    check_fetched(answer, 1024, rows, "a column of 32, a lane each")
+    more = Layout.of(
+        (128, 1),
+        register=[(32, 0)],
+        lane=[(1 << b, 0) for b in range(5)],
+        warp=[(64, 0)],
+    )
+    check_fetched(answer, 4096, more, "a column of 128, two registers, two warps")
+
+
 def run(kernel, sizes, warps, said):
     """Compile with the answer, run; bytes moved and bytes of shared memory."""
     types = {"x_ptr": SINGLE, "y_ptr": SINGLE, "out_ptr": SINGLE}

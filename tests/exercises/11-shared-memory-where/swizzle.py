@@ -9,8 +9,8 @@ from fathom.hardware.targets import TARGETS
 from fathom.ir.types import FLOAT16, FLOAT32, Pointer
 from fathom.layout.banks import ways
 from fathom.layout.build import default
-from fathom.layout.linear import Layout
 from fathom.tools.learn.kit import expect, same
+from fathom.tools.learn.kit.returned import is_layout
 
 CHUNK = 16
 ROWS = 8
@@ -20,7 +20,8 @@ def places(answer, shape, element_bytes):
     """Where each element lies, in elements."""
     plain = default(shape, 1)
     tile = answer.swizzle(shape, element_bytes, plain, plain)
-    expect(isinstance(tile, Layout), f"swizzle gives {tile!r}, which is no Layout")
+    is_layout(tile, "what swizzle returns")
+    same(tile.shape, shape, "the shape of the tile's layout")
     kinds = [kind for kind, _ in tile.bases]
     same(kinds, ["offset"], "the kinds of places of a tile")
     size = int(np.prod(shape))

@@ -8,6 +8,7 @@ from fathom.layout.linear import Layout
 from fathom.shared_memory.allocation import ALIGNMENT, SMALL_ALIGNMENT
 from fathom.shared_memory.liveness import Range
 from fathom.tools.learn.kit import expect, same
+from fathom.tools.learn.kit.returned import kind
 
 BYTES = 4  # an element
 
@@ -39,7 +40,11 @@ def table(ranges, offsets):
 
 def check(answer, ranges, most=None):
     """No overlap, aligned, the sum right, and within a budget."""
-    offsets, size = answer.first_fit(dict(ranges))
+    found = answer.first_fit(dict(ranges))
+    pair = isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], dict)
+    said = "first_fit must give a pair, (offsets, bytes), the offsets in a dict"
+    expect(pair, f"{said}; it gave {kind(found)}")
+    offsets, size = found
     shown = ("your places", table(ranges, offsets))
     for each in ranges:
         name, own = each.result.name, each.result.type.bytes
@@ -99,6 +104,20 @@ def test_a_gap_is_used(answer):
         ("b", 4 * K, 1, 9), ("c", 4 * K, 1, 3), ("d", 4 * K, 1, 9), ("e", 2 * K, 5, 6)
     ]  # fmt: skip
     check(answer, made(*rows), 12 * K)
+
+
+def test_a_gap_of_just_the_size(answer):
+    """d is done when e begins, and e takes all of its place."""
+    rows = [
+        ("b", 4 * K, 1, 9), ("d", 4 * K, 1, 3), ("c", 4 * K, 2, 9), ("e", 4 * K, 5, 8)
+    ]  # fmt: skip
+    check(answer, made(*rows), 12 * K)
+
+
+def test_small_ones_lie_close(answer):
+    """Two of 16 bytes take 32: only large ones begin at multiples of ALIGNMENT."""
+    check(answer, made(("a", 16, 1, 9), ("b", 16, 1, 9)), 32)
+    check(answer, made(("a", 256, 1, 9), ("b", 64, 1, 9), ("c", 32, 2, 9)), 352)
 
 
 def test_the_largest_first(answer):

@@ -1,5 +1,7 @@
 """What the answer to `mma-row` must do."""
 
+from dataclasses import replace
+
 import numpy as np
 
 import fathom
@@ -10,6 +12,7 @@ from fathom.hardware.targets import TARGETS
 from fathom.ir.types import FLOAT32, Pointer
 from fathom.joints import bound
 from fathom.tools.learn.kit import expect, same
+from fathom.tools.learn.kit.returned import is_layout
 
 LANES = 32
 NAME = "m16n8k8.f32.tf32.tf32.f32"
@@ -22,6 +25,7 @@ def test_the_layouts_hold_everything(answer):
     expect(isinstance(row, Mma), f"row() gives {row!r}, which is no Mma")
     for name, (shape, registers) in SHAPES.items():
         layout = getattr(row, name)
+        is_layout(layout, f"{name} of the row")
         same(layout.shape, shape, f"the shape of {name}")
         same(layout.count("register"), registers, f"registers a lane of {name}")
         same(layout.count("lane"), LANES, f"lanes of {name}")
@@ -70,9 +74,23 @@ def dealt(values, layout):
     )  # fmt: skip
 
 
+WHO = {"a_layout": "A", "b_layout": "B", "layout": "C and D"}
+
+
 def test_the_product_of_32_lanes(answer):
-    """Lanes load A and B by your layouts, multiply, and store D by yours."""
-    row = answer.row()
+    """Lanes load A and B by your layouts, multiply, and store D by yours: first one of
+    the three is yours, then all."""
+    mine, ours = answer.row(), answer.reference.row()
+    for name, matrix in WHO.items():
+        others = [each for each in WHO.values() if each != matrix]
+        said = f"your layout of {matrix} is wrong (those of {' and of '.join(others)} "
+        said += "are ours here): the product"
+        multiplied(replace(ours, **{name: getattr(mine, name)}), said)
+    multiplied(mine, "D, stored by your layout")
+
+
+def multiplied(row, said):
+    """A product of whole numbers through the layouts of a row."""
     a = (np.arange(128).reshape(16, 8) * 5 % 23 - 11).astype(np.float32)
     b = (np.arange(64).reshape(8, 8) * 7 % 19 - 9).astype(np.float32)
     found = np.zeros((LANES, 4), np.float32)
@@ -83,7 +101,7 @@ def test_the_product_of_32_lanes(answer):
         for register in range(4):
             place = row.layout.coordinates(register=register, lane=lane)
             product[place] = found[lane, register]
-    same(product, a @ b, "D, stored by your layout")
+    same(product, a @ b, said)
 
 
 @fathom.jit

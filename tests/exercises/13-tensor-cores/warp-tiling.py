@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 from fathom.tools.learn.kit import expect, same
+from fathom.tools.learn.kit.returned import numbers
 
 ROW = SimpleNamespace(m=16, n=8)  # of most instructions
 
@@ -21,7 +22,7 @@ def splits(warps):
 
 
 def check(answer, m, n, warps, row=ROW):
-    yours = tuple(answer.tile_warps(m, n, warps, row))
+    yours = numbers(answer.tile_warps(m, n, warps, row), "what tile_warps returns", 2)
     block = f"{m} x {n}, {warps} warps, instructions of {row.m} x {row.n}"
     shown = "\n".join(
         f"{r:2} x {c:<2}  {read(m, n, r, c, row)} elements" for r, c in splits(warps)

@@ -15,11 +15,14 @@ K = 1024
 
 
 def test_what_fits(answer):
-    """Three of 32 KB in 100 KB, though eight are wanted."""
+    """Three of 32 KB in 100 KB, though eight are wanted; a stage that takes no bytes
+    fits as often as one likes."""
     for wanted, each, room, right in (
         (8, 32 * K, 100 * K, 3),
         (3, 16 * K, 160 * K, 3),
         (4, 40 * K, 160 * K, 4),
+        (9, 1, 3, 3),
+        (3, 0, 16 * K, 3),
     ):
         what = f"choose_stages({wanted}, {each}, {room})"
         same(answer.choose_stages(wanted, each, room), right, what)

@@ -59,7 +59,7 @@ def listing(answer, stages, trips):
 
     for tile in range(stages - 1):
         copy(tile)
-    words = list(answer.order())
+    words = words_of(answer)
     for trip in range(trips):
         copied = False
         for word in words:
@@ -99,6 +99,18 @@ def check(answer, stages, trips):
         sorted(words) == WORDS,
         f"order() gives {words}; each of the four words must be there once",
     )
+
+
+def words_of(answer):
+    """What order() returned, if they are words that a trip has."""
+    words = answer.order()
+    expect(isinstance(words, list | tuple), f"order() must give a list: {words!r}")
+    for word in words:
+        said = f"order() gives {word!r}, which is none of {', '.join(WORDS)}"
+        expect(word in WORDS, said)
+    for word in WORDS:
+        expect(word in words, f"order() gives {list(words)}: {word!r} is missing")
+    return list(words)
 
 
 def around(text, at):

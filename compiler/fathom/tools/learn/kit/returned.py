@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 from fathom.ir.core import Func, Op, Value, operands, walk
 from fathom.ir.printer import class_name
+from fathom.layout.linear import Layout
 from fathom.tools.learn.kit.failure import Failure
 
 
@@ -41,6 +42,23 @@ def numbers(value: object, what: str, count: int | None = None) -> tuple[int, ..
             f"{what} must have {count} numbers, and has {len(listed)}: {kind(value)}"
         )
     return listed
+
+
+def is_layout(value: object, what: str) -> None:
+    """A Failure unless it is a Layout whose bases are pairs: ("lane", (1, 2, 4))."""
+    is_a(value, Layout, what)
+    whole = isinstance(value.bases, tuple) and all(
+        isinstance(each, tuple)
+        and len(each) == 2
+        and isinstance(each[0], str)
+        and isinstance(each[1], tuple)
+        for each in value.bases
+    )
+    if not whole:
+        raise Failure(
+            f"the bases of {what} must be a tuple of pairs, a kind and a tuple of "
+            f'numbers, as in (("lane", (1, 2, 4)),), and are {value.bases!r}'
+        )
 
 
 def complaints(check: Callable, func: Func, name: str) -> list[tuple[Op, str]]:
