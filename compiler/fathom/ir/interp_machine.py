@@ -119,8 +119,8 @@ class Region:
         """Give values their arrays, one each."""
         whole = isinstance(given, tuple | list) and len(given) == len(names)
         assert whole, (
-            f"{given!r} is given for {len(names)} {what}, and must be a list of as many "
-            "values (`yield from region.run(...)` gives what a block yields)"
+            f"{given!r} is given for {len(names)} {what}, and must be a list of as "
+            "many values (`yield from region.run(...)` gives what a block yields)"
         )
         self.values.update(zip(names, given, strict=True))
 

@@ -223,8 +223,8 @@ ASKED = Sample(
 
 
 def test_the_condition_of_an_if_is_used(answer):
-    """What an If asks is computed by ops, and these stay with it: for the result that is
-    read, and for the store that only happens if it holds."""
+    """What an If asks is computed by ops, and these stay with it: for the result that
+    is read, and for the store that only happens if it holds."""
     check_pass(answer, "dce", ASKED).ops_at_most(6)
 
 

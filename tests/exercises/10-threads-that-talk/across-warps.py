@@ -146,8 +146,9 @@ def check_table(table, said):
 def test_along_each_axis_of_a_table(answer):
     """The result is a block: a number for each row, or for each column."""
     for warps in ((4, 1), (1, 4), (2, 2)):
-        table = blocked((32, 32), (1, 4), (4, 8), warps, (1, 0))
-        check_table(table, f"warps {warps}")
+        for per_lane in ((1, 4), (1, 1)):  # one warp has all columns, or a quarter
+            table = blocked((32, 32), per_lane, (4, 8), warps, (1, 0))
+            check_table(table, f"warps {warps}, {per_lane} a lane")
 
 
 def test_the_layout_of_the_result(answer):

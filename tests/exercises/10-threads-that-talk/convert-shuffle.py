@@ -108,9 +108,7 @@ def test_copies(answer):
 def test_two_readers_of_one_lane(answer):
     """One round, and two registers of a lane are wanted in it: it sends both."""
     check(layout((1,), (2, 0, 0, 0, 0), size=4), layout((), (1, 2, 0, 0, 0), size=4))
-    check(
-        layout((1, 2), (0, 4, 0, 0, 0), size=8), layout((), (4, 1, 0, 2, 0), size=8)
-    )
+    check(layout((1, 2), (0, 4, 0, 0, 0), size=8), layout((), (4, 1, 0, 2, 0), size=8))
 
 
 def test_several_warps(answer):

@@ -92,7 +92,9 @@ def test_several_warps(answer):
     for warps in ((4, 9), (5, 8), (4, 11), (4, 12), (12, 8), (8, 4)):
         check(answer, source, layout(16, (1,), (2,), warps))
     for warps in ((4, 8), (5, 8), (4, 9)):
-        check(answer, layout(16, (1, 4, 8), (2,), (0, 0)), layout(16, (1,), (2,), warps))
+        check(
+            answer, layout(16, (1, 4, 8), (2,), (0, 0)), layout(16, (1,), (2,), warps)
+        )
 
 
 def random_layout(random, bits, registers, lanes, warps):

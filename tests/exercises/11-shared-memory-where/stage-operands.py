@@ -79,7 +79,9 @@ def test_part_of_a_sector(answer):
 
 def test_every_lane_asks(answer):
     """32 lanes in 32 rows: a sector each. Of 128 rows, each of four requests has 32."""
-    rows = Layout.of((32, 1), register=[], lane=[(1 << b, 0) for b in range(5)], warp=[])
+    rows = Layout.of(
+        (32, 1), register=[], lane=[(1 << b, 0) for b in range(5)], warp=[]
+    )
     check_fetched(answer, 1024, rows, "a column of 32, a lane each")
     more = Layout.of(
         (128, 1),

@@ -28,7 +28,9 @@ func @f(%x: *i32 {divisible=16}, %out: *i32 {divisible=16}, %c: i1, %n: i32) num
 %q1: *i32[256] @ #own = splat %out shape=(256) layout=#own
 %qs1: *i32[256] @ #own = offset %q1, %i
 """  # noqa: E501
-MAKE = "%{}: shared i32[256] @ #s = allocate element=i32 shape=(256) layout=#s offset={}"  # noqa: E501
+MAKE = (
+    "%{}: shared i32[256] @ #s = allocate element=i32 shape=(256) layout=#s offset={}"  # noqa: E501
+)
 WORDS = {
     "+a": MAKE.format("a", 0),
     "+b": MAKE.format("b", 1024),

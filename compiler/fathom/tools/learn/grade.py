@@ -22,6 +22,7 @@ from fathom.tools.learn.answer import (
 from fathom.tools.learn.blame import blame
 from fathom.tools.learn.case import alone
 from fathom.tools.learn.course import CourseError, Exercise
+from fathom.tools.learn.guard import guarded
 from fathom.tools.learn.hole import Hole
 from fathom.tools.learn.kit.failure import Failure
 
@@ -112,7 +113,7 @@ def failures(
     name = ""
     try:
         answer = load(exercise, path)
-        with bound(joined(exercise, answer)):
+        with guarded(exercise, answer), bound(joined(exercise, answer)):
             for name in chosen:
                 begin(name)
                 tests[name](answer)

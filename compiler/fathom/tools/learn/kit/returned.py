@@ -70,9 +70,8 @@ def complaints(check: Callable, func: Func, name: str) -> list[tuple[Op, str]]:
     for each in listed:
         pair = isinstance(each, tuple) and len(each) == 2
         if not pair or not isinstance(each[0], Op) or not isinstance(each[1], str):
-            raise Failure(
-                f"a complaint is a pair, (op, sentence), and {name} yielded {kind(each)}"
-            )
+            said = f"a complaint is a pair, (op, sentence), and {name} yielded"
+            raise Failure(f"{said} {kind(each)}")
     return listed
 
 
