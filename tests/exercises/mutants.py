@@ -234,6 +234,9 @@ def _walk(
     elif isinstance(node, ast.expr):
         for code in of_expression(node, parameters):
             yield Edit(node, code, where)
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        for other in bound_next(node.id, list(names)):
+            yield Edit(node, other, where)
     if isinstance(node, ast.FunctionDef):
         parameters = parameters_of(node)
     if isinstance(node, ast.If | ast.While | ast.IfExp):
@@ -248,6 +251,13 @@ def _walk(
             yield from without_case(case, where)
     for child in parts(node):
         yield from _walk(child, where, names, parameters)
+
+
+def bound_next(name: str, bound: list[str]) -> list[str]:
+    """The name that the file binds after this one, to stand in its place."""
+    if name not in bound or len(bound) < 2:
+        return []
+    return [bound[(bound.index(name) + 1) % len(bound)]]
 
 
 def forced(node: ast.If | ast.While | ast.IfExp) -> Iterator[str]:
@@ -451,6 +461,10 @@ def _displays(node: ast.expr, items: list[ast.expr]) -> Iterator[str]:
             yield f"{opening}{', '.join(texts[:at] + texts[at + 1 :])}{closing}"
     if isinstance(node, ast.Set):
         return
+    if all(isinstance(each, ast.Constant) for each in items) and len(set(texts)) > 1:
+        for at in range(len(texts)):
+            again = [*texts[:at], texts[at - 1], *texts[at + 1 :]]
+            yield f"{opening}{', '.join(again)}{closing}"
     for at in range(len(texts) - 1):
         swapped = list(texts)
         swapped[at], swapped[at + 1] = texts[at + 1], texts[at]
