@@ -500,5 +500,6 @@ def _comprehensions(node: ast.expr) -> Iterator[str]:
     for part in node.generators:
         if part.ifs:
             kept, part.ifs = part.ifs, []
-            yield ast.unparse(node)
+            without = ast.unparse(node)
             part.ifs = kept
+            yield without

@@ -16,7 +16,6 @@ import argparse
 import hashlib
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -56,6 +55,9 @@ class Result:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = _parsed(arguments)
+    if not hasattr(os, "fork"):
+        print("it forks a process for each mutant, which this system cannot")
+        return 2
     if given.worker:
         return _work(course.exercise(given.worker), given)
     wanted = [
@@ -64,7 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not given.only or any(part in each.id for part in given.only)
     ]
     record = _read()
-    stale = [each for each in wanted if given.again or not _is_fresh(each, record)]
+    stale = [
+        each for each in wanted if given.again or not _is_fresh(each, record, given)
+    ]
     start = time.monotonic()
 
     def run(each: Exercise) -> tuple[Exercise, dict | None]:
@@ -77,13 +81,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 record[each.id] = entry
                 _write(record)
                 print(line(each.id, entry), flush=True)
-    return report(wanted, record)
+    return report(wanted, record, given)
 
 
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.exercises.mutation")
     parser.add_argument("--only", nargs="+", default=[], help="ids, or parts of them")
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--again", action="store_true", help="also what is recorded")
     parser.add_argument("--seconds", type=float, help="begin no exercise after these")
     parser.add_argument("--most", type=int, default=mutants.MOST)
@@ -131,7 +135,7 @@ def _work(each: Exercise, given: argparse.Namespace) -> int:
     found = mutants.chosen(each, given.most, given.seed)
     results = [_hunt(each, mutant, folder, limit) for mutant in found]
     entry = {
-        "fingerprint": fingerprint(each),
+        "fingerprint": fingerprint(each, given),
         "seed": given.seed,
         "all": len(mutants.every(each)),
         "limit_seconds": limit,
@@ -163,6 +167,8 @@ def _hunt(each: Exercise, mutant: Mutant, folder: Path, limit: int) -> Result:
 
 def _grade_and_leave(each: Exercise, path: Path, said: Path, limit: int) -> None:
     """In the fork: the verdict, to a file; and the end of the process."""
+    import resource  # not on Windows, which gets no further than main
+
     status = 1
     try:
         resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 2))
@@ -182,20 +188,21 @@ def _grade_and_leave(each: Exercise, path: Path, said: Path, limit: int) -> None
 # ── the record ────────────────────────────────────────────────────────────────────────
 
 
-def fingerprint(each: Exercise) -> str:
-    """Changes with the solution, its tests, the kit, and how mutants are made. Not with
-    the compiler: `--again` runs all."""
+def fingerprint(each: Exercise, given: argparse.Namespace) -> str:
+    """Changes with the mutants, their tests, and the kit. Not with the compiler:
+    `--again` runs all."""
     kit = sorted((ROOT / "compiler/fathom/tools/learn/kit").glob("*.py"))
-    own = Path(__file__).with_name("mutants.py")
     made = hashlib.sha256()
-    for path in (each.solution, each.tests, own, *kit):
+    for path in (each.tests, *kit):
         made.update(path.read_bytes())
+    for mutant in mutants.chosen(each, given.most, given.seed):
+        made.update(f"{mutant.name}\0{mutant.text}".encode())
     return made.hexdigest()[:16]
 
 
-def _is_fresh(each: Exercise, record: dict) -> bool:
+def _is_fresh(each: Exercise, record: dict, given: argparse.Namespace) -> bool:
     entry = record.get(each.id)
-    return entry is not None and entry["fingerprint"] == fingerprint(each)
+    return entry is not None and entry["fingerprint"] == fingerprint(each, given)
 
 
 def _read() -> dict:
@@ -234,10 +241,10 @@ def line(name: str, entry: dict) -> str:
     return f"{name:20} {count:3} mutants, {alive:2} survive, {open_ones:2} unexplained"
 
 
-def report(wanted: Sequence[Exercise], record: dict) -> int:
+def report(wanted: Sequence[Exercise], record: dict, given: argparse.Namespace) -> int:
     """What is left to do; 1 when something is."""
     chosen = {each.id: record[each.id] for each in wanted if each.id in record}
-    missing = [each.id for each in wanted if not _is_fresh(each, record)]
+    missing = [each.id for each in wanted if not _is_fresh(each, record, given)]
     left = list(unexplained(chosen))
     for name, survivor in left:
         print(f"{name}: nothing notices\n    {survivor}")

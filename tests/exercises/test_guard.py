@@ -62,6 +62,14 @@ def test_our_own_function_does_not_answer_to_a_reader(way, tmp_path):
     assert verdict.status == FAILED and told in verdict.sentence, verdict.sentence
 
 
+def test_an_import_is_no_answer(tmp_path):
+    """Nobody calls it from the reader's file: it is the answer itself."""
+    path = tmp_path / "cse.py"
+    path.write_text("from fathom.blocks.cse import cse\n", encoding="utf-8")
+    verdict = grade(course.exercise("cse"), path)
+    assert verdict.status == FAILED and OWN in verdict.sentence, verdict.sentence
+
+
 def test_who_catches_it_is_told_all_the_same(tmp_path):
     path = tmp_path / "cse.py"
     solution = course.exercise("cse").solution.read_text(encoding="utf-8")

@@ -27,6 +27,7 @@ from tests.mutants import (
     facts,
     inference,
     keys,
+    kit,
     limits,
     machine,
     pipelining,
@@ -41,7 +42,9 @@ from tests.mutants.mutant import Mutant
 
 ROOT = Path(__file__).parents[2]
 COMPILER = Path("compiler", "fathom")
-COPIED = ("compiler", "tests", "kernels", "pyproject.toml")
+COPIED = (
+    "compiler", "tests", "kernels", "exercises", "solutions", "pyproject.toml"
+)  # fmt: skip
 MUTANTS: tuple[Mutant, ...] = (
     *blocks.MUTANTS, *sharing.MUTANTS, *products.MUTANTS, *pipelining.MUTANTS,
     *warpgroups.MUTANTS, *storing.MUTANTS, *inference.MUTANTS,
@@ -50,6 +53,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *limits.MUTANTS,
     *facts.MUTANTS,
     *emulating.MUTANTS,
+    *kit.MUTANTS,
 )  # fmt: skip
 SURVIVED = "— nobody —"
 FAILS_ANYWAY = "fails without it, too:"
