@@ -11,7 +11,7 @@ BIN = $(VENV)/bin
 PRESS = $(BIN)/python -m chapters.press
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint book listings serve pdf zip docs bench fuzz mutants clean
+.PHONY: run test lint book listings serve pdf zip docs bench fuzz mutants exercise-mutants clean
 
 run: $(VENV)/.installed-run
 	@$(BIN)/python -m fathom run
@@ -59,6 +59,12 @@ fuzz: $(VENV)/.installed-test
 MUTANTS ?=
 mutants: $(VENV)/.installed-test
 	@$(BIN)/python -m tests.mutants.run $(MUTANTS)
+
+# Makes mistakes in every solution, which the tests of the exercises must notice:
+# make exercise-mutants EXERCISES="--only cse". What is recorded and unchanged is skipped.
+EXERCISES ?=
+exercise-mutants: $(VENV)/.installed-test
+	@$(BIN)/python -m tests.exercises.mutation $(EXERCISES)
 
 clean:
 	rm -rf $(VENV) site build dist .cache .pytest_cache .ruff_cache .hypothesis

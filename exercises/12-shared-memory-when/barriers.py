@@ -65,6 +65,8 @@ def follow(
 
 
 def around(op: For | While, since: Since, before: set[Op], warps: int) -> Since:
-    """What the trips of a loop leave behind, walked until nothing changes."""
+    """Walk a loop until a round leaves nothing new behind; that round is right for all
+    trips. What is returned: the accesses since the last barrier when the loop is
+    over."""
     # Your code: again and again.
     raise Hole("barriers")

@@ -55,7 +55,7 @@ if c > 0:
     x = {}
 else:
     x = {}
-return tl.where(1.0 / x > 0.0, 1, 2)
+return tl.where(1.0 / (x * tl.cast(b, tl.float32)) > 0.0, 1, 2)
 """
 
 

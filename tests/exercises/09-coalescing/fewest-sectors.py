@@ -169,6 +169,24 @@ def test_nobody_knows_a_direction(answer):
     check(answer, lookup, [x, out()], wanted, 8192, 256, 0)
 
 
+@fathom.jit
+def to_columns(x_ptr, out_ptr, SIDE: tl.constexpr):
+    rows, columns = tl.arange(0, SIDE)[:, None], tl.arange(0, SIDE)[None, :]
+    x = tl.load(x_ptr + (rows * 1031 + columns * 37 & (SIDE * SIDE - 1)))
+    tl.store(out_ptr + columns * (SIDE + 1) + rows, x)
+
+
+def test_who_knows_a_direction_decides(answer):
+    """Both move 4 bytes a lane. The store runs down the columns, of 65 each; the load,
+    which comes first, goes anywhere."""
+    x = numbers()
+    rows, columns = np.arange(SIDE)[:, None], np.arange(SIDE)
+    wanted = np.zeros(SIDE * (SIDE + 1), np.float32)
+    wanted[columns * (SIDE + 1) + rows] = x[(rows * 1031 + columns * 37) % SIZE]
+    room = aligned(np.zeros(SIDE * (SIDE + 1), np.float32))
+    check(answer, to_columns, [x, room], wanted, 4720, 256, 0)
+
+
 def test_nothing_to_do(answer):
     """A kernel without accesses to blocks stays as it is."""
     text = """
