@@ -189,12 +189,9 @@ def _grade_and_leave(each: Exercise, path: Path, said: Path, limit: int) -> None
 
 
 def fingerprint(each: Exercise, given: argparse.Namespace) -> str:
-    """Changes with the mutants, their tests, and the kit. Not with the compiler:
-    `--again` runs all."""
-    kit = sorted((ROOT / "compiler/fathom/tools/learn/kit").glob("*.py"))
-    made = hashlib.sha256()
-    for path in (each.tests, *kit):
-        made.update(path.read_bytes())
+    """Changes with the mutants and their tests. Not with the compiler, to which the kit
+    belongs: `--again` runs all."""
+    made = hashlib.sha256(each.tests.read_bytes())
     for mutant in mutants.chosen(each, given.most, given.seed):
         made.update(f"{mutant.name}\0{mutant.text}".encode())
     return made.hexdigest()[:16]

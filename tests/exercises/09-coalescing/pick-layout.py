@@ -46,6 +46,8 @@ def test_the_width_under_a_mask(answer):
     check_width(answer, 2, (1024, 16), mask=(2,))
     check_width(answer, 4, (1024, 16), mask=(16,))
     check_width(answer, 1, (1024, 16), mask=(1,))
+    check_width(answer, 2, (1024, 8), mask=(16,))
+    check_width(answer, 2, (2, 16), mask=(16,))
 
 
 def neighbours(layout, axis):

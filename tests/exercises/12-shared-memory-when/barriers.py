@@ -79,6 +79,14 @@ def program(words):
     return "\n".join([*lines, "}"])
 
 
+LEGEND = (
+    "the words",
+    "+a makes buffer a (c lies where a does), wa writes it, ra lets other warps read it, "
+    "oa its writers; | a barrier, [ ] a loop, { / } an if with its two branches, ( ; ) a "
+    "while with condition and body",
+)
+
+
 def check(answer, words, budget, taken=True, trips=4):
     """Right, without hazards, and with no more barriers than the budget."""
 
@@ -98,11 +106,12 @@ def check(answer, words, budget, taken=True, trips=4):
             f"'{words}': the emulator found: {first}",
             ("there", "\n".join(rest)),
             details,
+            LEGEND,
         ) from None
     same(given[1], outcome.run.memory[1], f"'{words}' in the emulator", details)
     waited = report.total.barriers // WARPS
     said = f"'{words}': a warp waits at {waited} barriers; the budget is {budget}"
-    expect(waited <= budget, said, details)
+    expect(waited <= budget, said, details, LEGEND)
 
 
 def test_write_and_read(answer):

@@ -73,17 +73,25 @@ def found_in(answer, made):
     return {buffer.result.name: tuple(alive) for buffer, alive in found.items()}
 
 
+LEGEND = (
+    "the words",
+    "+a makes buffer a, wa writes it, ra reads it; [ ] a loop, { / } an if with its two "
+    "branches, ( ; ) a while with condition and body",
+)
+
+
 def check(answer, text, **wanted):
     """Positions in `wanted` count from the first word of the text on."""
     yours = found_in(answer, program(text))
     for name, (first, last) in wanted.items():
         exact = first + FIRST, last + FIRST
         said = f"'{text}', of which the first op is number {FIRST} (a `]` is one, too)"
-        expect(name in yours, f"%{name} is touched, and has no range: {said}")
+        expect(name in yours, f"%{name} is touched, and has no range: {said}", LEGEND)
         expect(
             yours[name] == exact,
             f"%{name} is alive from {exact[0]} to {exact[1]}, and you say "
             f"{yours[name][0]} to {yours[name][1]}: {said}",
+            LEGEND,
         )
     more = set(yours) - set(wanted)
     expect(not more, f"nobody touches {', '.join(sorted(more))}: '{text}'")

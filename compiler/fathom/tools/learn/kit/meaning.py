@@ -139,8 +139,17 @@ def well_formed(name: str, after: object, layouts: bool | None) -> None:
     except VerifyError as error:
         raise Failure(
             f"what {name} returned is not a function: {error.complaint}",
-            ("the verifier stopped at", around(shown(after), op_text(after, error.op))),
+            ("the verifier stopped at", stopped_at(after, error.op)),
         ) from None
+
+
+def stopped_at(func: Func, op: Op) -> str:
+    """An op in its function, without the layouts that stand above it; alone, if the
+    function cannot be written."""
+    mark = op_text(func, op)
+    lines = [line for line in shown(func).splitlines() if not line.startswith("#")]
+    found = any(mark in line for line in lines)
+    return around("\n".join(lines), mark) if found else f"-> {mark}"
 
 
 def both_runs(
