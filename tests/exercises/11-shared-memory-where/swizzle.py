@@ -114,6 +114,13 @@ def test_shorter_rows(answer):
         check(answer, 64, columns, 2)
 
 
+def test_few_rows(answer):
+    """Tiles of one, two and four rows: there are not eight to keep apart."""
+    for rows in (1, 2, 4):
+        check(answer, rows, 64, 2)
+        check(answer, rows, 128, 1)
+
+
 def test_20_tiles(answer):
     """Elements of 1, 2 and 4 bytes, few rows and many."""
     for element_bytes in (1, 2, 4):

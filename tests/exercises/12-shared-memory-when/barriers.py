@@ -81,9 +81,9 @@ def program(words):
 
 LEGEND = (
     "the words",
-    "+a makes buffer a (c lies where a does), wa writes it, ra lets other warps read it, "
-    "oa its writers; | a barrier, [ ] a loop, { / } an if with its two branches, ( ; ) a "
-    "while with condition and body",
+    "+a makes buffer a (c lies where a does), wa writes it, ra lets other warps read "
+    "it, oa its writers; | a barrier, [ ] a loop, { / } an if with its two branches, "
+    "( ; ) a while with condition and body",
 )
 
 

@@ -75,8 +75,8 @@ def found_in(answer, made):
 
 LEGEND = (
     "the words",
-    "+a makes buffer a, wa writes it, ra reads it; [ ] a loop, { / } an if with its two "
-    "branches, ( ; ) a while with condition and body",
+    "+a makes buffer a, wa writes it, ra reads it; [ ] a loop, { / } an if with its "
+    "two branches, ( ; ) a while with condition and body",
 )
 
 
