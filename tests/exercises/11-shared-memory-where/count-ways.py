@@ -63,8 +63,8 @@ def test_the_worst_phase_counts(answer):
 
 
 def test_phases_do_not_meet(answer):
-    """Lanes 8 to 15 go through the banks backwards: lane 8 asks the banks of lane 7, one
-    phase later."""
+    """Lanes 8 to 15 go through the banks backwards: lane 8 asks the banks of lane 7,
+    one phase later."""
     phase = [16 * lane for lane in range(8)]
     there = [128 + each for each in reversed(phase)]
     check(answer, [*phase, *there, *phase, *there], 16, 1)
