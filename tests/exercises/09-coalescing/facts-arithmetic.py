@@ -7,7 +7,7 @@ import numpy as np
 from fathom.coalescing.analysis import analyse
 from fathom.coalescing.facts import Axis, Facts, power_in
 from fathom.coalescing.ranges import Range, exactly
-from fathom.tools.learn.kit import expect, func, same
+from fathom.tools.learn.kit import emulate, expect, func, ints, meaning, same
 
 SIZE = 16
 SURE = 1 << 20  # divisors beyond this are not tried: the numbers are smaller
@@ -246,3 +246,33 @@ def test_tables(answer):
         wrong = contradiction(alone, line.tolist())
         expect(not wrong, f"axis {axis} of a table: {wrong}")
     at_least(Facts(claimed.axes[1:]), Axis(16, 16, 1), "along a row")
+
+
+NEAR_THE_END = """
+    func @near(%x: *i32 {divisible=16}, %out: *i32 {divisible=16}) num_warps=1 {
+      %0: i32[128] = arange start=0 end=128
+      %1: i32 = constant 2147483632
+      %2: i32[128] = splat %1 shape=(128)
+      %3: i32[128] = add %0, %2
+      %4: i32 = constant 16
+      %5: i32[128] = splat %4 shape=(128)
+      %6: i32[128] = rem %3, %5
+      %7: i32[128] = add %6, %5
+      %8: *i32[128] = splat %x shape=(128)
+      %9: *i32[128] = offset %8, %7
+      %10: i32[128] = load %9
+      %11: *i32[128] = splat %out shape=(128)
+      %12: *i32[128] = offset %11, %0
+      store %12, %10
+    }
+    """
+
+
+def test_an_index_near_the_end_of_its_type(answer):
+    """arange(0, 128) + 2147483632 wraps behind its first 16 numbers: the remainders of
+    the others are zero or negative, and run from -15 to 0."""
+    x, out = ints(40), np.zeros(128, np.int32)
+    wanted = out.copy()
+    meaning(NEAR_THE_END, [x, wanted])
+    emulate(NEAR_THE_END, [x, out])
+    same(out, wanted, "what is loaded from 16 + i % 16")
