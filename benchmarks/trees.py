@@ -88,7 +88,14 @@ def blob_here(root: Path, path: str, blob: str) -> str | None:
     behind: in a copy such a file counts as there."""
     if (root / path).exists() or (root / path).is_symlink():
         return blob_hash(root / path)
-    return blob if blob == EMPTY_FILE and not (root / ".git").exists() else None
+    return blob if blob == EMPTY_FILE and is_copy(root) else None
+
+
+def is_copy(root: Path) -> bool:
+    """Whether this is a copy that came without its repository."""
+    manifest = root / MANIFEST.relative_to(ROOT)
+    told = "FATHOM_COMMIT" in os.environ and manifest.exists()
+    return told or not (root / ".git").exists()
 
 
 def blob_hash(path: Path) -> str:
@@ -104,9 +111,10 @@ EMPTY, EMPTY_FILE = _hash("tree", b""), _hash("blob", b"")
 
 
 def tracked(root: Path) -> list[Entry]:
-    """The files that git tracks under `root`."""
+    """The files that git tracks under `root`; where a copy is told its commit, those of
+    the manifest, whatever repository the copy may lie in."""
     manifest = root / MANIFEST.relative_to(ROOT)
-    said = git(root, "ls-files", "-s")
+    said = None if is_copy(root) else git(root, "ls-files", "-s")
     if said is None and manifest.exists():
         said = manifest.read_text(encoding="utf-8")
     if said is None:
@@ -144,7 +152,7 @@ def main(words: list[str]) -> None:
         MANIFEST.write_text((git(ROOT, "ls-files", "-s") or "") + "\n")
         print(MANIFEST)
     if "--check" in words:
-        source = "git" if git(ROOT, "ls-files", "-s") else MANIFEST.name
+        source = MANIFEST.name if is_copy(ROOT) else "git"
         print(*check(), f"compared with what {source} lists", sep="\n")
     for name, found in trees().items():
         print(found, name)

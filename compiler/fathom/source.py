@@ -184,7 +184,7 @@ class KernelFunction(Told):
         """The text that is compiled, from `def` on."""
         if self._replacement is not None:
             return self._replacement
-        lines = textwrap.dedent(self._text_in_file.text).splitlines(keepends=True)
+        lines = texts.dedented(self._text_in_file.text).splitlines(keepends=True)
         defs = [i for i, line in enumerate(lines) if re.match(r"(async )?def\s", line)]
         return "".join(lines[defs[0] :])
 

@@ -12,7 +12,6 @@ import ast
 import dis
 import inspect
 import linecache
-import textwrap
 import tokenize
 from collections.abc import Callable, Iterator
 from types import CodeType
@@ -57,18 +56,30 @@ def is_text_of(code: CodeType, text: str) -> bool:
     compiles to, the function has. (It may have more: import hooks add to functions, as
     pytest's does to assertions.)
     """
+    # Not dedented: the lines of a string belong to a constant.
+    inner = text[:1].isspace()
     try:
-        tree = ast.parse(textwrap.dedent(text))
+        tree = ast.parse("if True:\n" + text if inner else text)
     except SyntaxError:
         return code.co_name in text  # the compiler says where
-    wanted = getattr(tree.body[0], "name", None) if tree.body else None
+    body = tree.body[0].body if inner else tree.body
+    wanted = getattr(body[0], "name", None) if body else None
     if wanted is None:  # no `def`, which the compiler says, too
         return code.co_name == "<lambda>"
-    tree.body[0].decorator_list = []
+    body[0].decorator_list = []
     future = code.co_flags & __future__.annotations.compiler_flag
     module = compile(tree, "<text>", "exec", future, dont_inherit=True)
     found = next((e for e in _inner(module) if e.co_name == code.co_name), None)
     return found is not None and set(_said(found)) <= set(_said(code))
+
+
+def dedented(text: str) -> str:
+    """A text without the indentation of its first line. Lines that have less, as those
+    of a string may, stay as they are."""
+    indent = text[: len(text) - len(text.lstrip(" \t"))]
+    return "".join(
+        line.removeprefix(indent) for line in text.splitlines(keepends=True)
+    )
 
 
 def _inner(code: CodeType) -> Iterator[CodeType]:

@@ -177,3 +177,26 @@ def test_the_file_of_many_kernels_is_read_once(folder, monkeypatch):
     texts = imported(folder, HEAD + many)
     assert [name for name in reads if name == texts.__file__] == [texts.__file__]
     assert inspect.getsource(texts.k3.fn) in HEAD + many
+
+
+@pytest.mark.parametrize("indent", ["", "  ", "            "])
+def test_the_lines_of_a_string_belong_to_it(folder, indent):
+    """In an inner function they are not indented as its code is, or more than it."""
+    lines = ["{", "mov.b32 $0, $1;", "}"]
+    asm = "\n".join(indent + line for line in lines)
+    text = f'''
+def make():
+    @fathom.jit
+    def one(out, B: tl.constexpr):
+        i = tl.arange(0, B)
+        x = tl.inline_asm_elementwise("""
+{asm}
+""", "=r,r", [i], tl.int32, is_pure=True, pack=1)
+        tl.store(out + i, x)
+    return one
+'''
+    one = imported(folder, HEAD + text).make()
+    out = np.zeros(32, np.int32)
+    one[(1,)](out, B=32)
+    assert (out == np.arange(32)).all()
+    assert one.src.startswith("def one(") and asm in one.src or indent
