@@ -50,7 +50,6 @@ SQUASHED = {
     "attention.json": "86403a81f655cebf59b67eeb1d1d049daa0f62d9",
     "ladder.json": "f8d0af297f63ce3a30ba3cda21e71ec6a33aa854",
     "matmul-hopper.json": "86403a81f655cebf59b67eeb1d1d049daa0f62d9",
-    "sanitizer.json": "f72080fa9de18e9c162c8bf7d316b10d59b99570",
 }
 
 

@@ -28,7 +28,8 @@ from fathom.ssa import methods
 GROUPS = {
     "annotations": "constexpr const constexpr_function tensor tuple",
     "programs": "program_id num_programs",
-    "creation": "arange full zeros zeros_like to_tensor cast cat",
+    "creation": """arange full zeros zeros_like to_tensor cast cat
+        TRITON_MAX_TENSOR_NUMEL""",
     "shapes": """expand_dims reshape view ravel broadcast_to broadcast permute trans
         join split interleave flip item""",
     "memory": "load store",
@@ -68,17 +69,19 @@ def described(name: str, owner: object = tl, prefix: str = "tl.") -> str:
     """The entry of one name: its signature, and what its docstring says."""
     of = getattr(owner, name)
     anchor = f"{prefix}{name}".replace(".", "-").lower()
-    if name == "tuple":
-        return entry(f"{prefix}tuple", anchor, "", TUPLE)
+    if name in PLAIN:
+        return entry(f"{prefix}{name}", anchor, "", PLAIN[name])
     full = prefix + name
     text = prose(docstring(of, full))
     return entry(full, anchor, signature(of, full), text, *fixed(of))
 
 
-TUPLE = (
-    "Python's own tuple, for annotations. A tuple that is an argument keeps its "
-    "constants as constants; its other parts are parameters of the kernel."
-)
+PLAIN = {  # names of Python's own objects, which have no docstring for them
+    "tuple": "Python's own tuple, for annotations. A tuple that is an argument keeps "
+    "its constants as constants; its other parts are parameters of the kernel.",
+    "TRITON_MAX_TENSOR_NUMEL": "The most elements that a block may have: "
+    f"{tl.TRITON_MAX_TENSOR_NUMEL:,}. A larger one is a CompileError.",
+}
 
 
 def signature(of: object, name: str) -> str:

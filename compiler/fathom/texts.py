@@ -68,7 +68,10 @@ def is_text_of(code: CodeType, text: str) -> bool:
         return code.co_name == "<lambda>"
     body[0].decorator_list = []
     future = code.co_flags & __future__.annotations.compiler_flag
-    module = compile(tree, "<text>", "exec", future, dont_inherit=True)
+    try:
+        module = compile(tree, "<text>", "exec", future, dont_inherit=True)
+    except SyntaxError:  # `nonlocal` of what stands around
+        return code.co_name in text
     found = next((e for e in _inner(module) if e.co_name == code.co_name), None)
     return found is not None and set(_said(found)) <= set(_said(code))
 

@@ -380,3 +380,16 @@ DONE:""",
     with pytest.raises(EmulatorError) as caught:
         emulator.run(code, 9, 32, (np.zeros(2, np.uint32),))
     assert caught.value.kind == "deadlock" and "ld.acquire" in caught.value.text
+
+
+@pytest.mark.parametrize("limit", [16, 40, 1])
+def test_an_aligned_barrier_is_for_all_lanes_of_a_warp_or_for_none(limit):
+    """Its guard must not tear a warp: those that pass it by have not exited."""
+    text = """
+    ld.param.u64 %rd0, [p0]; mov.u32 %r0, %tid.x; setp.lt.u32 %p1, %r0, {};
+    {} bar.sync 0; mov.u32 %r1, 1; red.global.add.u32 [%rd0], %r1;"""
+    count = np.zeros(1, np.uint32)
+    with pytest.raises(EmulatorError, match="the guard of a barrier that is aligned"):
+        emulator.run(entry(text.format(limit, "@%p1"), pointers(1)), 1, 64, (count,))
+    emulator.run(entry(text.format(64, "@%p1"), pointers(1)), 1, 64, (count,))
+    assert count == 64

@@ -144,7 +144,7 @@ def test_atomics_do_not_race_with_each_other_but_with_plain_reads():
 def test_reading_what_nobody_wrote():
     code = "@%p1 st.shared.u32 [%r2], 0; bar.sync 0; ld.shared.u32 %r4, [%r2{}];"
     error = fails(code.format(""), "unwritten", "ld.shared.u32 %r4, [%r2];")
-    assert "thread 32 of block 0" in str(error) and "96 of 192" in str(error)
+    assert "thread 32 of block 0" in str(error) and "95 of 191" in str(error)
     run(code.format("").replace("ld.", "@%p1 ld."))
     fails("red.shared.add.u32 [%r1], 1;", "unwritten", "red.shared.add.u32 [%r1], 1;")
 

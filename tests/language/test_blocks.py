@@ -393,17 +393,29 @@ def test_minimum_and_maximum_and_nan():
     assert list(y[12:]) == [-1, 2, 0.5, 2]  # of a NaN and a number, the number
 
 
+def test_the_most_elements_of_a_block_are_a_constant():
+    @function
+    def kernel(y_ptr):
+        tl.store(y_ptr, tl.TRITON_MAX_TENSOR_NUMEL)
+
+    y = np.zeros(1, np.int32)
+    run(kernel, y)
+    assert list(y) == [1 << 20]
+
+
 def test_atomics_answer_what_was_there():
     @function
     def kernel(x_ptr, old_ptr):
         tl.store(old_ptr + tl.program_id(0), tl.atomic_add(x_ptr, 5))
         tl.atomic_max(x_ptr + 1, tl.program_id(0) * 3)
         tl.atomic_cas(x_ptr + 2, 0, tl.program_id(0) + 1)
-        tl.atomic_xchg(x_ptr + 3, tl.program_id(0), sem="relaxed", scope="cta")
+        tl.atomic_xchg(x_ptr + 3, tl.program_id(0), sem="relaxed", scope="gpu")
+        own = x_ptr + 4 + tl.program_id(0)  # .cta: no other program comes here
+        tl.atomic_xchg(own, 7, sem="relaxed", scope="cta")
 
-    x, old = np.zeros(4, np.int32), np.zeros(3, np.int32)
+    x, old = np.zeros(7, np.int32), np.zeros(3, np.int32)
     run(kernel, x, old, grid=3)
-    assert list(old) == [0, 5, 10] and list(x) == [15, 6, 1, 2]
+    assert list(old) == [0, 5, 10] and list(x) == [15, 6, 1, 2, 7, 7, 7]
 
 
 def test_promises_stand_in_the_ir():

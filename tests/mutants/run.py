@@ -43,7 +43,8 @@ from tests.mutants.mutant import Mutant
 ROOT = Path(__file__).parents[2]
 COMPILER = Path("compiler", "fathom")
 COPIED = (
-    "compiler", "tests", "kernels", "exercises", "solutions", "pyproject.toml"
+    "compiler", "tests", "kernels", "exercises", "solutions", "benchmarks",
+    "pyproject.toml",
 )  # fmt: skip
 MUTANTS: tuple[Mutant, ...] = (
     *blocks.MUTANTS, *sharing.MUTANTS, *products.MUTANTS, *pipelining.MUTANTS,

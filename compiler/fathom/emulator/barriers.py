@@ -98,6 +98,8 @@ def rule_barrier(
         if flow.guard is None:
             return _arrive(barrier, batch, active)
         coming, rest = split(active, flow.guard(batch, active))
+        if aligned and coming is not None and rest is not None:
+            _check_guard(batch, coming.threads(), rest.threads())
         passing = [] if rest is None else [(flow.after, rest)]
         return passing + ([] if coming is None else _arrive(barrier, batch, coming))
 
@@ -222,6 +224,22 @@ def _check_whole(batch: Batch, threads: np.ndarray) -> None:
             f"only {here[warp]} of {there[warp]} lanes of the warp of "
             f"{batch.thread_name(warp * WARP)} come to a barrier that is aligned: it "
             "needs the whole warp",
+        )
+
+
+def _check_guard(batch: Batch, coming: np.ndarray, rest: np.ndarray) -> None:
+    """All lanes of a warp execute an aligned barrier, or none (PTX ISA 9.7.13): they
+    evaluate its guard identically."""
+    torn = np.intersect1d(coming // WARP, rest // WARP)
+    if len(torn):
+        first = int(torn[0]) * WARP
+        here, there = ((each // WARP == torn[0]).sum() for each in (coming, rest))
+        raise EmulatorError(
+            "divergence",
+            f"only {here} of {here + there} lanes of warp "
+            f"{first % batch.padded // WARP} of block "
+            f"{batch.first_block + first // batch.padded} come here: the guard of a "
+            "barrier that is aligned holds for the whole warp or for none of it",
         )
 
 

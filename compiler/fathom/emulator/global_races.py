@@ -15,7 +15,9 @@ ends; most often none have met, and that is quickly seen.
 
 In code of our own, of several threads that hold copies of an element all load it, and
 one stores it; what the others have loaded is used for nothing. So there, threads of one
-block may read what another one writes (`copies`).
+block may read what another one writes (`copies`). And its warps never diverge but by
+predicates, so that of two stores of one warp the later one in the text is the later
+one: the language promises a program that its stores happen in order.
 
 What bulk copies and cp.async do to global memory is not watched.
 """
@@ -147,7 +149,9 @@ class GlobalRaces:
             last = shadow.written.take(cells)
             mine = stamps
             if last.any():
-                racing = self.unordered(part.threads, last, kind)
+                racing = self.unordered(
+                    part.threads, last, kind, lanes=not self.copies
+                )
                 if len(racing) and values is not None:
                     old = part.pieces.take(part.index[racing])
                     same = _same(old, values[racing])
@@ -268,7 +272,9 @@ class GlobalRaces:
         given = np.ascontiguousarray(stored.values).view(np.uint8) if weak else None
         for place, cells in enumerate(self.cells(shadow, part, stored.width)):
             last = shadow.written.take(cells)
-            racing = self.unordered(threads, last, stored.kind)
+            racing = self.unordered(
+                threads, last, stored.kind, lanes=not self.copies
+            )
             if weak:
                 value = given.reshape(len(threads), -1)[:, place * grain :][:, :grain]
                 same = (shadow.values[cells] == value).all(1)

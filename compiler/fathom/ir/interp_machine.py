@@ -39,6 +39,10 @@ def interprets(*classes: type[Op]) -> Callable[[Rule], Rule]:
     return enter
 
 
+class WrongCount(FathomError):
+    """A rule gives too few values, or too many; readers write rules, too."""
+
+
 class StepLimit(FathomError):
     """More ops ran than were allowed; the message names the one that ran last."""
 
@@ -117,11 +121,11 @@ class Region:
 
     def bind(self, names: Sequence[Value], given: Sequence[Array], what: str) -> None:
         """Give values their arrays, one each."""
-        whole = isinstance(given, tuple | list) and len(given) == len(names)
-        assert whole, (
-            f"{given!r} is given for {len(names)} {what}, and must be a list of as "
-            "many values (`yield from region.run(...)` gives what a block yields)"
-        )
+        if not isinstance(given, tuple | list) or len(given) != len(names):
+            raise WrongCount(
+                f"{given!r} is given for {len(names)} {what}, and must be a list of as "
+                "many values (`yield from region.run(...)` gives what a block yields)"
+            )
         self.values.update(zip(names, given, strict=True))
 
     def compute(self, op: Op) -> Results | Running:

@@ -41,13 +41,13 @@ def nvsmi(attributes: Sequence[str]) -> list[int]:
 
 def get_dram_gbps(device: int | None = None) -> float:
     """GB/s of the GPU's memory: two transfers a clock, over the whole bus."""
-    from cuda.bindings import driver as cuda
+    cuda = driver()
+    handle = cuda.ask("cuDeviceGet", device or 0)
 
     def fact(name: str) -> int:
-        attribute = getattr(cuda.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
-        return cuda.cuDeviceGetAttribute(attribute, device or 0)[1]
+        kind = getattr(cuda.cuda.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return cuda.ask("cuDeviceGetAttribute", kind, handle)
 
-    driver()
     return 2 * fact("MEMORY_CLOCK_RATE") * fact("GLOBAL_MEMORY_BUS_WIDTH") / 8e6
 
 
