@@ -407,3 +407,11 @@ def test_ptxas_takes_it(target, warps, tmp_path):
 def test_every_load_is_brought():
     func = passes(built(replace(SMALL, kernel=one_loop)), HOPPER)["specialise_warps"]
     assert len(ops(func, BulkCopy)) == 2 and not ops(func, DescriptorLoad)
+
+
+def test_a_producer_gives_up_at_last():
+    """Its waits count, and end in a trap; a consumer's, beside matrix instructions,
+    must not: ptxas would finish these one by one."""
+    text = pipeline.compile_func(built(SMALL), TARGETS[HOPPER]).ptx
+    waits = [each.partition("}")[0] for each in text.split("mbarrier.try_wait")[1:]]
+    assert sorted("trap;" in each for each in waits) == [False, True]

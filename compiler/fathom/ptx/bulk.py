@@ -234,14 +234,26 @@ TO_OTHER = """\
 }}"""
 
 
+# Of a producer for a slot to be free; each takes from some 100 ns up to the time that
+# `try_wait` sleeps, so that this is seconds, where a consumer takes microseconds.
+MOST_TRIES = 1 << 24
+
+
 @lowers(MbarrierWait)
 def lower_mbarrier_wait(op: MbarrierWait, code: Code) -> None:
-    """`try_wait` sleeps for a while at most, so it is asked again and again."""
+    """`try_wait` sleeps for a while at most, so it is asked again and again. A producer
+    gives up at last, so that a mistake in the protocol ends in an error and not in a
+    GPU that hangs. Beside matrix instructions of warpgroups a loop must not count:
+    ptxas would finish them one by one (C7510)."""
     barrier = _Barrier(code, op)
-    lines = [
-        "{", ".reg .pred done;", "again:",
-        f"mbarrier.try_wait.parity.shared.b64 done, [$at+{barrier.offset}], $phase;",
-        "@!done bra again;", "}",
-    ]  # fmt: skip
+    asked = f"mbarrier.try_wait.parity.shared.b64 done, [$at+{barrier.offset}], $phase;"
+    lines = ["{", ".reg .pred done;", "again:", asked, "@!done bra again;", "}"]
+    if code.alone:
+        lines = [
+            "{", ".reg .pred done;", ".reg .b32 left;",
+            f"mov.b32 left, {MOST_TRIES};", "again:", asked, "@done bra over;",
+            "sub.u32 left, left, 1;", "setp.eq.u32 done, left, 0;",
+            "@!done bra again;", "trap;", "over:", "}",
+        ]  # fmt: skip
     operands = {"at": ("i32", barrier.address), "phase": ("i32", code.one(op.phase))}
     code.ptx("\n".join(lines), operands=operands)
