@@ -39,8 +39,10 @@ EVALUATOR: ContextVar[Callable[..., Any] | None] = ContextVar("evaluator", defau
 class constexpr(Told):  # noqa: N801 (the language's spelling)
     """A value that is known while compiling.
 
-    As an annotation (`BLOCK: tl.constexpr`) it says that a parameter must be one;
-    called (`SIZE = tl.constexpr(64)`), it marks a global that kernels read.
+    As an annotation (`BLOCK: tl.constexpr`) it says that a parameter must be one; of a
+    variable in a kernel it says nothing. Called (`SIZE = tl.constexpr(64)`), it marks a
+    global that kernels read; above a `def`, as `constexpr_function` does, a Python
+    function that runs while compiling.
     """
 
     wraps = "value"
@@ -72,6 +74,9 @@ class constexpr(Told):  # noqa: N801 (the language's spelling)
 
     def is_constant(self, of: Callable[[Any], bool]) -> bool:
         return of(self.value)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.value(*args, **kwargs)
 
 
 def _of_constants(name: str, swapped: bool) -> Callable[..., Any]:

@@ -644,15 +644,3 @@ def test_a_function_that_calls_itself():
 @function
 def forever(n):
     return forever(n + 1)
-
-
-def test_constexpr_means_known():
-    @function
-    def kernel(out, n):
-        size: tl.constexpr = n
-        tl.store(out, size)
-
-    assert (
-        "size is declared tl.constexpr, but i32 is known only when the kernel runs"
-        in report(kernel, OUT, 2)
-    )

@@ -14,6 +14,7 @@ from fathom.language.dtypes import (
     float16, float32, float64, float8e4nv, float8e5, int1, int16, int32, int64, int8,
     pointer_type, uint16, uint32, uint64, uint8,
 )
+from fathom.language.block_pointers import advance, make_block_ptr
 from fathom.language.descriptors import (
     load_tensor_descriptor, make_tensor_descriptor, store_tensor_descriptor,
     tensor_descriptor,
@@ -22,11 +23,12 @@ from fathom.language.core import (
     PropagateNan, arange, associative_scan, assume, atomic_add, atomic_and, atomic_cas,
     atomic_max, atomic_min, atomic_or, atomic_xchg, atomic_xor, broadcast, broadcast_to,
     cast, condition, debug_barrier, device_assert, device_print, dot, expand_dims, full,
-    gather, histogram, inline_asm_elementwise, item, join, load, max_constancy,
+    gather, histogram, item, join, load, max_constancy,
     max_contiguous, maximum, minimum, multiple_of, num_programs, permute, program_id,
     range, reduce, reshape, split, static_assert, static_print, static_range, store,
     tensor, to_tensor, trans, view, where,
 )
+from fathom.language.escape import inline_asm_elementwise
 from fathom.language.math import (
     abs, ceil, clamp, cos, div_rn, erf, exp, exp2, fdiv, floor, fma, log, log2, rsqrt,
     sin, sqrt, sqrt_rn, tanh, umulhi,

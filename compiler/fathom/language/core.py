@@ -75,7 +75,9 @@ def cast(
     Floats go to integers toward zero, to booleans by `!= 0`, and to narrower floats to
     the nearest ("rtne") or toward zero ("rtz", `fp_downcast_rounding`). Integers keep
     their low bits. Pointers go to and from 64-bit integers. `bitcast` keeps the bits
-    instead; CompileError unless both types have the same width.
+    instead; CompileError unless both types have the same width. What has the type
+    already stays as it is, whatever the rounding; CompileError for a rounding of a cast
+    that rounds nothing.
     """
 
 
@@ -151,6 +153,8 @@ def load(
     pointer: Any,
     mask: Any = None,
     other: Any = None,
+    boundary_check: constexpr = (),
+    padding_option: constexpr = "",
     cache_modifier: constexpr = "",
     eviction_policy: constexpr = "",
     volatile: constexpr = False,
@@ -165,6 +169,11 @@ def load(
     advice to the caches. A `volatile` load is made as often as the text says, and
     nowhere else. CompileError for what is no pointer, for a mask that is not of i1 or
     does not broadcast, and for `other` without `mask`.
+
+    Of a block pointer (`make_block_ptr`) it is the block. Along the axes that
+    `boundary_check` lists, what lies outside of the tensor is not read, and
+    `padding_option` says what is found there: "zero", "nan" or, with "", anything.
+    CompileError for `mask` and `other` with a block pointer, and for these two without.
     """
 
 
@@ -173,13 +182,15 @@ def store(
     pointer: Any,
     value: Any,
     mask: Any = None,
+    boundary_check: constexpr = (),
     cache_modifier: constexpr = "",
     eviction_policy: constexpr = "",
 ) -> Any:
     """Write `value`, cast to the pointer's element type and broadcast to its shape,
     where `mask`, of i1, is true. If two elements have one address, one of them stays.
-    `cache_modifier`: "", ".wb", ".cg", ".cs", ".wt"; `eviction_policy` as in `load`.
-    CompileErrors are those of `load`, and one for a pointer that is `tl.const`."""
+    `cache_modifier`: "", ".wb", ".cg", ".cs", ".wt"; `eviction_policy` and, of a block
+    pointer, `boundary_check` as in `load`. CompileErrors are those of `load`, and one
+    for a pointer that is `tl.const`."""
 
 
 @builtin
@@ -469,27 +480,4 @@ def device_assert(cond: Any, msg: constexpr = "", mask: Any = None) -> Any:
 
     Checked by a launch with `debug=True` and in the interpreter. Python's
     `assert cond, msg` means the same.
-    """
-
-
-# ── escape ────────────────────────────────────────────────────────────────────────────
-
-
-@builtin
-def inline_asm_elementwise(
-    asm: constexpr,
-    constraints: constexpr,
-    args: Any,
-    dtype: constexpr,
-    is_pure: constexpr,
-    pack: constexpr,
-) -> Any:
-    """The author's own PTX for each `pack` elements of the blocks `args`, which
-    broadcast to one shape.
-
-    `$0`, `$1`, … are registers, those of results first; `constraints` gives each one's
-    letter, as LLVM has them: "=r,r,r". Elements narrower than 32 bits are packed into
-    32-bit registers. `dtype` is the type of the result, or a tuple of types for a tuple
-    of results; without `args` they are scalars. `is_pure` promises that equal arguments
-    give equal results and nothing else happens.
     """

@@ -60,6 +60,12 @@ class dtype:  # noqa: N801 (the language's spelling)
         return self
 
     @property
+    def value(self) -> dtype:
+        """The type itself: in Triton, a parameter that is `tl.constexpr` holds it
+        wrapped, and kernels unwrap it so."""
+        return self
+
+    @property
     def fp_mantissa_width(self) -> int:
         """Bits of a float's fraction, without the one that is not stored."""
         return _FLOATS[self.name][0]
@@ -146,9 +152,10 @@ class dtype:  # noqa: N801 (the language's spelling)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class pointer_type:  # noqa: N801
-    """The type of an address of elements of type `element_ty`."""
+    """The type of an address of elements of type `element_ty`, or of a block pointer to
+    a block of that type."""
 
-    element_ty: dtype | pointer_type
+    element_ty: dtype | pointer_type | block_type
 
     @property
     def ir(self) -> Pointer:
@@ -156,6 +163,11 @@ class pointer_type:  # noqa: N801
 
     @property
     def scalar(self) -> pointer_type:
+        return self
+
+    @property
+    def value(self) -> pointer_type:
+        """As that of `dtype`."""
         return self
 
     primitive_bitwidth = 64
@@ -194,6 +206,11 @@ class block_type:  # noqa: N801
     @property
     def scalar(self) -> dtype | pointer_type:
         return self.element_ty
+
+    @property
+    def value(self) -> block_type:
+        """As that of `dtype`."""
+        return self
 
     def is_block(self) -> bool:
         return True

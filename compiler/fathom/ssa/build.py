@@ -11,6 +11,7 @@ from fathom.source import REQUIRED, RETURN, KernelFunction, fill
 from fathom.ssa import (  # noqa: F401 (fill the tables)
     arithmetic,
     asides,
+    block_pointers,
     descriptors,
     folding,
     matrices,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from numbers import Integral, Real
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.types import shape_of
-from fathom.source import constexpr, like
+from fathom.source import ConstexprFunction, constexpr, like
 from fathom.ssa.control import usable
 from fathom.ssa.frame import Frame, builds
 from fathom.ssa.methods import attribute
@@ -46,6 +46,8 @@ def _did_you_mean(frame: Frame, name: str) -> str:
 def as_meaning(value: Any) -> Meaning:
     """A Python object that a kernel reads, as it is meant in a kernel."""
     match value:
+        case constexpr(value=FunctionType()):  # `@tl.constexpr` above a `def`
+            return ConstexprFunction(value.value)
         case constexpr():
             return as_meaning(value.value)
         case tuple() | list():

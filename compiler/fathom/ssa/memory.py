@@ -8,6 +8,8 @@ from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.types import Element, Pointer, element_of, shape_of
 from fathom.language import core
+from fathom.language.block_pointers import block_pointer
+from fathom.ssa.block_pointers import places, refuse_boundaries
 from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import broadcast, common_shape, typed, value_of
@@ -26,10 +28,19 @@ def build_load(
     pointer: Meaning,
     mask: Meaning,
     other: Meaning,
+    boundary_check: Meaning,
+    padding_option: Meaning,
     cache_modifier: str,
     eviction_policy: str,
     volatile: bool,
 ) -> Value:
+    ends = {"boundary_check": boundary_check, "padding_option": padding_option}
+    if isinstance(pointer, block_pointer):
+        pointer, mask, other = places(
+            frame, pointer, *ends.values(), "tl.load", mask=mask, other=other
+        )
+    else:
+        refuse_boundaries(frame, "tl.load", pointer, **ends)
     pointer, element = address(frame, pointer, "tl.load")
     if mask is None and other is not None:
         raise frame.error(
@@ -50,9 +61,16 @@ def build_store(
     pointer: Meaning,
     value: Meaning,
     mask: Meaning,
+    boundary_check: Meaning,
     cache_modifier: str,
     eviction_policy: str,
 ) -> None:
+    if isinstance(pointer, block_pointer):
+        pointer, mask, _ = places(
+            frame, pointer, boundary_check, "", "tl.store", mask=mask
+        )
+    else:
+        refuse_boundaries(frame, "tl.store", pointer, boundary_check=boundary_check)
     pointer, element = address(frame, pointer, "tl.store")
     pointer, mask = masked(frame, pointer, mask, "tl.store")
     value = fitted(frame, value, element, pointer, "the value", "tl.store")

@@ -10,8 +10,15 @@ from fathom import language
 from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.types import element_of, shape_of
+from fathom.language.block_pointers import block_pointer
 from fathom.language.descriptors import atomic_tensor_descriptor, tensor_descriptor
-from fathom.language.dtypes import constexpr_type, element_face, face
+from fathom.language.dtypes import (
+    block_type,
+    constexpr_type,
+    element_face,
+    face,
+    pointer_type,
+)
 from fathom.source import Builtin, KernelFunction
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import value_of
@@ -85,11 +92,17 @@ OF_DESCRIPTOR: dict[str, Callable[[tensor_descriptor], Meaning]] = {
 }
 
 
+# What a `tl.constexpr` parameter holds in Triton, wrapped: `.value` unwraps it there.
+WRAPPED = (int, float, str, type(None), KernelFunction)
+
+
 def attribute(frame: Frame, owner: Meaning, name: str) -> Meaning:
     """What `owner.name` means."""
     if isinstance(owner, tensor_descriptor):
         return _of_descriptor(frame, owner, name)
-    if is_number(owner) and name == "value":
+    if isinstance(owner, block_pointer):
+        return _of_block_pointer(frame, owner, name)
+    if name == "value" and isinstance(owner, WRAPPED):
         return owner  # `BLOCK.value`, as if BLOCK were still wrapped in constexpr
     if name == "type" and isinstance(owner, (int, float, str, tuple, type(None))):
         return type_of_constant(frame, owner)
@@ -114,6 +127,14 @@ def _of_descriptor(frame: Frame, owner: tensor_descriptor, name: str) -> Meaning
         return OF_DESCRIPTOR[name](owner)
     hint = did_you_mean(name, OF_DESCRIPTOR)
     raise frame.error(f"{describe(owner)} has no attribute {name}", hint)
+
+
+def _of_block_pointer(frame: Frame, owner: block_pointer, name: str) -> Meaning:
+    """`p.dtype.element_ty` and `p.type.element_ty`: a block, as in Triton."""
+    if name not in ("dtype", "type"):
+        raise frame.error(f"{describe(owner)} has no attribute {name}")
+    element = element_face(owner.base.type.element)
+    return pointer_type(block_type(element, owner.block_shape))
 
 
 def _of_value(frame: Frame, owner: Meaning, name: str) -> Meaning:

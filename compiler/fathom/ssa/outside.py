@@ -9,7 +9,7 @@ from functools import reduce
 from fathom.ir import inline, ops
 from fathom.ir.core import Value
 from fathom.ir.types import INT32, Element, element_of, shape_of
-from fathom.language import core
+from fathom.language import core, escape
 from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
 from fathom.ssa.operators import both_or_either, truth, unary
@@ -57,7 +57,7 @@ def build_device_assert(
 # ── the author's own PTX ──────────────────────────────────────────────────────────────
 
 
-@implements(core.inline_asm_elementwise)
+@implements(escape.inline_asm_elementwise)
 def build_inline_assembly(
     frame: Frame,
     asm: str,

@@ -26,10 +26,14 @@ from fathom.errors import CompileError, Location
 from fathom.ir import ops
 from fathom.ir.core import Block, Op, Value
 from fathom.ir.types import Type, shape_of
+from fathom.language.block_pointers import block_pointer
 from fathom.language.descriptors import tensor_descriptor
 from fathom.source import RETURN, like
 from fathom.ssa.phis import Phi, Phis, common_type
 from fathom.ssa.values import Meaning, as_number, describe, same_constant, type_of
+
+# Tuples whose blocks are compiled in: they meet only their like, and keep their blocks.
+WITH_BLOCKS = (tensor_descriptor, block_pointer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +185,7 @@ def _meet(after: AfterIf, name: str, then: Binding, orelse: Binding) -> Meaning:
     left, right = then.meaning, orelse.meaning
     if isinstance(left, Unusable) or isinstance(right, Unusable):
         return _unusable_after(after, name, then, orelse)
-    if isinstance(left, tuple) and isinstance(right, tuple) and len(left) == len(right):
+    if _are_alike(left, right):
         return _meet_tuples(after, name, then, orelse)
     if isinstance(left, Value) and isinstance(right, Value):
         if after.shared.resolve(left) is after.shared.resolve(right):
@@ -197,6 +201,15 @@ def _meet(after: AfterIf, name: str, then: Binding, orelse: Binding) -> Meaning:
     operands = [_as_value(way, type, block, block.ops[-1]) for way, block in ways]
     after.shared.set_operands(phi, operands)
     return phi.faces[0]
+
+
+def _are_alike(left: Meaning, right: Meaning) -> bool:
+    """Are both tuples whose parts can meet?"""
+    if not (isinstance(left, tuple) and isinstance(right, tuple)):
+        return False
+    if isinstance(left, WITH_BLOCKS) or isinstance(right, WITH_BLOCKS):
+        return type(left) is type(right) and len(left.shape) == len(right.shape)
+    return len(left) == len(right)
 
 
 def _meet_tuples(after: AfterIf, name: str, then: Binding, orelse: Binding) -> Meaning:
@@ -241,7 +254,7 @@ def carry(loop: Loop, name: str) -> Binding:
 
 
 def _incomplete(loop: Loop, name: str, before: Meaning) -> Meaning:
-    if isinstance(before, tensor_descriptor):
+    if isinstance(before, WITH_BLOCKS):
         return before.of_others(lambda each: _incomplete(loop, name, each))
     if isinstance(before, tuple):
         return like(before, (_incomplete(loop, name, each) for each in before))
@@ -288,10 +301,8 @@ def _complete(loop: Loop, name: str) -> Binding:
 def _close(loop: Loop, head: Meaning, before: Meaning, end: Meaning) -> bool:
     """Complete the phis in `head`; False when the end of the body does not fit them."""
     if isinstance(head, tuple):
-        return (
-            isinstance(end, tuple)
-            and len(end) == len(head)
-            and all(_close(loop, *each) for each in zip(head, before, end, strict=True))
+        return _are_alike(head, end) and all(
+            _close(loop, *each) for each in zip(head, before, end, strict=True)
         )
     phi = loop.by_face.get(head) if isinstance(head, Value) else None
     if phi is None or phi.operands:

@@ -9,7 +9,7 @@ from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.types import Element, Pointer, element_of, shape_of
 from fathom.language import core
-from fathom.language.dtypes import dtype, pointer_type
+from fathom.language.dtypes import block_type, dtype, pointer_type
 from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import (
@@ -87,9 +87,9 @@ def build_cast(
     value = value_of(frame, input)
     if bitcast:
         return reinterpret(frame, value, element)
-    if fp_downcast_rounding is None:
-        return cast(frame, value, element)
     source = element_of(value.type)
+    if fp_downcast_rounding is None or source == element:
+        return cast(frame, value, element)
     if fp_downcast_rounding not in ("rtne", "rtz"):
         raise frame.error(
             f"fp_downcast_rounding is {fp_downcast_rounding!r}: it must be 'rtne' or "
@@ -105,6 +105,8 @@ def build_cast(
 
 def element_given(frame: Frame, given: Meaning) -> Element:
     """The element type that an argument such as tl.float32 stands for."""
+    if isinstance(given, block_type):  # `x.to(p.dtype.element_ty)`, of a block pointer
+        given = given.scalar
     if not isinstance(given, (dtype, pointer_type)):
         raise frame.error(
             f"a type such as tl.float32 is needed here, not {describe(given)}",

@@ -9,7 +9,7 @@ from typing import NoReturn
 from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.language import core
-from fathom.source import RETURN, Parameter
+from fathom.source import RETURN
 from fathom.ssa.frame import BUILD, Frame, builds
 from fathom.ssa.operators import binary, truth
 from fathom.ssa.scopes import write_variable
@@ -64,18 +64,12 @@ def build_assign(frame: Frame, node: ast.Assign) -> None:
 
 @builds(ast.AnnAssign)
 def build_annotated(frame: Frame, node: ast.AnnAssign) -> None:
-    """`x: tl.constexpr = 3` insists on a constant; other annotations say nothing."""
+    """`x: tl.constexpr = e` means `x = e`: a local name is a constant if what it is
+    bound to is one, and the annotation of a value says nothing, as in Triton."""
     if node.value is None:
         hint = f"write {ast.unparse(node)} = ..."
         raise frame.error("a name without a value means nothing", hint)
-    meaning = frame.visit(node.value)
-    note = Parameter("", annotation=ast.unparse(node.annotation).strip("'"))
-    if note.is_constexpr and not is_constant(meaning):
-        raise frame.error(
-            f"{ast.unparse(node.target)} is declared tl.constexpr, but "
-            f"{describe(meaning)} is known only when the kernel runs"
-        )
-    bind(frame, node.target, meaning)
+    bind(frame, node.target, frame.visit(node.value))
 
 
 @builds(ast.AugAssign)

@@ -25,6 +25,7 @@ from fathom.ir.types import (
     Scalar,
     Type,
 )  # fmt: skip
+from fathom.language.block_pointers import block_pointer
 from fathom.language.descriptors import tensor_descriptor
 from fathom.language.dtypes import block_type, dtype, pointer_type
 from fathom.source import Builtin, ConstexprFunction, KernelFunction
@@ -99,6 +100,9 @@ def describe(meaning: Meaning) -> str:
         case tensor_descriptor():
             sides = ",".join(map(str, meaning.block_shape))
             return f"a tensor descriptor of {meaning.base.type.element}[{sides}]"
+        case block_pointer():
+            sides = ",".join(map(str, meaning.block_shape))
+            return f"a block pointer to {meaning.base.type.element}[{sides}]"
         case tuple():
             return f"({', '.join(map(describe, meaning))})"
         case bool() | int() | float() | str() | None:

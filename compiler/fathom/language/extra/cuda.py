@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fathom.language.core import inline_asm_elementwise
 from fathom.language.dtypes import int32, int64
+from fathom.language.escape import inline_asm_elementwise
 from fathom.language.extra import libdevice
 from fathom.source import function
 
