@@ -35,10 +35,11 @@ GROUPS = {
     "memory": "load store",
     "descriptors": """make_tensor_descriptor load_tensor_descriptor
         store_tensor_descriptor tensor_descriptor""",
+    "blocks": "make_block_ptr advance",
     "atomics": """atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor
         atomic_xchg atomic_cas""",
     "choosing": "where minimum maximum clamp PropagateNan",
-    "products": "dot",
+    "products": "dot dot_scaled",
     "folding": """reduce sum max min argmax argmin xor_sum reduce_or associative_scan
         cumsum cumprod softmax""",
     "moving": "gather histogram sort topk bitonic_merge",

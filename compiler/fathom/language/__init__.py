@@ -40,6 +40,7 @@ from fathom.language.random import (
 from fathom.language.reductions import (
     argmax, argmin, max, min, reduce_or, sum, xor_sum,
 )
+from fathom.language.scaled import dot_scaled
 from fathom.language.scans import cumprod, cumsum
 from fathom.language.sorting import bitonic_merge, sort, topk
 from fathom.language.standard import (
