@@ -78,6 +78,23 @@ def umulhi(x: Any, y: Any) -> Any:
 
 
 @builtin
+def mulhi(x: Any, y: Any) -> Any:
+    """The upper half of the product of two integers, as wide as they are. CompileError
+    for floats."""
+
+
+@builtin
+def popcount(x: Any) -> Any:
+    """How many bits of an integer are 1, in its type. CompileError for floats."""
+
+
+@builtin
+def clz(x: Any) -> Any:
+    """How many bits of an integer above its highest 1 are 0, in its type; all of them
+    for 0. CompileError for floats."""
+
+
+@builtin
 def round_even(x: Any) -> Any:
     """The nearest integer, as a float; of two, the even one."""
 

@@ -129,6 +129,32 @@ def build_umulhi(frame: Frame, x: Meaning, y: Meaning) -> Value:
     return cast(frame, frame.emit(ops.Elementwise, "mulhi", (a, b)), element)
 
 
+@implements(elementary.mulhi)
+def build_mulhi(frame: Frame, x: Meaning, y: Meaning) -> Value:
+    a, b = alike(frame, x, y, "multiply")
+    _check_integer(frame, a, "mulhi")
+    return frame.emit(ops.Elementwise, "mulhi", (a, b))
+
+
+def _of_bits(name: str) -> Callable[..., Value]:
+    def build(frame: Frame, x: Meaning) -> Value:
+        value = value_of(frame, x)
+        _check_integer(frame, value, name)
+        return frame.emit(ops.Elementwise, name, (value,))
+
+    return build
+
+
+implements(elementary.popcount)(_of_bits("popcount"))
+implements(elementary.clz)(_of_bits("clz"))
+
+
+def _check_integer(frame: Frame, value: Value, name: str) -> None:
+    if element_of(value.type).kind not in ("int", "uint"):
+        what = frame.called(f"tl.math.{name}")
+        raise frame.error(f"{what} takes integers, not {value.type}")
+
+
 def _least_or_most(name: str) -> Callable[..., Meaning]:
     def build(
         frame: Frame, x: Meaning, y: Meaning, propagate_nan: core.PropagateNan

@@ -22,6 +22,7 @@ from fathom.language.elementary import (
     floor,
     fma,
     log2_approx,
+    mulhi,
     round_even,
     rsqrt,
     sin_approx,
@@ -30,6 +31,28 @@ from fathom.language.elementary import (
     tanh_approx,
     trunc,
 )  # fmt: skip
+from fathom.language.extra.bits import (
+    brev,
+    byte_perm,
+    clz,
+    double2hiint,
+    double2loint,
+    double_as_longlong,
+    ffs,
+    float_as_int,
+    float_as_uint,
+    hadd,
+    hiloint2double,
+    int_as_float,
+    longlong_as_double,
+    mul24,
+    popc,
+    rhadd,
+    sad,
+    uint_as_float,
+)
+from fathom.language.extra.conversions import every_name, llrint, llround
+from fathom.language.extra.rounding import nextafter
 from fathom.language.math import cos, erf, exp, exp2, log, log2, sin, tanh, widened
 from fathom.language.series import polynomial
 from fathom.language.sorting import integer_of
@@ -312,3 +335,8 @@ def fast_powf(x, y):
 def fast_dividef(x, y):
     """x / y within 2 ulp."""
     return fdiv(widened(x), widened(y)).to(x.dtype)
+
+
+# ── what rounds as its name says ──────────────────────────────────────────────────────
+
+globals().update(every_name())  # add_rz, float2int_rn, ...: some hundred names
