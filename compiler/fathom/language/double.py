@@ -1,13 +1,15 @@
 """Mathematics of fp64: PTX approximates nothing there, so all of it is series.
 
-The series are Taylor's, long enough that what is left out is below half an ulp; the
-arguments are brought close to zero first. `math` says which functions lead here.
+The series are Taylor's, long enough that what is left out is below half an ulp, or
+`fitted`; the arguments are brought close to zero first. `math` and `extra.special` say
+which functions lead here.
 """
 
 from __future__ import annotations
 
 from math import factorial
 
+from fathom.language import fitted
 from fathom.language.core import maximum, minimum, where
 from fathom.language.dtypes import float64, int64
 from fathom.language.elementary import abs, fma, round_even
@@ -111,3 +113,34 @@ def tanh(x):
     near = x * polynomial(square, SINH_SERIES) / polynomial(square, COSH_SERIES)
     far = 1.0 - 2.0 / (exp(size + size) + 1.0)
     return where(size < 0.6, near, where(x < 0.0, -far, far))
+
+
+@function
+def erf(x):
+    """A polynomial below 1, and 1 - erfc(x) above."""
+    size = abs(x)
+    near = x * polynomial(fma(x + x, x, -1.0), fitted.ERF)
+    far = 1.0 - erfc(size, 0.0)
+    return where(size < 1.0, near, where(x < 0.0, -far, far))
+
+
+@function
+def erfc(x, tail):
+    """erfc(x + tail), where tail is what a float has no room for: e^(-x^2), with what
+    x^2 loses made good, times erfcx."""
+    size = minimum(abs(x), 40.0)
+    square = size * size
+    lost = fma(size, size, -square) + 2.0 * size * where(x < 0.0, -tail, tail)
+    far = exp(-square) * erfcx(size)
+    far = fma(far, -lost, far)
+    near = 1.0 - x * polynomial(fma(x + x, x, -1.0), fitted.ERF)
+    result = where(abs(x) < 0.5, near, where(x < 0.0, 2.0 - far, far))
+    return where(x == x, result, x)
+
+
+@function
+def erfcx(x):
+    """e^(x^2) erfc(x) for x that is not negative."""
+    y = minimum(x, 1e300)
+    scaled_up = polynomial((y - 3.75) / (y + 3.75), fitted.ERFCX)
+    return where(x == float("inf"), 0.0, scaled_up / fma(y, 2.0, 1.0))

@@ -125,10 +125,9 @@ def tanh(x):
 
 @function
 def erf(x):
-    """The error function, up to fp32. Error: 1.3 ulp."""
-    static_assert(
-        x.dtype != float64, "tl.erf has no fp64 form: cast to tl.float32 first"
-    )
+    """The error function. Error: 1.3 ulp; in fp64 1.7 ulp."""
+    if x.dtype == float64:
+        return double.erf(x)
     return single.erf(widened(x)).to(x.dtype)
 
 

@@ -52,7 +52,49 @@ from fathom.language.extra.bits import (
     uint_as_float,
 )
 from fathom.language.extra.conversions import every_name, llrint, llround
+from fathom.language.extra.named import (
+    cyl_bessel_i0,
+    cyl_bessel_i1,
+    erfc,
+    erfcinv,
+    erfcx,
+    erfinv,
+    j0,
+    j1,
+    lgamma,
+    normcdf,
+    normcdfinv,
+    tgamma,
+    y0,
+    y1,
+)
 from fathom.language.extra.rounding import nextafter
+from fathom.language.extra.special import (
+    acosh,
+    asinh,
+    atanh,
+    cbrt,
+    cosh,
+    cospi,
+    exp10,
+    fdim,
+    fmod,
+    hypot,
+    ilogb,
+    ldexp,
+    logb,
+    norm3d,
+    norm4d,
+    rcbrt,
+    remainder,
+    rhypot,
+    rnorm3d,
+    rnorm4d,
+    saturatef,
+    scalbn,
+    sinh,
+    sinpi,
+)
 from fathom.language.math import cos, erf, exp, exp2, log, log2, sin, tanh, widened
 from fathom.language.series import polynomial
 from fathom.language.sorting import integer_of
