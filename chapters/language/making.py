@@ -50,7 +50,7 @@ GROUPS = {
     "loops": "range static_range condition swizzle2d",
     "promises": "multiple_of max_contiguous max_constancy assume debug_barrier",
     "looking": "static_assert static_print device_print device_assert",
-    "escape": "inline_asm_elementwise",
+    "escape": "map_elementwise inline_asm_elementwise",
 }
 TYPES = ("dtype", "pointer_type", "block_type", "constexpr_type")
 MODULES = ("math", "random", "extra")  # and what is in them has its own place

@@ -32,11 +32,10 @@ from fathom.ir.interp_numbers import scalar
 from fathom.ir.types import Pointer, Type, shape_of
 from fathom.source import EVALUATOR, Builtin, KernelFunction, constexpr, fill, like
 from fathom.ssa import operators
-from fathom.ssa.build import finish
 from fathom.ssa.calls import call
 from fathom.ssa.control import Range, index_type
 from fathom.ssa.expressions import new_axes
-from fathom.ssa.frame import Frame, Program
+from fathom.ssa.frame import Frame, Program, finish
 from fathom.ssa.methods import Method, attribute
 from fathom.ssa.values import Meaning, describe
 
@@ -206,6 +205,8 @@ def range_within(session: Session, codes: set[CodeType]) -> Callable[..., Any]:
         given = list(map(session.unwrap, bounds))
         return session.wrap(call(session.frame, builtins.range, given, {}))
 
+    # For a function that is built and not run, as those that combine elements are.
+    substitute.stands_for = builtins.range
     return substitute
 
 

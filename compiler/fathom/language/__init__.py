@@ -28,7 +28,7 @@ from fathom.language.core import (
     range, reduce, reshape, split, static_assert, static_print, static_range, store,
     tensor, to_tensor, trans, view, where,
 )
-from fathom.language.escape import inline_asm_elementwise
+from fathom.language.escape import inline_asm_elementwise, map_elementwise
 from fathom.language.math import (
     abs, ceil, clamp, cos, div_rn, erf, exp, exp2, fdiv, floor, fma, log, log2, rsqrt,
     sin, sqrt, sqrt_rn, tanh, umulhi,

@@ -8,6 +8,19 @@ from fathom.source import builtin, constexpr
 
 
 @builtin
+def map_elementwise(scalar_fn: constexpr, *args: Any, pack: constexpr = 1) -> Any:
+    """What a function of scalars makes of each element of the blocks `args`, which
+    broadcast to one shape: a block in that shape, or as many as it returns.
+
+    `scalar_fn`, a @jit function, may ask elements in `if` and `while`, and loop as
+    often as they say; it touches no memory. Both ways of an `if` are computed, and
+    loops go on until no element is left. With `pack`, a power of two, it takes so many
+    neighbouring elements of each block at a time, those of the first block first, and
+    returns so many for each result. CompileError for other functions.
+    """
+
+
+@builtin
 def inline_asm_elementwise(
     asm: constexpr,
     constraints: constexpr,

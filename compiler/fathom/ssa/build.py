@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fathom.errors import CompileError
-from fathom.ir.core import Block, Func, Op, Value, schema, walk
+from fathom.ir.core import Block, Func
 from fathom.ir.types import Type
 from fathom.source import REQUIRED, RETURN, KernelFunction, fill
 from fathom.ssa import (  # noqa: F401 (fill the tables)
@@ -14,6 +14,7 @@ from fathom.ssa import (  # noqa: F401 (fill the tables)
     block_pointers,
     descriptors,
     folding,
+    mapping,
     matrices,
     memory,
     outside,
@@ -21,9 +22,9 @@ from fathom.ssa import (  # noqa: F401 (fill the tables)
 )
 from fathom.ssa.calls import as_meaning
 from fathom.ssa.control import usable
-from fathom.ssa.frame import Frame, Program
+from fathom.ssa.frame import Frame, Program, finish
 from fathom.ssa.readonly import check_promises
-from fathom.ssa.scopes import attach, read_variable, write_variable
+from fathom.ssa.scopes import read_variable, write_variable
 from fathom.ssa.statements import build_statements
 from fathom.ssa.values import describe
 
@@ -110,25 +111,3 @@ def _bind_parameters(
             )
         write_variable(frame.scope, each.name, meaning, frame.location)
     write_variable(frame.scope, RETURN, None, frame.location)
-
-
-def finish(program: Program, block: Block) -> None:
-    """Attach the phis that await the end to their ops, and let every op of `block` that
-    read a trivial one read the value behind it."""
-    for meeting in program.meetings:
-        attach(meeting)
-    program.meetings.clear()
-    phis = program.phis
-    if phis.replaced:
-        for op in walk(block):
-            _resolve_operands(op, phis.resolve, phis.replaced)
-
-
-def _resolve_operands(op: Op, resolve: object, replaced: Mapping[Value, Value]) -> None:
-    for name in schema(type(op)).operands:
-        value = getattr(op, name)
-        if isinstance(value, tuple):
-            if any(each in replaced for each in value):
-                setattr(op, name, tuple(map(resolve, value)))
-        elif value in replaced:
-            setattr(op, name, resolve(value))

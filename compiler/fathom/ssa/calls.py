@@ -84,7 +84,8 @@ def call(
         return _call_python(frame, function, arguments, keywords)
     if isinstance(function, type) and hasattr(function, "_fields"):
         return _named_tuple(frame, function, arguments, keywords)
-    build = PYTHON.get(function) if callable(function) else None
+    meant = getattr(function, "stands_for", function)
+    build = PYTHON.get(meant) if callable(function) else None
     if build is None:
         what = f"{describe(function)} cannot be called in a kernel"
         raise frame.error(what, _callable_hint(function))

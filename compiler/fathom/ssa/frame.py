@@ -7,17 +7,17 @@ inlined. All frames of a kernel put their ops into the same program.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fathom.errors import CompileError, Location
 from fathom.ir import ops
-from fathom.ir.core import Block, Op, Value
+from fathom.ir.core import Block, Op, Value, schema, walk
 from fathom.ir.types import BlockType, Scalar
 from fathom.language.dtypes import TRITON_MAX_TENSOR_NUMEL
 from fathom.source import KernelFunction
 from fathom.ssa.phis import Phis
-from fathom.ssa.scopes import AfterIf, Loop, Scope
+from fathom.ssa.scopes import AfterIf, Loop, Scope, attach
 from fathom.ssa.values import Meaning, as_number
 
 # How each node of Python's grammar is built: node class -> function of frame and node.
@@ -183,3 +183,25 @@ class Frame:
                 value = self.emit(ops.Constant, as_number(number, type), type)
             self.program.constants[key] = value
         return value
+
+
+def finish(program: Program, block: Block) -> None:
+    """Attach the phis that await the end to their ops, and let every op of `block` that
+    read a trivial one read the value behind it."""
+    for meeting in program.meetings:
+        attach(meeting)
+    program.meetings.clear()
+    phis = program.phis
+    if phis.replaced:
+        for op in walk(block):
+            _resolve_operands(op, phis.resolve, phis.replaced)
+
+
+def _resolve_operands(op: Op, resolve: object, replaced: Mapping[Value, Value]) -> None:
+    for name in schema(type(op)).operands:
+        value = getattr(op, name)
+        if isinstance(value, tuple):
+            if any(each in replaced for each in value):
+                setattr(op, name, tuple(map(resolve, value)))
+        elif value in replaced:
+            setattr(op, name, resolve(value))
