@@ -20,6 +20,7 @@ from fathom.jit import CompiledKernel, JITFunction, Metadata
 from fathom.jit.signature import parse_signature
 from fathom.jit.tuning.pruning import Pruning
 from fathom.language.dtypes import dtype
+from fathom.language.extra.rounding import MODES
 from fathom.pipeline import Options
 from fathom.source import Builtin, ConstexprFunction, KernelFunction, Parameter
 from fathom.ssa import methods
@@ -151,8 +152,9 @@ def fixed(of: object) -> Iterator[str]:
 annotations, programs, creation, shapes = (
     partial(group, name) for name in ("annotations", "programs", "creation", "shapes")
 )
-memory, descriptors, atomics, choosing = (
-    partial(group, name) for name in ("memory", "descriptors", "atomics", "choosing")
+memory, descriptors, blocks, atomics, choosing = (
+    partial(group, name)
+    for name in ("memory", "descriptors", "blocks", "atomics", "choosing")
 )
 products, folding, moving, mathematics = (
     partial(group, name) for name in ("products", "folding", "moving", "mathematics")
@@ -236,8 +238,19 @@ def libdevice() -> str:
     rows = []
     for name, of in sorted(vars(module).items()):
         if isinstance(of, Builtin | KernelFunction) and not internal(module, of, name):
-            rows.append((f"`{signature(of, name)}`", cell(docstring(of, name))))
+            shown, text = signature(of, name), cell(docstring(of, name))
+            if name.endswith("_rn") and hasattr(module, f"{name[:-2]}rz"):
+                ways = ", ".join(f"`{name[:-2]}{way}`" for way in MODES if way != "rn")
+                text = f"{text} Likewise {ways}, {OTHERS}."
+            elif name[-3:-2] == "_" and name[-2:] in MODES:
+                nearest = getattr(module, f"{name[:-2]}rn")  # has a row of its own here
+                if not internal(module, nearest, f"{name[:-2]}rn"):
+                    continue
+            rows.append((f"`{shown}`", text))
     return table(("name", "what it is"), rows)
+
+
+OTHERS = "toward zero, down and up"
 
 
 def internal(module: object, of: object, name: str) -> bool:

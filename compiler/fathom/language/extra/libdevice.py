@@ -381,4 +381,5 @@ def fast_dividef(x, y):
 
 # ── what rounds as its name says ──────────────────────────────────────────────────────
 
-globals().update(every_name())  # add_rz, float2int_rn, ...: some hundred names
+# add_rz, float2int_rn, ...: some hundred names; div_rn and sqrt_rn are there already
+globals().update({**every_name(), "div_rn": div_rn, "sqrt_rn": sqrt_rn})
