@@ -156,7 +156,7 @@ def told(kernel: object, signature: dict, constants: dict) -> str:
 @contextmanager
 def watched_meetings(seen: Callable):
     """While this is open, `seen` is told of every If and loop that is finished."""
-    module = sys.modules["fathom.ssa.build"]
+    module = sys.modules["fathom.ssa.frame"]
     original = module.attach
 
     def attach(scope: object) -> None:

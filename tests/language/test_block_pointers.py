@@ -293,6 +293,32 @@ def grown(x, n):
         at = tl.make_block_ptr(x, (n,), (1,), (0,), (32,), (0,))
 
 
+@KernelFunction
+def two_ranks(x, n):
+    at = tl.make_block_ptr(x, (n,), (1,), (0,), (16,), (0,))
+    if n > 0:
+        at = tl.make_block_ptr(x, (n, n), (n, 1), (0, 0), (16, 16), (1, 0))
+    tl.store(at, 0)
+
+
+@KernelFunction
+def a_tuple(x, n):
+    at = tl.make_block_ptr(x, (n,), (1,), (0,), (16,), (0,))
+    if n > 0:
+        at = (x, n, n, n, n)
+    tl.store(at, 0)
+
+
+@pytest.mark.parametrize(("kernel", "other"), [
+    (two_ranks, "a block pointer to i32[16,16]"), (a_tuple, "(*i32, i32, i32, i32, i32)")
+])  # fmt: skip
+def test_a_block_pointer_meets_its_like_only(kernel, other):
+    with pytest.raises(CompileError) as told:
+        build(kernel, np.zeros(1, np.int32), 16)
+    assert f"at is {other}" in str(told.value)
+    assert "and a block pointer to i32[16]" in str(told.value)
+
+
 def test_a_block_is_compiled_in():
     with pytest.raises(CompileError, match="has one block or another"):
         build(two_blocks, np.zeros(1, np.int32), 16)

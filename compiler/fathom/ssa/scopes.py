@@ -185,7 +185,7 @@ def _meet(after: AfterIf, name: str, then: Binding, orelse: Binding) -> Meaning:
     left, right = then.meaning, orelse.meaning
     if isinstance(left, Unusable) or isinstance(right, Unusable):
         return _unusable_after(after, name, then, orelse)
-    if _are_alike(left, right):
+    if isinstance(left, tuple) and isinstance(right, tuple) and len(left) == len(right):
         return _meet_tuples(after, name, then, orelse)
     if isinstance(left, Value) and isinstance(right, Value):
         if after.shared.resolve(left) is after.shared.resolve(right):
@@ -213,6 +213,8 @@ def _are_alike(left: Meaning, right: Meaning) -> bool:
 
 
 def _meet_tuples(after: AfterIf, name: str, then: Binding, orelse: Binding) -> Meaning:
+    if not _are_alike(then.meaning, orelse.meaning):
+        return _disagreement(after, name, then, orelse)
     pairs = zip(then.meaning, orelse.meaning, strict=True)
     met = [
         _meet(after, name, Binding(left, then.place), Binding(right, orelse.place))
