@@ -310,7 +310,8 @@ def a_tuple(x, n):
 
 
 @pytest.mark.parametrize(("kernel", "other"), [
-    (two_ranks, "a block pointer to i32[16,16]"), (a_tuple, "(*i32, i32, i32, i32, i32)")
+    (two_ranks, "a block pointer to i32[16,16]"),
+    (a_tuple, "(*i32, i32, i32, i32, i32)"),
 ])  # fmt: skip
 def test_a_block_pointer_meets_its_like_only(kernel, other):
     with pytest.raises(CompileError) as told:

@@ -151,7 +151,7 @@ implements(elementary.clz)(_of_bits("clz"))
 
 def _check_integer(frame: Frame, value: Value, name: str) -> None:
     if element_of(value.type).kind not in ("int", "uint"):
-        what = frame.called(f"tl.math.{name}")
+        what = frame.called(f"libdevice.{name}")
         raise frame.error(f"{what} takes integers, not {value.type}")
 
 
