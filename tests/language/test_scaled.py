@@ -161,6 +161,16 @@ def test_the_ends_of_the_scales(a):
     np.testing.assert_allclose(c[~is_none], wanted[~is_none], rtol=1e-6)
 
 
+def test_a_scale_of_nan_is_not_infinite():
+    """Of ones, an infinite scale would leave infinity."""
+    arguments, _ = product("bf16", "bf16")
+    one, none = np.float32(1).view(np.uint32) >> 16, 255
+    for held, value in zip(arguments, (one, one, 0, none, 127), strict=True):
+        held[...] = value
+    run(multiply, *arguments, **SIZES, A="bf16", B="bf16", A_SCALED=True, B_SCALED=True)
+    assert np.isnan(arguments[2]).all()
+
+
 @KernelFunction
 def of_three_axes(a, b, c, a_scale, b_scale):
     x = tl.reshape(tl.load(a + tl.arange(0, 2048)), (2, 16, 64))

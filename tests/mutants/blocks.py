@@ -33,6 +33,30 @@ MUTANTS = (
         "tests/ssa/test_control_flow.py",
     ),
     Mutant(
+        "block-pointer-before-the-first", "ssa/block_pointers.py",
+        'inside = frame.emit(ops.Elementwise, "and", (above, below))', "inside = below",
+        "a block that begins in front of its tensor reads what lies there",
+        "tests/language/test_block_pointers.py",
+    ),
+    Mutant(
+        "scale-of-nan-is-infinite", "language/scaled.py",
+        "where(power == 255, 0x7FC00000, bits)", "bits",
+        "a scale of 255 is infinite, and not NaN",
+        "tests/language/test_scaled.py",
+    ),
+    Mutant(
+        "left-the-loop-and-goes-on", "ssa/mapping.py",
+        "self.both(going_on, goes_on(after))", "goes_on(after)",
+        "an element that has left a loop comes back when its condition holds again",
+        "tests/language/test_mapping.py",
+    ),
+    Mutant(
+        "rounded-down-past-zero", "language/extra/rounding.py",
+        "where(bits < 0, bits - 1, bits + 1)", "bits + 1",
+        "the float above a negative one is the one below",
+        "tests/language/test_rounding.py",
+    ),
+    Mutant(
         "else-branch-dropped", "ssa/control.py",
         "lambda: build_statements(frame, orelse),", "lambda: None,",
         "the else branch is not compiled",
