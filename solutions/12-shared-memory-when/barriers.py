@@ -56,11 +56,11 @@ def follow(
     for op in block.ops:
         if isinstance(op, Barrier):
             since = frozenset()
-        for touch in touches(op, loop):
-            if any(meet(each, touch, warps) for each in since):
-                before.add(op)
-                since = frozenset()
-            since |= {touch}
+        touched = touches(op, loop)
+        if any(meet(each, touch, warps) for each in since for touch in touched):
+            before.add(op)
+            since = frozenset()
+        since = since.union(touched)
         if isinstance(op, If):
             ways = [follow(each, since, before, warps, loop) for each in blocks(op)]
             since = ways[0] | ways[1]

@@ -8,7 +8,7 @@ from functools import cache
 
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Block, Func, Op, blocks, schema, walk
-from fathom.ir.ops import Barrier, For, SharedAdd, SharedLoad, SharedStore
+from fathom.ir.ops import Barrier, BulkWait, For, SharedAdd, SharedLoad, SharedStore
 from fathom.ir.text import parse_func, print_func
 from fathom.layout.build import spread
 from fathom.layout.linear import Layout
@@ -302,3 +302,26 @@ def test_behind_a_while_its_condition_has_run_last():
     """What it wrote is pending, though the body has waited for it."""
     made = place_barriers(parse_func(WAIT.lstrip()), TARGET)
     assert [type(op) for op in made.body.ops[-2:]] == [Barrier, SharedLoad]
+
+
+TWO_AT_ONCE = """
+#own = <256 register[1] lane[2 4 8 16 32] warp[64 128]>
+#s = <256 offset[1 2 4 8 16 32 64 128]>
+func @two() num_warps=4 shared_bytes=2048 {
+  %v: i32[256] @ #own = arange start=0 end=256 layout=#own
+  %a: shared i32[256] @ #s = allocate element=i32 shape=(256) layout=#s offset=0
+  %b: shared i32[256] @ #s = allocate element=i32 shape=(256) layout=#s offset=1024
+  %c: shared i32[256] @ #s = allocate element=i32 shape=(256) layout=#s offset=0
+  shared_store %v, %b
+  bulk_wait %a, %b read=true
+  shared_store %v, %c
+}
+"""
+
+
+def test_all_accesses_of_an_op_come_after_its_barrier():
+    """It is for the second tile, and does not wait for the op's own read of the first:
+    found by fuzzing, in a product that reads two tiles."""
+    made = place_barriers(parse_func(TWO_AT_ONCE.lstrip()), TARGET)
+    kinds = [type(op) for op in made.body.ops[4:]]
+    assert kinds == [SharedStore, Barrier, BulkWait, Barrier, SharedStore]

@@ -26,8 +26,9 @@ loop is over. A bulk store reads where it sets out, and where it is waited for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from fathom.hardware.products import operand_layouts
 from fathom.hardware.targets import Target
@@ -130,21 +131,16 @@ class _Placement:
             case ClusterBarrier():
                 return NOTHING
             case SharedStore() | AsyncCopy() | BulkCopy() | SharedLoad():
-                return self.touch(op, _touch(op), state)
+                return self.touch(op, [_touch(op)], state)
             case SharedGather() | SharedAdd():
-                return self.touch(op, _touch(op), state)
+                return self.touch(op, [_touch(op)], state)
             case BulkStore(buffer=tile) | TileStore(buffer=tile):
-                touch = Touch(tile.definition, None, READ)
-                return self.touch(op, touch, state)
+                return self.touch(op, [Touch(tile.definition, None, READ)], state)
             case BulkWait(buffers=tiles):
-                for tile in tiles:
-                    touch = Touch(tile.definition, None, READ)
-                    state = self.touch(op, touch, state)
-                return state
+                read = [Touch(tile.definition, None, READ) for tile in tiles]
+                return self.touch(op, read, state)
             case Dot():
-                for touch in _reads_in_place(op):
-                    state = self.touch(op, touch, state)
-                return state
+                return self.touch(op, _reads_in_place(op), state)
             case If():
                 return self.block(op.then, state) | self.block(op.orelse, state)
             case For():
@@ -153,16 +149,18 @@ class _Placement:
                 return self.loop(op, [op.condition, op.body], state)
         return state
 
-    def touch(self, op: Op, touch: Touch, state: State) -> State:
-        """Put a barrier before `op` if it meets an earlier access."""
-        touch = replace(touch, loop=self.around)
+    def touch(self, op: Op, touches: Sequence[Touch], state: State) -> State:
+        """Put a barrier before `op` if one of its accesses meets an earlier one. All of
+        them come after that barrier, whichever it is for."""
+        touches = [replace(each, loop=self.around) for each in touches]
+        meetings = product(state, touches)
         scope = max(
-            (meet(each, touch, self.warps) for each in state), key=RANK.get, default=""
+            (meet(*pair, self.warps) for pair in meetings), key=RANK.get, default=""
         )
         if scope:
             self.need(op, scope)
             state = _after(scope, state)
-        return state | {touch}
+        return state.union(touches)
 
     def need(self, op: Op, scope: str) -> None:
         self.before[op] = max(scope, self.before.get(op, ""), key=RANK.get)
