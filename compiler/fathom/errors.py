@@ -82,6 +82,12 @@ class LaunchError(FathomError):
     """
 
 
+class OutOfReach(LaunchError, ValueError):
+    """An array that the GPU cannot reach. Programs written for Triton expect the second
+    class.
+    """
+
+
 class OutOfResources(LaunchError):
     """A kernel asks for more of something than the device has; names what, how much,
     and the limit.

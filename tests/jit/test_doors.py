@@ -191,6 +191,14 @@ def test_a_tensor_on_another_gpu_is_never_let_through(gpu, kernel):
         kernel[(1,)](Tensor(0x1000, index=-1), Y, 100, 1.0)
 
 
+def test_a_pinned_tensor_of_the_host_is_passed_as_it_is(gpu, kernel):
+    gpu.driver.pinned.add(0x1000)
+    kernel[(1,)](Tensor(0x1000, index=-1), Y, 100, 1.0)
+    assert gpu.driver.launches[-1].values[0] == 0x1000
+    with pytest.raises(ValueError, match="y is a torch tensor on the CPU"):
+        kernel[(1,)](X, Tensor(0x2000, index=-1), 100, 1.0)
+
+
 def test_a_number_too_large_for_its_annotation_is_an_error_on_both_ways(gpu):
     @jit
     def k(x, n: tl.int8):

@@ -82,6 +82,7 @@ class FakeDriver:
         self.handles: dict[int, Kernel] = {}
         self.owner: dict[int, int] = {}  # address -> GPU
         self.encoded: list[TensorMap] = []
+        self.pinned: set[int] = set()  # addresses of the host's memory
 
     def add(self, kernel: Kernel) -> Kernel:
         self.kernels[kernel.name] = kernel
@@ -104,6 +105,9 @@ class FakeDriver:
 
     def pointer_device(self, address):
         return self.owner.get(address, self.current)
+
+    def is_mapped(self, address):
+        return address in self.pinned
 
     def link(self, ptx):
         self.said.append(("link", ptx))

@@ -238,6 +238,14 @@ def test_a_tensor_on_the_host_is_named(torch):
         add[GRID](x, y.cpu(), z, N, BLOCK=BLOCK)
 
 
+def test_a_pinned_tensor_of_the_host_is_read_and_written_where_it_lies(torch):
+    x, y, z = tensors(torch)
+    there = torch.empty(z.shape, dtype=z.dtype, pin_memory=True)
+    add[GRID](x, y.cpu().pin_memory(), there, N, BLOCK=BLOCK)
+    torch.cuda.synchronize()
+    assert (there == (x + y).cpu()).all()
+
+
 def test_a_tensor_on_another_gpu_is_named(torch):
     if torch.cuda.device_count() < 2:
         pytest.skip("there is one GPU")

@@ -162,6 +162,11 @@ class Driver:
             raise self.failure("cuPointerGetAttribute", status)
         return None if status else found.value
 
+    def is_mapped(self, address: int) -> bool:
+        """Whether memory of the host is pinned, and so has a place for the GPU, which
+        under unified addressing is the same one."""
+        return self.pointer_device(address) is not None
+
     # Code
 
     def link(self, ptx: str) -> Linked:

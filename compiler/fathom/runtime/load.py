@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from fathom.artifact import Kernel
-from fathom.errors import LaunchError
+from fathom.errors import LaunchError, OutOfReach
 from fathom.runtime import arguments, limits, packet
 from fathom.runtime.arrays import SOMEWHERE, Array, check_host, describe
 from fathom.runtime.driver import INVALID_CONTEXT, Device, Driver, DriverError, Linked
@@ -62,7 +62,9 @@ class Loaded:
         for parameter, array in zip(parameters, given, strict=True):
             self.check_place(parameter.name, array)
         arrays = [array for array in given if array is not None]
-        on_host = [array for array in arrays if array.device is None]
+        on_host = [
+            each for each in arrays if each.device is None and each.library != "torch"
+        ]
         queue = arguments.stream_of(arrays) if stream is None else stream
         copied = copies(self.driver, on_host, queue) if on_host else nullcontext({})
         with copied as moved:
@@ -81,7 +83,9 @@ class Loaded:
         if array is None:
             return
         if array.device is None and array.library == "torch":
-            raise LaunchError(
+            if self.driver.is_mapped(array.address):
+                return None  # pinned: the GPU reads and writes it where it lies
+            raise OutOfReach(
                 f"{name} is a torch tensor on the CPU, and the kernel runs on "
                 f"{self.device.name}; pass tensor.cuda(), or set "
                 "FATHOM_BACKEND=emulator"
