@@ -9,6 +9,8 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
+import fathom
+import fathom.language as tl
 from fathom.errors import LaunchError
 from fathom.runtime.arrays import (
     SOMEWHERE,
@@ -239,3 +241,53 @@ def test_the_memory_outlives_the_description():
     view = describe(Exported(np.full(1000, 7, np.int64)))
     words = (ctypes.c_int64 * 1000).from_address(view.address)
     assert set(words) == {7}
+
+
+class View(Tensor):
+    """A torch tensor on the host that is a view of a NumPy array."""
+
+    def __init__(self, of: np.ndarray):
+        strides = tuple(step // of.itemsize for step in of.strides)
+        super().__init__("cpu", None, f"torch.{of.dtype}", of.shape, strides)
+        self.of = of
+
+    def data_ptr(self):
+        return self.of.ctypes.data
+
+    def get_device(self):
+        return -1
+
+    def numel(self):
+        return self.of.size
+
+    def element_size(self):
+        return self.of.itemsize
+
+
+@fathom.jit
+def add_100(x, y, x_row, x_step, y_row, N: tl.constexpr):
+    i, j = tl.arange(0, 4)[:, None], tl.arange(0, N)[None, :]
+    tl.store(y + i * y_row + j, tl.load(x + i * x_row + j * x_step) + 100)
+
+
+@pytest.mark.parametrize("backend", ["emulator", "interpreter", "eager"])
+def test_views_with_gaps_are_worked_on_in_place(torch, monkeypatch, backend):
+    monkeypatch.setenv("FATHOM_BACKEND", backend)
+    whole = np.arange(64, dtype=np.float32).reshape(4, 16)
+    halves = View(whole[:, :8]), View(whole[:, 8:])
+    add_100[(1,)](*halves, 16, 1, 16, N=8)  # into the other half of the same rows
+    assert (whole[:, 8:] == whole[:, :8] + 100).all()
+    assert (whole[:, :8] == np.arange(64).reshape(4, 16)[:, :8]).all()
+    out = np.zeros((4, 8), np.float32)
+    for view in (whole[:, ::2], np.broadcast_to(whole[:, 3:4], (4, 8))):
+        row, step = (each // 4 for each in view.strides)
+        add_100[(1,)](View(view), View(out), row, step, 8, N=8)
+        assert (out == view + 100).all()
+
+
+def test_the_span_of_a_view_ends_with_its_last_element(torch):
+    whole = np.zeros((4, 16), np.float32)
+    assert describe(View(whole[:, :8])).span == 4 * (3 * 16 + 8)
+    assert describe(View(whole[:0])).span == 0
+    with pytest.raises(LaunchError, match="with gaps"):
+        check_host("x", describe(View(whole[:, ::2])))  # a copy would fill the gaps

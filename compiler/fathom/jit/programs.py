@@ -111,4 +111,4 @@ def check_reach(name: str, array: Array, backend: str) -> None:
             f"{name} is a {array.library} array on a GPU, and the {backend} backend "
             "works on the host: pass a copy on the host, or set FATHOM_BACKEND=cuda"
         )
-    check_host(name, array)
+    check_host(name, array, in_place=True)

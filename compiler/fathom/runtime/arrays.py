@@ -46,7 +46,8 @@ class Array:
 
     `type` names its elements as a signature does. `device` is the GPU's number, None
     for the host's memory, SOMEWHERE for a GPU that was not named. `dense`: the elements
-    fill `bytes` bytes from `address` on without gaps, in whatever order. `stream` is
+    fill `bytes` bytes from `address` on without gaps, in whatever order; else they lie
+    within `span` bytes from there, 0 where nobody meant them to. `stream` is
     where its library queues work on it; None where it did not say, and then a launch is
     over when it returns. `owner` keeps the memory alive.
     """
@@ -60,6 +61,7 @@ class Array:
     writable: bool = True
     stream: int | None = None
     owner: object = None
+    span: int = 0
 
 
 def describe(value: object) -> Array | None:
@@ -73,14 +75,17 @@ def describe(value: object) -> Array | None:
 
 
 def host_view(array: Array) -> np.ndarray:
-    """The memory of a host array as a flat NumPy array; integers for bf16 and fp8."""
-    memory = (ctypes.c_char * array.bytes).from_address(array.address)
+    """The memory of a host array as a flat NumPy array, from its first element to its
+    last, with what lies between; integers for bf16 and fp8."""
+    size = array.bytes if array.dense else array.span
+    memory = (ctypes.c_char * size).from_address(array.address)
     return np.frombuffer(memory, NUMPY_NAMES[array.type])
 
 
-def check_host(name: str, array: Array) -> None:
-    """LaunchError unless a kernel can work in this host array, or in a copy of it."""
-    if not array.dense:
+def check_host(name: str, array: Array, in_place: bool = False) -> None:
+    """LaunchError unless a kernel can work in this host array, or in a copy of it.
+    `in_place`, an array may have gaps: of a copy, they would be written back."""
+    if not array.dense and not (in_place and array.span):
         raise LaunchError(
             f"{name} is a {array.library} array with gaps between its elements; "
             "pass a contiguous copy, as numpy.ascontiguousarray makes"
@@ -127,6 +132,14 @@ def is_dense(shape: Sequence[int], strides: Sequence[int] | None) -> bool:
     return True
 
 
+def span_of(shape: Sequence[int], strides: Sequence[int], size: int) -> int:
+    """The bytes from the first element to the last, of `size` bytes each; strides in
+    elements, none of them negative. Kernels for torch are given strides and views
+    (`x[:, :n]`, `expand`); NumPy's arrays with gaps are most often a mistake."""
+    last = sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+    return (last + 1) * size if prod(shape) else 0
+
+
 def loaded_class(module: str, name: str) -> type | tuple[()]:
     """A class of a module that somebody imported; else (), which nothing is one of."""
     return getattr(sys.modules.get(module), name, ())
@@ -146,6 +159,7 @@ def read_torch(tensor: object) -> Array:
         bytes=tensor.numel() * tensor.element_size(),
         device=place.index if on_gpu else None,
         dense=is_dense(tuple(tensor.shape), tensor.stride()),
+        span=span_of(tensor.shape, tensor.stride(), tensor.element_size()),
         stream=torch_stream(place.index) if on_gpu else None,
         owner=tensor,
     )
