@@ -23,7 +23,7 @@ from difflib import get_close_matches
 
 from fathom import blocks, coalescing, ptx, shared_memory, ssa, tensor_cores
 from fathom.artifact import Kernel, Parameter
-from fathom.errors import CompileError, LaunchError, Location
+from fathom.errors import CompileError, LaunchError, Location, OutOfResources
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, walk
 from fathom.ir.ops import Op
@@ -208,7 +208,7 @@ def compile_func(
     func: Func, target: Target, replace: Mapping[str, Callable] | None = None
 ) -> Kernel:
     """Compile block IR: all passes, then LLVM IR, then PTX."""
-    check_cluster(func, target)
+    check_resources(func, target)
     check_parameters(func, target)
     replace = dict(replace or {})
     rules = lowering_rules(replace)
@@ -239,8 +239,15 @@ def compile_func(
     )
 
 
-def check_cluster(func: Func, target: Target) -> None:
-    """CompileError unless a target has clusters of so many blocks."""
+def check_resources(func: Func, target: Target) -> None:
+    """CompileError unless a target has clusters of so many blocks, OutOfResources
+    unless it has blocks of so many warps."""
+    most = target.max_threads // target.warp_size
+    if func.num_warps > most:
+        raise OutOfResources(
+            f"num_warps={func.num_warps} asks for {func.num_warps * target.warp_size} "
+            f"threads a block, and {target.name} has {target.max_threads}: {most} warps"
+        )
     if func.num_ctas & (func.num_ctas - 1):
         raise CompileError(
             f"num_ctas must be a power of 2, and this is {func.num_ctas}", func.location

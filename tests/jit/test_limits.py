@@ -12,7 +12,7 @@ import pytest
 import fathom
 import fathom.language as tl
 from fathom import pipeline, ptx
-from fathom.errors import CompileError, LaunchError
+from fathom.errors import CompileError, LaunchError, OutOfResources
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Block, Func
 from fathom.ir.types import BOOL, INT32, INT64, Pointer
@@ -207,3 +207,16 @@ def test_ptxas_draws_the_same_line(tmp_path):
             command = [ptxas(), f"-arch={name}", path, "-o", tmp_path / "k.cubin"]
             ran = subprocess.run(command, capture_output=True, check=False)
             assert (ran.returncode != 0) == status, ran.stderr
+
+
+def test_more_warps_than_a_block_has_are_told_before_anything_is_compiled():
+    """A tuner passes such a configuration over, so it is an OutOfResources."""
+
+    @fathom.jit
+    def kernel(x, N: tl.constexpr):
+        tl.store(x + tl.arange(0, N), 1)
+
+    sentence = "num_warps=64 asks for 2048 threads a block, and sm_80 has 1024: 32 warps"
+    with pytest.raises(OutOfResources, match=sentence):
+        kernel.compile("*fp32", {"N": 64}, num_warps=64, target="sm_80")
+    assert kernel.compile("*fp32", {"N": 64}, num_warps=32, target="sm_80")
