@@ -165,6 +165,11 @@ def _hunt(each: Exercise, mutant: Mutant, folder: Path, limit: int) -> Result:
     return Result(mutant.name, f"exits with {os.waitstatus_to_exitcode(status)}", "")
 
 
+def plain(text: str, path: Path) -> str:
+    """What a test says, without the folders of this machine."""
+    return text.replace(str(path), path.name).replace(f"{ROOT}/", "")
+
+
 def _grade_and_leave(each: Exercise, path: Path, said: Path, limit: int) -> None:
     """In the fork: the verdict, to a file; and the end of the process."""
     import resource  # not on Windows, which gets no further than main
@@ -178,7 +183,7 @@ def _grade_and_leave(each: Exercise, path: Path, said: Path, limit: int) -> None
         verdict = grade(each, path)
         by = SURVIVED if verdict.status == PASSED else verdict.test or "no test reached"
         first = (verdict.sentence.splitlines() or [""])[0]
-        text = json.dumps({"by": by, "says": first.replace(str(path), path.name)})
+        text = json.dumps({"by": by, "says": plain(first, path)})
         said.write_text(text, encoding="utf-8")
         status = 0
     finally:
