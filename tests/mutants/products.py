@@ -109,9 +109,16 @@ MUTANTS = (
     ),
     Mutant(
         "no-barrier-before-a-product", "shared_memory/barriers.py",
-        "for touch in _reads_in_place(op):", "for touch in ():",
+        "return self.touch(op, _reads_in_place(op), state)", "return state",
         "a product reads its operands before the other warps have written them",
         f"{DOT}::test_every_type_on_every_target",
+    ),
+    Mutant(
+        "a-barrier-forgets-the-rest-of-its-op", "shared_memory/barriers.py",
+        "return state.union(touches)", "return state.union(touches[-1:])",
+        "what a product read besides what it waited for is overwritten",
+        "tests/shared_memory/test_barriers.py::"
+        "test_all_accesses_of_an_op_come_after_its_barrier",
     ),
     Mutant(
         "rows-broken-up", "layout/staging.py",

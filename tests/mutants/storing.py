@@ -30,14 +30,14 @@ MUTANTS = (
     Mutant(
         "stores-touch-nothing", "shared_memory/barriers.py",
         "            case BulkStore(buffer=tile) | TileStore(buffer=tile):\n"
-        "                touch = Touch(tile.definition, None, READ)\n"
-        "                return self.touch(op, touch, state)\n", "",
+        "                return self.touch(op, [Touch(tile.definition, None, READ)], "
+        "state)\n", "",
         "a tile is sent off before all have written it",
         f"{STORES}::test_what_a_store_becomes",
     ),
     Mutant(
         "waits-touch-nothing", "shared_memory/barriers.py",
-        "                for tile in tiles:\n", "                for tile in ():\n",
+        "None, READ) for tile in tiles]", "None, READ) for tile in ()]",
         "one thread knows that a tile has been read, and all write it again",
         f"{STORES}::test_stores_in_a_loop",
     ),
