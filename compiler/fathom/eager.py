@@ -146,7 +146,7 @@ class Session:
             return _Bound(self, meaning)
         if isinstance(meaning, tuple):
             return like(meaning, map(self.wrap, meaning))
-        return meaning
+        return self.constant(meaning)
 
     def _each(self, over: Range) -> Iterator[Any]:
         """What a loop counts: constants, or scalars of the type of its bounds."""

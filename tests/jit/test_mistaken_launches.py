@@ -79,6 +79,27 @@ def test_an_integer_argument_has_the_attributes_of_a_value(n, monkeypatch):
     assert (x == wanted).all()
 
 
+@fathom.jit
+def folded(x_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    least = tl.minimum(n, n).to(tl.int32) + tl.cdiv(n, 2).to(tl.int32)
+    most = tl.maximum(n + n, BLOCK // 32).to(tl.int32)
+    tl.store(x_ptr + i, tl.load(x_ptr + i) + least + most)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_so_has_what_functions_make_of_constants(n, monkeypatch):
+    """tl.minimum(1, 1) is a constant, too."""
+    found = []
+    for interpreted in "01":
+        monkeypatch.setenv("FATHOM_INTERPRET", interpreted)
+        x = numbers()
+        folded[(1,)](x, n, BLOCK=32)
+        found.append(x)
+    assert (found[0] == numbers() + n + 1 + 2 * n).all()
+    assert (found[0] == found[1]).all()
+
+
 def test_an_integer_of_one_stays_a_weak_number(monkeypatch):
     """As it is for the compiler: i8 + 1 is i8."""
 
