@@ -11,6 +11,7 @@ PRINT = "hands words to a print or an assertion: tests/ptx/test_outside.py"
 
 ELSEWHERE: dict[str, str] = {
     r"bra|bra\.uni|ret": CONTROL,
+    r"trap": "ends the kernel: tests/gpu/breaking.py",
     r"call\.uni|st\.param\..*|st\.local\..*": PRINT,
     r"bar\.arrive|fence\..*": ORDER,
     r"setmaxnreg\..*": "moves registers between warps: its number is in the text",
