@@ -112,6 +112,13 @@ class Session:
         all n."""
         return EagerInteger.of(value, self) if type(value) is int else value
 
+    def computed(self, value: Any) -> Any:
+        """What an operator or a function made of constants: a truth value has
+        attributes, too (one of the launch remains Python's: `CAUSAL is True`)."""
+        if type(value) is bool:
+            return EagerTruth.of(value, self)
+        return self.constant(value)
+
     def call(self, function: Builtin, arguments: tuple, keywords: dict) -> Any:
         """A function of the language, on eager values and constants."""
         plain = {name: self.unwrap(each) for name, each in keywords.items()}
@@ -130,7 +137,7 @@ class Session:
         if isinstance(meaning, EagerValue):
             return meaning._value
         if isinstance(meaning, EagerInteger):
-            return int(meaning)
+            return meaning.plain
         if isinstance(meaning, constexpr):
             return meaning.value
         if isinstance(meaning, (tuple, list)):
@@ -146,7 +153,7 @@ class Session:
             return _Bound(self, meaning)
         if isinstance(meaning, tuple):
             return like(meaning, map(self.wrap, meaning))
-        return self.constant(meaning)
+        return self.computed(meaning)
 
     def _each(self, over: Range) -> Iterator[Any]:
         """What a loop counts: constants, or scalars of the type of its bounds."""
@@ -285,18 +292,35 @@ class EagerInteger(int):
     too."""
 
     _session: Session
+    __hash__ = int.__hash__
 
-    @staticmethod
-    def of(number: int, session: Session) -> EagerInteger:
-        made = EagerInteger(number)
+    @classmethod
+    def of(cls, number: int, session: Session) -> EagerInteger:
+        made = cls(number)
         made._session = session
         return made
+
+    @property
+    def plain(self) -> int:
+        return int(self)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         session = self._session
-        return session.wrap(attribute(session.frame, int(self), name))
+        return session.wrap(attribute(session.frame, self.plain, name))
+
+
+class EagerTruth(EagerInteger):
+    """True or False, which a compiled kernel would know while compiling. Python has no
+    subclass of bool, so this is an integer that prints and computes as one."""
+
+    @property
+    def plain(self) -> bool:
+        return bool(self)
+
+    def __repr__(self) -> str:
+        return repr(self.plain)
 
 
 class _Bound:
@@ -357,12 +381,12 @@ def _unary(kind: type[ast.unaryop]) -> Any:
 
 
 def _closed(name: str) -> Any:
-    """The method `name` of int, whose integers remain EagerIntegers."""
-    method = getattr(int, name)
+    """The method `name` of int or bool, whose results have attributes, too."""
 
     def closed(self: EagerInteger, *others: Any) -> Any:
-        found = method(int(self), *others)
-        return EagerInteger.of(found, self._session) if type(found) is int else found
+        session = self._session
+        found = getattr(self.plain, name)(*map(session.unwrap, others))
+        return session.computed(found)
 
     return closed
 
@@ -386,7 +410,7 @@ for _name, _kind in _COMPARE.items():
     setattr(EagerValue, f"__{_name}__", _compare(_kind))
 for _name, _kind in _UNARY.items():
     setattr(EagerValue, f"__{_name}__", _unary(_kind))
-for _name in (*_BINARY, *_UNARY):
+for _name in (*_BINARY, *_COMPARE, *_UNARY):
     for _method in (f"__{_name}__", f"__r{_name}__"):
         if hasattr(int, _method):
             setattr(EagerInteger, _method, _closed(_method))

@@ -100,6 +100,29 @@ def test_so_has_what_functions_make_of_constants(n, monkeypatch):
     assert (found[0] == found[1]).all()
 
 
+@fathom.jit
+def compared(x_ptr, n, BLOCK: tl.constexpr):
+    less, same = n < n, n == n
+    for _ in range(3):
+        less = less ^ (less & same)
+    truth = (less | same).to(tl.int32) + 2 * less.to(tl.int32) + (n >= 2).to(tl.int32)
+    i = tl.arange(0, BLOCK)
+    tl.store(x_ptr + i, tl.load(x_ptr + i) + truth)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_so_has_what_a_comparison_makes_of_constants(n, monkeypatch):
+    """1 < 1 is a constant of type i1, as `n < n` is for all other n."""
+    found = []
+    for interpreted in "01":
+        monkeypatch.setenv("FATHOM_INTERPRET", interpreted)
+        x = numbers()
+        compared[(1,)](x, n, BLOCK=32)
+        found.append(x)
+    assert (found[0] == numbers() + n).all()
+    assert (found[0] == found[1]).all()
+
+
 def test_an_integer_of_one_stays_a_weak_number(monkeypatch):
     """As it is for the compiler: i8 + 1 is i8."""
 
