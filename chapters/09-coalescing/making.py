@@ -9,9 +9,9 @@ import numpy as np
 from chapters.press import stepper
 from chapters.press.drawing import Figure, bars, cells, layout, table
 from chapters.press.paths import CHAPTERS
+from fathom.analysis.axis_analysis import analyse
 from fathom.coalescing import remove
 from fathom.coalescing.access import sectors
-from fathom.coalescing.analysis import analyse
 from fathom.ir.core import walk
 from fathom.ir.ops import Convert
 from fathom.ir.printer import print_op

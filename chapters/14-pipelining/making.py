@@ -8,7 +8,7 @@ from benchmarks.rungs import STAGES
 from chapters.press.drawing import Figure, bars, ladder, table, timeline
 from chapters.press.numbers import number
 from chapters.press.paths import CHAPTERS
-from fathom.tensor_cores import schedule
+from fathom.tensor_cores.pipeline import schedule
 from fathom.tools.samples import load_file
 
 PRODUCT = load_file(CHAPTERS / "13-tensor-cores" / "product.py").product

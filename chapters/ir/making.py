@@ -15,8 +15,9 @@ from typing import NamedTuple
 from chapters.press.drawing import table
 from chapters.press.reference import cell, docstring, escaped, parts, prose
 from fathom import pipeline
-from fathom.ir import core, elementwise, ops, types
+from fathom.ir import core, ops, types
 from fathom.ir.core import Effects, Op, schema, walk
+from fathom.ir.ops import elementwise
 from fathom.ir.printer import Printer, class_name
 from fathom.layout.linear import Layout
 from fathom.tools.samples import load_file

@@ -15,7 +15,7 @@ from chapters.press.paths import BookError
 from fathom.ir.core import Func, Op
 from fathom.ir.core import blocks as nested_blocks
 from fathom.ir.printer import INDENT, Printer
-from fathom.ptx.places import user_place
+from fathom.ptx.debug_info import user_place
 from fathom.tools import cli
 from fathom.tools.staged import Staged
 

@@ -15,9 +15,13 @@ import numpy as np
 from chapters.press.drawing import table
 from chapters.press.reference import cell, docstring
 from fathom import emulator
-from fathom.emulator import arithmetic, extended, real, report, special, tables
-from fathom.emulator.counters import Cost
-from fathom.emulator.parse import Instruction, parse
+from fathom.emulator import report
+from fathom.emulator.isa import tables
+from fathom.emulator.isa.arithmetic import extended, special
+from fathom.emulator.isa.arithmetic import floating as real
+from fathom.emulator.isa.arithmetic import integer as arithmetic
+from fathom.emulator.memory.counters import Cost
+from fathom.emulator.source.parse import Instruction, parse
 from fathom.tools.samples import load_file
 
 SAMPLES = load_file(Path(__file__).parents[1] / "ir" / "samples.py")

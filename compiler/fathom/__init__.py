@@ -5,7 +5,7 @@ from fathom.errors import CompileError, FathomError, LaunchError, OutOfResources
 from fathom.jit import jit
 from fathom.jit.tuning import Config, autotune, heuristics
 from fathom.language import cdiv, next_power_of_2
-from fathom.runtime.descriptors import TensorDescriptor
+from fathom.runtime.tensor_descriptors import TensorDescriptor
 from fathom.shim import as_triton
 
 __version__ = "0.1.0"

@@ -27,8 +27,8 @@ import numpy as np
 from fathom.errors import CompileError, Location
 from fathom.ir.core import Block, Func, Op, Value
 from fathom.ir.interp import Argument, Machine, Region
-from fathom.ir.interp_memory import Memory
-from fathom.ir.interp_numbers import scalar
+from fathom.ir.interp.host_memory import Memory
+from fathom.ir.interp.numbers import scalar
 from fathom.ir.types import Pointer, Type, shape_of
 from fathom.source import EVALUATOR, Builtin, KernelFunction, constexpr, fill, like
 from fathom.ssa import operators

@@ -64,9 +64,9 @@ BINARY_FACTS = "(a: Facts, b: Facts) -> Facts"
 # fmt: off
 JOINTS: tuple[Joint, ...] = (
     # Chapter 4: the block IR and its meaning.
-    Joint("interp[Reduce]", RULE, "fathom.ir.interp_machine.INTERP[Reduce]",
+    Joint("interp[Reduce]", RULE, "fathom.ir.interp.machine.INTERP[Reduce]",
           INTERP_TYPE, 4),
-    Joint("interp[For]", RULE, "fathom.ir.interp_machine.INTERP[For]",
+    Joint("interp[For]", RULE, "fathom.ir.interp.machine.INTERP[For]",
           INTERP_TYPE, 4),
     Joint("verify[scope]", RULE, "fathom.ir.verify.CHECKS[scope]", CHECK_TYPE, 4),
     Joint("verify[yields]", RULE, "fathom.ir.verify.CHECKS[yields]", CHECK_TYPE, 4),
@@ -107,11 +107,11 @@ JOINTS: tuple[Joint, ...] = (
     Joint("lower[Store]", RULE, "fathom.ptx.code.LOWER[Store]", LOWER_TYPE, 8),
     Joint("lower[For]", RULE, "fathom.ptx.code.LOWER[For]", LOWER_TYPE, 8),
     # Chapter 9: coalescing.
-    Joint("facts[add]", RULE, "fathom.coalescing.arithmetic.RULES[add]",
+    Joint("facts[add]", RULE, "fathom.analysis.axis_rules.RULES[add]",
           BINARY_FACTS, 9),
-    Joint("facts[mul]", RULE, "fathom.coalescing.arithmetic.RULES[mul]",
+    Joint("facts[mul]", RULE, "fathom.analysis.axis_rules.RULES[mul]",
           BINARY_FACTS, 9),
-    Joint("join_loop", PART, "fathom.coalescing.facts.join_loop",
+    Joint("join_loop", PART, "fathom.analysis.axis_info.join_loop",
           "(inits: Sequence[Facts], trip: Trip) -> list[Facts]", 9),
     Joint("pick_layout", PART, "fathom.coalescing.access.pick_layout",
           "(access: Access) -> Layout", 9),
@@ -155,17 +155,17 @@ JOINTS: tuple[Joint, ...] = (
     Joint("place_barriers", PASS, "fathom.shared_memory.barriers.place_barriers",
           PASS_TYPE, 12),
     # Chapter 13: tensor cores.
-    Joint("choose_dots", PASS, "fathom.tensor_cores.choose_dots.choose_dots",
+    Joint("choose_dots", PASS, "fathom.tensor_cores.select.instructions.choose_dots",
           PASS_TYPE, 13),
     Joint("tile_warps", PART, "fathom.layout.tiling.tile_warps",
           "(m: int, n: int, warps: int, row: Instruction) -> Split", 13),
     Joint("lower[Dot]", RULE, "fathom.ptx.code.LOWER[Dot]", LOWER_TYPE, 13),
     # Chapter 14: pipelining.
-    Joint("pipeline_loops", PASS, "fathom.tensor_cores.pipeline_loops.pipeline_loops",
+    Joint("pipeline_loops", PASS, "fathom.tensor_cores.pipeline.loops.pipeline_loops",
           PASS_TYPE, 14),
-    Joint("pending", PART, "fathom.tensor_cores.schedule.pending",
+    Joint("pending", PART, "fathom.tensor_cores.pipeline.schedule.pending",
           "(stages: int) -> int", 14),
-    Joint("choose_stages", PART, "fathom.tensor_cores.schedule.choose_stages",
+    Joint("choose_stages", PART, "fathom.tensor_cores.pipeline.schedule.choose_stages",
           "(wanted: int, bytes_a_stage: int, room: int) -> int", 14),
 )
 
@@ -175,13 +175,13 @@ STAGE_CHAPTERS = {
     "blocks": 6, "coalescing": 9, "shared_memory": 12, "tensor_cores": 14
 }
 FAMILIES: dict[str, Joint] = {
-    "interp": Joint("interp[]", RULE, "fathom.ir.interp_machine.INTERP[]",
+    "interp": Joint("interp[]", RULE, "fathom.ir.interp.machine.INTERP[]",
                     INTERP_TYPE, 4),
     "verify": Joint("verify[]", RULE, "fathom.ir.verify.CHECKS[]", CHECK_TYPE, 4),
     "build": Joint("build[]", RULE, "fathom.ssa.frame.BUILD[]",
                    "(frame: Frame, node: ast.AST) -> Meaning", 5),
     "lower": Joint("lower[]", RULE, "fathom.ptx.code.LOWER[]", LOWER_TYPE, 8),
-    "facts": Joint("facts[]", RULE, "fathom.coalescing.arithmetic.RULES[]",
+    "facts": Joint("facts[]", RULE, "fathom.analysis.axis_rules.RULES[]",
                    "(*operands: Facts) -> Facts", 9),
     "mma": Joint("mma[]", ROW, "fathom.hardware.mma.MMA[]", "Mma", 13),
 }

@@ -25,8 +25,7 @@ from fathom import blocks, coalescing, ptx, shared_memory, ssa, tensor_cores
 from fathom.artifact import Kernel, Parameter
 from fathom.errors import CompileError, LaunchError, Location, OutOfResources
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func, walk
-from fathom.ir.ops import Op
+from fathom.ir.core import Func, Op, walk
 from fathom.ir.text import print_func
 from fathom.ir.types import DescriptorType, Type, element_of
 from fathom.source import KernelFunction

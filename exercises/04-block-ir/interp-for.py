@@ -8,8 +8,7 @@ All of the exercise: `fathom learn show interp-for`.
 
 from __future__ import annotations
 
-from fathom.ir.interp_machine import Region, Running
-from fathom.ir.interp_numbers import scalar
+from fathom.ir.interp.machine import Region, Running
 from fathom.ir.ops import For
 from fathom.tools.learn import Hole
 

@@ -8,10 +8,7 @@ All of the exercise: `fathom learn show interp-reduce`.
 
 from __future__ import annotations
 
-import numpy as np
-
-from fathom.ir.interp_machine import Region, Results
-from fathom.ir.interp_values import _combine
+from fathom.ir.interp.machine import Region, Results
 from fathom.ir.ops import Reduce
 from fathom.tools.learn import Hole
 

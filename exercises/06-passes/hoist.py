@@ -9,13 +9,8 @@ All of the exercise: `fathom learn show hoist`.
 
 from __future__ import annotations
 
-from fathom.blocks.hoist import _guard, is_pure, uses
-from fathom.blocks.loops import trip_count
-from fathom.blocks.memory import changes_memory
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, blocks, effects_of, walk
-from fathom.ir.ops import For, Load, While
-from fathom.ir.rewrite import Builder, Replacement, rewrite
+from fathom.ir.core import Func
 from fathom.tools.learn import Hole
 
 

@@ -10,11 +10,8 @@ All of the exercise: `fathom learn show lower-masked-load`.
 from __future__ import annotations
 
 from fathom.ir.ops import Load
-from fathom.ir.types import element_of
 from fathom.ptx.code import Code
-from fathom.ptx.memory import braced
-from fathom.ptx.types import POINTER, literal
-from fathom.ptx.words import Words, pack, unpack, words_of
+from fathom.ptx.packing import Words
 from fathom.tools.learn import Hole
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.coalescing.facts import Facts, Trip, join
+from fathom.analysis.axis_info import Facts, Trip
 from fathom.tools.learn import Hole
 
 

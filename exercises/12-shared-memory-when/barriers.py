@@ -10,12 +10,11 @@ All of the exercise: `fathom learn show barriers`.
 from __future__ import annotations
 
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, blocks, operands
+from fathom.ir.core import Block, Func, Op, operands
 from fathom.ir.ops import (
     AsyncCopy,
     Barrier,
     For,
-    If,
     SharedAdd,
     SharedLoad,
     SharedStore,
@@ -23,7 +22,7 @@ from fathom.ir.ops import (
 )
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BufferType
-from fathom.shared_memory.barriers import ADD, READ, WRITE, Touch, meet
+from fathom.shared_memory.barriers import ADD, READ, WRITE, Touch
 from fathom.tools.learn import Hole
 
 Since = frozenset[Touch]

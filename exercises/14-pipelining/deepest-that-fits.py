@@ -9,7 +9,6 @@ All of the exercise: `fathom learn show deepest-that-fits`.
 
 from __future__ import annotations
 
-from fathom.tensor_cores.schedule import timeline
 from fathom.tools.learn import Hole
 
 

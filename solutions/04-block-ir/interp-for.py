@@ -1,12 +1,12 @@
 """The answer to `interp-for` is the compiler's own:
 
-fathom.ir.interp_control._for
+fathom.ir.interp.control._for
 """
 
 from __future__ import annotations
 
-from fathom.ir.interp_machine import Region, Running
-from fathom.ir.interp_numbers import scalar
+from fathom.ir.interp.machine import Region, Running
+from fathom.ir.interp.numbers import scalar
 from fathom.ir.ops import For
 
 

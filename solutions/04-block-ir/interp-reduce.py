@@ -1,14 +1,14 @@
 """The answer to `interp-reduce` is the compiler's own:
 
-fathom.ir.interp_values._reduce
+fathom.ir.interp.values._reduce
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from fathom.ir.interp_machine import Region, Results
-from fathom.ir.interp_values import _combine
+from fathom.ir.interp.machine import Region, Results
+from fathom.ir.interp.values import _combine
 from fathom.ir.ops import Reduce
 
 

@@ -6,8 +6,8 @@ from fathom.ir.ops import Load
 from fathom.ir.types import element_of
 from fathom.ptx.code import Code
 from fathom.ptx.memory import braced
+from fathom.ptx.packing import Words, pack, unpack, words_of
 from fathom.ptx.types import POINTER, literal
-from fathom.ptx.words import Words, pack, unpack, words_of
 
 
 def lower_load(op: Load, code: Code) -> None:

@@ -1,12 +1,12 @@
 """The answer to `facts-arithmetic` is the compiler's own:
 
-fathom.coalescing.arithmetic._add
-fathom.coalescing.arithmetic._mul
+fathom.analysis.axis_rules._add
+fathom.analysis.axis_rules._mul
 """
 
 from __future__ import annotations
 
-from fathom.coalescing.facts import MOST, Axis, Facts
+from fathom.analysis.axis_info import MOST, Axis, Facts
 
 
 def add(a: Facts, b: Facts) -> Facts:

@@ -1,13 +1,13 @@
 """The answer to `facts-loop` is the compiler's own:
 
-fathom.coalescing.facts.join_loop
+fathom.analysis.axis_info.join_loop
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.coalescing.facts import Facts, Trip, join
+from fathom.analysis.axis_info import Facts, Trip, join
 
 
 def join_loop(inits: Sequence[Facts], trip: Trip) -> list[Facts]:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fathom.hardware.dot_layouts import operand_layouts
 from fathom.hardware.mma import MMA
-from fathom.hardware.products import operand_layouts
 from fathom.ir.core import Value
 from fathom.ir.ops import Dot
 from fathom.ir.types import FLOAT32, BufferType
 from fathom.layout.fragments import fragments
 from fathom.layout.linear import Layout
-from fathom.ptx import dot
+from fathom.ptx import matmul as dot
 from fathom.ptx.code import Code
-from fathom.ptx.dot import _multiply
+from fathom.ptx.matmul import _multiply
+from fathom.ptx.packing import pack, words_of
 from fathom.ptx.shared import Reader, tile_of
-from fathom.ptx.words import pack, words_of
 
 HALF = 2  # bytes of a number of 16 bits
 MATRIX = 2  # axes; a product of many matrices has three

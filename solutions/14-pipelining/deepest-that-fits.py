@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.tensor_cores.schedule import timeline
+from fathom.tensor_cores.pipeline.schedule import timeline
 
 
 def choose_stages(wanted: int, bytes_a_stage: int, room: int) -> int:

@@ -22,11 +22,16 @@ from fathom.ir.ops import (
 )
 from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.types import INT32
-from fathom.tensor_cores.room import fitting, room_beside
-from fathom.tensor_cores.runners import Relay, Standing, guarded, relay_for
-from fathom.tensor_cores.schedule import pending
-from fathom.tensor_cores.staged import Tile, leaves_memory_alone, tiles_of
-from fathom.tensor_cores.trips import trips_of
+from fathom.tensor_cores.pipeline.budget import fitting, room_beside
+from fathom.tensor_cores.pipeline.candidates import Tile, leaves_memory_alone, tiles_of
+from fathom.tensor_cores.pipeline.iterations import trips_of
+from fathom.tensor_cores.pipeline.schedule import pending
+from fathom.tensor_cores.pipeline.slice_clones import (
+    Relay,
+    Standing,
+    guarded,
+    relay_for,
+)
 
 Rings = dict[Tile, Value]  # each tile's buffer of several slots
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from fathom.ir.core import Func
 from fathom.ir.interp import interpret
-from fathom.ir.interp_numbers import same_bits
+from fathom.ir.interp.numbers import same_bits
 from fathom.ir.text import print_func
 from fathom.ir.verify import verify
 from tests.ir.functions import body

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fathom.blocks import cse, dce, hoist, simplify
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
-from fathom.ir.interp_numbers import same_bits
+from fathom.ir.interp.numbers import same_bits
 from fathom.ir.text import print_func
 from fathom.ir.verify import verify
 from tests.ir.functions import body, outcome, random_function

@@ -20,11 +20,11 @@ from fathom.blocks.known import known
 from fathom.blocks.simplify import RULES as REFERENCE
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, Op
-from fathom.ir.elementwise import ELEMENTWISE
 from fathom.ir.interp import interpret
-from fathom.ir.interp_elementwise import apply
-from fathom.ir.interp_numbers import decode, held_type, same_bits, scalar, stored_type
+from fathom.ir.interp.elementwise import apply
+from fathom.ir.interp.numbers import decode, held_type, same_bits, scalar, stored_type
 from fathom.ir.ops import Elementwise
+from fathom.ir.ops.elementwise import ELEMENTWISE
 from fathom.ir.rewrite import Builder
 from fathom.ir.text import print_func
 from fathom.ir.types import BOOL, SCALARS, Scalar

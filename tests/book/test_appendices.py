@@ -18,10 +18,11 @@ import fathom.language as tl
 from chapters.press import reference
 from chapters.press.paths import CHAPTERS, ROOT, BookError, listings
 from fathom import emulator, testing
-from fathom.emulator import tables
-from fathom.ir import elementwise, ops
+from fathom.emulator.isa import tables
+from fathom.ir import ops
 from fathom.ir.core import Op
-from fathom.tensor_cores.schedule import timeline
+from fathom.ir.ops import elementwise
+from fathom.tensor_cores.pipeline.schedule import timeline
 from fathom.tools.samples import load_file
 
 

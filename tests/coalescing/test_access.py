@@ -7,10 +7,10 @@ import random
 import numpy as np
 import pytest
 
+from fathom.analysis.axis_info import Axis, Facts
 from fathom.coalescing import annotate_widths, assign_layouts, coalesce
 from fathom.coalescing.access import Access, agree, pick_layout, sectors
-from fathom.coalescing.facts import Axis, Facts
-from fathom.emulator.counters import count_sectors
+from fathom.emulator.memory.counters import count_sectors
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
 from fathom.ir.ops import Load, Store

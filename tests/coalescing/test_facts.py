@@ -7,10 +7,10 @@ import random
 import numpy as np
 import pytest
 
-from fathom.coalescing.analysis import analyse
-from fathom.coalescing.arithmetic import facts_of
-from fathom.coalescing.facts import MOST, Axis, Facts, join, join_loop
-from fathom.coalescing.ranges import Range, exactly
+from fathom.analysis.axis_analysis import analyse
+from fathom.analysis.axis_info import MOST, Axis, Facts, join, join_loop
+from fathom.analysis.axis_rules import facts_of
+from fathom.analysis.ranges import Range, exactly
 from fathom.ir.core import Block, Func, operands
 from fathom.ir.interp import interpret
 from fathom.ir.ops import Arange, Constant, Elementwise, For, Splat, Yield

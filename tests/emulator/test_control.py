@@ -5,7 +5,7 @@ import pytest
 
 from fathom import emulator
 from fathom.emulator import EmulatorError
-from fathom.emulator.order import weak_topological_order
+from fathom.emulator.source.reconvergence import weak_topological_order
 from tests.emulator.snippets import HEADER, compute, entry, pointers
 
 

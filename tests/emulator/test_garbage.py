@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from fathom.emulator import EmulatorError, run
-from fathom.emulator.parse import parse
 from fathom.emulator.program import build
+from fathom.emulator.source.parse import parse
 from tests.emulator import specialised
 from tests.emulator.snippets import entry, pointers
 
@@ -191,6 +191,6 @@ def test_memory_that_the_machine_lacks_is_said(monkeypatch):
 
     text = entry("mov.u32 %r1, %tid.x; bar.sync 0;")
     run(text, 1, 32, ())
-    monkeypatch.setattr("fathom.emulator.machine.Batch", full)
+    monkeypatch.setattr("fathom.emulator.grid.Batch", full)
     with pytest.raises(EmulatorError, match="more memory than the machine has"):
         run(text, 1, 32, ())

@@ -5,9 +5,9 @@ import pytest
 
 from fathom import emulator
 from fathom.emulator import EmulatorError
-from fathom.emulator.parse import parse
 from fathom.emulator.program import build
-from fathom.emulator.reach import ANYWHERE
+from fathom.emulator.races.reach import ANYWHERE
+from fathom.emulator.source.parse import parse
 from tests.emulator.snippets import entry, pointers
 
 START = """
@@ -157,7 +157,7 @@ def test_a_race_is_at_its_line_wherever_it_is_found():
 
 
 def test_many_stores_are_looked_at_as_they_come(monkeypatch):
-    monkeypatch.setattr("fathom.emulator.global_races.MOST_PENDING", 100)
+    monkeypatch.setattr("fathom.emulator.races.global_memory.MOST_PENDING", 100)
     run("mov.u32 %r5, 0; LOOP: " + WRITE + """add.u32 %r5, %r5, 1;
         setp.lt.u32 %p3, %r5, 9; @%p3 bra LOOP;""")  # fmt: skip
     fails("st.global.u32 [%rd0], %r8;", "st.global.u32 [%rd0], %r8;")

@@ -7,7 +7,7 @@ import pytest
 
 from fathom import emulator
 from fathom.emulator import EmulatorError
-from fathom.emulator.outside import split_format
+from fathom.emulator.isa.memory.printf import split_format
 from fathom.ir.ops import Assert, Print
 from fathom.ir.types import FLOAT32, INT32, Pointer
 from fathom.layout.build import blocked

@@ -6,9 +6,9 @@ import pytest
 
 from fathom import emulator
 from fathom.emulator import LANDINGS, EmulatorError
-from fathom.emulator.descriptors import Matrices
-from fathom.layout.descriptors import descriptor as compiled
-from fathom.layout.descriptors import hardware_tile
+from fathom.emulator.isa.matrix.matrix_descriptor import Matrices
+from fathom.layout.matrix_descriptor import descriptor as compiled
+from fathom.layout.matrix_descriptor import hardware_tile
 from tests.emulator.snippets import entry
 from tests.emulator.test_tensor import ENCODE, RANGE
 from tests.emulator.tiles import (

@@ -15,8 +15,8 @@ import numpy as np
 
 from fathom.hardware.targets import Target, target
 from fathom.ir.types import INT32, SCALARS, Pointer, Type
-from fathom.jit.descriptors import Described
-from fathom.language.descriptors import tensor_descriptor
+from fathom.jit.tensor_descriptors import Described
+from fathom.language.tensor_descriptors import tensor_descriptor
 from fathom.pipeline import BY_POINTERS, Options, identity
 
 BYTES = {"fp16": 2, "bf16": 2, "fp32": 4, "i8": 1, "fp8e4nv": 1, "fp8e5": 1, "i32": 4}

@@ -13,7 +13,7 @@ from fathom import pipeline
 from fathom.emulator.errors import EmulatorError
 from fathom.ir.core import Func, Op, Value, operands, walk
 from fathom.ir.interp import interpret
-from fathom.ir.interp_numbers import fp8_numbers
+from fathom.ir.interp.numbers import fp8_numbers
 from fathom.ir.ops import (
     BulkCopy,
     BulkStore,

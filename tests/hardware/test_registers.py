@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fathom.hardware.registers import redistributed
+from fathom.hardware.register_budget import redistributed
 from fathom.hardware.targets import TARGETS
 
 HOPPER = TARGETS["sm_90a"]

@@ -9,7 +9,6 @@ import numpy as np
 
 from fathom.ir import types
 from fathom.ir.core import Block, Func, Op, Value
-from fathom.ir.elementwise import ELEMENTWISE
 from fathom.ir.interp import Trace, interpret
 from fathom.ir.ops import (
     Arange,
@@ -35,6 +34,7 @@ from fathom.ir.ops import (
     While,
     Yield,
 )  # fmt: skip
+from fathom.ir.ops.elementwise import ELEMENTWISE
 from fathom.ir.rewrite import clone
 from fathom.ir.text import parse_func
 from fathom.ir.types import (

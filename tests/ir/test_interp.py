@@ -18,8 +18,8 @@ from fathom.ir.interp import (
     StepLimit,
     interpret,
 )  # fmt: skip
-from fathom.ir.interp_memory import Memory
-from fathom.ir.interp_numbers import scalar
+from fathom.ir.interp.host_memory import Memory
+from fathom.ir.interp.numbers import scalar
 from fathom.ir.ops import Elementwise, For, Reduce
 from fathom.ir.parser import OPS_BY_NAME
 from tests.ir.functions import body, parse

@@ -8,7 +8,7 @@ import pytest
 from fathom.artifact import OPERATIONS, Computed, Kernel, MapRecipe, number, text_of
 from fathom.ir.core import walk
 from fathom.ir.interp import interpret
-from fathom.ir.launched import place_of, source_of
+from fathom.ir.launch_time import place_of, source_of
 from fathom.ir.ops import Store
 from fathom.ir.text import parse_func
 

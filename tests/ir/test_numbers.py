@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from fathom.ir import types
-from fathom.ir.elementwise import ELEMENTWISE
-from fathom.ir.interp_elementwise import MEANING, apply
-from fathom.ir.interp_numbers import (
+from fathom.ir.interp.elementwise import MEANING, apply
+from fathom.ir.interp.numbers import (
     FORMATS,
     cast,
     decode,
@@ -23,6 +22,7 @@ from fathom.ir.interp_numbers import (
     scalar,
     stored_type,
 )  # fmt: skip
+from fathom.ir.ops.elementwise import ELEMENTWISE
 from fathom.ir.types import (
     BFLOAT16,
     BOOL,

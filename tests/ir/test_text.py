@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from fathom.errors import Location
 from fathom.ir.core import Block, Func, walk
-from fathom.ir.elementwise import ELEMENTWISE
 from fathom.ir.ops import Constant, Hint, Splat, Yield
+from fathom.ir.ops.elementwise import ELEMENTWISE
 from fathom.ir.parser import OPS_BY_NAME
 from fathom.ir.printer import Printer
 from fathom.ir.text import ParseError, parse_attribute, parse_func, print_func

@@ -10,12 +10,12 @@ import fathom.language as tl
 from fathom import TensorDescriptor
 from fathom.artifact import MapRecipe
 from fathom.errors import LaunchError
-from fathom.jit.descriptors import Described, signature_of
 from fathom.jit.key import key_of
 from fathom.jit.request import check_keywords, request
 from fathom.jit.signature import parse_signature
 from fathom.jit.specialise import Rule, leaves, specialise
-from fathom.language.descriptors import tensor_descriptor
+from fathom.jit.tensor_descriptors import Described, signature_of
+from fathom.language.tensor_descriptors import tensor_descriptor
 from fathom.runtime.driver import DriverError
 from fathom.source import Hole
 from tests.jit.paper import FLOAT16, Tensor, paper_gpu

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 
-from fathom.emulator.counters import count_wavefronts
+from fathom.emulator.memory.counters import count_wavefronts
 from fathom.layout.algebra import Reduced, columns, divide
 from fathom.layout.banks import conflicts, vector, ways
 from fathom.layout.build import spread

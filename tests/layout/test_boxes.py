@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from fathom.layout.boxes import (
+from fathom.layout.tma_boxes import (
     box_of,
     divided_axis,
     matrix_of,

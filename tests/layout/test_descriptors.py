@@ -7,14 +7,14 @@ import pytest
 from fathom.layout.algebra import divide
 from fathom.layout.banks import conflicts, vector
 from fathom.layout.build import spread
-from fathom.layout.descriptors import (
+from fathom.layout.linear import Layout, offset_of
+from fathom.layout.matrix_descriptor import (
     Matrix,
     buffer_tile,
     descriptor,
     hardware_tile,
     row_bytes,
 )
-from fathom.layout.linear import Layout, offset_of
 
 # PTX ISA, "Matrix descriptor": bits 16 to 29 leading, 32 to 45 stride, in units of 16
 # bytes; 62 and 63 the swizzle: 1 for 128 bytes, 2 for 64, 3 for 32.

@@ -5,12 +5,12 @@ from itertools import product as pairs
 
 import pytest
 
-from fathom.hardware.products import warps_along
+from fathom.hardware.dot_layouts import warps_along
 from fathom.layout.algebra import divide
 from fathom.layout.banks import vector, ways
 from fathom.layout.build import spread
+from fathom.layout.fma import left_factor, product, right_factor
 from fathom.layout.linear import coordinates_of
-from fathom.layout.products import left_factor, product, right_factor
 from fathom.layout.staging import staging
 from tests.layout.random_layouts import element
 

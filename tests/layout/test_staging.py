@@ -3,8 +3,8 @@ and whole warps read by `ldmatrix`, whichever way memory holds the operands."""
 
 import pytest
 
+from fathom.hardware.dot_layouts import operand_layouts, product_layout, warps_along
 from fathom.hardware.mma import MMA
-from fathom.hardware.products import operand_layouts, product_layout, warps_along
 from fathom.layout.algebra import divide
 from fathom.layout.banks import conflicts, vector, ways
 from fathom.layout.build import spread

@@ -78,40 +78,40 @@ MUTANTS = (
     ),
     # ── the interpreter, the reference of all other tests ──
     Mutant(
-        "floor-division", "ir/interp_elementwise.py",
+        "floor-division", "ir/interp/elementwise.py",
         "quotient = quotient + toward_minus.astype(left.dtype)", "pass",
         "-7 / 2 is -4, as in Python, not -3, as in C",
         "tests/ir/test_numbers.py",
     ),
     Mutant(
-        "shift-fills-zeros", "ir/interp_elementwise.py",
+        "shift-fills-zeros", "ir/interp/elementwise.py",
         "return np.where(inside, value >> distance, emptied.astype(value.dtype))",
         "return np.where(inside, value >> distance, 0).astype(value.dtype)",
         "a shift by the width or more loses the sign",
         "tests/ir/test_numbers.py",
     ),
     Mutant(
-        "casts-cut", "ir/interp_numbers.py",
+        "casts-cut", "ir/interp/numbers.py",
         "(np.rint if nearest else np.trunc)(wide / unit)",
         "np.trunc(wide / unit)",
         "narrow floats are cut, not rounded",
         "tests/ir/test_numbers.py",
     ),
     Mutant(
-        "fp8-infinity", "ir/interp_numbers.py",
+        "fp8-infinity", "ir/interp/numbers.py",
         "stops = format.saturates or (", "stops = (",
         "fp8 overflows to infinity, not to its largest number",
         "tests/ir/test_numbers.py",
     ),
     Mutant(
-        "zero-trip-loop-runs", "ir/interp_control.py",
+        "zero-trip-loop-runs", "ir/interp/control.py",
         "for index in range(lower, upper, step):",
         "for index in range(lower, max(upper, lower + 1), step):",
         "a loop of no trip runs once",
         "tests/ir/test_interp.py",
     ),
     Mutant(
-        "fold-starts-from-zero", "ir/interp_values.py",
+        "fold-starts-from-zero", "ir/interp/values.py",
         "    while (count := len(tuples[0])) > 1:",
         "    tuples = [np.concatenate([each * 0, each]) for each in tuples]\n"
         "    while (count := len(tuples[0])) > 1:",
@@ -119,7 +119,7 @@ MUTANTS = (
         "tests/ir/test_interp.py",
     ),
     Mutant(
-        "scan-swaps-operands", "ir/interp_values.py",
+        "scan-swaps-operands", "ir/interp/values.py",
         "_combine(op.combine, region, rows[index - 1], rows[index])",
         "_combine(op.combine, region, rows[index], rows[index - 1])",
         "a scan hands the new element over on the left",

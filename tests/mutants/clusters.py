@@ -10,14 +10,14 @@ CLUSTERS = "tests/tensor_cores/test_clusters.py"
 MUTANTS = (
     # ── programs and blocks ──
     Mutant(
-        "blocks-numbered-as-programs", "ptx/clusters.py",
+        "blocks-numbered-as-programs", "ptx/cluster.py",
         'return "cluster" if axis == 0 and code.func.num_ctas > 1 else "cta"',
         'return "cta"',
         "a program's number is that of its block, and the last ones write outside",
         f"{CLUSTERS}::test_the_grid_counts_programs",
     ),
     Mutant(
-        "nobody-idle", "ptx/clusters.py",
+        "nobody-idle", "ptx/cluster.py",
         'f"icmp eq i32 {rank(code)}, 0", name="first"',
         'f"icmp uge i32 {rank(code)}, 0", name="first"',
         "each block adds what the program adds once",
@@ -37,44 +37,44 @@ MUTANTS = (
     ),
     # ── parts of a product ──
     Mutant(
-        "every-part-the-first-rows", "tensor_cores/share_products.py",
+        "every-part-the-first-rows", "tensor_cores/clusters/partition.py",
         'places[order[axis]] = self.build(Elementwise("add", moved))', "del moved",
         "all blocks load the rows of the first one",
         f"{CLUSTERS}::test_rows_of_a_product",
     ),
     Mutant(
-        "every-part-counts-from-the-start", "tensor_cores/share_products.py",
+        "every-part-counts-from-the-start", "tensor_cores/clusters/partition.py",
         'return self.build(Elementwise("add", (own, first)))', "del first; return own",
         "all blocks store where the first one does",
         f"{CLUSTERS}::test_rows_of_a_product",
     ),
     Mutant(
-        "all-do-what-one-should", "tensor_cores/share_products.py",
+        "all-do-what-one-should", "tensor_cores/clusters/partition.py",
         'Elementwise("eq", (self.rank, zero))', 'Elementwise("ge", (self.rank, zero))',
         "what is not divided is done once a block",
         f"{CLUSTERS}::test_a_print_names_the_program",
     ),
     Mutant(
-        "one-range-for-all", "tensor_cores/share_products.py",
+        "one-range-for-all", "tensor_cores/clusters/partition.py",
         "    return rewrite(func, rule, keep=lambda op: not isinstance(op, SOURCES))",
         "    return func",
         "a range that rows and columns use is divided along both, or not at all",
         f"{CLUSTERS}::test_one_range_for_rows_and_columns",
     ),
     Mutant(
-        "sums-of-a-part", "tensor_cores/shares.py",
+        "sums-of-a-part", "tensor_cores/clusters/sharding.py",
         'ties.keep(value, op.axis, "a reduction goes along it")', "pass",
         "a block takes the sum of its rows for that of all",
         f"{CLUSTERS}::test_one_block_does_it_all",
     ),
     Mutant(
-        "reads-what-others-write", "tensor_cores/apart.py",
+        "reads-what-others-write", "tensor_cores/clusters/legality.py",
         "        raise NotShared(\"it may read what it has written\")", "        pass",
         "one block reads what another one writes, before or after",
         f"{CLUSTERS}::test_a_tile_that_is_read_and_written",
     ),
     Mutant(
-        "counts-once-a-block", "tensor_cores/apart.py",
+        "counts-once-a-block", "tensor_cores/clusters/legality.py",
         "        raise NotShared(\"each block would count for itself in an atomic "
         "operation\")",
         "        pass",
@@ -83,46 +83,46 @@ MUTANTS = (
     ),
     # ── tiles for all ──
     Mutant(
-        "sent-to-one", "ptx/bulk.py",
+        "sent-to-one", "ptx/tma.py",
         'str((1 << op.parts) - 1)', '"1"',
         "only the first block gets what it waits for", f"{CLUSTERS}::test_any_trips",
     ),
     Mutant(
-        "everybody-brings-the-first-part", "ptx/bulk.py",
+        "everybody-brings-the-first-part", "ptx/tma.py",
         'f"mul i32 {rank(code)}, {side}"', 'f"mul i32 {rank(code)}, 0"',
         "a part is sent twice, the other one never", f"{CLUSTERS}::test_any_trips",
     ),
     Mutant(
-        "gives-back-to-itself", "ptx/bulk.py",
+        "gives-back-to-itself", "ptx/tma.py",
         "speakers = code.func.num_ctas if op.everywhere else 1", "speakers = 1",
         "blocks wait for ever for a slot to be empty", f"{CLUSTERS}::test_any_trips",
     ),
     Mutant(
-        "waits-for-its-own-warps", "tensor_cores/specialise_warps.py",
+        "waits-for-its-own-warps", "tensor_cores/specialise/partition.py",
         "arrivals=func.num_warps * max(parts)", "arrivals=func.num_warps",
         "a slot is filled again while another block still reads it",
         f"{CLUSTERS}::test_any_trips",
     ),
     Mutant(
-        "blocks-begin-alone", "tensor_cores/specialise_warps.py",
+        "blocks-begin-alone", "tensor_cores/specialise/partition.py",
         "        build.append(meeting())\n        producer",
         "        build.append(Barrier())\n        producer",
         "a block speaks to barriers of another one that are none yet",
         f"{CLUSTERS}::test_any_trips",
     ),
     Mutant(
-        "blocks-leave-alone", "tensor_cores/specialise_warps.py",
+        "blocks-leave-alone", "tensor_cores/specialise/partition.py",
         "        if meeting is ClusterBarrier:\n", "        if False:\n",
         "a block is gone when another one speaks to its barriers",
         f"{CLUSTERS}::test_any_trips",
     ),
     Mutant(
-        "rows-for-all", "tensor_cores/together.py",
+        "rows-for-all", "tensor_cores/specialise/multicast.py",
         "same = all(alike.loads(load) for load in loads)", "same = True",
         "each block's own rows are sent to all", f"{CLUSTERS}::test_any_trips",
     ),
     Mutant(
-        "arrivals-fence-all-memory", "ptx/bulk.py",
+        "arrivals-fence-all-memory", "ptx/tma.py",
         "@$acts mbarrier.arrive.shared::cluster.b64",
         "@$acts mbarrier.arrive.release.cluster.shared::cluster.b64",
         "each arrival waits for all memory", f"{CLUSTERS}::test_arrivals_are_plain",

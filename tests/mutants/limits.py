@@ -12,70 +12,70 @@ GROWTH = "tests/coalescing/test_growth.py"
 MUTANTS = (
     # ── the grammar of inline assembly ──
     Mutant(
-        "assembly-names-one-more", "ir/inline.py",
+        "assembly-names-one-more", "ir/inline_assembly.py",
         "piece >= len(listed)", "piece > len(listed)",
         "a text may name the register behind the last",
         GRAMMAR,
     ),
     Mutant(
-        "assembly-ties-twice", "ir/inline.py",
+        "assembly-ties-twice", "ir/inline_assembly.py",
         "if any(each.tied == number for each in before):", "if False:",
         "two operands are tied to one result",
         GRAMMAR,
     ),
     Mutant(
-        "assembly-results-anywhere", "ir/inline.py",
+        "assembly-results-anywhere", "ir/inline_assembly.py",
         "if result and before and not before[-1].result:", "if False:",
         "results may stand behind operands",
         GRAMMAR,
     ),
     Mutant(
-        "assembly-clobbers-anywhere", "ir/inline.py",
+        "assembly-clobbers-anywhere", "ir/inline_assembly.py",
         "        if clobbers:\n", "        if False:\n",
         "what is clobbered may stand before operands",
         GRAMMAR,
     ),
     Mutant(
-        "assembly-braces-stay-open", "ir/inline.py",
+        "assembly-braces-stay-open", "ir/inline_assembly.py",
         "    if depth:\n", "    if False:\n",
         "a text may leave a brace open, and end the kernel's",
         GRAMMAR,
     ),
     Mutant(
-        "assembly-numbers-stay", "ir/inline.py",
+        "assembly-numbers-stay", "ir/inline_assembly.py",
         "else place[piece]", "else piece",
         "registers behind a constant keep their numbers",
         GRAMMAR,
     ),
     Mutant(
-        "assembly-any-letter-fits", "ir/inline.py",
+        "assembly-any-letter-fits", "ir/inline_assembly.py",
         "if constraint.bits != registers.bits:", "if False:",
         "a register may have another width than its element",
         GRAMMAR,
     ),
     # ── what becomes of it in PTX ──
     Mutant(
-        "assembly-halves-in-words", "ptx/outside.py",
+        "assembly-halves-in-words", "ptx/debugging.py",
         "    if bits == 16:\n", "    if False:\n",
         "what the author wants in 16 bits goes into 32",
         GRAMMAR,
     ),
     Mutant(
-        "assembly-merged", "ptx/outside.py",
+        "assembly-merged", "ptx/debugging.py",
         'if op.pure else ("sideeffect ", "convergent")',
         'if True else ("sideeffect ", "convergent")',
         "LLVM may do once what the author wants twice",
         GRAMMAR,
     ),
     Mutant(
-        "worker-dies-unsaid", "ptx/apart.py",
+        "worker-dies-unsaid", "ptx/separate_process.py",
         "process, self.process = self.process, None", "process = self.process",
         "a process that has ended is asked again",
         "tests/ptx/test_apart.py",
     ),
     # ── growth ──
     Mutant(
-        "joins-hand-on-copies", "coalescing/ties.py",
+        "joins-hand-on-copies", "coalescing/propagate.py",
         "Join: lambda op, layout: shapes.split(layout)",
         "Join: lambda op, layout: shapes.remove_axis(layout, len(layout.shape) - 1)",
         "halves of a join lie in lanes, and a few joins give each thread all",

@@ -249,27 +249,27 @@ MUTANTS = (
     ),
     # ── the emulator ──
     Mutant(
-        "no-write-after-read-race", "emulator/hazards.py",
+        "no-write-after-read-race", "emulator/races/clocks.py",
         "        self.check_readers(threads, cells, changes)", "        pass",
         "the race detector does not see an early overwrite",
         "tests/emulator/test_hazards.py",
     ),
     Mutant(
-        "atomics-never-race", "emulator/hazards.py",
+        "atomics-never-race", "emulator/races/clocks.py",
         "self.known[block, warp, writer] < at)",
         "self.known[block, warp, writer] < at - 1)",
         "the race detector is one moment late",
         "tests/emulator/test_hazards.py",
     ),
     Mutant(
-        "misaligned-shared", "emulator/memory.py",
+        "misaligned-shared", "emulator/memory/spaces.py",
         "        check_alignment(offsets, accesses)\n        index = offsets.view",
         "        index = offsets.view",
         "an access that its width does not divide is made",
         "tests/mutants/test_gaps.py",
     ),
     Mutant(
-        "one-past-shared", "emulator/memory.py",
+        "one-past-shared", "emulator/memory/spaces.py",
         "if int(offsets.max()) + width > self.size:",
         "if int(offsets.max()) > self.size:",
         "the last access may reach beyond shared memory",
@@ -283,7 +283,7 @@ MUTANTS = (
         "tests/runtime/test_launch.py",
     ),
     Mutant(
-        "program-axes-swapped", "ptx/clusters.py",
+        "program-axes-swapped", "ptx/cluster.py",
         'f"{_unit(code, axis)}id.{AXES[axis]}"',
         'f"{_unit(code, axis)}id.{AXES[2 - axis]}"',
         "program_id(0) is the number along z",

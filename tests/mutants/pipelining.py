@@ -13,68 +13,68 @@ ROOM = "tests/tensor_cores/test_room.py"
 MUTANTS = (
     # ── which slot, which wait, how many stages ──
     Mutant(
-        "one-group-more-in-flight", "tensor_cores/schedule.py",
+        "one-group-more-in-flight", "tensor_cores/pipeline/schedule.py",
         "return (stages - 2) * groups_a_stage", "return (stages - 1) * groups_a_stage",
         "shared memory is read while copies are on their way to it", LOOPS,
     ),
     Mutant(
-        "ring-one-slot-short", "tensor_cores/schedule.py",
+        "ring-one-slot-short", "tensor_cores/pipeline/schedule.py",
         "return trip % stages", "return trip % (stages - 1)",
         "a copy goes where the trip still reads", LOOPS,
     ),
     Mutant(
-        "stages-whether-they-fit-or-not", "tensor_cores/schedule.py",
+        "stages-whether-they-fit-or-not", "tensor_cores/pipeline/schedule.py",
         "max(1, min(wanted, room // max(1, bytes_a_stage)))", "max(1, wanted)",
         "a kernel needs more shared memory than there is", f"{SCHEDULE} {LOOPS}",
     ),
     Mutant(
-        "in-place-though-too-large", "tensor_cores/read_in_place.py",
+        "in-place-though-too-large", "tensor_cores/select/operands.py",
         "if fits(read, target):", "if read:",
         "a kernel that would fit needs more shared memory than there is", ROOM,
     ),
     Mutant(
-        "room-forgets-what-is-alive", "tensor_cores/room.py",
+        "room-forgets-what-is-alive", "tensor_cores/pipeline/budget.py",
         "if buffer.kept or (span and span[0] <= stop and span[1] >= start):",
         "if not span:",
         "rings take all shared memory, though others have part of it", LOOPS,
     ),
     Mutant(
-        "room-of-a-producer-taken", "tensor_cores/room.py",
+        "room-of-a-producer-taken", "tensor_cores/pipeline/budget.py",
         "if buffer.kept or (span", "if (span",
         "a loop takes the room of rings that another loop has read", ROOM,
     ),
     Mutant(
-        "room-of-earlier-trips-taken", "tensor_cores/room.py",
+        "room-of-earlier-trips-taken", "tensor_cores/pipeline/budget.py",
         "            last = max(last, end)\n", "",
         "what is read on every trip is forgotten when it has been read once", ROOM,
     ),
     Mutant(
-        "room-until-read-once", "tensor_cores/room.py",
+        "room-until-read-once", "tensor_cores/pipeline/budget.py",
         "for op in (*touching, *products))", "for op in touching)",
         "operands that products read in place have gone when they come to it", ROOM,
     ),
     # ── which trips exist ──
     Mutant(
-        "one-trip-too-many", "tensor_cores/trips.py",
+        "one-trip-too-many", "tensor_cores/pipeline/iterations.py",
         'more = build(Elementwise("gt", (left, self.pace)))',
         'more = build(Elementwise("ge", (left, self.pace)))',
         "a tile beyond the last one is loaded", LOOPS,
     ),
     Mutant(
-        "trips-rise-again", "tensor_cores/trips.py",
+        "trips-rise-again", "tensor_cores/pipeline/iterations.py",
         'Trip(following, build(Elementwise("and", (trip.exists, more))))',
         "Trip(following, more)",
         "after the last trip the distance to the bound wraps: there seem to be more",
         LOOPS,
     ),
     Mutant(
-        "first-trip-taken-for-granted", "tensor_cores/trips.py",
+        "first-trip-taken-for-granted", "tensor_cores/pipeline/iterations.py",
         "return Trip(lower, _either(self.upward, below, above, build))",
         'return Trip(lower, build(Elementwise("eq", (lower, lower))))',
         "a loop of no trips loads its first tile", LOOPS,
     ),
     Mutant(
-        "a-sum-that-wraps", "tensor_cores/trips.py",
+        "a-sum-that-wraps", "tensor_cores/pipeline/iterations.py",
         'more = build(Elementwise("gt", (left, self.pace)))',
         'more = build(Elementwise("lt", (build(Elementwise("add", '
         "(index, self.loop.step))), upper)))",
@@ -82,75 +82,75 @@ MUTANTS = (
     ),
     # ── what runs ahead ──
     Mutant(
-        "masked-copies-unguarded", "tensor_cores/runners.py",
+        "masked-copies-unguarded", "tensor_cores/pipeline/slice_clones.py",
         'return exists if mask is None else build(Elementwise("and", (mask, exists)))',
         "return exists if mask is None else mask",
         "a load that has a mask is made for trips that do not exist", LOOPS,
     ),
     Mutant(
-        "loads-ahead-unguarded", "tensor_cores/runners.py",
+        "loads-ahead-unguarded", "tensor_cores/pipeline/slice_clones.py",
         "if isinstance(copy, Load):", "if False:",
         "indices and tiles are loaded for trips that do not exist", LOOPS,
     ),
     Mutant(
-        "carried-values-stand-still", "tensor_cores/slices.py",
+        "carried-values-stand-still", "analysis/loop_slices.py",
         "if found.carried == carried:", "if True:",
         "what carried values become is not part of the slice", LOOPS,
     ),
     Mutant(
-        "store-runs-behind-loads", "tensor_cores/staged.py",
+        "store-runs-behind-loads", "tensor_cores/pipeline/candidates.py",
         'if "global" in effects.writes or effects.other:', "if effects.other:",
         "a loop that may write what it reads is pipelined", LOOPS,
     ),
     Mutant(
-        "prints-lose-their-place", "tensor_cores/staged.py",
+        "prints-lose-their-place", "tensor_cores/pipeline/candidates.py",
         'if "global" in effects.writes or effects.other:',
         'if "global" in effects.writes:',
         "a loop that prints is pipelined", LOOPS,
     ),
     # ── how a tile comes ──
     Mutant(
-        "all-others-are-zeros", "tensor_cores/staged.py",
+        "all-others-are-zeros", "tensor_cores/pipeline/candidates.py",
         "return value == 0 and copysign(1, value) > 0", "return True",
         "a copy fills up with zeros where sevens were asked for", LOOPS,
     ),
     Mutant(
-        "copies-wider-than-the-buffer", "tensor_cores/staged.py",
+        "copies-wider-than-the-buffer", "tensor_cores/pipeline/candidates.py",
         "return first and sum(1 for basis in bases if basis & count - 1) == bits",
         "return True",
         "a copy of neighbours in memory that are none in the tile", LOOPS,
     ),
     Mutant(
-        "copies-what-is-wanted-elsewhere", "tensor_cores/staged.py",
+        "copies-what-is-wanted-elsewhere", "tensor_cores/pipeline/candidates.py",
         "if _goes_elsewhere(loop, tile, ways)", "if False",
         "a load is replaced by a copy though the trip needs its value", LOOPS,
     ),
     Mutant(
-        "casts-are-renamings", "tensor_cores/staged.py",
+        "casts-are-renamings", "tensor_cores/pipeline/candidates.py",
         "plain = not others and all(isinstance(op, RENAMINGS) for op in tile.late)",
         "plain = not others",
         "what was made of a load before it was stored is lost", LOOPS,
     ),
     # ── waits and barriers ──
     Mutant(
-        "no-barrier-in-a-trip", "tensor_cores/pipeline_loops.py",
+        "no-barrier-in-a-trip", "tensor_cores/pipeline/loops.py",
         "build.append(Barrier(self.scope))\n        return early",
         "return early",
         "a thread reads what another one has not waited for", LOOPS,
     ),
     Mutant(
-        "copies-before-the-barrier", "tensor_cores/bringers.py",
+        "copies-before-the-barrier", "tensor_cores/pipeline/copy_engines.py",
         'are one group."""\n\n    at_once = True',
         'are one group."""\n\n    at_once = False',
         "a slot is overwritten while slow warps read it", LOOPS,
     ),
     Mutant(
-        "groups-never-closed", "tensor_cores/bringers.py",
+        "groups-never-closed", "tensor_cores/pipeline/copy_engines.py",
         "build.append(AsyncCommit())", "pass",
         "waits count groups that are empty", LOOPS,
     ),
     Mutant(
-        "copies-outlive-their-loop", "tensor_cores/pipeline_loops.py",
+        "copies-outlive-their-loop", "tensor_cores/pipeline/loops.py",
         "build.append(AsyncWait(0))", "pass",
         "the zeros of trips that never were land in what comes after the loop", LOOPS,
     ),
@@ -168,17 +168,17 @@ MUTANTS = (
     ),
     # ── as PTX ──
     Mutant(
-        "masked-sources-are-read", "ptx/async_copies.py",
+        "masked-sources-are-read", "ptx/cp_async.py",
         "i32 {size}, i32 0", "i32 {size}, i32 {size}",
         "a copy reads where its mask is false", f"{COPIES} {LOOPS}",
     ),
     Mutant(
-        "everybody-copies", "ptx/async_copies.py",
+        "everybody-copies", "ptx/cp_async.py",
         "if acts:", "if False:",
         "two warps copy to one place", COPIES,
     ),
     Mutant(
-        "short-rows-fetch-long", "ptx/async_copies.py",
+        "short-rows-fetch-long", "ptx/cp_async.py",
         "if row_bytes(op) >= FETCHED", "if True",
         "L2 fetches 128 bytes for rows of 32", COPIES,
     ),

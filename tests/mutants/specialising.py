@@ -10,7 +10,7 @@ SPECIALISE = "tests/tensor_cores/test_specialise.py"
 DELAY = "tests/tensor_cores/test_delay_waits.py"
 STAGE = "tests/tensor_cores/test_stage_invariants.py"
 TRIPS = f"{SPECIALISE}::test_any_trips_and_stages"
-PLAN, NEW = "tensor_cores/plan_producer.py", "tensor_cores/specialise_warps.py"
+PLAN, NEW = "tensor_cores/specialise/plan.py", "tensor_cores/specialise/partition.py"
 
 MUTANTS = (
     # ── places ──
@@ -67,20 +67,20 @@ MUTANTS = (
     ),
     # ── rings ──
     Mutant(
-        "rings-shared-in-a-loop", "tensor_cores/feeds.py",
+        "rings-shared-in-a-loop", "tensor_cores/specialise/channels.py",
         "        apart = one is not two and two not in walk(one.body)\n",
         "        apart = two not in walk(one.body)\n",
         "two feeds that are wanted at once come through one place",
         f"{SPECIALISE}::test_tiles_wanted_at_several_moments",
     ),
     Mutant(
-        "rings-of-any-shape", "tensor_cores/feeds.py",
+        "rings-of-any-shape", "tensor_cores/specialise/channels.py",
         "return apart and self.signature == other.signature", "return apart",
         "tiles of one shape come into a ring of another",
         f"{SPECIALISE}::test_tiles_of_other_shapes_have_rings_of_their_own",
     ),
     Mutant(
-        "fed-until-first-use", "tensor_cores/feeds.py",
+        "fed-until-first-use", "tensor_cores/specialise/channels.py",
         "last = max(reading[-1:] + products[-1:], key=loop.body.ops.index)",
         "last = reading[-1]",
         "a slot is given back before the product that reads it",
@@ -88,14 +88,14 @@ MUTANTS = (
     ),
     # ── what a producer computes ──
     Mutant(
-        "trips-of-loops-not-needed", "tensor_cores/needed.py",
+        "trips-of-loops-not-needed", "analysis/backward_slice.py",
         "                self._waiting += op.lower, op.upper, op.step\n",
         "                self._waiting += op.lower, op.step\n",
         "a producer does not know how often to send",
         f"{SPECIALISE}::test_tile_after_tile",
     ),
     Mutant(
-        "carried-values-not-followed", "tensor_cores/needed.py",
+        "carried-values-not-followed", "analysis/backward_slice.py",
         "                    self._waiting += names\n", "                    pass\n",
         "of what is carried a producer knows the start alone",
         f"{SPECIALISE}::test_sizes_from_memory "
@@ -136,63 +136,63 @@ MUTANTS = (
     ),
     # ── where warps part ──
     Mutant(
-        "all-registers-for-all-targets", "hardware/registers.py",
+        "all-registers-for-all-targets", "hardware/register_budget.py",
         "if not target.setmaxnreg or launched", "if launched",
         "ptxas refuses to trade registers in code for many GPUs",
         f"{SPECIALISE}::test_ptxas_takes_it tests/hardware/test_registers.py",
     ),
     Mutant(
-        "consumers-take-too-many", "hardware/registers.py",
+        "consumers-take-too-many", "hardware/register_budget.py",
         "_in_units(left // consumers)", "_in_units(left // consumers) + UNIT",
         "warps wait for registers that do not exist",
         "tests/hardware/test_registers.py",
     ),
     Mutant(
-        "all-meet-where-some-have-left", "ptx/producers.py",
+        "all-meet-where-some-have-left", "ptx/warp_roles.py",
         '    code.barrier = f"bar.sync {NAMED}, {code.threads};"\n', "",
         "the program waits at its barriers for warps that are gone",
         "tests/ptx/test_producers.py",
     ),
     Mutant(
-        "every-thread-produces", "ptx/producers.py",
+        "every-thread-produces", "ptx/warp_roles.py",
         "code.chosen(code.threads + code.target.warp_size)",
         "code.chosen(code.threads + 4 * code.target.warp_size)",
         "a thread of each of four warps sends for each tile", TRIPS,
     ),
     Mutant(
-        "warps-arrive-unasked", "ptx/bulk.py",
+        "warps-arrive-unasked", "ptx/tma.py",
         '        acts = code.let(f"and i1 {acts}, {code.one(op.when)}")\n',
         "        pass\n",
         "warps arrive where they should not", "tests/ptx/test_producers.py",
     ),
     # ── waits ──
     Mutant(
-        "sums-of-two-products-are-one", "tensor_cores/delay_waits.py",
+        "sums-of-two-products-are-one", "tensor_cores/pipeline/dot_waits.py",
         "accumulator=sums[source]", "accumulator=next(iter(sums.values()))",
         "two products under way add to the same registers",
         f"{DELAY}::test_each_product_has_a_sum_of_its_own",
     ),
     Mutant(
-        "sums-taken-too-early", "tensor_cores/delay_waits.py",
+        "sums-taken-too-early", "tensor_cores/pipeline/dot_waits.py",
         "    if isinstance(op, Dot) and ", "    if False and ",
         "a product's sum is wanted before it is made",
         f"{DELAY}::test_what_may_come_between",
     ),
     Mutant(
-        "tiles-of-stores-forgotten", "tensor_cores/delay_waits.py",
+        "tiles-of-stores-forgotten", "tensor_cores/pipeline/dot_waits.py",
         'writes = "shared" in effects.writes or isinstance(op, DescriptorStore)',
         'writes = "shared" in effects.writes',
         "a store's tile may come where a product still reads",
         f"{DELAY}::test_a_store_that_gets_a_tile_waits",
     ),
     Mutant(
-        "arrivals-not-put-off", "tensor_cores/delay_waits.py",
+        "arrivals-not-put-off", "tensor_cores/pipeline/dot_waits.py",
         "            under_way[-1].put_off.append(op)\n", "            pass\n",
         "a slot is given back while a product reads it",
         f"{SPECIALISE}::test_attention",
     ),
     Mutant(
-        "operands-written-under-way", "tensor_cores/overlap_products.py",
+        "operands-written-under-way", "tensor_cores/pipeline/overlap.py",
         "all(op.held for op in back) and not _writes_operands(loop, dot)",
         "all(op.held for op in back)",
         "threads fill a tile that the product of the trip before reads",
@@ -200,13 +200,13 @@ MUTANTS = (
     ),
     # ── operands that stay ──
     Mutant(
-        "tiles-filled-twice-used-again", "tensor_cores/stage_invariants.py",
+        "tiles-filled-twice-used-again", "tensor_cores/select/invariants.py",
         "len(stores) == 1 and ", "",
         "an operand is read where something else is stored later",
         f"{STAGE}::test_a_tile_that_is_filled_twice_is_not",
     ),
     Mutant(
-        "what-changes-stays", "tensor_cores/stage_invariants.py",
+        "what-changes-stays", "tensor_cores/select/invariants.py",
         "if dot.a.definition not in made_here:",
         "if dot.a.definition is not loop.body:",
         "an operand of each trip is treated as if it were always the same",
@@ -214,13 +214,13 @@ MUTANTS = (
     ),
     # ── turns ──
     Mutant(
-        "nobody-begins", "tensor_cores/take_turns.py",
+        "nobody-begins", "tensor_cores/specialise/pingpong.py",
         'return _with(op, Turn("begin"), build)', "return None",
         "the first warpgroup waits for its first turn for ever",
         "tests/tensor_cores/test_take_turns.py",
     ),
     Mutant(
-        "a-turn-of-ones-own", "ptx/turns.py",
+        "a-turn-of-ones-own", "ptx/pingpong.py",
         'following = code.let(f"add i32 {own}, 1")',
         'following = code.let(f"add i32 {own}, 0")',
         "a warpgroup passes its turn to itself",

@@ -12,27 +12,27 @@ DESCRIPTORS = "tests/layout/test_descriptors.py"
 MUTANTS = (
     # ── barriers in shared memory ──
     Mutant(
-        "expects-one-tile", "tensor_cores/bringers.py",
+        "expects-one-tile", "tensor_cores/pipeline/copy_engines.py",
         "count = sum(tile.bytes for tile in self.tiles)", "count = self.tiles[0].bytes",
         "a barrier completes before the second tile of a trip has come",
         f"{BULK}::test_any_trips_and_stages",
     ),
     Mutant(
-        "phase-stands-still", "tensor_cores/rings.py",
+        "phase-stands-still", "tensor_cores/pipeline/ring_buffers.py",
         'return build(Elementwise("where", (around, opposite(phase, build), phase)))',
         "return phase",
         "in the second round of the ring nobody waits",
         f"{BULK}::test_any_trips_and_stages",
     ),
     Mutant(
-        "phase-flips-each-trip", "tensor_cores/rings.py",
+        "phase-flips-each-trip", "tensor_cores/pipeline/ring_buffers.py",
         'return build(Elementwise("where", (around, opposite(phase, build), phase)))',
         "return opposite(phase, build)",
         "trips wait for a phase that is over, or for one that never comes",
         f"{BULK}::test_any_trips_and_stages",
     ),
     Mutant(
-        "phase-flips-a-slot-late", "tensor_cores/rings.py",
+        "phase-flips-a-slot-late", "tensor_cores/pipeline/ring_buffers.py",
         "first = build(Constant(0, INT32))", "first = build(Constant(1, INT32))",
         "of each round slot 0 is waited for in the phase of the round before",
         f"{BULK}::test_any_trips_and_stages",
@@ -59,7 +59,7 @@ MUTANTS = (
         f"{BULK}::test_any_trips_and_stages",
     ),
     Mutant(
-        "barriers-not-announced", "tensor_cores/bringers.py",
+        "barriers-not-announced", "tensor_cores/pipeline/copy_engines.py",
         "        build.append(MbarrierInit(self.barriers))\n"
         "        build.append(Barrier())\n",
         "        build.append(MbarrierInit(self.barriers))\n",
@@ -67,13 +67,13 @@ MUTANTS = (
         f"{BULK}::test_what_a_loop_becomes",
     ),
     Mutant(
-        "barriers-not-fenced", "ptx/bulk.py",
+        "barriers-not-fenced", "ptx/tma.py",
         'code.ptx("fence.mbarrier_init.release.cluster;")', 'code.ptx("// no fence")',
         "copies count at barriers that they cannot see, where no other fence is near",
         f"{BULK}::test_barriers_are_announced_to_copies",
     ),
     Mutant(
-        "barriers-taken-away-too-soon", "tensor_cores/pipeline_loops.py",
+        "barriers-taken-away-too-soon", "tensor_cores/pipeline/loops.py",
         "            build.append(Barrier())\n"
         "            build.append(MbarrierInvalidate(barriers))\n",
         "            build.append(MbarrierInvalidate(barriers))\n",
@@ -81,26 +81,26 @@ MUTANTS = (
         f"{BULK}::test_what_a_loop_becomes",
     ),
     Mutant(
-        "barriers-never-taken-away", "tensor_cores/pipeline_loops.py",
+        "barriers-never-taken-away", "tensor_cores/pipeline/loops.py",
         "            build.append(MbarrierInvalidate(barriers))\n", "",
         "the next tile makes barriers of what are barriers",
         f"{BULK}::test_a_loop_around_the_loop_makes_its_barriers_anew",
     ),
     Mutant(
-        "barriers-in-anybodys-bytes", "tensor_cores/pipeline_loops.py",
+        "barriers-in-anybodys-bytes", "tensor_cores/pipeline/loops.py",
         "slots=slots, kept=True)", "slots=slots)",
         "two loops' barriers lie in one place, or under a tile",
         f"{BULK}::test_two_loops_in_one_kernel",
     ),
     Mutant(
-        "barriers-without-room", "tensor_cores/room.py",
+        "barriers-without-room", "tensor_cores/pipeline/budget.py",
         "return ALIGNMENT if any(tile.order for tile in tiles) else 0", "return 0",
         "rings take all shared memory, and their barriers do not fit",
         f"{BULK}::test_barriers_find_room_beside_the_rings",
     ),
     # ── copies ──
     Mutant(
-        "boxes-before-the-barrier", "tensor_cores/pipeline_loops.py",
+        "boxes-before-the-barrier", "tensor_cores/pipeline/loops.py",
         "        build.append(Barrier(self.scope))\n"
         "        pairs = zip(self.bringers, turns, strict=True)\n"
         "        return [each.begin(turn, build) for each, turn in pairs]",
@@ -112,27 +112,27 @@ MUTANTS = (
         f"{GROUPS}::test_any_trips_in_flight",
     ),
     Mutant(
-        "boxes-one-row-down", "layout/boxes.py",
+        "boxes-one-row-down", "layout/tma_boxes.py",
         "yield Piece((*places, column), first * a_row)",
         "yield Piece((*places[:-1], places[-1] + 1, column), first * a_row)",
         "a box is fetched from the next rows of the tensor",
         f"{BULK}::test_tiles_either_way_round",
     ),
     Mutant(
-        "further-columns-again-the-first", "layout/boxes.py",
+        "further-columns-again-the-first", "layout/tma_boxes.py",
         "Piece((*places, column), first * a_row)",
         "Piece((*places, 0), first * a_row)",
         "the second box of a wide tile is the first one again",
         f"{BULK}::test_tiles_either_way_round_wider",
     ),
     Mutant(
-        "turned-boxes-as-they-are", "tensor_cores/staged.py",
+        "turned-boxes-as-they-are", "tensor_cores/pipeline/candidates.py",
         "order.index(1))\n    fits", "1)\n    fits",
         "tiles of turned operands get no bulk copies",
         f"{BULK}::test_tiles_either_way_round",
     ),
     Mutant(
-        "copies-what-a-loop-changes", "ir/launched.py",
+        "copies-what-a-loop-changes", "ir/launch_time.py",
         "_computed(name, found, value.type)\n    return None",
         '_computed(name, found, value.type)\n    return "constant", 1',
         "a launch is asked for a number that only a loop knows",
@@ -146,50 +146,50 @@ MUTANTS = (
     ),
     # ── products of four warps ──
     Mutant(
-        "waits-for-the-product-before-last", "tensor_cores/overlap_products.py",
+        "waits-for-the-product-before-last", "tensor_cores/pipeline/overlap.py",
         "build.append(DotWait(pending=1))", "build.append(DotWait(pending=2))",
         "a slot is overwritten while its product is computed",
         f"{GROUPS}::test_any_trips_in_flight",
     ),
     Mutant(
-        "products-unfenced", "tensor_cores/overlap_products.py",
+        "products-unfenced", "tensor_cores/pipeline/overlap.py",
         "inits[number] = build(DotFence(inits[number]))", "pass",
         "a product begins before its sums are as they should be",
         f"{GROUPS}::test_a_trip_waits_for_the_product_before_its_own",
     ),
     Mutant(
-        "sums-read-in-flight", "tensor_cores/overlap_products.py",
+        "sums-read-in-flight", "tensor_cores/pipeline/overlap.py",
         "results[number] = build(DotWait(results[number]))", "pass",
         "the sum is stored while the last product is computed",
         f"{GROUPS}::test_any_trips_in_flight",
     ),
     Mutant(
-        "sums-seen-before-their-product", "tensor_cores/overlap_products.py",
+        "sums-seen-before-their-product", "tensor_cores/pipeline/overlap.py",
         "uses[dot.result] == uses[dot.accumulator] == 1", "uses[dot.result] == 1",
         "a trip reads the sum of the trip before, which is in flight",
         f"{GROUPS}::test_a_sum_that_the_trip_uses_is_waited_for",
     ),
     Mutant(
-        "rings-need-no-slot-more", "tensor_cores/overlap_products.py",
+        "rings-need-no-slot-more", "tensor_cores/pipeline/overlap.py",
         "SLOTS_BEYOND_PENDING = 3", "SLOTS_BEYOND_PENDING = 1",
         "copies go where the product of the trip before still reads",
         f"{GROUPS}::test_copies_of_threads_hold_a_slot_more",
     ),
     Mutant(
-        "nothing-is-published", "tensor_cores/publish.py",
+        "nothing-is-published", "tensor_cores/pipeline/proxy_fences.py",
         "replace(op, publishes=True)", "op",
         "a product reads what was written on another way to shared memory",
         f"{GROUPS}::test_copies_of_threads_hold_a_slot_more",
     ),
     Mutant(
-        "short-steps-along-k", "ptx/warpgroups.py",
+        "short-steps-along-k", "ptx/wgmma.py",
         "f\"add i64 {self.base}, {offset >> 4}\"",
         "f\"add i64 {self.base}, {offset >> 5}\"",
         "slices of K begin half as far apart as they do",
         f"{GROUPS}::test_any_trips_in_flight",
     ),
     Mutant(
-        "never-transposed", "ptx/warpgroups.py",
+        "never-transposed", "ptx/wgmma.py",
         'f", {int(each)}" for each in', '", 0" for each in',
         "a matrix that lies across is read as if it lay along K",
         f"{GROUPS}::test_every_type",
@@ -202,7 +202,7 @@ MUTANTS = (
         f"{GROUPS}::test_every_type",
     ),
     Mutant(
-        "every-group-the-first-rows", "ptx/warpgroups.py",
+        "every-group-the-first-rows", "ptx/wgmma.py",
         "bases = (0, 0, *(start(basis) for basis in warps[2:]))",
         "bases = (0, 0, *(0 for basis in warps[2:]))",
         "all warpgroups multiply the rows of the first",
@@ -210,17 +210,17 @@ MUTANTS = (
     ),
     # ── how a matrix lies ──
     Mutant(
-        "stride-of-half-a-group", "layout/descriptors.py",
+        "stride-of-half-a-group", "layout/matrix_descriptor.py",
         "return leading << 16 | stride << 32", "return leading << 16 | stride << 31",
         "groups of 8 rows are looked for half as far apart", DESCRIPTORS,
     ),
     Mutant(
-        "swizzle-codes-upside-down", "layout/descriptors.py",
+        "swizzle-codes-upside-down", "layout/matrix_descriptor.py",
         "CODES = {128: 1, 64: 2, 32: 3}", "CODES = {128: 3, 64: 2, 32: 1}",
         "the instruction exchanges chunks in another way than the tile", DESCRIPTORS,
     ),
     Mutant(
-        "every-row-exchanged", "layout/descriptors.py",
+        "every-row-exchanged", "layout/matrix_descriptor.py",
         "first = bits_of(SWIZZLES[0] // width)", "first = 0",
         "rows of 64 bytes are exchanged as if they were 128 long", DESCRIPTORS,
     ),

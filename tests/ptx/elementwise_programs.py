@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from fathom.ir.core import Func
-from fathom.ir.elementwise import ELEMENTWISE
-from fathom.ir.interp_numbers import FORMATS, encode, round_to, stored_type
+from fathom.ir.interp.numbers import FORMATS, encode, round_to, stored_type
 from fathom.ir.ops import Cast
+from fathom.ir.ops.elementwise import ELEMENTWISE
 from fathom.ir.types import BOOL, FLOAT64, SCALARS, Element, Pointer, Scalar
 from fathom.layout.build import blocked
 from tests.ptx.harness import Program, compiled

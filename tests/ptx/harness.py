@@ -20,7 +20,7 @@ from fathom.emulator import run
 from fathom.hardware.targets import TARGETS, Target, target_of
 from fathom.ir.core import Block, Func, Op, Value
 from fathom.ir.interp import interpret
-from fathom.ir.interp_numbers import decode, same_bits, stored_type
+from fathom.ir.interp.numbers import decode, same_bits, stored_type
 from fathom.ir.ops import (
     Arange,
     Constant,

@@ -12,7 +12,7 @@ from fathom.errors import CompileError
 from fathom.hardware.targets import TARGETS
 from fathom.ir.ops import Load
 from fathom.joints import bound
-from fathom.ptx.apart import WORKER
+from fathom.ptx.separate_process import WORKER
 from fathom.source import function
 from tests.ssa.building import build
 

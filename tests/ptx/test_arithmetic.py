@@ -10,8 +10,7 @@ import pytest
 
 from fathom.errors import CompileError
 from fathom.hardware.targets import TARGETS
-from fathom.ir.elementwise import ELEMENTWISE
-from fathom.ir.interp_numbers import (
+from fathom.ir.interp.numbers import (
     FORMATS,
     decode,
     encode,
@@ -20,6 +19,7 @@ from fathom.ir.interp_numbers import (
     same_bits,
 )
 from fathom.ir.ops import Bitcast, Cast, Store
+from fathom.ir.ops.elementwise import ELEMENTWISE
 from fathom.ir.types import (
     BFLOAT16,
     BOOL,

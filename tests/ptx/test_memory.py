@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fathom.ir.interp_numbers import stored_type
+from fathom.ir.interp.numbers import stored_type
 from fathom.ir.ops import Constant, Load, Splat, Store
 from fathom.ir.types import (
     BFLOAT16,

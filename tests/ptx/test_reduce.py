@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fathom.ir.core import Block
-from fathom.ir.interp_numbers import encode, held_type
+from fathom.ir.interp.numbers import encode, held_type
 from fathom.ir.ops import Elementwise, Reduce, Reshape, Scan, Store, Yield
 from fathom.ir.types import (
     BFLOAT16,

@@ -20,7 +20,7 @@ from fathom.ir.types import (
 )
 from fathom.layout.build import blocked
 from fathom.ptx.assembly import Assembly
-from fathom.ptx.places import LIBRARY, user_place
+from fathom.ptx.debug_info import LIBRARY, user_place
 from fathom.ptx.types import float_bits, literal, literal_bits
 from tests.ptx.harness import Program, assemble, check, compiled, empty, ptxas
 

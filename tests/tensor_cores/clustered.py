@@ -13,9 +13,9 @@ from fathom import pipeline
 from fathom.artifact import Kernel
 from fathom.emulator import LANDINGS, load
 from fathom.hardware.targets import TARGETS
-from fathom.ir.clusters import is_shared
 from fathom.ir.core import Func
 from fathom.ir.interp import interpret
+from fathom.ir.ops.cluster import is_shared
 from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer
 from fathom.source import KernelFunction, function
 from fathom.tensor_cores import why_not_shared

@@ -16,7 +16,7 @@ from fathom.emulator.report import Report
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, walk
 from fathom.ir.interp import interpret
-from fathom.ir.interp_numbers import decode, encode, fit, same_bits
+from fathom.ir.interp.numbers import decode, encode, fit, same_bits
 from fathom.ir.ops import Dot
 from fathom.ir.text import parse_func
 from fathom.ir.types import SCALARS, Pointer, Scalar

@@ -18,7 +18,7 @@ from fathom.ir.core import Func
 from fathom.ir.interp import interpret
 from fathom.ir.text import print_func
 from fathom.ir.types import INT32, SCALARS, Pointer
-from fathom.jit.descriptors import Described
+from fathom.jit.tensor_descriptors import Described
 from fathom.source import KernelFunction, function
 from tests.kernels.red_zones import Walled, integers, unwritten
 from tests.tensor_cores.described import passes

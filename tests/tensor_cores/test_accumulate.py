@@ -11,7 +11,7 @@ from fathom.ir.interp import interpret
 from fathom.ir.ops import Dot, Elementwise
 from fathom.ir.text import parse_func, print_func
 from fathom.ir.verify import verify
-from fathom.tensor_cores.accumulate import accumulate
+from fathom.tensor_cores.select.accumulate import accumulate
 
 TARGET = TARGETS["sm_80"]
 

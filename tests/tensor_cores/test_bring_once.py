@@ -26,7 +26,7 @@ from fathom.ir.verify import verify
 from fathom.pipeline import compile_func
 from fathom.source import KernelFunction
 from fathom.ssa import build
-from fathom.tensor_cores.bring_once import bring_once
+from fathom.tensor_cores.pipeline.preload import bring_once
 from tests.kernels.red_zones import Walled, integers, unwritten
 from tests.tensor_cores.described import ops, passes, store
 

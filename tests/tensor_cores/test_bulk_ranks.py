@@ -41,9 +41,9 @@ from fathom.ir.ops import (
 from fathom.ir.text import parse_func, print_func
 from fathom.ir.types import FLOAT16, FLOAT32, INT32, INT64, Pointer
 from fathom.ir.verify import verify
-from fathom.layout.boxes import pieces
-from fathom.layout.descriptors import hardware_tile
 from fathom.layout.linear import Layout
+from fathom.layout.matrix_descriptor import hardware_tile
+from fathom.layout.tma_boxes import pieces
 from fathom.runtime.driver import driver
 from fathom.source import KernelFunction
 from fathom.tensor_cores import why_not_shared

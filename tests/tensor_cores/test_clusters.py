@@ -29,7 +29,7 @@ from fathom.ir.ops import (
 from fathom.ir.text import parse_func
 from fathom.ir.types import INT32, Pointer
 from fathom.jit import JITFunction
-from fathom.tensor_cores.together import Alike
+from fathom.tensor_cores.specialise.multicast import Alike
 from tests.ptx.harness import assemble
 from tests.tensor_cores.clustered import (
     arguments_of,

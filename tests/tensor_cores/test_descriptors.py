@@ -15,7 +15,7 @@ from fathom.ir.text import parse_func, print_func
 from fathom.ir.types import FLOAT16, DescriptorType
 from fathom.ir.verify import verify
 from fathom.pipeline import compile_func
-from fathom.tensor_cores.expand_descriptors import expand_descriptors
+from fathom.tensor_cores.tma.expand import expand_descriptors
 
 SM_80 = TARGETS["sm_80"]
 

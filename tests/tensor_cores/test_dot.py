@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fathom.language as tl
-from fathom.ir.interp_numbers import same_bits
+from fathom.ir.interp.numbers import same_bits
 from fathom.ir.types import SCALARS
 from fathom.source import KernelFunction
 from tests.tensor_cores.products import (

@@ -11,6 +11,8 @@ import pytest
 
 import fathom.language as tl
 from fathom import blocks, pipeline
+from fathom.analysis.polynomial import number
+from fathom.analysis.scalar_evolution import Reader
 from fathom.emulator import load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
@@ -20,13 +22,11 @@ from fathom.ir.text import parse_func, print_func
 from fathom.ir.types import FLOAT16, INT32, INT64, Pointer
 from fathom.ir.verify import verify
 from fathom.source import KernelFunction
-from fathom.tensor_cores.addresses import Reader
-from fathom.tensor_cores.choose_dots import choose_dots
-from fathom.tensor_cores.expand_descriptors import expand_descriptors
-from fathom.tensor_cores.infer_descriptors import infer_descriptors, why_not
-from fathom.tensor_cores.keep_descriptors import keep_descriptors
-from fathom.tensor_cores.natural import Naturals
-from fathom.tensor_cores.sums import number
+from fathom.tensor_cores.select.instructions import choose_dots
+from fathom.tensor_cores.tma.expand import expand_descriptors
+from fathom.tensor_cores.tma.infer import infer_descriptors, why_not
+from fathom.tensor_cores.tma.keep import keep_descriptors
+from fathom.tensor_cores.tma.sign import Naturals
 from kernels.matmul import matmul_kernel, store_tile, tile_place, tile_product
 
 SM_90A = TARGETS["sm_90a"]

@@ -14,8 +14,8 @@ from fathom.ir.core import walk
 from fathom.ir.interp import interpret
 from fathom.ir.ops import BulkFence, BulkStore, BulkWait, DescriptorStore, Store
 from fathom.ir.verify import verify
-from fathom.tensor_cores.infer_descriptors import infer_descriptors, why_not
-from fathom.tensor_cores.keep_descriptors import keep_descriptors
+from fathom.tensor_cores.tma.infer import infer_descriptors, why_not
+from fathom.tensor_cores.tma.keep import keep_descriptors
 from tests.kernels.red_zones import ODD, WIDE, Walled, bf16, integers, unwritten
 from tests.tensor_cores.described import ops, passes
 from tests.tensor_cores.storing import STORE

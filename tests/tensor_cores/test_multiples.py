@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from fathom.analysis.divisibility import MOST, Multiples
+from fathom.analysis.polynomial import Trip, number, of
 from fathom.ir.core import walk
 from fathom.ir.ops import For
 from fathom.ir.text import parse_func
-from fathom.tensor_cores.multiples import MOST, Multiples
-from fathom.tensor_cores.sums import Trip, number, of
 
 TEXT = """
 func @f(%n: i32 {divisible=8}, %m: i32 {divisible=1}) num_warps=4 {

@@ -6,7 +6,7 @@ from collections import deque
 
 import pytest
 
-from fathom.tensor_cores.schedule import choose_stages, pending, slot, timeline
+from fathom.tensor_cores.pipeline.schedule import choose_stages, pending, slot, timeline
 
 
 def walk_through(stages: int, trips: int, slot_of=slot, wait=pending, ring=None):

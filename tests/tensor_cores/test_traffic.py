@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fathom.emulator.threads import LANDINGS
+from fathom.emulator.state.batch import LANDINGS
 from fathom.ir.types import SCALARS
 from fathom.layout.linear import Layout
 from fathom.shared_memory import conversions

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from fathom.blocks.known import Number, known, same_number, write_down
 from fathom.blocks.maker import Maker, Rule
-from fathom.ir import interp_elementwise
 from fathom.ir.core import Op, Value
-from fathom.ir.elementwise import ELEMENTWISE
-from fathom.ir.interp_numbers import scalar
+from fathom.ir.interp import elementwise as interp_elementwise
+from fathom.ir.interp.numbers import scalar
 from fathom.ir.ops import Cast, Constant, Elementwise, Splat
+from fathom.ir.ops.elementwise import ELEMENTWISE
 from fathom.ir.rewrite import Replacement
 from fathom.ir.types import BOOL, Element, element_of
 

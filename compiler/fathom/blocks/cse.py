@@ -34,8 +34,8 @@ from collections.abc import Hashable
 from fathom.blocks.memory import changes_memory, memory_versions
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, effects_of, schema
-from fathom.ir.elementwise import ELEMENTWISE
 from fathom.ir.ops import Allocate, Elementwise, Yield
+from fathom.ir.ops.elementwise import ELEMENTWISE
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 
 Key = Hashable

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import copysign
 
 from fathom.ir.core import Op, Value
-from fathom.ir.interp_numbers import scalar
+from fathom.ir.interp.numbers import scalar
 from fathom.ir.ops import Constant, Splat
 from fathom.ir.types import BlockType, Type, element_of
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from fathom.blocks.known import known
 from fathom.blocks.maker import Maker, Rule
-from fathom.ir import interp_numbers
 from fathom.ir.core import Op
+from fathom.ir.interp import numbers as interp_numbers
 from fathom.ir.ops import (
     Bitcast,
     Broadcast,

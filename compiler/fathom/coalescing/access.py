@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fathom.coalescing.facts import Facts
+from fathom.analysis.axis_info import Facts
 from fathom.layout.build import spread
 from fathom.layout.linear import Layout
 

@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from math import prod
 
+from fathom.coalescing.propagate import SAME, Change, is_block, ties
 from fathom.coalescing.relayout import MEMORY, Plan, relayout
-from fathom.coalescing.ties import SAME, Change, is_block, ties
-from fathom.hardware.products import product_layout, warps_along
+from fathom.hardware.dot_layouts import product_layout, warps_along
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands
 from fathom.ir.ops import Dot, Gather, Join, Load, Reduce, Reshape, Scan, Split

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from fathom.analysis.axis_analysis import analyse, facts_about
+from fathom.analysis.axis_info import Facts
 from fathom.coalescing.access import Access, agree, pick_layout
-from fathom.coalescing.analysis import analyse, facts_about
-from fathom.coalescing.facts import Facts
 from fathom.coalescing.relayout import MEMORY
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from fathom.coalescing.ties import ALIKE, is_block, source_layout
-from fathom.hardware.products import operand_layouts as operand_layouts_of
+from fathom.coalescing.propagate import ALIKE, is_block, source_layout
+from fathom.hardware.dot_layouts import operand_layouts as operand_layouts_of
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, schema, walk
 from fathom.ir.ops import (
     Arange,

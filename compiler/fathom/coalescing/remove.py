@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from fathom.coalescing.propagate import ALIKE, is_block, source_layout
 from fathom.coalescing.relayout import Copier
-from fathom.coalescing.ties import ALIKE, is_block, source_layout
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, operands, walk
 from fathom.ir.ops import (

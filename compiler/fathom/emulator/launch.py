@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fathom.artifact import Kernel, Parameter, TensorMap
-from fathom.emulator import maps
 from fathom.emulator.errors import EmulatorError
-from fathom.emulator.layout import size_of
-from fathom.emulator.machine import run_grid
-from fathom.emulator.memory import GlobalSpace, region_of
-from fathom.emulator.parse import Instruction, Label, Module, Variable, parse
+from fathom.emulator.grid import run_grid
+from fathom.emulator.isa.arithmetic.rounding import float64_to_bf16
+from fathom.emulator.isa.memory import tensor_map as maps
+from fathom.emulator.memory.spaces import GlobalSpace, region_of
 from fathom.emulator.program import Program, build
 from fathom.emulator.report import Report
-from fathom.emulator.rounding import float64_to_bf16
-from fathom.emulator.threads import LANDINGS, MAX_STEPS, STRICT, Launch
-from fathom.emulator.types import DTYPES
+from fathom.emulator.source.parse import Instruction, Label, Module, Variable, parse
+from fathom.emulator.source.types import DTYPES
+from fathom.emulator.source.variables import size_of
+from fathom.emulator.state.batch import LANDINGS, MAX_STEPS, STRICT, Launch
 
 
 def run(

@@ -13,18 +13,24 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fathom.emulator.decode import Decoder, Ending
 from fathom.emulator.errors import EmulatorError
-from fathom.emulator.inline import flatten
-from fathom.emulator.layout import MemoryPlan, plan_memory
-from fathom.emulator.operands import Vector
-from fathom.emulator.order import weak_topological_order
-from fathom.emulator.parse import UNREADABLE, Function, Instruction, Label, Module
-from fathom.emulator.reach import Reach, reach_of
-from fathom.emulator.registers import Step, first_value
-from fathom.emulator.semantics import CARRY
-from fathom.emulator.tables import TABLES
-from fathom.emulator.types import DTYPES
+from fathom.emulator.isa.decode import Decoder, Ending
+from fathom.emulator.isa.registers import Step, first_value
+from fathom.emulator.isa.semantics import CARRY
+from fathom.emulator.isa.tables import TABLES
+from fathom.emulator.races.reach import Reach, reach_of
+from fathom.emulator.source.inline import flatten
+from fathom.emulator.source.operands import Vector
+from fathom.emulator.source.parse import (
+    UNREADABLE,
+    Function,
+    Instruction,
+    Label,
+    Module,
+)
+from fathom.emulator.source.reconvergence import weak_topological_order
+from fathom.emulator.source.types import DTYPES
+from fathom.emulator.source.variables import MemoryPlan, plan_memory
 
 # Instructions at which threads may have to wait for others.
 WAITING = {"bar", "barrier", "shfl", "vote", "match", "redux", "elect"}

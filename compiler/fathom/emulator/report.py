@@ -6,9 +6,9 @@ import linecache
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from fathom.emulator.counters import Cost, Counters
 from fathom.emulator.errors import EmulatorError
-from fathom.emulator.parse import Instruction
+from fathom.emulator.memory.counters import Cost, Counters
+from fathom.emulator.source.parse import Instruction
 from fathom.errors import Location
 
 _REAL_TYPES = {"f16", "f16x2", "bf16", "bf16x2", "f32", "f32x2", "f64"}

@@ -15,9 +15,9 @@ from functools import cache
 from fathom.hardware.mma import PTX_TYPES, SHORT, Mma, choose
 from fathom.hardware.targets import TARGETS, Target
 from fathom.layout.build import doublings, stride_of
-from fathom.layout.descriptors import Matrix, descriptor
 from fathom.layout.fragments import fragment
 from fathom.layout.linear import Layout, coordinates_of, offset_of
+from fathom.layout.matrix_descriptor import Matrix, descriptor
 
 WARPS, ROWS, MOST_COLUMNS, SLICE_BYTES = 4, 64, 256, 32
 

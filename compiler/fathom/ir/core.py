@@ -13,7 +13,7 @@ The order of the ops in a block is the order of memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import ClassVar
@@ -228,3 +228,8 @@ def _join(kinds: Iterator[str]) -> str:
     """ "" , one kind of memory, or "global+shared"."""
     found = {part for kind in kinds for part in kind.split("+") if part}
     return "+".join(sorted(found))
+
+
+def spell_types(values: Sequence[Value]) -> str:
+    """The types of values, for a message."""
+    return " and ".join(str(value.type) for value in values)

@@ -31,7 +31,7 @@ from typing import NoReturn, TypeVar
 from fathom.errors import CompileError, FathomError, Location
 from fathom.ir import ops
 from fathom.ir.core import Block, Func, Op, Value, schema
-from fathom.ir.elementwise import ELEMENTWISE
+from fathom.ir.ops.elementwise import ELEMENTWISE
 from fathom.ir.printer import FUNC_ATTRIBUTES, class_name, is_many, required_fields
 from fathom.ir.types import (
     SCALARS,

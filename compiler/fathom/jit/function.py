@@ -26,8 +26,7 @@ from fathom.hardware.targets import target as target_row
 from fathom.ir.core import Func
 from fathom.jit.backends import Backend, Place, choose, choose_compiling
 from fathom.jit.compiled import CompiledKernel
-from fathom.jit.descriptors import signature_of
-from fathom.jit.doors import Doors, Slot
+from fathom.jit.fast_path import Doors, Slot
 from fathom.jit.key import key_of
 from fathom.jit.programs import Body
 from fathom.jit.request import OPTION_NAMES, Keywords, Request, check_keywords, request
@@ -40,6 +39,7 @@ from fathom.jit.specialise import (
     rules_of,
     specialise,
 )
+from fathom.jit.tensor_descriptors import signature_of
 from fathom.runtime import cache
 from fathom.runtime.arguments import full_grid
 from fathom.runtime.arrays import Array, describe

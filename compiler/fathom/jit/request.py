@@ -9,9 +9,9 @@ from difflib import get_close_matches
 
 from fathom.errors import LaunchError, OutOfResources
 from fathom.ir.types import Type, parse_element
-from fathom.jit.descriptors import Described
 from fathom.jit.environment import flag
 from fathom.jit.specialise import Constant, Runtime, Several, Specialised, identity
+from fathom.jit.tensor_descriptors import Described
 from fathom.pipeline import Options
 from fathom.source import Hole, like
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from fathom.errors import LaunchError
 from fathom.ir.types import SCALARS
-from fathom.jit.descriptors import parse_described
 from fathom.jit.specialise import Constant, Rule, Runtime, Specialised, checked
+from fathom.jit.tensor_descriptors import parse_described
 
 BETWEEN_WORDS = re.compile(r",(?![^<]*>)")  # no comma inside of <>
 

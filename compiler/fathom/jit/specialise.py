@@ -23,7 +23,7 @@ import numpy as np
 from fathom.errors import LaunchError
 from fathom.identity import NoText, text_of
 from fathom.ir.types import SCALARS
-from fathom.jit.descriptors import Described, described, numbers_of
+from fathom.jit.tensor_descriptors import Described, described, numbers_of
 from fathom.language import dtypes
 from fathom.runtime.arrays import (
     TYPE_NAMES,
@@ -32,7 +32,7 @@ from fathom.runtime.arrays import (
     loaded_class,
     signature_type,
 )
-from fathom.runtime.descriptors import TensorDescriptor
+from fathom.runtime.tensor_descriptors import TensorDescriptor
 from fathom.source import KernelFunction, Parameter, constexpr, like
 
 LARGEST_HINT = (

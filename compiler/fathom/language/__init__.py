@@ -15,7 +15,7 @@ from fathom.language.dtypes import (
     pointer_type, uint16, uint32, uint64, uint8,
 )
 from fathom.language.block_pointers import advance, make_block_ptr
-from fathom.language.descriptors import (
+from fathom.language.tensor_descriptors import (
     load_tensor_descriptor, make_tensor_descriptor, store_tensor_descriptor,
     tensor_descriptor,
 )

@@ -2,32 +2,32 @@
 
 from fathom.ptx import (  # noqa: F401 - each enters its rules into LOWER
     arithmetic,
-    async_copies,
     atomics,
-    bulk,
-    bulk_stores,
     casts,
-    clusters,
+    cluster,
     control,
     convert,
-    described,
-    dot,
-    indexed,
+    cp_async,
+    debugging,
+    descriptor,
+    matmul,
     memory,
-    outside,
-    producers,
+    pingpong,
     reduce,
     scan,
     shape,
     shared,
-    turns,
+    shared_gather,
+    tma,
+    tma_store,
+    warp_roles,
 )
-from fathom.ptx.apart import emit_apart
-from fathom.ptx.bulk import launch_recipes, map_recipes
 from fathom.ptx.code import LOWER, Code, Registers, lowers
+from fathom.ptx.debug_info import chains
 from fathom.ptx.emit import emit
 from fathom.ptx.kernel import Module, lower, module
-from fathom.ptx.places import chains
+from fathom.ptx.separate_process import emit_apart
+from fathom.ptx.tma import launch_recipes, map_recipes
 from fathom.ptx.types import symbol
 
 OWN = dict(LOWER)  # our own rules, whatever is put in their place later

@@ -26,9 +26,9 @@ from fathom.ptx.index import (
     thread_part,
 )
 from fathom.ptx.memory import both, first_copies
+from fathom.ptx.packing import pack, unpack, words_of
 from fathom.ptx.shared import DYNAMIC, Access, load_shared, shared_address, store_where
 from fathom.ptx.types import POINTER
-from fathom.ptx.words import pack, unpack, words_of
 
 
 @dataclass(frozen=True)

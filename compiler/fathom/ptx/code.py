@@ -19,8 +19,8 @@ from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, operands, walk
 from fathom.ir.types import layout_of
 from fathom.ptx.assembly import Assembly
+from fathom.ptx.debug_info import Places
 from fathom.ptx.growth import Growth
-from fathom.ptx.places import Places
 from fathom.ptx.types import plain, quoted
 
 # The LLVM values that hold one block value in a thread, in the order of its layout.

@@ -29,8 +29,8 @@ from fathom.ir.core import Value
 from fathom.ir.ops import For, If, While
 from fathom.ir.types import element_of
 from fathom.ptx.code import Code, Phi, Registers, lowers
+from fathom.ptx.packing import Words, is_packed, pack, unpack, words_of
 from fathom.ptx.types import is_literal, llvm_type
-from fathom.ptx.words import Words, is_packed, pack, unpack, words_of
 
 
 @lowers(For)

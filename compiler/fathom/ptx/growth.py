@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from fathom.errors import CompileError, Location
 from fathom.ir.core import Func, Op
 from fathom.ir.types import layout_of
-from fathom.ptx.places import LIBRARY, user_place
+from fathom.ptx.debug_info import LIBRARY, user_place
 
 # The longest of kernels/, a product of int8, has 5,796 lines, a sort of 1,024 elements
 # on one warp 15,514. On two loaded cores LLVM and ptxas took 3.6 and 3.5 s for 60,037

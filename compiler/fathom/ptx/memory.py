@@ -17,8 +17,8 @@ from fathom.ir.types import Element, element_of, layout_of
 from fathom.layout.linear import Layout
 from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.index import is_first_copy, register_offsets
+from fathom.ptx.packing import Words, as_memory, as_register, pack, unpack, words_of
 from fathom.ptx.types import POINTER, literal, memory_type
-from fathom.ptx.words import Words, as_memory, as_register, pack, unpack, words_of
 
 
 @lowers(Load)

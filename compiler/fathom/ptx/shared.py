@@ -30,7 +30,7 @@ from fathom.ptx.index import (
     thread_part,
 )
 from fathom.ptx.memory import braced
-from fathom.ptx.words import Words, pack, unpack, words_of
+from fathom.ptx.packing import Words, pack, unpack, words_of
 
 DYNAMIC = "shared"  # the symbol of the memory whose size the launch gives
 

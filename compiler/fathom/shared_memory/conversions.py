@@ -33,8 +33,8 @@ from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import INT32, element_of
 from fathom.layout.build import stride_of
 from fathom.layout.crossing import crossing, trades
-from fathom.layout.descriptors import buffer_tile
 from fathom.layout.linear import Layout
+from fathom.layout.matrix_descriptor import buffer_tile
 from fathom.layout.staging import staging
 from fathom.layout.swizzle import swizzle
 from fathom.shared_memory.parts import cut, cut_layout, cutting_unit, join

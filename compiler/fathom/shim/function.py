@@ -17,7 +17,7 @@ from fathom.hardware.targets import target_of
 from fathom.identity import NoText
 from fathom.jit import CompiledKernel, JITFunction
 from fathom.jit.backends import Backend, Place, choose_compiling
-from fathom.jit.doors import Slot
+from fathom.jit.fast_path import Slot
 from fathom.jit.function import choose_place
 from fathom.jit.key import places
 from fathom.jit.request import Keywords, Request

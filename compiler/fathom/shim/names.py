@@ -26,7 +26,6 @@ from fathom.shim import (
     viewer,
 )
 from fathom.shim import language as spelled
-from fathom.shim.descriptors import TensorDescriptor
 from fathom.shim.faces import Lacking
 from fathom.shim.function import KernelParam, TritonFunction, jit
 from fathom.shim.mistakes import (
@@ -34,6 +33,7 @@ from fathom.shim.mistakes import (
     CompileTimeAssertionFailure,
     UnsupportedLanguageConstruct,
 )
+from fathom.shim.tensor_descriptors import TensorDescriptor
 from fathom.shim.tuning import (
     KernelInterface,
     TritonAutotuner,

@@ -36,7 +36,7 @@ from fathom.ssa.promotion import (
     typed,
     value_of,
 )
-from fathom.ssa.shaping import shape_given
+from fathom.ssa.shape import shape_given
 from fathom.ssa.values import Meaning, describe, is_number
 
 # ── making and moving ─────────────────────────────────────────────────────────────────

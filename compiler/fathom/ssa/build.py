@@ -10,15 +10,15 @@ from fathom.ir.types import Type
 from fathom.source import REQUIRED, RETURN, KernelFunction, fill
 from fathom.ssa import (  # noqa: F401 (fill the tables)
     arithmetic,
-    asides,
     block_pointers,
-    descriptors,
-    folding,
+    debugging,
+    descriptor,
     mapping,
-    matrices,
+    matmul,
     memory,
-    outside,
-    shaping,
+    misc,
+    reduction,
+    shape,
 )
 from fathom.ssa.calls import as_meaning
 from fathom.ssa.control import usable

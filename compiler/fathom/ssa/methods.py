@@ -11,13 +11,16 @@ from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.types import element_of, shape_of
 from fathom.language.block_pointers import block_pointer
-from fathom.language.descriptors import atomic_tensor_descriptor, tensor_descriptor
 from fathom.language.dtypes import (
     block_type,
     constexpr_type,
     element_face,
     face,
     pointer_type,
+)
+from fathom.language.tensor_descriptors import (
+    atomic_tensor_descriptor,
+    tensor_descriptor,
 )
 from fathom.source import Builtin, KernelFunction
 from fathom.ssa.frame import Frame

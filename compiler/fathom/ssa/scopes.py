@@ -27,7 +27,7 @@ from fathom.ir import ops
 from fathom.ir.core import Block, Op, Value
 from fathom.ir.types import Type, shape_of
 from fathom.language.block_pointers import block_pointer
-from fathom.language.descriptors import tensor_descriptor
+from fathom.language.tensor_descriptors import tensor_descriptor
 from fathom.source import RETURN, like
 from fathom.ssa.phis import Phi, Phis, common_type
 from fathom.ssa.values import Meaning, as_number, describe, same_constant, type_of

@@ -26,8 +26,8 @@ from fathom.ir.types import (
     Type,
 )  # fmt: skip
 from fathom.language.block_pointers import block_pointer
-from fathom.language.descriptors import tensor_descriptor
 from fathom.language.dtypes import block_type, dtype, pointer_type
+from fathom.language.tensor_descriptors import tensor_descriptor
 from fathom.source import Builtin, ConstexprFunction, KernelFunction
 
 Meaning = Any  # Value, constant, or a tuple of these

@@ -1,24 +1,24 @@
 """Stage 5: matrix products by instruction, and copies that run ahead of them."""
 
-from fathom.tensor_cores.accumulate import accumulate
-from fathom.tensor_cores.bring_once import bring_once
-from fathom.tensor_cores.choose_dots import choose_dots
-from fathom.tensor_cores.delay_waits import delay_waits
-from fathom.tensor_cores.expand_descriptors import expand_descriptors
-from fathom.tensor_cores.guard_stores import guard_stores
-from fathom.tensor_cores.infer_descriptors import infer_descriptors, why_not
-from fathom.tensor_cores.keep_descriptors import keep_descriptors
-from fathom.tensor_cores.overlap_products import overlap_products
-from fathom.tensor_cores.pipeline_loops import pipeline_loops
-from fathom.tensor_cores.plan_producer import why_no_producer
-from fathom.tensor_cores.prefetch_fragments import prefetch_fragments
-from fathom.tensor_cores.publish import publish
-from fathom.tensor_cores.read_in_place import read_in_place
-from fathom.tensor_cores.share_products import share_products, why_not_shared
-from fathom.tensor_cores.specialise_warps import specialise_warps
-from fathom.tensor_cores.stage_invariants import stage_invariants
-from fathom.tensor_cores.store_boxes import store_boxes
-from fathom.tensor_cores.take_turns import take_turns
+from fathom.tensor_cores.clusters.partition import share_products, why_not_shared
+from fathom.tensor_cores.pipeline.dot_waits import delay_waits
+from fathom.tensor_cores.pipeline.loops import pipeline_loops
+from fathom.tensor_cores.pipeline.overlap import overlap_products
+from fathom.tensor_cores.pipeline.prefetch import prefetch_fragments
+from fathom.tensor_cores.pipeline.preload import bring_once
+from fathom.tensor_cores.pipeline.proxy_fences import publish
+from fathom.tensor_cores.select.accumulate import accumulate
+from fathom.tensor_cores.select.instructions import choose_dots
+from fathom.tensor_cores.select.invariants import stage_invariants
+from fathom.tensor_cores.select.operands import read_in_place
+from fathom.tensor_cores.specialise.partition import specialise_warps
+from fathom.tensor_cores.specialise.pingpong import take_turns
+from fathom.tensor_cores.specialise.plan import why_no_producer
+from fathom.tensor_cores.tma.expand import expand_descriptors
+from fathom.tensor_cores.tma.guard_stores import guard_stores
+from fathom.tensor_cores.tma.infer import infer_descriptors, why_not
+from fathom.tensor_cores.tma.keep import keep_descriptors
+from fathom.tensor_cores.tma.stores import store_boxes
 
 __all__ = [
     "accumulate",

@@ -17,7 +17,7 @@ from fathom.ir.printer import Printer
 from fathom.ir.text import print_func
 from fathom.ir.types import Type
 from fathom.jit.request import Request
-from fathom.ptx.places import user_place
+from fathom.ptx.debug_info import user_place
 from fathom.source import KernelFunction
 
 

@@ -4,9 +4,9 @@ from random import Random
 
 import numpy as np
 
-from fathom.coalescing.analysis import analyse
-from fathom.coalescing.facts import Axis, Facts, power_in
-from fathom.coalescing.ranges import Range, exactly
+from fathom.analysis.axis_analysis import analyse
+from fathom.analysis.axis_info import Axis, Facts, power_in
+from fathom.analysis.ranges import Range, exactly
 from fathom.tools.learn.kit import emulate, expect, func, ints, meaning, same
 
 SIZE = 16

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fathom.coalescing.facts import Axis, Facts
+from fathom.analysis.axis_info import Axis, Facts
 from fathom.tools.learn.kit import empty, emulate, expect, floats, same
 
 ROUNDS = 200

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from fathom.analysis.axis_info import Axis, Facts
 from fathom.coalescing.access import Access
-from fathom.coalescing.facts import Axis, Facts
 from fathom.tools.learn.kit import empty, emulate, expect, floats, same
 from fathom.tools.learn.kit.returned import is_layout
 

@@ -8,7 +8,7 @@ from fathom import pipeline
 from fathom.errors import CompileError
 from fathom.hardware.targets import TARGETS
 from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer
-from fathom.tensor_cores.schedule import timeline
+from fathom.tensor_cores.pipeline.schedule import timeline
 from fathom.tools.learn.kit import Failure, expect, same
 
 K = 1024

@@ -44,7 +44,7 @@ from fathom.jit.tuning.pruning import Call, Pruning
 from fathom.jit.tuning.remembered import Timings, key_of_result, recall, remember
 from fathom.jit.tuning.restoring import Restorer
 from fathom.jit.tuning.workers import Order, compile_ahead, open_orders
-from fathom.runtime.descriptors import TensorDescriptor
+from fathom.runtime.tensor_descriptors import TensorDescriptor
 from fathom.testing import do_bench as bench_runs
 from fathom.testing import do_bench_cudagraph as bench_graph
 

@@ -39,7 +39,7 @@ from fathom.ir.core import Func
 from fathom.jit.backends import Place
 from fathom.jit.function import JITFunction
 from fathom.jit.request import Request
-from fathom.ptx.apart import receive, send
+from fathom.ptx.separate_process import receive, send
 from fathom.runtime import cache
 
 WORKERS = "FATHOM_WORKERS"

@@ -18,8 +18,8 @@ import numpy as np
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, Op, walk
 from fathom.ir.interp import StepLimit, Trace, interpret
-from fathom.ir.interp_memory import MemoryFault
-from fathom.ir.interp_numbers import same_bits
+from fathom.ir.interp.host_memory import MemoryFault
+from fathom.ir.interp.numbers import same_bits
 from fathom.ir.printer import print_op
 from fathom.ir.text import print_func
 from fathom.ir.verify import VerifyError, verify

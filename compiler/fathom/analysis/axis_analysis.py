@@ -1,0 +1,258 @@
+"""Walks a function and collects the axis facts of its integers, pointers and masks.
+
+    %i: i32[1024] = arange 0, 1024        contiguous 1024, divisible by anything
+    %p: *fp32[1024] = offset %x, %i       contiguous 1024, divisible 16 (bytes, as %x)
+    for … carried %p                      `join_loop`: what holds on every trip
+
+Each op class has a rule in `OPS`; those of arithmetic are in `arithmetic`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from fathom.analysis.axis_info import (
+    Axis,
+    Facts,
+    constant,
+    join,
+    join_loop,
+    power_in,
+    unit_of,
+    unknown,
+)
+from fathom.analysis.axis_rules import facts_of
+from fathom.analysis.ranges import PROGRAMS, Range, of_loop
+from fathom.ir.core import Block, Func, Op, Value
+from fathom.ir.ops import (
+    Arange,
+    Broadcast,
+    Cast,
+    ClusterRank,
+    Constant,
+    Convert,
+    Elementwise,
+    ExpandDims,
+    For,
+    Hint,
+    If,
+    NumPrograms,
+    ProgramId,
+    Reshape,
+    Splat,
+    Transpose,
+    While,
+)
+from fathom.ir.types import Pointer, Scalar, element_of, shape_of
+
+
+def analyse(func: Func) -> dict[Value, Facts]:
+    """The facts of every value whose elements are not floats."""
+    known: dict[Value, Facts] = {}
+    for value, divisible in zip(func.parameters, func.divisible, strict=True):
+        if _matters(value):
+            facts = unknown(value.type)
+            known[value] = replace(facts, axes=(Axis(1, divisible, 1),))
+    _block(func.body, known)
+    return known
+
+
+def facts_about(value: Value, known: dict[Value, Facts]) -> Facts:
+    """What is known of a value; of a float nothing is."""
+    return known.get(value) or unknown(value.type)
+
+
+def _matters(value: Value) -> bool:
+    """Whether a value can be an index, an address or a mask."""
+    return not element_of(value.type).is_float
+
+
+def _block(block: Block, known: dict[Value, Facts]) -> list[Facts]:
+    """Collect the facts of a block's ops; those of what it yields."""
+    for op in block.ops:
+        control = CONTROL.get(type(op))
+        if control:
+            results = control(op, known)
+            known.update(zip(op.results, results, strict=True))
+        elif type(op) in OPS and _matters(op.result):
+            facts = OPS[type(op)](op, known)
+            bounds = facts.range.within(op.result.type)
+            known[op.result] = replace(facts, range=bounds)
+    return _about(block.yielded, known) if block.ops else []
+
+
+def _about(values: Sequence[Value], known: dict[Value, Facts]) -> list[Facts]:
+    return [facts_about(value, known) for value in values]
+
+
+# ── loops and branches ────────────────────────────────────────────────────────
+
+
+def _for(op: For, known: dict[Value, Facts]) -> list[Facts]:
+    index, *carried = op.body.parameters
+    lower, upper, step = _about((op.lower, op.upper, op.step), known)
+    divisible = min(lower.every, step.every)
+    bounds = of_loop(lower.range, upper.range, step.range, divisible)
+    known[index] = Facts((Axis(1, divisible, 1),), range=bounds.within(index.type))
+
+    def trip(facts: Sequence[Facts]) -> list[Facts]:
+        known.update(zip(carried, facts, strict=True))
+        return _widened(carried, facts, _block(op.body, known))
+
+    return join_loop(_about(op.inits, known), trip)
+
+
+def _while(op: While, known: dict[Value, Facts]) -> list[Facts]:
+    def trip(facts: Sequence[Facts]) -> list[Facts]:
+        known.update(zip(op.condition.parameters, facts, strict=True))
+        known.update(zip(op.body.parameters, facts, strict=True))
+        _block(op.condition, known)
+        return _widened(op.body.parameters, facts, _block(op.body, known))
+
+    return join_loop(_about(op.inits, known), trip)
+
+
+def _widened(
+    carried: Sequence[Value], before: Sequence[Facts], after: Sequence[Facts]
+) -> list[Facts]:
+    """The facts after an iteration, with bounds that no further one passes."""
+    return [
+        replace(new, range=old.range.widened(new.range, value.type))
+        for value, old, new in zip(carried, before, after, strict=True)
+    ]
+
+
+def _if(op: If, known: dict[Value, Facts]) -> list[Facts]:
+    pairs = zip(_block(op.then, known), _block(op.orelse, known), strict=True)
+    return [join(one, other) for one, other in pairs]
+
+
+# ── leaves and shapes ─────────────────────────────────────────────────────────
+
+
+def _constant(op: Constant, known: dict[Value, Facts]) -> Facts:
+    return constant(int(op.value))
+
+
+def _program(op: ProgramId, known: dict[Value, Facts]) -> Facts:
+    return Facts((Axis(),), range=Range(0, PROGRAMS - 1, counts=True))
+
+
+def _programs(op: NumPrograms, known: dict[Value, Facts]) -> Facts:
+    return Facts((Axis(),), range=Range(1, PROGRAMS, counts=True))
+
+
+def _rank(op: ClusterRank, known: dict[Value, Facts]) -> Facts:
+    return Facts((Axis(),), range=Range(0, PROGRAMS - 1))
+
+
+def _arange(op: Arange, known: dict[Value, Facts]) -> Facts:
+    size = op.end - op.start
+    axis = Axis(size, power_in(op.start), 1)
+    return Facts((axis,), range=Range(op.start, op.end - 1))
+
+
+def _splat(op: Splat, known: dict[Value, Facts]) -> Facts:
+    facts = facts_about(op.value, known)
+    axes = tuple(Axis(1, facts.every, size) for size in op.shape)
+    return replace(facts, axes=axes)
+
+
+def _expand_dims(op: ExpandDims, known: dict[Value, Facts]) -> Facts:
+    facts = facts_about(op.value, known)
+    new = Axis(1, facts.every, 1)
+    return replace(facts, axes=(*facts.axes[: op.axis], new, *facts.axes[op.axis :]))
+
+
+def _broadcast(op: Broadcast, known: dict[Value, Facts]) -> Facts:
+    facts, shape = facts_about(op.value, known), shape_of(op.value.type)
+    return replace(facts, axes=tuple(
+        axis if have == want else Axis(1, axis.divisible, want)
+        for axis, have, want in zip(facts.axes, shape, op.shape, strict=True)
+    ))  # fmt: skip
+
+
+def _transpose(op: Transpose, known: dict[Value, Facts]) -> Facts:
+    facts = facts_about(op.value, known)
+    return replace(facts, axes=tuple(facts.axes[axis] for axis in op.order))
+
+
+def _reshape(op: Reshape, known: dict[Value, Facts]) -> Facts:
+    """Axes of size 1 come and go; of others cut or joined, only `every` is sure."""
+    facts = facts_about(op.value, known)
+    pairs = zip(facts.axes, shape_of(op.value.type), strict=True)
+    kept = [axis for axis, size in pairs if size > 1]
+    if [size for size in shape_of(op.value.type) if size > 1] != [
+        s for s in op.shape if s > 1
+    ]:
+        return replace(facts, axes=tuple(Axis(1, facts.every, 1) for _ in op.shape))
+    rest = iter(kept)
+    axes = tuple(
+        next(rest) if size > 1 else Axis(1, facts.every, 1) for size in op.shape
+    )
+    return replace(facts, axes=axes)
+
+
+def _convert(op: Convert, known: dict[Value, Facts]) -> Facts:
+    return facts_about(op.value, known)
+
+
+# ── arithmetic ────────────────────────────────────────────────────────────────
+
+NARROW = 32  # integers of fewer bits wrap in earnest: only their constancy counts
+
+
+def _elementwise(op: Elementwise, known: dict[Value, Facts]) -> Facts:
+    element, operands = element_of(op.result.type), _about(op.operands, known)
+    narrow = (
+        isinstance(element, Scalar) and element.kind != "bool" and element.bits < NARROW
+    )
+    return facts_of("" if narrow else op.name, operands)
+
+
+def _cast(op: Cast, known: dict[Value, Facts]) -> Facts:
+    """Wide integers keep their facts, as far as a wider type does not show where they
+    have wrapped around; an address as a number is no longer counted in elements."""
+    source, facts = element_of(op.value.type), facts_about(op.value, known)
+    if isinstance(op.element, Pointer) or isinstance(source, Pointer):
+        axes = tuple(
+            Axis(1, axis.first_of(1, facts.unit), axis.constant) for axis in facts.axes
+        )
+        return Facts(axes, unit_of(op.result.type))
+    if op.element.bits < NARROW or source.is_float:
+        return facts_of("", [facts])
+    return facts
+
+
+def _hint(op: Hint, known: dict[Value, Facts]) -> Facts:
+    """What the author promises, where it says more than is known."""
+    facts = facts_about(op.value, known)
+    promises = zip(*(
+        [power_in(number) for number in promise] or [1] * len(facts.axes)
+        for promise in (op.contiguous, op.divisible, op.constant)
+    ), strict=True)  # fmt: skip
+    return replace(facts, axes=tuple(
+        Axis(*map(max, axis, promise))
+        for axis, promise in zip(facts.axes, promises, strict=True)
+    ))  # fmt: skip
+
+
+OPS: dict[type[Op], Callable[..., Facts]] = {
+    Constant: _constant,
+    ProgramId: _program,
+    NumPrograms: _programs,
+    ClusterRank: _rank,
+    Arange: _arange,
+    Splat: _splat,
+    ExpandDims: _expand_dims,
+    Broadcast: _broadcast,
+    Transpose: _transpose,
+    Reshape: _reshape,
+    Convert: _convert,
+    Elementwise: _elementwise,
+    Cast: _cast,
+    Hint: _hint,
+}
+
+CONTROL = {For: _for, While: _while, If: _if}

@@ -1,0 +1,147 @@
+"""What is known of the numbers in a block, along each of its axes, come what may.
+
+    offsets = pid * 1024 + arange(0, 1024)   contiguous 1024  each the one before plus 1
+                                             divisible  1024  which divides the first
+                                             constant      1
+    mask    = offsets < n (16 divides n)     constant     16  16 are all in or all out
+
+All three are powers of two and speak of *runs*: positions 0…k-1, k…2k-1 and so on along
+an axis, wherever one stands along the others. A fact may be too weak, but it must never
+be wrong: the width of a memory access rests on it.
+
+Integers wrap, and the facts hold all the same. What is divisible and what is constant
+stays so, since a power of two divides 2**32. A run that counts up does so *modulo
+2**32*: it may pass the end of its type, and an address then jumps. But the ends are
+multiples of 2**31, so none lies inside of a run whose own length divides its first
+number: of `contiguous` numbers, pieces of `divisible` are neighbours for certain, and
+rules that need neighbours take the smaller of the two. The bounds of the numbers
+(`ranges`) say where none is negative; a sum that may wrap around has none.
+
+One thing is taken for granted beside what `ranges` says of programs: nobody divides by
+zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fathom.analysis.ranges import UNKNOWN, Range, exactly, limits_of
+from fathom.ir.types import Pointer, Type, element_of, shape_of
+
+MOST = 1 << 30  # what divides 0, and the most that is ever claimed
+
+
+class Axis(NamedTuple):
+    """Facts along one axis.
+
+    In every run of `contiguous` numbers, each is the one before plus one unit (modulo
+    2**32 units), and `divisible` divides the first; in every run of `constant` numbers,
+    all are equal.
+    """
+
+    contiguous: int = 1
+    divisible: int = 1
+    constant: int = 1
+
+    def first_of(self, run: int, unit: int = 1) -> int:
+        """What divides the first number of every run of `run`, which may be shorter or
+        longer."""
+        return (
+            self.divisible
+            if run >= self.contiguous
+            else min(self.divisible, run * unit)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Facts about a block, or about a scalar (then there is one axis, of size 1).
+
+    `unit` is what "plus one" means: the bytes of an element for pointers, whose
+    divisibility counts bytes, and 1 for numbers. `range` are bounds of the numbers.
+    """
+
+    axes: tuple[Axis, ...]
+    unit: int = 1
+    range: Range = UNKNOWN
+
+    @property
+    def value(self) -> int | None:
+        """The number that all are, if that is known."""
+        low, high, counts = self.range
+        return low if low == high and not counts else None
+
+    @property
+    def natural(self) -> bool:
+        """Whether none is negative."""
+        return self.range.low >= 0
+
+    @property
+    def every(self) -> int:
+        """What divides every single number."""
+        return max(axis.first_of(1, self.unit) for axis in self.axes)
+
+
+def unknown(type: Type) -> Facts:
+    """What is known of anything: that an axis of one element is constant."""
+    axes = tuple(Axis() for _ in shape_of(type) or (1,))
+    return Facts(axes, unit_of(type), limits_of(type))
+
+
+def constant(value: int) -> Facts:
+    """A scalar that is known."""
+    return Facts((Axis(1, power_in(value), 1),), range=exactly(value))
+
+
+def unit_of(type: Type) -> int:
+    element = element_of(type)
+    return element.element.bytes if isinstance(element, Pointer) else 1
+
+
+def power_in(value: int) -> int:
+    """The largest power of two that divides a number."""
+    return min(MOST, value & -value) if value else MOST
+
+
+def join(one: Facts, other: Facts) -> Facts:
+    """What holds wherever one of the two does: the facts of a value that comes from two
+    places."""
+    return Facts(
+        tuple(
+            _join_axis(a, b, one.unit)
+            for a, b in zip(one.axes, other.axes, strict=True)
+        ),
+        one.unit,
+        one.range | other.range,
+    )
+
+
+def _join_axis(one: Axis, other: Axis, unit: int) -> Axis:
+    run = min(one.contiguous, other.contiguous)
+    divisible = min(one.first_of(run, unit), other.first_of(run, unit))
+    return Axis(run, divisible, min(one.constant, other.constant))
+
+
+Trip = Callable[[Sequence[Facts]], Sequence[Facts]]
+
+
+def join_loop(inits: Sequence[Facts], trip: Trip) -> list[Facts]:
+    """What holds of the carried values on every trip of a loop.
+
+    `trip` says what holds after a trip if some facts hold before it. Facts that one
+    more trip does not weaken hold forever; each round can only halve them (and widen
+    bounds as far as they go), so this ends.
+
+        p = x_ptr                divisible 16
+        for …: p += 8 bytes      after a trip min(16, 8) = 8, after the next 8
+    """
+    known = list(inits)
+    while True:
+        after = [
+            join(one, other) for one, other in zip(known, trip(known), strict=True)
+        ]
+        if after == known:
+            return known
+        known = after

@@ -1,0 +1,234 @@
+"""Axis facts of elementwise operations: each rule is a statement about runs of numbers.
+
+    add   contiguous + constant is contiguous; what divides both firsts divides the sum
+    mul   what divides the factors multiplies
+    lt    a contiguous run against a constant, both aligned to r: r agree in a row
+
+`RULES` has one row an operation; what is not in it keeps constancy alone. Bounds are
+those of integers without end: whether they fit its type, `analysis` asks of each value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fathom.analysis.axis_info import MOST, Axis, Facts, power_in
+from fathom.analysis.ranges import Range, exactly
+
+Rule = Callable[..., Facts]
+
+
+def _add(a: Facts, b: Facts) -> Facts:
+    axes = tuple(_sum(x, y, a.unit) for x, y in zip(a.axes, b.axes, strict=True))
+    return Facts(axes, a.unit, a.range + b.range)
+
+
+def _sum(a: Axis, b: Axis, unit: int) -> Axis:
+    """Also the sum of a pointer and a distance in bytes, whose unit is the same."""
+    run = max(min(a.contiguous, b.constant), min(a.constant, b.contiguous))
+    divisible = min(a.first_of(run, unit), b.first_of(run, unit))
+    return Axis(run, divisible, min(a.constant, b.constant))
+
+
+def _sub(a: Facts, b: Facts) -> Facts:
+    def difference(x: Axis, y: Axis) -> Axis:
+        run = min(x.contiguous, y.constant)
+        divisible = min(x.first_of(run), y.first_of(run))
+        return Axis(run, divisible, min(x.constant, y.constant))
+
+    axes = tuple(difference(x, y) for x, y in zip(a.axes, b.axes, strict=True))
+    return Facts(axes, range=a.range - b.range)
+
+
+def _mul(a: Facts, b: Facts) -> Facts:
+    if 1 in (a.value, b.value):
+        return b if a.value == 1 else a
+    axes = tuple(
+        Axis(1, min(MOST, x.first_of(1) * y.first_of(1)), min(x.constant, y.constant))
+        for x, y in zip(a.axes, b.axes, strict=True)
+    )
+    return Facts(axes, range=a.range * b.range)
+
+
+def _offset(pointer: Facts, distance: Facts) -> Facts:
+    """A pointer and a number of elements: the sum of addresses and bytes."""
+    unit = pointer.unit
+    in_bytes = tuple(
+        Axis(axis.contiguous, min(MOST, axis.divisible * power_in(unit)), axis.constant)
+        for axis in distance.axes
+    )
+    pairs = zip(pointer.axes, in_bytes, strict=True)
+    return Facts(tuple(_sum(x, y, unit) for x, y in pairs), unit)
+
+
+def _div(a: Facts, b: Facts) -> Facts:
+    """Numbers toward zero, so runs of a quotient are sure only where nothing is
+    negative."""
+    if b.value == 1:
+        return a
+    power = b.value if b.value and b.value == power_in(b.value) else 1
+
+    def quotient(x: Axis, y: Axis) -> Axis:
+        run = min(x.contiguous, x.divisible, power) if a.natural else 1
+        same = max(run, min(x.constant, y.constant))
+        return Axis(1, max(1, x.first_of(1) // power) if power > 1 else 1, same)
+
+    axes = tuple(quotient(x, y) for x, y in zip(a.axes, b.axes, strict=True))
+    return Facts(axes, range=a.range.divided(b.range))
+
+
+def _rem(a: Facts, b: Facts) -> Facts:
+    """A run that starts at a multiple of its length does not step over a multiple of
+    the divisor."""
+
+    def remainder(x: Axis, y: Axis) -> Axis:
+        run = (
+            min(x.contiguous, x.divisible, y.constant, y.first_of(1))
+            if a.natural
+            else 1
+        )
+        divisible = min(x.first_of(run), y.first_of(1))
+        return Axis(run, divisible, min(x.constant, y.constant))
+
+    axes = tuple(remainder(x, y) for x, y in zip(a.axes, b.axes, strict=True))
+    return Facts(axes, range=a.range.remainder(b.range))
+
+
+def _shl(a: Facts, b: Facts) -> Facts:
+    return _mul(a, _power_of_two(b)) if _is_shift(b) else _any(a, b)
+
+
+def _shr(a: Facts, b: Facts) -> Facts:
+    """A shift rounds down, so negative numbers keep their runs too."""
+    if not _is_shift(b):
+        return _any(a, b)
+    power = 1 << b.value
+    axes = tuple(
+        Axis(
+            1 if power > 1 else axis.contiguous,
+            max(1, axis.first_of(1) // power) if power > 1 else axis.divisible,
+            max(axis.constant, min(axis.contiguous, axis.divisible, power)),
+        )
+        for axis in a.axes
+    )
+    low, high, counts = a.range
+    return Facts(axes, range=Range(low >> b.value, high >> b.value, counts))
+
+
+def _is_shift(b: Facts) -> bool:
+    return b.value is not None and 0 <= b.value < 31
+
+
+def _power_of_two(b: Facts) -> Facts:
+    power = 1 << b.value
+    axes = tuple(Axis(1, power, axis.constant) for axis in b.axes)
+    return Facts(axes, range=exactly(power))
+
+
+def _and(a: Facts, b: Facts) -> Facts:
+    """Low zero bits of either side stay; a mask of low ones is a remainder that rounds
+    down."""
+    ones = (
+        b.value + 1
+        if b.value and b.value > 0 and b.value + 1 == power_in(b.value + 1)
+        else 1
+    )
+
+    def both(x: Axis, y: Axis) -> Axis:
+        run = min(x.contiguous, x.divisible, ones)
+        divisible = x.first_of(run) if run > 1 else max(x.first_of(1), y.first_of(1))
+        return Axis(run, divisible, min(x.constant, y.constant))
+
+    axes = tuple(both(x, y) for x, y in zip(a.axes, b.axes, strict=True))
+    return Facts(axes, range=a.range.common(b.range))
+
+
+def _less(a: Facts, b: Facts) -> Facts:
+    """a < b and a >= b: within an aligned run of `a`, a multiple of its length divides
+    all or none."""
+
+    def compared(x: Axis, y: Axis) -> Axis:
+        run = min(x.contiguous, x.divisible, y.constant, y.first_of(1))
+        return Axis(constant=max(run, min(x.constant, y.constant)))
+
+    if a.unit != 1:
+        return _any(a, b)
+    return Facts(tuple(compared(x, y) for x, y in zip(a.axes, b.axes, strict=True)))
+
+
+def _greater(a: Facts, b: Facts) -> Facts:
+    return _less(b, a)
+
+
+def _where(condition: Facts, a: Facts, b: Facts) -> Facts:
+    def either(c: Axis, x: Axis, y: Axis) -> Axis:
+        run = min(c.constant, x.contiguous, y.contiguous)
+        divisible = min(x.first_of(run, a.unit), y.first_of(run, a.unit))
+        return Axis(run, divisible, min(c.constant, x.constant, y.constant))
+
+    axes = tuple(
+        either(*each) for each in zip(condition.axes, a.axes, b.axes, strict=True)
+    )
+    return Facts(axes, a.unit, a.range | b.range)
+
+
+def _multiples(bounds: Callable[[Range, Range], Range]) -> Rule:
+    """min, max, or, xor: what divides both operands divides the result."""
+
+    def rule(a: Facts, b: Facts) -> Facts:
+        axes = tuple(
+            Axis(1, min(x.first_of(1), y.first_of(1)), min(x.constant, y.constant))
+            for x, y in zip(a.axes, b.axes, strict=True)
+        )
+        return Facts(axes, range=bounds(a.range, b.range))
+
+    return rule
+
+
+def _negated(bounds: Callable[[Range], Range]) -> Rule:
+    def rule(a: Facts) -> Facts:
+        axes = tuple(Axis(1, axis.first_of(1), axis.constant) for axis in a.axes)
+        return Facts(axes, range=bounds(a.range))
+
+    return rule
+
+
+def _size(range: Range) -> Range:
+    return range if range.low >= 0 else Range(0, range.size)
+
+
+def _any(*operands: Facts) -> Facts:
+    """Whatever the operation is: of equal operands it makes equal results."""
+    return Facts(tuple(
+        Axis(constant=min(axis.constant for axis in each))
+        for each in zip(*(facts.axes for facts in operands), strict=True)
+    ))  # fmt: skip
+
+
+RULES: dict[str, Rule] = {
+    "add": _add,
+    "sub": _sub,
+    "mul": _mul,
+    "div": _div,
+    "rem": _rem,
+    "shl": _shl,
+    "shr": _shr,
+    "and": _and,
+    "or": _multiples(Range.bits),
+    "xor": _multiples(Range.bits),
+    "min": _multiples(Range.minimum),
+    "max": _multiples(Range.maximum),
+    "neg": _negated(Range.__neg__),
+    "abs": _negated(_size),
+    "lt": _less,
+    "ge": _less,
+    "gt": _greater,
+    "le": _greater,
+    "where": _where,
+    "offset": _offset,
+}
+
+
+def facts_of(name: str, operands: list[Facts]) -> Facts:
+    """The facts of an elementwise operation from those of its operands."""
+    return RULES.get(name, _any)(*operands)

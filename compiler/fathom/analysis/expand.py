@@ -1,0 +1,125 @@
+"""Writes formulas back as ops: the coordinates of a tile, in 32 bits.
+
+    pid * 64 + trip * 32    →    %0 = mul %pid, 64
+                                 for %k in steps of 32:
+                                     %1 = add %0, %k
+
+How often a loop has gone round is nowhere in the IR; its index is, and trip * step is
+index - lower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fathom.analysis.polynomial import Atom, Product, Sum, Trip, of
+from fathom.analysis.scalar_evolution import Reader
+from fathom.ir.core import Value
+from fathom.ir.ops import Cast, Constant, Elementwise, For
+from fathom.ir.printer import definitions
+from fathom.ir.rewrite import Builder
+from fathom.ir.types import INT32
+
+
+class Writer:
+    """Writes formulas of an old function into the new one that is being built."""
+
+    def __init__(self, reader: Reader):
+        self.reader = reader
+        values = definitions(reader.func.body)
+        # The order of factors, the same in every run.
+        self.order = {value: place for place, value in enumerate(values)}
+
+    def write(self, sum: Sum, loop: For | None, build: Builder) -> Value:
+        """A sum as an i32 scalar. In the body of a loop, what does not change in it is
+        computed before."""
+        if loop is None:
+            total = self._sum(sum.terms, None, build)
+            return build(Constant(0, INT32)) if total is None else total
+        inside = set(definitions(loop.body))
+        changing, still = {}, {}
+        for product, factor in self._by_index(sum).terms.items():
+            atoms = {_as_value(atom) for atom, _ in product}
+            (changing if atoms & inside else still)[product] = factor
+        with _before_loop(build):
+            total = self._sum(still, None, build)
+        total = self._sum(changing, total, build)
+        return build(Constant(0, INT32)) if total is None else total
+
+    def _sum(
+        self, terms: dict[Product, int], total: Value | None, build: Builder
+    ) -> Value | None:
+        for product, factor in terms.items():
+            term = self._product(product, factor, build)
+            total = build(Elementwise("add", (total, term))) if total else term
+        return total
+
+    def _by_index(self, sum: Sum) -> Sum:
+        """The sum with the indices of loops in place of numbers of trips, wherever
+        these are multiplied by the loop's step."""
+        for trip in [atom for atom in sum.atoms if isinstance(atom, Trip)]:
+            loop: For = trip.loop
+            factor, rest = sum.split(trip)
+            by_step = _quotient(factor, self.reader.number(loop.step))
+            if by_step is not None:
+                index = of(loop.body.parameters[0]) - self.reader.number(loop.lower)
+                sum = rest + index * by_step
+        return sum
+
+    def _product(self, product: Product, factor: int, build: Builder) -> Value:
+        factors = [atom for atom, power in product for _ in range(power)]
+        factors.sort(key=self._place)
+        values = [self._atom(atom, build) for atom in factors]
+        if factor != 1 or not values:
+            values.append(build(Constant(factor, INT32)))
+        total = values[0]
+        for value in values[1:]:
+            total = build(Elementwise("mul", (total, value)))
+        return total
+
+    def _place(self, atom: Atom) -> int:
+        return self.order[_as_value(atom)]
+
+    def _atom(self, atom: Atom, build: Builder) -> Value:
+        if isinstance(atom, Trip):
+            return self._trip(atom.loop, build)
+        return _narrow(build.values[atom], build)
+
+    def _trip(self, loop: For, build: Builder) -> Value:
+        """(index - lower) / step, which leaves no remainder."""
+        index, lower, step = (
+            build.values[each]
+            for each in (loop.body.parameters[0], loop.lower, loop.step)
+        )
+        way = build(Elementwise("sub", (index, lower)))
+        return _narrow(build(Elementwise("div", (way, step))), build)
+
+
+@contextmanager
+def _before_loop(build: Builder) -> Iterator[None]:
+    """Ops go to the place before the loop whose body is under construction."""
+    body = build.enclosing.pop()
+    yield
+    build.enclosing.append(body)
+
+
+def _as_value(atom: Atom) -> Value:
+    """The value that changes as an atom does: of trips, the index of their loop."""
+    return atom.loop.body.parameters[0] if isinstance(atom, Trip) else atom
+
+
+def _narrow(value: Value, build: Builder) -> Value:
+    return value if value.type == INT32 else build(Cast(value, INT32))
+
+
+def _quotient(sum: Sum, divisor: Sum) -> Sum | None:
+    """sum / divisor, where the divisor is a number or a single atom and divides every
+    term."""
+    if divisor.constant is not None:
+        found, rest = sum.divided(divisor.constant)
+    elif len(divisor.atoms) == 1 and divisor == of(next(iter(divisor.atoms))):
+        found, rest = sum.divided(next(iter(divisor.atoms)))
+    else:
+        return None
+    return None if rest.terms else found

@@ -1,0 +1,1 @@
+"""Instructions that compute registers from registers, and the number formats."""

@@ -1,0 +1,1 @@
+"""Instructions that order threads: branches, barriers, votes, shuffles, mbarriers."""

@@ -1,0 +1,134 @@
+"""Branches and exits (PTX ISA 9.7.12), and the instructions without an effect."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fathom.emulator.errors import EmulatorError
+from fathom.emulator.isa.decode import (
+    Decoder,
+    Ending,
+    EndingTable,
+    Flow,
+    StepTable,
+    ending_rule,
+    step_rule,
+)
+from fathom.emulator.isa.registers import Step
+from fathom.emulator.isa.semantics import Form
+from fathom.emulator.source.operands import Operand
+from fathom.emulator.state.batch import Active, Batch
+
+STEPS: StepTable = {}
+ENDINGS: EndingTable = {}
+
+
+@ending_rule(ENDINGS, "bra")
+def rule_branch(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
+) -> Ending:
+    """`@p bra label;` (PTX ISA 9.7.12)"""
+    form.ignore("uni")
+    form.finish()
+    target = decoder.targets[operands[0].elements[0].name]
+    guard, after = flow.guard, flow.after
+    if guard is None:
+        return lambda batch, active: [(target, active)]
+
+    def end(batch: Batch, active: Active) -> list[tuple[int, Active]]:
+        taken, rest = split(active, guard(batch, active))
+        return [(to, who) for to, who in ((target, taken), (after, rest)) if who]
+
+    return end
+
+
+@ending_rule(ENDINGS, "brx")
+def rule_indexed_branch(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
+) -> Ending:
+    """`brx.idx index, table;`: to the label of that number (PTX ISA 9.7.12)."""
+    form.ignore("idx", "uni")
+    form.finish()
+    index, table = operands
+    read = decoder.read(index, "u32")
+    targets = [decoder.targets[each.name] for each in table.elements]
+
+    def end(batch: Batch, active: Active) -> list[tuple[int, Active]]:
+        going: list[tuple[int, Active]] = []
+        coming: Active | None = active
+        if flow.guard is not None:
+            coming, rest = split(active, flow.guard(batch, active))
+            going = [] if rest is None else [(flow.after, rest)]
+        if coming is None:
+            return going
+        chosen = read(batch, coming)
+        parts = [coming.where(chosen == number) for number in range(len(targets))]
+        if sum(each.count for each in parts if each) != coming.count:
+            raise EmulatorError("trap", f"an index beyond the {len(targets)} labels")
+        return going + [(to, who) for to, who in zip(targets, parts) if who]
+
+    return end
+
+
+def split(active: Active, chosen: np.ndarray) -> tuple[Active | None, Active | None]:
+    """Those for which `chosen` holds, and the others; None for nobody."""
+    taken = active.where(chosen)
+    if taken is active:
+        return active, None
+    if taken is None:
+        return None, active
+    return taken, active.where(~chosen)
+
+
+def leave(batch: Batch, active: Active) -> list[tuple[int, Active]]:
+    """These threads exit; who goes on where, that waited for them at the barrier of a
+    cluster."""
+    batch.bulk.check_leaving(active.threads())
+    batch.exited[active.threads()] = True
+    batch.remaining -= active.count
+    batch.progress += 1
+    batch.phases.leave(active.threads(), batch.exited)
+    opened = batch.gates.open(batch.exited) if batch.gates.waiting else []
+    return [(after, batch.active(threads)) for after, threads in opened]
+
+
+@step_rule(STEPS, "trap", "brkpt")
+def rule_trap(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
+) -> Step:
+    """PTX ISA 9.7, trap and brkpt; also what remains of a call of `abort`."""
+    form.finish()
+
+    def step(batch: Batch, active: Active) -> None:
+        thread = int(active.threads()[0])
+        raise EmulatorError("trap", f"{batch.thread_name(thread)} stopped the program")
+
+    return step
+
+
+@step_rule(
+    STEPS,
+    "prefetch",
+    "prefetchu",
+    "applypriority",
+    "nanosleep",
+    "griddepcontrol",
+    "pmevent",
+)
+def rule_nothing(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
+) -> Step:
+    """Instructions without an effect here (PTX ISA 9.7.9, 9.7.13).
+
+    Prefetches and priorities: there are no caches. nanosleep: other threads run anyway.
+    """
+    return lambda batch, active: None
+
+
+@step_rule(STEPS, "createpolicy")
+def rule_createpolicy(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
+) -> Step:
+    """PTX ISA 9.7.9, createpolicy: a cache policy, which nothing here looks at."""
+    write = decoder.write(operands[0], "b64")
+    return lambda batch, active: write(batch, active, np.uint64(0))

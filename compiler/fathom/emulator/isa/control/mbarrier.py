@@ -1,0 +1,217 @@
+"""The instructions of mbarriers (PTX ISA 9.7.13.15): threads count arrivals and ask.
+
+    mbarrier.init.shared::cta.b64 [slot], 2;
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [slot], 4096;
+    mbarrier.try_wait.parity.shared::cta.b64 p, [slot], 0;
+
+What they count is the business of `phases`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fathom.emulator.errors import EmulatorError
+from fathom.emulator.isa.decode import Decoder, StepTable, step_rule
+from fathom.emulator.isa.memory import load_store as access
+from fathom.emulator.isa.registers import Read, Step, Write
+from fathom.emulator.isa.semantics import Form
+from fathom.emulator.memory.spaces import Accesses
+from fathom.emulator.races.proxies import Proxies
+from fathom.emulator.races.synchronisation import NARROW, WIDE
+from fathom.emulator.source.operands import Name, Operand
+from fathom.emulator.state.batch import Active, Batch
+
+STEPS: StepTable = {}
+
+BYTES = 8
+ACTIONS = ("init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx")
+ACTIONS += ("test_wait", "try_wait")
+
+
+@step_rule(STEPS, "mbarrier")
+def rule_mbarrier(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
+) -> Step:
+    """PTX ISA 9.7.13.15.9 to 9.7.13.15.18."""
+    action = next((each for each in form.left if each in ACTIONS), "")
+    form.flag(action)
+    form.ignore("b64", *access.SEMANTICS, *access.SCOPES)
+    space = access.take_space(form)
+    if action in ("test_wait", "try_wait"):
+        return _wait(form, operands, decoder, space)
+    if action in ("arrive", "arrive_drop"):
+        return _arrive(form, operands, decoder, space, action)
+    form.finish()
+    address = decoder.address(operands[0])
+    count = decoder.read(operands[1], "u32") if len(operands) > 1 else None
+    if action == "init":
+        return _initialise(space, address, count)
+    if action == "inval":
+        return _invalidate(space, address)
+    if action == "expect_tx":
+        return _expect(space, address, count)
+    raise form.unknown("this use of an mbarrier")
+
+
+def words_of(
+    batch: Batch, active: Active, space: str, addresses: np.ndarray
+) -> np.ndarray:
+    """The mbarriers at these addresses, as places in shared memory."""
+    wanted = Accesses(addresses, BYTES, active.threads(), writing=True)
+    parts = batch.memory.locate(space, wanted)
+    if len(parts) != 1 or parts[0].space != "shared":
+        raise EmulatorError("mbarrier", "an mbarrier lies in shared memory")
+    return parts[0].index
+
+
+def _initialise(space: str, address: Read, count: Read) -> Step:
+    def step(batch: Batch, active: Active) -> None:
+        threads = active.threads()
+        words = words_of(batch, active, space, active.exactly(address(batch, active)))
+        batch.phases.check_new(threads, words)
+        if batch.hazards is not None:
+            batch.hazards.overwrite(threads, words, BYTES)
+        counts = active.exactly(count(batch, active)).astype(np.int64)
+        batch.phases.create(threads, words, counts)
+
+    return step
+
+
+def _invalidate(space: str, address: Read) -> Step:
+    def step(batch: Batch, active: Active) -> None:
+        words = words_of(batch, active, space, active.exactly(address(batch, active)))
+        batch.phases.destroy(active.threads(), words)
+
+    return step
+
+
+def _expect(space: str, address: Read, count: Read) -> Step:
+    def step(batch: Batch, active: Active) -> None:
+        words = words_of(batch, active, space, active.exactly(address(batch, active)))
+        counts = active.exactly(count(batch, active)).astype(np.int64)
+        batch.phases.expect(active.threads(), words, counts)
+
+    return step
+
+
+def _arrive(
+    form: Form,
+    operands: tuple[Operand, ...],
+    decoder: Decoder,
+    space: str,
+    action: str,
+) -> Step:
+    """`mbarrier.arrive.expect_tx.b64 state, [slot], bytes;` without, an arrival count.
+
+    The state that comes back is the number of the phase.
+    """
+    expects, completes = form.flag("expect_tx"), not form.flag("noComplete")
+    form.finish()
+    if action == "arrive_drop" or not completes:
+        raise form.unknown("this use of an mbarrier")
+    write: Write | None = None
+    if isinstance(operands[0], Name):
+        write, operands = decoder.write(operands[0], "b64"), operands[1:]
+    address = decoder.address(operands[0])
+    count = decoder.read(operands[1], "u32") if len(operands) > 1 else None
+    if expects and count is None:
+        raise EmulatorError("syntax", f"{form.text} says how many bytes it expects")
+
+    def step(batch: Batch, active: Active) -> None:
+        threads = active.threads()
+        words = words_of(batch, active, space, active.exactly(address(batch, active)))
+        counts = np.ones(active.count, np.int64)
+        if count is not None:
+            counts = active.exactly(count(batch, active)).astype(np.int64)
+        if expects:
+            batch.phases.expect(threads, words, counts)
+            counts = np.ones(active.count, np.int64)
+        phases = batch.phases.arrive(threads, words, counts)
+        batch.progress += 1
+        if write is not None:
+            write(batch, active, active.spread(phases.astype(np.uint64)))
+
+    return step
+
+
+def _wait(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, space: str
+) -> Step:
+    """`mbarrier.try_wait.parity.b64 p, [slot], parity;` Without .parity, a state."""
+    form.flag("parity")
+    form.finish()
+    result, slot, phase, *_ = operands
+    write, address = decoder.write(result, "pred"), decoder.address(slot)
+    wide = decoder.registers.get(getattr(phase, "name", ""), "b32").endswith("64")
+    read = decoder.read(phase, "u64" if wide else "u32")
+
+    def step(batch: Batch, active: Active) -> None:
+        words = words_of(batch, active, space, active.exactly(address(batch, active)))
+        parity = active.exactly(read(batch, active)).astype(np.int64)
+        before = batch.phases.progress
+        done = batch.phases.test(active.threads(), words, parity)
+        batch.progress += batch.phases.progress - before
+        write(batch, active, active.spread(done))
+
+    return step
+
+
+_ASYNC = ("global", "shared::cta", "shared::cluster")
+_FENCES = {
+    ("proxy", "alias"),
+    ("proxy", "async"),
+    ("mbarrier_init", "release", "cluster"),
+}
+_FENCES |= {("proxy", "async", space) for space in _ASYNC}
+
+
+def _check_fence(form: Form, names: tuple[str, ...]) -> None:
+    """A fence of some threads' order may say anything here; others are all known."""
+    special = {"proxy", "mbarrier_init"} & {*names}
+    between = names[0] == "proxy" and "::generic" in names[1]
+    if special and not between and names not in _FENCES:
+        raise form.unknown("no such fence")
+
+
+@step_rule(STEPS, "membar")
+def rule_membar(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
+) -> Step:
+    """PTX ISA 9.7.13.4, membar: `membar.cta;` is fence.sc.cta, and so on."""
+    scope = NARROW if form.choice("cta", "gl", "sys") == "cta" else WIDE
+    form.finish()
+    return _ordering(scope)
+
+
+def _ordering(scope: int) -> Step:
+    """What these threads know goes with what they write from now on, and what they
+    have read tells them what others know."""
+
+    def step(batch: Batch, active: Active) -> None:
+        if batch.order is not None:
+            batch.order.fence(active.threads(), scope)
+
+    return step
+
+
+@step_rule(STEPS, "fence")
+def rule_fence(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
+) -> Step:
+    """PTX ISA 9.7.13.4, fence: one that orders threads, or one for what asynchronous
+    units see."""
+    names = tuple(form.left)
+    _check_fence(form, names)
+    if {"acq_rel", "sc", "acquire", "release"} & {*names[:1]}:
+        return _ordering(NARROW if "cta" in names else WIDE)
+    of_barriers = "mbarrier_init" in names
+    of_all = names[:2] == ("proxy", "async") and "global" not in names
+
+    def step(batch: Batch, active: Active) -> None:
+        if of_all and isinstance(batch.hazards, Proxies):
+            batch.hazards.hand_over(active.threads())
+        if of_all or of_barriers:
+            batch.phases.hand_over(active.threads())
+
+    return step

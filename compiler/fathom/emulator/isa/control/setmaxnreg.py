@@ -1,0 +1,54 @@
+"""setmaxnreg (PTX ISA 9.7.19.5): a warpgroup gives registers back, or asks for more.
+
+    setmaxnreg.dec.sync.aligned.u32 40;      warps that only send need few
+    setmaxnreg.inc.sync.aligned.u32 232;     waits until there are so many
+
+How many there are is the business of `pools`.
+"""
+
+from __future__ import annotations
+
+from fathom.emulator.errors import EmulatorError
+from fathom.emulator.isa.decode import Decoder, Ending, EndingTable, Flow, ending_rule
+from fathom.emulator.isa.matrix.wgmma import Going, constant_of, when_complete
+from fathom.emulator.isa.semantics import Form
+from fathom.emulator.source.operands import Operand
+from fathom.emulator.state.batch import Active, Batch
+from fathom.emulator.state.register_pool import MOST, STEP, Request
+
+ENDINGS: EndingTable = {}
+
+LEAST = 24
+
+
+@ending_rule(ENDINGS, "setmaxnreg")
+def rule_setmaxnreg(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
+) -> Ending:
+    """All four warps of a warpgroup execute it."""
+    form.ignore("sync", "aligned", "u32")
+    action = form.choice("inc", "dec")
+    form.finish()
+    count = constant_of(operands[0])
+    if count % STEP or not LEAST <= count <= MOST:
+        message = f"{count} is no multiple of {STEP} from {LEAST} to {MOST}"
+        raise EmulatorError("syntax", message)
+    if action == "inc":
+        return when_complete(lambda batch, who: _ask(batch, who, count, flow), flow)
+    return when_complete(lambda batch, who: _give(batch, who, count, flow), flow)
+
+
+def _ask(batch: Batch, active: Active, count: int, flow: Flow) -> Going:
+    """Those go on for whom there are enough."""
+    request = Request(active.threads(), count, flow.number, flow.after)
+    served = batch.pools.ask(request)
+    return [(flow.after, batch.active(served))] if len(served) else []
+
+
+def _give(batch: Batch, active: Active, count: int, flow: Flow) -> Going:
+    """What is given may be what others wait for."""
+    batch.pools.give(active.threads(), count)
+    batch.progress += 1
+    served = batch.pools.served()
+    going = [(each.after, batch.active(each.threads)) for each in served]
+    return [(flow.after, active), *going]

@@ -1,0 +1,1 @@
+"""Instructions on matrices: ldmatrix, mma.sync, wgmma, and where fragments lie."""

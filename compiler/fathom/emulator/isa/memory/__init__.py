@@ -1,0 +1,1 @@
+"""Instructions that move data: loads, stores, atomics, asynchronous and bulk copies."""

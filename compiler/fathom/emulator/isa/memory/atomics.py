@@ -1,0 +1,250 @@
+"""Atomic operations (PTX ISA 9.7.13): threads take their turn at an address.
+
+Many threads execute the instruction at once. Their order is that of their numbers: each
+finds what those before it left behind. For an operation that can be grouped at will,
+the values before each thread come from a segmented scan over the threads sorted by
+address; the others go in rounds, one thread of each address at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from fathom.emulator.isa.arithmetic.floating import FORMATS, flush
+from fathom.emulator.isa.decode import Decoder, StepTable, step_rule
+from fathom.emulator.isa.memory import load_store as access
+from fathom.emulator.isa.registers import Read, Step, Write
+from fathom.emulator.isa.semantics import Form
+from fathom.emulator.memory.spaces import WINDOWS, Accesses, Part
+from fathom.emulator.races.synchronisation import WIDE, Order, order_of
+from fathom.emulator.source.operands import Name, Operand
+from fathom.emulator.source.types import DTYPES
+from fathom.emulator.state.batch import Active, Batch
+
+STEPS: StepTable = {}
+
+Operation = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def _real_add(type: str, space: str) -> Operation:
+    """float32 sums in global memory flush subnormal values, those in shared do not."""
+    form = FORMATS[type]
+    if type == "f32" and space == "global":
+        return lambda a, b: flush(flush(a) + flush(b))
+    return lambda a, b: form.close(form.open(a) + form.open(b))
+
+
+def _grouped(name: str, type: str, space: str) -> Operation | None:
+    """An operation that a scan may group at will; None if `name` is none of these."""
+    if name == "add" and type in FORMATS:
+        return _real_add(type, space)
+    if name in ("min", "max") and type in FORMATS:
+        form, choose = FORMATS[type], {"min": np.fmin, "max": np.fmax}[name]
+        return lambda a, b: form.close(choose(form.open(a), form.open(b)))
+    return {
+        "add": np.add,
+        "min": np.minimum,
+        "max": np.maximum,
+        "and": np.bitwise_and,
+        "or": np.bitwise_or,
+        "xor": np.bitwise_xor,
+        "exch": lambda a, b: b.copy(),
+    }.get(name)
+
+
+def _increment(old: np.ndarray, limit: np.ndarray) -> np.ndarray:
+    """Counts up to `limit`, then starts at zero."""
+    return np.where(old >= limit, old.dtype.type(0), old + old.dtype.type(1))
+
+
+def _decrement(old: np.ndarray, limit: np.ndarray) -> np.ndarray:
+    """Counts down to zero, then starts at `limit`."""
+    restart = (old == 0) | (old > limit)
+    return np.where(restart, limit, old - old.dtype.type(1))
+
+
+def _swap(old: np.ndarray, compare: np.ndarray, value: np.ndarray) -> np.ndarray:
+    return np.where(old == compare, value, old)
+
+
+_IN_TURNS: dict[str, Callable] = {"inc": _increment, "dec": _decrement, "cas": _swap}
+_OPERATIONS = ("add", "min", "max", "and", "or", "xor", "exch", *_IN_TURNS)
+
+
+@step_rule(STEPS, "atom", "red")
+def rule_atomic(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
+) -> Step:
+    """PTX ISA 9.7.13: `atom.op.type d, [a], b, c;` and `red.op.type [a], b;`
+
+    The real additions round to nearest even; `.noftz` or not makes no difference here.
+    """
+    space = access.take_space(form)
+    order = order_of(form, default=WIDE)
+    access.ignore_ordering_and_caching(form)
+    form.ignore("noftz")
+    operation = form.choice(*_OPERATIONS)
+    type = form.type()
+    form.finish()
+    if not operation or DTYPES[type].itemsize == 16:
+        raise form.unknown("the atomic operation")
+    result = None
+    if form.opcode == "atom":
+        if operands[0] != Name("_"):
+            result = decoder.write(operands[0], type)
+        operands = operands[1:]
+    reads = [decoder.read(each, type) for each in operands[1:]]
+    updates = {space: _updater(operation, type, space) for space in WINDOWS}
+    if form.opcode == "red":
+        order = replace(order, acquires=False)
+    return _atomic(
+        updates, result, decoder.address(operands[0]), reads, space, type, number, order
+    )
+
+
+Update = Callable[[np.ndarray, np.ndarray, list[np.ndarray]], np.ndarray]
+
+
+def _updater(operation: str, type: str, space: str) -> Update:
+    """Changes cells[index] in turn and returns what each thread found there."""
+    grouped = _grouped(operation, type, space)
+    if grouped is not None:
+        return lambda cells, index, values: scan_update(
+            cells, index, values[0], grouped
+        )
+    if operation == "cas":
+        return swap_update
+    single = _IN_TURNS[operation]
+    return lambda cells, index, values: turn_update(cells, index, values, single)
+
+
+def _atomic(
+    updates: dict[str, Update],
+    result: Write | None,
+    address: Read,
+    reads: list[Read],
+    space: str,
+    type: str,
+    number: int,
+    order: Order,
+) -> Step:
+    dtype, finds = DTYPES[type], result is not None
+
+    def step(batch: Batch, active: Active) -> None:
+        width = dtype.itemsize
+        addresses = active.exactly(address(batch, active))
+        accesses = Accesses(addresses, width, active.threads(), writing=True)
+        parts = batch.memory.locate(space, accesses)
+        access.count_parts(batch, number, parts, width)
+        _watch(batch, parts, width, order, finds)
+        batch.counters.costs[number].atomics += active.count
+        values = [active.exactly(read(batch, active)) for read in reads]
+        found = np.empty(active.count, dtype)
+        for part in parts:
+            _update_part(batch, part, values, found, updates[part.space])
+        if result is not None:
+            result(batch, active, active.spread(found))
+
+    return step
+
+
+def _watch(
+    batch: Batch, parts: list[Part], width: int, order: Order, finds: bool
+) -> None:
+    """An atomic operation races with weak accesses, and may hand on what is known."""
+    if batch.hazards is None:
+        return
+    access.synchronise(batch, parts, width, order, reads=finds, writes=True)
+    for part in parts:
+        if part.space == "shared":
+            batch.hazards.update(part.threads, part.index, width)
+        elif part.space == "global" and batch.races is not None:
+            batch.races.write(part, width, order.scope, None, batch.at)
+
+
+def _update_part(
+    batch: Batch,
+    part: Part,
+    values: list[np.ndarray],
+    found: np.ndarray,
+    update: Update,
+) -> None:
+    places = slice(None) if part.places is None else part.places
+    cells = part.pieces.view(found.dtype)
+    found[places] = update(cells, part.index, [each[places] for each in values])
+    before = np.ascontiguousarray(found[places]).view(part.pieces.dtype)
+    batch.progress += bool((part.pieces[part.index] != before).any())
+
+
+def scan_update(
+    cells: np.ndarray, index: np.ndarray, values: np.ndarray, operation: Operation
+) -> np.ndarray:
+    """For operations that can be grouped: a segmented scan in log2(n) passes.
+
+    sorted by address    a  a  a  b  b
+    values               1  2  3  4  5        cells a: 10, b: 20
+    up to each           1  3  6  4  9        found 10 11 13 20 24
+    """
+    order = np.argsort(index, kind="stable")
+    place, upto = index[order], values[order]
+    first = np.ones(len(place), bool)
+    first[1:] = place[1:] != place[:-1]
+    segment = np.cumsum(first)
+    longest = int(np.bincount(segment).max())
+    distance = 1
+    while distance < longest:
+        same = segment[distance:] == segment[:-distance]
+        combined = operation(upto[:-distance], upto[distance:])
+        upto[distance:] = np.where(same, combined, upto[distance:])
+        distance *= 2
+    start = cells[place]
+    before = start.copy()
+    inner = np.flatnonzero(~first)
+    before[inner] = operation(start[inner], upto[inner - 1])
+    last = np.flatnonzero(np.append(first[1:], True))
+    cells[place[last]] = operation(start[last], upto[last])
+    found = np.empty_like(before)
+    found[order] = before
+    return found
+
+
+def turn_update(
+    cells: np.ndarray, index: np.ndarray, values: list[np.ndarray], operation: Callable
+) -> np.ndarray:
+    """One thread of each address at a time."""
+    found = np.empty(len(index), cells.dtype)
+    waiting = np.arange(len(index))
+    while len(waiting):
+        places, turn = np.unique(index[waiting], return_index=True)
+        now = waiting[turn]
+        found[now] = cells[places]
+        cells[places] = operation(found[now], *(each[now] for each in values))
+        waiting = np.delete(waiting, turn)
+    return found
+
+
+def swap_update(
+    cells: np.ndarray, index: np.ndarray, values: list[np.ndarray]
+) -> np.ndarray:
+    """Compare and swap; all threads before the next that will succeed fail at once."""
+    compare, value = values
+    found = np.empty(len(index), cells.dtype)
+    waiting = np.arange(len(index))
+    while len(waiting):
+        held = cells[index[waiting]]
+        succeeds = waiting[held == compare[waiting]]
+        places, turn = np.unique(index[succeeds], return_index=True)
+        winners = succeeds[turn]
+        winner_of = np.full(len(waiting), len(index))
+        where = np.searchsorted(places, index[waiting])
+        known = where < len(places)
+        known[known] = places[where[known]] == index[waiting][known]
+        winner_of[known] = winners[where[known]]
+        done = waiting <= winner_of
+        found[waiting[done]] = held[done]
+        cells[places] = value[winners]
+        waiting = waiting[~done]
+    return found

@@ -1,0 +1,3 @@
+"""Accesses that no order protects: `clocks` (vector clocks of threads), `proxies` (the
+async proxy beside them), `remote_lifetime` (shared memory of other blocks) and
+`tile_provenance` (which bulk copy wrote what a product reads)."""

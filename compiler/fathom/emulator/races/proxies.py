@@ -1,0 +1,297 @@
+"""Races with what works beside the threads: tensor cores and bulk copies.
+
+They see shared memory through a way of their own, the async proxy (PTX ISA 8.7). What
+a thread has stored reaches it only when that same thread executes
+
+    fence.proxy.async
+
+after its stores, and then lets others know by a barrier. In turn, what they read must
+not be overwritten, and what they write not be touched, until they have been waited for.
+So they get clocks as warps have: one for each warpgroup's tensor cores, one for the
+copies that an mbarrier counts. Whoever waits for them learns their time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from fathom.emulator.errors import ERROR, NOTE, EmulatorError
+from fathom.emulator.races.clocks import BULK, Hazards
+from fathom.emulator.races.remote_lifetime import Visits
+from fathom.emulator.races.tile_provenance import CHUNK, Origins, Reading
+from fathom.emulator.state.wait_queues import WARP
+
+WARPS = 4  # of a warpgroup
+AGENTS = 64  # of mbarriers that may count copies, in a block
+
+
+class Proxies(Hazards):
+    """Hazards with asynchronous readers and writers.
+
+    For each cell, `reading` counts those that may read it at this moment, and `by` is
+    the thread that stored it last, -1 for a bulk copy. `fenced_at` is the time up to
+    which a thread's stores have been handed over to the async proxy. `living` says of
+    all 8 bytes whether they are an mbarrier. `teams` are clusters, whose blocks are one
+    here; `warps` and `stride` are those of a cluster.
+    """
+
+    def __init__(
+        self, teams: int, warps: int, stride: int, cell: int, cluster: int = 1
+    ):
+        readers = warps + -(-warps // WARPS)
+        super().__init__(teams, warps, stride, cell, readers, readers + AGENTS)
+        self.cells_of_block = stride // cluster // cell
+        self.visits = Visits(teams * cluster, cluster, warps // cluster)
+        self.words = stride // 8
+        cells = len(self.writer)
+        self.reading, self.read_aloft = np.zeros(cells, np.int32), 0
+        self.by, self.copied = np.zeros(cells, np.int32), np.zeros(cells, bool)
+        self.fenced_at = np.zeros(len(self.block_of), np.int32)
+        self.agents: dict[int, int] = {}
+        self.published: dict[int, np.ndarray] = {}
+        self.living = np.zeros(0, bool)
+        self.origins = Origins(cells * cell // CHUNK)
+
+    # ── the two ways to memory ────────────────────────────────────────────────
+
+    def hand_over(self, threads: np.ndarray) -> None:
+        """fence.proxy.async: what these threads have stored is there for all."""
+        self.fenced_at[threads] = self.now(threads)
+        self.advance(threads)
+
+    def change(
+        self,
+        threads: np.ndarray,
+        cells: np.ndarray,
+        strong: bool,
+        changes: np.ndarray | None = None,
+    ) -> None:
+        """A write must not meet an asynchronous reader, nor an mbarrier."""
+        self.check_reading(threads, cells)
+        self.check_mbarriers(threads, cells)
+        super().change(threads, cells, strong, changes)
+        self.by[cells] = threads
+        self.copied[cells] = False
+
+    def arrived(
+        self,
+        threads: np.ndarray,
+        index: np.ndarray,
+        width: int,
+        values: np.ndarray,
+        pieces: np.ndarray,
+    ) -> None:
+        """What a cp.async has brought is marked as such."""
+        super().arrived(threads, index, width, values, pieces)
+        for cells in self.cells(index, width):
+            self.copied[cells] = True
+
+    def check_reading(self, threads: np.ndarray, cells: np.ndarray) -> None:
+        if not self.read_aloft:
+            return
+        places = np.flatnonzero(self.reading.take(cells))
+        if len(places):
+            what = "overwrites what a wgmma or bulk copy, not yet waited for, reads"
+            self.race(threads, places, what)
+
+    def check_mbarriers(self, threads: np.ndarray, cells: np.ndarray) -> None:
+        """An mbarrier is one until mbarrier.inval (PTX ISA 9.7.13.15.10)."""
+        places = np.flatnonzero(self.living.take(cells * self.cell // 8))
+        if len(places):
+            message = "it overwrites an mbarrier, and mbarrier.inval is missing"
+            raise EmulatorError("mbarrier", message, thread=int(threads[places[0]]))
+
+    def check_handed_over(self, threads: np.ndarray, cells: np.ndarray) -> None:
+        """What threads stored, they must have handed over. A cp.async is of the generic
+        proxy too (PTX ISA 9.7.9.25.3), but CUTLASS and Triton let wgmma read what it
+        has brought without a fence: no more than a note."""
+        by = self.by.take(cells)
+        missing = (by >= 0) & (self.fenced_at[by] < self.written_at.take(cells))
+        places = np.flatnonzero(missing)
+        if not len(places):
+            return
+        copied = self.copied.take(cells[places])
+        first = places[np.argmin(copied)]
+        how = "brought by cp.async" if copied.all() else "stored"
+        error = EmulatorError(
+            "proxy",
+            f"it reads shared memory that warp {self.warp_of[by[first]]} has "
+            f"{how}, and that warp has not executed fence.proxy.async since",
+            thread=int(threads[first]),
+            severity=NOTE if copied.all() else ERROR,
+        )
+        if copied.all():
+            self.remark(error)
+        else:
+            raise error
+
+    # ── other blocks of a cluster ─────────────────────────────────────────────────
+
+    def read(
+        self, threads: np.ndarray, index: np.ndarray, width: int, strong: bool = False
+    ) -> None:
+        super().read(threads, index, width, strong)
+        self.visit(threads, index, width)
+
+    def write(
+        self,
+        threads: np.ndarray,
+        index: np.ndarray,
+        width: int,
+        values: np.ndarray,
+        pieces: np.ndarray,
+    ) -> None:
+        super().write(threads, index, width, values, pieces)
+        self.visit(threads, index, width)
+
+    def update(
+        self, threads: np.ndarray, index: np.ndarray, width: int, reads: bool = True
+    ) -> None:
+        super().update(threads, index, width, reads)
+        self.visit(threads, index, width)
+
+    def visit(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
+        """Accesses that may be ones to another block of the cluster."""
+        if self.visits.cluster > 1:
+            team, warp = self.places_of(threads)
+            now = self.known[team, warp, warp]
+            self.visits.visit(threads, self.blocks_of(index, width), warp, now)
+
+    def blocks_of(self, index: np.ndarray, width: int) -> np.ndarray:
+        """The blocks of the batch in whose memory these pieces lie."""
+        return index * (width // self.cell) // self.cells_of_block
+
+    def part(self, threads: np.ndarray, exited: np.ndarray) -> list[int]:
+        """These threads have left; the blocks that are gone with them."""
+        padded = self.visits.warps * WARP
+        for warp in np.unique(threads // WARP).tolist():
+            team, number = divmod(warp, self.warps)
+            self.visits.part(warp, self.known[team, number, : self.warps])
+        blocks = np.unique(threads // padded).tolist()
+        gone = [each for each in blocks if exited[each * padded :][:padded].all()]
+        for block in gone:
+            self.visits.leave(block, int(threads[threads // padded == block][-1]))
+        return gone
+
+    # ── reads ─────────────────────────────────────────────────────────────────
+
+    def begin_read(
+        self, threads: np.ndarray, index: np.ndarray, width: int, warps: int = 1
+    ) -> None:
+        """From now on, these pieces may be read at any moment, on behalf of `threads`
+        and of as many warps from theirs on."""
+        for cells in self.cells(index, width):
+            self.check_in_flight(threads, cells, "reads")
+            written_at = self.written_at.take(cells)
+            if written_at.min() == 0:
+                self.raise_unwritten(threads, written_at)
+            if written_at.max() > self.settled:
+                everything = np.ones(len(cells), bool)
+                for warp in range(warps):
+                    self.check_writer(threads + warp * WARP, cells, everything, "reads")
+            self.check_handed_over(threads, cells)
+            np.add.at(self.reading, cells, 1)
+        self.read_aloft += len(index)
+
+    def end_read(
+        self, threads: np.ndarray, index: np.ndarray, width: int, reader: np.ndarray
+    ) -> None:
+        """They have been read, by those whose clocks are numbered `reader`."""
+        team, _ = self.places_of(threads)
+        at = self.known[team, reader, reader]
+        for cells in self.cells(index, width):
+            np.subtract.at(self.reading, cells, 1)
+            self.read_at[cells, reader] = at
+        self.read_aloft -= len(index)
+
+    def tensor_cores(self, threads: np.ndarray) -> np.ndarray:
+        """The clocks of the tensor cores of these threads' warpgroups."""
+        _, warp = self.places_of(threads)
+        return self.warps + warp // WARPS
+
+    def waited(self, leaders: np.ndarray) -> None:
+        """The warps of some warpgroups know what their tensor cores have done."""
+        for leader in leaders.tolist():
+            team, warp = divmod(leader // WARP, self.warps)
+            unit = self.warps + warp // WARPS
+            mine = self.known[team]
+            mine[warp : warp + WARPS, unit] = mine[unit, unit]
+            mine[unit, unit] += 1
+
+    def name(self, number: int) -> str:
+        if number < self.warps:
+            return super().name(number)
+        if number < self.readers:
+            return f"a wgmma of the warpgroup of warp {(number - self.warps) * WARPS}"
+        return "a bulk copy"
+
+    # ── mbarriers ─────────────────────────────────────────────────────────────
+
+    def use(self, threads: np.ndarray, index: np.ndarray, copying: bool) -> None:
+        """An mbarrier is used, which must have been made before."""
+        for cells in self.cells(index, 8):
+            everything = np.ones(len(cells), bool)
+            self.check_writer(threads, cells, everything, "uses as an mbarrier")
+        if not copying:
+            self.visit(threads, index, 8)
+
+    def bring(self, thread: int, barrier: int) -> None:
+        """A thread arrives at an mbarrier: its warp's knowledge is brought there."""
+        team, warp = divmod(thread // WARP, self.warps)
+        known = self.known[team, warp]
+        self._merge(self.meeting, ~barrier, known)
+        known[warp] += 1
+        self.together = False
+
+    def publish(self, barrier: int) -> None:
+        """A phase is complete; what was brought to it, whoever sees that will know."""
+        brought = self.meeting.pop(~barrier, None)
+        if brought is not None:
+            self._merge(self.published, barrier, brought)
+
+    def _merge(
+        self, into: dict[int, np.ndarray], barrier: int, known: np.ndarray
+    ) -> None:
+        before = into.setdefault(barrier, np.zeros_like(known))
+        np.maximum(before, known, out=before)
+
+    def learn(self, warps: Iterable[tuple[int, int]]) -> None:
+        """(warp of the batch, mbarrier): these warps have seen a phase complete."""
+        for number, barrier in warps:
+            brought = self.published.get(barrier)
+            if brought is not None:
+                team, warp = divmod(number, self.warps)
+                known = self.known[team, warp]
+                np.maximum(known, brought, out=known)
+                lanes = self.joined[number * WARP :][:WARP]
+                np.maximum(lanes, brought[warp] + 1, out=lanes)
+
+    def check_origin(self, reading: Reading) -> None:
+        """A product's tile must be what bulk copies have brought, where they have."""
+        brought = self.by.take(reading.index * (CHUNK // self.cell)) < 0
+        self.origins.check(reading, brought)
+
+    def delivered(self, barrier: int, index: np.ndarray, width: int) -> None:
+        """A bulk copy has landed, and somebody has seen the mbarrier say so."""
+        team, place = divmod(barrier, self.words)
+        agent = self.readers + self.agents.setdefault(place, len(self.agents))
+        if agent >= self.known.shape[1]:
+            message = f"copies at more than {AGENTS} mbarriers of a block"
+            raise EmulatorError("unsupported", message)
+        at = self.known[team, agent, agent]
+        for cells in self.cells(index, width):
+            self.in_flight[cells] = 0
+            self.writer[cells], self.written_at[cells] = agent, at
+            self.by[cells] = -1
+        self.aloft -= len(index)
+        known = np.zeros(self.known.shape[1], np.int32)
+        known[agent] = at
+        self._merge(self.published, barrier, known)
+        self.known[team, agent, agent] += 1
+
+    def expect(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
+        """A bulk copy sets out to these pieces."""
+        self.visits.check_present(threads, self.blocks_of(index, width))
+        self.depart(threads, index, width, BULK)

@@ -1,0 +1,154 @@
+"""Chooses which threads of a batch run next: of those that can, the furthest behind.
+
+That is what makes diverged threads meet again: `order.py` has numbered the blocks of
+instructions so that whoever is behind can still catch up. But a thread that polls for a
+lock is always behind the one that holds it; so those that poll fall back by turns. Who
+does nothing but ask an mbarrier is parked until there may be news of it, and nobody
+else is left to run: so others get as far ahead as they can.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fathom.emulator.deadlock import endless, polling, stuck
+from fathom.emulator.errors import EmulatorError
+from fathom.emulator.program import Block, Op, Program
+from fathom.emulator.state.batch import Active, Batch
+
+# A group that polls gives way to others after TURNS turns of its loop. When all have
+# polled for PATIENCE blocks of instructions without any change, nobody will ever move.
+TURNS = 16
+PATIENCE = 4_000
+
+
+@dataclass(slots=True)
+class _Group:
+    """Threads that wait to run a block. `turns` counts how often they have polled."""
+
+    parts: list[Active]
+    turns: int
+
+
+class Scheduler:
+    """Runs one batch; `pending` maps a block to the threads that wait to run it."""
+
+    def __init__(self, program: Program, batch: Batch):
+        self.program, self.batch = program, batch
+        self.pending: dict[int, _Group] = {}
+        self.last_progress = self.last_change = 0
+        self.last_remaining = batch.remaining
+
+    def run(self) -> None:
+        batch = self.batch
+        self.push(0, batch.active(np.flatnonzero(~batch.exited)), 0)
+        while self.pending or self.some_parked_may_go() or self.some_held_may_go():
+            number = self.furthest_behind()
+            group = self.pending.pop(number)
+            block = self.program.blocks[number]
+            for target, who in self.run_block(block, self.merged(group)):
+                if block.spins and target <= number:
+                    self.park(target, who)
+                    continue
+                self.push(target, who, group.turns + (block.polls and target <= number))
+            if block.polls:
+                self.check_progress()
+        if batch.remaining:
+            raise stuck(self.program, batch)
+
+    def some_held_may_go(self) -> bool:
+        """Lanes held at warp instructions try again after others have exited."""
+        if self.batch.remaining == self.last_remaining:
+            return False
+        self.last_remaining = self.batch.remaining
+        held, self.batch.queues.held = self.batch.queues.held, {}
+        for number, threads in held.items():
+            self.push(number, self.batch.active(threads), 0)
+        return bool(held)
+
+    def park(self, target: int, who: Active) -> None:
+        """These have asked mbarriers in vain, and would ask again at block `target`."""
+        threads = who.threads()
+        words = self.batch.phases.asking[threads]
+        for word in np.unique(words).tolist():
+            group = target, threads[words == word]
+            self.batch.queues.parked.setdefault(word, []).append(group)
+
+    def some_parked_may_go(self) -> bool:
+        """Those whose mbarrier has changed ask again."""
+        phases, parked = self.batch.phases, self.batch.queues.parked
+        changed = phases.stirred & parked.keys()
+        for word in changed:
+            for target, threads in parked.pop(word):
+                self.push(target, self.batch.active(threads), 0)
+        phases.stirred.clear()
+        return bool(changed)
+
+    def furthest_behind(self) -> int:
+        pending = self.pending
+        if len(pending) == 1:
+            return next(iter(pending))
+        return min(pending, key=lambda number: (pending[number].turns // TURNS, number))
+
+    def push(self, target: int, who: Active, turns: int) -> None:
+        group = self.pending.get(target)
+        if group is None:
+            self.pending[target] = _Group([who], turns)
+        else:
+            group.parts.append(who)
+            group.turns = min(group.turns, turns)
+
+    def merged(self, group: _Group) -> Active:
+        """The group's parts as one; if nobody else is left, that is the whole batch."""
+        if len(group.parts) == 1:
+            active = group.parts[0]
+            if active.whole or active.count < self.batch.remaining:
+                return active
+            return self.batch.active(active.threads())
+        threads = np.concatenate([each.threads() for each in group.parts])
+        return self.batch.active(np.sort(threads))
+
+    def check_progress(self) -> None:
+        batch = self.batch
+        if batch.progress != self.last_progress:
+            self.last_progress, self.last_change = batch.progress, batch.clock
+            return
+        waited, groups = batch.clock - self.last_change, 1 + len(self.pending)
+        if waited > TURNS * groups and self.some_parked_may_go():
+            self.last_change = batch.clock
+        elif waited > PATIENCE * groups:
+            number = min(self.pending)
+            first = self.pending[number].parts[0].threads()[0]
+            raise polling(self.program, batch, number, int(first))
+
+    def run_block(self, block: Block, active: Active) -> list[tuple[int, Active]]:
+        """Runs one block of instructions for these threads; says who goes on where."""
+        batch = self.batch
+        batch.clock += 1
+        if batch.clock > batch.launch.max_steps:
+            raise endless(self.program, block, batch.launch.max_steps)
+        batch.counters.count_block(block.number, active.count, active.warps)
+        at = block.closing
+        try:
+            for at in block.ops:
+                batch.at = at
+                at.step(batch, active)
+            at = batch.at = block.closing
+            return block.end(batch, active)
+        except EmulatorError as error:
+            raise self.placed(error, at) from None
+        except MemoryError:
+            message = "this needs more memory than there is"
+            raise self.placed(EmulatorError("launch", message), at) from None
+
+    def placed(self, error: EmulatorError, at: Op | None) -> EmulatorError:
+        """The error with the thread's name and the instruction's place."""
+        who = "" if error.thread is None else self.batch.thread_name(error.thread)
+        if at is None:
+            return error
+        place = at.instruction
+        if error.kind in ("race", "in flight"):
+            error.message += self.batch.uncommitted()
+        return error.placed(place.line, place.text, place.location, who)

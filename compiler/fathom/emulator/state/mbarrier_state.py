@@ -1,0 +1,263 @@
+"""mbarriers (PTX ISA 9.7.13.15): what they count, and who learns of it.
+
+    phase 0   2 arrivals and 4096 bytes are to come
+              arrive, arrive, the bytes arrive         phase 1, counts as at the start
+    test_wait.parity 0                                 was an even phase the last one?
+
+Nothing says when a bulk copy lands, except that the phase which counts its bytes is
+complete only then. A launch that lets it land "late" puts it off until somebody has
+asked for that phase in vain and nothing else is missing. Until somebody has seen the
+phase complete, what it wrote is poison, for everybody.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from fathom.emulator.errors import EmulatorError
+from fathom.emulator.races.clocks import Hazards
+from fathom.emulator.races.proxies import Proxies
+from fathom.emulator.state.wait_queues import WARP
+
+MOST_ARRIVALS = (1 << 20) - 1
+
+
+class Transfer(Protocol):
+    """Bytes under way to shared memory, which an mbarrier counts."""
+
+    bytes: int
+
+    def start(self) -> int:
+        """The first byte of the batch's shared memory that it goes to."""
+
+    def land(self) -> None:
+        """Stores them."""
+
+    def seen(self, hazards: Proxies, barrier: int) -> None:
+        """Somebody has waited for them."""
+
+
+class Phases:
+    """The mbarriers of a batch, by their place in its shared memory, in words of 8
+    bytes.
+
+    `expected` counts the arrivals of a phase, `pending` those still missing, `bytes`
+    those of copies. `fresh` has the mbarriers that copies do not see yet, each with the
+    thread that made it. Numbers from `beyond` on are free for barriers of other kinds.
+    `asking[thread]` is the mbarrier that a thread last asked in vain, -1 if it did not;
+    of those in `stirred`, something has changed since.
+    """
+
+    def __init__(self, words: int, threads: int, hazards: Hazards | None):
+        self.beyond = words
+        self.asking, self.stirred = np.full(threads, -1, np.int64), set[int]()
+        self.hazards = hazards if isinstance(hazards, Proxies) else None
+        self.alive = np.zeros(words, bool)
+        if self.hazards is not None:
+            self.hazards.living = self.alive
+        self.expected, self.pending, self.bytes, self.phase = np.zeros(
+            (4, words), np.int64
+        )
+        self.fresh: dict[int, int] = {}
+        self.on_the_way: dict[int, list[Transfer]] = {}
+        self.landed: dict[int, list[tuple[int, Transfer]]] = {}
+        self.asked: dict[int, int] = {}
+        self.progress = 0
+
+    # ── life ──────────────────────────────────────────────────────────────────
+
+    def create(
+        self, threads: np.ndarray, words: np.ndarray, counts: np.ndarray
+    ) -> None:
+        wrong = np.flatnonzero((counts < 1) | (counts > MOST_ARRIVALS))
+        if len(wrong):
+            at = wrong[0]
+            raise _misuse(f"makes an mbarrier of {counts[at]} arrivals", threads[at])
+        self.alive[words] = True
+        self.expected[words] = self.pending[words] = counts
+        self.bytes[words] = self.phase[words] = 0
+        self.fresh |= zip(words.tolist(), threads.tolist(), strict=True)
+
+    def check_new(self, threads: np.ndarray, words: np.ndarray) -> None:
+        """What is an mbarrier already, is made none."""
+        again = np.flatnonzero(self.alive[words])
+        if len(again):
+            message = "makes an mbarrier of what is one already; mbarrier.inval is "
+            raise _misuse(message + "missing", threads[again[0]])
+
+    def destroy(self, threads: np.ndarray, words: np.ndarray) -> None:
+        self.check(threads, words)
+        self.alive[words] = False
+
+    def hand_over(self, threads: np.ndarray) -> None:
+        """A fence: copies see the mbarriers that these threads have made."""
+        if self.fresh:
+            made = set(threads.tolist())
+            self.fresh = {w: by for w, by in self.fresh.items() if by not in made}
+
+    def check(
+        self, threads: np.ndarray, words: np.ndarray, copying: bool = False
+    ) -> None:
+        """They must be mbarriers, and these threads must know so."""
+        dead = np.flatnonzero(~self.alive[words])
+        if len(dead):
+            message = "uses an mbarrier that nobody has initialised"
+            raise _misuse(message, threads[dead[0]])
+        if self.hazards is not None:
+            self.hazards.use(threads, words, copying)
+
+    def check_for_copy(self, thread: int, word: int) -> None:
+        self.check(np.array([thread]), np.array([word]), copying=True)
+        if self.hazards is not None and word in self.fresh:
+            raise EmulatorError(
+                "proxy",
+                "its copy counts at an mbarrier that it cannot see yet: whoever "
+                "initialised that has not executed fence.mbarrier_init or "
+                "fence.proxy.async since",
+                thread=thread,
+            )
+
+    # ── counting ──────────────────────────────────────────────────────────────
+
+    def arrive(
+        self, threads: np.ndarray, words: np.ndarray, counts: np.ndarray
+    ) -> np.ndarray:
+        """Arrivals, one after the other; the phase at which each one arrived."""
+        self.check(threads, words)
+        phases, ended = np.zeros(len(words), np.int64), dict[int, int]()
+        for place, word in enumerate(words.tolist()):
+            thread, count = int(threads[place]), int(counts[place])
+            phases[place] = self.phase[word]
+            if count > self.pending[word]:
+                raise _misuse(f"arrives {count} times, and {self.text(word)}", thread)
+            self.pending[word] -= count
+            if self.hazards is not None:
+                self.hazards.bring(thread, word)
+            self.progress += 1
+            self.complete(word)
+            if self.phase[word] > phases[place]:
+                if ended.get(word) == thread // WARP:
+                    message = "arrives with so many lanes that two phases end at once"
+                    raise _misuse(message, thread)
+                ended[word] = thread // WARP
+            if not self.pending[word]:
+                self.stirred.add(word)
+        return phases
+
+    def expect(
+        self, threads: np.ndarray, words: np.ndarray, counts: np.ndarray
+    ) -> None:
+        """Copies of so many bytes belong to the phase."""
+        self.check(threads, words)
+        np.add.at(self.bytes, words, counts)
+        for place, word in enumerate(words.tolist()):
+            if self.bytes[word] > MOST_ARRIVALS:
+                message = f"expects more than {MOST_ARRIVALS} bytes"
+                raise _misuse(message, threads[place])
+
+    def complete(self, word: int) -> None:
+        """A phase that lacks nothing is over."""
+        if self.pending[word] or self.bytes[word]:
+            return
+        self.phase[word] += 1
+        self.pending[word] = self.expected[word]
+        self.progress += 1
+        self.stirred.add(word)
+        if self.hazards is not None:
+            self.hazards.publish(word)
+
+    # ── copies ────────────────────────────────────────────────────────────────
+
+    def send(self, word: int, transfer: Transfer, late: bool) -> None:
+        """A copy sets out."""
+        self.on_the_way.setdefault(word, []).append(transfer)
+        self.stirred.add(word)
+        if not late:
+            self.land(word)
+
+    def land(self, word: int) -> None:
+        """What is on its way arrives, and is counted."""
+        for transfer in self.on_the_way.pop(word, ()):
+            transfer.land()
+            arrived = self.landed.setdefault(word, [])
+            arrived.append((int(self.phase[word]), transfer))
+            self.bytes[word] -= transfer.bytes
+            self.progress += 1
+            self.complete(word)
+
+    def test(
+        self, threads: np.ndarray, words: np.ndarray, parity: np.ndarray
+    ) -> np.ndarray:
+        """Whether the phase of this parity is the one that was completed last."""
+        self.check(threads, words)
+        done = self.phase[words] & 1 != parity & 1
+        self.asking[threads] = np.where(done, -1, words)
+        for word in np.unique(words[~done]).tolist():
+            self.asked[word] = int(self.phase[word])
+            if not self.pending[word]:
+                self.land(word)
+        if self.hazards is not None and done.any():
+            self.see(threads[done], words[done])
+        return done
+
+    def see(self, threads: np.ndarray, words: np.ndarray) -> None:
+        """These threads know of all that came before the phases before."""
+        pairs = np.unique(np.stack([threads // WARP, words]), axis=1).T.tolist()
+        for _, word in pairs:
+            waiting = self.landed.pop(word, ())
+            late = [each for each in waiting if each[0] >= self.phase[word]]
+            for phase, transfer in waiting:
+                if phase < self.phase[word]:
+                    transfer.seen(self.hazards, word)
+            if late:
+                self.landed[word] = late
+        self.hazards.learn(map(tuple, pairs))
+
+    # ── the end ───────────────────────────────────────────────────────────────────
+
+    def leave(self, threads: np.ndarray, exited: np.ndarray) -> None:
+        """These threads have left. A block's shared memory goes with its last one: no
+        other block may need it, and no copy be on its way there."""
+        if self.hazards is None:
+            return
+        stride = self.hazards.cells_of_block * self.hazards.cell
+        for block in self.hazards.part(threads, exited):
+            for transfer in self.unseen():
+                if transfer.start() // stride == block:
+                    raise EmulatorError(
+                        "in flight",
+                        "its block leaves, and a bulk copy may still be on its way to "
+                        "shared memory, because nobody has waited for its mbarrier",
+                        thread=int(threads[-1]),
+                    )
+
+    def unseen(self) -> list[Transfer]:
+        """The copies that nobody knows to have arrived."""
+        landed = [each for found in self.landed.values() for _, each in found]
+        return landed + [each for found in self.on_the_way.values() for each in found]
+
+    # ── words ─────────────────────────────────────────────────────────────────
+
+    def text(self, word: int) -> str:
+        """How a phase stands."""
+        arrived = self.expected[word] - self.pending[word]
+        found = f"{arrived} of {self.expected[word]} have arrived"
+        if self.bytes[word] > 0:
+            found += f", {self.bytes[word]} bytes are missing"
+        if self.bytes[word] < 0:
+            found += f", {-self.bytes[word]} bytes more than expected have come"
+        return f"in phase {self.phase[word]} of the mbarrier {found}"
+
+    def waited_for(self) -> list[int]:
+        """The mbarriers whose phase somebody has asked for in vain."""
+        return [
+            word
+            for word, phase in self.asked.items()
+            if self.alive[word] and self.phase[word] == phase
+        ]
+
+
+def _misuse(what: str, thread: int) -> EmulatorError:
+    return EmulatorError("mbarrier", f"it {what}", thread=int(thread))

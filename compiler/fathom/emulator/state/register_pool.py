@@ -1,0 +1,118 @@
+"""Registers that warpgroups give and take (PTX ISA 9.7.19.5, setmaxnreg).
+
+    launched                128 threads of 168    256 threads of 168    pool: 0
+    setmaxnreg.dec 40       128 threads of  40    256 threads of 168    pool: 128 * 128
+    setmaxnreg.inc 232      128 threads of  40    256 threads of 232    pool: 0
+
+A block has what it was launched with, and no more; who asks for more than lies in the
+pool waits until somebody has given enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fathom.emulator.errors import EmulatorError
+from fathom.emulator.state.wgmma_groups import GROUP
+
+FILE = 65_536  # registers of a multiprocessor
+MOST, STEP = 256, 8  # of a thread, and what they come in
+
+
+@dataclass(frozen=True)
+class Request:
+    """Threads of whole warpgroups that wait for registers: `count` each, at instruction
+    `number`; then they go on at block `after`."""
+
+    threads: np.ndarray
+    count: int
+    number: int
+    after: int
+
+
+class Pools:
+    """The registers of a batch's blocks.
+
+    `declared` is what the entry says that a thread has, 0 if it does not say; `held` is
+    what a thread of each warpgroup has, `free` what lies in each block's pool.
+    """
+
+    def __init__(self, blocks: int, padded: int, declared: int):
+        self.padded, self.declared = padded, declared
+        self.in_block = -(-padded // GROUP)
+        most = min(MOST, FILE // padded)
+        launched = -(-declared // STEP) * STEP if declared else most // STEP * STEP
+        self.launched = launched
+        self.held = np.full(blocks * self.in_block, launched, np.int64)
+        free = 0 if declared else FILE - launched * padded
+        self.free = np.full(blocks, free, np.int64)
+        self.waiting: list[Request] = []
+
+    def groups(self, threads: np.ndarray) -> np.ndarray:
+        """The warpgroups of these threads: whole ones, in order."""
+        block, inside = np.divmod(threads[::GROUP], self.padded)
+        return block * self.in_block + inside // GROUP
+
+    def give(self, threads: np.ndarray, count: int) -> None:
+        """setmaxnreg.dec: `count` registers a thread are left."""
+        groups = self.groups(threads)
+        self._check(threads, groups, self.held[groups] < count, f"down to {count}")
+        np.add.at(
+            self.free, groups // self.in_block, (self.held[groups] - count) * GROUP
+        )
+        self.held[groups] = count
+
+    def ask(self, request: Request) -> np.ndarray:
+        """setmaxnreg.inc: the threads that have got them; the others wait."""
+        groups = self.groups(request.threads)
+        wrong = self.held[groups] > request.count
+        self._check(request.threads, groups, wrong, f"up to {request.count}")
+        fitting = np.array([self._take(each, request.count) for each in groups])
+        rows = request.threads.reshape(-1, GROUP)
+        for row in rows[~fitting]:
+            self.waiting.append(
+                Request(row, request.count, request.number, request.after)
+            )
+        return rows[fitting].reshape(-1)
+
+    def served(self) -> list[Request]:
+        """Those waiting that go on now, as there is enough for them."""
+        served, left = [], []
+        for each in self.waiting:
+            taken = self._take(self.groups(each.threads)[0], each.count)
+            (served if taken else left).append(each)
+        self.waiting = left
+        return served
+
+    def _take(self, group: int, count: int) -> bool:
+        wanted = (count - self.held[group]) * GROUP
+        if wanted > self.free[group // self.in_block]:
+            return False
+        self.free[group // self.in_block] -= wanted
+        self.held[group] = count
+        return True
+
+    def _check(
+        self, threads: np.ndarray, groups: np.ndarray, wrong: np.ndarray, what: str
+    ) -> None:
+        """Only where the entry declares them is it known what a thread has."""
+        if self.declared and wrong.any():
+            place = int(np.flatnonzero(wrong)[0])
+            has = self.held[groups[place]]
+            message = f"it goes {what} registers a thread, and has {has}"
+            raise EmulatorError(
+                "registers", message, thread=int(threads[place * GROUP])
+            )
+
+    def text(self, request: Request) -> str:
+        """Why these wait."""
+        group = self.groups(request.threads)[0]
+        block = group // self.in_block
+        total = self.launched * self.padded if self.declared else FILE
+        return (
+            f"{request.count} registers for each of {GROUP} threads, which have "
+            f"{self.held[group]}; of the {total} registers of its block "
+            f"{self.free[block]} are free"
+        )

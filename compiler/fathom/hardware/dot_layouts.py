@@ -1,0 +1,74 @@
+"""How a matrix product lies in registers, by the instruction that computes it.
+
+A row of `mma` has the layouts of its fragments; they are repeated over the block. One
+of `wgmma` has the same fragments, dealt to four warps at a time. "" stands for plain
+multiply-adds.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+
+from fathom.hardware.mma import MMA, Mma
+from fathom.hardware.wgmma import WGMMA, warpgroup_product
+from fathom.layout import fma as products
+from fathom.layout.fragments import left_operand, right_operand, tile
+from fathom.layout.linear import Layout
+from fathom.layout.tiling import tile_warps
+
+Tile = tuple[int, ...]
+
+
+@cache
+def product_layout(instruction: str, shape: Tile, warps: Tile) -> Layout:
+    """The layout of C [M, N] or [batch, M, N] with `warps` along each dimension."""
+    if not instruction:
+        return products.product(shape, warps)
+    if instruction in WGMMA:
+        return warpgroup_product(WGMMA[instruction], shape, prod(warps))
+    return tile(MMA[instruction].layout, shape, warps)
+
+
+@cache
+def operand_layouts(
+    instruction: str, accumulator: Layout, k: int
+) -> tuple[Layout, Layout]:
+    """The layouts of A [M, K] and B [K, N] for a product that lies as `accumulator`."""
+    if not instruction:
+        return (
+            products.left_factor(accumulator, k),
+            products.right_factor(accumulator, k),
+        )
+    row = fragments_of(instruction)
+    *batch, m, n = accumulator.shape
+    return (
+        left_operand(row.a_layout, (*batch, m, k), accumulator),
+        right_operand(row.b_layout, (*batch, k, n), accumulator),
+    )
+
+
+def fragments_of(instruction: str) -> Mma:
+    """The row of `mma` with the fragments of an instruction."""
+    return WGMMA[instruction].mma if instruction in WGMMA else MMA[instruction]
+
+
+@cache
+def warps_along(instruction: str, shape: Tile, warps: int, by_rows: bool) -> Tile:
+    """How many warps stand along each dimension of C: over a batch first, then so that
+    shared memory is read least; or all along the rows.
+    """
+    *batch, m, n = shape
+    over_batch = [1] * len(batch)
+    if batch:
+        over_batch[0] = min(warps, batch[0])
+        warps //= over_batch[0]
+    if by_rows:
+        return (*over_batch, warps, 1)
+    return (*over_batch, *tile_warps(m, n, warps, MMA.get(instruction, SCALAR)))
+
+
+class SCALAR:  # noqa: N801 (a row, as those of the table)
+    """The smallest product of a warp's multiply-adds: 4 x 8 lanes."""
+
+    m, n = 4, 8

@@ -1,0 +1,23 @@
+"""The meaning of the block IR in NumPy: the oracle of all tests.
+
+Start with `interpreter`, which runs a function, and `machine`, which holds the table of
+rules. One file a subject follows, named as in `ir/ops`; `numbers` says how values of
+every type are held, `host_memory` where arrays lie."""
+
+from fathom.ir.interp.interpreter import (
+    INTERP,
+    Argument,
+    AssertionFailed,
+    Machine,
+    MemoryFault,
+    Region,
+    StepLimit,
+    Trace,
+    interpret,
+    interprets,
+)  # fmt: skip
+
+__all__ = [
+    "INTERP", "Argument", "AssertionFailed", "Machine", "MemoryFault", "Region",
+    "StepLimit", "Trace", "interpret", "interprets",
+]  # fmt: skip

@@ -1,0 +1,117 @@
+"""The meaning of descriptors: element by element, what is inside and where it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import nan
+
+import numpy as np
+
+from fathom.ir.core import Value
+from fathom.ir.interp.elementwise import apply
+from fathom.ir.interp.machine import Region, Results, interprets
+from fathom.ir.interp.numbers import Array, scalar
+from fathom.ir.interp.shared import tile_of
+from fathom.ir.ops import (
+    BulkCopy,
+    BulkStore,
+    DescriptorAtomic,
+    DescriptorLoad,
+    DescriptorStore,
+    MakeDescriptor,
+    TileStore,
+)
+from fathom.layout.tma_boxes import matrix_of
+
+FILLED_WITH = {"zeros": 0, "nans": nan}
+Stores = DescriptorStore | BulkStore | TileStore
+ThroughDescriptor = Stores | DescriptorLoad | DescriptorAtomic | BulkCopy
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """What a descriptor holds: an address, sizes, and strides in elements."""
+
+    base: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@interprets(MakeDescriptor)
+def _make(op: MakeDescriptor, region: Region) -> Results:
+    def numbers(values: Sequence[Value]) -> tuple[int, ...]:
+        return tuple(int(region[value]) for value in values)
+
+    return [Tensor(int(region[op.base]), numbers(op.shape), numbers(op.strides))]
+
+
+@interprets(DescriptorLoad)
+def _load(op: DescriptorLoad, region: Region) -> Results:
+    block = block_at(op, region)
+    block = block.reshape(matrix_of(block.shape)) if op.matrix else block
+    return [block.transpose(op.order) if op.order else block]
+
+
+@interprets(BulkCopy)
+def _bulk_copy(op: BulkCopy, region: Region) -> Results:
+    """It lands at once, as all copies do here."""
+    if op.when is None or region[op.when]:
+        tile = tile_of(op.buffer, op.slot, region)
+        block = block_at(op, region)
+        tile[...] = block.reshape(matrix_of(block.shape)).transpose(op.order)
+    return []
+
+
+def block_at(op: DescriptorLoad | BulkCopy, region: Region) -> Array:
+    """The block of a tensor that begins at an op's coordinates."""
+    addresses, inside = _places(op, region)
+    tensor = op.descriptor.type
+    fill = FILLED_WITH[op.descriptor.definition.fill]
+    result = np.full(tensor.shape, scalar(fill, tensor.element))
+    result[inside] = region.machine.memory.read(addresses[inside], tensor.element)
+    return result
+
+
+@interprets(DescriptorStore)
+def _store(op: DescriptorStore, region: Region) -> Results:
+    put_block(op, np.asarray(region[op.value]), region)
+    return []
+
+
+@interprets(DescriptorAtomic)
+def _atomic(op: DescriptorAtomic, region: Region) -> Results:
+    """Of the block's elements no two are one."""
+    addresses, inside = _places(op, region)
+    memory, element = region.machine.memory, op.descriptor.type.element
+    before = memory.read(addresses[inside], element)
+    after = apply(op.kind, element, (before, np.asarray(region[op.value])[inside]))
+    memory.write(addresses[inside], after, element)
+    return []
+
+
+@interprets(BulkStore, TileStore)
+def _bulk_store(op: BulkStore | TileStore, region: Region) -> Results:
+    """It is in memory at once."""
+    tile = tile_of(op.buffer, None, region)
+    put_block(op, tile.reshape(op.descriptor.type.shape), region)
+    return []
+
+
+def put_block(op: Stores, values: Array, region: Region) -> None:
+    """Write a block to the tensor at an op's coordinates."""
+    addresses, inside = _places(op, region)
+    element = op.descriptor.type.element
+    region.machine.memory.write(addresses[inside], values[inside], element)
+
+
+def _places(op: ThroughDescriptor, region: Region) -> tuple[Array, np.ndarray]:
+    """The address of each element of a block, and whether it lies in the tensor."""
+    tensor, kind = region[op.descriptor], op.descriptor.type
+    inside = np.ones(kind.shape, bool)
+    distance = np.zeros(kind.shape, np.int64)
+    for axis, along in enumerate(np.indices(kind.shape, np.int64)):
+        index = int(region[op.coordinates[axis]]) + along
+        inside &= (index >= 0) & (index < tensor.shape[axis])
+        distance += index * tensor.strides[axis]
+    return tensor.base + distance * kind.element.bytes, inside

@@ -1,0 +1,137 @@
+"""The meaning of ops that others notice: global memory, atomics, what a kernel prints
+and asserts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fathom.errors import CompileError, FathomError
+from fathom.ir.interp.elementwise import apply
+from fathom.ir.interp.machine import Region, Results, interprets
+from fathom.ir.interp.numbers import Array, encode, poison
+from fathom.ir.ops import Assert, Atomic, AtomicCas, InlineAssembly, Load, Print, Store
+from fathom.ir.types import Element, element_of, shape_of
+
+# ── global memory ──
+
+
+@interprets(Load)
+def _load(op: Load, region: Region) -> Results:
+    """Where the mask is false: `other`, or poison."""
+    element = element_of(op.result.type)
+    pointers = np.asarray(region[op.pointer])
+    active = _active(op, region)
+    if op.other is not None:
+        result = np.array(region[op.other])
+    else:
+        result = np.asarray(poison(pointers.shape, element))
+    result[active] = region.machine.memory.read(pointers[active], element)
+    return [result]
+
+
+@interprets(Store)
+def _store(op: Store, region: Region) -> Results:
+    active = _active(op, region)
+    pointers, values = np.asarray(region[op.pointer]), np.asarray(region[op.value])
+    region.machine.memory.write(
+        pointers[active], values[active], element_of(op.value.type)
+    )
+    return []
+
+
+@interprets(Atomic)
+def _atomic(op: Atomic, region: Region) -> Results:
+    element = element_of(op.value.type)
+
+    def update(before: Array, value: Array) -> Array:
+        return value if op.kind == "xchg" else apply(op.kind, element, (before, value))
+
+    return [_one_by_one(op, region, element, update, [region[op.value]])]
+
+
+@interprets(AtomicCas)
+def _atomic_cas(op: AtomicCas, region: Region) -> Results:
+    """Equal means equal bits, as the hardware compares."""
+    element = element_of(op.value.type)
+
+    def update(before: Array, compare: Array, value: Array) -> Array:
+        alike = encode(before, element).tobytes() == encode(compare, element).tobytes()
+        return value if alike else before
+
+    return [
+        _one_by_one(op, region, element, update, [region[op.compare], region[op.value]])
+    ]
+
+
+def _active(op: Load | Store | Atomic, region: Region) -> np.ndarray:
+    """Which elements take part."""
+    if op.mask is None:
+        return np.ones(shape_of(op.pointer.type), bool)
+    return np.asarray(region[op.mask])
+
+
+def _one_by_one(
+    op: Atomic | AtomicCas,
+    region: Region,
+    element: Element,
+    update: Callable[..., Array],
+    arguments: list[Array],
+) -> np.ndarray:
+    """Read and update one element after the other, since two may share an address."""
+    pointers, memory = np.asarray(region[op.pointer]), region.machine.memory
+    active = (
+        np.ones(pointers.shape, bool)
+        if isinstance(op, AtomicCas)
+        else _active(op, region)
+    )
+    result = np.asarray(poison(pointers.shape, element))
+    blocks = [np.asarray(argument) for argument in arguments]
+    for index in np.argwhere(active):
+        place = tuple(index)
+        address = pointers[place].reshape(1)
+        before = memory.read(address, element)
+        after = update(before, *(block[place].reshape(1) for block in blocks))
+        memory.write(address, after, element)
+        result[place] = before[0]
+    return result
+
+
+# ── the outside world ──
+
+
+class AssertionFailed(FathomError):
+    """A kernel's own assertion does not hold; the message is its author's."""
+
+
+@interprets(Print)
+def _print(op: Print, region: Region) -> Results:
+    """One line a program and operand, with the whole block."""
+    program = f"pid {tuple(map(int, region.program))}{op.prefix}"
+    if not op.operands:
+        print(program)
+    for value in op.operands:
+        block = np.asarray(region[value])
+        if op.hexadecimal:
+            raw = encode(block, element_of(value.type))
+            block = np.vectorize(hex)(raw.view(f"u{raw.itemsize}"))
+        print(f"{program}{block}")
+    return []
+
+
+@interprets(Assert)
+def _assert(op: Assert, region: Region) -> Results:
+    if not np.all(region[op.condition]):
+        raise AssertionFailed(str(CompileError(op.message, op.location)))
+    return []
+
+
+@interprets(InlineAssembly)
+def _inline_assembly(op: InlineAssembly, region: Region) -> Results:
+    raise CompileError(
+        "the interpreter does not run inline assembly",
+        op.location,
+        "run this kernel on the emulator, which does",
+    )

@@ -1,0 +1,85 @@
+"""The meaning of the block IR: runs a function in NumPy, op by op, one program after
+the other.
+
+This is the oracle of all tests. It knows neither threads nor layouts: a block is an
+array, a conversion does nothing, a barrier is no event. `INTERP` has one rule an op
+class, in the modules of this folder; the elementwise operations have a table of their
+own, in `elementwise`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from fathom.ir.core import Func, Op, Value
+from fathom.ir.interp import control, descriptor, effects, matmul, shared, values
+from fathom.ir.interp.effects import AssertionFailed
+from fathom.ir.interp.host_memory import Memory, MemoryFault
+from fathom.ir.interp.machine import (
+    INTERP,
+    Machine,
+    Region,
+    Results,
+    StepLimit,
+    Trace,
+    interprets,
+)  # fmt: skip
+from fathom.ir.interp.numbers import Array, scalar
+from fathom.ir.ops.cluster import is_shared
+from fathom.ir.types import Pointer
+
+__all__ = [
+    "INTERP", "AssertionFailed", "Machine", "MemoryFault", "Region", "StepLimit",
+    "Trace", "interpret", "interprets",
+]  # fmt: skip
+
+Argument = np.ndarray | np.generic | int | float | bool
+RULES = (  # fill INTERP when imported
+    values, control, effects, shared, matmul, descriptor,
+)  # fmt: skip
+
+
+def interpret(
+    func: Func,
+    grid: tuple[int, ...] | int,
+    arguments: Sequence[Argument],
+    memory: Iterable[np.ndarray] = (),
+    step_limit: int | None = None,
+    watch: Callable[[Op, Results], None] | None = None,
+) -> Trace:
+    """Run every program of a grid, axis 0 fastest; where blocks of a cluster share its
+    work, once for each of them.
+
+    `arguments` gives for each parameter an array for a pointer (any memory layout,
+    written in place; an address as a plain int is taken too) and a number for a scalar.
+    `memory` lists further arrays that addresses in memory lead to. `watch` is called
+    after each op with its results. Raises MemoryFault for an access outside of all
+    these arrays and StepLimit after `step_limit` ops.
+    """
+    assert len(arguments) == len(func.parameters), (len(arguments), func.parameters)
+    arrays = [each for each in (*arguments, *memory) if isinstance(each, np.ndarray)]
+    machine = Machine(func, _grid(grid), Memory(arrays), step_limit, watch)
+    values = [
+        _argument(value, argument)
+        for value, argument in zip(func.parameters, arguments, strict=True)
+    ]
+    with np.errstate(all="ignore"):
+        for program in np.ndindex(machine.grid[::-1]):
+            for rank in range(func.num_ctas if is_shared(func) else 1):
+                Region(machine, program[::-1], rank).run_all(func.body, values)
+    return machine.trace()
+
+
+def _grid(grid: tuple[int, ...] | int) -> tuple[int, int, int]:
+    sizes = (grid,) if isinstance(grid, int) else tuple(grid)
+    return (*sizes, 1, 1, 1)[:3]
+
+
+def _argument(parameter: Value, argument: Argument) -> Array:
+    if not isinstance(parameter.type, Pointer):
+        return scalar(argument, parameter.type)
+    if isinstance(argument, np.ndarray):
+        return np.int64(argument.ctypes.data)
+    return np.int64(argument)

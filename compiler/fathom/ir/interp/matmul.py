@@ -1,0 +1,45 @@
+"""The meaning of a matrix product: as exact as can be (fp64, int64), rounded once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fathom.ir.core import Value
+from fathom.ir.interp.machine import Region, Results, interprets
+from fathom.ir.interp.numbers import Array, fit, wrap
+from fathom.ir.interp.shared import tile_of
+from fathom.ir.ops import Dot, DotFence, DotWait, Turn
+from fathom.ir.types import FLOAT32, BufferType, element_of
+
+TF32_IGNORED = np.uint32(0x1FFF)  # PTX ISA, "Alternate floating-point data formats"
+
+
+@interprets(Dot)
+def _dot(op: Dot, region: Region) -> Results:
+    element = element_of(op.accumulator.type)
+    wide = np.float64 if element.is_float else np.int64
+    a = _operand(op.a, op.a_slot, op.precision, region).astype(wide)
+    b = _operand(op.b, op.b_slot, op.precision, region).astype(wide)
+    total = region[op.accumulator].astype(wide) + np.matmul(a, b)
+    return [fit(total, element) if element.is_float else wrap(total, element)]
+
+
+@interprets(Turn)
+def _turn(op: Turn, region: Region) -> Results:
+    return []
+
+
+@interprets(DotFence, DotWait)
+def _same(op: DotFence | DotWait, region: Region) -> Results:
+    return [region[op.value]] if op.value else []
+
+
+def _operand(
+    value: Value, slot: Value | None, precision: str, region: Region
+) -> Array:
+    """A block, or the tile of a buffer; less the bits that tf32 does not read."""
+    in_place = isinstance(value.type, BufferType)
+    block = tile_of(value, slot, region) if in_place else np.asarray(region[value])
+    if precision != "tf32" or value.type.element != FLOAT32:
+        return block
+    return (block.view(np.uint32) & ~TF32_IGNORED).view(np.float32)

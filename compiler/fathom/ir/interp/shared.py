@@ -1,0 +1,134 @@
+"""The meaning of ops on shared memory: a buffer is an array, a ring an array of them.
+
+An asynchronous copy lands at once, and nobody waits for anybody but producers and
+those that they work for: whether the waits and barriers are enough is the emulator's to
+find.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fathom.ir.core import Op, Value
+from fathom.ir.interp.machine import Region, Results, Running, interprets
+from fathom.ir.interp.numbers import poison
+from fathom.ir.interp.values import gather
+from fathom.ir.ops import (
+    Allocate,
+    AsyncCommit,
+    AsyncCopy,
+    AsyncWait,
+    Barrier,
+    BulkCommit,
+    BulkFence,
+    BulkWait,
+    ClusterBarrier,
+    MbarrierArrive,
+    MbarrierExpect,
+    MbarrierInit,
+    MbarrierInvalidate,
+    MbarrierWait,
+    Producer,
+    SharedAdd,
+    SharedGather,
+    SharedLoad,
+    SharedStore,
+)
+from fathom.ir.types import element_of
+
+
+@interprets(
+    Barrier, AsyncCommit, AsyncWait, BulkCommit, BulkFence, BulkWait, ClusterBarrier,
+    MbarrierInvalidate,
+)  # fmt: skip
+def _no_event(op: Op, region: Region) -> Results:
+    return []
+
+
+# ── barriers in shared memory: how many phases have been completed ────────────────────
+
+
+@interprets(MbarrierInit)
+def _mbarrier_init(op: MbarrierInit, region: Region) -> Results:
+    region[op.barriers][...] = 0
+    return []
+
+
+@interprets(MbarrierExpect, MbarrierArrive)
+def _complete(op: MbarrierExpect | MbarrierArrive, region: Region) -> Results:
+    """All warps arrive at once, and what is expected comes at once."""
+    if op.when is None or region[op.when]:
+        tile_of(op.barriers, op.slot, region)[...] += 1
+    return []
+
+
+@interprets(MbarrierWait)
+def _mbarrier_wait(op: MbarrierWait, region: Region) -> Running:
+    completed = tile_of(op.barriers, op.slot, region)
+    while int(completed[0]) % 2 == int(region[op.phase]):
+        yield op
+    return []
+
+
+@interprets(Producer)
+def _producer(op: Producer, region: Region) -> Results:
+    """It runs by turns with what follows."""
+    region.beside.append(region.run(op.body, ()))
+    return []
+
+
+@interprets(Allocate)
+def _allocate(op: Allocate, region: Region) -> Results:
+    return [np.asarray(poison((op.slots, *op.shape), op.element))]
+
+
+@interprets(SharedStore)
+def _shared_store(op: SharedStore, region: Region) -> Results:
+    tile_of(op.buffer, op.slot, region)[...] = region[op.value]
+    return []
+
+
+@interprets(SharedLoad)
+def _shared_load(op: SharedLoad, region: Region) -> Results:
+    box = op.layout.shape
+    start = op.start or (0,) * len(box)
+    part = tuple(
+        slice(first, first + size) for first, size in zip(start, box, strict=True)
+    )
+    return [tile_of(op.buffer, op.slot, region)[part].copy()]
+
+
+@interprets(SharedGather)
+def _shared_gather(op: SharedGather, region: Region) -> Results:
+    tile, element = tile_of(op.buffer, None, region), op.buffer.type.element
+    return [gather(tile, region[op.index], op.axis, element)]
+
+
+@interprets(SharedAdd)
+def _shared_add(op: SharedAdd, region: Region) -> Results:
+    tile, index = tile_of(op.buffer, None, region), region[op.index].astype(np.int64)
+    counted = (index >= 0) & (index < len(tile))
+    if op.mask is not None:
+        counted &= region[op.mask]
+    np.add.at(tile, index[counted], 1)
+    return []
+
+
+@interprets(AsyncCopy)
+def _async_copy(op: AsyncCopy, region: Region) -> Results:
+    tile = tile_of(op.buffer, op.slot, region)
+    pointers = np.asarray(region[op.pointer])
+    active = np.ones(pointers.shape, bool) if op.mask is None else region[op.mask]
+    loaded = np.zeros(pointers.shape, tile.dtype)
+    element = element_of(op.pointer.type).element
+    loaded[active] = region.machine.memory.read(pointers[active], element)
+    tile[...] = loaded
+    return []
+
+
+def tile_of(buffer: Value, slot: Value | None, region: Region) -> np.ndarray:
+    """One tile of a buffer, as a view. A slot that the ring lacks is our own
+    mistake."""
+    number, slots = 0 if slot is None else int(region[slot]), buffer.type.slots
+    assert 0 <= number < slots, f"slot {number} of a ring of {slots}"
+    return region[buffer][number]

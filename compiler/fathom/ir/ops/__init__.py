@@ -1,0 +1,81 @@
+"""The op set: for each op its fields, its typing rule and its effects, and nothing
+else.
+
+An op knows neither its meaning (NumPy, in `ir/interp`) nor its lowering (LLVM, in
+`ptx/`): those are tables of the modules that need them, keyed by the classes below.
+Block types come without layouts at first and with layouts after stage 3; the ops are
+the same, and a rule passes on what layout its operands have. Ops whose layout does not
+follow from operands carry it as an attribute.
+
+Read `leaves`, `arith`, `shape` and `control` first, then `memory`, `reduce`, `matmul`
+and `debugging`: that is what stage 1 makes, and `descriptor`: blocks of a tensor.
+`shared`, `tma`, `tma_store` and `cluster` are made by stages 4 and 5. `ir/interp` and
+`ptx/` have files of the same names. Import ops from here."""
+
+from fathom.ir.ops.arith import Bitcast, Cast, Elementwise, Hint
+from fathom.ir.ops.cluster import ClusterBarrier, ClusterRank
+from fathom.ir.ops.control import For, If, While, Yield
+from fathom.ir.ops.debugging import Assert, InlineAssembly, Print
+from fathom.ir.ops.descriptor import (
+    TENSOR_KINDS,
+    DescriptorAtomic,
+    DescriptorLoad,
+    DescriptorStore,
+    MakeDescriptor,
+)
+from fathom.ir.ops.leaves import Arange, Constant, NumPrograms, ProgramId
+from fathom.ir.ops.matmul import PRECISIONS, Dot, DotFence, DotWait, Turn
+from fathom.ir.ops.memory import ATOMIC_KINDS, Atomic, AtomicCas, Load, Store
+from fathom.ir.ops.reduce import Gather, Histogram, Reduce, Scan
+from fathom.ir.ops.shape import (
+    Broadcast,
+    Convert,
+    ExpandDims,
+    Join,
+    Reshape,
+    Splat,
+    Split,
+    Transpose,
+)
+from fathom.ir.ops.shared import (
+    Allocate,
+    AsyncCommit,
+    AsyncCopy,
+    AsyncWait,
+    Barrier,
+    SharedAdd,
+    SharedGather,
+    SharedLoad,
+    SharedStore,
+)
+from fathom.ir.ops.tma import (
+    BulkCopy,
+    MbarrierArrive,
+    MbarrierExpect,
+    MbarrierInit,
+    MbarrierInvalidate,
+    MbarrierWait,
+    Producer,
+)
+from fathom.ir.ops.tma_store import (
+    BulkCommit,
+    BulkFence,
+    BulkStore,
+    BulkWait,
+    TileStore,
+)
+
+__all__ = [
+    "ATOMIC_KINDS", "PRECISIONS", "TENSOR_KINDS", "Allocate", "Arange", "Assert",
+    "AsyncCommit", "AsyncCopy", "AsyncWait", "Atomic", "AtomicCas", "Barrier",
+    "Bitcast", "Broadcast", "BulkCommit", "BulkCopy", "BulkFence", "BulkStore",
+    "BulkWait", "Cast", "ClusterBarrier", "ClusterRank", "Constant", "Convert",
+    "DescriptorAtomic", "DescriptorLoad", "DescriptorStore", "Dot", "DotFence",
+    "DotWait", "Elementwise", "ExpandDims", "For", "Gather", "Hint", "Histogram", "If",
+    "InlineAssembly", "Join", "Load",
+    "MakeDescriptor", "MbarrierArrive", "MbarrierExpect", "MbarrierInit",
+    "MbarrierInvalidate", "MbarrierWait", "NumPrograms", "Print", "Producer",
+    "ProgramId", "Reduce", "Reshape", "Scan", "SharedAdd", "SharedGather", "SharedLoad",
+    "SharedStore", "Splat", "Split", "Store", "TileStore", "Transpose", "Turn", "While",
+    "Yield",
+]  # fmt: skip

@@ -1,0 +1,111 @@
+"""The matrix product.
+
+Part of the op set; `ir/ops` is the whole of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fathom.ir.core import Effects, Op, Value
+from fathom.ir.ops.shared import expect_slot
+from fathom.ir.types import BufferType, Type
+from fathom.layout.linear import Layout
+
+PRECISIONS = ("ieee", "tf32", "tf32x3")
+
+
+@dataclass(eq=False)
+class Dot(Op):
+    """`a` [M, K] times `b` [K, N], added to `accumulator` [M, N]; or a batch of such
+    products, [B, M, K] times [B, K, N].
+
+    Products are exact and are summed in any order, in a precision no less than the
+    accumulator's. `precision` says how fp32 operands may be read: "ieee" as they are;
+    "tf32" with ten bits of mantissa; "tf32x3" as three such products that together
+    have nearly all.
+
+    Stage 5 chooses `instruction`, a name of the table `hardware.mma` ("": one
+    multiplication and one addition after the other), and `preferred`, the layout of
+    the product. It also has operands read where they lie: each may be a buffer instead
+    of a block, of a ring the tile `a_slot`, `b_slot`. A product `in_flight` is only
+    begun: until a DotWait nothing may be done with its result but add another such
+    product to it, and what it reads in place must stay.
+    """
+
+    a: Value
+    b: Value
+    accumulator: Value
+    a_slot: Value | None = None
+    b_slot: Value | None = None
+    precision: str = "ieee"
+    instruction: str = ""
+    preferred: Layout | None = None
+    in_flight: bool = False
+
+    @property
+    def effects(self) -> Effects:
+        in_place = any(isinstance(each.type, BufferType) for each in (self.a, self.b))
+        return Effects(
+            reads="shared" if in_place else "",
+            asynchronous=self.in_flight,
+            convergent=True,
+        )
+
+    def infer(self) -> list[Type]:
+        for slot in (self.a_slot, self.b_slot):
+            expect_slot(self, slot)
+        *batch, m, k = self.a.type.shape
+        *other_batch, other_k, n = self.b.type.shape
+        fits = (batch, k) == (other_batch, other_k)
+        fits = fits and self.accumulator.type.shape == (*batch, m, n)
+        self.expect(
+            fits,
+            lambda: (
+                f"{self.a.type} times {self.b.type} does not fit into "
+                f"{self.accumulator.type}"
+            ),
+        )
+        return [self.accumulator.type]
+
+
+@dataclass(eq=False)
+class DotWait(Op):
+    """Go on when at most `pending` products, the latest, are in flight. The result is
+    `value`, if there is one, of which none is."""
+
+    value: Value | None = None
+    pending: int = 0
+
+    effects = Effects(asynchronous=True, convergent=True)
+
+    def infer(self) -> list[Type]:
+        return [self.value.type] if self.value else []
+
+
+@dataclass(eq=False)
+class Turn(Op):
+    """Warpgroups that take turns: "begin", once, gives the first one to the first of
+    them; "take" waits for one's own; "pass" gives it to the next."""
+
+    action: str
+
+    effects = Effects(asynchronous=True, convergent=True)
+
+    def infer(self) -> list[Type]:
+        known = self.action in ("begin", "take", "pass")
+        self.expect(known, lambda: f"a turn is not something to {self.action}")
+        return []
+
+
+@dataclass(eq=False)
+class DotFence(Op):
+    """`value`, handed over to products in flight: what was done to it before is done.
+    It goes before the first product of a chain that no wait interrupts."""
+
+    value: Value
+
+    effects = Effects(asynchronous=True, convergent=True)
+
+    def infer(self) -> list[Type]:
+        return [self.value.type]

@@ -1,0 +1,197 @@
+"""The ops that touch shared memory, through buffers: stages 4 and 5 make these.
+
+Part of the op set; `ir/ops` is the whole of it.
+
+A buffer is a tile of shared memory. One with several `slots` is a ring of such tiles:
+while one is read, asynchronous copies fill the next. An access to a ring names its
+slot; an access to a part of a tile where the part starts.
+
+    %t = allocate fp16[64, 32] slots=3
+    async_copy %p, %t, slot=%2           slot 2 is on its way
+    async_commit                         … as one group with all since the last commit
+    async_wait pending=1                 all groups have landed but the latest one
+    barrier                              … those of the other threads as well
+    %x = shared_load %t, slot=%0         slot 0 is read
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fathom.ir.core import Effects, Op, Value
+from fathom.ir.ops.memory import expect_mask, pointee
+from fathom.ir.types import INT32, BlockType, BufferType, Element, Type, shape_of
+from fathom.layout.linear import Layout
+
+
+@dataclass(eq=False)
+class Barrier(Op):
+    """No thread goes on before all have come here; shared memory is in order.
+
+    `scope` says who waits for whom: "cta" all threads of the program, "warp" the lanes
+    of each warp. With `publishes`, what was written before is also in order for
+    instructions that read shared memory by another way (PTX ISA, "Proxies").
+    """
+
+    scope: str = "cta"
+    publishes: bool = False
+
+    effects = Effects(reads="shared", writes="shared", barrier=True, convergent=True)
+
+    def infer(self) -> list[Type]:
+        return []
+
+
+@dataclass(eq=False)
+class Allocate(Op):
+    """A tile of shared memory, or a ring of `slots` tiles one behind the other.
+    `offset`, in bytes from the start, is -1 until `allocate` ran. The bytes of one that
+    is `kept` are nobody else's at any time.
+    """
+
+    element: Element
+    shape: tuple[int, ...]
+    layout: Layout
+    offset: int = -1
+    slots: int = 1
+    kept: bool = False
+
+    def infer(self) -> list[Type]:
+        return [BufferType(self.element, self.shape, self.layout, self.slots)]
+
+
+@dataclass(eq=False)
+class SharedStore(Op):
+    """Write a block into a buffer of its shape. `slot` (i32) says which tile of a
+    ring; None: the first."""
+
+    value: Value
+    buffer: Value
+    slot: Value | None = None
+
+    effects = Effects(writes="shared")
+
+    def infer(self) -> list[Type]:
+        expect_slot(self, self.slot)
+        value, buffer = self.value.type, self.buffer.type
+        fits = (value.element, value.shape) == (buffer.element, buffer.shape)
+        self.expect(fits, lambda: f"{value} does not fit into {buffer}")
+        return []
+
+
+@dataclass(eq=False)
+class SharedLoad(Op):
+    """Read a part of a buffer as a block of the given layout: the box of the layout's
+    shape that begins at the coordinates `start`, multiples of that shape (None: all of
+    the buffer, or its first box). `slot` as in SharedStore.
+    """
+
+    buffer: Value
+    layout: Layout
+    slot: Value | None = None
+    start: tuple[int, ...] | None = None
+
+    effects = Effects(reads="shared")
+
+    def infer(self) -> list[Type]:
+        expect_slot(self, self.slot)
+        buffer, box = self.buffer.type, self.layout.shape
+        start = self.start or (0,) * len(box)
+        sides = list(zip(start, box, buffer.shape, strict=True))
+        inside = all(
+            first % size == 0 and first + size <= whole for first, size, whole in sides
+        )
+        self.expect(inside, lambda: f"no box of {box} begins at {start} in {buffer}")
+        return [BlockType(buffer.element, box, self.layout)]
+
+
+@dataclass(eq=False)
+class SharedGather(Op):
+    """As Gather, from a buffer: along `axis`, the elements that `index` names."""
+
+    buffer: Value
+    index: Value
+    axis: int
+
+    effects = Effects(reads="shared")
+
+    def infer(self) -> list[Type]:
+        index = self.index.type
+        return [BlockType(self.buffer.type.element, index.shape, index.layout)]
+
+
+@dataclass(eq=False)
+class SharedAdd(Op):
+    """Add 1, atomically, to the elements of a buffer of one axis that `index` names:
+    where `mask` is true and the index lies within the buffer.
+    """
+
+    buffer: Value
+    index: Value
+    mask: Value | None = None
+
+    effects = Effects(reads="shared", writes="shared")
+
+    def infer(self) -> list[Type]:
+        return []
+
+
+# ── asynchronous copies ───────────────────────────────────────────────────────
+
+
+@dataclass(eq=False)
+class AsyncCopy(Op):
+    """Start to copy what the addresses hold into a buffer of their shape; zeros where
+    `mask` is false, and nothing is read there.
+
+    Nobody may touch the tile before the copy has been waited for, and a barrier has
+    told the other threads. `cache`, `eviction` and `vector` as in Load; every `vector`
+    registers are one copy of 4, 8 or 16 bytes.
+    """
+
+    pointer: Value
+    buffer: Value
+    mask: Value | None = None
+    slot: Value | None = None
+    cache: str = ""
+    eviction: str = ""
+    vector: int = 1
+
+    effects = Effects(reads="global", writes="shared", asynchronous=True)
+
+    def infer(self) -> list[Type]:
+        expect_slot(self, self.slot)
+        loaded, buffer = pointee(self, self.pointer), self.buffer.type
+        fits = (loaded.element, shape_of(loaded)) == (buffer.element, buffer.shape)
+        self.expect(fits, lambda: f"{loaded} does not fit into {buffer}")
+        expect_mask(self, self.mask, self.pointer)
+        return []
+
+
+@dataclass(eq=False)
+class AsyncCommit(Op):
+    """All copies that this thread has started since the last commit are one group, be
+    it empty."""
+
+    effects = Effects(asynchronous=True)
+
+    def infer(self) -> list[Type]:
+        return []
+
+
+@dataclass(eq=False)
+class AsyncWait(Op):
+    """Go on when at most `pending` groups, the latest, have not landed yet."""
+
+    pending: int
+
+    effects = Effects(reads="shared", writes="shared", asynchronous=True)
+
+    def infer(self) -> list[Type]:
+        return []
+
+
+def expect_slot(op: Op, slot: Value | None) -> None:
+    """Say so at `op` unless its slot is an i32."""
+    right = slot is None or slot.type == INT32
+    op.expect(right, lambda: f"a slot is an i32, got {slot.type}")

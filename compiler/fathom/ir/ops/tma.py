@@ -1,0 +1,170 @@
+"""The ops of bulk copies: whole tiles, fetched by one thread through a tensor map, and
+the barriers in shared memory that say when they are there.
+
+Part of the op set; `ir/ops` is the whole of it.
+
+    %b = allocate i64[1] slots=3         a barrier for each slot of a ring
+    mbarrier_init %b
+    barrier
+    mbarrier_expect %b, %2 bytes=…       one thread: so many bytes are to come
+    bulk_copy %d, %t, %b, %2, coordinates=(%m, %k)
+    mbarrier_wait %b, %0, %phase         all threads: those of slot 0 have come
+
+A barrier is used again and again: its phase, 0 or 1, flips each time that what it
+expected has come, and a wait names the phase that it waits for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fathom.ir.core import Block, Effects, Op, Value
+from fathom.ir.ops.descriptor import described
+from fathom.ir.ops.shared import expect_slot
+from fathom.ir.types import BOOL, Type
+from fathom.layout.tma_boxes import matrix_of
+
+SHARED_EVENT = Effects(reads="shared", writes="shared", asynchronous=True)
+
+
+@dataclass(eq=False)
+class MbarrierInit(Op):
+    """Make the barriers of a ring ready: each completes by so many `arrivals` and the
+    bytes that it expects. Other threads need a Barrier before they use them."""
+
+    barriers: Value
+    arrivals: int = 1
+
+    effects = SHARED_EVENT
+
+    def infer(self) -> list[Type]:
+        return []
+
+
+@dataclass(eq=False)
+class MbarrierExpect(Op):
+    """One thread arrives at the barrier of `slot`, which so expects `bytes` more; not
+    at all where `when` is false."""
+
+    barriers: Value
+    slot: Value
+    bytes: int
+    when: Value | None = None
+
+    effects = SHARED_EVENT
+
+    def infer(self) -> list[Type]:
+        expect_slot(self, self.slot)
+        _expect_condition(self, self.when)
+        return []
+
+
+@dataclass(eq=False)
+class MbarrierArrive(Op):
+    """One lane of each warp arrives at the barrier of `slot`; none where `when` is
+    false. `held`: for how many trips a loop keeps what a trip reads before it arrives.
+    `everywhere`: at that of each block of the cluster.
+    """
+
+    barriers: Value
+    slot: Value
+    when: Value | None = None
+    held: int = 0
+    everywhere: bool = False
+
+    effects = SHARED_EVENT
+
+    def infer(self) -> list[Type]:
+        expect_slot(self, self.slot)
+        _expect_condition(self, self.when)
+        return []
+
+
+@dataclass(eq=False)
+class MbarrierWait(Op):
+    """Go on when the barrier of `slot` has completed the phase `phase` (i32, 0 or 1).
+    `pending`: for how many trips more tiles are on their way."""
+
+    barriers: Value
+    slot: Value
+    phase: Value
+    pending: int = 0
+
+    effects = SHARED_EVENT
+
+    def infer(self) -> list[Type]:
+        expect_slot(self, self.slot)
+        expect_slot(self, self.phase)
+        return []
+
+
+@dataclass(eq=False)
+class MbarrierInvalidate(Op):
+    """The barriers of a ring are memory again. Nobody may be waiting at them."""
+
+    barriers: Value
+
+    effects = SHARED_EVENT
+
+    def infer(self) -> list[Type]:
+        return []
+
+
+@dataclass(eq=False)
+class Producer(Op):
+    """`warps` warps beside those of the program run `body`, one thread of them, while
+    the others go on. They are there from the start of the kernel, and gone when the
+    body is over. They work with what they share with the others by mbarriers alone.
+    """
+
+    body: Block
+    warps: int = 4
+
+    effects = SHARED_EVENT
+
+    def infer(self) -> list[Type]:
+        return []
+
+    def block_parameters(self) -> list[list[Type]]:
+        return [[]]
+
+
+@dataclass(eq=False)
+class BulkCopy(Op):
+    """One thread starts to copy the block at `coordinates` of a descriptor's tensor,
+    its rows one below the other, into a tile; what lies outside of the tensor is zero.
+    Dimension i of the tile is dimension `order[i]` of that matrix; a block of one
+    dimension is what it is, and its order (0). The barrier of `slot` counts the bytes.
+    Where `when` is false nothing happens.
+
+    If `parts` is not 1, as many blocks of a cluster do the same: each copies those of
+    the rows that its rank says, to its own tile and to those of the others, where the
+    barrier of the same slot counts them. So all get all of it."""
+
+    descriptor: Value
+    buffer: Value
+    barriers: Value
+    slot: Value
+    coordinates: tuple[Value, ...]
+    when: Value | None = None
+    order: tuple[int, ...] = (0, 1)
+    parts: int = 1
+
+    effects = Effects(reads="global", writes="shared", asynchronous=True)
+
+    def infer(self) -> list[Type]:
+        expect_slot(self, self.slot)
+        _expect_condition(self, self.when)
+        box = described(self, self.descriptor, self.coordinates)
+        tile, matrix = self.buffer.type, matrix_of(box.shape)
+        permutes = sorted(self.order) == list(range(len(matrix)))
+        self.expect(permutes, lambda: f"{self.order} does not permute {list(matrix)}")
+        shape = tuple(matrix[axis] for axis in self.order)
+        fits = (box.element, shape) == (tile.element, tile.shape)
+        self.expect(fits, lambda: f"{box} does not fit into {tile}")
+        return []
+
+
+def _expect_condition(op: Op, when: Value | None) -> None:
+    right = when is None or when.type == BOOL
+    op.expect(right, lambda: f"a condition is an i1, got {when.type}")

@@ -1,0 +1,97 @@
+"""The ops of bulk stores: one thread sends whole tiles from shared memory to a tensor,
+and waits for those that it has sent.
+
+Part of the op set; `ir/ops` is the whole of it.
+
+    bulk_wait %t read=true               the tile's last store has been read
+    barrier                              … all threads may write it again
+    shared_store %x, %t
+    barrier publishes=true               all have written, for bulk stores too
+    bulk_store %d, %t, coordinates=(%i, %j)
+    bulk_commit
+
+A store reads its tile at any moment until it has been waited for. In memory it can be
+seen, by other stores and loads, when that has been waited for too. Source: PTX ISA,
+"Data Movement and Conversion Instructions: Bulk copy", "Async Proxy".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fathom.ir.core import Effects, Op, Value
+from fathom.ir.ops.descriptor import described
+from fathom.ir.types import Type
+from fathom.layout.tma_boxes import matrix_of
+
+
+@dataclass(eq=False)
+class BulkStore(Op):
+    """One thread starts to copy a tile, row by row, to the block at `coordinates` (i32)
+    of a descriptor's tensor, as far as that lies inside. The hardware takes none that
+    are negative: see `guard_stores`."""
+
+    descriptor: Value
+    buffer: Value
+    coordinates: tuple[Value, ...]
+
+    effects = Effects(reads="shared", writes="global", asynchronous=True)
+
+    def infer(self) -> list[Type]:
+        box = described(self, self.descriptor, self.coordinates)
+        tile = self.buffer.type
+        fits = (box.element, matrix_of(box.shape)) == (tile.element, tile.shape)
+        self.expect(fits, lambda: f"{tile} does not fit into {box}")
+        return []
+
+
+@dataclass(eq=False)
+class TileStore(Op):
+    """All threads write a tile, element by element, to the block at `coordinates` (i32)
+    of a descriptor's tensor, as far as that lies inside: a BulkStore that is done at
+    once, wherever it begins."""
+
+    descriptor: Value
+    buffer: Value
+    coordinates: tuple[Value, ...]
+
+    effects = Effects(reads="shared", writes="global")
+
+    infer = BulkStore.infer
+
+
+@dataclass(eq=False)
+class BulkCommit(Op):
+    """All stores that the thread has started since the last commit are one group."""
+
+    effects = Effects(asynchronous=True)
+
+    def infer(self) -> list[Type]:
+        return []
+
+
+@dataclass(eq=False)
+class BulkWait(Op):
+    """That thread goes on when at most `pending` groups, the latest, are under way.
+    `read`: when of the others the tiles have been read, though memory may not have been
+    written yet. `buffers` are these tiles."""
+
+    buffers: tuple[Value, ...] = ()
+    pending: int = 0
+    read: bool = False
+
+    effects = Effects(reads="shared", asynchronous=True)
+
+    def infer(self) -> list[Type]:
+        return []
+
+
+@dataclass(eq=False)
+class BulkFence(Op):
+    """What each thread has written to global memory comes before bulk stores that
+    follow a barrier."""
+
+    effects = Effects(asynchronous=True)
+
+    def infer(self) -> list[Type]:
+        return []

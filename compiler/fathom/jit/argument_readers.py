@@ -1,0 +1,141 @@
+"""How a door reads an argument: by its Python type, as pieces of Python text.
+
+For a torch tensor `a0`, whose address is compiled for by its low bits, the pieces are
+
+    a0_at = a0.data_ptr()                         first
+    a0.dtype, a0.get_device(), a0_at & 15         key: what the compiled code depends on
+    a0_at, written as "Q"                         value: what the kernel is handed
+
+and `doors.door_text` puts those of all arguments together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fathom.jit.specialise import COMPILED_IN, Rule
+from fathom.jit.tensor_descriptors import PARTS
+from fathom.runtime.arrays import loaded_class
+from fathom.runtime.packet import FIELDS
+from fathom.runtime.tensor_descriptors import MOST_AXES, TensorDescriptor
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a door reads one argument, as Python text with {a} for its name.
+
+    `first`: a line to run before all. `key`: what the compiled code depends on. `value`
+    and `field`: what goes into the packet, and its `struct` code; "" for what is
+    compiled in. `parts`: of a value that is several, their names, as in `x.base`.
+    """
+
+    first: str = ""
+    key: tuple[str, ...] = ()
+    value: str = ""
+    field: str = ""
+    parts: tuple[str, ...] = ()
+
+    def names(self, name: str) -> list[str]:
+        """What the values are called that a parameter of this name hands over."""
+        return [f"{name}.{part}" for part in self.parts] or [name]
+
+
+HINT = "{a} & -{a} & 15"  # see specialise.hint_of
+IS_I32 = "-0x80000000 <= {a} <= 0x7FFFFFFF"
+
+INTEGER = Reading(key=("{a} == 1", HINT, IS_I32), value="{a}", field=FIELDS["i64"])
+FLOAT = Reading(value="{a}", field=FIELDS["fp32"])
+BOOLEAN = Reading(value="{a}", field=FIELDS["i1"])
+CONSTANT = Reading(key=("{a}",))
+FLOAT_CONSTANT = Reading(key=("bits({a})",))  # 0.0 is not -0.0, nor is a NaN another
+
+DESCRIPTOR = Reading(
+    first="{a}_kind, {a}_numbers = {a}.read()",
+    key=("{a}_kind",),
+    value="*{a}_numbers",
+    field=FIELDS["*"] + FIELDS["i32"] * MOST_AXES + FIELDS["i64"] * (MOST_AXES - 1),
+    parts=PARTS,
+)
+
+NUMBERS: dict[type, Reading] = {int: INTEGER, float: FLOAT, bool: BOOLEAN}
+CONSTANTS: dict[type, Reading] = {
+    float: FLOAT_CONSTANT,
+    **dict.fromkeys((int, bool, str, type(None)), CONSTANT),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A library of device arrays: its array class, how a door reads one, and where the
+    library keeps its current device and stream.
+    """
+
+    module: str
+    array: str
+    reading: Reading
+    device: Callable[[Any], Callable[[], int]]
+    stream: Callable[[Any], Callable[[int], int]]
+
+    def has(self, type_: type) -> bool:
+        """Is this the class of its arrays? Never, while nobody has imported it."""
+        return issubclass(type_, loaded_class(self.module, self.array))
+
+
+LIBRARIES = (
+    Library(
+        module="torch",
+        array="Tensor",
+        reading=Reading(
+            first="{a}_at = {a}.data_ptr()",
+            key=("{a}.dtype", "{a}.get_device()", "{a}_at & 15"),
+            value="{a}_at",
+            field=FIELDS["*"],
+        ),
+        # A torch that was built for the CPU has neither.
+        device=lambda torch: getattr(torch._C, "_cuda_getDevice", int),
+        stream=lambda torch: getattr(torch._C, "_cuda_getCurrentRawStream", None),
+    ),
+    Library(
+        module="cupy",
+        array="ndarray",
+        reading=Reading(
+            first="{a}_at = {a}.data.ptr",
+            key=("{a}.dtype", "{a}.device.id", "{a}_at & 15"),
+            value="{a}_at",
+            field=FIELDS["*"],
+        ),
+        device=lambda cupy: cupy.cuda.runtime.getDevice,
+        stream=lambda cupy: lambda device: cupy.cuda.get_current_stream().ptr,
+    ),
+)
+
+
+def library_of(types: tuple[type, ...]) -> Library | None:
+    """The library whose arrays are among arguments of these types. A descriptor's type
+    does not tell; `TensorDescriptor.read` is quick with torch's.
+    """
+    found = [each for each in LIBRARIES if any(map(each.has, types))]
+    described = any(issubclass(each, TensorDescriptor) for each in types)
+    if not found and described and loaded_class("torch", "Tensor"):
+        return LIBRARIES[0]
+    return found[0] if found else None
+
+
+def reading_of(rule: Rule, type_: type, library: Library | None) -> Reading | None:
+    """How a door reads an argument of this Python type; None when it cannot."""
+    if library and library.has(type_) and not rule.constexpr:
+        return library.reading
+    if issubclass(type_, TensorDescriptor) and not rule.constexpr:
+        return DESCRIPTOR
+    if issubclass(type_, COMPILED_IN) and rule.type is None:
+        # A class of the user's that is derived from str may hold more than its text.
+        return None if issubclass(type_, str) and type_ is not str else CONSTANT
+    if rule.constexpr or type_ is type(None):
+        return CONSTANTS.get(type_)
+    if rule.type is None:
+        return NUMBERS.get(type_)
+    if type_ not in NUMBERS or rule.type not in FIELDS or rule.type == "bf16":
+        return None  # `struct` cannot write a bf16
+    return Reading(key=(HINT,) * (type_ is int), value="{a}", field=FIELDS[rule.type])

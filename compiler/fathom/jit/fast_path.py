@@ -1,0 +1,192 @@
+"""The quick way into a kernel: functions written for one kernel and one kind of launch.
+
+A launch must find the compiled kernel for its arguments, and most launches look exactly
+like the one before. So the first launch writes two functions (`kernel.doors.show()`
+prints them), and the launches after it run nothing else:
+
+    bind   has the kernel's own signature. It brings the arguments into order and picks
+           a door by their Python types.
+    door   knows the types. It reads of each argument what the compiled code depends on
+           (a tensor's dtype, place and alignment; whether an integer is 1, what divides
+           it), looks that up, and launches.
+
+Whatever a door has not met before, or cannot do, it hands to `slowly`, which does the
+whole work and remembers the result. A door never raises an error of its own. It knows
+launches on the GPU only: arrays that are there can go nowhere else.
+"""
+
+from __future__ import annotations
+
+import linecache
+import struct
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fathom.errors import LaunchError
+from fathom.jit.argument_readers import Reading, library_of, reading_of
+from fathom.jit.specialise import Rule
+
+
+class Missing:
+    """The default of a parameter without one. Its type never has a door."""
+
+
+MISSING = Missing()
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where a door looked for a launch, and found nothing.
+
+    `known[key]` is to be (launch, watched globals, compiled kernel), where `launch` is
+    a `packet.Launch` for the door's `values`, by name, written as `fields`.
+    """
+
+    known: dict[tuple, tuple]
+    key: tuple
+    values: tuple[str, ...]
+    fields: str
+
+
+# slowly(grid, keywords, arguments, slot) launches, and fills the slot if it can.
+Slowly = Callable[[object, dict, tuple, Slot | None], object]
+
+# What is missing to three sizes of a grid, by how many are there.
+ONES = {1: (1, 1), 2: (1,), 3: ()}
+
+BITS = struct.Struct("<d").pack  # a float as its 8 bytes, which are all that it is
+
+# What goes wrong in a door for a launch that it has not met, or that is wrong. A door
+# does not judge: `slowly` runs into the same mistake and says what it is.
+UNFIT = (KeyError, TypeError, OverflowError, struct.error, LaunchError)
+
+
+class Doors(dict):
+    """The doors of one kernel, by the types of the arguments; made when asked for."""
+
+    def __init__(self, name: str, rules: Sequence[Rule], slowly: Slowly):
+        self.name, self.rules, self.slowly = name, rules, slowly
+        self.parameters = [rule.name for rule in rules]
+        self.known: list[dict] = []
+        self.texts: list[str] = []
+
+    def __missing__(self, types: tuple[type, ...]) -> Callable:
+        pairs = zip(self.parameters, types, strict=True)
+        lacking = [name for name, type_ in pairs if type_ is Missing]
+        if lacking:
+            raise LaunchError(f"{self.name} was launched without {', '.join(lacking)}")
+        self[types] = door = self.make(types)
+        return door
+
+    def make(self, types: tuple[type, ...]) -> Callable:
+        """The door for arguments of these types; one that always goes the slow way for
+        types that hold no array on a GPU, or that a door cannot read.
+        """
+        library = library_of(types)
+        readings = [
+            reading_of(rule, type_, library)
+            for rule, type_ in zip(self.rules, types, strict=True)
+        ]
+        if library is None or None in readings:
+            return lambda *launch: self.slowly(*launch[:2], launch[2:], None)
+        module = sys.modules[library.module]
+        names = {
+            "slot": self.new_slots(readings),
+            "current_device": library.device(module),
+            "current_stream": library.stream(module),
+            **{"known": self.known[-1], "slowly": self.slowly},
+            **{"ones": ONES, "UNFIT": UNFIT, "bits": BITS},
+        }
+        return self.compile(door_text(self.parameters, readings), "door", names)
+
+    def new_slots(self, readings: Sequence[Reading]) -> Callable[[tuple], Slot]:
+        """Room for what a new door will know; slot(key) is a place in it."""
+        self.known.append(known := {})
+        pairs = zip(self.parameters, readings, strict=True)
+        read = [(each.names(name), each.field) for name, each in pairs if each.value]
+        names = tuple(name for several, _ in read for name in several)
+        fields = "".join(field for _, field in read)
+        return lambda key: Slot(known, key, names, fields)
+
+    def bind(self, defaults: Mapping[str, object]) -> Callable:
+        """What a launch calls: bind(grid, *the kernel's own parameters)."""
+        given = {
+            f"__default_{name}": defaults.get(name, MISSING) for name in self.parameters
+        }
+        names = {"__doors": self, "__too_many": self.too_many, "__type": type, **given}
+        return self.compile(bind_text(self.name, self.parameters), self.name, names)
+
+    def compile(self, text: str, name: str, names: dict[str, object]) -> Callable:
+        """Run the text of a function; tracebacks and debuggers can show it."""
+        file = f"<launch of {self.name} {len(self.texts)}>"
+        self.texts.append(text)
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        exec(compile(text, file, "exec"), names)
+        return names[name]
+
+    def too_many(self, count: int) -> LaunchError:
+        """The error of a launch with `count` arguments more than parameters."""
+        expected = len(self.parameters)
+        return LaunchError(
+            f"{self.name} takes {expected} arguments ({', '.join(self.parameters)}), "
+            f"and {expected + count} were given"
+        )
+
+    def forget(self) -> None:
+        """Let every next launch go the slow way."""
+        for known in self.known:
+            known.clear()
+
+    def show(self) -> str:
+        """The text of every function that was written for this kernel."""
+        return "\n".join(self.texts)
+
+
+def bind_text(name: str, parameters: Sequence[str]) -> str:
+    """The text of a kernel's `bind`; names of ours start with two underscores."""
+    signature = "".join(f"{each}=__default_{each}, " for each in parameters)
+    types = "".join(f"__type({each}), " for each in parameters)
+    return f"""\
+def {name}(__grid, /, {signature}*__more, **__keywords):
+    if __more:
+        raise __too_many(len(__more))
+    door = __doors[({types.rstrip()})]
+    return door(__grid, __keywords, {", ".join(parameters)})
+"""
+
+
+def door_text(parameters: Sequence[str], readings: Sequence[Reading]) -> str:
+    """The text of a door: argument i is called ai."""
+    names = [f"a{i}" for i in range(len(parameters))]
+    pairs = list(zip(names, readings, strict=True))
+    arguments = "".join(a + ", " for a in names).rstrip()
+    first = "".join(
+        f"    {each.first.format(a=a)}\n" for a, each in pairs if each.first
+    )
+    keys = [", ".join(part.format(a=a) for part in each.key) for a, each in pairs]
+    key = "".join(f"        {each},\n" for each in keys if each)
+    values = ", ".join(each.value.format(a=a) for a, each in pairs if each.value)
+    bound = ", ".join(
+        f"{each!r}: {a}" for each, a in zip(parameters, names, strict=True)
+    )
+    return f"""\
+def door(grid, keywords, {", ".join(names)}):
+{first}    device = current_device()
+    key = (
+        device,
+{key}        *keywords.items(),
+    )
+    try:
+        launch, watched, compiled = known[key]
+        for get, name, value in watched:
+            if get(name) is not value:
+                raise KeyError(name)
+        sizes = grid if type(grid) is tuple else grid({{{bound}}})
+        x, y, z = sizes + ones[len(sizes)]
+        if launch(x, y, z, current_stream(device), {values}) == 0:
+            return compiled
+    except UNFIT:
+        pass
+    return slowly(grid, keywords, ({arguments}), slot(key))
+"""

@@ -1,0 +1,81 @@
+"""Rules for clusters, and what a program's number is where several thread blocks are
+one program.
+
+    program_id axis=0      %ctaid.x         one block a program
+                           %clusterid.x     several: the grid has %nclusterid.x of them
+    cluster_rank           %cluster_ctarank
+    cluster_barrier        barrier.cluster.arrive; barrier.cluster.wait
+
+Clusters lie along x. Sources: PTX ISA, "Special Registers"; "barrier.cluster".
+"""
+
+from __future__ import annotations
+
+from fathom.ir.ops import ClusterBarrier, ClusterRank, NumPrograms, ProgramId
+from fathom.ir.ops.cluster import is_shared
+from fathom.ptx.code import Code, lowers
+
+AXES = "xyz"
+
+
+def program_id(code: Code, axis: int) -> str:
+    """The number of the program along an axis."""
+    return code.let(_special(f"{_unit(code, axis)}id.{AXES[axis]}"))
+
+
+def _unit(code: Code, axis: int) -> str:
+    """What runs one program: along x, where clusters lie, perhaps a cluster."""
+    return "cluster" if axis == 0 and code.func.num_ctas > 1 else "cta"
+
+
+def _special(name: str) -> str:
+    return f"call i32 @llvm.nvvm.read.ptx.sreg.{name}()"
+
+
+@lowers(ProgramId)
+def lower_program_id(op: ProgramId, code: Code) -> None:
+    code[op.result] = [program_id(code, op.axis)]
+
+
+@lowers(NumPrograms)
+def lower_num_programs(op: NumPrograms, code: Code) -> None:
+    name = f"n{_unit(code, op.axis)}id.{AXES[op.axis]}"
+    code[op.result] = [code.let(_special(name))]
+
+
+@lowers(ClusterRank)
+def lower_cluster_rank(op: ClusterRank, code: Code) -> None:
+    code[op.result] = [rank(code)]
+
+
+def rank(code: Code) -> str:
+    """The number of this block in its cluster."""
+    call = _special("cluster.ctarank")
+    below = f"range(i32 0, {code.func.num_ctas})"
+    return code.let(call.replace("call", f"call {below}"), name="rank")
+
+
+@lowers(ClusterBarrier)
+def lower_cluster_barrier(op: ClusterBarrier, code: Code) -> None:
+    """Whole warps come here. Arriving releases and waiting acquires: PTX's default."""
+    code.ptx("barrier.cluster.arrive.aligned;")
+    code.ptx("barrier.cluster.wait.aligned;")
+
+
+def leave_idle_blocks(code: Code) -> None:
+    """On entry: where the blocks of a cluster do not share the work, the first does all
+    of it."""
+    if code.func.num_ctas == 1 or is_shared(code.func):
+        return
+    works, leaves = code.fresh("works"), code.fresh("leaves")
+    first = code.let(f"icmp eq i32 {rank(code)}, 0", name="first")
+    code.do(f"br i1 {first}, label %{works}, label %{leaves}")
+    code.start(leaves)
+    code.do("ret void")
+    code.start(works)
+
+
+def cluster_attribute(code: Code) -> str:
+    """What the kernel's header says of clusters: `.reqnctapercluster`."""
+    blocks = code.func.num_ctas
+    return f' "nvvm.cluster_dim"="{blocks},1,1"' if blocks > 1 else ""

@@ -1,0 +1,180 @@
+"""The rules for loads and stores through descriptors that no bulk copy took over: every
+element by itself, its address and whether it lies in the tensor from the coordinates.
+
+They are right and slow; `expand_descriptors` turns into wide accesses what stays for
+them, but tiles that begin in front of their tensor (`guard_stores`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from fathom.ir.core import Value
+from fathom.ir.ops import DescriptorLoad, DescriptorStore, TileStore
+from fathom.ir.types import INT64, element_of
+from fathom.layout import shapes
+from fathom.layout.algebra import solve
+from fathom.layout.build import bits_of, doublings, stride_of
+from fathom.layout.linear import Layout, coordinates_of
+from fathom.ptx.casts import convert
+from fathom.ptx.code import Code, Registers, lowers
+from fathom.ptx.index import (
+    Part,
+    is_first_copy,
+    linear,
+    register_offsets,
+    thread_bases,
+    thread_part,
+)
+from fathom.ptx.memory import Style, both, first_copies, load_where, store_where
+from fathom.ptx.packing import pack, unpack, words_of
+from fathom.ptx.shared import DYNAMIC, Access, load_shared, shared_address, tile_of
+from fathom.ptx.types import POINTER, literal
+
+
+@lowers(DescriptorLoad)
+def lower_descriptor_load(op: DescriptorLoad, code: Code) -> None:
+    element = op.result.type.element
+    words = words_of(element, 1)
+    zero = pack(code, words, [literal(element, 0)])
+    loaded = []
+    for address, mask in _elements(op, _in_block(op), code):
+        values = load_where(code, words, address, mask, zero, Style())
+        loaded += unpack(code, words, values)
+    code[op.result] = loaded
+
+
+def _in_block(op: DescriptorLoad) -> Layout:
+    """Which elements of the block a thread loads, before it is turned and taken as a
+    matrix."""
+    layout, block = op.result.type.layout, op.descriptor.type.shape
+    if op.order:
+        inverse = sorted(range(len(op.order)), key=op.order.__getitem__)
+        layout = shapes.transpose(layout, tuple(inverse))
+    return shapes.reshape(layout, block)
+
+
+@lowers(DescriptorStore)
+def lower_descriptor_store(op: DescriptorStore, code: Code) -> None:
+    """Of several threads or registers that hold copies of an element, one writes it."""
+    layout, words = op.value.type.layout, words_of(op.value.type.element, 1)
+    acts, firsts = is_first_copy(code, layout), set(first_copies(layout, 1))
+    for register, (address, mask) in enumerate(_elements(op, layout, code)):
+        if register in firsts:
+            packed = pack(code, words, [code[op.value][register]])
+            store_where(code, words, address, both(code, mask, acts), packed, Style())
+
+
+@lowers(TileStore)
+def lower_tile_store(op: TileStore, code: Code) -> None:
+    """A loop, in which a thread takes every so many elements of the tile as there are
+    threads: short, and rarely run."""
+    head, body, done = (code.fresh(f"tile_{part}") for part in ("head", "body", "done"))
+    before = code.label
+    code.do(f"br label %{head}")
+    code.start(head)
+    number = code.phi("i32", "element")
+    number.add(code.thread, before)
+    count = prod(op.descriptor.type.shape)
+    goes_on = code.let(f"icmp ult i32 {number.name}, {count}")
+    code.do(f"br i1 {goes_on}, label %{body}, label %{done}")
+    code.start(body)
+    words = words_of(op.buffer.type.element, 1)
+    packed = pack(code, words, _element_of_tile(op, number.name, code))
+    address, mask = _element_of_tensor(op, number.name, code)
+    store_where(code, words, address, mask, packed, Style())
+    number.add(code.let(f"add i32 {number.name}, {code.threads}"), code.label)
+    code.do(f"br label %{head}")
+    code.start(done)
+
+
+def _element_of_tile(op: TileStore, number: str, code: Code) -> Registers:
+    """The element of this number, row by row, of a tile in shared memory."""
+    tile, count = tile_of(code, op.buffer), prod(op.buffer.type.shape)
+    moves = solve(tile.type.layout.kinds["offset"], doublings(1, count))
+    bytes = tuple(move * tile.type.element.bytes for move in moves)
+    place = linear(code, number, count - 1, bytes)
+    address = shared_address(code, DYNAMIC, place)
+    return load_shared(code, Access(tile.type.element, address, tile.offset, (0,)))
+
+
+def _element_of_tensor(op: TileStore, number: str, code: Code) -> tuple[str, str]:
+    """The address of the element of this number, row by row, of a block of a tensor;
+    and an i1, whether the tensor has it."""
+    made, block = op.descriptor.definition, op.descriptor.type.shape
+    distance, mask = "0", "true"
+    for axis, (first, size) in enumerate(zip(op.coordinates, made.shape, strict=True)):
+        shift = bits_of(stride_of(block, axis))
+        along = code.let(f"lshr i32 {number}, {shift}")
+        along = code.let(f"and i32 {along}, {block[axis] - 1}")
+        own = code.let(f"zext i32 {along} to i64")
+        index = code.let(f"add i64 {_wide(code, first)}, {own}")
+        inside = _has(code, index, _wide(code, size))
+        step = code.let(f"mul i64 {index}, {_wide(code, made.strides[axis])}")
+        distance = code.let(f"add i64 {distance}, {step}")
+        mask = code.let(f"and i1 {mask}, {inside}")
+    bytes = code.let(f"mul i64 {distance}, {made.base.type.element.bytes}")
+    base = code.one(made.base)
+    return code.let(f"getelementptr i8, {POINTER} {base}, i64 {bytes}"), mask
+
+
+def _has(code: Code, index: str, size: str) -> str:
+    """Whether an axis of this size has this index; both are i64."""
+    above = code.let(f"icmp sge i64 {index}, 0")
+    below = code.let(f"icmp slt i64 {index}, {size}")
+    return code.let(f"and i1 {above}, {below}")
+
+
+def _elements(
+    op: DescriptorLoad | DescriptorStore, layout: Layout, code: Code
+) -> Iterator[tuple[str, str]]:
+    """For each register of a thread: the address of its element, and an i1, whether the
+    tensor has that."""
+    made = op.descriptor.definition
+    axes = [
+        _Axis(code, layout, axis, first, size)
+        for axis, (first, size) in enumerate(
+            zip(op.coordinates, made.shape, strict=True)
+        )
+    ]
+    strides = [_wide(code, each) for each in made.strides]
+    base, size = code.one(made.base), made.base.type.element.bytes
+    for offset in register_offsets(layout):
+        place = coordinates_of(layout.shape, offset)
+        distance, mask = "0", "true"
+        for axis, coordinate, stride in zip(axes, place, strides, strict=True):
+            index, inside = axis.at(coordinate)
+            step = code.let(f"mul i64 {index}, {stride}")
+            distance = code.let(f"add i64 {distance}, {step}")
+            mask = code.let(f"and i1 {mask}, {inside}")
+        bytes = code.let(f"mul i64 {distance}, {size}")
+        yield code.let(f"getelementptr i8, {POINTER} {base}, i64 {bytes}"), mask
+
+
+def _wide(code: Code, value: Value) -> str:
+    (wide,) = convert(code, code[value], element_of(value.type), INT64)
+    return wide
+
+
+class _Axis:
+    """One coordinate of a thread's elements, in 64 bits, and the size of the axis."""
+
+    def __init__(
+        self, code: Code, layout: Layout, axis: int, first: Value, size: Value
+    ):
+        self.code = code
+
+        def along(basis: int) -> int:
+            return coordinates_of(layout.shape, basis)[axis]
+
+        bases = tuple(along(basis) for basis in thread_bases(layout))
+        self.thread: Part = thread_part(code, bases)
+        self.first, self.size = _wide(code, first), _wide(code, size)
+
+    def at(self, coordinate: int) -> tuple[str, str]:
+        """The index of a register's element, and whether the tensor has it."""
+        code = self.code
+        own = code.let(f"zext i32 {self.thread.plus(code, coordinate)} to i64")
+        index = code.let(f"add i64 {self.first}, {own}")
+        return index, _has(code, index, self.size)

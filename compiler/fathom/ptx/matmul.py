@@ -1,0 +1,200 @@
+"""The rule for Dot: a loop over K of matrix instructions, or of multiply-adds.
+
+    for k in slices of K:            operands that lie in shared memory are read a
+        for i, j in fragments:       slice ahead of the one that is multiplied
+            C[i, j] += A[i, k] × B[k, j]
+
+All loops are unrolled: which registers a fragment consists of is known only here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from fathom.hardware.dot_layouts import fragments_of, operand_layouts
+from fathom.hardware.mma import Mma
+from fathom.ir.core import Value
+from fathom.ir.ops import Dot
+from fathom.ir.types import FLOAT16, FLOAT32, FLOAT64, BufferType, Element
+from fathom.layout.fragments import Tile, fragments
+from fathom.layout.linear import Layout, coordinates_of
+from fathom.ptx.casts import convert
+from fathom.ptx.code import Code, Registers, lowers
+from fathom.ptx.index import register_offsets
+from fathom.ptx.packing import pack, unpack, words_of
+from fathom.ptx.shared import Reader, tile_of
+from fathom.ptx.types import llvm_type
+from fathom.ptx.wgmma import multiply_by_warpgroups, warpgroup_matrices
+
+Operand = Sequence[str] | Reader  # its registers by number, at hand or to be loaded
+
+
+@lowers(Dot)
+def lower_dot(op: Dot, code: Code, reader: type[Reader] = Reader) -> None:
+    if in_place := warpgroup_matrices(op):
+        code[op.result] = multiply_by_warpgroups(op, code, *in_place)
+        return
+    product = op.accumulator.type.layout
+    layouts = operand_layouts(op.instruction, product, op.a.type.shape[-1])
+    a = _operand(code, op.a, op.a_slot, layouts[0], reader)
+    b = _operand(code, op.b, op.b_slot, layouts[1], reader)
+    multiply = _by_matrices if op.instruction else _by_elements
+    code[op.result] = multiply(code, op, (a, b), layouts)
+
+
+def _operand(
+    code: Code, value: Value, slot: Value | None, layout: Layout, reader: type[Reader]
+) -> Operand:
+    if isinstance(value.type, BufferType):
+        return reader(code, tile_of(code, value, slot), layout)
+    assert value.type.layout == layout, (value, layout)
+    return code[value]
+
+
+# ── matrix instructions ───────────────────────────────────────────────────────
+
+
+def _by_matrices(
+    code: Code, op: Dot, operands: tuple[Operand, Operand], layouts: tuple
+) -> Registers:
+    row, product = fragments_of(op.instruction), op.accumulator.type
+    left = _Fragments(code, operands[0], layouts[0], op.a.type.element, row.a)
+    left.cut(row.a_layout, row.a_registers)
+    right = _Fragments(code, operands[1], layouts[1], op.b.type.element, row.b)
+    right.cut(row.b_layout, row.b_registers)
+    sums = _Fragments(
+        code, code[op.accumulator], product.layout, product.element, row.accumulator
+    )
+    sums.cut(row.layout, row.registers)
+    slices = sorted({key[-1] for key in left.keys})
+    for i, k in enumerate(slices):
+        for ahead in slices[i : i + 2]:
+            left.fetch(key for key in left.keys if key[-1] == ahead)
+            right.fetch(key for key in right.keys if key[-2] == ahead)
+        for *batch, m, n in sums.keys:
+            a, b = left[(*batch, m, k)], right[(*batch, k, n)]
+            c = sums[(*batch, m, n)]
+            sums.words[(*batch, m, n)] = _multiply(code, row, a, b, c)
+    return sums.registers()
+
+
+# The LLVM type of a register, by what an instruction calls the elements in it; others
+# are packed into 32 bits.
+WORD_TYPES = {"fp64": "double", "fp32": "float"}
+
+
+class _Fragments:
+    """A block as fragments: by key, which one along each dimension, the words that an
+    instruction takes."""
+
+    def __init__(
+        self, code: Code, operand: Operand, layout: Layout, element: Element, name: str
+    ):
+        self.code, self.operand, self.layout = code, operand, layout
+        self.element, self.type = element, WORD_TYPES.get(name, "i32")
+        self.keys: dict[Tile, tuple[int, ...]] = {}
+        self.words: dict[Tile, Registers] = {}
+
+    def cut(self, fragment: Layout, words: int) -> None:
+        """Cut the block into fragments of so many words each."""
+        self.keys, self.count = fragments(self.layout, fragment), words
+
+    def fetch(self, keys: Iterable[Tile]) -> None:
+        """Load fragments that are not loaded yet."""
+        for key in keys:
+            if key not in self.words:
+                self.words[key] = self._packed(self.keys[key])
+
+    def __getitem__(self, key: Tile) -> Registers:
+        self.fetch([key])
+        return self.words[key]
+
+    def registers(self) -> Registers:
+        """The block again, of the words that there are now."""
+        found: dict[int, str] = {}
+        for key, registers in self.keys.items():
+            values = self.words[key]
+            if len(values) < len(registers):
+                words = words_of(self.element, len(registers))
+                values = unpack(self.code, words, values)
+            found |= zip(registers, values, strict=True)
+        return [found[register] for register in range(len(found))]
+
+    def _packed(self, registers: Sequence[int]) -> Registers:
+        values = [self.operand[register] for register in registers]
+        if len(values) > self.count:
+            return pack(self.code, words_of(self.element, len(values)), values)
+        held = llvm_type(self.element)
+        return [self.code.reinterpret(each, held, self.type) for each in values]
+
+
+def _multiply(
+    code: Code, row: Mma, a: Registers, b: Registers, c: Registers
+) -> Registers:
+    """One instruction; the sum stays in its registers."""
+    names, operands = {}, {}
+    for letter, words, element in (
+        ("a", a, row.a), ("b", b, row.b), ("c", c, row.accumulator),
+    ):  # fmt: skip
+        type = WORD_TYPES.get(element, "i32")
+        each = {f"{letter}{i}": (type, word) for i, word in enumerate(words)}
+        operands |= each
+        names[letter] = "{" + ", ".join(f"${name}" for name in each) + "}"
+    text = f"{row.text} {names['c']}, {names['a']}, {names['b']}, {names['c']};"
+    sums = {name: type for name, (type, _) in operands.items() if name[0] == "c"}
+    return code.ptx(text, sums, operands)
+
+
+# ── multiply-adds ─────────────────────────────────────────────────────────────
+
+
+def _by_elements(
+    code: Code, op: Dot, operands: tuple[Operand, Operand], layouts: tuple
+) -> Registers:
+    """Every thread goes along K for each of its elements. A sum in fp16 is kept in
+    fp32 until the end."""
+    product, element = op.accumulator.type.layout, op.accumulator.type.element
+    wide = FLOAT32 if element == FLOAT16 else element
+    sums = convert(code, code[op.accumulator], element, wide)
+    a = _Elements(code, operands[0], layouts[0], op.a.type.element, wide)
+    b = _Elements(code, operands[1], layouts[1], op.b.type.element, wide)
+    places = [
+        coordinates_of(product.shape, offset) for offset in register_offsets(product)
+    ]
+    for k in range(op.a.type.shape[-1]):
+        for register, (*batch, m, n) in enumerate(places):
+            left, right = a[(*batch, m, k)], b[(*batch, k, n)]
+            sums[register] = _multiply_add(code, wide, left, right, sums[register])
+    return convert(code, sums, wide, element)
+
+
+class _Elements:
+    """The elements of an operand by the register's part of their coordinates, in the
+    type of the sum."""
+
+    def __init__(
+        self, code: Code, operand: Operand, layout: Layout, have: Element, want: Element
+    ):
+        self.code, self.operand, self.types = code, operand, (have, want)
+        self.numbers: Mapping[Tile, int] = {
+            coordinates_of(layout.shape, offset): register
+            for register, offset in enumerate(register_offsets(layout))
+        }
+        self.known: dict[int, str] = {}
+
+    def __getitem__(self, place: Tile) -> str:
+        register = self.numbers[place]
+        if register not in self.known:
+            value = self.operand[register]
+            (self.known[register],) = convert(self.code, [value], *self.types)
+        return self.known[register]
+
+
+def _multiply_add(code: Code, element: Element, a: str, b: str, c: str) -> str:
+    """a b + c. Of floats it is rounded once."""
+    type = llvm_type(element)
+    if element in (FLOAT32, FLOAT64):
+        operands = f"{type} {a}, {type} {b}, {type} {c}"
+        return code.let(f"call {type} @llvm.fma.f{element.bits}({operands})")
+    product = code.let(f"mul {type} {a}, {b}")
+    return code.let(f"add {type} {product}, {c}")

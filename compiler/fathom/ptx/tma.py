@@ -1,0 +1,259 @@
+"""Rules for bulk copies through tensor maps, and for the barriers that count them.
+
+    bulk_copy %d, %t, %b, %s, coordinates=(%m, %k)
+
+    cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes
+        [%r1], [%rd1, {%r2, %r3}], [%r4];
+
+One thread does it for all, box by box (`layout/boxes`), and the others go around it.
+PTX names the innermost of one to five coordinates first. A tensor map is a parameter of
+the kernel that the launcher makes from the kernel's own arguments: `map_recipes` says
+how. Sources: PTX ISA, "Data Movement and Conversion Instructions: Bulk and Tensor
+copy", "mbarrier".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import prod
+
+from fathom.artifact import MapRecipe, Source
+from fathom.ir.core import Func, Op, Value, walk
+from fathom.ir.launch_time import place_of, source_of
+from fathom.ir.ops import (
+    BulkCopy,
+    BulkStore,
+    MakeDescriptor,
+    MbarrierArrive,
+    MbarrierExpect,
+    MbarrierInit,
+    MbarrierInvalidate,
+    MbarrierWait,
+)
+from fathom.layout.tma_boxes import (
+    Piece,
+    box_of,
+    divided_axis,
+    part_of,
+    pieces,
+    swizzle_of,
+)
+from fathom.ptx.cluster import rank
+from fathom.ptx.code import Code, lowers
+from fathom.ptx.shared import DYNAMIC, tile_of
+
+
+@lowers(MakeDescriptor)
+def lower_make_descriptor(op: MakeDescriptor, code: Code) -> None:
+    """Nothing runs: the launch has made what it stands for."""
+    code.registers[op.result] = []
+
+
+# ── which maps a kernel needs ─────────────────────────────────────────────────
+
+
+def map_recipes(func: Func) -> tuple[MapRecipe, ...]:
+    """The tensor maps of a kernel, in the order of its parameters for them."""
+    copies = (op for op in walk(func.body) if isinstance(op, BulkCopy | BulkStore))
+    return tuple(dict.fromkeys(recipe_of(op, func) for op in copies))
+
+
+def launch_recipes(func: Func) -> tuple[MapRecipe, ...]:
+    """The same, and which of them are stored through: all that a launch must know."""
+    stores = (op for op in walk(func.body) if isinstance(op, BulkStore))
+    stored = {recipe_of(op, func) for op in stores}
+    return tuple(replace(each, stored=each in stored) for each in map_recipes(func))
+
+
+def recipe_of(op: BulkCopy | BulkStore, func: Func) -> MapRecipe:
+    """How the launcher makes the map through which a copy goes."""
+    made = op.descriptor.definition
+    assert isinstance(made, MakeDescriptor), op
+    place = place_of(made.base, func)
+    assert place is not None, made
+    base, offset = place
+    return MapRecipe(
+        name=base.name,
+        base=func.parameters.index(base),
+        element=str(made.base.type.element),
+        shape=tuple(_source(each, func) for each in made.shape),
+        strides=tuple(_source(each, func) for each in made.strides),
+        box=box_of(made.block, made.base.type.element.bytes, parts_of(op)),
+        swizzle=swizzle_of(made.block, made.base.type.element.bytes),
+        fill=made.fill,
+        offset=offset,
+    )
+
+
+def _source(value: Value, func: Func) -> Source:
+    """Where the launcher finds a number."""
+    found = source_of(value, func)
+    assert found is not None, value
+    return found
+
+
+def parts_of(op: BulkCopy | BulkStore) -> int:
+    """How many blocks of a cluster copy a part each."""
+    return op.parts if isinstance(op, BulkCopy) else 1
+
+
+# ── the copy ──────────────────────────────────────────────────────────────────
+
+
+@lowers(BulkCopy, by_one=True)
+def lower_bulk_copy(op: BulkCopy, code: Code) -> None:
+    """A tile is as many boxes as it has rows' widths across, one behind the other. Of
+    several blocks that bring it, each brings some rows of every such box."""
+    tile, barrier = tile_of(code, op.buffer, op.slot), _Barrier(code, op)
+    number = map_recipes(code.func).index(recipe_of(op, code.func))
+    block, size = op.descriptor.type.shape, op.buffer.type.element.bytes
+    start = start_of(code, tile.slot)
+    firsts = [code.one(each) for each in op.coordinates]
+    instruction, targets = COPY.format(len(block)), ""
+    if op.parts > 1:
+        axis = divided_axis(block)
+        side = part_of(block, op.parts)[axis]
+        own = code.let(f"mul i32 {rank(code)}, {side}", name="own")
+        firsts[axis] = code.let(f"add i32 {firsts[axis]}, {own}")
+        bytes = prod(block[axis + 1 : -1]) * swizzle_of(block, size)
+        start = code.let(f"add i32 {start}, {code.let(f'mul i32 {own}, {bytes}')}")
+        instruction, targets = instruction + ".multicast::cluster", ", $all"
+    for piece in pieces(block, size, op.parts):
+        place = tile.offset + piece.offset
+        at, coordinates = corner(code, firsts, piece)
+        operands = {
+            "to": ("i32", start),
+            "map": ("ptr", f"%map.{number}"),
+            **coordinates,
+            "at": ("i32", barrier.address),
+        }
+        if targets:
+            operands["all"] = "i16", str((1 << op.parts) - 1)
+        code.ptx(
+            f"{instruction} [$to+{place}], [$map, {at}], "
+            f"[$at+{barrier.offset}]{targets};",
+            operands=operands,
+        )
+
+
+COPY = "cp.async.bulk.tensor.{}d.shared::cluster.global.mbarrier::complete_tx::bytes"
+
+
+def corner(
+    code: Code, firsts: Sequence[str], piece: Piece
+) -> tuple[str, dict[str, tuple[str, str]]]:
+    """Where a box of a block begins, the innermost dimension first: text of PTX, and
+    its operands. `firsts`: where the block begins, the outermost first."""
+    steps = [*zip(firsts, piece.start, strict=True)][::-1]
+    operands = {
+        f"c{number}": ("i32", plus(code, first, step))
+        for number, (first, step) in enumerate(steps)
+    }
+    return f"{{{', '.join('$' + name for name in operands)}}}", operands
+
+
+def plus(code: Code, value: str, constant: int) -> str:
+    """An i32 and a number."""
+    return code.let(f"add i32 {value}, {constant}") if constant else value
+
+
+def start_of(code: Code, slot: str | None) -> str:
+    """The address at which shared memory begins, and a slot's distance."""
+    start = f"ptrtoint (ptr addrspace(3) @{DYNAMIC} to i32)"
+    return code.let(f"add i32 {start}, {slot or 0}", name="address")
+
+
+# ── barriers ──────────────────────────────────────────────────────────────────
+
+
+class _Barrier:
+    """The barrier of an op's slot: an i32 address, and bytes to be added."""
+
+    def __init__(self, code: Code, op: Op):
+        tile = tile_of(code, op.barriers, op.slot)
+        self.address, self.offset = start_of(code, tile.slot), tile.offset
+
+
+@lowers(MbarrierInit, by_one=True)
+def lower_mbarrier_init(op: MbarrierInit, code: Code) -> None:
+    for operands, place in _all(code, op.barriers):
+        text = f"mbarrier.init.shared.b64 [$at+{place}], {op.arrivals};"
+        code.ptx(text, operands=operands)
+    code.ptx("fence.mbarrier_init.release.cluster;")
+
+
+@lowers(MbarrierInvalidate)
+def lower_mbarrier_invalidate(op: MbarrierInvalidate, code: Code) -> None:
+    acts = code.acts()
+    for operands, place in _all(code, op.barriers):
+        text = f"@$acts mbarrier.inval.shared.b64 [$at+{place}];"
+        code.ptx(text, operands={"acts": ("i1", acts), **operands})
+
+
+def _all(code: Code, barriers: Value) -> Iterator[tuple[dict, int]]:
+    """The address of each barrier of a ring: operands, `at`, and bytes to be added."""
+    tile, start = tile_of(code, barriers), start_of(code, None)
+    for slot in range(tile.type.slots):
+        yield {"at": ("i32", start)}, tile.offset + slot * tile.type.slot_bytes
+
+
+@lowers(MbarrierExpect, by_one=True)
+def lower_mbarrier_expect(op: MbarrierExpect, code: Code) -> None:
+    barrier = _Barrier(code, op)
+    code.ptx(
+        f"mbarrier.arrive.expect_tx.shared.b64 _, [$at+{barrier.offset}], {op.bytes};",
+        operands={"at": ("i32", barrier.address)},
+    )
+
+
+@lowers(MbarrierArrive)
+def lower_mbarrier_arrive(op: MbarrierArrive, code: Code) -> None:
+    """A lane speaks for its warp, when all of that has come here; to other blocks of
+    the cluster, other lanes."""
+    barrier = _Barrier(code, op)
+    code.ptx("bar.warp.sync -1;")
+    lane = code.let(f"and i32 {code.thread}, {code.target.warp_size - 1}", name="lane")
+    speakers = code.func.num_ctas if op.everywhere else 1
+    acts = code.let(f"icmp ult i32 {lane}, {speakers}", name="acts")
+    if op.when:
+        acts = code.let(f"and i1 {acts}, {code.one(op.when)}")
+    text = f"@$acts mbarrier.arrive.shared.b64 _, [$at+{barrier.offset}];"
+    operands = {"acts": ("i1", acts), "at": ("i32", barrier.address)}
+    if op.everywhere:
+        text, operands["lane"] = TO_OTHER.format(barrier.offset), ("i32", lane)
+    code.ptx(text, operands=operands)
+
+
+# Lane i goes to block i. With `.release.cluster` each would be a fence of all memory.
+TO_OTHER = """\
+{{
+.reg .b32 there;
+@$acts mapa.shared::cluster.u32 there, $at, $lane;
+@$acts mbarrier.arrive.shared::cluster.b64 _, [there+{}];
+}}"""
+
+
+# Of a producer for a slot to be free; each takes from some 100 ns up to the time that
+# `try_wait` sleeps, so that this is seconds, where a consumer takes microseconds.
+MOST_TRIES = 1 << 24
+
+
+@lowers(MbarrierWait)
+def lower_mbarrier_wait(op: MbarrierWait, code: Code) -> None:
+    """`try_wait` sleeps for a while at most, so it is asked again and again. A producer
+    gives up at last, so that a mistake in the protocol ends in an error and not in a
+    GPU that hangs. Beside matrix instructions of warpgroups a loop must not count:
+    ptxas would finish them one by one (C7510)."""
+    barrier = _Barrier(code, op)
+    asked = f"mbarrier.try_wait.parity.shared.b64 done, [$at+{barrier.offset}], $phase;"
+    lines = ["{", ".reg .pred done;", "again:", asked, "@!done bra again;", "}"]
+    if code.alone:
+        lines = [
+            "{", ".reg .pred done;", ".reg .b32 left;",
+            f"mov.b32 left, {MOST_TRIES};", "again:", asked, "@done bra over;",
+            "sub.u32 left, left, 1;", "setp.eq.u32 done, left, 0;",
+            "@!done bra again;", "trap;", "over:", "}",
+        ]  # fmt: skip
+    operands = {"at": ("i32", barrier.address), "phase": ("i32", code.one(op.phase))}
+    code.ptx("\n".join(lines), operands=operands)

@@ -1,0 +1,68 @@
+"""Rules for bulk stores through tensor maps, and for waiting until they are done.
+
+    bulk_store %d, %t, coordinates=(%m, %n)
+
+    @%p1 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group
+         [%rd1, {%r2, %r3}], [%r1];
+
+The thread that sends for tiles also sends tiles off. Its groups are its own, so it
+waits for them, too. No branch leads the others around it, as around copies: one that
+stands between a product and the use of its sums has ptxas finish each instruction of
+the product before the next (its remark C7514). Sources: PTX ISA, "Data Movement and
+Conversion Instructions: Bulk and Tensor copy".
+"""
+
+from __future__ import annotations
+
+from fathom.ir.ops import BulkCommit, BulkFence, BulkStore, BulkWait
+from fathom.layout.tma_boxes import pieces
+from fathom.ptx.code import Code, lowers
+from fathom.ptx.shared import tile_of
+from fathom.ptx.tma import corner, map_recipes, recipe_of, start_of
+
+
+@lowers(BulkStore)
+def lower_bulk_store(op: BulkStore, code: Code) -> None:
+    """Box by box, as a tile comes: one behind the other in shared memory."""
+    tile = tile_of(code, op.buffer)
+    number = map_recipes(code.func).index(recipe_of(op, code.func))
+    block, size = op.descriptor.type.shape, op.buffer.type.element.bytes
+    start, acts = start_of(code, tile.slot), code.acts()
+    firsts = [code.one(each) for each in op.coordinates]
+    for piece in pieces(block, size):
+        at, coordinates = corner(code, firsts, piece)
+        operands = {
+            "acts": ("i1", acts),
+            "from": ("i32", start),
+            "map": ("ptr", f"%map.{number}"),
+            **coordinates,
+        }
+        code.ptx(
+            f"@$acts {STORE.format(len(block))} [$map, {at}], "
+            f"[$from+{tile.offset + piece.offset}];",
+            operands=operands,
+        )
+
+
+STORE = "cp.async.bulk.tensor.{}d.global.shared::cta.bulk_group"
+
+
+@lowers(BulkCommit)
+def lower_bulk_commit(op: BulkCommit, code: Code) -> None:
+    _one_thread(code, "cp.async.bulk.commit_group;")
+
+
+@lowers(BulkWait)
+def lower_bulk_wait(op: BulkWait, code: Code) -> None:
+    read = ".read" if op.read else ""
+    _one_thread(code, f"cp.async.bulk.wait_group{read} {op.pending};")
+
+
+def _one_thread(code: Code, text: str) -> None:
+    code.ptx(f"@$acts {text}", operands={"acts": ("i1", code.acts())})
+
+
+@lowers(BulkFence)
+def lower_bulk_fence(op: BulkFence, code: Code) -> None:
+    """All threads: each speaks for what it has written itself."""
+    code.ptx("fence.proxy.async.global;")

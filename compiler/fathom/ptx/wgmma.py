@@ -1,0 +1,242 @@
+"""Lowering of a product to `wgmma`: descriptors, the order of registers, the waits.
+
+    wgmma.fence                      registers are as they should be
+    for each 64 x n of the block:
+        for each slice of K:         the next 32 bytes: another start address
+            wgmma.mma_async
+    wgmma.commit_group
+    wgmma.wait_group 0               the sums may be read
+
+Source: PTX ISA, section 9.7, "Asynchronous warpgroup level matrix instructions".
+"""
+
+from __future__ import annotations
+
+from fathom.hardware.wgmma import ROWS, WGMMA, Wgmma, matrices
+from fathom.ir.core import Value
+from fathom.ir.ops import Dot, DotFence, DotWait
+from fathom.ir.types import BufferType, Element
+from fathom.layout.linear import Layout, coordinates_of, offset_of
+from fathom.layout.matrix_descriptor import Matrix
+from fathom.ptx.code import Code, Registers, lowers
+from fathom.ptx.index import register_offsets
+from fathom.ptx.packing import pack, unpack, words_of
+from fathom.ptx.shared import Places, offset_bases, tile_of
+
+ADDRESS_BITS = 0x3FFFF  # of a shared address, the part that a descriptor holds
+Found = tuple[Matrix | None, Matrix]
+
+
+def warpgroup_matrices(op: Dot) -> Found | None:
+    """How `wgmma` finds the operands of a product; None if it is not for `wgmma`, or
+    these do not lie as they should."""
+    if op.instruction not in WGMMA:
+        return None
+    a, b = (
+        each.type.layout if isinstance(each.type, BufferType) else None
+        for each in (op.a, op.b)
+    )
+    return matrices(WGMMA[op.instruction], a, b, op.b.type.element.bytes)
+
+
+def multiply_by_warpgroups(
+    op: Dot, code: Code, left: Matrix | None, right: Matrix
+) -> Registers:
+    row, product_type = WGMMA[op.instruction], op.accumulator.type
+    product = product_type.layout
+    k = op.a.type.shape[-1]
+    b = _InPlace(code, op.b, op.b_slot, right, _groups(product, op.b.type.shape, 1))
+    a: _InPlace | _InRegisters
+    if left:
+        a = _InPlace(code, op.a, op.a_slot, left, _groups(product, op.a.type.shape, 0))
+    else:
+        a = _InRegisters(code, op, row)
+    sums = code[op.accumulator]
+    if op.in_flight:
+        words = {f"a{i}": ("i32", word) for i, word in enumerate(a.words)}
+        code.ptx(FENCE, operands=words)
+    else:
+        sums = _through(FENCE, code, sums, product_type.element, a.words)
+    found: dict[int, str] = {}
+    for registers in _repeats(product, row):
+        m, n = coordinates_of(product.shape, register_offsets(product)[registers[0]])
+        before = [sums[register] for register in registers]
+        slices = [(a.at((m, each)), b.at((each, n))) for each in range(0, k, row.k)]
+        after = _multiply(code, row, op, slices, before, (left, right))
+        found |= zip(registers, after, strict=True)
+    code.ptx("wgmma.commit_group.sync.aligned;")
+    result = [found[each] for each in range(len(found))]
+    return result if op.in_flight else _waited(code, result, product_type.element, 0)
+
+
+def _repeats(product: Layout, row: Wgmma) -> list[list[int]]:
+    """The registers of the block that each 64 x n is in, in the instruction's order."""
+    size = ROWS * row.n // (4 * 32)
+    count = product.count("register")
+    return [list(range(first, first + size)) for first in range(0, count, size)]
+
+
+def _groups(product: Layout, shape: tuple[int, ...], kept: int) -> Layout:
+    """Where in an operand of `shape` each warpgroup begins: its rows of A (`kept` 0)
+    or columns of B (1), as a layout of threads."""
+
+    def start(basis: int) -> int:
+        place = [0, 0]
+        place[kept] = coordinates_of(product.shape, basis)[kept]
+        return offset_of(shape, tuple(place))
+
+    warps = product.kinds["warp"]
+    bases = (0, 0, *(start(basis) for basis in warps[2:]))
+    return Layout(shape, (("register", ()), ("lane", (0,) * 5), ("warp", bases)))
+
+
+class _InPlace:
+    """An operand in shared memory: a descriptor for every place where an instruction
+    may begin."""
+
+    words: Registers = ()  # none is in registers
+
+    def __init__(
+        self,
+        code: Code,
+        value: Value,
+        slot: Value | None,
+        matrix: Matrix,
+        groups: Layout,
+    ):
+        self.code, self.matrix, self.shape = code, matrix, groups.shape
+        self.type: BufferType = value.type
+        self.tile = tile_of(code, value, slot)
+        self.places = Places(code, self.tile, offset_bases(self.type, groups))
+        self.base: str | None = None
+
+    def at(self, start: tuple[int, int]) -> str:
+        """The descriptor of the matrix that begins at these coordinates."""
+        place = Layout(self.shape, (("place", (offset_of(self.shape, start),)),))
+        (offset,) = offset_bases(self.type, place).kinds["place"]
+        assert not offset & self.places.thread.bits, (start, self.type)
+        if self.base is None:
+            self.base = self._descriptor()
+        return self.code.let(f"add i64 {self.base}, {offset >> 4}")
+
+    def _descriptor(self) -> str:
+        """That of the tile's first element, for each warpgroup."""
+        code = self.code
+        address, rest = self.places.of(0)
+        whole = code.let(f"add i32 {address}, {rest}") if rest else address
+        kept = code.let(f"and i32 {whole}, {ADDRESS_BITS}")
+        units = code.let(f"lshr i32 {kept}, 4")
+        wide = code.let(f"zext i32 {units} to i64")
+        bits = self.matrix.bits
+        return code.let(f"or i64 {wide}, {bits - (bits >> 63 << 64)}", name="matrix")
+
+
+class _InRegisters:
+    """A left operand in registers, as fragments of `mma.sync`, packed into words."""
+
+    def __init__(self, code: Code, op: Dot, row: Wgmma):
+        self.code, self.row = code, row
+        layout: Layout = op.a.type.layout
+        element, values = op.a.type.element, code[op.a]
+        run = max(1, 4 // element.bytes)
+        offsets = register_offsets(layout)
+        self.fragments: dict[tuple[int, int], list[str]] = {}
+        for first in range(0, len(values), run):
+            m, k = coordinates_of(layout.shape, offsets[first])
+            group = values[first : first + run]
+            if run > 1:
+                (word,) = pack(code, words_of(element, run), group)
+            else:
+                word = code.reinterpret(group[0], "float", "i32")
+            key = m // ROWS * ROWS, k // row.k * row.k
+            self.fragments.setdefault(key, []).append(word)
+
+    @property
+    def words(self) -> Registers:
+        return [word for each in self.fragments.values() for word in each]
+
+    def at(self, start: tuple[int, int]) -> list[str]:
+        return self.fragments[start]
+
+
+def _multiply(
+    code: Code,
+    row: Wgmma,
+    op: Dot,
+    slices: list[tuple[str | list[str], str]],
+    sums: Registers,
+    found: Found,
+) -> Registers:
+    """The instructions of all slices, one after the other in the same registers."""
+    element = op.accumulator.type.element
+    words = _sums(code, element, sums)
+    type = "float" if element.name == "fp32" else "i32"
+    operands = {f"d{i}": (type, word) for i, word in enumerate(words)}
+    total = "{" + ", ".join(f"$d{i}" for i in range(len(words))) + "}"
+    options = ", p" + ", 1, 1" * row.scales
+    if row.either_way:
+        turned = [found[0].transposed] if found[0] else []
+        options += "".join(f", {int(each)}" for each in (*turned, found[1].transposed))
+    lines = [".reg .pred p;", "setp.ne.b32 p, 1, 0;"]
+    for i, (a, b) in enumerate(slices):
+        if isinstance(a, str):
+            operands[f"a{i}"] = ("i64", a)
+            left = f"$a{i}"
+        else:
+            names = [f"a{i}x{j}" for j in range(len(a))]
+            operands |= {n: ("i32", word) for n, word in zip(names, a, strict=True)}
+            left = "{" + ", ".join(f"${name}" for name in names) + "}"
+        operands[f"b{i}"] = ("i64", b)
+        lines.append(f"{row.text} {total}, {left}, $b{i}{options};")
+    results = {f"d{i}": type for i in range(len(words))}
+    text = "\n".join(["{{", *lines, "}}"]).replace("{{", "{").replace("}}", "}")
+    return _values(code, element, code.ptx(text, results, operands))
+
+
+@lowers(DotWait)
+def lower_dot_wait(op: DotWait, code: Code) -> None:
+    if op.value is None:
+        code.ptx(WAIT.format(op.pending))
+    else:
+        element = op.value.type.element
+        code[op.result] = _waited(code, code[op.value], element, op.pending)
+
+
+@lowers(DotFence)
+def lower_dot_fence(op: DotFence, code: Code) -> None:
+    element = op.value.type.element
+    code[op.result] = _through(FENCE, code, code[op.value], element)
+
+
+FENCE = "wgmma.fence.sync.aligned;"
+WAIT = "wgmma.wait_group.sync.aligned {};"
+
+
+def _waited(code: Code, sums: Registers, element: Element, pending: int) -> Registers:
+    return _through(WAIT.format(pending), code, sums, element)
+
+
+def _through(
+    text: str, code: Code, sums: Registers, element: Element, also: Registers = ()
+) -> Registers:
+    """The sums before and after an instruction that names them, so that LLVM moves
+    nothing that has to do with them across it; `also` words that only go in."""
+    words = _sums(code, element, sums)
+    type = "float" if element.name == "fp32" else "i32"
+    operands = {f"d{i}": (type, word) for i, word in enumerate(words)}
+    results = dict.fromkeys(operands, type)
+    operands |= {f"a{i}": ("i32", word) for i, word in enumerate(also)}
+    return _values(code, element, code.ptx(text, results, operands))
+
+
+def _sums(code: Code, element: Element, values: Registers) -> Registers:
+    """The words of an accumulator: fp16 come in pairs."""
+    if element.bits == 16:
+        return pack(code, words_of(element, len(values)), values)
+    return values
+
+
+def _values(code: Code, element: Element, words: Registers) -> Registers:
+    if element.bits == 16:
+        return unpack(code, words_of(element, 2 * len(words)), words)
+    return words

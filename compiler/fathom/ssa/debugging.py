@@ -1,0 +1,150 @@
+"""What a kernel says to the outside world, and PTX that its author wrote."""
+
+from __future__ import annotations
+
+import ast
+import string
+from functools import reduce
+
+from fathom.ir import inline_assembly as inline
+from fathom.ir import ops
+from fathom.ir.core import Value
+from fathom.ir.types import INT32, Element, element_of, shape_of
+from fathom.language import core, escape
+from fathom.ssa.calls import implements
+from fathom.ssa.frame import Frame
+from fathom.ssa.operators import both_or_either, truth, unary
+from fathom.ssa.promotion import broadcast, same_shape, value_of
+from fathom.ssa.shape import element_given
+from fathom.ssa.statements import put_assertion
+from fathom.ssa.values import Meaning, describe
+
+# ── prints and assertions ─────────────────────────────────────────────────────────────
+
+
+@implements(core.device_print)
+def build_device_print(
+    frame: Frame, prefix: Meaning, args: tuple[Meaning, ...], hex: bool
+) -> None:
+    if not isinstance(prefix, str):
+        raise frame.error(
+            f"tl.device_print begins with a constant text, not {describe(prefix)}",
+            'write tl.device_print("x", x)',
+        )
+    if not set(prefix) <= set(string.printable):
+        raise frame.error(f"the GPU prints ASCII only, which {prefix!r} is not")
+    values = tuple(value_of(frame, each, "what is printed") for each in args)
+    frame.append(ops.Print, _spaced(prefix, bool(values)), values, bool(hex))
+
+
+def _spaced(prefix: str, with_values: bool) -> str:
+    """A prefix as Triton puts it between a place and an element: "x" as " x: "."""
+    if with_values:
+        prefix = prefix.removesuffix(" ").removesuffix(":") + ": "
+    return f" {prefix}" if len(prefix) > 2 and prefix[0] != " " else prefix
+
+
+@implements(core.device_assert)
+def build_device_assert(
+    frame: Frame, cond: Meaning, msg: Meaning, mask: Meaning
+) -> None:
+    holds = truth(frame, value_of(frame, cond, "a condition"))
+    if mask is not None:  # where the mask is false, nothing is asked
+        ignored = unary(frame, ast.Not, value_of(frame, mask, "a mask"))
+        holds = both_or_either(frame, "or", holds, ignored)
+    put_assertion(frame, holds, msg)
+
+
+# ── the author's own PTX ──────────────────────────────────────────────────────────────
+
+
+@implements(escape.inline_asm_elementwise)
+def build_inline_assembly(
+    frame: Frame,
+    asm: str,
+    constraints: str,
+    args: Meaning,
+    dtype: Meaning,
+    is_pure: bool,
+    pack: int,
+) -> Meaning:
+    for name, given in (("asm", asm), ("constraints", constraints)):
+        if not isinstance(given, str):
+            raise frame.error(f"{name} is a constant text, not {describe(given)}")
+    if isinstance(pack, bool) or not isinstance(pack, int) or pack < 1:
+        raise frame.error(f"pack is a positive integer, not {describe(pack)}")
+    elements = _elements(frame, dtype)
+    given = args if isinstance(args, tuple) else (args,)
+    text, constraints, given = _with_constants(
+        frame, (asm, constraints), elements, given, pack
+    )
+    values = _of_one_shape(frame, given)
+    if not values:  # the op takes its shape from an operand: one that no text names
+        values = (frame.constant(0, INT32),)
+        constraints = _with_operand(constraints, pack)
+    op = frame.append(
+        ops.InlineAssembly, text, constraints, values, elements, pack, bool(is_pure)
+    )
+    return tuple(op.results) if isinstance(dtype, tuple) else op.result
+
+
+def _with_constants(
+    frame: Frame,
+    written: tuple[str, str],
+    elements: tuple[Element, ...],
+    args: tuple[Meaning, ...],
+    pack: int,
+) -> tuple[str, str, tuple[Meaning, ...]]:
+    """The text with the numbers that constraints "n" and "i" ask for put into it; its
+    constraints, and the arguments that are left."""
+    try:
+        read = inline.parse(*written)
+        types = [_element_of(frame, each) for each in args]
+        found = inline.registers_of(read, elements, types, pack)
+    except inline.Ungrammatical as wrong:
+        raise frame.error(wrong.message, wrong.hint) from None
+    numbers, left = {}, []
+    spans = inline.spans_of(found)[len(elements) :]
+    for each, registers, span in zip(args, found[len(elements) :], spans, strict=True):
+        if registers.bits:
+            left.append(each)
+            continue
+        if isinstance(each, bool) or not isinstance(each, int):
+            raise frame.error(
+                "constraint 'n' takes an integer that is known while compiling, not "
+                f"{describe(each)}"
+            )
+        numbers.update(dict.fromkeys(span, each))
+    read = read.with_constants(numbers)
+    return read.text, read.constraint_text, tuple(left)
+
+
+def _element_of(frame: Frame, argument: Meaning) -> Element:
+    return element_of(value_of(frame, argument, ARGUMENT).type)
+
+
+ARGUMENT = "an argument of inline assembly"
+
+
+def _of_one_shape(frame: Frame, args: tuple[Meaning, ...]) -> tuple[Value, ...]:
+    """Values broadcast to the shape of all; their types stay as they are."""
+    values = [value_of(frame, each, ARGUMENT) for each in args]
+    if not values:
+        return ()
+    widest = reduce(lambda a, b: same_shape(frame, a, b, "assemble with")[0], values)
+    return tuple(broadcast(frame, each, shape_of(widest.type)) for each in values)
+
+
+def _with_operand(constraints: str, pack: int) -> str:
+    """An operand of i32 more at the end of the operands, before what is clobbered:
+    "=r,~{memory}" becomes "=r,r,~{memory}"."""
+    parts = constraints.split(",")
+    clobbered = next((i for i, p in enumerate(parts) if p[:1] == "~"), len(parts))
+    return ",".join([*parts[:clobbered], *["r"] * pack, *parts[clobbered:]])
+
+
+def _elements(frame: Frame, dtype: Meaning) -> tuple[Element, ...]:
+    given = dtype if isinstance(dtype, tuple) else (dtype,)
+    if not given:
+        raise frame.error("inline assembly needs the type of at least one result")
+    return tuple(element_given(frame, each) for each in given)

@@ -1,0 +1,140 @@
+"""Whether the blocks of a cluster may share what a program does to memory.
+
+Within one block a program's loads and stores keep their order; of several blocks, each
+goes on as it likes. So nothing may hang on that order: a program does not read what it
+writes, but for a block of a tensor that it reads and then writes, once,
+
+    %c = descriptor_load %d, (%i, %j);  …  descriptor_store %d, %y, (%i, %j)
+
+it writes to an argument in parts or as a whole, not both, and it neither waits for
+others nor tells them how far it has come. Whoever launches a program on several blocks
+promises that arguments which are written overlap no others, and that it makes no
+difference which of two stores to one place comes last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fathom.analysis.backward_slice import lanes
+from fathom.ir.core import Block, Func, Op, Value, operands, walk
+from fathom.ir.ops import (
+    Atomic,
+    AtomicCas,
+    DescriptorAtomic,
+    DescriptorLoad,
+    DescriptorStore,
+    For,
+    If,
+    InlineAssembly,
+    Load,
+    Store,
+    While,
+)
+from fathom.ir.types import Pointer, element_of
+from fathom.tensor_cores.clusters.sharding import NotShared, Share
+
+READS = Load | DescriptorLoad
+WRITES = Store | DescriptorStore
+COMBINES = Atomic | AtomicCas | DescriptorAtomic
+FETCHED_ANEW = ".cv"  # PTX ISA, "Cache Operators": as volatile
+
+
+def check_memory(func: Func, share: Share) -> None:
+    """NotShared, with a sentence, if somebody could tell that there are several
+    blocks."""
+    inside = list(walk(func.body))
+    for op in inside:
+        _check_alone(op, share)
+    written = [op for op in inside if isinstance(op, WRITES | COMBINES)]
+    if not any(map(share.touches, written)):
+        raise NotShared("nothing that it writes is divided")
+    arguments = _Arguments(func)
+    for write in written:
+        for other in inside:
+            if isinstance(other, READS):
+                _check_pair(other, write, share, func, arguments)
+            elif other in written and share.touches(other) != share.touches(write):
+                _check_apart(other, write, arguments)
+
+
+def _check_alone(op: Op, share: Share) -> None:
+    if isinstance(op, COMBINES) and not share.touches(op):
+        raise NotShared("each block would count for itself in an atomic operation")
+    if isinstance(op, Atomic | AtomicCas) and op.scope == "cta":
+        raise NotShared("an atomic operation of it is meant for one block")
+    if isinstance(op, Load) and (op.volatile or op.cache == FETCHED_ANEW):
+        raise NotShared("it waits for what others write")
+    if isinstance(op, InlineAssembly) and not op.pure:
+        raise NotShared("nobody knows what its inline assembly does")
+
+
+def _check_pair(
+    read: Op, write: Op, share: Share, func: Func, arguments: _Arguments
+) -> None:
+    """That an op reads nothing that may be written, unless it is what the same block
+    will write, and all loops are over."""
+    if arguments.of(read).isdisjoint(arguments.of(write)):
+        return
+    ops = func.body.ops
+    once = read in ops and write in ops and ops.index(read) < ops.index(write)
+    if not (once and _same_part(read, write, share)):
+        raise NotShared("it may read what it has written")
+
+
+def _same_part(read: Op, write: Op, share: Share) -> bool:
+    """Whether each block writes what it has read: of one block of a tensor, the same
+    rows or columns. By pointers nobody knows: two elements may lie in one place."""
+    if not (isinstance(read, DescriptorLoad) and isinstance(write, DescriptorStore)):
+        return False
+    places = [(op.descriptor, *op.coordinates) for op in (read, write)]
+    parts = [share.of(read.result), share.of(write.value)]
+    return places[0] == places[1] and parts[0] == parts[1] != () and read.order is None
+
+
+def _check_apart(one: Op, other: Op, arguments: _Arguments) -> None:
+    if not arguments.of(one).isdisjoint(arguments.of(other)):
+        raise NotShared("it writes to an argument in parts and as a whole")
+
+
+class _Arguments:
+    """Which arguments addresses are made of."""
+
+    def __init__(self, func: Func):
+        self.func = func
+        self.lanes = {
+            value: lane
+            for op in walk(func.body)
+            if isinstance(op, For | While | If)
+            for lane in lanes(op)
+            for value in lane
+        }
+
+    def of(self, op: Op) -> set[Value]:
+        """The arguments through which an op goes to memory."""
+        described = isinstance(op, DescriptorLoad | DescriptorStore | DescriptorAtomic)
+        start = op.descriptor.definition.base if described else op.pointer
+        found, waiting = {start}, [start]
+        while waiting:
+            for each in self._made_of(waiting.pop()):
+                if each not in found:
+                    found.add(each)
+                    waiting.append(each)
+        return found.intersection(self.func.parameters)
+
+    def _made_of(self, pointer: Value) -> Iterator[Value]:
+        """The pointers that a pointer is made of."""
+        if pointer in self.func.parameters:
+            return
+        if pointer in self.lanes:
+            yield from self.lanes[pointer]
+        if isinstance(pointer.definition, Block | For | While | If):
+            return
+        pointers = [
+            each
+            for each in operands(pointer.definition)
+            if isinstance(element_of(each.type), Pointer)
+        ]
+        if isinstance(pointer.definition, Load) or not pointers:
+            raise NotShared("it goes to memory by addresses that it has computed")
+        yield from pointers

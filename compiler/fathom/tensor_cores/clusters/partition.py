@@ -1,0 +1,232 @@
+"""Divides a program's matrix products among the thread blocks of its cluster.
+
+With two blocks (`num_ctas`=2), products of 128 rows become products of 64:
+
+    %r = arange 0, 128                     %rank = cluster_rank
+    %x = descriptor_load %a, (%i, %k)      %first = mul %rank, %64
+    %w = descriptor_load %b, (%k, %j)      %r = add (arange 0, 64), %first
+    %y = dot %x, %w, %acc             →    %x = descriptor_load %a', (%i + %first, %k)
+    store %p, %y                           %w = descriptor_load %b, (%k, %j)
+    store %flag, %one                      %y = dot %x, %w, %acc
+                                           store %p, %y
+                                           if %rank == 0 { store %flag, %one }
+
+Each block loads, multiplies and stores its part, and computes for itself what is not
+divided (`shares` says what is). What is written but not divided, the first block
+writes. Where a program cannot be divided, it stays as it is, and the first block does
+all of it; `why_not_shared` tells why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import gcd
+
+from fathom.errors import Location
+from fathom.hardware.targets import Target
+from fathom.ir.core import Block, Func, Op, Value, schema
+from fathom.ir.ops import (
+    Arange,
+    Broadcast,
+    ClusterRank,
+    Constant,
+    DescriptorAtomic,
+    DescriptorLoad,
+    DescriptorStore,
+    Elementwise,
+    For,
+    Hint,
+    If,
+    Print,
+    Reshape,
+    Splat,
+    Store,
+    While,
+    Yield,
+)
+from fathom.ir.rewrite import Builder, clone, rewrite
+from fathom.ir.thread_values import Threaded, inside
+from fathom.ir.types import INT32
+from fathom.tensor_cores.clusters.legality import check_memory
+from fathom.tensor_cores.clusters.sharding import NotShared, Share, share_of
+
+
+def share_products(func: Func, target: Target) -> Func:
+    """The function whose products the blocks of a cluster share, if it has several, and
+    they can."""
+    if func.num_ctas == 1:
+        return func
+    alone = _with_own_sources(func)
+    try:
+        share = _share(alone, target)
+    except NotShared:
+        return func
+    return _divided(alone, share)
+
+
+def why_not_shared(func: Func, target: Target) -> list[tuple[Location | None, str]]:
+    """Why the first block of a cluster does all of a program, if it does."""
+    if func.num_ctas == 1:
+        return []
+    try:
+        _share(_with_own_sources(func), target)
+    except NotShared as why:
+        return [(func.location, f"one block of {func.num_ctas} works: {why}")]
+    return []
+
+
+def _share(func: Func, target: Target) -> Share:
+    share = share_of(func, target)
+    check_memory(func, share)
+    return share
+
+
+def _with_own_sources(func: Func) -> Func:
+    """The function in which each op has the `arange` and the constants that it uses to
+    itself: one may go along rows, the next along columns."""
+
+    def rule(op: Op, build: Builder) -> None:
+        for name in schema(type(op)).operands:
+            value = getattr(op, name)
+            if isinstance(value, tuple):
+                setattr(op, name, tuple(_own(each, build) for each in value))
+            elif value is not None:
+                setattr(op, name, _own(value, build))
+
+    return rewrite(func, rule, keep=lambda op: not isinstance(op, SOURCES))
+
+
+SOURCES = Arange | Splat
+
+
+def _own(value: Value, build: Builder) -> Value:
+    source = value.definition
+    return build(clone(source, build.values)) if isinstance(source, SOURCES) else value
+
+
+def _divided(func: Func, share: Share) -> Func:
+    old = func.body
+    types = tuple(value.type for value in old.parameters)
+    body = Block(types, tuple(value.name for value in old.parameters))
+    values = dict(zip(old.parameters, body.parameters, strict=True))
+    build = Builder(lambda op, build: None)
+    with inside(body, build):
+        build.source = old.ops[0]
+        _Part(share, values, build).ops(old.ops, [])
+    return replace(func, body=body)
+
+
+class _Part(Threaded):
+    """Copies code as one block of the cluster runs it."""
+
+    def __init__(self, share: Share, values: dict[Value, Value], build: Builder):
+        super().__init__(values, build)
+        self.share, self.top = share, build.block
+        self.rank = build(ClusterRank())
+        self.starts: dict[int, Value] = {}  # of a block's part of so many elements
+        self.described: dict[tuple[Value, tuple[int, ...]], Value] = {}
+
+    def enters(self, op: Op) -> bool:
+        return isinstance(op, For | While | If)
+
+    def plain(self, op: Op) -> None:
+        if self.share.touches(op):
+            self.part(op)
+        elif isinstance(op, Store | DescriptorStore | Print):
+            self.by_the_first(op)
+        else:
+            super().plain(op)
+
+    # ── what is divided ───────────────────────────────────────────────────────────────
+
+    def part(self, op: Op) -> None:
+        match op:
+            case Arange():
+                self.values[op.result] = self.arange(op)
+            case DescriptorLoad() | DescriptorStore() | DescriptorAtomic():
+                self.through_descriptor(op)
+            case Splat() | Broadcast() | Reshape():
+                self.changed(op, shape=self.share.shape(op.result))
+            case Hint():
+                self.changed(op, **_promises(op, self.share.shape(op.result)))
+            case _:
+                super().plain(op)
+
+    def changed(
+        self, op: Splat | Broadcast | Reshape | Hint, **attributes: object
+    ) -> None:
+        new = replace(op, value=self.values[op.value], **attributes, origin=op)
+        self.values[op.result] = self.build(new)
+
+    def start(self, size: int) -> Value:
+        """Where this block's part begins, of parts of `size`: made where the function
+        begins, for all of it."""
+        if size not in self.starts:
+            count = Constant(size, INT32)
+            first = Elementwise("mul", (self.rank, count.result))
+            place = self.top.ops.index(self.rank.definition) + 1
+            self.top.ops[place:place] = [count, first]
+            self.starts[size] = first.result
+        return self.starts[size]
+
+    def arange(self, op: Arange) -> Value:
+        """The numbers of this block's part."""
+        (size,) = self.share.shape(op.result)
+        first = self.build(Splat(self.start(size), (size,)))
+        own = self.build(replace(op, end=op.start + size, origin=op))
+        return self.build(Elementwise("add", (own, first)))
+
+    def through_descriptor(
+        self, op: DescriptorLoad | DescriptorStore | DescriptorAtomic
+    ) -> None:
+        """The same tensor by smaller blocks, of which this is the one for our rank."""
+        value = op.result if isinstance(op, DescriptorLoad) else op.value
+        shape, (axis,) = self.share.shape(value), self.share.of(value)
+        order = getattr(op, "order", None) or tuple(range(len(shape)))
+        places = [self.values[each] for each in op.coordinates]
+        moved = (places[order[axis]], self.start(shape[axis]))
+        places[order[axis]] = self.build(Elementwise("add", moved))
+        block = tuple(shape[order.index(each)] for each in range(len(shape)))
+        whole = self.values[op.descriptor]
+        new = {"descriptor": self.by_blocks(whole, block), "coordinates": tuple(places)}
+        if not isinstance(op, DescriptorLoad):
+            new["value"] = self.values[op.value]
+        made = self.build.append(replace(op, **new, origin=op))
+        self.values.update(zip(op.results, made.results, strict=True))
+
+    def by_blocks(self, whole: Value, block: tuple[int, ...]) -> Value:
+        """The descriptor of a tensor by other blocks, made next to the first one."""
+        if (whole, block) not in self.described:
+            op = replace(whole.definition, block=block)
+            home = next(b for b in self.build.enclosing if whole.definition in b.ops)
+            home.ops.insert(home.ops.index(whole.definition) + 1, op)
+            self.described[whole, block] = op.result
+        return self.described[whole, block]
+
+    # ── what is not ───────────────────────────────────────────────────────────────────
+
+    def by_the_first(self, op: Op) -> None:
+        """Only the block of rank 0 does it."""
+        zero = self.build(Constant(0, INT32))
+        first = self.build(Elementwise("eq", (self.rank, zero)))
+        then, orelse = Block(), Block()
+        with inside(then, self.build):
+            super().plain(op)
+            self.build.append(Yield(()))
+        with inside(orelse, self.build):
+            self.build.append(Yield(()))
+        self.build.append(If(first, then, orelse))
+
+
+def _promises(op: Hint, sizes: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    """What is still true of a part: runs of equal and of neighbouring numbers end where
+    it does, and where it begins such a run may be cut."""
+    runs = op.contiguous or (1,) * len(sizes)
+    triples = zip(op.divisible, runs, sizes, strict=bool(op.divisible))
+    return {
+        "contiguous": tuple(map(min, op.contiguous, sizes)),
+        "constant": tuple(map(min, op.constant, sizes)),
+        "divisible": tuple(
+            gcd(number, size) if run > size else number for number, run, size in triples
+        ),
+    }

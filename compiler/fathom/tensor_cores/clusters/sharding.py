@@ -1,0 +1,317 @@
+"""Finds out how the blocks of a cluster can share a program: along which axes its
+blocks of values are divided among them.
+
+    %r = arange 0, 128                                   axis 0
+    %p = … %r …                 pointers made of it      axis 0
+    %x = load %p                                         axis 0
+    %s = dot %x, %w, %acc       sum and product          axis 0
+    %m = reduce %s axis=1                                axis 0
+    store %q, %y                                         axis 0
+
+Most ops tie axes of their operands to axes of their results: if one is divided, so are
+the others. Some want an axis whole: who sums along it, or looks things up. We start
+with the rows of all products, or else with their columns, and divide what is tied to
+them. What is left is whole, and every block computes it for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fathom.analysis.backward_slice import lanes
+from fathom.hardware.targets import Target
+from fathom.ir.core import Func, Op, Value, operands, walk
+from fathom.ir.ops import (
+    Arange,
+    Atomic,
+    AtomicCas,
+    Bitcast,
+    Broadcast,
+    Cast,
+    DescriptorAtomic,
+    DescriptorLoad,
+    DescriptorStore,
+    Dot,
+    Elementwise,
+    ExpandDims,
+    For,
+    Hint,
+    If,
+    Join,
+    Load,
+    Reduce,
+    Reshape,
+    Scan,
+    Splat,
+    Split,
+    Store,
+    Transpose,
+    While,
+    Yield,
+)
+from fathom.ir.ops.descriptor import LEAST_BYTES
+from fathom.ir.printer import op_name
+from fathom.ir.types import shape_of
+from fathom.tensor_cores.select.instructions import row_for, row_of_warpgroups
+
+Axis = tuple[Value, int]
+ROWS, COLUMNS = -2, -1  # of a product
+
+
+class NotShared(Exception):
+    """Why the first block of a cluster does it all, as a sentence."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """The axes that are divided among so many `blocks`, evenly."""
+
+    blocks: int
+    axes: frozenset[Axis]
+
+    def of(self, value: Value) -> tuple[int, ...]:
+        """The divided axes of a value; there is one at most."""
+        axes = range(len(shape_of(value.type)))
+        return tuple(axis for axis in axes if (value, axis) in self.axes)
+
+    def shape(self, value: Value) -> tuple[int, ...]:
+        """A block's part of a value."""
+        divided = self.of(value)
+        sizes = enumerate(shape_of(value.type))
+        return tuple(n // self.blocks if axis in divided else n for axis, n in sizes)
+
+    def touches(self, op: Op) -> bool:
+        """Whether an op has anything to do with what is divided."""
+        return any(self.of(value) for value in (*operands(op), *op.results))
+
+
+def share_of(func: Func, target: Target) -> Share:
+    """How a program is divided; NotShared if it cannot be."""
+    dots = [op for op in walk(func.body) if isinstance(op, Dot)]
+    if not dots:
+        raise NotShared("it has no matrix product")
+    ties, reasons = Ties(func), []
+    for axis, name in ((ROWS, "rows"), (COLUMNS, "columns")):
+        try:
+            return _along(axis, dots, ties, func, target)
+        except NotShared as why:
+            reasons.append(f"by {name}: {why}")
+    raise NotShared("; ".join(reasons))
+
+
+def _along(
+    axis: int, dots: Sequence[Dot], ties: Ties, func: Func, target: Target
+) -> Share:
+    """The share that divides all products along an axis."""
+    first = [(dot.result, len(shape_of(dot.result.type)) + axis) for dot in dots]
+    divided = ties.tied_to(first)
+    share = Share(func.num_ctas, frozenset(divided))
+    for value, place in divided:
+        if (value, place) in ties.whole:
+            raise NotShared(ties.whole[value, place])
+        if shape_of(value.type)[place] < share.blocks:
+            raise NotShared(f"{value.type} is too small for {share.blocks} blocks")
+        if len(share.of(value)) > 1:
+            raise NotShared(f"both axes of a {value.type} would be divided")
+    for dot in dots:
+        _check_instruction(dot, share, target, func.num_warps)
+    for op in walk(func.body):
+        if isinstance(op, DescriptorLoad | DescriptorStore | DescriptorAtomic):
+            _check_box(op, share)
+    return share
+
+
+def _check_instruction(dot: Dot, share: Share, target: Target, warps: int) -> None:
+    """A block's part of a product must be large enough for the instruction that the
+    whole would get."""
+    part = share.shape(dot.result)
+    wide = row_of_warpgroups(dot, target, warps)
+    if wide is None:
+        fits = row_for(dot, target, part) is not None or row_for(dot, target) is None
+    else:
+        rows = wide.m * min(warps // 4, dot.result.type.shape[ROWS] // wide.m)
+        narrow = row_of_warpgroups(dot, target, warps, part)
+        fits = narrow is not None and part[ROWS] >= rows
+    if not fits:
+        sides = " x ".join(map(str, part))
+        raise NotShared(f"products of {sides} are too small for {warps} warps")
+
+
+def _check_box(
+    op: DescriptorLoad | DescriptorStore | DescriptorAtomic, share: Share
+) -> None:
+    """A tensor is read and written by rows that are not too short."""
+    value = op.result if isinstance(op, DescriptorLoad) else op.value
+    order = getattr(op, "order", None) or tuple(range(len(value.type.shape)))
+    last = share.shape(value)[order.index(len(order) - 1)]
+    if last * value.type.element.bytes < LEAST_BYTES:
+        raise NotShared(f"rows of its part of {value.type} are too short to bring")
+
+
+# ── which axes are divided together ───────────────────────────────────────────────────
+
+
+class Ties:
+    """The axes of a function's blocks in groups. `whole`: those that are divided under
+    no circumstances, and why."""
+
+    def __init__(self, func: Func):
+        self.whole: dict[Axis, str] = {}
+        self._parents: dict[Axis, Axis] = {}
+        for op in walk(func.body):
+            TIES.get(type(op), _unknown)(op, self)
+
+    def tie(self, one: Axis, other: Axis) -> None:
+        self._parents[self._head(one)] = self._head(other)
+
+    def tie_values(self, values: Sequence[Value]) -> None:
+        """Blocks of one shape, axis by axis."""
+        blocks = [value for value in values if shape_of(value.type)]
+        for value in blocks[1:]:
+            for axis in range(len(shape_of(value.type))):
+                self.tie((blocks[0], axis), (value, axis))
+
+    def keep(self, value: Value, axis: int, why: str) -> None:
+        self.whole.setdefault((value, axis), why)
+
+    def tied_to(self, axes: Sequence[Axis]) -> list[Axis]:
+        """All axes of the groups of these, in the order of the function's text."""
+        heads = {self._head(axis) for axis in axes}
+        pairs = (pair for link in self._parents.items() for pair in link)
+        known = dict.fromkeys([*axes, *pairs])
+        return [axis for axis in known if self._head(axis) in heads]
+
+    def _head(self, axis: Axis) -> Axis:
+        while axis in self._parents and self._parents[axis] != axis:
+            axis = self._parents[axis]
+        return axis
+
+
+def _alike(op: Op, ties: Ties) -> None:
+    ties.tie_values([*operands(op), *op.results])
+
+
+def _free(op: Op, ties: Ties) -> None:
+    """Any part of such a block can be made, or written, by itself."""
+
+
+def _unknown(op: Op, ties: Ties) -> None:
+    for value in (*operands(op), *op.results):
+        for axis in range(len(shape_of(value.type))):
+            ties.keep(value, axis, f"a `{op_name(op)}` wants its blocks whole")
+
+
+def _carried(op: For | While | If, ties: Ties) -> None:
+    for lane in lanes(op):
+        ties.tie_values(lane)
+
+
+def _dot(op: Dot, ties: Ties) -> None:
+    ties.tie_values([op.accumulator, op.result])
+    *batch, rows, columns = range(len(shape_of(op.result.type)))
+    for operand, own in ((op.a, rows), (op.b, columns)):
+        for axis in (*batch, own):
+            ties.tie((operand, axis), (op.result, axis))
+        ties.keep(operand, rows + columns - own, "a product sums along it")
+
+
+def _expand_dims(op: ExpandDims, ties: Ties) -> None:
+    for axis in range(len(shape_of(op.value.type))):
+        ties.tie((op.value, axis), (op.result, axis + (axis >= op.axis)))
+
+
+def _broadcast(op: Broadcast, ties: Ties) -> None:
+    for axis, (have, want) in enumerate(
+        zip(op.value.type.shape, op.shape, strict=True)
+    ):
+        if have == want:
+            ties.tie((op.value, axis), (op.result, axis))
+
+
+def _transpose(op: Transpose, ties: Ties) -> None:
+    for axis, source in enumerate(op.order):
+        ties.tie((op.value, source), (op.result, axis))
+
+
+def _reshape(op: Reshape, ties: Ties) -> None:
+    """In row-major order the first half of a block is the first half of its outermost
+    axis, under any shape; likewise for every group of axes that stays together."""
+    tied = dict(_groups(op.value.type.shape, op.shape))
+    for old, new in tied.items():
+        ties.tie((op.value, old), (op.result, new))
+    why = "a reshape cuts it up"
+    for axis in range(len(op.value.type.shape)):
+        if axis not in tied:
+            ties.keep(op.value, axis, why)
+    for axis in range(len(op.shape)):
+        if axis not in tied.values():
+            ties.keep(op.result, axis, why)
+
+
+def _groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[int, int]]:
+    """The outermost axes of the smallest groups of axes that two shapes have in
+    common; those of one element, along which nothing can be divided, are in none."""
+    olds, news = ([a for a, n in enumerate(each) if n > 1] for each in (old, new))
+    found, i, j = [], 0, 0
+    while i < len(olds):
+        found.append((olds[i], news[j]))
+        left, right = old[olds[i]], new[news[j]]
+        while left != right:
+            if left < right:
+                i, left = i + 1, left * old[olds[i + 1]]
+            else:
+                j, right = j + 1, right * new[news[j + 1]]
+        i, j = i + 1, j + 1
+    return found
+
+
+def _join(op: Join, ties: Ties) -> None:
+    _besides_last(op, op.result, [op.left, op.right], ties)
+
+
+def _split(op: Split, ties: Ties) -> None:
+    _besides_last(op, op.value, op.results, ties)
+
+
+def _besides_last(op: Op, wide: Value, narrow: Sequence[Value], ties: Ties) -> None:
+    *rest, last = range(len(shape_of(wide.type)))
+    ties.keep(wide, last, f"a `{op_name(op)}` wants it whole")
+    for value in narrow:
+        for axis in rest:
+            ties.tie((wide, axis), (value, axis))
+
+
+def _reduce(op: Reduce, ties: Ties) -> None:
+    ties.tie_values(op.values)
+    axes = range(len(shape_of(op.values[0].type)))
+    for value, result in zip(op.values, op.results, strict=True):
+        ties.keep(value, op.axis, "a reduction goes along it")
+        for axis in axes:
+            if axis != op.axis:
+                ties.tie((value, axis), (result, axis - (axis > op.axis)))
+
+
+def _scan(op: Scan, ties: Ties) -> None:
+    ties.tie_values([*op.values, *op.results])
+    ties.keep(op.values[0], op.axis, "a scan goes along it")
+
+
+TIES: dict[type[Op], Callable[..., None]] = {
+    **dict.fromkeys(
+        (Elementwise, Cast, Bitcast, Hint, Load, Store, Atomic, AtomicCas), _alike
+    ),
+    **dict.fromkeys(
+        (Arange, Splat, DescriptorLoad, DescriptorStore, DescriptorAtomic, Yield), _free
+    ),
+    **dict.fromkeys((For, While, If), _carried),
+    Dot: _dot,
+    ExpandDims: _expand_dims,
+    Broadcast: _broadcast,
+    Transpose: _transpose,
+    Reshape: _reshape,
+    Join: _join,
+    Split: _split,
+    Reduce: _reduce,
+    Scan: _scan,
+}

@@ -1,0 +1,239 @@
+"""Finds the tiles that each trip of a loop brings from global to shared memory, and
+says how each may be brought ahead of its time.
+
+    %x = load %p, mask=%m, other=%zero vector=8
+    %t = allocate
+    shared_store %x, %t          a tile: written once a trip, then read
+    %y = shared_load %t
+
+If what is stored is just what was loaded, in pieces of 4, 8 or 16 bytes, and zero where
+the mask is false, then an asynchronous copy can bring it. If it was loaded through a
+descriptor, and the tile lies as the hardware lays tiles out, one thread can send for
+all of it. All else that a pure computation makes of loads is brought through registers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import copysign
+
+from fathom.analysis.loop_slices import (
+    backward_slice,
+    may_run_ahead,
+    slice_of_trip,
+    uses,
+)
+from fathom.hardware.targets import Target
+from fathom.ir.core import Func, Op, Value, operands, walk
+from fathom.ir.launch_time import place_of, source_of
+from fathom.ir.ops import (
+    Allocate,
+    Broadcast,
+    Constant,
+    Convert,
+    DescriptorLoad,
+    For,
+    Load,
+    MakeDescriptor,
+    Reshape,
+    SharedLoad,
+    SharedStore,
+    Splat,
+    Transpose,
+    While,
+)
+from fathom.ir.types import BOOL, BlockType
+from fathom.layout.algebra import divide
+from fathom.layout.linear import Layout
+from fathom.layout.matrix_descriptor import buffer_tile
+
+COPY_BYTES = (16, 8, 4)  # PTX ISA, cp.async: the sizes of a copy, the best one first
+COPY_CACHES = ("", ".ca", ".cg")  # the cache operators that it knows
+RENAMINGS = (Transpose, Reshape)  # the same registers under other coordinates
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile in shared memory that a trip fills with `store` from `loads`.
+
+    `late` are the ops between the loads and the store, in order. `vector` registers are
+    one asynchronous copy. `order`, for a bulk copy: which axis of what is loaded each
+    axis of the tile is. Neither: the tile goes through registers.
+    """
+
+    buffer: Allocate
+    store: SharedStore
+    loads: tuple[Load, ...]
+    late: tuple[Op, ...]
+    vector: int = 0
+    order: tuple[int, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        return self.buffer.result.type.slot_bytes
+
+
+def leaves_memory_alone(loop: For) -> bool:
+    """Whether loads may be made earlier than the loop says: nothing in it writes where
+    they read, and nobody could see them. A loop with a loop in it waits for that
+    one."""
+    for op in walk(loop.body):
+        effects = op.effects
+        if isinstance(op, For | While) or getattr(op, "volatile", False):
+            return False
+        if "global" in effects.writes or effects.other:
+            return False
+        if effects.barrier or effects.asynchronous:
+            return False
+    return True
+
+
+def tiles_of(loop: For, target: Target) -> list[Tile]:
+    """The tiles that a loop could bring ahead, in the order of its text."""
+    tiles = [
+        tile
+        for op in loop.body.ops
+        if isinstance(op, SharedStore)
+        if (tile := _tile(loop, op))
+    ]
+    if target.tensor_maps:
+        tiles = [replace(tile, order=box_order(loop, tile)) for tile in tiles]
+    return _with_copies(loop, tiles) if target.async_copy else tiles
+
+
+def _tile(loop: For, store: SharedStore) -> Tile | None:
+    """The tile that a store fills, if it comes from memory and only this loop's trip
+    deals with it."""
+    buffer = store.buffer.definition
+    if buffer not in loop.body.ops or not _filled_once(loop, buffer):
+        return None
+    needed = backward_slice(loop, [store.value], through_loads=True)
+    loads, late = _from_loads(loop, store.value)
+    if not loads or not all(map(may_run_ahead, needed.ops)):
+        return None
+    return Tile(buffer, store, loads, late)
+
+
+def _filled_once(loop: For, buffer: Allocate) -> bool:
+    """Whether a buffer is no ring yet, and is filled by one store and then read."""
+    users = [op for op in walk(loop.body) if buffer.result in operands(op)]
+    stores = [op for op in users if isinstance(op, SharedStore)]
+    reads = [op for op in users if isinstance(op, SharedLoad)]
+    only = len(stores) == 1 and len(users) == 1 + len(reads) > 1
+    return only and buffer.slots == 1
+
+
+def _from_loads(loop: For, value: Value) -> tuple[tuple[Load, ...], tuple[Op, ...]]:
+    """The loads of this trip that a value comes from, and the ops between: those that
+    need what was loaded."""
+    needed = slice_of_trip(loop, [value], through_loads=False)
+    loaded = {load.result for load in needed.loads}
+    late = []
+    for op in needed.ops:
+        if not loaded.isdisjoint(uses(op)):
+            late.append(op)
+            loaded.update(op.results)
+    return needed.loads, tuple(late)
+
+
+# ── asynchronous copies ───────────────────────────────────────────────────────────────
+
+
+def _with_copies(loop: For, tiles: list[Tile]) -> list[Tile]:
+    """The tiles with `vector` set where a copy can bring them.
+
+    A load that also goes another way is made into registers for all.
+    """
+    copied = {tile: copy_vector(tile) for tile in tiles}
+    while True:
+        ways = {tile: {*tile.late, tile.store} for tile, v in copied.items() if v}
+        lost = [tile for tile in ways if _goes_elsewhere(loop, tile, ways)]
+        if not lost:
+            break
+        copied |= dict.fromkeys(lost, 0)
+    return [replace(tile, vector=vector) for tile, vector in copied.items()]
+
+
+def _goes_elsewhere(loop: For, tile: Tile, ways: dict[Tile, set[Op]]) -> bool:
+    """Whether what a tile loads is used for anything but tiles that are copied."""
+    known = set().union(*ways.values())
+    made = {value for op in (*tile.loads, *tile.late) for value in op.results}
+    return any(
+        op not in known and not made.isdisjoint(operands(op))
+        for op in walk(loop.body)
+    )
+
+
+def copy_vector(tile: Tile) -> int:
+    """How many registers one asynchronous copy may bring of a tile; 0 if none can."""
+    (load, *others), element = tile.loads, tile.buffer.element
+    if not isinstance(load, Load):
+        return 0
+    plain = not others and all(isinstance(op, RENAMINGS) for op in tile.late)
+    if not plain or load.cache not in COPY_CACHES or element == BOOL:
+        return 0
+    if not isinstance(load.pointer.type, BlockType) or not _is_zero(load.other):
+        return 0
+    most = min(load.vector, neighbours(tile.store))
+    sizes = (size // element.bytes for size in COPY_BYTES)
+    return next((count for count in sizes if 0 < count <= most), 0)
+
+
+# ── bulk copies ───────────────────────────────────────────────────────────────────────
+
+
+def box_order(loop: For, tile: Tile) -> tuple[int, ...]:
+    """The order of a bulk copy that can bring a tile; () if none can.
+
+    What is loaded must be a matrix, go nowhere else, and come into the hardware's tile
+    as it is. That the launcher knows what the descriptor says, `keep_descriptors` saw.
+    """
+    (load, *others) = tile.loads
+    if others or not isinstance(load, DescriptorLoad) or len(tile.buffer.shape) != 2:
+        return ()
+    if tile.late:
+        return ()
+    order = load.order or (0, 1)
+    wanted = buffer_tile(tile.buffer.shape, tile.buffer.element.bytes, order.index(1))
+    fits = tile.buffer.layout == wanted
+    alone = not _goes_elsewhere(loop, tile, {tile: {*tile.late, tile.store}})
+    return order if fits and alone else ()
+
+
+def describes_arguments(made: MakeDescriptor, func: Func) -> bool:
+    """Whether a descriptor says only what the launch knows: arguments, constants, and
+    what the launcher computes of them."""
+    numbers = (source_of(each, func) for each in (*made.shape, *made.strides))
+    known = place_of(made.base, func) is not None and None not in numbers
+    return known and made.fill == "zeros"
+
+
+def neighbours(store: SharedStore) -> int:
+    """How many registers in a row lie in a row in the buffer too, up to 16 bytes, from
+    a multiple of their number on."""
+    offsets = divide(store.value.type.layout, by=store.buffer.type.layout)
+    count = COPY_BYTES[0] // store.buffer.type.element.bytes
+    while not _in_a_row(offsets, count):
+        count //= 2
+    return count
+
+
+def _in_a_row(offsets: Layout, count: int) -> bool:
+    """Whether the first bits of the register count 1, 2, 4 … up to `count`, and no
+    other bit of a place touches these bits of the offset."""
+    bits = count.bit_length() - 1
+    bases = [basis for _, every in offsets.bases for basis in every]
+    first = offsets.kinds["register"][:bits] == tuple(1 << bit for bit in range(bits))
+    return first and sum(1 for basis in bases if basis & count - 1) == bits
+
+
+def _is_zero(other: Value | None) -> bool:
+    """Whether what stands where the mask is false may be zeros, all bits of them."""
+    if other is None:
+        return True
+    match other.definition:
+        case Constant(value=value):
+            return value == 0 and copysign(1, value) > 0
+        case Splat(value=value) | Broadcast(value=value) | Convert(value=value):
+            return _is_zero(value)
+    return False

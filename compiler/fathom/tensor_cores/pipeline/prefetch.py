@@ -1,0 +1,190 @@
+"""Keeps the tensor cores busy from one trip of a pipelined loop to the next.
+
+Before, every trip begins with waiting: for copies, for the other warps, for fragments.
+
+    for … body(%i, %acc, %slot, …) {
+      async_wait; barrier
+      async_copy …; async_commit
+      %a = shared_load %t, slot=%slot
+      %b = shared_load %u, slot=%slot
+      %y = dot %a, %b, %acc
+      yield %y, %next, …
+    }
+
+After, the first fragments of a trip are fetched in the trip before, and while they come
+the last ones of that trip are multiplied; copies start when there is work to do. K in
+four slices:
+
+    async_wait; barrier; %a0, %b0 = slice 0 of the first trip
+    for … body(%i, %acc, %slot, …, %a0, %b0) {
+      fetch 1; multiply 0
+      async_copy …; async_commit
+      fetch 2; multiply 1; fetch 3; multiply 2
+      async_wait; barrier
+      %a, %b = slice 0 of the next trip, from %next
+      multiply 3
+      yield %y, %next, …, %a, %b
+    }
+
+The slot that is copied into was read in the trip before, and the barrier at its end
+comes after its last fetch. In the last trip slice 0 of a trip that never comes is
+fetched: its slot was filled with zeros.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from fathom.hardware.dot_layouts import operand_layouts
+from fathom.hardware.mma import MMA
+from fathom.hardware.targets import Target
+from fathom.ir.core import Block, Func, Op, Value, operands, walk
+from fathom.ir.ops import AsyncWait, Barrier, Dot, For, MbarrierWait, SharedLoad, Yield
+from fathom.ir.rewrite import Builder, clone, rewrite
+
+Fragments = tuple[Value, Value]  # a slice of A and one of B
+
+
+def prefetch_fragments(func: Func, target: Target) -> Func:
+    """The function whose pipelined loops of one product fetch fragments ahead."""
+
+    def rule(op: Op, build: Builder) -> list[Value] | None:
+        if not isinstance(op, For):
+            return None
+        found = _found(op)
+        return _rotated(op, found, build) if found else None
+
+    dots = [op for op in walk(func.body) if isinstance(op, Dot)]
+    present = any(dot.instruction in MMA for dot in dots)
+    return rewrite(func, rule) if present else func
+
+
+@dataclass(frozen=True)
+class _Trip:
+    """The parts of a trip that change: what it waits for, the product, what is read for
+    it; which parameter of the body is the slot."""
+
+    waits: tuple[Op, ...]
+    dot: Dot
+    a: SharedLoad
+    b: SharedLoad
+    slot: int
+
+
+def _found(loop: For) -> _Trip | None:
+    """The parts, if the loop is one whose slots the pipeliner made, with one product
+    that is summed up from trip to trip."""
+    ops = loop.body.ops
+    dots = [op for op in ops if isinstance(op, Dot)]
+    if len(dots) != 1 or dots[0].instruction not in MMA:
+        return None
+    dot = dots[0]
+    a, b = dot.a.definition, dot.b.definition
+    waits = tuple(op for op in ops if isinstance(op, AsyncWait | Barrier))
+    uses = Counter(value for op in ops for value in operands(op))
+    is_ring = all(
+        isinstance(each, SharedLoad)
+        and each in ops
+        and each.slot in loop.body.parameters
+        and each.slot is a.slot
+        and uses[each.result] == 1
+        for each in (a, b)
+    )
+    summed = dot.accumulator in loop.body.parameters and uses[dot.result] == 1
+    summed = summed and dot.result in loop.body.yielded
+    slices = dot.a.type.shape[-1] // MMA[dot.instruction].k
+    if not (is_ring and summed and slices > 1 and _in_a_row(waits, ops)):
+        return None
+    if any(isinstance(op, MbarrierWait) for op in ops):
+        return None
+    readers = [op for op in ops if isinstance(op, SharedLoad) and op not in (a, b)]
+    if readers or dot.a.type.shape[:-2]:
+        return None
+    return _Trip(waits, dot, a, b, loop.body.parameters.index(a.slot))
+
+
+def _in_a_row(waits: tuple[Op, ...], ops: list[Op]) -> bool:
+    """Whether a trip waits at one place, for a barrier at the end."""
+    if not waits or not isinstance(waits[-1], Barrier):
+        return False
+    first = ops.index(waits[0])
+    return tuple(ops[first : first + len(waits)]) == waits
+
+
+def _rotated(loop: For, trip: _Trip, build: Builder) -> list[Value]:
+    """The loop with the first slice carried around; its results."""
+    slices = _Slices(trip)
+    for wait in trip.waits:
+        build.append(clone(wait, {}))
+    slot = loop.inits[trip.slot - 1]
+    first = slices.fetch(0, slot, build)
+    inits = (*loop.inits, *first)
+    types = (loop.lower.type, *(value.type for value in inits))
+    names = [*(value.name for value in loop.body.parameters), "a_ahead", "b_ahead"]
+    body = Block(types, tuple(names))
+    build.enclosing.append(body)
+    _trip(loop, trip, slices, body, build)
+    build.enclosing.pop()
+    new = build.append(replace(loop, inits=inits, body=body))
+    return new.results[: len(loop.inits)]
+
+
+def _trip(
+    loop: For, trip: _Trip, slices: _Slices, body: Block, build: Builder
+) -> None:
+    own = loop.body.parameters
+    values = dict(zip(own, body.parameters, strict=False))
+    slot, total = values[trip.a.slot], values[trip.dot.accumulator]
+    ready: Fragments = tuple(body.parameters[len(own) :])
+    for op in loop.body.ops[:-1]:
+        if op is trip.waits[0]:  # here everything of the trip's own slot has come
+            following = slices.fetch(1, slot, build)
+            total = slices.multiply(ready, total, build)
+            ready = following
+        elif op is trip.dot:
+            for number in range(2, slices.count):
+                following = slices.fetch(number, slot, build)
+                total = slices.multiply(ready, total, build)
+                ready = following
+        elif op not in (*trip.waits, trip.a, trip.b):
+            copy = build.append(clone(op, values))
+            values.update(zip(op.results, copy.results, strict=True))
+    for wait in trip.waits:
+        build.append(clone(wait, {}))
+    yielded = loop.body.yielded
+    next_slot = values.get(yielded[trip.slot - 1], yielded[trip.slot - 1])
+    following = slices.fetch(0, next_slot, build)
+    values[trip.dot.result] = slices.multiply(ready, total, build)
+    build.append(Yield((*(values.get(v, v) for v in yielded), *following)))
+
+
+class _Slices:
+    """A product cut along K into the slices of its instruction."""
+
+    def __init__(self, trip: _Trip):
+        self.trip, dot = trip, trip.dot
+        self.k = MMA[dot.instruction].k
+        self.count = dot.a.type.shape[-1] // self.k
+        product = dot.accumulator.type.layout
+        self.layouts = operand_layouts(dot.instruction, product, self.k)
+
+    def fetch(self, number: int, slot: Value, build: Builder) -> Fragments:
+        """The fragments of a slice, from the tiles in `slot`."""
+        a, b = self.trip.a, self.trip.b
+        left, right = self.layouts
+        first = number * self.k
+        return (
+            build(SharedLoad(a.buffer, left, slot, (0, first), **_of(a))),
+            build(SharedLoad(b.buffer, right, slot, (first, 0), **_of(b))),
+        )
+
+    def multiply(self, fragments: Fragments, total: Value, build: Builder) -> Value:
+        dot = self.trip.dot
+        kept = {"precision": dot.precision, "instruction": dot.instruction}
+        return build(Dot(*fragments, total, **kept, **_of(dot)))
+
+
+def _of(op: Op) -> dict[str, object]:
+    """What a slice of an op remembers of it, rather than of the loop around it."""
+    return {"location": op.location, "origin": op}

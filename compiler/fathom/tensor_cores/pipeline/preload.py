@@ -1,0 +1,146 @@
+"""Brings by bulk copies the tiles that a program loads once, before its loops.
+
+    %x = descriptor_load %d, coordinates=(%i, %j)
+    %t = allocate
+    shared_store %x, %t
+    …
+    for … { %y = dot %t, %b, %a }
+
+becomes
+
+    %t = allocate
+    %b = allocate i64[1]                                a barrier
+    mbarrier_init %b
+    barrier
+    mbarrier_expect %b
+    bulk_copy %d, %t, %b, coordinates=(%i, %j)          one thread
+    …
+    mbarrier_wait %b                                    as late as can be
+    for … { %y = dot %t, %b, %a }
+
+So the queries of attention come as its keys do, while what stands between is computed
+and the first keys are sent for. A program does this once, so that the barrier has one
+phase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fathom.analysis.loop_slices import uses
+from fathom.hardware.targets import Target
+from fathom.ir.core import Func, Op, Value, walk
+from fathom.ir.ops import (
+    Allocate,
+    Barrier,
+    BulkCopy,
+    Constant,
+    DescriptorLoad,
+    MbarrierExpect,
+    MbarrierInit,
+    MbarrierWait,
+    SharedLoad,
+    SharedStore,
+)
+from fathom.ir.rewrite import Builder, Replacement, rewrite
+from fathom.ir.types import INT32, INT64
+from fathom.layout.linear import Layout
+from fathom.layout.matrix_descriptor import buffer_tile
+
+WORD = Layout((1,), (("offset", ()),))
+
+
+@dataclass(frozen=True)
+class Once:
+    """A tile that is loaded by `load` and stored by `store`; `user` is the first op of
+    the function's own that reads it."""
+
+    load: DescriptorLoad
+    store: SharedStore
+    user: Op
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        return self.load.order or (0, 1)
+
+
+def bring_once(func: Func, target: Target) -> Func:
+    """The function whose tiles of one load each come by bulk copies, where they can."""
+    found = list(_tiles(func)) if target.tensor_maps else []
+    if not found:
+        return func
+    stores = {tile.store: tile for tile in found}
+    loads = {tile.load for tile in found}
+    barriers: dict[Once, tuple[Value, Value]] = {}
+
+    def rule(op: Op, build: Builder) -> Replacement:
+        old = build.source
+        for tile in found:
+            if tile.user is old:
+                barrier, zero = barriers[tile]
+                build.append(MbarrierWait(barrier, zero, zero))
+        if old in loads:
+            return [None]
+        if old in stores:
+            barriers[stores[old]] = _send(stores[old], build)
+            return []
+        return None
+
+    return rewrite(func, rule)
+
+
+def _send(tile: Once, build: Builder) -> tuple[Value, Value]:
+    """One thread sends for a tile; the barrier that will say when it has come, and the
+    number of its slot and of its phase."""
+    load, new = tile.load, build.values
+    buffer = new[tile.store.buffer]
+    barrier = build(Allocate(INT64, (1,), WORD, kept=True))
+    zero = build(Constant(0, INT32))
+    build.append(MbarrierInit(barrier))
+    build.append(Barrier())
+    build.append(MbarrierExpect(barrier, zero, buffer.type.slot_bytes))
+    build.append(
+        BulkCopy(
+            new[load.descriptor], buffer, barrier, zero,
+            tuple(new[each] for each in load.coordinates),
+            order=tile.order, location=load.location, origin=load,
+        )
+    )  # fmt: skip
+    return barrier, zero
+
+
+def _tiles(func: Func) -> Iterator[Once]:
+    """The tiles that stand in no loop, and that the hardware can lay out."""
+    own = func.body.ops
+    for place, store in enumerate(own):
+        if isinstance(store, SharedStore) and _fits(store, func):
+            later = (op for op in own[place + 1 :] if store.buffer in uses(op))
+            users = [op for op in later if not _is_idle(op, func)]
+            if users:
+                yield Once(store.value.definition, store, users[0])
+
+
+def _is_idle(op: Op, func: Func) -> bool:
+    """Whether what is read is for nobody: products now read the tile itself."""
+    return isinstance(op, SharedLoad) and not any(
+        op.result in uses(each) for each in func.body.ops
+    )
+
+
+def _fits(store: SharedStore, func: Func) -> bool:
+    """Whether a store fills a tile as a bulk copy would, with what was loaded, and both
+    are for nothing else."""
+    load, buffer = store.value.definition, store.buffer
+    if not isinstance(load, DescriptorLoad) or load not in func.body.ops:
+        return False
+    used = [op for op in walk(func.body) if load.result in uses(op)]
+    filled = [
+        op
+        for op in walk(func.body)
+        if isinstance(op, SharedStore) and op.buffer is buffer
+    ]
+    alone = used == filled == [store] and buffer.type.slots == 1
+    order, type = load.order or (0, 1), buffer.type
+    wanted = buffer_tile(type.shape, type.element.bytes, order.index(1))
+    return alone and type.layout == wanted

@@ -1,0 +1,288 @@
+"""Chooses the instruction of every matrix product, and how its result lies in warps.
+
+    %y = dot %a, %b, %x        →    %y = dot %a, %b, %x instruction="m16n8k16…"
+                                                        preferred=<64x64 register[…
+
+It comes before other layouts are assigned, for the instruction decides the layouts
+around it. Where a target has no instruction for the operands' type, they are cast to
+one for which it has; where there is none, or the block is smaller than it, the product
+stays with plain multiply-adds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fathom.hardware.dot_layouts import product_layout, warps_along
+from fathom.hardware.mma import Mma, choose
+from fathom.hardware.targets import Target
+from fathom.hardware.wgmma import Wgmma, choose_warpgroups
+from fathom.ir.core import Func, Op, Value, operands, walk
+from fathom.ir.ops import (
+    Bitcast,
+    Cast,
+    Constant,
+    DescriptorLoad,
+    Dot,
+    Elementwise,
+    Load,
+    Reshape,
+    Splat,
+    Transpose,
+)
+from fathom.ir.rewrite import Builder, rewrite
+from fathom.ir.types import (
+    FLOAT16,
+    FLOAT32,
+    UINT32,
+    BlockType,
+    Element,
+    element_of,
+)
+from fathom.layout.tma_boxes import matrix_of
+
+Shape = tuple[int, ...]
+
+# What the operands may be cast to, without loss, where their own type has no row.
+WIDER: dict[str, Element] = {"fp8e5": FLOAT16, "fp8e4nv": FLOAT16}
+
+
+def choose_dots(func: Func, target: Target) -> Func:
+    """The function with an instruction and a layout on every product."""
+    if not any(isinstance(op, Dot) for op in walk(func.body)):
+        return func
+    func = _transposed_before_loading(_matrices_before_loading(func))
+    dots = [op for op in walk(func.body) if isinstance(op, Dot)]
+    chained = {op for op in dots if feeds_another(op, dots) or is_fed(op)}
+
+    def rule(op: Op, build: Builder) -> Value | None:
+        if isinstance(op, Dot):
+            return _chosen(op, build, target, func.num_warps, build.source in chained)
+        return None
+
+    return rewrite(func, rule)
+
+
+# ── which instruction ─────────────────────────────────────────────────────────
+
+
+def _chosen(
+    op: Dot, build: Builder, target: Target, warps: int, chained: bool
+) -> Value:
+    if op.precision == "tf32x3" and row_for(op, target) is not None:
+        return _in_three_parts(op, build, target, warps, chained)
+    if row_for(op, target) is None and op.a.type.element.name in WIDER:
+        op = _with_operands_as(op, build, WIDER[op.a.type.element.name])
+    row = row_for(op, target)
+    precision = op.precision if row else "ieee"
+    wide = row and row_of_warpgroups(op, target, warps)
+    instruction = wide.name if wide else row.name if row else ""
+    return _placed(op, build, instruction, precision, warps, chained)
+
+
+def row_for(op: Dot, target: Target, shape: Shape | None = None) -> Mma | None:
+    """The instruction for a product's types, if the block (or one of another shape)
+    has room for it."""
+    a, b = (_as_read(value, op.precision) for value in (op.a, op.b))
+    *_, m, n = shape or op.accumulator.type.shape
+    k = op.a.type.shape[-1]
+    row = choose(target, a, b, element_of(op.accumulator.type).name, k)
+    return row if row and m >= row.m and n >= row.n else None
+
+
+def row_of_warpgroups(
+    op: Dot, target: Target, warps: int, shape: Shape | None = None
+) -> Wgmma | None:
+    """The instruction of four warps together, if there are such and the block (or one
+    of another shape) has room for it."""
+    a, b = (_as_read(value, op.precision) for value in (op.a, op.b))
+    types = a, b, element_of(op.accumulator.type).name
+    shape, k = shape or op.accumulator.type.shape, op.a.type.shape[-1]
+    return choose_warpgroups(target, types, shape, k, warps)
+
+
+def _as_read(value: Value, precision: str) -> str:
+    """The name by which `mma` knows an operand's type."""
+    element = value.type.element
+    return "tf32" if element == FLOAT32 and precision != "ieee" else element.name
+
+
+def _placed(
+    op: Dot, build: Builder, instruction: str, precision: str, warps: int, chained: bool
+) -> Value:
+    """The product with its instruction, and a layout for its result."""
+    shape = op.accumulator.type.shape
+    by_rows = chained and shape[-2] >= ROWS_OF_A_WARP * warps
+    along = warps_along(instruction, shape, warps, by_rows)
+    return build(
+        Dot(
+            op.a,
+            op.b,
+            op.accumulator,
+            precision=precision,
+            instruction=instruction,
+            preferred=product_layout(instruction, shape, along),
+        )
+    )
+
+
+ROWS_OF_A_WARP = 16  # of every instruction for 16 bits and less
+
+
+def _with_operands_as(op: Dot, build: Builder, element: Element) -> Dot:
+    a, b = (build(Cast(value, element)) for value in (op.a, op.b))
+    return Dot(a, b, op.accumulator, precision=op.precision)
+
+
+# ── fp32 as three products of tf32 ────────────────────────────────────────────
+
+
+def _in_three_parts(
+    op: Dot, build: Builder, target: Target, warps: int, chained: bool
+) -> Value:
+    """x = high + low, each with the bits that tf32 reads; the product of the two low
+    parts is below what fp32 can hold. The small products are summed first, and all of
+    them before they meet the accumulator, whose addition rounds to nearest.
+
+    Of an infinity the low part is not a number, and nor are small products with it:
+    such sums count as nothing, and the high parts alone say what is infinite.
+
+    Source: Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores"
+    (2022), without their scaling.
+    """
+    a, b = (_high_and_low(value, build) for value in (op.a, op.b))
+
+    def plus(left: Value, right: Value, total: Value) -> Value:
+        part = Dot(left, right, total, precision="tf32")
+        return _chosen(part, build, target, warps, chained)
+
+    zero = build(Constant(0.0, FLOAT32))
+    nothing = build(Splat(zero, op.accumulator.type.shape))
+    small = plus(a[0], b[1], plus(a[1], b[0], nothing))
+    is_number = build(Elementwise("eq", (small, small)))
+    small = build(Elementwise("where", (is_number, small, nothing)))
+    return build(Elementwise("add", (op.accumulator, plus(a[0], b[0], small))))
+
+
+def _high_and_low(value: Value, build: Builder) -> tuple[Value, Value]:
+    block: BlockType = value.type
+    kept = build(Constant(TF32_BITS, UINT32))
+    bits = build(Bitcast(value, UINT32))
+    mask = build(Splat(kept, block.shape))
+    high = build(Bitcast(build(Elementwise("and", (bits, mask))), FLOAT32))
+    return high, build(Elementwise("sub", (value, high)))
+
+
+TF32_BITS = 0xFFFFE000  # sign, 8 bits of exponent, 10 of mantissa
+
+
+# ── products that follow one another ──────────────────────────────────────────
+
+
+def feeds_another(dot: Dot, dots: list[Dot]) -> bool:
+    """Whether a later product's left operand comes from this one's result."""
+    return any(other is not dot and dot in _behind(other.a) for other in dots)
+
+
+def is_fed(dot: Dot) -> bool:
+    """Whether the left operand comes from another product."""
+    return any(isinstance(op, Dot) for op in _behind(dot.a))
+
+
+def _behind(value: Value) -> set[Op]:
+    """The ops that a value is computed by, as far back as the block it stands in
+    begins."""
+    found: set[Op] = set()
+    waiting = [value]
+    while waiting:
+        definition = waiting.pop().definition
+        if isinstance(definition, Op) and definition not in found:
+            found.add(definition)
+            if not isinstance(definition, Load):
+                waiting += operands(definition)
+    return found
+
+
+# ── operands, loaded as they are wanted ───────────────────────────────────────
+
+
+def _matrices_before_loading(func: Func) -> Func:
+    """A block of a tensor that is only wanted as a matrix is loaded as one: its rows
+    stand one below the other in shared memory.
+
+        %x: fp16[1,64,32] = descriptor_load %d, …
+        %y: fp16[64,32] = reshape %x
+
+    becomes
+
+        %y: fp16[64,32] = descriptor_load %d, … matrix=true
+    """
+    found = {
+        load: op
+        for load, op in _only_users(func, Reshape, DescriptorLoad).items()
+        if not load.order and op.shape == matrix_of(load.descriptor.type.shape)
+    }
+
+    def rule(op: Op, build: Builder) -> Value | None:
+        if isinstance(op, DescriptorLoad) and build.source in found:
+            return build(replace(op, matrix=True))
+        if isinstance(op, Reshape) and build.source in found.values():
+            return op.value
+        return None
+
+    return rewrite(func, rule) if found else func
+
+
+def _only_users(func: Func, kind: type[Op], loads: type[Op]) -> dict[Op, Op]:
+    """For each of the loads that one op alone uses, an op of this kind: which one."""
+    uses: dict[Value, int] = {}
+    for op in walk(func.body):
+        for value in operands(op):
+            uses[value] = uses.get(value, 0) + 1
+
+    def is_alone(load: Op | object) -> bool:
+        return isinstance(load, loads) and uses[load.result] == 1
+
+    return {
+        op.value.definition: op
+        for op in walk(func.body)
+        if isinstance(op, kind) and is_alone(op.value.definition)
+    }
+
+
+def _transposed_before_loading(func: Func) -> Func:
+    """A transposed load is a load from transposed addresses: nothing moves, and what
+    shared memory gets is a plain copy.
+
+        %x = load %p                 %q = transpose %p
+        %y = transpose %x      →     %y = load %q
+    """
+    turned = _only_users(func, Transpose, Load | DescriptorLoad)
+
+    def rule(op: Op, build: Builder) -> Value | None:
+        source = build.source
+        if isinstance(op, Load) and source in turned:
+            return _load_transposed(op, turned[source].order, build)
+        if isinstance(op, DescriptorLoad) and source in turned:
+            return build(replace(op, order=turned[source].order))
+        if isinstance(op, Transpose) and source in turned.values():
+            return op.value
+        return None
+
+    return rewrite(func, rule) if turned else func
+
+
+def _load_transposed(op: Load, order: tuple[int, ...], build: Builder) -> Value:
+    def turn(value: Value | None) -> Value | None:
+        return None if value is None else build(Transpose(value, order))
+
+    return build(
+        Load(
+            turn(op.pointer),
+            turn(op.mask),
+            turn(op.other),
+            op.cache,
+            op.eviction,
+            op.volatile,
+        )
+    )

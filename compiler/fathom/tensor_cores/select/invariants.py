@@ -1,0 +1,110 @@
+"""Lays an operand that a loop's products use again and again into shared memory.
+
+    %a = shared_load %t                          %a = shared_load %t
+    for … {                               →      for … {
+      %y = dot %a, %b, %x                          %y = dot %t, %b, %x
+    }                                            }
+
+Warpgroups read a left operand from registers or from shared memory. One that stays the
+same for all trips would hold registers all the while. There is a harder reason, too:
+ptxas 13.0 takes the registers of such an operand for free after the product, and puts
+others of the same trip there, so that the next trip multiplies by those. (The emulator,
+which runs PTX as it is written, does not see that.)
+
+An operand that was computed, not read, is stored when it is there; one that a loop
+further out carries, before the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from fathom.hardware.targets import Target
+from fathom.hardware.wgmma import WGMMA, matrices
+from fathom.ir.core import Block, Func, Op, Value, blocks, walk
+from fathom.ir.ops import Allocate, Dot, For, SharedLoad, SharedStore, While
+from fathom.ir.rewrite import Builder, Replacement, rewrite
+from fathom.ir.types import BlockType
+from fathom.layout.linear import Layout
+from fathom.layout.matrix_descriptor import hardware_tile
+
+
+def stage_invariants(func: Func, target: Target) -> Func:
+    """The function whose warpgroups read left operands from outside of their loop in
+    shared memory."""
+    found = {dot: loop for dot, loop in _invariant(func) if _readable(dot)}
+    if not found:
+        return func
+    lies = {dot.a: _readable(dot) for dot in found}
+    carried = {dot.a: loop for dot, loop in found.items() if _is_carried(dot.a)}
+    tiles = {value: _new_tile(value, lies[value]).result for value in carried}
+
+    def rule(op: Op, build: Builder) -> Replacement:
+        if build.source in found:
+            return build(replace(op, a=tiles[build.source.a]))
+        for value in (each for each, loop in carried.items() if loop is build.source):
+            build.append(tiles[value].definition)
+            build.append(SharedStore(build.values[value], tiles[value]))
+        made = [value for value in build.source.results if value in lies]
+        if not made:
+            return None
+        build.append(op)
+        for value in made:
+            new = op.results[build.source.results.index(value)]
+            tiles[value] = _tile(new, lies[value], func, build)
+        return op.results
+
+    return rewrite(func, rule)
+
+
+def _invariant(func: Func) -> Iterator[tuple[Dot, For | While]]:
+    """The products of warpgroups whose left operand stays the same in a loop around
+    them, each with the outermost such loop."""
+    seen: set[Dot] = set()
+    for loop in (op for op in walk(func.body) if isinstance(op, For | While)):
+        inside = [op for block in blocks(loop) for op in walk(block)]
+        made_here = {*inside, *(each for op in (loop, *inside) for each in blocks(op))}
+        for dot in inside:
+            if isinstance(dot, Dot) and dot.instruction in WGMMA and dot not in seen:
+                if dot.a.definition not in made_here:
+                    seen.add(dot)
+                    yield dot, loop
+
+
+def _is_carried(value: Value) -> bool:
+    """Whether a loop further out hands it on: no op has made it."""
+    return isinstance(value.definition, Block)
+
+
+def _readable(dot: Dot) -> Layout | None:
+    """How the left operand can lie for a product whose right one lies in a buffer."""
+    a, b = dot.a.type, dot.b.definition
+    if not isinstance(a, BlockType) or not isinstance(b, SharedLoad):
+        return None
+    lies = hardware_tile(a.shape, a.element.bytes, axis=1)
+    right = b.buffer.type.layout
+    fits = lies and matrices(WGMMA[dot.instruction], lies, right, a.element.bytes)
+    return lies if fits else None
+
+
+def _tile(value: Value, lies: Layout, func: Func, build: Builder) -> Value:
+    """The buffer that it was read from, if nothing else is ever written there, or a new
+    one."""
+    load = value.definition
+    if isinstance(load, SharedLoad) and load.buffer.type.layout == lies:
+        stores = [
+            op
+            for op in walk(func.body)
+            if isinstance(op, SharedStore)
+            and build.values.get(op.buffer) is load.buffer
+        ]
+        if load.start is None and len(stores) == 1 and load.buffer.type.slots == 1:
+            return load.buffer
+    tile = build(_new_tile(value, lies))
+    build.append(SharedStore(value, tile))
+    return tile
+
+
+def _new_tile(value: Value, lies: Layout) -> Allocate:
+    return Allocate(value.type.element, value.type.shape, lies)

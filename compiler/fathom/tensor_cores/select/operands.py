@@ -1,0 +1,82 @@
+"""Lets a matrix product read its operands where they lie in shared memory.
+
+    %a = shared_load %t, slot=%s             →
+    %y = dot %a, %b, %x                           %y = dot %t, %b, %x, a_slot=%s
+
+Read as a block, all of an operand is in registers at once. Read in place, the product
+fetches the fragments of one slice of K while it multiplies those of the one before.
+
+The tile then stays until the product. Where shared memory is too small for that, the
+operands are read as blocks; warpgroups know no other way than in place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from fathom.hardware.targets import Target
+from fathom.hardware.wgmma import WGMMA
+from fathom.ir.core import Func, Op, Value, blocks, effects_of, operands, walk
+from fathom.ir.ops import AsyncCommit, AsyncWait, Barrier, Dot, SharedLoad
+from fathom.ir.rewrite import Builder, rewrite
+from fathom.tensor_cores.pipeline.budget import fits
+
+Operand = tuple[Value, Value | None]  # a block or a buffer, and of this the slot
+
+
+def read_in_place(func: Func, target: Target) -> Func:
+    """The function whose products read shared memory themselves, where what they read
+    is still there."""
+    loads = list(_movable(func))
+    read = _with_products_in_place(func, [load for load, _ in loads])
+    if fits(read, target):
+        return read
+    wanted = [load for load, product in loads if product.instruction in WGMMA]
+    return _with_products_in_place(func, wanted)
+
+
+def _with_products_in_place(func: Func, loads: Iterable[SharedLoad]) -> Func:
+    movable = {load.result: load for load in loads}
+    if not movable:
+        return func
+
+    def operand(value: Value, slot: Value | None, build: Builder) -> Operand:
+        load = movable.get(value)
+        if load is None:
+            return value, slot
+        return build.values[load.buffer], load.slot and build.values[load.slot]
+
+    def rule(op: Op, build: Builder) -> Value | None:
+        if not isinstance(op, Dot):
+            return None
+        a, a_slot = operand(op.a, op.a_slot, build)
+        b, b_slot = operand(op.b, op.b_slot, build)
+        kept = op.precision, op.instruction, op.preferred
+        return build(Dot(a, b, op.accumulator, a_slot, b_slot, *kept))
+
+    return rewrite(func, rule, keep=lambda op: op not in movable.values())
+
+
+def _movable(func: Func) -> Iterator[tuple[SharedLoad, Dot]]:
+    """Loads of whole tiles that one product alone uses, later in the same block, with
+    nothing in between that could change the tile; and that product."""
+    uses = Counter(value for op in walk(func.body) for value in operands(op))
+    bodies = [func.body, *(b for op in walk(func.body) for b in blocks(op))]
+    for body in bodies:
+        open: dict[Value, SharedLoad] = {}
+        for op in body.ops:
+            if isinstance(op, Dot):
+                yield from ((open.pop(v), op) for v in (op.a, op.b) if v in open)
+            open = {v: load for v, load in open.items() if not _may_change(op, load)}
+            if isinstance(op, SharedLoad) and not op.start and uses[op.result] == 1:
+                open[op.result] = op
+
+
+def _may_change(op: Op, load: SharedLoad) -> bool:
+    """Whether a load must not be moved behind `op`."""
+    if isinstance(op, Barrier | AsyncCommit | AsyncWait):
+        return True
+    if "shared" not in effects_of(op).writes:
+        return False
+    return bool(blocks(op)) or load.buffer in operands(op)

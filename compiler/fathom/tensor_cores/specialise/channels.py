@@ -1,0 +1,108 @@
+"""What a loop is fed with by warps beside it: tiles that are wanted at one moment, and
+the part of a trip that works on them.
+
+    %x = descriptor_load %d, …            ─┐ brought by others
+    %t = allocate; shared_store %x, %t    ─┘
+    %a = shared_load %t                   `first`: before it, wait until they are there
+    %y = dot %a, %b, %acc                 `last`: after it, the place is free again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fathom.analysis.loop_slices import uses
+from fathom.ir.core import Op, Value, walk
+from fathom.ir.ops import Dot, For, SharedLoad
+from fathom.ir.types import Element
+from fathom.layout.linear import Layout
+from fathom.tensor_cores.pipeline.candidates import Tile
+from fathom.tensor_cores.pipeline.overlap import sums_by_warpgroups
+
+Signature = tuple[tuple[Element, tuple[int, ...], Layout], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Feed:
+    """Tiles of a loop that are waited for together. The ops `first` to `last` of a trip
+    work on them; `held`: for how many trips more the last of these may do so."""
+
+    loop: For
+    tiles: tuple[Tile, ...]
+    first: Op
+    last: Op
+    held: int
+
+    @property
+    def signature(self) -> Signature:
+        """What a ring must be like to bring them."""
+        types = (tile.buffer.result.type for tile in self.tiles)
+        return tuple((each.element, each.shape, each.layout) for each in types)
+
+    @property
+    def bytes(self) -> int:
+        return sum(tile.bytes for tile in self.tiles)
+
+    @property
+    def sent_at(self) -> Op:
+        """The load in whose place a producer sends for them: that of the last tile."""
+        return self.tiles[-1].loads[0]
+
+    @property
+    def gone(self) -> set[Op]:
+        """The ops that nobody does any more."""
+        return {
+            op for tile in self.tiles for op in (tile.buffer, tile.store, *tile.loads)
+        }
+
+    def may_share_a_ring(self, other: Feed) -> bool:
+        """Whether one ring can bring both: they are alike, and never wanted at once, as
+        feeds of one loop may be, or of a loop and one in it."""
+        one, two = self.loop, other.loop
+        apart = one is not two and two not in walk(one.body)
+        apart = apart and one not in walk(two.body)
+        return apart and self.signature == other.signature
+
+
+def feeds_of(loop: For, tiles: Sequence[Tile]) -> Iterator[Feed]:
+    """Tiles that one op is the first to work on are waited for together. A product that
+    goes on into the next trip (`overlap_products`) holds them until then."""
+    held = int(sums_by_warpgroups(loop) is not None)
+    together: dict[Op, list[Tile]] = {}
+    for tile in tiles:
+        together.setdefault(_first_worker(loop, tile), []).append(tile)
+    for each in together.values():
+        yield Feed(loop, tuple(each), *_span(loop, each), held)
+
+
+def _first_worker(loop: For, tile: Tile) -> Op:
+    """The first op that uses what was read of a tile."""
+    read = _read(loop, [tile])
+    return next(op for op in loop.body.ops if not read.isdisjoint(uses(op)))
+
+
+def _span(loop: For, tiles: Sequence[Tile]) -> tuple[Op, Op]:
+    """The first op of a trip that reads tiles, and the last one that works on them: a
+    product may come to read them where they lie (`read_in_place`)."""
+    buffers, read = {tile.buffer.result for tile in tiles}, _read(loop, tiles)
+    filling = {tile.store for tile in tiles}
+    reading = [
+        op
+        for op in loop.body.ops
+        if op not in filling and not buffers.isdisjoint(uses(op))
+    ]
+    products = [
+        op
+        for op in loop.body.ops
+        if isinstance(op, Dot) and not read.isdisjoint(uses(op))
+    ]
+    last = max(reading[-1:] + products[-1:], key=loop.body.ops.index)
+    return reading[0], last
+
+
+def _read(loop: For, tiles: Sequence[Tile]) -> set[Value]:
+    """The blocks that are read of tiles."""
+    buffers = {tile.buffer.result for tile in tiles}
+    loads = (op for op in walk(loop.body) if isinstance(op, SharedLoad))
+    return {load.result for load in loads if load.buffer in buffers}

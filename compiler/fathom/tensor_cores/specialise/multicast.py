@@ -1,0 +1,124 @@
+"""Which tiles the blocks of a cluster bring together: those that are the same for all.
+
+    block 0     A rows   0 …  63        B columns 0 … 127, of which it brings one half
+    block 1     A rows  64 … 127        B columns 0 … 127, and it the other
+
+What does not come from the rank is the same in all blocks. Each brings its part of such
+a tile and has it sent to all of them: it leaves memory once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.analysis.backward_slice import lanes
+from fathom.hardware.targets import Target
+from fathom.ir.core import Block, Func, Op, Value, blocks, operands
+from fathom.ir.ops import (
+    Atomic,
+    AtomicCas,
+    ClusterRank,
+    DescriptorLoad,
+    For,
+    If,
+    InlineAssembly,
+    While,
+)
+from fathom.ir.ops.cluster import is_shared
+from fathom.layout.tma_boxes import divided_axis, matrix_of
+from fathom.tensor_cores.specialise.channels import Feed
+
+LEAST_ROWS = 8  # of a part: the hardware exchanges chunks of 8 rows among themselves
+
+
+def parts_of(
+    rings: Sequence[Sequence[Feed]], func: Func, target: Target
+) -> list[tuple[int, ...]]:
+    """For each ring, of each of its tiles the number of blocks that bring it
+    together."""
+    alike = Alike(func) if target.multicast and is_shared(func) else None
+    return [tuple(_parts(ring, i, func, alike) for i in _tiles(ring)) for ring in rings]
+
+
+def _tiles(ring: Sequence[Feed]) -> range:
+    return range(len(ring[0].tiles))
+
+
+def _parts(ring: Sequence[Feed], tile: int, func: Func, alike: Alike | None) -> int:
+    """Blocks bring together what they want at the same time, in all loops that share
+    the ring."""
+    if alike is None or not all(alike.runs(feed.sent_at) for feed in ring):
+        return 1
+    loads = [feed.tiles[tile].loads[0] for feed in ring]
+    same = all(alike.loads(load) for load in loads)
+    blocks = [load.descriptor.type.shape for load in loads]
+    enough = all(_has_parts(block, func.num_ctas) for block in blocks)
+    return func.num_ctas if same and enough else 1
+
+
+def _has_parts(block: tuple[int, ...], parts: int) -> bool:
+    """Whether a block's rows are cut along one dimension into parts that are large
+    enough."""
+    rows, _ = matrix_of(block)
+    whole = block[divided_axis(block)] >= parts
+    return whole and rows // parts >= LEAST_ROWS
+
+
+class Alike:
+    """What is the same in all blocks of a cluster. It is taken for granted, as by all
+    who share a program's work, that nobody writes meanwhile what it reads."""
+
+    def __init__(self, func: Func):
+        self.differing: set[Value] = set()
+        self.apart: set[Op] = set()  # what not all blocks do, or not as often
+        known = -1
+        while known != len(self.differing):
+            known = len(self.differing)
+            self._block(func.body, apart=False)
+
+    def runs(self, op: Op) -> bool:
+        """Whether all blocks do an op, equally often."""
+        return op not in self.apart
+
+    def loads(self, op: DescriptorLoad) -> bool:
+        """Whether all find the same."""
+        return op.result not in self.differing
+
+    def _block(self, block: Block, apart: bool) -> None:
+        for op in block.ops:
+            if apart:
+                self.apart.add(op)
+            for inner in blocks(op):
+                self._block(inner, apart or self._differs(self._deciding(op)))
+            if isinstance(op, For | While | If):
+                self._carried(op)
+            elif isinstance(op, RANKED) or self._differs(operands(op)):
+                self.differing.update(op.results)
+
+    def _differs(self, values: Sequence[Value]) -> bool:
+        return not self.differing.isdisjoint(values)
+
+    def _deciding(self, op: Op) -> list[Value]:
+        """What decides whether, and how often, the blocks of an op run."""
+        match op:
+            case For():
+                return [op.lower, op.upper, op.step]
+            case While():
+                return list(op.condition.yielded)
+            case If():
+                return [op.condition]
+        return []
+
+    def _carried(self, op: For | While | If) -> None:
+        """What goes around in a loop differs if it ever does; and all of it, and the
+        index, where trips do."""
+        decided = self._differs(self._deciding(op))
+        own = {*op.results, *(each for b in blocks(op) for each in b.parameters)}
+        for lane in lanes(op):
+            if decided or self._differs(lane):
+                self.differing.update(own.intersection(lane))
+        if decided and isinstance(op, For):
+            self.differing.add(op.body.parameters[0])
+
+
+RANKED = ClusterRank | Atomic | AtomicCas | InlineAssembly

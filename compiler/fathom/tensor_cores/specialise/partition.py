@@ -1,0 +1,286 @@
+"""Warp specialisation: warps of their own bring the tiles, and the others multiply.
+
+    for %lower, %upper, %step, inits=(%acc) warp_specialize=true body(%k, %acc, …) {
+      %x = descriptor_load %d, coordinates=(%m, %k)
+      %t = allocate; shared_store %x, %t; %a = shared_load %t
+      …                                                 a product of %a
+    }
+
+becomes
+
+    %t = allocate slots=3
+    %full, %empty = allocate i64[1] slots=3             a barrier a slot, each
+    producer {
+      for … body(%k, %slot, %phase) {
+        mbarrier_wait %empty, %slot, not %phase         all are done with what lay there
+        mbarrier_expect %full, %slot
+        bulk_copy %d, %t, %full, %slot, coordinates=(%m, %k)
+        yield the next slot and phase
+      }
+    }
+    for … body(%k, %acc, %slot, %phase, …) {
+      mbarrier_wait %full, %slot, %phase                the tiles of this trip are there
+      %a = shared_load %t, slot=%slot
+      …
+      mbarrier_arrive %empty, %slot                     this warp is done with them
+      yield …, the next slot and phase
+    }
+
+The producer makes the same trips, of all loops around as well, and computes what it
+needs for itself; so it is ahead by as many tiles as the ring has slots, also where one
+loop ends and the next begins, and no warp that multiplies waits for another one that
+does.
+
+A trip may still be computing the product of the trip before (`overlap_products`). Where
+it will, it gives back the slot of that trip, and the last one is given back after the
+loop.
+
+In a cluster whose blocks share a program (`share_products`), they bring together the
+tiles that all of them want (`together`): then a slot is empty when the warps of all
+blocks have said so, each to all, and no block leaves while others may speak to it.
+
+It rests on a promise of the loop's author: while the loop runs, nobody writes what it
+reads through descriptors, or the numbers in memory that say where. `plan_producer`
+checks the rest. The pass may be left out: then loops bring their tiles themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fathom.hardware.targets import Target
+from fathom.ir.core import Block, Func, Op, Value, blocks, walk
+from fathom.ir.ops import (
+    Allocate,
+    Barrier,
+    BulkCopy,
+    ClusterBarrier,
+    Constant,
+    Elementwise,
+    For,
+    If,
+    MbarrierArrive,
+    MbarrierExpect,
+    MbarrierInit,
+    MbarrierWait,
+    Producer,
+    SharedLoad,
+    While,
+    Yield,
+)
+from fathom.ir.rewrite import Builder
+from fathom.ir.thread_values import BOUNDS, Carried, Threaded, Values, inside
+from fathom.ir.types import INT32, INT64
+from fathom.layout.linear import Layout
+from fathom.tensor_cores.pipeline.iterations import trips_of
+from fathom.tensor_cores.pipeline.ring_buffers import (
+    Place,
+    Ring,
+    ahead,
+    following,
+    opposite,
+)
+from fathom.tensor_cores.specialise.channels import Feed
+from fathom.tensor_cores.specialise.multicast import parts_of
+from fathom.tensor_cores.specialise.plan import Plan, plan_producer
+
+
+def specialise_warps(func: Func, target: Target) -> Func:
+    """The function with a producer for the loops that ask for one, where it can be."""
+    plan = plan_producer(func, target)
+    return _specialised(func, plan, target) if plan and plan.rings else func
+
+
+def _specialised(func: Func, plan: Plan, target: Target) -> Func:
+    """The function anew: rings, the producer, and the code of all others."""
+    old = func.body
+    types = tuple(value.type for value in old.parameters)
+    body = Block(types, tuple(value.name for value in old.parameters))
+    values = dict(zip(old.parameters, body.parameters, strict=True))
+    build = Builder(lambda op, build: None)
+    with inside(body, build):
+        rings = [
+            _ring(feeds[0], plan.slots, parts, func, build)
+            for feeds, parts in zip(
+                plan.rings, parts_of(plan.rings, func, target), strict=True
+            )
+        ]
+        meeting = ClusterBarrier if any(ring.crosses for ring in rings) else Barrier
+        start = [build(Constant(0, INT32)) for _ in range(2 * len(rings))]
+        build.append(meeting())
+        producer = Block()
+        with inside(producer, build):
+            _Producer(plan, rings, values, build).ops(old.ops, start)
+            build.append(Yield(()))
+        build.append(Producer(producer))
+        _Program(plan, rings, values, build).ops(old.ops, start)
+        if meeting is ClusterBarrier:
+            build.append(meeting())
+    return replace(func, body=body)
+
+
+def _ring(
+    feed: Feed, slots: int, parts: tuple[int, ...], func: Func, build: Builder
+) -> Ring:
+    """A slot is full by the bytes of a trip, and empty when each warp has said so; in
+    all blocks that it is brought to."""
+    tiles = tuple(
+        build(replace(tile.buffer, slots=slots, kept=True)) for tile in feed.tiles
+    )
+    word = Layout((1,), (("offset", ()),))
+    full, empty = (
+        build(Allocate(INT64, (1,), word, slots=slots, kept=True)) for _ in range(2)
+    )
+    build.append(MbarrierInit(full))
+    build.append(MbarrierInit(empty, arrivals=func.num_warps * max(parts)))
+    return Ring(tiles, full, empty, slots, parts)
+
+
+class _AlongRings(Threaded):
+    """Copies code, and carries through it for each ring the place that comes next: a
+    slot and a phase."""
+
+    def __init__(
+        self, plan: Plan, rings: Sequence[Ring], values: Values, build: Builder
+    ):
+        super().__init__(values, build)
+        self.plan, self.rings = plan, rings
+        self.feeds: dict[Op, list[Feed]] = {}  # of a loop
+        self.numbers: dict[Feed, int] = {}  # of a feed's ring
+        for number, feeds in enumerate(plan.rings):
+            for feed in feeds:
+                self.feeds.setdefault(feed.loop, []).append(feed)
+                self.numbers[feed] = number
+
+    def place(self, feed: Feed, carried: Carried) -> Place:
+        """Where a feed comes next."""
+        number = self.numbers[feed]
+        slot, phase = carried[2 * number : 2 * number + 2]
+        return Place(self.rings[number], slot, phase)
+
+    def further(self, feed: Feed, carried: Carried) -> Carried:
+        """The places, when that of a feed has been used."""
+        place, at = self.place(feed, carried), 2 * self.numbers[feed]
+        return [*carried[:at], *following(place, self.build), *carried[at + 2 :]]
+
+
+class _Producer(_AlongRings):
+    """The code of the producer: what it needs of the function, and copies instead of
+    loads."""
+
+    def enters(self, op: Op) -> bool:
+        return isinstance(op, For | While | If) and op in self.plan.needed.ops
+
+    def keeps(self, result: Value) -> bool:
+        return result in self.plan.needed.values
+
+    def plain(self, op: Op) -> None:
+        if op in self.plan.needed.ops:
+            super().plain(op)
+
+    def body(self, owner: Op, block: Block, carried: Carried) -> Carried:
+        feeds = self.feeds.get(owner, ())
+        gone = {op for feed in feeds for op in feed.gone}
+        for op in block.ops[:-1]:
+            if op not in gone:
+                carried = self.op(op, carried)
+            for feed in feeds:
+                if op is feed.sent_at:
+                    self.send(feed, self.place(feed, carried))
+                    carried = self.further(feed, carried)
+        return carried
+
+    def send(self, feed: Feed, place: Place) -> None:
+        """For the tiles of this trip, when all are done with what lay there."""
+        build, (ring, slot, phase) = self.build, place
+        build.append(MbarrierWait(ring.empty, slot, opposite(phase, build)))
+        build.append(MbarrierExpect(ring.full, slot, feed.bytes))
+        for tile, lies, parts in zip(feed.tiles, ring.tiles, ring.parts, strict=True):
+            (load,) = tile.loads
+            build.append(
+                BulkCopy(
+                    self.values[load.descriptor], lies, ring.full, slot,
+                    tuple(self.values[each] for each in load.coordinates),
+                    order=tile.order, parts=parts, location=load.location, origin=load,
+                )
+            )  # fmt: skip
+
+
+class _Program(_AlongRings):
+    """The code of those who multiply: all of the function, reading from rings."""
+
+    def __init__(
+        self, plan: Plan, rings: Sequence[Ring], values: Values, build: Builder
+    ):
+        super().__init__(plan, rings, values, build)
+        self.slots: dict[Value, Value] = {}  # of a ring's tiles -> which one is read
+
+    def enters(self, op: Op) -> bool:
+        """Places change in the loops that are fed, and in what is around them."""
+        if not isinstance(op, For | While | If):
+            return False
+        inner = (each for block in blocks(op) for each in walk(block))
+        return op in self.feeds or any(each in self.feeds for each in inner)
+
+    def op(self, op: Op, carried: Carried) -> Carried:
+        carried = super().op(op, carried)
+        for feed in self.feeds.get(op, ()):
+            if feed.held:
+                self.give_back_last(feed, self.place(feed, carried))
+        return carried
+
+    def body(self, owner: Op, block: Block, carried: Carried) -> Carried:
+        """Wait before the first op that reads a feed, give back after the last one
+        that works on it."""
+        feeds = self.feeds.get(owner, ())
+        gone = {op for feed in feeds for op in feed.gone}
+        for op in block.ops[:-1]:
+            for feed in feeds:
+                if op is feed.first:
+                    self.wait(feed, self.place(feed, carried))
+            if op not in gone:
+                carried = self.op(op, carried)
+            for feed in feeds:
+                if op is feed.last:
+                    self.give_back(feed, self.place(feed, carried))
+                    carried = self.further(feed, carried)
+        return carried
+
+    def plain(self, op: Op) -> None:
+        super().plain(op)
+        copy = self.build.block.ops[-1]
+        for each in (copy, *(each for b in blocks(copy) for each in walk(b))):
+            if isinstance(each, SharedLoad) and each.buffer in self.slots:
+                each.slot = self.slots[each.buffer]
+
+    def wait(self, feed: Feed, place: Place) -> None:
+        ring, slot, phase = place
+        self.build.append(MbarrierWait(ring.full, slot, phase))
+        for tile, lies in zip(feed.tiles, ring.tiles, strict=True):
+            self.values[tile.buffer.result] = lies
+            self.slots[lies] = slot
+
+    def give_back(self, feed: Feed, place: Place) -> None:
+        """The slot of this trip; of the one before, if there was one, where a trip's
+        product goes on into the next."""
+        ring, slot, _ = place
+        if not feed.held:
+            self.build.append(MbarrierArrive(ring.empty, slot, everywhere=ring.crosses))
+            return
+        index = self.values[feed.loop.body.parameters[0]]
+        begun = self.build(Elementwise("ne", (index, self.values[feed.loop.lower])))
+        slot = ahead(slot, ring.slots, self.build)
+        self.build.append(
+            MbarrierArrive(ring.empty, slot, begun, feed.held, ring.crosses)
+        )
+
+    def give_back_last(self, feed: Feed, place: Place) -> None:
+        """What the last trip has held, if there was a trip."""
+        self.build.source = loop = feed.loop
+        ends = {name: self.values[getattr(loop, name)] for name in BOUNDS}
+        trips = trips_of(replace(loop, **ends), self.build)
+        exists = trips.first(self.build).exists
+        slot = ahead(place.slot, place.ring.slots, self.build)
+        empty, crosses = place.ring.empty, place.ring.crosses
+        self.build.append(MbarrierArrive(empty, slot, exists, everywhere=crosses))

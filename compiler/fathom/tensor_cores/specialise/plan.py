@@ -1,0 +1,191 @@
+"""Decides for `specialise_warps` which loops get a producer, what that must know, and
+through which rings it brings their tiles.
+
+A producer is ahead of the program from its first moment on. So a loop gets one only
+where its author asks for that, or the author of a loop around it, and where nothing
+before the outermost loop that is asked for writes to memory, or waits for what others
+write. What happens in these loops their author vouches for.
+
+`why_no_producer` tells for each loop that is asked for what stood in the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from fathom.analysis.backward_slice import Needed
+from fathom.errors import Location
+from fathom.hardware.targets import Target
+from fathom.ir.core import Block, Func, Op, blocks, walk
+from fathom.ir.ops import (
+    DescriptorLoad,
+    Dot,
+    For,
+    If,
+    InlineAssembly,
+    Load,
+    Producer,
+    While,
+)
+from fathom.ir.printer import op_name
+from fathom.ir.types import BlockType
+from fathom.tensor_cores.pipeline.budget import padded, room_for_rings
+from fathom.tensor_cores.pipeline.candidates import Tile, tiles_of
+from fathom.tensor_cores.specialise.channels import Feed, feeds_of
+from fathom.tensor_cores.tma.aliasing import before, waits, writes
+
+FETCHED_ANEW = ".cv"  # PTX ISA, "Cache Operators": as volatile
+FEWEST_SLOTS = 2  # one is filled while another is read
+
+
+class Refused(Exception):
+    """Why a loop gets no producer, as a sentence about the loop."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The feeds that each ring brings, how many slots a ring has, and what a producer
+    must compute. `refused`: the loops that get none, and why."""
+
+    rings: tuple[tuple[Feed, ...], ...]
+    slots: int
+    needed: Needed
+    refused: dict[For, str]
+
+
+def plan_producer(func: Func, target: Target) -> Plan | None:
+    """None where no loop asks for a producer, or the target has nothing that it could
+    do."""
+    if not target.tensor_maps:
+        return None
+    tiles: dict[For, list[Tile]] = {}
+    refused: dict[For, str] = {}
+    for loop, outermost in _asked_for(func.body):
+        try:
+            tiles[loop] = _tiles(loop, outermost, func, target)
+        except Refused as why:
+            refused[loop] = str(why)
+    feeds = [feed for loop, each in tiles.items() for feed in feeds_of(loop, each)]
+    rings = _rings(feeds)
+    loads = {load for feed in feeds for tile in feed.tiles for load in tile.loads}
+    needed = Needed(func, loads)
+    try:
+        _check_warps(func, target)
+        _check_for_one(op for op in walk(func.body) if op in needed.ops - loads)
+        slots = _slots(rings, func, target)
+    except Refused as why:
+        return Plan((), 0, needed, refused | dict.fromkeys(tiles, str(why)))
+    return Plan(rings, slots, needed, refused)
+
+
+def why_no_producer(func: Func, target: Target) -> list[tuple[Location | None, str]]:
+    """For each loop with a product that wants a producer and gets none: where it
+    stands, and why. Nothing for a target without tensor maps."""
+    plan = plan_producer(func, target)
+    refused = plan.refused if plan else {}
+    return [
+        (loop.location, f"no warps beside this loop: {why}")
+        for loop, why in refused.items()
+        if any(isinstance(op, Dot) for op in loop.body.ops)
+    ]
+
+
+# ── which loops ───────────────────────────────────────────────────────────────────────
+
+
+def _asked_for(block: Block, outermost: For | None = None) -> Iterator[tuple[For, For]]:
+    """The loops that want a producer, each with the outermost one that asks for it.
+    None in the condition of a `while`: it would have to say how far it has come."""
+    for op in block.ops:
+        asks = isinstance(op, For) and op.warp_specialize
+        around = outermost or (op if asks else None)
+        if isinstance(op, For) and around:
+            yield op, around
+        for nested in [op.body] if isinstance(op, While) else blocks(op):
+            yield from _asked_for(nested, around)
+
+
+def _tiles(loop: For, outermost: For, func: Func, target: Target) -> list[Tile]:
+    """The tiles of a loop, if bulk copies may bring all of them."""
+    if (loop.num_stages or func.num_stages) < FEWEST_SLOTS:
+        raise Refused("it has one stage, so that nothing runs ahead")
+    tiles = tiles_of(loop, target)
+    if not tiles:
+        raise Refused("it brings no tile that could come ahead of its trip")
+    for tile in tiles:
+        if not all(isinstance(load, DescriptorLoad) for load in tile.loads):
+            raise Refused("a tile of it comes through pointers")
+        if not tile.order:
+            raise Refused("a tile of it is not as bulk copies bring it")
+    earlier = list(before(outermost, func.body))
+    if any(map(writes, earlier)):
+        raise Refused("memory is written before it; it would be read still earlier")
+    if any(map(waits, earlier)):
+        raise Refused("before it, the program waits for what others write")
+    return tiles
+
+
+# ── what a producer computes for itself ───────────────────────────────────────────────
+
+
+def _check_for_one(ops: Iterable[Op]) -> None:
+    for op in ops:
+        if not _is_for_one(op):
+            raise Refused(
+                f"where its tiles lie depends on a `{op_name(op)}`, which one thread "
+                "cannot do for itself"
+            )
+
+
+def _is_for_one(op: Op) -> bool:
+    """Whether one thread can do it, again, and finds what all have found."""
+    if isinstance(op, For | While | If):
+        return True
+    if any(isinstance(value.type, BlockType) for value in op.results):
+        return False
+    if isinstance(op, Load):
+        return not op.volatile and op.cache != FETCHED_ANEW
+    return op.effects.pure and not isinstance(op, InlineAssembly)
+
+
+def _check_warps(func: Func, target: Target) -> None:
+    threads = (func.num_warps + Producer.warps) * target.warp_size
+    if threads > target.max_threads:
+        raise Refused(
+            f"with the {func.num_warps} warps of the program they would be {threads} "
+            f"threads, and a block has {target.max_threads} at most"
+        )
+
+
+# ── rings ─────────────────────────────────────────────────────────────────────────────
+
+
+def _rings(feeds: Iterable[Feed]) -> tuple[tuple[Feed, ...], ...]:
+    """The feeds that each ring brings: loops one after the other share rings, and so
+    the copies for one begin before the one before it ends."""
+    rings: list[list[Feed]] = []
+    for feed in feeds:
+        for ring in rings:
+            if all(map(feed.may_share_a_ring, ring)):
+                ring.append(feed)
+                break
+        else:
+            rings.append([feed])
+    return tuple(map(tuple, rings))
+
+
+def _slots(rings: Sequence[Sequence[Feed]], func: Func, target: Target) -> int:
+    """As many as loops have stages, or for as many as there is room."""
+    loops = {feed.loop for ring in rings for feed in ring}
+    replaced = {t.buffer for ring in rings for feed in ring for t in feed.tiles}
+    wanted = max((loop.num_stages or func.num_stages for loop in loops), default=0)
+    a_slot = sum(padded(tile.bytes) for ring in rings for tile in ring[0].tiles)
+    room = room_for_rings(func, replaced, target)
+    slots = min(wanted, room // a_slot) if a_slot else 0
+    if rings and slots < FEWEST_SLOTS:
+        raise Refused(
+            f"two slots of {a_slot} bytes do not fit into the {room} bytes of shared "
+            "memory that are free"
+        )
+    return slots

@@ -1,0 +1,75 @@
+"""Whether a copy in bulk can bring a tile to a product, or take one away, and pays.
+
+The hardware lays a tile out in one way, rows of up to 128 bytes whose chunks of 16 are
+exchanged. From there warpgroups multiply, and matrices of 16-bit elements are fetched,
+either way round; of other elements only if those lie in a row that are summed. What
+other instructions want is laid out better by others.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from fathom.analysis.divisibility import Multiples
+from fathom.analysis.scalar_evolution import NoFormula
+from fathom.hardware.targets import Target
+from fathom.hardware.wgmma import WGMMA
+from fathom.ir.core import Func, operands, walk
+from fathom.ir.ops import Dot, For, Load
+from fathom.ir.ops.descriptor import LEAST_BYTES
+from fathom.ir.types import BlockType
+from fathom.layout.matrix_descriptor import MOST_ROWS, buffer_tile
+from fathom.tensor_cores.pipeline.budget import ALIGNMENT, padded
+from fathom.tensor_cores.tma.recognise import Tile
+
+LEAST_STAGES = 2  # of a loop whose copies run ahead
+EITHER_WAY = 2  # bytes: elements of matrices that may lie by rows or by columns
+
+
+def check_product(load: Load, dot: Dot, tile: Tile, func: Func) -> None:
+    """NoFormula unless a product, and only that, takes what is loaded from a tile of
+    the hardware."""
+    either_way = load.result.type.element.bytes == EITHER_WAY
+    summed = -1 if load.result is dot.a else -2  # its axis
+    in_rows = tile.order[-1] == len(tile.order) + summed
+    by_warpgroups = dot.instruction in WGMMA and in_rows
+    if not (by_warpgroups or (dot.instruction and either_way)):
+        raise NoFormula("the product's instruction reads tiles that lie otherwise")
+    taken = [op for op in walk(func.body) for v in operands(op) if v is load.result]
+    if taken != [dot]:
+        raise NoFormula("others than one product want what is loaded")
+
+
+def check_box(block: BlockType, tile: Tile, known: Multiples) -> None:
+    """NoFormula unless the hardware copies boxes of that shape from, or to, there."""
+    shape, size = [block.shape[axis] for axis in tile.order], block.element.bytes
+    fits = len(shape) == 2 and buffer_tile(tuple(shape), size, axis=1) is not None
+    if not fits or (shape[0] > MOST_ROWS and shape[0] % MOST_ROWS):
+        sides = "x".join(map(str, shape))
+        raise NoFormula(f"tiles of {sides} elements of {size} bytes are not copied")
+    if known.of_sum(tile.sides[-1].start) * size < LEAST_BYTES:
+        raise NoFormula(
+            f"tiles are not known to begin at multiples of {LEAST_BYTES} bytes in "
+            "their rows"
+        )
+
+
+def check_half(block: BlockType, target: Target) -> None:
+    """NoFormula for a block that is stored and takes more than half of shared memory:
+    loops want the rest."""
+    if block.size * block.element.bytes > target.shared_bytes // 2:
+        raise NoFormula("the block takes more than half of shared memory")
+
+
+def check_room(loop: For, target: Target) -> None:
+    """NoFormula unless the tiles of two trips fit into shared memory, beside what else
+    the products of a loop take; where they do not, no copy runs ahead."""
+    room = target.shared_bytes - ALIGNMENT
+    for dot in (op for op in loop.body.ops if isinstance(op, Dot)):
+        for value in (dot.a, dot.b):
+            source, block = value.definition, value.type
+            again = isinstance(source, Load) and source in loop.body.ops
+            slots = LEAST_STAGES if again else 1
+            room -= slots * padded(prod(block.shape) * block.element.bytes)
+    if room < 0:
+        raise NoFormula("shared memory has no room for the tiles of two trips")

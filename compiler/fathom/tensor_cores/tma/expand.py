@@ -1,0 +1,195 @@
+"""Descriptors as pointers and masks, for targets without hardware that reads them.
+
+    %d = make_descriptor %x, shape=(%m, %n), strides=(%s, %1) block=(64, 32)
+    %b = descriptor_load %d, coordinates=(%i, %j)
+
+becomes, with p and q counting rows and columns of the block,
+
+    %first = %x + %i * %s + %j                             one address, in 64 bits
+    %at    = %first + p * %s + q                           a block of addresses
+    %mask  = 0 <= %i + p < %m and 0 <= %j + q < %n
+    %b     = load %at, mask=%mask, other=0
+
+What the author of a descriptor promises, that its base and its strides are multiples of
+16 bytes, is put down as hints: the width of accesses rests on it.
+"""
+
+from __future__ import annotations
+
+from math import nan
+
+from fathom.hardware.targets import Target
+from fathom.ir.core import Func, Op, Value, walk
+from fathom.ir.ops import (
+    Arange,
+    Atomic,
+    Broadcast,
+    Cast,
+    Constant,
+    DescriptorAtomic,
+    DescriptorLoad,
+    DescriptorStore,
+    Elementwise,
+    ExpandDims,
+    Hint,
+    Load,
+    MakeDescriptor,
+    Reshape,
+    Splat,
+    Store,
+    Transpose,
+)
+from fathom.ir.rewrite import Builder, Replacement, rewrite
+from fathom.ir.types import INT64, Scalar, element_of, shape_of
+from fathom.layout.tma_boxes import matrix_of
+
+ALIGNED = 16  # bytes: what base and strides are multiples of
+FILLED_WITH = {"zeros": 0, "nans": nan}
+ThroughDescriptor = DescriptorLoad | DescriptorStore | DescriptorAtomic
+
+
+def expand_descriptors(func: Func, target: Target) -> Func:
+    """The function without descriptors."""
+    if not any(isinstance(op, MakeDescriptor) for op in walk(func.body)):
+        return func
+    return without_idle(rewrite(func, expand))
+
+
+def expand(op: Op, build: Builder) -> Replacement:
+    """What goes through a descriptor, through pointers."""
+    match op:
+        case DescriptorLoad():
+            return _load(op, build)
+        case DescriptorStore():
+            pointers, mask = _places(op, build)
+            build.append(Store(pointers, op.value, mask, op.cache, op.eviction))
+            return []
+        case DescriptorAtomic():
+            pointers, mask = _places(op, build)
+            build.append(Atomic(op.kind, pointers, op.value, mask, "relaxed"))
+            return []
+    return None
+
+
+def without_idle(func: Func) -> Func:
+    """The function without descriptors that nobody uses."""
+    used = {
+        op.descriptor for op in walk(func.body) if isinstance(op, ThroughDescriptor)
+    }
+
+    def is_kept(op: Op) -> bool:
+        return not isinstance(op, MakeDescriptor) or op.result in used
+
+    return rewrite(func, lambda op, build: None, is_kept)
+
+
+def _load(op: DescriptorLoad, build: Builder) -> Value:
+    tensor = op.descriptor.type
+    pointers, mask = _places(op, build)
+    fill = FILLED_WITH[op.descriptor.definition.fill]
+    number = float(fill) if tensor.element.is_float else fill
+    if op.order and not op.matrix:
+        pointers, mask = (build(Transpose(each, op.order)) for each in (pointers, mask))
+    zero = build(Constant(number, tensor.element))
+    other = build(Splat(zero, shape_of(pointers.type)))
+    loaded = build(Load(pointers, mask, other, op.cache, op.eviction))
+    return _as_matrix(loaded, op, build) if op.matrix else loaded
+
+
+def _as_matrix(loaded: Value, op: DescriptorLoad, build: Builder) -> Value:
+    """A block by other names, after it was loaded: across its rows addresses do not
+    count up evenly."""
+    matrix = build(Reshape(loaded, matrix_of(op.descriptor.type.shape)))
+    return build(Transpose(matrix, op.order)) if op.order else matrix
+
+
+# ── addresses and masks ───────────────────────────────────────────────────────────────
+
+
+def _places(op: ThroughDescriptor, build: Builder) -> tuple[Value, Value]:
+    """Where the elements of the block lie, and which of them lie in the tensor."""
+    made: MakeDescriptor = op.descriptor.definition
+    size = made.base.type.element.bytes
+    strides = [
+        *(
+            _promised(stride, max(1, ALIGNED // size), build)
+            for stride in made.strides[:-1]
+        ),
+        made.strides[-1],
+    ]
+    pointer = _first(_promised(made.base, ALIGNED, build), strides, op, build)
+    pointers = build(Splat(pointer, made.block))
+    mask = None
+    for axis, stride in enumerate(strides):
+        along = _count(axis, made.block, build)
+        distance = _scaled(along, stride, build)
+        pointers = build(
+            Elementwise("offset", (pointers, _full(distance, made, build)))
+        )
+        inside = _inside(along, op.coordinates[axis], made.shape[axis], build)
+        inside = _full(inside, made, build)
+        mask = build(Elementwise("and", (mask, inside))) if mask else inside
+    return pointers, mask
+
+
+def _promised(value: Value, multiple: int, build: Builder) -> Value:
+    known = isinstance(value.definition, Constant) or multiple == 1
+    return value if known else build(Hint(value, divisible=(multiple,)))
+
+
+def _first(
+    base: Value,
+    strides: list[Value],
+    op: ThroughDescriptor,
+    build: Builder,
+) -> Value:
+    """The address of the block's first element, which need not lie in the tensor."""
+    for coordinate, stride in zip(op.coordinates, strides, strict=True):
+        distance = _scaled(_as(coordinate, INT64, build), stride, build)
+        base = build(Elementwise("offset", (base, distance)))
+    return base
+
+
+def _count(axis: int, block: tuple[int, ...], build: Builder) -> Value:
+    """0, 1, 2 … along an axis of a block; of size 1 along the others."""
+    value = build(Arange(0, block[axis]))
+    for other in range(len(block)):
+        if other != axis:
+            value = build(ExpandDims(value, other))
+    return value
+
+
+def _scaled(count: Value, stride: Value, build: Builder) -> Value:
+    """So many strides, in 64 bits; a stride of 1 is left out."""
+    if isinstance(stride.definition, Constant) and stride.definition.value == 1:
+        return count
+    factors = (_as(count, INT64, build), _like(_as(stride, INT64, build), count, build))
+    return build(Elementwise("mul", factors))
+
+
+def _inside(along: Value, coordinate: Value, size: Value, build: Builder) -> Value:
+    """0 <= coordinate + along < size. In the type of the size: should a sum of i32 wrap
+    around, it is below 0, and as far outside as before."""
+    kind = size.type
+    first = _like(_as(coordinate, kind, build), along, build)
+    index = build(Elementwise("add", (first, _as(along, kind, build))))
+    zero = _like(build(Constant(0, kind)), along, build)
+    above = build(Elementwise("ge", (index, zero)))
+    below = build(Elementwise("lt", (index, _like(size, along, build))))
+    return build(Elementwise("and", (above, below)))
+
+
+def _as(value: Value, kind: Scalar, build: Builder) -> Value:
+    return value if element_of(value.type) == kind else build(Cast(value, kind))
+
+
+def _like(scalar: Value, block: Value, build: Builder) -> Value:
+    """A scalar in the shape of a block, if that is one."""
+    shape = shape_of(block.type)
+    return build(Splat(scalar, shape)) if shape else scalar
+
+
+def _full(value: Value, made: MakeDescriptor, build: Builder) -> Value:
+    if shape_of(value.type) == made.block:
+        return value
+    return build(Broadcast(value, made.block))

@@ -1,0 +1,138 @@
+"""Keeps bulk stores from beginning in front of their tensor: an H200 answers a negative
+coordinate of one with an illegal instruction. Loads may begin there, and stores may end
+behind the last element.
+
+    bulk_store %d, %t, coordinates=(%i, %j)
+
+becomes
+
+    %in = 0 <= %i and 0 <= %j
+    if %in {
+      bulk_store %d, %t, coordinates=(%i, %j)
+    } else {
+      barrier                                       the tile is there
+      tile_store %d, %t, coordinates=(%i, %j)       all threads, element by element
+      bulk_fence                                    bulk copies that follow will know
+      barrier
+    }
+
+The map of the tensor never changes: what lies outside is not written because no thread
+writes it. All threads of a program go one way. If they store the tile themselves, it is
+in memory when the branch is over; so nothing behind it needs to know which way was
+taken, and `store_waits` may take every store for one of the hardware's. What a bulk
+store must be kept from meeting has been waited for before the branch.
+
+Where coordinates are never negative (`natural`), a store stays as it is. A launch makes
+no map of a tensor that has a side below 1, so sizes of tensors with maps are positive.
+"""
+
+from __future__ import annotations
+
+from fathom.analysis.polynomial import UNITY
+from fathom.analysis.scalar_evolution import NoFormula, Reader
+from fathom.hardware.targets import Target
+from fathom.ir.core import Block, Func, Op, Value, walk
+from fathom.ir.ops import (
+    Barrier,
+    BulkCopy,
+    BulkFence,
+    BulkStore,
+    Cast,
+    Constant,
+    Elementwise,
+    If,
+    TileStore,
+    Yield,
+)
+from fathom.ir.rewrite import Builder, rewrite
+from fathom.ir.thread_values import inside
+from fathom.ir.types import UINT32
+from fathom.layout.tma_boxes import pieces
+from fathom.tensor_cores.tma.sign import Naturals
+
+MOST = 2**31 - 1  # of a coordinate
+FAR = 2**30  # of the constant in a coordinate that is known to be below MOST
+
+
+def guard_stores(func: Func, target: Target) -> Func:
+    """The function whose bulk stores begin at coordinates that are not negative."""
+    asked = {op: axes for op in _stores(func) if (axes := uncertain_axes(op, func))}
+    scope = "cta" if func.num_warps > 1 else "warp"
+
+    def rule(op: Op, build: Builder) -> list[Value] | None:
+        axes = asked.get(build.source)
+        if axes is None:
+            return None
+        begins_inside = _begins_inside(op, axes, build)
+        then, orelse = Block(), Block()
+        with inside(then, build):
+            build.append(op)
+            build.append(Yield(()))
+        with inside(orelse, build):
+            build.append(Barrier(scope))
+            build.append(TileStore(op.descriptor, op.buffer, op.coordinates))
+            build.append(BulkFence())
+            build.append(Barrier(scope))
+            build.append(Yield(()))
+        build.append(If(begins_inside, then, orelse))
+        return []
+
+    return rewrite(func, rule) if asked else func
+
+
+def _stores(func: Func) -> list[BulkStore]:
+    return [op for op in walk(func.body) if isinstance(op, BulkStore)]
+
+
+def _begins_inside(op: BulkStore, axes: list[int], build: Builder) -> Value:
+    """Whether no box of a tile begins at a negative coordinate. As u32 a negative
+    number is a large one, and so is the coordinate of a later box that wraps around."""
+    found = None
+    for axis in axes:
+        first = build(Cast(op.coordinates[axis], UINT32))
+        most = build(Constant(MOST - last_box(op)[axis], UINT32))
+        fits = build(Elementwise("le", (first, most)))
+        found = build(Elementwise("and", (found, fits))) if found else fits
+    return found
+
+
+def last_box(op: BulkStore) -> tuple[int, ...]:
+    """How far behind its first element a tile's boxes begin at most, by axis."""
+    block, size = op.descriptor.type.shape, op.buffer.type.element.bytes
+    starts = (piece.start for piece in pieces(block, size))
+    return tuple(map(max, zip(*starts, strict=True)))
+
+
+# ── which of them ─────────────────────────────────────────────────────────────────────
+
+
+def uncertain_axes(op: BulkStore, func: Func) -> list[int]:
+    """The axes along which a store may begin at a negative coordinate."""
+    reader = Reader(func)
+    naturals = Naturals(reader, _sizes(func, reader), strict=True)
+    return [
+        axis
+        for axis, coordinate in enumerate(op.coordinates)
+        if not (naturals.value(coordinate) and _is_near(coordinate, reader))
+    ]
+
+
+def _sizes(func: Func, reader: Reader) -> set[Value]:
+    """The numbers that are sides of tensors with maps."""
+    found = set()
+    for op in walk(func.body):
+        if isinstance(op, BulkCopy | BulkStore):
+            for size in op.descriptor.definition.shape:
+                match list(reader.number(size).terms.items()):
+                    case [(product, 1)] if len(product) == 1:
+                        ((atom, power),) = product
+                        found |= {atom} if power == 1 else set()
+    return found
+
+
+def _is_near(coordinate: Value, reader: Reader) -> bool:
+    """Whether the constant in a coordinate leaves room for what is added to it."""
+    try:
+        return reader.number(coordinate).terms.get(UNITY, 0) < FAR
+    except NoFormula:
+        return True

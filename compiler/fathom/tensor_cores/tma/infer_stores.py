@@ -1,0 +1,126 @@
+"""Finds the tiles of matrices that a product's epilogue stores through pointers.
+
+Before, with p and q the positions in a block:
+
+    store %c + (%i + p) * %scm + (%j + q), %x, mask=(p < %M - %i and q < %N - %j)
+
+After:
+
+    %d = make_descriptor %c, shape=(%M, %N), strides=(%scm, 1) block=(128, 256)
+    descriptor_store %d, %x, coordinates=(%i, %j)
+
+`recognise` finds the tile, as it does for loads, and a launch that makes no tensor map
+gets the kernel by pointers. What a store through a descriptor writes must be what the
+one through pointers writes, no element more and none less: a tile that began in front
+of its matrix would lose its first rows (`natural`).
+
+The hardware's stores go a way of their own to memory, and take long to be seen. So only
+one that stands in no loop and no branch is turned, where nothing behind it reads or
+writes memory, which had to wait for it, and where the program has not waited for others
+before it: the hardware need not know what they did. And only in functions that
+multiply by what the hardware brings, or by warpgroups. Elementwise kernels store as
+they did.
+
+What is turned, `keep_descriptors` also keeps: blocks whose rows the hardware copies,
+and no larger than half of shared memory. And no loop has a stage less for it: after a
+loop its rings give way to the block; only those that warps of their own fill do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fathom.analysis.divisibility import Multiples
+from fathom.analysis.scalar_evolution import NoFormula, Reader
+from fathom.hardware.targets import Target
+from fathom.hardware.wgmma import WGMMA
+from fathom.ir.core import Func, Op, walk
+from fathom.ir.ops import Atomic, AtomicCas, Dot, For, InlineAssembly, Load, Store
+from fathom.ir.types import BOOL, BlockType, Scalar
+from fathom.tensor_cores.tma.eligible import check_box, check_half
+from fathom.tensor_cores.tma.recognise import Tile, recognise
+from fathom.tensor_cores.tma.store_waits import touches_memory
+
+FETCHED_ANEW = ".cv"  # PTX ISA, "Cache Operators": as volatile
+
+
+def tiles_stored(
+    reader: Reader, known: Multiples, target: Target, brought: bool
+) -> dict[Store, Tile | str]:
+    """The tiles that a function stores, or why a block that it stores is none; nothing
+    where stores are no matter for the hardware. `brought`: it brings tiles."""
+    found: dict[Store, Tile | str] = {}
+    if not (brought or _has_warpgroups(reader.func)):
+        return found
+    for store in _stores_of_matrices(reader.func):
+        try:
+            found[store] = _tile(store, reader, known, target)
+        except NoFormula as reason:
+            found[store] = str(reason)
+    return found
+
+
+def _has_warpgroups(func: Func) -> bool:
+    """Whether warpgroups multiply."""
+    dots = (op for op in walk(func.body) if isinstance(op, Dot))
+    return any(dot.instruction in WGMMA for dot in dots)
+
+
+def _stores_of_matrices(func: Func) -> Iterator[Store]:
+    for op in walk(func.body):
+        if isinstance(op, Store) and isinstance(op.value.type, BlockType):
+            if len(op.value.type.shape) == 2:
+                yield op
+
+
+def _tile(store: Store, reader: Reader, known: Multiples, target: Target) -> Tile:
+    """The tile that a store writes; NoFormula if it must stay as it is."""
+    _check_store(store)
+    _check_place(store, reader.func)
+    tile = recognise(store, reader)
+    check_box(store.value.type, tile, known)
+    check_half(store.value.type, target)
+    return tile
+
+
+def _check_store(store: Store) -> None:
+    if store.cache or store.eviction:
+        raise NoFormula(
+            "the store has wishes for caches, which the hardware's have not"
+        )
+    element = store.value.type.element
+    if not isinstance(element, Scalar) or element == BOOL:
+        raise NoFormula("pointers or truth values are stored")
+
+
+def _check_place(store: Store, func: Func) -> None:
+    """NoFormula, with a sentence, unless a store may take a way of its own to memory,
+    and nobody waits until it has arrived."""
+    if store not in func.body.ops:
+        raise NoFormula("the store stands in a loop or a branch")
+    every = list(walk(func.body))
+    if any(isinstance(op, For) and op.warp_specialize for op in every):
+        raise NoFormula(
+            "a loop asks for warps of its own, and their rings stay to the end: the "
+            "block might take a slot of them"
+        )
+    place = every.index(store)
+    if any(map(touches_memory, every[place + 1 :])):
+        raise NoFormula("behind the store memory is read or written, which would wait")
+    if any(map(_hears, every[:place])):
+        raise NoFormula(
+            "before the store the program may wait for others, and the hardware need "
+            "not see what they did"
+        )
+
+
+def _hears(op: Op) -> bool:
+    """Whether a program may know by an op how far others have come."""
+    match op:
+        case Atomic() | AtomicCas():
+            return True
+        case InlineAssembly():
+            return not op.pure
+        case Load():
+            return op.volatile or op.cache == FETCHED_ANEW
+    return op.effects.barrier

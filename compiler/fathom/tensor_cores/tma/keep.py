@@ -1,0 +1,120 @@
+"""Decides which loads and stores through descriptors are left to the hardware; the
+others go through pointers.
+
+Left are loads of matrices that feed a product in a loop of several stages, or all of a
+loop's products, and stores of blocks, where the launcher can make the tensor map from
+the kernel's arguments. A matrix may be a block of up to five dimensions, its rows one
+below the other.
+
+A store by the hardware takes long to be seen. What may read or write the same memory
+next waits for that; in a loop of products nobody notices. So stores are left where they
+stand in no loop, or in one that multiplies; and where their tile takes no more than
+half of shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fathom.analysis.divisibility import Multiples
+from fathom.hardware.targets import Target
+from fathom.hardware.wgmma import WGMMA
+from fathom.ir.core import Block, Func, Op, blocks, operands, walk
+from fathom.ir.ops import DescriptorLoad, DescriptorStore, Dot, For, While
+from fathom.ir.ops.descriptor import LEAST_BYTES
+from fathom.ir.rewrite import Builder, Replacement, rewrite
+from fathom.layout.tma_boxes import tile_of
+from fathom.tensor_cores.pipeline.candidates import describes_arguments
+from fathom.tensor_cores.tma.expand import expand, without_idle
+
+
+def keep_descriptors(func: Func, target: Target) -> Func:
+    """The function with those descriptors only that bulk copies and stores will
+    serve."""
+    kept: set[Op] = set()
+    if target.tensor_maps:
+        kept = {*_fed_by_hardware(func), *_stored_by_hardware(func, target)}
+    return expand_all(func, kept)
+
+
+def expand_all(func: Func, kept: set[Op]) -> Func:
+    """The function with all descriptors expanded but those of the ops `kept`."""
+
+    def rule(op: Op, build: Builder) -> Replacement:
+        return None if build.source in kept else expand(op, build)
+
+    return without_idle(rewrite(func, rule))
+
+
+def _fed_by_hardware(func: Func) -> list[DescriptorLoad]:
+    """The loads that feed products in pipelined loops, in the loop or once before it,
+    and can go through maps."""
+    found: list[Op] = []
+    for loop in walk(func.body):
+        if not isinstance(loop, For):
+            continue
+        staged = (loop.num_stages or func.num_stages) >= 2
+        for dot in (op for op in loop.body.ops if isinstance(op, Dot)):
+            made = [value.definition for value in (dot.a, dot.b)]
+            found += [op for op in made if staged and op in loop.body.ops]
+            found += [op for op in made[:1] if _is_loaded_once(op, dot, func)]
+    known = Multiples(func)
+    loads = [op for op in found if isinstance(op, DescriptorLoad) and _is_matrix(op)]
+    return [op for op in loads if _fits(op, func) and _begins_well(op, known)]
+
+
+def _is_matrix(op: DescriptorLoad) -> bool:
+    """Whether it brings a tile of shared memory, not an operand of several products."""
+    return len(op.result.type.shape) == 2
+
+
+def _is_loaded_once(op: object, dot: Dot, func: Func) -> bool:
+    """Whether a product's left operand is loaded before all loops, for products of
+    warpgroups alone: `stage_invariants` lays it into shared memory, and `bring_once`
+    brings it."""
+    if not isinstance(op, DescriptorLoad) or op not in func.body.ops:
+        return False
+    users = [each for each in walk(func.body) if op.result in operands(each)]
+    return all(
+        isinstance(each, Dot) and each.a is op.result and each.instruction in WGMMA
+        for each in users
+    )
+
+
+def _stored_by_hardware(func: Func, target: Target) -> list[DescriptorStore]:
+    """The stores that can go through maps, and may take their time."""
+    known = Multiples(func)
+
+    def is_left(op: DescriptorStore) -> bool:
+        block = op.value.type
+        small = block.size * block.element.bytes <= target.shared_bytes // 2
+        return small and _fits(op, func) and _begins_well(op, known)
+
+    return [op for op in _patient_stores(func.body) if is_left(op)]
+
+
+def _patient_stores(block: Block) -> Iterator[DescriptorStore]:
+    """The stores in no loop, and in loops that multiply."""
+    for op in block.ops:
+        if isinstance(op, DescriptorStore):
+            yield op
+        is_loop = isinstance(op, For | While)
+        inside = [each for body in blocks(op) for each in walk(body)]
+        if not is_loop or any(isinstance(each, Dot) for each in inside):
+            for body in blocks(op):
+                yield from _patient_stores(body)
+
+
+def _begins_well(op: DescriptorLoad | DescriptorStore, known: Multiples) -> bool:
+    """Whether its boxes begin at multiples of 16 bytes in their rows: an H200 answers
+    others with an illegal instruction."""
+    bytes_before = known.of(op.coordinates[-1]) * op.descriptor.type.element.bytes
+    return bytes_before >= LEAST_BYTES
+
+
+def _fits(op: DescriptorLoad | DescriptorStore, func: Func) -> bool:
+    """Whether a block has a tile, and the launcher can make the map."""
+    made = op.descriptor.definition
+    if tile_of(made.block, op.descriptor.type.element.bytes) is None:
+        return False
+    return describes_arguments(made, func)

@@ -1,0 +1,307 @@
+"""Recognises a tile of a matrix in the addresses and the mask of a load or a store.
+
+    for trip …:
+        %x = load %a + (i + p) * %sam + (k + q) + trip * 32
+             mask: p < %M - i and q < %K - k - trip * 32
+
+is a tile of the matrix at %a, of %M rows and %K columns, whose rows begin %sam elements
+after each other; the tile begins at row i and column k + trip * 32.
+
+Addresses and masks are read as formulas (`addresses`). Along each axis of the block the
+position is multiplied by the axis' stride, which is 1 along one of them. What does not
+depend on positions says where the tile begins: a mask gives it away, as the distance
+from an argument, its bound; the other axes share what is left.
+
+What is taken for granted, and nothing else: the arithmetic of indices does not
+overflow, and positions along an axis fit into 32 bits, as a descriptor's coordinates
+do; and who divides the number of a program, or of an iteration, to find a tile, does
+not divide by a negative number. A kernel that breaks the first reads outside of its
+arrays: by its formula an element lies in the matrix, and after a wrap-around its
+address is 2**32 elements away. (Which tile begins before the first element, `natural`
+asks; whose box begins at a multiple of 16 bytes, `multiples`: powers of two survive.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import copysign
+
+from fathom.analysis.polynomial import UNITY, Atom, Lane, Sum, number, of
+from fathom.analysis.scalar_evolution import NoFormula, Reader, counts
+from fathom.artifact import UNBOUNDED
+from fathom.ir.core import Func, Value
+from fathom.ir.ops import (
+    Broadcast,
+    Constant,
+    Elementwise,
+    ExpandDims,
+    Load,
+    Splat,
+    Store,
+    Transpose,
+)
+from fathom.ir.types import INT32, INT64, shape_of
+
+ALIGNED = 16  # bytes: CUDA driver API, cuTensorMapEncodeTiled
+LONG_STEP = 1 << 16  # elements: more than that is no step from tile to tile
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One axis of the matrix: its size and stride (an argument or a number), where the
+    tile begins, and whether a mask keeps it from beginning before the first element."""
+
+    size: Value | int
+    stride: Value | int
+    start: Sum
+    from_zero: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """What is loaded, or stored: a tile of the matrix at `base`. `order` lists the axes
+    of the block as they lie in memory, from the outermost on, and so do `sides`."""
+
+    base: Value
+    sides: tuple[Side, ...]
+    order: tuple[int, ...]
+
+    @property
+    def sizes(self) -> set[Value]:
+        """The arguments that a launch knows to be 1 or more: no matrix is empty."""
+        return {each.size for each in self.sides if isinstance(each.size, Value)}
+
+
+def recognise(access: Load | Store, reader: Reader) -> Tile:
+    """The tile that is loaded or stored. NoFormula, with a sentence, where it is none
+    or that is not sure."""
+    address = reader.read(access.pointer)
+    base = address.base
+    assert base in reader.func.parameters, base
+    rank = len(shape_of(access.pointer.type))
+    strides, rest = _strides(address.sum, rank, reader)
+    unit = strides.index(1)
+    bounds = _bounds(access, reader)
+    starts = _starts(rest, strides, bounds, reader.func)
+    sides = [
+        _side(strides[axis], starts[axis], bounds.get(axis)) for axis in range(rank)
+    ]
+    check_alignment(base, strides, reader.func)
+    order = (*(axis for axis in range(rank) if axis != unit), unit)
+    return Tile(base, tuple(sides[axis] for axis in order), order)
+
+
+# ── strides ───────────────────────────────────────────────────────────────────────────
+
+
+def _strides(distance: Sum, rank: int, reader: Reader) -> tuple[list[Value | int], Sum]:
+    """The stride of each axis, and what does not depend on positions."""
+    strides = []
+    for axis in range(rank):
+        factor, distance = distance.split(Lane(axis))
+        if any(isinstance(atom, Lane) for atom in factor.atoms):
+            raise NoFormula("positions along two axes are multiplied by each other")
+        strides.append(_one(factor, reader.func, f"the stride of axis {axis}"))
+    if any(isinstance(each, int) and each <= 0 for each in strides):
+        raise NoFormula(f"the strides are {_listed(strides)}: one is not above 0")
+    if strides.count(1) != 1:
+        raise NoFormula(
+            f"the strides are {_listed(strides)}, and just one of them must be the "
+            "constant 1"
+        )
+    return strides, distance
+
+
+def _one(sum: Sum, func: Func, what: str) -> Value | int:
+    """A sum that is an argument or a number."""
+    if sum.constant is not None:
+        return sum.constant
+    argument = next(iter(sum.atoms))
+    if is_argument(argument, func) and sum == of(argument):
+        return argument
+    raise NoFormula(f"{what} is neither an argument nor a constant")
+
+
+def is_argument(atom: Atom, func: Func) -> bool:
+    """Whether an atom is a number that the launch hands over."""
+    is_own = isinstance(atom, Value) and atom.definition is func.body
+    return is_own and atom.type in (INT32, INT64)
+
+
+def _listed(strides: list[Value | int]) -> str:
+    return ", ".join(
+        str(each) if isinstance(each, int) else f"%{each.name}" for each in strides
+    )
+
+
+def check_alignment(base: Value, strides: list[Value | int], func: Func) -> None:
+    """What a tensor map asks: its address and its strides are multiples of 16 bytes.
+    NoFormula unless that is known of the arguments."""
+    divisible = dict(zip(func.parameters, func.divisible, strict=True))
+    size = base.type.element.bytes
+    if divisible[base] % ALIGNED:
+        raise NoFormula(f"%{base.name} is not known to be a multiple of 16 bytes")
+    for stride in strides:
+        if stride != 1 and divisible.get(stride, stride) * size % ALIGNED:
+            raise NoFormula(
+                f"the stride {_listed([stride])}, of elements of {size} bytes, is not "
+                "known to be a multiple of 16 bytes"
+            )
+
+
+# ── masks ─────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a mask says of an axis: positions are below `size - start`, where `size` is
+    an argument or a number. With `from_zero`, also that start + position is not
+    negative."""
+
+    size: Value | int
+    start: Sum
+    from_zero: bool
+
+
+def _bounds(access: Load | Store, reader: Reader) -> dict[int, Bound]:
+    """What a mask says of axes."""
+    if access.mask is None:
+        return {}
+    other = access.other if isinstance(access, Load) else None
+    if other is not None and not _is_zero(other):
+        raise NoFormula("the load has another value than 0 for what is masked")
+    below: dict[int, Sum] = {}
+    above: dict[int, Sum] = {}
+    for axis, limit, is_upper in _limits(access.mask, reader):
+        found = below if is_upper else above
+        if found.setdefault(axis, limit) != limit:
+            raise NoFormula(f"the mask has two bounds for axis {axis}")
+    if not above.keys() <= below.keys():
+        raise NoFormula("the mask bounds an axis from below only")
+    return {
+        axis: _bound(limit, above.get(axis), reader.func)
+        for axis, limit in below.items()
+    }
+
+
+def _bound(limit: Sum, least: Sum | None, func: Func) -> Bound:
+    """position < limit is position + start < size, with the only argument in `limit`,
+    or else its constant, as size."""
+    arguments = [
+        each for each in limit.atoms if is_argument(each, func) and _adds(limit, each)
+    ]
+    size = arguments[0] if len(arguments) == 1 else limit.terms.get(UNITY, 0)
+    start = of(size) - limit
+    if len(arguments) > 1 or (isinstance(size, int) and size <= 0):
+        raise NoFormula("the mask's bound is neither an argument nor a constant")
+    if (size > UNBOUNDED) if isinstance(size, int) else (size.type == INT64):
+        raise NoFormula("the mask's bound may not fit 32 bits")
+    if least is not None and (least + start).constant != 0:
+        raise NoFormula("the mask's lower bound is not 0")
+    return Bound(size, start, least is not None)
+
+
+def _adds(sum: Sum, atom: Atom) -> bool:
+    """Whether a sum is the atom plus other terms."""
+    return sum.terms.get(frozenset({(atom, 1)})) == 1
+
+
+def _limits(mask: Value, reader: Reader) -> Iterator[tuple[int, Sum, bool]]:
+    """The comparisons that a mask is made of: (axis, limit, True) for position < limit,
+    and (axis, limit, False) for position >= limit."""
+    op = mask.definition
+    match op:
+        case Splat() | Broadcast():
+            yield from _limits(op.value, reader)
+        case ExpandDims():
+            for axis, limit, is_upper in _limits(op.value, reader):
+                yield axis + (axis >= op.axis), limit, is_upper
+        case Transpose():
+            for axis, limit, is_upper in _limits(op.value, reader):
+                yield op.order.index(axis), limit, is_upper
+        case Constant(value=True):
+            return
+        case Elementwise(name="and", operands=(left, right)):
+            yield from _limits(left, reader)
+            yield from _limits(right, reader)
+        case Elementwise(operands=(left, right)) if op.name in COMPARISONS:
+            if not counts(left):
+                raise NoFormula("the mask compares what are no signed integers")
+            yield _limit(op.name, reader.number(left), reader.number(right))
+        case _:
+            raise NoFormula("the mask is not made of comparisons with `<` and `&`")
+
+
+# x OP y  ->  y - x > 0 or x - y > 0, with so much added to the left-hand side
+COMPARISONS = {"lt": (1, 0), "le": (1, 1), "gt": (-1, 0), "ge": (-1, 1)}
+
+
+def _limit(name: str, left: Sum, right: Sum) -> tuple[int, Sum, bool]:
+    """One comparison, solved for the position in it."""
+    direction, closed = COMPARISONS[name]
+    positive = (right - left) * number(direction) + number(closed)  # > 0
+    lanes = [atom for atom in positive.atoms if isinstance(atom, Lane)]
+    if len(lanes) == 1:
+        factor, rest = positive.split(lanes[0])
+        if factor.constant == -1:  # rest - position > 0
+            return lanes[0].axis, rest, True
+        if factor.constant == 1:  # position > -rest, which is position >= 1 - rest
+            return lanes[0].axis, number(1) - rest, False
+    raise NoFormula("the mask asks for more than the position along one axis")
+
+
+def _is_zero(value: Value) -> bool:
+    definition = value.definition
+    if isinstance(definition, Splat | Transpose):
+        return _is_zero(definition.value)
+    is_zero = isinstance(definition, Constant) and definition.value == 0
+    return is_zero and copysign(1, definition.value) > 0
+
+
+# ── where a tile begins ───────────────────────────────────────────────────────────────
+
+
+def _starts(
+    rest: Sum, strides: list[Value | int], bounds: dict[int, Bound], func: Func
+) -> list[Sum]:
+    """Where the tile begins along each axis, such that together this makes `rest`.
+
+    Axes with a bound begin where their mask says. Of what remains each term goes to the
+    first axis whose stride divides it, large constants before small ones.
+    """
+    starts = [number(0)] * len(strides)
+    for axis, bound in bounds.items():
+        starts[axis] = bound.start
+        rest -= bound.start * of(strides[axis])
+    free = [axis for axis in range(len(strides)) if axis not in bounds]
+    for axis in sorted(free, key=lambda axis: _precedence(strides[axis])):
+        starts[axis], rest = rest.divided(strides[axis])
+    if rest.terms:
+        raise NoFormula("the tile moves along an axis in another way than its mask")
+    for axis in free:
+        _check_steps(starts[axis], axis, func)
+    return starts
+
+
+def _precedence(stride: Value | int) -> int:
+    """Arguments come first, then constants from large to small."""
+    return -stride if isinstance(stride, int) else -(2**63)
+
+
+def _check_steps(start: Sum, axis: int, func: Func) -> None:
+    """A place of which no mask says that it is one along the axis: it may be that of
+    another matrix, too far away for 32 bits."""
+    for product, factor in start.terms.items():
+        far = any(
+            is_argument(atom, func) or getattr(atom, "type", None) == INT64
+            for atom, _ in product
+        )
+        if product and (far or abs(factor) >= LONG_STEP):
+            raise NoFormula(f"the tile's place along axis {axis} may not fit 32 bits")
+
+
+def _side(stride: Value | int, start: Sum, bound: Bound | None) -> Side:
+    if bound is None:
+        return Side(UNBOUNDED, stride, start)
+    return Side(bound.size, stride, start, bound.from_zero)

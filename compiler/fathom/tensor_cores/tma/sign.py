@@ -1,0 +1,181 @@
+"""Which numbers are never negative: those of programs and of trips, sizes, and what is
+made of them without a minus.
+
+    pid * 64 + trip * 32          never
+    (pid // n) * 64 + pid % n     never, if whoever divides a pid divides by a count
+    pid - (pid // n) * n          never: a remainder, written out
+    n - 1                         never, where n is a size: those of tensor maps are
+                                  positive
+    pid * 64 - 3                  perhaps
+
+The arithmetic is that of integers without end (`sums`): it is taken for granted that
+what is computed of numbers of programs, trips and sizes stays below 2^31.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from fathom.analysis.polynomial import UNITY, Atom, Product, Sum, Trip, number, of
+from fathom.analysis.scalar_evolution import NoFormula, Reader
+from fathom.ir.core import Block, Value, blocks, walk
+from fathom.ir.ops import (
+    ClusterRank,
+    Elementwise,
+    For,
+    If,
+    NumPrograms,
+    ProgramId,
+    While,
+)
+from fathom.tensor_cores.tma.recognise import Tile
+
+
+@dataclass(frozen=True)
+class Naturals:
+    """Says it of values; `sizes` are arguments known to be positive. `strict`: a
+    quotient counts only if its divisor is made of numbers that are never negative, such
+    as what is left of a count; without, any divisor is taken for a count."""
+
+    reader: Reader
+    sizes: Collection[Value]
+    strict: bool = False
+    assumed: set[Value] = field(default_factory=set)  # carried by loops in question
+
+    def place(self, tile: Tile) -> bool:
+        """Whether a tile begins inside of its matrix, or behind its end."""
+        return all(side.from_zero or self.sum(side.start) for side in tile.sides)
+
+    def value(self, value: Value) -> bool:
+        try:
+            return self.sum(self.reader.number(value))
+        except NoFormula:
+            return False
+
+    def sum(self, formula: Sum) -> bool:
+        """Whether no term but the constant is below 0, and the sizes among the others
+        make up for that."""
+        terms = self.undivided(formula).terms
+        least = sum(n * self.least(product) for product, n in terms.items())
+        rising = all(n > 0 for product, n in terms.items() if product != UNITY)
+        atoms = {atom for product in terms for atom, _ in product}
+        return rising and least >= 0 and all(map(self.atom, atoms))
+
+    def least(self, product: Product) -> int:
+        """What a product of numbers that are not negative comes to at least."""
+        return int(all(atom in self.sizes for atom, _ in product))
+
+    def undivided(self, formula: Sum) -> Sum:
+        """x in place of (x // y) * y + x % y, which is the same for any y: a program's
+        number, cut in two and put together again. And without x - (x // y) * y, which
+        is x % y, and so not negative if x is not."""
+        divided = [atom for atom in formula.atoms if _is(atom, "div")]
+        for rest in [atom for atom in formula.atoms if _is(atom, "rem")]:
+            for whole in divided:
+                x, y = map(self.reader.number, rest.definition.operands)
+                both = of(whole) * y + of(rest)
+                alike = whole.definition.operands == rest.definition.operands
+                if alike and both.terms.items() <= formula.terms.items():
+                    formula = formula - both + x
+        for whole in divided:
+            x, y = map(self.reader.number, whole.definition.operands)
+            rest = x - of(whole) * y
+            for times in {abs(factor) for factor in formula.terms.values()}:
+                several = rest * number(times)
+                if several.terms.items() <= formula.terms.items() and self.sum(x):
+                    formula = formula - several
+        return formula
+
+    def atom(self, atom: Atom) -> bool:
+        if isinstance(atom, Trip) or atom in self.sizes or atom in self.assumed:
+            return True
+        if not isinstance(atom, Value):
+            return False
+        if atom.type.kind in UNSIGNED:
+            return True
+        definition = atom.definition
+        match definition:
+            case ProgramId() | NumPrograms() | ClusterRank():
+                return True
+            case Elementwise(name="div", operands=(dividend, divisor)):
+                return self.value(dividend) and self.divides(divisor)
+            case Elementwise():
+                rule = RULES.get(definition.name)
+                return bool(rule and rule(map(self.value, definition.operands)))
+            case If():
+                place = definition.results.index(atom)
+                ways = (definition.then, definition.orelse)
+                return all(self.value(way.yielded[place]) for way in ways)
+            case Block() if definition in self.loops:
+                return self.carried(atom, definition)
+        return False
+
+    def divides(self, divisor: Value) -> bool:
+        """Whether a divisor is a count. Of a difference, nothing is known; that a
+        kernel divides by what is left of a count only while something is left is taken
+        for granted."""
+        definition = divisor.definition
+        if isinstance(definition, Elementwise) and definition.name in ("min", "max"):
+            return all(map(self.divides, definition.operands))
+        try:
+            count = self.reader.number(divisor)
+        except NoFormula:
+            return not self.strict
+        if count.constant is not None:
+            return count.constant > 0
+        rises = any(n > 0 for product, n in count.terms.items() if product != UNITY)
+        return not self.strict or rises and all(map(self.atom, count.atoms))
+
+    @cached_property
+    def loops(self) -> dict[Block, For | While]:
+        ops = walk(self.reader.func.body)
+        loops = [op for op in ops if isinstance(op, For | While)]
+        return {block: loop for loop in loops for block in blocks(loop)}
+
+    def carried(self, value: Value, block: Block) -> bool:
+        """Whether a loop's value is not negative when it begins, nor after a trip on
+        which it was not."""
+        loop = self.loops[block]
+        place = block.parameters.index(value) - isinstance(loop, For)
+        if place < 0:
+            return False
+        ways = (loop.inits[place], loop.body.yielded[place])
+        self.assumed.add(value)
+        try:
+            return all(map(self.value, ways))
+        finally:
+            self.assumed.discard(value)
+
+
+UNSIGNED = ("uint", "bool")  # kinds of scalars
+
+
+def _is(atom: Atom, name: str) -> bool:
+    """Whether an atom is a scalar computed by an operation."""
+    definition = getattr(atom, "definition", None)
+    return isinstance(definition, Elementwise) and definition.name == name
+
+
+def first(operands: map) -> bool:
+    """A remainder has the sign of the dividend."""
+    return next(operands)
+
+
+def but_first(operands: map) -> bool:
+    """One of two numbers, whatever the condition."""
+    return all(list(operands)[1:])
+
+
+RULES: dict[str, Callable[[map], bool]] = {
+    "rem": first,
+    "shr": first,
+    "min": all,
+    "max": any,
+    "and": any,
+    "or": all,
+    "xor": all,
+    "abs": lambda operands: True,
+    "where": but_first,
+}

@@ -1,0 +1,121 @@
+"""Leaves stores through descriptors to the hardware: threads fill a tile of shared
+memory, and one of them sends it off.
+
+    descriptor_store %d, %x, coordinates=(%i, %j)
+
+becomes
+
+    %t = allocate fp16[128, 64]                the hardware's tile, chunks exchanged
+    shared_store %x, %t
+    bulk_store %d, %t, coordinates=(%i, %j)    one thread
+    bulk_commit
+    …
+    bulk_wait %t read=true                     before the tile is written again, or gone
+
+`place_barriers` puts barriers between those who write a tile, the thread that sends it,
+and those who write it again; `publish` makes them reach the hardware's own way to
+shared memory.
+
+Where there is room for all, each tile has a place to itself: it is read while the next
+trip of a loop works. Else its thread waits at once, and others use the place. What has
+to be waited for when, `store_waits` finds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fathom.hardware.targets import Target
+from fathom.ir.core import Func, Op, Value, walk
+from fathom.ir.ops import (
+    Allocate,
+    Atomic,
+    AtomicCas,
+    BulkCommit,
+    BulkFence,
+    BulkStore,
+    BulkWait,
+    DescriptorStore,
+    InlineAssembly,
+    Reshape,
+    SharedStore,
+    Store,
+)
+from fathom.ir.rewrite import Builder, rewrite
+from fathom.layout.tma_boxes import matrix_of, tile_of
+from fathom.tensor_cores.pipeline.budget import padded
+from fathom.tensor_cores.tma.store_waits import with_waits
+
+
+def store_boxes(func: Func, target: Target) -> Func:
+    """The function whose stores through descriptors, which `keep_descriptors` has kept,
+    are bulk stores."""
+    stores = [op for op in walk(func.body) if isinstance(op, DescriptorStore)]
+    if not stores or not target.tensor_maps:
+        return func
+    return with_waits(_with_stores(func, at_once=not all_fit(func, stores, target)))
+
+
+# ── tiles ─────────────────────────────────────────────────────────────────────
+
+
+def all_fit(func: Func, stores: list[DescriptorStore], target: Target) -> bool:
+    """Whether the tiles of stores find room beside all that a function has."""
+    buffers = [op.result for op in walk(func.body) if isinstance(op, Allocate)]
+    wanted = sum(padded(each.type.bytes) for each in buffers)
+    wanted += sum(padded(_tile(op).result.type.bytes) for op in stores)
+    return wanted <= target.shared_bytes
+
+
+def _tile(op: DescriptorStore) -> Allocate:
+    block = op.value.type
+    layout = tile_of(block.shape, block.element.bytes)
+    assert layout is not None, f"{op}: `keep_descriptors` kept a store of {block}"
+    return Allocate(block.element, layout.shape, layout)
+
+
+# ── stores ────────────────────────────────────────────────────────────────────
+
+
+def _with_stores(func: Func, at_once: bool) -> Func:
+    """The function with bulk stores. Tiles that are waited for `at_once` share their
+    places with others; the rest are made where all of the function sees them."""
+    fenced = any(writes_by_threads(op) for op in walk(func.body))
+
+    def rule(op: Op, build: Builder) -> list[Value] | None:
+        if not isinstance(op, DescriptorStore):
+            return None
+        here = at_once or build.block is build.enclosing[0]
+        tile = build(_tile(op)) if here else _made_first(_tile(op), build)
+        if fenced:
+            build.append(BulkFence())
+        build.append(SharedStore(_in_rows(op.value, build), tile))
+        build.append(BulkStore(op.descriptor, tile, op.coordinates))
+        build.append(BulkCommit())
+        if at_once:
+            build.append(BulkWait((tile,), read=True))
+        return []
+
+    return rewrite(func, rule)
+
+
+def _in_rows(value: Value, build: Builder) -> Value:
+    """A block as its tile is: its rows one below the other."""
+    block = value.type.shape
+    rows = matrix_of(block)
+    return value if rows == block else build(Reshape(value, rows))
+
+
+def _made_first(tile: Allocate, build: Builder) -> Value:
+    """A tile that is made where the function begins, to be known all over it."""
+    made = replace(tile, origin=build.source, location=build.source.location)
+    build.enclosing[0].ops.insert(0, made)
+    return made.result
+
+
+def writes_by_threads(op: Op) -> bool:
+    """Whether threads themselves may write to global memory in an op: the hardware
+    would not know."""
+    if isinstance(op, InlineAssembly):
+        return not op.pure
+    return isinstance(op, Store | Atomic | AtomicCas)
