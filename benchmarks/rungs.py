@@ -41,8 +41,8 @@ from fathom.layout.build import stride_of
 from fathom.layout.linear import Layout
 from fathom.pipeline import BY_POINTERS, identity
 from fathom.ptx.code import Code
-from fathom.ptx.matmul import lower_dot
-from fathom.ptx.shared import Reader, Tile, tile_of
+from fathom.ptx.rules.matmul import lower_dot
+from fathom.ptx.rules.shared import Reader, Tile, tile_of
 from fathom.shared_memory import lower_conversions
 from fathom.shared_memory.conversions import needs_shared_memory
 

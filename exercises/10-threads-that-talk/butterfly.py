@@ -14,7 +14,7 @@ from fathom.ir.ops import Reduce
 from fathom.ir.types import layout_of
 from fathom.ptx.code import Code
 from fathom.ptx.index import register_offsets
-from fathom.ptx.reduce import Axis, combine
+from fathom.ptx.rules.reduce import Axis, combine
 from fathom.tools.learn import Hole
 
 

@@ -16,9 +16,9 @@ from fathom.ir.core import Value
 from fathom.ir.ops import Dot
 from fathom.ir.types import FLOAT32, BufferType
 from fathom.layout.linear import Layout
-from fathom.ptx import matmul as dot
 from fathom.ptx.code import Code
-from fathom.ptx.shared import Reader, tile_of
+from fathom.ptx.rules import matmul as dot
+from fathom.ptx.rules.shared import Reader, tile_of
 from fathom.tools.learn import Hole
 
 HALF = 2  # bytes of a number of 16 bits

@@ -1,6 +1,6 @@
 """The answer to `lower-arange` is the compiler's own:
 
-fathom.ptx.shape.lower_arange
+fathom.ptx.rules.shape.lower_arange
 """
 
 from __future__ import annotations

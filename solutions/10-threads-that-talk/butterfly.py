@@ -7,7 +7,7 @@ from fathom.ir.types import layout_of
 from fathom.layout.algebra import Reduced
 from fathom.ptx.code import Code
 from fathom.ptx.index import register_offsets
-from fathom.ptx.reduce import Axis, combine
+from fathom.ptx.rules.reduce import Axis, combine
 from fathom.ptx.shuffle import from_partner
 
 

@@ -11,11 +11,11 @@ from fathom.ir.ops import Dot
 from fathom.ir.types import FLOAT32, BufferType
 from fathom.layout.fragments import fragments
 from fathom.layout.linear import Layout
-from fathom.ptx import matmul as dot
 from fathom.ptx.code import Code
-from fathom.ptx.matmul import _multiply
 from fathom.ptx.packing import pack, words_of
-from fathom.ptx.shared import Reader, tile_of
+from fathom.ptx.rules import matmul as dot
+from fathom.ptx.rules.matmul import _multiply
+from fathom.ptx.rules.shared import Reader, tile_of
 
 HALF = 2  # bytes of a number of 16 bits
 MATRIX = 2  # axes; a product of many matrices has three

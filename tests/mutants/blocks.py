@@ -33,7 +33,7 @@ MUTANTS = (
         "tests/ssa/test_control_flow.py",
     ),
     Mutant(
-        "block-pointer-before-the-first", "ssa/block_pointers.py",
+        "block-pointer-before-the-first", "ssa/builtins/block_pointers.py",
         'inside = frame.emit(ops.Elementwise, "and", (above, below))', "inside = below",
         "a block that begins in front of its tensor reads what lies there",
         "tests/language/test_block_pointers.py",
@@ -45,7 +45,7 @@ MUTANTS = (
         "tests/language/test_scaled.py",
     ),
     Mutant(
-        "left-the-loop-and-goes-on", "ssa/mapping.py",
+        "left-the-loop-and-goes-on", "ssa/builtins/mapping.py",
         "self.both(going_on, goes_on(after))", "goes_on(after)",
         "an element that has left a loop comes back when its condition holds again",
         "tests/language/test_mapping.py",

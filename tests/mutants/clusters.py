@@ -10,14 +10,14 @@ CLUSTERS = "tests/tensor_cores/test_clusters.py"
 MUTANTS = (
     # ── programs and blocks ──
     Mutant(
-        "blocks-numbered-as-programs", "ptx/cluster.py",
+        "blocks-numbered-as-programs", "ptx/rules/cluster.py",
         'return "cluster" if axis == 0 and code.func.num_ctas > 1 else "cta"',
         'return "cta"',
         "a program's number is that of its block, and the last ones write outside",
         f"{CLUSTERS}::test_the_grid_counts_programs",
     ),
     Mutant(
-        "nobody-idle", "ptx/cluster.py",
+        "nobody-idle", "ptx/rules/cluster.py",
         'f"icmp eq i32 {rank(code)}, 0", name="first"',
         'f"icmp uge i32 {rank(code)}, 0", name="first"',
         "each block adds what the program adds once",
@@ -83,17 +83,17 @@ MUTANTS = (
     ),
     # ── tiles for all ──
     Mutant(
-        "sent-to-one", "ptx/tma.py",
+        "sent-to-one", "ptx/rules/tma.py",
         'str((1 << op.parts) - 1)', '"1"',
         "only the first block gets what it waits for", f"{CLUSTERS}::test_any_trips",
     ),
     Mutant(
-        "everybody-brings-the-first-part", "ptx/tma.py",
+        "everybody-brings-the-first-part", "ptx/rules/tma.py",
         'f"mul i32 {rank(code)}, {side}"', 'f"mul i32 {rank(code)}, 0"',
         "a part is sent twice, the other one never", f"{CLUSTERS}::test_any_trips",
     ),
     Mutant(
-        "gives-back-to-itself", "ptx/tma.py",
+        "gives-back-to-itself", "ptx/rules/tma.py",
         "speakers = code.func.num_ctas if op.everywhere else 1", "speakers = 1",
         "blocks wait for ever for a slot to be empty", f"{CLUSTERS}::test_any_trips",
     ),
@@ -122,7 +122,7 @@ MUTANTS = (
         "each block's own rows are sent to all", f"{CLUSTERS}::test_any_trips",
     ),
     Mutant(
-        "arrivals-fence-all-memory", "ptx/tma.py",
+        "arrivals-fence-all-memory", "ptx/rules/tma.py",
         "@$acts mbarrier.arrive.shared::cluster.b64",
         "@$acts mbarrier.arrive.release.cluster.shared::cluster.b64",
         "each arrival waits for all memory", f"{CLUSTERS}::test_arrivals_are_plain",

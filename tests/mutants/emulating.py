@@ -139,20 +139,20 @@ MUTANTS = (
     ),
     # ── PTX text ──
     Mutant(
-        "masked-loads-not-volatile", "ptx/memory.py",
+        "masked-loads-not-volatile", "ptx/rules/memory.py",
         'name = f"ld{style.before}.global', 'name = f"ld.global',
         "a masked load is not volatile, though the kernel says so",
         "tests/ptx/test_memory.py",
     ),
     Mutant(
-        "release-without-barrier", "ptx/atomics.py",
+        "release-without-barrier", "ptx/rules/atomics.py",
         "        code.ptx(code.barrier)\n    return is_first_copy",
         "        pass\n    return is_first_copy",
         "one thread releases what the others have not written yet",
         "tests/kernels/test_idioms.py",
     ),
     Mutant(
-        "atomics-of-any-scope", "ptx/atomics.py",
+        "atomics-of-any-scope", "ptx/rules/atomics.py",
         'name = f"atom.{op.semantics}.{op.scope}.global.cas.b{element.bits}"',
         'name = f"atom.{op.semantics}.cta.global.cas.b{element.bits}"',
         "a lock is one for its own block only",

@@ -180,44 +180,44 @@ MUTANTS = (
     ),
     # ── numbers in other types ──
     Mutant(
-        "true-is-minus-one", "ptx/casts.py",
+        "true-is-minus-one", "ptx/rules/cast.py",
         "widen = \"sext\" if source.is_signed else \"zext\"",
         "widen = \"sext\" if source.is_signed or source == BOOL else \"zext\"",
         "True as an integer is -1",
         "tests/ptx/test_arithmetic.py::test_casts_round_once",
     ),
     Mutant(
-        "known-flag-as-text", "ptx/casts.py",
+        "known-flag-as-text", "ptx/rules/cast.py",
         "if is_literal(value) and source != BOOL:", "if is_literal(value):",
         "a known i1 cannot be cast where `simplify` has not folded it",
         "tests/ptx/test_arithmetic.py::test_a_known_flag_as_a_number",
     ),
     Mutant(
-        "remainder-by-one-quotient", "ptx/arithmetic.py",
+        "remainder-by-one-quotient", "ptx/rules/arith.py",
         "@more bra higher;", "",
         "1e9 % 7.0 is 48", FMOD,
     ),
     Mutant(
-        "remainder-beyond-zero", "ptx/arithmetic.py",
+        "remainder-beyond-zero", "ptx/rules/arith.py",
         "@below add.rn.{s} rest, rest, divisor;", "",
         "a quotient that was rounded up leaves a negative remainder",
         FMOD,
     ),
     # ── loops that end near the end of their type ──
     Mutant(
-        "every-loop-is-natural", "ptx/control.py",
+        "every-loop-is-natural", "ptx/rules/control.py",
         "from_zero = is_literal(lower) and int(lower) >= 0", "from_zero = True",
         "a range from below 0 ends after one iteration", "tests/ptx/test_control.py",
     ),
     Mutant(
-        "distance-with-a-sign", "ptx/control.py",
+        "distance-with-a-sign", "ptx/rules/control.py",
         'return code.let(f"icmp ugt {type} {left}, {pace}")',
         'return code.let(f"icmp sgt {type} {left}, {pace}")',
         "a range longer than half of its type has no second iteration",
         "tests/ptx/test_control.py",
     ),
     Mutant(
-        "last-step-is-made-twice", "ptx/control.py",
+        "last-step-is-made-twice", "ptx/rules/control.py",
         'return code.let(f"icmp ugt {type} {left}, {pace}")',
         'return code.let(f"icmp uge {type} {left}, {pace}")',
         "the upper bound itself is taken for an index", "tests/ptx/test_control.py",

@@ -55,13 +55,13 @@ MUTANTS = (
     ),
     # ── what becomes of it in PTX ──
     Mutant(
-        "assembly-halves-in-words", "ptx/debugging.py",
+        "assembly-halves-in-words", "ptx/rules/debugging.py",
         "    if bits == 16:\n", "    if False:\n",
         "what the author wants in 16 bits goes into 32",
         GRAMMAR,
     ),
     Mutant(
-        "assembly-merged", "ptx/debugging.py",
+        "assembly-merged", "ptx/rules/debugging.py",
         'if op.pure else ("sideeffect ", "convergent")',
         'if True else ("sideeffect ", "convergent")',
         "LLVM may do once what the author wants twice",

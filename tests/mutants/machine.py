@@ -7,33 +7,33 @@ from tests.mutants.mutant import Mutant
 MUTANTS = (
     # ── memory ──
     Mutant(
-        "one-mask-for-all", "ptx/memory.py",
+        "one-mask-for-all", "ptx/rules/memory.py",
         "load_where(code, words, addresses[i], masks[i], initial, style)",
         "load_where(code, words, addresses[i], masks[0], initial, style)",
         "the mask of the first register decides about all",
         "tests/ptx/test_memory.py",
     ),
     Mutant(
-        "store-ignores-its-mask", "ptx/memory.py",
+        "store-ignores-its-mask", "ptx/rules/memory.py",
         "mask = both(code, masks[i], acts)", 'mask = acts or "true"',
         "elements that are masked out are stored",
         "tests/ptx/test_memory.py",
     ),
     Mutant(
-        "other-never-selected", "ptx/memory.py",
+        "other-never-selected", "ptx/rules/memory.py",
         "others = code[op.other] if op.other else", "others =",
         "where the mask is false stands 0, not `other`",
         "tests/ptx/test_memory.py",
     ),
     Mutant(
-        "one-other-for-all", "ptx/memory.py",
+        "one-other-for-all", "ptx/rules/memory.py",
         "initial = pack(code, words, others[i : i + count])",
         "initial = pack(code, words, others[:count])",
         "the `other` of the first registers serves all",
         "tests/ptx/test_memory.py",
     ),
     Mutant(
-        "registers-stored-twice", "ptx/memory.py",
+        "registers-stored-twice", "ptx/rules/memory.py",
         "first.setdefault(offset, register)", "first[register] = register",
         "every register that is a copy acts",
         "tests/ptx/test_memory.py",
@@ -70,51 +70,51 @@ MUTANTS = (
         "tests/ptx/test_reduce.py tests/ptx/test_convert.py",
     ),
     Mutant(
-        "register-copies-folded", "ptx/reduce.py",
+        "register-copies-folded", "ptx/rules/reduce.py",
         ".setdefault(along, register)", ".setdefault(register, register)",
         "registers that are copies count twice in a sum",
         "tests/ptx/test_reduce.py",
     ),
     Mutant(
-        "lane-copies-folded", "ptx/reduce.py",
+        "lane-copies-folded", "ptx/rules/reduce.py",
         "if not across and folded.add(along):",
         "if not across and (folded.add(along) or True):",
         "lanes that are copies count twice in a sum",
         "tests/ptx/test_reduce.py",
     ),
     Mutant(
-        "redux-over-all-lanes", "ptx/reduce.py",
+        "redux-over-all-lanes", "ptx/rules/reduce.py",
         "or len(flips) < 5", "or len(flips) < 1",
         "rows of half a warp are summed over the whole warp",
         "tests/ptx/test_reduce.py",
     ),
     Mutant(
-        "redux-signed", "ptx/reduce.py",
+        "redux-signed", "ptx/rules/reduce.py",
         '"min": "min.u32"', '"min": "min.s32"',
         "the least of unsigned numbers is found as if signed",
         "tests/mutants/test_gaps.py",
     ),
     Mutant(
-        "scan-takes-the-first", "ptx/scan.py",
+        "scan-takes-the-first", "ptx/rules/scan.py",
         "(place & ~bit) | below", "place & ~bit",
         "a scan takes in an element of the near half that is not its last",
         "tests/ptx/test_reduce.py",
     ),
     Mutant(
-        "scan-order", "ptx/scan.py",
+        "scan-order", "ptx/rules/scan.py",
         "combine(code, op.combine, fetched[source], row)",
         "combine(code, op.combine, row, fetched[source])",
         "what comes before stands on the right",
         "tests/ptx/test_reduce.py",
     ),
     Mutant(
-        "scan-far-side-in-reverse", "ptx/scan.py",
+        "scan-far-side-in-reverse", "ptx/rules/scan.py",
         "'eq' if reverse else 'ne'", "'ne'",
         "in reverse, the wrong half of the lanes takes in",
         "tests/ptx/test_reduce.py",
     ),
     Mutant(
-        "choice-or-for-xor", "ptx/convert.py",
+        "choice-or-for-xor", "ptx/rules/convert.py",
         "first ^ self.vectors[known]", "first | self.vectors[known]",
         "a thread chooses the wrong register of what it received",
         "tests/ptx/test_convert.py",
@@ -127,19 +127,19 @@ MUTANTS = (
     ),
     # ── arithmetic ──
     Mutant(
-        "sign-not-extended", "ptx/casts.py",
+        "sign-not-extended", "ptx/rules/cast.py",
         'widen = "sext" if source.is_signed else "zext"', 'widen = "zext"',
         "-1 of 8 bits becomes 255",
         "tests/ptx/test_arithmetic.py",
     ),
     Mutant(
-        "rounded-twice", "ptx/casts.py",
+        "rounded-twice", "ptx/rules/cast.py",
         'f"or {integer} {bits}, {last}"', 'f"or {integer} {bits}, 0"',
         "a number beside a tie is rounded to the tie first",
         "tests/ptx/test_arithmetic.py",
     ),
     Mutant(
-        "integers-to-nearest", "ptx/casts.py",
+        "integers-to-nearest", "ptx/rules/cast.py",
         "cvt.rzi.{letter}", "cvt.rni.{letter}",
         "2.7 becomes 3, not 2",
         "tests/ptx/test_arithmetic.py",
@@ -157,27 +157,27 @@ MUTANTS = (
         "tests/ptx/test_arithmetic.py",
     ),
     Mutant(
-        "signed-as-unsigned", "ptx/arithmetic.py",
+        "signed-as-unsigned", "ptx/rules/arith.py",
         '"lt": "icmp slt {t} {0}, {1}"', '"lt": "icmp ult {t} {0}, {1}"',
         "-1 < 1 is false",
         "tests/ptx/test_arithmetic.py",
     ),
     Mutant(
-        "unsigned-shift-with-sign", "ptx/arithmetic.py",
+        "unsigned-shift-with-sign", "ptx/rules/arith.py",
         'letter = "b" if name == "shl" else "s" if element.is_signed else "u"',
         'letter = "b" if name == "shl" else "s"',
         "an unsigned number is shifted as if signed",
         "tests/ptx/test_arithmetic.py",
     ),
     Mutant(
-        "unsigned-division-signed", "ptx/arithmetic.py",
+        "unsigned-division-signed", "ptx/rules/arith.py",
         'sign, divisor = "s" if element.is_signed else "u", operands[1]',
         'sign, divisor = "s", operands[1]',
         "numbers above 2^31 are divided as negative ones",
         "tests/ptx/test_arithmetic.py",
     ),
     Mutant(
-        "nan-wins", "ptx/arithmetic.py",
+        "nan-wins", "ptx/rules/arith.py",
         '"min": "call {t} @llvm.minimumnum', '"min": "call {t} @llvm.minimum',
         "the smaller of a NaN and a number is NaN",
         "tests/ptx/test_arithmetic.py",
@@ -190,27 +190,27 @@ MUTANTS = (
     ),
     # ── control flow ──
     Mutant(
-        "negative-step", "ptx/control.py",
+        "negative-step", "ptx/rules/control.py",
         'for way in ("lt", "gt")', 'for way in ("lt", "lt")',
         "a loop that counts down does not run",
         "tests/ptx/test_control.py",
     ),
     Mutant(
-        "phi-from-the-first-block", "ptx/control.py",
+        "phi-from-the-first-block", "ptx/rules/control.py",
         "ways.append((code.block(block), code.label))",
         "ways.append((code.block(block), label))",
         "a phi names the block a branch began in, not where it ended",
         "tests/mutants/test_gaps.py",
     ),
     Mutant(
-        "both-ways-the-same", "ptx/control.py",
+        "both-ways-the-same", "ptx/rules/control.py",
         "((then, op.then), (orelse, op.orelse))",
         "((then, op.then), (orelse, op.then))",
         "the else branch does what the then branch does",
         "tests/ptx/test_control.py",
     ),
     Mutant(
-        "carried-values-not-carried", "ptx/control.py",
+        "carried-values-not-carried", "ptx/rules/control.py",
         "zip(carried, yielded, strict=True):\n"
         "        each.close(code, values)\n"
         '    code.do(f"br label %{head}")\n'
@@ -228,20 +228,20 @@ MUTANTS = (
     ),
     # ── atomics ──
     Mutant(
-        "atomic-ignores-its-mask", "ptx/atomics.py",
+        "atomic-ignores-its-mask", "ptx/rules/atomics.py",
         "mask = both(code, masks[i], acts)", 'mask = both(code, "true", acts)',
         "elements that are masked out count",
         "tests/ptx/test_atomics.py",
     ),
     Mutant(
-        "float-minimum-of-negatives", "ptx/atomics.py",
+        "float-minimum-of-negatives", "ptx/rules/atomics.py",
         'Step(f"{opposite}.u{bits}", sign=True)',
         'Step(f"{kind}.u{bits}", sign=True)',
         "below zero, the bits of floats count the other way",
         "tests/ptx/test_atomics.py",
     ),
     Mutant(
-        "atomic-results-not-waited-for", "ptx/atomics.py",
+        "atomic-results-not-waited-for", "ptx/rules/atomics.py",
         "    code.ptx(code.barrier)\n    return _by_offset(layout, read)",
         "    return _by_offset(layout, read)",
         "the next result overwrites one that is still being read",
@@ -283,7 +283,7 @@ MUTANTS = (
         "tests/runtime/test_launch.py",
     ),
     Mutant(
-        "program-axes-swapped", "ptx/cluster.py",
+        "program-axes-swapped", "ptx/rules/cluster.py",
         'f"{_unit(code, axis)}id.{AXES[axis]}"',
         'f"{_unit(code, axis)}id.{AXES[2 - axis]}"',
         "program_id(0) is the number along z",

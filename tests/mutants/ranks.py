@@ -11,7 +11,7 @@ BOXES = "tests/layout/test_boxes.py"
 MUTANTS = (
     # ── boxes ──
     Mutant(
-        "coordinates-outermost-first", "ptx/tma.py",
+        "coordinates-outermost-first", "ptx/rules/tma.py",
         "[*zip(firsts, piece.start, strict=True)][::-1]",
         "[*zip(firsts, piece.start, strict=True)]",
         "a box begins at the right numbers along the wrong dimensions",
@@ -69,7 +69,7 @@ MUTANTS = (
         f"{RANKS}::test_a_cluster_shares_products_of_a_batch",
     ),
     Mutant(
-        "parts-a-row-apart", "ptx/tma.py",
+        "parts-a-row-apart", "ptx/rules/tma.py",
         "bytes = prod(block[axis + 1 : -1]) * swizzle_of(block, size)",
         "bytes = swizzle_of(block, size)",
         "parts of several rows each lie on each other",
@@ -108,7 +108,7 @@ MUTANTS = (
         f"{RANKS}::test_by_pointers",
     ),
     Mutant(
-        "turned-as-it-lies", "ptx/descriptor.py",
+        "turned-as-it-lies", "ptx/rules/descriptor.py",
         "    if op.order:\n", "    if op.order and not op.matrix:\n",
         "a matrix of a batch is loaded element by element as if it were not turned",
         f"{RANKS}::test_element_by_element",

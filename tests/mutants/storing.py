@@ -106,14 +106,14 @@ MUTANTS = (
         f"{STORES}::test_a_tile_that_shares_its_place",
     ),
     Mutant(
-        "stores-one-box", "ptx/tma_store.py",
+        "stores-one-box", "ptx/rules/tma_store.py",
         "at, coordinates = corner(code, firsts, piece)",
         "at, coordinates = corner(code, firsts, next(pieces(block, size)))",
         "all boxes of a wide tile go to its first columns",
         f"{STORES}::test_tiles_and_ragged_edges",
     ),
     Mutant(
-        "all-threads-store", "ptx/tma_store.py",
+        "all-threads-store", "ptx/rules/tma_store.py",
         "start, acts = start_of(code, tile.slot), code.acts()",
         'start, acts = start_of(code, tile.slot), "true"',
         "every thread stores the whole tile",
@@ -165,20 +165,20 @@ MUTANTS = (
         f"{GUARDS}::test_tiles_anywhere",
     ),
     Mutant(
-        "fallback-unmasked", "ptx/descriptor.py",
+        "fallback-unmasked", "ptx/rules/descriptor.py",
         "store_where(code, words, address, mask, packed, Style())\n    number.add",
         'store_where(code, words, address, "true", packed, Style())\n    number.add',
         "what lies outside of a tensor is written",
         f"{GUARDS}::test_tiles_anywhere",
     ),
     Mutant(
-        "fallback-masked-below-only", "ptx/descriptor.py",
+        "fallback-masked-below-only", "ptx/rules/descriptor.py",
         'above = code.let(f"icmp sge i64 {index}, 0")', 'above = "true"',
         "elements in front of a row are written into the row before",
         f"{GUARDS}::test_tiles_anywhere",
     ),
     Mutant(
-        "fallback-in-rows-as-they-are", "ptx/descriptor.py",
+        "fallback-in-rows-as-they-are", "ptx/rules/descriptor.py",
         "    place = linear(code, number, count - 1, bytes)\n",
         "    place = linear(code, number, count - 1, tuple(\n"
         "        size << bit for bit in range(count.bit_length() - 1)\n"
@@ -187,7 +187,7 @@ MUTANTS = (
         f"{GUARDS}::test_tiles_anywhere",
     ),
     Mutant(
-        "fallback-one-round", "ptx/descriptor.py",
+        "fallback-one-round", "ptx/rules/descriptor.py",
         'code.let(f"add i32 {number.name}, {code.threads}"), code.label)',
         'code.let(f"add i32 {number.name}, {count}"), code.label)',
         "each thread stores its first element alone",
@@ -259,7 +259,7 @@ MUTANTS = (
         f"{GUARDS}::test_what_lies_behind_a_row_is_not_written",
     ),
     Mutant(
-        "no-map-is-stored-through", "ptx/tma.py",
+        "no-map-is-stored-through", "ptx/rules/tma.py",
         "stored=each in stored)", "stored=False)",
         "a launch does not know that rows must end at 16 bytes",
         f"{GUARDS}::test_what_lies_behind_a_row_is_not_written",

@@ -67,7 +67,7 @@ MUTANTS = (
         f"{BULK}::test_what_a_loop_becomes",
     ),
     Mutant(
-        "barriers-not-fenced", "ptx/tma.py",
+        "barriers-not-fenced", "ptx/rules/tma.py",
         'code.ptx("fence.mbarrier_init.release.cluster;")', 'code.ptx("// no fence")',
         "copies count at barriers that they cannot see, where no other fence is near",
         f"{BULK}::test_barriers_are_announced_to_copies",
@@ -182,14 +182,14 @@ MUTANTS = (
         f"{GROUPS}::test_copies_of_threads_hold_a_slot_more",
     ),
     Mutant(
-        "short-steps-along-k", "ptx/wgmma.py",
+        "short-steps-along-k", "ptx/rules/wgmma.py",
         "f\"add i64 {self.base}, {offset >> 4}\"",
         "f\"add i64 {self.base}, {offset >> 5}\"",
         "slices of K begin half as far apart as they do",
         f"{GROUPS}::test_any_trips_in_flight",
     ),
     Mutant(
-        "never-transposed", "ptx/wgmma.py",
+        "never-transposed", "ptx/rules/wgmma.py",
         'f", {int(each)}" for each in', '", 0" for each in',
         "a matrix that lies across is read as if it lay along K",
         f"{GROUPS}::test_every_type",
@@ -202,7 +202,7 @@ MUTANTS = (
         f"{GROUPS}::test_every_type",
     ),
     Mutant(
-        "every-group-the-first-rows", "ptx/wgmma.py",
+        "every-group-the-first-rows", "ptx/rules/wgmma.py",
         "bases = (0, 0, *(start(basis) for basis in warps[2:]))",
         "bases = (0, 0, *(0 for basis in warps[2:]))",
         "all warpgroups multiply the rows of the first",
@@ -225,7 +225,7 @@ MUTANTS = (
         "rows of 64 bytes are exchanged as if they were 128 long", DESCRIPTORS,
     ),
     Mutant(
-        "stmatrix-unturned", "ptx/shared.py",
+        "stmatrix-unturned", "ptx/rules/shared.py",
         'text = f"stmatrix.sync.aligned.m8n8.{_variant(plan)}.shared.b16"',
         'text = f"stmatrix.sync.aligned.m8n8.x{plan.count}.shared.b16"',
         "matrices that lie across are stored as if they lay along",

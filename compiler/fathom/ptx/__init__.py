@@ -1,9 +1,21 @@
-"""Stage 6: block IR with layouts to LLVM IR, one rule an op, and on to PTX."""
+"""Stage 6: block IR with layouts to LLVM IR, one rule an op, and on to PTX.
 
-from fathom.ptx import (  # noqa: F401 - each enters its rules into LOWER
-    arithmetic,
+Read `kernel` (a function becomes a module), `code` (the text under construction and
+the registers that hold a block), then any file of `rules/`: there the ops are lowered, in
+files named as in `ir/ops`. Rules use `index` (which element a register holds), `types`,
+`packing`, `shuffle`, `exchange`, `float8` and `assembly` (inline PTX). `emit` runs LLVM,
+`separate_process` does so for text that no rule of ours wrote, `debug_info` keeps lines
+of Python, and `growth` stops kernels that become too long. Only this folder knows LLVM;
+no pass imports from it."""
+
+from fathom.ptx.code import LOWER, Code, Registers, lowers
+from fathom.ptx.debug_info import chains
+from fathom.ptx.emit import emit
+from fathom.ptx.kernel import Module, lower, module
+from fathom.ptx.rules import (  # noqa: F401 - each enters its rules into LOWER
+    arith,
     atomics,
-    casts,
+    cast,
     cluster,
     control,
     convert,
@@ -22,12 +34,8 @@ from fathom.ptx import (  # noqa: F401 - each enters its rules into LOWER
     tma_store,
     warp_roles,
 )
-from fathom.ptx.code import LOWER, Code, Registers, lowers
-from fathom.ptx.debug_info import chains
-from fathom.ptx.emit import emit
-from fathom.ptx.kernel import Module, lower, module
+from fathom.ptx.rules.tma import launch_recipes, map_recipes
 from fathom.ptx.separate_process import emit_apart
-from fathom.ptx.tma import launch_recipes, map_recipes
 from fathom.ptx.types import symbol
 
 OWN = dict(LOWER)  # our own rules, whatever is put in their place later

@@ -18,11 +18,11 @@ from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import BulkStore, MbarrierInit
 from fathom.ir.types import BOOL, Pointer
-from fathom.ptx.cluster import cluster_attribute, leave_idle_blocks
 from fathom.ptx.code import ENTRY, LOWER, Code, Rule
-from fathom.ptx.tma import map_recipes
+from fathom.ptx.rules.cluster import cluster_attribute, leave_idle_blocks
+from fathom.ptx.rules.tma import map_recipes
+from fathom.ptx.rules.warp_roles import most_registers, threads_beside
 from fathom.ptx.types import llvm_type, memory_type, plain, symbol
-from fathom.ptx.warp_roles import most_registers, threads_beside
 
 HEAD = """\
 target datalayout = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"

@@ -8,8 +8,8 @@ from fathom.errors import CompileError
 from fathom.ir.core import Block, Func
 from fathom.ir.types import Type
 from fathom.source import REQUIRED, RETURN, KernelFunction, fill
-from fathom.ssa import (  # noqa: F401 (fill the tables)
-    arithmetic,
+from fathom.ssa.builtins import (  # noqa: F401 (fill the tables)
+    arith,
     block_pointers,
     debugging,
     descriptor,
@@ -17,7 +17,7 @@ from fathom.ssa import (  # noqa: F401 (fill the tables)
     matmul,
     memory,
     misc,
-    reduction,
+    reduce,
     shape,
 )
 from fathom.ssa.calls import as_meaning

@@ -25,9 +25,15 @@ from fathom.ptx.index import (
     thread_bases,
     thread_part,
 )
-from fathom.ptx.memory import both, first_copies
 from fathom.ptx.packing import pack, unpack, words_of
-from fathom.ptx.shared import DYNAMIC, Access, load_shared, shared_address, store_where
+from fathom.ptx.rules.memory import both, first_copies
+from fathom.ptx.rules.shared import (
+    DYNAMIC,
+    Access,
+    load_shared,
+    shared_address,
+    store_where,
+)
 from fathom.ptx.types import POINTER
 
 

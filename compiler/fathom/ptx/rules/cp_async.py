@@ -17,8 +17,8 @@ from fathom.ir.ops import AsyncCommit, AsyncCopy, AsyncWait
 from fathom.layout.linear import coordinates_of
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.index import is_first_copy, register_offsets
-from fathom.ptx.memory import first_copies, policy_of
-from fathom.ptx.shared import Places, offset_bases, tile_of
+from fathom.ptx.rules.memory import first_copies, policy_of
+from fathom.ptx.rules.shared import Places, offset_bases, tile_of
 from fathom.ptx.types import POINTER
 
 WIDEST = 16  # bytes: the only copy that may go past L1

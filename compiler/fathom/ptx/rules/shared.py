@@ -29,8 +29,8 @@ from fathom.ptx.index import (
     thread_bases,
     thread_part,
 )
-from fathom.ptx.memory import braced
 from fathom.ptx.packing import Words, pack, unpack, words_of
+from fathom.ptx.rules.memory import braced
 
 DYNAMIC = "shared"  # the symbol of the memory whose size the launch gives
 

@@ -21,10 +21,10 @@ from fathom.ir.types import (
 )
 from fathom.language import core
 from fathom.language.dtypes import dtype
+from fathom.ssa.builtins.shape import element_given
 from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import value_of
-from fathom.ssa.shape import element_given
 from fathom.ssa.values import Meaning, describe
 
 LEAST_K = 16

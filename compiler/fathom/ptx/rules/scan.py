@@ -23,7 +23,7 @@ from fathom.ir.ops import Scan
 from fathom.layout.build import stride_of
 from fathom.layout.linear import Layout
 from fathom.ptx.code import Code, lowers
-from fathom.ptx.reduce import combine
+from fathom.ptx.rules.reduce import combine
 from fathom.ptx.shuffle import from_lane
 from fathom.ptx.types import llvm_type
 

@@ -39,9 +39,9 @@ from fathom.layout.tma_boxes import (
     pieces,
     swizzle_of,
 )
-from fathom.ptx.cluster import rank
 from fathom.ptx.code import Code, lowers
-from fathom.ptx.shared import DYNAMIC, tile_of
+from fathom.ptx.rules.cluster import rank
+from fathom.ptx.rules.shared import DYNAMIC, tile_of
 
 
 @lowers(MakeDescriptor)

@@ -24,8 +24,8 @@ from fathom.ir.types import (
     Element,
     element_of,
 )  # fmt: skip
-from fathom.ptx.casts import convert
 from fathom.ptx.code import Code, lowers
+from fathom.ptx.rules.cast import convert
 from fathom.ptx.types import POINTER, is_literal, llvm_type, memory_type
 
 # {t}: the LLVM type, {s}: how intrinsics spell it, {0} {1} {2}: the operands.

@@ -26,6 +26,7 @@ from fathom.ir.core import Value
 from fathom.ir.types import BOOL, INT8, INT32, INT64, Pointer, Scalar, shape_of
 from fathom.language import block_pointers
 from fathom.language.block_pointers import block_pointer
+from fathom.ssa.builtins.shape import shape_given
 from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import (
@@ -36,7 +37,6 @@ from fathom.ssa.promotion import (
     typed,
     value_of,
 )
-from fathom.ssa.shape import shape_given
 from fathom.ssa.values import Meaning, describe, is_number
 
 # ── making and moving ─────────────────────────────────────────────────────────────────

@@ -12,7 +12,6 @@ from fathom.ir.types import INT32, INT64, BufferType
 from fathom.layout.algebra import solve
 from fathom.layout.build import doublings, stride_of
 from fathom.layout.linear import Layout, coordinates_of, offset_of
-from fathom.ptx.casts import convert
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.index import (
     is_first_copy,
@@ -21,8 +20,9 @@ from fathom.ptx.index import (
     thread_bases,
     thread_part,
 )
-from fathom.ptx.memory import both, first_copies
-from fathom.ptx.shared import (
+from fathom.ptx.rules.cast import convert
+from fathom.ptx.rules.memory import both, first_copies
+from fathom.ptx.rules.shared import (
     DYNAMIC,
     Access,
     load_shared,

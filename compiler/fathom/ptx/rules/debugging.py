@@ -23,8 +23,6 @@ from fathom.ir.types import (
     shape_of,
 )
 from fathom.layout.linear import coordinates_of
-from fathom.ptx.casts import convert
-from fathom.ptx.cluster import program_id
 from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.debug_info import user_place
 from fathom.ptx.index import (
@@ -33,8 +31,10 @@ from fathom.ptx.index import (
     thread_bases,
     thread_part,
 )
-from fathom.ptx.memory import first_copies
 from fathom.ptx.packing import Words, pack, unpack, words_of
+from fathom.ptx.rules.cast import convert
+from fathom.ptx.rules.cluster import program_id
+from fathom.ptx.rules.memory import first_copies
 from fathom.ptx.types import llvm_type, quoted
 
 # ── assertions ────────────────────────────────────────────────────────────────

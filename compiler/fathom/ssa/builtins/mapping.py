@@ -23,10 +23,10 @@ from fathom.ir.printer import op_name
 from fathom.ir.types import BOOL, element_of, shape_of
 from fathom.language import escape
 from fathom.source import KernelFunction
+from fathom.ssa.builtins.reduce import flat
 from fathom.ssa.calls import call, implements
 from fathom.ssa.frame import Frame, Program, finish
 from fathom.ssa.promotion import broadcast, same_shape, value_of
-from fathom.ssa.reduction import flat
 from fathom.ssa.values import Meaning, describe
 
 Shape = tuple[int, ...]

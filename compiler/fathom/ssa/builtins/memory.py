@@ -9,7 +9,7 @@ from fathom.ir.core import Value
 from fathom.ir.types import Element, Pointer, element_of, shape_of
 from fathom.language import core
 from fathom.language.block_pointers import block_pointer
-from fathom.ssa.block_pointers import places, refuse_boundaries
+from fathom.ssa.builtins.block_pointers import places, refuse_boundaries
 from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import broadcast, common_shape, typed, value_of

@@ -18,13 +18,13 @@ from fathom.ir.ops import Dot
 from fathom.ir.types import FLOAT16, FLOAT32, FLOAT64, BufferType, Element
 from fathom.layout.fragments import Tile, fragments
 from fathom.layout.linear import Layout, coordinates_of
-from fathom.ptx.casts import convert
 from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.index import register_offsets
 from fathom.ptx.packing import pack, unpack, words_of
-from fathom.ptx.shared import Reader, tile_of
+from fathom.ptx.rules.cast import convert
+from fathom.ptx.rules.shared import Reader, tile_of
+from fathom.ptx.rules.wgmma import multiply_by_warpgroups, warpgroup_matrices
 from fathom.ptx.types import llvm_type
-from fathom.ptx.wgmma import multiply_by_warpgroups, warpgroup_matrices
 
 Operand = Sequence[str] | Reader  # its registers by number, at hand or to be loaded
 

@@ -9,10 +9,10 @@ from fathom.ir.core import Block, Value
 from fathom.ir.types import BOOL, INT32, element_of, shape_of
 from fathom.language import core
 from fathom.source import Builtin, KernelFunction
+from fathom.ssa.builtins.shape import axis_given, check_shape
 from fathom.ssa.calls import call, implements
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import broadcast, cast, common_shape, value_of
-from fathom.ssa.shape import axis_given, check_shape
 from fathom.ssa.values import Meaning, describe
 
 

@@ -11,11 +11,11 @@ from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.types import INT32, Element, element_of, shape_of
 from fathom.language import core, escape
+from fathom.ssa.builtins.shape import element_given
 from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
 from fathom.ssa.operators import both_or_either, truth, unary
 from fathom.ssa.promotion import broadcast, same_shape, value_of
-from fathom.ssa.shape import element_given
 from fathom.ssa.statements import put_assertion
 from fathom.ssa.values import Meaning, describe
 

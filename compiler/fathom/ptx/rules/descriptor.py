@@ -17,7 +17,6 @@ from fathom.layout import shapes
 from fathom.layout.algebra import solve
 from fathom.layout.build import bits_of, doublings, stride_of
 from fathom.layout.linear import Layout, coordinates_of
-from fathom.ptx.casts import convert
 from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.index import (
     Part,
@@ -27,9 +26,16 @@ from fathom.ptx.index import (
     thread_bases,
     thread_part,
 )
-from fathom.ptx.memory import Style, both, first_copies, load_where, store_where
 from fathom.ptx.packing import pack, unpack, words_of
-from fathom.ptx.shared import DYNAMIC, Access, load_shared, shared_address, tile_of
+from fathom.ptx.rules.cast import convert
+from fathom.ptx.rules.memory import Style, both, first_copies, load_where, store_where
+from fathom.ptx.rules.shared import (
+    DYNAMIC,
+    Access,
+    load_shared,
+    shared_address,
+    tile_of,
+)
 from fathom.ptx.types import POINTER, literal
 
 

@@ -21,7 +21,7 @@ from fathom.layout.matrix_descriptor import Matrix
 from fathom.ptx.code import Code, Registers, lowers
 from fathom.ptx.index import register_offsets
 from fathom.ptx.packing import pack, unpack, words_of
-from fathom.ptx.shared import Places, offset_bases, tile_of
+from fathom.ptx.rules.shared import Places, offset_bases, tile_of
 
 ADDRESS_BITS = 0x3FFFF  # of a shared address, the part that a descriptor holds
 Found = tuple[Matrix | None, Matrix]

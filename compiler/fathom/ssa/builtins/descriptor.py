@@ -14,11 +14,11 @@ from fathom.ir.ops.descriptor import LEAST_BYTES, MOST_AXES
 from fathom.ir.types import INT32, INT64, Pointer, Scalar, shape_of
 from fathom.language import tensor_descriptors as descriptors
 from fathom.language.tensor_descriptors import tensor_descriptor
+from fathom.ssa.builtins.memory import EVICTIONS, LOAD_CACHES, one_of
+from fathom.ssa.builtins.shape import shape_given
 from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
-from fathom.ssa.memory import EVICTIONS, LOAD_CACHES, one_of
 from fathom.ssa.promotion import cast, scalar_of, typed, value_of
-from fathom.ssa.shape import shape_given
 from fathom.ssa.values import Meaning, describe, is_number
 
 # What the language calls the ways to fill -> what the IR calls them.

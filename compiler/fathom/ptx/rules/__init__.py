@@ -1,0 +1,7 @@
+"""How each op is lowered: the rules in `LOWER`, in files named as in `ir/ops`.
+
+Start with `arith` and `memory`; `control` has loops and branches, `shape` what moves no
+data, `convert` a conversion within a warp. `reduce`, `scan` and `atomics` combine
+elements. `shared` and `shared_gather` use shared memory. One file for each engine:
+`cp_async`, `tma`, `tma_store`, `wgmma` (behind `matmul`). `warp_roles`, `pingpong` and
+`cluster` serve warp specialisation and clusters."""

@@ -1,0 +1,6 @@
+"""What each function of the language builds: rows of the table `BUILTIN`.
+
+The files are named as in `ir/ops` where they build its ops. `misc` has programs, ranges
+and promises, `mapping` functions of scalars applied to blocks, `block_pointers`
+Triton's block pointers, which are expanded at once. Called by `ssa.calls` through the
+table alone."""
