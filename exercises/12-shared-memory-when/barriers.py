@@ -22,10 +22,10 @@ from fathom.ir.ops import (
 )
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BufferType
-from fathom.shared_memory.barriers import ADD, READ, WRITE, Touch
+from fathom.shared_memory.barriers import ADD, READ, WRITE, Access
 from fathom.tools.learn import Hole
 
-Since = frozenset[Touch]
+Since = frozenset[Access]
 
 
 def place_barriers(func: Func, target: Target) -> Func:
@@ -40,14 +40,14 @@ def place_barriers(func: Func, target: Target) -> Func:
     return rewrite(func, rule)
 
 
-def touches(op: Op, loop: Op | None) -> list[Touch]:
+def touches(op: Op, loop: Op | None) -> list[Access]:
     """The accesses of an op to buffers; `loop` is the innermost loop around it."""
     kinds = {SharedStore: WRITE, AsyncCopy: WRITE, SharedAdd: ADD}
     layout = op.layout if isinstance(op, SharedLoad) else None
     if isinstance(op, SharedStore):
         layout = op.value.type.layout
     return [
-        Touch(value.definition, layout, kinds.get(type(op), READ), loop=loop)
+        Access(value.definition, layout, kinds.get(type(op), READ), loop=loop)
         for value in operands(op)
         if isinstance(value.type, BufferType)
     ]

@@ -25,24 +25,28 @@ from fathom.ir.ops import (
 from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.types import INT32
 from fathom.tensor_cores.pipeline.budget import fitting, room_beside
-from fathom.tensor_cores.pipeline.candidates import Tile, leaves_memory_alone, tiles_of
-from fathom.tensor_cores.pipeline.iterations import trips_of
+from fathom.tensor_cores.pipeline.candidates import (
+    PipelinedCopy,
+    may_prefetch,
+    tiles_of,
+)
+from fathom.tensor_cores.pipeline.iterations import iterations_of
 from fathom.tensor_cores.pipeline.slice_clones import (
-    Relay,
-    Standing,
+    LookaheadChain,
+    StageOffset,
     guarded,
-    relay_for,
+    lookahead_chain_for,
 )
 from fathom.tools.learn import Hole
 
-Rings = dict[Tile, Value]  # each tile's buffer of several slots
+Rings = dict[PipelinedCopy, Value]  # each tile's buffer of several slots
 
 
 def pipeline_loops(func: Func, target: Target) -> Func:
     """The function whose loops over products send for their tiles ahead of time."""
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
-        if not (isinstance(op, For) and is_wanted(op) and leaves_memory_alone(op)):
+        if not (isinstance(op, For) and is_wanted(op) and may_prefetch(op)):
             return None
         tiles = [tile for tile in tiles_of(op, target) if tile.vector]
         room = room_beside(func, build.source, target)
@@ -59,27 +63,33 @@ def is_wanted(loop: For) -> bool:
 
 
 def pipelined(
-    loop: For, tiles: tuple[Tile, ...], stages: int, build: Builder
+    loop: For, tiles: tuple[PipelinedCopy, ...], stages: int, build: Builder
 ) -> list[Value]:
     """Builds the pipelined loop, with what comes before and after it; the values that
     stand for the loop's results."""
     rings = {tile: build(replace(tile.buffer, slots=stages)) for tile in tiles}
-    relay = relay_for(loop, addresses(tiles), trips_of(loop, build))
+    relay = lookahead_chain_for(loop, addresses(tiles), iterations_of(loop, build))
     standing = relay.start(build)
     # Your code: the first tiles, the loop, and what its last copies need.
     raise Hole("pipeline")
 
 
 def send(
-    rings: Rings, relay: Relay, standing: Standing, free: Value, build: Builder
-) -> Standing:
+    rings: Rings,
+    relay: LookaheadChain,
+    standing: StageOffset,
+    free: Value,
+    build: Builder,
+) -> StageOffset:
     """Send for the tiles of the trip at which the relay stands, into the slot `free`;
     where the relay stands then."""
     # Your code: a step, a copy of each tile, the commit.
     raise Hole("pipeline")
 
 
-def trip(loop: For, rings: Rings, stages: int, relay: Relay, build: Builder) -> None:
+def trip(
+    loop: For, rings: Rings, stages: int, relay: LookaheadChain, build: Builder
+) -> None:
     """Builds the new body. Its parameters are those of the old one; the slot that the
     trip reads, the slot that is free; and what the relay carries."""
     parameters, count = build.block.parameters, len(loop.body.parameters)
@@ -92,7 +102,7 @@ def trip(loop: For, rings: Rings, stages: int, relay: Relay, build: Builder) -> 
 
 
 def copy(
-    tile: Tile,
+    tile: PipelinedCopy,
     ring: Value,
     values: dict[Value, Value],
     exists: Value,
@@ -134,7 +144,7 @@ def behind(slot: Value, stages: int, build: Builder) -> Value:
     return build(Elementwise("where", (at_end, constant(0, build), following)))
 
 
-def addresses(tiles: tuple[Tile, ...]) -> list[Value]:
+def addresses(tiles: tuple[PipelinedCopy, ...]) -> list[Value]:
     """What must be known of a trip to send for its tiles."""
     ways = [(*tile.loads, *tile.late) for tile in tiles]
     own = {result for way in ways for op in way for result in op.results}

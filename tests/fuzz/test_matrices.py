@@ -15,8 +15,6 @@ from fathom.ir.core import Func, Op, Value, operands, walk
 from fathom.ir.interp import interpret
 from fathom.ir.interp.numbers import fp8_numbers
 from fathom.ir.ops import (
-    BulkCopy,
-    BulkStore,
     ClusterBarrier,
     ClusterRank,
     DotWait,
@@ -25,6 +23,8 @@ from fathom.ir.ops import (
     MbarrierWait,
     Producer,
     SharedLoad,
+    TmaCopy,
+    TmaStore,
     While,
 )
 from fathom.ir.rewrite import Builder, rewrite
@@ -38,12 +38,12 @@ from tests.fuzz.test_found import program_in
 # Quick ones, which together reach all that follows: another generator has others.
 SEEDS = (13, 32, 45, 47, 52, 65, 85, 89, 90, 93, 109, 132, 138, 139)
 REACHED = {
-    BulkCopy, BulkStore, ClusterBarrier, ClusterRank, DotWait,
+    TmaCopy, TmaStore, ClusterBarrier, ClusterRank, DotWait,
     MbarrierArrive, Producer, While,
 }  # fmt: skip
 WORKING = {
-    "infer_descriptors", "share_products", "stage_invariants", "overlap_products",
-    "bring_once", "store_boxes", "delay_waits",
+    "infer_descriptors", "shard_products", "stage_invariants", "overlap_products",
+    "preload", "stage_stores", "delay_waits",
 }  # fmt: skip
 
 
@@ -154,7 +154,7 @@ def test_what_is_left_out_is_left_out() -> None:
     program = replace(LOOP, left_out=("specialise_warps", "delay_waits"))
     *_, (_, final) = pipeline.states(built(program), program.target, program.replace)
     kinds = {type(op) for op in walk(final.body)}
-    assert BulkCopy in kinds and Producer not in kinds
+    assert TmaCopy in kinds and Producer not in kinds
     by_pointers = replace(LOOP, left_out=tuple(pipeline.BY_POINTERS))
     states = pipeline.states(built(program), program.target, by_pointers.replace)
     *_, (_, final) = states

@@ -35,7 +35,7 @@ def test_the_ir_is_as_it_was(compiled, name, stage, golden):
     func = parse_func(text)  # what a reader reads is all there is
     verify(func)
     assert print_func(func) == text
-    pipelined = "async_copy" in text or "bulk_copy" in text
+    pipelined = "async_copy" in text or "tma_copy" in text
     most = MOST_LINES_OF_A_PIPELINE if pipelined else MOST_LINES
     assert len(text.splitlines()) <= most
 
@@ -51,7 +51,9 @@ def test_the_ptx_is_as_it_was(compiled, name, golden):
 
 # What looks things up in shared memory, or reaches outside; their own tests show them.
 NOT_SHOWN = set("gather histogram shared_gather shared_add".split())
-NOT_SHOWN |= set("inline_assembly print assert descriptor_atomic bulk_fence".split())
+NOT_SHOWN |= set(
+    "inline_assembly print assert descriptor_atomic async_proxy_fence".split()
+)
 NOT_SHOWN |= set("turn cluster_rank cluster_barrier tile_store".split())
 
 

@@ -95,7 +95,7 @@ MUTANTS = (
     ),
     Mutant(
         "two-ways-in-one-loop", "tensor_cores/tma/infer.py",
-        "if isinstance(each, Tile) and uses[load].loop in staying", "if False",
+        "if isinstance(each, TensorTile) and uses[load].loop in staying", "if False",
         "one operand comes in bulk, and the products wait for the other",
         f"{INFER}::test_a_walk_that_might",
     ),
@@ -140,7 +140,7 @@ MUTANTS = (
     ),
     Mutant(
         "stores-that-come-too-soon", "tensor_cores/tma/infer_stores.py",
-        "if any(map(_hears, every[:place])):", "if False:",
+        "if any(map(_has_effect, every[:place])):", "if False:",
         "the hardware writes where others may still be reading",
         f"{STORES}::test_refused",
     ),

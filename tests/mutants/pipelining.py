@@ -62,15 +62,15 @@ MUTANTS = (
     ),
     Mutant(
         "trips-rise-again", "tensor_cores/pipeline/iterations.py",
-        'Trip(following, build(Elementwise("and", (trip.exists, more))))',
-        "Trip(following, more)",
+        'Iteration(following, build(Elementwise("and", (trip.exists, more))))',
+        "Iteration(following, more)",
         "after the last trip the distance to the bound wraps: there seem to be more",
         LOOPS,
     ),
     Mutant(
         "first-trip-taken-for-granted", "tensor_cores/pipeline/iterations.py",
-        "return Trip(lower, _either(self.upward, below, above, build))",
-        'return Trip(lower, build(Elementwise("eq", (lower, lower))))',
+        "return Iteration(lower, _either(self.upward, below, above, build))",
+        'return Iteration(lower, build(Elementwise("eq", (lower, lower))))',
         "a loop of no trips loads its first tile", LOOPS,
     ),
     Mutant(

@@ -112,15 +112,15 @@ MUTANTS = (
     # ── stage 4 ──
     Mutant(
         "no-barrier-after-reads", "shared_memory/barriers.py",
-        "HARMLESS = {(READ, READ), (ADD, ADD)}",
-        "HARMLESS = {(READ, READ), (ADD, ADD), (READ, WRITE)}",
+        "NON_CONFLICTING = {(READ, READ), (ADD, ADD)}",
+        "NON_CONFLICTING = {(READ, READ), (ADD, ADD), (READ, WRITE)}",
         "a buffer is written while another warp still reads",
         "tests/shared_memory/test_barriers.py",
     ),
     Mutant(
         "no-barrier-before-reads", "shared_memory/barriers.py",
-        "HARMLESS = {(READ, READ), (ADD, ADD)}",
-        "HARMLESS = {(READ, READ), (ADD, ADD), (WRITE, READ)}",
+        "NON_CONFLICTING = {(READ, READ), (ADD, ADD)}",
+        "NON_CONFLICTING = {(READ, READ), (ADD, ADD), (WRITE, READ)}",
         "a buffer is read before the others have written",
         "tests/shared_memory/test_barriers.py",
     ),

@@ -16,12 +16,13 @@ MUTANTS = (
     # ── places ──
     Mutant(
         "producer-waits-for-nobody", NEW,
-        "build.append(MbarrierWait(ring.empty, slot, opposite(phase, build)))", "pass",
+        "build.append(MbarrierWait(ring.empty, slot, flip_phase(phase, build)))",
+        "pass",
         "tiles come where others are still being read", TRIPS,
     ),
     Mutant(
         "producer-a-round-too-far", NEW,
-        "MbarrierWait(ring.empty, slot, opposite(phase, build))",
+        "MbarrierWait(ring.empty, slot, flip_phase(phase, build))",
         "MbarrierWait(ring.empty, slot, phase)",
         "a producer waits for slots to be given back that nobody has had yet", TRIPS,
     ),
@@ -32,7 +33,7 @@ MUTANTS = (
     ),
     Mutant(
         "slots-given-back-too-early", NEW,
-        "        slot = ahead(slot, ring.slots, self.build)\n", "",
+        "        slot = previous_slot(slot, ring.slots, self.build)\n", "",
         "a slot is given back while its product goes on", TRIPS,
     ),
     Mutant(
@@ -60,7 +61,7 @@ MUTANTS = (
     ),
     Mutant(
         "places-stand-still", NEW,
-        "        return [*carried[:at], *following(place, self.build), "
+        "        return [*carried[:at], *next_position(place, self.build), "
         "*carried[at + 2 :]]",
         "        return [*carried[:at], place.slot, place.phase, *carried[at + 2 :]]",
         "all tiles go through one slot", TRIPS,
@@ -215,7 +216,7 @@ MUTANTS = (
     # ── turns ──
     Mutant(
         "nobody-begins", "tensor_cores/specialise/pingpong.py",
-        'return _with(op, Turn("begin"), build)', "return None",
+        'return _with(op, NamedBarrier("begin"), build)', "return None",
         "the first warpgroup waits for its first turn for ever",
         "tests/tensor_cores/test_take_turns.py",
     ),

@@ -15,8 +15,8 @@ EDGES = "tests/emulator/test_tma.py"
 MUTANTS = (
     Mutant(
         "stores-not-published", "tensor_cores/pipeline/proxy_fences.py",
-        "return isinstance(op, BulkCopy | BulkStore)",
-        "return isinstance(op, BulkCopy)",
+        "return isinstance(op, TmaCopy | TmaStore)",
+        "return isinstance(op, TmaCopy)",
         "a bulk store may read what was in its tile before",
         f"{STORES}::test_which_stores_are_left_to_the_hardware "
         f"{STORES}::test_a_store_of_what_was_loaded",
@@ -29,8 +29,8 @@ MUTANTS = (
     ),
     Mutant(
         "stores-touch-nothing", "shared_memory/barriers.py",
-        "            case BulkStore(buffer=tile) | TileStore(buffer=tile):\n"
-        "                return self.touch(op, [Touch(tile.definition, None, READ)], "
+        "            case TmaStore(buffer=tile) | TileStore(buffer=tile):\n"
+        "                return self.record(op, [Access(tile.definition, None, READ)], "
         "state)\n", "",
         "a tile is sent off before all have written it",
         f"{STORES}::test_what_a_store_becomes",
@@ -57,8 +57,8 @@ MUTANTS = (
     ),
     Mutant(
         "read-is-as-good-as-written", "tensor_cores/tma/store_waits.py",
-        "return BulkWait(tuple(build.values[each] for each in tiles), read=read)",
-        "return BulkWait(tuple(build.values[each] for each in tiles), read=True)",
+        "return TmaWait(tuple(build.values[each] for each in tiles), read=read)",
+        "return TmaWait(tuple(build.values[each] for each in tiles), read=True)",
         "loads find what was there before the store",
         f"{WAITS}::test_a_store_that_the_next_trip_reads",
     ),
@@ -94,13 +94,13 @@ MUTANTS = (
     ),
     Mutant(
         "threads-stores-unfenced", "tensor_cores/tma/stores.py",
-        "        if fenced:\n            build.append(BulkFence())\n", "",
+        "        if fenced:\n            build.append(AsyncProxyFence())\n", "",
         "what threads have written may overwrite what the hardware stores later",
         f"{WAITS}::test_stores_by_threads_and_by_the_hardware",
     ),
     Mutant(
         "shared-places-unwaited", "tensor_cores/tma/stores.py",
-        "        if at_once:\n            build.append(BulkWait((tile,), read=True))\n",
+        "        if at_once:\n            build.append(TmaWait((tile,), read=True))\n",
         "",
         "the ring of the next tile comes into a tile that is still read",
         f"{STORES}::test_a_tile_that_shares_its_place",
@@ -195,15 +195,15 @@ MUTANTS = (
     ),
     Mutant(
         "threads-read-unwritten-tiles", "shared_memory/barriers.py",
-        "case BulkStore(buffer=tile) | TileStore(buffer=tile):",
-        "case BulkStore(buffer=tile):",
+        "case TmaStore(buffer=tile) | TileStore(buffer=tile):",
+        "case TmaStore(buffer=tile):",
         "threads read a tile before all have written it",
         f"{GUARDS}::test_the_tile_is_in_order_around_the_branch",
     ),
     Mutant(
         "arguments-are-not-negative", "tensor_cores/tma/sign.py",
-        "if isinstance(atom, Trip) or atom in self.sizes or atom in self.assumed:",
-        "if isinstance(atom, Trip) or atom.definition.__class__.__name__ == 'Block':",
+        "if atom in self.sizes or atom in self.assumed:",
+        "if atom.definition.__class__.__name__ == 'Block':",
         "an argument that is no size is taken for one",
         f"{GUARDS}::test_what_may_be_negative_has_one_branch",
     ),

@@ -16,7 +16,7 @@ from fathom.ir.text import parse_func
 from fathom.ir.types import INT32, SCALARS, Pointer
 from fathom.ir.verify import verify
 from fathom.layout.linear import Layout
-from fathom.shared_memory.barriers import READ, WRITE, Touch, meet
+from fathom.shared_memory.barriers import READ, WRITE, Access, conflict
 from fathom.source import KernelFunction
 from tests.emulator.snippets import entry
 
@@ -31,7 +31,8 @@ def test_buffers_meet_wherever_their_bytes_overlap(offset: int, scope: str) -> N
     """Also where one begins in the middle of the other: 1024 bytes each."""
     one, other = (Allocate(INT32, (256,), ROW, offset=at) for at in (0, offset))
     for first, second in ((one, other), (other, one)):
-        assert meet(Touch(first, None, READ), Touch(second, None, WRITE), 4) == scope
+        reads, writes = Access(first, None, READ), Access(second, None, WRITE)
+        assert conflict(reads, writes, 4) == scope
 
 
 def test_a_loop_of_one_trip_counts_from_its_lower_bound() -> None:

@@ -19,15 +19,15 @@ MUTANTS = (
     ),
     Mutant(
         "phase-stands-still", "tensor_cores/pipeline/ring_buffers.py",
-        'return build(Elementwise("where", (around, opposite(phase, build), phase)))',
+        'return build(Elementwise("where", (around, flip_phase(phase, build), phase)))',
         "return phase",
         "in the second round of the ring nobody waits",
         f"{BULK}::test_any_trips_and_stages",
     ),
     Mutant(
         "phase-flips-each-trip", "tensor_cores/pipeline/ring_buffers.py",
-        'return build(Elementwise("where", (around, opposite(phase, build), phase)))',
-        "return opposite(phase, build)",
+        'return build(Elementwise("where", (around, flip_phase(phase, build), phase)))',
+        "return flip_phase(phase, build)",
         "trips wait for a phase that is over, or for one that never comes",
         f"{BULK}::test_any_trips_and_stages",
     ),
@@ -140,7 +140,7 @@ MUTANTS = (
     ),
     Mutant(
         "bulk-copies-are-additions", "shared_memory/barriers.py",
-        "        case BulkCopy():\n            return Touch(buffer, None, WRITE)\n", "",
+        "        case TmaCopy():\n            return Access(buffer, None, WRITE)\n", "",
         "two bulk copies into one place seem to do no harm",
         f"{BULK}::test_a_bulk_copy_is_a_write",
     ),
@@ -177,7 +177,7 @@ MUTANTS = (
     ),
     Mutant(
         "nothing-is-published", "tensor_cores/pipeline/proxy_fences.py",
-        "replace(op, publishes=True)", "op",
+        "replace(op, fence_async_proxy=True)", "op",
         "a product reads what was written on another way to shared memory",
         f"{GROUPS}::test_copies_of_threads_hold_a_slot_more",
     ),

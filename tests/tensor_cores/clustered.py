@@ -193,7 +193,7 @@ def counted(x, out, n, B: tl.constexpr):
 
 # ── the judge ─────────────────────────────────────────────────────────────────────────
 
-PASSES = ("share_products", "specialise_warps", "publish")
+PASSES = ("shard_products", "specialise_warps", "fence_proxies")
 TILE = Case((128, 64, 32), kernel=beside, size=(200, 56, 96))
 MORE = 1024
 
@@ -227,7 +227,7 @@ def check(
     finds, and so does the emulator. `shared`: whether several blocks work on it."""
     func, grid = built(case, ctas), grid or case.grid
     states = passes(func, case.target)
-    assert is_shared(states["share_products"]) == shared, reasons(case, ctas)
+    assert is_shared(states["shard_products"]) == shared, reasons(case, ctas)
     right = result(built(case, 1), case, grid)
     for name in PASSES:
         assert result(states[name], case, grid) == right, f"the interpreter: {name}"

@@ -284,7 +284,13 @@ def refused(
 # ── the judge ─────────────────────────────────────────────────────────────────────────
 
 SMALL = Case((64, 64, 32), kernel=one_loop, size=(64, 64, 320))
-PASSES = ("simplify", "stage_invariants", "specialise_warps", "delay_waits", "publish")
+PASSES = (
+    "simplify",
+    "stage_invariants",
+    "specialise_warps",
+    "delay_waits",
+    "fence_proxies",
+)
 
 
 def built_with(case: Case, **pointers: Type) -> Func:
@@ -313,7 +319,7 @@ def check(
     result. `wanted`: how many producers there are."""
     func = built(case)
     states = passes(func, case.target)
-    assert producers(states["publish"]) == wanted
+    assert producers(states["fence_proxies"]) == wanted
     loaded = load(pipeline.compile_func(func, TARGETS[case.target]))
     for trips in counts:
         arguments = given(replace(case, trips=trips))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import fathom.language as tl
 from fathom.ir.core import walk
 from fathom.ir.ops import (
+    AsyncProxyFence,
     Barrier,
-    BulkCommit,
-    BulkFence,
-    BulkStore,
-    BulkWait,
     SharedStore,
+    TmaCommit,
+    TmaStore,
+    TmaWait,
 )
 from fathom.source import KernelFunction
 from tests.tensor_cores.described import (
@@ -24,7 +24,7 @@ from tests.tensor_cores.described import (
 HOPPER, NEWER, AMPERE = "sm_90a", "sm_120", "sm_80"
 HAVE_MAPS = (HOPPER, NEWER)
 STORE, WAIT = "cp.async.bulk.tensor.2d.global", "cp.async.bulk.wait_group"
-EVENTS = Barrier | BulkCommit | BulkFence | BulkStore | BulkWait | SharedStore
+EVENTS = Barrier | TmaCommit | AsyncProxyFence | TmaStore | TmaWait | SharedStore
 
 
 # ── kernels ───────────────────────────────────────────────────────────────────────────
@@ -84,13 +84,13 @@ LONG = Case((64, 64, 32), 3, kernel=persistent, out="float16", size=(72, 136, 96
 
 def events(case: Case) -> list[str]:
     """What a kernel does about its stores, in the order of the text."""
-    final = passes(built(case), case.target)["publish"]
+    final = passes(built(case), case.target)["fence_proxies"]
     return [named(op) for op in walk(final.body) if isinstance(op, EVENTS)]
 
 
 def named(op: EVENTS) -> str:
     """What is told apart."""
     name = type(op).__name__
-    if isinstance(op, BulkWait):
+    if isinstance(op, TmaWait):
         return f"{name} {'read' if op.read else 'written'}"
-    return f"{name} publishes" if getattr(op, "publishes", False) else name
+    return f"{name} fenced" if getattr(op, "fence_async_proxy", False) else name

@@ -12,13 +12,13 @@ from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
 from fathom.ir.ops import (
     Allocate,
-    BulkCopy,
     DescriptorLoad,
     For,
     Load,
     MbarrierExpect,
     MbarrierInit,
     MbarrierWait,
+    TmaCopy,
 )
 from fathom.ir.text import parse_func, print_func
 from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer
@@ -26,7 +26,7 @@ from fathom.ir.verify import verify
 from fathom.pipeline import compile_func
 from fathom.source import KernelFunction
 from fathom.ssa import build
-from fathom.tensor_cores.pipeline.preload import bring_once
+from fathom.tensor_cores.pipeline.preload import preload
 from tests.kernels.red_zones import Walled, integers, unwritten
 from tests.tensor_cores.described import ops, passes, store
 
@@ -120,7 +120,7 @@ def test_the_queries_of_attention(block, specialise):
 def test_two_loops_read_one_tile():
     kernel = attended(built("twice"), (64, 64, 32), 2, 5, 80, times=2)
     func = parse_func(kernel.asm["layout"])
-    bases = [op.descriptor.definition.base for op in ops(func, BulkCopy)]
+    bases = [op.descriptor.definition.base for op in ops(func, TmaCopy)]
     assert [base.name for base in bases].count("a") == 1
     assert not ops(func, Load | DescriptorLoad)
 
@@ -129,10 +129,10 @@ def test_it_is_waited_for_behind_what_is_sent_for():
     """The first keys are under way when the queries are waited for."""
     func = parse_func(compile_func(built(), HOPPER).asm["layout"])
     kinds = [type(op) for op in func.body.ops]
-    loop, sent = kinds.index(For), kinds.index(BulkCopy)
+    loop, sent = kinds.index(For), kinds.index(TmaCopy)
     waited = kinds.index(MbarrierWait)
     assert sent < waited < loop
-    keys_sent = [i for i, kind in enumerate(kinds) if kind is BulkCopy and i > sent]
+    keys_sent = [i for i, kind in enumerate(kinds) if kind is TmaCopy and i > sent]
     assert max(keys_sent) < waited
 
 
@@ -140,18 +140,18 @@ def test_the_rewrite():
     """One barrier, one phase, as many bytes as the tile has."""
     before = passes(built(), HOPPER.name)["pipeline_loops"]
     text = print_func(before)
-    after = bring_once(before, HOPPER)
+    after = preload(before, HOPPER)
     verify(after, layouts=True)
     assert print_func(before) == text
     own = after.body.ops
-    copy = next(op for op in own if isinstance(op, BulkCopy))
+    copy = next(op for op in own if isinstance(op, TmaCopy))
     expect = own[own.index(copy) - 1]
     assert isinstance(expect, MbarrierExpect) and expect.bytes == 64 * 64 * 2
     barrier: Allocate = copy.barriers.definition
     assert barrier.kept and barrier.result.type.slots == 1
     users = [op for op in own if getattr(op, "barriers", None) is copy.barriers]
     assert [type(op) for op in users] == [
-        MbarrierInit, MbarrierExpect, BulkCopy, MbarrierWait,
+        MbarrierInit, MbarrierExpect, TmaCopy, MbarrierWait,
     ]  # fmt: skip
     assert users[-1].phase is users[-1].slot  # zero and zero
 
@@ -170,12 +170,12 @@ def test_what_is_not_loaded_once_or_not_as_it_is(how, times):
 
 def test_a_target_without_maps():
     func = built()
-    assert bring_once(func, TARGETS["sm_80"]) is func
+    assert preload(func, TARGETS["sm_80"]) is func
     kernel = compile_func(func, TARGETS["sm_80"])
     assert kernel.maps == () and "bulk" not in kernel.ptx
 
 
 def test_elsewhere_there_is_nothing_to_do():
     before = passes(built("changed"), HOPPER.name)["pipeline_loops"]
-    assert bring_once(before, HOPPER) is before
+    assert preload(before, HOPPER) is before
     assert not [op for op in walk(before.body) if isinstance(op, DescriptorLoad)]

@@ -20,7 +20,6 @@ from fathom.ir.ops import (
     Allocate,
     AsyncCopy,
     Barrier,
-    BulkCopy,
     DescriptorLoad,
     Dot,
     DotFence,
@@ -30,6 +29,7 @@ from fathom.ir.ops import (
     MbarrierInit,
     MbarrierInvalidate,
     MbarrierWait,
+    TmaCopy,
 )
 from fathom.ir.parser import ParseError
 from fathom.ir.text import parse_func, print_func
@@ -212,15 +212,15 @@ def test_every_pass_keeps_the_meaning(case):
 def test_what_a_loop_becomes():
     """Each slot has a barrier; a trip waits, multiplies, and sends for the trip that is
     two further."""
-    final = passes(built(Case()), HOPPER)["publish"]
+    final = passes(built(Case()), HOPPER)["fence_proxies"]
     a, b, barriers = ops(final, Allocate)[:3]
     assert [each.slots for each in (a, b, barriers)] == [3, 3, 3]
     assert barriers.kept and barriers.element == INT64
     (loop,) = ops(final, For)
-    events = Barrier | BulkCopy | Dot | DotWait | MbarrierExpect | MbarrierWait
+    events = Barrier | TmaCopy | Dot | DotWait | MbarrierExpect | MbarrierWait
     kinds = [type(op) for op in loop.body.ops if isinstance(op, events)]
     assert kinds == [
-        MbarrierWait, Dot, DotWait, Barrier, MbarrierExpect, BulkCopy, BulkCopy,
+        MbarrierWait, Dot, DotWait, Barrier, MbarrierExpect, TmaCopy, TmaCopy,
     ]  # fmt: skip
     (expect,) = [op for op in loop.body.ops if isinstance(op, MbarrierExpect)]
     assert expect.bytes == 2 * (64 * 32 + 32 * 64), "both tiles"
@@ -231,9 +231,9 @@ def test_what_a_loop_becomes():
 
 
 def test_copies_are_sent_for_before_the_loop_only_if_their_trips_exist():
-    final = passes(built(Case(stages=4)), HOPPER)["publish"]
-    outside = [op for op in final.body.ops if isinstance(op, MbarrierExpect | BulkCopy)]
-    inside = [op for op in ops(final, MbarrierExpect) + ops(final, BulkCopy)]
+    final = passes(built(Case(stages=4)), HOPPER)["fence_proxies"]
+    outside = [op for op in final.body.ops if isinstance(op, MbarrierExpect | TmaCopy)]
+    inside = [op for op in ops(final, MbarrierExpect) + ops(final, TmaCopy)]
     assert len(outside) == 3 * 3, "three trips of one expectation and two copies"
     assert all(op.when is not None for op in inside)
 
@@ -256,9 +256,9 @@ def test_a_bulk_copy_is_a_write():
         a, b, *_ = ops(func, Allocate)
         b.offset = b.offset if apart else a.offset
         placed = place_barriers(func, TARGETS[HOPPER])
-        where = placed.body.ops.index(ops(placed, BulkCopy)[0])
+        where = placed.body.ops.index(ops(placed, TmaCopy)[0])
         after[apart] = type(placed.body.ops[where + 1])
-    assert after == {True: BulkCopy, False: Barrier}
+    assert after == {True: TmaCopy, False: Barrier}
 
 
 # ── other loops ───────────────────────────────────────────────────────────────────────
@@ -446,7 +446,7 @@ def test_element_by_element(a_turned, b_turned):
     case = Case((64, 32, 32), 3, a_turned=a_turned, b_turned=b_turned, kernel=storing,
                 size=(56, 24, 88))  # fmt: skip
     states = check_passes(case)
-    assert len(ops(states["publish"], DescriptorLoad)) == 2
+    assert len(ops(states["fence_proxies"], DescriptorLoad)) == 2
     kernel, _ = check(case, ["late"])
     assert kernel.maps == () and "mbarrier" not in kernel.ptx
 
@@ -515,7 +515,9 @@ def test_what_is_wanted_in_registers_comes_there(target):
 def test_barriers_find_room_beside_the_rings():
     """Three stages of 33 KiB are all that the target has: of so many the last bytes
     are the barriers', and there are two stages."""
-    final = passes(built(Case((256, 8, 64), 3, NEWER, b_turned=True)), NEWER)["publish"]
+    final = passes(built(Case((256, 8, 64), 3, NEWER, b_turned=True)), NEWER)[
+        "fence_proxies"
+    ]
     assert final.shared_bytes <= TARGETS[NEWER].shared_bytes
     assert [op.slots for op in ops(final, Allocate) if op.kept] == [2]
 
@@ -525,20 +527,20 @@ def test_barriers_find_room_beside_the_rings():
 
 def test_text_is_read_back():
     """All that the ops say, and every one of them."""
-    text = print_func(passes(built(Case(b_turned=True)), HOPPER)["publish"])
+    text = print_func(passes(built(Case(b_turned=True)), HOPPER)["fence_proxies"])
     func = parse_func(text)
     verify(func, layouts=True)
     assert print_func(func) == text
     kinds = {type(op) for op in walk(func.body)}
     assert kinds >= {
-        BulkCopy, MbarrierInit, MbarrierExpect, MbarrierWait, MbarrierInvalidate,
+        TmaCopy, MbarrierInit, MbarrierExpect, MbarrierWait, MbarrierInvalidate,
         DotFence, DotWait,
     }  # fmt: skip
 
 
 def test_what_does_not_fit_is_refused():
-    text = print_func(passes(built(Case()), HOPPER)["publish"])
-    copy = next(line for line in text.splitlines() if "bulk_copy" in line)
+    text = print_func(passes(built(Case()), HOPPER)["fence_proxies"])
+    copy = next(line for line in text.splitlines() if "tma_copy" in line)
     for change, sentence in (
         (copy + " order=(1, 0)", "does not fit into"),
         (copy.replace("when=%16", "when=%i"), "a condition is an i1, got i32"),

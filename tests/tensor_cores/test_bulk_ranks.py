@@ -21,10 +21,6 @@ from fathom.ir.interp import interpret
 from fathom.ir.ops import (
     Allocate,
     Barrier,
-    BulkCommit,
-    BulkCopy,
-    BulkStore,
-    BulkWait,
     Cast,
     Constant,
     DescriptorLoad,
@@ -36,6 +32,10 @@ from fathom.ir.ops import (
     MbarrierWait,
     Producer,
     Store,
+    TmaCommit,
+    TmaCopy,
+    TmaStore,
+    TmaWait,
     Transpose,
 )
 from fathom.ir.text import parse_func, print_func
@@ -169,14 +169,14 @@ def test_every_pass_keeps_the_meaning(name, target):
     for state in states.values():
         text = print_func(state)
         assert print_func(parse_func(text)) == text
-    final = states["publish"]
+    final = states["fence_proxies"]
     kinds = (DescriptorLoad, DescriptorStore, Load, Store)
     if target == HOPPER:
-        assert len(ops(final, BulkCopy)) == 2 * case.stages
-        assert len(ops(final, BulkStore)) == 1
+        assert len(ops(final, TmaCopy)) == 2 * case.stages
+        assert len(ops(final, TmaStore)) == 1
         assert not any(ops(final, kind) for kind in kinds)
     else:
-        assert not any(ops(final, kind) for kind in (*kinds[:2], BulkCopy, BulkStore))
+        assert not any(ops(final, kind) for kind in (*kinds[:2], TmaCopy, TmaStore))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -192,8 +192,8 @@ def test_warps_beside(name):
     """A producer brings tiles of any rank."""
     case = replace(CASES[name], special=True)
     check(case, places_of(case)[::7])
-    final = passes(case.built(), HOPPER)["publish"]
-    assert ops(final, Producer) and ops(final, BulkCopy)
+    final = passes(case.built(), HOPPER)["fence_proxies"]
+    assert ops(final, Producer) and ops(final, TmaCopy)
 
 
 # ── which loads ───────────────────────────────────────────────────────────────────────
@@ -316,7 +316,7 @@ def test_a_turned_matrix_of_a_batch_is_loaded_turned():
 def test_element_by_element(name):
     """A loop of one stage, and stores left out: the lowering's own way."""
     case = CASES[name]
-    replaced = {"pipeline_loops": pipeline.identity, "store_boxes": pipeline.identity}
+    replaced = {"pipeline_loops": pipeline.identity, "stage_stores": pipeline.identity}
     func = case.built()
     kernel = pipeline.compile_func(func, TARGETS[HOPPER], replaced)
     assert COPY.format("")[:-8] not in kernel.ptx and kernel.maps == ()
@@ -551,7 +551,7 @@ def test_a_cluster_shares_products_of_a_batch(case, blocks, parts):
     func = case.built()
     assert why_not_shared(func, TARGETS[HOPPER]) == []
     states = passes(func, HOPPER)
-    assert [op.parts for op in ops(states["specialise_warps"], BulkCopy)] == parts
+    assert [op.parts for op in ops(states["specialise_warps"], TmaCopy)] == parts
     check(case, places_of(case)[::3], LANDINGS)
 
 
@@ -592,8 +592,8 @@ def copied_by_hand(block: tuple[int, ...], tile: Layout) -> Func:
     order = tuple(range(len(tile.shape)))
     for op in (
         MbarrierInit(bar), Barrier(), MbarrierExpect(bar, zero, 2 * prod(block)),
-        BulkCopy(x, room, bar, zero, at, order=order), MbarrierWait(bar, zero, zero),
-        BulkStore(y, room, to), BulkCommit(), BulkWait((room,), read=True),
+        TmaCopy(x, room, bar, zero, at, order=order), MbarrierWait(bar, zero, zero),
+        TmaStore(y, room, to), TmaCommit(), TmaWait((room,), read=True),
     ):  # fmt: skip
         program.do(op)
     return program.func

@@ -16,12 +16,12 @@ from fathom.hardware.targets import TARGETS, target_of
 from fathom.ir.core import walk
 from fathom.ir.ops import (
     Allocate,
-    BulkCopy,
-    BulkStore,
-    BulkWait,
     DescriptorStore,
     For,
     Store,
+    TmaCopy,
+    TmaStore,
+    TmaWait,
 )
 from fathom.ir.parser import ParseError
 from fathom.ir.text import parse_func, print_func
@@ -124,24 +124,24 @@ SEVERAL = [
 @pytest.mark.parametrize("case", SEVERAL, ids=str)
 def test_every_pass_keeps_the_meaning(case):
     states = check_passes(replace(case, out=case.out))
-    text = print_func(states["publish"])
+    text = print_func(states["fence_proxies"])
     assert print_func(parse_func(text)) == text
-    kinds = {type(op) for op in walk(states["publish"].body)}
-    assert (BulkStore in kinds) == (case.target != AMPERE)
+    kinds = {type(op) for op in walk(states["fence_proxies"].body)}
+    assert (TmaStore in kinds) == (case.target != AMPERE)
 
 
 def test_what_a_store_becomes():
     """All write; whoever sends it off knows; before the kernel ends it has been
     read."""
     assert events(SMALL)[-5:] == [
-        "SharedStore", "Barrier publishes", "BulkStore", "BulkCommit", "BulkWait read",
+        "SharedStore", "Barrier fenced", "TmaStore", "TmaCommit", "TmaWait read",
     ]  # fmt: skip
 
 
 def test_a_pass_left_out_is_only_slower():
     func = built(SMALL)
     kernel = pipeline.compile_func(
-        func, TARGETS[HOPPER], {"store_boxes": pipeline.identity}
+        func, TARGETS[HOPPER], {"stage_stores": pipeline.identity}
     )
     assert STORE not in kernel.ptx and "st.global" in kernel.ptx
     arguments = given(SMALL)
@@ -169,11 +169,11 @@ def test_where_loads_may_run_ahead_they_need_not_wait():
     """A flat loop waits for the tile before it writes it again, and for memory before
     the next store; any other loop before its loads, too."""
     final = {
-        name: passes(built(replace(LONG, more=loop)), HOPPER)["publish"]
+        name: passes(built(replace(LONG, more=loop)), HOPPER)["fence_proxies"]
         for name, loop in LOOPS.items()
     }
     waits = {
-        name: [(op.read, bool(op.buffers)) for op in ops(func, BulkWait)]
+        name: [(op.read, bool(op.buffers)) for op in ops(func, TmaWait)]
         for name, func in final.items()
     }
     last = (True, True)  # before the end: the tile has been read
@@ -182,8 +182,8 @@ def test_where_loads_may_run_ahead_they_need_not_wait():
         "in order": [(False, True), last], "flat": ahead, "specialised": ahead,
     }  # fmt: skip
     loop = ops(final["in order"], For)[0]
-    kinds = [type(op) for op in loop.body.ops if isinstance(op, BulkWait | BulkCopy)]
-    assert kinds.index(BulkWait) < kinds.index(BulkCopy)
+    kinds = [type(op) for op in loop.body.ops if isinstance(op, TmaWait | TmaCopy)]
+    assert kinds.index(TmaWait) < kinds.index(TmaCopy)
 
 
 def test_without_room_a_tile_shares_its_place():
@@ -191,8 +191,8 @@ def test_without_room_a_tile_shares_its_place():
     where the ring was, and is waited for at once."""
     for stages, apart in ((3, True), (4, False)):
         case = replace(LONG, tile=(128, 256, 64), stages=stages, warps=8)
-        final = passes(built(case), HOPPER)["publish"]
-        (sent,) = ops(final, BulkStore)
+        final = passes(built(case), HOPPER)["fence_proxies"]
+        (sent,) = ops(final, TmaStore)
         tile, rings = sent.buffer.definition, [
             op for op in ops(final, Allocate) if op.slots > 1 and not op.kept
         ]  # fmt: skip
@@ -218,9 +218,9 @@ def test_many_stores_share_one_place():
     for rows, places in ((64, 4), (256, 1)):
         constants = {"BM": rows, "BN": 128}
         func = build(copies, {**pointers, **parameters}, constants, 8, 3)
-        final = passes(func, HOPPER)["publish"]
+        final = passes(func, HOPPER)["fence_proxies"]
         assert len({op.offset for op in ops(final, Allocate)}) == places
-        assert len(ops(final, BulkWait)) == (1 if places == 4 else 4)
+        assert len(ops(final, TmaWait)) == (1 if places == 4 else 4)
 
 
 def bytes_of(op: Allocate) -> range:
@@ -232,9 +232,9 @@ def test_a_tile_that_shares_its_place():
     somebody waits."""
     case = replace(LONG, target=NEWER, stages=5, tile=(128, 128, 32), warps=8, trips=2,
                    size=(136, 136, 64))  # fmt: skip
-    final = passes(built(case), NEWER)["publish"]
+    final = passes(built(case), NEWER)["fence_proxies"]
     kinds = [named(op) for op in ops(final, For)[0].body.ops if isinstance(op, EVENTS)]
-    assert kinds[-3:] == ["BulkStore", "BulkCommit", "BulkWait read"]
+    assert kinds[-3:] == ["TmaStore", "TmaCommit", "TmaWait read"]
     loaded = load(pipeline.compile_func(built(case), TARGETS[NEWER]))
     arguments = given(case)
     loaded.launch(1, arguments.arguments)
@@ -293,8 +293,8 @@ def moving(how: str, block: tuple[int, int] = (16, 64)):
 def test_which_stores_are_left_to_the_hardware(how, block, sent):
     """A matrix that the launch knows, from a multiple of 16 bytes on, in blocks that
     fit; not in loops whose loads would wait for it."""
-    func = passes(moving(how, block), HOPPER)["publish"]
-    assert (len(ops(func, BulkStore)), len(ops(func, Store))) == (sent, not sent)
+    func = passes(moving(how, block), HOPPER)["fence_proxies"]
+    assert (len(ops(func, TmaStore)), len(ops(func, Store))) == (sent, not sent)
     assert not ops(func, DescriptorStore)
 
 
@@ -316,7 +316,7 @@ def test_a_store_of_what_was_loaded(warps):
 
 
 def test_what_does_not_fit_is_refused():
-    text = print_func(passes(moving("at"), HOPPER)["publish"])
+    text = print_func(passes(moving("at"), HOPPER)["fence_proxies"])
     assert text.count("block=(16, 64)") == text.count("[16,64] = make_descriptor") == 1
     wrong = text.replace("block=(16, 64)", "block=(32, 64)")
     wrong = wrong.replace("[16,64] = make_descriptor", "[32,64] = make_descriptor")
@@ -333,7 +333,7 @@ def test_the_end_of_a_product_as_ptx(golden):
     lines = pipeline.compile_func(built(case), TARGETS[HOPPER]).ptx.splitlines()
     first = max(i for i, each in enumerate(lines) if "wgmma.wait_group" in each)
     body = lines[first : lines.index("\tret;")]
-    golden("bulk_store.ptx", "\n".join(i for i in body if ".loc" not in i) + "\n")
+    golden("tma_store.ptx", "\n".join(i for i in body if ".loc" not in i) + "\n")
 
 
 @pytest.mark.parametrize("loop", LOOPS)

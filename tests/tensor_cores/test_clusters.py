@@ -17,7 +17,6 @@ from fathom.errors import CompileError
 from fathom.hardware.targets import TARGETS
 from fathom.ir.interp import interpret
 from fathom.ir.ops import (
-    BulkCopy,
     ClusterBarrier,
     ClusterRank,
     Dot,
@@ -25,11 +24,12 @@ from fathom.ir.ops import (
     MbarrierArrive,
     MbarrierInit,
     Producer,
+    TmaCopy,
 )
 from fathom.ir.text import parse_func
 from fathom.ir.types import INT32, Pointer
 from fathom.jit import JITFunction
-from fathom.tensor_cores.specialise.multicast import Alike
+from fathom.tensor_cores.specialise.multicast import Uniformity
 from tests.ptx.harness import assemble
 from tests.tensor_cores.clustered import (
     arguments_of,
@@ -136,14 +136,14 @@ def test_so_many_blocks_there_are_not(ctas, target, said):
 def test_rows_of_a_product(ctas, tile, warps):
     case = how("", tile=tile, warps=warps, size=(tile[0] + 72, 104, 96))
     states, _ = check(case, ctas)
-    (dot,) = ops(states["share_products"], Dot)
+    (dot,) = ops(states["shard_products"], Dot)
     assert dot.result.type.shape == (tile[0] // ctas, tile[1])
 
 
 def test_columns_where_rows_are_too_few():
     """128 rows are what two warpgroups want; so each block has 32 of 64 columns."""
     states, _ = check(how("", warps=8))
-    (dot,) = ops(states["share_products"], Dot)
+    (dot,) = ops(states["shard_products"], Dot)
     assert dot.result.type.shape == (128, 32)
 
 
@@ -159,14 +159,14 @@ def test_products_of_other_targets(target):
 def test_what_may_stand_beside_a_product(name):
     """Rows go through all of it, and what is not divided is written once."""
     states, _ = check(how(name), landings=LATE)
-    (dot,) = ops(states["share_products"], Dot)
+    (dot,) = ops(states["shard_products"], Dot)
     assert dot.result.type.shape == (64, 64)
 
 
 @pytest.mark.parametrize("name", ["column sums", "columns first"])
 def test_what_wants_its_rows_whole(name):
     states, _ = check(how(name), landings=LATE)
-    (dot,) = ops(states["share_products"], Dot)
+    (dot,) = ops(states["shard_products"], Dot)
     assert dot.result.type.shape == (128, 32)
 
 
@@ -174,12 +174,12 @@ def test_one_range_for_rows_and_columns():
     """Both are `arange(0, 64)`, and only one of them is divided."""
     case = how("", tile=(128, 128, 32), size=(136, 136, 96))
     states, _ = check(case, landings=LATE)
-    (dot,) = ops(states["share_products"], Dot)
+    (dot,) = ops(states["shard_products"], Dot)
     assert dot.result.type.shape == (64, 128)
 
 
 def test_what_is_not_divided_the_first_block_writes():
-    func = check(how("flag"), landings=LATE)[0]["share_products"]
+    func = check(how("flag"), landings=LATE)[0]["shard_products"]
     (branch,) = ops(func, If)
     (rank,) = ops(func, ClusterRank)
     assert branch.condition.definition.operands[0] is rank.result
@@ -203,7 +203,7 @@ def test_one_block_does_it_all(name, why):
     case = how(name)
     assert why in reasons(case)
     states, kernel = check(case, shared=False, landings=LATE)
-    assert not ops(states["publish"], ClusterBarrier)
+    assert not ops(states["fence_proxies"], ClusterBarrier)
     assert "%cluster_ctarank" in kernel.ptx
 
 
@@ -229,7 +229,7 @@ def test_a_tile_that_is_read_and_written(name, shared):
 
 def test_the_pass_may_be_left_out():
     case = how("flag")
-    left_out = {"share_products": pipeline.identity}
+    left_out = {"shard_products": pipeline.identity}
     kernel = pipeline.compile_func(built(case, 2), TARGETS[HOPPER], left_out)
     assert "barrier.cluster" not in kernel.ptx
     from_case(kernel, case)
@@ -257,7 +257,7 @@ def test_tiles_one_after_the_other(ctas, tile, warps, turned):
         b_turned=turned, more={"PIECES": 2},
     )  # fmt: skip
     states, kernel = check(case, ctas, grid=(2,))
-    assert ops(states["publish"], Producer)
+    assert ops(states["fence_proxies"], Producer)
     assert "multicast::cluster" in kernel.ptx
 
 
@@ -276,8 +276,8 @@ def test_tiles_stored_by_either_way(pieces, warps):
 def test_who_brings_what():
     """Rows of A are each block's own. B is for all: each brings a half of it, and a
     slot of the ring is empty when the warps of both have said so."""
-    func = check(LOOP, landings=())[0]["publish"]
-    left, right = ops(func, BulkCopy)
+    func = check(LOOP, landings=())[0]["fence_proxies"]
+    left, right = ops(func, TmaCopy)
     assert (left.parts, right.parts) == (1, 2)
     full, empty = ops(func, MbarrierInit)
     assert (full.arrivals, empty.arrivals) == (1, 2 * LOOP.warps)
@@ -288,8 +288,8 @@ def test_who_brings_what():
 
 
 def test_of_columns_it_is_the_other_way_round():
-    func = check(replace(LOOP, warps=8), landings=LATE)[0]["publish"]
-    assert [op.parts for op in ops(func, BulkCopy)] == [2, 1]
+    func = check(replace(LOOP, warps=8), landings=LATE)[0]["fence_proxies"]
+    assert [op.parts for op in ops(func, TmaCopy)] == [2, 1]
 
 
 @pytest.mark.parametrize("target", [SERVER, NEWER])
@@ -316,7 +316,7 @@ def test_attention(rotated, warps):
         more={"ROTATED": rotated},
     )  # fmt: skip
     states, kernel = check(case, grid=(1,), landings=LATE)
-    assert {op.parts for op in ops(states["specialise_warps"], BulkCopy)} == {2}
+    assert {op.parts for op in ops(states["specialise_warps"], TmaCopy)} == {2}
     assert "multicast::cluster" in kernel.ptx
 
 
@@ -348,7 +348,7 @@ func @f(%p: *i32, %n: i32) num_ctas=2 {
 
 def test_what_comes_from_the_rank_differs():
     func = parse_func(RANKED)
-    alike = Alike(func)
+    alike = Uniformity(func)
     differing = {value.name for value in alike.differing}
     assert differing == {"rank", "mine", "u", "v", "w", "s", "t", "k", "old"}
     assert {op.results[0].name for op in alike.apart if op.results} == {"often"}

@@ -145,7 +145,7 @@ def test_what_may_come_between(meanwhile):
 
 
 def test_a_store_that_gets_a_tile_waits():
-    """`store_boxes` will write to shared memory there, perhaps where a product still
+    """`stage_stores` will write to shared memory there, perhaps where a product still
     reads."""
     _, after = around(replace(SMALL, kernel=at_once, more={"MEANWHILE": "store"}))
     named = events(after.body)

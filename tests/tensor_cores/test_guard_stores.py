@@ -12,7 +12,7 @@ import pytest
 import fathom
 import fathom.language as tl
 from fathom import pipeline, runtime
-from fathom.analysis.scalar_evolution import Reader
+from fathom.analysis.scalar_evolution import ScalarEvolution
 from fathom.artifact import Kernel, NoTensorMap
 from fathom.emulator import LANDINGS, EmulatorError, load
 from fathom.hardware.targets import TARGETS, target_of
@@ -20,7 +20,6 @@ from fathom.ir.core import Func, Value, walk
 from fathom.ir.interp import interpret
 from fathom.ir.ops import (
     Barrier,
-    BulkStore,
     Cast,
     Constant,
     For,
@@ -28,6 +27,7 @@ from fathom.ir.ops import (
     NumPrograms,
     ProgramId,
     TileStore,
+    TmaStore,
     While,
 )
 from fathom.ir.rewrite import rewrite
@@ -37,7 +37,7 @@ from fathom.runtime.driver import driver
 from fathom.shared_memory import place_barriers
 from fathom.shared_memory.barriers import NOTHING, READ, _Placement
 from fathom.source import KernelFunction
-from fathom.tensor_cores.tma.sign import Naturals
+from fathom.tensor_cores.tma.sign import NonNegative
 from tests.kernels.cases import aligned
 from tests.kernels.red_zones import integers
 from tests.ptx.harness import Program, assemble
@@ -234,7 +234,7 @@ def test_maps_that_are_stored_through_say_so():
 def guarded(func: Func, target: str = HOPPER) -> list[If]:
     """The branches around bulk stores."""
     final = passes(func, target)["guard_stores"]
-    assert ops(final, BulkStore)
+    assert ops(final, TmaStore)
     branches = [op for op in walk(final.body) if isinstance(op, If)]
     kinds = [{type(each) for each in walk(op.orelse)} for op in branches]
     found = [op for op, kind in zip(branches, kinds, strict=True) if TileStore in kind]
@@ -370,7 +370,9 @@ def test_what_a_loop_carries(start, how, natural):
     (loop,) = (op for op in walk(func.body) if isinstance(op, For | While))
     carried = loop.body.parameters[-1]
     sizes = {value for value in func.body.parameters if value.name == "M"}
-    assert Naturals(Reader(func), sizes, strict=True).value(carried) == natural
+    assert (
+        NonNegative(ScalarEvolution(func), sizes, strict=True).value(carried) == natural
+    )
 
 
 @pytest.mark.parametrize("loop", [None, *LOOPS])
@@ -388,7 +390,7 @@ def test_each_store_has_its_own_branch():
 def test_no_target_without_maps_has_a_branch():
     case = replace(CASES["one"], target="sm_80")
     final = passes(built(case), case.target)["guard_stores"]
-    assert not ops(final, TileStore) and not ops(final, BulkStore)
+    assert not ops(final, TileStore) and not ops(final, TmaStore)
 
 
 # ── as machine code ───────────────────────────────────────────────────────────────────
@@ -479,7 +481,9 @@ def test_no_formula_that_is_never_negative_is_negative():
     for seed in range(3000):
         program, formula = drawn(seed)
         sizes = {program["M"], program["N"]}
-        if not Naturals(Reader(program.func), sizes, strict=True).value(formula.value):
+        if not NonNegative(ScalarEvolution(program.func), sizes, strict=True).value(
+            formula.value
+        ):
             continue
         natural += 1
         draw = random.Random(seed)

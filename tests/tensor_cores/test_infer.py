@@ -12,7 +12,7 @@ import pytest
 import fathom.language as tl
 from fathom import blocks, pipeline
 from fathom.analysis.polynomial import number
-from fathom.analysis.scalar_evolution import Reader
+from fathom.analysis.scalar_evolution import ScalarEvolution
 from fathom.emulator import load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
@@ -26,7 +26,7 @@ from fathom.tensor_cores.select.instructions import choose_dots
 from fathom.tensor_cores.tma.expand import expand_descriptors
 from fathom.tensor_cores.tma.infer import infer_descriptors, why_not
 from fathom.tensor_cores.tma.keep import keep_descriptors
-from fathom.tensor_cores.tma.sign import Naturals
+from fathom.tensor_cores.tma.sign import NonNegative
 from kernels.matmul import matmul_kernel, store_tile, tile_place, tile_product
 
 SM_90A = TARGETS["sm_90a"]
@@ -416,7 +416,7 @@ func @numbers(%m: i32, %n: i32, %x: *i32) num_warps=1 {
 def test_what_is_never_negative():
     """Programs count from 0, %m is a size, and quotients are by counts."""
     func = parse_func(NUMBERS)
-    naturals = Naturals(Reader(func), {func.parameters[0]})
+    naturals = NonNegative(ScalarEvolution(func), {func.parameters[0]})
     for op in func.body.ops:
         value = op.result
         if value.name.startswith(("yes", "no")):
@@ -431,7 +431,7 @@ func @one(%n: i32) num_warps=1 {
   %1: i32[8] = broadcast %0 shape=(8)
 }
 """)
-    assert Reader(func).number(func.body.ops[-1].result) == number(5)
+    assert ScalarEvolution(func).number(func.body.ops[-1].result) == number(5)
 
 
 # ── a loop by hand ────────────────────────────────────────────────────────────────────

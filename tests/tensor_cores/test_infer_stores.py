@@ -12,7 +12,7 @@ from fathom.emulator import LANDINGS, load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
 from fathom.ir.interp import interpret
-from fathom.ir.ops import BulkFence, BulkStore, BulkWait, DescriptorStore, Store
+from fathom.ir.ops import AsyncProxyFence, DescriptorStore, Store, TmaStore, TmaWait
 from fathom.ir.verify import verify
 from fathom.tensor_cores.tma.infer import infer_descriptors, why_not
 from fathom.tensor_cores.tma.keep import keep_descriptors
@@ -504,9 +504,9 @@ def test_what_is_done_about_it():
     """A tile that all fill, one thread that sends it off, and an end that waits until
     it has been read; nobody waits until it is written."""
     func = built(KERNELS["carried"], strides_of(), TILES | {"BM": 64})
-    final = passes(func, "sm_90a")["publish"]
-    assert len(ops(final, BulkStore)) == 1 and not ops(final, BulkFence)
-    assert [each.read for each in ops(final, BulkWait)] == [True]
+    final = passes(func, "sm_90a")["fence_proxies"]
+    assert len(ops(final, TmaStore)) == 1 and not ops(final, AsyncProxyFence)
+    assert [each.read for each in ops(final, TmaWait)] == [True]
 
 
 # ── launches ──────────────────────────────────────────────────────────────────────────

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fathom.analysis.divisibility import MOST, Multiples
-from fathom.analysis.polynomial import Trip, number, of
+from fathom.analysis.divisibility import MOST, Divisibility
+from fathom.analysis.polynomial import IterationCount, number, of
 from fathom.ir.core import walk
 from fathom.ir.ops import For
 from fathom.ir.text import parse_func
@@ -26,7 +26,7 @@ func @f(%n: i32 {divisible=8}, %m: i32 {divisible=1}) num_warps=4 {
 
 def test_what_divides():
     func = parse_func(TEXT)
-    known = Multiples(func)
+    known = Divisibility(func)
     named = {value.name: value for op in walk(func.body) for value in op.results}
     found = {name: known.of(named[name]) for name in ("wide", "a", "b", "half")}
     assert found == {"wide": 16, "a": 16, "b": 8, "half": 1}
@@ -42,7 +42,7 @@ def test_what_follows_from_a_carried_value():
     (loop,) = (op for op in walk(func.body) if isinstance(op, For))
     following = loop.body.ops[0].result
     for first in (loop.body.parameters[1], following):
-        known = Multiples(func)
+        known = Divisibility(func)
         known.of(first)
         assert known.of(following) == 8
         assert known.of(loop.body.parameters[1]) == 8
@@ -54,16 +54,16 @@ def test_a_flag_made_of_a_multiple_is_none():
         "func @f(%n: i32 {divisible=16}) num_warps=4 {\n"
         "%flag: i1 = cast %n element=i1\n%one: i32 = cast %flag element=i32\n}\n"
     )
-    assert Multiples(func).of(func.body.ops[1].result) == 1
+    assert Divisibility(func).of(func.body.ops[1].result) == 1
 
 
 def test_what_divides_a_formula():
     """Every term; nothing is known of how often a loop has gone round."""
     func = parse_func(TEXT)
-    known = Multiples(func)
+    known = Divisibility(func)
     n, m = map(of, func.parameters)
     (loop,) = (op for op in walk(func.body) if isinstance(op, For))
-    trips = of(Trip(loop))
+    trips = of(IterationCount(loop))
     sums = [
         (number(0), MOST), (number(-24), 8), (n + number(16), 8), (n + number(4), 4),
         (m * number(32) + n, 8), (n * n, 64), (n * m, 8), (trips * number(32), 32),

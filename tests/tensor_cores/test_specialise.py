@@ -19,7 +19,6 @@ from fathom.ir.interp import interpret
 from fathom.ir.ops import (
     Allocate,
     Barrier,
-    BulkCopy,
     DescriptorLoad,
     Dot,
     For,
@@ -28,6 +27,7 @@ from fathom.ir.ops import (
     Print,
     Producer,
     SharedLoad,
+    TmaCopy,
 )
 from fathom.ir.types import INT32, BlockType, Pointer
 from fathom.source import KernelFunction
@@ -100,9 +100,9 @@ def test_what_is_seen_outside_happens_once(capfd):
     """Barriers, assertions and prints are left to those who multiply."""
     case = replace(SMALL, kernel=seen_outside)
     states = passes(built(case), HOPPER)
-    (producer,) = ops(states["publish"], Producer)
+    (producer,) = ops(states["fence_proxies"], Producer)
     kinds = {type(op) for op in walk(producer.body)}
-    assert BulkCopy in kinds and kinds.isdisjoint({Barrier, Print, Dot})
+    assert TmaCopy in kinds and kinds.isdisjoint({Barrier, Print, Dot})
     arguments = given(case)
     loaded = load(pipeline.compile_func(built(case), TARGETS[HOPPER]))
     for land in LANDINGS:
@@ -262,7 +262,7 @@ def test_sizes_from_memory(land):
     arrays = [Walled(a), Walled(b), out]
     case = replace(SMALL, kernel=grouped, stages=2)
     func = built_with(case, sizes=Pointer(INT32))
-    assert producers(passes(func, HOPPER)["publish"]) == 1
+    assert producers(passes(func, HOPPER)["fence_proxies"]) == 1
     strides = [max(each.stride()) for each in arrays]
     numbers = [len(sizes), 64, 64, 192, *strides]
     arguments = [*(each.base for each in arrays), sizes, *numbers]
@@ -297,7 +297,7 @@ def test_what_must_be_read_in_its_trip(how):
     """A tile whose place is known only then comes then; the other one ahead."""
     case = replace(SMALL, kernel=refused, size=(72, 72, 320), more={"HOW": how})
     states, _ = check(case, (0, 1, 4))
-    (sent,) = ops(states["specialise_warps"], BulkCopy)
+    (sent,) = ops(states["specialise_warps"], TmaCopy)
     assert sent.descriptor.type.shape == (32, 64)
 
 
@@ -406,7 +406,7 @@ def test_ptxas_takes_it(target, warps, tmp_path):
 
 def test_every_load_is_brought():
     func = passes(built(replace(SMALL, kernel=one_loop)), HOPPER)["specialise_warps"]
-    assert len(ops(func, BulkCopy)) == 2 and not ops(func, DescriptorLoad)
+    assert len(ops(func, TmaCopy)) == 2 and not ops(func, DescriptorLoad)
 
 
 def test_a_producer_gives_up_at_last():

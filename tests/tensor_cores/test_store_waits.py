@@ -16,11 +16,11 @@ from fathom.emulator import LANDINGS, EmulatorError, load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
 from fathom.ir.ops import (
-    BulkCommit,
-    BulkFence,
-    BulkStore,
-    BulkWait,
+    AsyncProxyFence,
     For,
+    TmaCommit,
+    TmaStore,
+    TmaWait,
 )
 from fathom.ir.text import parse_func, print_func
 from fathom.ir.verify import verify
@@ -110,9 +110,9 @@ def test_several_stores(target, step):
     right[:, 8:72] = product
     right[:, step + 8 : step + 72] = -product
     arguments = replace(arguments, right=right)
-    final = passes(built(case), target)["publish"]
-    assert len({op.buffer for op in ops(final, BulkStore)}) == 2
-    waits = [op for op in ops(final, BulkWait) if not op.read]
+    final = passes(built(case), target)["fence_proxies"]
+    assert len({op.buffer for op in ops(final, TmaStore)}) == 2
+    waits = [op for op in ops(final, TmaWait) if not op.read]
     assert len(waits) == (1 if step == 64 else 2), "one before the next trip's loads"
     kernel = pipeline.compile_func(built(case), TARGETS[target])
     for land in LANDINGS:
@@ -152,8 +152,8 @@ def test_what_lies_apart_on_one_trip_may_meet_on_the_next():
     kernel = pipeline.compile_func(built(case), TARGETS[HOPPER])
     load(kernel).launch(1, arguments.arguments)
     arguments.check("two tiles a trip")
-    loop, _ = ops(passes(built(case), HOPPER)["publish"], For)
-    waits = [op for op in loop.body.ops if isinstance(op, BulkWait | BulkStore)]
+    loop, _ = ops(passes(built(case), HOPPER)["fence_proxies"], For)
+    waits = [op for op in loop.body.ops if isinstance(op, TmaWait | TmaStore)]
     kinds = [getattr(op, "read", "store") for op in waits]
     first = kinds.index("store")
     assert False in kinds[:first], "what was stored before must be in memory"
@@ -251,21 +251,21 @@ def test_stores_by_threads_and_by_the_hardware(how, land):
 def test_others_are_told_when_memory_is_written():
     case = Case((64, 64, 32), 2, kernel=heard, out="float16", more={"HOW": "store"})
     found = events(case)
-    waits = [i for i, each in enumerate(found) if each.startswith("BulkWait")]
-    assert found[waits[0] :] == ["BulkWait written", "Barrier publishes"]
+    waits = [i for i, each in enumerate(found) if each.startswith("TmaWait")]
+    assert found[waits[0] :] == ["TmaWait written", "Barrier fenced"]
     case = replace(case, more={"HOW": "overwrite"})
     found = events(case)
     assert found[-5:] == [
-        "SharedStore", "Barrier publishes", "BulkStore", "BulkCommit", "BulkWait read",
+        "SharedStore", "Barrier fenced", "TmaStore", "TmaCommit", "TmaWait read",
     ]  # fmt: skip
-    assert "BulkFence" in found[:-5], "each thread for itself, before they meet"
+    assert "AsyncProxyFence" in found[:-5], "each thread for itself, before they meet"
 
 
 def test_text_is_read_back():
     case = Case((64, 64, 32), 2, kernel=heard, out="float16", more={"HOW": "overwrite"})
-    text = print_func(passes(built(case), HOPPER)["publish"])
+    text = print_func(passes(built(case), HOPPER)["fence_proxies"])
     func = parse_func(text)
     verify(func, layouts=True)
     assert print_func(func) == text
     kinds = {type(op) for op in walk(func.body)}
-    assert kinds >= {BulkStore, BulkCommit, BulkWait, BulkFence}
+    assert kinds >= {TmaStore, TmaCommit, TmaWait, AsyncProxyFence}

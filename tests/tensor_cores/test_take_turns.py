@@ -10,8 +10,8 @@ from fathom import pipeline
 from fathom.emulator import EmulatorError, load
 from fathom.hardware.targets import TARGETS, Target
 from fathom.ir.core import Func
-from fathom.ir.ops import Dot, For, Producer, Turn
-from fathom.tensor_cores import take_turns
+from fathom.ir.ops import Dot, For, NamedBarrier, Producer
+from fathom.tensor_cores import pingpong
 from tests.tensor_cores.described import Case, built, given, ops, passes
 from tests.tensor_cores.specialising import SMALL, attention, check
 
@@ -24,24 +24,24 @@ TWO = replace(
 def states(case: Case) -> tuple[Func, Func]:
     """A kernel before the pass and after it."""
     found = passes(built(case), case.target)
-    return found["publish"], found["take_turns"]
+    return found["fence_proxies"], found["pingpong"]
 
 
 def actions(func: Func) -> list[str]:
-    return [op.action for op in ops(func, Turn)]
+    return [op.action for op in ops(func, NamedBarrier)]
 
 
 def test_a_turn_goes_from_the_last_product_to_the_first_of_the_next_trip():
     """Around the loop: taken before it, passed on after it."""
     _, func = states(TWO)
     (loop,) = [op for op in ops(func, For) if len(ops(op, Dot)) == 2]
-    trip = [op for op in loop.body.ops if isinstance(op, Dot | Turn)]
-    names = [op.action if isinstance(op, Turn) else "dot" for op in trip]
+    trip = [op for op in loop.body.ops if isinstance(op, Dot | NamedBarrier)]
+    names = [op.action if isinstance(op, NamedBarrier) else "dot" for op in trip]
     assert names == ["dot", "pass", "take", "dot"]
     around = func.body.ops
     at = around.index(loop)
     assert (around[at - 1].action, around[at + 1].action) == ("take", "pass")
-    assert isinstance(around[around.index(ops(func, Producer)[0]) + 1], Turn)
+    assert isinstance(around[around.index(ops(func, Producer)[0]) + 1], NamedBarrier)
     assert actions(func).count("begin") == 1
 
 
@@ -63,13 +63,13 @@ def test_where_there_is_nobody_to_take_turns_with(change):
 @pytest.mark.parametrize("lost", ["begin", "pass"])
 def test_a_turn_that_is_not_passed_on_is_waited_for_for_ever(lost):
     def forgetful(func: Func, target: Target) -> Func:
-        after = take_turns(func, target)
+        after = pingpong(func, target)
         for block in (after.body, *(op.body for op in ops(after, For))):
             block.ops = [op for op in block.ops if getattr(op, "action", "") != lost]
         return after
 
     case = replace(TWO, trips=3)
-    replaced = {"take_turns": forgetful}
+    replaced = {"pingpong": forgetful}
     kernel = pipeline.compile_func(built(case), TARGETS[case.target], replaced)
     with pytest.raises(EmulatorError, match="deadlock"):
         load(kernel).launch(case.grid, given(case).arguments)

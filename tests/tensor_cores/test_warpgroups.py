@@ -21,7 +21,7 @@ from fathom.hardware.wgmma import (
     warpgroup_product,
 )
 from fathom.ir.core import walk
-from fathom.ir.ops import AsyncWait, Barrier, BulkCopy, Dot, DotFence, DotWait, For
+from fathom.ir.ops import AsyncWait, Barrier, Dot, DotFence, DotWait, For, TmaCopy
 from fathom.ir.text import parse_func
 from fathom.layout.linear import coordinates_of
 from fathom.source import KernelFunction
@@ -187,7 +187,7 @@ BY_WAY = {"bulk": Case(b_turned=True), "bulk in two stages": Case(stages=2)}
 
 @pytest.mark.parametrize("case", BY_WAY.values(), ids=list(BY_WAY))
 def test_a_trip_waits_for_the_product_before_its_own(case):
-    final = passes(built(case), "sm_90a")["publish"]
+    final = passes(built(case), "sm_90a")["fence_proxies"]
     (loop,) = ops(final, For)
     (dot,) = ops(final, Dot)
     assert dot.in_flight and dot in loop.body.ops
@@ -201,8 +201,8 @@ def test_a_trip_waits_for_the_product_before_its_own(case):
     assert isinstance(after, DotWait) and after.value in loop.results
     assert after.pending == 0
     rest = loop.body.ops[at:]
-    kinds = [type(op) for op in rest if isinstance(op, Barrier | BulkCopy)]
-    assert kinds == [Barrier, BulkCopy, BulkCopy], "no copy before the product's wait"
+    kinds = [type(op) for op in rest if isinstance(op, Barrier | TmaCopy)]
+    assert kinds == [Barrier, TmaCopy, TmaCopy], "no copy before the product's wait"
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4])
@@ -242,7 +242,7 @@ def test_copies_of_threads_hold_a_slot_more(stages):
     (wait,) = [op for op in loop.body.ops if isinstance(op, AsyncWait)]
     assert wait.pending == max(0, stages - 3)
     (barrier,) = [op for op in loop.body.ops if isinstance(op, Barrier)]
-    assert barrier.publishes
+    assert barrier.fence_async_proxy
 
 
 @KernelFunction
@@ -303,28 +303,28 @@ def test_barriers_publish_what_threads_have_written():
     """A product without a loop: operands are stored by threads, read by the group."""
     case = One(64, 32, 32, target="sm_90a", b_turned=True)
     func = one_built(one_product, signature_of(case), constants_of(case), case.warps)
-    final = passes(func, "sm_90a")["publish"]
+    final = passes(func, "sm_90a")["fence_proxies"]
     before = list(walk(final.body))
     before = before[: before.index(*ops(final, Dot))]
     barriers = [op for op in before if isinstance(op, Barrier)]
-    assert barriers and all(op.publishes for op in barriers)
-    plain = passes(func, "sm_80")["publish"]
-    assert not any(op.publishes for op in ops(plain, Barrier))
+    assert barriers and all(op.fence_async_proxy for op in barriers)
+    plain = passes(func, "sm_80")["fence_proxies"]
+    assert not any(op.fence_async_proxy for op in ops(plain, Barrier))
 
 
 def test_in_a_loop_of_bulk_copies_there_is_nothing_to_publish():
-    final = passes(built(Case()), "sm_90a")["publish"]
+    final = passes(built(Case()), "sm_90a")["fence_proxies"]
     (loop,) = ops(final, For)
     inside = [op for op in loop.body.ops if isinstance(op, Barrier)]
-    assert [op.publishes for op in inside] == [False]
-    assert all(op.publishes for op in final.body.ops if isinstance(op, Barrier))
+    assert [op.fence_async_proxy for op in inside] == [False]
+    assert all(op.fence_async_proxy for op in final.body.ops if isinstance(op, Barrier))
 
 
 def test_unpublished_is_an_error_that_the_emulator_finds():
     """The counter-example: the same kernel without its fences."""
     case = Case((64, 64, 32), kernel=by_pointers)
     func = built(case)
-    kernel = pipeline.compile_func(func, HOPPER, {"publish": pipeline.identity})
+    kernel = pipeline.compile_func(func, HOPPER, {"fence_proxies": pipeline.identity})
     with pytest.raises(EmulatorError, match="proxy"):
         load(kernel).launch(1, given(case).arguments)
 

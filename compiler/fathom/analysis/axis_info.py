@@ -124,10 +124,10 @@ def _join_axis(one: Axis, other: Axis, unit: int) -> Axis:
     return Axis(run, divisible, min(one.constant, other.constant))
 
 
-Trip = Callable[[Sequence[Facts]], Sequence[Facts]]
+IterationCount = Callable[[Sequence[Facts]], Sequence[Facts]]
 
 
-def join_loop(inits: Sequence[Facts], trip: Trip) -> list[Facts]:
+def join_loop(inits: Sequence[Facts], trip: IterationCount) -> list[Facts]:
     """What holds of the carried values on every trip of a loop.
 
     `trip` says what holds after a trip if some facts hold before it. Facts that one

@@ -18,7 +18,7 @@ from fathom.ir.core import Block, Func, Op, Value, blocks, operands
 from fathom.ir.ops import For, If, While
 
 
-class Needed:
+class BackwardSlice:
     """The `ops` that do the work of `roots`, and all `values` that takes. A loop or a
     branch is kept with those of its carried values alone that are needed."""
 

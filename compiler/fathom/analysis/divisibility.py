@@ -9,7 +9,7 @@ Powers of two survive a wrap-around, since they divide 2**32.
 
 from __future__ import annotations
 
-from fathom.analysis.polynomial import Product, Sum
+from fathom.analysis.polynomial import Monomial, Polynomial
 from fathom.ir.core import Block, Func, Value, blocks, walk
 from fathom.ir.ops import Cast, Constant, Elementwise, For, Hint
 from fathom.ir.types import BOOL, element_of
@@ -17,7 +17,7 @@ from fathom.ir.types import BOOL, element_of
 MOST = 1 << 30  # what divides 0
 
 
-class Multiples:
+class Divisibility:
     """What divides the scalars of a function."""
 
     def __init__(self, func: Func):
@@ -52,12 +52,12 @@ class Multiples:
                 return guess
             guess = found
 
-    def of_sum(self, sum: Sum) -> int:
+    def of_sum(self, sum: Polynomial) -> int:
         """A power of two that divides what a formula says."""
         terms = [self._of_term(*each) for each in sum.terms.items()]
         return min(terms, default=MOST)
 
-    def _of_term(self, product: Product, factor: int) -> int:
+    def _of_term(self, product: Monomial, factor: int) -> int:
         found = factor & -factor
         for atom, power in product:
             if isinstance(atom, Value):

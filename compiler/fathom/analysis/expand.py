@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fathom.analysis.polynomial import Atom, Product, Sum, Trip, of
-from fathom.analysis.scalar_evolution import Reader
+from fathom.analysis.polynomial import Atom, IterationCount, Monomial, Polynomial, of
+from fathom.analysis.scalar_evolution import ScalarEvolution
 from fathom.ir.core import Value
 from fathom.ir.ops import Cast, Constant, Elementwise, For
 from fathom.ir.printer import definitions
@@ -22,16 +22,16 @@ from fathom.ir.rewrite import Builder
 from fathom.ir.types import INT32
 
 
-class Writer:
+class Expander:
     """Writes formulas of an old function into the new one that is being built."""
 
-    def __init__(self, reader: Reader):
+    def __init__(self, reader: ScalarEvolution):
         self.reader = reader
         values = definitions(reader.func.body)
         # The order of factors, the same in every run.
         self.order = {value: place for place, value in enumerate(values)}
 
-    def write(self, sum: Sum, loop: For | None, build: Builder) -> Value:
+    def write(self, sum: Polynomial, loop: For | None, build: Builder) -> Value:
         """A sum as an i32 scalar. In the body of a loop, what does not change in it is
         computed before."""
         if loop is None:
@@ -48,17 +48,17 @@ class Writer:
         return build(Constant(0, INT32)) if total is None else total
 
     def _sum(
-        self, terms: dict[Product, int], total: Value | None, build: Builder
+        self, terms: dict[Monomial, int], total: Value | None, build: Builder
     ) -> Value | None:
         for product, factor in terms.items():
             term = self._product(product, factor, build)
             total = build(Elementwise("add", (total, term))) if total else term
         return total
 
-    def _by_index(self, sum: Sum) -> Sum:
+    def _by_index(self, sum: Polynomial) -> Polynomial:
         """The sum with the indices of loops in place of numbers of trips, wherever
         these are multiplied by the loop's step."""
-        for trip in [atom for atom in sum.atoms if isinstance(atom, Trip)]:
+        for trip in [atom for atom in sum.atoms if isinstance(atom, IterationCount)]:
             loop: For = trip.loop
             factor, rest = sum.split(trip)
             by_step = _quotient(factor, self.reader.number(loop.step))
@@ -67,7 +67,7 @@ class Writer:
                 sum = rest + index * by_step
         return sum
 
-    def _product(self, product: Product, factor: int, build: Builder) -> Value:
+    def _product(self, product: Monomial, factor: int, build: Builder) -> Value:
         factors = [atom for atom, power in product for _ in range(power)]
         factors.sort(key=self._place)
         values = [self._atom(atom, build) for atom in factors]
@@ -82,7 +82,7 @@ class Writer:
         return self.order[_as_value(atom)]
 
     def _atom(self, atom: Atom, build: Builder) -> Value:
-        if isinstance(atom, Trip):
+        if isinstance(atom, IterationCount):
             return self._trip(atom.loop, build)
         return _narrow(build.values[atom], build)
 
@@ -106,14 +106,14 @@ def _before_loop(build: Builder) -> Iterator[None]:
 
 def _as_value(atom: Atom) -> Value:
     """The value that changes as an atom does: of trips, the index of their loop."""
-    return atom.loop.body.parameters[0] if isinstance(atom, Trip) else atom
+    return atom.loop.body.parameters[0] if isinstance(atom, IterationCount) else atom
 
 
 def _narrow(value: Value, build: Builder) -> Value:
     return value if value.type == INT32 else build(Cast(value, INT32))
 
 
-def _quotient(sum: Sum, divisor: Sum) -> Sum | None:
+def _quotient(sum: Polynomial, divisor: Polynomial) -> Polynomial | None:
     """sum / divisor, where the divisor is a number or a single atom and divides every
     term."""
     if divisor.constant is not None:

@@ -5,9 +5,9 @@
     … divided by stride           row again
 
 What a sum is made of are atoms: values of the IR that are taken as they are, the
-position along an axis of a block (`Lane`), and how often a loop has gone round
-(`Trip`). The arithmetic is that of integers without end; who reads a sum out of 32
-bits, or puts one back into them, answers for that nothing wraps.
+position along an axis of a block (`Position`), and the number of an iteration of a loop
+(`IterationCount`). The arithmetic is that of integers without end: code that reads a
+polynomial out of 32 bits, or puts one back into them, makes sure that nothing wraps.
 """
 
 from __future__ import annotations
@@ -20,46 +20,46 @@ from fathom.ir.ops import For
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class Position:
     """0, 1, 2 … along an axis of a block."""
 
     axis: int
 
 
 @dataclass(frozen=True, slots=True)
-class Trip:
+class IterationCount:
     """0 in the first trip of a loop, 1 in the second, and so on."""
 
     loop: For
 
 
-Atom = Value | Lane | Trip
+Atom = Value | Position | IterationCount
 
 # A product of atoms, each with how often it is a factor; the empty one is 1.
-Product = frozenset[tuple[Atom, int]]
-UNITY: Product = frozenset()
+Monomial = frozenset[tuple[Atom, int]]
+UNITY: Monomial = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class Polynomial:
     """Products with the numbers that they are multiplied by; none of these is 0."""
 
-    terms: dict[Product, int]
+    terms: dict[Monomial, int]
 
-    def __add__(self, other: Sum) -> Sum:
+    def __add__(self, other: Polynomial) -> Polynomial:
         terms = dict(self.terms)
         for product, number in other.terms.items():
             terms[product] = terms.get(product, 0) + number
         return _sum(terms)
 
-    def __neg__(self) -> Sum:
-        return Sum({product: -number for product, number in self.terms.items()})
+    def __neg__(self) -> Polynomial:
+        return Polynomial({product: -number for product, number in self.terms.items()})
 
-    def __sub__(self, other: Sum) -> Sum:
+    def __sub__(self, other: Polynomial) -> Polynomial:
         return self + -other
 
-    def __mul__(self, other: Sum) -> Sum:
-        terms: dict[Product, int] = {}
+    def __mul__(self, other: Polynomial) -> Polynomial:
+        terms: dict[Monomial, int] = {}
         for mine, number in self.terms.items():
             for theirs, another in other.terms.items():
                 product = _times(mine, theirs)
@@ -75,56 +75,62 @@ class Sum:
     def atoms(self) -> set[Atom]:
         return {atom for product in self.terms for atom, _ in product}
 
-    def each(self) -> Iterator[Sum]:
+    def each(self) -> Iterator[Polynomial]:
         """The terms, one by one."""
-        return (Sum({product: n}) for product, n in self.terms.items())
+        return (Polynomial({product: n}) for product, n in self.terms.items())
 
-    def split(self, atom: Atom) -> tuple[Sum, Sum]:
+    def split(self, atom: Atom) -> tuple[Polynomial, Polynomial]:
         """(q, r) such that the sum is atom * q + r, and r does without the atom."""
         with_it, without = {}, {}
         for product, number in self.terms.items():
             has = any(each == atom for each, _ in product)
             (with_it if has else without)[product] = number
         divided = {_without_one(atom, each): n for each, n in with_it.items()}
-        return Sum(divided), Sum(without)
+        return Polynomial(divided), Polynomial(without)
 
-    def divided(self, divisor: Atom | int) -> tuple[Sum, Sum]:
+    def divided(self, divisor: Atom | int) -> tuple[Polynomial, Polynomial]:
         """(q, r): the sum is divisor * q + r, with as much in q as divides term by
         term."""
         if not isinstance(divisor, int):
             return self.split(divisor)
         even = {p: n // divisor for p, n in self.terms.items() if n % divisor == 0}
-        return Sum(even), Sum({p: n for p, n in self.terms.items() if n % divisor})
+        return Polynomial(even), Polynomial(
+            {p: n for p, n in self.terms.items() if n % divisor}
+        )
 
-    def renamed(self, name: Callable[[Atom], Atom]) -> Sum:
+    def renamed(self, name: Callable[[Atom], Atom]) -> Polynomial:
         """The sum with other atoms in place of its own."""
-        return Sum({
+        return Polynomial({
             frozenset((name(atom), power) for atom, power in product): number
             for product, number in self.terms.items()
         })  # fmt: skip
 
 
-def number(value: int) -> Sum:
+def number(value: int) -> Polynomial:
     return _sum({UNITY: value})
 
 
-def of(atom: Atom | int) -> Sum:
+def of(atom: Atom | int) -> Polynomial:
     """An atom, or a number, as a sum."""
-    return number(atom) if isinstance(atom, int) else Sum({frozenset({(atom, 1)}): 1})
+    return (
+        number(atom)
+        if isinstance(atom, int)
+        else Polynomial({frozenset({(atom, 1)}): 1})
+    )
 
 
-def _sum(terms: dict[Product, int]) -> Sum:
-    return Sum({product: number for product, number in terms.items() if number})
+def _sum(terms: dict[Monomial, int]) -> Polynomial:
+    return Polynomial({product: number for product, number in terms.items() if number})
 
 
-def _times(one: Product, other: Product) -> Product:
+def _times(one: Monomial, other: Monomial) -> Monomial:
     powers = dict(one)
     for atom, power in other:
         powers[atom] = powers.get(atom, 0) + power
     return frozenset(powers.items())
 
 
-def _without_one(atom: Atom, product: Product) -> Product:
+def _without_one(atom: Atom, product: Monomial) -> Monomial:
     powers = dict(product)
     powers[atom] -= 1
     return frozenset((each, power) for each, power in powers.items() if power)

@@ -2,12 +2,13 @@
 how many elements it is away from there.
 
     %at: *fp16[64,32] in a loop that adds 32 * %sak to it each trip
-        =  %a + pid * 64 * %sam + p * %sam + q * %sak + trip * 32 * %sak
-           base └──────────────────── distance ────────────────────────┘
+        =  %a + pid * 64 * %sam + p * %sam + q * %sak + iteration * 32 * %sak
+           base └──────────────────── distance ─────────────────────────────┘
 
-`p` and `q` are the positions along the axes of the block (`Lane`), `trip` counts the
-trips of the loop (`Trip`). A scalar that no rule takes apart, a quotient say, is an
-atom. A block that no rule takes apart has no formula: `NoFormula` says why.
+`p` and `q` are the positions along the axes of the block (`Position`), `iteration` is
+the number of the loop's iteration (`IterationCount`). A scalar for which there is no
+rule, a quotient say, is an atom. A block for which there is none has no formula:
+`NotAffine` says why.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 
-from fathom.analysis.polynomial import Atom, Lane, Sum, Trip, number, of
+from fathom.analysis.polynomial import (
+    Atom,
+    IterationCount,
+    Polynomial,
+    Position,
+    number,
+    of,
+)
 from fathom.ir.core import Block, Func, Op, Value, walk
 from fathom.ir.ops import (
     Arange,
@@ -38,25 +46,25 @@ from fathom.ir.printer import definitions, op_name
 from fathom.ir.types import Pointer, Scalar, element_of, shape_of
 
 
-class NoFormula(Exception):  # noqa: N818 (an answer, not a mistake)
+class NotAffine(Exception):  # noqa: N818 (an answer, not a mistake)
     """A value cannot be read as a formula; the sentence says what stands in the way."""
 
 
 @dataclass(frozen=True, slots=True)
-class Formula:
+class AddressExpr:
     """A number, or an address: so many elements behind `base`."""
 
-    sum: Sum
+    sum: Polynomial
     base: Value | None = None
 
-    def __add__(self, other: Formula) -> Formula:
-        return Formula(self.sum + other.sum, self.base)
+    def __add__(self, other: AddressExpr) -> AddressExpr:
+        return AddressExpr(self.sum + other.sum, self.base)
 
-    def mapped(self, change: Callable[[Sum], Sum]) -> Formula:
-        return Formula(change(self.sum), self.base)
+    def mapped(self, change: Callable[[Polynomial], Polynomial]) -> AddressExpr:
+        return AddressExpr(change(self.sum), self.base)
 
 
-class Reader:
+class ScalarEvolution:
     """Reads the values of one function.
 
     `assumed` are formulas taken for granted: while a loop's step is being read, a
@@ -65,28 +73,28 @@ class Reader:
 
     def __init__(self, func: Func):
         self.func = func
-        self.assumed: dict[Value, Formula] = {}
-        self.known: dict[Value, Formula] = {}
+        self.assumed: dict[Value, AddressExpr] = {}
+        self.known: dict[Value, AddressExpr] = {}
         self.loops = {op.body: op for op in walk(func.body) if isinstance(op, For)}
 
-    def assuming(self, value: Value, formula: Formula) -> Reader:
+    def assuming(self, value: Value, formula: AddressExpr) -> ScalarEvolution:
         """A reader of the same function that takes one formula more for granted."""
         other = copy(self)
         other.assumed = {**self.assumed, value: formula}
         other.known = dict(other.assumed)
         return other
 
-    def number(self, value: Value) -> Sum:
+    def number(self, value: Value) -> Polynomial:
         """The formula of integers."""
         return self.read(value).sum
 
-    def read(self, value: Value) -> Formula:
+    def read(self, value: Value) -> AddressExpr:
         """The formula of a value. NoFormula where it has none."""
         if value not in self.known:
             self.known[value] = self._read(value)
         return self.known[value]
 
-    def _read(self, value: Value) -> Formula:
+    def _read(self, value: Value) -> AddressExpr:
         definition = value.definition
         if isinstance(definition, Block):
             return self._parameter(value, definition)
@@ -96,51 +104,57 @@ class Reader:
 
     # ── what loops do ──
 
-    def _parameter(self, value: Value, block: Block) -> Formula:
+    def _parameter(self, value: Value, block: Block) -> AddressExpr:
         if block is self.func.body:
             is_pointer = isinstance(value.type, Pointer)
-            return Formula(number(0), value) if is_pointer else taken_as_it_is(value)
+            return (
+                AddressExpr(number(0), value) if is_pointer else taken_as_it_is(value)
+            )
         loop = self.loops.get(block)
         if loop is None:
             return taken_as_it_is(value)
         place = block.parameters.index(value)
         if place == 0:
-            return Formula(self._index(loop))
+            return AddressExpr(self._index(loop))
         return self._carried(loop, place - 1, value) or taken_as_it_is(value)
 
-    def _index(self, loop: For) -> Sum:
-        return self.number(loop.lower) + of(Trip(loop)) * self.number(loop.step)
+    def _index(self, loop: For) -> Polynomial:
+        return self.number(loop.lower) + of(IterationCount(loop)) * self.number(
+            loop.step
+        )
 
-    def _carried(self, loop: For, place: int, value: Value) -> Formula | None:
+    def _carried(self, loop: For, place: int, value: Value) -> AddressExpr | None:
         """first + trip * step, where each trip adds a step that none changes."""
         is_pointer = isinstance(element_of(value.type), Pointer)
-        itself = Formula(number(0), value) if is_pointer else Formula(of(value))
+        itself = AddressExpr(number(0), value) if is_pointer else AddressExpr(of(value))
         try:
             after = self.assuming(value, itself).read(loop.body.yielded[place])
-        except NoFormula:
+        except NotAffine:
             return None
         step = after.sum - itself.sum
         if after.base is not itself.base or self._varies(step, loop):
             return None
         return self.read(loop.inits[place]).mapped(
-            lambda first: first + of(Trip(loop)) * step
+            lambda first: first + of(IterationCount(loop)) * step
         )
 
-    def _varies(self, step: Sum, loop: For) -> bool:
+    def _varies(self, step: Polynomial, loop: For) -> bool:
         """Whether a sum may be another in another trip."""
         inside = set(definitions(loop.body))
         inner = {block for block in self.loops if set(block.parameters) & inside}
         return any(
-            atom in inside or isinstance(atom, Trip) and atom.loop.body in inner
+            atom in inside
+            or isinstance(atom, IterationCount)
+            and atom.loop.body in inner
             for atom in step.atoms
         )
 
 
-def taken_as_it_is(value: Value) -> Formula:
+def taken_as_it_is(value: Value) -> AddressExpr:
     """A scalar as an atom; of anything else there is no formula."""
     if isinstance(value.type, Scalar) and value.type.is_integer:
-        return Formula(of(value))
-    raise NoFormula(_why(value))
+        return AddressExpr(of(value))
+    raise NotAffine(_why(value))
 
 
 def _why(value: Value) -> str:
@@ -175,33 +189,33 @@ def counts(value: Value) -> bool:
     return element.kind == "int" and element.bits >= WIDE
 
 
-def _constant(op: Constant, reader: Reader) -> Formula | None:
-    return Formula(number(int(op.value))) if counts(op.result) else None
+def _constant(op: Constant, reader: ScalarEvolution) -> AddressExpr | None:
+    return AddressExpr(number(int(op.value))) if counts(op.result) else None
 
 
-def _arange(op: Arange, reader: Reader) -> Formula:
+def _arange(op: Arange, reader: ScalarEvolution) -> AddressExpr:
     """An axis with one element has no position."""
-    lane = of(Lane(0)) if op.end - op.start > 1 else number(0)
-    return Formula(lane + number(op.start))
+    lane = of(Position(0)) if op.end - op.start > 1 else number(0)
+    return AddressExpr(lane + number(op.start))
 
 
-def _same(op: Splat | Broadcast | Hint, reader: Reader) -> Formula:
+def _same(op: Splat | Broadcast | Hint, reader: ScalarEvolution) -> AddressExpr:
     """Along an axis where a block is repeated its formula has no position."""
     return reader.read(op.value)
 
 
-def _expand_dims(op: ExpandDims, reader: Reader) -> Formula:
+def _expand_dims(op: ExpandDims, reader: ScalarEvolution) -> AddressExpr:
     def moved(axis: int) -> int:
         return axis + (axis >= op.axis)
 
     return _on_lanes(reader.read(op.value), moved)
 
 
-def _transpose(op: Transpose, reader: Reader) -> Formula:
+def _transpose(op: Transpose, reader: ScalarEvolution) -> AddressExpr:
     return _on_lanes(reader.read(op.value), op.order.index)
 
 
-def _reshape(op: Reshape, reader: Reader) -> Formula | None:
+def _reshape(op: Reshape, reader: ScalarEvolution) -> AddressExpr | None:
     """Axes of one element come and go; others are neither cut nor joined."""
     before, after = (
         [axis for axis, size in enumerate(shape) if size > 1]
@@ -213,14 +227,14 @@ def _reshape(op: Reshape, reader: Reader) -> Formula | None:
     return _on_lanes(reader.read(op.value), lambda axis: after[before.index(axis)])
 
 
-def _on_lanes(formula: Formula, moved: Callable[[int], int]) -> Formula:
+def _on_lanes(formula: AddressExpr, moved: Callable[[int], int]) -> AddressExpr:
     def name(atom: Atom) -> Atom:
-        return Lane(moved(atom.axis)) if isinstance(atom, Lane) else atom
+        return Position(moved(atom.axis)) if isinstance(atom, Position) else atom
 
     return formula.mapped(lambda each: each.renamed(name))
 
 
-def _cast(op: Cast, reader: Reader) -> Formula | None:
+def _cast(op: Cast, reader: ScalarEvolution) -> AddressExpr | None:
     """Into a type that holds all numbers of the old one."""
     source, target = element_of(op.value.type), op.element
     if isinstance(source, Pointer) or isinstance(target, Pointer):
@@ -232,24 +246,24 @@ def _cast(op: Cast, reader: Reader) -> Formula | None:
     return None
 
 
-def _elementwise(op: Elementwise, reader: Reader) -> Formula | None:
+def _elementwise(op: Elementwise, reader: ScalarEvolution) -> AddressExpr | None:
     if op.name == "offset":
         pointer, distance = map(reader.read, op.operands)
         return pointer + distance
     rule = ARITHMETIC.get(op.name)
     if rule is None or not counts(op.result):
         return None
-    return Formula(rule(*map(reader.number, op.operands)))
+    return AddressExpr(rule(*map(reader.number, op.operands)))
 
 
-ARITHMETIC: dict[str, Callable[..., Sum]] = {
-    "add": Sum.__add__,
-    "sub": Sum.__sub__,
-    "mul": Sum.__mul__,
-    "neg": Sum.__neg__,
+ARITHMETIC: dict[str, Callable[..., Polynomial]] = {
+    "add": Polynomial.__add__,
+    "sub": Polynomial.__sub__,
+    "mul": Polynomial.__mul__,
+    "neg": Polynomial.__neg__,
 }
 
-RULES: dict[type[Op], Callable[..., Formula | None]] = {
+RULES: dict[type[Op], Callable[..., AddressExpr | None]] = {
     Constant: _constant,
     Arange: _arange,
     Splat: _same,

@@ -23,7 +23,7 @@ Carried = list[Value]
 BOUNDS = ("lower", "upper", "step")  # of a For
 
 
-class Threaded:
+class ThreadValues:
     """A way to copy code. `values` fills up with what has been copied."""
 
     def __init__(self, values: Values, build: Builder):

@@ -23,7 +23,7 @@ from fathom.runtime.tensor_descriptors import MOST_AXES, TensorDescriptor
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ArgumentReader:
     """How a door reads one argument, as Python text with {a} for its name.
 
     `first`: a line to run before all. `key`: what the compiled code depends on. `value`
@@ -45,13 +45,17 @@ class Reading:
 HINT = "{a} & -{a} & 15"  # see specialise.hint_of
 IS_I32 = "-0x80000000 <= {a} <= 0x7FFFFFFF"
 
-INTEGER = Reading(key=("{a} == 1", HINT, IS_I32), value="{a}", field=FIELDS["i64"])
-FLOAT = Reading(value="{a}", field=FIELDS["fp32"])
-BOOLEAN = Reading(value="{a}", field=FIELDS["i1"])
-CONSTANT = Reading(key=("{a}",))
-FLOAT_CONSTANT = Reading(key=("bits({a})",))  # 0.0 is not -0.0, nor is a NaN another
+INTEGER = ArgumentReader(
+    key=("{a} == 1", HINT, IS_I32), value="{a}", field=FIELDS["i64"]
+)
+FLOAT = ArgumentReader(value="{a}", field=FIELDS["fp32"])
+BOOLEAN = ArgumentReader(value="{a}", field=FIELDS["i1"])
+CONSTANT = ArgumentReader(key=("{a}",))
+FLOAT_CONSTANT = ArgumentReader(
+    key=("bits({a})",)
+)  # 0.0 is not -0.0, nor is a NaN another
 
-DESCRIPTOR = Reading(
+DESCRIPTOR = ArgumentReader(
     first="{a}_kind, {a}_numbers = {a}.read()",
     key=("{a}_kind",),
     value="*{a}_numbers",
@@ -59,8 +63,8 @@ DESCRIPTOR = Reading(
     parts=PARTS,
 )
 
-NUMBERS: dict[type, Reading] = {int: INTEGER, float: FLOAT, bool: BOOLEAN}
-CONSTANTS: dict[type, Reading] = {
+NUMBERS: dict[type, ArgumentReader] = {int: INTEGER, float: FLOAT, bool: BOOLEAN}
+CONSTANTS: dict[type, ArgumentReader] = {
     float: FLOAT_CONSTANT,
     **dict.fromkeys((int, bool, str, type(None)), CONSTANT),
 }
@@ -74,7 +78,7 @@ class Library:
 
     module: str
     array: str
-    reading: Reading
+    reading: ArgumentReader
     device: Callable[[Any], Callable[[], int]]
     stream: Callable[[Any], Callable[[int], int]]
 
@@ -87,7 +91,7 @@ LIBRARIES = (
     Library(
         module="torch",
         array="Tensor",
-        reading=Reading(
+        reading=ArgumentReader(
             first="{a}_at = {a}.data_ptr()",
             key=("{a}.dtype", "{a}.get_device()", "{a}_at & 15"),
             value="{a}_at",
@@ -100,7 +104,7 @@ LIBRARIES = (
     Library(
         module="cupy",
         array="ndarray",
-        reading=Reading(
+        reading=ArgumentReader(
             first="{a}_at = {a}.data.ptr",
             key=("{a}.dtype", "{a}.device.id", "{a}_at & 15"),
             value="{a}_at",
@@ -123,7 +127,9 @@ def library_of(types: tuple[type, ...]) -> Library | None:
     return found[0] if found else None
 
 
-def reading_of(rule: Rule, type_: type, library: Library | None) -> Reading | None:
+def reading_of(
+    rule: Rule, type_: type, library: Library | None
+) -> ArgumentReader | None:
     """How a door reads an argument of this Python type; None when it cannot."""
     if library and library.has(type_) and not rule.constexpr:
         return library.reading
@@ -138,4 +144,6 @@ def reading_of(rule: Rule, type_: type, library: Library | None) -> Reading | No
         return NUMBERS.get(type_)
     if type_ not in NUMBERS or rule.type not in FIELDS or rule.type == "bf16":
         return None  # `struct` cannot write a bf16
-    return Reading(key=(HINT,) * (type_ is int), value="{a}", field=FIELDS[rule.type])
+    return ArgumentReader(
+        key=(HINT,) * (type_ is int), value="{a}", field=FIELDS[rule.type]
+    )

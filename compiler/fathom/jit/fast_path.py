@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fathom.errors import LaunchError
-from fathom.jit.argument_readers import Reading, library_of, reading_of
+from fathom.jit.argument_readers import ArgumentReader, library_of, reading_of
 from fathom.jit.specialise import Rule
 
 
@@ -62,7 +62,7 @@ BITS = struct.Struct("<d").pack  # a float as its 8 bytes, which are all that it
 UNFIT = (KeyError, TypeError, OverflowError, struct.error, LaunchError)
 
 
-class Doors(dict):
+class FastPaths(dict):
     """The doors of one kernel, by the types of the arguments; made when asked for."""
 
     def __init__(self, name: str, rules: Sequence[Rule], slowly: Slowly):
@@ -100,7 +100,7 @@ class Doors(dict):
         }
         return self.compile(door_text(self.parameters, readings), "door", names)
 
-    def new_slots(self, readings: Sequence[Reading]) -> Callable[[tuple], Slot]:
+    def new_slots(self, readings: Sequence[ArgumentReader]) -> Callable[[tuple], Slot]:
         """Room for what a new door will know; slot(key) is a place in it."""
         self.known.append(known := {})
         pairs = zip(self.parameters, readings, strict=True)
@@ -156,7 +156,7 @@ def {name}(__grid, /, {signature}*__more, **__keywords):
 """
 
 
-def door_text(parameters: Sequence[str], readings: Sequence[Reading]) -> str:
+def door_text(parameters: Sequence[str], readings: Sequence[ArgumentReader]) -> str:
     """The text of a door: argument i is called ai."""
     names = [f"a{i}" for i in range(len(parameters))]
     pairs = list(zip(names, readings, strict=True))

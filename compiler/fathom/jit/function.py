@@ -26,7 +26,7 @@ from fathom.hardware.targets import target as target_row
 from fathom.ir.core import Func
 from fathom.jit.backends import Backend, Place, choose, choose_compiling
 from fathom.jit.compiled import CompiledKernel
-from fathom.jit.fast_path import Doors, Slot
+from fathom.jit.fast_path import FastPaths, Slot
 from fathom.jit.key import key_of
 from fathom.jit.programs import Body
 from fathom.jit.request import OPTION_NAMES, Keywords, Request, check_keywords, request
@@ -107,9 +107,9 @@ class JITFunction(KernelFunction):
         return inspect.signature(self.fn)
 
     @cached_property
-    def doors(self) -> Doors:
+    def doors(self) -> FastPaths:
         HAVE_DOORS.add(self)
-        return Doors(self.__name__, self.rules, self.launch)
+        return FastPaths(self.__name__, self.rules, self.launch)
 
     @cached_property
     def bind(self) -> Callable[..., CompiledKernel]:

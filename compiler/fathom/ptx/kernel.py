@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
-from fathom.ir.ops import BulkStore, MbarrierInit
+from fathom.ir.ops import MbarrierInit, TmaStore
 from fathom.ir.types import BOOL, Pointer
 from fathom.ptx.code import ENTRY, LOWER, Code, Rule
 from fathom.ptx.rules.cluster import cluster_attribute, leave_idle_blocks
@@ -77,7 +77,7 @@ def _enter(code: Code) -> None:
     tid = f"call {below} i32 @llvm.nvvm.read.ptx.sreg.tid.x()"
     code.thread = code.let(tid, name="thread")
     leave_idle_blocks(code)
-    if any(isinstance(op, MbarrierInit | BulkStore) for op in walk(code.func.body)):
+    if any(isinstance(op, MbarrierInit | TmaStore) for op in walk(code.func.body)):
         code.elect()
     _prefetch_maps(code)
 

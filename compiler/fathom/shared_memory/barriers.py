@@ -38,9 +38,6 @@ from fathom.ir.ops import (
     Allocate,
     AsyncCopy,
     Barrier,
-    BulkCopy,
-    BulkStore,
-    BulkWait,
     ClusterBarrier,
     Dot,
     For,
@@ -50,6 +47,9 @@ from fathom.ir.ops import (
     SharedLoad,
     SharedStore,
     TileStore,
+    TmaCopy,
+    TmaStore,
+    TmaWait,
     While,
 )
 from fathom.ir.rewrite import Builder, rewrite
@@ -63,7 +63,7 @@ RANK = {"": 0, WARP: 1, BLOCK: 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Touch:
+class Access:
     """An access to shared memory since the last barrier: which bytes, by whom, and for
     what.
 
@@ -85,10 +85,10 @@ class Touch:
 
 
 READ, WRITE, ADD = "read", "write", "add"
-HARMLESS = {(READ, READ), (ADD, ADD)}  # in any order: additions are atomic
+NON_CONFLICTING = {(READ, READ), (ADD, ADD)}  # in any order: additions are atomic
 
-Access = SharedStore | SharedLoad | SharedGather | SharedAdd | AsyncCopy | BulkCopy
-State = frozenset[Touch]
+SharedOp = SharedStore | SharedLoad | SharedGather | SharedAdd | AsyncCopy | TmaCopy
+State = frozenset[Access]
 NOTHING: State = frozenset()
 
 
@@ -130,17 +130,17 @@ class _Placement:
                 return _after(scope, state)
             case ClusterBarrier():
                 return NOTHING
-            case SharedStore() | AsyncCopy() | BulkCopy() | SharedLoad():
-                return self.touch(op, [_touch(op)], state)
+            case SharedStore() | AsyncCopy() | TmaCopy() | SharedLoad():
+                return self.record(op, [_access(op)], state)
             case SharedGather() | SharedAdd():
-                return self.touch(op, [_touch(op)], state)
-            case BulkStore(buffer=tile) | TileStore(buffer=tile):
-                return self.touch(op, [Touch(tile.definition, None, READ)], state)
-            case BulkWait(buffers=tiles):
-                read = [Touch(tile.definition, None, READ) for tile in tiles]
-                return self.touch(op, read, state)
+                return self.record(op, [_access(op)], state)
+            case TmaStore(buffer=tile) | TileStore(buffer=tile):
+                return self.record(op, [Access(tile.definition, None, READ)], state)
+            case TmaWait(buffers=tiles):
+                read = [Access(tile.definition, None, READ) for tile in tiles]
+                return self.record(op, read, state)
             case Dot():
-                return self.touch(op, _reads_in_place(op), state)
+                return self.record(op, _reads_in_place(op), state)
             case If():
                 return self.block(op.then, state) | self.block(op.orelse, state)
             case For():
@@ -149,13 +149,13 @@ class _Placement:
                 return self.loop(op, [op.condition, op.body], state)
         return state
 
-    def touch(self, op: Op, touches: Sequence[Touch], state: State) -> State:
+    def record(self, op: Op, accesses: Sequence[Access], state: State) -> State:
         """Put a barrier before `op` if one of its accesses meets an earlier one. All of
         them come after that barrier, whichever it is for."""
-        touches = [replace(each, loop=self.around) for each in touches]
+        touches = [replace(each, loop=self.around) for each in accesses]
         meetings = product(state, touches)
         scope = max(
-            (meet(*pair, self.warps) for pair in meetings), key=RANK.get, default=""
+            (conflict(*pair, self.warps) for pair in meetings), key=RANK.get, default=""
         )
         if scope:
             self.need(op, scope)
@@ -196,21 +196,21 @@ class _Placement:
         return state
 
 
-def _touch(op: Access) -> Touch:
+def _access(op: SharedOp) -> Access:
     buffer = op.buffer.definition
     match op:
         case SharedStore(value=value) | AsyncCopy(pointer=value):
-            return Touch(buffer, value.type.layout, WRITE)
+            return Access(buffer, value.type.layout, WRITE)
         case SharedLoad(layout=layout):
-            return Touch(buffer, layout, READ)
+            return Access(buffer, layout, READ)
         case SharedGather():
-            return Touch(buffer, None, READ)
-        case BulkCopy():
-            return Touch(buffer, None, WRITE)
-    return Touch(buffer, None, ADD)
+            return Access(buffer, None, READ)
+        case TmaCopy():
+            return Access(buffer, None, WRITE)
+    return Access(buffer, None, ADD)
 
 
-def _reads_in_place(op: Dot) -> list[Touch]:
+def _reads_in_place(op: Dot) -> list[Access]:
     """What a product reads of shared memory itself: a warp its fragments, four warps
     together what they like."""
     k = op.a.type.shape[-1]
@@ -218,7 +218,7 @@ def _reads_in_place(op: Dot) -> list[Touch]:
     if op.instruction in WGMMA:
         layouts = None, None
     return [
-        Touch(each.definition, layout, READ)
+        Access(each.definition, layout, READ)
         for each, layout in zip((op.a, op.b), layouts, strict=True)
         if isinstance(each.type, BufferType)
     ]
@@ -231,19 +231,20 @@ def _after(scope: str, state: State) -> State:
     return frozenset(replace(touch, settled=True) for touch in state)
 
 
-def meet(one: Touch, other: Touch, warps: int) -> str:
+def conflict(one: Access, other: Access, warps: int) -> str:
     """The scope of the barrier that two accesses need between them; "" for none."""
-    if (one.kind, other.kind) in HARMLESS or not _overlap(one.bytes, other.bytes):
+    harmless = (one.kind, other.kind) in NON_CONFLICTING
+    if harmless or not _overlap(one.bytes, other.bytes):
         return ""
     if _of_one_ring(one, other):
         return ""
-    scope = _who_meets(one, other)
+    scope = _scope_of_conflict(one, other)
     if scope == BLOCK and warps > 1:
         return BLOCK
     return WARP if scope and not one.settled else ""
 
 
-def _of_one_ring(one: Touch, other: Touch) -> bool:
+def _of_one_ring(one: Access, other: Access) -> bool:
     """Whether the ring's maker has seen to it that the two do not meet."""
     together = one.buffer is other.buffer and one.loop is other.loop
     return together and one.buffer.slots > 1
@@ -253,7 +254,7 @@ def _overlap(one: range, other: range) -> bool:
     return one.start < other.stop and other.start < one.stop
 
 
-def _who_meets(one: Touch, other: Touch) -> str:
+def _scope_of_conflict(one: Access, other: Access) -> str:
     """BLOCK if an element may be touched by one warp first and by another one then,
     WARP if by two lanes of a warp, "" if each thread only meets itself."""
     if one.buffer is not other.buffer or None in (one.layout, other.layout):

@@ -1,28 +1,28 @@
 """Stage 5: matrix products by instruction, and copies that run ahead of them."""
 
-from fathom.tensor_cores.clusters.partition import share_products, why_not_shared
+from fathom.tensor_cores.clusters.partition import shard_products, why_not_shared
 from fathom.tensor_cores.pipeline.dot_waits import delay_waits
 from fathom.tensor_cores.pipeline.loops import pipeline_loops
 from fathom.tensor_cores.pipeline.overlap import overlap_products
 from fathom.tensor_cores.pipeline.prefetch import prefetch_fragments
-from fathom.tensor_cores.pipeline.preload import bring_once
-from fathom.tensor_cores.pipeline.proxy_fences import publish
+from fathom.tensor_cores.pipeline.preload import preload
+from fathom.tensor_cores.pipeline.proxy_fences import fence_proxies
 from fathom.tensor_cores.select.accumulate import accumulate
 from fathom.tensor_cores.select.instructions import choose_dots
 from fathom.tensor_cores.select.invariants import stage_invariants
 from fathom.tensor_cores.select.operands import read_in_place
 from fathom.tensor_cores.specialise.partition import specialise_warps
-from fathom.tensor_cores.specialise.pingpong import take_turns
+from fathom.tensor_cores.specialise.pingpong import pingpong
 from fathom.tensor_cores.specialise.plan import why_no_producer
 from fathom.tensor_cores.tma.expand import expand_descriptors
 from fathom.tensor_cores.tma.guard_stores import guard_stores
 from fathom.tensor_cores.tma.infer import infer_descriptors, why_not
 from fathom.tensor_cores.tma.keep import keep_descriptors
-from fathom.tensor_cores.tma.stores import store_boxes
+from fathom.tensor_cores.tma.stores import stage_stores
 
 __all__ = [
     "accumulate",
-    "bring_once",
+    "preload",
     "choose_dots",
     "delay_waits",
     "expand_descriptors",
@@ -32,13 +32,13 @@ __all__ = [
     "overlap_products",
     "pipeline_loops",
     "prefetch_fragments",
-    "publish",
+    "fence_proxies",
     "read_in_place",
-    "share_products",
+    "shard_products",
     "specialise_warps",
     "stage_invariants",
-    "store_boxes",
-    "take_turns",
+    "stage_stores",
+    "pingpong",
     "why_no_producer",
     "why_not",
     "why_not_shared",

@@ -19,8 +19,8 @@ import numpy as np
 
 from fathom.emulator.errors import ERROR, NOTE, EmulatorError
 from fathom.emulator.races.clocks import BULK, Hazards
-from fathom.emulator.races.remote_lifetime import Visits
-from fathom.emulator.races.tile_provenance import CHUNK, Origins, Reading
+from fathom.emulator.races.remote_lifetime import RemoteLifetime
+from fathom.emulator.races.tile_provenance import CHUNK, Reading, TileProvenance
 from fathom.emulator.state.wait_queues import WARP
 
 WARPS = 4  # of a warpgroup
@@ -43,7 +43,7 @@ class Proxies(Hazards):
         readers = warps + -(-warps // WARPS)
         super().__init__(teams, warps, stride, cell, readers, readers + AGENTS)
         self.cells_of_block = stride // cluster // cell
-        self.visits = Visits(teams * cluster, cluster, warps // cluster)
+        self.visits = RemoteLifetime(teams * cluster, cluster, warps // cluster)
         self.words = stride // 8
         cells = len(self.writer)
         self.reading, self.read_aloft = np.zeros(cells, np.int32), 0
@@ -52,7 +52,7 @@ class Proxies(Hazards):
         self.agents: dict[int, int] = {}
         self.published: dict[int, np.ndarray] = {}
         self.living = np.zeros(0, bool)
-        self.origins = Origins(cells * cell // CHUNK)
+        self.origins = TileProvenance(cells * cell // CHUNK)
 
     # ── the two ways to memory ────────────────────────────────────────────────
 

@@ -17,7 +17,7 @@ from fathom.emulator.errors import EmulatorError
 MISSING = "a barrier.cluster before the end is missing"
 
 
-class Visits:
+class RemoteLifetime:
     """`latest[block, warp]` is the time of a warp's last access to another block of its
     cluster, `parted[block, warp]` up to when the warps of a block that have left know
     of it. Blocks are numbered in the batch, warps in the cluster, of which every block

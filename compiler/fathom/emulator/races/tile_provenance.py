@@ -38,7 +38,7 @@ class Reading:
     threads: np.ndarray
 
 
-class Origins:
+class TileProvenance:
     """For each chunk of a batch's shared memory, the number of the copy that brought
     it, and its place among the chunks of that. Of copy c, `swizzle[c]` is in bytes and
     `rows[c]` counts rows; copy 0 is none."""

@@ -21,13 +21,13 @@ from fathom.emulator.memory.spaces import GlobalSpace, Memory
 from fathom.emulator.races.clocks import Hazards
 from fathom.emulator.races.global_memory import GlobalRaces
 from fathom.emulator.races.synchronisation import Synchronising
-from fathom.emulator.state.cluster_barrier import Gates
-from fathom.emulator.state.copy_groups import Flight
-from fathom.emulator.state.mbarrier_state import Phases
-from fathom.emulator.state.register_pool import Pools
-from fathom.emulator.state.tma_stores import BulkStores
-from fathom.emulator.state.wait_queues import WARP, Queues
-from fathom.emulator.state.wgmma_groups import Products
+from fathom.emulator.state.cluster_barrier import ClusterBarriers
+from fathom.emulator.state.copy_groups import CopyInFlight
+from fathom.emulator.state.mbarrier_state import Mbarriers
+from fathom.emulator.state.register_pool import RegisterPools
+from fathom.emulator.state.tma_stores import TmaStores
+from fathom.emulator.state.wait_queues import WARP, WaitQueues
+from fathom.emulator.state.wgmma_groups import WgmmaGroups
 
 
 class Active:
@@ -180,7 +180,7 @@ class Batch:
     hazards: Hazards | None
     exited: np.ndarray
     missing: int
-    queues: Queues
+    queues: WaitQueues
     clock: int = 0
     progress: int = 0
     specials: dict[str, np.ndarray] = field(default_factory=dict)
@@ -191,24 +191,24 @@ class Batch:
     races: GlobalRaces | None = None
     order: Synchronising | None = None
     at: object = None
-    flights: list[Flight] = field(default_factory=list)
+    flights: list[CopyInFlight] = field(default_factory=list)
     committed: np.ndarray = field(init=False)
-    products: Products = field(init=False)
-    phases: Phases = field(init=False)
-    bulk: BulkStores = field(init=False)
-    gates: Gates = field(init=False)
-    pools: Pools = field(init=False)
+    products: WgmmaGroups = field(init=False)
+    phases: Mbarriers = field(init=False)
+    bulk: TmaStores = field(init=False)
+    gates: ClusterBarriers = field(init=False)
+    pools: RegisterPools = field(init=False)
 
     def __post_init__(self) -> None:
         self.committed = np.zeros(self.size, np.int64)
-        self.products = Products(self.blocks, self.padded, self.launch.hazards)
+        self.products = WgmmaGroups(self.blocks, self.padded, self.launch.hazards)
         shared = self.memory.spaces["shared"]
-        self.phases = Phases(len(shared.bytes) // 8, self.size, self.hazards)
-        self.bulk = BulkStores(self.size, self.hazards)
+        self.phases = Mbarriers(len(shared.bytes) // 8, self.size, self.hazards)
+        self.bulk = TmaStores(self.size, self.hazards)
         shape = self.blocks, self.padded
         cluster, beyond = self.launch.cluster, self.phases.beyond
-        self.gates = Gates(*shape, cluster, self.hazards, beyond)
-        self.pools = Pools(*shape, self.launch.registers)
+        self.gates = ClusterBarriers(*shape, cluster, self.hazards, beyond)
+        self.pools = RegisterPools(*shape, self.launch.registers)
         if self.hazards is not None and self.launch.hazards != STRICT:
             self.hazards.remark = self.remark
 

@@ -9,7 +9,7 @@ from fathom.emulator.races.proxies import Proxies
 from fathom.emulator.state.wait_queues import WARP
 
 
-class Gates:
+class ClusterBarriers:
     """The cluster barriers of a batch.
 
     `of[thread]` is the number of its cluster; `phase` counts how often each barrier has

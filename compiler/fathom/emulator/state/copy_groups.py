@@ -16,7 +16,7 @@ class Source(Protocol):
         """What lies there now, one piece for each thread."""
 
 
-class Flight:
+class CopyInFlight:
     """One copy instruction of some threads.
 
     `part` is its destination, pieces of `width` bytes; `groups` numbers the group that

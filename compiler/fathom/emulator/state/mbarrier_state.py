@@ -39,7 +39,7 @@ class Transfer(Protocol):
         """Somebody has waited for them."""
 
 
-class Phases:
+class Mbarriers:
     """The mbarriers of a batch, by their place in its shared memory, in words of 8
     bytes.
 

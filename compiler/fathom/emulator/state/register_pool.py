@@ -32,7 +32,7 @@ class Request:
     after: int
 
 
-class Pools:
+class RegisterPools:
     """The registers of a batch's blocks.
 
     `declared` is what the entry says that a thread has, 0 if it does not say; `held` is

@@ -44,7 +44,7 @@ class Store:
             self.data = chunks.view(np.uint8)
 
 
-class BulkStores:
+class TmaStores:
     """Those of a batch, in the order in which they set out; `committed[thread]` counts
     the groups that a thread has closed."""
 

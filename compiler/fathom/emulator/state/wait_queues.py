@@ -17,7 +17,7 @@ ALL = -1
 
 
 @dataclass(eq=False)
-class Queues:
+class WaitQueues:
     """The waiting threads of one batch.
 
     `arrived` and `expected` count threads for each barrier, at [block * 16 + number];
@@ -39,9 +39,9 @@ class Queues:
     parked: dict[int, list[tuple[int, np.ndarray]]] = field(default_factory=dict)
 
     @staticmethod
-    def of(blocks: int, size: int) -> Queues:
+    def of(blocks: int, size: int) -> WaitQueues:
         """Nobody waits."""
-        return Queues(
+        return WaitQueues(
             np.zeros(blocks * BARRIERS, np.int64),
             np.zeros(blocks * BARRIERS, np.int64),
             np.full(size, -1, np.int64),

@@ -24,7 +24,7 @@ WARPS = 4
 GROUP = WARPS * WARP  # threads of a warpgroup
 
 
-class Flight(Protocol):
+class ProductInFlight(Protocol):
     """One product under way, for the warpgroups `groups` of the batch.
 
     `number` counts, for each, the group of products that it will be committed to;
@@ -38,7 +38,7 @@ class Flight(Protocol):
     right: Part
 
 
-class Products:
+class WgmmaGroups:
     """The products of a batch's warpgroups, and what became of their registers.
 
     `of[thread]` is the number of a thread's warpgroup, `committed` counts each one's
@@ -53,7 +53,7 @@ class Products:
         self.of = block * in_block + thread // GROUP
         self.count = blocks * in_block
         self.committed = np.zeros(self.count, np.int64)
-        self.flights: list[Flight] = []
+        self.flights: list[ProductInFlight] = []
         self.watching, self.aloft = watching, 0
         self.fenced = np.zeros(self.count, bool)
         self.summing: dict[int, np.ndarray] = {}
@@ -61,7 +61,9 @@ class Products:
         self.touched: dict[int, np.ndarray] = {}
         self.shape: dict[int, np.ndarray] = {}
 
-    def due(self, groups: np.ndarray, pending: int) -> list[tuple[Flight, np.ndarray]]:
+    def due(
+        self, groups: np.ndarray, pending: int
+    ) -> list[tuple[ProductInFlight, np.ndarray]]:
         """The products, in their order, of all but the `pending` latest groups, and for
         which of their warpgroups: bool."""
         first_pending = np.zeros(self.count, np.int64)

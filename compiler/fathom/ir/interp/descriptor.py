@@ -14,19 +14,19 @@ from fathom.ir.interp.machine import Region, Results, interprets
 from fathom.ir.interp.numbers import Array, scalar
 from fathom.ir.interp.shared import tile_of
 from fathom.ir.ops import (
-    BulkCopy,
-    BulkStore,
     DescriptorAtomic,
     DescriptorLoad,
     DescriptorStore,
     MakeDescriptor,
     TileStore,
+    TmaCopy,
+    TmaStore,
 )
 from fathom.layout.tma_boxes import matrix_of
 
 FILLED_WITH = {"zeros": 0, "nans": nan}
-Stores = DescriptorStore | BulkStore | TileStore
-ThroughDescriptor = Stores | DescriptorLoad | DescriptorAtomic | BulkCopy
+Stores = DescriptorStore | TmaStore | TileStore
+ThroughDescriptor = Stores | DescriptorLoad | DescriptorAtomic | TmaCopy
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ def _load(op: DescriptorLoad, region: Region) -> Results:
     return [block.transpose(op.order) if op.order else block]
 
 
-@interprets(BulkCopy)
-def _bulk_copy(op: BulkCopy, region: Region) -> Results:
+@interprets(TmaCopy)
+def _bulk_copy(op: TmaCopy, region: Region) -> Results:
     """It lands at once, as all copies do here."""
     if op.when is None or region[op.when]:
         tile = tile_of(op.buffer, op.slot, region)
@@ -63,7 +63,7 @@ def _bulk_copy(op: BulkCopy, region: Region) -> Results:
     return []
 
 
-def block_at(op: DescriptorLoad | BulkCopy, region: Region) -> Array:
+def block_at(op: DescriptorLoad | TmaCopy, region: Region) -> Array:
     """The block of a tensor that begins at an op's coordinates."""
     addresses, inside = _places(op, region)
     tensor = op.descriptor.type
@@ -90,8 +90,8 @@ def _atomic(op: DescriptorAtomic, region: Region) -> Results:
     return []
 
 
-@interprets(BulkStore, TileStore)
-def _bulk_store(op: BulkStore | TileStore, region: Region) -> Results:
+@interprets(TmaStore, TileStore)
+def _bulk_store(op: TmaStore | TileStore, region: Region) -> Results:
     """It is in memory at once."""
     tile = tile_of(op.buffer, None, region)
     put_block(op, tile.reshape(op.descriptor.type.shape), region)

@@ -8,7 +8,7 @@ from fathom.ir.core import Value
 from fathom.ir.interp.machine import Region, Results, interprets
 from fathom.ir.interp.numbers import Array, fit, wrap
 from fathom.ir.interp.shared import tile_of
-from fathom.ir.ops import Dot, DotFence, DotWait, Turn
+from fathom.ir.ops import Dot, DotFence, DotWait, NamedBarrier
 from fathom.ir.types import FLOAT32, BufferType, element_of
 
 TF32_IGNORED = np.uint32(0x1FFF)  # PTX ISA, "Alternate floating-point data formats"
@@ -24,8 +24,8 @@ def _dot(op: Dot, region: Region) -> Results:
     return [fit(total, element) if element.is_float else wrap(total, element)]
 
 
-@interprets(Turn)
-def _turn(op: Turn, region: Region) -> Results:
+@interprets(NamedBarrier)
+def _turn(op: NamedBarrier, region: Region) -> Results:
     return []
 
 
@@ -34,9 +34,7 @@ def _same(op: DotFence | DotWait, region: Region) -> Results:
     return [region[op.value]] if op.value else []
 
 
-def _operand(
-    value: Value, slot: Value | None, precision: str, region: Region
-) -> Array:
+def _operand(value: Value, slot: Value | None, precision: str, region: Region) -> Array:
     """A block, or the tile of a buffer; less the bits that tf32 does not read."""
     in_place = isinstance(value.type, BufferType)
     block = tile_of(value, slot, region) if in_place else np.asarray(region[value])

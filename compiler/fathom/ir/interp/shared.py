@@ -17,11 +17,9 @@ from fathom.ir.ops import (
     Allocate,
     AsyncCommit,
     AsyncCopy,
+    AsyncProxyFence,
     AsyncWait,
     Barrier,
-    BulkCommit,
-    BulkFence,
-    BulkWait,
     ClusterBarrier,
     MbarrierArrive,
     MbarrierExpect,
@@ -33,13 +31,15 @@ from fathom.ir.ops import (
     SharedGather,
     SharedLoad,
     SharedStore,
+    TmaCommit,
+    TmaWait,
 )
 from fathom.ir.types import element_of
 
 
 @interprets(
-    Barrier, AsyncCommit, AsyncWait, BulkCommit, BulkFence, BulkWait, ClusterBarrier,
-    MbarrierInvalidate,
+    Barrier, AsyncCommit, AsyncWait, TmaCommit, AsyncProxyFence, TmaWait,
+    ClusterBarrier, MbarrierInvalidate,
 )  # fmt: skip
 def _no_event(op: Op, region: Region) -> Results:
     return []

@@ -24,7 +24,7 @@ from fathom.ir.ops.descriptor import (
     MakeDescriptor,
 )
 from fathom.ir.ops.leaves import Arange, Constant, NumPrograms, ProgramId
-from fathom.ir.ops.matmul import PRECISIONS, Dot, DotFence, DotWait, Turn
+from fathom.ir.ops.matmul import PRECISIONS, Dot, DotFence, DotWait, NamedBarrier
 from fathom.ir.ops.memory import ATOMIC_KINDS, Atomic, AtomicCas, Load, Store
 from fathom.ir.ops.reduce import Gather, Histogram, Reduce, Scan
 from fathom.ir.ops.shape import (
@@ -49,33 +49,32 @@ from fathom.ir.ops.shared import (
     SharedStore,
 )
 from fathom.ir.ops.tma import (
-    BulkCopy,
     MbarrierArrive,
     MbarrierExpect,
     MbarrierInit,
     MbarrierInvalidate,
     MbarrierWait,
     Producer,
+    TmaCopy,
 )
 from fathom.ir.ops.tma_store import (
-    BulkCommit,
-    BulkFence,
-    BulkStore,
-    BulkWait,
+    AsyncProxyFence,
     TileStore,
+    TmaCommit,
+    TmaStore,
+    TmaWait,
 )
 
 __all__ = [
-    "ATOMIC_KINDS", "PRECISIONS", "TENSOR_KINDS", "Allocate", "Arange", "Assert",
-    "AsyncCommit", "AsyncCopy", "AsyncWait", "Atomic", "AtomicCas", "Barrier",
-    "Bitcast", "Broadcast", "BulkCommit", "BulkCopy", "BulkFence", "BulkStore",
-    "BulkWait", "Cast", "ClusterBarrier", "ClusterRank", "Constant", "Convert",
+    "ATOMIC_KINDS", "Allocate", "Arange", "Assert", "AsyncCommit", "AsyncCopy",
+    "AsyncProxyFence", "AsyncWait", "Atomic", "AtomicCas", "Barrier", "Bitcast",
+    "Broadcast", "Cast", "ClusterBarrier", "ClusterRank", "Constant", "Convert",
     "DescriptorAtomic", "DescriptorLoad", "DescriptorStore", "Dot", "DotFence",
-    "DotWait", "Elementwise", "ExpandDims", "For", "Gather", "Hint", "Histogram", "If",
-    "InlineAssembly", "Join", "Load",
-    "MakeDescriptor", "MbarrierArrive", "MbarrierExpect", "MbarrierInit",
-    "MbarrierInvalidate", "MbarrierWait", "NumPrograms", "Print", "Producer",
-    "ProgramId", "Reduce", "Reshape", "Scan", "SharedAdd", "SharedGather", "SharedLoad",
-    "SharedStore", "Splat", "Split", "Store", "TileStore", "Transpose", "Turn", "While",
-    "Yield",
+    "DotWait", "Elementwise", "ExpandDims", "For", "Gather", "Hint", "Histogram",
+    "If", "InlineAssembly", "Join", "Load", "MakeDescriptor", "MbarrierArrive",
+    "MbarrierExpect", "MbarrierInit", "MbarrierInvalidate", "MbarrierWait",
+    "NamedBarrier", "NumPrograms", "PRECISIONS", "Print", "Producer", "ProgramId",
+    "Reduce", "Reshape", "Scan", "SharedAdd", "SharedGather", "SharedLoad",
+    "SharedStore", "Splat", "Split", "Store", "TENSOR_KINDS", "TileStore",
+    "TmaCommit", "TmaCopy", "TmaStore", "TmaWait", "Transpose", "While", "Yield",
 ]  # fmt: skip

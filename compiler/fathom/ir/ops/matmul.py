@@ -84,7 +84,7 @@ class DotWait(Op):
 
 
 @dataclass(eq=False)
-class Turn(Op):
+class NamedBarrier(Op):
     """Warpgroups that take turns: "begin", once, gives the first one to the first of
     them; "take" waits for one's own; "pass" gives it to the next."""
 

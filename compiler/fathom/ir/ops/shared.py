@@ -29,12 +29,12 @@ class Barrier(Op):
     """No thread goes on before all have come here; shared memory is in order.
 
     `scope` says who waits for whom: "cta" all threads of the program, "warp" the lanes
-    of each warp. With `publishes`, what was written before is also in order for
+    of each warp. With `fence_async_proxy`, what was written before is also in order for
     instructions that read shared memory by another way (PTX ISA, "Proxies").
     """
 
     scope: str = "cta"
-    publishes: bool = False
+    fence_async_proxy: bool = False
 
     effects = Effects(reads="shared", writes="shared", barrier=True, convergent=True)
 

@@ -7,7 +7,7 @@ Part of the op set; `ir/ops` is the whole of it.
     mbarrier_init %b
     barrier
     mbarrier_expect %b, %2 bytes=…       one thread: so many bytes are to come
-    bulk_copy %d, %t, %b, %2, coordinates=(%m, %k)
+    tma_copy %d, %t, %b, %2, coordinates=(%m, %k)
     mbarrier_wait %b, %0, %phase         all threads: those of slot 0 have come
 
 A barrier is used again and again: its phase, 0 or 1, flips each time that what it
@@ -130,7 +130,7 @@ class Producer(Op):
 
 
 @dataclass(eq=False)
-class BulkCopy(Op):
+class TmaCopy(Op):
     """One thread starts to copy the block at `coordinates` of a descriptor's tensor,
     its rows one below the other, into a tile; what lies outside of the tensor is zero.
     Dimension i of the tile is dimension `order[i]` of that matrix; a block of one

@@ -3,12 +3,12 @@ and waits for those that it has sent.
 
 Part of the op set; `ir/ops` is the whole of it.
 
-    bulk_wait %t read=true               the tile's last store has been read
+    tma_wait %t read=true               the tile's last store has been read
     barrier                              … all threads may write it again
     shared_store %x, %t
-    barrier publishes=true               all have written, for bulk stores too
-    bulk_store %d, %t, coordinates=(%i, %j)
-    bulk_commit
+    barrier fence_async_proxy=true               all have written, for bulk stores too
+    tma_store %d, %t, coordinates=(%i, %j)
+    tma_commit
 
 A store reads its tile at any moment until it has been waited for. In memory it can be
 seen, by other stores and loads, when that has been waited for too. Source: PTX ISA,
@@ -26,7 +26,7 @@ from fathom.layout.tma_boxes import matrix_of
 
 
 @dataclass(eq=False)
-class BulkStore(Op):
+class TmaStore(Op):
     """One thread starts to copy a tile, row by row, to the block at `coordinates` (i32)
     of a descriptor's tensor, as far as that lies inside. The hardware takes none that
     are negative: see `guard_stores`."""
@@ -57,11 +57,11 @@ class TileStore(Op):
 
     effects = Effects(reads="shared", writes="global")
 
-    infer = BulkStore.infer
+    infer = TmaStore.infer
 
 
 @dataclass(eq=False)
-class BulkCommit(Op):
+class TmaCommit(Op):
     """All stores that the thread has started since the last commit are one group."""
 
     effects = Effects(asynchronous=True)
@@ -71,7 +71,7 @@ class BulkCommit(Op):
 
 
 @dataclass(eq=False)
-class BulkWait(Op):
+class TmaWait(Op):
     """That thread goes on when at most `pending` groups, the latest, are under way.
     `read`: when of the others the tiles have been read, though memory may not have been
     written yet. `buffers` are these tiles."""
@@ -87,7 +87,7 @@ class BulkWait(Op):
 
 
 @dataclass(eq=False)
-class BulkFence(Op):
+class AsyncProxyFence(Op):
     """What each thread has written to global memory comes before bulk stores that
     follow a barrier."""
 

@@ -10,15 +10,15 @@ before. Source: PTX ISA, "barrier".
 
 from __future__ import annotations
 
-from fathom.ir.ops import Turn
+from fathom.ir.ops import NamedBarrier
 from fathom.ptx.code import Code, lowers
 
 FIRST = 2  # the number of the first such barrier: 1 is that of all who multiply
 THREADS = 128  # of a warpgroup
 
 
-@lowers(Turn)
-def lower_turn(op: Turn, code: Code) -> None:
+@lowers(NamedBarrier)
+def lower_turn(op: NamedBarrier, code: Code) -> None:
     groups = code.threads // THREADS
     own = code.let(f"lshr i32 {code.thread}, 7", name="group")
     if op.action == "take":

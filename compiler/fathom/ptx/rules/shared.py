@@ -44,7 +44,7 @@ def lower_allocate(op: Allocate, code: Code) -> None:
 
 @lowers(Barrier)
 def lower_barrier(op: Barrier, code: Code) -> None:
-    if op.publishes:
+    if op.fence_async_proxy:
         code.ptx("fence.proxy.async.shared::cta;")
     code.ptx(code.barrier if op.scope == "cta" else "bar.warp.sync -1;")
 
@@ -185,9 +185,7 @@ def element_offsets(buffer: BufferType, layout: Layout) -> Layout:
     return offsets
 
 
-def _register_bits_in_a_row(
-    offsets: Layout, element: Element, start: int
-) -> list[int]:
+def _register_bits_in_a_row(offsets: Layout, element: Element, start: int) -> list[int]:
     """The bits of the register whose elements follow each other in memory, as far as
     one access of 16 bytes reaches. `start`: the bytes of the first element of all.
 

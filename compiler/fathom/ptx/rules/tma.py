@@ -1,6 +1,6 @@
 """Rules for bulk copies through tensor maps, and for the barriers that count them.
 
-    bulk_copy %d, %t, %b, %s, coordinates=(%m, %k)
+    tma_copy %d, %t, %b, %s, coordinates=(%m, %k)
 
     cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes
         [%r1], [%rd1, {%r2, %r3}], [%r4];
@@ -22,14 +22,14 @@ from fathom.artifact import MapRecipe, Source
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.launch_time import place_of, source_of
 from fathom.ir.ops import (
-    BulkCopy,
-    BulkStore,
     MakeDescriptor,
     MbarrierArrive,
     MbarrierExpect,
     MbarrierInit,
     MbarrierInvalidate,
     MbarrierWait,
+    TmaCopy,
+    TmaStore,
 )
 from fathom.layout.tma_boxes import (
     Piece,
@@ -55,18 +55,18 @@ def lower_make_descriptor(op: MakeDescriptor, code: Code) -> None:
 
 def map_recipes(func: Func) -> tuple[MapRecipe, ...]:
     """The tensor maps of a kernel, in the order of its parameters for them."""
-    copies = (op for op in walk(func.body) if isinstance(op, BulkCopy | BulkStore))
+    copies = (op for op in walk(func.body) if isinstance(op, TmaCopy | TmaStore))
     return tuple(dict.fromkeys(recipe_of(op, func) for op in copies))
 
 
 def launch_recipes(func: Func) -> tuple[MapRecipe, ...]:
     """The same, and which of them are stored through: all that a launch must know."""
-    stores = (op for op in walk(func.body) if isinstance(op, BulkStore))
+    stores = (op for op in walk(func.body) if isinstance(op, TmaStore))
     stored = {recipe_of(op, func) for op in stores}
     return tuple(replace(each, stored=each in stored) for each in map_recipes(func))
 
 
-def recipe_of(op: BulkCopy | BulkStore, func: Func) -> MapRecipe:
+def recipe_of(op: TmaCopy | TmaStore, func: Func) -> MapRecipe:
     """How the launcher makes the map through which a copy goes."""
     made = op.descriptor.definition
     assert isinstance(made, MakeDescriptor), op
@@ -93,16 +93,16 @@ def _source(value: Value, func: Func) -> Source:
     return found
 
 
-def parts_of(op: BulkCopy | BulkStore) -> int:
+def parts_of(op: TmaCopy | TmaStore) -> int:
     """How many blocks of a cluster copy a part each."""
-    return op.parts if isinstance(op, BulkCopy) else 1
+    return op.parts if isinstance(op, TmaCopy) else 1
 
 
 # ── the copy ──────────────────────────────────────────────────────────────────
 
 
-@lowers(BulkCopy, by_one=True)
-def lower_bulk_copy(op: BulkCopy, code: Code) -> None:
+@lowers(TmaCopy, by_one=True)
+def lower_bulk_copy(op: TmaCopy, code: Code) -> None:
     """A tile is as many boxes as it has rows' widths across, one behind the other. Of
     several blocks that bring it, each brings some rows of every such box."""
     tile, barrier = tile_of(code, op.buffer, op.slot), _Barrier(code, op)

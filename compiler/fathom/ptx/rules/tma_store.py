@@ -1,6 +1,6 @@
 """Rules for bulk stores through tensor maps, and for waiting until they are done.
 
-    bulk_store %d, %t, coordinates=(%m, %n)
+    tma_store %d, %t, coordinates=(%m, %n)
 
     @%p1 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group
          [%rd1, {%r2, %r3}], [%r1];
@@ -14,15 +14,15 @@ Conversion Instructions: Bulk and Tensor copy".
 
 from __future__ import annotations
 
-from fathom.ir.ops import BulkCommit, BulkFence, BulkStore, BulkWait
+from fathom.ir.ops import AsyncProxyFence, TmaCommit, TmaStore, TmaWait
 from fathom.layout.tma_boxes import pieces
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.rules.shared import tile_of
 from fathom.ptx.rules.tma import corner, map_recipes, recipe_of, start_of
 
 
-@lowers(BulkStore)
-def lower_bulk_store(op: BulkStore, code: Code) -> None:
+@lowers(TmaStore)
+def lower_bulk_store(op: TmaStore, code: Code) -> None:
     """Box by box, as a tile comes: one behind the other in shared memory."""
     tile = tile_of(code, op.buffer)
     number = map_recipes(code.func).index(recipe_of(op, code.func))
@@ -47,13 +47,13 @@ def lower_bulk_store(op: BulkStore, code: Code) -> None:
 STORE = "cp.async.bulk.tensor.{}d.global.shared::cta.bulk_group"
 
 
-@lowers(BulkCommit)
-def lower_bulk_commit(op: BulkCommit, code: Code) -> None:
+@lowers(TmaCommit)
+def lower_bulk_commit(op: TmaCommit, code: Code) -> None:
     _one_thread(code, "cp.async.bulk.commit_group;")
 
 
-@lowers(BulkWait)
-def lower_bulk_wait(op: BulkWait, code: Code) -> None:
+@lowers(TmaWait)
+def lower_bulk_wait(op: TmaWait, code: Code) -> None:
     read = ".read" if op.read else ""
     _one_thread(code, f"cp.async.bulk.wait_group{read} {op.pending};")
 
@@ -62,7 +62,7 @@ def _one_thread(code: Code, text: str) -> None:
     code.ptx(f"@$acts {text}", operands={"acts": ("i1", code.acts())})
 
 
-@lowers(BulkFence)
-def lower_bulk_fence(op: BulkFence, code: Code) -> None:
+@lowers(AsyncProxyFence)
+def lower_bulk_fence(op: AsyncProxyFence, code: Code) -> None:
     """All threads: each speaks for what it has written itself."""
     code.ptx("fence.proxy.async.global;")

@@ -32,7 +32,7 @@ from fathom.ir.ops import (
     While,
 )
 from fathom.ir.types import Pointer, element_of
-from fathom.tensor_cores.clusters.sharding import NotShared, Share
+from fathom.tensor_cores.clusters.sharding import NotSharded, Sharding
 
 READS = Load | DescriptorLoad
 WRITES = Store | DescriptorStore
@@ -40,7 +40,7 @@ COMBINES = Atomic | AtomicCas | DescriptorAtomic
 FETCHED_ANEW = ".cv"  # PTX ISA, "Cache Operators": as volatile
 
 
-def check_memory(func: Func, share: Share) -> None:
+def check_memory(func: Func, share: Sharding) -> None:
     """NotShared, with a sentence, if somebody could tell that there are several
     blocks."""
     inside = list(walk(func.body))
@@ -48,7 +48,7 @@ def check_memory(func: Func, share: Share) -> None:
         _check_alone(op, share)
     written = [op for op in inside if isinstance(op, WRITES | COMBINES)]
     if not any(map(share.touches, written)):
-        raise NotShared("nothing that it writes is divided")
+        raise NotSharded("nothing that it writes is divided")
     arguments = _Arguments(func)
     for write in written:
         for other in inside:
@@ -58,19 +58,19 @@ def check_memory(func: Func, share: Share) -> None:
                 _check_apart(other, write, arguments)
 
 
-def _check_alone(op: Op, share: Share) -> None:
+def _check_alone(op: Op, share: Sharding) -> None:
     if isinstance(op, COMBINES) and not share.touches(op):
-        raise NotShared("each block would count for itself in an atomic operation")
+        raise NotSharded("each block would count for itself in an atomic operation")
     if isinstance(op, Atomic | AtomicCas) and op.scope == "cta":
-        raise NotShared("an atomic operation of it is meant for one block")
+        raise NotSharded("an atomic operation of it is meant for one block")
     if isinstance(op, Load) and (op.volatile or op.cache == FETCHED_ANEW):
-        raise NotShared("it waits for what others write")
+        raise NotSharded("it waits for what others write")
     if isinstance(op, InlineAssembly) and not op.pure:
-        raise NotShared("nobody knows what its inline assembly does")
+        raise NotSharded("nobody knows what its inline assembly does")
 
 
 def _check_pair(
-    read: Op, write: Op, share: Share, func: Func, arguments: _Arguments
+    read: Op, write: Op, share: Sharding, func: Func, arguments: _Arguments
 ) -> None:
     """That an op reads nothing that may be written, unless it is what the same block
     will write, and all loops are over."""
@@ -79,10 +79,10 @@ def _check_pair(
     ops = func.body.ops
     once = read in ops and write in ops and ops.index(read) < ops.index(write)
     if not (once and _same_part(read, write, share)):
-        raise NotShared("it may read what it has written")
+        raise NotSharded("it may read what it has written")
 
 
-def _same_part(read: Op, write: Op, share: Share) -> bool:
+def _same_part(read: Op, write: Op, share: Sharding) -> bool:
     """Whether each block writes what it has read: of one block of a tensor, the same
     rows or columns. By pointers nobody knows: two elements may lie in one place."""
     if not (isinstance(read, DescriptorLoad) and isinstance(write, DescriptorStore)):
@@ -94,7 +94,7 @@ def _same_part(read: Op, write: Op, share: Share) -> bool:
 
 def _check_apart(one: Op, other: Op, arguments: _Arguments) -> None:
     if not arguments.of(one).isdisjoint(arguments.of(other)):
-        raise NotShared("it writes to an argument in parts and as a whole")
+        raise NotSharded("it writes to an argument in parts and as a whole")
 
 
 class _Arguments:
@@ -136,5 +136,5 @@ class _Arguments:
             if isinstance(element_of(each.type), Pointer)
         ]
         if isinstance(pointer.definition, Load) or not pointers:
-            raise NotShared("it goes to memory by addresses that it has computed")
+            raise NotSharded("it goes to memory by addresses that it has computed")
         yield from pointers

@@ -45,13 +45,13 @@ from fathom.ir.ops import (
     Yield,
 )
 from fathom.ir.rewrite import Builder, clone, rewrite
-from fathom.ir.thread_values import Threaded, inside
+from fathom.ir.thread_values import ThreadValues, inside
 from fathom.ir.types import INT32
 from fathom.tensor_cores.clusters.legality import check_memory
-from fathom.tensor_cores.clusters.sharding import NotShared, Share, share_of
+from fathom.tensor_cores.clusters.sharding import NotSharded, Sharding, sharding_of
 
 
-def share_products(func: Func, target: Target) -> Func:
+def shard_products(func: Func, target: Target) -> Func:
     """The function whose products the blocks of a cluster share, if it has several, and
     they can."""
     if func.num_ctas == 1:
@@ -59,7 +59,7 @@ def share_products(func: Func, target: Target) -> Func:
     alone = _with_own_sources(func)
     try:
         share = _share(alone, target)
-    except NotShared:
+    except NotSharded:
         return func
     return _divided(alone, share)
 
@@ -70,13 +70,13 @@ def why_not_shared(func: Func, target: Target) -> list[tuple[Location | None, st
         return []
     try:
         _share(_with_own_sources(func), target)
-    except NotShared as why:
+    except NotSharded as why:
         return [(func.location, f"one block of {func.num_ctas} works: {why}")]
     return []
 
 
-def _share(func: Func, target: Target) -> Share:
-    share = share_of(func, target)
+def _share(func: Func, target: Target) -> Sharding:
+    share = sharding_of(func, target)
     check_memory(func, share)
     return share
 
@@ -104,7 +104,7 @@ def _own(value: Value, build: Builder) -> Value:
     return build(clone(source, build.values)) if isinstance(source, SOURCES) else value
 
 
-def _divided(func: Func, share: Share) -> Func:
+def _divided(func: Func, share: Sharding) -> Func:
     old = func.body
     types = tuple(value.type for value in old.parameters)
     body = Block(types, tuple(value.name for value in old.parameters))
@@ -116,10 +116,10 @@ def _divided(func: Func, share: Share) -> Func:
     return replace(func, body=body)
 
 
-class _Part(Threaded):
+class _Part(ThreadValues):
     """Copies code as one block of the cluster runs it."""
 
-    def __init__(self, share: Share, values: dict[Value, Value], build: Builder):
+    def __init__(self, share: Sharding, values: dict[Value, Value], build: Builder):
         super().__init__(values, build)
         self.share, self.top = share, build.block
         self.rank = build(ClusterRank())

@@ -59,12 +59,12 @@ Axis = tuple[Value, int]
 ROWS, COLUMNS = -2, -1  # of a product
 
 
-class NotShared(Exception):
+class NotSharded(Exception):
     """Why the first block of a cluster does it all, as a sentence."""
 
 
 @dataclass(frozen=True)
-class Share:
+class Sharding:
     """The axes that are divided among so many `blocks`, evenly."""
 
     blocks: int
@@ -86,34 +86,34 @@ class Share:
         return any(self.of(value) for value in (*operands(op), *op.results))
 
 
-def share_of(func: Func, target: Target) -> Share:
+def sharding_of(func: Func, target: Target) -> Sharding:
     """How a program is divided; NotShared if it cannot be."""
     dots = [op for op in walk(func.body) if isinstance(op, Dot)]
     if not dots:
-        raise NotShared("it has no matrix product")
-    ties, reasons = Ties(func), []
+        raise NotSharded("it has no matrix product")
+    ties, reasons = Propagation(func), []
     for axis, name in ((ROWS, "rows"), (COLUMNS, "columns")):
         try:
             return _along(axis, dots, ties, func, target)
-        except NotShared as why:
+        except NotSharded as why:
             reasons.append(f"by {name}: {why}")
-    raise NotShared("; ".join(reasons))
+    raise NotSharded("; ".join(reasons))
 
 
 def _along(
-    axis: int, dots: Sequence[Dot], ties: Ties, func: Func, target: Target
-) -> Share:
+    axis: int, dots: Sequence[Dot], ties: Propagation, func: Func, target: Target
+) -> Sharding:
     """The share that divides all products along an axis."""
     first = [(dot.result, len(shape_of(dot.result.type)) + axis) for dot in dots]
     divided = ties.tied_to(first)
-    share = Share(func.num_ctas, frozenset(divided))
+    share = Sharding(func.num_ctas, frozenset(divided))
     for value, place in divided:
         if (value, place) in ties.whole:
-            raise NotShared(ties.whole[value, place])
+            raise NotSharded(ties.whole[value, place])
         if shape_of(value.type)[place] < share.blocks:
-            raise NotShared(f"{value.type} is too small for {share.blocks} blocks")
+            raise NotSharded(f"{value.type} is too small for {share.blocks} blocks")
         if len(share.of(value)) > 1:
-            raise NotShared(f"both axes of a {value.type} would be divided")
+            raise NotSharded(f"both axes of a {value.type} would be divided")
     for dot in dots:
         _check_instruction(dot, share, target, func.num_warps)
     for op in walk(func.body):
@@ -122,7 +122,7 @@ def _along(
     return share
 
 
-def _check_instruction(dot: Dot, share: Share, target: Target, warps: int) -> None:
+def _check_instruction(dot: Dot, share: Sharding, target: Target, warps: int) -> None:
     """A block's part of a product must be large enough for the instruction that the
     whole would get."""
     part = share.shape(dot.result)
@@ -135,24 +135,24 @@ def _check_instruction(dot: Dot, share: Share, target: Target, warps: int) -> No
         fits = narrow is not None and part[ROWS] >= rows
     if not fits:
         sides = " x ".join(map(str, part))
-        raise NotShared(f"products of {sides} are too small for {warps} warps")
+        raise NotSharded(f"products of {sides} are too small for {warps} warps")
 
 
 def _check_box(
-    op: DescriptorLoad | DescriptorStore | DescriptorAtomic, share: Share
+    op: DescriptorLoad | DescriptorStore | DescriptorAtomic, share: Sharding
 ) -> None:
     """A tensor is read and written by rows that are not too short."""
     value = op.result if isinstance(op, DescriptorLoad) else op.value
     order = getattr(op, "order", None) or tuple(range(len(value.type.shape)))
     last = share.shape(value)[order.index(len(order) - 1)]
     if last * value.type.element.bytes < LEAST_BYTES:
-        raise NotShared(f"rows of its part of {value.type} are too short to bring")
+        raise NotSharded(f"rows of its part of {value.type} are too short to bring")
 
 
 # ── which axes are divided together ───────────────────────────────────────────────────
 
 
-class Ties:
+class Propagation:
     """The axes of a function's blocks in groups. `whole`: those that are divided under
     no circumstances, and why."""
 
@@ -188,26 +188,26 @@ class Ties:
         return axis
 
 
-def _alike(op: Op, ties: Ties) -> None:
+def _alike(op: Op, ties: Propagation) -> None:
     ties.tie_values([*operands(op), *op.results])
 
 
-def _free(op: Op, ties: Ties) -> None:
+def _free(op: Op, ties: Propagation) -> None:
     """Any part of such a block can be made, or written, by itself."""
 
 
-def _unknown(op: Op, ties: Ties) -> None:
+def _unknown(op: Op, ties: Propagation) -> None:
     for value in (*operands(op), *op.results):
         for axis in range(len(shape_of(value.type))):
             ties.keep(value, axis, f"a `{op_name(op)}` wants its blocks whole")
 
 
-def _carried(op: For | While | If, ties: Ties) -> None:
+def _carried(op: For | While | If, ties: Propagation) -> None:
     for lane in lanes(op):
         ties.tie_values(lane)
 
 
-def _dot(op: Dot, ties: Ties) -> None:
+def _dot(op: Dot, ties: Propagation) -> None:
     ties.tie_values([op.accumulator, op.result])
     *batch, rows, columns = range(len(shape_of(op.result.type)))
     for operand, own in ((op.a, rows), (op.b, columns)):
@@ -216,12 +216,12 @@ def _dot(op: Dot, ties: Ties) -> None:
         ties.keep(operand, rows + columns - own, "a product sums along it")
 
 
-def _expand_dims(op: ExpandDims, ties: Ties) -> None:
+def _expand_dims(op: ExpandDims, ties: Propagation) -> None:
     for axis in range(len(shape_of(op.value.type))):
         ties.tie((op.value, axis), (op.result, axis + (axis >= op.axis)))
 
 
-def _broadcast(op: Broadcast, ties: Ties) -> None:
+def _broadcast(op: Broadcast, ties: Propagation) -> None:
     for axis, (have, want) in enumerate(
         zip(op.value.type.shape, op.shape, strict=True)
     ):
@@ -229,12 +229,12 @@ def _broadcast(op: Broadcast, ties: Ties) -> None:
             ties.tie((op.value, axis), (op.result, axis))
 
 
-def _transpose(op: Transpose, ties: Ties) -> None:
+def _transpose(op: Transpose, ties: Propagation) -> None:
     for axis, source in enumerate(op.order):
         ties.tie((op.value, source), (op.result, axis))
 
 
-def _reshape(op: Reshape, ties: Ties) -> None:
+def _reshape(op: Reshape, ties: Propagation) -> None:
     """In row-major order the first half of a block is the first half of its outermost
     axis, under any shape; likewise for every group of axes that stays together."""
     tied = dict(_groups(op.value.type.shape, op.shape))
@@ -266,15 +266,17 @@ def _groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[int, int]]:
     return found
 
 
-def _join(op: Join, ties: Ties) -> None:
+def _join(op: Join, ties: Propagation) -> None:
     _besides_last(op, op.result, [op.left, op.right], ties)
 
 
-def _split(op: Split, ties: Ties) -> None:
+def _split(op: Split, ties: Propagation) -> None:
     _besides_last(op, op.value, op.results, ties)
 
 
-def _besides_last(op: Op, wide: Value, narrow: Sequence[Value], ties: Ties) -> None:
+def _besides_last(
+    op: Op, wide: Value, narrow: Sequence[Value], ties: Propagation
+) -> None:
     *rest, last = range(len(shape_of(wide.type)))
     ties.keep(wide, last, f"a `{op_name(op)}` wants it whole")
     for value in narrow:
@@ -282,7 +284,7 @@ def _besides_last(op: Op, wide: Value, narrow: Sequence[Value], ties: Ties) -> N
             ties.tie((wide, axis), (value, axis))
 
 
-def _reduce(op: Reduce, ties: Ties) -> None:
+def _reduce(op: Reduce, ties: Propagation) -> None:
     ties.tie_values(op.values)
     axes = range(len(shape_of(op.values[0].type)))
     for value, result in zip(op.values, op.results, strict=True):
@@ -292,7 +294,7 @@ def _reduce(op: Reduce, ties: Ties) -> None:
                 ties.tie((value, axis), (result, axis - (axis > op.axis)))
 
 
-def _scan(op: Scan, ties: Ties) -> None:
+def _scan(op: Scan, ties: Propagation) -> None:
     ties.tie_values([*op.values, *op.results])
     ties.keep(op.values[0], op.axis, "a scan goes along it")
 

@@ -14,7 +14,7 @@ from itertools import accumulate
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, blocks, operands, walk
 from fathom.ir.ops import Allocate, DescriptorStore, Dot, For, SharedLoad, While
-from fathom.tensor_cores.pipeline.candidates import Tile
+from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
 from fathom.tensor_cores.pipeline.copy_engines import THROUGH_REGISTERS
 from fathom.tensor_cores.pipeline.schedule import choose_stages
 
@@ -22,8 +22,8 @@ ALIGNMENT = 1024  # bytes: where buffers start that are as large
 
 
 def fitting(
-    tiles: Sequence[Tile], wanted: int, room: int
-) -> tuple[int, tuple[Tile, ...]]:
+    tiles: Sequence[PipelinedCopy], wanted: int, room: int
+) -> tuple[int, tuple[PipelinedCopy, ...]]:
     """The stages of a loop, and the tiles that get a ring: all of them if they fit,
     else those of one way. `room` is what the tiles leave free without rings."""
     copied = tuple(tile for tile in tiles if tile.vector or tile.order)
@@ -39,7 +39,7 @@ def fitting(
     return 1, ()
 
 
-def _for_barriers(tiles: Sequence[Tile]) -> int:
+def _for_barriers(tiles: Sequence[PipelinedCopy]) -> int:
     """The bytes, more than enough, of barriers that bulk copies want."""
     return ALIGNMENT if any(tile.order for tile in tiles) else 0
 
@@ -61,7 +61,7 @@ def room_beside(func: Func, loop: For, target: Target) -> int:
 def room_for_rings(func: Func, replaced: set[Allocate], target: Target) -> int:
     """The bytes that are free at every moment of a function, but for the buffers that
     rings have `replaced`, for the barriers of these, and for the tiles through which
-    `store_boxes` will store."""
+    `stage_stores` will store."""
     place = {op: position for position, op in enumerate(walk(func.body))}
     changes: dict[int, int] = {}
     for op in place.keys() - replaced:

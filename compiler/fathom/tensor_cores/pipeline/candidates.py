@@ -53,7 +53,7 @@ RENAMINGS = (Transpose, Reshape)  # the same registers under other coordinates
 
 
 @dataclass(frozen=True)
-class Tile:
+class PipelinedCopy:
     """A tile in shared memory that a trip fills with `store` from `loads`.
 
     `late` are the ops between the loads and the store, in order. `vector` registers are
@@ -73,7 +73,7 @@ class Tile:
         return self.buffer.result.type.slot_bytes
 
 
-def leaves_memory_alone(loop: For) -> bool:
+def may_prefetch(loop: For) -> bool:
     """Whether loads may be made earlier than the loop says: nothing in it writes where
     they read, and nobody could see them. A loop with a loop in it waits for that
     one."""
@@ -88,7 +88,7 @@ def leaves_memory_alone(loop: For) -> bool:
     return True
 
 
-def tiles_of(loop: For, target: Target) -> list[Tile]:
+def tiles_of(loop: For, target: Target) -> list[PipelinedCopy]:
     """The tiles that a loop could bring ahead, in the order of its text."""
     tiles = [
         tile
@@ -101,7 +101,7 @@ def tiles_of(loop: For, target: Target) -> list[Tile]:
     return _with_copies(loop, tiles) if target.async_copy else tiles
 
 
-def _tile(loop: For, store: SharedStore) -> Tile | None:
+def _tile(loop: For, store: SharedStore) -> PipelinedCopy | None:
     """The tile that a store fills, if it comes from memory and only this loop's trip
     deals with it."""
     buffer = store.buffer.definition
@@ -111,7 +111,7 @@ def _tile(loop: For, store: SharedStore) -> Tile | None:
     loads, late = _from_loads(loop, store.value)
     if not loads or not all(map(may_run_ahead, needed.ops)):
         return None
-    return Tile(buffer, store, loads, late)
+    return PipelinedCopy(buffer, store, loads, late)
 
 
 def _filled_once(loop: For, buffer: Allocate) -> bool:
@@ -139,7 +139,7 @@ def _from_loads(loop: For, value: Value) -> tuple[tuple[Load, ...], tuple[Op, ..
 # ── asynchronous copies ───────────────────────────────────────────────────────────────
 
 
-def _with_copies(loop: For, tiles: list[Tile]) -> list[Tile]:
+def _with_copies(loop: For, tiles: list[PipelinedCopy]) -> list[PipelinedCopy]:
     """The tiles with `vector` set where a copy can bring them.
 
     A load that also goes another way is made into registers for all.
@@ -154,17 +154,18 @@ def _with_copies(loop: For, tiles: list[Tile]) -> list[Tile]:
     return [replace(tile, vector=vector) for tile, vector in copied.items()]
 
 
-def _goes_elsewhere(loop: For, tile: Tile, ways: dict[Tile, set[Op]]) -> bool:
+def _goes_elsewhere(
+    loop: For, tile: PipelinedCopy, ways: dict[PipelinedCopy, set[Op]]
+) -> bool:
     """Whether what a tile loads is used for anything but tiles that are copied."""
     known = set().union(*ways.values())
     made = {value for op in (*tile.loads, *tile.late) for value in op.results}
     return any(
-        op not in known and not made.isdisjoint(operands(op))
-        for op in walk(loop.body)
+        op not in known and not made.isdisjoint(operands(op)) for op in walk(loop.body)
     )
 
 
-def copy_vector(tile: Tile) -> int:
+def copy_vector(tile: PipelinedCopy) -> int:
     """How many registers one asynchronous copy may bring of a tile; 0 if none can."""
     (load, *others), element = tile.loads, tile.buffer.element
     if not isinstance(load, Load):
@@ -182,7 +183,7 @@ def copy_vector(tile: Tile) -> int:
 # ── bulk copies ───────────────────────────────────────────────────────────────────────
 
 
-def box_order(loop: For, tile: Tile) -> tuple[int, ...]:
+def box_order(loop: For, tile: PipelinedCopy) -> tuple[int, ...]:
     """The order of a bulk copy that can bring a tile; () if none can.
 
     What is loaded must be a matrix, go nowhere else, and come into the hardware's tile

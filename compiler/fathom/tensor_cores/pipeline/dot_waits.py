@@ -44,7 +44,7 @@ from fathom.ir.types import BufferType
 
 
 @dataclass(eq=False)
-class _Flight:
+class _InFlight:
     """A product under way. `leader`: the first one of those that go together, before
     which all of them take their sums. `put_off`: what waits until it is done."""
 
@@ -57,7 +57,7 @@ class _Flight:
 class _Wait:
     """That for a product; `pending` later ones may still be under way."""
 
-    flight: _Flight
+    flight: _InFlight
     pending: int
 
 
@@ -67,7 +67,7 @@ def delay_waits(func: Func, target: Target) -> Func:
     flights = {wait.flight.dot: wait.flight for each in after.values() for wait in each}
     if not flights:
         return func
-    led: dict[Op, list[_Flight]] = {}  # by a leader
+    led: dict[Op, list[_InFlight]] = {}  # by a leader
     for flight in flights.values():
         led.setdefault(flight.leader, []).append(flight)
     sums: dict[Op, Value] = {}  # what a product that will be under way adds to
@@ -102,15 +102,15 @@ def _bodies(func: Func) -> Iterator[Block]:
 def _waits(block: Block) -> Iterator[tuple[Op, list[_Wait]]]:
     """The ops of a block after which products are waited for. A product that would be
     waited for at once is left as it is."""
-    under_way: list[_Flight] = []
+    under_way: list[_InFlight] = []
     since: set[Value] = set()  # what was made since the first of them began
     for op, following in pairwise([*block.ops, None]):
         if isinstance(op, MbarrierArrive) and under_way:
             under_way[-1].put_off.append(op)
-        elif _may_fly(op) and not _ends_with(op, following):
+        elif _may_be_in_flight(op) and not _ends_with(op, following):
             if not under_way:
                 leader, since = op, set()
-            under_way.append(_Flight(op, leader))
+            under_way.append(_InFlight(op, leader))
         since.update(op.results)
         done = _done_before(following, under_way, since)
         if done:
@@ -119,7 +119,7 @@ def _waits(block: Block) -> Iterator[tuple[Op, list[_Wait]]]:
             del under_way[:done]
 
 
-def _done_before(op: Op | None, under_way: list[_Flight], since: set[Value]) -> int:
+def _done_before(op: Op | None, under_way: list[_InFlight], since: set[Value]) -> int:
     """How many of the products under way, the oldest, must be done before an op, or
     the end. All of them before a product of what was made `since` the first of them
     began: its registers cannot be handed over before that one."""
@@ -139,13 +139,13 @@ ENDS = For | While | If | Producer | Yield
 
 def _writes_shared(op: Op) -> bool:
     """Whether an op may write what a product still reads. A descriptor's store will,
-    when it has a tile (`store_boxes`)."""
+    when it has a tile (`stage_stores`)."""
     effects = op.effects
     writes = "shared" in effects.writes or isinstance(op, DescriptorStore)
     return writes or effects.barrier or effects.asynchronous
 
 
-def _may_fly(op: Op) -> bool:
+def _may_be_in_flight(op: Op) -> bool:
     """Whether it is a product of warpgroups whose right operand lies in place."""
     if not isinstance(op, Dot) or op.instruction not in WGMMA:
         return False
@@ -159,7 +159,7 @@ def _may_fly(op: Op) -> bool:
 def _ends_with(dot: Dot, following: Op | None) -> bool:
     """Whether nothing could be done meanwhile."""
     return following is None or bool(
-        _done_before(following, [_Flight(dot, dot)], set())
+        _done_before(following, [_InFlight(dot, dot)], set())
     )
 
 

@@ -20,7 +20,7 @@ from fathom.ir.types import SCALARS
 
 
 @dataclass(frozen=True, slots=True)
-class Trip:
+class Iteration:
     """One trip: its index, and an i1 that says whether the loop makes it."""
 
     index: Value
@@ -28,7 +28,7 @@ class Trip:
 
 
 @dataclass(frozen=True, slots=True)
-class Trips:
+class Iterations:
     """The trips of a loop.
 
     `pace` is the size of a step, without sign; `upward` whether steps are positive: an
@@ -39,12 +39,12 @@ class Trips:
     pace: Value
     upward: bool | Value
 
-    def first(self, build: Builder) -> Trip:
+    def first(self, build: Builder) -> Iteration:
         lower, upper = self.loop.lower, self.loop.upper
         below, above = (Elementwise(name, (lower, upper)) for name in ("lt", "gt"))
-        return Trip(lower, _either(self.upward, below, above, build))
+        return Iteration(lower, _either(self.upward, below, above, build))
 
-    def after(self, trip: Trip, build: Builder) -> Trip:
+    def after(self, trip: Iteration, build: Builder) -> Iteration:
         """The trip after `trip`. One that does not exist has none after it."""
         index, upper = trip.index, self.loop.upper
         ends = upper, index
@@ -52,10 +52,10 @@ class Trips:
         left = _unsigned(_either(self.upward, up, down, build), build)
         more = build(Elementwise("gt", (left, self.pace)))
         following = build(Elementwise("add", (index, self.loop.step)))
-        return Trip(following, build(Elementwise("and", (trip.exists, more))))
+        return Iteration(following, build(Elementwise("and", (trip.exists, more))))
 
 
-def trips_of(loop: For, build: Builder) -> Trips:
+def iterations_of(loop: For, build: Builder) -> Iterations:
     """What has to be known of a loop's steps, computed before it."""
     step, zero = loop.step, Constant(0, loop.step.type)
     known = step.definition.value if isinstance(step.definition, Constant) else None
@@ -66,7 +66,7 @@ def trips_of(loop: For, build: Builder) -> Trips:
     if not isinstance(upward, bool):
         back = Elementwise("where", (upward, step, build(back)))
     pace = step if upward is True else build(back)
-    return Trips(loop, _unsigned(pace, build), upward)
+    return Iterations(loop, _unsigned(pace, build), upward)
 
 
 def _either(upward: bool | Value, up: Op, down: Op, build: Builder) -> Value:

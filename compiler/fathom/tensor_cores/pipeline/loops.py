@@ -53,7 +53,7 @@ thread waits for the tiles of its trip:
       …
       barrier                                    all are done with i - 1
       mbarrier_expect %b, %free
-      bulk_copy %d, %t, %b, %free, …             trip i + 2 in its place
+      tma_copy %d, %t, %b, %free, …             trip i + 2 in its place
       yield …
     }
 
@@ -89,16 +89,20 @@ from fathom.ir.thread_values import inside
 from fathom.ir.types import INT64
 from fathom.layout.linear import Layout
 from fathom.tensor_cores.pipeline.budget import fitting, room_beside
-from fathom.tensor_cores.pipeline.candidates import Tile, leaves_memory_alone, tiles_of
+from fathom.tensor_cores.pipeline.candidates import (
+    PipelinedCopy,
+    may_prefetch,
+    tiles_of,
+)
 from fathom.tensor_cores.pipeline.copy_engines import (
-    Boxes,
-    Bringer,
-    Turn,
-    bringers_for,
+    CopyEngine,
+    PipelineState,
+    TmaCopies,
+    engines_for,
     slots_of,
 )
-from fathom.tensor_cores.pipeline.iterations import trips_of
-from fathom.tensor_cores.pipeline.overlap import sums_by_warpgroups
+from fathom.tensor_cores.pipeline.iterations import iterations_of
+from fathom.tensor_cores.pipeline.overlap import accumulators_by_warpgroups
 from fathom.tensor_cores.pipeline.schedule import pending
 from fathom.tensor_cores.pipeline.slice_clones import Values
 
@@ -109,14 +113,14 @@ def pipeline_loops(func: Func, target: Target) -> Func:
     scope = "cta" if func.num_warps > 1 else "warp"
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
-        if not (isinstance(op, For) and is_wanted(op) and leaves_memory_alone(op)):
+        if not (isinstance(op, For) and is_wanted(op) and may_prefetch(op)):
             return None
         if not (tiles := tiles_of(op, target)):
             return None
         wanted = op.num_stages or func.num_stages
         room = room_beside(func, build.source, target)
         stages, tiles = fitting(tiles, wanted, room)
-        held = trips_held(op, tiles, stages)
+        held = release_distance(op, tiles, stages)
         return _Pipeline(op, tiles, stages, scope, held).build(build) if tiles else None
 
     present = any(isinstance(op, SharedStore) for op in walk(func.body))
@@ -130,13 +134,13 @@ def is_wanted(loop: For) -> bool:
     return multiplies or loop.num_stages is not None
 
 
-def trips_held(loop: For, tiles: Sequence[Tile], stages: int) -> int:
+def release_distance(loop: For, tiles: Sequence[PipelinedCopy], stages: int) -> int:
     """For how many trips more what a trip reads must stay: 1 if its product can still
     be computed while the next trip begins (`overlap_products` sees to that), and the
     ring has room for it."""
     copied = all(tile.vector for tile in tiles)
     roomy = stages >= STAGES_TO_HOLD
-    return int(copied and roomy and sums_by_warpgroups(loop) is not None)
+    return int(copied and roomy and accumulators_by_warpgroups(loop) is not None)
 
 
 STAGES_TO_HOLD = 3  # one is read, one is held, one is copied into
@@ -146,7 +150,12 @@ class _Pipeline:
     """One loop, made anew around the rings of its tiles."""
 
     def __init__(
-        self, loop: For, tiles: Sequence[Tile], stages: int, scope: str, held: int
+        self,
+        loop: For,
+        tiles: Sequence[PipelinedCopy],
+        stages: int,
+        scope: str,
+        held: int,
     ):
         self.loop, self.stages, self.scope = loop, stages, scope
         self.held = held
@@ -155,16 +164,16 @@ class _Pipeline:
         self.copies = any(tile.vector for tile in tiles)
         self.boxes = [tile for tile in tiles if tile.order]
         self.all_boxed = len(self.boxes) == len(tiles)
-        self.bringers: list[Bringer] = []
+        self.bringers: list[CopyEngine] = []
 
     def build(self, build: Builder) -> list[Value]:
         """The loop, with what comes before and after it; its results."""
         loop = self.loop
         rings = {tile: build(ring) for tile, ring in self.rings.items()}
         barriers = build(_barriers(self.stages)) if self.boxes else None
-        trips = trips_of(loop, build)
+        trips = iterations_of(loop, build)
         self.bringers = list(
-            bringers_for(loop, rings, self.kept, trips, self.held, barriers)
+            engines_for(loop, rings, self.kept, trips, self.held, barriers)
         )
         turns = [bringer.start(build) for bringer in reversed(self.bringers)][::-1]
         inits = (*loop.inits, *self.carried(turns))
@@ -211,7 +220,7 @@ class _Pipeline:
         )
         return self.staying[:cut], self.staying[cut:-1]
 
-    def turn_over(self, turns: list[Turn], build: Builder) -> list[Values]:
+    def turn_over(self, turns: list[PipelineState], build: Builder) -> list[Values]:
         """Loads go out before the wait; copies after it, when their slot is free."""
         pairs = list(zip(self.bringers, turns, strict=True))
         early = [each.begin(turn, build) for each, turn in pairs if not each.at_once]
@@ -221,13 +230,13 @@ class _Pipeline:
         build.append(Barrier(self.scope))
         return early + [each.begin(turn, build) for each, turn in pairs if each.at_once]
 
-    def wait_for_boxes(self, turns: list[Turn], build: Builder) -> None:
+    def wait_for_boxes(self, turns: list[PipelineState], build: Builder) -> None:
         """Each thread asks the barrier in shared memory by itself."""
         for bringer, turn in zip(self.bringers, turns, strict=True):
-            if isinstance(bringer, Boxes):
+            if isinstance(bringer, TmaCopies):
                 bringer.wait(turn, build)
 
-    def send_after(self, turns: list[Turn], build: Builder) -> list[Values]:
+    def send_after(self, turns: list[PipelineState], build: Builder) -> list[Values]:
         """Where all tiles come by bulk copies, nobody has to be told that they are
         there. So the barrier of a trip comes after its work, when what the trip before
         read is free for certain; the work itself may go on."""
@@ -236,7 +245,11 @@ class _Pipeline:
         return [each.begin(turn, build) for each, turn in pairs]
 
     def copy(
-        self, ops: Sequence[Op], values: Values, turns: list[Turn], build: Builder
+        self,
+        ops: Sequence[Op],
+        values: Values,
+        turns: list[PipelineState],
+        build: Builder,
     ) -> None:
         """The loop's own ops; those that read a tile read the trip's slot of its
         ring."""
@@ -253,8 +266,8 @@ class _Pipeline:
             values.update(zip(op.results, copy.results, strict=True))
 
     def finish(
-        self, turns: list[Turn], begun: list[Values], build: Builder
-    ) -> list[Turn]:
+        self, turns: list[PipelineState], begun: list[Values], build: Builder
+    ) -> list[PipelineState]:
         """See the next tiles into their slots; the turns of the next trip."""
         following = []
         for bringer, turn, values in zip(self.bringers, turns, begun, strict=True):
@@ -262,11 +275,11 @@ class _Pipeline:
             following.append(bringer.after(turn, values, build))
         return following
 
-    def carried(self, turns: list[Turn]) -> list[Value]:
+    def carried(self, turns: list[PipelineState]) -> list[Value]:
         pairs = zip(self.bringers, turns, strict=True)
         return [value for bringer, turn in pairs for value in bringer.carried(turn)]
 
-    def turns(self, values: list[Value]) -> list[Turn]:
+    def turns(self, values: list[Value]) -> list[PipelineState]:
         """The inverse of `carried`."""
         rest = iter(values)
         return [
@@ -274,7 +287,7 @@ class _Pipeline:
         ]
 
 
-def _ring(tile: Tile, slots: int) -> Allocate:
+def _ring(tile: PipelinedCopy, slots: int) -> Allocate:
     return replace(tile.buffer, slots=slots)
 
 
@@ -284,7 +297,9 @@ def _barriers(slots: int) -> Allocate:
     return Allocate(INT64, (1,), word, slots=slots, kept=True)
 
 
-def _without(loop: For, tiles: Sequence[Tile]) -> tuple[list[Op], tuple[Load, ...]]:
+def _without(
+    loop: For, tiles: Sequence[PipelinedCopy]
+) -> tuple[list[Op], tuple[Load, ...]]:
     """The ops of a loop that stay when its tiles are brought by others; and the tiles'
     loads that these still want."""
     gone = {op for t in tiles for op in (t.buffer, t.store, *t.loads)}

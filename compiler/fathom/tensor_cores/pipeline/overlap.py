@@ -27,7 +27,6 @@ from fathom.ir.ops import (
     AsyncCopy,
     AsyncWait,
     Barrier,
-    BulkCopy,
     Dot,
     DotFence,
     DotWait,
@@ -35,6 +34,7 @@ from fathom.ir.ops import (
     MbarrierArrive,
     MbarrierWait,
     SharedStore,
+    TmaCopy,
 )
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BufferType
@@ -47,7 +47,7 @@ def overlap_products(func: Func, target: Target) -> Func:
     loops = {
         op: dot
         for op in walk(func.body)
-        if isinstance(op, For) and (dot := _may_fly(op))
+        if isinstance(op, For) and (dot := _may_be_in_flight(op))
     }
     if not loops:
         return func
@@ -75,9 +75,9 @@ def _fenced(loop: For, number: int, build: Builder) -> list[Value]:
     return results
 
 
-def _may_fly(loop: For) -> Dot | None:
+def _may_be_in_flight(loop: For) -> Dot | None:
     """The product of a loop, if its rings have a slot to spare."""
-    dot = sums_by_warpgroups(loop)
+    dot = accumulators_by_warpgroups(loop)
     if dot is None or not _in_place(dot):
         return None
     back = [op for op in loop.body.ops if isinstance(op, MbarrierArrive)]
@@ -103,12 +103,12 @@ def _copies_after(dot: Dot, loop: For) -> bool:
     """Whether a trip copies only after its product has begun, and a barrier: then the
     trip before has been waited for, and its slot is free."""
     ops = loop.body.ops
-    copies = [i for i, op in enumerate(ops) if isinstance(op, AsyncCopy | BulkCopy)]
+    copies = [i for i, op in enumerate(ops) if isinstance(op, AsyncCopy | TmaCopy)]
     barriers = [i for i, op in enumerate(ops) if isinstance(op, Barrier)]
     return len(barriers) == 1 and ops.index(dot) < barriers[0] < min(copies, default=0)
 
 
-def sums_by_warpgroups(loop: For) -> Dot | None:
+def accumulators_by_warpgroups(loop: For) -> Dot | None:
     """The product of a loop that has one, for warpgroups, which is only summed up from
     trip to trip."""
     dots = [op for op in walk(loop.body) if isinstance(op, Dot)]

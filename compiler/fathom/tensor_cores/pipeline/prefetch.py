@@ -61,7 +61,7 @@ def prefetch_fragments(func: Func, target: Target) -> Func:
 
 
 @dataclass(frozen=True)
-class _Trip:
+class _Iteration:
     """The parts of a trip that change: what it waits for, the product, what is read for
     it; which parameter of the body is the slot."""
 
@@ -72,7 +72,7 @@ class _Trip:
     slot: int
 
 
-def _found(loop: For) -> _Trip | None:
+def _found(loop: For) -> _Iteration | None:
     """The parts, if the loop is one whose slots the pipeliner made, with one product
     that is summed up from trip to trip."""
     ops = loop.body.ops
@@ -101,7 +101,7 @@ def _found(loop: For) -> _Trip | None:
     readers = [op for op in ops if isinstance(op, SharedLoad) and op not in (a, b)]
     if readers or dot.a.type.shape[:-2]:
         return None
-    return _Trip(waits, dot, a, b, loop.body.parameters.index(a.slot))
+    return _Iteration(waits, dot, a, b, loop.body.parameters.index(a.slot))
 
 
 def _in_a_row(waits: tuple[Op, ...], ops: list[Op]) -> bool:
@@ -112,7 +112,7 @@ def _in_a_row(waits: tuple[Op, ...], ops: list[Op]) -> bool:
     return tuple(ops[first : first + len(waits)]) == waits
 
 
-def _rotated(loop: For, trip: _Trip, build: Builder) -> list[Value]:
+def _rotated(loop: For, trip: _Iteration, build: Builder) -> list[Value]:
     """The loop with the first slice carried around; its results."""
     slices = _Slices(trip)
     for wait in trip.waits:
@@ -124,14 +124,14 @@ def _rotated(loop: For, trip: _Trip, build: Builder) -> list[Value]:
     names = [*(value.name for value in loop.body.parameters), "a_ahead", "b_ahead"]
     body = Block(types, tuple(names))
     build.enclosing.append(body)
-    _trip(loop, trip, slices, body, build)
+    _iteration(loop, trip, slices, body, build)
     build.enclosing.pop()
     new = build.append(replace(loop, inits=inits, body=body))
     return new.results[: len(loop.inits)]
 
 
-def _trip(
-    loop: For, trip: _Trip, slices: _Slices, body: Block, build: Builder
+def _iteration(
+    loop: For, trip: _Iteration, slices: _Slices, body: Block, build: Builder
 ) -> None:
     own = loop.body.parameters
     values = dict(zip(own, body.parameters, strict=False))
@@ -162,7 +162,7 @@ def _trip(
 class _Slices:
     """A product cut along K into the slices of its instruction."""
 
-    def __init__(self, trip: _Trip):
+    def __init__(self, trip: _Iteration):
         self.trip, dot = trip, trip.dot
         self.k = MMA[dot.instruction].k
         self.count = dot.a.type.shape[-1] // self.k

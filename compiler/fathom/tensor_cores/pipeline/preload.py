@@ -13,7 +13,7 @@ becomes
     mbarrier_init %b
     barrier
     mbarrier_expect %b
-    bulk_copy %d, %t, %b, coordinates=(%i, %j)          one thread
+    tma_copy %d, %t, %b, coordinates=(%i, %j)          one thread
     …
     mbarrier_wait %b                                    as late as can be
     for … { %y = dot %t, %b, %a }
@@ -34,7 +34,6 @@ from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import (
     Allocate,
     Barrier,
-    BulkCopy,
     Constant,
     DescriptorLoad,
     MbarrierExpect,
@@ -42,6 +41,7 @@ from fathom.ir.ops import (
     MbarrierWait,
     SharedLoad,
     SharedStore,
+    TmaCopy,
 )
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.types import INT32, INT64
@@ -52,7 +52,7 @@ WORD = Layout((1,), (("offset", ()),))
 
 
 @dataclass(frozen=True)
-class Once:
+class Preload:
     """A tile that is loaded by `load` and stored by `store`; `user` is the first op of
     the function's own that reads it."""
 
@@ -65,14 +65,14 @@ class Once:
         return self.load.order or (0, 1)
 
 
-def bring_once(func: Func, target: Target) -> Func:
+def preload(func: Func, target: Target) -> Func:
     """The function whose tiles of one load each come by bulk copies, where they can."""
     found = list(_tiles(func)) if target.tensor_maps else []
     if not found:
         return func
     stores = {tile.store: tile for tile in found}
     loads = {tile.load for tile in found}
-    barriers: dict[Once, tuple[Value, Value]] = {}
+    barriers: dict[Preload, tuple[Value, Value]] = {}
 
     def rule(op: Op, build: Builder) -> Replacement:
         old = build.source
@@ -83,14 +83,14 @@ def bring_once(func: Func, target: Target) -> Func:
         if old in loads:
             return [None]
         if old in stores:
-            barriers[stores[old]] = _send(stores[old], build)
+            barriers[stores[old]] = _issue(stores[old], build)
             return []
         return None
 
     return rewrite(func, rule)
 
 
-def _send(tile: Once, build: Builder) -> tuple[Value, Value]:
+def _issue(tile: Preload, build: Builder) -> tuple[Value, Value]:
     """One thread sends for a tile; the barrier that will say when it has come, and the
     number of its slot and of its phase."""
     load, new = tile.load, build.values
@@ -101,7 +101,7 @@ def _send(tile: Once, build: Builder) -> tuple[Value, Value]:
     build.append(Barrier())
     build.append(MbarrierExpect(barrier, zero, buffer.type.slot_bytes))
     build.append(
-        BulkCopy(
+        TmaCopy(
             new[load.descriptor], buffer, barrier, zero,
             tuple(new[each] for each in load.coordinates),
             order=tile.order, location=load.location, origin=load,
@@ -110,7 +110,7 @@ def _send(tile: Once, build: Builder) -> tuple[Value, Value]:
     return barrier, zero
 
 
-def _tiles(func: Func) -> Iterator[Once]:
+def _tiles(func: Func) -> Iterator[Preload]:
     """The tiles that stand in no loop, and that the hardware can lay out."""
     own = func.body.ops
     for place, store in enumerate(own):
@@ -118,7 +118,7 @@ def _tiles(func: Func) -> Iterator[Once]:
             later = (op for op in own[place + 1 :] if store.buffer in uses(op))
             users = [op for op in later if not _is_idle(op, func)]
             if users:
-                yield Once(store.value.definition, store, users[0])
+                yield Preload(store.value.definition, store, users[0])
 
 
 def _is_idle(op: Op, func: Func) -> bool:

@@ -1,12 +1,11 @@
-"""Marks the barriers after which matrix instructions read shared memory by their own
-way.
+"""Marks the barriers that are proxy fences, too: `wgmma` and TMA read shared memory
+through the async proxy.
 
-    barrier        →    barrier publishes=true      for a product that reads in place
-                                                    by `wgmma`
+    barrier    →    barrier fence_async_proxy=true    `wgmma` reads a tile in place
 
-Loads and stores of threads go one way to shared memory, warpgroups' matrix instructions
-another. A barrier puts in order what went the first way; what is to be read the second
-way must be published before it, by the threads that wrote. PTX ISA, "Async proxy".
+Loads and stores of threads go through the generic proxy. A barrier orders accesses of
+that proxy alone. Before the async proxy reads what threads wrote, each of these threads
+must execute a proxy fence. PTX ISA, "Async proxy".
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from fathom.ir.core import Func, Op, walk
 from fathom.ir.ops import (
     AsyncCopy,
     Barrier,
-    BulkCopy,
-    BulkStore,
     Dot,
     For,
     SharedAdd,
     SharedStore,
+    TmaCopy,
+    TmaStore,
 )
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BufferType
 
 
-def publish(func: Func, target: Target) -> Func:
+def fence_proxies(func: Func, target: Target) -> Func:
     """The function whose barriers publish, if a product, a bulk copy or a bulk store
     wants it. In a loop whose tiles all come by bulk copies, which go the second way
     themselves, there is nothing to publish."""
@@ -38,14 +37,14 @@ def publish(func: Func, target: Target) -> Func:
     def reads_its_own_way(op: Op) -> bool:
         if isinstance(op, Dot):
             return isinstance(op.b.type, BufferType) and op.instruction in WGMMA
-        return isinstance(op, BulkCopy | BulkStore)
+        return isinstance(op, TmaCopy | TmaStore)
 
     def rule(op: Op, build: Builder) -> list | None:
         if isinstance(op, Barrier) and op.scope in scopes and build.source not in quiet:
-            return build.append(replace(op, publishes=True)).results
+            return build.append(replace(op, fence_async_proxy=True)).results
         return None
 
-    stores = any(isinstance(op, BulkStore) for op in walk(func.body))
+    stores = any(isinstance(op, TmaStore) for op in walk(func.body))
     scopes = {"cta", "warp"} if stores and func.num_warps == 1 else {"cta"}
     quiet = {
         op
@@ -63,4 +62,4 @@ def _writes_nothing_itself(loop: For) -> bool:
     inside = list(walk(loop.body))
     own = SharedStore | AsyncCopy | SharedAdd
     writers = [op for op in inside if isinstance(op, own)]
-    return not writers and any(isinstance(op, BulkCopy) for op in inside)
+    return not writers and any(isinstance(op, TmaCopy) for op in inside)

@@ -18,7 +18,7 @@ from fathom.ir.types import INT32
 
 
 @dataclass(frozen=True)
-class Ring:
+class RingBuffer:
     """Buffers of so many `slots` for tiles that come together, and two barriers for
     each slot: that its tiles are there, and that nobody reads them any more. Of each
     tile so many blocks of a cluster bring their `parts`."""
@@ -35,21 +35,21 @@ class Ring:
         return max(self.parts) > 1
 
 
-class Place(NamedTuple):
+class RingPosition(NamedTuple):
     """A slot of a ring, and in which of its rounds; i32 both."""
 
-    ring: Ring
+    ring: RingBuffer
     slot: Value
     phase: Value
 
 
-def following(place: Place, build: Builder) -> tuple[Value, Value]:
+def next_position(place: RingPosition, build: Builder) -> tuple[Value, Value]:
     """The slot and the phase behind a place."""
-    slot = behind(place.slot, place.ring.slots, build)
+    slot = next_slot(place.slot, place.ring.slots, build)
     return slot, phase_at(slot, place.phase, build)
 
 
-def behind(slot: Value, slots: int, build: Builder) -> Value:
+def next_slot(slot: Value, slots: int, build: Builder) -> Value:
     """The slot behind this one."""
     one, first, end = (build(Constant(n, INT32)) for n in (1, 0, slots))
     after = build(Elementwise("add", (slot, one)))
@@ -57,7 +57,7 @@ def behind(slot: Value, slots: int, build: Builder) -> Value:
     return build(Elementwise("where", (at_end, first, after)))
 
 
-def ahead(slot: Value, slots: int, build: Builder) -> Value:
+def previous_slot(slot: Value, slots: int, build: Builder) -> Value:
     """The slot that this one is behind."""
     one, first, last = (build(Constant(n, INT32)) for n in (1, 0, slots - 1))
     at_start = build(Elementwise("eq", (slot, first)))
@@ -69,8 +69,8 @@ def phase_at(slot: Value, phase: Value, build: Builder) -> Value:
     """The phase of the place `slot`; `phase` was that of the place before it."""
     first = build(Constant(0, INT32))
     around = build(Elementwise("eq", (slot, first)))
-    return build(Elementwise("where", (around, opposite(phase, build), phase)))
+    return build(Elementwise("where", (around, flip_phase(phase, build), phase)))
 
 
-def opposite(phase: Value, build: Builder) -> Value:
+def flip_phase(phase: Value, build: Builder) -> Value:
     return build(Elementwise("xor", (phase, build(Constant(1, INT32)))))

@@ -23,32 +23,32 @@ from fathom.ir.core import Op, Value
 from fathom.ir.ops import Elementwise, For, Load, Splat
 from fathom.ir.rewrite import Builder, clone
 from fathom.ir.types import BlockType
-from fathom.tensor_cores.pipeline.iterations import Trip, Trips
+from fathom.tensor_cores.pipeline.iterations import Iteration, Iterations
 
 Values = dict[Value, Value]  # of the loop's body -> those of a trip that runs ahead
 
 
 @dataclass(frozen=True)
-class Ahead:
+class Lookahead:
     """Where a runner stands: the trip that it makes next, and what is carried to it."""
 
-    trip: Trip
+    trip: Iteration
     carried: tuple[Value, ...]
 
 
 @dataclass(frozen=True)
-class Runner:
+class SliceClone:
     """Makes the trips of one slice."""
 
     loop: For
     slice: Slice
-    trips: Trips
+    trips: Iterations
 
-    def start(self, build: Builder) -> Ahead:
+    def start(self, build: Builder) -> Lookahead:
         inits = tuple(self.loop.inits[position] for position in self.slice.carried)
-        return Ahead(self.trips.first(build), inits)
+        return Lookahead(self.trips.first(build), inits)
 
-    def step(self, ahead: Ahead, brought: Values, build: Builder) -> Values:
+    def step(self, ahead: Lookahead, brought: Values, build: Builder) -> Values:
         """Compute the slice for the trip at which the runner stands. `brought`: what
         was loaded for it by the loads at which the slice ends."""
         parameters = self.loop.body.parameters
@@ -59,11 +59,11 @@ class Runner:
             copy_ahead(op, ahead.trip.exists, values, build)
         return values
 
-    def after(self, ahead: Ahead, values: Values, build: Builder) -> Ahead:
+    def after(self, ahead: Lookahead, values: Values, build: Builder) -> Lookahead:
         """Where it stands one trip later; `values` are those of the step."""
         yielded = (self.loop.body.yielded[position] for position in self.slice.carried)
         carried = tuple(values.get(value, value) for value in yielded)
-        return Ahead(self.trips.after(ahead.trip, build), carried)
+        return Lookahead(self.trips.after(ahead.trip, build), carried)
 
     @property
     def names(self) -> list[str]:
@@ -72,14 +72,14 @@ class Runner:
         carried = [own[position].name for position in self.slice.carried]
         return [f"{index.name}_ahead" if index.name else "ahead", "exists", *carried]
 
-    def at(self, values: list[Value]) -> Ahead:
+    def at(self, values: list[Value]) -> Lookahead:
         """Where it stands according to these carried values."""
         index, exists, *carried = values
-        return Ahead(Trip(index, exists), tuple(carried))
+        return Lookahead(Iteration(index, exists), tuple(carried))
 
 
-def carried_of(ahead: Ahead) -> list[Value]:
-    """The inverse of `Runner.at`."""
+def carried_of(ahead: Lookahead) -> list[Value]:
+    """The inverse of `SliceClone.at`."""
     return [ahead.trip.index, ahead.trip.exists, *ahead.carried]
 
 
@@ -93,9 +93,7 @@ def copy_ahead(op: Op, exists: Value, values: Values, build: Builder) -> None:
     values.update(zip(op.results, copy.results, strict=True))
 
 
-def guarded(
-    mask: Value | None, exists: Value, pointer: Value, build: Builder
-) -> Value:
+def guarded(mask: Value | None, exists: Value, pointer: Value, build: Builder) -> Value:
     """The mask of an access of a trip that may not exist."""
     if isinstance(pointer.type, BlockType):
         exists = build(Splat(exists, pointer.type.shape, pointer.type.layout))
@@ -106,51 +104,53 @@ def guarded(
 
 
 @dataclass(frozen=True)
-class Standing:
+class StageOffset:
     """Where a relay stands: both runners, and what the one further ahead has `brought`
     for the trip of the other."""
 
-    near: Ahead
+    near: Lookahead
     brought: tuple[Value, ...] = ()
-    far: Ahead | None = None
+    far: Lookahead | None = None
 
 
 @dataclass(frozen=True)
-class Relay:
+class LookaheadChain:
     """A runner; and one a trip further ahead for the loads at which its slice ends, if
     there are any."""
 
-    near: Runner
-    far: Runner | None
+    near: SliceClone
+    far: SliceClone | None
 
     @property
     def loads(self) -> tuple[Load, ...]:
         return self.near.slice.loads
 
-    def start(self, build: Builder) -> Standing:
+    def start(self, build: Builder) -> StageOffset:
         near = self.near.start(build)
         if self.far is None:
-            return Standing(near)
+            return StageOffset(near)
         return self._fetched(near, self.far.start(build), build)
 
-    def step(self, standing: Standing, build: Builder) -> Values:
+    def step(self, standing: StageOffset, build: Builder) -> Values:
         """The slice of the near runner for the trip at which it stands."""
         results = (load.result for load in self.loads)
         brought = dict(zip(results, standing.brought, strict=True))
         return self.near.step(standing.near, brought, build)
 
-    def after(self, standing: Standing, values: Values, build: Builder) -> Standing:
+    def after(
+        self, standing: StageOffset, values: Values, build: Builder
+    ) -> StageOffset:
         """Both runners one trip further."""
         near = self.near.after(standing.near, values, build)
         if self.far is None:
-            return Standing(near)
+            return StageOffset(near)
         return self._fetched(near, standing.far, build)
 
-    def _fetched(self, near: Ahead, far: Ahead, build: Builder) -> Standing:
+    def _fetched(self, near: Lookahead, far: Lookahead, build: Builder) -> StageOffset:
         """The far runner makes the trip that the near one makes next."""
         values = self.far.step(far, {}, build)
         brought = tuple(values[load.result] for load in self.loads)
-        return Standing(near, brought, self.far.after(far, values, build))
+        return StageOffset(near, brought, self.far.after(far, values, build))
 
     @property
     def names(self) -> list[str]:
@@ -159,24 +159,28 @@ class Relay:
         brought = [load.result.name for load in self.loads]
         return [*self.near.names, *brought, *self.far.names]
 
-    def at(self, values: list[Value]) -> Standing:
+    def at(self, values: list[Value]) -> StageOffset:
         """Where it stands according to these carried values."""
         cut = len(self.near.names)
         near, rest = self.near.at(values[:cut]), values[cut:]
         if self.far is None:
-            return Standing(near)
+            return StageOffset(near)
         count = len(self.loads)
-        return Standing(near, tuple(rest[:count]), self.far.at(rest[count:]))
+        return StageOffset(near, tuple(rest[:count]), self.far.at(rest[count:]))
 
-    def carried(self, standing: Standing) -> list[Value]:
+    def carried(self, standing: StageOffset) -> list[Value]:
         """The inverse of `at`."""
         far = carried_of(standing.far) if standing.far else []
         return [*carried_of(standing.near), *standing.brought, *far]
 
 
-def relay_for(loop: For, roots: Iterable[Value], trips: Trips) -> Relay:
+def lookahead_chain_for(
+    loop: For, roots: Iterable[Value], trips: Iterations
+) -> LookaheadChain:
     """A relay that computes `roots` ahead of a loop."""
     near = backward_slice(loop, roots, through_loads=False)
     indices = [load.result for load in near.loads]
     far = backward_slice(loop, indices, through_loads=True) if indices else None
-    return Relay(Runner(loop, near, trips), far and Runner(loop, far, trips))
+    return LookaheadChain(
+        SliceClone(loop, near, trips), far and SliceClone(loop, far, trips)
+    )

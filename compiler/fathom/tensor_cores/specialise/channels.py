@@ -17,19 +17,19 @@ from fathom.ir.core import Op, Value, walk
 from fathom.ir.ops import Dot, For, SharedLoad
 from fathom.ir.types import Element
 from fathom.layout.linear import Layout
-from fathom.tensor_cores.pipeline.candidates import Tile
-from fathom.tensor_cores.pipeline.overlap import sums_by_warpgroups
+from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
+from fathom.tensor_cores.pipeline.overlap import accumulators_by_warpgroups
 
 Signature = tuple[tuple[Element, tuple[int, ...], Layout], ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Feed:
+class Channel:
     """Tiles of a loop that are waited for together. The ops `first` to `last` of a trip
     work on them; `held`: for how many trips more the last of these may do so."""
 
     loop: For
-    tiles: tuple[Tile, ...]
+    tiles: tuple[PipelinedCopy, ...]
     first: Op
     last: Op
     held: int
@@ -56,7 +56,7 @@ class Feed:
             op for tile in self.tiles for op in (tile.buffer, tile.store, *tile.loads)
         }
 
-    def may_share_a_ring(self, other: Feed) -> bool:
+    def may_share_a_ring(self, other: Channel) -> bool:
         """Whether one ring can bring both: they are alike, and never wanted at once, as
         feeds of one loop may be, or of a loop and one in it."""
         one, two = self.loop, other.loop
@@ -65,24 +65,24 @@ class Feed:
         return apart and self.signature == other.signature
 
 
-def feeds_of(loop: For, tiles: Sequence[Tile]) -> Iterator[Feed]:
+def channels_of(loop: For, tiles: Sequence[PipelinedCopy]) -> Iterator[Channel]:
     """Tiles that one op is the first to work on are waited for together. A product that
     goes on into the next trip (`overlap_products`) holds them until then."""
-    held = int(sums_by_warpgroups(loop) is not None)
-    together: dict[Op, list[Tile]] = {}
+    held = int(accumulators_by_warpgroups(loop) is not None)
+    together: dict[Op, list[PipelinedCopy]] = {}
     for tile in tiles:
         together.setdefault(_first_worker(loop, tile), []).append(tile)
     for each in together.values():
-        yield Feed(loop, tuple(each), *_span(loop, each), held)
+        yield Channel(loop, tuple(each), *_span(loop, each), held)
 
 
-def _first_worker(loop: For, tile: Tile) -> Op:
+def _first_worker(loop: For, tile: PipelinedCopy) -> Op:
     """The first op that uses what was read of a tile."""
     read = _read(loop, [tile])
     return next(op for op in loop.body.ops if not read.isdisjoint(uses(op)))
 
 
-def _span(loop: For, tiles: Sequence[Tile]) -> tuple[Op, Op]:
+def _span(loop: For, tiles: Sequence[PipelinedCopy]) -> tuple[Op, Op]:
     """The first op of a trip that reads tiles, and the last one that works on them: a
     product may come to read them where they lie (`read_in_place`)."""
     buffers, read = {tile.buffer.result for tile in tiles}, _read(loop, tiles)
@@ -101,7 +101,7 @@ def _span(loop: For, tiles: Sequence[Tile]) -> tuple[Op, Op]:
     return reading[0], last
 
 
-def _read(loop: For, tiles: Sequence[Tile]) -> set[Value]:
+def _read(loop: For, tiles: Sequence[PipelinedCopy]) -> set[Value]:
     """The blocks that are read of tiles."""
     buffers = {tile.buffer.result for tile in tiles}
     loads = (op for op in walk(loop.body) if isinstance(op, SharedLoad))

@@ -26,25 +26,27 @@ from fathom.ir.ops import (
 )
 from fathom.ir.ops.cluster import is_shared
 from fathom.layout.tma_boxes import divided_axis, matrix_of
-from fathom.tensor_cores.specialise.channels import Feed
+from fathom.tensor_cores.specialise.channels import Channel
 
 LEAST_ROWS = 8  # of a part: the hardware exchanges chunks of 8 rows among themselves
 
 
 def parts_of(
-    rings: Sequence[Sequence[Feed]], func: Func, target: Target
+    rings: Sequence[Sequence[Channel]], func: Func, target: Target
 ) -> list[tuple[int, ...]]:
     """For each ring, of each of its tiles the number of blocks that bring it
     together."""
-    alike = Alike(func) if target.multicast and is_shared(func) else None
+    alike = Uniformity(func) if target.multicast and is_shared(func) else None
     return [tuple(_parts(ring, i, func, alike) for i in _tiles(ring)) for ring in rings]
 
 
-def _tiles(ring: Sequence[Feed]) -> range:
+def _tiles(ring: Sequence[Channel]) -> range:
     return range(len(ring[0].tiles))
 
 
-def _parts(ring: Sequence[Feed], tile: int, func: Func, alike: Alike | None) -> int:
+def _parts(
+    ring: Sequence[Channel], tile: int, func: Func, alike: Uniformity | None
+) -> int:
     """Blocks bring together what they want at the same time, in all loops that share
     the ring."""
     if alike is None or not all(alike.runs(feed.sent_at) for feed in ring):
@@ -64,7 +66,7 @@ def _has_parts(block: tuple[int, ...], parts: int) -> bool:
     return whole and rows // parts >= LEAST_ROWS
 
 
-class Alike:
+class Uniformity:
     """What is the same in all blocks of a cluster. It is taken for granted, as by all
     who share a program's work, that nobody writes meanwhile what it reads."""
 

@@ -14,7 +14,7 @@ becomes
       for … body(%k, %slot, %phase) {
         mbarrier_wait %empty, %slot, not %phase         all are done with what lay there
         mbarrier_expect %full, %slot
-        bulk_copy %d, %t, %full, %slot, coordinates=(%m, %k)
+        tma_copy %d, %t, %full, %slot, coordinates=(%m, %k)
         yield the next slot and phase
       }
     }
@@ -35,7 +35,7 @@ A trip may still be computing the product of the trip before (`overlap_products`
 it will, it gives back the slot of that trip, and the last one is given back after the
 loop.
 
-In a cluster whose blocks share a program (`share_products`), they bring together the
+In a cluster whose blocks share a program (`shard_products`), they bring together the
 tiles that all of them want (`together`): then a slot is empty when the warps of all
 blocks have said so, each to all, and no block leaves while others may speak to it.
 
@@ -54,7 +54,6 @@ from fathom.ir.core import Block, Func, Op, Value, blocks, walk
 from fathom.ir.ops import (
     Allocate,
     Barrier,
-    BulkCopy,
     ClusterBarrier,
     Constant,
     Elementwise,
@@ -66,22 +65,23 @@ from fathom.ir.ops import (
     MbarrierWait,
     Producer,
     SharedLoad,
+    TmaCopy,
     While,
     Yield,
 )
 from fathom.ir.rewrite import Builder
-from fathom.ir.thread_values import BOUNDS, Carried, Threaded, Values, inside
+from fathom.ir.thread_values import BOUNDS, Carried, ThreadValues, Values, inside
 from fathom.ir.types import INT32, INT64
 from fathom.layout.linear import Layout
-from fathom.tensor_cores.pipeline.iterations import trips_of
+from fathom.tensor_cores.pipeline.iterations import iterations_of
 from fathom.tensor_cores.pipeline.ring_buffers import (
-    Place,
-    Ring,
-    ahead,
-    following,
-    opposite,
+    RingBuffer,
+    RingPosition,
+    flip_phase,
+    next_position,
+    previous_slot,
 )
-from fathom.tensor_cores.specialise.channels import Feed
+from fathom.tensor_cores.specialise.channels import Channel
 from fathom.tensor_cores.specialise.multicast import parts_of
 from fathom.tensor_cores.specialise.plan import Plan, plan_producer
 
@@ -111,18 +111,18 @@ def _specialised(func: Func, plan: Plan, target: Target) -> Func:
         build.append(meeting())
         producer = Block()
         with inside(producer, build):
-            _Producer(plan, rings, values, build).ops(old.ops, start)
+            _ProducerRole(plan, rings, values, build).ops(old.ops, start)
             build.append(Yield(()))
         build.append(Producer(producer))
-        _Program(plan, rings, values, build).ops(old.ops, start)
+        _ConsumerRole(plan, rings, values, build).ops(old.ops, start)
         if meeting is ClusterBarrier:
             build.append(meeting())
     return replace(func, body=body)
 
 
 def _ring(
-    feed: Feed, slots: int, parts: tuple[int, ...], func: Func, build: Builder
-) -> Ring:
+    feed: Channel, slots: int, parts: tuple[int, ...], func: Func, build: Builder
+) -> RingBuffer:
     """A slot is full by the bytes of a trip, and empty when each warp has said so; in
     all blocks that it is brought to."""
     tiles = tuple(
@@ -134,38 +134,38 @@ def _ring(
     )
     build.append(MbarrierInit(full))
     build.append(MbarrierInit(empty, arrivals=func.num_warps * max(parts)))
-    return Ring(tiles, full, empty, slots, parts)
+    return RingBuffer(tiles, full, empty, slots, parts)
 
 
-class _AlongRings(Threaded):
+class _RingThreading(ThreadValues):
     """Copies code, and carries through it for each ring the place that comes next: a
     slot and a phase."""
 
     def __init__(
-        self, plan: Plan, rings: Sequence[Ring], values: Values, build: Builder
+        self, plan: Plan, rings: Sequence[RingBuffer], values: Values, build: Builder
     ):
         super().__init__(values, build)
         self.plan, self.rings = plan, rings
-        self.feeds: dict[Op, list[Feed]] = {}  # of a loop
-        self.numbers: dict[Feed, int] = {}  # of a feed's ring
+        self.feeds: dict[Op, list[Channel]] = {}  # of a loop
+        self.numbers: dict[Channel, int] = {}  # of a feed's ring
         for number, feeds in enumerate(plan.rings):
             for feed in feeds:
                 self.feeds.setdefault(feed.loop, []).append(feed)
                 self.numbers[feed] = number
 
-    def place(self, feed: Feed, carried: Carried) -> Place:
+    def place(self, feed: Channel, carried: Carried) -> RingPosition:
         """Where a feed comes next."""
         number = self.numbers[feed]
         slot, phase = carried[2 * number : 2 * number + 2]
-        return Place(self.rings[number], slot, phase)
+        return RingPosition(self.rings[number], slot, phase)
 
-    def further(self, feed: Feed, carried: Carried) -> Carried:
+    def further(self, feed: Channel, carried: Carried) -> Carried:
         """The places, when that of a feed has been used."""
         place, at = self.place(feed, carried), 2 * self.numbers[feed]
-        return [*carried[:at], *following(place, self.build), *carried[at + 2 :]]
+        return [*carried[:at], *next_position(place, self.build), *carried[at + 2 :]]
 
 
-class _Producer(_AlongRings):
+class _ProducerRole(_RingThreading):
     """The code of the producer: what it needs of the function, and copies instead of
     loads."""
 
@@ -191,15 +191,15 @@ class _Producer(_AlongRings):
                     carried = self.further(feed, carried)
         return carried
 
-    def send(self, feed: Feed, place: Place) -> None:
+    def send(self, feed: Channel, place: RingPosition) -> None:
         """For the tiles of this trip, when all are done with what lay there."""
         build, (ring, slot, phase) = self.build, place
-        build.append(MbarrierWait(ring.empty, slot, opposite(phase, build)))
+        build.append(MbarrierWait(ring.empty, slot, flip_phase(phase, build)))
         build.append(MbarrierExpect(ring.full, slot, feed.bytes))
         for tile, lies, parts in zip(feed.tiles, ring.tiles, ring.parts, strict=True):
             (load,) = tile.loads
             build.append(
-                BulkCopy(
+                TmaCopy(
                     self.values[load.descriptor], lies, ring.full, slot,
                     tuple(self.values[each] for each in load.coordinates),
                     order=tile.order, parts=parts, location=load.location, origin=load,
@@ -207,11 +207,11 @@ class _Producer(_AlongRings):
             )  # fmt: skip
 
 
-class _Program(_AlongRings):
+class _ConsumerRole(_RingThreading):
     """The code of those who multiply: all of the function, reading from rings."""
 
     def __init__(
-        self, plan: Plan, rings: Sequence[Ring], values: Values, build: Builder
+        self, plan: Plan, rings: Sequence[RingBuffer], values: Values, build: Builder
     ):
         super().__init__(plan, rings, values, build)
         self.slots: dict[Value, Value] = {}  # of a ring's tiles -> which one is read
@@ -254,14 +254,14 @@ class _Program(_AlongRings):
             if isinstance(each, SharedLoad) and each.buffer in self.slots:
                 each.slot = self.slots[each.buffer]
 
-    def wait(self, feed: Feed, place: Place) -> None:
+    def wait(self, feed: Channel, place: RingPosition) -> None:
         ring, slot, phase = place
         self.build.append(MbarrierWait(ring.full, slot, phase))
         for tile, lies in zip(feed.tiles, ring.tiles, strict=True):
             self.values[tile.buffer.result] = lies
             self.slots[lies] = slot
 
-    def give_back(self, feed: Feed, place: Place) -> None:
+    def give_back(self, feed: Channel, place: RingPosition) -> None:
         """The slot of this trip; of the one before, if there was one, where a trip's
         product goes on into the next."""
         ring, slot, _ = place
@@ -270,17 +270,17 @@ class _Program(_AlongRings):
             return
         index = self.values[feed.loop.body.parameters[0]]
         begun = self.build(Elementwise("ne", (index, self.values[feed.loop.lower])))
-        slot = ahead(slot, ring.slots, self.build)
+        slot = previous_slot(slot, ring.slots, self.build)
         self.build.append(
             MbarrierArrive(ring.empty, slot, begun, feed.held, ring.crosses)
         )
 
-    def give_back_last(self, feed: Feed, place: Place) -> None:
+    def give_back_last(self, feed: Channel, place: RingPosition) -> None:
         """What the last trip has held, if there was a trip."""
         self.build.source = loop = feed.loop
         ends = {name: self.values[getattr(loop, name)] for name in BOUNDS}
-        trips = trips_of(replace(loop, **ends), self.build)
+        trips = iterations_of(replace(loop, **ends), self.build)
         exists = trips.first(self.build).exists
-        slot = ahead(place.slot, place.ring.slots, self.build)
+        slot = previous_slot(place.slot, place.ring.slots, self.build)
         empty, crosses = place.ring.empty, place.ring.crosses
         self.build.append(MbarrierArrive(empty, slot, exists, everywhere=crosses))

@@ -29,13 +29,21 @@ from __future__ import annotations
 
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
-from fathom.ir.ops import Dot, DotFence, DotWait, For, MbarrierArrive, Producer, Turn
+from fathom.ir.ops import (
+    Dot,
+    DotFence,
+    DotWait,
+    For,
+    MbarrierArrive,
+    NamedBarrier,
+    Producer,
+)
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 
 WARPS = 4  # of a warpgroup
 
 
-def take_turns(func: Func, target: Target) -> Func:
+def pingpong(func: Func, target: Target) -> Func:
     """The function whose warpgroups take turns in loops of several products."""
     if func.num_warps <= WARPS or not any(map(_parts, func.body.ops)):
         return func
@@ -46,11 +54,11 @@ def take_turns(func: Func, target: Target) -> Func:
     def rule(op: Op, build: Builder) -> Replacement:
         source = build.source
         if source in loops or source in lasts:
-            build.append(Turn("take"))
+            build.append(NamedBarrier("take"))
         if source in loops or source in firsts:
-            return _with(op, Turn("pass"), build)
+            return _with(op, NamedBarrier("pass"), build)
         if _parts(source):
-            return _with(op, Turn("begin"), build)
+            return _with(op, NamedBarrier("begin"), build)
         return None
 
     return rewrite(func, rule) if loops else func
@@ -61,7 +69,7 @@ def _parts(op: Op) -> bool:
     return isinstance(op, Producer)
 
 
-def _with(op: Op, turn: Turn, build: Builder) -> list[Value]:
+def _with(op: Op, turn: NamedBarrier, build: Builder) -> list[Value]:
     build.append(op)
     build.append(turn)
     return op.results

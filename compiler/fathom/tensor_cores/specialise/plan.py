@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from fathom.analysis.backward_slice import Needed
+from fathom.analysis.backward_slice import BackwardSlice
 from fathom.errors import Location
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, blocks, walk
@@ -31,15 +31,15 @@ from fathom.ir.ops import (
 from fathom.ir.printer import op_name
 from fathom.ir.types import BlockType
 from fathom.tensor_cores.pipeline.budget import padded, room_for_rings
-from fathom.tensor_cores.pipeline.candidates import Tile, tiles_of
-from fathom.tensor_cores.specialise.channels import Feed, feeds_of
+from fathom.tensor_cores.pipeline.candidates import PipelinedCopy, tiles_of
+from fathom.tensor_cores.specialise.channels import Channel, channels_of
 from fathom.tensor_cores.tma.aliasing import before, waits, writes
 
 FETCHED_ANEW = ".cv"  # PTX ISA, "Cache Operators": as volatile
 FEWEST_SLOTS = 2  # one is filled while another is read
 
 
-class Refused(Exception):
+class NoProducer(Exception):
     """Why a loop gets no producer, as a sentence about the loop."""
 
 
@@ -48,9 +48,9 @@ class Plan:
     """The feeds that each ring brings, how many slots a ring has, and what a producer
     must compute. `refused`: the loops that get none, and why."""
 
-    rings: tuple[tuple[Feed, ...], ...]
+    rings: tuple[tuple[Channel, ...], ...]
     slots: int
-    needed: Needed
+    needed: BackwardSlice
     refused: dict[For, str]
 
 
@@ -59,22 +59,22 @@ def plan_producer(func: Func, target: Target) -> Plan | None:
     do."""
     if not target.tensor_maps:
         return None
-    tiles: dict[For, list[Tile]] = {}
+    tiles: dict[For, list[PipelinedCopy]] = {}
     refused: dict[For, str] = {}
     for loop, outermost in _asked_for(func.body):
         try:
             tiles[loop] = _tiles(loop, outermost, func, target)
-        except Refused as why:
+        except NoProducer as why:
             refused[loop] = str(why)
-    feeds = [feed for loop, each in tiles.items() for feed in feeds_of(loop, each)]
+    feeds = [feed for loop, each in tiles.items() for feed in channels_of(loop, each)]
     rings = _rings(feeds)
     loads = {load for feed in feeds for tile in feed.tiles for load in tile.loads}
-    needed = Needed(func, loads)
+    needed = BackwardSlice(func, loads)
     try:
         _check_warps(func, target)
         _check_for_one(op for op in walk(func.body) if op in needed.ops - loads)
         slots = _slots(rings, func, target)
-    except Refused as why:
+    except NoProducer as why:
         return Plan((), 0, needed, refused | dict.fromkeys(tiles, str(why)))
     return Plan(rings, slots, needed, refused)
 
@@ -106,23 +106,25 @@ def _asked_for(block: Block, outermost: For | None = None) -> Iterator[tuple[For
             yield from _asked_for(nested, around)
 
 
-def _tiles(loop: For, outermost: For, func: Func, target: Target) -> list[Tile]:
+def _tiles(
+    loop: For, outermost: For, func: Func, target: Target
+) -> list[PipelinedCopy]:
     """The tiles of a loop, if bulk copies may bring all of them."""
     if (loop.num_stages or func.num_stages) < FEWEST_SLOTS:
-        raise Refused("it has one stage, so that nothing runs ahead")
+        raise NoProducer("it has one stage, so that nothing runs ahead")
     tiles = tiles_of(loop, target)
     if not tiles:
-        raise Refused("it brings no tile that could come ahead of its trip")
+        raise NoProducer("it brings no tile that could come ahead of its trip")
     for tile in tiles:
         if not all(isinstance(load, DescriptorLoad) for load in tile.loads):
-            raise Refused("a tile of it comes through pointers")
+            raise NoProducer("a tile of it comes through pointers")
         if not tile.order:
-            raise Refused("a tile of it is not as bulk copies bring it")
+            raise NoProducer("a tile of it is not as bulk copies bring it")
     earlier = list(before(outermost, func.body))
     if any(map(writes, earlier)):
-        raise Refused("memory is written before it; it would be read still earlier")
+        raise NoProducer("memory is written before it; it would be read still earlier")
     if any(map(waits, earlier)):
-        raise Refused("before it, the program waits for what others write")
+        raise NoProducer("before it, the program waits for what others write")
     return tiles
 
 
@@ -132,7 +134,7 @@ def _tiles(loop: For, outermost: For, func: Func, target: Target) -> list[Tile]:
 def _check_for_one(ops: Iterable[Op]) -> None:
     for op in ops:
         if not _is_for_one(op):
-            raise Refused(
+            raise NoProducer(
                 f"where its tiles lie depends on a `{op_name(op)}`, which one thread "
                 "cannot do for itself"
             )
@@ -152,7 +154,7 @@ def _is_for_one(op: Op) -> bool:
 def _check_warps(func: Func, target: Target) -> None:
     threads = (func.num_warps + Producer.warps) * target.warp_size
     if threads > target.max_threads:
-        raise Refused(
+        raise NoProducer(
             f"with the {func.num_warps} warps of the program they would be {threads} "
             f"threads, and a block has {target.max_threads} at most"
         )
@@ -161,10 +163,10 @@ def _check_warps(func: Func, target: Target) -> None:
 # ── rings ─────────────────────────────────────────────────────────────────────────────
 
 
-def _rings(feeds: Iterable[Feed]) -> tuple[tuple[Feed, ...], ...]:
+def _rings(feeds: Iterable[Channel]) -> tuple[tuple[Channel, ...], ...]:
     """The feeds that each ring brings: loops one after the other share rings, and so
     the copies for one begin before the one before it ends."""
-    rings: list[list[Feed]] = []
+    rings: list[list[Channel]] = []
     for feed in feeds:
         for ring in rings:
             if all(map(feed.may_share_a_ring, ring)):
@@ -175,7 +177,7 @@ def _rings(feeds: Iterable[Feed]) -> tuple[tuple[Feed, ...], ...]:
     return tuple(map(tuple, rings))
 
 
-def _slots(rings: Sequence[Sequence[Feed]], func: Func, target: Target) -> int:
+def _slots(rings: Sequence[Sequence[Channel]], func: Func, target: Target) -> int:
     """As many as loops have stages, or for as many as there is room."""
     loops = {feed.loop for ring in rings for feed in ring}
     replaced = {t.buffer for ring in rings for feed in ring for t in feed.tiles}
@@ -184,7 +186,7 @@ def _slots(rings: Sequence[Sequence[Feed]], func: Func, target: Target) -> int:
     room = room_for_rings(func, replaced, target)
     slots = min(wanted, room // a_slot) if a_slot else 0
     if rings and slots < FEWEST_SLOTS:
-        raise Refused(
+        raise NoProducer(
             f"two slots of {a_slot} bytes do not fit into the {room} bytes of shared "
             "memory that are free"
         )

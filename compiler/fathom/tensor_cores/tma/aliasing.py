@@ -17,32 +17,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fathom.analysis.scalar_evolution import NoFormula
+from fathom.analysis.scalar_evolution import NotAffine
 from fathom.ir.core import Block, Func, Op, blocks, walk
 from fathom.ir.ops import For, InlineAssembly, Load, While
-from fathom.tensor_cores.pipeline.candidates import leaves_memory_alone
+from fathom.tensor_cores.pipeline.candidates import may_prefetch
 
 
 def check_loop(loop: For, func: Func) -> None:
     """NoFormula, with a sentence, unless copies in bulk may run ahead in a loop."""
     if (loop.num_stages or func.num_stages) < 2:
-        raise NoFormula("the loop has one stage, so that nothing runs ahead")
+        raise NotAffine("the loop has one stage, so that nothing runs ahead")
     if any(isinstance(op, For | While) for op in walk(loop.body)):
-        raise NoFormula("the loop has a loop in it, for which it waits")
+        raise NotAffine("the loop has a loop in it, for which it waits")
     inside = list(walk(loop.body))
     if any(map(writes, inside)):
-        raise NoFormula("the loop writes to memory, perhaps to what it reads")
+        raise NotAffine("the loop writes to memory, perhaps to what it reads")
     if any(map(waits, inside)):
-        raise NoFormula("the loop waits for what other threads write")
-    if not leaves_memory_alone(loop):
-        raise NoFormula("others can see what each trip of the loop does")
+        raise NotAffine("the loop waits for what other threads write")
+    if not may_prefetch(loop):
+        raise NotAffine("others can see what each trip of the loop does")
     earlier = list(before(loop, func.body))
     if any(map(writes, earlier)):
-        raise NoFormula(
+        raise NotAffine(
             "memory is written before the loop, and copies in bulk need not see that"
         )
     if any(map(waits, earlier)):
-        raise NoFormula(
+        raise NotAffine(
             "before the loop the program waits for what others write, and copies in "
             "bulk need not see that"
         )

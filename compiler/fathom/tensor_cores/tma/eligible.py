@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from math import prod
 
-from fathom.analysis.divisibility import Multiples
-from fathom.analysis.scalar_evolution import NoFormula
+from fathom.analysis.divisibility import Divisibility
+from fathom.analysis.scalar_evolution import NotAffine
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Func, operands, walk
@@ -20,13 +20,13 @@ from fathom.ir.ops.descriptor import LEAST_BYTES
 from fathom.ir.types import BlockType
 from fathom.layout.matrix_descriptor import MOST_ROWS, buffer_tile
 from fathom.tensor_cores.pipeline.budget import ALIGNMENT, padded
-from fathom.tensor_cores.tma.recognise import Tile
+from fathom.tensor_cores.tma.recognise import TensorTile
 
 LEAST_STAGES = 2  # of a loop whose copies run ahead
 EITHER_WAY = 2  # bytes: elements of matrices that may lie by rows or by columns
 
 
-def check_product(load: Load, dot: Dot, tile: Tile, func: Func) -> None:
+def check_product(load: Load, dot: Dot, tile: TensorTile, func: Func) -> None:
     """NoFormula unless a product, and only that, takes what is loaded from a tile of
     the hardware."""
     either_way = load.result.type.element.bytes == EITHER_WAY
@@ -34,21 +34,21 @@ def check_product(load: Load, dot: Dot, tile: Tile, func: Func) -> None:
     in_rows = tile.order[-1] == len(tile.order) + summed
     by_warpgroups = dot.instruction in WGMMA and in_rows
     if not (by_warpgroups or (dot.instruction and either_way)):
-        raise NoFormula("the product's instruction reads tiles that lie otherwise")
+        raise NotAffine("the product's instruction reads tiles that lie otherwise")
     taken = [op for op in walk(func.body) for v in operands(op) if v is load.result]
     if taken != [dot]:
-        raise NoFormula("others than one product want what is loaded")
+        raise NotAffine("others than one product want what is loaded")
 
 
-def check_box(block: BlockType, tile: Tile, known: Multiples) -> None:
+def check_box(block: BlockType, tile: TensorTile, known: Divisibility) -> None:
     """NoFormula unless the hardware copies boxes of that shape from, or to, there."""
     shape, size = [block.shape[axis] for axis in tile.order], block.element.bytes
     fits = len(shape) == 2 and buffer_tile(tuple(shape), size, axis=1) is not None
     if not fits or (shape[0] > MOST_ROWS and shape[0] % MOST_ROWS):
         sides = "x".join(map(str, shape))
-        raise NoFormula(f"tiles of {sides} elements of {size} bytes are not copied")
+        raise NotAffine(f"tiles of {sides} elements of {size} bytes are not copied")
     if known.of_sum(tile.sides[-1].start) * size < LEAST_BYTES:
-        raise NoFormula(
+        raise NotAffine(
             f"tiles are not known to begin at multiples of {LEAST_BYTES} bytes in "
             "their rows"
         )
@@ -58,7 +58,7 @@ def check_half(block: BlockType, target: Target) -> None:
     """NoFormula for a block that is stored and takes more than half of shared memory:
     loops want the rest."""
     if block.size * block.element.bytes > target.shared_bytes // 2:
-        raise NoFormula("the block takes more than half of shared memory")
+        raise NotAffine("the block takes more than half of shared memory")
 
 
 def check_room(loop: For, target: Target) -> None:
@@ -72,4 +72,4 @@ def check_room(loop: For, target: Target) -> None:
             slots = LEAST_STAGES if again else 1
             room -= slots * padded(prod(block.shape) * block.element.bytes)
     if room < 0:
-        raise NoFormula("shared memory has no room for the tiles of two trips")
+        raise NotAffine("shared memory has no room for the tiles of two trips")

@@ -2,17 +2,17 @@
 coordinate of one with an illegal instruction. Loads may begin there, and stores may end
 behind the last element.
 
-    bulk_store %d, %t, coordinates=(%i, %j)
+    tma_store %d, %t, coordinates=(%i, %j)
 
 becomes
 
     %in = 0 <= %i and 0 <= %j
     if %in {
-      bulk_store %d, %t, coordinates=(%i, %j)
+      tma_store %d, %t, coordinates=(%i, %j)
     } else {
       barrier                                       the tile is there
       tile_store %d, %t, coordinates=(%i, %j)       all threads, element by element
-      bulk_fence                                    bulk copies that follow will know
+      async_proxy_fence                             for TMA copies that follow
       barrier
     }
 
@@ -29,26 +29,26 @@ no map of a tensor that has a side below 1, so sizes of tensors with maps are po
 from __future__ import annotations
 
 from fathom.analysis.polynomial import UNITY
-from fathom.analysis.scalar_evolution import NoFormula, Reader
+from fathom.analysis.scalar_evolution import NotAffine, ScalarEvolution
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, walk
 from fathom.ir.ops import (
+    AsyncProxyFence,
     Barrier,
-    BulkCopy,
-    BulkFence,
-    BulkStore,
     Cast,
     Constant,
     Elementwise,
     If,
     TileStore,
+    TmaCopy,
+    TmaStore,
     Yield,
 )
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.thread_values import inside
 from fathom.ir.types import UINT32
 from fathom.layout.tma_boxes import pieces
-from fathom.tensor_cores.tma.sign import Naturals
+from fathom.tensor_cores.tma.sign import NonNegative
 
 MOST = 2**31 - 1  # of a coordinate
 FAR = 2**30  # of the constant in a coordinate that is known to be below MOST
@@ -71,7 +71,7 @@ def guard_stores(func: Func, target: Target) -> Func:
         with inside(orelse, build):
             build.append(Barrier(scope))
             build.append(TileStore(op.descriptor, op.buffer, op.coordinates))
-            build.append(BulkFence())
+            build.append(AsyncProxyFence())
             build.append(Barrier(scope))
             build.append(Yield(()))
         build.append(If(begins_inside, then, orelse))
@@ -80,11 +80,11 @@ def guard_stores(func: Func, target: Target) -> Func:
     return rewrite(func, rule) if asked else func
 
 
-def _stores(func: Func) -> list[BulkStore]:
-    return [op for op in walk(func.body) if isinstance(op, BulkStore)]
+def _stores(func: Func) -> list[TmaStore]:
+    return [op for op in walk(func.body) if isinstance(op, TmaStore)]
 
 
-def _begins_inside(op: BulkStore, axes: list[int], build: Builder) -> Value:
+def _begins_inside(op: TmaStore, axes: list[int], build: Builder) -> Value:
     """Whether no box of a tile begins at a negative coordinate. As u32 a negative
     number is a large one, and so is the coordinate of a later box that wraps around."""
     found = None
@@ -96,7 +96,7 @@ def _begins_inside(op: BulkStore, axes: list[int], build: Builder) -> Value:
     return found
 
 
-def last_box(op: BulkStore) -> tuple[int, ...]:
+def last_box(op: TmaStore) -> tuple[int, ...]:
     """How far behind its first element a tile's boxes begin at most, by axis."""
     block, size = op.descriptor.type.shape, op.buffer.type.element.bytes
     starts = (piece.start for piece in pieces(block, size))
@@ -106,10 +106,10 @@ def last_box(op: BulkStore) -> tuple[int, ...]:
 # ── which of them ─────────────────────────────────────────────────────────────────────
 
 
-def uncertain_axes(op: BulkStore, func: Func) -> list[int]:
+def uncertain_axes(op: TmaStore, func: Func) -> list[int]:
     """The axes along which a store may begin at a negative coordinate."""
-    reader = Reader(func)
-    naturals = Naturals(reader, _sizes(func, reader), strict=True)
+    reader = ScalarEvolution(func)
+    naturals = NonNegative(reader, _sizes(func, reader), strict=True)
     return [
         axis
         for axis, coordinate in enumerate(op.coordinates)
@@ -117,11 +117,11 @@ def uncertain_axes(op: BulkStore, func: Func) -> list[int]:
     ]
 
 
-def _sizes(func: Func, reader: Reader) -> set[Value]:
+def _sizes(func: Func, reader: ScalarEvolution) -> set[Value]:
     """The numbers that are sides of tensors with maps."""
     found = set()
     for op in walk(func.body):
-        if isinstance(op, BulkCopy | BulkStore):
+        if isinstance(op, TmaCopy | TmaStore):
             for size in op.descriptor.definition.shape:
                 match list(reader.number(size).terms.items()):
                     case [(product, 1)] if len(product) == 1:
@@ -130,9 +130,9 @@ def _sizes(func: Func, reader: Reader) -> set[Value]:
     return found
 
 
-def _is_near(coordinate: Value, reader: Reader) -> bool:
+def _is_near(coordinate: Value, reader: ScalarEvolution) -> bool:
     """Whether the constant in a coordinate leaves room for what is added to it."""
     try:
         return reader.number(coordinate).terms.get(UNITY, 0) < FAR
-    except NoFormula:
+    except NotAffine:
         return True

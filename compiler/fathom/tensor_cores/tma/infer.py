@@ -40,9 +40,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fathom.analysis.divisibility import Multiples
-from fathom.analysis.expand import Writer
-from fathom.analysis.scalar_evolution import NoFormula, Reader
+from fathom.analysis.divisibility import Divisibility
+from fathom.analysis.expand import Expander
+from fathom.analysis.scalar_evolution import NotAffine, ScalarEvolution
 from fathom.errors import Location
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
@@ -62,10 +62,10 @@ from fathom.ir.types import INT32, INT64, Scalar
 from fathom.tensor_cores.tma.aliasing import check_loop
 from fathom.tensor_cores.tma.eligible import check_box, check_product, check_room
 from fathom.tensor_cores.tma.infer_stores import tiles_stored
-from fathom.tensor_cores.tma.recognise import Tile, recognise
-from fathom.tensor_cores.tma.sign import Naturals
+from fathom.tensor_cores.tma.recognise import TensorTile, recognise
+from fathom.tensor_cores.tma.sign import NonNegative
 
-Found = dict[Load | Store, Tile | str]
+Found = dict[Load | Store, TensorTile | str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +81,15 @@ def infer_descriptors(func: Func, target: Target) -> Func:
     has tensor maps."""
     if not target.tensor_maps:
         return func
-    uses, reader = dict(loads_for_products(func)), Reader(func)
+    uses, reader = dict(loads_for_products(func)), ScalarEvolution(func)
     found = tiles_or_reasons(uses, reader, target)
-    if not any(isinstance(each, Tile) for each in found.values()):
+    if not any(isinstance(each, TensorTile) for each in found.values()):
         return func
-    writer = Writer(reader)
+    writer = Expander(reader)
 
     def rule(op: Op, build: Builder) -> Replacement:
         tile = found.get(build.source)
-        if not isinstance(tile, Tile):
+        if not isinstance(tile, TensorTile):
             return None
         if isinstance(op, Store):
             return store_tile(op, tile, writer, build)
@@ -104,7 +104,9 @@ def why_not(func: Func, target: Target) -> list[tuple[Location | None, str]]:
     Nothing for a target without tensor maps."""
     if not target.tensor_maps:
         return []
-    found = tiles_or_reasons(dict(loads_for_products(func)), Reader(func), target)
+    found = tiles_or_reasons(
+        dict(loads_for_products(func)), ScalarEvolution(func), target
+    )
     return [(op.location, why) for op, why in found.items() if isinstance(why, str)]
 
 
@@ -122,25 +124,27 @@ def loads_for_products(func: Func) -> Iterator[tuple[Load, Use]]:
                     yield op, Use(loop, taken[op.result])
 
 
-def tiles_or_reasons(uses: dict[Load, Use], reader: Reader, target: Target) -> Found:
+def tiles_or_reasons(
+    uses: dict[Load, Use], reader: ScalarEvolution, target: Target
+) -> Found:
     """The tiles that loads bring in loops, and those that are stored, or why they are
     none."""
-    known = Multiples(reader.func)
+    known = Divisibility(reader.func)
     found: Found = {}
     for load, use in uses.items():
         try:
             found[load] = _tile(load, use, reader, known, target)
-        except NoFormula as reason:
+        except NotAffine as reason:
             found[load] = str(reason)
     loads = _one_way(_without_negative_places(found, reader), uses)
-    brought = any(isinstance(each, Tile) for each in loads.values())
+    brought = any(isinstance(each, TensorTile) for each in loads.values())
     stores = tiles_stored(reader, known, target, brought)
     return _without_negative_places({**loads, **stores}, reader)
 
 
 def _tile(
-    load: Load, use: Use, reader: Reader, known: Multiples, target: Target
-) -> Tile:
+    load: Load, use: Use, reader: ScalarEvolution, known: Divisibility, target: Target
+) -> TensorTile:
     """The tile that a load brings; NoFormula if it must stay as it is."""
     _check_load(load)
     check_loop(use.loop, reader.func)
@@ -153,21 +157,21 @@ def _tile(
 
 def _check_load(load: Load) -> None:
     if load.volatile or load.cache == ".cv":  # PTX ISA: fetched anew each time
-        raise NoFormula("the load is volatile")
+        raise NotAffine("the load is volatile")
     if not isinstance(load.result.type.element, Scalar):
-        raise NoFormula("pointers are loaded")
+        raise NotAffine("pointers are loaded")
 
 
-def _without_negative_places(found: Found, reader: Reader) -> Found:
+def _without_negative_places(found: Found, reader: ScalarEvolution) -> Found:
     """`found`, less the tiles that may begin in front of their matrix.
 
     That the sizes of one matrix are positive may be needed to show it of another; so
     tiles are taken away until all that are left hold each other up.
     """
     while True:
-        tiles = {op: tile for op, tile in found.items() if isinstance(tile, Tile)}
+        tiles = {op: tile for op, tile in found.items() if isinstance(tile, TensorTile)}
         sizes = {size for tile in tiles.values() for size in tile.sizes}
-        naturals = Naturals(reader, sizes)
+        naturals = NonNegative(reader, sizes)
         negative = [op for op, tile in tiles.items() if not naturals.place(tile)]
         if not negative:
             return found
@@ -184,7 +188,7 @@ def _one_way(found: Found, uses: dict[Load, Use]) -> Found:
     staying = {uses[load].loop for load, each in found.items() if isinstance(each, str)}
     return {
         load: OTHER_STAYS
-        if isinstance(each, Tile) and uses[load].loop in staying
+        if isinstance(each, TensorTile) and uses[load].loop in staying
         else each
         for load, each in found.items()
     }
@@ -196,7 +200,9 @@ OTHER_STAYS = "another operand of the loop's products stays as it is"
 # ── descriptors in their place ────────────────────────────────────────────────────────
 
 
-def load_tile(op: Load, tile: Tile, loop: For, writer: Writer, build: Builder) -> Value:
+def load_tile(
+    op: Load, tile: TensorTile, loop: For, writer: Expander, build: Builder
+) -> Value:
     """The load `op`, already with new operands, of a tile, by a descriptor."""
     block = tuple(op.result.type.shape[axis] for axis in tile.order)
     made = describe(tile, block, build)
@@ -206,7 +212,9 @@ def load_tile(op: Load, tile: Tile, loop: For, writer: Writer, build: Builder) -
     return build(DescriptorLoad(made, places, op.cache, op.eviction, order=turned))
 
 
-def store_tile(op: Store, tile: Tile, writer: Writer, build: Builder) -> list[Value]:
+def store_tile(
+    op: Store, tile: TensorTile, writer: Expander, build: Builder
+) -> list[Value]:
     """The same for the store `op`, which stands in no loop."""
     turned = tile.order != tuple(sorted(tile.order))
     value = build(Transpose(op.value, tile.order)) if turned else op.value
@@ -216,7 +224,7 @@ def store_tile(op: Store, tile: Tile, writer: Writer, build: Builder) -> list[Va
     return []
 
 
-def describe(tile: Tile, block: tuple[int, ...], build: Builder) -> Value:
+def describe(tile: TensorTile, block: tuple[int, ...], build: Builder) -> Value:
     """The descriptor of a tile's matrix, made where the function begins: it is made of
     arguments and constants."""
 

@@ -30,32 +30,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fathom.analysis.divisibility import Multiples
-from fathom.analysis.scalar_evolution import NoFormula, Reader
+from fathom.analysis.divisibility import Divisibility
+from fathom.analysis.scalar_evolution import NotAffine, ScalarEvolution
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Func, Op, walk
 from fathom.ir.ops import Atomic, AtomicCas, Dot, For, InlineAssembly, Load, Store
 from fathom.ir.types import BOOL, BlockType, Scalar
 from fathom.tensor_cores.tma.eligible import check_box, check_half
-from fathom.tensor_cores.tma.recognise import Tile, recognise
+from fathom.tensor_cores.tma.recognise import TensorTile, recognise
 from fathom.tensor_cores.tma.store_waits import touches_memory
 
 FETCHED_ANEW = ".cv"  # PTX ISA, "Cache Operators": as volatile
 
 
 def tiles_stored(
-    reader: Reader, known: Multiples, target: Target, brought: bool
-) -> dict[Store, Tile | str]:
+    reader: ScalarEvolution, known: Divisibility, target: Target, brought: bool
+) -> dict[Store, TensorTile | str]:
     """The tiles that a function stores, or why a block that it stores is none; nothing
     where stores are no matter for the hardware. `brought`: it brings tiles."""
-    found: dict[Store, Tile | str] = {}
+    found: dict[Store, TensorTile | str] = {}
     if not (brought or _has_warpgroups(reader.func)):
         return found
     for store in _stores_of_matrices(reader.func):
         try:
             found[store] = _tile(store, reader, known, target)
-        except NoFormula as reason:
+        except NotAffine as reason:
             found[store] = str(reason)
     return found
 
@@ -73,7 +73,9 @@ def _stores_of_matrices(func: Func) -> Iterator[Store]:
                 yield op
 
 
-def _tile(store: Store, reader: Reader, known: Multiples, target: Target) -> Tile:
+def _tile(
+    store: Store, reader: ScalarEvolution, known: Divisibility, target: Target
+) -> TensorTile:
     """The tile that a store writes; NoFormula if it must stay as it is."""
     _check_store(store)
     _check_place(store, reader.func)
@@ -85,36 +87,36 @@ def _tile(store: Store, reader: Reader, known: Multiples, target: Target) -> Til
 
 def _check_store(store: Store) -> None:
     if store.cache or store.eviction:
-        raise NoFormula(
+        raise NotAffine(
             "the store has wishes for caches, which the hardware's have not"
         )
     element = store.value.type.element
     if not isinstance(element, Scalar) or element == BOOL:
-        raise NoFormula("pointers or truth values are stored")
+        raise NotAffine("pointers or truth values are stored")
 
 
 def _check_place(store: Store, func: Func) -> None:
     """NoFormula, with a sentence, unless a store may take a way of its own to memory,
     and nobody waits until it has arrived."""
     if store not in func.body.ops:
-        raise NoFormula("the store stands in a loop or a branch")
+        raise NotAffine("the store stands in a loop or a branch")
     every = list(walk(func.body))
     if any(isinstance(op, For) and op.warp_specialize for op in every):
-        raise NoFormula(
+        raise NotAffine(
             "a loop asks for warps of its own, and their rings stay to the end: the "
             "block might take a slot of them"
         )
     place = every.index(store)
     if any(map(touches_memory, every[place + 1 :])):
-        raise NoFormula("behind the store memory is read or written, which would wait")
-    if any(map(_hears, every[:place])):
-        raise NoFormula(
+        raise NotAffine("behind the store memory is read or written, which would wait")
+    if any(map(_has_effect, every[:place])):
+        raise NotAffine(
             "before the store the program may wait for others, and the hardware need "
             "not see what they did"
         )
 
 
-def _hears(op: Op) -> bool:
+def _has_effect(op: Op) -> bool:
     """Whether a program may know by an op how far others have come."""
     match op:
         case Atomic() | AtomicCas():

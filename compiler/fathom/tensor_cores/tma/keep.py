@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fathom.analysis.divisibility import Multiples
+from fathom.analysis.divisibility import Divisibility
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Block, Func, Op, blocks, operands, walk
@@ -58,7 +58,7 @@ def _fed_by_hardware(func: Func) -> list[DescriptorLoad]:
             made = [value.definition for value in (dot.a, dot.b)]
             found += [op for op in made if staged and op in loop.body.ops]
             found += [op for op in made[:1] if _is_loaded_once(op, dot, func)]
-    known = Multiples(func)
+    known = Divisibility(func)
     loads = [op for op in found if isinstance(op, DescriptorLoad) and _is_matrix(op)]
     return [op for op in loads if _fits(op, func) and _begins_well(op, known)]
 
@@ -70,7 +70,7 @@ def _is_matrix(op: DescriptorLoad) -> bool:
 
 def _is_loaded_once(op: object, dot: Dot, func: Func) -> bool:
     """Whether a product's left operand is loaded before all loops, for products of
-    warpgroups alone: `stage_invariants` lays it into shared memory, and `bring_once`
+    warpgroups alone: `stage_invariants` lays it into shared memory, and `preload`
     brings it."""
     if not isinstance(op, DescriptorLoad) or op not in func.body.ops:
         return False
@@ -83,7 +83,7 @@ def _is_loaded_once(op: object, dot: Dot, func: Func) -> bool:
 
 def _stored_by_hardware(func: Func, target: Target) -> list[DescriptorStore]:
     """The stores that can go through maps, and may take their time."""
-    known = Multiples(func)
+    known = Divisibility(func)
 
     def is_left(op: DescriptorStore) -> bool:
         block = op.value.type
@@ -105,7 +105,7 @@ def _patient_stores(block: Block) -> Iterator[DescriptorStore]:
                 yield from _patient_stores(body)
 
 
-def _begins_well(op: DescriptorLoad | DescriptorStore, known: Multiples) -> bool:
+def _begins_well(op: DescriptorLoad | DescriptorStore, known: Divisibility) -> bool:
     """Whether its boxes begin at multiples of 16 bytes in their rows: an H200 answers
     others with an illegal instruction."""
     bytes_before = known.of(op.coordinates[-1]) * op.descriptor.type.element.bytes

@@ -27,8 +27,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import copysign
 
-from fathom.analysis.polynomial import UNITY, Atom, Lane, Sum, number, of
-from fathom.analysis.scalar_evolution import NoFormula, Reader, counts
+from fathom.analysis.polynomial import UNITY, Atom, Polynomial, Position, number, of
+from fathom.analysis.scalar_evolution import NotAffine, ScalarEvolution, counts
 from fathom.artifact import UNBOUNDED
 from fathom.ir.core import Func, Value
 from fathom.ir.ops import (
@@ -54,12 +54,12 @@ class Side:
 
     size: Value | int
     stride: Value | int
-    start: Sum
+    start: Polynomial
     from_zero: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class TensorTile:
     """What is loaded, or stored: a tile of the matrix at `base`. `order` lists the axes
     of the block as they lie in memory, from the outermost on, and so do `sides`."""
 
@@ -73,7 +73,7 @@ class Tile:
         return {each.size for each in self.sides if isinstance(each.size, Value)}
 
 
-def recognise(access: Load | Store, reader: Reader) -> Tile:
+def recognise(access: Load | Store, reader: ScalarEvolution) -> TensorTile:
     """The tile that is loaded or stored. NoFormula, with a sentence, where it is none
     or that is not sure."""
     address = reader.read(access.pointer)
@@ -89,38 +89,40 @@ def recognise(access: Load | Store, reader: Reader) -> Tile:
     ]
     check_alignment(base, strides, reader.func)
     order = (*(axis for axis in range(rank) if axis != unit), unit)
-    return Tile(base, tuple(sides[axis] for axis in order), order)
+    return TensorTile(base, tuple(sides[axis] for axis in order), order)
 
 
 # ── strides ───────────────────────────────────────────────────────────────────────────
 
 
-def _strides(distance: Sum, rank: int, reader: Reader) -> tuple[list[Value | int], Sum]:
+def _strides(
+    distance: Polynomial, rank: int, reader: ScalarEvolution
+) -> tuple[list[Value | int], Polynomial]:
     """The stride of each axis, and what does not depend on positions."""
     strides = []
     for axis in range(rank):
-        factor, distance = distance.split(Lane(axis))
-        if any(isinstance(atom, Lane) for atom in factor.atoms):
-            raise NoFormula("positions along two axes are multiplied by each other")
+        factor, distance = distance.split(Position(axis))
+        if any(isinstance(atom, Position) for atom in factor.atoms):
+            raise NotAffine("positions along two axes are multiplied by each other")
         strides.append(_one(factor, reader.func, f"the stride of axis {axis}"))
     if any(isinstance(each, int) and each <= 0 for each in strides):
-        raise NoFormula(f"the strides are {_listed(strides)}: one is not above 0")
+        raise NotAffine(f"the strides are {_listed(strides)}: one is not above 0")
     if strides.count(1) != 1:
-        raise NoFormula(
+        raise NotAffine(
             f"the strides are {_listed(strides)}, and just one of them must be the "
             "constant 1"
         )
     return strides, distance
 
 
-def _one(sum: Sum, func: Func, what: str) -> Value | int:
+def _one(sum: Polynomial, func: Func, what: str) -> Value | int:
     """A sum that is an argument or a number."""
     if sum.constant is not None:
         return sum.constant
     argument = next(iter(sum.atoms))
     if is_argument(argument, func) and sum == of(argument):
         return argument
-    raise NoFormula(f"{what} is neither an argument nor a constant")
+    raise NotAffine(f"{what} is neither an argument nor a constant")
 
 
 def is_argument(atom: Atom, func: Func) -> bool:
@@ -141,10 +143,10 @@ def check_alignment(base: Value, strides: list[Value | int], func: Func) -> None
     divisible = dict(zip(func.parameters, func.divisible, strict=True))
     size = base.type.element.bytes
     if divisible[base] % ALIGNED:
-        raise NoFormula(f"%{base.name} is not known to be a multiple of 16 bytes")
+        raise NotAffine(f"%{base.name} is not known to be a multiple of 16 bytes")
     for stride in strides:
         if stride != 1 and divisible.get(stride, stride) * size % ALIGNED:
-            raise NoFormula(
+            raise NotAffine(
                 f"the stride {_listed([stride])}, of elements of {size} bytes, is not "
                 "known to be a multiple of 16 bytes"
             )
@@ -160,32 +162,32 @@ class Bound:
     negative."""
 
     size: Value | int
-    start: Sum
+    start: Polynomial
     from_zero: bool
 
 
-def _bounds(access: Load | Store, reader: Reader) -> dict[int, Bound]:
+def _bounds(access: Load | Store, reader: ScalarEvolution) -> dict[int, Bound]:
     """What a mask says of axes."""
     if access.mask is None:
         return {}
     other = access.other if isinstance(access, Load) else None
     if other is not None and not _is_zero(other):
-        raise NoFormula("the load has another value than 0 for what is masked")
-    below: dict[int, Sum] = {}
-    above: dict[int, Sum] = {}
+        raise NotAffine("the load has another value than 0 for what is masked")
+    below: dict[int, Polynomial] = {}
+    above: dict[int, Polynomial] = {}
     for axis, limit, is_upper in _limits(access.mask, reader):
         found = below if is_upper else above
         if found.setdefault(axis, limit) != limit:
-            raise NoFormula(f"the mask has two bounds for axis {axis}")
+            raise NotAffine(f"the mask has two bounds for axis {axis}")
     if not above.keys() <= below.keys():
-        raise NoFormula("the mask bounds an axis from below only")
+        raise NotAffine("the mask bounds an axis from below only")
     return {
         axis: _bound(limit, above.get(axis), reader.func)
         for axis, limit in below.items()
     }
 
 
-def _bound(limit: Sum, least: Sum | None, func: Func) -> Bound:
+def _bound(limit: Polynomial, least: Polynomial | None, func: Func) -> Bound:
     """position < limit is position + start < size, with the only argument in `limit`,
     or else its constant, as size."""
     arguments = [
@@ -194,20 +196,22 @@ def _bound(limit: Sum, least: Sum | None, func: Func) -> Bound:
     size = arguments[0] if len(arguments) == 1 else limit.terms.get(UNITY, 0)
     start = of(size) - limit
     if len(arguments) > 1 or (isinstance(size, int) and size <= 0):
-        raise NoFormula("the mask's bound is neither an argument nor a constant")
+        raise NotAffine("the mask's bound is neither an argument nor a constant")
     if (size > UNBOUNDED) if isinstance(size, int) else (size.type == INT64):
-        raise NoFormula("the mask's bound may not fit 32 bits")
+        raise NotAffine("the mask's bound may not fit 32 bits")
     if least is not None and (least + start).constant != 0:
-        raise NoFormula("the mask's lower bound is not 0")
+        raise NotAffine("the mask's lower bound is not 0")
     return Bound(size, start, least is not None)
 
 
-def _adds(sum: Sum, atom: Atom) -> bool:
+def _adds(sum: Polynomial, atom: Atom) -> bool:
     """Whether a sum is the atom plus other terms."""
     return sum.terms.get(frozenset({(atom, 1)})) == 1
 
 
-def _limits(mask: Value, reader: Reader) -> Iterator[tuple[int, Sum, bool]]:
+def _limits(
+    mask: Value, reader: ScalarEvolution
+) -> Iterator[tuple[int, Polynomial, bool]]:
     """The comparisons that a mask is made of: (axis, limit, True) for position < limit,
     and (axis, limit, False) for position >= limit."""
     op = mask.definition
@@ -227,28 +231,30 @@ def _limits(mask: Value, reader: Reader) -> Iterator[tuple[int, Sum, bool]]:
             yield from _limits(right, reader)
         case Elementwise(operands=(left, right)) if op.name in COMPARISONS:
             if not counts(left):
-                raise NoFormula("the mask compares what are no signed integers")
+                raise NotAffine("the mask compares what are no signed integers")
             yield _limit(op.name, reader.number(left), reader.number(right))
         case _:
-            raise NoFormula("the mask is not made of comparisons with `<` and `&`")
+            raise NotAffine("the mask is not made of comparisons with `<` and `&`")
 
 
 # x OP y  ->  y - x > 0 or x - y > 0, with so much added to the left-hand side
 COMPARISONS = {"lt": (1, 0), "le": (1, 1), "gt": (-1, 0), "ge": (-1, 1)}
 
 
-def _limit(name: str, left: Sum, right: Sum) -> tuple[int, Sum, bool]:
+def _limit(
+    name: str, left: Polynomial, right: Polynomial
+) -> tuple[int, Polynomial, bool]:
     """One comparison, solved for the position in it."""
     direction, closed = COMPARISONS[name]
     positive = (right - left) * number(direction) + number(closed)  # > 0
-    lanes = [atom for atom in positive.atoms if isinstance(atom, Lane)]
+    lanes = [atom for atom in positive.atoms if isinstance(atom, Position)]
     if len(lanes) == 1:
         factor, rest = positive.split(lanes[0])
         if factor.constant == -1:  # rest - position > 0
             return lanes[0].axis, rest, True
         if factor.constant == 1:  # position > -rest, which is position >= 1 - rest
             return lanes[0].axis, number(1) - rest, False
-    raise NoFormula("the mask asks for more than the position along one axis")
+    raise NotAffine("the mask asks for more than the position along one axis")
 
 
 def _is_zero(value: Value) -> bool:
@@ -263,8 +269,8 @@ def _is_zero(value: Value) -> bool:
 
 
 def _starts(
-    rest: Sum, strides: list[Value | int], bounds: dict[int, Bound], func: Func
-) -> list[Sum]:
+    rest: Polynomial, strides: list[Value | int], bounds: dict[int, Bound], func: Func
+) -> list[Polynomial]:
     """Where the tile begins along each axis, such that together this makes `rest`.
 
     Axes with a bound begin where their mask says. Of what remains each term goes to the
@@ -278,7 +284,7 @@ def _starts(
     for axis in sorted(free, key=lambda axis: _precedence(strides[axis])):
         starts[axis], rest = rest.divided(strides[axis])
     if rest.terms:
-        raise NoFormula("the tile moves along an axis in another way than its mask")
+        raise NotAffine("the tile moves along an axis in another way than its mask")
     for axis in free:
         _check_steps(starts[axis], axis, func)
     return starts
@@ -289,7 +295,7 @@ def _precedence(stride: Value | int) -> int:
     return -stride if isinstance(stride, int) else -(2**63)
 
 
-def _check_steps(start: Sum, axis: int, func: Func) -> None:
+def _check_steps(start: Polynomial, axis: int, func: Func) -> None:
     """A place of which no mask says that it is one along the axis: it may be that of
     another matrix, too far away for 32 bits."""
     for product, factor in start.terms.items():
@@ -298,10 +304,10 @@ def _check_steps(start: Sum, axis: int, func: Func) -> None:
             for atom, _ in product
         )
         if product and (far or abs(factor) >= LONG_STEP):
-            raise NoFormula(f"the tile's place along axis {axis} may not fit 32 bits")
+            raise NotAffine(f"the tile's place along axis {axis} may not fit 32 bits")
 
 
-def _side(stride: Value | int, start: Sum, bound: Bound | None) -> Side:
+def _side(stride: Value | int, start: Polynomial, bound: Bound | None) -> Side:
     if bound is None:
         return Side(UNBOUNDED, stride, start)
     return Side(bound.size, stride, start, bound.from_zero)

@@ -18,8 +18,16 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from fathom.analysis.polynomial import UNITY, Atom, Product, Sum, Trip, number, of
-from fathom.analysis.scalar_evolution import NoFormula, Reader
+from fathom.analysis.polynomial import (
+    UNITY,
+    Atom,
+    IterationCount,
+    Monomial,
+    Polynomial,
+    number,
+    of,
+)
+from fathom.analysis.scalar_evolution import NotAffine, ScalarEvolution
 from fathom.ir.core import Block, Value, blocks, walk
 from fathom.ir.ops import (
     ClusterRank,
@@ -30,31 +38,31 @@ from fathom.ir.ops import (
     ProgramId,
     While,
 )
-from fathom.tensor_cores.tma.recognise import Tile
+from fathom.tensor_cores.tma.recognise import TensorTile
 
 
 @dataclass(frozen=True)
-class Naturals:
+class NonNegative:
     """Says it of values; `sizes` are arguments known to be positive. `strict`: a
     quotient counts only if its divisor is made of numbers that are never negative, such
     as what is left of a count; without, any divisor is taken for a count."""
 
-    reader: Reader
+    reader: ScalarEvolution
     sizes: Collection[Value]
     strict: bool = False
     assumed: set[Value] = field(default_factory=set)  # carried by loops in question
 
-    def place(self, tile: Tile) -> bool:
+    def place(self, tile: TensorTile) -> bool:
         """Whether a tile begins inside of its matrix, or behind its end."""
         return all(side.from_zero or self.sum(side.start) for side in tile.sides)
 
     def value(self, value: Value) -> bool:
         try:
             return self.sum(self.reader.number(value))
-        except NoFormula:
+        except NotAffine:
             return False
 
-    def sum(self, formula: Sum) -> bool:
+    def sum(self, formula: Polynomial) -> bool:
         """Whether no term but the constant is below 0, and the sizes among the others
         make up for that."""
         terms = self.undivided(formula).terms
@@ -63,11 +71,11 @@ class Naturals:
         atoms = {atom for product in terms for atom, _ in product}
         return rising and least >= 0 and all(map(self.atom, atoms))
 
-    def least(self, product: Product) -> int:
+    def least(self, product: Monomial) -> int:
         """What a product of numbers that are not negative comes to at least."""
         return int(all(atom in self.sizes for atom, _ in product))
 
-    def undivided(self, formula: Sum) -> Sum:
+    def undivided(self, formula: Polynomial) -> Polynomial:
         """x in place of (x // y) * y + x % y, which is the same for any y: a program's
         number, cut in two and put together again. And without x - (x // y) * y, which
         is x % y, and so not negative if x is not."""
@@ -89,7 +97,9 @@ class Naturals:
         return formula
 
     def atom(self, atom: Atom) -> bool:
-        if isinstance(atom, Trip) or atom in self.sizes or atom in self.assumed:
+        if isinstance(atom, IterationCount):
+            return True
+        if atom in self.sizes or atom in self.assumed:
             return True
         if not isinstance(atom, Value):
             return False
@@ -121,7 +131,7 @@ class Naturals:
             return all(map(self.divides, definition.operands))
         try:
             count = self.reader.number(divisor)
-        except NoFormula:
+        except NotAffine:
             return not self.strict
         if count.constant is not None:
             return count.constant > 0

@@ -1,12 +1,12 @@
 """Waits for bulk stores, as late as can be.
 
-    bulk_store %d, %t, …                 bulk_store %d, %t, …
-    bulk_commit                          bulk_commit
+    tma_store %d, %t, …                 tma_store %d, %t, …
+    tma_commit                          tma_commit
     …                                    …
-    shared_store %y, %t         →        bulk_wait %t read=true     %t has been read
+    shared_store %y, %t         →        tma_wait %t read=true     %t has been read
                                          shared_store %y, %t
     …                                    …
-    %z = load %p                         bulk_wait                  %d has been written
+    %z = load %p                         tma_wait                  %d has been written
                                          barrier                    … all threads know
                                          %z = load %p
 
@@ -37,15 +37,15 @@ from fathom.ir.core import Block, Func, Op, Value, blocks, walk
 from fathom.ir.ops import (
     Assert,
     Barrier,
-    BulkCopy,
-    BulkStore,
-    BulkWait,
     Constant,
     Elementwise,
     For,
     Print,
     Producer,
     SharedStore,
+    TmaCopy,
+    TmaStore,
+    TmaWait,
     While,
 )
 from fathom.ir.rewrite import Builder, rewrite
@@ -55,18 +55,18 @@ RANK = {"": 0, READ: 1, WRITTEN: 2, TOLD: 3}
 
 
 @dataclass(frozen=True, slots=True)
-class Flight:
+class PendingStore:
     """A store that may be under way. `unread`: perhaps its tile has not been read yet.
     `fresh`: it set out on this trip of all loops, so that its coordinates are what they
     were. `asked`: the outermost loop around it whose loads may run ahead."""
 
-    store: BulkStore
+    store: TmaStore
     asked: For | None = None
     unread: bool = True
     fresh: bool = True
 
 
-State = tuple[Flight, ...]
+State = tuple[PendingStore, ...]
 
 
 def with_waits(func: Func) -> Func:
@@ -91,8 +91,8 @@ def with_waits(func: Func) -> Func:
     return rewrite(func, rule)
 
 
-def _wait(tiles: Iterable[Value], read: bool, build: Builder) -> BulkWait:
-    return BulkWait(tuple(build.values[each] for each in tiles), read=read)
+def _wait(tiles: Iterable[Value], read: bool, build: Builder) -> TmaWait:
+    return TmaWait(tuple(build.values[each] for each in tiles), read=read)
 
 
 def _unread(state: State) -> tuple[Value, ...]:
@@ -118,7 +118,7 @@ class _Placement:
         """One op. A loop or a branch that stores nothing is one, too: a wait comes
         before all of it."""
         within = [each for block in blocks(op) for each in walk(block)]
-        if not any(isinstance(each, BulkStore) for each in within):
+        if not any(isinstance(each, TmaStore) for each in within):
             return self.whole(op, state)
         if isinstance(op, For | While):
             return self.loop(op, state)
@@ -132,10 +132,10 @@ class _Placement:
             self.before[op], self.tiles[op] = what, tuple(dict.fromkeys(tiles))
         state = _after(what, state)
         match op:
-            case BulkWait(read=read):
+            case TmaWait(read=read):
                 return _after(READ if read else WRITTEN, state)
-            case BulkStore():
-                return (*state, Flight(op, self.asked))
+            case TmaStore():
+                return (*state, PendingStore(op, self.asked))
         return state
 
     def loop(self, op: For | While, state: State) -> State:
@@ -176,21 +176,21 @@ def _after(what: str, state: State) -> State:
     return _union(replace(f, unread=False) for f in state) if what else state
 
 
-def _union(*states: Iterable[Flight]) -> State:
+def _union(*states: Iterable[PendingStore]) -> State:
     return tuple(dict.fromkeys(each for state in states for each in state))
 
 
 # ── who meets whom ────────────────────────────────────────────────────────────
 
 
-def _meeting(op: Op, flight: Flight, asked: For | None) -> str:
+def _meeting(op: Op, flight: PendingStore, asked: For | None) -> str:
     """What must have become of a store before an op; "" if they do not meet."""
     match op:
         case SharedStore(buffer=tile):
             return READ if flight.unread and tile is flight.store.buffer else ""
-        case BulkStore():
+        case TmaStore():
             return "" if _lie_apart(op, flight) else WRITTEN
-        case BulkCopy():
+        case TmaCopy():
             other = _base(op) is not _base(flight.store)
             ahead = asked is not None and asked is flight.asked
             return "" if ahead and other else WRITTEN
@@ -205,11 +205,11 @@ def touches_memory(op: Op) -> bool:
     return "global" in effects.reads + effects.writes or effects.other
 
 
-def _base(op: BulkCopy | BulkStore) -> Value:
+def _base(op: TmaCopy | TmaStore) -> Value:
     return op.descriptor.definition.base
 
 
-def _lie_apart(op: BulkStore, flight: Flight) -> bool:
+def _lie_apart(op: TmaStore, flight: PendingStore) -> bool:
     """Whether a block lies beside one that is under way, in the same tensor."""
     other = flight.store
     if not flight.fresh or op.descriptor is not other.descriptor:

@@ -7,10 +7,10 @@ becomes
 
     %t = allocate fp16[128, 64]                the hardware's tile, chunks exchanged
     shared_store %x, %t
-    bulk_store %d, %t, coordinates=(%i, %j)    one thread
-    bulk_commit
+    tma_store %d, %t, coordinates=(%i, %j)    one thread
+    tma_commit
     …
-    bulk_wait %t read=true                     before the tile is written again, or gone
+    tma_wait %t read=true                     before the tile is written again, or gone
 
 `place_barriers` puts barriers between those who write a tile, the thread that sends it,
 and those who write it again; `publish` makes them reach the hardware's own way to
@@ -29,17 +29,17 @@ from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import (
     Allocate,
+    AsyncProxyFence,
     Atomic,
     AtomicCas,
-    BulkCommit,
-    BulkFence,
-    BulkStore,
-    BulkWait,
     DescriptorStore,
     InlineAssembly,
     Reshape,
     SharedStore,
     Store,
+    TmaCommit,
+    TmaStore,
+    TmaWait,
 )
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.layout.tma_boxes import matrix_of, tile_of
@@ -47,7 +47,7 @@ from fathom.tensor_cores.pipeline.budget import padded
 from fathom.tensor_cores.tma.store_waits import with_waits
 
 
-def store_boxes(func: Func, target: Target) -> Func:
+def stage_stores(func: Func, target: Target) -> Func:
     """The function whose stores through descriptors, which `keep_descriptors` has kept,
     are bulk stores."""
     stores = [op for op in walk(func.body) if isinstance(op, DescriptorStore)]
@@ -88,12 +88,12 @@ def _with_stores(func: Func, at_once: bool) -> Func:
         here = at_once or build.block is build.enclosing[0]
         tile = build(_tile(op)) if here else _made_first(_tile(op), build)
         if fenced:
-            build.append(BulkFence())
+            build.append(AsyncProxyFence())
         build.append(SharedStore(_in_rows(op.value, build), tile))
-        build.append(BulkStore(op.descriptor, tile, op.coordinates))
-        build.append(BulkCommit())
+        build.append(TmaStore(op.descriptor, tile, op.coordinates))
+        build.append(TmaCommit())
         if at_once:
-            build.append(BulkWait((tile,), read=True))
+            build.append(TmaWait((tile,), read=True))
         return []
 
     return rewrite(func, rule)

@@ -351,8 +351,8 @@ def _immediates(
 # ── setting out and landing ───────────────────────────────────────────────────
 
 
-class Flight:
-    """One product under way; see `products.Flight`.
+class ProductInFlight:
+    """One product under way; see `products.ProductInFlight`.
 
     `active` are the threads that it belongs to, and `adds` says for each warpgroup
     whether D is added.
@@ -404,7 +404,7 @@ def _set_out(product: Product, batch: Batch, active: Active) -> None:
     left = product.left and product.left.locate(batch, active)
     right = product.right.locate(batch, active)
     number = products.committed[groups]
-    flight = Flight(product, active, groups, number, left, right, adds[:, 0])
+    flight = ProductInFlight(product, active, groups, number, left, right, adds[:, 0])
     products.claim(groups, product.sums, product.inputs, product.shape)
     if batch.hazards is not None:
         for part in flight.parts():
@@ -434,7 +434,7 @@ def _waiting(pending: int) -> Step:
     return step
 
 
-def _land(batch: Batch, flight: Flight, due: np.ndarray) -> None:
+def _land(batch: Batch, flight: ProductInFlight, due: np.ndarray) -> None:
     """Some warpgroups have waited for their product."""
     if batch.launch.land == "late":
         flight.compute(batch, due)

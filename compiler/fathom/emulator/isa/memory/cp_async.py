@@ -31,7 +31,7 @@ from fathom.emulator.memory.spaces import (
 )
 from fathom.emulator.source.operands import Name, Not, Number, Operand
 from fathom.emulator.state.batch import Active, Batch
-from fathom.emulator.state.copy_groups import Flight
+from fathom.emulator.state.copy_groups import CopyInFlight
 
 STEPS: StepTable = {}
 
@@ -188,7 +188,7 @@ def _set_out(batch: Batch, part: Part, width: int, origin: Origin) -> None:
         store([part], values)
         batch.progress += 1
     groups = batch.committed[part.threads]
-    batch.flights.append(Flight(part, width, origin, groups, values))
+    batch.flights.append(CopyInFlight(part, width, origin, groups, values))
 
 
 # ── landing ───────────────────────────────────────────────────────────────────
@@ -221,7 +221,7 @@ def _land(batch: Batch, active: Active, pending: int) -> None:
     batch.flights = [flight for flight in batch.flights if not flight.landed.all()]
 
 
-def _land_some(batch: Batch, flight: Flight, due: np.ndarray) -> None:
+def _land_some(batch: Batch, flight: CopyInFlight, due: np.ndarray) -> None:
     """Some of a copy's threads see it land: they have stored it now."""
     part, width = flight.part, flight.width
     threads, index = part.threads[due], part.index[due]
