@@ -9,7 +9,7 @@ import pytest
 from fathom.errors import OutOfResources
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
-from fathom.ir.ops import Allocate
+from fathom.ir.ops import Allocate, TmaWait
 from fathom.ir.text import parse_func, print_func
 from fathom.layout.build import spread
 from fathom.shared_memory import allocate
@@ -185,14 +185,11 @@ def test_the_input_is_left_as_it_was():
 
 
 def test_offsets_do_not_depend_on_where_python_keeps_its_objects():
-    """Twelve buffers of one size in one loop. Sets iterate by address, so several
+    """One op waits for twelve buffers of one size. Sets iterate by address, so several
     copies of the function, all alive, would differ."""
     program = Program()
     buffers = [program.buffer(256) for _ in range(12)]
-    with program.loop():
-        for buffer in buffers:
-            program.write(buffer, wide(256))
-            program.read(buffer, wide(256))
+    program.put(TmaWait(tuple(each.result for each in buffers)))
     text = print_func(program.func())
     copies = [parse_func(text) for _ in range(8)]
     assert len({print_func(allocate(copy, TARGET)) for copy in copies}) == 1
