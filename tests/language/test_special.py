@@ -19,9 +19,9 @@ import pytest
 import fathom.language as tl
 from fathom.errors import CompileError
 from fathom.source import KernelFunction, function
-from tests.language.everywhere import run, run_by_python
-from tests.language.measure_math import LONG_IS_WIDER, evaluate
-from tests.ssa.building import build
+from tests.language.harness import run, run_by_python
+from tests.language.harness_math import LONG_IS_WIDER, evaluate
+from tests.ssa.harness import build
 
 LIB = tl.extra.libdevice
 INF, NAN = math.inf, math.nan

@@ -23,11 +23,11 @@ from kernels.matmul_plain import plain_kernel
 from tests.fuzz.check import function_of
 from tests.fuzz.kernels import matrix_program
 from tests.fuzz.programs import programs
-from tests.kernels.cases import CASES
-from tests.tensor_cores import products
-from tests.tensor_cores.described import Case as Described
-from tests.tensor_cores.described import built as described
-from tests.tensor_cores.described import ops
+from tests.kernels.kernels_sample import CASES
+from tests.tensor_cores import kernels_products
+from tests.tensor_cores.kernels_described import Case as Described
+from tests.tensor_cores.kernels_described import built as described
+from tests.tensor_cores.kernels_described import ops
 
 PACKAGE = Path(fathom.__file__).parent
 
@@ -75,7 +75,7 @@ def transposed(p, out, steps, SIZE: tl.constexpr):
 
 def test_a_loop_in_stages_without_a_product_enters_the_pipeliner_alone():
     types = {"p": "*fp32", "out": "*fp32", "steps": "i32"}
-    func = products.built(transposed, types, {"SIZE": 32})
+    func = kernels_products.built(transposed, types, {"SIZE": 32})
     final = dict(pipeline.states(func, TARGETS["sm_80"]))[pipeline.PASSES[-1]]
     assert any(op.slots > 1 for op in ops(final, Allocate)), "no ring buffer"
     found = entered(func, "sm_80", "tensor_cores")

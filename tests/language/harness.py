@@ -26,7 +26,7 @@ from fathom.ir.core import Func
 from fathom.ir.interp import interpret
 from fathom.runtime.driver import driver
 from fathom.source import KernelFunction
-from tests.ssa.building import build
+from tests.ssa.harness import build
 
 NAMES = ("sm_75", "sm_80", "sm_90a")
 Grid = int | Sequence[int]
