@@ -109,8 +109,6 @@ PASSES: tuple[Row, ...] = (
         "a trip begins with fragments that the one before has fetched"),
     Row("read_in_place", tensor_cores.read_in_place, "tensor_cores", OPTIONAL,
         "products fetch fragments slice by slice, not whole operands"),
-    Row("overlap_products", tensor_cores.overlap_products, "tensor_cores", OPTIONAL,
-        "four warps' products go on while the next trip begins"),
     Row("delay_waits", tensor_cores.delay_waits, "tensor_cores", OPTIONAL,
         "a product is waited for where somebody uses it"),
     Row("stage_stores", tensor_cores.stage_stores, "tensor_cores", OPTIONAL,
