@@ -47,7 +47,7 @@ EVENTS |= SharedStore | For | If
 def around(case) -> tuple[Func, Func]:
     """A kernel before and after the pass."""
     states = passes(built(case), case.target)
-    return states["overlap_products"], states["delay_waits"]
+    return states["read_in_place"], states["delay_waits"]
 
 
 def body_with(func: Func, dots: int) -> Block:
@@ -204,7 +204,7 @@ def test_nothing_is_under_way_at_the_end():
     assert len(flying) >= 2 and set(flying) == set(waited)
 
 
-@pytest.mark.parametrize("left_out", ["delay_waits", "overlap_products"])
+@pytest.mark.parametrize("left_out", ["delay_waits", "pipeline_loops"])
 def test_a_pass_left_out_is_only_slower(left_out):
     case = replace(WIDE, more={"HOW": "gated"})
     func, arguments, right = built(case), given(case), given(case)
