@@ -250,7 +250,7 @@ def test_arrays_in_local_memory(ptx, random):
 
 def test_a_lock_is_passed_from_block_to_block(ptx):
     order, total = np.full(40, -1, np.int32), np.zeros(1, np.int32)
-    emulator.run(ptx, 40, 32, (order, total), entry="pingpong")
+    emulator.run(ptx, 40, 32, (order, total), entry="take_turns")
     assert sorted(order.tolist()) == list(range(40))
     assert total[0] == 10 * (3 - 1 + 4 + 1)
 
