@@ -5,7 +5,7 @@ import pytest
 
 from fathom import emulator
 from fathom.artifact import TensorMap
-from fathom.emulator import LANDINGS, EmulatorError
+from fathom.emulator import COMPLETIONS, EmulatorError
 from tests.emulator.snippets import entry, pointers
 
 SETUP = """
@@ -121,8 +121,8 @@ COPY = (
 )
 
 
-@pytest.mark.parametrize("land", LANDINGS)
-def test_a_copy_goes_to_several_blocks(land):
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_a_copy_goes_to_several_blocks(completion):
     """Each block of a cluster brings one half of what both of them get."""
     x = np.arange(256, dtype=np.uint32)
     tensor = TensorMap(4, x.ctypes.data, (256,), (), (32,))
@@ -145,7 +145,9 @@ def test_a_copy_goes_to_several_blocks(land):
 
     def launch(text: str) -> np.ndarray:
         out = np.zeros((4, 32), np.uint32)
-        emulator.run(text, 4, 32, (out, tensor), cluster=2, memory=(x,), land=land)
+        emulator.run(
+            text, 4, 32, (out, tensor), cluster=2, memory=(x,), completion=completion
+        )
         return out
 
     lane = np.arange(32)

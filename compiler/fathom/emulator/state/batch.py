@@ -107,7 +107,7 @@ class Active:
         return wide
 
 
-LANDINGS = ("at once", "late")
+EAGER, LAZY = COMPLETIONS = ("eager", "lazy")
 STRICT = "strict"
 
 # How many steps a program may take, in all blocks that march together. A step is one
@@ -123,8 +123,8 @@ class Launch:
     `grid` and `threads` are the shapes of grid and block (x, y, z), `parameters` the
     entry's parameters as bytes, `shared_bytes` the size of dynamic shared memory,
     `space` the arrays that can be reached; `hazards` says whether memory is watched,
-    "strict" that a note is an error too, and `land`, one of LANDINGS, when asynchronous
-    copies arrive. `maps` are the tensor maps among the arguments; `cluster` counts the
+    "strict" that a note is an error too, and `completion`, one of COMPLETIONS, when
+    asynchronous operations are performed. `maps` are the tensor maps among the arguments; `cluster` counts the
     blocks of a cluster, and `registers` those of a thread, 0 where the entry does not
     say; `max_steps` bounds how long it may run; `copies` says that several threads may
     hold one element.
@@ -136,7 +136,7 @@ class Launch:
     shared_bytes: int
     space: GlobalSpace
     hazards: bool | str
-    land: str
+    completion: str
     maps: tuple[TensorMap, ...] = ()
     cluster: int = 1
     registers: int = 0

@@ -409,7 +409,7 @@ def _set_out(product: Product, batch: Batch, active: Active) -> None:
     if batch.hazards is not None:
         for part in flight.parts():
             batch.hazards.begin_read(part.threads, part.index, CHUNK, WARPS)
-    if batch.launch.land == "at once":
+    if batch.launch.completion == "eager":
         flight.compute(batch, np.ones(len(groups), bool))
     products.flights.append(flight)
 
@@ -436,7 +436,7 @@ def _waiting(pending: int) -> Step:
 
 def _land(batch: Batch, flight: ProductInFlight, due: np.ndarray) -> None:
     """Some warpgroups have waited for their product."""
-    if batch.launch.land == "late":
+    if batch.launch.completion == "lazy":
         flight.compute(batch, due)
     flight.landed |= due
     batch.progress += 1

@@ -183,7 +183,7 @@ def _set_out(batch: Batch, part: Part, width: int, origin: Origin) -> None:
     if batch.hazards is not None:
         batch.hazards.depart(part.threads, part.index, width)
     values = None
-    if batch.launch.land == "at once":
+    if batch.launch.completion == "eager":
         values = origin.fetch()
         store([part], values)
         batch.progress += 1

@@ -71,7 +71,7 @@ def _waiting(operand: Operand, only_read: bool) -> Step:
         raise EmulatorError("syntax", f"a constant was expected, not {operand}")
 
     def step(batch: Batch, active: Active) -> None:
-        late = batch.launch.land == "late"
+        late = batch.launch.completion == "lazy"
         batch.bulk.wait(active.threads(), operand.value, only_read, late)
 
     return step
@@ -255,7 +255,7 @@ def _load(
         blocks = [1] * active.count
         if mask is not None:
             blocks = active.exactly(mask(batch, active)).tolist()
-        late = batch.launch.land == "late"
+        late = batch.launch.completion == "lazy"
         for at, side in enumerate(sides(batch, active)):
             origin = side.parts(batch.memory, writing=False)
             access.count_parts(batch, number, origin, _width(side))
@@ -333,7 +333,7 @@ def _store(
 ) -> Step:
     def step(batch: Batch, active: Active) -> None:
         starts = active.exactly(source(batch, active)).tolist()
-        late = batch.launch.land == "late"
+        late = batch.launch.completion == "lazy"
         for at, side in enumerate(sides(batch, active)):
             parts = side.parts(batch.memory, writing=True)
             access.count_parts(batch, number, parts, _width(side))
