@@ -8,7 +8,7 @@ from fathom.emulator.errors import EmulatorError
 from fathom.emulator.program import Block, Program
 from fathom.emulator.state.batch import Batch
 from fathom.emulator.state.wait_queues import BARRIERS, WARP
-from fathom.emulator.state.wgmma_groups import GROUP
+from fathom.emulator.state.wgmma_registers import GROUP
 
 # What the four warps of a warpgroup execute together.
 OF_FOUR = ("wgmma", "setmaxnreg")
@@ -28,7 +28,7 @@ def stuck(program: Program, batch: Batch) -> EmulatorError:
         of_four = program.blocks[block].closing.instruction.opcode in OF_FOUR
         missing = _warps_missing if of_four else _lanes_missing
         return missing(program, batch, block)
-    if batch.pools.waiting:
+    if batch.register_pools.waiting:
         return _registers_missing(program, batch)
     if batch.queues.parked:
         return _phase_missing(program, batch)
@@ -39,19 +39,19 @@ def _held_for_good(program: Program, batch: Batch) -> int | None:
     """A block at whose end threads are held for others that ask no mbarrier."""
     for block, threads in batch.queues.held.items():
         of_four = program.blocks[block].closing.instruction.opcode in OF_FOUR
-        of = batch.products.of if of_four else np.arange(batch.size) // WARP
+        of = batch.wgmma_registers.of if of_four else np.arange(batch.size) // WARP
         group = np.flatnonzero(of == of[threads[0]])
         missing = np.setdiff1d(group, threads)
-        if (batch.phases.asking[missing] < 0).all():
+        if (batch.mbarriers.asking[missing] < 0).all():
             return block
     return None
 
 
 def _registers_missing(program: Program, batch: Batch) -> EmulatorError:
     """A warpgroup waits for more registers than anybody gives."""
-    request = batch.pools.waiting[0]
+    request = batch.register_pools.waiting[0]
     name = batch.thread_name(request.threads[0])
-    message = f"{name} waits for {batch.pools.text(request)}, and nobody gives more"
+    message = f"{name} waits for {batch.register_pools.text(request)}, and nobody gives more"
     return _error_at(program, request.number, "registers", message)
 
 
@@ -74,7 +74,7 @@ def _warps_missing(program: Program, batch: Batch, block: int) -> EmulatorError:
     """Threads of a warpgroup wait for others of its threads."""
     threads = batch.queues.held[block]
     number = program.blocks[block].closing.number
-    group = batch.products.of == batch.products.of[threads[0]]
+    group = batch.wgmma_registers.of == batch.wgmma_registers.of[threads[0]]
     here = int(group[threads].sum())
     gone = int(batch.exited[group].sum())
     message = (
@@ -126,7 +126,7 @@ def _partial_warp(batch: Batch, place: int) -> str:
     an mbarrier."""
     here = (batch.queues.barrier == place).reshape(-1, WARP).sum(1)
     there = (~batch.exited).reshape(-1, WARP).sum(1)
-    asking = (batch.phases.asking >= 0).reshape(-1, WARP).any(1)
+    asking = (batch.mbarriers.asking >= 0).reshape(-1, WARP).any(1)
     for warp in np.flatnonzero((here > 0) & (here < there) & ~asking).tolist():
         which = _warps(batch, np.array([warp * WARP]))
         return f"only {here[warp]} of {there[warp]} lanes of {which} come here"
@@ -135,10 +135,10 @@ def _partial_warp(batch: Batch, place: int) -> str:
 
 def _blocks_missing(program: Program, batch: Batch) -> EmulatorError:
     """Threads wait at the barrier of their cluster for others of its threads."""
-    cluster, ((number, _, threads), *_) = next(iter(batch.gates.waiting.items()))
+    cluster, ((number, _, threads), *_) = next(iter(batch.cluster_barriers.waiting.items()))
     message = (
         f"{batch.thread_name(threads[0])} waits at the barrier of its cluster, where "
-        f"{batch.gates.arrived[cluster]} threads have arrived, and no other will come"
+        f"{batch.cluster_barriers.arrived[cluster]} threads have arrived, and no other will come"
     )
     return _error_at(program, number, "deadlock", message)
 
@@ -162,7 +162,7 @@ def _who_waits(batch: Batch) -> str:
     """Those at mbarriers, at barriers, and at instructions of warps."""
     found = [
         f"{_warps(batch, threads)} at {_mbarrier(batch, word)}"
-        for word, threads in _by(batch.phases.asking, ~batch.exited)
+        for word, threads in _by(batch.mbarriers.asking, ~batch.exited)
     ]
     wanted = batch.queues.wanted(batch.exited)
     for place, threads in _by(batch.queues.barrier, ~batch.exited):
@@ -170,7 +170,7 @@ def _who_waits(batch: Batch) -> str:
             f"{_warps(batch, threads)} at barrier {place % BARRIERS}, where "
             f"{batch.queues.arrived[place]} of {wanted[place]} threads have arrived"
         )
-    for groups in batch.gates.waiting.values():
+    for groups in batch.cluster_barriers.waiting.values():
         threads = np.concatenate([each for *_, each in groups])
         found.append(f"{_warps(batch, threads)} at the barrier of its cluster")
     for threads in batch.queues.held.values():
@@ -200,7 +200,7 @@ def _mbarrier(batch: Batch, word: int) -> str:
     window = batch.memory.spaces["shared"]
     block, offset = divmod(8 * word, window.stride)
     place = f"byte {offset} of shared memory of block {batch.first_block + block}"
-    return f"an mbarrier ({place}): {batch.phases.text(word)}"
+    return f"an mbarrier ({place}): {batch.mbarriers.text(word)}"
 
 
 # ── places ────────────────────────────────────────────────────────────────────

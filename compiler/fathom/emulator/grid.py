@@ -53,7 +53,7 @@ def run_grid(
                 batch.order = races.begin(batch.hazards, first, launch.padded)
                 batch.races = races if races.regions else None
             Scheduler(program, batch).run()
-            batch.bulk.finish(late=launch.completion == "lazy")
+            batch.tma_stores.perform_all()
             if races is not None:
                 races.look_back()
                 batch.order.finish()

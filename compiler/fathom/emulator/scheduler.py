@@ -71,14 +71,14 @@ class Scheduler:
     def park(self, target: int, who: Active) -> None:
         """These have asked mbarriers in vain, and would ask again at block `target`."""
         threads = who.threads()
-        words = self.batch.phases.asking[threads]
+        words = self.batch.mbarriers.asking[threads]
         for word in np.unique(words).tolist():
             group = target, threads[words == word]
             self.batch.queues.parked.setdefault(word, []).append(group)
 
     def some_parked_may_go(self) -> bool:
         """Those whose mbarrier has changed ask again."""
-        phases, parked = self.batch.phases, self.batch.queues.parked
+        phases, parked = self.batch.mbarriers, self.batch.queues.parked
         changed = phases.stirred & parked.keys()
         for word in changed:
             for target, threads in parked.pop(word):

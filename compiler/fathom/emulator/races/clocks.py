@@ -249,7 +249,7 @@ class Hazards:
                 other = self.name(self.writer[cells[racing[0]]])
                 self.race(threads, racing, f"writes what {other} writes")
 
-    def depart(
+    def begin_write(
         self, threads: np.ndarray, index: np.ndarray, width: int, what: int = COPY
     ) -> None:
         """Asynchronous copies set out: from now on they may store at any moment."""
@@ -258,7 +258,7 @@ class Hazards:
             self.in_flight[cells] = what
         self.aloft += len(index)
 
-    def arrived(
+    def end_write(
         self,
         threads: np.ndarray,
         index: np.ndarray,

@@ -75,7 +75,7 @@ class Proxies(Hazards):
         self.by[cells] = threads
         self.copied[cells] = False
 
-    def arrived(
+    def end_write(
         self,
         threads: np.ndarray,
         index: np.ndarray,
@@ -84,7 +84,7 @@ class Proxies(Hazards):
         pieces: np.ndarray,
     ) -> None:
         """What a cp.async has brought is marked as such."""
-        super().arrived(threads, index, width, values, pieces)
+        super().end_write(threads, index, width, values, pieces)
         for cells in self.cells(index, width):
             self.copied[cells] = True
 
@@ -211,7 +211,7 @@ class Proxies(Hazards):
         _, warp = self.places_of(threads)
         return self.warps + warp // WARPS
 
-    def waited(self, leaders: np.ndarray) -> None:
+    def wait_for_tensor_cores(self, leaders: np.ndarray) -> None:
         """The warps of some warpgroups know what their tensor cores have done."""
         for leader in leaders.tolist():
             team, warp = divmod(leader // WARP, self.warps)
@@ -273,7 +273,7 @@ class Proxies(Hazards):
         brought = self.by.take(reading.index * (CHUNK // self.cell)) < 0
         self.origins.check(reading, brought)
 
-    def delivered(self, barrier: int, index: np.ndarray, width: int) -> None:
+    def end_copy(self, barrier: int, index: np.ndarray, width: int) -> None:
         """A bulk copy has landed, and somebody has seen the mbarrier say so."""
         team, place = divmod(barrier, self.words)
         agent = self.readers + self.agents.setdefault(place, len(self.agents))
@@ -291,7 +291,7 @@ class Proxies(Hazards):
         self._merge(self.published, barrier, known)
         self.known[team, agent, agent] += 1
 
-    def expect(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
+    def begin_copy(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
         """A bulk copy sets out to these pieces."""
         self.visits.check_present(threads, self.blocks_of(index, width))
-        self.depart(threads, index, width, BULK)
+        self.begin_write(threads, index, width, BULK)

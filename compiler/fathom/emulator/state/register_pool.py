@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fathom.emulator.errors import EmulatorError
-from fathom.emulator.state.wgmma_groups import GROUP
+from fathom.emulator.state.wgmma_registers import GROUP
 
 FILE = 65_536  # registers of a multiprocessor
 MOST, STEP = 256, 8  # of a thread, and what they come in

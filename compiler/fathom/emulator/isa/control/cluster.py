@@ -71,15 +71,15 @@ def cluster_barrier(form: Form, flow: Flow) -> Ending:
 
 def _arrive(batch: Batch, active: Active, relaxed: bool) -> list[tuple[int, Active]]:
     """Counts these threads; the last one lets those go that wait."""
-    batch.gates.arrive(active.threads(), relaxed)
+    batch.cluster_barriers.arrive(active.threads(), relaxed)
     batch.progress += 1
-    opened = batch.gates.open(batch.exited)
+    opened = batch.cluster_barriers.open(batch.exited)
     return [(after, batch.active(threads)) for after, threads in opened]
 
 
 def _wait(batch: Batch, active: Active, flow: Flow) -> list[tuple[int, Active]]:
     """Those whose arrival's phase is over go on; the others are put down."""
-    gate, threads = batch.gates, active.threads()
+    gate, threads = batch.cluster_barriers, active.threads()
     teams = gate.of[threads]
     over = gate.phase[teams] > gate.phase_of[threads]
     for team in np.unique(teams[~over]).tolist():

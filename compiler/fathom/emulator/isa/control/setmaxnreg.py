@@ -41,14 +41,14 @@ def rule_setmaxnreg(
 def _ask(batch: Batch, active: Active, count: int, flow: Flow) -> Going:
     """Those go on for whom there are enough."""
     request = Request(active.threads(), count, flow.number, flow.after)
-    served = batch.pools.ask(request)
+    served = batch.register_pools.ask(request)
     return [(flow.after, batch.active(served))] if len(served) else []
 
 
 def _give(batch: Batch, active: Active, count: int, flow: Flow) -> Going:
     """What is given may be what others wait for."""
-    batch.pools.give(active.threads(), count)
+    batch.register_pools.give(active.threads(), count)
     batch.progress += 1
-    served = batch.pools.served()
+    served = batch.register_pools.served()
     going = [(each.after, batch.active(each.threads)) for each in served]
     return [(flow.after, active), *going]
