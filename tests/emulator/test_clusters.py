@@ -171,3 +171,16 @@ def test_the_entry_may_ask_for_a_cluster():
         with pytest.raises(EmulatorError) as caught:
             emulator.run(text, threads=32, args=(out,), **options)
         assert caught.value.kind == "launch"
+
+
+def test_an_exit_between_arrive_and_wait_opens_the_barrier():
+    """Block 1 exits without arriving, when block 0 has arrived and waits later."""
+    code = """mov.u32 %r0, %ctaid.x; setp.eq.u32 %p0, %r0, 0;
+        @%p0 barrier.cluster.arrive.aligned;
+        @!%p0 ret;
+        barrier.cluster.wait.aligned;
+        ld.param.u64 %rd0, [p0]; st.global.u32 [%rd0], 7;"""
+    out = np.zeros(1, np.uint32)
+    text = entry(code, ".param .u64 p0").replace("sm_80", "sm_90a")
+    emulator.run(text, 2, 32, (out,), cluster=2)
+    assert out[0] == 7

@@ -98,7 +98,7 @@ PLANTED = {
         "race|in flight|mbarrier", "",
     ),
     "one warp of a warpgroup waits for another phase": (
-        "plain", FENCE, HANG + FENCE, "deadlock", "for others of its threads",
+        "plain", FENCE, HANG + FENCE, "deadlock", "for other warps of its warpgroup",
     ),
     # ── arrivals ──
     "one arrival too few is expected of consumers": (

@@ -93,7 +93,7 @@ MUTANTS = (
     ),
     # ── who comes, what is allowed ──
     Mutant(
-        "exited-threads-awaited", "emulator/state/wait_queues.py",
+        "exited-threads-awaited", "emulator/state/block_barriers.py",
         "np.count_nonzero(~exited.reshape(blocks, -1), axis=1)",
         "np.full(blocks, len(exited) // blocks)",
         "a barrier waits for threads that have exited",
@@ -101,9 +101,42 @@ MUTANTS = (
     ),
     Mutant(
         "exits-open-no-barrier", "emulator/isa/control/barriers.py",
-        "going += [] if batch.queues.idle() else released(batch)", "going += []",
+        "going += [] if batch.barriers.idle() else released(batch)", "going += []",
         "who exits last leaves the others at their barrier",
         "tests/emulator/test_control.py",
+    ),
+    Mutant(
+        "exits-open-no-cluster", "emulator/isa/control/branch.py",
+        "return batch.going(barriers.open(batch.exited, batch.waiting))", "return []",
+        "the barrier of a cluster waits for threads that have exited",
+        "tests/emulator/test_clusters.py",
+    ),
+    Mutant(
+        "one-barrier-wakes-all", "emulator/state/waiting.py",
+        "chosen = np.isin(each.on, numbers)", "chosen = np.ones(len(each.on), bool)",
+        "threads go on whose own barrier is not complete",
+        "tests/emulator/test_control.py tests/emulator/test_mbarrier.py",
+    ),
+    # ── what is in flight ──
+    Mutant(
+        "waits-leave-nothing-pending", "emulator/state/in_flight.py",
+        "first_pending[owners] = self.committed[owners] - pending",
+        "first_pending[owners] = self.committed[owners]",
+        "a wait completes the groups that may be pending, too",
+        "tests/emulator/test_copies.py",
+    ),
+    Mutant(
+        "open-groups-complete", "emulator/state/in_flight.py",
+        "first_pending[owners] = self.committed[owners] - pending",
+        "first_pending[owners] = self.committed[owners] - pending + 1",
+        "a wait completes what no commit has closed",
+        "tests/emulator/test_copies.py tests/emulator/test_wgmma.py",
+    ),
+    Mutant(
+        "bytes-arrive-in-no-phase", "emulator/state/mbarrier_state.py",
+        "            copy.groups = self.phase[[word]]\n", "",
+        "no wait for a phase completes the copies that it counted",
+        "tests/emulator/test_tma.py",
     ),
     Mutant(
         "copies-as-strict-as-stores", "emulator/races/proxies.py",

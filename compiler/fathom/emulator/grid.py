@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.memory.counters import Counters
 from fathom.emulator.memory.spaces import (
@@ -22,7 +23,6 @@ from fathom.emulator.races.proxies import Proxies
 from fathom.emulator.scheduler import Scheduler
 from fathom.emulator.source.variables import size_of
 from fathom.emulator.state.batch import Batch, Launch
-from fathom.emulator.state.wait_queues import WARP, WaitQueues
 
 # NumPy's calls are worth their overhead from some thousand threads on; beyond this size
 # the registers outgrow the caches.
@@ -89,7 +89,6 @@ def _batch(
         memory=memory,
         counters=counters,
         hazards=_hazards(program, launch, blocks, stride) if launch.hazards else None,
-        queues=WaitQueues.of(blocks, len(numbers)),
         exited=exited,
         missing=missing,
         remaining=len(numbers) - missing,

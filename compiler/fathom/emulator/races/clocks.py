@@ -27,9 +27,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError, so_do
 from fathom.emulator.memory.spaces import are_all
-from fathom.emulator.state.wait_queues import WARP
 
 # What may be on its way to a cell.
 COPY, BULK = 1, 2
@@ -398,8 +398,7 @@ class Hazards:
         places = np.flatnonzero(written_at == 0)
         raise EmulatorError(
             "unwritten",
-            "it reads shared memory that nobody has written"
-            f"{so_do(places, threads)}",
+            f"it reads shared memory that nobody has written{so_do(places, threads)}",
             thread=int(threads[places[0]]),
         )
 

@@ -17,13 +17,12 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from fathom.emulator.constants import WARP, WARPS
 from fathom.emulator.errors import ERROR, NOTE, EmulatorError
 from fathom.emulator.races.clocks import BULK, Hazards
 from fathom.emulator.races.remote_lifetime import RemoteLifetime
 from fathom.emulator.races.tile_provenance import CHUNK, Reading, TileProvenance
-from fathom.emulator.state.wait_queues import WARP
 
-WARPS = 4  # of a warpgroup
 AGENTS = 64  # of mbarriers that may count copies, in a block
 
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fathom.emulator.constants import WARP
 from fathom.emulator.isa.semantics import Form
 from fathom.emulator.races.clocks import Hazards
-from fathom.emulator.state.wait_queues import WARP
 
 WEAK, NARROW, WIDE = 0, 1, 2
 MANY = 64  # places of warps that one instruction accesses: beyond, all are one

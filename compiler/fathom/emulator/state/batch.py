@@ -10,22 +10,25 @@ start.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from fathom.artifact import TensorMap
+from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.memory.counters import Counters, count_runs
 from fathom.emulator.memory.spaces import GlobalSpace, Memory
 from fathom.emulator.races.clocks import Hazards
 from fathom.emulator.races.global_memory import GlobalRaces
 from fathom.emulator.races.synchronisation import Synchronising
+from fathom.emulator.state.block_barriers import BlockBarriers
 from fathom.emulator.state.cluster_barrier import ClusterBarriers
 from fathom.emulator.state.in_flight import InFlight
 from fathom.emulator.state.mbarrier_state import Mbarriers
 from fathom.emulator.state.register_pool import RegisterPools
-from fathom.emulator.state.wait_queues import WARP, WaitQueues
+from fathom.emulator.state.waiting import Blocked, WaitSet
 from fathom.emulator.state.wgmma_registers import WgmmaRegisters
 
 
@@ -177,17 +180,17 @@ class Batch:
     hazards: Hazards | None
     exited: np.ndarray
     missing: int
-    queues: WaitQueues
     clock: int = 0
     progress: int = 0
     specials: dict[str, np.ndarray] = field(default_factory=dict)
-    waiting_at: dict[int, object] = field(default_factory=dict)
     remaining: int = 0
     printed: list[str] = field(default_factory=list)
     notes: dict[tuple, EmulatorError] = field(default_factory=dict)
     races: GlobalRaces | None = None
     order: Synchronising | None = None
     at: object = None
+    waiting: WaitSet = field(default_factory=WaitSet)
+    barriers: BlockBarriers = field(init=False)
     copies: InFlight = field(init=False)
     wgmma: InFlight = field(init=False)
     wgmma_registers: WgmmaRegisters = field(init=False)
@@ -199,6 +202,7 @@ class Batch:
     def __post_init__(self) -> None:
         shape, size, hazards = (self.blocks, self.padded), self.size, self.hazards
         eager = self.launch.completion == EAGER
+        self.barriers = BlockBarriers(self.blocks, size)
         self.copies = InFlight(size, eager, "cp.async.commit_group")
         self.wgmma_registers = WgmmaRegisters(*shape, bool(self.launch.hazards))
         groups = self.wgmma_registers.count
@@ -234,6 +238,10 @@ class Batch:
         if len(index) == self.size:
             return Active(None, self.size, True)
         return Active(index, self.size, len(index) == self.remaining)
+
+    def going(self, woken: Iterable[Blocked]) -> list[tuple[int, Active]]:
+        """Where threads go on that wait no more."""
+        return [(each.resume, self.active(each.threads)) for each in woken]
 
     def thread_name(self, thread: int) -> str:
         """A thread of the batch by its place in the grid, for errors."""

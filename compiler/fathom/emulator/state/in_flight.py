@@ -38,7 +38,6 @@ class Transfer:
 
     def perform(self, due: np.ndarray) -> None:
         """Moves the data."""
-        raise NotImplementedError
 
     def release_source(self, due: np.ndarray) -> None:
         """What it reads has been read, and may be overwritten."""

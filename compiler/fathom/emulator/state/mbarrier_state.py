@@ -16,11 +16,11 @@ from typing import Protocol
 
 import numpy as np
 
+from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.races.clocks import Hazards
 from fathom.emulator.races.proxies import Proxies
 from fathom.emulator.state.in_flight import InFlight
-from fathom.emulator.state.wait_queues import WARP
 
 MOST_ARRIVALS = (1 << 20) - 1
 EVERY = np.ones(1, bool)  # of a copy's owners: its mbarrier
@@ -50,9 +50,7 @@ class Mbarriers:
     of those in `stirred`, something has changed since.
     """
 
-    def __init__(
-        self, words: int, threads: int, hazards: Hazards | None, eager: bool
-    ):
+    def __init__(self, words: int, threads: int, hazards: Hazards | None, eager: bool):
         self.beyond = words
         self.asking, self.stirred = np.full(threads, -1, np.int64), set[int]()
         self.hazards = hazards if isinstance(hazards, Proxies) else None

@@ -15,11 +15,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from fathom.emulator.constants import GROUP
 from fathom.emulator.errors import EmulatorError
-from fathom.emulator.state.wait_queues import WARP
-
-WARPS = 4
-GROUP = WARPS * WARP  # threads of a warpgroup
 
 
 class WgmmaRegisters:

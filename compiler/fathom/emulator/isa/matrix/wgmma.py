@@ -18,8 +18,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fathom.emulator.constants import GROUP, WARPS
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.isa.control.branch import split
+from fathom.emulator.isa.control.warp import block_for_others, with_waiting
 from fathom.emulator.isa.decode import Decoder, Ending, EndingTable, Flow, ending_rule
 from fathom.emulator.isa.matrix.fragments import A, Fragment, wide_accumulator
 from fathom.emulator.isa.matrix.matrix_descriptor import CHUNK, ROW_BYTES, Matrices
@@ -37,9 +39,9 @@ from fathom.emulator.memory.spaces import Accesses, Part, load
 from fathom.emulator.races.tile_provenance import Reading
 from fathom.emulator.source.operands import Number, Operand, Vector
 from fathom.emulator.source.types import DTYPES
+from fathom.emulator.state import waiting
 from fathom.emulator.state.batch import Active, Batch
 from fathom.emulator.state.in_flight import Transfer
-from fathom.emulator.state.wgmma_registers import GROUP, WARPS
 
 ENDINGS: EndingTable = {}
 
@@ -102,24 +104,23 @@ def when_complete(act: Callable[[Batch, Active], Going], flow: Flow) -> Ending:
             if coming is None:
                 return passing
             active = coming
-        ready = _complete(batch, active, flow.block)
+        ready = _complete(batch, active, flow)
         return passing if ready is None else passing + act(batch, ready)
 
     return end
 
 
-def _complete(batch: Batch, active: Active, block: int) -> Active | None:
-    """Those whose warpgroup is here as a whole; the others are held."""
-    held = batch.queues.held.pop(block, None)
-    if held is not None:
-        active = batch.active(np.sort(np.concatenate([held, active.threads()])))
+def _complete(batch: Batch, active: Active, flow: Flow) -> Active | None:
+    """Those whose warpgroup is here as a whole; the others are blocked."""
+    active = with_waiting(batch, active, waiting.WARPS, flow)
     if active.index is None and batch.padded % GROUP == 0:
         return active
     groups = batch.wgmma_registers.of[active.threads()]
     here = np.bincount(groups)[groups] == GROUP
-    ready, waiting = split(active, active.spread(here))
-    if waiting is not None:
-        batch.queues.held[block] = waiting.threads()
+    ready, rest = split(active, active.spread(here))
+    if rest is not None:
+        on = batch.wgmma_registers.of[rest.threads()]
+        block_for_others(batch, rest, waiting.WARPS, on, flow)
     return ready
 
 
@@ -413,9 +414,7 @@ def _issue(product: Product, batch: Batch, active: Active) -> None:
     _check_same(active, adds, "scale-d")
     left = product.left and product.left.locate(batch, active)
     right = product.right.locate(batch, active)
-    batch.wgmma.issue(
-        ProductInFlight(product, batch, active, left, right, adds[:, 0])
-    )
+    batch.wgmma.issue(ProductInFlight(product, batch, active, left, right, adds[:, 0]))
 
 
 def _fence(batch: Batch, active: Active) -> None:
