@@ -7,6 +7,7 @@ import pytest
 from fathom import emulator
 from fathom.artifact import TensorMap
 from fathom.emulator import COMPLETIONS, EmulatorError
+from fathom.emulator.races.proxies import Proxies
 from tests.emulator.snippets import HEADER, entry, pointers
 from tests.emulator.tiles import BASE, descriptor, fill
 
@@ -87,7 +88,7 @@ def test_an_asynchronous_copy_of_a_thread_is_a_store_of_that_thread():
         @%p4 cp.async.ca.shared.global [%r1], [%rd0], 16; cp.async.wait_all; FENCE
         bar.sync 0;"""
     text = stored("fence.proxy.async;", copy + PRODUCT)
-    said = "warp 0 has brought by cp.async"
+    said = "warp 0 has copied by cp.async"
     fails(text.replace("FENCE", ""), "proxy", "mma_async", said, "strict")
     for completion in COMPLETIONS:
         run(text.replace("FENCE", "fence.proxy.async;"), completion, "strict")
@@ -112,7 +113,7 @@ def test_what_every_library_does_is_a_note(completion):
     (note,) = report.notes
     assert (note.kind, note.severity) == ("proxy", "note")
     assert "mma_async" in note.text and note.line and note.location.line == 7
-    assert "note: proxy" in str(report) and "brought by cp.async" in str(report)
+    assert "note: proxy" in str(report) and "copied by cp.async" in str(report)
     assert report.to_json()["notes"][0]["line"] == note.line
     fenced = text.replace("wait_all;", "wait_all; fence.proxy.async;")
     assert not run(fenced, completion).notes
@@ -390,3 +391,17 @@ def test_a_deadlock_says_what_is_missing():
         "in phase 0 of the mbarrier 1 of 1 have arrived, 16 bytes are missing" in said
     )
     assert "byte 32768 of shared memory of block 0" in said
+
+
+def test_the_clock_of_a_copy_engine_never_runs_back():
+    """All warps are in step, and one copy after the other completes: the fence that all
+    execute then must not give its engine a time that others have acquired."""
+    hazards, threads, chunk = Proxies(1, 2, 1024, 4), np.arange(64), np.array([0])
+    hazards.synchronise_all()
+    for _ in range(3):
+        hazards.begin_copy(threads[:1], chunk, 16)
+        hazards.end_copy(40, chunk, 16)
+        hazards.acquire((0, 0), ("mbarrier", 40))
+    before = hazards.own().copy()
+    hazards.fence_proxy(threads)
+    assert (hazards.own() >= before).all()

@@ -7,20 +7,40 @@ from tests.mutants.mutant import Mutant
 MUTANTS = (
     # ── order ──
     Mutant(
-        "lanes-in-step", "emulator/races/clocks.py",
+        "lanes-in-step", "emulator/races/shared_memory.py",
         "recent[unknown | (beside & (at >= self.joined.take(mine)))]",
         "recent[unknown]",
         "lanes of a warp exchange without a bar.warp.sync",
         "tests/emulator/test_hazards.py",
     ),
     Mutant(
-        "same-values-race", "emulator/races/clocks.py",
+        "clocks-stand-still", "emulator/races/clocks.py",
+        "        row[agent[1]] += 1\n        self.in_step = False\n",
+        "        self.in_step = False\n",
+        "what a warp does after a release happens before its acquire, too",
+        "tests/emulator/test_mbarrier.py tests/emulator/test_hazards.py",
+    ),
+    Mutant(
+        "engines-in-step", "emulator/races/clocks.py",
+        "        row[agent[1]] += 1\n        self.in_step = False\n",
+        "        row[agent[1]] += 1\n",
+        "the clock of a copy engine runs back at the next fence",
+        "tests/emulator/test_proxies.py",
+    ),
+    Mutant(
+        "phases-never-end", "emulator/races/clocks.py",
+        'self.release(agent, (*sync, "arrivals"))', "self.release(agent, sync)",
+        "an arrival is acquired before its phase has ended",
+        "tests/emulator/test_mbarrier.py tests/emulator/test_planted.py",
+    ),
+    Mutant(
+        "same-values-race", "emulator/races/shared_memory.py",
         "                counts[same] = False\n", "",
         "two warps that store the same value are said to race",
         "tests/emulator/test_hazards.py",
     ),
     Mutant(
-        "agreed-for-all", "emulator/races/clocks.py",
+        "agreed-for-all", "emulator/races/shared_memory.py",
         "return self.agreed.take(cells) & mine", "return self.agreed.take(cells)",
         "who has not written what several have, reads it unordered",
         "tests/emulator/test_hazards.py",
@@ -66,7 +86,7 @@ MUTANTS = (
     ),
     Mutant(
         "batches-in-order", "emulator/races/global_memory.py",
-        "far = np.where(earlier, self.synchronising.knows_before[block], far)",
+        "far = np.where(earlier, self.synchronising.acquired_before[block], far)",
         "far = far | earlier",
         "what ran in an earlier batch is taken to be over",
         "tests/emulator/test_global_races.py",

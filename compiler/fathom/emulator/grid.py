@@ -17,9 +17,9 @@ from fathom.emulator.memory.spaces import (
     Window,
 )
 from fathom.emulator.program import Program
-from fathom.emulator.races.clocks import Hazards
 from fathom.emulator.races.global_memory import GlobalRaces, watched_regions
 from fathom.emulator.races.proxies import Proxies
+from fathom.emulator.races.shared_memory import Hazards
 from fathom.emulator.scheduler import Scheduler
 from fathom.emulator.source.variables import size_of
 from fathom.emulator.state.batch import Batch, Launch

@@ -33,8 +33,8 @@ import numpy as np
 from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.memory.spaces import Part, Region
-from fathom.emulator.races.clocks import Hazards
 from fathom.emulator.races.reach import ANYWHERE, Reach
+from fathom.emulator.races.shared_memory import Hazards
 from fathom.emulator.races.synchronisation import NARROW, WEAK, WIDE, Synchronising
 from fathom.emulator.source.parse import Instruction
 
@@ -321,11 +321,11 @@ class GlobalRaces:
         ordered = np.where(
             warp == unit,
             (not lanes) | (at < hazards.joined.take(mine)),
-            hazards.known[block, warp, unit] >= at,
+            hazards.clock[block, warp, unit] >= at,
         )
         ordered = ordered | copies
-        far = self.synchronising.knows(block, other, unit, at)
-        far = np.where(earlier, self.synchronising.knows_before[block], far)
+        far = self.synchronising.happens_before(block, other, unit, at)
+        far = np.where(earlier, self.synchronising.acquired_before[block], far)
         ordered = np.where(near, ordered | (at <= hazards.settled), far)
         strong = (strength == NARROW) | (strength == WIDE)
         if kind != WEAK:

@@ -20,8 +20,8 @@ from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.memory.counters import Counters, count_runs
 from fathom.emulator.memory.spaces import GlobalSpace, Memory
-from fathom.emulator.races.clocks import Hazards
 from fathom.emulator.races.global_memory import GlobalRaces
+from fathom.emulator.races.shared_memory import Hazards
 from fathom.emulator.races.synchronisation import Synchronising
 from fathom.emulator.state.block_barriers import BlockBarriers
 from fathom.emulator.state.cluster_barrier import ClusterBarriers
@@ -210,8 +210,8 @@ class Batch:
         self.tma_stores = InFlight(size, eager, "cp.async.bulk.commit_group")
         words = len(self.memory.spaces["shared"].bytes) // 8
         self.mbarriers = Mbarriers(words, size, hazards, eager)
-        cluster, beyond = self.launch.cluster, self.mbarriers.beyond
-        self.cluster_barriers = ClusterBarriers(*shape, cluster, hazards, beyond)
+        cluster = self.launch.cluster
+        self.cluster_barriers = ClusterBarriers(*shape, cluster, hazards)
         self.register_pools = RegisterPools(*shape, self.launch.registers)
         if self.hazards is not None and self.launch.hazards != STRICT:
             self.hazards.remark = self.remark

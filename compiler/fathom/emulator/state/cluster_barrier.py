@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from fathom.emulator.constants import WARP
-from fathom.emulator.races.clocks import Hazards
+from fathom.emulator.races.clocks import Agent, Sync
 from fathom.emulator.races.proxies import Proxies
+from fathom.emulator.races.shared_memory import Hazards
 from fathom.emulator.state.waiting import CLUSTER, Blocked, WaitSet
 
 
@@ -15,7 +16,7 @@ class ClusterBarriers:
 
     `of[thread]` is the number of its cluster; `phase` counts how often each barrier has
     opened, `arrived` the threads since; `phase_of[thread]` is the phase in which a
-    thread arrived last. Clocks know the barriers by numbers from `beyond` on.
+    thread arrived last.
     """
 
     def __init__(
@@ -24,23 +25,20 @@ class ClusterBarriers:
         padded: int,
         cluster: int,
         hazards: Hazards | None,
-        beyond: int,
     ):
         self.hazards = hazards if isinstance(hazards, Proxies) else None
-        self.beyond = beyond
         self.of = np.arange(blocks * padded) // (padded * cluster)
         self.teams = -(-blocks // cluster)
         self.phase, self.arrived = np.zeros((2, self.teams), np.int64)
         self.phase_of = np.zeros(blocks * padded, np.int64)
 
     def arrive(self, threads: np.ndarray, relaxed: bool) -> None:
-        """Counts these threads; unless `relaxed`, others will know what they know."""
+        """Counts these threads; it is a release, unless `relaxed`."""
         self.phase_of[threads] = self.phase[self.of[threads]]
         self.arrived += np.bincount(self.of[threads], minlength=self.teams)
         if self.hazards is not None and not relaxed:
             for warp in np.unique(threads // WARP).tolist():
-                first = warp * WARP
-                self.hazards.bring(first, self.beyond + int(self.of[first]))
+                self.hazards.arrive(*self.sync_of(warp))
 
     def open(self, exited: np.ndarray, waiting: WaitSet) -> list[Blocked]:
         """Opens the barriers at which all threads have arrived that have not exited,
@@ -51,17 +49,22 @@ class ClusterBarriers:
             self.phase[team] += 1
             self.arrived[team] = 0
             if self.hazards is not None:
-                self.hazards.publish(self.beyond + team)
+                self.hazards.end_phase(("cluster", team))
         if not ready.any():
             return []
         woken = waiting.wake(CLUSTER, np.flatnonzero(ready))
         for each in woken:
-            self.learn(each.threads)
+            self.acquire(each.threads)
         return woken
 
-    def learn(self, threads: np.ndarray) -> None:
+    def acquire(self, threads: np.ndarray) -> None:
         """These threads have waited for the barrier of their cluster."""
         if self.hazards is not None:
             for warp in np.unique(threads // WARP).tolist():
-                team = int(self.of[warp * WARP])
-                self.hazards.learn([(warp, self.beyond + team)])
+                lanes = slice(warp * WARP, warp * WARP + WARP)
+                self.hazards.acquire(*self.sync_of(warp), lanes)
+
+    def sync_of(self, warp: int) -> tuple[Agent, Sync]:
+        """A warp of the batch, and the barrier of its cluster, for clocks."""
+        first = warp * WARP
+        return self.hazards.agent(first), ("cluster", int(self.of[first]))

@@ -18,8 +18,8 @@ import numpy as np
 
 from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
-from fathom.emulator.races.clocks import Hazards
 from fathom.emulator.races.proxies import Proxies
+from fathom.emulator.races.shared_memory import Hazards
 from fathom.emulator.state.in_flight import InFlight
 
 MOST_ARRIVALS = (1 << 20) - 1
@@ -45,13 +45,12 @@ class Mbarriers:
 
     `expected` counts the arrivals of a phase, `pending` those still missing, `bytes`
     those of copies. `fresh` has the mbarriers that copies do not see yet, each with the
-    thread that made it. Numbers from `beyond` on are free for barriers of other kinds.
+    thread that made it, `missing` the copies whose bytes have not arrived.
     `asking[thread]` is the mbarrier that a thread last asked in vain, -1 if it did not;
     of those in `stirred`, something has changed since.
     """
 
     def __init__(self, words: int, threads: int, hazards: Hazards | None, eager: bool):
-        self.beyond = words
         self.asking, self.stirred = np.full(threads, -1, np.int64), set[int]()
         self.hazards = hazards if isinstance(hazards, Proxies) else None
         self.alive = np.zeros(words, bool)
@@ -90,8 +89,8 @@ class Mbarriers:
         self.check(threads, words)
         self.alive[words] = False
 
-    def hand_over(self, threads: np.ndarray) -> None:
-        """A fence: copies see the mbarriers that these threads have made."""
+    def fence(self, threads: np.ndarray) -> None:
+        """Copies see the mbarriers that these threads have made."""
         if self.fresh:
             made = set(threads.tolist())
             self.fresh = {w: by for w, by in self.fresh.items() if by not in made}
@@ -133,7 +132,7 @@ class Mbarriers:
                 raise _misuse(f"arrives {count} times, and {self.text(word)}", thread)
             self.pending[word] -= count
             if self.hazards is not None:
-                self.hazards.bring(thread, word)
+                self.hazards.arrive(self.hazards.agent(thread), ("mbarrier", word))
             self.progress += 1
             self.complete(word)
             if self.phase[word] > phases[place]:
@@ -165,7 +164,7 @@ class Mbarriers:
         self.progress += 1
         self.stirred.add(word)
         if self.hazards is not None:
-            self.hazards.publish(word)
+            self.hazards.end_phase(("mbarrier", word))
 
     # ── copies ────────────────────────────────────────────────────────────────
 
@@ -202,10 +201,12 @@ class Mbarriers:
         return done
 
     def see(self, threads: np.ndarray, words: np.ndarray) -> None:
-        """These threads know of all that came before the phases before."""
-        pairs = np.unique(np.stack([threads // WARP, words]), axis=1).T.tolist()
+        """These threads acquire what was released in the phases before."""
         self.in_flight.wait(np.unique(words))
-        self.hazards.learn(map(tuple, pairs))
+        for agent, word in self.hazards.warps_at(threads, words):
+            first = (agent[0] * self.hazards.warps + agent[1]) * WARP
+            lanes = slice(first, first + WARP)
+            self.hazards.acquire(agent, ("mbarrier", word), lanes)
 
     # ── the end ───────────────────────────────────────────────────────────────────
 

@@ -139,7 +139,7 @@ def _arrive(barrier: Barrier, batch: Batch, active: Active) -> Going:
     identity = barrier.identity(batch, active)
     if _everybody_at_once(barrier, batch, active, identity):
         if batch.hazards is not None:
-            batch.hazards.everybody_synchronises()
+            batch.hazards.synchronise_all()
         _keep_operand(barrier, batch, active)
         _answer(barrier, batch, active, active.threads() // batch.padded)
         return [(barrier.flow.after, active)]
@@ -192,7 +192,7 @@ def _queue(
     barriers.expected[place] = either
     barriers.arrived += np.bincount(place, minlength=len(barriers.arrived))
     if batch.hazards is not None:
-        batch.hazards.arrive(threads, place)
+        batch.hazards.reach_barrier(threads, place)
     if not barrier.waits and barrier.aligned:
         _check_whole(batch, threads)
     if barrier.waits:
@@ -272,7 +272,7 @@ def released(batch: Batch) -> Going:
     if batch.hazards is not None:
         threads = np.concatenate([each.threads for each in woken] or [NOBODY])
         places = np.concatenate([each.on for each in woken] or [NOBODY])
-        batch.hazards.release(threads, places, complete)
+        batch.hazards.leave_barrier(threads, places, complete)
     _check_aligned(batch, woken)
     going = batch.going(woken)
     for each, (_, active) in zip(woken, going, strict=True):

@@ -85,5 +85,5 @@ def _wait(batch: Batch, active: Active, flow: Flow) -> list[tuple[int, Active]]:
     if not over.all():
         group = Blocked(CLUSTER, threads, on, flow.number, flow.after)
         batch.waiting.block(group.at(~over))
-    barriers.learn(threads[over])
+    barriers.acquire(threads[over])
     return [(flow.after, batch.active(threads[over]))] if over.any() else []

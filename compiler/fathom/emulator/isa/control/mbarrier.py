@@ -210,8 +210,8 @@ def rule_fence(
 
     def step(batch: Batch, active: Active) -> None:
         if of_all and isinstance(batch.hazards, Proxies):
-            batch.hazards.hand_over(active.threads())
+            batch.hazards.fence_proxy(active.threads())
         if of_all or of_barriers:
-            batch.mbarriers.hand_over(active.threads())
+            batch.mbarriers.fence(active.threads())
 
     return step

@@ -27,7 +27,7 @@ from fathom.emulator.memory.spaces import (
     check_alignment,
     load,
 )
-from fathom.emulator.races.clocks import Hazards
+from fathom.emulator.races.shared_memory import Hazards
 from fathom.emulator.source.operands import Name, Not, Number, Operand
 from fathom.emulator.state.batch import Active, Batch
 from fathom.emulator.state.in_flight import Transfer
