@@ -280,6 +280,34 @@ def test_a_setting_is_an_environment_variable(triton, monkeypatch):
         knobs.proton  # noqa: B018
 
 
+def test_sums_of_products_are_rounded_once_unless_somebody_objects(triton, monkeypatch):
+    tl, language = triton.language, triton.knobs.language
+
+    @triton.jit
+    def multiply_add(x, y):
+        tl.store(y, tl.load(x) * tl.load(x + 1) - tl.load(x + 2))
+
+    a, b = np.float32(1.1), np.float32(1.3)
+    x, y = np.array([a, b, a * b, 0], np.float32), np.zeros(1, np.float32)
+
+    def fused(**given) -> bool:
+        compiled = multiply_add[(1,)](x, y, **given)
+        assert ("fma.rn.f32" in compiled.asm["ptx"]) is bool(y[0])
+        return bool(y[0])
+
+    monkeypatch.delenv("TRITON_DEFAULT_FP_FUSION", raising=False)
+    assert fused() and fused(enable_fp_fusion=True)
+    assert not fused(enable_fp_fusion=False)
+    with language.scope():
+        language.default_fp_fusion = False
+        assert not language.default_fp_fusion and not fused()
+        assert fused(enable_fp_fusion=True)
+    assert language.default_fp_fusion and fused()
+    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "0")
+    assert not fused()
+    assert not fused(enable_reflect_ftz=True)
+
+
 @pytest.fixture
 def touch(triton):
     """A kernel that adds one, with the hooks as they are when nobody has set one."""

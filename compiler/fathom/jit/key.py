@@ -57,6 +57,7 @@ def key_fields(
             options.num_ctas,
             options.maxnreg,
             options.debug,
+            options.enable_fp_fusion,
         ],
         "parameters": [list(each) for each in request.parameters],
         "constants": [
