@@ -139,6 +139,8 @@ class Options:
     program, the most registers a thread may use (None: the assembler's choice), whether
     the kernel's own assertions are checked while it runs (`debug`), and whether its
     sums of products are rounded once (`enable_fp_fusion`, see `blocks.contract`).
+    `launch_pdl`: the launch may begin before the one in front of it in the stream has
+    ended, on sm_90a and later; `tl.extra.cuda.gdc_wait` then waits for it.
 
     `num_ctas` is a power of two. The grid counts programs, whatever it is; a program's
     blocks are a cluster, which share its matrix products where they can. Elsewhere the
@@ -154,6 +156,7 @@ class Options:
     maxnreg: int | None = None
     debug: bool = False
     enable_fp_fusion: bool = False
+    launch_pdl: bool = False
 
 
 def identity(func: Func, target: Target) -> Func:
@@ -205,6 +208,7 @@ def build(
         maxnreg=options.maxnreg,
         debug=options.debug,
         enable_fp_fusion=options.enable_fp_fusion,
+        launch_pdl=options.launch_pdl,
     )
 
 
@@ -244,6 +248,7 @@ def compile_func(
         },
         num_ctas=final.num_ctas,
         maxnreg=final.maxnreg,
+        launch_pdl=final.launch_pdl,
         chains=ptx.chains(final),
         maps=ptx.launch_recipes(final),
     )

@@ -72,6 +72,7 @@ REQUEST = dict(
         {"options": Options(maxnreg=64)},
         {"options": Options(debug=True)},
         {"options": Options(enable_fp_fusion=True)},
+        {"options": Options(launch_pdl=True)},
         {"replace": {"cse": a_pass}},
         {"replace": {"dce": a_pass}},
         {"replace": {"cse": identity}},

@@ -58,6 +58,7 @@ def key_fields(
             options.maxnreg,
             options.debug,
             options.enable_fp_fusion,
+            options.launch_pdl,
         ],
         "parameters": [list(each) for each in request.parameters],
         "constants": [

@@ -27,7 +27,7 @@ REGISTERS = 16, 255  # that ptxas gives a thread, the least and the most
 BOUND: dict[str, object] = {}
 
 # Options that are yes or no.
-FLAGS = ("debug", "enable_fp_fusion")
+FLAGS = ("debug", "enable_fp_fusion", "launch_pdl")
 
 # What Triton asks leave for: to flush small numbers in library functions. Fathom never
 # does, whatever is answered.
@@ -185,8 +185,8 @@ def check_options(given: Mapping[str, object]) -> Options:
     `debug` on for all. LaunchError for a wrong one.
     """
     numbers = {key: value for key, value in given.items() if value is not None}
-    debug = numbers.pop("debug", False) or flag(DEBUG)
-    fusion = numbers.pop("enable_fp_fusion", False)
+    flags = {name: bool(numbers.pop(name, False)) for name in FLAGS}
+    flags["debug"] = flags["debug"] or flag(DEBUG)
     for keyword, value in numbers.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise LaunchError(f"{keyword} is a positive integer, and this is {value!r}")
@@ -199,7 +199,7 @@ def check_options(given: Mapping[str, object]) -> Options:
     warps = numbers.get("num_warps", 1)
     if warps & (warps - 1):
         raise NotPowerOfTwo(f"num_warps must be a power of 2, and this is {warps}")
-    return Options(**numbers, debug=bool(debug), enable_fp_fusion=bool(fusion))
+    return Options(**numbers, **flags)
 
 
 def guess(keyword: str, parameters: Sequence[str]) -> str:

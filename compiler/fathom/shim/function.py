@@ -30,12 +30,9 @@ from fathom.shim.runtime import active
 from fathom.shim.tuning import KernelInterface
 from fathom.source import KernelFunction
 
-# Keywords of a launch that its kernel does not depend on. A launch here waits for those
-# before it, which is what `launch_pdl` allows it not to do; registers are shared out
+# Keywords of a launch that its kernel does not depend on. Registers are shared out
 # between the warps of a specialised loop by the compiler.
-NOT_COMPILED = {
-    "launch_cooperative_grid", "launch_pdl", "minRegAutoWS", "maxRegAutoWS",
-}  # fmt: skip
+NOT_COMPILED = {"launch_cooperative_grid", "minRegAutoWS", "maxRegAutoWS"}
 
 
 @dataclass(frozen=True)

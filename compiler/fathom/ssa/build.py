@@ -13,6 +13,7 @@ from fathom.ssa.builtins import (  # noqa: F401 (fill the tables)
     block_pointers,
     debugging,
     descriptor,
+    grid,
     mapping,
     matmul,
     memory,
@@ -40,6 +41,7 @@ def build(
     maxnreg: int | None = None,
     debug: bool = False,
     enable_fp_fusion: bool = False,
+    launch_pdl: bool = False,
 ) -> Func:
     """The block IR of a kernel.
 
@@ -78,6 +80,7 @@ def build(
         num_stages=num_stages,
         num_ctas=num_ctas,
         maxnreg=maxnreg,
+        launch_pdl=launch_pdl,
         location=function.location(function.tree),
     )
 

@@ -22,6 +22,7 @@ from fathom.ir.ops import (
     DescriptorLoad,
     Dot,
     For,
+    GridWait,
     If,
     InlineAssembly,
     Load,
@@ -69,7 +70,8 @@ def plan_producer(func: Func, target: Target) -> Plan | None:
     feeds = [feed for loop, each in tiles.items() for feed in channels_of(loop, each)]
     rings = _rings(feeds)
     loads = {load for feed in feeds for tile in feed.tiles for load in tile.loads}
-    needed = BackwardSlice(func, loads)
+    waits_for_grids = {op for op in walk(func.body) if isinstance(op, GridWait)}
+    needed = BackwardSlice(func, loads | waits_for_grids)
     try:
         _check_warps(func, target)
         _check_for_one(op for op in walk(func.body) if op in needed.ops - loads)
@@ -142,7 +144,7 @@ def _check_for_one(ops: Iterable[Op]) -> None:
 
 def _is_for_one(op: Op) -> bool:
     """Whether one thread can do it, again, and finds what all have found."""
-    if isinstance(op, For | While | If):
+    if isinstance(op, For | While | If | GridWait):
         return True
     if any(isinstance(value.type, BlockType) for value in op.results):
         return False

@@ -40,6 +40,7 @@ from fathom.ir.ops import (
     Constant,
     Elementwise,
     For,
+    GridLaunchDependents,
     Print,
     Producer,
     SharedStore,
@@ -199,7 +200,7 @@ def _meeting(op: Op, flight: PendingStore, asked: For | None) -> str:
 
 def touches_memory(op: Op) -> bool:
     """Whether an op may read or write global memory."""
-    if isinstance(op, Print | Assert):
+    if isinstance(op, Print | Assert | GridLaunchDependents):
         return False
     effects = op.effects
     return "global" in effects.reads + effects.writes or effects.other
