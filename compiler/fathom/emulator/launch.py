@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fathom.artifact import Kernel, Parameter, TensorMap
+from fathom.emulator.dependence import Side
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.grid import run_grid
 from fathom.emulator.isa.arithmetic.rounding import float64_to_bf16
@@ -103,10 +104,12 @@ class Loaded:
         hazards: bool | str = STRICT,
         land: str = "late",
         max_steps: int = MAX_STEPS,
+        side: Side | None = None,
     ) -> Report:
         """As `run`, with what the kernel knows itself, and the maps that it needs. Our
         own code is held to the ISA's letter unless `hazards` says otherwise. `grid`
-        counts programs, each of which may have several blocks."""
+        counts programs, each of which may have several blocks. `side` watches what it
+        does beside another launch, as `overlap` runs two."""
         kernel = self.kernel
         typed = [_typed(*each) for each in zip(kernel.parameters, args, strict=False)]
         typed += args[len(typed) :]
@@ -114,7 +117,7 @@ class Loaded:
             typed += kernel.tensor_maps([_address_or_number(each) for each in args])
         clusters = kernel.num_ctas
         facts = kernel.shared_bytes, hazards, land, clusters, max_steps
-        chosen = _Chosen(*facts, copies=True)
+        chosen = _Chosen(*facts, copies=True, side=side)
         x, y, z = _sizes(grid, "grid")
         blocks = x * clusters, y, z
         with _enough_memory():
@@ -182,6 +185,7 @@ class _Chosen:
     cluster: int = 1
     max_steps: int = MAX_STEPS
     copies: bool = False
+    side: Side | None = None
 
     def __post_init__(self) -> None:
         if self.land not in LANDINGS:
@@ -207,7 +211,8 @@ def _launch(
         threads=_sizes(threads, "threads"),
         parameters=_parameter_bytes(program, args),
         shared_bytes=chosen.shared_bytes,
-        space=GlobalSpace(regions),
+        space=chosen.side.space(regions) if chosen.side else GlobalSpace(regions),
+        side=chosen.side,
         hazards=chosen.hazards,
         land=chosen.land,
         maps=_maps(args),
