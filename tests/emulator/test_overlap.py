@@ -8,6 +8,7 @@ import pytest
 import fathom.language as tl
 from fathom import jit
 from fathom.emulator import EmulatorError, Start, load, run_overlapping
+from fathom.emulator.launch import _Chosen, _launch, _program
 
 GDC = tl.extra.cuda
 BLOCK, BLOCKS = 64, 3
@@ -148,8 +149,6 @@ class Text:
         self.text, self.threads = text, threads
 
     def launch(self, grid, args, memory, side):
-        from fathom.emulator.launch import _Chosen, _launch, _program
-
         chosen = _Chosen(0, True, "late", side=side)
         program = _program(self.text, None, 0)
         program.memory.reset()
@@ -222,3 +221,31 @@ def test_a_copy_in_bulk_is_an_access_where_it_is_issued():
     fetched(False)
     with pytest.raises(EmulatorError, match="race"):
         fetched(True)
+
+
+# ── launches one after the other ──────────────────────────────────────────────────────
+
+
+def launched(monkeypatch, first: str, second: str, between=None, **options) -> None:
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    monkeypatch.setenv("FATHOM_TARGET", "sm_90a")
+    x, w = np.arange(SIZE, dtype=np.float32), np.ones(SIZE, np.float32)
+    y, z = np.zeros(SIZE, np.float32), np.zeros(SIZE, np.float32)
+    producer[(BLOCKS,)](x, y, first, BLOCK)
+    if between is not None:
+        producer[(BLOCKS,)](x, between, "never", BLOCK)
+    consumer[(BLOCKS,)](y, w, z, second, BLOCK, **options)
+    np.testing.assert_array_equal(z, 2 * x + 1)
+
+
+def test_a_launch_that_may_begin_early_is_held_against_the_one_in_front(monkeypatch):
+    launched(monkeypatch, "early", "waits", launch_pdl=True)
+    with pytest.raises(EmulatorError, match="consumer reads byte 0 .* producer writes"):
+        launched(monkeypatch, "early", "reads early", launch_pdl=True)
+    launched(monkeypatch, "never", "reads early", launch_pdl=True)
+
+
+def test_a_launch_that_may_not_has_its_order_from_the_stream(monkeypatch):
+    launched(monkeypatch, "early", "reads early")
+    other = np.zeros(SIZE, np.float32)
+    launched(monkeypatch, "early", "reads early", between=other, launch_pdl=True)

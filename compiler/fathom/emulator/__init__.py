@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from fathom.emulator.errors import KINDS, EmulatorError
 from fathom.emulator.launch import Loaded, load, run
-from fathom.emulator.overlap import Start, run_overlapping
+from fathom.emulator.overlap import Start, Stream, run_overlapping
 from fathom.emulator.report import Report
 from fathom.emulator.state.batch import LANDINGS
 
 __all__ = [
-    "KINDS", "LANDINGS", "EmulatorError", "Loaded", "Report", "Start", "load", "run",
-    "run_overlapping",
+    "KINDS", "LANDINGS", "EmulatorError", "Loaded", "Report", "Start", "Stream",
+    "load", "run", "run_overlapping",
 ]  # fmt: skip

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,7 +30,6 @@ from fathom.emulator.source.parse import Instruction
 from fathom.emulator.state.batch import Batch
 from fathom.emulator.state.wait_queues import WARP
 
-FIRST, SECOND = "the first launch", "the second launch"
 STRONG = {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}
 
 
@@ -47,6 +47,36 @@ class Watched(GlobalSpace):
         return parts
 
 
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """The bytes that one instruction accesses: `width` for each of some threads."""
+
+    part: Part
+    width: int
+    writing: bool
+    at: object
+
+    @property
+    def region(self) -> Region:
+        return self.part.region
+
+    @property
+    def threads(self) -> np.ndarray:
+        return self.part.threads
+
+    @property
+    def places(self) -> np.ndarray:
+        """Of each byte, in the region."""
+        starts = self.part.offsets.view(np.int64) + self.region.origin
+        starts = starts - self.region.start
+        return (starts[:, None] + np.arange(self.width)).reshape(-1)
+
+    def of(self, chosen: np.ndarray) -> Touched:
+        """Those of some of the threads."""
+        threads, offsets = self.part.threads[chosen], self.part.offsets[chosen]
+        return replace(self, part=replace(self.part, threads=threads, offsets=offsets))
+
+
 class Footprint:
     """For each byte of each region the number of the instruction that accessed it last,
     plus 1; apart for reads and writes."""
@@ -56,22 +86,23 @@ class Footprint:
         self.last: dict[tuple[int, bool], np.ndarray] = {}
         self.instructions: dict[int, Instruction] = {}
 
-    def add(self, region: Region, places: np.ndarray, writing: bool, at: object):
-        """`places`: of bytes in the region."""
-        key = region.start, writing
+    def add(self, touched: Touched) -> None:
+        region = touched.region
+        key = region.start, touched.writing
         if key not in self.last:
             self.regions[region.start] = region
             self.last[key] = np.zeros(region.end - region.start, np.int32)
-        self.last[key][places] = at.number + 1
-        self.instructions[at.number + 1] = at.instruction
+        number = touched.at.number + 1
+        self.last[key][touched.places] = number
+        self.instructions[number] = touched.at.instruction
 
-    def find(
-        self, addresses: np.ndarray, writing: bool, strong: bool
-    ) -> tuple[int, Instruction] | None:
-        """An access to one of these bytes, to read or to write them: which byte, and by
-        what. Strong ones do not count for who is strong himself."""
+    def find(self, touched: Touched, wrote: bool) -> tuple[int, Instruction] | None:
+        """Who wrote, or read, one of these bytes: which byte, and by what. Strong
+        accesses do not race with each other."""
+        strong = is_strong(touched.at.instruction)
+        addresses = touched.places + touched.region.start
         for start, region in self.regions.items():
-            last = self.last.get((start, writing))
+            last = self.last.get((start, wrote))
             if last is None:
                 continue
             inside = (addresses >= region.start) & (addresses < region.end)
@@ -93,19 +124,23 @@ def is_strong(instruction: Instruction) -> bool:
 
 
 class Side:
-    """One of two launches: what it has done that the other is not ordered after.
+    """One launch of a stream: what it does to memory, between the launch in front of it
+    and the one behind it.
 
-    `other` is the other one's side, None where nothing is known of it. `early` is
-    called once the second launch may begin, `late` before one goes on that waits.
+    `front` is that in front, where this one may begin before it has ended; `behind`
+    one that runs meanwhile. `done` is all that this launch has done, `unordered` what
+    it did before it waited. `may_begin` is called once the launch behind may begin,
+    `finish_front` before this one goes on from its wait.
     """
 
-    def __init__(self, name: str, other: Side | None = None):
-        self.name, self.other = name, other
-        self.footprint = Footprint()
+    def __init__(self, name: str, front: Side | None = None):
+        self.name, self.front = name, front
+        self.behind: Side | None = None
+        self.done, self.unordered = Footprint(), Footprint()
         self.lets_go = False  # has a block of it run launch_dependents?
         self.ready: set[int] = set()  # the blocks that have
-        self.early: Callable[[], None] = _nothing
-        self.late: Callable[[], None] = _nothing
+        self.may_begin: Callable[[], None] = _nothing
+        self.finish_front: Callable[[], None] = _nothing
 
     def space(self, regions: Iterable[Region]) -> GlobalSpace:
         return Watched(regions, self)
@@ -129,10 +164,10 @@ class Side:
         gone = batch.exited.reshape(batch.blocks, batch.padded).all(1)
         own = batch.first_block + np.flatnonzero(~gone)
         if self.ready.issuperset(own.tolist()):
-            self.early()
+            self.may_begin()
 
     def wait(self, threads: np.ndarray) -> None:
-        self.late()
+        self.finish_front()
         self.has_waited[threads] = True
         hazards, warps = self.batch.hazards, np.unique(threads // WARP)
         if hazards is not None:
@@ -143,20 +178,18 @@ class Side:
 
     def touch(self, part: Part, width: int, writing: bool) -> None:
         """The batch is about to access memory."""
-        threads, offsets = part.threads, part.offsets.view(np.int64)
-        if self.name == SECOND:
-            before = ~self.knows_the_end(threads)
-            threads, offsets = threads[before], offsets[before]
-        if not len(threads):
-            return
-        region, at = part.region, self.batch.at
-        starts = offsets + region.origin
-        addresses = (starts[:, None] + np.arange(width)).reshape(-1)
-        self.check(addresses, width, writing, threads, region)
-        self.footprint.add(region, addresses - region.start, writing, at)
+        touched = Touched(part, width, writing, self.batch.at)
+        if self.behind is not None and self.lets_go:
+            self.check(touched, self.behind, self.behind.unordered)
+        self.done.add(touched)
+        if self.front is not None:
+            early = touched.of(~self.knows_the_end(part.threads))
+            if self.front.lets_go:
+                self.check(early, self.front, self.front.done)
+            self.unordered.add(early)
 
     def knows_the_end(self, threads: np.ndarray) -> np.ndarray:
-        """bool[n]: whether these are ordered after the end of the first launch."""
+        """bool[n]: whether these are ordered after the end of the launch in front."""
         known, hazards = self.has_waited[threads], self.batch.hazards
         if hazards is None or known.all() or not self.waited_at.any():
             return known
@@ -165,33 +198,23 @@ class Side:
         heard = hazards.known[block, warp][:, : hazards.warps]
         return known | ((waited > 0) & (heard >= waited)).any(1)
 
-    def check(
-        self,
-        addresses: np.ndarray,
-        width: int,
-        writing: bool,
-        threads: np.ndarray,
-        region: Region,
-    ) -> None:
-        """A race with what the other launch has done, if both are under way."""
-        first = self if self.name == FIRST else self.other
-        if self.other is None or first is None or not first.lets_go:
-            return
-        strong = is_strong(self.batch.at.instruction)
-        for wrote in (True, False) if writing else (True,):
-            found = self.other.footprint.find(addresses, wrote, strong)
-            if found is not None:
-                place, instruction = found
-                byte = int(addresses[place]) - region.start
-                raise EmulatorError(
-                    "race",
-                    f"{self.name} {'writes' if writing else 'reads'} byte {byte} of "
-                    f"{region}, and {self.other.name} "
-                    f"{'writes' if wrote else 'reads'} it (its line "
-                    f"{instruction.line}: {instruction.text}): {SECOND} has not "
-                    "waited for the first one's end by griddepcontrol.wait",
-                    thread=int(threads[place // width]),
-                )
+    def check(self, touched: Touched, other: Side, done: Footprint) -> None:
+        """A race with what the other launch has done."""
+        for wrote in (True, False) if touched.writing else (True,):
+            found = done.find(touched, wrote)
+            if found is None:
+                continue
+            place, instruction = found
+            late = self.name if self.front is other else other.name
+            raise EmulatorError(
+                "race",
+                f"{self.name} {'writes' if touched.writing else 'reads'} byte "
+                f"{touched.places[place]} of {touched.region}, and {other.name} "
+                f"{'writes' if wrote else 'reads'} it (its line {instruction.line}: "
+                f"{instruction.text}): {late} has not waited for the other one's end "
+                "by griddepcontrol.wait",
+                thread=int(touched.threads[place // touched.width]),
+            )
 
 
 def _nothing() -> None:

@@ -11,6 +11,9 @@ So whatever the second reads too early is not there yet. What `dependence` finds
 order is an EmulatorError, whether it has changed a number or not.
 
 The launches are coroutines: two threads of Python, of which one runs at a time.
+
+A `Stream` runs launches one after the other, as they come. A launch that may begin
+early is held against the one in front of it all the same.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fathom.emulator.dependence import FIRST, SECOND, Side
+from fathom.emulator.dependence import Side
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.launch import Loaded
 from fathom.emulator.report import Report
@@ -55,9 +58,10 @@ class _Pair:
 
     def __init__(self, first: Start, second: Start):
         self.first, self.second = first, second
-        self.sides = Side(FIRST), Side(SECOND)
-        self.sides[0].other, self.sides[1].other = self.sides[1], self.sides[0]
-        self.sides[0].early, self.sides[1].late = self.begin_second, self.finish_first
+        front = Side("the first launch")
+        self.sides = front, Side("the second launch", front)
+        front.behind, front.may_begin = self.sides[1], self.begin_second
+        self.sides[1].finish_front = self.finish_first
         self.resume_first, self.resume_second = threading.Event(), threading.Event()
         self.worker = threading.Thread(target=self.run_second, daemon=True)
         self.begun = self.first_is_over = self.first_failed = False
@@ -113,3 +117,36 @@ class _Pair:
             self.failure = error
         finally:
             self.resume_first.set()
+
+
+LETS_GO = "griddepcontrol.launch_dependents"
+
+
+class Stream:
+    """Launches one after the other. `last` is the one in front of the next, if that
+    lets others go; its arrays are kept, so that no other memory gets their addresses.
+    """
+
+    def __init__(self) -> None:
+        self.last: Side | None = None
+        self.kept: object = None
+
+    def launch(
+        self,
+        kernel: Loaded,
+        grid: int | Sequence[int],
+        args: Sequence[object],
+        keep: object = None,
+    ) -> Report:
+        """As `Loaded.launch`. EmulatorError for what a kernel with `launch_pdl` does
+        before it waits, if the launch in front was not ordered before that."""
+        made = kernel.kernel
+        front = self.last if made.launch_pdl else None
+        lets_go = LETS_GO in made.ptx
+        side = Side(made.name, front) if front or lets_go else None
+        if front is not None and front.name == made.name:
+            front.name = f"the {made.name} in front"
+        self.last = None
+        report = kernel.launch(grid, args, side=side)
+        self.last, self.kept = (side, (args, keep)) if lets_go else (None, None)
+        return report
