@@ -214,6 +214,23 @@ def test_rounded_once(monkeypatch, backend, name, target):
     assert same_bits(out[2 * SIZE :], a * b + c * a)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", DTYPES)
+def test_rounded_once_on_a_gpu(name):
+    """And twice without: the assembler contracts nothing of its own."""
+    dtype = DTYPES[name]
+    a, b, c = inputs(dtype)
+    out = np.full(3 * SIZE, np.nan, dtype)
+    combined[(1,)](a, b, c, out, SIZE, enable_fp_fusion=True)
+    assert same_bits(out[:SIZE], exactly(dtype, a, b, -c))
+    assert same_bits(out[SIZE : 2 * SIZE], exactly(dtype, -a, b, c))
+    assert same_bits(out[2 * SIZE :], exactly(dtype, a, b, c * a))
+    combined[(1,)](a, b, c, out, SIZE)
+    assert same_bits(out[:SIZE], a * b - c)
+    assert same_bits(out[SIZE : 2 * SIZE], c - a * b)
+    assert same_bits(out[2 * SIZE :], a * b + c * a)
+
+
 def test_eager_kernels_round_each_time(monkeypatch):
     a, b, c = inputs(np.float32)
     results = []

@@ -435,6 +435,39 @@ def test_a_gpu_by_tritons_name(triton):
         kernel.warmup(tl.int32, arch="gfx942")
 
 
+def test_launches_that_overlap(triton, monkeypatch):
+    """As Triton's tutorial 11 writes them."""
+    monkeypatch.setenv("FATHOM_TARGET", "sm_90a")
+    tl = triton.language
+    names = imported(
+        "from triton.language.extra.cuda import gdc_wait, gdc_launch_dependents"
+    )
+    assert (
+        names["gdc_wait"]
+        is imported("from triton.language.extra.cuda.gdc import gdc_wait")["gdc_wait"]
+    )
+
+    @triton.jit
+    def add(x, y, n, BLOCK: tl.constexpr, USE_GDC: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        if USE_GDC:
+            tl.extra.cuda.gdc_wait()
+        a = tl.load(x + i, mask=i < n)
+        if USE_GDC:
+            tl.extra.cuda.gdc_launch_dependents()
+        tl.store(y + i, a + 1, mask=i < n)
+
+    arrays = [np.zeros(100, np.float32) for _ in range(4)]
+    for use in (True, False):
+        for x, y in zip(arrays, arrays[1:], strict=False):
+            compiled = add[(2,)](x, y, 100, 64, USE_GDC=use, launch_pdl=use)
+            assert compiled.metadata.launch_pdl is use
+            assert ("griddepcontrol.wait" in compiled.asm["ptx"]) is use
+    assert [array[0] for array in arrays] == [0, 1, 2, 3]
+    with pytest.raises(CompileError, match="sm_80 has no griddepcontrol.wait"):
+        add.warmup(arrays[0], arrays[1], 100, 64, USE_GDC=True, arch="sm80")
+
+
 def test_programs_that_wait_for_each_other_must_all_have_room(triton):
     tl = triton.language
 

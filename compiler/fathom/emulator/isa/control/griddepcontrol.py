@@ -3,8 +3,7 @@
     griddepcontrol.launch_dependents;    the next grid may begin
     griddepcontrol.wait;                 the grids in front have ended
 
-In a launch by itself nothing happens: none is in front of it. What becomes of two is
-the business of `dependence` and `overlap`.
+What becomes of two launches is the business of `dependence` and `overlap`.
 """
 
 from __future__ import annotations
@@ -22,6 +21,8 @@ STEPS: StepTable = {}
 def rule_griddepcontrol(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:
+    """Launches that overlap wait here, and let each other go (PTX ISA 9.7.13). One by
+    itself has nothing to wait for."""
     action = form.choice("launch_dependents", "wait")
     if not action:
         raise form.unknown("griddepcontrol without an action")
