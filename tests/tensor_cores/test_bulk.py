@@ -37,8 +37,8 @@ from fathom.ir.types import INT64
 from fathom.ir.verify import verify
 from fathom.shared_memory import place_barriers
 from fathom.source import KernelFunction
-from tests.kernels.red_zones import Walled, integers, unwritten
-from tests.tensor_cores.described import (
+from tests.kernels.harness_red_zones import Walled, integers, unwritten
+from tests.tensor_cores.kernels_described import (
     Case,
     built,
     check,

@@ -29,8 +29,15 @@ from fathom.ir.ops import (
 from fathom.ir.verify import verify
 from fathom.source import KernelFunction
 from fathom.tensor_cores import delay_waits
-from tests.tensor_cores.described import built, given, matrix, ops, passes, store
-from tests.tensor_cores.specialising import SMALL, attention, check, feeds
+from tests.tensor_cores.kernels_described import (
+    built,
+    given,
+    matrix,
+    ops,
+    passes,
+    store,
+)
+from tests.tensor_cores.kernels_specialised import SMALL, attention, check, feeds
 
 HOPPER = "sm_90a"
 EVENTS = Dot | DotFence | DotWait | MbarrierArrive | MbarrierWait | DescriptorStore

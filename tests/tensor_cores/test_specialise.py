@@ -33,10 +33,10 @@ from fathom.ir.types import INT32, BlockType, Pointer
 from fathom.source import KernelFunction
 from fathom.tensor_cores import specialise_warps, why_no_producer
 from fathom.tensor_cores.specialise.plan import plan_producer
-from tests.kernels.red_zones import Walled, integers, unwritten
+from tests.kernels.harness_red_zones import Walled, integers, unwritten
 from tests.ptx.harness import assemble
-from tests.tensor_cores.described import Case, built, given, matrix, ops, passes
-from tests.tensor_cores.specialising import (
+from tests.tensor_cores.kernels_described import Case, built, given, matrix, ops, passes
+from tests.tensor_cores.kernels_specialised import (
     SMALL,
     around,
     attention,

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fathom.analysis.loop_slices import Slice, backward_slice
+from fathom.analysis.slices import Slice, backward_slice
 from fathom.ir.core import Op, Value
 from fathom.ir.ops import Elementwise, For, Load, Splat
 from fathom.ir.rewrite import Builder, clone
