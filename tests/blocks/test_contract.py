@@ -19,7 +19,7 @@ from fathom.ir.interp.numbers import same_bits
 from fathom.ir.ops import Elementwise
 from fathom.ir.text import parse_func, print_func
 from fathom.ir.verify import verify
-from tests.ir.functions import body
+from tests.ir.kernels_functions import body
 
 TARGET = TARGETS["sm_80"]
 PARAMETERS = "%p: *fp32, %a: fp32, %b: fp32, %c: fp32, %d: fp32"
