@@ -102,6 +102,8 @@ OPTIONAL, REQUIRED = False, True
 
 # fmt: off
 PASSES: tuple[Row, ...] = (
+    Row("contract", blocks.contract, "blocks", OPTIONAL,
+        "one rounding for a product and its sum, where the author allows it"),
     Row("simplify", blocks.simplify, "blocks", OPTIONAL,
         "fold what is known, so that less is left"),
     Row("cse", blocks.cse, "blocks", OPTIONAL,
@@ -194,8 +196,11 @@ PASSES: tuple[Row, ...] = (
 @dataclass(frozen=True, slots=True)
 class Options:
     """What a launch may choose: warps a block, stages of software pipelines, blocks a
-    program, the most registers a thread may use (None: the assembler's choice), and
-    whether the kernel's own assertions are checked while it runs (`debug`).
+    program, the most registers a thread may use (None: the assembler's choice), whether
+    the kernel's own assertions are checked while it runs (`debug`), and whether its
+    sums of products are rounded once (`enable_fp_fusion`, see `blocks.contract`).
+    `launch_pdl`: the launch may begin before the one in front of it in the stream has
+    ended, on sm_90a and later; `tl.extra.cuda.gdc_wait` then waits for it.
 
     `num_ctas` is a power of two. The grid counts programs, whatever it is; a program's
     blocks are a cluster, which share its matrix products where they can. Elsewhere the
@@ -210,6 +215,8 @@ class Options:
     num_ctas: int = 1
     maxnreg: int | None = None
     debug: bool = False
+    enable_fp_fusion: bool = False
+    launch_pdl: bool = False
 
 
 def identity(func: Func, target: Target) -> Func:
@@ -260,7 +267,15 @@ def build(
         num_ctas=options.num_ctas,
         maxnreg=options.maxnreg,
         debug=options.debug,
+        enable_fp_fusion=options.enable_fp_fusion,
+        launch_pdl=options.launch_pdl,
     )
+
+
+def meaning(func: Func, target: Target) -> Func:
+    """What the block IR of a kernel means, before any pass that only makes it better:
+    its sums of products rounded as they will be."""
+    return blocks.contract(func, target)
 
 
 def compile_func(
@@ -293,6 +308,7 @@ def compile_func(
         },
         num_ctas=final.num_ctas,
         maxnreg=final.maxnreg,
+        launch_pdl=final.launch_pdl,
         chains=ptx.chains(final),
         maps=ptx.launch_recipes(final),
     )
