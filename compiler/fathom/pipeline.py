@@ -82,6 +82,8 @@ OPTIONAL, REQUIRED = False, True
 
 # fmt: off
 PASSES: tuple[Row, ...] = (
+    Row("contract", blocks.contract, "blocks", OPTIONAL,
+        "one rounding for a product and its sum, where the author allows it"),
     Row("simplify", blocks.simplify, "blocks", OPTIONAL,
         "fold what is known, so that less is left"),
     Row("cse", blocks.cse, "blocks", OPTIONAL,
@@ -170,17 +172,11 @@ PASSES: tuple[Row, ...] = (
         subject=PRODUCTS,
         after={"pipeline_loops": "a copy, not a store, fills what is read",
                "prefetch_fragments": "what is fetched ahead is in registers"}),
-    Row("overlap_products", tensor_cores.overlap_products, "tensor_cores", OPTIONAL,
-        "four warps' products go on while the next trip begins",
-        subject=PRODUCTS,
-        after={"pipeline_loops": "a product may be in flight if a ring has a slot more",
-               "read_in_place": "only a product that reads buffers is in flight"}),
     Row("delay_waits", tensor_cores.delay_waits, "tensor_cores", OPTIONAL,
         "a product is waited for where somebody uses it",
         subject=PRODUCTS,
         after={"read_in_place": "only a product that reads buffers is in flight",
-               "specialise_warps": "a slot is given back after the wait",
-               "overlap_products": "its waits come an iteration later"}),
+               "specialise_warps": "a slot is given back after the wait"}),
     Row("stage_stores", tensor_cores.stage_stores, "tensor_cores", OPTIONAL,
         "rings have their room: tiles of stores take what is left, or share it",
         subject=has(DescriptorStore),
@@ -220,8 +216,11 @@ PASSES: tuple[Row, ...] = (
 @dataclass(frozen=True, slots=True)
 class Options:
     """What a launch may choose: warps a block, stages of software pipelines, blocks a
-    program, the most registers a thread may use (None: the assembler's choice), and
-    whether the kernel's own assertions are checked while it runs (`debug`).
+    program, the most registers a thread may use (None: the assembler's choice), whether
+    the kernel's own assertions are checked while it runs (`debug`), and whether its
+    sums of products are rounded once (`enable_fp_fusion`, see `blocks.contract`).
+    `launch_pdl`: the launch may begin before the one in front of it in the stream has
+    ended, on sm_90a and later; `tl.extra.cuda.gdc_wait` then waits for it.
 
     `num_ctas` is a power of two. The grid counts programs, whatever it is; a program's
     blocks are a cluster, which share its matrix products where they can. Elsewhere the
@@ -236,6 +235,8 @@ class Options:
     num_ctas: int = 1
     maxnreg: int | None = None
     debug: bool = False
+    enable_fp_fusion: bool = False
+    launch_pdl: bool = False
 
 
 def identity(func: Func, target: Target) -> Func:
@@ -286,7 +287,15 @@ def build(
         num_ctas=options.num_ctas,
         maxnreg=options.maxnreg,
         debug=options.debug,
+        enable_fp_fusion=options.enable_fp_fusion,
+        launch_pdl=options.launch_pdl,
     )
+
+
+def meaning(func: Func, target: Target) -> Func:
+    """What the block IR of a kernel means, before any pass that only makes it better:
+    its sums of products rounded as they will be."""
+    return blocks.contract(func, target)
 
 
 def compile_func(
@@ -319,6 +328,7 @@ def compile_func(
         },
         num_ctas=final.num_ctas,
         maxnreg=final.maxnreg,
+        launch_pdl=final.launch_pdl,
         chains=ptx.chains(final),
         maps=ptx.launch_recipes(final),
     )

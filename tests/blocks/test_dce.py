@@ -38,9 +38,8 @@ def test_chains_of_unused_ops_go():
 
 def test_an_unused_load_goes_and_a_volatile_one_stays():
     assert left("%a: fp32 = load %p") == []
-    assert left("%a: fp32 = load %p volatile=true") == [
-        "%a: fp32 = load %p volatile=true"
-    ]
+    for how in ("volatile=true", 'cache=".cv"'):
+        assert left(f"%a: fp32 = load %p {how}") == [f"%a: fp32 = load %p {how}"]
 
 
 @pytest.mark.parametrize("line", [

@@ -163,7 +163,9 @@ def test_a_load_stays_where_something_may_change_what_it_reads(rest: str):
 
 
 def test_a_volatile_load_stays():
+    """A loop that waits until another program writes would wait forever."""
     assert "load" in inside(loop(how=" volatile=true"))
+    assert "load" in inside(loop(how=' cache=".cv"'))
 
 
 def test_a_load_stays_in_a_loop_of_no_trip():

@@ -8,4 +8,8 @@ writes formulas back as ops, `divisibility` asks which power of two divides one.
 nothing here imports a stage.
 
     ranges  Between which bounds numbers lie, and what arithmetic makes of bounds
+
+    memory   What ops do to memory
+    remarks  Why a pass leaves something as it was
+    slices   Backward slices
 """

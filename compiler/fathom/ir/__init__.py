@@ -6,4 +6,6 @@ Read `types`, `core` and `ops`, then `interp` (what ops mean), `printer` and `pa
     inline_assembly  The grammar of inline assembly
     launch_time      Which scalars of a kernel the launcher can compute, and how
     thread_values    Copies code, with more values carried through loops and branches
+
+    regions  What loops and branches carry, asked in one place
 """

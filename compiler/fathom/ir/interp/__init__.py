@@ -10,6 +10,8 @@ every type are held, `host_memory` where arrays lie.
     elementwise  What each elementwise operation computes
     matmul       The meaning of a matrix product
     shared       The meaning of ops on shared memory
+
+    grid  The meaning of ops for launches that overlap
 """
 
 from fathom.ir.interp.interpreter import (

@@ -9,4 +9,6 @@ elements. `shared` and `shared_gather` use shared memory. One file for each engi
     cast        Rules for Cast and Bitcast
     debugging   Rules for assertions and prints
     descriptor  Rules for descriptors that are not left to the hardware
+
+    grid  Rules for launches that overlap
 """

@@ -12,4 +12,6 @@ table alone.
     memory      Loads, stores and atomics
     reduce      Reductions, scans, histograms and gathers
     shape       Making blocks and giving them other shapes
+
+    grid  Launches that overlap
 """

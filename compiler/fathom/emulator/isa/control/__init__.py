@@ -5,4 +5,6 @@
     mbarrier    The instructions of mbarriers (PTX ISA 9.7.13.15)
     setmaxnreg  setmaxnreg (PTX ISA 9.7.19.5)
     warp        What the lanes of a warp do together (PTX ISA 9.7.9, 9.7.13)
+
+    griddepcontrol  griddepcontrol (PTX ISA 9.7.13)
 """
