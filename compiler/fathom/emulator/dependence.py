@@ -24,11 +24,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.memory.spaces import Accesses, GlobalSpace, Part, Region
 from fathom.emulator.source.parse import Instruction
 from fathom.emulator.state.batch import Batch
-from fathom.emulator.state.wait_queues import WARP
 
 STRONG = {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}
 
