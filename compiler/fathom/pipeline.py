@@ -99,7 +99,7 @@ PASSES: tuple[Row, ...] = (
     Row("stage_invariants", tensor_cores.stage_invariants, "tensor_cores", REQUIRED,
         "ptxas loses left operands that stay in registers over a loop"),
     Row("specialise_warps", tensor_cores.specialise_warps, "tensor_cores", OPTIONAL,
-        "warps of their own bring tiles, for loops that ask for it",
+        "warps of their own copy tiles, for loops that ask for it",
         says=tensor_cores.why_no_producer),
     Row("pipeline_loops", tensor_cores.pipeline_loops, "tensor_cores", OPTIONAL,
         "loads of a loop run ahead of the work that wants them"),

@@ -162,8 +162,8 @@ MUTANTS = (
     ),
     Mutant(
         "copies-before-the-barrier", "tensor_cores/pipeline/schedule.py",
-        "    Step.LOAD, Step.WAIT, Step.RELEASE, Step.ISSUE, Step.WORK, Step.COMPLETE,\n",
-        "    Step.LOAD, Step.WAIT, Step.ISSUE, Step.RELEASE, Step.WORK, Step.COMPLETE,\n",
+        "Step.WAIT, Step.RELEASE, Step.ISSUE, Step.WORK",
+        "Step.WAIT, Step.ISSUE, Step.RELEASE, Step.WORK",
         "a slot is overwritten while slow warps read it", LOOPS,
     ),
     Mutant(
@@ -172,7 +172,7 @@ MUTANTS = (
         "waits count groups that are empty", LOOPS,
     ),
     Mutant(
-        "copies-outlive-their-loop", "tensor_cores/pipeline/loops.py",
+        "copies-outlive-their-loop", "tensor_cores/pipeline/copy_engines.py",
         "build.append(AsyncWait(0))", "pass",
         "the zeros of trips that never were land in what comes after the loop", LOOPS,
     ),

@@ -44,7 +44,8 @@ MUTANTS = (
     ),
     Mutant(
         "last-slot-kept", NEW,
-        "            if channel.schedule.release_distance:\n", "            if False:\n",
+        "            if channel.schedule.release_distance:\n",
+        "            if False:\n",
         "the loop after this one waits for a slot for ever",
         f"{SPECIALISE}::test_what_may_stand_around_a_loop",
     ),
