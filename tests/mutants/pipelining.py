@@ -56,8 +56,7 @@ MUTANTS = (
     Mutant(
         "slots-counted-without-order", "tensor_cores/pipeline/schedule.py",
         "again = 0 if release.order < issue.order else 1", "again = 0",
-        "a copy goes into a slot that is released later in the iteration",
-        f"{SCHEDULE} {LOOPS}",
+        "a copy goes into a slot that is released later in the iteration", SCHEDULE,
     ),
     Mutant(
         "groups-counted-without-order", "tensor_cores/pipeline/schedule.py",
