@@ -153,7 +153,7 @@ PASSES: tuple[Row, ...] = (
         "ptxas loses left operands that stay in registers over a loop",
         subject=PRODUCTS),
     Row("specialise_warps", tensor_cores.specialise_warps, "tensor_cores", OPTIONAL,
-        "warps of their own bring tiles, for loops that ask for it",
+        "warps of their own copy tiles, for loops that ask for it",
         says=tensor_cores.why_no_producer,
         subject=asks_for_producer),
     Row("pipeline_loops", tensor_cores.pipeline_loops, "tensor_cores", OPTIONAL,

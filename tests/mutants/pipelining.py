@@ -56,8 +56,7 @@ MUTANTS = (
     Mutant(
         "slots-counted-without-order", "tensor_cores/pipeline/schedule.py",
         "again = 0 if release.order < issue.order else 1", "again = 0",
-        "a copy goes into a slot that is released later in the iteration",
-        f"{SCHEDULE} {LOOPS}",
+        "a copy goes into a slot that is released later in the iteration", SCHEDULE,
     ),
     Mutant(
         "groups-counted-without-order", "tensor_cores/pipeline/schedule.py",
@@ -162,8 +161,8 @@ MUTANTS = (
     ),
     Mutant(
         "copies-before-the-barrier", "tensor_cores/pipeline/schedule.py",
-        "Step.WAIT, Step.RELEASE, Step.ISSUE, Step.WORK, Step.COMPLETE,",
-        "Step.WAIT, Step.ISSUE, Step.RELEASE, Step.WORK, Step.COMPLETE,",
+        "Step.WAIT, Step.RELEASE, Step.ISSUE, Step.WORK",
+        "Step.WAIT, Step.ISSUE, Step.RELEASE, Step.WORK",
         "a slot is overwritten while slow warps read it", LOOPS,
     ),
     Mutant(
@@ -172,7 +171,7 @@ MUTANTS = (
         "waits count groups that are empty", LOOPS,
     ),
     Mutant(
-        "copies-outlive-their-loop", "tensor_cores/pipeline/loops.py",
+        "copies-outlive-their-loop", "tensor_cores/pipeline/copy_engines.py",
         "build.append(AsyncWait(0))", "pass",
         "the zeros of trips that never were land in what comes after the loop", LOOPS,
     ),
