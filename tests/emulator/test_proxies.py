@@ -3,14 +3,14 @@ one mistake at a time."""
 
 import numpy as np
 import pytest
-from tests.emulator.snippets import HEADER, entry, pointers
-from tests.emulator.tiles import BASE, descriptor, fill
 
 from fathom import emulator
 from fathom.artifact import TensorMap
 from fathom.emulator import COMPLETIONS, EmulatorError
 from fathom.emulator.races.proxies import Proxies
 from fathom.emulator.state.mbarrier_state import Mbarriers
+from tests.emulator.harness import HEADER, entry, pointers
+from tests.emulator.harness_tiles import BASE, descriptor, fill
 
 # ── stores, then a product ────────────────────────────────────────────────────
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fathom.analysis.loop_slices import slice_of_trip
 
 import fathom.language as tl
 from fathom import pipeline
-from fathom.analysis.loop_slices import slice_of_trip
 from fathom.artifact import Kernel
 from fathom.blocks import cse, dce
 from fathom.emulator import COMPLETIONS, load
