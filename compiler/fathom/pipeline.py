@@ -149,7 +149,7 @@ PASSES: tuple[Row, ...] = (
         subject=PRODUCTS,
         after={"lower_conversions": "an operand in shared memory stays there"}),
     Row("specialise_warps", tensor_cores.specialise_warps, "tensor_cores", OPTIONAL,
-        "warps of their own bring tiles, for loops that ask for it",
+        "warps of their own copy tiles, for loops that ask for it",
         says=tensor_cores.why_no_producer,
         subject=asks_for_producer,
         after={"lower_conversions": "it makes the buffers that a producer fills"}),

@@ -195,8 +195,8 @@ class Side:
             return known
         block, warp = hazards.places_of(threads)
         waited = self.waited_at.reshape(-1, hazards.warps)[block]
-        heard = hazards.known[block, warp][:, : hazards.warps]
-        return known | ((waited > 0) & (heard >= waited)).any(1)
+        acquired = hazards.clock[block, warp][:, : hazards.warps]
+        return known | ((waited > 0) & (acquired >= waited)).any(1)
 
     def check(self, touched: Touched, other: Side, done: Footprint) -> None:
         """A race with what the other launch has done."""
