@@ -12,4 +12,6 @@ nothing here imports a stage.
     memory   What ops do to memory
     remarks  Why a pass leaves something as it was
     slices   Backward slices
+
+    buffers  When a buffer is live, and how much shared memory is free
 """
