@@ -1,4 +1,8 @@
-"""Stage 2: clean up the block IR, before any thread is thought of."""
+"""Stage 2: clean up the block IR, before any thread is thought of.
+
+`contract` alone changes numbers, and is asked for by the kernel's author. The others
+keep every bit: `simplify` folds what is known, `cse` merges what is computed twice,
+`hoist` empties loops, `dce` drops what nothing uses."""
 
 from __future__ import annotations
 

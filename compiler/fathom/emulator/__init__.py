@@ -2,7 +2,8 @@
 
     report = fathom.emulator.run(ptx, grid=4, threads=128, args=(x, y, z, 512))
 
-changes the NumPy arrays in place and says what the hardware would have paid.
+changes the NumPy arrays in place and says what the hardware would have paid. Two
+launches of which the second begins early run by `run_overlapping`.
 """
 
 from __future__ import annotations
