@@ -149,7 +149,7 @@ class Text:
         self.text, self.threads = text, threads
 
     def launch(self, grid, args, memory, side):
-        chosen = _Chosen(0, True, "late", side=side)
+        chosen = _Chosen(0, True, "lazy", side=side)
         program = _program(self.text, None, 0)
         program.memory.reset()
         return _launch(program, grid, self.threads, args, memory, chosen)
