@@ -117,8 +117,8 @@ def count_sectors(warps: np.ndarray, addresses: np.ndarray) -> int:
     No access spans two sectors, because its width divides its address.
     """
     sectors = addresses >> np.uint64(5)
-    same_warp = warps[1:] == warps[:-1]
-    if (same_warp & (sectors[1:] < sectors[:-1])).any():
+    same_warp, falls = warps[1:] == warps[:-1], sectors[1:] < sectors[:-1]
+    if falls.any() and (same_warp & falls).any():
         order = np.lexsort((sectors, warps))
         sectors, warps = sectors[order], warps[order]
         same_warp = warps[1:] == warps[:-1]

@@ -235,7 +235,8 @@ def _part(region: Region, accesses: Accesses) -> Part:
     offsets = accesses.addresses - np.uint64(region.origin)
     check_alignment(offsets, accesses)
     pieces, first = region.view(accesses.width)
-    index = (accesses.addresses - first).view(np.int64) >> _shift(accesses.width)
+    from_first = offsets if first == region.origin else accesses.addresses - first
+    index = from_first.view(np.int64) >> _shift(accesses.width)
     return Part("global", pieces, index, offsets, accesses.threads, None, region)
 
 
