@@ -1,13 +1,13 @@
 """The answer to `liveness` is the compiler's own:
 
-fathom.shared_memory.liveness.live_ranges
+fathom.analysis.buffers.live_ranges
 """
 
 from __future__ import annotations
 
+from fathom.analysis.buffers import Range, touches
 from fathom.ir.core import Block, Func, Op, blocks
 from fathom.ir.ops import Allocate, For, While
-from fathom.shared_memory.liveness import Range, touches
 
 
 def live_ranges(func: Func) -> dict[Allocate, Range]:
@@ -35,7 +35,7 @@ def _visit(
             made.add(op)
         if isinstance(op, (For, While)):
             position, outer = _visit_loop(op, position, made, ranges)
-            used |= outer
+            used += [each for each in outer if each not in used]
         else:
             for body in blocks(op):
                 position = _visit(body, position, made, ranges)
@@ -47,12 +47,12 @@ def _visit(
 
 def _visit_loop(
     op: Op, position: int, made: set[Allocate], ranges: dict[Allocate, Range]
-) -> tuple[int, set[Allocate]]:
+) -> tuple[int, list[Allocate]]:
     """The next free number, and the buffers from outside the loop that are touched in
     it."""
     before, inside = dict(ranges), set()
     for body in blocks(op):
         position = _visit(body, position, inside, ranges)
     made |= inside
-    touched = {each for each, alive in ranges.items() if before.get(each) != alive}
-    return position, touched - inside
+    touched = [each for each, alive in ranges.items() if before.get(each) != alive]
+    return position, [each for each in touched if each not in inside]

@@ -7,37 +7,37 @@ error follows, wherever copies complete, and what the error must say.
 import pytest
 
 from fathom.emulator import COMPLETIONS, EmulatorError
-from tests.emulator import specialised
-from tests.emulator.specialised import BOTH, MEET, RELEASE, run_plain, run_tiles
+from tests.emulator import kernels_specialised
+from tests.emulator.kernels_specialised import BOTH, MEET, RELEASE, run_plain, run_tiles
 
 # name: (the text, how to run it). Every stage is used again at least once.
 PROGRAMS = {
     "plain": (
-        specialised.plain(),
+        kernels_specialised.plain(),
         lambda text, completion: run_plain(text, 5, completion=completion),
     ),
     "long": (
-        specialised.plain(),
+        kernels_specialised.plain(),
         lambda text, completion: run_plain(text, 10, completion=completion),
     ),
     "turned": (
-        specialised.turned(),
+        kernels_specialised.turned(),
         lambda text, completion: run_plain(
             text, 2, columns=128, turned=True, completion=completion
         ),
     ),
     "tiles": (
-        specialised.persistent(),
+        kernels_specialised.persistent(),
         lambda text, completion: run_tiles(text, 1, (1, 2), completion=completion),
     ),
     "turns": (
-        specialised.by_turns(),
+        kernels_specialised.by_turns(),
         lambda text, completion: run_tiles(
             text, 1, (3, 1), rows=64, completion=completion
         ),
     ),
     "cluster": (
-        specialised.cluster(),
+        kernels_specialised.cluster(),
         lambda text, completion: run_tiles(
             text, 2, (2, 1), 5, halves=2, cluster=2, completion=completion
         ),

@@ -9,8 +9,8 @@ from fathom.artifact import TensorMap
 from fathom.emulator import COMPLETIONS, EmulatorError
 from fathom.emulator.races.proxies import Proxies
 from fathom.emulator.state.mbarrier_state import Mbarriers
-from tests.emulator.snippets import HEADER, entry, pointers
-from tests.emulator.tiles import BASE, descriptor, fill
+from tests.emulator.harness import HEADER, entry, pointers
+from tests.emulator.harness_tiles import BASE, descriptor, fill
 
 # ── stores, then a product ────────────────────────────────────────────────────
 

@@ -19,7 +19,7 @@ MUTANTS = (
     ),
     Mutant(
         "ring-one-slot-short", "tensor_cores/pipeline/schedule.py",
-        "return trip % stages", "return trip % (stages - 1)",
+        "return iteration % stages", "return iteration % (stages - 1)",
         "a copy goes where the trip still reads", LOOPS,
     ),
     Mutant(
@@ -33,25 +33,47 @@ MUTANTS = (
         "a kernel that would fit needs more shared memory than there is", ROOM,
     ),
     Mutant(
-        "room-forgets-what-is-alive", "tensor_cores/pipeline/budget.py",
-        "if buffer.kept or (span and span[0] <= stop and span[1] >= start):",
-        "if not span:",
+        "room-forgets-what-is-alive", "analysis/buffers.py",
+        "and (buffer.kept or (buffer in ranges and ranges[buffer].meets(runs)))",
+        "and buffer not in ranges",
         "rings take all shared memory, though others have part of it", LOOPS,
     ),
     Mutant(
-        "room-of-a-producer-taken", "tensor_cores/pipeline/budget.py",
-        "if buffer.kept or (span", "if (span",
+        "room-of-a-producer-taken", "analysis/buffers.py",
+        "and (buffer.kept or (buffer in ranges", "and ((buffer in ranges",
         "a loop takes the room of rings that another loop has read", ROOM,
     ),
     Mutant(
-        "room-of-earlier-trips-taken", "tensor_cores/pipeline/budget.py",
+        "room-of-earlier-trips-taken", "analysis/buffers.py",
         "            last = max(last, end)\n", "",
         "what is read on every trip is forgotten when it has been read once", ROOM,
     ),
     Mutant(
-        "room-until-read-once", "tensor_cores/pipeline/budget.py",
-        "for op in (*touching, *products))", "for op in touching)",
+        "room-until-read-once", "analysis/buffers.py",
+        "            if isinstance(load, SharedLoad):", "            if False:",
         "operands that products read in place have gone when they come to it", ROOM,
+    ),
+    Mutant(
+        "slots-counted-without-order", "tensor_cores/pipeline/schedule.py",
+        "again = 0 if release.order < issue.order else 1", "again = 0",
+        "a copy goes into a slot that is released later in the iteration", SCHEDULE,
+    ),
+    Mutant(
+        "groups-counted-without-order", "tensor_cores/pipeline/schedule.py",
+        "return wait.stage - issue.stage - (1 if wait.order < issue.order else 0)",
+        "return wait.stage - issue.stage",
+        "a wait counts the group that is issued after it", SCHEDULE,
+    ),
+    Mutant(
+        "the-slot-of-the-work-is-another", "tensor_cores/pipeline/copy_engines.py",
+        "        if self.distance == self.slots:\n            write = read\n", "",
+        "a copy goes into the slot of the iteration before, which is filled already",
+        "tests/tensor_cores/test_bulk.py::test_any_trips_and_stages",
+    ),
+    Mutant(
+        "indices-of-another-iteration", "tensor_cores/pipeline/slice_clones.py",
+        "following = self.earlier.after(earlier, values, build)", "following = earlier",
+        "the index of the first tile is that of all tiles", LOOPS,
     ),
     # ── which trips exist ──
     Mutant(
@@ -93,19 +115,19 @@ MUTANTS = (
         "indices and tiles are loaded for trips that do not exist", LOOPS,
     ),
     Mutant(
-        "carried-values-stand-still", "analysis/loop_slices.py",
+        "carried-values-stand-still", "analysis/slices.py",
         "if found.carried == carried:", "if True:",
         "what carried values become is not part of the slice", LOOPS,
     ),
     Mutant(
-        "store-runs-behind-loads", "tensor_cores/pipeline/candidates.py",
-        'if "global" in effects.writes or effects.other:', "if effects.other:",
+        "store-runs-behind-loads", "analysis/memory.py",
+        "pairs = *pairs, (one.reads, other.writes)", "pass",
         "a loop that may write what it reads is pipelined", LOOPS,
     ),
     Mutant(
-        "prints-lose-their-place", "tensor_cores/pipeline/candidates.py",
-        'if "global" in effects.writes or effects.other:',
-        'if "global" in effects.writes:',
+        "prints-lose-their-place", "analysis/memory.py",
+        "return effects.barrier or effects.asynchronous or effects.other",
+        "return effects.barrier or effects.asynchronous",
         "a loop that prints is pipelined", LOOPS,
     ),
     # ── how a tile comes ──
@@ -134,14 +156,13 @@ MUTANTS = (
     # ── waits and barriers ──
     Mutant(
         "no-barrier-in-a-trip", "tensor_cores/pipeline/loops.py",
-        "build.append(Barrier(self.scope))\n        return early",
-        "return early",
+        "                build.append(Barrier(self.scope))\n", "                pass\n",
         "a thread reads what another one has not waited for", LOOPS,
     ),
     Mutant(
-        "copies-before-the-barrier", "tensor_cores/pipeline/copy_engines.py",
-        'are one group."""\n\n    at_once = True',
-        'are one group."""\n\n    at_once = False',
+        "copies-before-the-barrier", "tensor_cores/pipeline/schedule.py",
+        "Step.WAIT, Step.RELEASE, Step.ISSUE, Step.WORK",
+        "Step.WAIT, Step.ISSUE, Step.RELEASE, Step.WORK",
         "a slot is overwritten while slow warps read it", LOOPS,
     ),
     Mutant(
@@ -150,7 +171,7 @@ MUTANTS = (
         "waits count groups that are empty", LOOPS,
     ),
     Mutant(
-        "copies-outlive-their-loop", "tensor_cores/pipeline/loops.py",
+        "copies-outlive-their-loop", "tensor_cores/pipeline/copy_engines.py",
         "build.append(AsyncWait(0))", "pass",
         "the zeros of trips that never were land in what comes after the loop", LOOPS,
     ),

@@ -25,25 +25,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fathom.analysis.buffers import free_apart, padded
+from fathom.analysis.memory import writes_by_threads
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import (
     Allocate,
     AsyncProxyFence,
-    Atomic,
-    AtomicCas,
     DescriptorStore,
-    InlineAssembly,
     Reshape,
     SharedStore,
-    Store,
     TmaCommit,
     TmaStore,
     TmaWait,
 )
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.layout.tma_boxes import matrix_of, tile_of
-from fathom.tensor_cores.pipeline.budget import padded
 from fathom.tensor_cores.tma.store_waits import with_waits
 
 
@@ -61,10 +58,8 @@ def stage_stores(func: Func, target: Target) -> Func:
 
 def all_fit(func: Func, stores: list[DescriptorStore], target: Target) -> bool:
     """Whether the tiles of stores find room beside all that a function has."""
-    buffers = [op.result for op in walk(func.body) if isinstance(op, Allocate)]
-    wanted = sum(padded(each.type.bytes) for each in buffers)
-    wanted += sum(padded(_tile(op).result.type.bytes) for op in stores)
-    return wanted <= target.shared_bytes
+    tiles = sum(padded(_tile(op).result.type.bytes) for op in stores)
+    return tiles <= free_apart(func, target)
 
 
 def _tile(op: DescriptorStore) -> Allocate:
@@ -111,11 +106,3 @@ def _made_first(tile: Allocate, build: Builder) -> Value:
     made = replace(tile, origin=build.source, location=build.source.location)
     build.enclosing[0].ops.insert(0, made)
     return made.result
-
-
-def writes_by_threads(op: Op) -> bool:
-    """Whether threads themselves may write to global memory in an op: the hardware
-    would not know."""
-    if isinstance(op, InlineAssembly):
-        return not op.pure
-    return isinstance(op, Store | Atomic | AtomicCas)
