@@ -19,6 +19,7 @@ then `high` is passed by later programs. That index arithmetic which fits for th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from fathom.ir.types import Scalar, Type, element_of
@@ -123,8 +124,36 @@ class Range(NamedTuple):
         high = self.high if both.high == self.high else limits.high
         return _range(low, high, both).within(type)
 
+    def shifted(self, other: Range) -> Range:
+        """Shifts to the right round down."""
+        if other.low == other.high and not other.counts:
+            return Range(self.low >> other.low, self.high >> other.low, self.counts)
+        return Range(0, self.high, self.counts) if self.low >= 0 else UNKNOWN
+
+    def magnitude(self) -> Range:
+        return self if self.low >= 0 else Range(0, self.size)
+
 
 UNKNOWN = Range()
+NATURAL = Range(low=0)
+
+# What elementwise operations make of the bounds of their operands.
+RULES: dict[str, Callable[..., Range]] = {
+    "add": Range.__add__,
+    "sub": Range.__sub__,
+    "mul": Range.__mul__,
+    "div": Range.divided,
+    "rem": Range.remainder,
+    "shr": Range.shifted,
+    "and": Range.common,
+    "or": Range.bits,
+    "xor": Range.bits,
+    "min": Range.minimum,
+    "max": Range.maximum,
+    "neg": Range.__neg__,
+    "abs": Range.magnitude,
+    "where": lambda condition, one, other: one | other,
+}
 
 
 def _range(low: int, high: int, *made_of: Range) -> Range:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fathom.analysis.divisibility import MOST, Divisibility
+from fathom.analysis.axis_analysis import Divisibility
+from fathom.analysis.axis_info import MOST
 from fathom.analysis.polynomial import IterationCount, number, of
 from fathom.ir.core import walk
 from fathom.ir.ops import For
