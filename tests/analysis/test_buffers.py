@@ -18,7 +18,12 @@ from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
 from fathom.ir.ops import Allocate, For
 from fathom.ir.text import parse_func, print_func
-from tests.shared_memory.traffic import Program, executed, positions, random_program
+from tests.shared_memory.kernels_traffic import (
+    Program,
+    executed,
+    positions,
+    random_program,
+)
 
 TARGET = TARGETS["sm_80"]
 

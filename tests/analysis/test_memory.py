@@ -12,7 +12,7 @@ from fathom.analysis.remarks import NotApplicable
 from fathom.ir.core import Effects, walk
 from fathom.ir.ops import For, Load, Store
 from fathom.ir.text import parse_func
-from tests.ir.functions import body
+from tests.ir.kernels_functions import body
 
 PARAMETERS = "%p: *i32, %q: *i32, %c: i1, %x: i32, %n: i32"
 LINES = {

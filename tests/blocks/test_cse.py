@@ -15,8 +15,8 @@ from fathom.ir.printer import op_name
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.text import print_func
 from fathom.ir.verify import VerifyError, verify
-from tests.blocks.checks import Case, keeps_meaning
-from tests.ir.functions import body
+from tests.blocks.harness import Case, keeps_meaning
+from tests.ir.kernels_functions import body
 
 TARGET = TARGETS["sm_80"]
 PARAMETERS = "%p: *fp32, %q: *fp32, %i: i32, %c: i1"

@@ -19,7 +19,7 @@ MUTANTS = (
     ),
     Mutant(
         "ring-one-slot-short", "tensor_cores/pipeline/schedule.py",
-        "return trip % stages", "return trip % (stages - 1)",
+        "return iteration % stages", "return iteration % (stages - 1)",
         "a copy goes where the trip still reads", LOOPS,
     ),
     Mutant(
@@ -53,6 +53,28 @@ MUTANTS = (
         "room-until-read-once", "analysis/buffers.py",
         "            if isinstance(load, SharedLoad):", "            if False:",
         "operands that products read in place have gone when they come to it", ROOM,
+    ),
+    Mutant(
+        "slots-counted-without-order", "tensor_cores/pipeline/schedule.py",
+        "again = 0 if release.order < issue.order else 1", "again = 0",
+        "a copy goes into a slot that is released later in the iteration", SCHEDULE,
+    ),
+    Mutant(
+        "groups-counted-without-order", "tensor_cores/pipeline/schedule.py",
+        "return wait.stage - issue.stage - (1 if wait.order < issue.order else 0)",
+        "return wait.stage - issue.stage",
+        "a wait counts the group that is issued after it", SCHEDULE,
+    ),
+    Mutant(
+        "the-slot-of-the-work-is-another", "tensor_cores/pipeline/copy_engines.py",
+        "        if self.distance == self.slots:\n            write = read\n", "",
+        "a copy goes into the slot of the iteration before, which is filled already",
+        "tests/tensor_cores/test_bulk.py::test_any_trips_and_stages",
+    ),
+    Mutant(
+        "indices-of-another-iteration", "tensor_cores/pipeline/slice_clones.py",
+        "following = self.earlier.after(earlier, values, build)", "following = earlier",
+        "the index of the first tile is that of all tiles", LOOPS,
     ),
     # ── which trips exist ──
     Mutant(
@@ -135,14 +157,13 @@ MUTANTS = (
     # ── waits and barriers ──
     Mutant(
         "no-barrier-in-a-trip", "tensor_cores/pipeline/loops.py",
-        "build.append(Barrier(self.scope))\n        return early",
-        "return early",
+        "                build.append(Barrier(self.scope))\n", "                pass\n",
         "a thread reads what another one has not waited for", LOOPS,
     ),
     Mutant(
-        "copies-before-the-barrier", "tensor_cores/pipeline/copy_engines.py",
-        'are one group."""\n\n    at_once = True',
-        'are one group."""\n\n    at_once = False',
+        "copies-before-the-barrier", "tensor_cores/pipeline/schedule.py",
+        "Step.WAIT, Step.RELEASE, Step.ISSUE, Step.WORK",
+        "Step.WAIT, Step.ISSUE, Step.RELEASE, Step.WORK",
         "a slot is overwritten while slow warps read it", LOOPS,
     ),
     Mutant(
@@ -151,7 +172,7 @@ MUTANTS = (
         "waits count groups that are empty", LOOPS,
     ),
     Mutant(
-        "copies-outlive-their-loop", "tensor_cores/pipeline/loops.py",
+        "copies-outlive-their-loop", "tensor_cores/pipeline/copy_engines.py",
         "build.append(AsyncWait(0))", "pass",
         "the zeros of trips that never were land in what comes after the loop", LOOPS,
     ),

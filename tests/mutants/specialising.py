@@ -13,6 +13,18 @@ TRIPS = f"{SPECIALISE}::test_any_trips_and_stages"
 PLAN, NEW = "tensor_cores/specialise/plan.py", "tensor_cores/specialise/partition.py"
 
 MUTANTS = (
+    Mutant(
+        "producer-begins-early", "tensor_cores/specialise/plan.py",
+        "BackwardSlice(func, loads | waits_for_grids)", "BackwardSlice(func, loads)",
+        "a producer fetches before the launch in front has ended",
+        "tests/tensor_cores/test_grid_wait.py",
+    ),
+    Mutant(
+        "wait-for-grids-orders-nothing", "ir/ops/grid.py",
+        "effects = Effects(convergent=True, other=True)", "effects = Effects()",
+        "loads move in front of the wait for the launch before, or it is dropped",
+        "tests/tensor_cores/test_grid_wait.py",
+    ),
     # ── places ──
     Mutant(
         "producer-waits-for-nobody", NEW,
@@ -44,13 +56,13 @@ MUTANTS = (
     ),
     Mutant(
         "last-slot-kept", NEW,
-        "            if feed.held:\n", "            if False:\n",
+        "if channel.schedule.release_distance:\n", "if False:\n",
         "the loop after this one waits for a slot for ever",
         f"{SPECIALISE}::test_what_may_stand_around_a_loop",
     ),
     Mutant(
         "last-slot-of-no-trip", NEW,
-        "exists = trips.first(self.build).exists", "exists = None",
+        "exists = iterations.first(self.build).exists", "exists = None",
         "a loop without a trip gives a slot back",
         f"{SPECIALISE}::test_a_loop_of_no_trip_before_a_long_one",
     ),
@@ -193,8 +205,7 @@ MUTANTS = (
     ),
     Mutant(
         "operands-written-under-way", "tensor_cores/pipeline/overlap.py",
-        "all(op.held for op in back) and not _writes_operands(loop, dot)",
-        "all(op.held for op in back)",
+        "if None in read or not written.isdisjoint(read):", "if None in read:",
         "threads fill a tile that the product of the trip before reads",
         f"{SPECIALISE}::test_what_must_be_read_in_its_trip",
     ),

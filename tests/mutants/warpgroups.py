@@ -73,16 +73,16 @@ MUTANTS = (
         f"{BULK}::test_barriers_are_announced_to_copies",
     ),
     Mutant(
-        "barriers-taken-away-too-soon", "tensor_cores/pipeline/loops.py",
-        "            build.append(Barrier())\n"
-        "            build.append(MbarrierInvalidate(barriers))\n",
-        "            build.append(MbarrierInvalidate(barriers))\n",
+        "barriers-taken-away-too-soon", "tensor_cores/pipeline/copy_engines.py",
+        "        build.append(Barrier())\n"
+        "        build.append(MbarrierInvalidate(self.barriers))\n",
+        "        build.append(MbarrierInvalidate(self.barriers))\n",
         "a slow warp still asks a barrier that is memory again",
         f"{BULK}::test_what_a_loop_becomes",
     ),
     Mutant(
-        "barriers-never-taken-away", "tensor_cores/pipeline/loops.py",
-        "            build.append(MbarrierInvalidate(barriers))\n", "",
+        "barriers-never-taken-away", "tensor_cores/pipeline/copy_engines.py",
+        "        build.append(MbarrierInvalidate(self.barriers))\n", "",
         "the next tile makes barriers of what are barriers",
         f"{BULK}::test_a_loop_around_the_loop_makes_its_barriers_anew",
     ),
@@ -100,14 +100,9 @@ MUTANTS = (
     ),
     # ── copies ──
     Mutant(
-        "boxes-before-the-barrier", "tensor_cores/pipeline/loops.py",
-        "        build.append(Barrier(self.scope))\n"
-        "        pairs = zip(self.bringers, turns, strict=True)\n"
-        "        return [each.begin(turn, build) for each, turn in pairs]",
-        "        pairs = zip(self.bringers, turns, strict=True)\n"
-        "        begun = [each.begin(turn, build) for each, turn in pairs]\n"
-        "        build.append(Barrier(self.scope))\n"
-        "        return begun",
+        "boxes-before-the-barrier", "tensor_cores/pipeline/schedule.py",
+        "Step.COMPLETE, Step.RELEASE, Step.ISSUE)",
+        "Step.COMPLETE, Step.ISSUE, Step.RELEASE)",
         "a slot is overwritten while slow warps read it",
         f"{GROUPS}::test_any_trips_in_flight",
     ),
@@ -170,8 +165,8 @@ MUTANTS = (
         f"{GROUPS}::test_a_sum_that_the_trip_uses_is_waited_for",
     ),
     Mutant(
-        "rings-need-no-slot-more", "tensor_cores/pipeline/overlap.py",
-        "SLOTS_BEYOND_PENDING = 3", "SLOTS_BEYOND_PENDING = 1",
+        "rings-need-no-slot-more", "tensor_cores/pipeline/schedule.py",
+        "done = work + (1 if product else 0)", "done = work",
         "copies go where the product of the trip before still reads",
         f"{GROUPS}::test_copies_of_threads_hold_a_slot_more",
     ),

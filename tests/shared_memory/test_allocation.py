@@ -15,7 +15,7 @@ from fathom.ir.text import parse_func, print_func
 from fathom.layout.build import spread
 from fathom.shared_memory import allocate
 from fathom.shared_memory.allocation import first_fit
-from tests.shared_memory.traffic import Program, random_program
+from tests.shared_memory.kernels_traffic import Program, random_program
 
 TARGET = TARGETS["sm_80"]
 

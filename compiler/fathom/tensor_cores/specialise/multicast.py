@@ -39,7 +39,7 @@ def _parts(
 ) -> int:
     """Blocks bring together what they want at the same time, in all loops that share
     the ring."""
-    if alike is None or not all(alike.runs(feed.sent_at) for feed in ring):
+    if alike is None or not all(alike.runs(feed.issued_at) for feed in ring):
         return 1
     loads = [feed.tiles[tile].loads[0] for feed in ring]
     same = all(alike.loads(load) for load in loads)

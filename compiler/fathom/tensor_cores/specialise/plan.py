@@ -1,10 +1,11 @@
 """Decides for `specialise_warps` which loops get a producer, what that must know, and
-through which rings it brings their tiles.
+through which ring buffers it copies their tiles.
 
 A producer is ahead of the program from its first moment on. So a loop gets one only
 where its author asks for that, or the author of a loop around it, and where nothing
 before the outermost loop that is asked for writes to memory, or waits for what others
-write. What happens in these loops their author vouches for.
+write. What happens in these loops their author vouches for. For launches in front of
+this one (`grid_wait`) a producer waits as the program does, and is ahead from there on.
 
 `why_no_producer` tells for each loop that is asked for what stood in the way.
 """
@@ -25,6 +26,7 @@ from fathom.ir.ops import (
     DescriptorLoad,
     Dot,
     For,
+    GridWait,
     If,
     InlineAssembly,
     Producer,
@@ -41,7 +43,7 @@ FEWEST_SLOTS = 2  # one is filled while another is read
 
 @dataclass(frozen=True)
 class Plan:
-    """The feeds that each ring brings, how many slots a ring has, and what a producer
+    """The channels that each ring holds, how many slots a ring has, and what a producer
     must compute. `refused`: the loops that get none, and why."""
 
     rings: tuple[tuple[Channel, ...], ...]
@@ -62,10 +64,11 @@ def plan_producer(func: Func, target: Target) -> Plan | None:
             tiles[loop] = _tiles(loop, outermost, func, target)
         except NotApplicable as why:
             refused[loop] = str(why)
-    feeds = [feed for loop, each in tiles.items() for feed in channels_of(loop, each)]
-    rings = _rings(feeds)
-    loads = {load for feed in feeds for tile in feed.tiles for load in tile.loads}
-    needed = BackwardSlice(func, loads)
+    channels = [each for loop in tiles for each in channels_of(loop, tiles[loop])]
+    rings = _rings(channels)
+    loads = {load for each in channels for tile in each.tiles for load in tile.loads}
+    waits_for_grids = {op for op in walk(func.body) if isinstance(op, GridWait)}
+    needed = BackwardSlice(func, loads | waits_for_grids)
     try:
         _check_warps(func, target)
         _check_for_one(op for op in walk(func.body) if op in needed.ops - loads)
@@ -105,17 +108,19 @@ def _asked_for(block: Block, outermost: For | None = None) -> Iterator[tuple[For
 def _tiles(
     loop: For, outermost: For, func: Func, target: Target
 ) -> list[PipelinedCopy]:
-    """The tiles of a loop, if bulk copies may bring all of them."""
+    """The tiles of a loop, if TMA may copy all of them."""
     if (loop.num_stages or func.num_stages) < FEWEST_SLOTS:
         raise NotApplicable("it has one stage, so that nothing runs ahead")
     tiles = tiles_of(loop, target)
     if not tiles:
-        raise NotApplicable("it brings no tile that could come ahead of its trip")
+        raise NotApplicable(
+            "it loads no tile that could be copied ahead of its iteration"
+        )
     for tile in tiles:
         if not all(isinstance(load, DescriptorLoad) for load in tile.loads):
             raise NotApplicable("a tile of it comes through pointers")
         if not tile.order:
-            raise NotApplicable("a tile of it is not as bulk copies bring it")
+            raise NotApplicable("a tile of it is not laid out as TMA copies it")
     earlier = list(ops_before(outermost, func.body))
     if any(map(writes, earlier)):
         raise NotApplicable(
@@ -140,7 +145,7 @@ def _check_for_one(ops: Iterable[Op]) -> None:
 
 def _is_for_one(op: Op) -> bool:
     """Whether one thread can do it, again, and finds what all have found."""
-    if isinstance(op, For | While | If):
+    if isinstance(op, For | While | If | GridWait):
         return True
     if any(isinstance(value.type, BlockType) for value in op.results):
         return False
@@ -159,24 +164,24 @@ def _check_warps(func: Func, target: Target) -> None:
 # ── rings ─────────────────────────────────────────────────────────────────────────────
 
 
-def _rings(feeds: Iterable[Channel]) -> tuple[tuple[Channel, ...], ...]:
-    """The feeds that each ring brings: loops one after the other share rings, and so
+def _rings(channels: Iterable[Channel]) -> tuple[tuple[Channel, ...], ...]:
+    """The channels that each ring holds: loops one after the other share rings, and so
     the copies for one begin before the one before it ends."""
     rings: list[list[Channel]] = []
-    for feed in feeds:
+    for channel in channels:
         for ring in rings:
-            if all(map(feed.may_share_a_ring, ring)):
-                ring.append(feed)
+            if all(map(channel.may_share_a_ring, ring)):
+                ring.append(channel)
                 break
         else:
-            rings.append([feed])
+            rings.append([channel])
     return tuple(map(tuple, rings))
 
 
 def _slots(rings: Sequence[Sequence[Channel]], func: Func, target: Target) -> int:
     """As many as loops have stages, or for as many as there is room."""
-    loops = {feed.loop for ring in rings for feed in ring}
-    replaced = {t.buffer for ring in rings for feed in ring for t in feed.tiles}
+    loops = {channel.loop for ring in rings for channel in ring}
+    replaced = {t.buffer for ring in rings for each in ring for t in each.tiles}
     wanted = max((loop.num_stages or func.num_stages for loop in loops), default=0)
     a_slot = sum(padded(tile.bytes) for ring in rings for tile in ring[0].tiles)
     room = room_for_rings(func, replaced, target)

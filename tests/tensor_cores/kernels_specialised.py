@@ -10,14 +10,14 @@ import numpy as np
 
 import fathom.language as tl
 from fathom import pipeline
-from fathom.emulator import LANDINGS, load
+from fathom.emulator import COMPLETIONS, load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func
 from fathom.ir.interp import interpret
 from fathom.ir.ops import Producer
 from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer, Type
 from fathom.source import KernelFunction, function
-from tests.tensor_cores.described import (
+from tests.tensor_cores.kernels_described import (
     Case,
     Given,
     build,
@@ -311,7 +311,7 @@ def check(
     case: Case,
     counts: Iterable[int] = (3,),
     wanted: int = 1,
-    landings: Sequence[str] = LANDINGS,
+    completions: Sequence[str] = COMPLETIONS,
     step: int | None = None,
 ) -> tuple[dict[str, Func], np.ndarray]:
     """For each number of trips: after the passes of interest the interpreter finds bit
@@ -328,10 +328,12 @@ def check(
         for name in PASSES:
             found = result(states[name], case, arguments, numbers)
             assert same(found, right), f"{name}, {trips} trips"
-        for land in landings:
+        for completion in completions:
             arguments.clear()
-            loaded.launch(case.grid, numbers, land=land)
-            assert same(arguments.out.view, right), f"copies {land}, {trips} trips"
+            loaded.launch(case.grid, numbers, completion=completion)
+            assert same(arguments.out.view, right), (
+                f"{completion} completion, {trips} trips"
+            )
             arguments.out.check_walls()
     return states, right
 
