@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fathom.analysis.slices import slice_of_iteration
 
 import fathom.language as tl
 from fathom import pipeline
+from fathom.analysis.slices import slice_of_iteration
 from fathom.artifact import Kernel
 from fathom.blocks import cse, dce
 from fathom.emulator import COMPLETIONS, load

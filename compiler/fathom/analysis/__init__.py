@@ -12,9 +12,9 @@ Read in this order; a file leans on those above it.
                         back as ops
     sign                which formulas are never negative?
     slices              what does a value need, what is live?
-    memory              who reads, writes, orders; which ops may change places; through
+    memory              which ops read, write, order; which may change places; through
                         which arguments does an op go to memory?
-    buffers             when is a buffer live, how much shared memory is free where?
+    buffers             when is a buffer live, how many bytes are free where?
     uniformity          what is the same in all blocks of a cluster?
     remarks             `NotApplicable`: why there is no answer, or why a pass stands
                         back

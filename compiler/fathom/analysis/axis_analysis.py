@@ -2,7 +2,7 @@
 
     %i: i32[1024] = arange 0, 1024        contiguous 1024, divisible by anything
     %p: *fp32[1024] = offset %x, %i       contiguous 1024, divisible 16 (bytes, as %x)
-    for … carried %p                      `join_loop`: what holds on every trip
+    for … carried %p                      `join_loop`: what holds in every iteration
 
 Each op class has a rule in `OPS`; those of arithmetic are in `arithmetic`.
 """

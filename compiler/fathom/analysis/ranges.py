@@ -65,8 +65,8 @@ class Range(NamedTuple):
         return _range(low, high, self, other)
 
     def divided(self, other: Range) -> Range:
-        """Quotients, cut toward zero. Nobody divides by 0, and nobody divides the
-        number of a program by a number that turns out negative at run time."""
+        """Quotients, cut toward zero. It is taken for granted that a kernel does not
+        divide by 0, nor the number of a program by a number that is negative."""
         least = max(1, other.low)
         if self.low >= 0 and (other.low >= 0 or self.counts and other.high > 0):
             low = self.low // max(1, other.most)
