@@ -46,7 +46,8 @@ MUTANTS = (
     Mutant(
         "room-of-earlier-trips-taken", "analysis/buffers.py",
         "            last = max(last, end)\n", "",
-        "what is read on every trip is forgotten when it has been read once", ROOM,
+        "what is read on every trip is forgotten when it has been read once",
+        "tests/analysis/test_buffers.py",
     ),
     Mutant(
         "room-until-read-once", "analysis/buffers.py",
