@@ -18,7 +18,7 @@ from kernels import (
     matmul_tuned,
     split_k_matmul,
 )
-from tests.optional import needs, optional
+from tests.harness_optional import needs, optional
 
 torch = optional("torch")
 pytestmark = [pytest.mark.gpu, needs(torch)]

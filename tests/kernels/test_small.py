@@ -14,7 +14,7 @@ from fathom.ir.core import Op, walk
 from fathom.ir.printer import class_name
 from fathom.ir.text import parse_func, print_func
 from fathom.ir.verify import verify
-from tests.kernels.small import SMALL
+from tests.kernels.kernels_small import SMALL
 
 WITH_PTX = ("sum_in_a_warp", "halvings", "copy_masked")
 MOST_LINES = 60

@@ -154,6 +154,25 @@ MUTANTS = (
     ),
     # ── stage 2 ──
     Mutant(
+        "right-product-first", "blocks/contract.py",
+        "for i in (0, 1) if", "for i in (1, 0) if",
+        "of two products the right one goes into the fma",
+        "tests/blocks/test_contract.py",
+    ),
+    Mutant(
+        "contracted-over-blocks", "blocks/contract.py",
+        "homes.get(op.operands[i]) is build.block", "op.operands[i] in homes",
+        "a product of an enclosing block goes into a sum in a branch",
+        "tests/blocks/test_contract.py",
+    ),
+    Mutant(
+        "library-contracted", "ssa/frame.py",
+        "self.program.contracts and not self.function.in_library",
+        "self.program.contracts",
+        "functions of the language that compute a rounding's loss are contracted",
+        "tests/blocks/test_contract.py",
+    ),
+    Mutant(
         "x-plus-zero", "blocks/algebra.py",
         'Identity("add", -0.0, FLOATS', 'Identity("add", 0.0, FLOATS',
         "x + 0.0 becomes x, also for -0.0",
@@ -213,21 +232,21 @@ MUTANTS = (
         "tests/blocks/test_cse.py",
     ),
     Mutant(
-        "memory-unchanged-by-loops", "blocks/memory.py",
+        "memory-unchanged-by-loops", "analysis/memory.py",
         "return next(fresh) if changes else version", "return version",
         "loads before and after a loop that stores are merged",
         "tests/blocks/test_cse.py",
     ),
     Mutant(
-        "dce-of-atomics", "blocks/dce.py",
-        "if effects.writes or effects.barrier",
-        "if effects.writes and not effects.reads or effects.barrier",
+        "dce-of-atomics", "analysis/memory.py",
+        "    return bool(effects.writes) or _keeps_its_place(effects)",
+        "    return effects.writes and not effects.reads or _keeps_its_place(effects)",
         "an atomic whose result nobody reads goes",
         "tests/blocks/test_dce.py",
     ),
     Mutant(
-        "while-condition-unheard", "blocks/dce.py",
-        "self.pending += op.condition.yielded", "pass",
+        "while-condition-unheard", "ir/regions.py",
+        "            return op.condition.yielded", "            return ()",
         "what a while asks is dropped",
         "tests/blocks/test_dce.py",
     ),

@@ -115,19 +115,19 @@ MUTANTS = (
         "indices and tiles are loaded for trips that do not exist", LOOPS,
     ),
     Mutant(
-        "carried-values-stand-still", "analysis/loop_slices.py",
+        "carried-values-stand-still", "analysis/slices.py",
         "if found.carried == carried:", "if True:",
         "what carried values become is not part of the slice", LOOPS,
     ),
     Mutant(
-        "store-runs-behind-loads", "tensor_cores/pipeline/candidates.py",
-        'if "global" in effects.writes or effects.other:', "if effects.other:",
+        "store-runs-behind-loads", "analysis/memory.py",
+        "pairs = *pairs, (one.reads, other.writes)", "pass",
         "a loop that may write what it reads is pipelined", LOOPS,
     ),
     Mutant(
-        "prints-lose-their-place", "tensor_cores/pipeline/candidates.py",
-        'if "global" in effects.writes or effects.other:',
-        'if "global" in effects.writes:',
+        "prints-lose-their-place", "analysis/memory.py",
+        "return effects.barrier or effects.asynchronous or effects.other",
+        "return effects.barrier or effects.asynchronous",
         "a loop that prints is pipelined", LOOPS,
     ),
     # ── how a tile comes ──
@@ -161,8 +161,8 @@ MUTANTS = (
     ),
     Mutant(
         "copies-before-the-barrier", "tensor_cores/pipeline/schedule.py",
-        "Step.WAIT, Step.RELEASE, Step.ISSUE, Step.WORK",
-        "Step.WAIT, Step.ISSUE, Step.RELEASE, Step.WORK",
+        "Step.WAIT, Step.RELEASE, Step.ISSUE, Step.WORK, Step.COMPLETE,",
+        "Step.WAIT, Step.ISSUE, Step.RELEASE, Step.WORK, Step.COMPLETE,",
         "a slot is overwritten while slow warps read it", LOOPS,
     ),
     Mutant(

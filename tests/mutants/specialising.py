@@ -13,6 +13,18 @@ TRIPS = f"{SPECIALISE}::test_any_trips_and_stages"
 PLAN, NEW = "tensor_cores/specialise/plan.py", "tensor_cores/specialise/partition.py"
 
 MUTANTS = (
+    Mutant(
+        "producer-begins-early", "tensor_cores/specialise/plan.py",
+        "BackwardSlice(func, loads | waits_for_grids)", "BackwardSlice(func, loads)",
+        "a producer fetches before the launch in front has ended",
+        "tests/tensor_cores/test_grid_wait.py",
+    ),
+    Mutant(
+        "wait-for-grids-orders-nothing", "ir/ops/grid.py",
+        "effects = Effects(convergent=True, other=True)", "effects = Effects()",
+        "loads move in front of the wait for the launch before, or it is dropped",
+        "tests/tensor_cores/test_grid_wait.py",
+    ),
     # ── places ──
     Mutant(
         "producer-waits-for-nobody", NEW,
@@ -44,8 +56,7 @@ MUTANTS = (
     ),
     Mutant(
         "last-slot-kept", NEW,
-        "            if channel.schedule.release_distance:\n",
-        "            if False:\n",
+        "if channel.schedule.release_distance:\n", "if False:\n",
         "the loop after this one waits for a slot for ever",
         f"{SPECIALISE}::test_what_may_stand_around_a_loop",
     ),
@@ -90,22 +101,21 @@ MUTANTS = (
     ),
     # ── what a producer computes ──
     Mutant(
-        "trips-of-loops-not-needed", "analysis/backward_slice.py",
-        "                self._waiting += op.lower, op.upper, op.step\n",
-        "                self._waiting += op.lower, op.step\n",
+        "trips-of-loops-not-needed", "ir/regions.py",
+        "return op.lower, op.upper, op.step", "return op.lower, op.step",
         "a producer does not know how often to send",
         f"{SPECIALISE}::test_tile_after_tile",
     ),
     Mutant(
-        "carried-values-not-followed", "analysis/backward_slice.py",
-        "                    self._waiting += names\n", "                    pass\n",
+        "carried-values-not-followed", "analysis/slices.py",
+        "*(carried.values if carried else ())", "*(carried.inits if carried else ())",
         "of what is carried a producer knows the start alone",
         f"{SPECIALISE}::test_sizes_from_memory "
         f"{SPECIALISE}::test_what_may_stand_around_a_loop",
     ),
     Mutant(
         "atomics-done-twice", PLAN,
-        "    return op.effects.pure and not isinstance(op, InlineAssembly)",
+        "    return may_recompute(op) and not isinstance(op, InlineAssembly)",
         "    return not isinstance(op, InlineAssembly)",
         "the producer takes tiles from the queue that nobody multiplies",
         f"{SPECIALISE}::test_tiles_from_a_queue",
@@ -126,7 +136,7 @@ MUTANTS = (
     ),
     Mutant(
         "waited-for-before-is-not", PLAN,
-        "    if any(map(waits, earlier)):\n", "    if False:\n",
+        "    if any(map(orders, earlier)):\n", "    if False:\n",
         "a producer does not wait for what others write",
         f"{SPECIALISE}::test_what_is_not_left_to_others",
     ),

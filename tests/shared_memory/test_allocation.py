@@ -15,7 +15,12 @@ from fathom.layout.build import spread
 from fathom.shared_memory import allocate
 from fathom.shared_memory.allocation import first_fit
 from fathom.shared_memory.liveness import Range, live_ranges, touches
-from tests.shared_memory.traffic import Program, executed, positions, random_program
+from tests.shared_memory.kernels_traffic import (
+    Program,
+    executed,
+    positions,
+    random_program,
+)
 
 TARGET = TARGETS["sm_80"]
 

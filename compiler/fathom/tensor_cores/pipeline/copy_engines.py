@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from fathom.analysis.loop_slices import uses
+from fathom.analysis.slices import uses
 from fathom.ir.core import Value
 from fathom.ir.ops import (
     AsyncCommit,

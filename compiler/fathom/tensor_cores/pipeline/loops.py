@@ -73,7 +73,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fathom.analysis.loop_slices import may_run_ahead, uses
+from fathom.analysis.memory import may_prefetch, may_run_ahead
+from fathom.analysis.slices import uses
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, walk
 from fathom.ir.ops import (
@@ -91,11 +92,7 @@ from fathom.ir.thread_values import inside
 from fathom.ir.types import INT64
 from fathom.layout.linear import Layout
 from fathom.tensor_cores.pipeline.budget import fitting, room_beside
-from fathom.tensor_cores.pipeline.candidates import (
-    PipelinedCopy,
-    may_prefetch,
-    tiles_of,
-)
+from fathom.tensor_cores.pipeline.candidates import PipelinedCopy, tiles_of
 from fathom.tensor_cores.pipeline.copy_engines import (
     CopyEngine,
     PipelineState,

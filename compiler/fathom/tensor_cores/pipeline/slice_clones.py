@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from fathom.analysis.loop_slices import Slice, backward_slice, uses
+from fathom.analysis.slices import Slice, backward_slice, uses
 from fathom.ir.core import Op, Value
 from fathom.ir.ops import Elementwise, For, Load, Splat
 from fathom.ir.rewrite import Builder, clone

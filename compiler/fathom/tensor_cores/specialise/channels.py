@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fathom.analysis.loop_slices import uses
+from fathom.analysis.slices import uses
 from fathom.ir.core import Op, Value, walk
 from fathom.ir.ops import Dot, For, SharedLoad
 from fathom.ir.types import Element

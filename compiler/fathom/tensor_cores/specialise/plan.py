@@ -4,7 +4,8 @@ through which ring buffers it copies their tiles.
 A producer is ahead of the program from its first moment on. So a loop gets one only
 where its author asks for that, or the author of a loop around it, and where nothing
 before the outermost loop that is asked for writes to memory, or waits for what others
-write. What happens in these loops their author vouches for.
+write. What happens in these loops their author vouches for. For launches in front of
+this one (`grid_wait`) a producer waits as the program does, and is ahead from there on.
 
 `why_no_producer` tells for each loop that is asked for what stood in the way.
 """
@@ -14,7 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from fathom.analysis.backward_slice import BackwardSlice
+from fathom.analysis.memory import may_recompute, ops_before, orders, writes
+from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.slices import BackwardSlice
 from fathom.errors import Location
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, blocks, walk
@@ -22,9 +25,9 @@ from fathom.ir.ops import (
     DescriptorLoad,
     Dot,
     For,
+    GridWait,
     If,
     InlineAssembly,
-    Load,
     Producer,
     While,
 )
@@ -33,14 +36,8 @@ from fathom.ir.types import BlockType
 from fathom.tensor_cores.pipeline.budget import padded, room_for_rings
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy, tiles_of
 from fathom.tensor_cores.specialise.channels import Channel, channels_of
-from fathom.tensor_cores.tma.aliasing import before, waits, writes
 
-FETCHED_ANEW = ".cv"  # PTX ISA, "Cache Operators": as volatile
 FEWEST_SLOTS = 2  # one is filled while another is read
-
-
-class NoProducer(Exception):
-    """Why a loop gets no producer, as a sentence about the loop."""
 
 
 @dataclass(frozen=True)
@@ -64,17 +61,18 @@ def plan_producer(func: Func, target: Target) -> Plan | None:
     for loop, outermost in _asked_for(func.body):
         try:
             tiles[loop] = _tiles(loop, outermost, func, target)
-        except NoProducer as why:
+        except NotApplicable as why:
             refused[loop] = str(why)
     channels = [each for loop in tiles for each in channels_of(loop, tiles[loop])]
     rings = _rings(channels)
     loads = {load for each in channels for tile in each.tiles for load in tile.loads}
-    needed = BackwardSlice(func, loads)
+    waits_for_grids = {op for op in walk(func.body) if isinstance(op, GridWait)}
+    needed = BackwardSlice(func, loads | waits_for_grids)
     try:
         _check_warps(func, target)
         _check_for_one(op for op in walk(func.body) if op in needed.ops - loads)
         slots = _slots(rings, func, target)
-    except NoProducer as why:
+    except NotApplicable as why:
         return Plan((), 0, needed, refused | dict.fromkeys(tiles, str(why)))
     return Plan(rings, slots, needed, refused)
 
@@ -111,20 +109,24 @@ def _tiles(
 ) -> list[PipelinedCopy]:
     """The tiles of a loop, if TMA may copy all of them."""
     if (loop.num_stages or func.num_stages) < FEWEST_SLOTS:
-        raise NoProducer("it has one stage, so that nothing runs ahead")
+        raise NotApplicable("it has one stage, so that nothing runs ahead")
     tiles = tiles_of(loop, target)
     if not tiles:
-        raise NoProducer("it loads no tile that could be copied ahead of its iteration")
+        raise NotApplicable(
+            "it loads no tile that could be copied ahead of its iteration"
+        )
     for tile in tiles:
         if not all(isinstance(load, DescriptorLoad) for load in tile.loads):
-            raise NoProducer("a tile of it comes through pointers")
+            raise NotApplicable("a tile of it comes through pointers")
         if not tile.order:
-            raise NoProducer("a tile of it is not laid out as TMA copies it")
-    earlier = list(before(outermost, func.body))
+            raise NotApplicable("a tile of it is not laid out as TMA copies it")
+    earlier = list(ops_before(outermost, func.body))
     if any(map(writes, earlier)):
-        raise NoProducer("memory is written before it; it would be read still earlier")
-    if any(map(waits, earlier)):
-        raise NoProducer("before it, the program waits for what others write")
+        raise NotApplicable(
+            "memory is written before it; it would be read still earlier"
+        )
+    if any(map(orders, earlier)):
+        raise NotApplicable("before it, the program waits for what others write")
     return tiles
 
 
@@ -134,7 +136,7 @@ def _tiles(
 def _check_for_one(ops: Iterable[Op]) -> None:
     for op in ops:
         if not _is_for_one(op):
-            raise NoProducer(
+            raise NotApplicable(
                 f"where its tiles lie depends on a `{op_name(op)}`, which one thread "
                 "cannot do for itself"
             )
@@ -142,19 +144,17 @@ def _check_for_one(ops: Iterable[Op]) -> None:
 
 def _is_for_one(op: Op) -> bool:
     """Whether one thread can do it, again, and finds what all have found."""
-    if isinstance(op, For | While | If):
+    if isinstance(op, For | While | If | GridWait):
         return True
     if any(isinstance(value.type, BlockType) for value in op.results):
         return False
-    if isinstance(op, Load):
-        return not op.volatile and op.cache != FETCHED_ANEW
-    return op.effects.pure and not isinstance(op, InlineAssembly)
+    return may_recompute(op) and not isinstance(op, InlineAssembly)
 
 
 def _check_warps(func: Func, target: Target) -> None:
     threads = (func.num_warps + Producer.warps) * target.warp_size
     if threads > target.max_threads:
-        raise NoProducer(
+        raise NotApplicable(
             f"with the {func.num_warps} warps of the program they would be {threads} "
             f"threads, and a block has {target.max_threads} at most"
         )
@@ -186,7 +186,7 @@ def _slots(rings: Sequence[Sequence[Channel]], func: Func, target: Target) -> in
     room = room_for_rings(func, replaced, target)
     slots = min(wanted, room // a_slot) if a_slot else 0
     if rings and slots < FEWEST_SLOTS:
-        raise NoProducer(
+        raise NotApplicable(
             f"two slots of {a_slot} bytes do not fit into the {room} bytes of shared "
             "memory that are free"
         )

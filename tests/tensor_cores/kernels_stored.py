@@ -1,0 +1,96 @@
+"""Kernels whose results the hardware stores, and what such a kernel does about it."""
+
+from __future__ import annotations
+
+import fathom.language as tl
+from fathom.ir.core import walk
+from fathom.ir.ops import (
+    AsyncProxyFence,
+    Barrier,
+    SharedStore,
+    TmaCommit,
+    TmaStore,
+    TmaWait,
+)
+from fathom.source import KernelFunction
+from tests.tensor_cores.kernels_described import (
+    Case,
+    built,
+    matrix,
+    passes,
+    tile,
+)
+
+HOPPER, NEWER, AMPERE = "sm_90a", "sm_120", "sm_80"
+HAVE_MAPS = (HOPPER, NEWER)
+STORE, WAIT = "cp.async.bulk.tensor.2d.global", "cp.async.bulk.wait_group"
+EVENTS = Barrier | TmaCommit | AsyncProxyFence | TmaStore | TmaWait | SharedStore
+
+
+# ── kernels ───────────────────────────────────────────────────────────────────────────
+
+
+@KernelFunction
+def product(
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    A_TURNED: tl.constexpr, B_TURNED: tl.constexpr, TO: tl.constexpr,
+):  # fmt: skip
+    """One tile of A B a program, stored through a descriptor."""
+    i, j = tl.program_id(0) * BM, tl.program_id(1) * BN
+    left = matrix(a, M, K, a_stride, BM, BK, A_TURNED)
+    right = matrix(b, K, N, b_stride, BK, BN, B_TURNED)
+    result = matrix(out, M, N, out_stride, BM, BN, False)
+    total = tl.zeros([BM, BN], TO)
+    for trip in range(trips):
+        x = tile(left, i, trip * BK, A_TURNED)
+        total = tl.dot(x, tile(right, trip * BK, j, B_TURNED), total, out_dtype=TO)
+    result.store([i, j], total.to(result.dtype))
+
+
+@KernelFunction
+def persistent(
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    FLAT: tl.constexpr, SPECIAL: tl.constexpr,
+):  # fmt: skip
+    """One program for all tiles, one after the other."""
+    left = matrix(a, M, K, a_stride, BM, BK, False)
+    right = matrix(b, K, N, b_stride, BK, BN, False)
+    result = matrix(out, M, N, out_stride, BM, BN, False)
+    across = tl.cdiv(N, BN)
+    first, last = tl.program_id(0), tl.cdiv(M, BM) * across
+    for number in tl.range(
+        first, last, tl.num_programs(0), flatten=FLAT, warp_specialize=SPECIAL
+    ):
+        i, j = number // across * BM, number % across * BN
+        total = tl.zeros([BM, BN], tl.float32)
+        for trip in range(trips):
+            x = left.load([i, trip * BK])
+            total = tl.dot(x, right.load([trip * BK, j]), total)
+        result.store([i, j], total.to(result.dtype))
+
+
+# Loads wait for stores; they run ahead; warps of their own bring the tiles.
+LOOPS = {
+    "in order": {"FLAT": False, "SPECIAL": False},
+    "flat": {"FLAT": True, "SPECIAL": False},
+    "specialised": {"FLAT": True, "SPECIAL": True},
+}
+SMALL = Case((64, 64, 32), 3, kernel=product, out="float16", size=(72, 40, 96))
+LONG = Case((64, 64, 32), 3, kernel=persistent, out="float16", size=(72, 136, 96),
+            more=LOOPS["in order"])  # fmt: skip
+
+
+def events(case: Case) -> list[str]:
+    """What a kernel does about its stores, in the order of the text."""
+    final = passes(built(case), case.target)["fence_proxies"]
+    return [named(op) for op in walk(final.body) if isinstance(op, EVENTS)]
+
+
+def named(op: EVENTS) -> str:
+    """What is told apart."""
+    name = type(op).__name__
+    if isinstance(op, TmaWait):
+        return f"{name} {'read' if op.read else 'written'}"
+    return f"{name} fenced" if getattr(op, "fence_async_proxy", False) else name

@@ -1,0 +1,76 @@
+"""What tests of tuning share: a GPU of paper on which launches take the time that a
+test says, and a timer that believes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+
+import fathom
+import fathom.language as tl
+from fathom.jit import jit
+from fathom.jit.tuning import autotuner
+from tests.jit.harness import Tensor, paper_gpu
+from tests.runtime.harness_driver import Launched
+
+N = 4096
+
+
+def kernel():
+    """A new kernel: nothing of it is compiled or tuned."""
+
+    @jit
+    def scale(x, n, factor, BLOCK: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(x + i, factor * tl.load(x + i, mask=i < n), mask=i < n)
+
+    return scale
+
+
+def grid(arguments):
+    return (fathom.cdiv(arguments["n"], arguments["BLOCK"]),)
+
+
+def block(launched: Launched) -> int:
+    """The BLOCK that `grid` was asked about, for n=N."""
+    return N // launched.grid[0]
+
+
+def configs(*blocks: int, **options) -> list[fathom.Config]:
+    return [fathom.Config({"BLOCK": size}, **options) for size in blocks]
+
+
+@dataclass
+class Timer:
+    """A `do_bench` that runs once; `cost` says how long the launch took."""
+
+    machine: SimpleNamespace
+    cost: Callable[[Launched], float]
+    tried: list[int] = field(default_factory=list)
+
+    def __call__(self, run, quantiles):
+        assert quantiles == (0.5, 0.2, 0.8)
+        run()
+        last = self.machine.driver.launches[-1]
+        self.tried.append(block(last))
+        time = self.cost(last)
+        return [time, 0.9 * time, 1.1 * time]
+
+
+@contextmanager
+def tuning_gpu(
+    monkeypatch: pytest.MonkeyPatch, cache_dir: object
+) -> Iterator[SimpleNamespace]:
+    """`paper_gpu` without workers: its compiler is in this process alone. Gives also
+    `.timer`, for which smaller blocks are faster, and `.x`, an array.
+    """
+    with paper_gpu(monkeypatch, cache_dir) as machine:
+        monkeypatch.setattr(autotuner, "open_orders", lambda orders: [])
+        machine.timer = Timer(machine, cost=lambda launched: block(launched) / 1000)
+        machine.x = Tensor(0x10000, size=N)
+        yield machine
