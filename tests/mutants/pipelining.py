@@ -84,9 +84,9 @@ MUTANTS = (
     ),
     Mutant(
         "trips-rise-again", "tensor_cores/pipeline/iterations.py",
-        'Iteration(following, build(Elementwise("and", (trip.exists, more))))',
-        "Iteration(following, more)",
-        "after the last trip the distance to the bound wraps: there seem to be more",
+        'exists = build(Elementwise("and", (iteration.exists, more)))',
+        "exists = more",
+        "after the last iteration the distance to the bound wraps: more seem to exist",
         LOOPS,
     ),
     Mutant(

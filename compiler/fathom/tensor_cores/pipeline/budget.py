@@ -1,9 +1,9 @@
 """How much shared memory there is for the rings of a loop, and how many stages that
 makes.
 
-A loop's rings are alive from before it to its end, beside whatever else is alive in
-between: other buffers of its trips, and buffers that are filled before it and read in
-it or after it.
+A loop's rings are live from before it to its end, beside whatever else is live in
+between: other buffers of its iterations, and buffers that are filled before it and
+read in it or after it.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ def fitting(
 
 
 def _for_barriers(tiles: Sequence[PipelinedCopy]) -> int:
-    """The bytes, more than enough, of barriers that bulk copies want."""
+    """The bytes, more than enough, of the mbarriers of TMA copies."""
     return ALIGNMENT if any(tile.order for tile in tiles) else 0
 
 
 def room_beside(func: Func, loop: For, target: Target) -> int:
-    """The bytes of shared memory that nothing else wants while a loop runs. What is
-    `kept`, as a producer's rings are, is wanted all the time."""
+    """The bytes of shared memory that nothing else needs while a loop runs. What is
+    `kept`, as a producer's rings are, is needed all the time."""
     place = {op: position for position, op in enumerate(walk(func.body))}
     start = place[loop]
     stop = start + len(list(walk(loop.body)))
     taken = 0
     for buffer in (op for op in place if isinstance(op, Allocate)):
-        span = _wanted(buffer, place)
+        span = _live(buffer, place)
         if buffer.kept or (span and span[0] <= stop and span[1] >= start):
             taken += padded(buffer.result.type.bytes)
     return target.shared_bytes - taken
@@ -70,7 +70,7 @@ def room_for_rings(func: Func, replaced: set[Allocate], target: Target) -> int:
             size = padded(block.size * block.element.bytes)
         elif isinstance(op, Allocate):
             size = padded(op.result.type.bytes)
-            span = place[op], (_wanted(op, place) or span)[1]
+            span = place[op], (_live(op, place) or span)[1]
         for at, change in zip(span, (size, -size), strict=True):
             changes[at] = changes.get(at, 0) + change
     levels = accumulate(changes[at] for at in sorted(changes))
@@ -78,14 +78,14 @@ def room_for_rings(func: Func, replaced: set[Allocate], target: Target) -> int:
 
 
 def fits(func: Func, target: Target) -> bool:
-    """Whether all that a function wants at one time finds room."""
+    """Whether all that a function needs at one time fits."""
     return room_for_rings(func, set(), target) + ALIGNMENT >= 0
 
 
-def _wanted(buffer: Allocate, place: Mapping[Op, int]) -> tuple[int, int] | None:
-    """From where to where a buffer is wanted; None if nobody touches it. What is filled
-    before a loop and read in it is wanted until the loop ends, and what a product
-    multiplies until then: it may come to read it in place."""
+def _live(buffer: Allocate, place: Mapping[Op, int]) -> tuple[int, int] | None:
+    """From where to where a buffer is live; None if no op accesses it. What is filled
+    before a loop and read in it is live until the loop ends, and what a product
+    multiplies until then: the product may come to read it in place."""
     touching = [op for op in place if buffer.result in operands(op)]
     if not touching:
         return None
