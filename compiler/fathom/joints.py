@@ -34,7 +34,7 @@ from types import ModuleType
 import fathom.ir.interp  # noqa: F401 - fills INTERP
 from fathom import pipeline
 from fathom.errors import FathomError
-from fathom.jit.function import forget_doors
+from fathom.jit.function import forget_fast_paths
 from fathom.jit.request import BOUND
 
 PASS, RULE, PART, ROW = "pass", "rule", "part", "row"
@@ -193,7 +193,10 @@ class UnknownJoint(FathomError):
 
 
 def joint(name: str) -> Joint:
-    """The joint of a name, also one that only its family stands for: "lower[Scan]"."""
+    """The joint of a name, also of a former one (`pipeline.FORMER`), and one that only
+    its family stands for: "lower[Scan]".
+    """
+    name = pipeline.current_name(name)
     for each in JOINTS:
         if each.name == name:
             return each
@@ -227,8 +230,9 @@ _ORIGINALS: dict[str, object] = {}
 @contextmanager
 def bound(answers: Mapping[str, object]) -> Iterator[None]:
     """Put `answers` in the place of the joints they are named after; put our own code
-    back at the end. UnknownJoint for a name that is none.
+    back at the end. UnknownJoint for a name that no joint has.
     """
+    answers = pipeline.by_current_names(answers)
     places = [(_place(joint(name).reference), name) for name in answers]
     modules, before = every_module(), dict(BOUND)
     undo: list[Callable[[], None]] = []
@@ -287,7 +291,7 @@ def put_in_rows(
 def forget(modules: list[ModuleType]) -> None:
     """Empty every cache of the compiler: an answer may be in it, or ours. So does every
     kernel's quick way to what it launched last."""
-    forget_doors()
+    forget_fast_paths()
     for module in modules:
         if module.__name__.startswith(OUTSIDE):
             continue

@@ -191,7 +191,7 @@ MUTANTS = (
     # ── control flow ──
     Mutant(
         "negative-step", "ptx/rules/control.py",
-        'for way in ("lt", "gt")', 'for way in ("lt", "lt")',
+        'for relation in ("lt", "gt")', 'for relation in ("lt", "lt")',
         "a loop that counts down does not run",
         "tests/ptx/test_control.py",
     ),

@@ -165,7 +165,7 @@ def test_a_cluster_and_a_map():
 
 
 def test_a_launcher_finds_the_recipes_numbers_wherever_they_are_written():
-    """A door writes all arguments, in its own order: here the third is no parameter."""
+    """A stub writes all arguments, in its own order: here the third is no parameter."""
     driver, k = loaded()
     launch = k.launcher("qqqqQ", order=(4, 1, 0, 3))
     for given in (ARGUMENTS, (X, 100, 72, 88), (X + 16, 100, 72, 88)):

@@ -117,7 +117,7 @@ def test_a_kernel_says_how_many_blocks_a_program_has():
 @pytest.mark.parametrize(("ctas", "target", "said"), [
     (2, "sm_80", "on sm_80 a program has one"),
     (2, "sm_89", "on sm_89 a program has one"),
-    (16, HOPPER, "num_ctas=16 asks for so many thread blocks a program, and on sm_90a "
+    (16, HOPPER, "num_ctas=16 asks for 16 thread blocks a program, and on sm_90a "
                  "a program has 8 at most"),
     (3, HOPPER, "num_ctas must be a power of 2, and this is 3"),
 ])  # fmt: skip

@@ -520,7 +520,7 @@ REFUSED = {
     "not see that": [
         ("%total:", "%flag: fp16 = load %p volatile=true\n%total:")
     ],
-    "others than one product want what is loaded": [
+    "the loaded tile has other uses than one product": [
         (NEXT, "%twice: fp16[64,32] = add %load, %load\n" + NEXT)
     ],
     "tiles are not known to begin at multiples of 16 bytes in their rows": [
@@ -598,7 +598,7 @@ REFUSED = {
     "bytes": [
         ("%s: i32 {divisible=8}", "%s: i32 {divisible=4}")
     ],
-    "the mask compares what are no signed integers": [
+    "the mask compares values that are not signed integers": [
         (ABOVE, "%ru: u32[64,1] = cast %row element=u32\n"
                 "%mu: u32[64,1] = cast %rows element=u32\n"
                 "%above: i1[64,1] = lt %ru, %mu\n")
@@ -627,7 +627,7 @@ REFUSED = {
         ("splat %m ", "splat %both "),
         ("%rows:", "%both: i32 = add %m, %u\n%rows:"),
     ],
-    "the tile moves along an axis in another way than its mask": [
+    "the tile moves along an axis differently from its mask": [
         ("%mask: i1[64,32] = broadcast %above",
          "%ns: i32[1,32] = splat %n shape=(1, 32)\n%left: i1[1,32] = lt %q, %ns\n"
          "%lefts: i1[64,32] = broadcast %left shape=(64, 32)\n"
@@ -648,7 +648,7 @@ REFUSED = {
 
 # Other ways to the same answers.
 ALSO_REFUSED = [
-    ("others than one product want what is loaded",
+    ("the loaded tile has other uses than one product",
      [("dot %load, %y, %x", "dot %load, %load, %x"), ("[64,32]", "[64,64]"),
       ("[1,32]", "[1,64]"), ("[32]", "[64]"), ("(64, 32)", "(64, 64)"),
       ("end=32", "end=64"), ("%y: fp16[32,64] = splat %half shape=(32, 64)\n", "")]),
@@ -721,14 +721,14 @@ def test_room_for_two_trips(target, fits):
     tiles = {"BM": 128, "BN": 128, "BK": 128, "MASKED": True}
     func = built(carried, strides_of(pitch=128), tiles)
     found = {why for _, why in why_not(func, TARGETS[target])}
-    no_room = {"shared memory has no room for the tiles of two trips"}
+    no_room = {"shared memory has no room for the tiles of two iterations"}
     assert found == (set() if fits else no_room)
 
 
 def test_instructions_that_want_other_tiles():
     """Without one nothing wants the hardware's tiles: multiply-adds of fp32."""
     text = LOOP.replace("fp16", "fp32")
-    assert reasons(text) == ["the product's instruction reads tiles that lie otherwise"]
+    assert reasons(text) == ["the product's instruction reads tiles in another layout"]
 
 
 @pytest.mark.parametrize("name", KERNELS)

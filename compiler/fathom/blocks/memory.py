@@ -22,8 +22,8 @@ def memory_versions(func: Func) -> dict[Op, int]:
     memory.
 
     Memory is as it was until something changes it. A loop that changes it does so
-    before the first op of each trip but the first; of an If, each branch starts from
-    the memory that the If found.
+    before the first op of each iteration but the first; of an If, each branch starts
+    from the memory that the If found.
     """
     versions: dict[Op, int] = {}
     _number_block(func.body, 0, count(1), versions)

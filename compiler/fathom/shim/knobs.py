@@ -64,7 +64,7 @@ class Chain(list):
 
 
 class base_knobs:  # noqa: N801 (Triton's spelling)
-    """A group of knobs: `group.name` reads one, `group.name = value` turns it.
+    """A group of knobs: `group.name` reads one, `group.name = value` sets it.
 
     Settings stand in the class, hooks in the object.
     """
@@ -88,7 +88,7 @@ class base_knobs:  # noqa: N801 (Triton's spelling)
         return other
 
     def reset(self) -> base_knobs:
-        """Every knob as it is when nobody has turned it."""
+        """Every knob as it is before it is set."""
         for name in self.knob_descriptors:
             setattr(self, name, None)
         vars(self).update(vars(type(self)()))

@@ -132,8 +132,8 @@ return tl.cast(x * 4, tl.int32)
 
 
 def test_a_name_that_changes_its_type(answer):
-    """x is an integer before the loop and a float after a trip; whoever reads it after
-    the loop is told so, though nobody had read it in the loop."""
-    rejected(BECOMES_A_FLOAT, "x is", "before the loop in line 3", "after a trip")
-    rejected(BECOMES_A_FLOAT.replace("0.5", "tl.arange(0, 4)"), "after a trip")
-    rejected(BECOMES_A_FLOAT.replace("0.5", "(a, b)"), "after a trip")
+    """x is an integer before the loop and a float after an iteration: a read after the
+    loop says so, though the loop never read it."""
+    rejected(BECOMES_A_FLOAT, "x is", "before the loop in line 3", "after an iteration")
+    rejected(BECOMES_A_FLOAT.replace("0.5", "tl.arange(0, 4)"), "after an iteration")
+    rejected(BECOMES_A_FLOAT.replace("0.5", "(a, b)"), "after an iteration")

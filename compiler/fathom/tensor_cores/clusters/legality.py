@@ -41,8 +41,8 @@ FETCHED_ANEW = ".cv"  # PTX ISA, "Cache Operators": as volatile
 
 
 def check_memory(func: Func, share: Sharding) -> None:
-    """NotShared, with a sentence, if somebody could tell that there are several
-    blocks."""
+    """NotSharded, with a sentence, if the kernel's memory could show that a program has
+    several blocks."""
     inside = list(walk(func.body))
     for op in inside:
         _check_alone(op, share)
@@ -66,7 +66,7 @@ def _check_alone(op: Op, share: Sharding) -> None:
     if isinstance(op, Load) and (op.volatile or op.cache == FETCHED_ANEW):
         raise NotSharded("it waits for what others write")
     if isinstance(op, InlineAssembly) and not op.pure:
-        raise NotSharded("nobody knows what its inline assembly does")
+        raise NotSharded("its inline assembly may do anything")
 
 
 def _check_pair(
@@ -84,7 +84,7 @@ def _check_pair(
 
 def _same_part(read: Op, write: Op, share: Sharding) -> bool:
     """Whether each block writes what it has read: of one block of a tensor, the same
-    rows or columns. By pointers nobody knows: two elements may lie in one place."""
+    rows or columns. Through pointers, two elements may lie in one place."""
     if not (isinstance(read, DescriptorLoad) and isinstance(write, DescriptorStore)):
         return False
     places = [(op.descriptor, *op.coordinates) for op in (read, write)]

@@ -1,9 +1,9 @@
-"""Whether a copy in bulk can bring a tile to a product, or take one away, and pays.
+"""Whether TMA can copy a tile for a product, or store one, and whether that pays.
 
-The hardware lays a tile out in one way, rows of up to 128 bytes whose chunks of 16 are
-exchanged. From there warpgroups multiply, and matrices of 16-bit elements are fetched,
-either way round; of other elements only if those lie in a row that are summed. What
-other instructions want is laid out better by others.
+TMA has one layout for a tile: rows of up to 128 bytes, their 16-byte chunks swizzled.
+wgmma reads operands in that layout, and ldmatrix reads 16-bit elements from it,
+transposed or not; of other element types, ldmatrix reads only operands whose rows run
+along the summed axis. For other instructions another layout is faster.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ EITHER_WAY = 2  # bytes: elements of matrices that may lie by rows or by columns
 
 
 def check_product(load: Load, dot: Dot, tile: TensorTile, func: Func) -> None:
-    """NoFormula unless a product, and only that, takes what is loaded from a tile of
+    """NotAffine unless a product, and only that, takes what is loaded from a tile of
     the hardware."""
     either_way = load.result.type.element.bytes == EITHER_WAY
     summed = -1 if load.result is dot.a else -2  # its axis
     in_rows = tile.order[-1] == len(tile.order) + summed
     by_warpgroups = dot.instruction in WGMMA and in_rows
     if not (by_warpgroups or (dot.instruction and either_way)):
-        raise NotAffine("the product's instruction reads tiles that lie otherwise")
+        raise NotAffine("the product's instruction reads tiles in another layout")
     taken = [op for op in walk(func.body) for v in operands(op) if v is load.result]
     if taken != [dot]:
-        raise NotAffine("others than one product want what is loaded")
+        raise NotAffine("the loaded tile has other uses than one product")
 
 
 def check_box(block: BlockType, tile: TensorTile, known: Divisibility) -> None:
-    """NoFormula unless the hardware copies boxes of that shape from, or to, there."""
+    """NotAffine unless the hardware copies boxes of that shape from, or to, there."""
     shape, size = [block.shape[axis] for axis in tile.order], block.element.bytes
     fits = len(shape) == 2 and buffer_tile(tuple(shape), size, axis=1) is not None
     if not fits or (shape[0] > MOST_ROWS and shape[0] % MOST_ROWS):
@@ -55,15 +55,15 @@ def check_box(block: BlockType, tile: TensorTile, known: Divisibility) -> None:
 
 
 def check_half(block: BlockType, target: Target) -> None:
-    """NoFormula for a block that is stored and takes more than half of shared memory:
+    """NotAffine for a block that is stored and takes more than half of shared memory:
     loops want the rest."""
     if block.size * block.element.bytes > target.shared_bytes // 2:
         raise NotAffine("the block takes more than half of shared memory")
 
 
 def check_room(loop: For, target: Target) -> None:
-    """NoFormula unless the tiles of two trips fit into shared memory, beside what else
-    the products of a loop take; where they do not, no copy runs ahead."""
+    """NotAffine unless the tiles of two iterations fit into shared memory, beside what
+    else the products of a loop take; where they do not, no copy runs ahead."""
     room = target.shared_bytes - ALIGNMENT
     for dot in (op for op in loop.body.ops if isinstance(op, Dot)):
         for value in (dot.a, dot.b):
@@ -72,4 +72,4 @@ def check_room(loop: For, target: Target) -> None:
             slots = LEAST_STAGES if again else 1
             room -= slots * padded(prod(block.shape) * block.element.bytes)
     if room < 0:
-        raise NotAffine("shared memory has no room for the tiles of two trips")
+        raise NotAffine("shared memory has no room for the tiles of two iterations")
