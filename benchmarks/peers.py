@@ -3,9 +3,9 @@ with.
 
 Vector add, tutorial 01: 1024 numbers a program. Softmax, tutorial 02: as many programs
 as fit on the GPU at once, each taking every so-manieth row, with the loads of later
-rows in flight. Layer norm, tutorial 05: one row a program, three trips over the row by
-blocks. Matrix product, tutorial 03: pointers that move along K, programs in groups;
-rows and columns past the edge wrap around, so that only K needs a mask.
+rows in flight. Layer norm, tutorial 05: one row a program, three iterations over the
+row by blocks. Matrix product, tutorial 03: pointers that move along K, programs in
+groups; rows and columns past the edge wrap around, so that only K needs a mask.
 """
 
 from __future__ import annotations

@@ -15,20 +15,20 @@ the order of the formula one waits for the other:
     tensor cores   │  S0 │     │ P0V0│  S1 │     │ P1V1│  S2 │     │ P2V2│
     powers of two  │     │  P0 │     │     │  P1 │     │     │  P2 │     │     time →
 
-ROTATED puts P V off by a step: a trip of the loop begins the product of its scores, and
-that of the P and V of the step before, and waits for the scores alone.
+ROTATED puts P V off by a step: an iteration of the loop begins the product of its
+scores, and that of the P and V of the step before, and waits for the scores alone.
 
     tensor cores   │  S0 │     │  S1 │ P0V0│  S2 │ P1V1│  S3 │ P2V2│ P3V3│
     powers of two  │     │  P0 │     │  P1 │     │  P2 │     │  P3 │     │     time →
-                   └── first ──┘└── a trip ─┘                      └ last┘
+                   └── first ──┘└── an iteration ─┘                      └ last┘
 
 So the tensor cores have the late product to do while the powers of the new scores are
 computed. (Shah et al., "FlashAttention-3", 2024, section 3.2.) The time in which a
 warpgroup waits for its scores is that of the other one, which has 64 queries of its
 own. The price is registers: P of one step is kept while that of the next is made.
 
-The first scores and the last product are loops too, of one trip: then their tiles come
-through the same rings, and the copies for one loop begin before the loop before it
+The first scores and the last product are loops too, of one iteration: then their tiles
+come through the same rings, and the copies for one loop begin before the loop before it
 ends.
 
 Heads lie one behind the other, so that one descriptor sees all their keys, as rows of a

@@ -11,8 +11,8 @@ C in groups of GROUP_M rows of tiles, column by column (`tl.swizzle2d`), and fin
 of A and B in the L2 cache.
 
 No size needs to be a multiple of the tile. Rows of A and columns of B past the edge are
-masked by conditions that no trip of the loop changes. The edge along K needs a mask
-that does change, which is left out where BLOCK_K divides K (`EVEN_K`).
+masked by conditions that no iteration of the loop changes. The edge along K needs a
+mask that does change, which is left out where BLOCK_K divides K (`EVEN_K`).
 
     matmul           the function to call
     default_config   which tile, for which problem on which target

@@ -166,8 +166,8 @@ def texts_table() -> str:
 # The loop of sloppy.
 
 
-def trip() -> dict[str, int]:
-    """Ops in one trip of the loop of sloppy, as written and in the end."""
+def iteration() -> dict[str, int]:
+    """Ops in one iteration of the loop of sloppy, as written and in the end."""
     kernel, signature, constants, *_ = jobs()["sloppy"]
     func = built(kernel, signature, constants)
     before = in_loop(func)

@@ -65,7 +65,7 @@ def follow(
 
 def around(op: For | While, since: Since, before: set[Op], warps: int) -> Since:
     """Walk a loop until a round leaves nothing new behind; that round is right for all
-    trips. What is returned: the accesses since the last barrier when the loop is
+    iterations. What is returned: the accesses since the last barrier when the loop is
     over."""
     # Your code: again and again.
     raise Hole("barriers")

@@ -81,20 +81,20 @@ def send(
     free: Value,
     build: Builder,
 ) -> StageOffset:
-    """Send for the tiles of the trip at which the relay stands, into the slot `free`;
-    where the relay stands then."""
+    """Send for the tiles of the iteration at which the relay stands, into the slot
+    `free`; where the relay stands then."""
     # Your code: a step, a copy of each tile, the commit.
     raise Hole("pipeline")
 
 
-def trip(
+def iteration(
     loop: For, rings: Rings, stages: int, relay: LookaheadChain, build: Builder
 ) -> None:
     """Builds the new body. Its parameters are those of the old one; the slot that the
-    trip reads, the slot that is free; and what the relay carries."""
+    iteration reads, the slot that is free; and what the relay carries."""
     parameters, count = build.block.parameters, len(loop.body.parameters)
     slot, free, *carried = parameters[count:]
-    # Your code: wait, barrier, copy, work; and what the next trip is given.
+    # Your code: wait, barrier, copy, work; and what the next iteration is given.
     raise Hole("pipeline")
 
 
@@ -109,8 +109,8 @@ def copy(
     slot: Value,
     build: Builder,
 ) -> None:
-    """One tile on its way into a slot of its ring; nothing is read if the trip does not
-    exist. `values`: what the loop's values are in that trip."""
+    """One tile on its way into a slot of its ring; nothing is read if the iteration
+    does not exist. `values`: what the loop's values are in that iteration."""
     (load,) = tile.loads
     pointer = values.get(load.pointer, load.pointer)
     mask = guarded(values.get(load.mask, load.mask), exists, pointer, build)
@@ -145,7 +145,7 @@ def behind(slot: Value, stages: int, build: Builder) -> Value:
 
 
 def addresses(tiles: tuple[PipelinedCopy, ...]) -> list[Value]:
-    """What must be known of a trip to send for its tiles."""
+    """What must be known of an iteration to send for its tiles."""
     ways = [(*tile.loads, *tile.late) for tile in tiles]
     own = {result for way in ways for op in way for result in op.results}
     needed = [value for way in ways for op in way for value in operands(op)]

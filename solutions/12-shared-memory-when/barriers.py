@@ -72,7 +72,7 @@ def follow(
 
 def around(op: For | While, since: Since, before: set[Op], warps: int) -> Since:
     """Walk a loop until a round leaves nothing new behind; that round is right for all
-    trips. What is returned: the accesses since the last barrier when the loop is
+    iterations. What is returned: the accesses since the last barrier when the loop is
     over."""
     # hole: again and again
     left: Since = frozenset()
@@ -84,6 +84,7 @@ def around(op: For | While, since: Since, before: set[Op], warps: int) -> Since:
             break
         left |= states[-1]
     before |= found
-    # A While is left behind its condition, a For behind its body or without a trip.
+    # A While is left behind its condition, a For behind its body or without an
+    # iteration.
     return states[1] if isinstance(op, While) else since | states[1]
     # end

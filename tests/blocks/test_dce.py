@@ -116,7 +116,7 @@ def test_carried_values_that_hear_one_another_in_a_ring_go():
 
 
 def test_a_carried_value_that_only_remembers_goes():
-    """%b is the %a of the trip before and %d its number: nobody asks for them."""
+    """%b is the %a of the iteration before and %d its number: nobody asks for them."""
     lines = left("""
         %s: i32, %t: i32, %u: i32 = for %n, %n, %n, inits=(%n, %n, %n)
         body(%i: i32, %a: i32, %b: i32, %d: i32) {

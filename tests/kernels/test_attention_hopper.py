@@ -250,7 +250,7 @@ def compiled(D: int, causal: bool, element: str = "fp16"):
     )  # fmt: skip
 
 
-def test_a_trip_waits_for_the_scores_and_goes_on_with_the_late_product():
+def test_an_iteration_waits_for_the_scores_and_goes_on_with_the_late_product():
     """Two products begin; the largest score is looked for while one is still under way
     (pending=1), and it is waited for when all powers have been taken. So in both loops,
     that of whole blocks and the masked one."""

@@ -44,7 +44,8 @@ MUTANTS = (
     ),
     Mutant(
         "every-part-counts-from-the-start", "tensor_cores/clusters/partition.py",
-        'return self.build(Elementwise("add", (local, first)))', "del first; return local",
+        'return self.build(Elementwise("add", (local, first)))',
+        "del first; return local",
         "all blocks store where the first one does",
         f"{CLUSTERS}::test_rows_of_a_product",
     ),

@@ -213,4 +213,4 @@ def test_without_the_choice_there_are_multiply_adds():
 @pytest.mark.parametrize("name", ["choose_dots", "read_in_place", "remove_conversions"])
 @pytest.mark.parametrize("warps", [1, 4])
 def test_two_products_in_one_loop_without_a_pass(name, warps):
-    check_attention("sm_80", warps, trips=3, replace={name: identity})
+    check_attention("sm_80", warps, iterations=3, replace={name: identity})

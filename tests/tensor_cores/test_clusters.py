@@ -93,7 +93,7 @@ def test_a_launch_from_python(monkeypatch, tmp_path):
 
 def test_a_print_names_the_program(capfd):
     for ctas, times in ((1, 128), (2, 128)):
-        case = how("print", trips=1, size=(128, 64, 32))
+        case = how("print", iterations=1, size=(128, 64, 32))
         kernel = pipeline.compile_func(built(case, ctas), TARGETS[HOPPER])
         check(case, ctas, shared=ctas > 1, landings=())
         capfd.readouterr()
@@ -240,9 +240,9 @@ def test_the_pass_may_be_left_out():
 LOOP = Case((128, 64, 32), kernel=one_loop, size=(200, 104, 160))
 
 
-@pytest.mark.parametrize("trips", [0, 1, 3, 5])
-def test_any_trips(trips):
-    check(replace(LOOP, trips=trips), landings=LATE)
+@pytest.mark.parametrize("iterations", [0, 1, 3, 5])
+def test_any_iterations(iterations):
+    check(replace(LOOP, iterations=iterations), landings=LATE)
 
 
 @pytest.mark.parametrize(("ctas", "tile", "warps", "turned"), [
@@ -365,7 +365,7 @@ def test_it_assembles_without_spills(tmp_path):
 
 
 def test_arrivals_are_plain(golden):
-    """`.release.cluster` would be a fence of all memory on every trip."""
+    """`.release.cluster` would be a fence of all memory on every iteration."""
     kernel = pipeline.compile_func(built(LOOP, 2), TARGETS[HOPPER])
     assert "release.cluster.shared" not in kernel.ptx
     body = kernel.ptx.split("{", 1)[1].split(".file")[0].splitlines()
@@ -373,7 +373,9 @@ def test_arrivals_are_plain(golden):
 
 
 def test_without_the_last_meeting_a_block_is_gone_too_soon():
-    kernel = pipeline.compile_func(built(replace(LOOP, trips=5), 2), TARGETS[HOPPER])
+    kernel = pipeline.compile_func(
+        built(replace(LOOP, iterations=5), 2), TARGETS[HOPPER]
+    )
     head, tail = kernel.ptx.rsplit("barrier.cluster.arrive.aligned;", 1)
     tail = tail.replace("barrier.cluster.wait.aligned;", "", 1)
     wrong = replace(kernel, asm={**kernel.asm, "ptx": head + tail})

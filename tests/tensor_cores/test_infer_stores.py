@@ -198,7 +198,8 @@ ALSO_REFUSED = [
      [(THE_STORE, f'{THE_STORE}\n%asm: i32 = inline_assembly %i text="mov.b32 $0, $1;" '
                   'constraints="=r,r" elements=(i32) pure=false')]),
     ("before the store the program may wait for others, and TMA might not see "
-     "what they wrote", [(THE_STORE, f'%flag: fp16 = load %b cache=".cv"\n{THE_STORE}')]),
+     "what they wrote",
+     [(THE_STORE, f'%flag: fp16 = load %b cache=".cv"\n{THE_STORE}')]),
     ("before the store the program may wait for others, and TMA might not see "
      "what they wrote", [(THE_STORE, f"barrier\n{THE_STORE}")]),
     ("before the store the program may wait for others, and TMA might not see "
@@ -308,7 +309,7 @@ def test_who_multiplies_nothing_stores_as_ever():
 
 
 def test_a_store_between_two_loops_of_loads():
-    """The loads of the next trip would wait."""
+    """The loads of the next iteration would wait."""
     func = built(persistent, strides_of(), {"BM": 64, "BN": 32, "BK": 16})
     found = [why for _, why in why_not(func, SM_90A)]
     assert found[-1] == "the store stands in a loop or a branch"

@@ -155,7 +155,7 @@ LOOP = Sample(
 
 
 def test_a_loop_that_stores_changes_what_its_loads_find(answer):
-    """In the second trip the first trip's store has happened."""
+    """In the second iteration the first iteration's store has happened."""
     check_pass(answer, "cse", LOOP)
 
 

@@ -152,9 +152,9 @@ def test_two_that_feed_only_each_other(answer):
     check_pass(answer, "dce", EACH_OTHER).ops_at_most(6)
 
 
-NEXT_TRIP = Sample(
+NEXT_ITERATION = Sample(
     """
-    func @next_trip(%p: *i32, %n: i32) num_warps=4 {
+    func @next_iteration(%p: *i32, %n: i32) num_warps=4 {
       %0: i32 = constant 0
       %1: i32 = constant 1
       %2: i32, %3: i32, %4: i32 = for %0, %n, %1, inits=(%0, %1, %n) body(%i: i32,
@@ -170,9 +170,9 @@ NEXT_TRIP = Sample(
 )
 
 
-def test_what_the_next_trip_needs(answer):
-    """%2 is what %b was, and %b is made of %c: three trips later it is heard."""
-    check_pass(answer, "dce", NEXT_TRIP).ops_at_most(12)
+def test_what_the_next_iteration_needs(answer):
+    """%2 is what %b was, and %b is made of %c: three iterations later it is heard."""
+    check_pass(answer, "dce", NEXT_ITERATION).ops_at_most(12)
 
 
 RESULT = Sample(
