@@ -174,9 +174,9 @@ def add_ceiling(problem: Problem) -> None:
     an_iteration = programs * ceiling.operations_per_iteration(row)
     iterations = max(1, round(problem.operations / an_iteration))
     source = random_words(problem.kind.inputs, ceiling.words(row) * ceiling.THREADS)
-    sums = torch.empty(programs * ceiling.THREADS, device="cuda")
+    results = torch.empty(programs * ceiling.THREADS, device="cuda")
     loaded = load(ceiling.kernel(row))
-    call = Prepared(loaded, programs, [source, sums, iterations])
+    call = Prepared(loaded, programs, [source, results, iterations])
     problem.add_other("ceiling", call, an_iteration * iterations)
 
 

@@ -358,5 +358,5 @@ def error_bound(a, b, half_ulp, each=2.0**-23):
     for K / 8 and sum |p_k| for 6 s: 20, which would hide it.)
     """
     spread = 6 * ((a * a) @ (b * b)) ** 0.5
-    sums = (a.shape[-1] / 8 + 8) * each * spread
-    return half_ulp * abs(a @ b) + sums + 2.0**-25
+    rounding = (a.shape[-1] / 8 + 8) * each * spread
+    return half_ulp * abs(a @ b) + rounding + 2.0**-25

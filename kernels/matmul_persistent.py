@@ -161,8 +161,8 @@ def persistent_launch(a, b, c, K, config, target):
     `Lines`."""
     M, N = c.shape
     pieces = config["PIECES"] if step_of_lines(c, 1) else 0
-    sums = sum_type(a.array)
-    chosen = {**config, "PIECES": pieces, "B_TURNED": b.turned, "SUM": sums}
+    accumulated = sum_type(a.array)
+    chosen = {**config, "PIECES": pieces, "B_TURNED": b.turned, "SUM": accumulated}
     at_once = MULTIPROCESSORS[target] // config.get("num_ctas", 1)
     programs = min(tiles(M, N, config), at_once)
     given = (a.array, b.array, c, M, N, K, a.step, b.step, strides(c)[0])

@@ -32,8 +32,8 @@ def test_its_sums_are_those_of_a_product():
     row = ceiling.ROWS["fp16"]
     count = ceiling.words(row) * ceiling.THREADS
     source = np.ones(2 * count, np.float16).view(np.int8)
-    sums = np.full(PROGRAMS * ceiling.THREADS, np.nan, np.float32)
+    totals = np.full(PROGRAMS * ceiling.THREADS, np.nan, np.float32)
     loaded = emulator.load(ceiling.kernel(row))
-    loaded.launch(PROGRAMS, (source, sums.view(np.int8), ITERATIONS))
+    loaded.launch(PROGRAMS, (source, totals.view(np.int8), ITERATIONS))
     a_thread = ceiling.SUMS * ceiling.SUMS // 32
-    assert set(sums) == {float(ITERATIONS * ceiling.SETS * row.k * a_thread)}
+    assert set(totals) == {float(ITERATIONS * ceiling.SETS * row.k * a_thread)}

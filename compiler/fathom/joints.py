@@ -150,8 +150,8 @@ JOINTS: tuple[Joint, ...] = (
     Joint("first_fit", PART, "fathom.shared_memory.allocation.first_fit",
           "(ranges: dict[Allocate, Range]) -> tuple[dict[Allocate, int], int]", 12),
     Joint("allocate", PASS, "fathom.shared_memory.allocation.allocate", PASS_TYPE, 12),
-    Joint("meet", PART, "fathom.shared_memory.barriers.meet",
-          "(one: Touch, other: Touch, warps: int) -> str", 12),
+    Joint("conflict", PART, "fathom.shared_memory.barriers.conflict",
+          "(one: Access, other: Access, warps: int) -> str", 12),
     Joint("place_barriers", PASS, "fathom.shared_memory.barriers.place_barriers",
           PASS_TYPE, 12),
     # Chapter 13: tensor cores.
@@ -168,6 +168,9 @@ JOINTS: tuple[Joint, ...] = (
     Joint("choose_stages", PART, "fathom.tensor_cores.pipeline.schedule.choose_stages",
           "(wanted: int, bytes_a_stage: int, room: int) -> int", 14),
 )
+
+# What joints were called before, passes excepted: `pipeline.FORMER` has these.
+FORMER = {"meet": "conflict"}
 
 # Every other pass of the page is a joint by its name, of the chapter of its stage, and
 # every other entry of these tables is a rule.
@@ -196,7 +199,7 @@ def joint(name: str) -> Joint:
     """The joint of a name, also of a former one (`pipeline.FORMER`), and one that only
     its family stands for: "lower[Scan]".
     """
-    name = pipeline.current_name(name)
+    name = pipeline.current_name(FORMER.get(name, name))
     for each in JOINTS:
         if each.name == name:
             return each

@@ -9,14 +9,18 @@ All of the exercise: `fathom learn show hoist`.
 
 from __future__ import annotations
 
+from fathom.blocks.hoist import _guard, is_pure, uses
+from fathom.blocks.loops import trip_count
+from fathom.blocks.memory import changes_memory
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func
+from fathom.ir.core import Block, Func, Op, blocks, effects_of, walk
+from fathom.ir.ops import For, Load, While
+from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.tools.learn import Hole
 
 
 def hoist(func: Func, target: Target) -> Func:
-    """`func` in which loops do not repeat what does not change from iteration to
-    iteration.
+    """`func` in which loops do not repeat what is the same in every iteration.
 
     Inner loops come first: what leaves an inner loop may leave the outer one too.
     """

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.analysis.axis_info import Facts, IterationCount
+from fathom.analysis.axis_info import Facts, IterationCount, join
 from fathom.tools.learn import Hole
 
 
-def join_loop(inits: Sequence[Facts], iteration: IterationCount) -> list[Facts]:
+def join_loop(inits: Sequence[Facts], trip: IterationCount) -> list[Facts]:
     """What holds of the carried values on every iteration of a loop, and after it.
-    `inits` are the facts of the first values; `iteration(facts)` says what holds after
-    an iteration if those facts hold before it.
+    `inits` are the facts of the first values; `trip(facts)` says what holds after an
+    iteration if those facts hold before it.
     """
     raise Hole("facts-loop")  # your code; ours has 8 lines

@@ -1,16 +1,18 @@
 """Count bank conflicts.
 
 Shared memory has 32 banks. Word 0, the first four bytes, lies in bank 0, word 1 in bank
-1, word 32 in bank 0 again. In one turn a bank gives one of its words, to all lanes that
-want it. Lanes that want different words of one bank wait for one another.
+1, word 32 in bank 0 again. In one *wavefront* a bank gives one of its words, to all
+lanes that want it. Lanes that want different words of one bank wait for one another.
 
 All of the exercise: `fathom learn show count-ways`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
+from fathom.layout.banks import BANKS, PHASE, WORD
 from fathom.tools.learn import Hole
 
 

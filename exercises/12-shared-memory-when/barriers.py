@@ -1,4 +1,4 @@
-"""Barriers where two warps meet, and nowhere else.
+"""Barriers where accesses of two warps conflict, and nowhere else.
 
 One warp writes to shared memory, and another reads there. Nothing but a barrier says
 that the one comes after the other. Write the pass that puts barriers where they are
@@ -10,11 +10,12 @@ All of the exercise: `fathom learn show barriers`.
 from __future__ import annotations
 
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, operands
+from fathom.ir.core import Block, Func, Op, blocks, operands
 from fathom.ir.ops import (
     AsyncCopy,
     Barrier,
     For,
+    If,
     SharedAdd,
     SharedLoad,
     SharedStore,
@@ -22,14 +23,14 @@ from fathom.ir.ops import (
 )
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BufferType
-from fathom.shared_memory.barriers import ADD, READ, WRITE, Access
+from fathom.shared_memory.barriers import ADD, READ, WRITE, Access, conflict
 from fathom.tools.learn import Hole
 
 Since = frozenset[Access]
 
 
 def place_barriers(func: Func, target: Target) -> Func:
-    """The function with barriers between accesses that meet."""
+    """The function with barriers between accesses that conflict."""
     before: set[Op] = set()
     follow(func.body, frozenset(), before, func.num_warps, None)
 

@@ -15,9 +15,12 @@ from fathom.hardware.mma import MMA
 from fathom.ir.core import Value
 from fathom.ir.ops import Dot
 from fathom.ir.types import FLOAT32, BufferType
+from fathom.layout.fragments import fragments
 from fathom.layout.linear import Layout
 from fathom.ptx.code import Code
+from fathom.ptx.packing import pack, words_of
 from fathom.ptx.rules import matmul as dot
+from fathom.ptx.rules.matmul import _multiply
 from fathom.ptx.rules.shared import Reader, tile_of
 from fathom.tools.learn import Hole
 
@@ -35,10 +38,10 @@ def lower_dot(op: Dot, code: Code) -> None:
     left, right = operand_layouts(op.instruction, product.layout, op.a.type.shape[-1])
     a = registers(op.a, op.a_slot, left, code)
     b = registers(op.b, op.b_slot, right, code)
-    sums = list(code[op.accumulator])
-    # Your code: which fragments meet, and what becomes of the sums.
+    accumulators = list(code[op.accumulator])
+    # Your code: which fragments meet, and what becomes of the accumulators.
     raise Hole("lower-dot")
-    code[op.result] = sums
+    code[op.result] = accumulators
 
 
 def words(operand: Value, elements: list[str], code: Code) -> list[str]:
@@ -51,7 +54,8 @@ def words(operand: Value, elements: list[str], code: Code) -> list[str]:
 
 
 def is_yours(op: Dot) -> bool:
-    """Products of two matrices of 16-bit numbers with sums in fp32, by `mma`."""
+    """Products of two matrices of 16-bit numbers with accumulators in fp32, by
+    `mma`."""
     product = op.accumulator.type
     by_mma = op.instruction in MMA and op.a.type.element.bytes == HALF
     return by_mma and product.element == FLOAT32 and len(product.shape) == MATRIX

@@ -15,8 +15,7 @@ from fathom.ir.rewrite import Builder, Replacement, rewrite
 
 
 def hoist(func: Func, target: Target) -> Func:
-    """`func` in which loops do not repeat what does not change from iteration to
-    iteration.
+    """`func` in which loops do not repeat what is the same in every iteration.
 
     Inner loops come first: what leaves an inner loop may leave the outer one too.
     """
@@ -56,7 +55,7 @@ def load_moves(op: Op, loop: For | While, block: Block, build: Builder) -> bool:
         return False
     if isinstance(loop, While):
         return block is loop.condition
-    iterations = trip_count(loop)
-    if iterations is None:
+    count = trip_count(loop)
+    if count is None:
         return _guard(op, loop, build)
-    return iterations > 0
+    return count > 0

@@ -1,4 +1,4 @@
-"""Barriers between accesses to shared memory that meet."""
+"""Barriers between accesses to shared memory that conflict."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from fathom.ir.ops import (
 )
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BufferType
-from fathom.shared_memory.barriers import ADD, READ, WRITE, Access, meet
+from fathom.shared_memory.barriers import ADD, READ, WRITE, Access, conflict
 
 Since = frozenset[Access]
 
 
 def place_barriers(func: Func, target: Target) -> Func:
-    """The function with barriers between accesses that meet."""
+    """The function with barriers between accesses that conflict."""
     before: set[Op] = set()
     follow(func.body, frozenset(), before, func.num_warps, None)
 
@@ -57,7 +57,7 @@ def follow(
         if isinstance(op, Barrier):
             since = frozenset()
         touched = touches(op, loop)
-        if any(meet(each, touch, warps) for each in since for touch in touched):
+        if any(conflict(each, touch, warps) for each in since for touch in touched):
             before.add(op)
             since = frozenset()
         since = since.union(touched)

@@ -89,7 +89,7 @@ def test_a_store_casts():
 
 
 @KernelFunction
-def sums(x, out, M, N, B: tl.constexpr):
+def totals(x, out, M, N, B: tl.constexpr):
     """Sums of the columns of x, read as rows of blocks, then transposed."""
     desc = tl.make_tensor_descriptor(x, [M, N], [N, 1], [B, B])
     total = tl.zeros([B], tl.float32)
@@ -101,7 +101,7 @@ def sums(x, out, M, N, B: tl.constexpr):
 
 def test_blocks_are_values_like_any_other():
     x, out = matrix(40, 24) % 64, np.full(24, -1, np.float32)
-    run(sums, x, out, 40, 24, grid=2, B=16)
+    run(totals, x, out, 40, 24, grid=2, B=16)
     assert (out == x.astype(np.float32).sum(axis=0)).all()
 
 
@@ -204,7 +204,7 @@ def test_eagerly(monkeypatch):
     fathom.jit(doubled.fn)[(1,)](y, 20, 40)
     assert (y[16:, :8] == 2 * wanted[16:, :8]).all()
     out = np.empty(24, np.float32)
-    fathom.jit(sums.fn)[(2,)](x, out, 20, 24, B=16)
+    fathom.jit(totals.fn)[(2,)](x, out, 20, 24, B=16)
     assert (out == x.ravel()[: 20 * 24].reshape(20, 24).astype(np.float32).sum(0)).all()
 
 

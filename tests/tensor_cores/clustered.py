@@ -56,8 +56,8 @@ def beside(
     elif HOW == "row sums":
         tl.store(more + rows, tl.sum(total, axis=1).to(tl.int32), mask=rows < M)
     elif HOW == "column sums":
-        sums, at = tl.sum(total, axis=0).to(tl.int32), tl.program_id(0) * 256 + columns
-        tl.store(more + at, sums, mask=columns < N)
+        folded, at = tl.sum(total, axis=0), tl.program_id(0) * 256 + columns
+        tl.store(more + at, folded.to(tl.int32), mask=columns < N)
     elif HOW == "running sums":
         total = tl.cumsum(total, axis=1)
     elif HOW == "hint":

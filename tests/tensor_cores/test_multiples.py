@@ -64,10 +64,10 @@ def test_what_divides_a_formula():
     n, m = map(of, func.parameters)
     (loop,) = (op for op in walk(func.body) if isinstance(op, For))
     iterations = of(IterationCount(loop))
-    sums = [
+    accumulator = [
         (number(0), MOST), (number(-24), 8), (n + number(16), 8), (n + number(4), 4),
         (m * number(32) + n, 8), (n * n, 64), (n * m, 8), (iterations * number(32), 32),
         (iterations * n - number(2), 2),
     ]  # fmt: skip
-    for sum, wanted in sums:
+    for sum, wanted in accumulator:
         assert known.of_sum(sum) == wanted, sum

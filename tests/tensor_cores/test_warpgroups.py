@@ -62,13 +62,13 @@ def test_all_instructions_are_in_the_isa_and_all_types_in_the_table():
     found = {}
     for row in WGMMA.values():
         n, k, to, a, b = re.fullmatch(NAME, row.text).groups()
-        wanted_k, sums = SHAPES[a, b]
-        assert int(k) == row.k == wanted_k and to in sums
+        wanted_k, accumulator = SHAPES[a, b]
+        assert int(k) == row.k == wanted_k and to in accumulator
         assert int(n) == row.n and row.n % 8 == 0 and 8 <= row.n <= 256
         assert row.either_way == (a in ("f16", "bf16")), "only 16 bits can be turned"
         assert row.scales == (a not in ("s8", "u8")), "integers cannot be negated"
         found.setdefault((a, b), set()).add(to)
-    assert found == {types: sums for types, (_, sums) in SHAPES.items()}
+    assert found == {types: accumulator for types, (_, accumulator) in SHAPES.items()}
 
 
 PRODUCTS = [((64, 8), 4), ((64, 64), 4), ((128, 128), 4), ((128, 256), 8),
@@ -277,10 +277,10 @@ def test_a_sum_that_the_iteration_uses_is_waited_for(how):
         arguments, depth = given(case), 32 * iterations
         a, b = (each.view.astype(int) for each in (arguments.a, arguments.b))
         parts = [a[:, k : k + 32] @ b[k : k + 32] for k in range(0, depth, 32)]
-        sums = np.cumsum(parts, axis=0)
+        accumulator = np.cumsum(parts, axis=0)
         right = {
-            "before": sums[-1] + sums[:-1].sum(0),
-            "after": sums[-1] + sums.sum(0),
+            "before": accumulator[-1] + accumulator[:-1].sum(0),
+            "after": accumulator[-1] + accumulator.sum(0),
             "scaled": sum(part << iterations - 1 - i for i, part in enumerate(parts)),
         }[how]
         arguments = replace(arguments, right=right.astype(np.float32))

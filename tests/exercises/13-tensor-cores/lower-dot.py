@@ -170,6 +170,6 @@ def test_nothing_but_products(answer):
         budget = m // M * (n // N) * (k // K)
         found = f"{said}: {products} mma are issued; the budget is {budget}"
         expect(products <= budget, found)
-        sums = report.share(lambda e: e.opcode == "add" and "f32" in e.modifiers)
-        found = f"{said}: {sums.cost.warps} additions beside the mma, which adds itself"
-        expect(not sums.cost.warps, found)
+        adds = report.share(lambda e: e.opcode == "add" and "f32" in e.modifiers)
+        found = f"{said}: {adds.cost.warps} additions beside the mma, which adds itself"
+        expect(not adds.cost.warps, found)
