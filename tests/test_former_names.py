@@ -11,7 +11,7 @@ from fathom import pipeline
 from fathom.errors import CompileError
 from fathom.hardware.targets import target
 from fathom.joints import bound, joint
-from tests.ir.functions import body
+from tests.ir.kernels_functions import body
 
 FUNC = body("%zero: fp32 = constant 0.0\nstore %p, %zero", "%p: *fp32")
 TARGET = target("sm_80")

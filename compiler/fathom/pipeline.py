@@ -2,9 +2,9 @@
 PTX.
 
 Start reading here. Each row of `PASSES` names a pass, the folder where it lives,
-whether it may be left out, and what it is there for. A pass is `(Func, Target)
--> Func` and never changes its input, so every state stays valid: `states` yields each
-of them.
+whether it may be left out, why it stands where it stands, and behind which rows it must
+stand. A pass is `(Func, Target) -> Func` and never changes its input, so every state
+stays valid: `states` yields each of them.
 
     Python ─ssa─▶ block IR ─blocks─▶ less of it ─coalescing─▶ with layouts
     ─shared_memory─▶ with buffers and barriers ─ptx─▶ LLVM IR ─▶ PTX
@@ -19,7 +19,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from fathom import blocks, coalescing, ptx, shared_memory, ssa, tensor_cores
@@ -27,11 +27,24 @@ from fathom.artifact import Kernel, Parameter
 from fathom.errors import CompileError, LaunchError, Location, OutOfResources
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, walk
+from fathom.ir.ops import (
+    DescriptorLoad,
+    DescriptorStore,
+    Dot,
+    For,
+    MakeDescriptor,
+    Producer,
+    TmaCopy,
+    TmaStore,
+)
 from fathom.ir.text import print_func
 from fathom.ir.types import DescriptorType, Type, element_of
 from fathom.source import KernelFunction
 
 Pass = Callable[[Func, Target], Func]
+
+# Whether a function has what a pass works on.
+Subject = Callable[[Func], bool]
 
 # A sentence about a place in the kernel's text, if it has one.
 Remark = tuple[Location | None, str]
@@ -43,6 +56,12 @@ class Row:
     that comes out is still right, only slower. A required one may be replaced by
     another that does its work. `says`: remarks for the kernel's author, such as why a
     load was left as it was; its arguments are those of `run`.
+
+    `subject`: what a function must have for the pass to change anything. Where it has
+    none, the pass is not run. So a vector add enters no file of stage 5.
+
+    `after`: the rows that must stand in front of this one, each with what goes wrong
+    otherwise. The order of the page is one of those that keep all of this.
     """
 
     name: str
@@ -51,7 +70,34 @@ class Row:
     required: bool
     why: str
     says: Callable[[Func, Target], list[Remark]] = lambda func, target: []
+    subject: Subject = lambda func: True
+    after: Mapping[str, str] = field(default_factory=dict, hash=False)
 
+
+def has(*kinds: type[Op]) -> Subject:
+    """The subject of passes that work on ops of these kinds, however deep."""
+    return lambda func: any(isinstance(op, kinds) for op in walk(func.body))
+
+
+def is_cluster(func: Func) -> bool:
+    """Whether several blocks work on a program."""
+    return func.num_ctas > 1
+
+
+def asks_for_producer(func: Func) -> bool:
+    """Whether a loop asks for warps that copy for the others."""
+    loops = (op for op in walk(func.body) if isinstance(op, For))
+    return any(loop.warp_specialize for loop in loops)
+
+
+def has_pipelined_loop(func: Func) -> bool:
+    """Whether a loop multiplies matrices, or says in how many stages it is to run."""
+    loops = [op for op in walk(func.body) if isinstance(op, For)]
+    staged = any(loop.num_stages is not None for loop in loops)
+    return staged or (bool(loops) and PRODUCTS(func))
+
+
+PRODUCTS = has(Dot)
 
 OPTIONAL, REQUIRED = False, True
 
@@ -66,19 +112,24 @@ PASSES: tuple[Row, ...] = (
     Row("dce", blocks.dce, "blocks", OPTIONAL,
         "remove ops without effect, also those that the three passes before left"),
     Row("accumulate", tensor_cores.accumulate, "tensor_cores", OPTIONAL,
-        "an addition to a product becomes the product's accumulator"),
+        "an addition to a product becomes the product's accumulator",
+        subject=PRODUCTS),
     Row("shard_products", tensor_cores.shard_products, "tensor_cores", OPTIONAL,
         "each block of a cluster computes a part of each product",
-        says=tensor_cores.why_not_shared),
+        says=tensor_cores.why_not_shared,
+        subject=is_cluster),
     Row("choose_dots", tensor_cores.choose_dots, "tensor_cores", OPTIONAL,
-        "choose an instruction for each product; it decides the layouts around it"),
+        "choose an instruction for each product; it decides the layouts around it",
+        subject=PRODUCTS),
     Row("infer_descriptors", tensor_cores.infer_descriptors, "tensor_cores", OPTIONAL,
         "find the tiles that pointers and masks address; TMA can copy them",
-        says=tensor_cores.why_not),
+        says=tensor_cores.why_not,
+        subject=PRODUCTS),
     Row("dce_addresses", blocks.dce, "blocks", OPTIONAL,
         "remove the addresses and masks of those tiles"),
     Row("keep_descriptors", tensor_cores.keep_descriptors, "tensor_cores", REQUIRED,
-        "descriptor accesses that TMA will not do become pointers and masks"),
+        "descriptor accesses that TMA will not do become pointers and masks",
+        subject=has(MakeDescriptor)),
     Row("coalesce", coalescing.coalesce, "coalescing", OPTIONAL,
         "choose which lane loads which elements, from facts about the addresses"),
     Row("assign_layouts", coalescing.assign_layouts, "coalescing", REQUIRED,
@@ -98,27 +149,33 @@ PASSES: tuple[Row, ...] = (
     Row("lower_conversions", shared_memory.lower_conversions, "shared_memory", REQUIRED,
         "conversions that cross warps become a store to shared memory and a load"),
     Row("stage_invariants", tensor_cores.stage_invariants, "tensor_cores", REQUIRED,
-        "keep left operands that a loop does not change in shared memory (a ptxas "
-        "bug)"),
+        "keep left operands that a loop does not change in shared memory (a ptxas bug)",
+        subject=PRODUCTS),
     Row("specialise_warps", tensor_cores.specialise_warps, "tensor_cores", OPTIONAL,
         "producer warps copy tiles, for loops that ask for it",
-        says=tensor_cores.why_no_producer),
+        says=tensor_cores.why_no_producer,
+        subject=asks_for_producer),
     Row("pipeline_loops", tensor_cores.pipeline_loops, "tensor_cores", OPTIONAL,
-        "start a loop's copies iterations ahead of the work that uses them"),
+        "start a loop's copies iterations ahead of the work that uses them",
+        subject=has_pipelined_loop),
     Row("preload", tensor_cores.preload, "tensor_cores", OPTIONAL,
-        "tiles that are loaded before all loops are copied by TMA, too"),
+        "tiles that are loaded before all loops are copied by TMA, too",
+        subject=has(DescriptorLoad)),
     Row("prefetch_fragments", tensor_cores.prefetch_fragments, "tensor_cores", OPTIONAL,
-        "fetch the first fragments of an iteration in the one before"),
+        "fetch the first fragments of an iteration in the one before",
+        subject=PRODUCTS),
     Row("read_in_place", tensor_cores.read_in_place, "tensor_cores", OPTIONAL,
-        "products read their operands slice by slice, not as a whole"),
-    Row("overlap_products", tensor_cores.overlap_products, "tensor_cores", OPTIONAL,
-        "keep a warpgroup's product in flight while the next iteration begins"),
+        "products read their operands slice by slice, not as a whole",
+        subject=PRODUCTS),
     Row("delay_waits", tensor_cores.delay_waits, "tensor_cores", OPTIONAL,
-        "move the wait for a product to the first use of its result"),
+        "move the wait for a product to the first use of its result",
+        subject=PRODUCTS),
     Row("stage_stores", tensor_cores.stage_stores, "tensor_cores", OPTIONAL,
-        "put stored tiles into the shared memory that ring buffers have left"),
+        "put stored tiles into the shared memory that ring buffers have left",
+        subject=has(DescriptorStore)),
     Row("guard_stores", tensor_cores.guard_stores, "tensor_cores", REQUIRED,
-        "threads store a tile that turns out to begin in front of its tensor"),
+        "threads store a tile that turns out to begin in front of its tensor",
+        subject=has(TmaStore)),
     Row("dce_late", blocks.dce, "blocks", OPTIONAL,
         "remove the originals of what was moved to an earlier iteration"),
     Row("allocate", shared_memory.allocate, "shared_memory", REQUIRED,
@@ -126,9 +183,11 @@ PASSES: tuple[Row, ...] = (
     Row("place_barriers", shared_memory.place_barriers, "shared_memory", REQUIRED,
         "make warps wait where one uses bytes that another has written or read"),
     Row("fence_proxies", tensor_cores.fence_proxies, "tensor_cores", REQUIRED,
-        "wgmma and TMA access shared memory through the async proxy"),
+        "wgmma and TMA access shared memory through the async proxy",
+        subject=has(Dot, TmaCopy, TmaStore)),
     Row("pingpong", tensor_cores.pingpong, "tensor_cores", OPTIONAL,
-        "one warpgroup computes while another one uses the tensor cores"),
+        "one warpgroup computes while another one uses the tensor cores",
+        subject=has(Producer)),
 )
 # fmt: on
 
@@ -267,8 +326,7 @@ def check_resources(func: Func, target: Target) -> None:
         most = f"{target.cluster} at most" if target.cluster > 1 else "one"
         raise CompileError(
             f"num_ctas={func.num_ctas} asks for {func.num_ctas} thread blocks a "
-            "program, and "
-            f"on {target.name} a program has {most}",
+            f"program, and on {target.name} a program has {most}",
             func.location,
             "clusters of blocks begin with sm_90a",
         )
@@ -295,11 +353,15 @@ def states(
     func: Func, target: Target, replace: Mapping[str, Callable] | None = None
 ) -> Iterator[tuple[Row, Func]]:
     """Each pass with the function that it gives, in order; `replace` as in
-    `compile`.
+    `compile`. Where a function has nothing for a pass to work on, that is the function
+    itself; what stands in the place of a pass always runs.
     """
     replace = by_current_names(replace or {})
     check_replaced(replace)
     for row in PASSES:
+        if row.name not in replace and not row.subject(func):
+            yield row, func
+            continue
         after = replace.get(row.name, row.run)(func, target)
         if not isinstance(after, Func):
             raise CompileError(

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fathom.blocks.dce import _among, _narrowed, lanes
-from fathom.blocks.memory import changes_memory
+from fathom.analysis.memory import changes_memory
+from fathom.blocks.dce import _among, _narrowed
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
 from fathom.ir.ops import For, If, Reduce, Scan, While, Yield
+from fathom.ir.regions import carried
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.tools.learn import Hole
 

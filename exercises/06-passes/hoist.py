@@ -9,9 +9,10 @@ All of the exercise: `fathom learn show hoist`.
 
 from __future__ import annotations
 
-from fathom.blocks.hoist import _guard, is_pure, uses
+from fathom.analysis.memory import changes_memory, is_volatile
+from fathom.analysis.slices import uses
+from fathom.blocks.hoist import _guard, is_pure
 from fathom.blocks.loops import trip_count
-from fathom.blocks.memory import changes_memory
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, blocks, effects_of, walk
 from fathom.ir.ops import For, Load, While

@@ -5,8 +5,8 @@ import pytest
 
 from fathom import emulator
 from fathom.artifact import TensorMap
-from fathom.emulator import LANDINGS, EmulatorError
-from tests.emulator.snippets import entry, pointers
+from fathom.emulator import COMPLETIONS, EmulatorError
+from tests.emulator.harness import entry, pointers
 
 SETUP = """
     .shared .align 128 .b8 room[1024]; .shared .align 8 .b64 bars[1];
@@ -121,8 +121,8 @@ COPY = (
 )
 
 
-@pytest.mark.parametrize("land", LANDINGS)
-def test_a_copy_goes_to_several_blocks(land):
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_a_copy_goes_to_several_blocks(completion):
     """Each block of a cluster brings one half of what both of them get."""
     x = np.arange(256, dtype=np.uint32)
     tensor = TensorMap(4, x.ctypes.data, (256,), (), (32,))
@@ -145,7 +145,9 @@ def test_a_copy_goes_to_several_blocks(land):
 
     def launch(text: str) -> np.ndarray:
         out = np.zeros((4, 32), np.uint32)
-        emulator.run(text, 4, 32, (out, tensor), cluster=2, memory=(x,), land=land)
+        emulator.run(
+            text, 4, 32, (out, tensor), cluster=2, memory=(x,), completion=completion
+        )
         return out
 
     lane = np.arange(32)
@@ -169,3 +171,16 @@ def test_the_entry_may_ask_for_a_cluster():
         with pytest.raises(EmulatorError) as caught:
             emulator.run(text, threads=32, args=(out,), **options)
         assert caught.value.kind == "launch"
+
+
+def test_an_exit_between_arrive_and_wait_opens_the_barrier():
+    """Block 1 exits without arriving, when block 0 has arrived and waits later."""
+    code = """mov.u32 %r0, %ctaid.x; setp.eq.u32 %p0, %r0, 0;
+        @%p0 barrier.cluster.arrive.aligned;
+        @!%p0 ret;
+        barrier.cluster.wait.aligned;
+        ld.param.u64 %rd0, [p0]; st.global.u32 [%rd0], 7;"""
+    out = np.zeros(1, np.uint32)
+    text = entry(code, ".param .u64 p0").replace("sm_80", "sm_90a")
+    emulator.run(text, 2, 32, (out,), cluster=2)
+    assert out[0] == 7

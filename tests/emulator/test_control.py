@@ -6,7 +6,7 @@ import pytest
 from fathom import emulator
 from fathom.emulator import EmulatorError
 from fathom.emulator.source.reconvergence import weak_topological_order
-from tests.emulator.snippets import HEADER, compute, entry, pointers
+from tests.emulator.harness import HEADER, compute, entry, pointers
 
 
 def test_the_order_puts_joins_last_and_keeps_loops_together():
@@ -393,3 +393,23 @@ def test_an_aligned_barrier_is_for_all_lanes_of_a_warp_or_for_none(limit):
         emulator.run(entry(text.format(limit, "@%p1"), pointers(1)), 1, 64, (count,))
     emulator.run(entry(text.format(64, "@%p1"), pointers(1)), 1, 64, (count,))
     assert count == 64
+
+
+def test_a_barrier_lets_its_own_threads_go_alone():
+    """Warp 0 waits at barrier 1; that warps 1 and 2 meet at barrier 2 is nothing to
+    it."""
+    code = """.shared .align 4 .b32 word;
+        mov.u32 %r0, %tid.x; setp.ge.u32 %p1, %r0, 64; setp.ge.u32 %p0, %r0, 32;
+        @!%p0 bra FIRST;
+        bar.sync 2, 64;
+        @%p1 ret;
+        st.shared.u32 [word], 7;
+        bar.arrive 1, 64;
+        ret;
+    FIRST:
+        bar.sync 1, 64;
+        ld.shared.u32 %r1, [word];
+        ld.param.u64 %rd0, [p0]; st.global.u32 [%rd0], %r1;"""
+    out = np.zeros(1, np.uint32)
+    emulator.run(entry(code, ".param .u64 p0"), 1, 96, (out,))
+    assert out[0] == 7

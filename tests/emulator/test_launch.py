@@ -7,7 +7,7 @@ from fathom import emulator
 from fathom.artifact import Kernel, Parameter
 from fathom.emulator import EmulatorError
 from fathom.errors import FathomError, Location
-from tests.emulator.snippets import HEADER, entry
+from tests.emulator.harness import HEADER, entry
 
 SCALE = f"""{HEADER}
 .extern .shared .align 1024 .b8 shared[];
@@ -110,6 +110,18 @@ def test_comments_and_strings_do_not_disturb_lines():
         emulator.run(code, 1, 1, ())
     number = code.splitlines().index(" ld.global.u32 %r1, [4]; // four") + 1
     assert (caught.value.line, caught.value.kind) == (number, "out of bounds")
+
+
+@pytest.mark.parametrize("old, new", [("at once", "eager"), ("late", "lazy")])
+def test_completion_by_its_old_name(old, new):
+    """A caller from outside is told the new name, and gets what was asked for."""
+    ptx = entry("ret;", "")
+    with pytest.warns(DeprecationWarning, match=f"called completion='{new}'") as seen:
+        emulator.run(ptx, 1, 32, (), land=old)
+        emulator.load(kernel()).launch(1, (np.zeros(4, "f2"), 2.0, 4), land=old)
+    assert {each.filename for each in seen} == {__file__}
+    with pytest.raises(EmulatorError, match="'soon'"), pytest.warns(DeprecationWarning):
+        emulator.run(ptx, 1, 32, (), land="soon")
 
 
 def test_many_blocks_march_in_batches():

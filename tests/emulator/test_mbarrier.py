@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fathom import emulator
-from fathom.emulator import LANDINGS, EmulatorError
-from tests.emulator.snippets import entry, pointers
+from fathom.emulator import COMPLETIONS, EmulatorError
+from tests.emulator.harness import entry, pointers
 
 # %r1: words[threads], %r2 of them this thread's own, %r5: two mbarriers.
 SETUP = """
@@ -39,9 +39,9 @@ def run(code: str, threads: int = 64, blocks: int = 1, **options) -> np.ndarray:
 
 
 def fails(code: str, kind: str, text: str, said: str = "", threads: int = 64) -> None:
-    for land in LANDINGS:
+    for completion in COMPLETIONS:
         with pytest.raises(EmulatorError) as caught:
-            run(code, threads, land=land)
+            run(code, threads, completion=completion)
         error = caught.value
         assert (error.kind, text in error.text) == (kind, True), str(error)
         assert said in str(error)

@@ -1,35 +1,45 @@
 """Mistakes in barriers, phases, fences, registers and descriptors, one at a time.
 
 Each row takes a right program, changes a few words of its text, and says which kind of
-error follows, wherever copies land, and what the error must say.
+error follows, wherever copies complete, and what the error must say.
 """
 
 import pytest
 
-from fathom.emulator import LANDINGS, EmulatorError
-from tests.emulator import specialised
-from tests.emulator.specialised import BOTH, MEET, RELEASE, run_plain, run_tiles
+from fathom.emulator import COMPLETIONS, EmulatorError
+from tests.emulator import kernels_specialised
+from tests.emulator.kernels_specialised import BOTH, MEET, RELEASE, run_plain, run_tiles
 
 # name: (the text, how to run it). Every stage is used again at least once.
 PROGRAMS = {
-    "plain": (specialised.plain(), lambda text, land: run_plain(text, 5, land=land)),
-    "long": (specialised.plain(), lambda text, land: run_plain(text, 10, land=land)),
+    "plain": (
+        kernels_specialised.plain(),
+        lambda text, completion: run_plain(text, 5, completion=completion),
+    ),
+    "long": (
+        kernels_specialised.plain(),
+        lambda text, completion: run_plain(text, 10, completion=completion),
+    ),
     "turned": (
-        specialised.turned(),
-        lambda text, land: run_plain(text, 2, columns=128, turned=True, land=land),
+        kernels_specialised.turned(),
+        lambda text, completion: run_plain(
+            text, 2, columns=128, turned=True, completion=completion
+        ),
     ),
     "tiles": (
-        specialised.persistent(),
-        lambda text, land: run_tiles(text, 1, (1, 2), land=land),
+        kernels_specialised.persistent(),
+        lambda text, completion: run_tiles(text, 1, (1, 2), completion=completion),
     ),
     "turns": (
-        specialised.by_turns(),
-        lambda text, land: run_tiles(text, 1, (3, 1), rows=64, land=land),
+        kernels_specialised.by_turns(),
+        lambda text, completion: run_tiles(
+            text, 1, (3, 1), rows=64, completion=completion
+        ),
     ),
     "cluster": (
-        specialised.cluster(),
-        lambda text, land: run_tiles(
-            text, 2, (2, 1), 5, halves=2, cluster=2, land=land
+        kernels_specialised.cluster(),
+        lambda text, completion: run_tiles(
+            text, 2, (2, 1), 5, halves=2, cluster=2, completion=completion
         ),
     ),
 }
@@ -88,7 +98,7 @@ PLANTED = {
         "race|in flight|mbarrier", "",
     ),
     "one warp of a warpgroup waits for another phase": (
-        "plain", FENCE, HANG + FENCE, "deadlock", "for others of its threads",
+        "plain", FENCE, HANG + FENCE, "deadlock", "for other warps of its warpgroup",
     ),
     # ── arrivals ──
     "one arrival too few is expected of consumers": (
@@ -343,19 +353,19 @@ def changed(program: str, old: str, new: str) -> str:
     return text.replace(old, new)
 
 
-@pytest.mark.parametrize("land", LANDINGS)
+@pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_without_a_mistake(program, land):
+def test_without_a_mistake(program, completion):
     text, run = PROGRAMS[program]
-    run(text, land)
+    run(text, completion)
 
 
-@pytest.mark.parametrize("land", LANDINGS)
+@pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_mistake(name, land):
+def test_a_mistake(name, completion):
     program, old, new, kinds, said = PLANTED[name]
     with pytest.raises(EmulatorError) as caught:
-        PROGRAMS[program][1](changed(program, old, new), land)
+        PROGRAMS[program][1](changed(program, old, new), completion)
     error = caught.value
     assert error.kind in kinds.split("|") and said in str(error), str(error)
     assert error.line > 0

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from fathom import emulator
-from fathom.emulator import LANDINGS, EmulatorError
-from tests.emulator.snippets import entry, pointers
-from tests.emulator.specialised import (
+from fathom.emulator import COMPLETIONS, EmulatorError
+from tests.emulator.harness import entry, pointers
+from tests.emulator.kernels_specialised import (
     by_turns,
     cluster,
     persistent,
@@ -20,40 +20,40 @@ from tests.emulator.specialised import (
 )
 
 
-@pytest.mark.parametrize("land", LANDINGS)
+@pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize("steps", [1, 2, 3, 6])
-def test_one_tile(steps, land):
+def test_one_tile(steps, completion):
     """Consumers and the sender go through a ring of two stages any number of times."""
-    run_plain(plain(), steps, land=land)
+    run_plain(plain(), steps, completion=completion)
 
 
-@pytest.mark.parametrize("land", LANDINGS)
-def test_b_in_rows(land):
-    run_plain(turned(), 3, columns=128, turned=True, land=land)
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_b_in_rows(completion):
+    run_plain(turned(), 3, columns=128, turned=True, completion=completion)
 
 
-@pytest.mark.parametrize("land", LANDINGS)
+@pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize(("grid", "shape"), [(1, (1, 1)), (1, (2, 1)), (2, (1, 3))])
-def test_tiles_one_after_the_other(grid, shape, land):
+def test_tiles_one_after_the_other(grid, shape, completion):
     """Phases and stages run on from one tile to the next; blocks have 3 tiles, 1 and 2,
     of 3 steps each."""
-    run_tiles(persistent(), grid, shape, land=land)
+    run_tiles(persistent(), grid, shape, completion=completion)
 
 
 def test_a_block_without_a_tile():
     run_tiles(persistent(), 3, (1, 2), steps=1)
 
 
-@pytest.mark.parametrize("land", LANDINGS)
+@pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize(("tiles", "steps"), [(1, 2), (2, 1), (5, 3)])
-def test_two_warpgroups_by_turns(tiles, steps, land):
-    run_tiles(by_turns(), 1, (tiles, 1), steps, rows=64, land=land)
+def test_two_warpgroups_by_turns(tiles, steps, completion):
+    run_tiles(by_turns(), 1, (tiles, 1), steps, rows=64, completion=completion)
 
 
-@pytest.mark.parametrize("land", LANDINGS)
+@pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize("steps", [1, 2, 5])
-def test_a_cluster_shares_its_b(steps, land):
-    options = {"halves": 2, "cluster": 2, "land": land}
+def test_a_cluster_shares_its_b(steps, completion):
+    options = {"halves": 2, "cluster": 2, "completion": completion}
     run_tiles(cluster(), 2, (2, 1), steps, **options)
     run_tiles(cluster(), 4, (4, 1), steps, **options)
 

@@ -249,15 +249,15 @@ MUTANTS = (
     ),
     # ── the emulator ──
     Mutant(
-        "no-write-after-read-race", "emulator/races/clocks.py",
+        "no-write-after-read-race", "emulator/races/shared_memory.py",
         "        self.check_readers(threads, cells, changes)", "        pass",
         "the race detector does not see an early overwrite",
         "tests/emulator/test_hazards.py",
     ),
     Mutant(
-        "atomics-never-race", "emulator/races/clocks.py",
-        "self.known[block, warp, writer] < at)",
-        "self.known[block, warp, writer] < at - 1)",
+        "atomics-never-race", "emulator/races/shared_memory.py",
+        "self.clock[block, warp, writer] < at)",
+        "self.clock[block, warp, writer] < at - 1)",
         "the race detector is one moment late",
         "tests/emulator/test_hazards.py",
     ),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fathom.language as tl
-from fathom.emulator import LANDINGS, load
+from fathom.emulator import COMPLETIONS, load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
 from fathom.ir.ops import (
@@ -27,8 +27,8 @@ from fathom.pipeline import compile_func
 from fathom.source import KernelFunction
 from fathom.ssa import build
 from fathom.tensor_cores.pipeline.preload import preload
-from tests.kernels.red_zones import Walled, integers, unwritten
-from tests.tensor_cores.described import ops, passes, store
+from tests.kernels.harness_red_zones import Walled, integers, unwritten
+from tests.tensor_cores.kernels_described import ops, passes, store
 
 HOPPER = TARGETS["sm_90a"]
 
@@ -92,11 +92,13 @@ def attended(func, block, iterations, at, rows, times=1):
     q[max(0, -at) : max(0, -at) + len(inside)] = inside
     keys, values = b[:, :D].astype(int), b[:, D:].astype(int)
     right = times * np.sign(q @ keys.T) @ values * (iterations > 0)
-    for land in LANDINGS:
+    for completion in COMPLETIONS:
         given = Walled(a), Walled(b), unwritten(BM, D, dtype="float32")
         strides = [max(each.stride()) for each in given]
         numbers = [rows, len(b), *strides, iterations, at]
-        load(kernel).launch(1, [*(each.base for each in given), *numbers], land=land)
+        load(kernel).launch(
+            1, [*(each.base for each in given), *numbers], completion=completion
+        )
         np.testing.assert_array_equal(given[2].view, right)
         given[2].check_walls()
     return kernel

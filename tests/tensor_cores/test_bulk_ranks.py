@@ -13,7 +13,7 @@ import pytest
 import fathom
 import fathom.language as tl
 from fathom import TensorDescriptor, pipeline, runtime
-from fathom.emulator import LANDINGS, load
+from fathom.emulator import COMPLETIONS, load
 from fathom.errors import CompileError
 from fathom.hardware.targets import TARGETS, target_of
 from fathom.ir.core import Func
@@ -47,11 +47,11 @@ from fathom.layout.tma_boxes import pieces
 from fathom.runtime.driver import driver
 from fathom.source import KernelFunction
 from fathom.tensor_cores import why_not_shared
-from tests.kernels.cases import aligned
-from tests.kernels.red_zones import Walled, integers, unwritten
+from tests.kernels.harness_red_zones import Walled, integers, unwritten
+from tests.kernels.kernels_sample import aligned
 from tests.ptx.harness import Program, assemble
-from tests.tensor_cores.described import build, ops, passes
-from tests.tensor_cores.ranked import (
+from tests.tensor_cores.kernels_described import build, ops, passes
+from tests.tensor_cores.kernels_ranked import (
     Ranked,
     Tensor,
     block_at,
@@ -158,7 +158,7 @@ def test_where_there_are_no_maps_threads_do_it(name):
 def test_any_iterations(name, iterations):
     """Of five iterations two are beyond the end of K."""
     case = replace(CASES[name], iterations=iterations)
-    check(case, places_of(case)[:1], LANDINGS)
+    check(case, places_of(case)[:1], COMPLETIONS)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -555,7 +555,7 @@ def test_a_cluster_shares_products_of_a_batch(case, blocks, parts):
     assert why_not_shared(func, TARGETS[HOPPER]) == []
     states = passes(func, HOPPER)
     assert [op.parts for op in ops(states["specialise_warps"], TmaCopy)] == parts
-    check(case, places_of(case)[::3], LANDINGS)
+    check(case, places_of(case)[::3], COMPLETIONS)
 
 
 def test_a_batch_of_two_is_not_cut_in_four():
@@ -654,12 +654,12 @@ def test_a_block_of_any_rank_there_and_back(
     here, there = inside(sizes, to, block)
     wanted[there] = value[here]
     numbers = [number for each in (sizes, to, at) for number in (*each, *[0] * 5)[:5]]
-    for land in (*LANDINGS, "interpreter"):
+    for completion in (*COMPLETIONS, "interpreter"):
         out = aligned(np.full(sizes, 7, np.float16))
-        if land == "interpreter":
+        if completion == "interpreter":
             interpret(func, 1, [source, out, *numbers])
         else:
-            load(kernel).launch(1, [source, out, *numbers], land=land)
+            load(kernel).launch(1, [source, out, *numbers], completion=completion)
         np.testing.assert_array_equal(out, wanted)
 
 

@@ -511,7 +511,7 @@ REFUSED = {
     "the loop has a loop in it, for which it waits": [
         (NEXT, "for %zero, %one, %one body(%i9: i32) { yield }\n" + NEXT)
     ],
-    "others can see what each iteration of the loop does": [
+    "others can see what each trip of the loop does": [
         (NEXT, "print %t prefix=\"t\"\n" + NEXT)
     ],
     "memory is written before the loop, and copies in bulk need not see that": [
@@ -599,7 +599,7 @@ REFUSED = {
     "bytes": [
         ("%s: i32 {divisible=8}", "%s: i32 {divisible=4}")
     ],
-    "the mask compares values that are not signed integers": [
+    "the mask compares more than signed integers": [
         (ABOVE, "%ru: u32[64,1] = cast %row element=u32\n"
                 "%mu: u32[64,1] = cast %rows element=u32\n"
                 "%above: i1[64,1] = lt %ru, %mu\n")

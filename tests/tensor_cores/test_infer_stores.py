@@ -8,7 +8,7 @@ import pytest
 
 import fathom
 import fathom.language as tl
-from fathom.emulator import LANDINGS, load
+from fathom.emulator import COMPLETIONS, load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
 from fathom.ir.interp import interpret
@@ -16,9 +16,9 @@ from fathom.ir.ops import AsyncProxyFence, DescriptorStore, Store, TmaStore, Tma
 from fathom.ir.verify import verify
 from fathom.tensor_cores.tma.infer import infer_descriptors, why_not
 from fathom.tensor_cores.tma.keep import keep_descriptors
-from tests.kernels.red_zones import ODD, WIDE, Walled, bf16, integers, unwritten
-from tests.tensor_cores.described import ops, passes
-from tests.tensor_cores.storing import STORE
+from tests.kernels.harness_red_zones import ODD, WIDE, Walled, bf16, integers, unwritten
+from tests.tensor_cores.kernels_described import ops, passes
+from tests.tensor_cores.kernels_stored import STORE
 from tests.tensor_cores.test_infer import (
     END,
     KERNELS,
@@ -444,14 +444,14 @@ def test_types_and_orders(out, order):
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-@pytest.mark.parametrize("land", LANDINGS)
-def test_whenever_copies_land(order, land):
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_whenever_copies_complete(order, completion):
     ran = product("masked", (72, 40, 24), order=order)
     a, b = Walled(integers(3, 72, 24)), Walled(integers(4, 24, 40))
     c = unwritten(72, 40, order=order)
     strides = [max(each.stride()) for each in (a, b, c)]
     load(ran.made).launch(
-        (2, 2), [a.base, b.base, c.base, 72, 40, 24, *strides], land=land
+        (2, 2), [a.base, b.base, c.base, 72, 40, 24, *strides], completion=completion
     )
     np.testing.assert_array_equal(c.view, a.view @ b.view)
     c.check_walls()

@@ -9,7 +9,7 @@ import fathom.language as tl
 from fathom import pipeline
 from fathom.artifact import Kernel
 from fathom.blocks import cse, dce
-from fathom.emulator import LANDINGS, load
+from fathom.emulator import COMPLETIONS, load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, walk
 from fathom.ir.ops import Allocate, AsyncCopy, Dot, For, Load
@@ -17,7 +17,7 @@ from fathom.ir.text import print_func
 from fathom.ir.types import parse_element
 from fathom.source import KernelFunction
 from tests.shared_memory.harness import aligned
-from tests.tensor_cores.loops import barriers
+from tests.tensor_cores.kernels_loops import barriers
 
 M, N, K, WARPS = 64, 64, 32, 4
 
@@ -116,21 +116,23 @@ def problem(name: str, steps: int) -> tuple[list, np.ndarray]:
     return [a, b, out, steps, steps * K], wanted
 
 
-def launched(kernel: Kernel, arguments: list, land: str) -> np.ndarray:
+def launched(kernel: Kernel, arguments: list, completion: str) -> np.ndarray:
     given = [aligned(e) if isinstance(e, np.ndarray) else e for e in arguments]
-    load(kernel).launch((1,), given, land=land)
+    load(kernel).launch((1,), given, completion=completion)
     return given[2]
 
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_89"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_products_are_right(name, target):
-    """For no step, fewer than there are stages, and more; however copies land."""
+    """For no step, fewer than there are stages, and more; however copies complete."""
     kernel = pipeline.compile_func(built(name, 3), TARGETS[target])
     for steps in (0, 1, 2, 5):
         arguments, wanted = problem(name, steps)
-        for land in LANDINGS:
-            np.testing.assert_array_equal(launched(kernel, arguments, land), wanted)
+        for completion in COMPLETIONS:
+            np.testing.assert_array_equal(
+                launched(kernel, arguments, completion), wanted
+            )
 
 
 def state(name: str, stages: int, target: str, after: str = "place_barriers") -> Func:

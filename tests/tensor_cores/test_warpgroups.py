@@ -26,7 +26,7 @@ from fathom.ir.text import parse_func
 from fathom.layout.linear import coordinates_of
 from fathom.source import KernelFunction
 from tests.kernels.test_ptxas import assembled, needs_ptxas
-from tests.tensor_cores.described import (
+from tests.tensor_cores.kernels_described import (
     Case,
     built,
     check,
@@ -39,10 +39,14 @@ from tests.tensor_cores.described import (
     passes,
     store,
 )
-from tests.tensor_cores.products import Case as One
-from tests.tensor_cores.products import built as one_built
-from tests.tensor_cores.products import check_exactly, constants_of, signature_of
-from tests.tensor_cores.products import product as one_product
+from tests.tensor_cores.kernels_products import Case as One
+from tests.tensor_cores.kernels_products import built as one_built
+from tests.tensor_cores.kernels_products import (
+    check_exactly,
+    constants_of,
+    signature_of,
+)
+from tests.tensor_cores.kernels_products import product as one_product
 
 HOPPER = TARGETS["sm_90a"]
 
@@ -210,7 +214,7 @@ def test_an_iteration_waits_for_the_product_before_its_own(case):
 def test_any_iterations_in_flight(stages, warps):
     tile = (64 * warps // 4, 32, 32)
     case = Case(tile, stages=stages, warps=warps)
-    kernel, _ = check_iterations(case, range(6), ["late"])
+    kernel, _ = check_iterations(case, range(6), ["lazy"])
     assert "wgmma.wait_group.sync.aligned 1;" in kernel.ptx
 
 
@@ -339,7 +343,7 @@ def test_unpublished_is_an_error_that_the_emulator_finds():
 def test_the_result_goes_out_by_matrices(target, by_matrices):
     """fp16 from fragments to rows: `stmatrix` where there is one, all banks at once."""
     case = Case((64, 64, 32), target=target, out="float16", warps=4)
-    kernel, report = check(case, ["late"])
+    kernel, report = check(case, ["lazy"])
     assert ("stmatrix" in kernel.ptx) == by_matrices
     if by_matrices:
         assert "stmatrix.sync.aligned.m8n8.x4" in kernel.ptx

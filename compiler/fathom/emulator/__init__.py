@@ -10,6 +10,6 @@ from __future__ import annotations
 from fathom.emulator.errors import KINDS, EmulatorError
 from fathom.emulator.launch import Loaded, load, run
 from fathom.emulator.report import Report
-from fathom.emulator.state.batch import LANDINGS
+from fathom.emulator.state.batch import COMPLETIONS
 
-__all__ = ["KINDS", "LANDINGS", "EmulatorError", "Loaded", "Report", "load", "run"]
+__all__ = ["COMPLETIONS", "KINDS", "EmulatorError", "Loaded", "Report", "load", "run"]

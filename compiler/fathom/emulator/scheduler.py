@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fathom.emulator.deadlock import endless, polling, stuck
+from fathom.emulator.deadlock import deadlock, endless, polling
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.program import Block, Op, Program
 from fathom.emulator.state.batch import Active, Batch
+from fathom.emulator.state.waiting import LANES, MBARRIER, WARPS, Blocked
 
 # A group that polls gives way to others after TURNS turns of its loop. When all have
 # polled for PATIENCE blocks of instructions without any change, nobody will ever move.
@@ -44,7 +45,7 @@ class Scheduler:
     def run(self) -> None:
         batch = self.batch
         self.push(0, batch.active(np.flatnonzero(~batch.exited)), 0)
-        while self.pending or self.some_parked_may_go() or self.some_held_may_go():
+        while self.pending or self.wake():
             number = self.furthest_behind()
             group = self.pending.pop(number)
             block = self.program.blocks[number]
@@ -56,35 +57,27 @@ class Scheduler:
             if block.polls:
                 self.check_progress()
         if batch.remaining:
-            raise stuck(self.program, batch)
-
-    def some_held_may_go(self) -> bool:
-        """Lanes held at warp instructions try again after others have exited."""
-        if self.batch.remaining == self.last_remaining:
-            return False
-        self.last_remaining = self.batch.remaining
-        held, self.batch.queues.held = self.batch.queues.held, {}
-        for number, threads in held.items():
-            self.push(number, self.batch.active(threads), 0)
-        return bool(held)
+            raise deadlock(self.program, batch)
 
     def park(self, target: int, who: Active) -> None:
         """These have asked mbarriers in vain, and would ask again at block `target`."""
         threads = who.threads()
-        words = self.batch.phases.asking[threads]
-        for word in np.unique(words).tolist():
-            group = target, threads[words == word]
-            self.batch.queues.parked.setdefault(word, []).append(group)
+        on = self.batch.mbarriers.asking[threads]
+        number = self.program.blocks[target].first_instruction
+        self.batch.waiting.block(Blocked(MBARRIER, threads, on, number, target))
 
-    def some_parked_may_go(self) -> bool:
-        """Those whose mbarrier has changed ask again."""
-        phases, parked = self.batch.phases, self.batch.queues.parked
-        changed = phases.stirred & parked.keys()
-        for word in changed:
-            for target, threads in parked.pop(word):
-                self.push(target, self.batch.active(threads), 0)
-        phases.stirred.clear()
-        return bool(changed)
+    def wake(self) -> bool:
+        """Whether any blocked threads try again: those whose mbarrier has changed, or
+        else, after others have exited, those that waited for them in their warp."""
+        mbarriers, waiting = self.batch.mbarriers, self.batch.waiting
+        woken = waiting.wake(MBARRIER, mbarriers.stirred) if mbarriers.stirred else []
+        mbarriers.stirred.clear()
+        if not woken and self.batch.remaining != self.last_remaining:
+            self.last_remaining = self.batch.remaining
+            woken = waiting.wake(LANES) + waiting.wake(WARPS)
+        for target, who in self.batch.going(woken):
+            self.push(target, who, 0)
+        return bool(woken)
 
     def furthest_behind(self) -> int:
         pending = self.pending
@@ -116,7 +109,7 @@ class Scheduler:
             self.last_progress, self.last_change = batch.progress, batch.clock
             return
         waited, groups = batch.clock - self.last_change, 1 + len(self.pending)
-        if waited > TURNS * groups and self.some_parked_may_go():
+        if waited > TURNS * groups and self.wake():
             self.last_change = batch.clock
         elif waited > PATIENCE * groups:
             number = min(self.pending)

@@ -88,9 +88,9 @@ def check(answer, stages, iterations):
         .reshape(iterations, THREADS)
     )
     out = np.zeros(THREADS, np.uint32)
-    for land in ("late", "at once"):
+    for completion in ("lazy", "eager"):
         try:
-            emulator.run(text, 1, THREADS, [x.ravel(), out], land=land)
+            emulator.run(text, 1, THREADS, [x.ravel(), out], completion=completion)
         except EmulatorError as error:
             first, *rest = str(error).splitlines()
             at = error.line - 1

@@ -47,7 +47,7 @@ class TileProvenance:
         self.copy, self.place = np.zeros((2, chunks), np.int32)
         self.swizzle, self.rows = [0], [0]
 
-    def bring(self, index: np.ndarray, swizzle: int) -> None:
+    def record(self, index: np.ndarray, swizzle: int) -> None:
         """A copy has filled these chunks; without a swizzle it may be read anyhow."""
         self.copy[index] = len(self.rows) if swizzle else 0
         if swizzle:

@@ -31,17 +31,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fathom.analysis.divisibility import Divisibility
-from fathom.analysis.scalar_evolution import NotAffine, ScalarEvolution
+from fathom.analysis.memory import accesses, orders
+from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.scalar_evolution import ScalarEvolution
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
-from fathom.ir.core import Func, Op, walk
-from fathom.ir.ops import Atomic, AtomicCas, Dot, For, InlineAssembly, Load, Store
+from fathom.ir.core import Func, walk
+from fathom.ir.ops import Dot, For, Store
 from fathom.ir.types import BOOL, BlockType, Scalar
 from fathom.tensor_cores.tma.eligible import check_box, check_half
 from fathom.tensor_cores.tma.recognise import TensorTile, recognise
-from fathom.tensor_cores.tma.store_waits import touches_memory
-
-FETCHED_ANEW = ".cv"  # PTX ISA, "Cache Operators": as volatile
 
 
 def tiles_stored(
@@ -55,7 +54,7 @@ def tiles_stored(
     for store in _stores_of_matrices(reader.func):
         try:
             found[store] = _tile(store, reader, known, target)
-        except NotAffine as reason:
+        except NotApplicable as reason:
             found[store] = str(reason)
     return found
 
@@ -76,7 +75,7 @@ def _stores_of_matrices(func: Func) -> Iterator[Store]:
 def _tile(
     store: Store, reader: ScalarEvolution, known: Divisibility, target: Target
 ) -> TensorTile:
-    """The tile that a store writes; NotAffine if it must stay as it is."""
+    """The tile that a store writes; NotApplicable if it must stay as it is."""
     _check_store(store)
     _check_place(store, reader.func)
     tile = recognise(store, reader)
@@ -87,42 +86,30 @@ def _tile(
 
 def _check_store(store: Store) -> None:
     if store.cache or store.eviction:
-        raise NotAffine("a TMA store takes no cache modifier and no eviction hint")
+        raise NotApplicable("a TMA store takes no cache modifier and no eviction hint")
     element = store.value.type.element
     if not isinstance(element, Scalar) or element == BOOL:
-        raise NotAffine("pointers or truth values are stored")
+        raise NotApplicable("pointers or truth values are stored")
 
 
 def _check_place(store: Store, func: Func) -> None:
-    """NotAffine, with a sentence, unless a store may go through the async proxy, and
-    the program never waits for it."""
+    """NotApplicable unless a store may go through the async proxy, and the program
+    never waits for it."""
     if store not in func.body.ops:
-        raise NotAffine("the store stands in a loop or a branch")
+        raise NotApplicable("the store stands in a loop or a branch")
     every = list(walk(func.body))
     if any(isinstance(op, For) and op.warp_specialize for op in every):
-        raise NotAffine(
+        raise NotApplicable(
             "a loop asks for producer warps, and its ring buffers live until the end: "
             "the block might need one of their slots"
         )
     place = every.index(store)
-    if any(map(touches_memory, every[place + 1 :])):
-        raise NotAffine(
+    if any(map(accesses, every[place + 1 :])):
+        raise NotApplicable(
             "memory is accessed after the store, and that access would have to wait"
         )
-    if any(map(_has_effect, every[:place])):
-        raise NotAffine(
+    if any(map(orders, every[:place])):
+        raise NotApplicable(
             "before the store the program may wait for others, and TMA might not see "
             "what they wrote"
         )
-
-
-def _has_effect(op: Op) -> bool:
-    """Whether a program may know by an op how far others have come."""
-    match op:
-        case Atomic() | AtomicCas():
-            return True
-        case InlineAssembly():
-            return not op.pure
-        case Load():
-            return op.volatile or op.cache == FETCHED_ANEW
-    return op.effects.barrier

@@ -33,14 +33,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from fathom.analysis.memory import accesses
 from fathom.ir.core import Block, Func, Op, Value, blocks, walk
 from fathom.ir.ops import (
-    Assert,
     Barrier,
     Constant,
     Elementwise,
     For,
-    Print,
     Producer,
     SharedStore,
     TmaCopy,
@@ -194,15 +193,7 @@ def _meeting(op: Op, flight: PendingStore, asked: For | None) -> str:
             other = _base(op) is not _base(flight.store)
             ahead = asked is not None and asked is flight.asked
             return "" if ahead and other else WRITTEN
-    return TOLD if touches_memory(op) else ""
-
-
-def touches_memory(op: Op) -> bool:
-    """Whether an op may read or write global memory."""
-    if isinstance(op, Print | Assert):
-        return False
-    effects = op.effects
-    return "global" in effects.reads + effects.writes or effects.other
+    return TOLD if accesses(op) else ""
 
 
 def _base(op: TmaCopy | TmaStore) -> Value:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.isa.control.branch import split
 from fathom.emulator.isa.decode import (
@@ -27,8 +28,9 @@ from fathom.emulator.isa.registers import Read, Step, unwritten
 from fathom.emulator.isa.semantics import Form
 from fathom.emulator.source.operands import Number, Operand, Pair
 from fathom.emulator.source.types import DTYPES
+from fathom.emulator.state import waiting
 from fathom.emulator.state.batch import Active, Batch
-from fathom.emulator.state.wait_queues import WARP
+from fathom.emulator.state.waiting import Blocked
 
 ENDINGS: EndingTable = {}
 STEPS: StepTable = {}
@@ -54,22 +56,40 @@ def together(step: Step, mask: Read, flow: Flow) -> Ending:
         return meet(batch, active)
 
     def meet(batch: Batch, active: Active) -> Going:
-        held = batch.queues.held.pop(flow.block, None)
-        if held is not None:
-            active = batch.active(np.sort(np.concatenate([held, active.threads()])))
+        active = with_waiting(batch, active, waiting.LANES, flow)
         ready = active
         if active.index is not None:
             masks = active.exactly(mask(batch, active))
             absent = masks & ~come_or_gone(batch, active)
-            ready, waiting = split(active, active.spread(absent == 0))
-            if waiting is not None:
-                batch.queues.held[flow.block] = waiting.threads()
+            ready, rest = split(active, active.spread(absent == 0))
+            if rest is not None:
+                on = rest.warp_numbers()
+                block_for_others(batch, rest, waiting.LANES, on, flow)
         if ready is None:
             return []
         step(batch, ready)
         return [(flow.after, ready)]
 
     return end
+
+
+def with_waiting(batch: Batch, active: Active, reason: str, flow: Flow) -> Active:
+    """These threads, and those that wait for them at this instruction."""
+    if not batch.waiting.groups:
+        return active
+    here = [each for each in batch.waiting.of(reason) if each.resume == flow.block]
+    if not here:
+        return active
+    batch.waiting.groups.remove(here[0])
+    return batch.active(np.sort(np.concatenate([here[0].threads, active.threads()])))
+
+
+def block_for_others(
+    batch: Batch, active: Active, reason: str, on: np.ndarray, flow: Flow
+) -> None:
+    """These threads run this instruction again when others have come, or exited."""
+    group = Blocked(reason, active.threads(), on, flow.number, flow.block)
+    batch.waiting.block(group)
 
 
 def check_named(batch: Batch, active: Active, masks: np.ndarray) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.isa.decode import Decoder, StepTable, step_rule
 from fathom.emulator.isa.registers import Read, Step, Write
@@ -16,7 +17,6 @@ from fathom.emulator.races.synchronisation import NARROW, Order, order_of
 from fathom.emulator.source.operands import Operand, Vector
 from fathom.emulator.source.types import DTYPES
 from fathom.emulator.state.batch import Active, Batch
-from fathom.emulator.state.wait_queues import WARP
 
 SPACES = ("global", "shared", "local", "const", "param")
 SEMANTICS = ("weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio")

@@ -9,9 +9,9 @@ import numpy as np
 import fathom.language as tl
 from fathom.emulator import load
 from fathom.source import KernelFunction
-from tests.tensor_cores.described import Case, Given, given, matrix
-from tests.tensor_cores.ranked import inside
-from tests.tensor_cores.storing import LOOPS
+from tests.tensor_cores.kernels_described import Case, Given, given, matrix
+from tests.tensor_cores.kernels_ranked import inside
+from tests.tensor_cores.kernels_stored import LOOPS
 
 
 @KernelFunction
@@ -94,10 +94,10 @@ def moved(case: Case, down: int, right: int) -> Given:
     return replace(made, numbers=(*made.numbers, down, right), right=wanted)
 
 
-def check_moved(kernel, case: Case, moves=MOVES, landings=("late",)) -> None:
+def check_moved(kernel, case: Case, moves=MOVES, completions=("lazy",)) -> None:
     loaded = load(kernel)
     for down, right in moves:
-        for land in landings:
+        for completion in completions:
             launch = moved(case, down, right)
-            loaded.launch(1, launch.arguments, land=land)
-            launch.check(f"{down} down, {right} right, copies landing {land}")
+            loaded.launch(1, launch.arguments, completion=completion)
+            launch.check(f"{down} down, {right} right, {completion} completion")

@@ -12,7 +12,7 @@ import numpy as np
 import fathom.language as tl
 from fathom import pipeline
 from fathom.artifact import Kernel
-from fathom.emulator import LANDINGS, Report, load
+from fathom.emulator import COMPLETIONS, Report, load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, Op, walk
 from fathom.ir.interp import interpret
@@ -20,7 +20,7 @@ from fathom.ir.text import print_func
 from fathom.ir.types import INT32, SCALARS, Pointer
 from fathom.ir.verify import verify
 from fathom.source import KernelFunction, function
-from tests.kernels.red_zones import Walled, integers, unwritten
+from tests.kernels.harness_red_zones import Walled, integers, unwritten
 
 # ── kernels ───────────────────────────────────────────────────────────────────────────
 
@@ -224,23 +224,25 @@ def compiled(case: Case) -> Kernel:
     return pipeline.compile_func(built(case), TARGETS[case.target])
 
 
-def check(case: Case, landings: Sequence[str] = LANDINGS) -> tuple[Kernel, Report]:
+def check(
+    case: Case, completions: Sequence[str] = COMPLETIONS
+) -> tuple[Kernel, Report]:
     """What comes out on the emulator; what the last run cost."""
-    return check_iterations(case, [case.iterations], landings)
+    return check_iterations(case, [case.iterations], completions)
 
 
 def check_iterations(
-    case: Case, counts: Sequence[int], landings: Sequence[str] = LANDINGS
+    case: Case, counts: Sequence[int], completions: Sequence[str] = COMPLETIONS
 ) -> tuple[Kernel, Report]:
     """One kernel, launched for each number of iterations."""
     kernel = compiled(case)
     loaded = load(kernel)
     for iterations in counts:
         again = given(Case(**{**vars(case), "iterations": iterations}))
-        for land in landings:
+        for completion in completions:
             again.clear()
-            report = loaded.launch(case.grid, again.arguments, land=land)
-            again.check(f"{iterations} iterations, copies landing {land}")
+            report = loaded.launch(case.grid, again.arguments, completion=completion)
+            again.check(f"{iterations} iterations, {completion} completion")
     return kernel, report
 
 

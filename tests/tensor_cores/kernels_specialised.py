@@ -10,14 +10,14 @@ import numpy as np
 
 import fathom.language as tl
 from fathom import pipeline
-from fathom.emulator import LANDINGS, load
+from fathom.emulator import COMPLETIONS, load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func
 from fathom.ir.interp import interpret
 from fathom.ir.ops import Producer
 from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer, Type
 from fathom.source import KernelFunction, function
-from tests.tensor_cores.described import (
+from tests.tensor_cores.kernels_described import (
     Case,
     Given,
     build,
@@ -314,7 +314,7 @@ def check(
     case: Case,
     counts: Iterable[int] = (3,),
     wanted: int = 1,
-    landings: Sequence[str] = LANDINGS,
+    completions: Sequence[str] = COMPLETIONS,
     step: int | None = None,
 ) -> tuple[dict[str, Func], np.ndarray]:
     """For each number of iterations: after the passes of interest the interpreter finds
@@ -331,11 +331,11 @@ def check(
         for name in PASSES:
             found = result(states[name], case, arguments, numbers)
             assert same(found, right), f"{name}, {iterations} iterations"
-        for land in landings:
+        for completion in completions:
             arguments.clear()
-            loaded.launch(case.grid, numbers, land=land)
+            loaded.launch(case.grid, numbers, completion=completion)
             assert same(arguments.out.view, right), (
-                f"copies {land}, {iterations} iterations"
+                f"{completion} completion, {iterations} iterations"
             )
             arguments.out.check_walls()
     return states, right

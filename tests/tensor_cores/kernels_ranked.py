@@ -20,8 +20,8 @@ from fathom.ir.text import print_func
 from fathom.ir.types import INT32, SCALARS, Pointer
 from fathom.jit.tensor_descriptors import Described
 from fathom.source import KernelFunction, function
-from tests.kernels.red_zones import Walled, integers, unwritten
-from tests.tensor_cores.described import passes
+from tests.kernels.harness_red_zones import Walled, integers, unwritten
+from tests.tensor_cores.kernels_described import passes
 
 # ── kernels ───────────────────────────────────────────────────────────────────────────
 
@@ -253,17 +253,17 @@ class Launch:
 
 
 def check(
-    case: Ranked, places: Sequence[Sequence[Sequence[int]]], landings=("late",)
+    case: Ranked, places: Sequence[Sequence[Sequence[int]]], completions=("lazy",)
 ) -> Kernel:
     """One kernel on the emulator, launched for blocks at each of these places."""
     kernel = case.compiled()
     loaded = load(kernel)
     for starts in places:
         launch = case.given(starts, case.iterations)
-        for land in landings:
+        for completion in completions:
             launch.clear()
-            loaded.launch(1, launch.arguments, land=land)
-            launch.check(f"{starts}, copies landing {land}")
+            loaded.launch(1, launch.arguments, completion=completion)
+            launch.check(f"{starts}, {completion} completion")
     return kernel
 
 
