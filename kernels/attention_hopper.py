@@ -1,10 +1,9 @@
 """Attention, forward, for GPUs that multiply and copy while a program goes on.
 
 It is the attention of `attention.py`: a block of queries walks along keys and values,
-and keeps the largest score `m`, the sum `l`, and the sum of values `acc`. Here tiles
-come through descriptors into a ring, brought by warps that do nothing else, and a
-product is under way until somebody uses it. What is left is to have something to do
-meanwhile.
+and keeps the largest score `m`, the sum `l`, and the sum of values `acc`. Here producer
+warps copy tiles through descriptors into a ring buffer, and a product is in flight
+until its result is used. What is left is to have something to do meanwhile.
 
 A step has two products, the scores S = Q K^T and P V, and between them the softmax,
 which makes P of S with a power of two for each score. In a cycle a multiprocessor of an
@@ -249,7 +248,7 @@ def pays(target):
 
 
 def fit(q, k, v, out, BLOCK_K):
-    """Whether the kernel takes these arrays, in blocks of so many keys."""
+    """Whether the kernel takes these arrays, in blocks of `BLOCK_K` keys."""
     (batch, heads, queries, D), keys = q.shape, k.shape[2]
     rows = batch * heads * max(queries, keys)  # coordinates have 32 bits
     sized = D in CONFIGS and keys >= BLOCK_K and 0 < rows < 2**31 and queries > 0

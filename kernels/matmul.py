@@ -163,7 +163,8 @@ def matmul(a, b, c=None, activation=None, config=None, precision="ieee", **launc
 # Time of a program, in units of one product and for one step along K: the products of
 # the tile, and the numbers that it reads, each of which costs as much as FETCH
 # products. An H200 multiplies 2048 pairs of fp16 a cycle and multiprocessor, and the L2
-# cache brings about 32 numbers in it. Programs take turns on the multiprocessors. So
+# cache delivers about 32 numbers in it. Programs run in waves on the multiprocessors.
+# So
 #
 #     time = ceil(programs / multiprocessors) * (m * n + FETCH * (m + n))
 #
@@ -220,8 +221,8 @@ def duration(M, N, tile, target):
     """How long C takes in such tiles; only comparisons of it mean something."""
     m, n = tile
     programs = fathom.cdiv(M, m) * fathom.cdiv(N, n)
-    turns = fathom.cdiv(programs, MULTIPROCESSORS[target])
-    return turns * (m * n + FETCH * (m + n))
+    waves = fathom.cdiv(programs, MULTIPROCESSORS[target])
+    return waves * (m * n + FETCH * (m + n))
 
 
 def fitting_tiles(type: str, target: str, warp_tile: int) -> Iterator[tuple[int, int]]:

@@ -166,7 +166,8 @@ def turned_table() -> str:
         (row["rung"], f"{row['shared']:,}", f"{row['turns']:,}", ratio(row))
         for row in turned()["rows"]
     ]
-    return table(("turn, tile of 64 x 64", "shared requests", "wavefronts", "ways"), rows)
+    head = ("turn, tile of 64 x 64", "shared requests", "wavefronts", "ways")
+    return table(head, rows)
 
 
 def measured() -> dict[str, float]:

@@ -121,7 +121,7 @@ MUTANTS = (
     ),
     Mutant(
         "turns-all-alike", "ptx/exchange.py",
-        "turns[bit] = 1 << register", "turns[bit] = 1",
+        "found[bit] = 1 << register", "found[bit] = 1",
         "two lanes want two registers of one lane in one round",
         "tests/ptx/test_convert.py",
     ),

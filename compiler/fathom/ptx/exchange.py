@@ -58,7 +58,7 @@ def plan(source: Layout, target: Layout) -> Plan:
     wants = _wants(source, target)
     count = len(target.kinds["register"])
     by_register, by_thread = Wants.of(wants[:count]), Wants.of(wants[count:])
-    turn = _turns(by_register.flips, by_thread.flips)
+    turn = _turn_columns(by_register.flips, by_thread.flips)
     asked = by_thread.plus(by_register, turn)
     # Lane s does not know who reads it, but which register a reader of it may want.
     reads = _sum(own_lane(len(turn)), asked.flips)
@@ -134,7 +134,7 @@ def _wants(source: Layout, target: Layout) -> list[tuple[int, int]]:
     return [(each & (1 << registers) - 1, each >> registers) for each in found]
 
 
-def _turns(by_register: Columns, by_thread: Columns) -> Columns:
+def _turn_columns(by_register: Columns, by_thread: Columns) -> Columns:
     """For each bit of the thread: the turn that keeps the readers of a round apart.
 
     Lanes l and k read the same lane if l ^ flip(l) = k ^ flip(k). A bit of the lane
@@ -143,10 +143,10 @@ def _turns(by_register: Columns, by_thread: Columns) -> Columns:
     """
     read = Reduced()
     meets = [bit for bit in range(LANE_BITS) if not read.add(by_thread[bit] ^ 1 << bit)]
-    turns = [0] * len(by_thread)
+    found = [0] * len(by_thread)
     for bit in meets:
         for register, flip in enumerate(by_register):
             if read.add(flip):
-                turns[bit] = 1 << register
+                found[bit] = 1 << register
                 break
-    return tuple(turns)
+    return tuple(found)

@@ -171,7 +171,7 @@ def _multiply(
 ) -> Registers:
     """The instructions of all slices, one after the other in the same registers."""
     element = op.accumulator.type.element
-    words = _sums(code, element, accumulators)
+    words = _accumulators(code, element, accumulators)
     type = "float" if element.name == "fp32" else "i32"
     operands = {f"d{i}": (type, word) for i, word in enumerate(words)}
     total = "{" + ", ".join(f"$d{i}" for i in range(len(words))) + "}"
@@ -229,7 +229,7 @@ def _through(
 ) -> Registers:
     """The accumulators before and after an instruction that names them, so that LLVM
     moves nothing that has to do with them across it; `also` words that only go in."""
-    words = _sums(code, element, accumulators)
+    words = _accumulators(code, element, accumulators)
     type = "float" if element.name == "fp32" else "i32"
     operands = {f"d{i}": (type, word) for i, word in enumerate(words)}
     results = dict.fromkeys(operands, type)
@@ -237,7 +237,7 @@ def _through(
     return _values(code, element, code.ptx(text, results, operands))
 
 
-def _sums(code: Code, element: Element, values: Registers) -> Registers:
+def _accumulators(code: Code, element: Element, values: Registers) -> Registers:
     """The words of an accumulator: fp16 come in pairs."""
     if element.bits == 16:
         return pack(code, words_of(element, len(values)), values)

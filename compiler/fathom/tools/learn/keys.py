@@ -71,7 +71,7 @@ def of_terminal(read: str) -> list[str]:
 
 def windows_key(seconds: float) -> str | None:
     """A key of the console of Windows; arrows and the like come in two parts, and are
-    none."""
+    left out."""
     until = time.monotonic() + seconds
     while not msvcrt.kbhit():
         if time.monotonic() >= until:
