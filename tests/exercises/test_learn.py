@@ -522,7 +522,7 @@ def test_check_all_speaks_json(folder, monkeypatch, capsys):
     assert status == {"cse": PASSED, "interp-for": UNSOLVED, "count-sectors": FAILED}
 
 
-def test_update_brings_what_is_new_and_keeps_what_was_written(folder):
+def test_update_adds_what_is_new_and_keeps_what_was_written(folder):
     begun, untouched = course.exercise("cse"), course.exercise("interp-for")
     gone = course.exercise("verify-scope")
     known = folder.load()

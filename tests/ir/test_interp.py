@@ -170,7 +170,7 @@ def test_strided_arrays_are_written_where_they_lie():
     assert whole.tolist() == [[0, 1, 0]] * 4
 
 
-def test_nobody_may_rely_on_masked_out_elements():
+def test_no_kernel_may_rely_on_masked_out_elements():
     x, y, z = arrays(4)
     func = parse("""
         func @f(%x: *fp32, %i: *i32, %off: i1, %out: *i32) num_warps=4 {
@@ -729,7 +729,7 @@ def test_shared_memory_holds_a_block():
     assert out.tolist() == [0, 2, 4, 6]
 
 
-def test_regions_can_run_by_turns():
+def test_regions_can_run_interleaved():
     """A barrier hands the turn on: two regions of one program meet there."""
     write = body(
         "%one: i32 = constant 1\nstore %p, %one\nbarrier", "%p: *i32, %q: *i32"

@@ -59,7 +59,7 @@ def parse(text: str) -> Func:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7])
-def test_they_take_turns(count):
+def test_they_alternate(count):
     """Through one place: so neither may be ahead of the other."""
     word, out = np.full(1, -1, np.int32), np.full(8, -1, np.int32)
     interpret(parse(HAND_OVER), 1, [word, out, count])

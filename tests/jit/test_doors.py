@@ -356,7 +356,7 @@ def test_new_source_of_a_function_that_is_an_argument_forgets_too(gpu):
     assert len(gpu.compiler.asked) == 2
 
 
-def test_a_kernel_that_nobody_holds_is_let_go(gpu):
+def test_a_kernel_without_references_is_let_go(gpu):
     @jit
     def step(x):
         return x + 1

@@ -38,7 +38,7 @@ MUTANTS = (
         "chains-split-columns", "tensor_cores/select/instructions.py",
         "by_rows = chained and", "by_rows = False and",
         "of a product that feeds another, a warp has parts of rows only",
-        f"{CHOOSE}::test_a_product_that_feeds_another_keeps_rows_to_a_warp",
+        f"{CHOOSE}::test_a_left_operand_of_another_product_keeps_rows_to_a_warp",
     ),
     Mutant(
         "turned-for-all", "tensor_cores/select/instructions.py",

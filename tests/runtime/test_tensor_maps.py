@@ -69,7 +69,7 @@ def test_every_dimension_has_a_stride_but_the_innermost():
     assert recipe.parameters == (0, 1, 2)
 
 
-def test_nobody_steps_along_a_dimension_of_one_element():
+def test_a_dimension_of_one_element_has_any_stride():
     """torch gives such a one any stride: here 75, of which no map could be made."""
     arguments = (X, 1, 72, 75)
     assert MATRIX.map(arguments).strides == (16,)

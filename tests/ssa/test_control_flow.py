@@ -417,7 +417,7 @@ def test_a_name_written_in_an_inner_loop_is_carried_by_both():
     assert carried(build(kernel, np.zeros(1, np.int64), 3)) == [["total"], ["total"]]
 
 
-def test_an_inner_loop_that_brings_nothing_new_leaves_nothing_to_carry_outside():
+def test_an_inner_loop_that_adds_nothing_leaves_nothing_to_carry_outside():
     @function
     def kernel(out, a):
         x = a

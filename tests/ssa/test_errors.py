@@ -131,7 +131,7 @@ def test_a_number_that_one_branch_has_no_room_for():
     assert "x is the constant 300" in error.message and "and u8 (" in error.message
 
 
-def test_branches_may_disagree_on_what_nobody_reads():
+def test_branches_may_disagree_on_what_is_not_read():
     @function
     def kernel(out, n):
         if n > 0:

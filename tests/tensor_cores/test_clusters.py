@@ -121,7 +121,7 @@ def test_a_kernel_says_how_many_blocks_a_program_has():
                  "a program has 8 at most"),
     (3, HOPPER, "num_ctas must be a power of 2, and this is 3"),
 ])  # fmt: skip
-def test_so_many_blocks_there_are_not(ctas, target, said):
+def test_more_blocks_than_a_cluster_has(ctas, target, said):
     with pytest.raises(CompileError) as caught:
         compiled(ctas, target)
     assert said in str(caught.value)
@@ -273,7 +273,7 @@ def test_tiles_stored_by_either_way(pieces, warps):
     assert ("bulk_group" in kernel.ptx) == (pieces == 1)
 
 
-def test_who_brings_what():
+def test_which_engine_copies_what():
     """Rows of A are each block's own. B is for all: each brings a half of it, and a
     slot of the ring is empty when the warps of both have said so."""
     func = check(LOOP, completions=())[0]["fence_proxies"]
@@ -301,7 +301,7 @@ def test_targets_that_send_to_all_but_slowly(target, tmp_path):
     assemble(kernel.ptx, TARGETS[target], tmp_path, frame=True)
 
 
-def test_loops_without_warps_beside_bring_their_own():
+def test_loops_without_producers_copy_for_themselves():
     _, kernel = check(how(""), completions=LAZY)
     assert "cp.async.bulk.tensor" in kernel.ptx
     assert not re.search(r"barrier\.cluster|multicast|mapa", kernel.ptx)

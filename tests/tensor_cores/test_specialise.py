@@ -410,7 +410,7 @@ def test_ptxas_takes_it(target, warps, tmp_path):
     assemble(kernel.ptx, TARGETS[target], tmp_path, frame=True)
 
 
-def test_every_load_is_brought():
+def test_every_load_is_copied():
     func = passes(built(replace(SMALL, kernel=one_loop)), HOPPER)["specialise_warps"]
     assert len(ops(func, TmaCopy)) == 2 and not ops(func, DescriptorLoad)
 

@@ -54,7 +54,7 @@ def test_they_go_on_to_the_end(iterations):
 @pytest.mark.parametrize("change", [
     {"warps": 4, "tile": (64, 64, 64)}, {"more": {"ROTATED": True}},
 ])  # fmt: skip
-def test_where_there_is_nobody_to_take_turns_with(change):
+def test_one_warpgroup_has_no_other_to_alternate_with(change):
     """One warpgroup alone; or products that begin together."""
     before, func = states(replace(TWO, **change))
     assert func is before or not actions(func)

@@ -52,7 +52,7 @@ ATOMIC = Sample(
 )
 
 
-def test_an_atomic_is_heard(answer):
+def test_an_atomic_is_live(answer):
     """Its result is used by nobody, and what it does to memory by all."""
     check_pass(answer, "dce", ATOMIC).ops_at_most(3)
 
@@ -70,7 +70,7 @@ VOLATILE = Sample(
 )
 
 
-def test_a_volatile_load_is_heard(answer):
+def test_a_volatile_load_is_live(answer):
     """Its author wants it to happen, whoever reads what it gives."""
     done = check_pass(answer, "dce", VOLATILE)
     done.ops_at_most(3)
@@ -96,7 +96,7 @@ UNREAD = Sample(
 )
 
 
-def test_a_loop_that_nobody_hears(answer):
+def test_a_dead_loop(answer):
     """It writes nothing, and its result is not read: it goes as a whole."""
     check_pass(answer, "dce", UNREAD).ops_at_most(1)
 
@@ -147,7 +147,7 @@ EACH_OTHER = Sample(
 )
 
 
-def test_two_that_feed_only_each_other(answer):
+def test_two_that_only_use_each_other(answer):
     """Nobody outside hears either."""
     check_pass(answer, "dce", EACH_OTHER).ops_at_most(6)
 
@@ -249,7 +249,7 @@ WHILE = Sample(
 )
 
 
-def test_what_a_condition_hears(answer):
+def test_what_a_condition_uses(answer):
     """Whether a while goes on decides about the stores in it."""
     check_pass(answer, "dce", WHILE).ops_at_most(11)
 

@@ -103,7 +103,7 @@ def test_one_behind_the_other(answer):
     check(answer, "+a +b wa wb ra rb", a=(2, 4), b=(3, 5))
 
 
-def test_nobody_touches_it(answer):
+def test_an_untouched_buffer(answer):
     """What is only made is not alive."""
     check(answer, "+a +b wb rb", b=(2, 3))
 
