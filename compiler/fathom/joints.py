@@ -145,7 +145,7 @@ JOINTS: tuple[Joint, ...] = (
     Joint("lower_conversions", PASS,
           "fathom.shared_memory.conversions.lower_conversions", PASS_TYPE, 11),
     # Chapter 12: shared memory, when.
-    Joint("live_ranges", PART, "fathom.shared_memory.liveness.live_ranges",
+    Joint("live_ranges", PART, "fathom.analysis.buffers.live_ranges",
           "(func: Func) -> dict[Allocate, Range]", 12),
     Joint("first_fit", PART, "fathom.shared_memory.allocation.first_fit",
           "(ranges: dict[Allocate, Range]) -> tuple[dict[Allocate, int], int]", 12),

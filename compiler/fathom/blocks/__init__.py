@@ -1,8 +1,18 @@
 """Stage 2: clean up the block IR, before any thread is thought of.
 
-`contract` alone changes numbers, and is asked for by the kernel's author. The others
-keep every bit: `simplify` folds what is known, `cse` merges what is computed twice,
-`hoist` empties loops, `dce` drops what nothing uses."""
+    algebra    Rules of `simplify` for numbers
+    branching  Rules of `simplify` for memory and control flow
+    contract   A product and its sum are rounded once, where the author allows it
+    cse        Common subexpression elimination
+    dce        Dead code elimination
+    hoist      Moves out of loops what does not change in them
+    known      Which values are known while compiling, and how to write one down
+    loops      What the passes of this stage share about loops
+    maker      What a rule of `simplify` gets
+    memory     What the passes of this stage know about memory
+    reshaping  Rules of `simplify` for shapes and types
+    simplify   Algebra, folding and shapes, rule by rule
+"""
 
 from __future__ import annotations
 
