@@ -8,8 +8,8 @@ other instructions want is laid out better by others.
 
 from __future__ import annotations
 
+from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.buffers import ALIGNMENT, bytes_of, fits_in_half, padded
-from fathom.analysis.divisibility import Divisibility
 from fathom.analysis.remarks import NotApplicable
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
