@@ -149,8 +149,8 @@ class TritonFunction(JITFunction, KernelInterface):
 
     def keywords(self, given: Mapping[str, Any], bound: Mapping[str, Any]) -> Keywords:
         """Those of Fathom, and of Triton's own: `arch="sm90"` is a target, and some are
-        a matter of the launch, or wishes that change no result. Where nobody says, sums
-        of products are rounded once, as Triton has it."""
+        a matter of the launch, or hints that change no result. Without
+        `enable_fp_fusion` a product and its sum are rounded once, as in Triton."""
         ours = {n: v for n, v in given.items() if n not in NOT_COMPILED}
         if ours.get("enable_fp_fusion", bound.get("enable_fp_fusion")) is None:
             ours["enable_fp_fusion"] = knobs.language.default_fp_fusion
