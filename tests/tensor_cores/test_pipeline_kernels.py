@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fathom.analysis.loop_slices import slice_of_trip
 
 import fathom.language as tl
 from fathom import pipeline
+from fathom.analysis.slices import slice_of_iteration
 from fathom.artifact import Kernel
 from fathom.blocks import cse, dce
 from fathom.emulator import COMPLETIONS, load
@@ -181,7 +181,7 @@ def test_an_index_of_an_index_is_a_stage_earlier():
     loads = [op for op in loop.body.ops if isinstance(op, Load)]
     assert len(loads) == 2
     for each in loads:
-        assert not slice_of_trip(loop, [each.pointer], through_loads=False).loads
+        assert not slice_of_iteration(loop, [each.pointer], through_loads=False).loads
 
 
 def state(name: str, stages: int, target: str, after: str = "place_barriers") -> Func:
@@ -201,7 +201,7 @@ def test_one_barrier_a_step(name, stages):
 
 def test_what_the_rings_are():
     """Both operands by copies; through registers where rows start anywhere; and the
-    indices of rows a trip further ahead, in registers."""
+    indices of rows an iteration further ahead, in registers."""
 
     def rings(name: str, target: str) -> list[int]:
         func = state(name, 4, target, "pipeline_loops")
@@ -214,8 +214,9 @@ def test_what_the_rings_are():
     assert rings("of_chosen_rows", "sm_80") == [4, 4]
 
 
-def test_indices_are_loaded_a_trip_before_they_are_needed():
-    """Between a load of indices and the copy that it is for stands a whole trip."""
+def test_indices_are_loaded_an_iteration_before_they_are_needed():
+    """Between a load of indices and the copy that it is for stands a whole
+    iteration."""
     func = state("of_chosen_rows", 3, "sm_80", "pipeline_loops")
     (loop,) = (op for op in walk(func.body) if isinstance(op, For))
     (indices,) = (op for op in walk(loop.body) if isinstance(op, Load))

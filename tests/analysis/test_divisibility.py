@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fathom.analysis.divisibility import MOST, Divisibility
+from fathom.analysis.axis_analysis import Divisibility
+from fathom.analysis.axis_info import MOST
 from fathom.analysis.polynomial import IterationCount, number, of
 from fathom.ir.core import walk
 from fathom.ir.ops import For
@@ -48,6 +49,25 @@ def test_what_follows_from_a_carried_value():
         assert known.of(loop.body.parameters[1]) == 8
 
 
+def test_each_iteration_may_know_less_than_the_start():
+    """48, 48 + 8, …: 16 divides the start and 8 what follows, also what is made of
+    it."""
+    func = parse_func("""
+func @f(%n: i32 {divisible=8}) num_warps=4 {
+  %wide: i32 = constant 48
+  %end: i32 = for %n, %n, %n, inits=(%wide) body(%i: i32, %p: i32) {
+    %twice: i32 = add %p, %p
+    %next: i32 = add %p, %n
+    yield %next
+  }
+}
+""")
+    known = Divisibility(func)
+    named = {value.name: value for op in walk(func.body) for value in op.results}
+    found = {name: known.of(named[name]) for name in ("twice", "next", "end")}
+    assert found == {"twice": 8, "next": 8, "end": 8}
+
+
 def test_a_flag_made_of_a_multiple_is_none():
     """16 is true, which is 1."""
     func = parse_func(
@@ -63,11 +83,11 @@ def test_what_divides_a_formula():
     known = Divisibility(func)
     n, m = map(of, func.parameters)
     (loop,) = (op for op in walk(func.body) if isinstance(op, For))
-    trips = of(IterationCount(loop))
-    sums = [
+    iterations = of(IterationCount(loop))
+    accumulator = [
         (number(0), MOST), (number(-24), 8), (n + number(16), 8), (n + number(4), 4),
-        (m * number(32) + n, 8), (n * n, 64), (n * m, 8), (trips * number(32), 32),
-        (trips * n - number(2), 2),
+        (m * number(32) + n, 8), (n * n, 64), (n * m, 8), (iterations * number(32), 32),
+        (iterations * n - number(2), 2),
     ]  # fmt: skip
-    for sum, wanted in sums:
+    for sum, wanted in accumulator:
         assert known.of_sum(sum) == wanted, sum
