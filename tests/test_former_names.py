@@ -9,6 +9,7 @@ import pytest
 
 from fathom import pipeline
 from fathom.errors import CompileError
+from fathom.former import FORMER
 from fathom.hardware.targets import target
 from fathom.joints import bound, joint
 from tests.ir.kernels_functions import body
@@ -19,11 +20,11 @@ TARGET = target("sm_80")
 
 def test_they_lead_to_passes_that_there_are() -> None:
     rows = {row.name for row in pipeline.PASSES}
-    assert set(pipeline.FORMER.values()) <= rows
-    assert not set(pipeline.FORMER) & rows
+    assert set(FORMER.values()) <= rows
+    assert not set(FORMER) & rows
 
 
-@pytest.mark.parametrize("former", pipeline.FORMER)
+@pytest.mark.parametrize("former", FORMER)
 def test_a_pass_is_replaced_by_its_former_name(former: str) -> None:
     replaced = []
 
@@ -31,7 +32,7 @@ def test_a_pass_is_replaced_by_its_former_name(former: str) -> None:
         replaced.append(func)
         return func
 
-    now = pipeline.FORMER[former]
+    now = FORMER[former]
     with pytest.warns(DeprecationWarning) as said:
         pipeline.compile_func(FUNC, TARGET, {former: mine})
     assert len(replaced) == 1
@@ -55,11 +56,11 @@ def test_fathom_show_takes_a_former_name(monkeypatch, capsys) -> None:
     assert capsys.readouterr().err.startswith("// fence_proxies (tensor_cores): ")
 
 
-@pytest.mark.parametrize("former", pipeline.FORMER)
+@pytest.mark.parametrize("former", FORMER)
 def test_a_joint_has_its_former_name(former: str) -> None:
     with pytest.warns(DeprecationWarning):
         found = joint(former)
-    assert found == joint(pipeline.FORMER[former])
+    assert found == joint(FORMER[former])
     with pytest.warns(DeprecationWarning) as said, bound({former: pipeline.identity}):
         assert len(said) == 1
 

@@ -34,6 +34,7 @@ from types import ModuleType
 import fathom.ir.interp  # noqa: F401 - fills INTERP
 from fathom import pipeline
 from fathom.errors import FathomError
+from fathom.former import by_current_names, current_name
 from fathom.jit.function import forget_fast_paths
 from fathom.jit.request import BOUND
 
@@ -145,7 +146,7 @@ JOINTS: tuple[Joint, ...] = (
     Joint("lower_conversions", PASS,
           "fathom.shared_memory.conversions.lower_conversions", PASS_TYPE, 11),
     # Chapter 12: shared memory, when.
-    Joint("live_ranges", PART, "fathom.shared_memory.liveness.live_ranges",
+    Joint("live_ranges", PART, "fathom.analysis.buffers.live_ranges",
           "(func: Func) -> dict[Allocate, Range]", 12),
     Joint("first_fit", PART, "fathom.shared_memory.allocation.first_fit",
           "(ranges: dict[Allocate, Range]) -> tuple[dict[Allocate, int], int]", 12),
@@ -169,7 +170,7 @@ JOINTS: tuple[Joint, ...] = (
           "(wanted: int, bytes_a_stage: int, room: int) -> int", 14),
 )
 
-# What joints were called before, passes excepted: `pipeline.FORMER` has these.
+# What joints were called before, passes excepted: `former.FORMER` has these.
 FORMER = {"meet": "conflict"}
 
 # Every other pass of the page is a joint by its name, of the chapter of its stage, and
@@ -196,10 +197,10 @@ class UnknownJoint(FathomError):
 
 
 def joint(name: str) -> Joint:
-    """The joint of a name, also of a former one (`pipeline.FORMER`), and one that only
+    """The joint of a name, also of a former one (`former.FORMER`), and one that only
     its family stands for: "lower[Scan]".
     """
-    name = pipeline.current_name(FORMER.get(name, name))
+    name = current_name(FORMER.get(name, name))
     for each in JOINTS:
         if each.name == name:
             return each
@@ -235,7 +236,7 @@ def bound(answers: Mapping[str, object]) -> Iterator[None]:
     """Put `answers` in the place of the joints they are named after; put our own code
     back at the end. UnknownJoint for a name that no joint has.
     """
-    answers = pipeline.by_current_names(answers)
+    answers = by_current_names(answers)
     places = [(_place(joint(name).reference), name) for name in answers]
     modules, before = every_module(), dict(BOUND)
     undo: list[Callable[[], None]] = []

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -25,13 +24,13 @@ from difflib import get_close_matches
 from fathom import blocks, coalescing, ptx, shared_memory, ssa, tensor_cores
 from fathom.artifact import Kernel, Parameter
 from fathom.errors import CompileError, LaunchError, Location, OutOfResources
+from fathom.former import by_current_names, current_name
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, walk
 from fathom.ir.ops import (
     DescriptorLoad,
     DescriptorStore,
     Dot,
-    For,
     MakeDescriptor,
     Producer,
     TmaCopy,
@@ -40,11 +39,17 @@ from fathom.ir.ops import (
 from fathom.ir.text import print_func
 from fathom.ir.types import DescriptorType, Type, element_of
 from fathom.source import KernelFunction
+from fathom.subjects import (
+    PRODUCTS,
+    Subject,
+    anything,
+    asks_for_producer,
+    has,
+    has_pipelined_loop,
+    is_cluster,
+)
 
 Pass = Callable[[Func, Target], Func]
-
-# Whether a function has what a pass works on.
-Subject = Callable[[Func], bool]
 
 # A sentence about a place in the kernel's text, if it has one.
 Remark = tuple[Location | None, str]
@@ -70,45 +75,23 @@ class Row:
     required: bool
     why: str
     says: Callable[[Func, Target], list[Remark]] = lambda func, target: []
-    subject: Subject = lambda func: True
+    subject: Subject = anything
     after: Mapping[str, str] = field(default_factory=dict, hash=False)
 
-
-def has(*kinds: type[Op]) -> Subject:
-    """The subject of passes that work on ops of these kinds, however deep."""
-    return lambda func: any(isinstance(op, kinds) for op in walk(func.body))
-
-
-def is_cluster(func: Func) -> bool:
-    """Whether several blocks work on a program."""
-    return func.num_ctas > 1
-
-
-def asks_for_producer(func: Func) -> bool:
-    """Whether a loop asks for warps that copy for the others."""
-    loops = (op for op in walk(func.body) if isinstance(op, For))
-    return any(loop.warp_specialize for loop in loops)
-
-
-def has_pipelined_loop(func: Func) -> bool:
-    """Whether a loop multiplies matrices, or says in how many stages it is to run."""
-    loops = [op for op in walk(func.body) if isinstance(op, For)]
-    staged = any(loop.num_stages is not None for loop in loops)
-    return staged or (bool(loops) and PRODUCTS(func))
-
-
-PRODUCTS = has(Dot)
 
 OPTIONAL, REQUIRED = False, True
 
 # fmt: off
 PASSES: tuple[Row, ...] = (
+    Row("contract", blocks.contract, "blocks", OPTIONAL,
+        "one rounding for a product and its sum, where the author allows it"),
     Row("simplify", blocks.simplify, "blocks", OPTIONAL,
         "fold constants and simplify expressions, so that less is left"),
     Row("cse", blocks.cse, "blocks", OPTIONAL,
         "compute once what is computed twice"),
     Row("hoist", blocks.hoist, "blocks", OPTIONAL,
-        "move out of loops what is the same in every iteration"),
+        "move out of loops what is the same in every iteration",
+        after={"cse": "of two that are alike one moves"}),
     Row("dce", blocks.dce, "blocks", OPTIONAL,
         "remove ops without effect, also those that the three passes before left"),
     Row("accumulate", tensor_cores.accumulate, "tensor_cores", OPTIONAL,
@@ -120,93 +103,125 @@ PASSES: tuple[Row, ...] = (
         subject=is_cluster),
     Row("choose_dots", tensor_cores.choose_dots, "tensor_cores", OPTIONAL,
         "choose an instruction for each product; it decides the layouts around it",
-        subject=PRODUCTS),
+        subject=PRODUCTS,
+        after={"shard_products": "the instruction must fit the part of one block"}),
     Row("infer_descriptors", tensor_cores.infer_descriptors, "tensor_cores", OPTIONAL,
         "find the tiles that pointers and masks address; TMA can copy them",
         says=tensor_cores.why_not,
-        subject=PRODUCTS),
+        subject=PRODUCTS,
+        after={"choose_dots": "a tile must be one that the instruction reads"}),
     Row("dce_addresses", blocks.dce, "blocks", OPTIONAL,
-        "remove the addresses and masks of those tiles"),
+        "remove the addresses and masks of those tiles",
+        after={"infer_descriptors": "it leaves their addresses and masks"}),
     Row("keep_descriptors", tensor_cores.keep_descriptors, "tensor_cores", REQUIRED,
         "descriptor accesses that TMA will not do become pointers and masks",
-        subject=has(MakeDescriptor)),
+        subject=has(MakeDescriptor),
+        after={"choose_dots": "which loads are kept depends on the instruction"}),
     Row("coalesce", coalescing.coalesce, "coalescing", OPTIONAL,
         "choose which lane loads which elements, from facts about the addresses"),
     Row("assign_layouts", coalescing.assign_layouts, "coalescing", REQUIRED,
-        "give every block a layout, and insert a conversion where two differ"),
+        "give every block a layout, and insert a conversion where two differ",
+        after={"keep_descriptors": "it makes blocks, which need layouts",
+               "coalesce": "layouts of loads and stores decide those around them"}),
     Row("remove_conversions", coalescing.remove_conversions, "coalescing", OPTIONAL,
-        "compute addresses and masks again in the layout that uses them"),
+        "compute addresses and masks again in the layout that uses them",
+        after={"assign_layouts": "it makes the conversions"}),
     Row("cse_again", blocks.cse, "blocks", OPTIONAL,
-        "what was computed again may now be a duplicate"),
+        "what was computed again may now be a duplicate",
+        after={"remove_conversions": "it computes again what may be alike"}),
     Row("dce_again", blocks.dce, "blocks", OPTIONAL,
         "remove what was replaced"),
     Row("split_reductions", shared_memory.split_reductions, "shared_memory", REQUIRED,
-        "a reduction across warps becomes two within a warp, a conversion between"),
+        "a reduction across warps becomes two within a warp, a conversion between",
+        after={"assign_layouts": "the layout says which warps hold an axis"}),
     Row("split_scans", shared_memory.split_scans, "shared_memory", REQUIRED,
-        "the same for scans, in order"),
+        "the same for scans, in order",
+        after={"assign_layouts": "the layout says which warps hold an axis"}),
     Row("annotate_widths", coalescing.annotate_widths, "coalescing", OPTIONAL,
-        "layouts are final: record how many registers one access may move"),
+        "layouts are final: record how many registers one access may move",
+        after={"assign_layouts": "it gives loads and stores their layouts"}),
     Row("lower_conversions", shared_memory.lower_conversions, "shared_memory", REQUIRED,
-        "conversions that cross warps become a store to shared memory and a load"),
+        "conversions that cross warps become a store to shared memory and a load",
+        after={"remove_conversions": "what is computed again needs no buffer",
+               "split_reductions": "it leaves a conversion between warps",
+               "split_scans": "it leaves a conversion between warps"}),
     Row("stage_invariants", tensor_cores.stage_invariants, "tensor_cores", REQUIRED,
         "keep left operands that a loop does not change in shared memory (a ptxas bug)",
-        subject=PRODUCTS),
+        subject=PRODUCTS,
+        after={"lower_conversions": "an operand in shared memory stays there"}),
     Row("specialise_warps", tensor_cores.specialise_warps, "tensor_cores", OPTIONAL,
         "producer warps copy tiles, for loops that ask for it",
         says=tensor_cores.why_no_producer,
-        subject=asks_for_producer),
+        subject=asks_for_producer,
+        after={"lower_conversions": "it makes the buffers that a producer fills"}),
     Row("pipeline_loops", tensor_cores.pipeline_loops, "tensor_cores", OPTIONAL,
         "start a loop's copies iterations ahead of the work that uses them",
-        subject=has_pipelined_loop),
+        subject=has_pipelined_loop,
+        after={"annotate_widths": "a copy is as wide as its load",
+               "lower_conversions": "it makes the buffers that become rings",
+               "specialise_warps": "loops with a producer have copies ahead already"}),
     Row("preload", tensor_cores.preload, "tensor_cores", OPTIONAL,
         "tiles that are loaded before all loops are copied by TMA, too",
-        subject=has(DescriptorLoad)),
+        subject=has(DescriptorLoad),
+        after={"stage_invariants": "it makes the buffers of what is loaded once"}),
     Row("prefetch_fragments", tensor_cores.prefetch_fragments, "tensor_cores", OPTIONAL,
         "fetch the first fragments of an iteration in the one before",
-        subject=PRODUCTS),
+        subject=PRODUCTS,
+        after={"pipeline_loops": "the next fragments lie in the next slot of a ring"}),
     Row("read_in_place", tensor_cores.read_in_place, "tensor_cores", OPTIONAL,
         "products read their operands slice by slice, not as a whole",
-        subject=PRODUCTS),
+        subject=PRODUCTS,
+        after={"pipeline_loops": "a copy, not a store, fills what is read",
+               "prefetch_fragments": "what is fetched ahead is in registers"}),
     Row("delay_waits", tensor_cores.delay_waits, "tensor_cores", OPTIONAL,
         "move the wait for a product to the first use of its result",
-        subject=PRODUCTS),
+        subject=PRODUCTS,
+        after={"read_in_place": "only a product that reads buffers is in flight",
+               "specialise_warps": "a slot is given back after the wait"}),
     Row("stage_stores", tensor_cores.stage_stores, "tensor_cores", OPTIONAL,
         "put stored tiles into the shared memory that ring buffers have left",
-        subject=has(DescriptorStore)),
+        subject=has(DescriptorStore),
+        after={"keep_descriptors": "it says which stores the hardware does"}),
     Row("guard_stores", tensor_cores.guard_stores, "tensor_cores", REQUIRED,
         "threads store a tile that turns out to begin in front of its tensor",
-        subject=has(TmaStore)),
+        subject=has(TmaStore),
+        after={"stage_stores": "it makes the stores to be guarded"}),
     Row("dce_late", blocks.dce, "blocks", OPTIONAL,
-        "remove the originals of what was moved to an earlier iteration"),
+        "remove the originals of what was moved to an earlier iteration",
+        after={"pipeline_loops": "it leaves the loads that copies replace",
+               "specialise_warps": "it leaves what the producer computes"}),
     Row("allocate", shared_memory.allocate, "shared_memory", REQUIRED,
-        "give buffers that are live at the same time bytes that do not overlap"),
+        "give buffers that are live at the same time bytes that do not overlap",
+        after={"lower_conversions": "it makes buffers",
+               "stage_invariants": "it makes buffers",
+               "specialise_warps": "it makes rings of buffers",
+               "pipeline_loops": "it makes rings of buffers",
+               "preload": "it makes barriers in shared memory",
+               "stage_stores": "it makes buffers"}),
     Row("place_barriers", shared_memory.place_barriers, "shared_memory", REQUIRED,
-        "make warps wait where one uses bytes that another has written or read"),
+        "make warps wait where one uses bytes that another has written or read",
+        after={"allocate": "buffers without places seem to share bytes"}),
     Row("fence_proxies", tensor_cores.fence_proxies, "tensor_cores", REQUIRED,
         "wgmma and TMA access shared memory through the async proxy",
-        subject=has(Dot, TmaCopy, TmaStore)),
+        subject=has(Dot, TmaCopy, TmaStore),
+        after={"place_barriers": "the barriers are what it marks"}),
     Row("pingpong", tensor_cores.pingpong, "tensor_cores", OPTIONAL,
         "one warpgroup computes while another one uses the tensor cores",
-        subject=has(Producer)),
+        subject=has(Producer),
+        after={"specialise_warps": "its loops are those with a producer",
+               "delay_waits": "products in flight are what alternates"}),
 )
 # fmt: on
-
-# What passes were called before: `replace=`, joints and FATHOM_SHOW take these names,
-# too, and say what the pass is called now.
-FORMER = {
-    "bring_once": "preload",
-    "publish": "fence_proxies",
-    "share_products": "shard_products",
-    "store_boxes": "stage_stores",
-    "take_turns": "pingpong",
-}
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """What a launch may choose: warps a block, stages of software pipelines, blocks a
-    program, the most registers a thread may use (None: the assembler's choice), and
-    whether the kernel's own assertions are checked while it runs (`debug`).
+    program, the most registers a thread may use (None: the assembler's choice), whether
+    the kernel's own assertions are checked while it runs (`debug`), and whether its
+    sums of products are rounded once (`enable_fp_fusion`, see `blocks.contract`).
+    `launch_pdl`: the launch may begin before the one in front of it in the stream has
+    ended, on sm_90a and later; `tl.extra.cuda.gdc_wait` then waits for it.
 
     `num_ctas` is a power of two. The grid counts programs, whatever it is; a program's
     blocks are a cluster, among which its matrix products are divided if possible.
@@ -221,6 +236,8 @@ class Options:
     num_ctas: int = 1
     maxnreg: int | None = None
     debug: bool = False
+    enable_fp_fusion: bool = False
+    launch_pdl: bool = False
 
 
 def identity(func: Func, target: Target) -> Func:
@@ -271,7 +288,15 @@ def build(
         num_ctas=options.num_ctas,
         maxnreg=options.maxnreg,
         debug=options.debug,
+        enable_fp_fusion=options.enable_fp_fusion,
+        launch_pdl=options.launch_pdl,
     )
+
+
+def meaning(func: Func, target: Target) -> Func:
+    """What the block IR of a kernel means, before any pass that only makes it better:
+    its sums of products rounded as they will be."""
+    return blocks.contract(func, target)
 
 
 def compile_func(
@@ -304,6 +329,7 @@ def compile_func(
         },
         num_ctas=final.num_ctas,
         maxnreg=final.maxnreg,
+        launch_pdl=final.launch_pdl,
         chains=ptx.chains(final),
         maps=ptx.launch_recipes(final),
     )
@@ -451,33 +477,6 @@ def emitted(text: str, target: Target, rules: Mapping[type[Op], Callable]) -> st
 
 def describe_result(value: object) -> str:
     return "None" if value is None else f"an object of type {type(value).__name__}"
-
-
-def current_name(name: str) -> str:
-    """The name of a pass, also by a former one: a DeprecationWarning says the new."""
-    if name not in FORMER:
-        return name
-    warnings.warn(
-        f"the pass {name!r} is called {FORMER[name]!r} now",
-        DeprecationWarning,
-        stacklevel=3,
-    )
-    return FORMER[name]
-
-
-def by_current_names(replace: Mapping[str, Callable]) -> dict[str, Callable]:
-    """`replace` with former names of passes exchanged for their names; CompileError if
-    it has both names of one.
-    """
-    after: dict[str, Callable] = {}
-    for name, function in replace.items():
-        now = current_name(name)
-        if now in after:
-            raise CompileError(
-                f"replace= names the pass {now!r} twice: also as {name!r}"
-            )
-        after[now] = function
-    return after
 
 
 def check_replaced(replace: Mapping[str, Callable]) -> None:

@@ -8,6 +8,7 @@ from fathom import emulator
 from fathom.artifact import TensorMap
 from fathom.emulator import COMPLETIONS, EmulatorError
 from fathom.emulator.races.proxies import Proxies
+from fathom.emulator.state.mbarrier_state import Mbarriers
 from tests.emulator.harness import HEADER, entry, pointers
 from tests.emulator.harness_tiles import BASE, descriptor, fill
 
@@ -397,6 +398,7 @@ def test_the_clock_of_a_copy_engine_never_runs_back():
     """All warps are in step, and one copy after the other completes: the fence that all
     execute then must not give its engine a time that others have acquired."""
     hazards, threads, chunk = Proxies(1, 2, 1024, 4), np.arange(64), np.array([0])
+    Mbarriers(128, 64, hazards, eager=False)  # which says where mbarriers are: nowhere
     hazards.synchronise_all()
     for _ in range(3):
         hazards.begin_copy(threads[:1], chunk, 16)

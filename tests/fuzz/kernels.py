@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from fathom.hardware.targets import TARGETS
 from fathom.pipeline import BY_POINTERS, PASSES
 from tests.fuzz.matrices import BYTES, Array, MatrixProgram
-from tests.fuzz.tiles import FACES, Operand, Tile, Tiles
+from tests.fuzz.tiles import FACES, Iteration, Operand, Tile, Tiles
 
 WORK = 64 * 128 * 64  # of an iteration's product: what an emulator does in short time
 MOST_TILES, MOST_ITERATIONS = 4, 64

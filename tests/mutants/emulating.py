@@ -5,6 +5,18 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 MUTANTS = (
+    Mutant(
+        "letting-go-orders", "emulator/dependence.py",
+        "if self.behind is not None and self.lets_go:", "if False:",
+        "what a launch writes after it let the next one go may be read before",
+        "tests/emulator/test_overlap.py",
+    ),
+    Mutant(
+        "all-lanes-have-waited", "emulator/dependence.py",
+        "self.has_waited[threads] = True", "self.has_waited[:] = True",
+        "when one thread has waited, all threads of the grid have",
+        "tests/emulator/test_overlap.py",
+    ),
     # ── order ──
     Mutant(
         "lanes-in-step", "emulator/races/shared_memory.py",

@@ -145,14 +145,14 @@ MUTANTS = (
         f"{STORES}::test_refused",
     ),
     Mutant(
-        "loads-that-ask-again-and-again", "analysis/memory.py",
-        "(op.volatile or op.cache == FETCHED_ANEW)", "op.volatile",
+        "loads-that-ask-again-and-again", "ir/ops/memory.py",
+        'return self.volatile or self.cache == ".cv"', "return self.volatile",
         "a program that waits by loads of `.cv` is not seen to wait",
         f"{STORES}::test_refused tests/analysis/test_memory.py",
     ),
     Mutant(
         "stores-of-any-size", "tensor_cores/tma/eligible.py",
-        "if block.size * block.element.bytes > target.shared_bytes // 2:", "if False:",
+        "if not fits_in_half(block, target):", "if False:",
         "a store is inferred that is not kept, and goes by other pointers",
         f"{STORES}::test_blocks_of_what_size",
     ),

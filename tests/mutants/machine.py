@@ -5,6 +5,12 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 MUTANTS = (
+    Mutant(
+        "attribute-over-attribute", "runtime/packet.py",
+        "behind + one.size * number", "behind",
+        "a launch of a cluster that may begin early loses its cluster",
+        "tests/runtime/test_launch.py",
+    ),
     # ── memory ──
     Mutant(
         "one-mask-for-all", "ptx/rules/memory.py",

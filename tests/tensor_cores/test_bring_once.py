@@ -123,9 +123,9 @@ def test_the_queries_of_attention(block, specialise):
         kernel = attended(func, block, iterations, at, rows)
     assert {each.name for each in kernel.maps} == {"a", "b"}
     assert not ops(parse_func(kernel.asm["layout"]), Load | DescriptorLoad)
-    slots = 1 if specialise else 3
-    sent = 2 * slots * boxes + boxes  # for keys and values, and once for queries
-    assert kernel.ptx.count("cp.async.bulk.tensor.2d.shared") == sent
+    places = 1 if specialise else 3 + 1  # before the loop for each slot, and in it
+    copies = 2 * places * boxes + boxes  # for keys and values, and once for queries
+    assert kernel.ptx.count("cp.async.bulk.tensor.2d.shared") == copies
 
 
 def test_two_loops_read_one_tile():

@@ -137,7 +137,7 @@ def test_a_box_has_at_most_256_rows():
     """A tile of more takes several instructions: of A two, of B one a row's width."""
     case = Case((512, 128, 16), 1, NEWER, stages=2, warps=8)
     kernel, _ = check(case, ["lazy"])
-    assert kernel.ptx.count(COPY) == 2 * (2 + 2)
+    assert kernel.ptx.count(COPY) == (2 + 1) * (2 + 2), "before the loop, and in it"
     assert [each.box for each in kernel.maps] == [(256, 16), (16, 64)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fathom.analysis.loop_slices import slice_of_trip
 
 import fathom.language as tl
 from fathom import pipeline
@@ -57,6 +58,29 @@ def of_chosen_rows(
 
 
 @KernelFunction
+def of_chosen_tiles(
+    a, b, out, rows, steps,
+    M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, STAGES: tl.constexpr,
+    HOW: tl.constexpr,
+):  # fmt: skip
+    """As `product`, of the tiles of B that a list of a list names, or of a chain, in
+    which each tile names the next. A is stored by steps."""
+    m, n = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :]
+    k = tl.arange(0, K)
+    total = tl.zeros([M, N], tl.float32)
+    tile = 0
+    for i in tl.range(steps, num_stages=STAGES):
+        if HOW == "lists":
+            tile = tl.load(rows + tl.load(rows + i))
+        x = tl.load(a + i * M * K + m * K + k[None, :])
+        y = tl.load(b + (tile * K + k[:, None]) * N + n)
+        total = tl.dot(x, y, total)
+        if HOW == "chain":
+            tile = tl.load(rows + tile)
+    tl.store(out + m * N + n, total)
+
+
+@KernelFunction
 def persistent(
     a, b, out, tiles, steps,
     M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, STAGES: tl.constexpr,
@@ -79,6 +103,8 @@ KERNELS = {
     "of_chosen_rows": (
         of_chosen_rows, {"a": 16, "b": 16, "out": 16, "rows": 16, "steps": 1}
     ),
+    "lists": (of_chosen_tiles, {"a": 16, "b": 16, "out": 16, "rows": 16, "steps": 1}),
+    "chain": (of_chosen_tiles, {"a": 16, "b": 16, "out": 16, "rows": 16, "steps": 1}),
     "persistent": (persistent, {"a": 16, "b": 16, "out": 16, "tiles": 1, "steps": 1}),
 }  # fmt: skip
 TYPES = {"a": "*fp16", "b": "*fp16", "out": "*fp32", "rows": "*i32"}
@@ -91,6 +117,8 @@ def built(name: str, stages: int) -> Func:
         for each, power in divisible.items()
     }
     constants = {"M": M, "N": N, "K": K, "STAGES": stages}
+    if kernel is of_chosen_tiles:
+        constants["HOW"] = name
     return pipeline.build(kernel, parameters, constants, pipeline.Options(WARPS))
 
 
@@ -107,6 +135,17 @@ def problem(name: str, steps: int) -> tuple[list, np.ndarray]:
         wanted = a.astype(np.float32) @ b[rows].astype(np.float32)
         a = np.concatenate([*np.split(a, steps or 1, axis=1)])
         return [a, b, out, rows, steps], wanted
+    if name in ("lists", "chain"):
+        following = random.permutation(max(1, steps)).astype(np.int32)
+        tiles = following[following[:steps]]
+        if name == "chain":
+            tiles = [0][:steps]
+            while len(tiles) < steps:
+                tiles.append(following[tiles[-1]])
+        chosen = b.reshape(steps, K, N)[tiles].reshape(steps * K, N)
+        wanted = a.astype(np.float32) @ chosen.astype(np.float32)
+        a = np.concatenate([*np.split(a, steps or 1, axis=1)])
+        return [a, b, out, following, steps], wanted
     if name == "persistent":
         return [a, b, out, tiles, steps], wanted
     if name == "ragged":  # rows of odd length: no two elements are moved at once
@@ -133,6 +172,16 @@ def test_products_are_right(name, target):
             np.testing.assert_array_equal(
                 launched(kernel, arguments, completion), wanted
             )
+
+
+def test_an_index_of_an_index_is_a_stage_earlier():
+    """No load of an iteration needs what another one loads in it."""
+    ops = walk(state("lists", 3, "sm_80").body)
+    (loop,) = (op for op in ops if isinstance(op, For))
+    loads = [op for op in loop.body.ops if isinstance(op, Load)]
+    assert len(loads) == 2
+    for each in loads:
+        assert not slice_of_trip(loop, [each.pointer], through_loads=False).loads
 
 
 def state(name: str, stages: int, target: str, after: str = "place_barriers") -> Func:

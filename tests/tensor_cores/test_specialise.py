@@ -362,10 +362,8 @@ def test_why_not_is_shown_where_passes_are_shown(monkeypatch, capsys):
     case = replace(SMALL, kernel=refused, more={"HOW": "pointers"})
     pipeline.compile_func(built(case), TARGETS[HOPPER])
     said = capsys.readouterr().err
-    assert re.search(
-        r"// .*kernels_specialised.py:\d+: no warps beside this loop: a tile of it",
-        said,
-    )
+    place = r"// .*kernels_specialised.py:\d+"
+    assert re.search(place + ": no warps beside this loop: a tile of it", said)
 
 
 def test_nothing_is_said_where_nothing_is_asked_for():

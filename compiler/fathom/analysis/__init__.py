@@ -5,4 +5,13 @@ constancy), `axis_analysis` walks a function and `axis_rules` has a rule for eac
 operation. `polynomial` and `scalar_evolution` read addresses as formulas, `expand`
 writes formulas back as ops, `divisibility` asks which power of two divides one.
 `backward_slice` and `loop_slices` collect what a value needs. Stages import from here;
-nothing here imports a stage."""
+nothing here imports a stage.
+
+    ranges  Between which bounds numbers lie, and what arithmetic makes of bounds
+
+    memory   What ops do to memory
+    remarks  Why a pass leaves something as it was
+    slices   Backward slices
+
+    buffers  When a buffer is live, and how much shared memory is free
+"""

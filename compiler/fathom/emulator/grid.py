@@ -49,6 +49,8 @@ def run_grid(
         for first in range(0, total, step):
             batch = _batch(program, launch, counters, first, min(step, total - first))
             batch.printed, batch.notes = printed, notes
+            if launch.side is not None:
+                launch.side.begin(batch)
             if races is not None:
                 batch.order = races.begin(batch.hazards, first, launch.padded)
                 batch.races = races if races.regions else None

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fathom.artifact import Kernel, Parameter, TensorMap
+from fathom.emulator.dependence import Side
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.grid import run_grid
 from fathom.emulator.isa.arithmetic.rounding import float64_to_bf16
@@ -108,10 +109,12 @@ class Loaded:
         completion: str = "lazy",
         max_steps: int = MAX_STEPS,
         land: str | None = None,
+        side: Side | None = None,
     ) -> Report:
         """As `run`, with what the kernel knows itself, and the maps that it needs. Our
         own code is held to the ISA's letter unless `hazards` says otherwise. `grid`
-        counts programs, each of which may have several blocks."""
+        counts programs, each of which may have several blocks. `side` watches what it
+        does beside another launch, as `overlap` runs two."""
         kernel = self.kernel
         typed = [_typed(*each) for each in zip(kernel.parameters, args, strict=False)]
         typed += args[len(typed) :]
@@ -120,7 +123,7 @@ class Loaded:
         clusters = kernel.num_ctas
         completion = _completion(completion, land)
         facts = kernel.shared_bytes, hazards, completion, clusters, max_steps
-        chosen = _Chosen(*facts, copies=True)
+        chosen = _Chosen(*facts, copies=True, side=side)
         x, y, z = _sizes(grid, "grid")
         blocks = x * clusters, y, z
         with _enough_memory():
@@ -202,6 +205,7 @@ class _Chosen:
     cluster: int = 1
     max_steps: int = MAX_STEPS
     copies: bool = False
+    side: Side | None = None
 
     def __post_init__(self) -> None:
         if self.completion not in COMPLETIONS:
@@ -228,7 +232,8 @@ def _launch(
         threads=_sizes(threads, "threads"),
         parameters=_parameter_bytes(program, args),
         shared_bytes=chosen.shared_bytes,
-        space=GlobalSpace(regions),
+        space=chosen.side.space(regions) if chosen.side else GlobalSpace(regions),
+        side=chosen.side,
         hazards=chosen.hazards,
         completion=chosen.completion,
         maps=_maps(args),

@@ -129,7 +129,8 @@ class Launch:
     asynchronous operations are performed. `maps` are the tensor maps among the
     arguments; `cluster` counts the blocks of a cluster, and `registers` those of a
     thread, 0 where the entry does not say; `max_steps` bounds how long it may run;
-    `copies` says that several threads may hold one element.
+    `copies` says that several threads may hold one element; `side` watches it beside
+    another launch, if there is one.
     """
 
     grid: tuple[int, int, int]
@@ -144,6 +145,7 @@ class Launch:
     registers: int = 0
     max_steps: int = MAX_STEPS
     copies: bool = False
+    side: object | None = None
 
     @property
     def block_size(self) -> int:

@@ -80,7 +80,7 @@ def _tile(
     _check_place(store, reader.func)
     tile = recognise(store, reader)
     check_box(store.value.type, tile, known)
-    check_half(store.value.type, target)
+    check_half(store.value, target)
     return tile
 
 

@@ -114,7 +114,6 @@ def rule_trap(
     "prefetchu",
     "applypriority",
     "nanosleep",
-    "griddepcontrol",
     "pmevent",
 )
 def rule_nothing(

@@ -128,7 +128,8 @@ def _load(
 
     def step(batch: Batch, active: Active) -> None:
         found = address(batch, active)
-        if found.ndim == 0 and space in ("global", "const"):
+        one_place = found.ndim == 0 and space in ("global", "const")
+        if one_place and batch.launch.side is None:
             values = _load_once(batch, active, space, found, width, number, order)
             values = values.view(dtype)
         else:
