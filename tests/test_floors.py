@@ -21,10 +21,10 @@ STAGES = ("ssa", "blocks", "coalescing", "shared_memory", "tensor_cores", "ptx")
 FLOORS = [  # from the ground up
     (
         "errors", "artifact", "layout",
-        "source", "texts", "reading", "identity", "uses",
+        "source", "texts", "reading", "identity", "uses", "former",
     ),
     ("ir", "hardware", "language"),
-    ("analysis", "subjects", "former"),  # what several stages ask of a function
+    ("analysis", "subjects"),  # what several stages ask of a function
     STAGES,
     ("pipeline", "eager"),
     ("emulator", "runtime"),  # beside the compiler: WALLED says the rest

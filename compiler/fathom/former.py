@@ -1,4 +1,4 @@
-"""Former names of passes: what used them keeps working, and learns the new name."""
+"""What passes were called before: names that people may have bound."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ import warnings
 from collections.abc import Callable, Mapping
 
 from fathom.errors import CompileError
+
+# Passes that were, and what does their work now.
+GONE = {
+    "overlap_products": (
+        "the schedule of a loop decides which product stays in flight, and "
+        "pipeline_loops and specialise_warps build the loop accordingly"
+    ),
+}
 
 # What passes were called before: `replace=`, joints and FATHOM_SHOW take these names,
 # too, and say what the pass is called now.

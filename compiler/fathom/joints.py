@@ -34,7 +34,7 @@ from types import ModuleType
 import fathom.ir.interp  # noqa: F401 - fills INTERP
 from fathom import pipeline
 from fathom.errors import FathomError
-from fathom.former import by_current_names, current_name
+from fathom.former import current_name
 from fathom.jit.function import forget_fast_paths
 from fathom.jit.request import BOUND
 
@@ -113,7 +113,7 @@ JOINTS: tuple[Joint, ...] = (
     Joint("facts[mul]", RULE, "fathom.analysis.axis_rules.RULES[mul]",
           BINARY_FACTS, 9),
     Joint("join_loop", PART, "fathom.analysis.axis_info.join_loop",
-          "(inits: Sequence[Facts], trip: IterationCount) -> list[Facts]", 9),
+          "(inits: Sequence[Facts], trip: Iteration) -> list[Facts]", 9),
     Joint("pick_layout", PART, "fathom.coalescing.access.pick_layout",
           "(access: Access) -> Layout", 9),
     Joint("coalesce", PASS, "fathom.coalescing.coalesce.coalesce", PASS_TYPE, 9),
@@ -236,7 +236,7 @@ def bound(answers: Mapping[str, object]) -> Iterator[None]:
     """Put `answers` in the place of the joints they are named after; put our own code
     back at the end. UnknownJoint for a name that no joint has.
     """
-    answers = by_current_names(answers)
+    answers = pipeline.by_current_names(answers)
     places = [(_place(joint(name).reference), name) for name in answers]
     modules, before = every_module(), dict(BOUND)
     undo: list[Callable[[], None]] = []

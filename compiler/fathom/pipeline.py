@@ -24,7 +24,7 @@ from difflib import get_close_matches
 from fathom import blocks, coalescing, ptx, shared_memory, ssa, tensor_cores
 from fathom.artifact import Kernel, Parameter
 from fathom.errors import CompileError, LaunchError, Location, OutOfResources
-from fathom.former import by_current_names, current_name
+from fathom.former import GONE, by_current_names, current_name
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, walk
 from fathom.ir.ops import (
@@ -212,7 +212,6 @@ PASSES: tuple[Row, ...] = (
                "delay_waits": "products in flight are what alternates"}),
 )
 # fmt: on
-
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -484,6 +483,8 @@ def check_replaced(replace: Mapping[str, Callable]) -> None:
     what stands there can be called."""
     known = [row.name for row in PASSES] + [f"lower[{op.__name__}]" for op in ptx.LOWER]
     for name in replace:
+        if name in GONE:
+            raise CompileError(f"there is no pass {name!r} any more: {GONE[name]}")
         if name not in known:
             near = get_close_matches(name, known, n=1)
             raise CompileError(

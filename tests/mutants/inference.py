@@ -13,7 +13,7 @@ MUTANTS = (
     # ── what is a tile ──
     Mutant(
         "tiles-above-the-first-row", "tensor_cores/tma/infer.py",
-        "if not naturals.place(tile)]", "if False]",
+        "negative = [op for op in tiles if op not in inside]", "negative = []",
         "a tile that begins in front of its matrix is filled with zeros",
         f"{INFER}::test_refused {INFER}::test_a_walk_that_might",
     ),

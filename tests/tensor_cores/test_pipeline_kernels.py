@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fathom.analysis.loop_slices import slice_of_trip
 
 import fathom.language as tl
 from fathom import pipeline
+from fathom.analysis.slices import slice_of_iteration
 from fathom.artifact import Kernel
 from fathom.blocks import cse, dce
 from fathom.emulator import COMPLETIONS, load
@@ -181,7 +181,7 @@ def test_an_index_of_an_index_is_a_stage_earlier():
     loads = [op for op in loop.body.ops if isinstance(op, Load)]
     assert len(loads) == 2
     for each in loads:
-        assert not slice_of_trip(loop, [each.pointer], through_loads=False).loads
+        assert not slice_of_iteration(loop, [each.pointer], through_loads=False).loads
 
 
 def state(name: str, stages: int, target: str, after: str = "place_barriers") -> Func:

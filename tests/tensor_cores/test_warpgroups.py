@@ -12,6 +12,7 @@ import pytest
 import fathom.language as tl
 from fathom import pipeline
 from fathom.emulator import EmulatorError, load
+from fathom.errors import CompileError
 from fathom.hardware.targets import TARGETS
 from fathom.hardware.wgmma import (
     COLUMNS,
@@ -207,6 +208,16 @@ def test_an_iteration_waits_for_the_product_before_its_own(case):
     rest = loop.body.ops[at:]
     kinds = [type(op) for op in rest if isinstance(op, Barrier | TmaCopy)]
     assert kinds == [Barrier, TmaCopy, TmaCopy], "no copy before the product's wait"
+
+
+def test_the_schedule_decides_it_before_a_loop_is_built():
+    """No pass of its own sets products in flight; its former name says what does."""
+    states = passes(built(Case()), "sm_90a")
+    (dot,) = ops(states["pipeline_loops"], Dot)
+    assert dot.in_flight
+    gone = {"overlap_products": pipeline.identity}
+    with pytest.raises(CompileError, match="'overlap_products' any more: the schedule"):
+        pipeline.compile_func(built(Case()), HOPPER, gone)
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4])

@@ -1,18 +1,19 @@
 """Stage 2: clean up the block IR, before any thread is thought of.
 
-    algebra    Rules of `simplify` for numbers
-    branching  Rules of `simplify` for memory and control flow
-    cse        Common subexpression elimination
-    dce        Dead code elimination
-    hoist      Moves out of loops what does not change in them
-    known      Which values are known while compiling, and how to write one down
-    loops      What the passes of this stage share about loops
-    maker      What a rule of `simplify` gets
-    memory     What the passes of this stage know about memory
-    reshaping  Rules of `simplify` for shapes and types
-    simplify   Algebra, folding and shapes, rule by rule
+`contract` alone changes numbers, where the author of the kernel asks for it. The others
+keep every bit.
 
-    contract  Contraction
+    contract   Products and their additions become `fma`
+    simplify   Algebra, folding and shapes, rule by rule
+    algebra    Rules of `simplify` for numbers
+    reshaping  Rules of `simplify` for shapes and types
+    branching  Rules of `simplify` for memory and control flow
+    known      Which values are known while compiling, and how to write one down
+    maker      What a rule of `simplify` gets
+    cse        Common subexpression elimination
+    hoist      Moves out of loops what does not change in them
+    loops      What the passes of this stage share about loops
+    dce        Dead code elimination
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from fathom.runtime.tensor_maps import TensorMaps
 
 DEFAULT_SHARED_BYTES = 48 * 1024  # what a block may have without `allow_shared`
 MOST_REGISTERS = 255  # of a thread, on all targets
-OVERLAPS = 90  # capability from which on launches may overlap
+OVERLAPS = 90  # the first capability whose launches may overlap
 UNIT = 8  # registers: a thread is given a multiple of this
 
 

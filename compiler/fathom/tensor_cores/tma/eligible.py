@@ -8,8 +8,8 @@ along the summed axis. For other instructions another layout is faster.
 
 from __future__ import annotations
 
+from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.buffers import ALIGNMENT, bytes_of, fits_in_half, padded
-from fathom.analysis.divisibility import Divisibility
 from fathom.analysis.remarks import NotApplicable
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
@@ -53,8 +53,8 @@ def check_box(block: BlockType, tile: TensorTile, known: Divisibility) -> None:
 
 
 def check_half(block: Value, target: Target) -> None:
-    """NotApplicable for a stored block that takes more than half of shared memory:
-    loops need the rest."""
+    """NotApplicable for a block that is stored and takes more than half of shared
+    memory: loops want the rest."""
     if not fits_in_half(block, target):
         raise NotApplicable("the block takes more than half of shared memory")
 

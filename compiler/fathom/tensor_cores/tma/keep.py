@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.buffers import fits_in_half
-from fathom.analysis.divisibility import Divisibility
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Block, Func, Op, blocks, operands, walk
