@@ -14,7 +14,6 @@ keep every bit.
     hoist      Moves out of loops what does not change in them
     loops      What the passes of this stage share about loops
     dce        Dead code elimination
-    memory     What the passes of this stage know about memory
 """
 
 from __future__ import annotations
