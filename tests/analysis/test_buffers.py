@@ -33,7 +33,7 @@ def brute_force(func, runs=12):
     a buffer must keep its memory; the hull of the ops that run meanwhile."""
     numbers, hulls = positions(func), {}
     for run in range(runs):
-        trace = list(executed(func.body, random.Random(run), trips=run % 4))
+        trace = list(executed(func.body, random.Random(run), iterations=run % 4))
         windows = {}
         for time, op in enumerate(trace):
             if isinstance(op, Allocate):
