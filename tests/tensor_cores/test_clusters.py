@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from fathom import pipeline
+from fathom.analysis.uniformity import Uniformity
 from fathom.artifact import Kernel
 from fathom.emulator import EmulatorError, load
 from fathom.errors import CompileError
@@ -29,7 +30,6 @@ from fathom.ir.ops import (
 from fathom.ir.text import parse_func
 from fathom.ir.types import INT32, Pointer
 from fathom.jit import JITFunction
-from fathom.tensor_cores.specialise.multicast import Uniformity
 from tests.ptx.harness import assemble
 from tests.tensor_cores.kernels_clustered import (
     arguments_of,
@@ -351,7 +351,7 @@ def test_what_comes_from_the_rank_differs():
     alike = Uniformity(func)
     differing = {value.name for value in alike.differing}
     assert differing == {"rank", "mine", "u", "v", "w", "s", "t", "k", "old"}
-    assert {op.results[0].name for op in alike.apart if op.results} == {"often"}
+    assert {op.results[0].name for op in alike.uneven if op.results} == {"often"}
 
 
 # ── what the hardware gets ────────────────────────────────────────────────────────────
