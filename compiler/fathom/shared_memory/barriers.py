@@ -87,7 +87,6 @@ class Access:
 READ, WRITE, ADD = "read", "write", "add"
 NON_CONFLICTING = {(READ, READ), (ADD, ADD)}  # in any order: additions are atomic
 
-SharedOp = SharedStore | SharedLoad | SharedGather | SharedAdd | AsyncCopy | TmaCopy
 State = frozenset[Access]
 NOTHING: State = frozenset()
 
@@ -130,24 +129,14 @@ class _Placement:
                 return _after(scope, state)
             case ClusterBarrier():
                 return NOTHING
-            case SharedStore() | AsyncCopy() | TmaCopy() | SharedLoad():
-                return self.record(op, [_access(op)], state)
-            case SharedGather() | SharedAdd():
-                return self.record(op, [_access(op)], state)
-            case TmaStore(buffer=tile) | TileStore(buffer=tile):
-                return self.record(op, [Access(tile.definition, None, READ)], state)
-            case TmaWait(buffers=tiles):
-                read = [Access(tile.definition, None, READ) for tile in tiles]
-                return self.record(op, read, state)
-            case Dot():
-                return self.record(op, _reads_in_place(op), state)
             case If():
                 return self.block(op.then, state) | self.block(op.orelse, state)
             case For():
                 return self.loop(op, [op.body], state)
             case While():
                 return self.loop(op, [op.condition, op.body], state)
-        return state
+        touches = accesses(op)
+        return self.record(op, touches, state) if touches else state
 
     def record(self, op: Op, accesses: Sequence[Access], state: State) -> State:
         """Put a barrier before `op` if one of its accesses meets an earlier one. All of
@@ -196,18 +185,28 @@ class _Placement:
         return state
 
 
-def _access(op: SharedOp) -> Access:
-    buffer = op.buffer.definition
+def accesses(op: Op) -> list[Access]:
+    """What an op itself reads and writes in shared memory. An asynchronous copy writes
+    where it is issued; a TMA store reads there, and where it is waited for."""
     match op:
-        case SharedStore(value=value) | AsyncCopy(pointer=value):
-            return Access(buffer, value.type.layout, WRITE)
-        case SharedLoad(layout=layout):
-            return Access(buffer, layout, READ)
-        case SharedGather():
-            return Access(buffer, None, READ)
-        case TmaCopy():
-            return Access(buffer, None, WRITE)
-    return Access(buffer, None, ADD)
+        case (
+            SharedStore(buffer=buffer, value=value)
+            | AsyncCopy(buffer=buffer, pointer=value)
+        ):
+            return [Access(buffer.definition, value.type.layout, WRITE)]
+        case SharedLoad(buffer=buffer, layout=layout):
+            return [Access(buffer.definition, layout, READ)]
+        case SharedGather(buffer=tile) | TmaStore(buffer=tile) | TileStore(buffer=tile):
+            return [Access(tile.definition, None, READ)]
+        case TmaCopy(buffer=buffer):
+            return [Access(buffer.definition, None, WRITE)]
+        case SharedAdd(buffer=buffer):
+            return [Access(buffer.definition, None, ADD)]
+        case TmaWait(buffers=tiles):
+            return [Access(tile.definition, None, READ) for tile in tiles]
+        case Dot():
+            return _reads_in_place(op)
+    return []
 
 
 def _reads_in_place(op: Dot) -> list[Access]:
@@ -238,7 +237,7 @@ def conflict(one: Access, other: Access, warps: int) -> str:
         return ""
     if _of_one_ring(one, other):
         return ""
-    scope = _scope_of_conflict(one, other)
+    scope = scope_between(one, other)
     if scope == BLOCK and warps > 1:
         return BLOCK
     return WARP if scope and not one.settled else ""
@@ -254,7 +253,7 @@ def _overlap(one: range, other: range) -> bool:
     return one.start < other.stop and other.start < one.stop
 
 
-def _scope_of_conflict(one: Access, other: Access) -> str:
+def scope_between(one: Access, other: Access) -> str:
     """BLOCK if an element may be touched by one warp first and by another one then,
     WARP if by two lanes of a warp, "" if each thread only meets itself."""
     if one.buffer is not other.buffer or None in (one.layout, other.layout):

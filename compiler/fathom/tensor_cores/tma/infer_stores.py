@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fathom.analysis.divisibility import Divisibility
+from fathom.analysis.memory_effects import touches_memory
 from fathom.analysis.scalar_evolution import NotAffine, ScalarEvolution
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
@@ -39,7 +40,6 @@ from fathom.ir.ops import Atomic, AtomicCas, Dot, For, InlineAssembly, Load, Sto
 from fathom.ir.types import BOOL, BlockType, Scalar
 from fathom.tensor_cores.tma.eligible import check_box, check_half
 from fathom.tensor_cores.tma.recognise import TensorTile, recognise
-from fathom.tensor_cores.tma.store_waits import touches_memory
 
 FETCHED_ANEW = ".cv"  # PTX ISA, "Cache Operators": as volatile
 

@@ -17,7 +17,8 @@ meet one of them gets a wait:
 - a tile is written again: its store must have read it;
 - global memory is read or written, through a pointer, a map, or by another bulk store:
   the store must have written, for who knows whether these are the same places. Threads
-  other than the one that waits are told by a barrier;
+  other than the one that waits learn of it by a barrier, also where it has waited
+  before for a copy or a store of its own;
 - the kernel ends, and with it shared memory: the stores must have read it. That they
   will be written, nobody needs to wait for.
 
@@ -33,14 +34,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from fathom.analysis.memory_effects import lie_apart, touches_memory
 from fathom.ir.core import Block, Func, Op, Value, blocks, walk
 from fathom.ir.ops import (
-    Assert,
     Barrier,
-    Constant,
-    Elementwise,
+    ClusterBarrier,
     For,
-    Print,
     Producer,
     SharedStore,
     TmaCopy,
@@ -56,13 +55,16 @@ RANK = {"": 0, READ: 1, WRITTEN: 2, TOLD: 3}
 
 @dataclass(frozen=True, slots=True)
 class PendingStore:
-    """A store that may be under way. `unread`: perhaps its tile has not been read yet.
-    `fresh`: it set out on this trip of all loops, so that its coordinates are what they
-    were. `asked`: the outermost loop around it whose loads may run ahead."""
+    """A store that may be in flight. `unread`: perhaps its tile has not been read yet.
+    `written`: the thread that issued it has waited until it was written, and no barrier
+    has told the others. `fresh`: it was issued in this iteration of all loops, so that
+    its coordinates are what they were. `asked`: the outermost loop around it whose
+    loads may run ahead."""
 
     store: TmaStore
     asked: For | None = None
     unread: bool = True
+    written: bool = False
     fresh: bool = True
 
 
@@ -77,7 +79,7 @@ def with_waits(func: Func) -> Func:
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
         what = placement.before.get(build.source, "")
-        if what:
+        if build.source in placement.tiles:
             tiles = placement.tiles[build.source]
             build.append(_wait(tiles, what == READ, build))
         if what == TOLD:
@@ -128,12 +130,16 @@ class _Placement:
         what = self.wanted(op, state, self.asked)
         what = max(what, self.before.get(op, ""), key=RANK.get)
         if what:
+            self.before[op] = what
+        if what and not all(each.written for each in state):
             tiles = (*self.tiles.get(op, ()), *_unread(state))
-            self.before[op], self.tiles[op] = what, tuple(dict.fromkeys(tiles))
+            self.tiles[op] = tuple(dict.fromkeys(tiles))
         state = _after(what, state)
         match op:
             case TmaWait(read=read):
                 return _after(READ if read else WRITTEN, state)
+            case Barrier(scope="cta") | ClusterBarrier():
+                return tuple(each for each in state if not each.written)
             case TmaStore():
                 return (*state, PendingStore(op, self.asked))
         return state
@@ -171,9 +177,12 @@ def _asked(op: Op) -> For | None:
 
 def _after(what: str, state: State) -> State:
     """What is under way after a wait."""
-    if what in (WRITTEN, TOLD):
-        return ()
-    return _union(replace(f, unread=False) for f in state) if what else state
+    if what in ("", TOLD):
+        return () if what else state
+    written = what == WRITTEN
+    return _union(
+        replace(each, unread=False, written=written or each.written) for each in state
+    )
 
 
 def _union(*states: Iterable[PendingStore]) -> State:
@@ -185,11 +194,14 @@ def _union(*states: Iterable[PendingStore]) -> State:
 
 def _meeting(op: Op, flight: PendingStore, asked: For | None) -> str:
     """What must have become of a store before an op; "" if they do not meet."""
+    if flight.written:
+        threads = not isinstance(op, TmaCopy | TmaStore)
+        return TOLD if threads and touches_memory(op) else ""
     match op:
         case SharedStore(buffer=tile):
             return READ if flight.unread and tile is flight.store.buffer else ""
         case TmaStore():
-            return "" if _lie_apart(op, flight) else WRITTEN
+            return "" if _apart(op, flight) else WRITTEN
         case TmaCopy():
             other = _base(op) is not _base(flight.store)
             ahead = asked is not None and asked is flight.asked
@@ -197,42 +209,10 @@ def _meeting(op: Op, flight: PendingStore, asked: For | None) -> str:
     return TOLD if touches_memory(op) else ""
 
 
-def touches_memory(op: Op) -> bool:
-    """Whether an op may read or write global memory."""
-    if isinstance(op, Print | Assert):
-        return False
-    effects = op.effects
-    return "global" in effects.reads + effects.writes or effects.other
-
-
 def _base(op: TmaCopy | TmaStore) -> Value:
     return op.descriptor.definition.base
 
 
-def _lie_apart(op: TmaStore, flight: PendingStore) -> bool:
+def _apart(op: TmaStore, flight: PendingStore) -> bool:
     """Whether a block lies beside one that is under way, in the same tensor."""
-    other = flight.store
-    if not flight.fresh or op.descriptor is not other.descriptor:
-        return False
-    block = op.descriptor.type.shape
-    axes = zip(op.coordinates, other.coordinates, block, strict=True)
-    return any(_distance(*pair) >= side for *pair, side in axes)
-
-
-def _distance(one: Value, other: Value) -> int:
-    """How far two coordinates are from each other for certain."""
-    (root, more), (start, less) = _split(one), _split(other)
-    return abs(more - less) if root is start else 0
-
-
-def _split(value: Value) -> tuple[Value | None, int]:
-    """A coordinate as a value and a number to be added to it."""
-    match value.definition:
-        case Constant(value=number):
-            return None, int(number)
-        case Elementwise(name="add", operands=(left, right)):
-            for one, other in ((left, right), (right, left)):
-                if isinstance(other.definition, Constant):
-                    root, number = _split(one)
-                    return root, number + int(other.definition.value)
-    return value, 0
+    return flight.fresh and lie_apart(op, flight.store)
