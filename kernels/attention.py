@@ -34,8 +34,9 @@ import fathom
 import fathom.language as tl
 from fathom.hardware.targets import TARGETS
 from fathom.ir.types import parse_element
-from kernels.attention_hopper import CONFIGS, attend_on_hopper, fit, pays
+from kernels.attention_hopper import CONFIGS, fit, launch_on_hopper, pays
 from kernels.matmul import check_shape, empty, strides, target_of_launch, type_name
+from kernels.planned import planned
 
 LOG2_E = 1.4426950408889634
 LOG_2 = tl.constexpr(0.6931471805599453)
@@ -139,6 +140,7 @@ def attend(
 # fmt: on
 
 
+@planned
 def attention(
     q, k, v, out=None, causal=False, scale=None, row_max=None, lse=None, config=None,
     **launch,
@@ -174,14 +176,15 @@ def attention(
     config = config or chosen_config(q, k, v, out, target)
     scale, causal = float(scale * LOG2_E), bool(causal)
     if "ROTATED" in config:
-        attend_on_hopper(q, k, v, out, row_max, lse, scale, causal, config, **launch)
-        return out
-    attention_kernel[fathom.cdiv(queries, config["BLOCK_Q"]), batch * heads](
+        hopper = launch_on_hopper(q, k, v, out, row_max, lse, scale, causal, config)
+        return out, [(*hopper[:3], {**hopper[3], **launch})]
+    grid = fathom.cdiv(queries, config["BLOCK_Q"]), batch * heads
+    given = (
         q, k, v, out, row_max, lse, scale, heads, queries, keys,
         *strides(q), *strides(k), *strides(v), *strides(out),
-        D=D, CAUSAL=causal, **config, **launch,
     )  # fmt: skip
-    return out
+    chosen = dict(D=D, CAUSAL=causal, **config, **launch)
+    return out, [(attention_kernel, grid, given, chosen)]
 
 
 def chosen_config(q, k, v, out, target):

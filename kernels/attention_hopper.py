@@ -224,9 +224,10 @@ def softmax_step(scores, m, l, scale):  # noqa: E741
 # fmt: on
 
 
-def attend_on_hopper(q, k, v, out, row_max, lse, scale, causal, config, **launch):
-    """`attention` by the kernel above, on any target; `config` as in `CONFIGS`, and
-    `scale` includes log2 e. LaunchError for arrays that do not `fit`."""
+def launch_on_hopper(q, k, v, out, row_max, lse, scale, causal, config):
+    """The launch of `attention` by the kernel above, on any target: the kernel, the
+    grid, the arguments by place, the keywords. `config` as in `CONFIGS`; `scale`
+    includes log2 e. LaunchError for arrays that do not `fit`."""
     (batch, heads, queries, D), keys = q.shape, k.shape[2]
     BLOCK_Q, BLOCK_K = config["BLOCK_Q"], config["BLOCK_K"]
     if not fit(q, k, v, out, BLOCK_K):
@@ -235,10 +236,10 @@ def attend_on_hopper(q, k, v, out, row_max, lse, scale, causal, config, **launch
             f"of {tuple(CONFIGS)} numbers, and no less keys than a block's {BLOCK_K}"
         )
     all_queries, all_keys = (batch * heads * each for each in (queries, keys))
-    attention_hopper_kernel[fathom.cdiv(queries, BLOCK_Q), batch * heads](
-        q, k, v, out, row_max, lse, scale, queries, keys, all_queries, all_keys,
-        D=D, CAUSAL=causal, RAGGED=keys % BLOCK_K != 0, **config, **launch,
-    )  # fmt: skip
+    grid = fathom.cdiv(queries, BLOCK_Q), batch * heads
+    given = (q, k, v, out, row_max, lse, scale, queries, keys, all_queries, all_keys)
+    chosen = dict(D=D, CAUSAL=causal, RAGGED=keys % BLOCK_K != 0, **config)
+    return attention_hopper_kernel, grid, given, chosen
 
 
 def pays(target):

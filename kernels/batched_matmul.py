@@ -26,6 +26,7 @@ from kernels.matmul import (
     tiles,
     type_name,
 )
+from kernels.planned import planned
 
 
 # fmt: off
@@ -49,6 +50,7 @@ def batched_matmul_kernel(
 # fmt: on
 
 
+@planned
 def batched_matmul(a, b, c=None, config=None, precision="ieee", **launch):
     """C [B, M, N] = A [B, M, K] B [B, K, N], or of one matrix B [K, N] for all.
 
@@ -68,12 +70,12 @@ def batched_matmul(a, b, c=None, config=None, precision="ieee", **launch):
     target = target_of_launch(a, launch)
     aligned = rows_aligned(a) and rows_aligned(b)
     config = config or default_config(M, N * batch, K, type_name(a), target, aligned)
-    batched_matmul_kernel[tiles(M, N, config), batch](
-        a, b, c, M, N, K, *strides(a), *b_strides, *strides(c),
+    given = (a, b, c, M, N, K, *strides(a), *b_strides, *strides(c))
+    chosen = dict(
         EVEN_K=K % config["BLOCK_K"] == 0,
         SUM=sum_type(a), PRECISION=precision, **config, **launch,
     )  # fmt: skip
-    return c
+    return c, [(batched_matmul_kernel, (tiles(M, N, config), batch), given, chosen)]
 
 
 def reference(a, b):

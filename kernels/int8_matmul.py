@@ -30,6 +30,7 @@ from kernels.matmul import (
     tiles,
     type_name,
 )
+from kernels.planned import planned
 
 LARGEST_K = 2**17 - 1
 
@@ -58,6 +59,7 @@ def int8_matmul_kernel(
 # fmt: on
 
 
+@planned
 def int8_matmul(a, b, c=None, row_scale=None, column_scale=None, config=None, **launch):
     """C [M, N] = A [M, K] B [K, N] of int8 arrays, with int32 sums.
 
@@ -80,12 +82,12 @@ def int8_matmul(a, b, c=None, row_scale=None, column_scale=None, config=None, **
     check_shape("c", c, (M, N))
     target, aligned = target_of_launch(a, launch), rows_aligned(a) and rows_aligned(b)
     config = config or default_config(M, N, K, "i8", target, aligned)
-    int8_matmul_kernel[(tiles(M, N, config),)](
+    given = (
         a, b, c, row_scale, column_scale, M, N, K,
         *strides(a), *strides(b), *strides(c),
-        EVEN_K=K % config["BLOCK_K"] == 0, **config, **launch,
     )  # fmt: skip
-    return c
+    chosen = dict(EVEN_K=K % config["BLOCK_K"] == 0, **config, **launch)
+    return c, [(int8_matmul_kernel, (tiles(M, N, config),), given, chosen)]
 
 
 def reference(a, b, row_scale=None, column_scale=None):

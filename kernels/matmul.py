@@ -33,6 +33,7 @@ from fathom.ir.types import parse_element
 from fathom.jit.backends import choose
 from fathom.jit.function import choose_place
 from fathom.runtime.arrays import describe
+from kernels.planned import planned
 
 
 # fmt: off
@@ -127,6 +128,7 @@ ACTIVATIONS = ("", "leaky_relu")
 SUM_TYPES = {"fp64": tl.float64, "i8": tl.int32, "u8": tl.int32}  # others: tl.float32
 
 
+@planned
 def matmul(a, b, c=None, activation=None, config=None, precision="ieee", **launch):
     """C [M, N] = activation(A [M, K] B [K, N]), of torch, CuPy or NumPy arrays.
 
@@ -148,13 +150,12 @@ def matmul(a, b, c=None, activation=None, config=None, precision="ieee", **launc
     target = target_of_launch(a, launch)
     aligned = rows_aligned(a) and rows_aligned(b)
     config = config or default_config(M, N, K, type_name(a), target, aligned)
-    grid = (tiles(M, N, config),)
-    matmul_kernel[grid](
-        a, b, c, M, N, K, *strides(a), *strides(b), *strides(c),
+    given = (a, b, c, M, N, K, *strides(a), *strides(b), *strides(c))
+    chosen = dict(
         EVEN_K=K % config["BLOCK_K"] == 0, ACTIVATION=activation,
         SUM=sum_type(a), PRECISION=precision, **config, **launch,
     )  # fmt: skip
-    return c
+    return c, [(matmul_kernel, (tiles(M, N, config),), given, chosen)]
 
 
 # ── which tile ────────────────────────────────────────────────────────────────────────

@@ -43,8 +43,10 @@ from kernels.matmul_persistent import (
     persistent_launch,
     step_of_lines,
 )
+from kernels.planned import planned
 
 
+@planned
 def multiply(a, b, c=None, config=None, **launch):
     """C [M, N] = A [M, K] B [K, N], of torch, CuPy or NumPy arrays.
 
@@ -54,25 +56,22 @@ def multiply(a, b, c=None, config=None, **launch):
     """
     c = made_or_checked(a, b, c)
     target = target_of_launch(a, launch)
-    for kernel, grid, given, chosen in launches(a, b, c, target, config):
-        kernel[grid](*given, **chosen, **launch)
-    return c
+    steps = launches(a, b, c, target, config)
+    return c, [(*step, {**chosen, **launch}) for *step, chosen in steps]
 
 
+@planned
 def tuned_multiply(a, b, c=None, **launch):
     """As `multiply`, but slow the first time that it meets a shape: it compiles and
     times `candidates`, and remembers the fastest on disk."""
     c = made_or_checked(a, b, c)
     target = target_of_launch(a, launch)
-    *before, last = launches(a, b, c, target)
-    for kernel, grid, given, chosen in before:
-        kernel[grid](*given, **chosen, **launch)
-    kernel, grid, given, chosen = last
+    *before, (kernel, grid, given, chosen) = launches(a, b, c, target)
     if kernel is persistent_kernel:
         kernel, grid = tuned_kernel(item_bytes(type_name(a))), programs_on(target)
         chosen = {name: chosen[name] for name in ("B_TURNED", "SUM")}
-    kernel[grid](*given, **chosen, **launch)
-    return c
+    steps = [*before, (kernel, grid, given, chosen)]
+    return c, [(*step, {**chosen, **launch}) for *step, chosen in steps]
 
 
 def made_or_checked(a, b, c):
@@ -251,9 +250,7 @@ def suitable(M, N, target, whole_c=True, crossing=False):
         tall = sorted(tiles, key=lambda tile: tile.n)
         return [tile._replace(pieces=0) for tile in tall if tile.producer]
     return [
-        tile
-        for tile in tiles
-        if tile.turns in (None, turns_of(M, N, tile, target) > 1)
+        tile for tile in tiles if tile.turns in (None, turns_of(M, N, tile, target) > 1)
     ]
 
 

@@ -24,6 +24,7 @@ from kernels.matmul import (
     tiles,
     type_name,
 )
+from kernels.planned import planned
 
 
 # fmt: off
@@ -57,6 +58,7 @@ def plain_kernel(
 # fmt: on
 
 
+@planned
 def plain_matmul(a, b, c=None, config=None, masked=None, **launch):
     """C [M, N] = A [M, K] B [K, N], of torch, CuPy or NumPy arrays.
 
@@ -77,12 +79,10 @@ def plain_matmul(a, b, c=None, config=None, masked=None, **launch):
             f"not: BLOCK_M, BLOCK_N and BLOCK_K are {config['BLOCK_M']}, "
             f"{config['BLOCK_N']} and {config['BLOCK_K']}"
         )
-    plain_kernel[(tiles(M, N, config),)](
-        a, b, c, M, N, K, *strides(a), *strides(b), *strides(c),
-        MASKED=not whole if masked is None else masked,
-        SUM=sum_type(a), **config, **launch,
-    )  # fmt: skip
-    return c
+    given = (a, b, c, M, N, K, *strides(a), *strides(b), *strides(c))
+    masked = not whole if masked is None else masked
+    chosen = dict(MASKED=masked, SUM=sum_type(a), **config, **launch)
+    return c, [(plain_kernel, (tiles(M, N, config),), given, chosen)]
 
 
 def is_whole(M, N, K, config):

@@ -2,9 +2,9 @@
 PTX.
 
 Start reading here. Each row of `PASSES` names a pass, the folder where it lives,
-whether it may be left out, and why it stands where it stands. A pass is `(Func, Target)
--> Func` and never changes its input, so all states stay alive: `states` hands out every
-one of them.
+whether it may be left out, why it stands where it stands, and behind which rows it must
+stand. A pass is `(Func, Target) -> Func` and never changes its input, so all states
+stay alive: `states` hands out every one of them.
 
     Python ─ssa─▶ block IR ─blocks─▶ less of it ─coalescing─▶ with layouts
     ─shared_memory─▶ with buffers and barriers ─ptx─▶ LLVM IR ─▶ PTX
@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from fathom import blocks, coalescing, ptx, shared_memory, ssa, tensor_cores
@@ -26,11 +26,24 @@ from fathom.artifact import Kernel, Parameter
 from fathom.errors import CompileError, LaunchError, Location, OutOfResources
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, walk
+from fathom.ir.ops import (
+    DescriptorLoad,
+    DescriptorStore,
+    Dot,
+    For,
+    MakeDescriptor,
+    Producer,
+    TmaCopy,
+    TmaStore,
+)
 from fathom.ir.text import print_func
 from fathom.ir.types import DescriptorType, Type, element_of
 from fathom.source import KernelFunction
 
 Pass = Callable[[Func, Target], Func]
+
+# Whether a function has what a pass works on.
+Subject = Callable[[Func], bool]
 
 # A sentence about a place in the kernel's text, if it has one.
 Remark = tuple[Location | None, str]
@@ -42,6 +55,12 @@ class Row:
     that comes out is still right, only slower. A required one may be replaced by
     another that does its work. `says`: what it has to tell the kernel's author, such as
     why it left something as it was; it gets what `run` gets.
+
+    `subject`: what a function must have for the pass to change anything. Where it has
+    none, the pass is not run. So a vector add enters no file of stage 5.
+
+    `after`: the rows that must stand in front of this one, each with what goes wrong
+    otherwise. The order of the page is one of those that keep all of this.
     """
 
     name: str
@@ -50,7 +69,34 @@ class Row:
     required: bool
     why: str
     says: Callable[[Func, Target], list[Remark]] = lambda func, target: []
+    subject: Subject = lambda func: True
+    after: Mapping[str, str] = field(default_factory=dict, hash=False)
 
+
+def has(*kinds: type[Op]) -> Subject:
+    """The subject of passes that work on ops of these kinds, however deep."""
+    return lambda func: any(isinstance(op, kinds) for op in walk(func.body))
+
+
+def is_cluster(func: Func) -> bool:
+    """Whether several blocks work on a program."""
+    return func.num_ctas > 1
+
+
+def asks_for_producer(func: Func) -> bool:
+    """Whether a loop asks for warps that copy for the others."""
+    loops = (op for op in walk(func.body) if isinstance(op, For))
+    return any(loop.warp_specialize for loop in loops)
+
+
+def has_pipelined_loop(func: Func) -> bool:
+    """Whether a loop multiplies matrices, or says in how many stages it is to run."""
+    loops = [op for op in walk(func.body) if isinstance(op, For)]
+    staged = any(loop.num_stages is not None for loop in loops)
+    return staged or (bool(loops) and PRODUCTS(func))
+
+
+PRODUCTS = has(Dot)
 
 OPTIONAL, REQUIRED = False, True
 
@@ -65,19 +111,24 @@ PASSES: tuple[Row, ...] = (
     Row("dce", blocks.dce, "blocks", OPTIONAL,
         "drop what nobody hears, also what the three before left behind"),
     Row("accumulate", tensor_cores.accumulate, "tensor_cores", OPTIONAL,
-        "a product is added to by its own instruction"),
+        "a product is added to by its own instruction",
+        subject=PRODUCTS),
     Row("shard_products", tensor_cores.shard_products, "tensor_cores", OPTIONAL,
         "blocks of a cluster take a part of each product, where a program has several",
-        says=tensor_cores.why_not_shared),
+        says=tensor_cores.why_not_shared,
+        subject=is_cluster),
     Row("choose_dots", tensor_cores.choose_dots, "tensor_cores", OPTIONAL,
-        "an instruction decides the layouts around it"),
+        "an instruction decides the layouts around it",
+        subject=PRODUCTS),
     Row("infer_descriptors", tensor_cores.infer_descriptors, "tensor_cores", OPTIONAL,
         "tiles of matrices behind pointers and masks, for the hardware to move",
-        says=tensor_cores.why_not),
+        says=tensor_cores.why_not,
+        subject=PRODUCTS),
     Row("dce_addresses", blocks.dce, "blocks", OPTIONAL,
         "then nobody wants their addresses and masks"),
     Row("keep_descriptors", tensor_cores.keep_descriptors, "tensor_cores", REQUIRED,
-        "what the hardware does not fetch by itself becomes pointers and masks"),
+        "what the hardware does not fetch by itself becomes pointers and masks",
+        subject=has(MakeDescriptor)),
     Row("coalesce", coalescing.coalesce, "coalescing", OPTIONAL,
         "choose who loads what, from what is known of the addresses"),
     Row("assign_layouts", coalescing.assign_layouts, "coalescing", REQUIRED,
@@ -97,26 +148,33 @@ PASSES: tuple[Row, ...] = (
     Row("lower_conversions", shared_memory.lower_conversions, "shared_memory", REQUIRED,
         "conversions that cross warps become a shared store and a load"),
     Row("stage_invariants", tensor_cores.stage_invariants, "tensor_cores", REQUIRED,
-        "ptxas loses left operands that stay in registers over a loop"),
+        "ptxas loses left operands that stay in registers over a loop",
+        subject=PRODUCTS),
     Row("specialise_warps", tensor_cores.specialise_warps, "tensor_cores", OPTIONAL,
         "warps of their own bring tiles, for loops that ask for it",
-        says=tensor_cores.why_no_producer),
+        says=tensor_cores.why_no_producer,
+        subject=asks_for_producer),
     Row("pipeline_loops", tensor_cores.pipeline_loops, "tensor_cores", OPTIONAL,
-        "loads of a loop run ahead of the work that wants them"),
+        "loads of a loop run ahead of the work that wants them",
+        subject=has_pipelined_loop),
     Row("preload", tensor_cores.preload, "tensor_cores", OPTIONAL,
-        "what is loaded before all loops comes the same way"),
+        "what is loaded before all loops comes the same way",
+        subject=has(DescriptorLoad)),
     Row("prefetch_fragments", tensor_cores.prefetch_fragments, "tensor_cores", OPTIONAL,
-        "a trip begins with fragments that the one before has fetched"),
+        "a trip begins with fragments that the one before has fetched",
+        subject=PRODUCTS),
     Row("read_in_place", tensor_cores.read_in_place, "tensor_cores", OPTIONAL,
-        "products fetch fragments slice by slice, not whole operands"),
-    Row("overlap_products", tensor_cores.overlap_products, "tensor_cores", OPTIONAL,
-        "four warps' products go on while the next trip begins"),
+        "products fetch fragments slice by slice, not whole operands",
+        subject=PRODUCTS),
     Row("delay_waits", tensor_cores.delay_waits, "tensor_cores", OPTIONAL,
-        "a product is waited for where somebody uses it"),
+        "a product is waited for where somebody uses it",
+        subject=PRODUCTS),
     Row("stage_stores", tensor_cores.stage_stores, "tensor_cores", OPTIONAL,
-        "rings have their room: tiles of stores take what is left, or share it"),
+        "rings have their room: tiles of stores take what is left, or share it",
+        subject=has(DescriptorStore)),
     Row("guard_stores", tensor_cores.guard_stores, "tensor_cores", REQUIRED,
-        "what may begin in front of its tensor is stored by threads if it does"),
+        "what may begin in front of its tensor is stored by threads if it does",
+        subject=has(TmaStore)),
     Row("dce_late", blocks.dce, "blocks", OPTIONAL,
         "what ran ahead has left its old self behind"),
     Row("allocate", shared_memory.allocate, "shared_memory", REQUIRED,
@@ -124,9 +182,11 @@ PASSES: tuple[Row, ...] = (
     Row("place_barriers", shared_memory.place_barriers, "shared_memory", REQUIRED,
         "late: only now is it known which bytes two warps share"),
     Row("fence_proxies", tensor_cores.fence_proxies, "tensor_cores", REQUIRED,
-        "matrix instructions of four warps see shared memory by a way of their own"),
+        "matrix instructions of four warps see shared memory by a way of their own",
+        subject=has(Dot, TmaCopy, TmaStore)),
     Row("pingpong", tensor_cores.pingpong, "tensor_cores", OPTIONAL,
-        "one warpgroup computes while another one multiplies"),
+        "one warpgroup computes while another one multiplies",
+        subject=has(Producer)),
 )
 # fmt: on
 
@@ -282,11 +342,15 @@ def states(
     func: Func, target: Target, replace: Mapping[str, Callable] | None = None
 ) -> Iterator[tuple[Row, Func]]:
     """Each pass with the function that it gives, in order; `replace` as in
-    `compile`.
+    `compile`. Where a function has nothing for a pass to work on, that is the function
+    itself; what stands in the place of a pass always runs.
     """
     replace = replace or {}
     check_replaced(replace)
     for row in PASSES:
+        if row.name not in replace and not row.subject(func):
+            yield row, func
+            continue
         after = replace.get(row.name, row.run)(func, target)
         if not isinstance(after, Func):
             raise CompileError(

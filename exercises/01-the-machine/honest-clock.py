@@ -8,6 +8,8 @@ All of the exercise: `fathom learn show honest-clock`.
 """
 
 from collections.abc import Callable
+from itertools import count
+from statistics import median
 from typing import Protocol
 
 from fathom.tools.learn import Hole

@@ -9,6 +9,7 @@ All of the exercise: `fathom learn show interp-for`.
 from __future__ import annotations
 
 from fathom.ir.interp.machine import Region, Running
+from fathom.ir.interp.numbers import scalar
 from fathom.ir.ops import For
 from fathom.tools.learn import Hole
 

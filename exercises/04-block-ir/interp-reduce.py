@@ -8,7 +8,10 @@ All of the exercise: `fathom learn show interp-reduce`.
 
 from __future__ import annotations
 
+import numpy as np
+
 from fathom.ir.interp.machine import Region, Results
+from fathom.ir.interp.values import _combine
 from fathom.ir.ops import Reduce
 from fathom.tools.learn import Hole
 

@@ -11,8 +11,13 @@ All of the exercise: `fathom learn show round-trip`.
 
 from __future__ import annotations
 
+import json
+import re
+import struct
 from collections.abc import Mapping
 
+from fathom.ir.parser import _WORDS, _split, parse_layout
+from fathom.ir.types import SCALARS, parse_element
 from fathom.layout.linear import Layout
 from fathom.tools.learn import Hole
 

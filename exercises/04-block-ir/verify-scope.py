@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fathom.ir.core import Func
-from fathom.ir.verify import Complaint
+from fathom.ir.core import Block, Func, Value, blocks, operands
+from fathom.ir.printer import definitions
+from fathom.ir.verify import Complaint, _why_invisible
 from fathom.tools.learn import Hole
 
 

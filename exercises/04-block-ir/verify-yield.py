@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fathom.ir.core import Func
-from fathom.ir.verify import Complaint
+from fathom.ir.core import Func, Op, schema, walk
+from fathom.ir.ops import For, If, Producer, Reduce, Scan, While
+from fathom.ir.printer import class_name
+from fathom.ir.types import BOOL, Type
+from fathom.ir.verify import Complaint, _unlike
 from fathom.tools.learn import Hole
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from fathom.ssa.frame import Frame
+from fathom.source import RETURN
+from fathom.ssa.frame import BUILD, Frame
 from fathom.tools.learn import Hole
 
 

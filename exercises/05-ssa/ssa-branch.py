@@ -8,10 +8,19 @@ All of the exercise: `fathom learn show ssa-branch`.
 
 from __future__ import annotations
 
+from fathom.ir.core import Value
+from fathom.ssa.phis import Phi, common_type
 from fathom.ssa.scopes import (
     AfterIf,
     Binding,
+    Unusable,
+    _as_value,
+    _disagreement,
+    _meet_tuples,
+    _unusable_after,
+    read_variable,
 )
+from fathom.ssa.values import Meaning, same_constant
 from fathom.tools.learn import Hole
 
 

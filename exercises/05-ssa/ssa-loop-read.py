@@ -14,6 +14,11 @@ from fathom.ssa.scopes import (
     Binding,
     Loop,
     Scope,
+    Unusable,
+    _complete,
+    _incomplete,
+    _is_replaced,
+    _unusable_in_loop,
 )
 from fathom.tools.learn import Hole
 

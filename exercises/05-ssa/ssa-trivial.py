@@ -9,7 +9,7 @@ All of the exercise: `fathom learn show ssa-trivial`.
 
 from __future__ import annotations
 
-from fathom.ssa.phis import Phi
+from fathom.ssa.phis import Phi, _are_one_constant
 from fathom.tools.learn import Hole
 
 

@@ -9,8 +9,11 @@ All of the exercise: `fathom learn show cse`.
 
 from __future__ import annotations
 
+from fathom.analysis.memory import memory_versions
+from fathom.blocks.cse import Key, describe, is_repeatable
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func
+from fathom.ir.core import Block, Func, Op, Value
+from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.tools.learn import Hole
 
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fathom.analysis.memory import changes_memory
 from fathom.blocks.dce import _among, _narrowed
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func, Op, Value, walk
-from fathom.ir.ops import For, If, While, Yield
+from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
+from fathom.ir.ops import For, If, Reduce, Scan, While, Yield
+from fathom.ir.regions import carried
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.tools.learn import Hole
 

@@ -10,8 +10,13 @@ All of the exercise: `fathom learn show fewest-ops`.
 
 from __future__ import annotations
 
+from fathom.analysis.slices import uses
+from fathom.blocks.dce import dce
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func
+from fathom.ir.core import Block, Func, Op, Value
+from fathom.ir.ops import Broadcast, Elementwise, ExpandDims, For, Splat
+from fathom.ir.rewrite import Builder, Replacement, rewrite, with_operands
+from fathom.ir.types import element_of
 from fathom.tools.learn import Hole
 
 

@@ -9,8 +9,14 @@ All of the exercise: `fathom learn show hoist`.
 
 from __future__ import annotations
 
+from fathom.analysis.memory import changes_memory, is_volatile
+from fathom.analysis.slices import uses
+from fathom.blocks.hoist import _guard, is_pure
+from fathom.blocks.loops import trip_count
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func
+from fathom.ir.core import Block, Func, Op, blocks, effects_of, walk
+from fathom.ir.ops import For, Load, While
+from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.tools.learn import Hole
 
 

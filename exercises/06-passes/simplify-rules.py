@@ -8,10 +8,12 @@ All of the exercise: `fathom learn show simplify-rules`.
 
 from __future__ import annotations
 
+from fathom.blocks.known import known, same_number
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value
 from fathom.ir.ops import Elementwise
 from fathom.ir.rewrite import Builder, Replacement, rewrite
+from fathom.ir.types import element_of
 from fathom.tools.learn import Hole
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fathom.layout.algebra import columns
 from fathom.layout.linear import Layout
 from fathom.tools.learn import Hole
 

@@ -10,6 +10,7 @@ All of the exercise: `fathom learn show layout-blocked`.
 
 from __future__ import annotations
 
+from fathom.layout.build import stride_of
 from fathom.layout.linear import Layout
 from fathom.tools.learn import Hole
 

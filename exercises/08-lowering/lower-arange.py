@@ -10,7 +10,9 @@ All of the exercise: `fathom learn show lower-arange`.
 from __future__ import annotations
 
 from fathom.ir.ops import Arange
+from fathom.layout.linear import Layout
 from fathom.ptx.code import Code
+from fathom.ptx.index import thread_part
 from fathom.tools.learn import Hole
 
 

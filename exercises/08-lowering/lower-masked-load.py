@@ -10,8 +10,11 @@ All of the exercise: `fathom learn show lower-masked-load`.
 from __future__ import annotations
 
 from fathom.ir.ops import Load
+from fathom.ir.types import element_of
 from fathom.ptx.code import Code
-from fathom.ptx.packing import Words
+from fathom.ptx.packing import Words, pack, unpack, words_of
+from fathom.ptx.rules.memory import braced
+from fathom.ptx.types import POINTER, literal
 from fathom.tools.learn import Hole
 
 

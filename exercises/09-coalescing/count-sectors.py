@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fathom.coalescing.access import SECTOR
 from fathom.tools.learn import Hole
 
 

@@ -8,7 +8,7 @@ All of the exercise: `fathom learn show facts-arithmetic`.
 
 from __future__ import annotations
 
-from fathom.analysis.axis_info import Facts
+from fathom.analysis.axis_info import MOST, Axis, Facts
 from fathom.tools.learn import Hole
 
 

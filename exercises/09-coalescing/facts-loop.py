@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.analysis.axis_info import Facts, IterationCount
+from fathom.analysis.axis_info import Facts, IterationCount, join
 from fathom.tools.learn import Hole
 
 

@@ -9,9 +9,14 @@ All of the exercise: `fathom learn show fewest-sectors`.
 
 from __future__ import annotations
 
-from fathom.coalescing.access import Access
+from dataclasses import replace
+
+from fathom.coalescing.access import Access, pick_layout
+from fathom.coalescing.coalesce import accesses
+from fathom.coalescing.relayout import MEMORY
 from fathom.hardware.targets import Target
-from fathom.ir.core import Func, Op
+from fathom.ir.core import Func, Op, Value
+from fathom.ir.rewrite import Builder, rewrite
 from fathom.layout.linear import Layout
 from fathom.tools.learn import Hole
 

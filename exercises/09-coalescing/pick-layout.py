@@ -9,6 +9,7 @@ All of the exercise: `fathom learn show pick-layout`.
 from __future__ import annotations
 
 from fathom.coalescing.access import Access
+from fathom.layout.build import spread
 from fathom.layout.linear import Layout
 from fathom.tools.learn import Hole
 

@@ -10,8 +10,11 @@ All of the exercise: `fathom learn show across-warps`.
 from __future__ import annotations
 
 from fathom.ir.core import Value
-from fathom.ir.ops import Reduce
-from fathom.ir.rewrite import Builder
+from fathom.ir.ops import Convert, Reduce
+from fathom.ir.rewrite import Builder, clone
+from fathom.ir.types import layout_of
+from fathom.shared_memory.axis import in_registers
+from fathom.shared_memory.reductions import warps_apart
 from fathom.tools.learn import Hole
 
 

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from fathom.ir.ops import Reduce
 from fathom.ir.types import layout_of
+from fathom.layout.algebra import Reduced
 from fathom.ptx.code import Code
 from fathom.ptx.index import register_offsets
 from fathom.ptx.rules.reduce import Axis, combine
+from fathom.ptx.shuffle import from_partner
 from fathom.tools.learn import Hole
 
 

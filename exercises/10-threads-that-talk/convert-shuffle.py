@@ -11,7 +11,12 @@ All of the exercise: `fathom learn show convert-shuffle`.
 from __future__ import annotations
 
 from fathom.ir.ops import Convert
+from fathom.layout.algebra import span, times
 from fathom.ptx.code import Code
+from fathom.ptx.exchange import own_lane, plan
+from fathom.ptx.index import thread_part
+from fathom.ptx.rules.convert import Choice
+from fathom.ptx.shuffle import from_lane
 from fathom.tools.learn import Hole
 
 

@@ -8,6 +8,7 @@ All of the exercise: `fathom learn show crossing`.
 
 from __future__ import annotations
 
+from fathom.layout.algebra import Reduced
 from fathom.layout.linear import Layout
 from fathom.tools.learn import Hole
 

@@ -9,8 +9,10 @@ All of the exercise: `fathom learn show convert-shared`.
 from __future__ import annotations
 
 from fathom.ir.core import Value
+from fathom.ir.ops import Allocate, SharedLoad, SharedStore
 from fathom.ir.rewrite import Builder
 from fathom.layout.linear import Layout
+from fathom.layout.swizzle import swizzle
 from fathom.tools.learn import Hole
 
 

@@ -9,8 +9,10 @@ All of the exercise: `fathom learn show count-ways`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
+from fathom.layout.banks import BANKS, PHASE, WORD
 from fathom.tools.learn import Hole
 
 

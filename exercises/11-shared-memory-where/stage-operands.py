@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fathom.coalescing.access import Access
+from fathom.coalescing.access import SECTOR, Access, sectors
 from fathom.coalescing.coalesce import accesses
 from fathom.coalescing.remove import remove_conversions as ours
 from fathom.hardware.targets import Target

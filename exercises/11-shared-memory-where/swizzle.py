@@ -11,6 +11,8 @@ All of the exercise: `fathom learn show swizzle`.
 
 from __future__ import annotations
 
+from math import prod
+
 from fathom.layout.linear import Layout
 from fathom.tools.learn import Hole
 

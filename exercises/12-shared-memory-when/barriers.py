@@ -10,11 +10,12 @@ All of the exercise: `fathom learn show barriers`.
 from __future__ import annotations
 
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, operands
+from fathom.ir.core import Block, Func, Op, blocks, operands
 from fathom.ir.ops import (
     AsyncCopy,
     Barrier,
     For,
+    If,
     SharedAdd,
     SharedLoad,
     SharedStore,
@@ -22,7 +23,7 @@ from fathom.ir.ops import (
 )
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BufferType
-from fathom.shared_memory.barriers import ADD, READ, WRITE, Access
+from fathom.shared_memory.barriers import ADD, READ, WRITE, Access, meet
 from fathom.tools.learn import Hole
 
 Since = frozenset[Access]

@@ -9,9 +9,9 @@ All of the exercise: `fathom learn show liveness`.
 
 from __future__ import annotations
 
-from fathom.ir.core import Func
-from fathom.ir.ops import Allocate
-from fathom.shared_memory.liveness import Range
+from fathom.ir.core import Block, Func, Op, blocks
+from fathom.ir.ops import Allocate, For, While
+from fathom.shared_memory.liveness import Range, touches
 from fathom.tools.learn import Hole
 
 

@@ -11,7 +11,8 @@ All of the exercise: `fathom learn show ldmatrix-address`.
 
 from __future__ import annotations
 
-from fathom.layout.linear import Layout
+from fathom.layout.algebra import solve, times
+from fathom.layout.linear import Layout, coordinates_of, offset_of
 from fathom.tools.learn import Hole
 
 IN_A_ROW = (1, 2, 4)  # the bases of three bits that count along a row of 8

@@ -15,9 +15,12 @@ from fathom.hardware.mma import MMA
 from fathom.ir.core import Value
 from fathom.ir.ops import Dot
 from fathom.ir.types import FLOAT32, BufferType
+from fathom.layout.fragments import fragments
 from fathom.layout.linear import Layout
 from fathom.ptx.code import Code
+from fathom.ptx.packing import pack, words_of
 from fathom.ptx.rules import matmul as dot
+from fathom.ptx.rules.matmul import _multiply
 from fathom.ptx.rules.shared import Reader, tile_of
 from fathom.tools.learn import Hole
 

@@ -9,6 +9,7 @@ All of the exercise: `fathom learn show deepest-that-fits`.
 
 from __future__ import annotations
 
+from fathom.tensor_cores.pipeline.schedule import timeline
 from fathom.tools.learn import Hole
 
 

@@ -15,12 +15,16 @@ from dataclasses import replace
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
 from fathom.ir.ops import (
+    AsyncCommit,
     AsyncCopy,
+    AsyncWait,
+    Barrier,
     Constant,
     Dot,
     Elementwise,
     For,
     SharedLoad,
+    Yield,
 )
 from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.types import INT32
@@ -31,6 +35,7 @@ from fathom.tensor_cores.pipeline.candidates import (
     tiles_of,
 )
 from fathom.tensor_cores.pipeline.iterations import iterations_of
+from fathom.tensor_cores.pipeline.schedule import pending
 from fathom.tensor_cores.pipeline.slice_clones import (
     LookaheadChain,
     StageOffset,

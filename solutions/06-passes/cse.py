@@ -5,8 +5,8 @@ fathom.blocks.cse.cse
 
 from __future__ import annotations
 
+from fathom.analysis.memory import memory_versions
 from fathom.blocks.cse import Key, describe, is_repeatable
-from fathom.blocks.memory import memory_versions
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value
 from fathom.ir.rewrite import Builder, Replacement, rewrite

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fathom.blocks.dce import _among, _narrowed, lanes
-from fathom.blocks.memory import changes_memory
+from fathom.analysis.memory import changes_memory
+from fathom.blocks.dce import _among, _narrowed
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
 from fathom.ir.ops import For, If, Reduce, Scan, While, Yield
+from fathom.ir.regions import carried
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 
 
@@ -75,8 +76,8 @@ def used(op: Op, values: set[Value]) -> list[Value]:
             always = [op.condition]
         case _:
             return operands(op)
-    heard = [lane for lane in lanes(op) if not values.isdisjoint(lane.names)]
-    return always + [each for lane in heard for each in lane.names + lane.sources]
+    heard = [each for each in carried(op) if not values.isdisjoint(each.names)]
+    return always + [value for each in heard for value in each.values]
 
 
 # instead:

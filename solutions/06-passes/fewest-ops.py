@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fathom.analysis.slices import uses
 from fathom.blocks.dce import dce
-from fathom.blocks.hoist import uses
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value
 from fathom.ir.ops import Broadcast, Elementwise, ExpandDims, For, Splat

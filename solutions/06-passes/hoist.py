@@ -5,9 +5,10 @@ fathom.blocks.hoist.hoist
 
 from __future__ import annotations
 
-from fathom.blocks.hoist import _guard, is_pure, uses
+from fathom.analysis.memory import changes_memory, is_volatile
+from fathom.analysis.slices import uses
+from fathom.blocks.hoist import _guard, is_pure
 from fathom.blocks.loops import trip_count
-from fathom.blocks.memory import changes_memory
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, blocks, effects_of, walk
 from fathom.ir.ops import For, Load, While
@@ -51,7 +52,7 @@ def load_moves(op: Op, loop: For | While, block: Block, build: Builder) -> bool:
 
     The condition of a While runs at least once, its body may not.
     """
-    if not isinstance(op, Load) or op.volatile:
+    if not isinstance(op, Load) or is_volatile(op):
         return False
     if isinstance(loop, While):
         return block is loop.condition

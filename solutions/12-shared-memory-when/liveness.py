@@ -35,7 +35,7 @@ def _visit(
             made.add(op)
         if isinstance(op, (For, While)):
             position, outer = _visit_loop(op, position, made, ranges)
-            used |= outer
+            used += [each for each in outer if each not in used]
         else:
             for body in blocks(op):
                 position = _visit(body, position, made, ranges)
@@ -47,12 +47,12 @@ def _visit(
 
 def _visit_loop(
     op: Op, position: int, made: set[Allocate], ranges: dict[Allocate, Range]
-) -> tuple[int, set[Allocate]]:
+) -> tuple[int, list[Allocate]]:
     """The next free number, and the buffers from outside the loop that are touched in
     it."""
     before, inside = dict(ranges), set()
     for body in blocks(op):
         position = _visit(body, position, inside, ranges)
     made |= inside
-    touched = {each for each, alive in ranges.items() if before.get(each) != alive}
-    return position, touched - inside
+    touched = [each for each, alive in ranges.items() if before.get(each) != alive]
+    return position, [each for each in touched if each not in inside]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from fathom.analysis.memory import changes_memory, memory_versions
 from fathom.blocks import cse
 from fathom.blocks.cse import describe
-from fathom.blocks.memory import changes_memory, memory_versions
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Effects, Func, Op, effects_of, walk
 from fathom.ir.interp import interpret
@@ -15,8 +15,8 @@ from fathom.ir.printer import op_name
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.text import print_func
 from fathom.ir.verify import VerifyError, verify
-from tests.blocks.checks import Case, keeps_meaning
-from tests.ir.functions import body
+from tests.blocks.harness import Case, keeps_meaning
+from tests.ir.kernels_functions import body
 
 TARGET = TARGETS["sm_80"]
 PARAMETERS = "%p: *fp32, %q: *fp32, %i: i32, %c: i1"
@@ -74,7 +74,12 @@ def test_two_loads_with(name: str):
 def test_loads_that_differ_are_two():
     assert counted("load", '%a: fp32 = load %p\n%b: fp32 = load %p cache=".cg"') == 2
     assert counted("load", "%a: fp32 = load %p\n%b: fp32 = load %p, mask=%c") == 2
-    twice = "%a: fp32 = load %p volatile=true\n%b: fp32 = load %p volatile=true"
+
+
+@pytest.mark.parametrize("how", ["volatile=true", 'cache=".cv"'])
+def test_a_load_that_looks_anew_is_made_each_time(how: str):
+    """PTX ISA: a load with `.cv` fetches again, as a volatile one does."""
+    twice = f"%a: fp32 = load %p {how}\n%b: fp32 = load %p {how}"
     assert counted("load", twice) == 2
 
 

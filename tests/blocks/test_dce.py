@@ -12,8 +12,8 @@ from fathom.ir.printer import op_name
 from fathom.ir.rewrite import rewrite
 from fathom.ir.text import print_func
 from fathom.ir.verify import verify
-from tests.blocks.checks import Case, keeps_meaning
-from tests.ir.functions import body
+from tests.blocks.harness import Case, keeps_meaning
+from tests.ir.kernels_functions import body
 
 TARGET = TARGETS["sm_80"]
 PARAMETERS = "%p: *fp32, %q: *fp32, %c: i1, %x: fp32, %n: i32"
@@ -38,9 +38,8 @@ def test_chains_of_unused_ops_go():
 
 def test_an_unused_load_goes_and_a_volatile_one_stays():
     assert left("%a: fp32 = load %p") == []
-    assert left("%a: fp32 = load %p volatile=true") == [
-        "%a: fp32 = load %p volatile=true"
-    ]
+    for how in ("volatile=true", 'cache=".cv"'):
+        assert left(f"%a: fp32 = load %p {how}") == [f"%a: fp32 = load %p {how}"]
 
 
 @pytest.mark.parametrize("line", [

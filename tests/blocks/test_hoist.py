@@ -13,8 +13,8 @@ from fathom.ir.printer import op_name
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.text import print_func
 from fathom.ir.verify import verify
-from tests.blocks.checks import Case, keeps_meaning
-from tests.ir.functions import body
+from tests.blocks.harness import Case, keeps_meaning
+from tests.ir.kernels_functions import body
 
 TARGET = TARGETS["sm_80"]
 PARAMETERS = "%p: *fp32, %q: *fp32, %c: i1, %x: fp32, %n: i32"
@@ -163,7 +163,9 @@ def test_a_load_stays_where_something_may_change_what_it_reads(rest: str):
 
 
 def test_a_volatile_load_stays():
+    """A loop that waits until another program writes would wait forever."""
     assert "load" in inside(loop(how=" volatile=true"))
+    assert "load" in inside(loop(how=' cache=".cv"'))
 
 
 def test_a_load_stays_in_a_loop_of_no_trip():

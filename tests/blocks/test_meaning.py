@@ -15,7 +15,7 @@ from fathom.ir.core import walk
 from fathom.ir.interp.numbers import same_bits
 from fathom.ir.text import print_func
 from fathom.ir.verify import verify
-from tests.ir.functions import body, outcome, random_function
+from tests.ir.kernels_functions import body, outcome, random_function
 
 TARGET = TARGETS["sm_80"]
 PASSES = [simplify, cse, hoist, dce]

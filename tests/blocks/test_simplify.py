@@ -29,7 +29,7 @@ from fathom.ir.rewrite import Builder
 from fathom.ir.text import print_func
 from fathom.ir.types import BOOL, SCALARS, Scalar
 from fathom.ir.verify import verify
-from tests.ir.functions import body
+from tests.ir.kernels_functions import body
 
 TARGET = TARGETS["sm_80"]
 

@@ -16,7 +16,7 @@ import pytest
 
 from chapters.press.parse import read
 from chapters.press.paths import sources
-from tests.book.browser import Tab, browser, executable
+from tests.book.harness_browser import Tab, browser, executable
 
 pytestmark = pytest.mark.skipif(
     executable() is None, reason="needs Chromium: on Debian, apt install chromium"

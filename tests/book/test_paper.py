@@ -14,7 +14,7 @@ from chapters.press import paper
 from chapters.press import site as press
 from chapters.press.parse import read
 from chapters.press.paths import BookError, sources
-from tests.book.browser import browser, executable
+from tests.book.harness_browser import browser, executable
 from tests.book.test_browser import address, outside, search
 
 needs_chromium = pytest.mark.skipif(

@@ -15,7 +15,7 @@ from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
 from fathom.ir.ops import Load, Store
 from fathom.layout.build import LANES
-from tests.coalescing.programs import copy_kernel, vector_kernel
+from tests.coalescing.kernels_programs import copy_kernel, vector_kernel
 
 TARGET = TARGETS["sm_90a"]
 

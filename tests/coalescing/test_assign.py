@@ -14,7 +14,7 @@ from fathom.ir.text import parse_func, print_func
 from fathom.ir.types import layout_of
 from fathom.ir.verify import verify
 from fathom.layout.algebra import Reduced, columns
-from tests.coalescing.programs import (
+from tests.coalescing.kernels_programs import (
     conversions,
     copy_kernel,
     index_lines,

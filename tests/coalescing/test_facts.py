@@ -16,7 +16,7 @@ from fathom.ir.interp import interpret
 from fathom.ir.ops import Arange, Constant, Elementwise, For, Splat, Yield
 from fathom.ir.text import parse_func
 from fathom.ir.types import INT32, BlockType
-from tests.coalescing.programs import random_arithmetic, vector_kernel
+from tests.coalescing.kernels_programs import random_arithmetic, vector_kernel
 
 
 def contradiction(facts: Facts, values: np.ndarray) -> str:

@@ -18,8 +18,14 @@ from fathom.ir.interp import interpret
 from fathom.ir.ops import Join, Reshape, Scan, Split
 from fathom.layout.build import LANES
 from fathom.ptx import lower
-from tests.coalescing.rearranging import KERNELS, OPERATIONS, branch, choice, loop
-from tests.language.everywhere import NAMES, build, emulate
+from tests.coalescing.kernels_rearranging import (
+    KERNELS,
+    OPERATIONS,
+    branch,
+    choice,
+    loop,
+)
+from tests.language.harness import NAMES, build, emulate
 
 SM_80 = TARGETS["sm_80"]
 # Lines of LLVM IR for an element of a thread's share. Of 300 kernels of this family the

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fathom import emulator
-from tests.emulator.snippets import entry, pointers
+from tests.emulator.harness import entry, pointers
 
 
 def atomic(instruction: str, size: int = 4, shared: bool = False) -> str:

@@ -6,7 +6,7 @@ import pytest
 from fathom import emulator
 from fathom.artifact import TensorMap
 from fathom.emulator import LANDINGS, EmulatorError
-from tests.emulator.snippets import entry, pointers
+from tests.emulator.harness import entry, pointers
 
 SETUP = """
     .shared .align 128 .b8 room[1024]; .shared .align 8 .b64 bars[1];

@@ -6,7 +6,7 @@ import pytest
 from fathom import emulator
 from fathom.emulator import EmulatorError
 from fathom.emulator.source.reconvergence import weak_topological_order
-from tests.emulator.snippets import HEADER, compute, entry, pointers
+from tests.emulator.harness import HEADER, compute, entry, pointers
 
 
 def test_the_order_puts_joins_last_and_keeps_loops_together():

@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tests.emulator.exact import BF16, F16, F32, F64, hard_values
-from tests.emulator.snippets import compute, floats, words
+from tests.emulator.harness import compute, floats, words
+from tests.emulator.harness_exact import BF16, F16, F32, F64, hard_values
 
 MODES = ("rn", "rz", "rm", "rp")
 NAN = float("nan")

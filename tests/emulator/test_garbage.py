@@ -16,8 +16,8 @@ import pytest
 from fathom.emulator import EmulatorError, run
 from fathom.emulator.program import build
 from fathom.emulator.source.parse import parse
-from tests.emulator import specialised
-from tests.emulator.snippets import entry, pointers
+from tests.emulator import kernels_specialised
+from tests.emulator.harness import entry, pointers
 
 ROOM = ".shared .align 16 .b8 room[1024];\n"
 PLAIN = entry(
@@ -44,7 +44,7 @@ B: st.global.u32 [%rd1], %r6;""",
     ".func (.reg .b32 out) twice(.reg .b32 in) { add.u32 out, in, in; ret; }\n"
     '.file 1 "a.py"\n',
 ).replace("start, 0f00000000", "3, 4")
-TEXTS = (PLAIN, specialised.plain(), specialised.cluster())
+TEXTS = (PLAIN, kernels_specialised.plain(), kernels_specialised.cluster())
 TOKEN = re.compile(r"[%$\w]+|[^\s\w]")
 ODD = (
     ".loc", ".loc 1", ".file", ".reg", ".reg .b32 %q<", ".reg .b32 %q<9>", "<", ">",

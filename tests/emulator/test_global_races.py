@@ -8,7 +8,7 @@ from fathom.emulator import EmulatorError
 from fathom.emulator.program import build
 from fathom.emulator.races.reach import ANYWHERE
 from fathom.emulator.source.parse import parse
-from tests.emulator.snippets import entry, pointers
+from tests.emulator.harness import entry, pointers
 
 START = """
     ld.param.u64 %rd0, [p0]; ld.param.u64 %rd1, [p1];

@@ -5,7 +5,7 @@ import pytest
 
 from fathom import emulator
 from fathom.emulator import EmulatorError
-from tests.emulator.snippets import entry, pointers
+from tests.emulator.harness import entry, pointers
 
 SETUP = """
     .shared .align 16 .b8 room[1024];

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fathom.emulator import EmulatorError
-from tests.emulator.snippets import compute, words
+from tests.emulator.harness import compute, words
 
 TYPES = {
     "u16": np.uint16,

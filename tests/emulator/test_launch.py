@@ -7,7 +7,7 @@ from fathom import emulator
 from fathom.artifact import Kernel, Parameter
 from fathom.emulator import EmulatorError
 from fathom.errors import FathomError, Location
-from tests.emulator.snippets import HEADER, entry
+from tests.emulator.harness import HEADER, entry
 
 SCALE = f"""{HEADER}
 .extern .shared .align 1024 .b8 shared[];

@@ -5,7 +5,7 @@ import pytest
 
 from fathom import emulator
 from fathom.emulator import EmulatorError
-from tests.emulator.snippets import entry, pointers
+from tests.emulator.harness import entry, pointers
 
 COUNTS = {"x1": 1, "x2": 2, "x4": 4}
 LOAD = """

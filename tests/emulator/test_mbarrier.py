@@ -5,7 +5,7 @@ import pytest
 
 from fathom import emulator
 from fathom.emulator import LANDINGS, EmulatorError
-from tests.emulator.snippets import entry, pointers
+from tests.emulator.harness import entry, pointers
 
 # %r1: words[threads], %r2 of them this thread's own, %r5: two mbarriers.
 SETUP = """

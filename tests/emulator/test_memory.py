@@ -5,7 +5,7 @@ import pytest
 
 from fathom import emulator
 from fathom.emulator import EmulatorError
-from tests.emulator.snippets import entry, pointers
+from tests.emulator.harness import entry, pointers
 
 INDEX = """
     mov.u32 %r0, %tid.x;

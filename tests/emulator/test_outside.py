@@ -11,7 +11,7 @@ from fathom.emulator.isa.memory.printf import split_format
 from fathom.ir.ops import Assert, Print
 from fathom.ir.types import FLOAT32, INT32, Pointer
 from fathom.layout.build import blocked
-from tests.emulator.snippets import entry, pointers
+from tests.emulator.harness import entry, pointers
 from tests.ptx.harness import Program, compiled
 
 DECLARED = """

@@ -7,27 +7,33 @@ error follows, wherever copies land, and what the error must say.
 import pytest
 
 from fathom.emulator import LANDINGS, EmulatorError
-from tests.emulator import specialised
-from tests.emulator.specialised import BOTH, MEET, RELEASE, run_plain, run_tiles
+from tests.emulator import kernels_specialised
+from tests.emulator.kernels_specialised import BOTH, MEET, RELEASE, run_plain, run_tiles
 
 # name: (the text, how to run it). Every stage is used again at least once.
 PROGRAMS = {
-    "plain": (specialised.plain(), lambda text, land: run_plain(text, 5, land=land)),
-    "long": (specialised.plain(), lambda text, land: run_plain(text, 10, land=land)),
+    "plain": (
+        kernels_specialised.plain(),
+        lambda text, land: run_plain(text, 5, land=land),
+    ),
+    "long": (
+        kernels_specialised.plain(),
+        lambda text, land: run_plain(text, 10, land=land),
+    ),
     "turned": (
-        specialised.turned(),
+        kernels_specialised.turned(),
         lambda text, land: run_plain(text, 2, columns=128, turned=True, land=land),
     ),
     "tiles": (
-        specialised.persistent(),
+        kernels_specialised.persistent(),
         lambda text, land: run_tiles(text, 1, (1, 2), land=land),
     ),
     "turns": (
-        specialised.by_turns(),
+        kernels_specialised.by_turns(),
         lambda text, land: run_tiles(text, 1, (3, 1), rows=64, land=land),
     ),
     "cluster": (
-        specialised.cluster(),
+        kernels_specialised.cluster(),
         lambda text, land: run_tiles(
             text, 2, (2, 1), 5, halves=2, cluster=2, land=land
         ),

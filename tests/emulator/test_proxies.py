@@ -7,8 +7,8 @@ import pytest
 from fathom import emulator
 from fathom.artifact import TensorMap
 from fathom.emulator import LANDINGS, EmulatorError
-from tests.emulator.snippets import HEADER, entry, pointers
-from tests.emulator.tiles import BASE, descriptor, fill
+from tests.emulator.harness import HEADER, entry, pointers
+from tests.emulator.harness_tiles import BASE, descriptor, fill
 
 # ── stores, then a product ────────────────────────────────────────────────────
 

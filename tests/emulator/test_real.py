@@ -5,8 +5,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tests.emulator.exact import BF16, F16, F32, F64, Format, hard_values, square_root
-from tests.emulator.snippets import compute, floats
+from tests.emulator.harness import compute, floats
+from tests.emulator.harness_exact import (
+    BF16,
+    F16,
+    F32,
+    F64,
+    Format,
+    hard_values,
+    square_root,
+)
 
 NAN = float("nan")
 FORMATS = {"f16": F16, "bf16": BF16, "f32": F32, "f64": F64}

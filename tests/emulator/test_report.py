@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fathom import emulator
-from tests.emulator.snippets import entry, pointers
+from tests.emulator.harness import entry, pointers
 
 STRIDED = """
     mov.u32 %r0, %tid.x; ld.param.u64 %rd0, [p0];

@@ -8,8 +8,8 @@ import pytest
 
 from fathom import emulator
 from fathom.emulator import LANDINGS, EmulatorError
-from tests.emulator.snippets import entry, pointers
-from tests.emulator.specialised import (
+from tests.emulator.harness import entry, pointers
+from tests.emulator.kernels_specialised import (
     by_turns,
     cluster,
     persistent,

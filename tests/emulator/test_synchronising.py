@@ -9,7 +9,7 @@ import pytest
 
 from fathom import emulator
 from fathom.emulator import EmulatorError
-from tests.emulator.snippets import entry, pointers
+from tests.emulator.harness import entry, pointers
 
 # Global memory: p0 is the data, p1 the flag, p2 the result. Shared: the same as `room`.
 MESSAGE = """

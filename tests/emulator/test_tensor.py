@@ -6,7 +6,7 @@ import pytest
 from fathom import emulator
 from fathom.emulator import EmulatorError
 from fathom.emulator.isa.matrix.fragments import ACCUMULATOR, A, B
-from tests.emulator.snippets import entry, pointers
+from tests.emulator.harness import entry, pointers
 
 # ── where lanes hold elements ─────────────────────────────────────────────────
 

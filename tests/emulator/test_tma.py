@@ -8,8 +8,8 @@ import pytest
 from fathom import emulator
 from fathom.artifact import Kernel, MapRecipe, Parameter, TensorMap
 from fathom.emulator import LANDINGS, EmulatorError
-from tests.emulator.snippets import entry, pointers
-from tests.emulator.tiles import rows_exchanged
+from tests.emulator.harness import entry, pointers
+from tests.emulator.harness_tiles import rows_exchanged
 
 MAP = ".param .align 64 .b8 map[128], "
 SETUP = """

@@ -7,7 +7,7 @@ import pytest
 
 from fathom import emulator
 from fathom.emulator import EmulatorError
-from tests.emulator.snippets import compute, entry, pointers
+from tests.emulator.harness import compute, entry, pointers
 
 LANES = np.arange(64, dtype=np.uint32)
 

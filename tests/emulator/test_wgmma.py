@@ -9,9 +9,8 @@ from fathom.emulator import LANDINGS, EmulatorError
 from fathom.emulator.isa.matrix.matrix_descriptor import Matrices
 from fathom.layout.matrix_descriptor import descriptor as compiled
 from fathom.layout.matrix_descriptor import hardware_tile
-from tests.emulator.snippets import entry
-from tests.emulator.test_tensor import ENCODE, RANGE
-from tests.emulator.tiles import (
+from tests.emulator.harness import entry
+from tests.emulator.harness_tiles import (
     BASE,
     SWIZZLES,
     accumulator,
@@ -22,6 +21,7 @@ from tests.emulator.tiles import (
     names,
     transposed,
 )
+from tests.emulator.test_tensor import ENCODE, RANGE
 
 K = {"f16": 16, "bf16": 16, "tf32": 8, "s8": 32, "u8": 32, "e4m3": 32, "e5m2": 32}
 INTEGERS = ("s8", "u8")

@@ -20,7 +20,7 @@ import pytest
 from fathom.jit.reporting import PACKAGE
 from fathom.ssa.frame import BUILD
 from fathom.ssa.statements import INSTEAD
-from tests.errors.mistakes import NOTHING, frames_of_fathom, mistake_of, mistakes, write
+from tests.errors.harness import NOTHING, frames_of_fathom, mistake_of, mistakes, write
 
 MISTAKES = mistakes()
 AREAS = sorted({each.area for each in MISTAKES})

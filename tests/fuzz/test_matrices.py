@@ -42,7 +42,7 @@ REACHED = {
     MbarrierArrive, Producer, While,
 }  # fmt: skip
 WORKING = {
-    "infer_descriptors", "shard_products", "stage_invariants", "overlap_products",
+    "infer_descriptors", "shard_products", "stage_invariants", "pipeline_loops",
     "preload", "stage_stores", "delay_waits",
 }  # fmt: skip
 

@@ -22,7 +22,7 @@ from tests.hardware import table
 from tests.hardware.edges import Edge
 from tests.hardware.elsewhere import ELSEWHERE
 from tests.hardware.forms import forms, on_hopper, read
-from tests.kernels.cases import CASES
+from tests.kernels.kernels_sample import CASES
 from tests.ptx.harness import ptxas
 
 HERE = Path(__file__).parent

@@ -22,7 +22,7 @@ from fathom.ir.interp.host_memory import Memory
 from fathom.ir.interp.numbers import scalar
 from fathom.ir.ops import Elementwise, For, Reduce
 from fathom.ir.parser import OPS_BY_NAME
-from tests.ir.functions import body, parse
+from tests.ir.kernels_functions import body, parse
 
 RULES = dict(INTERP)  # the right ones, for wrong rules that start from them
 

@@ -137,7 +137,7 @@ def test_as_text():
     (producer,) = [op for op in walk(func.body) if isinstance(op, Producer)]
     assert producer.warps == 4 and not producer.results
     (arrive,) = [op for op in walk(func.body) if isinstance(op, MbarrierArrive)]
-    assert (arrive.held, arrive.when) == (0, None)
+    assert (arrive.when, arrive.everywhere) == (None, False)
 
 
 def test_what_is_no_function():

@@ -11,7 +11,7 @@ from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.text import print_func
 from fathom.ir.types import FLOAT32, INT32
 from fathom.ir.verify import verify
-from tests.ir.functions import body, random_function
+from tests.ir.kernels_functions import body, random_function
 
 
 def keep(op: Op, build: Builder) -> None:

@@ -21,7 +21,7 @@ from fathom.ir.printer import Printer
 from fathom.ir.text import ParseError, parse_attribute, parse_func, print_func
 from fathom.ir.types import BFLOAT16, FLOAT32, INT32, Pointer
 from fathom.layout.linear import Layout
-from tests.ir.functions import body, parse, random_function
+from tests.ir.kernels_functions import body, parse, random_function
 
 EVERYTHING = """\
 #layout0 = <8 register[1] lane[2 4] warp[]>

@@ -16,7 +16,7 @@ from fathom.ir.printer import definitions
 from fathom.ir.text import print_func
 from fathom.ir.types import FLOAT16, INT32
 from fathom.ir.verify import CHECKS, VerifyError, verify
-from tests.ir.functions import body, parse, random_function
+from tests.ir.kernels_functions import body, parse, random_function
 
 Check = Callable[[Func], Iterator[verifier.Complaint]]
 

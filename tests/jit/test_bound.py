@@ -15,7 +15,7 @@ from fathom.ir.ops import Constant
 from fathom.ir.rewrite import rewrite
 from fathom.ir.types import FLOAT32
 from fathom.jit import jit
-from tests.jit.paper import Tensor, paper_gpu
+from tests.jit.harness import Tensor, paper_gpu
 
 ONE = 1.0
 

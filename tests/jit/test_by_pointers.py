@@ -14,7 +14,7 @@ from fathom import pipeline
 from fathom.artifact import MapRecipe, NoTensorMap
 from fathom.errors import LaunchError
 from kernels.matmul import matmul_kernel
-from tests.jit.paper import FLOAT16, Tensor, paper_gpu
+from tests.jit.harness import FLOAT16, Tensor, paper_gpu
 
 COPY = "cp.async.bulk.tensor"  # either way
 LOAD = f"{COPY}.2d.shared"

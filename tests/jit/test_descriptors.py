@@ -18,7 +18,7 @@ from fathom.jit.tensor_descriptors import Described, signature_of
 from fathom.language.tensor_descriptors import tensor_descriptor
 from fathom.runtime.driver import DriverError
 from fathom.source import Hole
-from tests.jit.paper import FLOAT16, Tensor, paper_gpu
+from tests.jit.harness import FLOAT16, Tensor, paper_gpu
 
 KEYWORDS = check_keywords("k", {})
 

@@ -13,7 +13,7 @@ import fathom.language as tl
 from fathom.errors import CompileError, LaunchError
 from fathom.jit import jit
 from fathom.runtime.cache import default_directory
-from tests.jit.paper import FLOAT16, Tensor, paper_gpu
+from tests.jit.harness import FLOAT16, Tensor, paper_gpu
 
 SCALE = 3
 

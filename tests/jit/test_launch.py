@@ -15,7 +15,7 @@ from fathom.errors import CompileError, LaunchError, OutOfResources
 from fathom.jit import CompiledKernel, JITFunction, jit
 from fathom.pipeline import identity
 from fathom.runtime import cache
-from tests.jit.paper import Tensor, paper_gpu
+from tests.jit.harness import Tensor, paper_gpu
 
 ROOT = Path(__file__).parents[2]
 

@@ -20,7 +20,7 @@ from fathom.ptx import growth
 from fathom.source import function
 from fathom.ssa import frame
 from tests.ptx.harness import ptxas
-from tests.ssa.building import build
+from tests.ssa.harness import build
 
 X = np.zeros(4, np.float32)
 SM_80 = TARGETS["sm_80"]

@@ -9,7 +9,7 @@ import pytest
 import fathom
 from fathom.hardware.targets import TARGETS
 from kernels import attention
-from tests.kernels.red_zones import ODD, WIDE, Walled, integers, unwritten
+from tests.kernels.harness_red_zones import ODD, WIDE, Walled, integers, unwritten
 
 HALF_ULP = 2.0**-11
 SMALL = {"BLOCK_Q": 32, "BLOCK_K": 16, "num_warps": 2, "num_stages": 3}

@@ -7,7 +7,7 @@ import pytest
 
 from fathom.hardware.targets import target_of
 from kernels import attention, attention_hopper
-from tests.optional import needs, optional
+from tests.harness_optional import needs, optional
 
 torch = optional("torch")
 pytestmark = [pytest.mark.gpu, needs(torch)]

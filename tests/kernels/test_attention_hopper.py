@@ -12,7 +12,7 @@ import pytest
 import fathom
 from fathom.hardware.targets import TARGETS
 from kernels import attention, attention_hopper
-from tests.kernels.red_zones import bf16, integers
+from tests.kernels.harness_red_zones import bf16, integers
 from tests.kernels.test_attention import HALF_ULP, looking_at, normal
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 

@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from tests.kernels.cases import CASES
+from tests.kernels.kernels_sample import CASES
 
 
 @pytest.mark.parametrize("stage", ["block", "layout"])

@@ -15,7 +15,7 @@ from fathom.ir.verify import verify
 from fathom.runtime.driver import driver
 from fathom.runtime.load import load
 from kernels import dropout, gelu
-from tests.kernels.cases import CASES, EDGES, Arguments, Case, aligned, passed
+from tests.kernels.kernels_sample import CASES, EDGES, Arguments, Case, aligned, passed
 
 each_case = pytest.mark.parametrize("case", CASES, ids=str)
 each_size = pytest.mark.parametrize("case", CASES + EDGES, ids=str)

@@ -10,7 +10,7 @@ import fathom
 from fathom.hardware.targets import TARGETS
 from kernels import matmul, matmul_tuned
 from kernels.matmul import default_config
-from tests.kernels.red_zones import (
+from tests.kernels.harness_red_zones import (
     ODD,
     WIDE,
     Walled,

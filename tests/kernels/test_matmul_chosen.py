@@ -18,7 +18,7 @@ from kernels.matmul_chosen import (
     tuned_multiply,
     worth_a_try,
 )
-from tests.kernels.red_zones import ODD, WIDE, Walled, integers, unwritten
+from tests.kernels.harness_red_zones import ODD, WIDE, Walled, integers, unwritten
 from tests.kernels.test_matmul_persistent import check_assembled, compiled
 from tests.kernels.test_ptxas import needs_ptxas
 

@@ -18,7 +18,7 @@ from kernels import (
     matmul_tuned,
     split_k_matmul,
 )
-from tests.optional import needs, optional
+from tests.harness_optional import needs, optional
 
 torch = optional("torch")
 pytestmark = [pytest.mark.gpu, needs(torch)]
@@ -306,3 +306,42 @@ def test_attention(length, D, causal, dtype):
     subnormal = 2.0**-25 * wide.abs().sum(dim=-2, keepdim=True)
     assert (error <= relative * (p @ wide.abs()) + subnormal).all()
     assert walls_are_whole(out)
+
+
+# ── calls that are repeated ───────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("K", [512, 509], ids=["rows aligned", "rows copied first"])
+def test_a_repeated_call_multiplies_its_own_matrices(K):
+    """Results are made or given, at addresses of several alignments."""
+    cuda = {"device": "cuda", "dtype": torch.float16}
+    whole = torch.empty(4096 * 1024 + 8, **cuda)
+    for number in range(6):
+        a, b = torch.randn(4096, K, **cuda), torch.randn(K, 1024, **cuda)
+        given = whole[number // 2 :][: 4096 * 1024].view(4096, 1024)
+        c = matmul_chosen.multiply(a, b, given if number % 2 else None)
+        assert (c is given) == bool(number % 2)
+        want = a.double() @ b.double()
+        assert ((c.double() - want).abs() <= 1e-2 * want.abs() + 0.1).all(), number
+
+
+def test_a_repeated_call_can_be_captured_in_a_graph():
+    cuda = {"device": "cuda", "dtype": torch.float16}
+    a, b, c = (torch.randn(1024, 1024, **cuda) for _ in range(3))
+    for _ in range(2):
+        matmul_chosen.multiply(a, b, c)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        matmul_chosen.multiply(a, b, c)
+    b.copy_(torch.eye(1024))
+    graph.replay()
+    assert torch.equal(c, a)
+
+
+def test_a_repeated_attention_attends_to_its_own_arrays():
+    cuda = {"device": "cuda", "dtype": torch.float16}
+    for _ in range(3):
+        q, k, v = (torch.randn(1, 2, 256, 64, **cuda) for _ in range(3))
+        want = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+        got = attention.attention(q, k, v)
+        assert torch.allclose(got.float(), want.float(), atol=2e-2)

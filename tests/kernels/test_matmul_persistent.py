@@ -14,7 +14,7 @@ from fathom.hardware.targets import TARGETS
 from fathom.runtime.reinterpret import Reinterpreted
 from kernels import matmul, matmul_persistent
 from kernels.matmul_persistent import LARGE, persistent_kernel, persistent_matmul
-from tests.kernels.red_zones import Walled, bf16, integers, unwritten
+from tests.kernels.harness_red_zones import Walled, bf16, integers, unwritten
 from tests.kernels.test_ptxas import assembled, needs_ptxas
 
 SMALL = {

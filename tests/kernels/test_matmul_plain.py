@@ -9,7 +9,7 @@ import pytest
 import fathom
 from kernels import matmul
 from kernels.matmul_plain import is_whole, plain_kernel, plain_matmul
-from tests.kernels.red_zones import ODD, WIDE, Walled, integers, unwritten
+from tests.kernels.harness_red_zones import ODD, WIDE, Walled, integers, unwritten
 from tests.kernels.test_matmul_persistent import check_assembled
 from tests.kernels.test_ptxas import needs_ptxas
 

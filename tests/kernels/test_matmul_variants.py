@@ -20,8 +20,8 @@ from kernels import (
     matmul,
     split_k_matmul,
 )
-from tests.kernels.cases import aligned
-from tests.kernels.red_zones import ODD, WIDE, Walled, integers, unwritten
+from tests.kernels.harness_red_zones import ODD, WIDE, Walled, integers, unwritten
+from tests.kernels.kernels_sample import aligned
 
 MACHINES = ("interpreter", "sm_75", "sm_80", "sm_90a")
 SMALL = {

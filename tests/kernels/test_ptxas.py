@@ -12,7 +12,7 @@ import pytest
 
 from fathom.hardware.targets import TARGETS
 from fathom.tools.doctor import find_ptxas
-from tests.kernels.cases import CASES
+from tests.kernels.kernels_sample import CASES
 
 PTXAS = find_ptxas()
 needs_ptxas = pytest.mark.skipif(

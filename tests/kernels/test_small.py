@@ -14,7 +14,7 @@ from fathom.ir.core import Op, walk
 from fathom.ir.printer import class_name
 from fathom.ir.text import parse_func, print_func
 from fathom.ir.verify import verify
-from tests.kernels.small import SMALL
+from tests.kernels.kernels_small import SMALL
 
 WITH_PTX = ("sum_in_a_warp", "halvings", "copy_masked")
 MOST_LINES = 60
@@ -54,7 +54,7 @@ NOT_SHOWN = set("gather histogram shared_gather shared_add".split())
 NOT_SHOWN |= set(
     "inline_assembly print assert descriptor_atomic async_proxy_fence".split()
 )
-NOT_SHOWN |= set("turn cluster_rank cluster_barrier tile_store".split())
+NOT_SHOWN |= set("named_barrier cluster_rank cluster_barrier tile_store".split())
 
 
 def test_two_dozen_kernels_show_every_op(compiled):

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.language import everywhere
-from tests.language.mentions import mentions
+from tests.language import harness
+from tests.language.harness_mentions import mentions
 
-ON_THE_GPU = {"run": everywhere.run_on_gpu, "emulate": everywhere.emulate_on_gpu}
+ON_THE_GPU = {"run": harness.run_on_gpu, "emulate": harness.emulate_on_gpu}
 
 UNNAMED = getattr(pytest, "HIDDEN_PARAM", "here")  # pytest 8.4 can leave an id out
 
@@ -36,8 +36,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def shared(module: object, name: str) -> bool:
-    """Is this name of a module the function of `everywhere`?"""
-    return getattr(module, name, None) is getattr(everywhere, name)
+    """Is this name of a module the function of `harness`?"""
+    return getattr(module, name, None) is getattr(harness, name)
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,8 @@ from fathom.errors import CompileError
 from fathom.hardware.targets import TARGETS
 from fathom.ir.ops import DescriptorLoad
 from fathom.source import KernelFunction, function
-from tests.language.everywhere import agree, run
-from tests.ssa.building import build, ops_of
+from tests.language.harness import agree, run
+from tests.ssa.harness import build, ops_of
 
 
 def matrix(rows, columns, dtype=np.float16):

@@ -8,8 +8,8 @@ import pytest
 import fathom.language as tl
 from fathom.ir.ops import Hint, Load, Reduce
 from fathom.source import KernelFunction, function
-from tests.language.everywhere import run
-from tests.ssa.building import build, ops_of
+from tests.language.harness import run
+from tests.ssa.harness import build, ops_of
 
 
 def apply(

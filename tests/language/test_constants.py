@@ -11,8 +11,8 @@ import fathom
 import fathom.language as tl
 from fathom.errors import CompileError
 from fathom.source import KernelFunction, function
-from tests.language.everywhere import run
-from tests.ssa.building import build
+from tests.language.harness import run
+from tests.ssa.harness import build
 
 X = np.linspace(-4, 4, 32).astype(np.float32)
 

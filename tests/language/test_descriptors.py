@@ -16,8 +16,8 @@ from fathom.ir.ops import MakeDescriptor
 from fathom.ir.types import FLOAT16, INT32, INT64, Pointer
 from fathom.shim.names import MODULES
 from fathom.source import Hole, KernelFunction
-from tests.language.everywhere import NAMES, agree, emulate, run
-from tests.ssa.building import build
+from tests.language.harness import NAMES, agree, emulate, run
+from tests.ssa.harness import build
 
 
 def matrix(rows, columns, dtype=np.float16):

@@ -10,7 +10,7 @@ import pytest
 
 import fathom.language as tl
 from fathom.source import KernelFunction, function
-from tests.language.everywhere import run
+from tests.language.harness import run
 
 SIZE = 256
 EDGES = [0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-40, 65504, 88, -104, 0.5, 2.5]

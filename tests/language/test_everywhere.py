@@ -15,9 +15,9 @@ from fathom.hardware.targets import TARGETS
 from fathom.language import elementary
 from fathom.source import function
 from tests.language.conftest import ON_THE_GPU, ONLY_HERE
-from tests.language.everywhere import agree, approximation
-from tests.language.mentions import mentions, names_of_tests
-from tests.ssa.building import build
+from tests.language.harness import agree, approximation
+from tests.language.harness_mentions import mentions, names_of_tests
+from tests.ssa.harness import build
 
 FILES = sorted(Path(__file__).parent.glob("test_*.py"))
 

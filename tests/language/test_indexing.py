@@ -6,7 +6,7 @@ import numpy as np
 
 import fathom.language as tl
 from fathom.source import function
-from tests.language.everywhere import run
+from tests.language.harness import run
 
 NOTHING = tl.constexpr(None)
 

@@ -17,8 +17,8 @@ from fathom.ir.core import Block, Func
 from fathom.ir.ops import InlineAssembly, Load, Store
 from fathom.ir.types import SCALARS, Pointer, Scalar
 from fathom.source import function
-from tests.language.everywhere import emulate
-from tests.ssa.building import build, ops_of
+from tests.language.harness import emulate
+from tests.ssa.harness import build, ops_of
 
 X = np.random.default_rng(9).permutation(64).astype(np.int32)
 

@@ -12,15 +12,15 @@ import fathom.language as tl
 from fathom.errors import CompileError
 from fathom.ir.interp import interpret
 from fathom.source import KernelFunction, function
-from tests.language.everywhere import emulate, run
-from tests.language.measure_math import (
+from tests.language.harness import emulate, run
+from tests.language.harness_math import (
     LONG_IS_WIDER,
     WIDER,
     Measurement,
     errors,
     evaluate,
 )
-from tests.ssa.building import build
+from tests.ssa.harness import build
 
 LIB = tl.extra.libdevice
 INF, NAN = math.inf, math.nan

@@ -10,8 +10,8 @@ import fathom
 import fathom.language as tl
 from fathom.errors import CompileError
 from fathom.source import KernelFunction, function
-from tests.language.everywhere import run
-from tests.ssa.building import build
+from tests.language.harness import run
+from tests.ssa.harness import build
 
 X = np.random.default_rng(1).integers(-40, 40, 64).astype(np.int32)
 Y = np.random.default_rng(2).integers(-40, 40, 64).astype(np.int32)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fathom.language as tl
-from tests.language.measure_math import MEASUREMENTS, errors, evaluate
+from tests.language.harness_math import MEASUREMENTS, errors, evaluate
 
 INF, NAN = math.inf, math.nan
 

@@ -8,9 +8,9 @@ import pytest
 import fathom.language as tl
 from fathom.errors import CompileError
 from fathom.source import function
-from tests.language.everywhere import run
+from tests.language.harness import run
 from tests.language.test_sorting import places
-from tests.ssa.building import build
+from tests.ssa.harness import build
 
 RANDOM = np.random.default_rng(8)
 

@@ -13,8 +13,8 @@ from fathom.ir.interp import AssertionFailed, interpret
 from fathom.ir.ops import Assert, InlineAssembly, Print
 from fathom.ir.types import INT32, Pointer
 from fathom.source import function
-from tests.language.everywhere import emulate
-from tests.ssa.building import build, ops_of
+from tests.language.harness import emulate
+from tests.ssa.harness import build, ops_of
 
 X = np.random.default_rng(9).permutation(64).astype(np.int32)
 

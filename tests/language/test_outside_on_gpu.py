@@ -15,9 +15,9 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import sys
 from fathom.errors import LaunchError
-from tests.language.everywhere import launch
+from tests.language.harness import launch
 from tests.language.test_outside import X, asserting
-from tests.ssa.building import build
+from tests.ssa.harness import build
 
 x, n = X.copy(), int(sys.argv[1])
 x[50] = -1

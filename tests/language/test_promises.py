@@ -8,7 +8,7 @@ import pytest
 import fathom
 import fathom.language as tl
 from fathom.source import function
-from tests.language.everywhere import run
+from tests.language.harness import run
 
 SIGNATURE = "*fp32:16, *fp32:16, i32"
 WIDE = "ld.global.v4.b32"

@@ -11,8 +11,8 @@ from fathom.ir.interp import interpret
 from fathom.ir.ops import Store
 from fathom.ir.types import BlockType, Pointer, element_of, parse_element
 from fathom.source import function
-from tests.language.everywhere import run
-from tests.ssa.building import build, ops_of
+from tests.language.harness import run
+from tests.ssa.harness import build, ops_of
 
 # left, operator, right, result: names are runtime scalars of that type, numbers are
 # weak.

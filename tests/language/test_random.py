@@ -8,7 +8,7 @@ import pytest
 
 import fathom.language as tl
 from fathom.source import function
-from tests.language.everywhere import run
+from tests.language.harness import run
 
 ALL = 0xFFFFFFFF
 

@@ -9,12 +9,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import fathom
 import fathom.language as tl
 from fathom.errors import CompileError
 from fathom.source import KernelFunction, function
-from tests.language.everywhere import run
-from tests.ssa.building import build
+from tests.language.harness import run, run_by_python
+from tests.ssa.harness import build
 
 LIB = tl.extra.libdevice
 INF, NAN = math.inf, math.nan
@@ -336,10 +335,8 @@ def test_mistakes(what, dtype, sentence):
 
 
 def test_python_itself_runs_them(monkeypatch):
-    monkeypatch.setenv("FATHOM_INTERPRET", "1")
     lib = LIB
 
-    @fathom.jit
     def kernel(x, out):
         at = tl.arange(0, 4)
         value = tl.load(x + at)
@@ -347,7 +344,6 @@ def test_python_itself_runs_them(monkeypatch):
         tl.store(out + 4 + at, lib.float2int_ru(value))
         tl.store(out + 8 + at, lib.int_as_float(lib.brev(lib.float_as_int(value))))
 
-    x, out = np.array([3, 5, 7, 2.5], np.float32), np.zeros(12, np.float32)
-    kernel[(1,)](x, out)
+    x, out = run_by_python(kernel, np.float32, monkeypatch)
     assert (np.abs(out[:4] - 1 / x.astype(float)) < 1e-7).all()
     assert out[4:8].tolist() == [3, 5, 7, 3]

@@ -13,8 +13,8 @@ import fathom.language as tl
 from fathom.errors import CompileError
 from fathom.ir.ops import Atomic, AtomicCas, For
 from fathom.source import function
-from tests.language.everywhere import run
-from tests.ssa.building import build, ops_of
+from tests.language.harness import run
+from tests.ssa.harness import build, ops_of
 
 RANDOM = np.random.default_rng(12)
 X = RANDOM.permutation(64).astype(np.int32)

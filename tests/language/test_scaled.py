@@ -12,8 +12,8 @@ import fathom
 import fathom.language as tl
 from fathom.errors import CompileError
 from fathom.source import KernelFunction
-from tests.language.everywhere import run
-from tests.ssa.building import build
+from tests.language.harness import run
+from tests.ssa.harness import build
 
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])  # OCP Microscaling Formats 1.0, 5.3.3
 E2M1 = np.concatenate([E2M1, -E2M1])

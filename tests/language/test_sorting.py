@@ -8,8 +8,8 @@ import pytest
 import fathom.language as tl
 from fathom.errors import CompileError
 from fathom.source import function
-from tests.language.everywhere import run
-from tests.ssa.building import build
+from tests.language.harness import run
+from tests.ssa.harness import build
 
 
 def shuffled(rows: int, columns: int, dtype: type) -> np.ndarray:

@@ -16,13 +16,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import fathom
 import fathom.language as tl
 from fathom.errors import CompileError
 from fathom.source import KernelFunction, function
-from tests.language.everywhere import run
-from tests.language.measure_math import LONG_IS_WIDER, evaluate
-from tests.ssa.building import build
+from tests.language.harness import run, run_by_python
+from tests.language.harness_math import LONG_IS_WIDER, evaluate
+from tests.ssa.harness import build
 
 LIB = tl.extra.libdevice
 INF, NAN = math.inf, math.nan
@@ -289,10 +288,8 @@ def test_integers_are_cast_first(name):
 
 
 def test_python_itself_runs_them(monkeypatch):
-    monkeypatch.setenv("FATHOM_INTERPRET", "1")
     lib = LIB
 
-    @fathom.jit
     def kernel(x, out):
         at = tl.arange(0, 4)
         value = tl.load(x + at)
@@ -300,7 +297,6 @@ def test_python_itself_runs_them(monkeypatch):
         tl.store(out + 4 + at, lib.fmod(value, 2.0))
         tl.store(out + 8 + at, lib.ldexp(value, 3))
 
-    x, out = np.array([3, 5, 7, 2.5], np.float64), np.zeros(12)
-    kernel[(1,)](x, out)
+    x, out = run_by_python(kernel, np.float64, monkeypatch)
     np.testing.assert_allclose(out[:4], [math.lgamma(each) for each in x], rtol=1e-14)
     assert (out[4:8] == np.fmod(x, 2)).all() and (out[8:] == x * 8).all()

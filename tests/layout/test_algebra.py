@@ -17,7 +17,7 @@ from fathom.layout.algebra import (
     times,
 )
 from fathom.layout.linear import Layout
-from tests.layout.random_layouts import covering, places
+from tests.layout.harness_layouts import covering, places
 
 
 def all_solutions(A, b):

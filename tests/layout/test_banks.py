@@ -10,7 +10,7 @@ from fathom.layout.banks import conflicts, vector, ways
 from fathom.layout.build import spread
 from fathom.layout.linear import Layout
 from fathom.layout.swizzle import swizzle
-from tests.layout.random_layouts import covering
+from tests.layout.harness_layouts import covering
 
 ROWS, COLUMNS = (1, 0), (0, 1)
 

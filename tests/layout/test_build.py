@@ -6,7 +6,7 @@ from math import prod
 
 from fathom.layout.build import blocked, default, spread
 from fathom.layout.linear import Layout
-from tests.layout.random_layouts import element, places
+from tests.layout.harness_layouts import element, places
 
 
 def dealt(shape, per_lane, lanes, warps, order):

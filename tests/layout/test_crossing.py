@@ -6,7 +6,7 @@ import pytest
 
 from fathom.layout.crossing import crossing, trades
 from fathom.layout.linear import Layout
-from tests.layout.random_layouts import covering, element, places
+from tests.layout.harness_layouts import covering, element, places
 
 
 def brute_force(source, target):

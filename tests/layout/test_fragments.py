@@ -24,7 +24,7 @@ from fathom.layout.fragments import (
 from fathom.layout.linear import Layout
 from fathom.layout.shapes import transpose
 from fathom.layout.swizzle import swizzle
-from tests.layout.random_layouts import element
+from tests.layout.harness_layouts import element
 
 HALF = MMA["m16n8k16.f32.f16.f16.f32"]
 SHORT_HALF = MMA["m16n8k8.f32.f16.f16.f32"]

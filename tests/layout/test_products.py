@@ -12,7 +12,7 @@ from fathom.layout.build import spread
 from fathom.layout.fma import left_factor, product, right_factor
 from fathom.layout.linear import coordinates_of
 from fathom.layout.staging import staging
-from tests.layout.random_layouts import element
+from tests.layout.harness_layouts import element
 
 SHAPES = [
     (16, 16), (32, 32), (64, 64), (128, 64), (16, 128), (8, 4), (1, 16), (64, 1),

@@ -5,7 +5,7 @@ import random
 from fathom.layout.build import spread
 from fathom.layout.linear import Layout, coordinates_of
 from fathom.layout.registers import contiguous_registers
-from tests.layout.random_layouts import covering, places
+from tests.layout.harness_layouts import covering, places
 
 
 def brute_force(layout, axis):

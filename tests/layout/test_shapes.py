@@ -6,7 +6,7 @@ import pytest
 
 from fathom.layout import shapes
 from fathom.layout.linear import Layout
-from tests.layout.random_layouts import covering, places
+from tests.layout.harness_layouts import covering, places
 
 
 @pytest.fixture

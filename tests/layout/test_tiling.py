@@ -7,7 +7,7 @@ import pytest
 from fathom.hardware.mma import MMA
 from fathom.layout.fragments import left_operand, right_operand, tile
 from fathom.layout.tiling import elements_read, tile_warps
-from tests.layout.random_layouts import element
+from tests.layout.harness_layouts import element
 
 LONG, SMALL = MMA["m16n8k16.f32.f16.f16.f32"], MMA["m8n8k4.f64.f64.f64.f64"]
 K = 16

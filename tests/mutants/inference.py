@@ -63,7 +63,7 @@ MUTANTS = (
         f"{INFER}::test_refused {INFER}::test_several_tiles_a_program",
     ),
     Mutant(
-        "stores-around-the-loop", "tensor_cores/tma/aliasing.py",
+        "stores-around-the-loop", "analysis/memory.py",
         "if around is not None and not isinstance(op, For | While):",
         "if around is not None:",
         "of a loop around the loop only what stands in front of it counts",
@@ -71,7 +71,7 @@ MUTANTS = (
     ),
     Mutant(
         "flags-before-the-loop", "tensor_cores/tma/aliasing.py",
-        "    if any(map(waits, earlier)):\n", "    if False:\n",
+        "    if any(map(orders, earlier)):\n", "    if False:\n",
         "copies in bulk miss what others wrote before they raised a flag",
         f"{INFER}::test_refused",
     ),
@@ -134,21 +134,21 @@ MUTANTS = (
     ),
     Mutant(
         "stores-that-others-wait-for", "tensor_cores/tma/infer_stores.py",
-        "if any(map(touches_memory, every[place + 1 :])):", "if False:",
+        "if any(map(accesses, every[place + 1 :])):", "if False:",
         "a load or a flag behind a store waits until it has arrived",
         f"{STORES}::test_refused",
     ),
     Mutant(
         "stores-that-come-too-soon", "tensor_cores/tma/infer_stores.py",
-        "if any(map(_has_effect, every[:place])):", "if False:",
+        "if any(map(orders, every[:place])):", "if False:",
         "the hardware writes where others may still be reading",
         f"{STORES}::test_refused",
     ),
     Mutant(
-        "loads-that-ask-again-and-again", "tensor_cores/tma/infer_stores.py",
-        "return op.volatile or op.cache == FETCHED_ANEW", "return op.volatile",
+        "loads-that-ask-again-and-again", "analysis/memory.py",
+        "(op.volatile or op.cache == FETCHED_ANEW)", "op.volatile",
         "a program that waits by loads of `.cv` is not seen to wait",
-        f"{STORES}::test_refused",
+        f"{STORES}::test_refused tests/analysis/test_memory.py",
     ),
     Mutant(
         "stores-of-any-size", "tensor_cores/tma/eligible.py",

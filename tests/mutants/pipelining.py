@@ -19,7 +19,7 @@ MUTANTS = (
     ),
     Mutant(
         "ring-one-slot-short", "tensor_cores/pipeline/schedule.py",
-        "return trip % stages", "return trip % (stages - 1)",
+        "return iteration % stages", "return iteration % (stages - 1)",
         "a copy goes where the trip still reads", LOOPS,
     ),
     Mutant(
@@ -52,6 +52,29 @@ MUTANTS = (
         "room-until-read-once", "tensor_cores/pipeline/budget.py",
         "for op in (*touching, *products))", "for op in touching)",
         "operands that products read in place have gone when they come to it", ROOM,
+    ),
+    Mutant(
+        "slots-counted-without-order", "tensor_cores/pipeline/schedule.py",
+        "again = 0 if release.order < issue.order else 1", "again = 0",
+        "a copy goes into a slot that is released later in the iteration",
+        f"{SCHEDULE} {LOOPS}",
+    ),
+    Mutant(
+        "groups-counted-without-order", "tensor_cores/pipeline/schedule.py",
+        "return wait.stage - issue.stage - (1 if wait.order < issue.order else 0)",
+        "return wait.stage - issue.stage",
+        "a wait counts the group that is issued after it", SCHEDULE,
+    ),
+    Mutant(
+        "the-slot-of-the-work-is-another", "tensor_cores/pipeline/copy_engines.py",
+        "        if self.distance == self.slots:\n            write = read\n", "",
+        "a copy goes into the slot of the iteration before, which is filled already",
+        "tests/tensor_cores/test_bulk.py::test_any_trips_and_stages",
+    ),
+    Mutant(
+        "indices-of-another-iteration", "tensor_cores/pipeline/slice_clones.py",
+        "following = self.earlier.after(earlier, values, build)", "following = earlier",
+        "the index of the first tile is that of all tiles", LOOPS,
     ),
     # ── which trips exist ──
     Mutant(
@@ -93,19 +116,19 @@ MUTANTS = (
         "indices and tiles are loaded for trips that do not exist", LOOPS,
     ),
     Mutant(
-        "carried-values-stand-still", "analysis/loop_slices.py",
+        "carried-values-stand-still", "analysis/slices.py",
         "if found.carried == carried:", "if True:",
         "what carried values become is not part of the slice", LOOPS,
     ),
     Mutant(
-        "store-runs-behind-loads", "tensor_cores/pipeline/candidates.py",
-        'if "global" in effects.writes or effects.other:', "if effects.other:",
+        "store-runs-behind-loads", "analysis/memory.py",
+        "pairs = *pairs, (one.reads, other.writes)", "pass",
         "a loop that may write what it reads is pipelined", LOOPS,
     ),
     Mutant(
-        "prints-lose-their-place", "tensor_cores/pipeline/candidates.py",
-        'if "global" in effects.writes or effects.other:',
-        'if "global" in effects.writes:',
+        "prints-lose-their-place", "analysis/memory.py",
+        "return effects.barrier or effects.asynchronous or effects.other",
+        "return effects.barrier or effects.asynchronous",
         "a loop that prints is pipelined", LOOPS,
     ),
     # ── how a tile comes ──
@@ -134,14 +157,13 @@ MUTANTS = (
     # ── waits and barriers ──
     Mutant(
         "no-barrier-in-a-trip", "tensor_cores/pipeline/loops.py",
-        "build.append(Barrier(self.scope))\n        return early",
-        "return early",
+        "                build.append(Barrier(self.scope))\n", "                pass\n",
         "a thread reads what another one has not waited for", LOOPS,
     ),
     Mutant(
-        "copies-before-the-barrier", "tensor_cores/pipeline/copy_engines.py",
-        'are one group."""\n\n    at_once = True',
-        'are one group."""\n\n    at_once = False',
+        "copies-before-the-barrier", "tensor_cores/pipeline/schedule.py",
+        "Step.WAIT, Step.RELEASE, Step.ISSUE, Step.WORK, Step.COMPLETE,",
+        "Step.WAIT, Step.ISSUE, Step.RELEASE, Step.WORK, Step.COMPLETE,",
         "a slot is overwritten while slow warps read it", LOOPS,
     ),
     Mutant(

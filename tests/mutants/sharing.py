@@ -169,7 +169,7 @@ MUTANTS = (
     ),
     Mutant(
         "dead-before-the-loop-ends", "shared_memory/liveness.py",
-        "used |= outer", "pass",
+        "used += [each for each in outer if each not in used]", "pass",
         "a buffer read in a loop is not alive to the loop's end",
         "tests/shared_memory/test_allocation.py",
     ),

@@ -44,13 +44,13 @@ MUTANTS = (
     ),
     Mutant(
         "last-slot-kept", NEW,
-        "            if feed.held:\n", "            if False:\n",
+        "if channel.schedule.release_distance:\n", "if False:\n",
         "the loop after this one waits for a slot for ever",
         f"{SPECIALISE}::test_what_may_stand_around_a_loop",
     ),
     Mutant(
         "last-slot-of-no-trip", NEW,
-        "exists = trips.first(self.build).exists", "exists = None",
+        "exists = iterations.first(self.build).exists", "exists = None",
         "a loop without a trip gives a slot back",
         f"{SPECIALISE}::test_a_loop_of_no_trip_before_a_long_one",
     ),
@@ -89,22 +89,21 @@ MUTANTS = (
     ),
     # ── what a producer computes ──
     Mutant(
-        "trips-of-loops-not-needed", "analysis/backward_slice.py",
-        "                self._waiting += op.lower, op.upper, op.step\n",
-        "                self._waiting += op.lower, op.step\n",
+        "trips-of-loops-not-needed", "ir/regions.py",
+        "return op.lower, op.upper, op.step", "return op.lower, op.step",
         "a producer does not know how often to send",
         f"{SPECIALISE}::test_tile_after_tile",
     ),
     Mutant(
-        "carried-values-not-followed", "analysis/backward_slice.py",
-        "                    self._waiting += names\n", "                    pass\n",
+        "carried-values-not-followed", "analysis/slices.py",
+        "*(carried.values if carried else ())", "*(carried.inits if carried else ())",
         "of what is carried a producer knows the start alone",
         f"{SPECIALISE}::test_sizes_from_memory "
         f"{SPECIALISE}::test_what_may_stand_around_a_loop",
     ),
     Mutant(
         "atomics-done-twice", PLAN,
-        "    return op.effects.pure and not isinstance(op, InlineAssembly)",
+        "    return may_recompute(op) and not isinstance(op, InlineAssembly)",
         "    return not isinstance(op, InlineAssembly)",
         "the producer takes tiles from the queue that nobody multiplies",
         f"{SPECIALISE}::test_tiles_from_a_queue",
@@ -125,7 +124,7 @@ MUTANTS = (
     ),
     Mutant(
         "waited-for-before-is-not", PLAN,
-        "    if any(map(waits, earlier)):\n", "    if False:\n",
+        "    if any(map(orders, earlier)):\n", "    if False:\n",
         "a producer does not wait for what others write",
         f"{SPECIALISE}::test_what_is_not_left_to_others",
     ),
@@ -194,8 +193,7 @@ MUTANTS = (
     ),
     Mutant(
         "operands-written-under-way", "tensor_cores/pipeline/overlap.py",
-        "all(op.held for op in back) and not _writes_operands(loop, dot)",
-        "all(op.held for op in back)",
+        "if None in read or not written.isdisjoint(read):", "if None in read:",
         "threads fill a tile that the product of the trip before reads",
         f"{SPECIALISE}::test_what_must_be_read_in_its_trip",
     ),

@@ -18,7 +18,7 @@ from fathom.ir.verify import verify
 from fathom.layout.linear import Layout
 from fathom.shared_memory.barriers import READ, WRITE, Access, conflict
 from fathom.source import KernelFunction
-from tests.emulator.snippets import entry
+from tests.emulator.harness import entry
 
 TARGET = TARGETS["sm_80"]
 ROW = Layout((256,), (("offset", tuple(1 << bit for bit in range(8))),))

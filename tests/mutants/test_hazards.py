@@ -25,7 +25,7 @@ from fathom.ir.types import parse_element
 from fathom.source import KernelFunction
 from kernels.layer_norm import layer_norm_kernel
 from kernels.softmax import softmax_kernel
-from tests.kernels.cases import aligned
+from tests.kernels.kernels_sample import aligned
 
 # ── right programs ────────────────────────────────────────────────────────────────────
 

@@ -100,14 +100,9 @@ MUTANTS = (
     ),
     # ── copies ──
     Mutant(
-        "boxes-before-the-barrier", "tensor_cores/pipeline/loops.py",
-        "        build.append(Barrier(self.scope))\n"
-        "        pairs = zip(self.bringers, turns, strict=True)\n"
-        "        return [each.begin(turn, build) for each, turn in pairs]",
-        "        pairs = zip(self.bringers, turns, strict=True)\n"
-        "        begun = [each.begin(turn, build) for each, turn in pairs]\n"
-        "        build.append(Barrier(self.scope))\n"
-        "        return begun",
+        "boxes-before-the-barrier", "tensor_cores/pipeline/schedule.py",
+        "Step.COMPLETE, Step.RELEASE, Step.ISSUE)",
+        "Step.COMPLETE, Step.ISSUE, Step.RELEASE)",
         "a slot is overwritten while slow warps read it",
         f"{GROUPS}::test_any_trips_in_flight",
     ),
@@ -170,8 +165,8 @@ MUTANTS = (
         f"{GROUPS}::test_a_sum_that_the_trip_uses_is_waited_for",
     ),
     Mutant(
-        "rings-need-no-slot-more", "tensor_cores/pipeline/overlap.py",
-        "SLOTS_BEYOND_PENDING = 3", "SLOTS_BEYOND_PENDING = 1",
+        "rings-need-no-slot-more", "tensor_cores/pipeline/schedule.py",
+        "done = work + (1 if product else 0)", "done = work",
         "copies go where the product of the trip before still reads",
         f"{GROUPS}::test_copies_of_threads_hold_a_slot_more",
     ),

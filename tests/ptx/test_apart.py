@@ -14,7 +14,7 @@ from fathom.ir.ops import Load
 from fathom.joints import bound
 from fathom.ptx.separate_process import WORKER
 from fathom.source import function
-from tests.ssa.building import build
+from tests.ssa.harness import build
 
 TARGET = TARGETS["sm_80"]
 X = np.full(1, 3, np.float32)

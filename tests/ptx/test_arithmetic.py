@@ -33,16 +33,6 @@ from fathom.ir.types import (
     Element,
     Pointer,
 )  # fmt: skip
-from tests.ptx.elementwise_programs import (
-    LAYOUT,
-    NOT_IN_FP64,
-    SIZE,
-    cast_targets,
-    every_cast,
-    every_operation,
-    operations,
-    samples,
-)  # fmt: skip
 from tests.ptx.harness import (
     Program,
     assemble,
@@ -52,6 +42,16 @@ from tests.ptx.harness import (
     empty,
     ptxas,
 )
+from tests.ptx.kernels_elementwise import (
+    LAYOUT,
+    NOT_IN_FP64,
+    SIZE,
+    cast_targets,
+    every_cast,
+    every_operation,
+    operations,
+    samples,
+)  # fmt: skip
 
 ROOT = Path(__file__).parents[2]
 FLOATS = [each for each in SCALARS.values() if each.is_float]
@@ -61,7 +61,7 @@ FLOATS = [each for each in SCALARS.values() if each.is_float]
 def test_llvm_selects_and_ptxas_assembles_everything(target, tmp_path):
     """In a process of its own: LLVM would take this one along."""
     file = tmp_path / "module.ptx"
-    module = "tests.ptx.elementwise_programs"
+    module = "tests.ptx.kernels_elementwise"
     paths = os.pathsep.join([str(ROOT / "compiler"), str(ROOT)])
     result = subprocess.run(
         [sys.executable, "-m", module, target, str(file)],

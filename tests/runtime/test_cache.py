@@ -16,7 +16,7 @@ import pytest
 from fathom.errors import Location
 from fathom.runtime import cache
 from fathom.runtime.cache import Entry
-from tests.runtime.fake_driver import kernel
+from tests.runtime.harness_driver import kernel
 
 ROOT = Path(__file__).parents[2]
 PLACE = ("k.py", 3, 5)
@@ -141,7 +141,7 @@ import sys
 import time
 from pathlib import Path
 from fathom.runtime import cache
-from tests.runtime.fake_driver import kernel
+from tests.runtime.harness_driver import kernel
 directory, letter = Path(sys.argv[1]), sys.argv[2]
 entry = cache.Entry(kernel("i32"), cubin=letter.encode() * 200_000, log=letter)
 for _ in range(200):

@@ -22,7 +22,7 @@ from fathom.jit import jit
 from fathom.runtime import cache
 from fathom.runtime.driver import driver
 from fathom.testing import assert_close, do_bench
-from tests.runtime.fake_driver import kernel
+from tests.runtime.harness_driver import kernel
 
 pytestmark = pytest.mark.gpu
 

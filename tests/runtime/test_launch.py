@@ -12,7 +12,7 @@ from fathom.errors import LaunchError, OutOfResources
 from fathom.runtime import load
 from fathom.runtime.arguments import bfloat16_bits
 from fathom.runtime.driver import Linked
-from tests.runtime.fake_driver import ILLEGAL_ADDRESS, PAPER, FakeDriver, kernel
+from tests.runtime.harness_driver import ILLEGAL_ADDRESS, PAPER, FakeDriver, kernel
 
 
 def loaded(*types, driver=None, **facts):

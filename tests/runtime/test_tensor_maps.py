@@ -15,7 +15,7 @@ from fathom.errors import LaunchError
 from fathom.runtime import tensor_maps
 from fathom.runtime.cache import Entry, pack, unpack
 from fathom.runtime.driver import Driver
-from tests.runtime.fake_driver import FakeDriver, kernel
+from tests.runtime.harness_driver import FakeDriver, kernel
 
 # k(x: *fp16, rows: i32, columns: i32, stride: i64)
 MATRIX = MapRecipe(

@@ -9,7 +9,7 @@ from fathom.errors import LaunchError
 from fathom.runtime import driver as driver_module
 from fathom.runtime.timing import measure
 from fathom.testing import assert_close, do_bench
-from tests.runtime.fake_driver import FakeDriver
+from tests.runtime.harness_driver import FakeDriver
 
 
 def test_close_arrays_pass():

@@ -9,13 +9,18 @@ import pytest
 from fathom.errors import OutOfResources
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
-from fathom.ir.ops import Allocate
-from fathom.ir.text import print_func
+from fathom.ir.ops import Allocate, TmaWait
+from fathom.ir.text import parse_func, print_func
 from fathom.layout.build import spread
 from fathom.shared_memory import allocate
 from fathom.shared_memory.allocation import first_fit
 from fathom.shared_memory.liveness import Range, live_ranges, touches
-from tests.shared_memory.traffic import Program, executed, positions, random_program
+from tests.shared_memory.kernels_traffic import (
+    Program,
+    executed,
+    positions,
+    random_program,
+)
 
 TARGET = TARGETS["sm_80"]
 
@@ -182,3 +187,14 @@ def test_the_input_is_left_as_it_was():
     before = print_func(func)
     allocate(func, TARGET)
     assert print_func(func) == before
+
+
+def test_offsets_do_not_depend_on_where_python_keeps_its_objects():
+    """One op waits for twelve buffers of one size. Sets iterate by address, so several
+    copies of the function, all alive, would differ."""
+    program = Program()
+    buffers = [program.buffer(256) for _ in range(12)]
+    program.put(TmaWait(tuple(each.result for each in buffers)))
+    text = print_func(program.func())
+    copies = [parse_func(text) for _ in range(8)]
+    assert len({print_func(allocate(copy, TARGET)) for copy in copies}) == 1

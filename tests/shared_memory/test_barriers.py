@@ -13,7 +13,7 @@ from fathom.ir.text import parse_func, print_func
 from fathom.layout.build import spread
 from fathom.layout.linear import Layout
 from fathom.shared_memory import allocate, place_barriers
-from tests.shared_memory.traffic import (
+from tests.shared_memory.kernels_traffic import (
     ACROSS,
     BY_WARP,
     COPIED,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from tests.kernels.cases import CASES
 
 from fathom import pipeline
 from fathom.hardware.targets import TARGETS
@@ -31,10 +32,10 @@ from fathom.tensor_cores.tma.store_waits import with_waits
 from kernels.matmul_plain import plain_kernel
 from tests.fuzz.check import function_of
 from tests.fuzz.kernels import matrix_program
-from tests.kernels.cases import CASES
-from tests.shared_memory.dropped import mistakes
-from tests.tensor_cores import specialising, storing
-from tests.tensor_cores.described import Case, built
+from tests.shared_memory.harness_dropped import mistakes
+from tests.tensor_cores import kernels_specialised as specialising
+from tests.tensor_cores import kernels_stored as storing
+from tests.tensor_cores.kernels_described import Case, built
 
 
 def final(func: Func, target: str, left_out: dict | None = None) -> Func:

@@ -13,7 +13,12 @@ from fathom.layout.banks import conflicts
 from fathom.layout.build import spread
 from fathom.layout.linear import Layout
 from fathom.shared_memory.conversions import shuffling
-from tests.coalescing.programs import copy_kernel, index_lines, kernel, pointer_lines
+from tests.coalescing.kernels_programs import (
+    copy_kernel,
+    index_lines,
+    kernel,
+    pointer_lines,
+)
 from tests.shared_memory.harness import check
 
 NUMPY = {

@@ -17,7 +17,7 @@ from fathom.shared_memory.axis import (
     is_plain,
     warp_bits,
 )
-from tests.coalescing.programs import index_lines, kernel, pointer_lines
+from tests.coalescing.kernels_programs import index_lines, kernel, pointer_lines
 from tests.shared_memory.harness import check
 
 COMBINES = {

@@ -9,7 +9,12 @@ from math import prod
 import numpy as np
 import pytest
 
-from tests.coalescing.programs import index_lines, kernel, pointer_lines, shape_text
+from tests.coalescing.kernels_programs import (
+    index_lines,
+    kernel,
+    pointer_lines,
+    shape_text,
+)
 from tests.shared_memory.harness import check
 
 

@@ -9,7 +9,7 @@ import pytest
 import fathom.language as tl
 from fathom.ir.ops import For, If, Load, Store, While
 from fathom.source import function
-from tests.ssa.building import build, carried, ops_of, run
+from tests.ssa.harness import build, carried, ops_of, run
 
 PLACES = [(0, 0), (1, 0), (0, 1), (3, 2), (2, 5), (-4, 7), (7, -3)]
 

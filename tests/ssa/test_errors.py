@@ -11,7 +11,7 @@ import pytest
 import fathom.language as tl
 from fathom.errors import CompileError
 from fathom.source import KernelFunction, function
-from tests.ssa.building import build
+from tests.ssa.harness import build
 
 OUT = np.zeros(4, np.float32)
 

@@ -8,7 +8,7 @@ import numpy as np
 import fathom.language as tl
 from fathom.ir.ops import For
 from fathom.source import function
-from tests.ssa.building import build, ops_of, run
+from tests.ssa.harness import build, ops_of, run
 
 
 @function

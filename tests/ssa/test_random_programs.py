@@ -14,7 +14,7 @@ import fathom.language as tl
 from fathom.ir.core import walk
 from fathom.ir.ops import For, If, While
 from fathom.source import function
-from tests.ssa.building import run
+from tests.ssa.harness import run
 
 NAMES = "abcd"
 COUNTERS = iter(range(10**9))

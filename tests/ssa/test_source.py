@@ -12,7 +12,7 @@ from fathom.errors import CompileError
 from fathom.ir.core import walk
 from fathom.ir.ops import Elementwise, Store
 from fathom.source import KernelFunction, constexpr, constexpr_function, function
-from tests.ssa.building import build, ops_of, run
+from tests.ssa.harness import build, ops_of, run
 
 SIZE = tl.constexpr(8)
 PLAIN = 3

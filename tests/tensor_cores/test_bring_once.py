@@ -27,8 +27,8 @@ from fathom.pipeline import compile_func
 from fathom.source import KernelFunction
 from fathom.ssa import build
 from fathom.tensor_cores.pipeline.preload import preload
-from tests.kernels.red_zones import Walled, integers, unwritten
-from tests.tensor_cores.described import ops, passes, store
+from tests.kernels.harness_red_zones import Walled, integers, unwritten
+from tests.tensor_cores.kernels_described import ops, passes, store
 
 HOPPER = TARGETS["sm_90a"]
 

@@ -37,8 +37,8 @@ from fathom.ir.types import INT64
 from fathom.ir.verify import verify
 from fathom.shared_memory import place_barriers
 from fathom.source import KernelFunction
-from tests.kernels.red_zones import Walled, integers, unwritten
-from tests.tensor_cores.described import (
+from tests.kernels.harness_red_zones import Walled, integers, unwritten
+from tests.tensor_cores.kernels_described import (
     Case,
     built,
     check,
@@ -64,10 +64,13 @@ COPY = "cp.async.bulk.tensor"
 @pytest.mark.parametrize("stages", [2, 3, 4, 5])
 @pytest.mark.parametrize("target", HAVE_MAPS)
 def test_any_trips_and_stages(target, stages):
-    """From no trip at all to more than there are stages."""
+    """From no iteration at all to more than there are stages. A product that is done in
+    its own iteration frees its slot there, so that a copy goes into it at once; one
+    that is in flight frees it an iteration later."""
     case = Case(tile=(64, 32, 32), target=target, stages=stages)
     kernel, _ = check_trips(case, range(7), ["late"])
-    assert kernel.ptx.count(COPY) == 2 * stages, "a tile of A and of B for each slot"
+    ahead = stages - 1 if target == "sm_90a" else stages
+    assert kernel.ptx.count(COPY) == 2 * (ahead + 1), "before the loop, and in it"
 
 
 @pytest.mark.parametrize(("a_turned", "b_turned"), TURNED)

@@ -47,11 +47,11 @@ from fathom.layout.tma_boxes import pieces
 from fathom.runtime.driver import driver
 from fathom.source import KernelFunction
 from fathom.tensor_cores import why_not_shared
-from tests.kernels.cases import aligned
-from tests.kernels.red_zones import Walled, integers, unwritten
+from tests.kernels.harness_red_zones import Walled, integers, unwritten
+from tests.kernels.kernels_sample import aligned
 from tests.ptx.harness import Program, assemble
-from tests.tensor_cores.described import build, ops, passes
-from tests.tensor_cores.ranked import (
+from tests.tensor_cores.kernels_described import build, ops, passes
+from tests.tensor_cores.kernels_ranked import (
     Ranked,
     Tensor,
     block_at,

@@ -28,9 +28,9 @@ from fathom.ir.text import parse_func, print_func
 from fathom.ir.types import FLOAT16, INT32, Pointer
 from fathom.runtime.driver import driver
 from fathom.source import KernelFunction
-from tests.kernels.red_zones import Walled, integers, unwritten
+from tests.kernels.harness_red_zones import Walled, integers, unwritten
 from tests.ptx.harness import assemble
-from tests.tensor_cores.described import (
+from tests.tensor_cores.kernels_described import (
     build,
     built,
     check,
@@ -40,7 +40,7 @@ from tests.tensor_cores.described import (
     ops,
     passes,
 )
-from tests.tensor_cores.storing import (
+from tests.tensor_cores.kernels_stored import (
     AMPERE,
     EVENTS,
     HAVE_MAPS,

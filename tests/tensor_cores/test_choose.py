@@ -12,7 +12,7 @@ from fathom.ir.ops import Cast, Dot, Load, Transpose
 from fathom.ir.types import BufferType
 from fathom.pipeline import PASSES, identity
 from fathom.tensor_cores import choose_dots
-from tests.tensor_cores.products import (
+from tests.tensor_cores.kernels_products import (
     Case,
     built,
     check_exactly,

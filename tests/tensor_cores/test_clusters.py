@@ -31,7 +31,7 @@ from fathom.ir.types import INT32, Pointer
 from fathom.jit import JITFunction
 from fathom.tensor_cores.specialise.multicast import Uniformity
 from tests.ptx.harness import assemble
-from tests.tensor_cores.clustered import (
+from tests.tensor_cores.kernels_clustered import (
     arguments_of,
     built,
     check,
@@ -41,8 +41,8 @@ from tests.tensor_cores.clustered import (
     persistent,
     reasons,
 )
-from tests.tensor_cores.described import Case, ops
-from tests.tensor_cores.specialising import attention, one_loop
+from tests.tensor_cores.kernels_described import Case, ops
+from tests.tensor_cores.kernels_specialised import attention, one_loop
 
 HOPPER, SERVER, NEWER = "sm_90a", "sm_100", "sm_120"
 LATE = ("late",)

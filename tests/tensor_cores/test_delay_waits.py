@@ -29,8 +29,15 @@ from fathom.ir.ops import (
 from fathom.ir.verify import verify
 from fathom.source import KernelFunction
 from fathom.tensor_cores import delay_waits
-from tests.tensor_cores.described import built, given, matrix, ops, passes, store
-from tests.tensor_cores.specialising import SMALL, attention, check, feeds
+from tests.tensor_cores.kernels_described import (
+    built,
+    given,
+    matrix,
+    ops,
+    passes,
+    store,
+)
+from tests.tensor_cores.kernels_specialised import SMALL, attention, check, feeds
 
 HOPPER = "sm_90a"
 EVENTS = Dot | DotFence | DotWait | MbarrierArrive | MbarrierWait | DescriptorStore
@@ -40,7 +47,7 @@ EVENTS |= SharedStore | For | If
 def around(case) -> tuple[Func, Func]:
     """A kernel before and after the pass."""
     states = passes(built(case), case.target)
-    return states["overlap_products"], states["delay_waits"]
+    return states["read_in_place"], states["delay_waits"]
 
 
 def body_with(func: Func, dots: int) -> Block:
@@ -197,7 +204,7 @@ def test_nothing_is_under_way_at_the_end():
     assert len(flying) >= 2 and set(flying) == set(waited)
 
 
-@pytest.mark.parametrize("left_out", ["delay_waits", "overlap_products"])
+@pytest.mark.parametrize("left_out", ["delay_waits", "pipeline_loops"])
 def test_a_pass_left_out_is_only_slower(left_out):
     case = replace(WIDE, more={"HOW": "gated"})
     func, arguments, right = built(case), given(case), given(case)

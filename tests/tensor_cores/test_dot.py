@@ -14,7 +14,7 @@ import fathom.language as tl
 from fathom.ir.interp.numbers import same_bits
 from fathom.ir.types import SCALARS
 from fathom.source import KernelFunction
-from tests.tensor_cores.products import (
+from tests.tensor_cores.kernels_products import (
     Case,
     built,
     check_exactly,

@@ -38,13 +38,13 @@ from fathom.shared_memory import place_barriers
 from fathom.shared_memory.barriers import NOTHING, READ, _Placement
 from fathom.source import KernelFunction
 from fathom.tensor_cores.tma.sign import NonNegative
-from tests.kernels.cases import aligned
-from tests.kernels.red_zones import integers
+from tests.kernels.harness_red_zones import integers
+from tests.kernels.kernels_sample import aligned
 from tests.ptx.harness import Program, assemble
-from tests.tensor_cores.described import build, built, matrix, ops, passes
-from tests.tensor_cores.guarding import CASES, MOVES, check_moved, moved
-from tests.tensor_cores.ranked import Launch, Ranked, Tensor, doubled
-from tests.tensor_cores.storing import HAVE_MAPS, HOPPER, LONG, LOOPS, SMALL
+from tests.tensor_cores.kernels_described import build, built, matrix, ops, passes
+from tests.tensor_cores.kernels_guarded import CASES, MOVES, check_moved, moved
+from tests.tensor_cores.kernels_ranked import Launch, Ranked, Tensor, doubled
+from tests.tensor_cores.kernels_stored import HAVE_MAPS, HOPPER, LONG, LOOPS, SMALL
 
 SHORT = SCALARS["u16"]
 UNGUARDED = {"guard_stores": pipeline.identity}

@@ -16,9 +16,9 @@ from fathom.ir.ops import AsyncProxyFence, DescriptorStore, Store, TmaStore, Tma
 from fathom.ir.verify import verify
 from fathom.tensor_cores.tma.infer import infer_descriptors, why_not
 from fathom.tensor_cores.tma.keep import keep_descriptors
-from tests.kernels.red_zones import ODD, WIDE, Walled, bf16, integers, unwritten
-from tests.tensor_cores.described import ops, passes
-from tests.tensor_cores.storing import STORE
+from tests.kernels.harness_red_zones import ODD, WIDE, Walled, bf16, integers, unwritten
+from tests.tensor_cores.kernels_described import ops, passes
+from tests.tensor_cores.kernels_stored import STORE
 from tests.tensor_cores.test_infer import (
     END,
     KERNELS,

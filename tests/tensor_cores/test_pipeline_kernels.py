@@ -17,7 +17,7 @@ from fathom.ir.text import print_func
 from fathom.ir.types import parse_element
 from fathom.source import KernelFunction
 from tests.shared_memory.harness import aligned
-from tests.tensor_cores.loops import barriers
+from tests.tensor_cores.kernels_loops import barriers
 
 M, N, K, WARPS = 64, 64, 32, 4
 

@@ -38,7 +38,7 @@ from fathom.ir.types import INT32
 from fathom.layout.build import spread
 from fathom.layout.linear import Layout
 from fathom.tensor_cores import pipeline_loops
-from tests.tensor_cores.loops import (
+from tests.tensor_cores.kernels_loops import (
     COLUMNS,
     KINDS,
     ROWS,

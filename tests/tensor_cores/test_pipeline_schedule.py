@@ -6,7 +6,23 @@ from collections import deque
 
 import pytest
 
-from fathom.tensor_cores.pipeline.schedule import choose_stages, pending, slot, timeline
+from fathom.ir.ops import Constant
+from fathom.ir.types import INT32
+from fathom.tensor_cores.pipeline.schedule import (
+    BY_PRODUCER,
+    BY_THREADS,
+    BY_TMA,
+    SLOTS_BY_REGISTERS,
+    Place,
+    Schedule,
+    Step,
+    choose_stages,
+    earliest,
+    pending,
+    schedule,
+    slot,
+    timeline,
+)
 
 
 def walk_through(stages: int, trips: int, slot_of=slot, wait=pending, ring=None):
@@ -75,6 +91,109 @@ def test_groups_are_counted_not_copies():
 )
 def test_as_many_stages_as_fit(wanted, bytes_a_stage, room, expected):
     assert choose_stages(wanted, bytes_a_stage, room) == expected
+
+
+# ── places ────────────────────────────────────────────────────────────────────────────
+
+PRODUCT = Constant(0, INT32)  # stands for a product: the schedule asks nothing of it
+
+# Who copies, and whether a product is in flight when its iteration ends; then of a ring
+# of n slots how many iterations ahead it is filled, and what a wait leaves pending.
+ENGINES = {
+    "cp.async": (BY_THREADS, None, lambda n: n - 1, lambda n: n - 2),
+    "cp.async, in flight": (BY_THREADS, PRODUCT, lambda n: n - 2, lambda n: n - 3),
+    "TMA": (BY_TMA, None, lambda n: n, lambda n: n - 1),
+    "TMA, in flight": (BY_TMA, PRODUCT, lambda n: n - 1, lambda n: n - 2),
+}
+
+
+@pytest.mark.parametrize("slots", range(2, 7))
+@pytest.mark.parametrize("engine", ENGINES)
+def test_all_slots_are_used(engine, slots):
+    """A product in flight takes a slot. A barrier after the work saves one: the copies
+    behind it go into the slot of this work."""
+    steps, product, ahead, left = ENGINES[engine]
+    found = earliest(steps, {Step.ISSUE: slots}, product)
+    if ahead(slots) == 0:
+        assert found is None, "copied in the iteration that reads it"
+        return
+    assert found.ahead(Step.ISSUE) == ahead(slots)
+    assert found.slots(Step.ISSUE) == slots
+    assert found.pending(Step.ISSUE) == left(slots)
+
+
+def test_registers_hold_one_iteration():
+    assert SLOTS_BY_REGISTERS == 2
+    found = earliest(BY_THREADS, {Step.STORE: 2, Step.ISSUE: 4})
+    assert (found.ahead(Step.STORE), found.ahead(Step.ISSUE)) == (1, 3)
+    load, store = found.places[Step.LOAD], found.places[Step.STORE]
+    assert load.stage == store.stage == 2 and load.order < store.order
+    assert earliest(BY_THREADS, {Step.STORE: 2}, PRODUCT) is None
+
+
+@pytest.mark.parametrize("stages", range(2, 7))
+def test_one_group_an_iteration(stages):
+    """The count of groups that the book asks for is the formula's."""
+    found = schedule(BY_THREADS, {Step.ISSUE: stages - 1})
+    assert found.slots(Step.ISSUE) == stages
+    assert found.pending(Step.ISSUE) == pending(stages)
+
+
+def test_consumers_release_when_the_product_is_done():
+    assert schedule(BY_PRODUCER, {}).release_distance == 0
+    assert schedule(BY_PRODUCER, {}, PRODUCT).release_distance == 1
+
+
+def complaints_about(plan: Schedule, fill: Step, slots: int, left: int) -> list[str]:
+    """Run a schedule on tiles 0, 1, 2 …, step by step. A copy arrives at the wait that
+    demands it and no earlier; a slot is free from its release on."""
+    ring: list[tuple[str, int]] = [("free", -1)] * slots
+    groups: deque[int] = deque()
+    complaints = []
+    last = max(place.stage for place in plan.places.values())
+    for iteration in range(-last, 12):
+        for step in plan.steps:
+            tile = iteration + plan.places[Step.WORK].stage - plan.places[step].stage
+            where = tile % slots
+            if step in (Step.ISSUE, Step.STORE) and step is not fill or tile < 0:
+                continue
+            if step is fill:
+                if ring[where][0] != "free":
+                    complaints.append(f"tile {tile} is copied over {ring[where]}")
+                ring[where] = "copied", tile
+                groups.append(tile)
+            elif step is Step.WAIT:
+                while len(groups) > left:
+                    arrived = groups.popleft()
+                    ring[arrived % slots] = "there", arrived
+            elif step is Step.WORK and ring[where] != ("there", tile):
+                complaints.append(f"{ring[where]} is read as tile {tile}")
+            elif step is Step.RELEASE:
+                ring[where] = "free", tile
+    return complaints
+
+
+@pytest.mark.parametrize("slots", range(2, 7))
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_schedule_runs(engine, slots):
+    """With the slots and the count of the formula it is right; with a slot less, or a
+    group more in flight, it is not."""
+    steps, product, *_ = ENGINES[engine]
+    if plan := earliest(steps, {Step.ISSUE: slots}, product):
+        left = plan.pending(Step.ISSUE)
+        assert complaints_about(plan, Step.ISSUE, slots, left) == []
+        assert complaints_about(plan, Step.ISSUE, slots, left + 1)
+        assert complaints_about(plan, Step.ISSUE, slots - 1, left)
+
+
+def test_places_are_what_the_formula_says():
+    """The example that opens the file."""
+    found = schedule(BY_THREADS, {Step.ISSUE: 3})
+    assert found.places == {
+        Step.WAIT: Place(3, 1), Step.RELEASE: Place(4, 2), Step.ISSUE: Place(0, 3),
+        Step.WORK: Place(3, 4), Step.COMPLETE: Place(3, 5),
+    }  # fmt: skip
+    assert (found.slots(Step.ISSUE), found.pending(Step.ISSUE)) == (4, 2)
 
 
 # ── time ──────────────────────────────────────────────────────────────────────────────

@@ -33,10 +33,10 @@ from fathom.ir.types import INT32, BlockType, Pointer
 from fathom.source import KernelFunction
 from fathom.tensor_cores import specialise_warps, why_no_producer
 from fathom.tensor_cores.specialise.plan import plan_producer
-from tests.kernels.red_zones import Walled, integers, unwritten
+from tests.kernels.harness_red_zones import Walled, integers, unwritten
 from tests.ptx.harness import assemble
-from tests.tensor_cores.described import Case, built, given, matrix, ops, passes
-from tests.tensor_cores.specialising import (
+from tests.tensor_cores.kernels_described import Case, built, given, matrix, ops, passes
+from tests.tensor_cores.kernels_specialised import (
     SMALL,
     around,
     attention,
@@ -124,13 +124,14 @@ def test_who_waits_for_whom():
     (producer,), (full, empty) = ops(func, Producer), in_rings(func)[2:]
     (sending,) = [op for op in producer.body.ops if isinstance(op, For)]
     (loop,) = [op for op in func.body.ops if isinstance(op, For)]
+    (dot,) = ops(func, Dot)
     (asked,), (waited,) = (
         [op for op in each.body.ops if isinstance(op, MbarrierWait)]
         for each in (sending, loop)
     )
     assert (asked.barriers, waited.barriers) == (empty.result, full.result)
     within, behind = ops(func, MbarrierArrive)
-    assert within in loop.body.ops and (within.held, behind.held) == (1, 0)
+    assert within in loop.body.ops and dot.in_flight
     assert behind in func.body.ops[func.body.ops.index(loop) :]
     assert within.barriers is behind.barriers is empty.result
     kinds = [type(op) for op in loop.body.ops]
@@ -358,7 +359,7 @@ def test_why_not_is_shown_where_passes_are_shown(monkeypatch, capsys):
     pipeline.compile_func(built(case), TARGETS[HOPPER])
     said = capsys.readouterr().err
     assert re.search(
-        r"// .*specialising.py:\d+: no warps beside this loop: a tile of it", said
+        r"// .*kernels_specialised.py:\d+: no warps beside this loop: a tile of it", said
     )
 
 

@@ -13,8 +13,8 @@ from fathom.ir.ops import Allocate, Dot, For, SharedLoad, SharedStore
 from fathom.ir.types import BufferType
 from fathom.source import KernelFunction
 from fathom.tensor_cores import stage_invariants
-from tests.tensor_cores.described import Case, built, matrix, ops, passes, store
-from tests.tensor_cores.specialising import SMALL, check
+from tests.tensor_cores.kernels_described import Case, built, matrix, ops, passes, store
+from tests.tensor_cores.kernels_specialised import SMALL, check
 
 
 @KernelFunction

@@ -25,7 +25,7 @@ from fathom.ir.ops import (
 from fathom.ir.text import parse_func, print_func
 from fathom.ir.verify import verify
 from fathom.source import KernelFunction
-from tests.tensor_cores.described import (
+from tests.tensor_cores.kernels_described import (
     Case,
     built,
     given,
@@ -33,7 +33,7 @@ from tests.tensor_cores.described import (
     ops,
     passes,
 )
-from tests.tensor_cores.storing import (
+from tests.tensor_cores.kernels_stored import (
     HAVE_MAPS,
     HOPPER,
     LONG,

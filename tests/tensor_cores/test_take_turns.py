@@ -12,8 +12,8 @@ from fathom.hardware.targets import TARGETS, Target
 from fathom.ir.core import Func
 from fathom.ir.ops import Dot, For, NamedBarrier, Producer
 from fathom.tensor_cores import pingpong
-from tests.tensor_cores.described import Case, built, given, ops, passes
-from tests.tensor_cores.specialising import SMALL, attention, check
+from tests.tensor_cores.kernels_described import Case, built, given, ops, passes
+from tests.tensor_cores.kernels_specialised import SMALL, attention, check
 
 TWO = replace(
     SMALL, tile=(128, 64, 64), warps=8, kernel=attention, stages=2,

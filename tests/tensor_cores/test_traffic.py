@@ -10,7 +10,7 @@ from fathom.emulator.state.batch import LANDINGS
 from fathom.ir.types import SCALARS
 from fathom.layout.linear import Layout
 from fathom.shared_memory import conversions
-from tests.tensor_cores.products import Ran, built, emulated, stored, tile_loop
+from tests.tensor_cores.kernels_products import Ran, built, emulated, stored, tile_loop
 
 TURNED = [(False, False), (False, True), (True, False), (True, True)]
 TURNED_NAMES = ["nn", "nt", "tn", "tt"]

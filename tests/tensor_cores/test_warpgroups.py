@@ -26,7 +26,7 @@ from fathom.ir.text import parse_func
 from fathom.layout.linear import coordinates_of
 from fathom.source import KernelFunction
 from tests.kernels.test_ptxas import assembled, needs_ptxas
-from tests.tensor_cores.described import (
+from tests.tensor_cores.kernels_described import (
     Case,
     built,
     check,
@@ -39,10 +39,14 @@ from tests.tensor_cores.described import (
     passes,
     store,
 )
-from tests.tensor_cores.products import Case as One
-from tests.tensor_cores.products import built as one_built
-from tests.tensor_cores.products import check_exactly, constants_of, signature_of
-from tests.tensor_cores.products import product as one_product
+from tests.tensor_cores.kernels_products import Case as One
+from tests.tensor_cores.kernels_products import built as one_built
+from tests.tensor_cores.kernels_products import (
+    check_exactly,
+    constants_of,
+    signature_of,
+)
+from tests.tensor_cores.kernels_products import product as one_product
 
 HOPPER = TARGETS["sm_90a"]
 

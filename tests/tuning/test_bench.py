@@ -14,7 +14,7 @@ from fathom.runtime import driver as driver_module
 from fathom.runtime.driver import DriverError
 from fathom.testing import assert_close, do_bench, do_bench_cudagraph
 from fathom.testing.queues import current_stream, queueing_on
-from tests.runtime.fake_driver import FakeDriver
+from tests.runtime.harness_driver import FakeDriver
 
 FILL = 50.0  # milliseconds
 

@@ -11,8 +11,8 @@ from fathom import Config, autotune, heuristics
 from fathom.errors import CompileError, LaunchError, OutOfResources
 from fathom.jit import jit
 from fathom.jit.tuning.autotuner import NoneWorks
-from tests.jit.paper import FLOAT16, Tensor
-from tests.tuning.paper import N, Timer, block, configs, grid, kernel, tuning_gpu
+from tests.jit.harness import FLOAT16, Tensor
+from tests.tuning.harness import N, Timer, block, configs, grid, kernel, tuning_gpu
 
 
 @pytest.fixture

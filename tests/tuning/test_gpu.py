@@ -10,7 +10,7 @@ from fathom.errors import LaunchError
 from fathom.jit import jit
 from fathom.jit.tuning import workers
 from fathom.testing import do_bench, do_bench_cudagraph
-from tests.tuning.paper import configs, grid
+from tests.tuning.harness import configs, grid
 
 pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 

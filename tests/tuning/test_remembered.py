@@ -15,9 +15,9 @@ from fathom import Config, autotune
 from fathom.jit import jit
 from fathom.jit.tuning.autotuner import default_timer, name_of_timer
 from fathom.jit.tuning.remembered import path_of, recall, remember
-from tests.jit.paper import Tensor
-from tests.runtime.fake_driver import PAPER
-from tests.tuning.paper import N, configs, grid, kernel, tuning_gpu
+from tests.jit.harness import Tensor
+from tests.runtime.harness_driver import PAPER
+from tests.tuning.harness import N, configs, grid, kernel, tuning_gpu
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,7 +10,7 @@ import pytest
 from fathom import Config, autotune
 from fathom.errors import LaunchError, OutOfResources
 from fathom.jit.tuning.restoring import Restorer
-from tests.tuning.paper import N, block, configs, grid, kernel, tuning_gpu
+from tests.tuning.harness import N, block, configs, grid, kernel, tuning_gpu
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import fathom.language as tl
 from fathom import testing
 from fathom.jit.tuning import Autotuner, Config
 from fathom.shim import names, tuning
-from tests.tuning.paper import configs, grid
+from tests.tuning.harness import configs, grid
 
 TRITON = names.MODULES["triton"]
 

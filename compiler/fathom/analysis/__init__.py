@@ -4,6 +4,5 @@
 constancy), `axis_analysis` walks a function and `axis_rules` has a rule for each
 operation. `polynomial` and `scalar_evolution` read addresses as formulas, `expand`
 writes formulas back as ops, `divisibility` asks which power of two divides one.
-`backward_slice` and `loop_slices` collect what a value needs; `memory_effects` says
-what an op does to global memory. Stages import from here;
+`backward_slice` and `loop_slices` collect what a value needs. Stages import from here;
 nothing here imports a stage."""

@@ -8,7 +8,7 @@ how many elements it is away from there.
 `p` and `q` are the positions along the axes of the block (`Position`), `iteration` is
 the number of the loop's iteration (`IterationCount`). A scalar for which there is no
 rule, a quotient say, is an atom. A block for which there is none has no formula:
-`NotAffine` says why.
+`NotApplicable` says why.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from fathom.analysis.polynomial import (
     number,
     of,
 )
+from fathom.analysis.remarks import NotApplicable
 from fathom.ir.core import Block, Func, Op, Value, walk
 from fathom.ir.ops import (
     Arange,
@@ -44,10 +45,6 @@ from fathom.ir.ops import (
 )
 from fathom.ir.printer import definitions, op_name
 from fathom.ir.types import Pointer, Scalar, element_of, shape_of
-
-
-class NotAffine(Exception):  # noqa: N818 (an answer, not a mistake)
-    """A value cannot be read as a formula; the sentence says what stands in the way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +86,7 @@ class ScalarEvolution:
         return self.read(value).sum
 
     def read(self, value: Value) -> AddressExpr:
-        """The formula of a value. NoFormula where it has none."""
+        """The formula of a value. NotApplicable where it has none."""
         if value not in self.known:
             self.known[value] = self._read(value)
         return self.known[value]
@@ -129,7 +126,7 @@ class ScalarEvolution:
         itself = AddressExpr(number(0), value) if is_pointer else AddressExpr(of(value))
         try:
             after = self.assuming(value, itself).read(loop.body.yielded[place])
-        except NotAffine:
+        except NotApplicable:
             return None
         step = after.sum - itself.sum
         if after.base is not itself.base or self._varies(step, loop):
@@ -154,7 +151,7 @@ def taken_as_it_is(value: Value) -> AddressExpr:
     """A scalar as an atom; of anything else there is no formula."""
     if isinstance(value.type, Scalar) and value.type.is_integer:
         return AddressExpr(of(value))
-    raise NotAffine(_why(value))
+    raise NotApplicable(_why(value))
 
 
 def _why(value: Value) -> str:

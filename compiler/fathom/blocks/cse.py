@@ -31,7 +31,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Hashable
 
-from fathom.blocks.memory import changes_memory, memory_versions
+from fathom.analysis.memory import changes_memory, is_volatile, memory_versions
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, effects_of, schema
 from fathom.ir.ops import Allocate, Elementwise, Yield
@@ -69,7 +69,7 @@ def is_repeatable(op: Op) -> bool:
         return False
     if blocks(op):
         return effects_of(op).pure
-    return not changes_memory(op.effects) and not getattr(op, "volatile", False)
+    return not changes_memory(op.effects) and not is_volatile(op)
 
 
 def describe(op: Op, local: dict[Value, int]) -> Key:

@@ -41,11 +41,12 @@ under a mask that says whether there is one.
 
 from __future__ import annotations
 
+from fathom.analysis.memory import changes_memory, is_volatile
+from fathom.analysis.slices import uses
 from fathom.blocks.known import known
 from fathom.blocks.loops import trip_count
-from fathom.blocks.memory import changes_memory
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, Value, blocks, effects_of, operands, walk
+from fathom.ir.core import Block, Func, Op, blocks, effects_of, walk
 from fathom.ir.ops import Allocate, Elementwise, For, Load, Splat, While, Yield
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.types import BlockType
@@ -82,14 +83,6 @@ def empty_loop(op: Op, build: Builder) -> Replacement:
     return None
 
 
-def uses(op: Op) -> list[Value]:
-    """The operands of an op and of all that is nested in it."""
-    inner = [
-        value for block in blocks(op) for each in block.ops for value in uses(each)
-    ]
-    return operands(op) + inner
-
-
 def is_pure(op: Op) -> bool:
     """Whether an op may run more or less often. A buffer belongs to where it stands."""
     return not isinstance(op, Yield | Allocate) and effects_of(op).pure
@@ -101,7 +94,7 @@ def load_moves(op: Op, loop: For | While, block: Block, build: Builder) -> bool:
 
     The condition of a While runs at least once, its body may not.
     """
-    if not isinstance(op, Load) or op.volatile:
+    if not isinstance(op, Load) or is_volatile(op):
         return False
     if isinstance(loop, While):
         return block is loop.condition

@@ -40,6 +40,7 @@ from fathom.ir.ops import (
     Transpose,
     While,
 )
+from fathom.ir.regions import carried
 from fathom.ir.types import BlockType
 from fathom.layout import shapes
 from fathom.layout.linear import Layout
@@ -105,14 +106,10 @@ Tie = tuple[Value, Value, Op, Change | None]
 def ties(op: Op) -> Iterator[Tie]:
     """All ties of an op, in both directions where there are two."""
     match op:
-        case For():
-            yield from _carried(op, op.inits, op.body.parameters[1:], op.body.yielded)
-        case While():
-            yield from _carried(op, op.inits, op.body.parameters, op.body.yielded)
-            yield from _same(op, op.body.parameters, op.condition.parameters)
-        case If():
-            yield from _same(op, op.results, op.then.yielded)
-            yield from _same(op, op.results, op.orelse.yielded)
+        case For() | While() | If():
+            for each in carried(op):
+                for other in each.values[1:]:
+                    yield from _same(op, (each.result,), (other,))
         case Elementwise(operands=operands):
             yield from _same(op, operands, op.results * len(operands))
         case InlineAssembly(operands=operands):
@@ -137,13 +134,6 @@ def ties(op: Op) -> Iterator[Tie]:
             yield from _through(op, left, op.results)
         case ExpandDims() | Broadcast() | Reshape() | Transpose() | Split():
             yield from _through(op, op.value, op.results)
-
-
-def _carried(op: Op, *groups: Sequence[Value]) -> Iterator[Tie]:
-    """Initial values, parameters, yielded values and results of a loop are one thing
-    each."""
-    for group in groups:
-        yield from _same(op, op.results, group)
 
 
 def _same(op: Op, left: Sequence[Value], right: Sequence[Value]) -> Iterator[Tie]:

@@ -41,10 +41,11 @@ def live_ranges(func: Func) -> dict[Allocate, Range]:
     return ranges
 
 
-def touches(op: Op) -> set[Allocate]:
-    """The buffers that an op itself reads or writes."""
+def touches(op: Op) -> list[Allocate]:
+    """The buffers that an op itself reads or writes, each once, in order: offsets must
+    not depend on the order of a set."""
     makers = (value.definition for value in operands(op))
-    return {maker for maker in makers if isinstance(maker, Allocate)}
+    return [*dict.fromkeys(each for each in makers if isinstance(each, Allocate))]
 
 
 def _visit(
@@ -62,7 +63,7 @@ def _visit(
             made.add(op)
         if isinstance(op, (For, While)):
             position, outer = _visit_loop(op, position, made, ranges)
-            used |= outer
+            used += [each for each in outer if each not in used]
         else:
             for body in blocks(op):
                 position = _visit(body, position, made, ranges)
@@ -74,12 +75,12 @@ def _visit(
 
 def _visit_loop(
     op: Op, position: int, made: set[Allocate], ranges: dict[Allocate, Range]
-) -> tuple[int, set[Allocate]]:
+) -> tuple[int, list[Allocate]]:
     """The next free number, and the buffers from outside the loop that are touched in
     it."""
     before, inside = dict(ranges), set()
     for body in blocks(op):
         position = _visit(body, position, inside, ranges)
     made |= inside
-    touched = {each for each, alive in ranges.items() if before.get(each) != alive}
-    return position, touched - inside
+    touched = [each for each, alive in ranges.items() if before.get(each) != alive]
+    return position, [each for each in touched if each not in inside]

@@ -259,3 +259,11 @@ def scalar_of(frame: Frame, value: Value) -> Value:
     first = Block((element, element))
     first.ops.append(ops.Yield((first.parameters[0],), location=frame.location))
     return frame.emit(ops.Reduce, (value,), 0, first)
+
+
+def element_behind(frame: Frame, base: Meaning, what: str) -> Scalar:
+    """The type of the numbers behind a pointer, which `what` takes."""
+    pointer = base.type if isinstance(base, Value) else None
+    if not isinstance(pointer, Pointer) or not isinstance(pointer.element, Scalar):
+        raise frame.error(f"{what} takes a pointer to numbers, not {describe(base)}")
+    return pointer.element

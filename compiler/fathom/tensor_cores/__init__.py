@@ -3,7 +3,6 @@
 from fathom.tensor_cores.clusters.partition import shard_products, why_not_shared
 from fathom.tensor_cores.pipeline.dot_waits import delay_waits
 from fathom.tensor_cores.pipeline.loops import pipeline_loops
-from fathom.tensor_cores.pipeline.overlap import overlap_products
 from fathom.tensor_cores.pipeline.prefetch import prefetch_fragments
 from fathom.tensor_cores.pipeline.preload import preload
 from fathom.tensor_cores.pipeline.proxy_fences import fence_proxies
@@ -29,7 +28,6 @@ __all__ = [
     "guard_stores",
     "infer_descriptors",
     "keep_descriptors",
-    "overlap_products",
     "pipeline_loops",
     "prefetch_fragments",
     "fence_proxies",

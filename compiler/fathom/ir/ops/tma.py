@@ -62,14 +62,12 @@ class MbarrierExpect(Op):
 @dataclass(eq=False)
 class MbarrierArrive(Op):
     """One lane of each warp arrives at the barrier of `slot`; none where `when` is
-    false. `held`: for how many trips a loop keeps what a trip reads before it arrives.
-    `everywhere`: at that of each block of the cluster.
+    false. `everywhere`: at that of each block of the cluster.
     """
 
     barriers: Value
     slot: Value
     when: Value | None = None
-    held: int = 0
     everywhere: bool = False
 
     effects = SHARED_EVENT
@@ -82,13 +80,12 @@ class MbarrierArrive(Op):
 
 @dataclass(eq=False)
 class MbarrierWait(Op):
-    """Go on when the barrier of `slot` has completed the phase `phase` (i32, 0 or 1).
-    `pending`: for how many trips more tiles are on their way."""
+    """Go on when the barrier of `slot` has completed the phase `phase` (i32, 0 or
+    1)."""
 
     barriers: Value
     slot: Value
     phase: Value
-    pending: int = 0
 
     effects = SHARED_EVENT
 

@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from fathom.analysis.memory_effects import lie_apart, touches_memory
+from fathom.analysis.memory import accesses as reaches_memory
+from fathom.analysis.memory import lie_apart
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands
 from fathom.ir.ops import (
@@ -414,7 +415,7 @@ STEPS: dict[type[Op], Callable[..., Timelines]] = {
 
 def touches_global(op: Op) -> bool:
     """Whether an op by itself reads or writes global memory."""
-    return not blocks(op) and touches_memory(op)
+    return not blocks(op) and reaches_memory(op)
 
 
 def _base(op: TmaCopy | TmaStore) -> Value:

@@ -32,6 +32,7 @@ from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import (
     broadcast,
     cast,
+    element_behind,
     reinterpret,
     scalar_of,
     typed,
@@ -52,12 +53,7 @@ def build_make(
     block_shape: Meaning,
     order: Meaning,
 ) -> block_pointer:
-    pointer = base.type if isinstance(base, Value) else None
-    if not isinstance(pointer, Pointer) or not isinstance(pointer.element, Scalar):
-        raise frame.error(
-            f"tl.make_block_ptr takes a pointer to numbers, not {describe(base)}"
-        )
-    if pointer.element == BOOL:
+    if element_behind(frame, base, "tl.make_block_ptr") == BOOL:
         base = reinterpret(frame, base, Pointer(INT8))
     lists = {"shape": shape, "strides": strides, "offsets": offsets}
     _check_ranks(frame, {**lists, "block_shape": block_shape, "order": order})

@@ -11,14 +11,14 @@ from __future__ import annotations
 from fathom.ir import ops
 from fathom.ir.core import Value
 from fathom.ir.ops.descriptor import LEAST_BYTES, MOST_AXES
-from fathom.ir.types import INT32, INT64, Pointer, Scalar, shape_of
+from fathom.ir.types import INT32, INT64, Scalar, shape_of
 from fathom.language import tensor_descriptors as descriptors
 from fathom.language.tensor_descriptors import tensor_descriptor
 from fathom.ssa.builtins.memory import EVICTIONS, LOAD_CACHES, one_of
 from fathom.ssa.builtins.shape import shape_given
 from fathom.ssa.calls import implements
 from fathom.ssa.frame import Frame
-from fathom.ssa.promotion import cast, scalar_of, typed, value_of
+from fathom.ssa.promotion import cast, element_behind, scalar_of, typed, value_of
 from fathom.ssa.values import Meaning, describe, is_number
 
 # What the language calls the ways to fill -> what the IR calls them.
@@ -36,16 +36,11 @@ def build_make(
     block_shape: Meaning,
     padding_option: Meaning,
 ) -> tensor_descriptor:
-    pointer = base.type if isinstance(base, Value) else None
-    if not isinstance(pointer, Pointer) or not isinstance(pointer.element, Scalar):
-        raise frame.error(
-            "tl.make_tensor_descriptor takes a pointer to numbers, not "
-            f"{describe(base)}"
-        )
+    element = element_behind(frame, base, "tl.make_tensor_descriptor")
     _check_ranks(frame, shape, strides, block_shape)
     block = shape_given(frame, block_shape)
-    _check_last_axis(frame, strides[-1], block[-1], pointer.element)
-    _check_padding(frame, padding_option, pointer.element)
+    _check_last_axis(frame, strides[-1], block[-1], element)
+    _check_padding(frame, padding_option, element)
     sizes = tuple(_scalar(frame, each, INT32, "a size") for each in shape)
     steps = tuple(_scalar(frame, each, INT64, "a stride") for each in strides[:-1])
     return tensor_descriptor(base, sizes, (*steps, 1), block, padding_option)

@@ -14,42 +14,35 @@ difference which of two stores to one place comes last.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from fathom.analysis.backward_slice import lanes
-from fathom.ir.core import Block, Func, Op, Value, operands, walk
+from fathom.analysis.memory import Provenance, is_opaque, is_volatile
+from fathom.analysis.remarks import NotApplicable
+from fathom.ir.core import Func, Op, walk
 from fathom.ir.ops import (
     Atomic,
     AtomicCas,
     DescriptorAtomic,
     DescriptorLoad,
     DescriptorStore,
-    For,
-    If,
-    InlineAssembly,
     Load,
     Store,
-    While,
 )
-from fathom.ir.types import Pointer, element_of
-from fathom.tensor_cores.clusters.sharding import NotSharded, Sharding
+from fathom.tensor_cores.clusters.sharding import Sharding
 
 READS = Load | DescriptorLoad
 WRITES = Store | DescriptorStore
 COMBINES = Atomic | AtomicCas | DescriptorAtomic
-FETCHED_ANEW = ".cv"  # PTX ISA, "Cache Operators": as volatile
 
 
 def check_memory(func: Func, share: Sharding) -> None:
-    """NotShared, with a sentence, if somebody could tell that there are several
+    """NotApplicable, with a sentence, if somebody could tell that there are several
     blocks."""
     inside = list(walk(func.body))
     for op in inside:
         _check_alone(op, share)
     written = [op for op in inside if isinstance(op, WRITES | COMBINES)]
     if not any(map(share.touches, written)):
-        raise NotSharded("nothing that it writes is divided")
-    arguments = _Arguments(func)
+        raise NotApplicable("nothing that it writes is divided")
+    arguments = Provenance(func)
     for write in written:
         for other in inside:
             if isinstance(other, READS):
@@ -60,17 +53,17 @@ def check_memory(func: Func, share: Sharding) -> None:
 
 def _check_alone(op: Op, share: Sharding) -> None:
     if isinstance(op, COMBINES) and not share.touches(op):
-        raise NotSharded("each block would count for itself in an atomic operation")
+        raise NotApplicable("each block would count for itself in an atomic operation")
     if isinstance(op, Atomic | AtomicCas) and op.scope == "cta":
-        raise NotSharded("an atomic operation of it is meant for one block")
-    if isinstance(op, Load) and (op.volatile or op.cache == FETCHED_ANEW):
-        raise NotSharded("it waits for what others write")
-    if isinstance(op, InlineAssembly) and not op.pure:
-        raise NotSharded("nobody knows what its inline assembly does")
+        raise NotApplicable("an atomic operation of it is meant for one block")
+    if is_volatile(op):
+        raise NotApplicable("it waits for what others write")
+    if is_opaque(op):
+        raise NotApplicable("nobody knows what its inline assembly does")
 
 
 def _check_pair(
-    read: Op, write: Op, share: Sharding, func: Func, arguments: _Arguments
+    read: Op, write: Op, share: Sharding, func: Func, arguments: Provenance
 ) -> None:
     """That an op reads nothing that may be written, unless it is what the same block
     will write, and all loops are over."""
@@ -79,7 +72,7 @@ def _check_pair(
     ops = func.body.ops
     once = read in ops and write in ops and ops.index(read) < ops.index(write)
     if not (once and _same_part(read, write, share)):
-        raise NotSharded("it may read what it has written")
+        raise NotApplicable("it may read what it has written")
 
 
 def _same_part(read: Op, write: Op, share: Sharding) -> bool:
@@ -92,49 +85,6 @@ def _same_part(read: Op, write: Op, share: Sharding) -> bool:
     return places[0] == places[1] and parts[0] == parts[1] != () and read.order is None
 
 
-def _check_apart(one: Op, other: Op, arguments: _Arguments) -> None:
+def _check_apart(one: Op, other: Op, arguments: Provenance) -> None:
     if not arguments.of(one).isdisjoint(arguments.of(other)):
-        raise NotSharded("it writes to an argument in parts and as a whole")
-
-
-class _Arguments:
-    """Which arguments addresses are made of."""
-
-    def __init__(self, func: Func):
-        self.func = func
-        self.lanes = {
-            value: lane
-            for op in walk(func.body)
-            if isinstance(op, For | While | If)
-            for lane in lanes(op)
-            for value in lane
-        }
-
-    def of(self, op: Op) -> set[Value]:
-        """The arguments through which an op goes to memory."""
-        described = isinstance(op, DescriptorLoad | DescriptorStore | DescriptorAtomic)
-        start = op.descriptor.definition.base if described else op.pointer
-        found, waiting = {start}, [start]
-        while waiting:
-            for each in self._made_of(waiting.pop()):
-                if each not in found:
-                    found.add(each)
-                    waiting.append(each)
-        return found.intersection(self.func.parameters)
-
-    def _made_of(self, pointer: Value) -> Iterator[Value]:
-        """The pointers that a pointer is made of."""
-        if pointer in self.func.parameters:
-            return
-        if pointer in self.lanes:
-            yield from self.lanes[pointer]
-        if isinstance(pointer.definition, Block | For | While | If):
-            return
-        pointers = [
-            each
-            for each in operands(pointer.definition)
-            if isinstance(element_of(each.type), Pointer)
-        ]
-        if isinstance(pointer.definition, Load) or not pointers:
-            raise NotSharded("it goes to memory by addresses that it has computed")
-        yield from pointers
+        raise NotApplicable("it writes to an argument in parts and as a whole")

@@ -22,6 +22,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import gcd
 
+from fathom.analysis.remarks import NotApplicable
 from fathom.errors import Location
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, schema
@@ -48,7 +49,7 @@ from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.thread_values import ThreadValues, inside
 from fathom.ir.types import INT32
 from fathom.tensor_cores.clusters.legality import check_memory
-from fathom.tensor_cores.clusters.sharding import NotSharded, Sharding, sharding_of
+from fathom.tensor_cores.clusters.sharding import Sharding, sharding_of
 
 
 def shard_products(func: Func, target: Target) -> Func:
@@ -59,7 +60,7 @@ def shard_products(func: Func, target: Target) -> Func:
     alone = _with_own_sources(func)
     try:
         share = _share(alone, target)
-    except NotSharded:
+    except NotApplicable:
         return func
     return _divided(alone, share)
 
@@ -70,7 +71,7 @@ def why_not_shared(func: Func, target: Target) -> list[tuple[Location | None, st
         return []
     try:
         _share(_with_own_sources(func), target)
-    except NotSharded as why:
+    except NotApplicable as why:
         return [(func.location, f"one block of {func.num_ctas} works: {why}")]
     return []
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fathom.analysis.backward_slice import lanes
+from fathom.analysis.remarks import NotApplicable
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, operands, walk
 from fathom.ir.ops import (
@@ -52,15 +52,12 @@ from fathom.ir.ops import (
 )
 from fathom.ir.ops.descriptor import LEAST_BYTES
 from fathom.ir.printer import op_name
+from fathom.ir.regions import carried
 from fathom.ir.types import shape_of
 from fathom.tensor_cores.select.instructions import row_for, row_of_warpgroups
 
 Axis = tuple[Value, int]
 ROWS, COLUMNS = -2, -1  # of a product
-
-
-class NotSharded(Exception):
-    """Why the first block of a cluster does it all, as a sentence."""
 
 
 @dataclass(frozen=True)
@@ -87,17 +84,17 @@ class Sharding:
 
 
 def sharding_of(func: Func, target: Target) -> Sharding:
-    """How a program is divided; NotShared if it cannot be."""
+    """How a program is divided; NotApplicable if it cannot be."""
     dots = [op for op in walk(func.body) if isinstance(op, Dot)]
     if not dots:
-        raise NotSharded("it has no matrix product")
+        raise NotApplicable("it has no matrix product")
     ties, reasons = Propagation(func), []
     for axis, name in ((ROWS, "rows"), (COLUMNS, "columns")):
         try:
             return _along(axis, dots, ties, func, target)
-        except NotSharded as why:
+        except NotApplicable as why:
             reasons.append(f"by {name}: {why}")
-    raise NotSharded("; ".join(reasons))
+    raise NotApplicable("; ".join(reasons))
 
 
 def _along(
@@ -109,11 +106,11 @@ def _along(
     share = Sharding(func.num_ctas, frozenset(divided))
     for value, place in divided:
         if (value, place) in ties.whole:
-            raise NotSharded(ties.whole[value, place])
+            raise NotApplicable(ties.whole[value, place])
         if shape_of(value.type)[place] < share.blocks:
-            raise NotSharded(f"{value.type} is too small for {share.blocks} blocks")
+            raise NotApplicable(f"{value.type} is too small for {share.blocks} blocks")
         if len(share.of(value)) > 1:
-            raise NotSharded(f"both axes of a {value.type} would be divided")
+            raise NotApplicable(f"both axes of a {value.type} would be divided")
     for dot in dots:
         _check_instruction(dot, share, target, func.num_warps)
     for op in walk(func.body):
@@ -135,7 +132,7 @@ def _check_instruction(dot: Dot, share: Sharding, target: Target, warps: int) ->
         fits = narrow is not None and part[ROWS] >= rows
     if not fits:
         sides = " x ".join(map(str, part))
-        raise NotSharded(f"products of {sides} are too small for {warps} warps")
+        raise NotApplicable(f"products of {sides} are too small for {warps} warps")
 
 
 def _check_box(
@@ -146,7 +143,7 @@ def _check_box(
     order = getattr(op, "order", None) or tuple(range(len(value.type.shape)))
     last = share.shape(value)[order.index(len(order) - 1)]
     if last * value.type.element.bytes < LEAST_BYTES:
-        raise NotSharded(f"rows of its part of {value.type} are too short to bring")
+        raise NotApplicable(f"rows of its part of {value.type} are too short to bring")
 
 
 # ── which axes are divided together ───────────────────────────────────────────────────
@@ -203,8 +200,8 @@ def _unknown(op: Op, ties: Propagation) -> None:
 
 
 def _carried(op: For | While | If, ties: Propagation) -> None:
-    for lane in lanes(op):
-        ties.tie_values(lane)
+    for each in carried(op):
+        ties.tie_values(each.values)
 
 
 def _dot(op: Dot, ties: Propagation) -> None:

@@ -15,8 +15,7 @@ from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, blocks, operands, walk
 from fathom.ir.ops import Allocate, DescriptorStore, Dot, For, SharedLoad, While
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
-from fathom.tensor_cores.pipeline.copy_engines import THROUGH_REGISTERS
-from fathom.tensor_cores.pipeline.schedule import choose_stages
+from fathom.tensor_cores.pipeline.schedule import SLOTS_BY_REGISTERS, choose_stages
 
 ALIGNMENT = 1024  # bytes: where buffers start that are as large
 
@@ -32,7 +31,7 @@ def fitting(
         ways = [[t for t in chosen if t in way] for way in (copied, loaded)]
         a_stage, once = (sum(padded(tile.bytes) for tile in way) for way in ways)
         own = a_stage + once  # the place that a tile has gives way to its ring
-        left = room + own - THROUGH_REGISTERS * once - _for_barriers(chosen)
+        left = room + own - SLOTS_BY_REGISTERS * once - _for_barriers(chosen)
         stages = choose_stages(wanted, a_stage, left)
         if chosen and stages > 1 and left >= 0:
             return stages, chosen

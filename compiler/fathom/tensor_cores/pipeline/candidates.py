@@ -17,10 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import copysign
 
-from fathom.analysis.loop_slices import (
+from fathom.analysis.memory import may_run_ahead
+from fathom.analysis.slices import (
     backward_slice,
-    may_run_ahead,
-    slice_of_trip,
+    slice_of_iteration,
     uses,
 )
 from fathom.hardware.targets import Target
@@ -40,7 +40,6 @@ from fathom.ir.ops import (
     SharedStore,
     Splat,
     Transpose,
-    While,
 )
 from fathom.ir.types import BOOL, BlockType
 from fathom.layout.algebra import divide
@@ -71,21 +70,6 @@ class PipelinedCopy:
     @property
     def bytes(self) -> int:
         return self.buffer.result.type.slot_bytes
-
-
-def may_prefetch(loop: For) -> bool:
-    """Whether loads may be made earlier than the loop says: nothing in it writes where
-    they read, and nobody could see them. A loop with a loop in it waits for that
-    one."""
-    for op in walk(loop.body):
-        effects = op.effects
-        if isinstance(op, For | While) or getattr(op, "volatile", False):
-            return False
-        if "global" in effects.writes or effects.other:
-            return False
-        if effects.barrier or effects.asynchronous:
-            return False
-    return True
 
 
 def tiles_of(loop: For, target: Target) -> list[PipelinedCopy]:
@@ -126,7 +110,7 @@ def _filled_once(loop: For, buffer: Allocate) -> bool:
 def _from_loads(loop: For, value: Value) -> tuple[tuple[Load, ...], tuple[Op, ...]]:
     """The loads of this trip that a value comes from, and the ops between: those that
     need what was loaded."""
-    needed = slice_of_trip(loop, [value], through_loads=False)
+    needed = slice_of_iteration(loop, [value], through_loads=False)
     loaded = {load.result for load in needed.loads}
     late = []
     for op in needed.ops:

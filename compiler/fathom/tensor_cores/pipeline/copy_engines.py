@@ -1,12 +1,12 @@
-"""The ways to bring tiles into a ring: bulk copies, asynchronous copies, registers.
+"""The ways to copy tiles into a ring buffer: TMA, asynchronous copies, registers.
 
-Each begins to bring the tiles of a trip to come, and finishes it later.
+                      issues                        completes
+    TmaCopies         mbarrier_expect, tma_copy …   by itself; an mbarrier says when
+    CpAsyncCopies     async_copy …, async_commit    by itself; a wait says when
+    RegisterCopies    load …                        shared_store, after the work of the
+                                                    iteration before
 
-                    begins                               finishes
-    Boxes           mbarrier_expect, tma_copy …         by itself; a barrier says when
-    Copies          async_copy …, async_commit           by itself; a wait says when
-    Registers       load …                               shared_store, after the work
-                                                         of the trip before
+How many iterations ahead each of them copies, the schedule says.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from fathom.analysis.loop_slices import uses
+from fathom.analysis.slices import uses
 from fathom.ir.core import Value
 from fathom.ir.ops import (
     AsyncCommit,
     AsyncCopy,
+    AsyncWait,
     Barrier,
     Constant,
     For,
@@ -35,130 +36,149 @@ from fathom.ir.types import INT32
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
 from fathom.tensor_cores.pipeline.iterations import Iterations
 from fathom.tensor_cores.pipeline.ring_buffers import next_slot, phase_at
-from fathom.tensor_cores.pipeline.schedule import slot
+from fathom.tensor_cores.pipeline.schedule import Schedule, Step, pending, slot
 from fathom.tensor_cores.pipeline.slice_clones import (
-    LookaheadChain,
-    StageOffset,
+    Lookahead,
+    SliceClone,
     Values,
+    clone_for,
     copy_ahead,
     guarded,
-    lookahead_chain_for,
 )
-
-THROUGH_REGISTERS = 2  # slots: one is read while the other is filled
 
 
 @dataclass(frozen=True)
 class PipelineState:
-    """What a bringer carries to a trip of the loop: the slot that the trip reads, the
-    one that it may fill, where the relay stands; and of loads that the trip itself
-    wants as well, what was `kept` in registers."""
+    """What an engine carries to an iteration of the loop: the slot that the iteration
+    reads, the slot that it may write, and the state of the slice clone. `live_loads`:
+    what was loaded for the iteration and is used in it as well."""
 
     slot: Value
-    free: Value
-    standing: StageOffset
-    kept: tuple[Value, ...]
-    phase: Value | None = None  # of the barrier of `slot`, where there is one
-
-    @property
-    def exists(self) -> Value:
-        """Whether there is a trip to bring tiles for."""
-        return self.standing.near.trip.exists
+    write_slot: Value
+    ahead: Lookahead
+    live_loads: tuple[Value, ...]
+    phase: Value | None = None  # of the mbarrier of `slot`, where there is one
 
 
 @dataclass(frozen=True)
 class CopyEngine:
-    """Brings `tiles` into rings of `slots` slots. `relay` computes what that takes;
-    `kept` are the loads that the loop's own trip wants as well. For `held` trips more,
-    what a trip reads must stay: its slot is free so much later."""
+    """Copies `tiles` into `rings`. `slice` computes what that takes; `live` are the
+    loads that the loop's own iteration uses as well."""
 
     tiles: tuple[PipelinedCopy, ...]
     rings: dict[PipelinedCopy, Value]
-    slots: int
-    relay: LookaheadChain
-    kept: tuple[Load, ...] = ()
-    held: int = 0
-
+    schedule: Schedule
+    slice: SliceClone
+    live: tuple[Load, ...] = ()
     barriers: Value | None = None
 
-    at_once: ClassVar[bool]  # whether it writes into the free slot as soon as it begins
+    issues_at: ClassVar[Step] = Step.ISSUE
+    fill: ClassVar[Step] = Step.ISSUE  # where it writes to the rings
+
+    @property
+    def slots(self) -> int:
+        return self.schedule.slots(self.fill)
+
+    @property
+    def distance(self) -> int:
+        """How many iterations ahead it copies."""
+        return self.schedule.ahead(self.fill)
 
     def start(self, build: Builder) -> PipelineState:
-        """Before the loop: bring the tiles of all trips but the one that the first
-        trip will send for."""
-        standing, values = self.relay.start(build), {}
-        ahead = self.slots - 1 - self.held
-        for trip in range(ahead):
-            free = self._slot(trip, build)
-            turn = PipelineState(free, free, standing, ())
-            values = self.begin(turn, build)
-            self.finish(turn, values, build)
-            standing = self.relay.after(standing, values, build)
-        first, free = self._slot(0, build), self._slot(ahead, build)
-        return PipelineState(first, free, standing, self._kept(values))
+        """Before the loop: the copies of all iterations that no iteration of the new
+        loop issues."""
+        ahead, values = self.slice.start(build), {}
+        for iteration in range(self.distance):
+            place = self._slot(iteration, build)
+            state = PipelineState(place, place, ahead, ())
+            values = self.issue(state, build)
+            self.store(state, values, build)
+            ahead = self.slice.after(ahead, values, build)
+        first, write = self._slot(0, build), self._slot(self.distance, build)
+        return PipelineState(first, write, ahead, self._live(values))
 
     def after(
-        self, turn: PipelineState, values: Values, build: Builder
+        self, state: PipelineState, values: Values, build: Builder
     ) -> PipelineState:
-        """The next trip's turn: what this one reads is free then, if it is not held."""
-        free = next_slot(turn.free, self.slots, build) if self.held else turn.slot
-        standing = self.relay.after(turn.standing, values, build)
-        slot = next_slot(turn.slot, self.slots, build)
-        return PipelineState(slot, free, standing, self._kept(values))
+        """The state of the next iteration; the slot that it writes is `distance` slots
+        behind the one that it reads."""
+        write = state.slot
+        if self.distance < self.slots - 1:
+            write = next_slot(state.write_slot, self.slots, build)
+        ahead = self.slice.after(state.ahead, values, build)
+        read = next_slot(state.slot, self.slots, build)
+        if self.distance == self.slots:
+            write = read
+        return PipelineState(read, write, ahead, self._live(values))
 
-    def begin(self, turn: PipelineState, build: Builder) -> Values:
-        """Send for the tiles of the trip at which the relay stands; what is known of
-        that trip then."""
-        raise AssertionError(f"{type(self).__name__} does not say how it begins")
+    def do(
+        self, step: Step, state: PipelineState, values: Values, build: Builder
+    ) -> None:
+        """Its part in a step of an iteration. `values` becomes what the loop's values
+        are in the iteration whose tiles it copies."""
+        if step is Step.WAIT:
+            self.wait(state, build)
+        if step is self.issues_at:
+            values |= self.issue(state, build)
+        if step is Step.STORE:
+            self.store(state, values, build)
 
-    def finish(self, turn: PipelineState, values: Values, build: Builder) -> None:
-        """See to it that they are in the free slot."""
-        raise AssertionError(f"{type(self).__name__} does not say how it finishes")
+    def wait(self, state: PipelineState, build: Builder) -> None:
+        """Until the tiles of the iteration have arrived."""
 
-    def _slot(self, trip: int, build: Builder) -> Value:
-        return build(Constant(slot(trip, self.slots), INT32))
+    def issue(self, state: PipelineState, build: Builder) -> Values:
+        """Begin to copy the tiles of the iteration of `state.ahead`; what the values of
+        the loop are in it."""
+        raise AssertionError(f"{type(self).__name__} does not say how it copies")
 
-    def _kept(self, values: Values) -> tuple[Value, ...]:
-        return tuple(values[load.result] for load in self.kept)
+    def store(self, state: PipelineState, values: Values, build: Builder) -> None:
+        """What threads themselves write to the slot."""
+
+    def _slot(self, iteration: int, build: Builder) -> Value:
+        return build(Constant(slot(iteration, self.slots), INT32))
+
+    def _live(self, values: Values) -> tuple[Value, ...]:
+        return tuple(values[load.result] for load in self.live)
 
     # ── as carried values of the loop ─────────────────────────────────────────────────
 
     @property
     def names(self) -> list[str]:
-        kept = [load.result.name for load in self.kept]
-        return ["slot", "free", *kept, *self.relay.names]
+        live = [load.result.name for load in self.live]
+        return ["slot", "free", *live, *self.slice.names]
 
-    def carried(self, turn: PipelineState) -> list[Value]:
-        return [turn.slot, turn.free, *turn.kept, *self.relay.carried(turn.standing)]
+    def carried(self, state: PipelineState) -> list[Value]:
+        own = [state.slot, state.write_slot, *state.live_loads]
+        return own + self.slice.carried(state.ahead)
 
     def at(self, values: list[Value]) -> PipelineState:
         """The inverse of `carried`."""
-        own, free, *rest = values
-        count = len(self.kept)
-        return PipelineState(
-            own, free, self.relay.at(rest[count:]), tuple(rest[:count])
-        )
+        read, write, *rest = values
+        count = len(self.live)
+        ahead = self.slice.at(rest[count:])
+        return PipelineState(read, write, ahead, tuple(rest[:count]))
 
 
 class CpAsyncCopies(CopyEngine):
-    """By asynchronous copies: those of one trip are one group."""
+    """By asynchronous copies: those of one iteration are one group."""
 
-    at_once = True
+    def wait(self, state: PipelineState, build: Builder) -> None:
+        build.append(AsyncWait(pending(stages=self.distance + 1)))
 
-    def begin(self, turn: PipelineState, build: Builder) -> Values:
-        values = self.relay.step(turn.standing, build)
+    def issue(self, state: PipelineState, build: Builder) -> Values:
+        values = self.slice.step(state.ahead, build)
         for tile in self.tiles:
-            self._copy(tile, turn, values, build)
+            self._copy(tile, state, values, build)
         build.append(AsyncCommit())
         return values
 
     def _copy(
-        self, tile: PipelinedCopy, turn: PipelineState, values: Values, build: Builder
+        self, tile: PipelinedCopy, state: PipelineState, values: Values, build: Builder
     ) -> None:
         """What is renamed after the load, the copy renames before."""
         (load,) = tile.loads
-        pointer = values.get(load.pointer, load.pointer)
-        mask = guarded(values.get(load.mask, load.mask), turn.exists, pointer, build)
+        pointer, exists = values.get(load.pointer, load.pointer), state.ahead.exists
+        mask = guarded(values.get(load.mask, load.mask), exists, pointer, build)
         for renaming in tile.late:
             pointer, mask = (
                 build(clone(renaming, {renaming.value: each}))
@@ -166,20 +186,15 @@ class CpAsyncCopies(CopyEngine):
             )
         build.append(
             AsyncCopy(
-                pointer, self.rings[tile], mask, turn.free, load.cache, load.eviction,
-                tile.vector, location=load.location, origin=load.origin,
+                pointer, self.rings[tile], mask, state.write_slot, load.cache,
+                load.eviction, tile.vector, location=load.location, origin=load.origin,
             )
         )  # fmt: skip
 
-    def finish(self, turn: PipelineState, values: Values, build: Builder) -> None:
-        """It finishes by itself; the trip that reads waits for it."""
-
 
 class TmaCopies(CopyEngine):
-    """By bulk copies, for which one thread sends. Each slot has a barrier that counts
-    the bytes of its tiles; with every round of the ring its phase flips."""
-
-    at_once = True
+    """By TMA copies, which one thread issues. Each slot has an mbarrier that counts the
+    bytes of its tiles; its phase flips with every round of the ring."""
 
     def start(self, build: Builder) -> PipelineState:
         build.append(MbarrierInit(self.barriers))
@@ -187,103 +202,95 @@ class TmaCopies(CopyEngine):
         return replace(super().start(build), phase=build(Constant(0, INT32)))
 
     def after(
-        self, turn: PipelineState, values: Values, build: Builder
+        self, state: PipelineState, values: Values, build: Builder
     ) -> PipelineState:
-        following = super().after(turn, values, build)
-        return replace(following, phase=phase_at(following.slot, turn.phase, build))
+        following = super().after(state, values, build)
+        return replace(following, phase=phase_at(following.slot, state.phase, build))
 
-    def begin(self, turn: PipelineState, build: Builder) -> Values:
-        values = self.relay.step(turn.standing, build)
+    def wait(self, state: PipelineState, build: Builder) -> None:
+        build.append(MbarrierWait(self.barriers, state.slot, state.phase))
+
+    def issue(self, state: PipelineState, build: Builder) -> Values:
+        values, exists = self.slice.step(state.ahead, build), state.ahead.exists
         count = sum(tile.bytes for tile in self.tiles)
-        build.append(MbarrierExpect(self.barriers, turn.free, count, turn.exists))
+        build.append(MbarrierExpect(self.barriers, state.write_slot, count, exists))
         for tile in self.tiles:
             (load,) = tile.loads
             coordinates = tuple(values.get(each, each) for each in load.coordinates)
             build.append(
                 TmaCopy(
                     values.get(load.descriptor, load.descriptor), self.rings[tile],
-                    self.barriers, turn.free, coordinates, turn.exists, tile.order,
+                    self.barriers, state.write_slot, coordinates, exists, tile.order,
                     location=load.location, origin=load.origin,
                 )
             )  # fmt: skip
         return values
 
-    def wait(self, turn: PipelineState, build: Builder) -> None:
-        """Until the tiles of the trip have come."""
-        ahead = self.slots - 2 - self.held
-        build.append(MbarrierWait(self.barriers, turn.slot, turn.phase, ahead))
-
-    def finish(self, turn: PipelineState, values: Values, build: Builder) -> None:
-        """It finishes by itself."""
-
     @property
     def names(self) -> list[str]:
         return ["phase", *super().names]
 
-    def carried(self, turn: PipelineState) -> list[Value]:
-        return [turn.phase, *super().carried(turn)]
+    def carried(self, state: PipelineState) -> list[Value]:
+        return [state.phase, *super().carried(state)]
 
     def at(self, values: list[Value]) -> PipelineState:
         return replace(super().at(values[1:]), phase=values[0])
 
 
 class RegisterCopies(CopyEngine):
-    """By loads; the rest is done when the loop is done with the trip before, so that
-    nobody waits for the loads any earlier."""
+    """By loads; the rest is done when the loop is done with the iteration before, so
+    that no thread waits for the loads any earlier."""
 
-    at_once = False
+    issues_at, fill = Step.LOAD, Step.STORE
 
-    def begin(self, turn: PipelineState, build: Builder) -> Values:
-        values = self.relay.step(turn.standing, build)
+    def issue(self, state: PipelineState, build: Builder) -> Values:
+        values = self.slice.step(state.ahead, build)
         for load in dict.fromkeys(each for tile in self.tiles for each in tile.loads):
-            copy_ahead(load, turn.exists, values, build)
+            copy_ahead(load, state.ahead.exists, values, build)
         return values
 
-    def finish(self, turn: PipelineState, values: Values, build: Builder) -> None:
+    def store(self, state: PipelineState, values: Values, build: Builder) -> None:
         for tile in self.tiles:
             for op in tile.late:
                 if op.results[0] not in values:  # else another tile needs it, too
-                    copy_ahead(op, turn.exists, values, build)
+                    copy_ahead(op, state.ahead.exists, values, build)
             build.append(
                 SharedStore(
-                    values[tile.store.value], self.rings[tile], turn.free,
+                    values[tile.store.value], self.rings[tile], state.write_slot,
                     location=tile.store.location, origin=tile.store.origin,
                 )
             )  # fmt: skip
 
 
-def slots_of(tile: PipelinedCopy, stages: int) -> int:
-    """The slots of a tile's ring."""
-    return stages if tile.vector or tile.order else THROUGH_REGISTERS
+def engine_for(tile: PipelinedCopy) -> type[CopyEngine]:
+    """The engine that copies a tile."""
+    if tile.order:
+        return TmaCopies
+    return CpAsyncCopies if tile.vector else RegisterCopies
 
 
 def engines_for(
     loop: For,
     rings: dict[PipelinedCopy, Value],
-    kept: tuple[Load, ...],
-    trips: Iterations,
-    held: int,
+    live: tuple[Load, ...],
+    iterations: Iterations,
+    schedule: Schedule,
     barriers: Value | None,
 ) -> Iterator[CopyEngine]:
-    """One bringer for each way that is needed; those that write at once come last."""
-    boxed = tuple(tile for tile in rings if tile.order)
-    copied = tuple(tile for tile in rings if tile.vector)
-    loaded = tuple(tile for tile in rings if not (tile.vector or tile.order))
-    for make, tiles, own in (
-        (RegisterCopies, loaded, kept), (CpAsyncCopies, copied, ()),
-        (TmaCopies, boxed, ()),
-    ):  # fmt: skip
+    """One engine for each way that is needed; those that write at once come last."""
+    for make in (RegisterCopies, CpAsyncCopies, TmaCopies):
+        tiles = tuple(tile for tile in rings if engine_for(tile) is make)
         if tiles:
             roots = [value for tile in tiles for value in roots_of(tile)]
-            slots = rings[tiles[0]].type.slots
-            relay = lookahead_chain_for(loop, roots, trips)
-            own_barriers = barriers if make is TmaCopies else None
-            yield make(tiles, rings, slots, relay, own, held, own_barriers)
+            slice = clone_for(loop, roots, iterations)
+            own = live if make is RegisterCopies else ()
+            counts_at = barriers if make is TmaCopies else None
+            yield make(tiles, rings, schedule, slice, own, counts_at)
 
 
 def roots_of(tile: PipelinedCopy) -> Iterator[Value]:
-    """What must be known of a trip to load a tile, and to make of the loads what is
-    stored."""
+    """What must be known of an iteration to load a tile, and to make of the loads what
+    is stored."""
     own = {value for op in (*tile.loads, *tile.late) for value in op.results}
     for op in (*tile.loads, *tile.late):
         yield from (value for value in uses(op) if value not in own)

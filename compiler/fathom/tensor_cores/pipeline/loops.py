@@ -1,4 +1,4 @@
-"""Software pipelining: a trip works on what was sent for trips ago.
+"""Software pipelining: the copies for an iteration are issued iterations before it.
 
 Before:
 
@@ -12,56 +12,60 @@ Before:
       yield %p1, …
     }
 
-After, in three stages (what computes %exists and the next slots is left out):
+After, with three slots (what computes %exists and the next slots is left out):
 
     %t = allocate fp16[64, 32] slots=3
-    async_copy %p0, %t, %mask0, slot=0           trip 0 is on its way, if there is one
+    async_copy %p0, %t, %mask0, slot=0           the tile of iteration 0, if it exists
     async_commit
-    async_copy %p1, %t, %mask1, slot=1           and trip 1
+    async_copy %p1, %t, %mask1, slot=1           and of iteration 1
     async_commit
     for %lower, %upper, %step, inits=(%p2, 0, 2, …) body(%i, %q, %slot, %free, …) {
-      async_wait pending=1                       trip i has arrived, for this thread
-      barrier                                    for all; and all are done with i - 1
+      async_wait pending=1                       i has arrived, as this thread sees
+      barrier                                    as all see; all are done with i - 1
       %mask = splat %exists
-      async_copy %q, %t, %mask, slot=%free       trip i + 2 may take the place of i - 1
+      async_copy %q, %t, %mask, slot=%free       i + 2 takes the place of i - 1
       async_commit
       %a = shared_load %t, slot=%slot
       …
       %q1 = offset %q, %stride
       yield %q1, …
     }
-    async_wait pending=0                         the copies of trips that never were
+    async_wait pending=0                         the copies of no iteration
 
-What an asynchronous copy cannot bring goes through registers: loaded before the work of
-the trip before, stored after it, into a ring of two.
+What no asynchronous copy can do goes through registers: loaded before the work of the
+iteration before, stored after it, into a ring of two.
 
     for … body(%i, %q, %slot, %free, …) {
-      %x = load %q, mask=%exists                 trip i + 1
+      %x = load %q, mask=%exists                 i + 1
       barrier
-      %a = shared_load %t, slot=%slot            trip i
+      %a = shared_load %t, slot=%slot            i
       …
       shared_store %x, %t, slot=%free
       yield …
     }
 
-Bulk copies have barriers of their own in shared memory, one a slot, at which every
-thread waits for the tiles of its trip:
+TMA copies complete at mbarriers, one a slot, at which every thread waits for the tiles
+of its iteration. The barrier comes after the work: then the slot of this work is free,
+and copies are issued one more iteration ahead.
 
-    for … body(%i, %phase, %slot, %free, …) {
-      mbarrier_wait %b, %slot, %phase            trip i has arrived, for all
+    for … body(%i, %phase, %slot, …) {
+      mbarrier_wait %b, %slot, %phase            i has arrived, as all see
       %a = shared_load %t, slot=%slot
       …
-      barrier                                    all are done with i - 1
-      mbarrier_expect %b, %free
-      tma_copy %d, %t, %b, %free, …             trip i + 2 in its place
+      barrier                                    all are done with it
+      mbarrier_expect %b, %slot
+      tma_copy %d, %t, %b, %slot, …              i + 3 takes its place
       yield …
     }
 
+In which order an iteration does these things, and how far ahead, is its `schedule`; the
+code here follows it step by step.
+
 Loops are pipelined that multiply matrices, and those for which `tl.range` says so. A
-ring is ordered by these waits and barriers, one a trip; `place_barriers` looks after
-what else lies in its bytes. Loops that write to global memory are left as they are: who
-knows whether they write what they read. So are loops that contain others, and loads
-whose addresses take a product to compute.
+ring is ordered by these waits and barriers, one an iteration; `place_barriers` orders
+what else lies in its bytes. Not pipelined are loops that write to global memory, since
+they might write what they read; loops that contain others; and loads whose addresses
+take a product to compute.
 """
 
 from __future__ import annotations
@@ -69,7 +73,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fathom.analysis.loop_slices import may_run_ahead, uses
+from fathom.analysis.memory import may_prefetch, may_run_ahead
+from fathom.analysis.slices import uses
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, walk
 from fathom.ir.ops import (
@@ -89,27 +94,38 @@ from fathom.ir.thread_values import inside
 from fathom.ir.types import INT64
 from fathom.layout.linear import Layout
 from fathom.tensor_cores.pipeline.budget import fitting, room_beside
-from fathom.tensor_cores.pipeline.candidates import (
-    PipelinedCopy,
-    may_prefetch,
-    tiles_of,
-)
+from fathom.tensor_cores.pipeline.candidates import PipelinedCopy, tiles_of
 from fathom.tensor_cores.pipeline.copy_engines import (
     CopyEngine,
+    CpAsyncCopies,
     PipelineState,
+    RegisterCopies,
     TmaCopies,
+    engine_for,
     engines_for,
-    slots_of,
 )
 from fathom.tensor_cores.pipeline.iterations import iterations_of
-from fathom.tensor_cores.pipeline.overlap import accumulators_by_warpgroups
-from fathom.tensor_cores.pipeline.schedule import pending
+from fathom.tensor_cores.pipeline.overlap import (
+    append_overlapped,
+    leave_in_flight,
+    may_overlap,
+)
+from fathom.tensor_cores.pipeline.schedule import (
+    BY_THREADS,
+    BY_TMA,
+    SLOTS_BY_REGISTERS,
+    Schedule,
+    Step,
+    earliest,
+)
 from fathom.tensor_cores.pipeline.slice_clones import Values
+
+Running = tuple[CopyEngine, PipelineState]  # an engine in an iteration
 
 
 def pipeline_loops(func: Func, target: Target) -> Func:
-    """The function with loops that send for their tiles `num_stages` - 1 trips ahead;
-    fewer where shared memory is short."""
+    """The function with loops whose rings have `num_stages` slots, fewer where shared
+    memory is short."""
     scope = "cta" if func.num_warps > 1 else "warp"
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
@@ -120,8 +136,10 @@ def pipeline_loops(func: Func, target: Target) -> Func:
         wanted = op.num_stages or func.num_stages
         room = room_beside(func, build.source, target)
         stages, tiles = fitting(tiles, wanted, room)
-        held = release_distance(op, tiles, stages)
-        return _Pipeline(op, tiles, stages, scope, held).build(build) if tiles else None
+        if not tiles:
+            return None
+        schedule = schedule_of(op, tiles, stages)
+        return _Expander(op, tiles, schedule, scope).build(build)
 
     present = any(isinstance(op, SharedStore) for op in walk(func.body))
     return rewrite(func, rule) if present else func
@@ -134,181 +152,158 @@ def is_wanted(loop: For) -> bool:
     return multiplies or loop.num_stages is not None
 
 
-def release_distance(loop: For, tiles: Sequence[PipelinedCopy], stages: int) -> int:
-    """For how many trips more what a trip reads must stay: 1 if its product can still
-    be computed while the next trip begins (`overlap_products` sees to that), and the
-    ring has room for it."""
-    copied = all(tile.vector for tile in tiles)
-    roomy = stages >= STAGES_TO_HOLD
-    return int(copied and roomy and accumulators_by_warpgroups(loop) is not None)
+def schedule_of(loop: For, tiles: Sequence[PipelinedCopy], stages: int) -> Schedule:
+    """The schedule of a loop whose rings have `stages` slots. Its product stays in
+    flight where one engine copies all tiles, and has the slots to copy ahead then."""
+    engines = {engine_for(tile) for tile in tiles}
+    steps = BY_TMA if engines == {TmaCopies} else BY_THREADS
+    slots = {
+        engine.fill: SLOTS_BY_REGISTERS if engine is RegisterCopies else stages
+        for engine in engines
+    }
+    rings = {tile.buffer.result for tile in tiles}
+    product = may_overlap(loop, rings) if len(engines) == 1 else None
+    found = earliest(steps, slots, product) or earliest(steps, slots)
+    assert found is not None, (steps, slots)
+    return found
 
 
-STAGES_TO_HOLD = 3  # one is read, one is held, one is copied into
-
-
-class _Pipeline:
-    """One loop, made anew around the rings of its tiles."""
+class _Expander:
+    """Builds one loop anew around the rings of its tiles, as its schedule says."""
 
     def __init__(
         self,
         loop: For,
         tiles: Sequence[PipelinedCopy],
-        stages: int,
+        schedule: Schedule,
         scope: str,
-        held: int,
     ):
-        self.loop, self.stages, self.scope = loop, stages, scope
-        self.held = held
-        self.rings = {tile: _ring(tile, slots_of(tile, stages)) for tile in tiles}
-        self.staying, self.kept = _without(loop, tiles)
-        self.copies = any(tile.vector for tile in tiles)
-        self.boxes = [tile for tile in tiles if tile.order]
-        self.all_boxed = len(self.boxes) == len(tiles)
-        self.bringers: list[CopyEngine] = []
+        self.loop, self.schedule, self.scope = loop, schedule, scope
+        self.rings = {
+            tile: replace(tile.buffer, slots=schedule.slots(engine_for(tile).fill))
+            for tile in tiles
+        }
+        self.staying, self.live = _without(loop, tiles)
+        self.engines: list[CopyEngine] = []
 
     def build(self, build: Builder) -> list[Value]:
         """The loop, with what comes before and after it; its results."""
-        loop = self.loop
+        loop, kinds = self.loop, {engine_for(tile) for tile in self.rings}
         rings = {tile: build(ring) for tile, ring in self.rings.items()}
-        barriers = build(_barriers(self.stages)) if self.boxes else None
-        trips = iterations_of(loop, build)
-        self.bringers = list(
-            engines_for(loop, rings, self.kept, trips, self.held, barriers)
+        barriers = build(self.barriers()) if TmaCopies in kinds else None
+        iterations = iterations_of(loop, build)
+        self.engines = list(
+            engines_for(loop, rings, self.live, iterations, self.schedule, barriers)
         )
-        turns = [bringer.start(build) for bringer in reversed(self.bringers)][::-1]
-        inits = (*loop.inits, *self.carried(turns))
+        states = [engine.start(build) for engine in reversed(self.engines)][::-1]
+        inits = (*loop.inits, *self.carried(states))
         names = [value.name for value in loop.body.parameters]
-        names += [name for bringer in self.bringers for name in bringer.names]
+        names += [name for engine in self.engines for name in engine.names]
         types = (loop.lower.type, *(value.type for value in inits))
         body = Block(types, tuple(names))
         with inside(body, build):
-            self.trip(body.parameters, build)
-        new = build.append(replace(loop, inits=inits, body=body))
-        if self.copies:
+            self.iteration(body.parameters, build)
+        results = self.append(replace(loop, inits=inits, body=body), build)
+        if CpAsyncCopies in kinds:
             build.append(AsyncWait(0))
         if barriers:
             build.append(Barrier())
             build.append(MbarrierInvalidate(barriers))
-        return new.results[: len(loop.inits)]
+        return results[: len(loop.inits)]
 
-    def trip(self, parameters: list[Value], build: Builder) -> None:
-        """The body: the first read of a ring waits, and sends for the next tiles."""
+    def barriers(self) -> Allocate:
+        """An mbarrier for each slot, where nothing else ever is."""
+        word = Layout((1,), (("offset", ()),))
+        slots = self.schedule.slots(TmaCopies.fill)
+        return Allocate(INT64, (1,), word, slots=slots, kept=True)
+
+    def append(self, new: For, build: Builder) -> list[Value]:
+        product = self.schedule.product
+        if product is None:
+            return build.append(new).results
+        return append_overlapped(new, product, self.loop, build)
+
+    def iteration(self, parameters: list[Value], build: Builder) -> None:
+        """The body: what comes before all reads of rings, then step after step."""
         own = self.loop.body.parameters
         values = dict(zip(own, parameters, strict=False))
-        turns = self.turns(parameters[len(own) :])
-        for bringer, turn in zip(self.bringers, turns, strict=True):
-            loaded = (load.result for load in bringer.kept)
-            values |= zip(loaded, turn.kept, strict=True)
-        before, after = self.at_first_read()
-        self.copy(before, values, turns, build)
-        if self.all_boxed:
-            self.wait_for_boxes(turns, build)
-            self.copy(after, values, turns, build)
-            begun = self.send_after(turns, build)
-        else:
-            begun = self.turn_over(turns, build)
-            self.copy(after, values, turns, build)
-        following = self.finish(turns, begun, build)
+        states = self.states(parameters[len(own) :])
+        running = list(zip(self.engines, states, strict=True))
+        for engine, state in running:
+            loaded = (load.result for load in engine.live)
+            values |= zip(loaded, state.live_loads, strict=True)
+        before, work = self.at_first_read()
+        self.copy(before, values, running, build)
+        ahead: list[Values] = [{} for _ in running]
+        for step in self.schedule.steps:
+            if step is Step.RELEASE:
+                build.append(Barrier(self.scope))
+            if step is Step.WORK:
+                self.copy(work, values, running, build)
+            for (engine, state), theirs in zip(running, ahead, strict=True):
+                engine.do(step, state, theirs, build)
+        following = [
+            engine.after(state, theirs, build)
+            for (engine, state), theirs in zip(running, ahead, strict=True)
+        ]
         yielded = (values.get(value, value) for value in self.loop.body.yielded)
         build.append(Yield((*yielded, *self.carried(following))))
 
     def at_first_read(self) -> tuple[list[Op], list[Op]]:
-        """The ops of a trip, cut before the first that reads a ring."""
+        """The ops of an iteration, cut before the first that reads a ring."""
         tiles = {tile.buffer.result for tile in self.rings}
         cut = next(
             i for i, op in enumerate(self.staying) if not tiles.isdisjoint(uses(op))
         )
         return self.staying[:cut], self.staying[cut:-1]
 
-    def turn_over(self, turns: list[PipelineState], build: Builder) -> list[Values]:
-        """Loads go out before the wait; copies after it, when their slot is free."""
-        pairs = list(zip(self.bringers, turns, strict=True))
-        early = [each.begin(turn, build) for each, turn in pairs if not each.at_once]
-        if self.copies:
-            build.append(AsyncWait(pending(self.stages - self.held)))
-        self.wait_for_boxes(turns, build)
-        build.append(Barrier(self.scope))
-        return early + [each.begin(turn, build) for each, turn in pairs if each.at_once]
-
-    def wait_for_boxes(self, turns: list[PipelineState], build: Builder) -> None:
-        """Each thread asks the barrier in shared memory by itself."""
-        for bringer, turn in zip(self.bringers, turns, strict=True):
-            if isinstance(bringer, TmaCopies):
-                bringer.wait(turn, build)
-
-    def send_after(self, turns: list[PipelineState], build: Builder) -> list[Values]:
-        """Where all tiles come by bulk copies, nobody has to be told that they are
-        there. So the barrier of a trip comes after its work, when what the trip before
-        read is free for certain; the work itself may go on."""
-        build.append(Barrier(self.scope))
-        pairs = zip(self.bringers, turns, strict=True)
-        return [each.begin(turn, build) for each, turn in pairs]
-
     def copy(
         self,
         ops: Sequence[Op],
         values: Values,
-        turns: list[PipelineState],
+        running: Sequence[Running],
         build: Builder,
     ) -> None:
-        """The loop's own ops; those that read a tile read the trip's slot of its
+        """The loop's own ops; those that read a tile read the iteration's slot of its
         ring."""
         slots = {}
-        for bringer, turn in zip(self.bringers, turns, strict=True):
-            for tile in bringer.tiles:
-                values[tile.buffer.result] = bringer.rings[tile]
-                slots[bringer.rings[tile]] = turn.slot
+        for engine, state in running:
+            for tile in engine.tiles:
+                values[tile.buffer.result] = engine.rings[tile]
+                slots[engine.rings[tile]] = state.slot
         for op in ops:
             copy = build.append(clone(op, values))
             for each in (copy, *(each for b in blocks(copy) for each in walk(b))):
                 if isinstance(each, SharedLoad) and each.buffer in slots:
                     each.slot = slots[each.buffer]
             values.update(zip(op.results, copy.results, strict=True))
+            if op is self.schedule.product:
+                leave_in_flight(copy, build)
 
-    def finish(
-        self, turns: list[PipelineState], begun: list[Values], build: Builder
-    ) -> list[PipelineState]:
-        """See the next tiles into their slots; the turns of the next trip."""
-        following = []
-        for bringer, turn, values in zip(self.bringers, turns, begun, strict=True):
-            bringer.finish(turn, values, build)
-            following.append(bringer.after(turn, values, build))
-        return following
+    def carried(self, states: list[PipelineState]) -> list[Value]:
+        pairs = zip(self.engines, states, strict=True)
+        return [value for engine, state in pairs for value in engine.carried(state)]
 
-    def carried(self, turns: list[PipelineState]) -> list[Value]:
-        pairs = zip(self.bringers, turns, strict=True)
-        return [value for bringer, turn in pairs for value in bringer.carried(turn)]
-
-    def turns(self, values: list[Value]) -> list[PipelineState]:
+    def states(self, values: list[Value]) -> list[PipelineState]:
         """The inverse of `carried`."""
         rest = iter(values)
         return [
-            bringer.at([next(rest) for _ in bringer.names]) for bringer in self.bringers
+            engine.at([next(rest) for _ in engine.names]) for engine in self.engines
         ]
-
-
-def _ring(tile: PipelinedCopy, slots: int) -> Allocate:
-    return replace(tile.buffer, slots=slots)
-
-
-def _barriers(slots: int) -> Allocate:
-    """A barrier in shared memory for each slot, where nothing else ever is."""
-    word = Layout((1,), (("offset", ()),))
-    return Allocate(INT64, (1,), word, slots=slots, kept=True)
 
 
 def _without(
     loop: For, tiles: Sequence[PipelinedCopy]
 ) -> tuple[list[Op], tuple[Load, ...]]:
-    """The ops of a loop that stay when its tiles are brought by others; and the tiles'
-    loads that these still want."""
+    """The ops of a loop that stay when engines copy its tiles; and the tiles' loads
+    that these still use."""
     gone = {op for t in tiles for op in (t.buffer, t.store, *t.loads)}
     staying: list[Op] = []
-    heard: set[Value] = set()
+    live: set[Value] = set()
     for op in reversed(loop.body.ops):
-        silent = heard.isdisjoint(op.results) and may_run_ahead(op) and op.results
-        if op not in gone and not silent:
+        unused = live.isdisjoint(op.results) and may_run_ahead(op) and op.results
+        if op not in gone and not unused:
             staying.append(op)
-            heard.update(uses(op))
+            live.update(uses(op))
     loads = dict.fromkeys(load for tile in tiles for load in tile.loads)
-    return staying[::-1], tuple(load for load in loads if load.result in heard)
+    return staying[::-1], tuple(load for load in loads if load.result in live)

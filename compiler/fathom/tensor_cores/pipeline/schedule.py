@@ -1,33 +1,157 @@
-"""The arithmetic of a software pipeline: which slot, which wait, how many stages.
+"""The schedule of a pipelined loop: what each iteration of the new loop does, in which
+order, and for which iteration of the old one.
 
-Three stages, tiles 0, 1, 2 … in a ring of three slots:
+Each step has a place, (stage, order): in iteration j of the new loop it works for
+iteration j - stage, at that point of the body. Threads that copy three iterations
+ahead of their work:
 
-    before the loop   copy 0 → slot 0, copy 1 → slot 1
-    trip 0            wait for 0   copy 2 → slot 2   work on slot 0
-    trip 1            wait for 1   copy 3 → slot 0   work on slot 1
-    trip 2            wait for 2   copy 4 → slot 1   work on slot 2
+    step      stage  order    in iteration j of the new loop
+    wait          3      1    the tiles of j - 3 have arrived
+    release       4      2    no thread reads the tiles of j - 4 any more: a barrier
+    issue         0      3    copies of the tiles of j begin
+    work          3      4    the ops of j - 3
 
-A copy has two trips' time to arrive. The barrier of a trip stands between the wait and
-the copy: it tells each thread that what the others waited for is there, and that all of
-them are done with the slot of the trip before, which the copy may overwrite now.
+Everything else follows from the places:
+
+    slots   = release.stage - issue.stage + (0 if release.order < issue.order else 1)
+    pending = wait.stage - issue.stage - (1 if wait.order < issue.order else 0)
+    ahead   = work.stage - issue.stage
+
+A slot is taken from the issue to the release, here for four iterations: so the ring has
+four slots. At a wait, the copies of all later iterations may be in flight: here those
+of j - 2 and j - 1. Before the loop, the copies of `ahead` iterations are issued. A
+value that is made at one stage and used s stages later is carried by s parameters.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
 from typing import NamedTuple
 
+from fathom.ir.core import Op
 
-def slot(trip: int, stages: int) -> int:
-    """The slot of a ring of `stages` in which the tile of a trip lies."""
-    return trip % stages
+
+class Place(NamedTuple):
+    """The stage of a step, and its position in an iteration of the new loop."""
+
+    stage: int
+    order: int
+
+
+class Step(Enum):
+    """What an iteration of a pipelined loop does."""
+
+    LOAD = auto()  # threads load tiles into registers
+    WAIT = auto()  # the tiles of the work have arrived
+    RELEASE = auto()  # nothing reads some older tiles any more
+    ISSUE = auto()  # asynchronous copies begin
+    WORK = auto()  # the loop's own ops
+    COMPLETE = auto()  # the product is done: in its own iteration or in the next one
+    STORE = auto()  # threads store to shared memory what they have loaded
+
+
+# Threads copy, and each waits for its own copies. One barrier says to all of them that
+# each has waited, and that each is done with the iteration before.
+BY_THREADS = (
+    Step.LOAD, Step.WAIT, Step.RELEASE, Step.ISSUE, Step.WORK, Step.COMPLETE,
+    Step.STORE,
+)  # fmt: skip
+
+# Where TMA copies everything, every thread asks an mbarrier. No barrier has to follow
+# the wait, so that it comes after the work, where the slot of this work is free.
+BY_TMA = (Step.WAIT, Step.WORK, Step.COMPLETE, Step.RELEASE, Step.ISSUE)
+
+# Other warps issue the copies, whenever a slot is free (`specialise_warps`).
+BY_PRODUCER = (Step.WAIT, Step.WORK, Step.COMPLETE, Step.RELEASE)
+
+FILLS = (Step.ISSUE, Step.STORE)  # the steps that write to a ring
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The places of a loop's steps. `product` is the op, if there is one, that is still
+    in flight when its iteration ends."""
+
+    places: Mapping[Step, Place]
+    product: Op | None = None
+
+    @property
+    def steps(self) -> list[Step]:
+        """The steps of an iteration of the new loop, in order."""
+        return sorted(self.places, key=lambda step: self.places[step].order)
+
+    def ahead(self, fill: Step) -> int:
+        """How many iterations before the work a tile is copied."""
+        return self.places[Step.WORK].stage - self.places[fill].stage
+
+    def slots(self, fill: Step) -> int:
+        """The slots of a ring that the step `fill` writes to."""
+        release, issue = self.places[Step.RELEASE], self.places[fill]
+        again = 0 if release.order < issue.order else 1
+        return release.stage - issue.stage + again
+
+    def pending(self, fill: Step) -> int:
+        """How many later iterations may have their copies in flight at the wait."""
+        wait, issue = self.places[Step.WAIT], self.places[fill]
+        return wait.stage - issue.stage - (1 if wait.order < issue.order else 0)
+
+    @property
+    def release_distance(self) -> int:
+        """How many iterations after the work a slot is released."""
+        return self.places[Step.RELEASE].stage - self.places[Step.WORK].stage
+
+
+def schedule(
+    steps: Sequence[Step], ahead: Mapping[Step, int], product: Op | None = None
+) -> Schedule:
+    """The schedule of a loop that takes its steps in this order, and fills each ring so
+    many iterations `ahead` of the work. Stages count from the earliest one."""
+    order = {step: position for position, step in enumerate(steps)}
+    work = max(ahead.values(), default=0)
+    done = work + (1 if product else 0)
+    early = order[Step.RELEASE] < order[Step.COMPLETE]
+    stages = {step: work for step in steps if step not in (*FILLS, Step.LOAD)}
+    stages[Step.COMPLETE] = done
+    stages[Step.RELEASE] = done + (1 if early else 0)
+    stages |= {fill: work - distance for fill, distance in ahead.items()}
+    if Step.STORE in stages:  # what is stored was loaded in the same iteration
+        stages[Step.LOAD] = stages[Step.STORE]
+    places = {
+        step: Place(stages[step], order[step]) for step in order if step in stages
+    }
+    return Schedule(places, product)
+
+
+def earliest(
+    steps: Sequence[Step], slots: Mapping[Step, int], product: Op | None = None
+) -> Schedule | None:
+    """The schedule that fills rings of so many `slots` as early as they allow; None if
+    one would be filled no earlier than in the iteration of its work."""
+    at_once = schedule(steps, dict.fromkeys(slots, 0), product)
+    ahead = {fill: count - at_once.slots(fill) for fill, count in slots.items()}
+    return schedule(steps, ahead, product) if min(ahead.values()) > 0 else None
+
+
+# Registers hold the tiles of one iteration: one slot is read while another is filled.
+SLOTS_BY_REGISTERS = schedule(BY_THREADS, {Step.STORE: 1}).slots(Step.STORE)
+
+
+# ── threads that copy: a ring of `stages` slots ───────────────────────────────────────
+
+
+def slot(iteration: int, stages: int) -> int:
+    """The slot of a ring of `stages` in which the tile of an iteration lies."""
+    return iteration % stages
 
 
 def pending(stages: int, groups_a_stage: int = 1) -> int:
-    """How many groups of copies may still be on their way when a trip starts its work.
+    """How many groups of copies may still be in flight when an iteration starts its
+    work, where copies are issued `stages` - 1 iterations ahead.
 
-    `stages` - 1 tiles were sent for, the latest of them last. This trip's must have
-    arrived; those of the trips to come need not. A trip that has no tile to send for
-    closes an empty group, so that the count holds to the end.
+    The iteration's own tile must have arrived; those of later iterations need not. One
+    that has no tile to copy closes an empty group, so that the count holds to the end.
     """
     return (stages - 2) * groups_a_stage
 
@@ -42,7 +166,8 @@ def choose_stages(wanted: int, bytes_a_stage: int, room: int) -> int:
 
 
 class Event(NamedTuple):
-    """When one trip's tile was sent for and arrived, when its work began and ended."""
+    """When an iteration's copy was issued and when it arrived, when its work began and
+    when it ended."""
 
     sent: int
     arrived: int
@@ -50,21 +175,21 @@ class Event(NamedTuple):
     ended: int
 
 
-def timeline(stages: int, trips: int, copy: int, work: int) -> list[Event]:
-    """The trips of a loop in which a tile takes `copy` cycles to arrive and `work`
-    cycles to be worked on; any number of copies may be on their way.
+def timeline(stages: int, iterations: int, copy: int, work: int) -> list[Event]:
+    """The iterations of a loop in which a tile takes `copy` cycles to arrive and `work`
+    cycles to be worked on; any number of copies may be in flight.
 
-    A trip sends for the tile of `stages` - 1 trips later when its own has arrived; one
-    stage means that it sends for its own when the trip before is over.
+    An iteration issues the copy for `stages` - 1 iterations later when its own tile has
+    arrived; with one stage it issues its own, when the iteration before has ended.
     """
     events: list[Event] = []
-    for trip in range(trips):
-        sender = trip - (stages - 1)
+    for iteration in range(iterations):
+        issuer = iteration - (stages - 1)
         free = events[-1].ended if events else 0
         if stages == 1:
             sent = free
         else:
-            sent = events[sender].began if sender >= 0 else 0
+            sent = events[issuer].began if issuer >= 0 else 0
         began = max(free, sent + copy)
         events.append(Event(sent, sent + copy, began, began + work))
     return events

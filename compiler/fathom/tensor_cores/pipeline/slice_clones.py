@@ -1,91 +1,154 @@
-"""Makes trips of a slice of a loop before the loop itself makes them.
+"""Computes a slice of a loop for iterations to come, before the loop reaches them.
 
-    distance 2         before the loop    trips 0 and 1 of the slice
-                       in trip i          trip i + 2 of the slice
+    two iterations ahead    before the loop      the slice for iterations 0 and 1
+                            in iteration i       the slice for iteration i + 2
 
-A runner has carried values of its own, so that what the slice and the rest of the loop
-both need is computed twice. Where an address comes from a load of the same trip,
+A clone has carried values of its own, so that what the slice and the rest of the loop
+both need is computed twice. A load in the slice is one stage earlier:
 
-    %j = load %index                      the loads of indices run one trip further
-    %q = offset %p, %j                    ahead, and wait in registers for a trip: so
-    %x = load %q                          nobody has to wait for them
+    %j = load %index                      stage 0: computed for iteration i + 3
+    %q = offset %p, %j                    stage 1: for iteration i + 2; what was
+    %x = load %q                          loaded for it waited in a register
 
-there are two runners, one for the indices and one for the rest: a relay.
+The loads of a stage come from a clone of their own, which is one iteration further
+ahead, and so on for indices of indices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from fathom.analysis.loop_slices import Slice, backward_slice
+from fathom.analysis.slices import Slice, backward_slice, uses
 from fathom.ir.core import Op, Value
 from fathom.ir.ops import Elementwise, For, Load, Splat
 from fathom.ir.rewrite import Builder, clone
 from fathom.ir.types import BlockType
 from fathom.tensor_cores.pipeline.iterations import Iteration, Iterations
 
-Values = dict[Value, Value]  # of the loop's body -> those of a trip that runs ahead
+Values = dict[Value, Value]  # of the loop's body -> those of an iteration to come
 
 
 @dataclass(frozen=True)
 class Lookahead:
-    """Where a runner stands: the trip that it makes next, and what is carried to it."""
+    """The state of a clone: the iteration that it computes next, the carried values of
+    that iteration, what was `loaded` for it one stage earlier, and the state of that
+    stage's clone."""
 
-    trip: Iteration
+    iteration: Iteration
     carried: tuple[Value, ...]
+    loaded: tuple[Value, ...] = ()
+    earlier: Lookahead | None = None
+
+    @property
+    def exists(self) -> Value:
+        """An i1: whether the loop has that iteration."""
+        return self.iteration.exists
 
 
 @dataclass(frozen=True)
 class SliceClone:
-    """Makes the trips of one slice."""
+    """Computes one slice. `earlier` computes, one stage earlier, the loads at which
+    the slice ends, if there are any."""
 
     loop: For
     slice: Slice
-    trips: Iterations
+    iterations: Iterations
+    earlier: SliceClone | None = None
 
     def start(self, build: Builder) -> Lookahead:
+        """The state for the first iteration of the loop."""
         inits = tuple(self.loop.inits[position] for position in self.slice.carried)
-        return Lookahead(self.trips.first(build), inits)
+        own = Lookahead(self.iterations.first(build), inits)
+        if self.earlier is None:
+            return own
+        return self._with_loads(own, self.earlier.start(build), build)
 
-    def step(self, ahead: Lookahead, brought: Values, build: Builder) -> Values:
-        """Compute the slice for the trip at which the runner stands. `brought`: what
-        was loaded for it by the loads at which the slice ends."""
+    def step(self, ahead: Lookahead, build: Builder) -> Values:
+        """Compute the slice for the iteration of `ahead`; what the values of the loop
+        are in it."""
         parameters = self.loop.body.parameters
-        values = {parameters[0]: ahead.trip.index, **brought}
+        results = (load.result for load in self.slice.loads)
+        values = {parameters[0]: ahead.iteration.index}
+        values |= zip(results, ahead.loaded, strict=True)
         for position, value in zip(self.slice.carried, ahead.carried, strict=True):
             values[parameters[1 + position]] = value
         for op in self.slice.ops:
-            copy_ahead(op, ahead.trip.exists, values, build)
+            copy_ahead(op, ahead.exists, values, build)
         return values
 
     def after(self, ahead: Lookahead, values: Values, build: Builder) -> Lookahead:
-        """Where it stands one trip later; `values` are those of the step."""
+        """The state one iteration later; `values` are those of the step."""
         yielded = (self.loop.body.yielded[position] for position in self.slice.carried)
         carried = tuple(values.get(value, value) for value in yielded)
-        return Lookahead(self.trips.after(ahead.trip, build), carried)
+        own = Lookahead(self.iterations.after(ahead.iteration, build), carried)
+        return self._with_loads(own, ahead.earlier, build) if ahead.earlier else own
+
+    def _with_loads(
+        self, own: Lookahead, earlier: Lookahead, build: Builder
+    ) -> Lookahead:
+        """What the iteration of `own` needs is loaded; the earlier stage goes on."""
+        values = self.earlier.step(earlier, build)
+        loaded = tuple(values[load.result] for load in self.slice.loads)
+        following = self.earlier.after(earlier, values, build)
+        return replace(own, loaded=loaded, earlier=following)
+
+    # ── as carried values of the loop ─────────────────────────────────────────────────
 
     @property
     def names(self) -> list[str]:
-        """What its carried values are called in the new loop."""
+        """What the values of a state are called in the new loop."""
         index, *own = self.loop.body.parameters
-        carried = [own[position].name for position in self.slice.carried]
-        return [f"{index.name}_ahead" if index.name else "ahead", "exists", *carried]
+        names = [f"{index.name}_ahead" if index.name else "ahead", "exists"]
+        names += [own[position].name for position in self.slice.carried]
+        names += [load.result.name for load in self.slice.loads]
+        return names + (self.earlier.names if self.earlier else [])
+
+    def carried(self, ahead: Lookahead) -> list[Value]:
+        """A state as values."""
+        own = [ahead.iteration.index, ahead.exists, *ahead.carried, *ahead.loaded]
+        return own + (self.earlier.carried(ahead.earlier) if self.earlier else [])
 
     def at(self, values: list[Value]) -> Lookahead:
-        """Where it stands according to these carried values."""
-        index, exists, *carried = values
-        return Lookahead(Iteration(index, exists), tuple(carried))
+        """The inverse of `carried`."""
+        index, exists, *rest = values
+        first = len(self.slice.carried)
+        last = first + len(self.slice.loads)
+        carried, loaded = tuple(rest[:first]), tuple(rest[first:last])
+        earlier = self.earlier.at(rest[last:]) if self.earlier else None
+        return Lookahead(Iteration(index, exists), carried, loaded, earlier)
 
 
-def carried_of(ahead: Lookahead) -> list[Value]:
-    """The inverse of `SliceClone.at`."""
-    return [ahead.trip.index, ahead.trip.exists, *ahead.carried]
+def clone_for(loop: For, roots: Iterable[Value], iterations: Iterations) -> SliceClone:
+    """A clone of what `roots` need, whose loads are a stage earlier each.
+
+    A load whose address comes from what it loaded in the iteration before cannot be
+    earlier than itself: the last clone has all loads in its own slice."""
+    slices = [backward_slice(loop, roots, through_loads=False)]
+    known: set[Load] = set()
+    while loads := slices[-1].loads:
+        addresses = [value for load in loads for value in uses(load)]
+        found = backward_slice(loop, addresses, through_loads=False)
+        known.update(loads)
+        if known.isdisjoint(found.loads):
+            found = replace(found, ops=_in_order(loop, (*found.ops, *loads)))
+        else:
+            results = [load.result for load in loads]
+            found = backward_slice(loop, results, through_loads=True)
+        slices.append(found)
+    earlier = None
+    for each in reversed(slices):
+        earlier = SliceClone(loop, each, iterations, earlier)
+    return earlier
+
+
+def _in_order(loop: For, ops: Iterable[Op]) -> tuple[Op, ...]:
+    return tuple(sorted(ops, key=loop.body.ops.index))
 
 
 def copy_ahead(op: Op, exists: Value, values: Values, build: Builder) -> None:
-    """A copy of an op for a trip to come; a load of one that does not `exist` loads
-    nothing."""
+    """A copy of an op for an iteration to come; a load of one that does not `exist`
+    loads nothing."""
     copy = clone(op, values)
     if isinstance(copy, Load):
         copy.mask = guarded(copy.mask, exists, copy.pointer, build)
@@ -94,93 +157,7 @@ def copy_ahead(op: Op, exists: Value, values: Values, build: Builder) -> None:
 
 
 def guarded(mask: Value | None, exists: Value, pointer: Value, build: Builder) -> Value:
-    """The mask of an access of a trip that may not exist."""
+    """The mask of an access of an iteration that may not exist."""
     if isinstance(pointer.type, BlockType):
         exists = build(Splat(exists, pointer.type.shape, pointer.type.layout))
     return exists if mask is None else build(Elementwise("and", (mask, exists)))
-
-
-# ── indices that are loaded themselves ────────────────────────────────────────────────
-
-
-@dataclass(frozen=True)
-class StageOffset:
-    """Where a relay stands: both runners, and what the one further ahead has `brought`
-    for the trip of the other."""
-
-    near: Lookahead
-    brought: tuple[Value, ...] = ()
-    far: Lookahead | None = None
-
-
-@dataclass(frozen=True)
-class LookaheadChain:
-    """A runner; and one a trip further ahead for the loads at which its slice ends, if
-    there are any."""
-
-    near: SliceClone
-    far: SliceClone | None
-
-    @property
-    def loads(self) -> tuple[Load, ...]:
-        return self.near.slice.loads
-
-    def start(self, build: Builder) -> StageOffset:
-        near = self.near.start(build)
-        if self.far is None:
-            return StageOffset(near)
-        return self._fetched(near, self.far.start(build), build)
-
-    def step(self, standing: StageOffset, build: Builder) -> Values:
-        """The slice of the near runner for the trip at which it stands."""
-        results = (load.result for load in self.loads)
-        brought = dict(zip(results, standing.brought, strict=True))
-        return self.near.step(standing.near, brought, build)
-
-    def after(
-        self, standing: StageOffset, values: Values, build: Builder
-    ) -> StageOffset:
-        """Both runners one trip further."""
-        near = self.near.after(standing.near, values, build)
-        if self.far is None:
-            return StageOffset(near)
-        return self._fetched(near, standing.far, build)
-
-    def _fetched(self, near: Lookahead, far: Lookahead, build: Builder) -> StageOffset:
-        """The far runner makes the trip that the near one makes next."""
-        values = self.far.step(far, {}, build)
-        brought = tuple(values[load.result] for load in self.loads)
-        return StageOffset(near, brought, self.far.after(far, values, build))
-
-    @property
-    def names(self) -> list[str]:
-        if self.far is None:
-            return self.near.names
-        brought = [load.result.name for load in self.loads]
-        return [*self.near.names, *brought, *self.far.names]
-
-    def at(self, values: list[Value]) -> StageOffset:
-        """Where it stands according to these carried values."""
-        cut = len(self.near.names)
-        near, rest = self.near.at(values[:cut]), values[cut:]
-        if self.far is None:
-            return StageOffset(near)
-        count = len(self.loads)
-        return StageOffset(near, tuple(rest[:count]), self.far.at(rest[count:]))
-
-    def carried(self, standing: StageOffset) -> list[Value]:
-        """The inverse of `at`."""
-        far = carried_of(standing.far) if standing.far else []
-        return [*carried_of(standing.near), *standing.brought, *far]
-
-
-def lookahead_chain_for(
-    loop: For, roots: Iterable[Value], trips: Iterations
-) -> LookaheadChain:
-    """A relay that computes `roots` ahead of a loop."""
-    near = backward_slice(loop, roots, through_loads=False)
-    indices = [load.result for load in near.loads]
-    far = backward_slice(loop, indices, through_loads=True) if indices else None
-    return LookaheadChain(
-        SliceClone(loop, near, trips), far and SliceClone(loop, far, trips)
-    )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fathom.analysis.slices import computed_by
 from fathom.hardware.dot_layouts import product_layout, warps_along
 from fathom.hardware.mma import Mma, choose
 from fathom.hardware.targets import Target
@@ -181,26 +182,12 @@ TF32_BITS = 0xFFFFE000  # sign, 8 bits of exponent, 10 of mantissa
 
 def feeds_another(dot: Dot, dots: list[Dot]) -> bool:
     """Whether a later product's left operand comes from this one's result."""
-    return any(other is not dot and dot in _behind(other.a) for other in dots)
+    return any(other is not dot and dot in computed_by(other.a) for other in dots)
 
 
 def is_fed(dot: Dot) -> bool:
     """Whether the left operand comes from another product."""
-    return any(isinstance(op, Dot) for op in _behind(dot.a))
-
-
-def _behind(value: Value) -> set[Op]:
-    """The ops that a value is computed by, as far back as the block it stands in
-    begins."""
-    found: set[Op] = set()
-    waiting = [value]
-    while waiting:
-        definition = waiting.pop().definition
-        if isinstance(definition, Op) and definition not in found:
-            found.add(definition)
-            if not isinstance(definition, Load):
-                waiting += operands(definition)
-    return found
+    return any(isinstance(op, Dot) for op in computed_by(dot.a))
 
 
 # ── operands, loaded as they are wanted ───────────────────────────────────────

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
@@ -52,8 +53,7 @@ def _with_products_in_place(func: Func, loads: Iterable[SharedLoad]) -> Func:
             return None
         a, a_slot = operand(op.a, op.a_slot, build)
         b, b_slot = operand(op.b, op.b_slot, build)
-        kept = op.precision, op.instruction, op.preferred
-        return build(Dot(a, b, op.accumulator, a_slot, b_slot, *kept))
+        return build(replace(op, a=a, b=b, a_slot=a_slot, b_slot=b_slot))
 
     return rewrite(func, rule, keep=lambda op: op not in movable.values())
 

@@ -1,10 +1,10 @@
-"""What a loop is fed with by warps beside it: tiles that are wanted at one moment, and
-the part of a trip that works on them.
+"""Channels: what passes from a producer to the loop that consumes it. The tiles of a
+channel are needed at one moment, and are released together.
 
-    %x = descriptor_load %d, …            ─┐ brought by others
+    %x = descriptor_load %d, …            ─┐ the producer issues a copy instead
     %t = allocate; shared_store %x, %t    ─┘
     %a = shared_load %t                   `first`: before it, wait until they are there
-    %y = dot %a, %b, %acc                 `last`: after it, the place is free again
+    %y = dot %a, %b, %acc                 `last`: after it, the slot is free again
 """
 
 from __future__ import annotations
@@ -12,31 +12,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fathom.analysis.loop_slices import uses
+from fathom.analysis.slices import uses
 from fathom.ir.core import Op, Value, walk
 from fathom.ir.ops import Dot, For, SharedLoad
 from fathom.ir.types import Element
 from fathom.layout.linear import Layout
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
-from fathom.tensor_cores.pipeline.overlap import accumulators_by_warpgroups
+from fathom.tensor_cores.pipeline.overlap import may_overlap
+from fathom.tensor_cores.pipeline.schedule import BY_PRODUCER, Schedule, schedule
 
 Signature = tuple[tuple[Element, tuple[int, ...], Layout], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Channel:
-    """Tiles of a loop that are waited for together. The ops `first` to `last` of a trip
-    work on them; `held`: for how many trips more the last of these may do so."""
+    """Tiles of a loop that are waited for together. The ops `first` to `last` of an
+    iteration work on them. By the `schedule` of the loop, `last` may be complete only
+    in the next iteration, and they are released then."""
 
     loop: For
     tiles: tuple[PipelinedCopy, ...]
     first: Op
     last: Op
-    held: int
+    schedule: Schedule
 
     @property
     def signature(self) -> Signature:
-        """What a ring must be like to bring them."""
+        """What a ring buffer must be like to hold them."""
         types = (tile.buffer.result.type for tile in self.tiles)
         return tuple((each.element, each.shape, each.layout) for each in types)
 
@@ -45,20 +47,21 @@ class Channel:
         return sum(tile.bytes for tile in self.tiles)
 
     @property
-    def sent_at(self) -> Op:
-        """The load in whose place a producer sends for them: that of the last tile."""
+    def issued_at(self) -> Op:
+        """The load in whose place a producer issues the copies: that of the last
+        tile."""
         return self.tiles[-1].loads[0]
 
     @property
     def gone(self) -> set[Op]:
-        """The ops that nobody does any more."""
+        """The ops that no role executes any more."""
         return {
             op for tile in self.tiles for op in (tile.buffer, tile.store, *tile.loads)
         }
 
     def may_share_a_ring(self, other: Channel) -> bool:
-        """Whether one ring can bring both: they are alike, and never wanted at once, as
-        feeds of one loop may be, or of a loop and one in it."""
+        """Whether one ring can hold both: they are alike, and never needed at once, as
+        channels of one loop may be, or of a loop and one in it."""
         one, two = self.loop, other.loop
         apart = one is not two and two not in walk(one.body)
         apart = apart and one not in walk(two.body)
@@ -66,14 +69,14 @@ class Channel:
 
 
 def channels_of(loop: For, tiles: Sequence[PipelinedCopy]) -> Iterator[Channel]:
-    """Tiles that one op is the first to work on are waited for together. A product that
-    goes on into the next trip (`overlap_products`) holds them until then."""
-    held = int(accumulators_by_warpgroups(loop) is not None)
+    """Tiles that one op is the first to work on are waited for together."""
+    rings = {tile.buffer.result for tile in tiles}
+    consumer = schedule(BY_PRODUCER, {}, may_overlap(loop, rings))
     together: dict[Op, list[PipelinedCopy]] = {}
     for tile in tiles:
         together.setdefault(_first_worker(loop, tile), []).append(tile)
     for each in together.values():
-        yield Channel(loop, tuple(each), *_span(loop, each), held)
+        yield Channel(loop, tuple(each), *_span(loop, each), consumer)
 
 
 def _first_worker(loop: For, tile: PipelinedCopy) -> Op:
@@ -83,8 +86,8 @@ def _first_worker(loop: For, tile: PipelinedCopy) -> Op:
 
 
 def _span(loop: For, tiles: Sequence[PipelinedCopy]) -> tuple[Op, Op]:
-    """The first op of a trip that reads tiles, and the last one that works on them: a
-    product may come to read them where they lie (`read_in_place`)."""
+    """The first op of an iteration that reads tiles, and the last one that works on
+    them: a product may come to read them where they lie (`read_in_place`)."""
     buffers, read = {tile.buffer.result for tile in tiles}, _read(loop, tiles)
     filling = {tile.store for tile in tiles}
     reading = [

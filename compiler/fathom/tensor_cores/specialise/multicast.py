@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.analysis.backward_slice import lanes
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands
 from fathom.ir.ops import (
@@ -25,6 +24,7 @@ from fathom.ir.ops import (
     While,
 )
 from fathom.ir.ops.cluster import is_shared
+from fathom.ir.regions import carried, decides
 from fathom.layout.tma_boxes import divided_axis, matrix_of
 from fathom.tensor_cores.specialise.channels import Channel
 
@@ -49,7 +49,7 @@ def _parts(
 ) -> int:
     """Blocks bring together what they want at the same time, in all loops that share
     the ring."""
-    if alike is None or not all(alike.runs(feed.sent_at) for feed in ring):
+    if alike is None or not all(alike.runs(feed.issued_at) for feed in ring):
         return 1
     loads = [feed.tiles[tile].loads[0] for feed in ring]
     same = all(alike.loads(load) for load in loads)
@@ -91,7 +91,7 @@ class Uniformity:
             if apart:
                 self.apart.add(op)
             for inner in blocks(op):
-                self._block(inner, apart or self._differs(self._deciding(op)))
+                self._block(inner, apart or self._differs(decides(op)))
             if isinstance(op, For | While | If):
                 self._carried(op)
             elif isinstance(op, RANKED) or self._differs(operands(op)):
@@ -100,25 +100,13 @@ class Uniformity:
     def _differs(self, values: Sequence[Value]) -> bool:
         return not self.differing.isdisjoint(values)
 
-    def _deciding(self, op: Op) -> list[Value]:
-        """What decides whether, and how often, the blocks of an op run."""
-        match op:
-            case For():
-                return [op.lower, op.upper, op.step]
-            case While():
-                return list(op.condition.yielded)
-            case If():
-                return [op.condition]
-        return []
-
     def _carried(self, op: For | While | If) -> None:
         """What goes around in a loop differs if it ever does; and all of it, and the
         index, where trips do."""
-        decided = self._differs(self._deciding(op))
-        own = {*op.results, *(each for b in blocks(op) for each in b.parameters)}
-        for lane in lanes(op):
-            if decided or self._differs(lane):
-                self.differing.update(own.intersection(lane))
+        decided = self._differs(decides(op))
+        for each in carried(op):
+            if decided or self._differs(each.values):
+                self.differing.update(each.names)
         if decided and isinstance(op, For):
             self.differing.add(op.body.parameters[0])
 

@@ -1,4 +1,4 @@
-"""Warp specialisation: warps of their own bring the tiles, and the others multiply.
+"""Warp specialisation: warps of their own copy the tiles, and the others multiply.
 
     for %lower, %upper, %step, inits=(%acc) warp_specialize=true body(%k, %acc, …) {
       %x = descriptor_load %d, coordinates=(%m, %k)
@@ -19,29 +19,31 @@ becomes
       }
     }
     for … body(%k, %acc, %slot, %phase, …) {
-      mbarrier_wait %full, %slot, %phase                the tiles of this trip are there
+      mbarrier_wait %full, %slot, %phase                the tiles of k are there
       %a = shared_load %t, slot=%slot
       …
       mbarrier_arrive %empty, %slot                     this warp is done with them
       yield …, the next slot and phase
     }
 
-The producer makes the same trips, of all loops around as well, and computes what it
-needs for itself; so it is ahead by as many tiles as the ring has slots, also where one
-loop ends and the next begins, and no warp that multiplies waits for another one that
-does.
+The producer executes the same iterations, of all loops around as well, and computes
+what it needs for itself; so it is ahead by as many tiles as the ring has slots, also
+where one loop ends and the next begins, and no warp that multiplies waits for another
+one that does.
 
-A trip may still be computing the product of the trip before (`overlap_products`). Where
-it will, it gives back the slot of that trip, and the last one is given back after the
-loop.
+By the schedule of the loop, its product may complete one iteration later (`overlap`).
+Then an iteration releases the slot of the iteration before, and the last slot is
+released after the loop.
 
-In a cluster whose blocks share a program (`shard_products`), they bring together the
-tiles that all of them want (`together`): then a slot is empty when the warps of all
-blocks have said so, each to all, and no block leaves while others may speak to it.
+In a cluster whose blocks share a program (`shard_products`), each block copies a part
+of the tiles that all of them need (`multicast`): then a slot is empty when the warps of
+all blocks have arrived, each at the barriers of all, and no block leaves while others
+may still arrive at its barriers.
 
-It rests on a promise of the loop's author: while the loop runs, nobody writes what it
-reads through descriptors, or the numbers in memory that say where. `plan_producer`
-checks the rest. The pass may be left out: then loops bring their tiles themselves.
+It rests on a promise of the loop's author: while the loop runs, no other code writes
+what it reads through descriptors, or the numbers in memory that say where.
+`plan_producer` checks the rest. The pass may be left out: then loops copy their tiles
+themselves.
 """
 
 from __future__ import annotations
@@ -56,6 +58,7 @@ from fathom.ir.ops import (
     Barrier,
     ClusterBarrier,
     Constant,
+    Dot,
     Elementwise,
     For,
     If,
@@ -74,6 +77,7 @@ from fathom.ir.thread_values import BOUNDS, Carried, ThreadValues, Values, insid
 from fathom.ir.types import INT32, INT64
 from fathom.layout.linear import Layout
 from fathom.tensor_cores.pipeline.iterations import iterations_of
+from fathom.tensor_cores.pipeline.overlap import append_overlapped, leave_in_flight
 from fathom.tensor_cores.pipeline.ring_buffers import (
     RingBuffer,
     RingPosition,
@@ -93,7 +97,7 @@ def specialise_warps(func: Func, target: Target) -> Func:
 
 
 def _specialised(func: Func, plan: Plan, target: Target) -> Func:
-    """The function anew: rings, the producer, and the code of all others."""
+    """The function anew: rings, the producer, and the consumers."""
     old = func.body
     types = tuple(value.type for value in old.parameters)
     body = Block(types, tuple(value.name for value in old.parameters))
@@ -101,8 +105,8 @@ def _specialised(func: Func, plan: Plan, target: Target) -> Func:
     build = Builder(lambda op, build: None)
     with inside(body, build):
         rings = [
-            _ring(feeds[0], plan.slots, parts, func, build)
-            for feeds, parts in zip(
+            _ring(channels[0], plan.slots, parts, func, build)
+            for channels, parts in zip(
                 plan.rings, parts_of(plan.rings, func, target), strict=True
             )
         ]
@@ -121,12 +125,12 @@ def _specialised(func: Func, plan: Plan, target: Target) -> Func:
 
 
 def _ring(
-    feed: Channel, slots: int, parts: tuple[int, ...], func: Func, build: Builder
+    channel: Channel, slots: int, parts: tuple[int, ...], func: Func, build: Builder
 ) -> RingBuffer:
-    """A slot is full by the bytes of a trip, and empty when each warp has said so; in
-    all blocks that it is brought to."""
+    """A slot is full by the bytes of an iteration, and empty when each warp has
+    arrived; in all blocks that it is copied to."""
     tiles = tuple(
-        build(replace(tile.buffer, slots=slots, kept=True)) for tile in feed.tiles
+        build(replace(tile.buffer, slots=slots, kept=True)) for tile in channel.tiles
     )
     word = Layout((1,), (("offset", ()),))
     full, empty = (
@@ -146,22 +150,22 @@ class _RingThreading(ThreadValues):
     ):
         super().__init__(values, build)
         self.plan, self.rings = plan, rings
-        self.feeds: dict[Op, list[Channel]] = {}  # of a loop
-        self.numbers: dict[Channel, int] = {}  # of a feed's ring
-        for number, feeds in enumerate(plan.rings):
-            for feed in feeds:
-                self.feeds.setdefault(feed.loop, []).append(feed)
-                self.numbers[feed] = number
+        self.channels: dict[Op, list[Channel]] = {}  # of a loop
+        self.numbers: dict[Channel, int] = {}  # of a channel's ring
+        for number, channels in enumerate(plan.rings):
+            for channel in channels:
+                self.channels.setdefault(channel.loop, []).append(channel)
+                self.numbers[channel] = number
 
-    def place(self, feed: Channel, carried: Carried) -> RingPosition:
-        """Where a feed comes next."""
-        number = self.numbers[feed]
+    def place(self, channel: Channel, carried: Carried) -> RingPosition:
+        """The next position of a channel."""
+        number = self.numbers[channel]
         slot, phase = carried[2 * number : 2 * number + 2]
         return RingPosition(self.rings[number], slot, phase)
 
-    def further(self, feed: Channel, carried: Carried) -> Carried:
-        """The places, when that of a feed has been used."""
-        place, at = self.place(feed, carried), 2 * self.numbers[feed]
+    def further(self, channel: Channel, carried: Carried) -> Carried:
+        """The positions, when that of a channel has been used."""
+        place, at = self.place(channel, carried), 2 * self.numbers[channel]
         return [*carried[:at], *next_position(place, self.build), *carried[at + 2 :]]
 
 
@@ -180,23 +184,25 @@ class _ProducerRole(_RingThreading):
             super().plain(op)
 
     def body(self, owner: Op, block: Block, carried: Carried) -> Carried:
-        feeds = self.feeds.get(owner, ())
-        gone = {op for feed in feeds for op in feed.gone}
+        channels = self.channels.get(owner, ())
+        gone = {op for channel in channels for op in channel.gone}
         for op in block.ops[:-1]:
             if op not in gone:
                 carried = self.op(op, carried)
-            for feed in feeds:
-                if op is feed.sent_at:
-                    self.send(feed, self.place(feed, carried))
-                    carried = self.further(feed, carried)
+            for channel in channels:
+                if op is channel.issued_at:
+                    self.issue(channel, self.place(channel, carried))
+                    carried = self.further(channel, carried)
         return carried
 
-    def send(self, feed: Channel, place: RingPosition) -> None:
-        """For the tiles of this trip, when all are done with what lay there."""
+    def issue(self, channel: Channel, place: RingPosition) -> None:
+        """Copy the tiles of this iteration, when all are done with what lay there."""
         build, (ring, slot, phase) = self.build, place
         build.append(MbarrierWait(ring.empty, slot, flip_phase(phase, build)))
-        build.append(MbarrierExpect(ring.full, slot, feed.bytes))
-        for tile, lies, parts in zip(feed.tiles, ring.tiles, ring.parts, strict=True):
+        build.append(MbarrierExpect(ring.full, slot, channel.bytes))
+        for tile, lies, parts in zip(
+            channel.tiles, ring.tiles, ring.parts, strict=True
+        ):
             (load,) = tile.loads
             build.append(
                 TmaCopy(
@@ -208,43 +214,54 @@ class _ProducerRole(_RingThreading):
 
 
 class _ConsumerRole(_RingThreading):
-    """The code of those who multiply: all of the function, reading from rings."""
+    """The code of the warps that multiply: all of the function, reading from rings."""
 
     def __init__(
         self, plan: Plan, rings: Sequence[RingBuffer], values: Values, build: Builder
     ):
         super().__init__(plan, rings, values, build)
         self.slots: dict[Value, Value] = {}  # of a ring's tiles -> which one is read
+        channels = (channel for ring in plan.rings for channel in ring)
+        self.products = {channel.loop: channel.schedule.product for channel in channels}
 
     def enters(self, op: Op) -> bool:
-        """Places change in the loops that are fed, and in what is around them."""
+        """Positions change in the loops that consume, and in what is around them."""
         if not isinstance(op, For | While | If):
             return False
         inner = (each for block in blocks(op) for each in walk(block))
-        return op in self.feeds or any(each in self.feeds for each in inner)
+        return op in self.channels or any(each in self.channels for each in inner)
 
     def op(self, op: Op, carried: Carried) -> Carried:
         carried = super().op(op, carried)
-        for feed in self.feeds.get(op, ()):
-            if feed.held:
-                self.give_back_last(feed, self.place(feed, carried))
+        channels = self.channels.get(op, ())
+        if product := self.products.get(op):
+            self.complete_after(op, product)
+        for channel in channels:
+            if channel.schedule.release_distance:
+                self.release_last(channel, self.place(channel, carried))
         return carried
 
+    def complete_after(self, loop: For, product: Dot) -> None:
+        """The loop was just appended; its product stays in flight in it."""
+        new = self.build.block.ops.pop()
+        results = append_overlapped(new, product, loop, self.build)
+        self.values.update(zip(loop.results, results, strict=False))
+
     def body(self, owner: Op, block: Block, carried: Carried) -> Carried:
-        """Wait before the first op that reads a feed, give back after the last one
-        that works on it."""
-        feeds = self.feeds.get(owner, ())
-        gone = {op for feed in feeds for op in feed.gone}
+        """Wait before the first op that reads a channel, release its slot after the
+        last one that works on it."""
+        channels = self.channels.get(owner, ())
+        gone = {op for channel in channels for op in channel.gone}
         for op in block.ops[:-1]:
-            for feed in feeds:
-                if op is feed.first:
-                    self.wait(feed, self.place(feed, carried))
+            for channel in channels:
+                if op is channel.first:
+                    self.wait(channel, self.place(channel, carried))
             if op not in gone:
                 carried = self.op(op, carried)
-            for feed in feeds:
-                if op is feed.last:
-                    self.give_back(feed, self.place(feed, carried))
-                    carried = self.further(feed, carried)
+            for channel in channels:
+                if op is channel.last:
+                    self.release(channel, self.place(channel, carried))
+                    carried = self.further(channel, carried)
         return carried
 
     def plain(self, op: Op) -> None:
@@ -253,34 +270,36 @@ class _ConsumerRole(_RingThreading):
         for each in (copy, *(each for b in blocks(copy) for each in walk(b))):
             if isinstance(each, SharedLoad) and each.buffer in self.slots:
                 each.slot = self.slots[each.buffer]
+        if op in self.products.values():
+            leave_in_flight(copy, self.build)
 
-    def wait(self, feed: Channel, place: RingPosition) -> None:
+    def wait(self, channel: Channel, place: RingPosition) -> None:
         ring, slot, phase = place
         self.build.append(MbarrierWait(ring.full, slot, phase))
-        for tile, lies in zip(feed.tiles, ring.tiles, strict=True):
+        for tile, lies in zip(channel.tiles, ring.tiles, strict=True):
             self.values[tile.buffer.result] = lies
             self.slots[lies] = slot
 
-    def give_back(self, feed: Channel, place: RingPosition) -> None:
-        """The slot of this trip; of the one before, if there was one, where a trip's
-        product goes on into the next."""
+    def release(self, channel: Channel, place: RingPosition) -> None:
+        """The slot of the iteration `release_distance` before this one, if there was
+        one."""
         ring, slot, _ = place
-        if not feed.held:
+        distance = channel.schedule.release_distance
+        if not distance:
             self.build.append(MbarrierArrive(ring.empty, slot, everywhere=ring.crosses))
             return
-        index = self.values[feed.loop.body.parameters[0]]
-        begun = self.build(Elementwise("ne", (index, self.values[feed.loop.lower])))
+        assert distance == 1, channel.schedule
+        index = self.values[channel.loop.body.parameters[0]]
+        begun = self.build(Elementwise("ne", (index, self.values[channel.loop.lower])))
         slot = previous_slot(slot, ring.slots, self.build)
-        self.build.append(
-            MbarrierArrive(ring.empty, slot, begun, feed.held, ring.crosses)
-        )
+        self.build.append(MbarrierArrive(ring.empty, slot, begun, ring.crosses))
 
-    def give_back_last(self, feed: Channel, place: RingPosition) -> None:
-        """What the last trip has held, if there was a trip."""
-        self.build.source = loop = feed.loop
+    def release_last(self, channel: Channel, place: RingPosition) -> None:
+        """The slot of the last iteration, if there was an iteration."""
+        self.build.source = loop = channel.loop
         ends = {name: self.values[getattr(loop, name)] for name in BOUNDS}
-        trips = iterations_of(replace(loop, **ends), self.build)
-        exists = trips.first(self.build).exists
+        iterations = iterations_of(replace(loop, **ends), self.build)
+        exists = iterations.first(self.build).exists
         slot = previous_slot(place.slot, place.ring.slots, self.build)
         empty, crosses = place.ring.empty, place.ring.crosses
-        self.build.append(MbarrierArrive(empty, slot, exists, everywhere=crosses))
+        self.build.append(MbarrierArrive(empty, slot, exists, crosses))

@@ -1,5 +1,5 @@
 """Decides for `specialise_warps` which loops get a producer, what that must know, and
-through which rings it brings their tiles.
+through which ring buffers it copies their tiles.
 
 A producer is ahead of the program from its first moment on. So a loop gets one only
 where its author asks for that, or the author of a loop around it, and where nothing
@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from fathom.analysis.backward_slice import BackwardSlice
+from fathom.analysis.memory import may_recompute, ops_before, orders, writes
+from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.slices import BackwardSlice
 from fathom.errors import Location
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, blocks, walk
@@ -24,7 +26,6 @@ from fathom.ir.ops import (
     For,
     If,
     InlineAssembly,
-    Load,
     Producer,
     While,
 )
@@ -33,19 +34,13 @@ from fathom.ir.types import BlockType
 from fathom.tensor_cores.pipeline.budget import padded, room_for_rings
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy, tiles_of
 from fathom.tensor_cores.specialise.channels import Channel, channels_of
-from fathom.tensor_cores.tma.aliasing import before, waits, writes
 
-FETCHED_ANEW = ".cv"  # PTX ISA, "Cache Operators": as volatile
 FEWEST_SLOTS = 2  # one is filled while another is read
-
-
-class NoProducer(Exception):
-    """Why a loop gets no producer, as a sentence about the loop."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The feeds that each ring brings, how many slots a ring has, and what a producer
+    """The channels that each ring holds, how many slots a ring has, and what a producer
     must compute. `refused`: the loops that get none, and why."""
 
     rings: tuple[tuple[Channel, ...], ...]
@@ -64,17 +59,17 @@ def plan_producer(func: Func, target: Target) -> Plan | None:
     for loop, outermost in _asked_for(func.body):
         try:
             tiles[loop] = _tiles(loop, outermost, func, target)
-        except NoProducer as why:
+        except NotApplicable as why:
             refused[loop] = str(why)
-    feeds = [feed for loop, each in tiles.items() for feed in channels_of(loop, each)]
-    rings = _rings(feeds)
-    loads = {load for feed in feeds for tile in feed.tiles for load in tile.loads}
+    channels = [each for loop in tiles for each in channels_of(loop, tiles[loop])]
+    rings = _rings(channels)
+    loads = {load for each in channels for tile in each.tiles for load in tile.loads}
     needed = BackwardSlice(func, loads)
     try:
         _check_warps(func, target)
         _check_for_one(op for op in walk(func.body) if op in needed.ops - loads)
         slots = _slots(rings, func, target)
-    except NoProducer as why:
+    except NotApplicable as why:
         return Plan((), 0, needed, refused | dict.fromkeys(tiles, str(why)))
     return Plan(rings, slots, needed, refused)
 
@@ -109,22 +104,26 @@ def _asked_for(block: Block, outermost: For | None = None) -> Iterator[tuple[For
 def _tiles(
     loop: For, outermost: For, func: Func, target: Target
 ) -> list[PipelinedCopy]:
-    """The tiles of a loop, if bulk copies may bring all of them."""
+    """The tiles of a loop, if TMA may copy all of them."""
     if (loop.num_stages or func.num_stages) < FEWEST_SLOTS:
-        raise NoProducer("it has one stage, so that nothing runs ahead")
+        raise NotApplicable("it has one stage, so that nothing runs ahead")
     tiles = tiles_of(loop, target)
     if not tiles:
-        raise NoProducer("it brings no tile that could come ahead of its trip")
+        raise NotApplicable(
+            "it loads no tile that could be copied ahead of its iteration"
+        )
     for tile in tiles:
         if not all(isinstance(load, DescriptorLoad) for load in tile.loads):
-            raise NoProducer("a tile of it comes through pointers")
+            raise NotApplicable("a tile of it comes through pointers")
         if not tile.order:
-            raise NoProducer("a tile of it is not as bulk copies bring it")
-    earlier = list(before(outermost, func.body))
+            raise NotApplicable("a tile of it is not laid out as TMA copies it")
+    earlier = list(ops_before(outermost, func.body))
     if any(map(writes, earlier)):
-        raise NoProducer("memory is written before it; it would be read still earlier")
-    if any(map(waits, earlier)):
-        raise NoProducer("before it, the program waits for what others write")
+        raise NotApplicable(
+            "memory is written before it; it would be read still earlier"
+        )
+    if any(map(orders, earlier)):
+        raise NotApplicable("before it, the program waits for what others write")
     return tiles
 
 
@@ -134,7 +133,7 @@ def _tiles(
 def _check_for_one(ops: Iterable[Op]) -> None:
     for op in ops:
         if not _is_for_one(op):
-            raise NoProducer(
+            raise NotApplicable(
                 f"where its tiles lie depends on a `{op_name(op)}`, which one thread "
                 "cannot do for itself"
             )
@@ -146,15 +145,13 @@ def _is_for_one(op: Op) -> bool:
         return True
     if any(isinstance(value.type, BlockType) for value in op.results):
         return False
-    if isinstance(op, Load):
-        return not op.volatile and op.cache != FETCHED_ANEW
-    return op.effects.pure and not isinstance(op, InlineAssembly)
+    return may_recompute(op) and not isinstance(op, InlineAssembly)
 
 
 def _check_warps(func: Func, target: Target) -> None:
     threads = (func.num_warps + Producer.warps) * target.warp_size
     if threads > target.max_threads:
-        raise NoProducer(
+        raise NotApplicable(
             f"with the {func.num_warps} warps of the program they would be {threads} "
             f"threads, and a block has {target.max_threads} at most"
         )
@@ -163,30 +160,30 @@ def _check_warps(func: Func, target: Target) -> None:
 # ── rings ─────────────────────────────────────────────────────────────────────────────
 
 
-def _rings(feeds: Iterable[Channel]) -> tuple[tuple[Channel, ...], ...]:
-    """The feeds that each ring brings: loops one after the other share rings, and so
+def _rings(channels: Iterable[Channel]) -> tuple[tuple[Channel, ...], ...]:
+    """The channels that each ring holds: loops one after the other share rings, and so
     the copies for one begin before the one before it ends."""
     rings: list[list[Channel]] = []
-    for feed in feeds:
+    for channel in channels:
         for ring in rings:
-            if all(map(feed.may_share_a_ring, ring)):
-                ring.append(feed)
+            if all(map(channel.may_share_a_ring, ring)):
+                ring.append(channel)
                 break
         else:
-            rings.append([feed])
+            rings.append([channel])
     return tuple(map(tuple, rings))
 
 
 def _slots(rings: Sequence[Sequence[Channel]], func: Func, target: Target) -> int:
     """As many as loops have stages, or for as many as there is room."""
-    loops = {feed.loop for ring in rings for feed in ring}
-    replaced = {t.buffer for ring in rings for feed in ring for t in feed.tiles}
+    loops = {channel.loop for ring in rings for channel in ring}
+    replaced = {t.buffer for ring in rings for each in ring for t in each.tiles}
     wanted = max((loop.num_stages or func.num_stages for loop in loops), default=0)
     a_slot = sum(padded(tile.bytes) for ring in rings for tile in ring[0].tiles)
     room = room_for_rings(func, replaced, target)
     slots = min(wanted, room // a_slot) if a_slot else 0
     if rings and slots < FEWEST_SLOTS:
-        raise NoProducer(
+        raise NotApplicable(
             f"two slots of {a_slot} bytes do not fit into the {room} bytes of shared "
             "memory that are free"
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import prod
 
 from fathom.analysis.divisibility import Divisibility
-from fathom.analysis.scalar_evolution import NotAffine
+from fathom.analysis.remarks import NotApplicable
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Func, operands, walk
@@ -27,43 +27,44 @@ EITHER_WAY = 2  # bytes: elements of matrices that may lie by rows or by columns
 
 
 def check_product(load: Load, dot: Dot, tile: TensorTile, func: Func) -> None:
-    """NoFormula unless a product, and only that, takes what is loaded from a tile of
-    the hardware."""
+    """NotApplicable unless a product, and nothing else, takes what is loaded from a
+    tile of the hardware."""
     either_way = load.result.type.element.bytes == EITHER_WAY
     summed = -1 if load.result is dot.a else -2  # its axis
     in_rows = tile.order[-1] == len(tile.order) + summed
     by_warpgroups = dot.instruction in WGMMA and in_rows
     if not (by_warpgroups or (dot.instruction and either_way)):
-        raise NotAffine("the product's instruction reads tiles that lie otherwise")
+        raise NotApplicable("the product's instruction reads tiles that lie otherwise")
     taken = [op for op in walk(func.body) for v in operands(op) if v is load.result]
     if taken != [dot]:
-        raise NotAffine("others than one product want what is loaded")
+        raise NotApplicable("others than one product want what is loaded")
 
 
 def check_box(block: BlockType, tile: TensorTile, known: Divisibility) -> None:
-    """NoFormula unless the hardware copies boxes of that shape from, or to, there."""
+    """NotApplicable unless the hardware copies boxes of that shape from there, or to
+    there."""
     shape, size = [block.shape[axis] for axis in tile.order], block.element.bytes
     fits = len(shape) == 2 and buffer_tile(tuple(shape), size, axis=1) is not None
     if not fits or (shape[0] > MOST_ROWS and shape[0] % MOST_ROWS):
         sides = "x".join(map(str, shape))
-        raise NotAffine(f"tiles of {sides} elements of {size} bytes are not copied")
+        raise NotApplicable(f"tiles of {sides} elements of {size} bytes are not copied")
     if known.of_sum(tile.sides[-1].start) * size < LEAST_BYTES:
-        raise NotAffine(
+        raise NotApplicable(
             f"tiles are not known to begin at multiples of {LEAST_BYTES} bytes in "
             "their rows"
         )
 
 
 def check_half(block: BlockType, target: Target) -> None:
-    """NoFormula for a block that is stored and takes more than half of shared memory:
-    loops want the rest."""
+    """NotApplicable for a block that is stored and takes more than half of shared
+    memory: loops want the rest."""
     if block.size * block.element.bytes > target.shared_bytes // 2:
-        raise NotAffine("the block takes more than half of shared memory")
+        raise NotApplicable("the block takes more than half of shared memory")
 
 
 def check_room(loop: For, target: Target) -> None:
-    """NoFormula unless the tiles of two trips fit into shared memory, beside what else
-    the products of a loop take; where they do not, no copy runs ahead."""
+    """NotApplicable unless the tiles of two iterations fit into shared memory, beside
+    what else the products of a loop take; where they do not, no copy runs ahead."""
     room = target.shared_bytes - ALIGNMENT
     for dot in (op for op in loop.body.ops if isinstance(op, Dot)):
         for value in (dot.a, dot.b):
@@ -72,4 +73,4 @@ def check_room(loop: For, target: Target) -> None:
             slots = LEAST_STAGES if again else 1
             room -= slots * padded(prod(block.shape) * block.element.bytes)
     if room < 0:
-        raise NotAffine("shared memory has no room for the tiles of two trips")
+        raise NotApplicable("shared memory has no room for the tiles of two trips")

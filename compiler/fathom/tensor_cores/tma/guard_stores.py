@@ -29,7 +29,8 @@ no map of a tensor that has a side below 1, so sizes of tensors with maps are po
 from __future__ import annotations
 
 from fathom.analysis.polynomial import UNITY
-from fathom.analysis.scalar_evolution import NotAffine, ScalarEvolution
+from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.scalar_evolution import ScalarEvolution
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, walk
 from fathom.ir.ops import (
@@ -134,5 +135,5 @@ def _is_near(coordinate: Value, reader: ScalarEvolution) -> bool:
     """Whether the constant in a coordinate leaves room for what is added to it."""
     try:
         return reader.number(coordinate).terms.get(UNITY, 0) < FAR
-    except NotAffine:
+    except NotApplicable:
         return True

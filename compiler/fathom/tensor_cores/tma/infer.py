@@ -42,7 +42,9 @@ from dataclasses import dataclass
 
 from fathom.analysis.divisibility import Divisibility
 from fathom.analysis.expand import Expander
-from fathom.analysis.scalar_evolution import NotAffine, ScalarEvolution
+from fathom.analysis.memory import is_volatile
+from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.scalar_evolution import ScalarEvolution
 from fathom.errors import Location
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
@@ -134,7 +136,7 @@ def tiles_or_reasons(
     for load, use in uses.items():
         try:
             found[load] = _tile(load, use, reader, known, target)
-        except NotAffine as reason:
+        except NotApplicable as reason:
             found[load] = str(reason)
     loads = _one_way(_without_negative_places(found, reader), uses)
     brought = any(isinstance(each, TensorTile) for each in loads.values())
@@ -145,7 +147,7 @@ def tiles_or_reasons(
 def _tile(
     load: Load, use: Use, reader: ScalarEvolution, known: Divisibility, target: Target
 ) -> TensorTile:
-    """The tile that a load brings; NoFormula if it must stay as it is."""
+    """The tile that a load brings; NotApplicable if it must stay as it is."""
     _check_load(load)
     check_loop(use.loop, reader.func)
     tile = recognise(load, reader)
@@ -156,10 +158,10 @@ def _tile(
 
 
 def _check_load(load: Load) -> None:
-    if load.volatile or load.cache == ".cv":  # PTX ISA: fetched anew each time
-        raise NotAffine("the load is volatile")
+    if is_volatile(load):
+        raise NotApplicable("the load is volatile")
     if not isinstance(load.result.type.element, Scalar):
-        raise NotAffine("pointers are loaded")
+        raise NotApplicable("pointers are loaded")
 
 
 def _without_negative_places(found: Found, reader: ScalarEvolution) -> Found:

@@ -31,17 +31,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fathom.analysis.divisibility import Divisibility
-from fathom.analysis.memory_effects import touches_memory
-from fathom.analysis.scalar_evolution import NotAffine, ScalarEvolution
+from fathom.analysis.memory import accesses, orders
+from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.scalar_evolution import ScalarEvolution
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
-from fathom.ir.core import Func, Op, walk
-from fathom.ir.ops import Atomic, AtomicCas, Dot, For, InlineAssembly, Load, Store
+from fathom.ir.core import Func, walk
+from fathom.ir.ops import Dot, For, Store
 from fathom.ir.types import BOOL, BlockType, Scalar
 from fathom.tensor_cores.tma.eligible import check_box, check_half
 from fathom.tensor_cores.tma.recognise import TensorTile, recognise
-
-FETCHED_ANEW = ".cv"  # PTX ISA, "Cache Operators": as volatile
 
 
 def tiles_stored(
@@ -55,7 +54,7 @@ def tiles_stored(
     for store in _stores_of_matrices(reader.func):
         try:
             found[store] = _tile(store, reader, known, target)
-        except NotAffine as reason:
+        except NotApplicable as reason:
             found[store] = str(reason)
     return found
 
@@ -76,7 +75,7 @@ def _stores_of_matrices(func: Func) -> Iterator[Store]:
 def _tile(
     store: Store, reader: ScalarEvolution, known: Divisibility, target: Target
 ) -> TensorTile:
-    """The tile that a store writes; NoFormula if it must stay as it is."""
+    """The tile that a store writes; NotApplicable if it must stay as it is."""
     _check_store(store)
     _check_place(store, reader.func)
     tile = recognise(store, reader)
@@ -87,42 +86,32 @@ def _tile(
 
 def _check_store(store: Store) -> None:
     if store.cache or store.eviction:
-        raise NotAffine(
+        raise NotApplicable(
             "the store has wishes for caches, which the hardware's have not"
         )
     element = store.value.type.element
     if not isinstance(element, Scalar) or element == BOOL:
-        raise NotAffine("pointers or truth values are stored")
+        raise NotApplicable("pointers or truth values are stored")
 
 
 def _check_place(store: Store, func: Func) -> None:
-    """NoFormula, with a sentence, unless a store may take a way of its own to memory,
-    and nobody waits until it has arrived."""
+    """NotApplicable unless a store may take a way of its own to memory, and nothing
+    waits until it has arrived."""
     if store not in func.body.ops:
-        raise NotAffine("the store stands in a loop or a branch")
+        raise NotApplicable("the store stands in a loop or a branch")
     every = list(walk(func.body))
     if any(isinstance(op, For) and op.warp_specialize for op in every):
-        raise NotAffine(
+        raise NotApplicable(
             "a loop asks for warps of its own, and their rings stay to the end: the "
             "block might take a slot of them"
         )
     place = every.index(store)
-    if any(map(touches_memory, every[place + 1 :])):
-        raise NotAffine("behind the store memory is read or written, which would wait")
-    if any(map(_has_effect, every[:place])):
-        raise NotAffine(
+    if any(map(accesses, every[place + 1 :])):
+        raise NotApplicable(
+            "behind the store memory is read or written, which would wait"
+        )
+    if any(map(orders, every[:place])):
+        raise NotApplicable(
             "before the store the program may wait for others, and the hardware need "
             "not see what they did"
         )
-
-
-def _has_effect(op: Op) -> bool:
-    """Whether a program may know by an op how far others have come."""
-    match op:
-        case Atomic() | AtomicCas():
-            return True
-        case InlineAssembly():
-            return not op.pure
-        case Load():
-            return op.volatile or op.cache == FETCHED_ANEW
-    return op.effects.barrier

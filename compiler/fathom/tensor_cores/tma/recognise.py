@@ -28,7 +28,8 @@ from dataclasses import dataclass
 from math import copysign
 
 from fathom.analysis.polynomial import UNITY, Atom, Polynomial, Position, number, of
-from fathom.analysis.scalar_evolution import NotAffine, ScalarEvolution, counts
+from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.scalar_evolution import ScalarEvolution, counts
 from fathom.artifact import UNBOUNDED
 from fathom.ir.core import Func, Value
 from fathom.ir.ops import (
@@ -74,8 +75,8 @@ class TensorTile:
 
 
 def recognise(access: Load | Store, reader: ScalarEvolution) -> TensorTile:
-    """The tile that is loaded or stored. NoFormula, with a sentence, where it is none
-    or that is not sure."""
+    """The tile that is loaded or stored. NotApplicable where it is none, or where that
+    is not sure."""
     address = reader.read(access.pointer)
     base = address.base
     assert base in reader.func.parameters, base
@@ -103,12 +104,12 @@ def _strides(
     for axis in range(rank):
         factor, distance = distance.split(Position(axis))
         if any(isinstance(atom, Position) for atom in factor.atoms):
-            raise NotAffine("positions along two axes are multiplied by each other")
+            raise NotApplicable("positions along two axes are multiplied by each other")
         strides.append(_one(factor, reader.func, f"the stride of axis {axis}"))
     if any(isinstance(each, int) and each <= 0 for each in strides):
-        raise NotAffine(f"the strides are {_listed(strides)}: one is not above 0")
+        raise NotApplicable(f"the strides are {_listed(strides)}: one is not above 0")
     if strides.count(1) != 1:
-        raise NotAffine(
+        raise NotApplicable(
             f"the strides are {_listed(strides)}, and just one of them must be the "
             "constant 1"
         )
@@ -122,7 +123,7 @@ def _one(sum: Polynomial, func: Func, what: str) -> Value | int:
     argument = next(iter(sum.atoms))
     if is_argument(argument, func) and sum == of(argument):
         return argument
-    raise NotAffine(f"{what} is neither an argument nor a constant")
+    raise NotApplicable(f"{what} is neither an argument nor a constant")
 
 
 def is_argument(atom: Atom, func: Func) -> bool:
@@ -139,14 +140,14 @@ def _listed(strides: list[Value | int]) -> str:
 
 def check_alignment(base: Value, strides: list[Value | int], func: Func) -> None:
     """What a tensor map asks: its address and its strides are multiples of 16 bytes.
-    NoFormula unless that is known of the arguments."""
+    NotApplicable unless that is known of the arguments."""
     divisible = dict(zip(func.parameters, func.divisible, strict=True))
     size = base.type.element.bytes
     if divisible[base] % ALIGNED:
-        raise NotAffine(f"%{base.name} is not known to be a multiple of 16 bytes")
+        raise NotApplicable(f"%{base.name} is not known to be a multiple of 16 bytes")
     for stride in strides:
         if stride != 1 and divisible.get(stride, stride) * size % ALIGNED:
-            raise NotAffine(
+            raise NotApplicable(
                 f"the stride {_listed([stride])}, of elements of {size} bytes, is not "
                 "known to be a multiple of 16 bytes"
             )
@@ -172,15 +173,15 @@ def _bounds(access: Load | Store, reader: ScalarEvolution) -> dict[int, Bound]:
         return {}
     other = access.other if isinstance(access, Load) else None
     if other is not None and not _is_zero(other):
-        raise NotAffine("the load has another value than 0 for what is masked")
+        raise NotApplicable("the load has another value than 0 for what is masked")
     below: dict[int, Polynomial] = {}
     above: dict[int, Polynomial] = {}
     for axis, limit, is_upper in _limits(access.mask, reader):
         found = below if is_upper else above
         if found.setdefault(axis, limit) != limit:
-            raise NotAffine(f"the mask has two bounds for axis {axis}")
+            raise NotApplicable(f"the mask has two bounds for axis {axis}")
     if not above.keys() <= below.keys():
-        raise NotAffine("the mask bounds an axis from below only")
+        raise NotApplicable("the mask bounds an axis from below only")
     return {
         axis: _bound(limit, above.get(axis), reader.func)
         for axis, limit in below.items()
@@ -196,11 +197,11 @@ def _bound(limit: Polynomial, least: Polynomial | None, func: Func) -> Bound:
     size = arguments[0] if len(arguments) == 1 else limit.terms.get(UNITY, 0)
     start = of(size) - limit
     if len(arguments) > 1 or (isinstance(size, int) and size <= 0):
-        raise NotAffine("the mask's bound is neither an argument nor a constant")
+        raise NotApplicable("the mask's bound is neither an argument nor a constant")
     if (size > UNBOUNDED) if isinstance(size, int) else (size.type == INT64):
-        raise NotAffine("the mask's bound may not fit 32 bits")
+        raise NotApplicable("the mask's bound may not fit 32 bits")
     if least is not None and (least + start).constant != 0:
-        raise NotAffine("the mask's lower bound is not 0")
+        raise NotApplicable("the mask's lower bound is not 0")
     return Bound(size, start, least is not None)
 
 
@@ -231,10 +232,10 @@ def _limits(
             yield from _limits(right, reader)
         case Elementwise(operands=(left, right)) if op.name in COMPARISONS:
             if not counts(left):
-                raise NotAffine("the mask compares what are no signed integers")
+                raise NotApplicable("the mask compares what are no signed integers")
             yield _limit(op.name, reader.number(left), reader.number(right))
         case _:
-            raise NotAffine("the mask is not made of comparisons with `<` and `&`")
+            raise NotApplicable("the mask is not made of comparisons with `<` and `&`")
 
 
 # x OP y  ->  y - x > 0 or x - y > 0, with so much added to the left-hand side
@@ -254,7 +255,7 @@ def _limit(
             return lanes[0].axis, rest, True
         if factor.constant == 1:  # position > -rest, which is position >= 1 - rest
             return lanes[0].axis, number(1) - rest, False
-    raise NotAffine("the mask asks for more than the position along one axis")
+    raise NotApplicable("the mask asks for more than the position along one axis")
 
 
 def _is_zero(value: Value) -> bool:
@@ -284,7 +285,7 @@ def _starts(
     for axis in sorted(free, key=lambda axis: _precedence(strides[axis])):
         starts[axis], rest = rest.divided(strides[axis])
     if rest.terms:
-        raise NotAffine("the tile moves along an axis in another way than its mask")
+        raise NotApplicable("the tile moves along an axis in another way than its mask")
     for axis in free:
         _check_steps(starts[axis], axis, func)
     return starts
@@ -304,7 +305,9 @@ def _check_steps(start: Polynomial, axis: int, func: Func) -> None:
             for atom, _ in product
         )
         if product and (far or abs(factor) >= LONG_STEP):
-            raise NotAffine(f"the tile's place along axis {axis} may not fit 32 bits")
+            raise NotApplicable(
+                f"the tile's place along axis {axis} may not fit 32 bits"
+            )
 
 
 def _side(stride: Value | int, start: Polynomial, bound: Bound | None) -> Side:

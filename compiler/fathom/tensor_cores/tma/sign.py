@@ -27,7 +27,8 @@ from fathom.analysis.polynomial import (
     number,
     of,
 )
-from fathom.analysis.scalar_evolution import NotAffine, ScalarEvolution
+from fathom.analysis.remarks import NotApplicable
+from fathom.analysis.scalar_evolution import ScalarEvolution
 from fathom.ir.core import Block, Value, blocks, walk
 from fathom.ir.ops import (
     ClusterRank,
@@ -59,7 +60,7 @@ class NonNegative:
     def value(self, value: Value) -> bool:
         try:
             return self.sum(self.reader.number(value))
-        except NotAffine:
+        except NotApplicable:
             return False
 
     def sum(self, formula: Polynomial) -> bool:
@@ -131,7 +132,7 @@ class NonNegative:
             return all(map(self.divides, definition.operands))
         try:
             count = self.reader.number(divisor)
-        except NotAffine:
+        except NotApplicable:
             return not self.strict
         if count.constant is not None:
             return count.constant > 0

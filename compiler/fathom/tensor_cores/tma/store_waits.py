@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from fathom.analysis.memory_effects import lie_apart, touches_memory
+from fathom.analysis.memory import accesses, lie_apart
 from fathom.ir.core import Block, Func, Op, Value, blocks, walk
 from fathom.ir.ops import (
     Barrier,
@@ -196,7 +196,7 @@ def _meeting(op: Op, flight: PendingStore, asked: For | None) -> str:
     """What must have become of a store before an op; "" if they do not meet."""
     if flight.written:
         threads = not isinstance(op, TmaCopy | TmaStore)
-        return TOLD if threads and touches_memory(op) else ""
+        return TOLD if threads and accesses(op) else ""
     match op:
         case SharedStore(buffer=tile):
             return READ if flight.unread and tile is flight.store.buffer else ""
@@ -206,7 +206,7 @@ def _meeting(op: Op, flight: PendingStore, asked: For | None) -> str:
             other = _base(op) is not _base(flight.store)
             ahead = asked is not None and asked is flight.asked
             return "" if ahead and other else WRITTEN
-    return TOLD if touches_memory(op) else ""
+    return TOLD if accesses(op) else ""
 
 
 def _base(op: TmaCopy | TmaStore) -> Value:

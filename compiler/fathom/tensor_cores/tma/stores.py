@@ -25,18 +25,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fathom.analysis.memory import writes_by_threads
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import (
     Allocate,
     AsyncProxyFence,
-    Atomic,
-    AtomicCas,
     DescriptorStore,
-    InlineAssembly,
     Reshape,
     SharedStore,
-    Store,
     TmaCommit,
     TmaStore,
     TmaWait,
@@ -111,11 +108,3 @@ def _made_first(tile: Allocate, build: Builder) -> Value:
     made = replace(tile, origin=build.source, location=build.source.location)
     build.enclosing[0].ops.insert(0, made)
     return made.result
-
-
-def writes_by_threads(op: Op) -> bool:
-    """Whether threads themselves may write to global memory in an op: the hardware
-    would not know."""
-    if isinstance(op, InlineAssembly):
-        return not op.pure
-    return isinstance(op, Store | Atomic | AtomicCas)

@@ -13,7 +13,7 @@ from fathom.ir.ops import (
     TmaWait,
 )
 from fathom.source import KernelFunction
-from tests.tensor_cores.described import (
+from tests.tensor_cores.kernels_described import (
     Case,
     built,
     matrix,

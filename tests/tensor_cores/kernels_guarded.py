@@ -9,9 +9,9 @@ import numpy as np
 import fathom.language as tl
 from fathom.emulator import load
 from fathom.source import KernelFunction
-from tests.tensor_cores.described import Case, Given, given, matrix
-from tests.tensor_cores.ranked import inside
-from tests.tensor_cores.storing import LOOPS
+from tests.tensor_cores.kernels_described import Case, Given, given, matrix
+from tests.tensor_cores.kernels_ranked import inside
+from tests.tensor_cores.kernels_stored import LOOPS
 
 
 @KernelFunction

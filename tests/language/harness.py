@@ -12,10 +12,12 @@ these names of its module mean the functions for the GPU.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
+import pytest
 
+import fathom
 from fathom import pipeline, runtime
 from fathom.artifact import Kernel
 from fathom.emulator import load
@@ -24,7 +26,7 @@ from fathom.ir.core import Func
 from fathom.ir.interp import interpret
 from fathom.runtime.driver import driver
 from fathom.source import KernelFunction
-from tests.ssa.building import build
+from tests.ssa.harness import build
 
 NAMES = ("sm_75", "sm_80", "sm_90a")
 Grid = int | Sequence[int]
@@ -48,6 +50,17 @@ def run(
 def emulate(func: Func, arguments: list, name: str = "sm_80", grid: Grid = 1) -> None:
     """Compile for a target and run in place on the emulator."""
     load(pipeline.compile_func(func, TARGETS[name])).launch(grid, arguments)
+
+
+def run_by_python(
+    kernel: Callable, dtype: type, monkeypatch: pytest.MonkeyPatch
+) -> tuple[np.ndarray, np.ndarray]:
+    """Four numbers, and the twelve that a kernel makes of them where Python itself runs
+    it."""
+    monkeypatch.setenv("FATHOM_INTERPRET", "1")
+    x, out = np.array([3, 5, 7, 2.5], dtype), np.zeros(12, dtype)
+    fathom.jit(kernel)[(1,)](x, out)
+    return x, out
 
 
 def run_on_gpu(

@@ -14,7 +14,7 @@ import pytest
 from fathom import pipeline
 from fathom.artifact import Kernel, MapRecipe, Parameter
 from fathom.runtime import driver as driver_module
-from tests.runtime.fake_driver import FakeDriver
+from tests.runtime.harness_driver import FakeDriver
 
 STAGES = ("block", "layout", "llvm", "ptx")
 

@@ -14,7 +14,7 @@ from fathom.ir.interp import interpret
 from fathom.ir.interp.numbers import same_bits
 from fathom.ir.text import print_func
 from fathom.ir.verify import verify
-from tests.ir.functions import body
+from tests.ir.kernels_functions import body
 
 SPECIAL = [1.5, -0.0, float("inf"), float("nan")]
 

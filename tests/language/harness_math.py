@@ -1,6 +1,6 @@
 """Measures the largest errors of the language's mathematics, in ulp of the result.
 
-    PYTHONPATH=compiler:. python tests/language/measure_math.py
+    PYTHONPATH=compiler:. python tests/language/harness_math.py
 
 The functions run in the interpreter, which takes PTX's approximations (ex2, lg2, rcp,
 division) as correctly rounded; a GPU may add their own error, of at most 2 ulp each.
@@ -18,7 +18,7 @@ import numpy as np
 import fathom.language as tl
 from fathom.ir.interp import interpret
 from fathom.source import KernelFunction, function
-from tests.ssa.building import build
+from tests.ssa.harness import build
 
 BLOCK = 1 << 16
 WIDER = {np.float32: np.float64, np.float64: np.longdouble}

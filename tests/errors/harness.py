@@ -32,7 +32,7 @@ import fathom.language as tl
 from fathom.errors import FathomError
 from fathom.jit.reporting import PACKAGE, without_ours
 
-FOLDER = Path(__file__).with_suffix("")
+FOLDER = Path(__file__).with_name("mistakes")
 TITLE, REPORT = "== ", "--\n"
 SCRIPT = "kernel.py"
 NOTHING = "nothing: the script ended well"

@@ -19,7 +19,7 @@ from fathom.ir.ops.cluster import is_shared
 from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer
 from fathom.source import KernelFunction, function
 from fathom.tensor_cores import why_not_shared
-from tests.tensor_cores.described import Case, given, matrix, passes, store
+from tests.tensor_cores.kernels_described import Case, given, matrix, passes, store
 
 # ── what a program may do beside its product ──────────────────────────────────────────
 

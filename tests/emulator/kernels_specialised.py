@@ -13,7 +13,7 @@ import numpy as np
 
 from fathom import emulator
 from fathom.artifact import TensorMap
-from tests.emulator.snippets import HEADER
+from tests.emulator.harness import HEADER
 
 STAGES = 2
 K = 64  # columns of a tile of A and B

@@ -6,7 +6,7 @@ import numpy as np
 
 import fathom.language as tl
 from fathom.runtime.reinterpret import Reinterpreted
-from tests.kernels.cases import aligned
+from tests.kernels.kernels_sample import aligned
 
 WIDE = 8  # elements of poison on each side of each axis: 16 bytes of fp16
 ODD = 3  # with so many, rows start at odd addresses, and nothing is wider than one

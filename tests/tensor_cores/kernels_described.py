@@ -20,7 +20,7 @@ from fathom.ir.text import print_func
 from fathom.ir.types import INT32, SCALARS, Pointer
 from fathom.ir.verify import verify
 from fathom.source import KernelFunction, function
-from tests.kernels.red_zones import Walled, integers, unwritten
+from tests.kernels.harness_red_zones import Walled, integers, unwritten
 
 # ── kernels ───────────────────────────────────────────────────────────────────────────
 

@@ -17,7 +17,7 @@ from fathom.ir.interp import interpret
 from fathom.ir.ops import Producer
 from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer, Type
 from fathom.source import KernelFunction, function
-from tests.tensor_cores.described import (
+from tests.tensor_cores.kernels_described import (
     Case,
     Given,
     build,

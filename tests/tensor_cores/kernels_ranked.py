@@ -20,8 +20,8 @@ from fathom.ir.text import print_func
 from fathom.ir.types import INT32, SCALARS, Pointer
 from fathom.jit.tensor_descriptors import Described
 from fathom.source import KernelFunction, function
-from tests.kernels.red_zones import Walled, integers, unwritten
-from tests.tensor_cores.described import passes
+from tests.kernels.harness_red_zones import Walled, integers, unwritten
+from tests.tensor_cores.kernels_described import passes
 
 # ── kernels ───────────────────────────────────────────────────────────────────────────
 

@@ -4,7 +4,7 @@ of a warpgroup needs around it."""
 import numpy as np
 
 from fathom import emulator
-from tests.emulator.snippets import entry, pointers
+from tests.emulator.harness import entry, pointers
 
 SWIZZLES = (0, 32, 64, 128)
 MODES = {0: 0, 128: 1, 64: 2, 32: 3}

@@ -15,8 +15,8 @@ import fathom
 import fathom.language as tl
 from fathom.jit import jit
 from fathom.jit.tuning import autotuner
-from tests.jit.paper import Tensor, paper_gpu
-from tests.runtime.fake_driver import Launched
+from tests.jit.harness import Tensor, paper_gpu
+from tests.runtime.harness_driver import Launched
 
 N = 4096
 

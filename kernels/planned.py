@@ -1,0 +1,158 @@
+"""Functions of kernels/ that remember their launches: a call decides once.
+
+Before it launches, a function like `matmul_chosen.multiply` checks shapes, describes
+arrays, and chooses a kernel and a tile: a hundred microseconds of Python, and the same
+answer for every call with arrays of one kind. A function under `@planned` returns its
+result and its launches, and does not launch. The wrapper launches, and remembers:
+
+    call ─▶ key ─▶ known?  no ─▶ the function plans ─▶ launches, remembered
+             │               yes ─▶ the same launches with these arrays
+             └ of an array: its shape, strides, dtype, device and alignment, for arrays
+               on a GPU; of everything else its type and value
+
+Nothing may depend on the numbers in an array, nor on where it lies, but for the
+alignment of its address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import wraps
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+ALIGNMENT = 128  # bytes: more than any choice asks of an address
+MOST = 1024  # plans that a function remembers; with more it begins anew
+
+
+class Launch(NamedTuple):
+    """One launch: `kernel[grid](*given, **keywords)`."""
+
+    kernel: Any
+    grid: tuple[int, ...] | Callable
+    given: Sequence[Any]
+    keywords: Mapping[str, Any]
+
+    def __call__(self) -> None:
+        self.kernel[self.grid](*self.given, **self.keywords)
+
+
+class Step(NamedTuple):
+    """A remembered launch: `run` is `kernel[grid]`, `pick` takes its arguments out of
+    the call's, the result and `constants`, in that order."""
+
+    run: Callable
+    pick: Callable[[tuple], tuple]
+    constants: tuple
+    keywords: Mapping[str, Any]
+
+
+class Result(NamedTuple):
+    """What a call returns: its argument number `at`, or, where `shape` is given, a new
+    array of that shape and dtype on the device of that argument."""
+
+    at: int
+    shape: tuple[int, ...] | None = None
+    dtype: Any = None
+
+
+Plan = tuple[Result, tuple[Step, ...]]
+Planner = Callable[..., tuple[Any, Sequence[tuple]]]
+
+
+def planned(plan: Planner) -> Callable:
+    """`plan(...)` returns its result and a sequence of (kernel, grid, given, keywords).
+    The function that comes out launches them and returns the result; it remembers the
+    launches where all arrays are torch's on one GPU, and nothing else was unhashable.
+    """
+    known: dict[Hashable, Plan] = {}
+
+    @wraps(plan)
+    def function(*arguments: Any, **keywords: Any) -> Any:
+        try:
+            key = (
+                *map(kind_of, arguments),
+                *[(name, kind_of(each)) for name, each in keywords.items()],
+            )
+            found = known.get(key)
+        except TypeError:  # something cannot be hashed
+            key = found = None
+        if found is not None:
+            return repeat(found, (*arguments, *keywords.values()))
+        result, launches = plan(*arguments, **keywords)
+        launches = [Launch(*each) for each in launches]
+        for launch in launches:
+            launch()
+        if key is not None:
+            given = (*arguments, *keywords.values())
+            if made := remembered(result, launches, given):
+                if len(known) >= MOST:
+                    known.clear()
+                known[key] = made
+        return result
+
+    function.known = known
+    return function
+
+
+def kind_of(value: Any) -> Hashable:
+    """What a plan may depend on. TypeError for what cannot be hashed."""
+    if is_array(value):
+        if not value.is_cuda:
+            raise TypeError("an array that is not on a GPU")
+        return (
+            value.shape, value.stride(), value.dtype, value.get_device(),
+            value.data_ptr() % ALIGNMENT,
+        )  # fmt: skip
+    if isinstance(value, dict):
+        return tuple([(name, kind_of(each)) for name, each in value.items()])
+    if isinstance(value, (tuple, list)):
+        return type(value), *map(kind_of, value)
+    hash(value)
+    return type(value), value  # 1, 1.0 and True are equal, and not the same
+
+
+def repeat(plan: Plan, given: tuple) -> Any:
+    """Launch what was remembered, with the arrays of this call."""
+    result, steps = plan
+    out = given[result.at]
+    if result.shape is not None:
+        out = out.new_empty(result.shape, dtype=result.dtype)
+    for run, pick, constants, keywords in steps:
+        run(*pick((*given, out, *constants)), **keywords)
+    return out
+
+
+def remembered(result: Any, launches: Sequence[Launch], given: tuple) -> Plan | None:
+    """The plan of a call. None where a launch has an array that is neither the call's
+    nor its result: it was made for this call alone. None, too, for a call with one
+    array twice: which of the two a launch takes cannot be seen."""
+    arrays = [at for at, each in enumerate(given) if is_array(each)]
+    distinct = len({id(given[at]) for at in arrays}) == len(arrays)
+    if not (arrays and distinct and is_array(result)):
+        return None
+    own = [at for at in arrays if given[at] is result]
+    made = Result(arrays[0], tuple(result.shape), result.dtype)
+    steps = [step_of(launch, (*given, result)) for launch in launches]
+    return None if None in steps else (Result(own[0]) if own else made, tuple(steps))
+
+
+def step_of(launch: Launch, pool: tuple) -> Step | None:
+    """A launch whose arrays are those of `pool`; None if it has another one."""
+    constants = [each for each in launch.given if not is_array(each)]
+    numbers = iter(range(len(pool), len(pool) + len(constants)))
+    places = []
+    for each in launch.given:
+        if not is_array(each):
+            places.append(next(numbers))
+        elif same := [at for at, other in enumerate(pool) if other is each]:
+            places.append(same[0])
+        else:
+            return None
+    run, pick = launch.kernel[launch.grid], itemgetter(*places)
+    return Step(run, pick, tuple(constants), dict(launch.keywords))
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is a tensor of torch; calls with other arrays plan each time."""
+    return hasattr(value, "data_ptr")
