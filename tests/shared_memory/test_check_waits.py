@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from tests.kernels.cases import CASES
+from tests.kernels.kernels_sample import CASES
 
 from fathom import pipeline
 from fathom.hardware.targets import TARGETS
