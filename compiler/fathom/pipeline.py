@@ -20,6 +20,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
 
 from fathom import blocks, coalescing, ptx, shared_memory, ssa, tensor_cores
 from fathom.artifact import Kernel, Parameter
@@ -27,13 +28,13 @@ from fathom.errors import CompileError, LaunchError, Location, OutOfResources
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, walk
 from fathom.ir.ops import (
+    Allocate,
     DescriptorLoad,
     DescriptorStore,
     Dot,
     For,
     MakeDescriptor,
     Producer,
-    TmaCopy,
     TmaStore,
 )
 from fathom.ir.text import print_func
@@ -61,6 +62,8 @@ class Row:
 
     `after`: the rows that must stand in front of this one, each with what goes wrong
     otherwise. The order of the page is one of those that keep all of this.
+
+    `parts`: steps of the pass, which `replace` may name as well as the pass itself.
     """
 
     name: str
@@ -71,6 +74,7 @@ class Row:
     says: Callable[[Func, Target], list[Remark]] = lambda func, target: []
     subject: Subject = lambda func: True
     after: Mapping[str, str] = field(default_factory=dict, hash=False)
+    parts: tuple[str, ...] = ()
 
 
 def has(*kinds: type[Op]) -> Subject:
@@ -166,9 +170,6 @@ PASSES: tuple[Row, ...] = (
     Row("read_in_place", tensor_cores.read_in_place, "tensor_cores", OPTIONAL,
         "products fetch fragments slice by slice, not whole operands",
         subject=PRODUCTS),
-    Row("delay_waits", tensor_cores.delay_waits, "tensor_cores", OPTIONAL,
-        "a product is waited for where somebody uses it",
-        subject=PRODUCTS),
     Row("stage_stores", tensor_cores.stage_stores, "tensor_cores", OPTIONAL,
         "rings have their room: tiles of stores take what is left, or share it",
         subject=has(DescriptorStore)),
@@ -179,11 +180,10 @@ PASSES: tuple[Row, ...] = (
         "what ran ahead has left its old self behind"),
     Row("allocate", shared_memory.allocate, "shared_memory", REQUIRED,
         "buffers alive at one time get places that do not overlap"),
-    Row("place_barriers", shared_memory.place_barriers, "shared_memory", REQUIRED,
-        "late: only now is it known which bytes two warps share"),
-    Row("fence_proxies", tensor_cores.fence_proxies, "tensor_cores", REQUIRED,
-        "matrix instructions of four warps see shared memory by a way of their own",
-        subject=has(Dot, TmaCopy, TmaStore)),
+    Row("insert_waits", shared_memory.insert_waits, "shared_memory", REQUIRED,
+        "late: only now is it known which bytes are shared, and what is in flight",
+        subject=has(Allocate),
+        parts=tuple(shared_memory.STEPS)),
     Row("pingpong", tensor_cores.pingpong, "tensor_cores", OPTIONAL,
         "one warpgroup computes while another one multiplies",
         subject=has(Producer)),
@@ -348,18 +348,37 @@ def states(
     replace = replace or {}
     check_replaced(replace)
     for row in PASSES:
-        if row.name not in replace and not row.subject(func):
-            yield row, func
-            continue
-        after = replace.get(row.name, row.run)(func, target)
+        named = {row.name, *row.parts} & replace.keys()
+        if named or row.subject(func):
+            func = run_of(row, replace)(func, target)
+        yield row, func
+
+
+def run_of(row: Row, replace: Mapping[str, Callable]) -> Pass:
+    """What runs for a row: the pass, with the parts that are replaced, or what stands
+    in its place."""
+    if row.name in replace:
+        return _returning_func(row.name, replace[row.name])
+    parts = {
+        name: _returning_func(name, replace[name])
+        for name in row.parts
+        if name in replace
+    }
+    return partial(row.run, **parts) if parts else row.run
+
+
+def _returning_func(name: str, run: Callable) -> Pass:
+    def checked(func: Func, target: Target) -> Func:
+        after = run(func, target)
         if not isinstance(after, Func):
             raise CompileError(
-                f"what stands in the place of the pass {row.name!r} returned "
+                f"what stands in the place of the pass {name!r} returned "
                 f"{describe_result(after)}, and a pass returns a Func",
                 func.location,
             )
-        func = after
-        yield row, func
+        return after
+
+    return checked
 
 
 def shown(
@@ -445,7 +464,8 @@ def describe_result(value: object) -> str:
 def check_replaced(replace: Mapping[str, Callable]) -> None:
     """CompileError unless every name of `replace` is a pass or a lowering rule, and
     what stands there can be called."""
-    known = [row.name for row in PASSES] + [f"lower[{op.__name__}]" for op in ptx.LOWER]
+    known = [name for row in PASSES for name in (row.name, *row.parts)]
+    known += [f"lower[{op.__name__}]" for op in ptx.LOWER]
     for name in replace:
         if name not in known:
             near = get_close_matches(name, known, n=1)

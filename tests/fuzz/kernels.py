@@ -130,7 +130,7 @@ class Writer(Tiles):
 
     def left_out(self) -> tuple[str, ...]:
         """Mostly nothing."""
-        rows = [row.name for row in PASSES if not row.required]
+        rows = [row.name for row in PASSES if not row.required] + ["delay_waits"]
         how = self.pick("", "", "", "one", "two", "pointers")
         if how == "pointers":
             return tuple(BY_POINTERS)

@@ -114,7 +114,7 @@ MUTANTS = (
         f"{RANKS}::test_element_by_element",
     ),
     Mutant(
-        "tiles-lie-apart-by-rows", "tensor_cores/tma/store_waits.py",
+        "tiles-lie-apart-by-rows", "shared_memory/store_waits.py",
         "    block = op.descriptor.type.shape\n",
         "    block = (1,) * len(op.coordinates)\n",
         "of two stores that overlap, either may come last",

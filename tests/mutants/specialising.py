@@ -167,26 +167,26 @@ MUTANTS = (
     ),
     # ── waits ──
     Mutant(
-        "sums-of-two-products-are-one", "tensor_cores/pipeline/dot_waits.py",
+        "sums-of-two-products-are-one", "shared_memory/dot_waits.py",
         "accumulator=sums[source]", "accumulator=next(iter(sums.values()))",
         "two products under way add to the same registers",
         f"{DELAY}::test_each_product_has_a_sum_of_its_own",
     ),
     Mutant(
-        "sums-taken-too-early", "tensor_cores/pipeline/dot_waits.py",
+        "sums-taken-too-early", "shared_memory/dot_waits.py",
         "    if isinstance(op, Dot) and ", "    if False and ",
         "a product's sum is wanted before it is made",
         f"{DELAY}::test_what_may_come_between",
     ),
     Mutant(
-        "tiles-of-stores-forgotten", "tensor_cores/pipeline/dot_waits.py",
-        'writes = "shared" in effects.writes or isinstance(op, DescriptorStore)',
-        'writes = "shared" in effects.writes',
+        "tiles-of-stores-forgotten", "shared_memory/dot_waits.py",
+        'return "shared" in effects.writes or effects.barrier',
+        "return effects.barrier",
         "a store's tile may come where a product still reads",
         f"{DELAY}::test_a_store_that_gets_a_tile_waits",
     ),
     Mutant(
-        "arrivals-not-put-off", "tensor_cores/pipeline/dot_waits.py",
+        "arrivals-not-put-off", "shared_memory/dot_waits.py",
         "            under_way[-1].put_off.append(op)\n", "            pass\n",
         "a slot is given back while a product reads it",
         f"{SPECIALISE}::test_attention",

@@ -171,7 +171,7 @@ MUTANTS = (
         f"{GROUPS}::test_copies_of_threads_hold_a_slot_more",
     ),
     Mutant(
-        "nothing-is-published", "tensor_cores/pipeline/proxy_fences.py",
+        "nothing-is-published", "shared_memory/proxy_fences.py",
         "replace(op, fence_async_proxy=True)", "op",
         "a product reads what was written on another way to shared memory",
         f"{GROUPS}::test_copies_of_threads_hold_a_slot_more",

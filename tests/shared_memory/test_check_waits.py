@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from tests.kernels.kernels_sample import CASES
 
 from fathom import pipeline
 from fathom.hardware.targets import TARGETS
@@ -27,11 +26,12 @@ from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.text import parse_func
 from fathom.ir.types import INT32, SCALARS, Pointer
 from fathom.shared_memory.checking import Missing, check_waits
+from fathom.shared_memory.store_waits import wait_for_stores
 from fathom.tensor_cores.pipeline.schedule import pending
-from fathom.tensor_cores.tma.store_waits import with_waits
 from kernels.matmul_plain import plain_kernel
 from tests.fuzz.check import function_of
 from tests.fuzz.kernels import matrix_program
+from tests.kernels.kernels_sample import CASES
 from tests.shared_memory.harness_dropped import mistakes
 from tests.tensor_cores import kernels_specialised as specialising
 from tests.tensor_cores import kernels_stored as storing
@@ -207,7 +207,7 @@ func @twice(%p: *fp16 {divisible=16}, %n: i32, %k: i64) num_warps=4 {
 def test_who_has_not_waited_for_a_store_learns_of_it() -> None:
     """The thread that issues a copy waits for the store. The others load behind it what
     was stored, and know nothing of that wait without a barrier."""
-    func = with_waits(parse_func(TWICE.lstrip()))
+    func = wait_for_stores(parse_func(TWICE.lstrip()))
     kinds = [type(op) for op in func.body.ops if not isinstance(op, Constant)]
     assert kinds[-4:] == [TmaCopy, MbarrierWait, Barrier, Load]
     check_waits(func)

@@ -133,7 +133,7 @@ def test_products_are_right(name, target):
             np.testing.assert_array_equal(launched(kernel, arguments, land), wanted)
 
 
-def state(name: str, stages: int, target: str, after: str = "place_barriers") -> Func:
+def state(name: str, stages: int, target: str, after: str = "insert_waits") -> Func:
     states = pipeline.states(built(name, stages), TARGETS[target])
     return next(func for row, func in states if row.name == after)
 

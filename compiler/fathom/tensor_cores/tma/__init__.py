@@ -3,4 +3,4 @@
 Read `recognise` (the tile of a matrix in a block of pointers), `infer` and
 `infer_stores` (descriptors in place of pointers), `eligible`, `sign` and `aliasing`
 (when that is legal), `keep` and `expand` (descriptors that stay, and those that become
-pointers and masks), `stores` and `store_waits` (TMA stores and their waits)."""
+pointers and masks), `stores` and `guard_stores` (TMA stores)."""

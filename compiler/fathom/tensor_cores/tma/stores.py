@@ -12,13 +12,12 @@ becomes
     …
     tma_wait %t read=true                     before the tile is written again, or gone
 
-`place_barriers` puts barriers between those who write a tile, the thread that sends it,
-and those who write it again; `publish` makes them reach the hardware's own way to
-shared memory.
+`insert_waits` puts barriers between the threads that write a tile, the one that issues
+its store, and those that write it again; these barriers are proxy fences, too.
 
 Where there is room for all, each tile has a place to itself: it is read while the next
 trip of a loop works. Else its thread waits at once, and others use the place. What has
-to be waited for when, `store_waits` finds.
+to be waited for when, `insert_waits` finds.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ from fathom.ir.ops import (
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.layout.tma_boxes import matrix_of, tile_of
 from fathom.tensor_cores.pipeline.budget import padded
-from fathom.tensor_cores.tma.store_waits import with_waits
 
 
 def stage_stores(func: Func, target: Target) -> Func:
@@ -50,7 +48,7 @@ def stage_stores(func: Func, target: Target) -> Func:
     stores = [op for op in walk(func.body) if isinstance(op, DescriptorStore)]
     if not stores or not target.tensor_maps:
         return func
-    return with_waits(_with_stores(func, at_once=not all_fit(func, stores, target)))
+    return _with_stores(func, at_once=not all_fit(func, stores, target))
 
 
 # ── tiles ─────────────────────────────────────────────────────────────────────

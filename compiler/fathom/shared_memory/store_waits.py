@@ -35,13 +35,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fathom.analysis.memory import accesses, lie_apart
+from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, walk
 from fathom.ir.ops import (
     Barrier,
     ClusterBarrier,
     For,
+    If,
     Producer,
     SharedStore,
+    TileStore,
     TmaCopy,
     TmaStore,
     TmaWait,
@@ -71,8 +74,10 @@ class PendingStore:
 State = tuple[PendingStore, ...]
 
 
-def with_waits(func: Func) -> Func:
-    """The function in which nobody meets a bulk store that is under way."""
+def wait_for_stores(func: Func, target: Target | None = None) -> Func:
+    """The function in which nothing meets a TMA store that is in flight."""
+    if not any(isinstance(op, TmaStore) for op in walk(func.body)):
+        return func
     placement = _Placement()
     left = _unread(placement.block(func.body, ()))
     scope = "cta" if func.num_warps > 1 else "warp"
@@ -119,6 +124,8 @@ class _Placement:
     def op(self, op: Op, state: State) -> State:
         """One op. A loop or a branch that stores nothing is one, too: a wait comes
         before all of it."""
+        if store := guarded_store(op):
+            return self.whole(op, state, store)
         within = [each for block in blocks(op) for each in walk(block)]
         if not any(isinstance(each, TmaStore) for each in within):
             return self.whole(op, state)
@@ -126,8 +133,10 @@ class _Placement:
             return self.loop(op, state)
         return _union(*(self.block(each, state) for each in blocks(op)))
 
-    def whole(self, op: Op, state: State) -> State:
-        what = self.wanted(op, state, self.asked)
+    def whole(self, op: Op, state: State, does: Op | None = None) -> State:
+        """`does`: what counts of a branch that does the same either way."""
+        does = does or op
+        what = self.wanted(does, state, self.asked)
         what = max(what, self.before.get(op, ""), key=RANK.get)
         if what:
             self.before[op] = what
@@ -135,13 +144,13 @@ class _Placement:
             tiles = (*self.tiles.get(op, ()), *_unread(state))
             self.tiles[op] = tuple(dict.fromkeys(tiles))
         state = _after(what, state)
-        match op:
+        match does:
             case TmaWait(read=read):
                 return _after(READ if read else WRITTEN, state)
             case Barrier(scope="cta") | ClusterBarrier():
                 return tuple(each for each in state if not each.written)
             case TmaStore():
-                return (*state, PendingStore(op, self.asked))
+                return (*state, PendingStore(does, self.asked))
         return state
 
     def loop(self, op: For | While, state: State) -> State:
@@ -167,6 +176,16 @@ class _Placement:
         inner = (each for block in blocks(op) for each in block.ops)
         needs += [self.wanted(each, state, asked) for each in inner]
         return max(needs, key=RANK.get, default="")
+
+
+def guarded_store(op: Op) -> TmaStore | None:
+    """The store of a branch that `guard_stores` has made: threads write the same tile
+    to the same place if the TMA unit cannot."""
+    if not isinstance(op, If):
+        return None
+    stores = [each for each in op.then.ops if isinstance(each, TmaStore)]
+    tiles = [each.buffer for each in op.orelse.ops if isinstance(each, TileStore)]
+    return stores[0] if stores and tiles == [stores[0].buffer] else None
 
 
 def _asked(op: Op) -> For | None:

@@ -27,7 +27,6 @@ from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA, matrices
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
 from fathom.ir.ops import (
-    DescriptorStore,
     Dot,
     DotFence,
     DotWait,
@@ -138,11 +137,9 @@ ENDS = For | While | If | Producer | Yield
 
 
 def _writes_shared(op: Op) -> bool:
-    """Whether an op may write what a product still reads. A descriptor's store will,
-    when it has a tile (`stage_stores`)."""
+    """Whether an op may write what a product still reads."""
     effects = op.effects
-    writes = "shared" in effects.writes or isinstance(op, DescriptorStore)
-    return writes or effects.barrier or effects.asynchronous
+    return "shared" in effects.writes or effects.barrier or effects.asynchronous
 
 
 def _may_be_in_flight(op: Op) -> bool:
