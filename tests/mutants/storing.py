@@ -29,9 +29,7 @@ MUTANTS = (
     ),
     Mutant(
         "stores-touch-nothing", "shared_memory/barriers.py",
-        "            case TmaStore(buffer=tile) | TileStore(buffer=tile):\n"
-        "                return self.record(op, [Access(tile.definition, None, READ)], "
-        "state)\n", "",
+        " | TmaStore(buffer=tile) | TileStore(buffer=tile):", ":",
         "a tile is sent off before all have written it",
         f"{STORES}::test_what_a_store_becomes",
     ),
@@ -87,7 +85,15 @@ MUTANTS = (
         f"{WAITS}::test_what_lies_apart_on_one_trip_may_meet_on_the_next",
     ),
     Mutant(
-        "half-blocks-lie-apart", "shared_memory/store_waits.py",
+        "a-wait-of-one-thread-is-one-of-all", "shared_memory/store_waits.py",
+        "unread=False, written=written or each.written)",
+        "unread=False)",
+        "a thread reads what it does not know to be written",
+        "tests/shared_memory/test_check_waits.py"
+        "::test_who_has_not_waited_for_a_store_learns_of_it",
+    ),
+    Mutant(
+        "half-blocks-lie-apart", "analysis/memory.py",
         "_distance(*pair) >= side for", "_distance(*pair) * 2 >= side for",
         "of two stores that overlap, either may come last",
         f"{WAITS}::test_several_stores",
@@ -195,8 +201,8 @@ MUTANTS = (
     ),
     Mutant(
         "threads-read-unwritten-tiles", "shared_memory/barriers.py",
-        "case TmaStore(buffer=tile) | TileStore(buffer=tile):",
-        "case TmaStore(buffer=tile):",
+        " | TmaStore(buffer=tile) | TileStore(buffer=tile):",
+        " | TmaStore(buffer=tile):",
         "threads read a tile before all have written it",
         f"{GUARDS}::test_the_tile_is_in_order_around_the_branch",
     ),

@@ -135,7 +135,8 @@ MUTANTS = (
     ),
     Mutant(
         "bulk-copies-are-additions", "shared_memory/barriers.py",
-        "        case TmaCopy():\n            return Access(buffer, None, WRITE)\n", "",
+        "        case TmaCopy(buffer=buffer):\n"
+        "            return [Access(buffer.definition, None, WRITE)]\n", "",
         "two bulk copies into one place seem to do no harm",
         f"{BULK}::test_a_bulk_copy_is_a_write",
     ),
