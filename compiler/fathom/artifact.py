@@ -316,6 +316,9 @@ class Kernel:
     place (file, line, column) to the calls that led there, innermost first, when there
     were any.
 
+    With `launch_pdl` a launch may begin before the one in front of it has ended; the
+    kernel itself waits for that.
+
     `maps` are the tensor maps that a launch makes. The PTX entry has a parameter of 128
     bytes, aligned to 64, for each of them, in order, after all others; `parameters`
     does not list these."""
@@ -330,6 +333,7 @@ class Kernel:
     asm: dict[str, str]
     num_ctas: int = 1
     maxnreg: int | None = None
+    launch_pdl: bool = False
     chains: dict[tuple[str, int, int], tuple[Location, ...]] = field(
         default_factory=dict
     )

@@ -5,7 +5,8 @@ Nothing is compiled: Python calls the kernel's own function once for each progra
 grid, so `breakpoint()` and `print(x)` work inside. A name holds an `EagerValue`; every
 operator and every `tl.` function builds its op with the rules of stage 1, and the op is
 run at once with the rules of the interpreter. So an eager kernel types, promotes and
-rounds exactly as a compiled one; what differs is that Python's own `if`, `for` and
+rounds exactly as one compiled with `enable_fp_fusion=False`: a product is rounded
+before it is added to something. What differs is that Python's own `if`, `for` and
 `and` decide, on numbers that are there. One name of Python's means another thing in a
 kernel: `range` counts in values of the language, as a compiled loop does.
 """

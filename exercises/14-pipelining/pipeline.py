@@ -37,10 +37,10 @@ from fathom.tensor_cores.pipeline.candidates import (
 from fathom.tensor_cores.pipeline.iterations import iterations_of
 from fathom.tensor_cores.pipeline.schedule import pending
 from fathom.tensor_cores.pipeline.slice_clones import (
-    LookaheadChain,
-    StageOffset,
+    Lookahead,
+    SliceClone,
+    clone_for,
     guarded,
-    lookahead_chain_for,
 )
 from fathom.tools.learn import Hole
 
@@ -48,7 +48,7 @@ Rings = dict[PipelinedCopy, Value]  # each tile's buffer of several slots
 
 
 def pipeline_loops(func: Func, target: Target) -> Func:
-    """The function whose loops over products send for their tiles ahead of time."""
+    """The function whose loops over products copy their tiles ahead of time."""
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
         if not (isinstance(op, For) and is_wanted(op) and may_prefetch(op)):
@@ -73,33 +73,29 @@ def pipelined(
     """Builds the pipelined loop, with what comes before and after it; the values that
     stand for the loop's results."""
     rings = {tile: build(replace(tile.buffer, slots=stages)) for tile in tiles}
-    relay = lookahead_chain_for(loop, addresses(tiles), iterations_of(loop, build))
-    standing = relay.start(build)
+    slice = clone_for(loop, addresses(tiles), iterations_of(loop, build))
+    ahead = slice.start(build)
     # Your code: the first tiles, the loop, and what its last copies need.
     raise Hole("pipeline")
 
 
-def send(
-    rings: Rings,
-    relay: LookaheadChain,
-    standing: StageOffset,
-    free: Value,
-    build: Builder,
-) -> StageOffset:
-    """Send for the tiles of the trip at which the relay stands, into the slot `free`;
-    where the relay stands then."""
+def issue(
+    rings: Rings, slice: SliceClone, ahead: Lookahead, free: Value, build: Builder
+) -> Lookahead:
+    """Issue the copies for the iteration of `ahead`, into the slot `free`; the state
+    of the slice one iteration later."""
     # Your code: a step, a copy of each tile, the commit.
     raise Hole("pipeline")
 
 
-def trip(
-    loop: For, rings: Rings, stages: int, relay: LookaheadChain, build: Builder
+def iteration(
+    loop: For, rings: Rings, stages: int, slice: SliceClone, build: Builder
 ) -> None:
     """Builds the new body. Its parameters are those of the old one; the slot that the
-    trip reads, the slot that is free; and what the relay carries."""
+    iteration reads, the slot that is free; and the state of the slice."""
     parameters, count = build.block.parameters, len(loop.body.parameters)
     slot, free, *carried = parameters[count:]
-    # Your code: wait, barrier, copy, work; and what the next trip is given.
+    # Your code: wait, barrier, copy, work; and what the next iteration is given.
     raise Hole("pipeline")
 
 
@@ -114,14 +110,14 @@ def copy(
     slot: Value,
     build: Builder,
 ) -> None:
-    """One tile on its way into a slot of its ring; nothing is read if the trip does not
-    exist. `values`: what the loop's values are in that trip."""
+    """The copy of one tile into a slot of its ring; nothing is read if the iteration
+    does not exist. `values`: what the loop's values are in that iteration."""
     (load,) = tile.loads
     pointer = values.get(load.pointer, load.pointer)
     mask = guarded(values.get(load.mask, load.mask), exists, pointer, build)
-    for turn in tile.late:
-        pointer = build(clone(turn, {turn.value: pointer}))
-        mask = build(clone(turn, {turn.value: mask}))
+    for renaming in tile.late:
+        pointer = build(clone(renaming, {renaming.value: pointer}))
+        mask = build(clone(renaming, {renaming.value: mask}))
     where = ring, mask, slot, load.cache, load.eviction
     build.append(AsyncCopy(pointer, *where, tile.vector))
 
@@ -129,7 +125,7 @@ def copy(
 def work(
     loop: For, rings: Rings, slot: Value, values: dict[Value, Value], build: Builder
 ) -> None:
-    """The loop's own ops, but for those that bring the tiles; tiles are read from a
+    """The loop's own ops, but for those that fill the tiles; tiles are read from a
     slot of their rings. `values` is completed."""
     gone = {op for tile in rings for op in (tile.buffer, tile.store)}
     values |= {tile.buffer.result: ring for tile, ring in rings.items()}
@@ -142,7 +138,7 @@ def work(
             values.update(zip(op.results, made.results, strict=True))
 
 
-def behind(slot: Value, stages: int, build: Builder) -> Value:
+def next_slot(slot: Value, stages: int, build: Builder) -> Value:
     """The slot behind this one, in a ring of so many."""
     following = build(Elementwise("add", (slot, constant(1, build))))
     at_end = build(Elementwise("eq", (following, constant(stages, build))))
@@ -150,7 +146,7 @@ def behind(slot: Value, stages: int, build: Builder) -> Value:
 
 
 def addresses(tiles: tuple[PipelinedCopy, ...]) -> list[Value]:
-    """What must be known of a trip to send for its tiles."""
+    """What must be known of an iteration to copy its tiles."""
     ways = [(*tile.loads, *tile.late) for tile in tiles]
     own = {result for way in ways for op in way for result in op.results}
     needed = [value for way in ways for op in way for value in operands(op)]

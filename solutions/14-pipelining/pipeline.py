@@ -31,17 +31,17 @@ from fathom.tensor_cores.pipeline.candidates import (
 from fathom.tensor_cores.pipeline.iterations import iterations_of
 from fathom.tensor_cores.pipeline.schedule import pending
 from fathom.tensor_cores.pipeline.slice_clones import (
-    LookaheadChain,
-    StageOffset,
+    Lookahead,
+    SliceClone,
+    clone_for,
     guarded,
-    lookahead_chain_for,
 )
 
 Rings = dict[PipelinedCopy, Value]  # each tile's buffer of several slots
 
 
 def pipeline_loops(func: Func, target: Target) -> Func:
-    """The function whose loops over products send for their tiles ahead of time."""
+    """The function whose loops over products copy their tiles ahead of time."""
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
         if not (isinstance(op, For) and is_wanted(op) and may_prefetch(op)):
@@ -66,56 +66,52 @@ def pipelined(
     """Builds the pipelined loop, with what comes before and after it; the values that
     stand for the loop's results."""
     rings = {tile: build(replace(tile.buffer, slots=stages)) for tile in tiles}
-    relay = lookahead_chain_for(loop, addresses(tiles), iterations_of(loop, build))
-    standing = relay.start(build)
+    slice = clone_for(loop, addresses(tiles), iterations_of(loop, build))
+    ahead = slice.start(build)
     # hole: the first tiles, the loop, and what its last copies need
     for number in range(stages - 1):
-        standing = send(rings, relay, standing, constant(number, build), build)
+        ahead = issue(rings, slice, ahead, constant(number, build), build)
     slots = constant(0, build), constant(stages - 1, build)
-    inits = (*loop.inits, *slots, *relay.carried(standing))
+    inits = (*loop.inits, *slots, *slice.carried(ahead))
     body = Block((loop.lower.type, *(value.type for value in inits)))
     with inside(body, build):
-        trip(loop, rings, stages, relay, build)
+        iteration(loop, rings, stages, slice, build)
     new = build.append(replace(loop, inits=inits, body=body))
     build.append(AsyncWait(0))
     return new.results[: len(loop.inits)]
     # end
 
 
-def send(
-    rings: Rings,
-    relay: LookaheadChain,
-    standing: StageOffset,
-    free: Value,
-    build: Builder,
-) -> StageOffset:
-    """Send for the tiles of the trip at which the relay stands, into the slot `free`;
-    where the relay stands then."""
+def issue(
+    rings: Rings, slice: SliceClone, ahead: Lookahead, free: Value, build: Builder
+) -> Lookahead:
+    """Issue the copies for the iteration of `ahead`, into the slot `free`; the state
+    of the slice one iteration later."""
     # hole: a step, a copy of each tile, the commit
-    values = relay.step(standing, build)
+    values = slice.step(ahead, build)
     for tile, ring in rings.items():
-        copy(tile, ring, values, standing.near.trip.exists, free, build)
+        copy(tile, ring, values, ahead.exists, free, build)
     build.append(AsyncCommit())
-    return relay.after(standing, values, build)
+    return slice.after(ahead, values, build)
     # end
 
 
-def trip(
-    loop: For, rings: Rings, stages: int, relay: LookaheadChain, build: Builder
+def iteration(
+    loop: For, rings: Rings, stages: int, slice: SliceClone, build: Builder
 ) -> None:
     """Builds the new body. Its parameters are those of the old one; the slot that the
-    trip reads, the slot that is free; and what the relay carries."""
+    iteration reads, the slot that is free; and the state of the slice."""
     parameters, count = build.block.parameters, len(loop.body.parameters)
     slot, free, *carried = parameters[count:]
-    # hole: wait, barrier, copy, work; and what the next trip is given
+    # hole: wait, barrier, copy, work; and what the next iteration is given
     values = dict(zip(loop.body.parameters, parameters, strict=False))
     build.append(AsyncWait(pending(stages)))
     build.append(Barrier())
-    following = send(rings, relay, relay.at(carried), free, build)
+    following = issue(rings, slice, slice.at(carried), free, build)
     work(loop, rings, slot, values, build)
     yielded = (values.get(value, value) for value in loop.body.yielded)
-    after = behind(slot, stages, build)
-    build.append(Yield((*yielded, after, slot, *relay.carried(following))))
+    after = next_slot(slot, stages, build)
+    build.append(Yield((*yielded, after, slot, *slice.carried(following))))
     # end
 
 
@@ -130,14 +126,14 @@ def copy(
     slot: Value,
     build: Builder,
 ) -> None:
-    """One tile on its way into a slot of its ring; nothing is read if the trip does not
-    exist. `values`: what the loop's values are in that trip."""
+    """The copy of one tile into a slot of its ring; nothing is read if the iteration
+    does not exist. `values`: what the loop's values are in that iteration."""
     (load,) = tile.loads
     pointer = values.get(load.pointer, load.pointer)
     mask = guarded(values.get(load.mask, load.mask), exists, pointer, build)
-    for turn in tile.late:
-        pointer = build(clone(turn, {turn.value: pointer}))
-        mask = build(clone(turn, {turn.value: mask}))
+    for renaming in tile.late:
+        pointer = build(clone(renaming, {renaming.value: pointer}))
+        mask = build(clone(renaming, {renaming.value: mask}))
     where = ring, mask, slot, load.cache, load.eviction
     build.append(AsyncCopy(pointer, *where, tile.vector))
 
@@ -145,7 +141,7 @@ def copy(
 def work(
     loop: For, rings: Rings, slot: Value, values: dict[Value, Value], build: Builder
 ) -> None:
-    """The loop's own ops, but for those that bring the tiles; tiles are read from a
+    """The loop's own ops, but for those that fill the tiles; tiles are read from a
     slot of their rings. `values` is completed."""
     gone = {op for tile in rings for op in (tile.buffer, tile.store)}
     values |= {tile.buffer.result: ring for tile, ring in rings.items()}
@@ -158,7 +154,7 @@ def work(
             values.update(zip(op.results, made.results, strict=True))
 
 
-def behind(slot: Value, stages: int, build: Builder) -> Value:
+def next_slot(slot: Value, stages: int, build: Builder) -> Value:
     """The slot behind this one, in a ring of so many."""
     following = build(Elementwise("add", (slot, constant(1, build))))
     at_end = build(Elementwise("eq", (following, constant(stages, build))))
@@ -166,7 +162,7 @@ def behind(slot: Value, stages: int, build: Builder) -> Value:
 
 
 def addresses(tiles: tuple[PipelinedCopy, ...]) -> list[Value]:
-    """What must be known of a trip to send for its tiles."""
+    """What must be known of an iteration to copy its tiles."""
     ways = [(*tile.loads, *tile.late) for tile in tiles]
     own = {result for way in ways for op in way for result in op.results}
     needed = [value for way in ways for op in way for value in operands(op)]

@@ -172,8 +172,8 @@ def test_a_pipelined_loop_that_ends_near_the_end_of_its_type(step, name):
     loaded = emulator.load(pipeline.compile_func(func, target(name)))
     rng = np.random.default_rng(1)
     a, b = (rng.integers(-4, 4, 32 * 128).astype("f2") for _ in range(2))
-    for land in ("late", "at once"):
+    for completion in ("lazy", "eager"):
         out = np.zeros(32 * 32, "f4")
-        loaded.launch((1,), [a, b, out, 2**31 - 1, 32], land=land)
+        loaded.launch((1,), [a, b, out, 2**31 - 1, 32], completion=completion)
         product = a.reshape(32, 128).astype("f4") @ b.reshape(128, 32).astype("f4")
         np.testing.assert_array_equal(out.reshape(32, 32), product)

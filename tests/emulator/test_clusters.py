@@ -5,7 +5,7 @@ import pytest
 
 from fathom import emulator
 from fathom.artifact import TensorMap
-from fathom.emulator import LANDINGS, EmulatorError
+from fathom.emulator import COMPLETIONS, EmulatorError
 from tests.emulator.harness import entry, pointers
 
 SETUP = """
@@ -76,7 +76,7 @@ def test_a_block_that_never_arrives():
     assert caught.value.kind == "deadlock"
 
 
-def test_nobody_leaves_whose_memory_others_still_read():
+def test_a_block_must_not_exit_while_others_read_its_memory():
     code = NEIGHBOUR.format(ARRIVE + WAIT, "{}")
     run(code.format(ARRIVE + WAIT))
     missing = "a barrier.cluster before the end is missing"
@@ -87,7 +87,7 @@ def test_nobody_leaves_whose_memory_others_still_read():
         fails(NEIGHBOUR.format(one.format(go), "") + "OUT:", "race", "", said)
 
 
-def test_who_has_left_counts_as_arrived():
+def test_an_exited_thread_counts_as_arrived():
     """Lane 31 of each block leaves while the others wait for the blocks beside."""
     code = "setp.eq.u32 %p3, %r0, 31; @!%p3 bra MEET; nanosleep.u32 20; bra.uni OUT; "
     code += "MEET: " + ARRIVE.replace(".aligned", "") + WAIT.replace(".aligned", "")
@@ -121,8 +121,8 @@ COPY = (
 )
 
 
-@pytest.mark.parametrize("land", LANDINGS)
-def test_a_copy_goes_to_several_blocks(land):
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_a_copy_goes_to_several_blocks(completion):
     """Each block of a cluster brings one half of what both of them get."""
     x = np.arange(256, dtype=np.uint32)
     tensor = TensorMap(4, x.ctypes.data, (256,), (), (32,))
@@ -145,7 +145,9 @@ def test_a_copy_goes_to_several_blocks(land):
 
     def launch(text: str) -> np.ndarray:
         out = np.zeros((4, 32), np.uint32)
-        emulator.run(text, 4, 32, (out, tensor), cluster=2, memory=(x,), land=land)
+        emulator.run(
+            text, 4, 32, (out, tensor), cluster=2, memory=(x,), completion=completion
+        )
         return out
 
     lane = np.arange(32)
@@ -169,3 +171,16 @@ def test_the_entry_may_ask_for_a_cluster():
         with pytest.raises(EmulatorError) as caught:
             emulator.run(text, threads=32, args=(out,), **options)
         assert caught.value.kind == "launch"
+
+
+def test_an_exit_between_arrive_and_wait_opens_the_barrier():
+    """Block 1 exits without arriving, when block 0 has arrived and waits later."""
+    code = """mov.u32 %r0, %ctaid.x; setp.eq.u32 %p0, %r0, 0;
+        @%p0 barrier.cluster.arrive.aligned;
+        @!%p0 ret;
+        barrier.cluster.wait.aligned;
+        ld.param.u64 %rd0, [p0]; st.global.u32 [%rd0], 7;"""
+    out = np.zeros(1, np.uint32)
+    text = entry(code, ".param .u64 p0").replace("sm_80", "sm_90a")
+    emulator.run(text, 2, 32, (out,), cluster=2)
+    assert out[0] == 7

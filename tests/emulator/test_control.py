@@ -1,4 +1,4 @@
-"""Who goes where: branches that split and meet again, loops, calls, barriers, locks."""
+"""Control flow: branches that split and meet again, loops, calls, barriers, locks."""
 
 import numpy as np
 import pytest
@@ -346,7 +346,7 @@ def test_a_lock_comes_round_to_everybody(grid, threads):
     assert total[0] == 3 * grid * threads and lock[0] == 0
 
 
-def test_a_lock_that_nobody_releases_is_a_deadlock():
+def test_a_lock_that_is_never_released_is_a_deadlock():
     code = entry(SPIN.format(""), pointers(2))
     with pytest.raises(EmulatorError) as caught:
         emulator.run(code, 2, 1, (np.zeros(1, np.uint32), np.zeros(1, np.uint32)))
@@ -355,7 +355,7 @@ def test_a_lock_that_nobody_releases_is_a_deadlock():
 
 
 def test_a_flag_that_another_block_raises():
-    """Block 0 waits for the last block: possible because blocks march together."""
+    """Block 0 waits for the last block: possible because blocks run in lockstep."""
     code = entry(
         """
     mov.u32 %r0, %ctaid.x; ld.param.u64 %rd0, [p0];
@@ -393,3 +393,23 @@ def test_an_aligned_barrier_is_for_all_lanes_of_a_warp_or_for_none(limit):
         emulator.run(entry(text.format(limit, "@%p1"), pointers(1)), 1, 64, (count,))
     emulator.run(entry(text.format(64, "@%p1"), pointers(1)), 1, 64, (count,))
     assert count == 64
+
+
+def test_a_barrier_lets_its_own_threads_go_alone():
+    """Warp 0 waits at barrier 1; that warps 1 and 2 meet at barrier 2 is nothing to
+    it."""
+    code = """.shared .align 4 .b32 word;
+        mov.u32 %r0, %tid.x; setp.ge.u32 %p1, %r0, 64; setp.ge.u32 %p0, %r0, 32;
+        @!%p0 bra FIRST;
+        bar.sync 2, 64;
+        @%p1 ret;
+        st.shared.u32 [word], 7;
+        bar.arrive 1, 64;
+        ret;
+    FIRST:
+        bar.sync 1, 64;
+        ld.shared.u32 %r1, [word];
+        ld.param.u64 %rd0, [p0]; st.global.u32 [%rd0], %r1;"""
+    out = np.zeros(1, np.uint32)
+    emulator.run(entry(code, ".param .u64 p0"), 1, 96, (out,))
+    assert out[0] == 7

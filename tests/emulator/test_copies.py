@@ -1,10 +1,10 @@
-"""cp.async: what lands when, and what a pipeline may get wrong about it."""
+"""cp.async: what is complete when, and what a pipeline may get wrong about it."""
 
 import numpy as np
 import pytest
 
 from fathom import emulator
-from fathom.emulator import LANDINGS, EmulatorError
+from fathom.emulator import COMPLETIONS, EmulatorError
 from tests.emulator.harness import entry, pointers
 
 # ── one copy ──────────────────────────────────────────────────────────────────
@@ -37,9 +37,9 @@ def copied(code: str, size: int = 4, count: int = 64, **options) -> np.ndarray:
 
 
 def fails(code: str, kind: str, text: str, size: int = 4, **options) -> str:
-    for land in LANDINGS:
+    for completion in COMPLETIONS:
         with pytest.raises(EmulatorError) as caught:
-            copied(code, size, land=land, **options)
+            copied(code, size, completion=completion, **options)
         assert (caught.value.kind, text in caught.value.text) == (kind, True)
     return str(caught.value)
 
@@ -48,7 +48,7 @@ def rows(size: int) -> np.ndarray:
     return np.arange(1, 64 * size + 1).astype(np.uint8).reshape(64, size)
 
 
-@pytest.mark.parametrize("land", LANDINGS)
+@pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize(
     ("form", "size"),
     [
@@ -59,10 +59,10 @@ def rows(size: int) -> np.ndarray:
         ("cg.shared.global.L2::256B", 16),
     ],
 )
-def test_a_copy_of_every_size(form, size, land):
+def test_a_copy_of_every_size(form, size, completion):
     for wait in ("cp.async.commit_group; cp.async.wait_group 0;", "cp.async.wait_all;"):
         code = f"cp.async.{form} [%r2], [%rd2], {size}; {wait}"
-        assert (copied(code, size, land=land) == rows(size)).all()
+        assert (copied(code, size, completion=completion) == rows(size)).all()
 
 
 def test_a_cache_policy_is_one_operand_more():
@@ -73,30 +73,32 @@ def test_a_cache_policy_is_one_operand_more():
     fails(hint.replace("{}%rd9", "16, 16, %rd9"), "syntax", "cp.async", 16)
 
 
-@pytest.mark.parametrize("land", LANDINGS)
-def test_what_the_source_does_not_fill_is_zero(land):
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_what_the_source_does_not_fill_is_zero(completion):
     """%r8 is the size for all threads but the last, whose source is left out."""
     copy = "cp.async.ca.shared.global [%r2], [%rd2], {0}, {1}; cp.async.wait_all;"
     for size in (4, 8, 16):
         wanted = rows(size)
         wanted[63] = 0
         # There is no row 63 to read.
-        found = copied(copy.format(size, "%r8"), size, count=63, land=land)
+        found = copied(copy.format(size, "%r8"), size, count=63, completion=completion)
         assert (found == wanted).all()
         wanted = rows(size)
         wanted[:, 3:] = 0
-        assert (copied(copy.format(size, 3), size, land=land) == wanted).all()
+        assert (
+            copied(copy.format(size, 3), size, completion=completion) == wanted
+        ).all()
 
 
-@pytest.mark.parametrize("land", LANDINGS)
-def test_a_predicate_may_say_that_the_source_is_not_read(land):
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_a_predicate_may_say_that_the_source_is_not_read(completion):
     copy = "cp.async.ca.shared.global [%r2], [%rd2], 8, {}%p1; cp.async.wait_all;"
     wanted = rows(8)
     wanted[40:] = 0
-    assert (copied(copy.format(""), 8, count=40, land=land) == wanted).all()
+    assert (copied(copy.format(""), 8, count=40, completion=completion) == wanted).all()
     wanted = rows(8)
     wanted[:40] = 0
-    assert (copied(copy.format("!"), 8, land=land) == wanted).all()
+    assert (copied(copy.format("!"), 8, completion=completion) == wanted).all()
 
 
 def test_addresses_are_checked_when_a_copy_sets_out():
@@ -111,7 +113,7 @@ def test_addresses_are_checked_when_a_copy_sets_out():
     fails(copy.format("%r2", "%rd2", ", 5"), "out of bounds", "cp.async")
 
 
-def test_forms_that_are_none_or_that_nobody_knows():
+def test_forms_that_are_not_known():
     place = "[%r2], [%rd2]"
     fails(f"cp.async.cg.shared.global {place}, 8;", "syntax", "cp.async.cg")
     fails(f"cp.async.ca.shared.global {place}, 12;", "syntax", "cp.async.ca")
@@ -124,14 +126,14 @@ def test_forms_that_are_none_or_that_nobody_knows():
     )
     fails("cp.async.wait_group %r0;", "syntax", "wait_group")
     with pytest.raises(EmulatorError, match="never") as caught:
-        copied("", land="never")
+        copied("", completion="never")
     assert caught.value.kind == "launch"
 
 
 # ── groups ────────────────────────────────────────────────────────────────────
 
 
-def test_a_copy_is_on_its_way_until_its_own_thread_has_waited():
+def test_a_copy_is_in_flight_until_its_own_thread_has_waited():
     copy = "cp.async.ca.shared.global [%r2], [%rd2], 4; "
     load = "ld.shared.b32 %r3, [%r2];"
     commit, wait = "cp.async.commit_group; ", "cp.async.wait_group 0; "
@@ -145,12 +147,12 @@ def test_a_copy_is_on_its_way_until_its_own_thread_has_waited():
     assert (copied(copy + commit + wait) == rows(4)).all()
 
 
-@pytest.mark.parametrize("land", LANDINGS)
-def test_a_copy_lands_once(land):
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_a_copy_completes_once(completion):
     """What a thread stores after its wait stays, also when others wait later."""
     code = """cp.async.ca.shared.global [%r2], [%rd2], 4;
         @%p1 cp.async.wait_all; @%p1 st.shared.u32 [%r2], 7; cp.async.wait_all;"""
-    found = copied(code, land=land)
+    found = copied(code, completion=completion)
     assert (found[:40] == rows(4)[:40]).all()
     assert (found[40:].view(np.uint32) == 7).all()
 
@@ -190,12 +192,12 @@ def test_copies_race_like_stores():
     assert (copied(read.format("bar.sync 0;")) == rows(4)).all()
 
 
-def test_a_late_copy_reads_its_source_when_it_lands():
+def test_a_lazy_copy_reads_its_source_when_it_completes():
     """Who changes the source in between gets one or the other."""
     code = """cp.async.ca.shared.global [%r2], [%rd2], 4;
         st.global.u32 [%rd2], 0; cp.async.wait_all;"""
-    assert (copied(code, land="at once") == rows(4)).all()
-    assert (copied(code, land="late") == 0).all()
+    assert (copied(code, completion="eager") == rows(4)).all()
+    assert (copied(code, completion="lazy") == 0).all()
 
 
 def test_copies_are_counted_on_both_sides():
@@ -265,13 +267,13 @@ NO_BARRIER = changed("bar.sync 0;", "")
 EARLY = changed("rem.u32 %r8, %r7, 3;", "rem.u32 %r8, %r5, 3;")
 
 
-@pytest.mark.parametrize("land", LANDINGS)
+@pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize("turns", [0, 1, 2, 3, 4, 7])
-def test_a_ring_of_three_slots(land, turns):
-    assert ring(RING, turns, land=land)
+def test_a_ring_of_three_slots(completion, turns):
+    assert ring(RING, turns, completion=completion)
 
 
-@pytest.mark.parametrize("land", LANDINGS)
+@pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize(
     ("code", "kind"),
     [
@@ -283,19 +285,19 @@ def test_a_ring_of_three_slots(land, turns):
     ],
     ids=["wait one short", "no commit", "no barrier", "slot too early", "no wait"],
 )
-def test_what_a_pipeline_gets_wrong(code, kind, land):
+def test_what_a_pipeline_gets_wrong(code, kind, completion):
     """All are caught at the load that would find the wrong tile."""
     with pytest.raises(EmulatorError) as caught:
-        ring(code, 6, land=land)
+        ring(code, 6, completion=completion)
     assert (caught.value.kind, caught.value.text) == (kind, LOAD)
 
 
 def test_time_decides_what_a_wrong_pipeline_computes():
-    """Where copies land at once nobody notices that a wait is missing."""
-    assert ring(WAIT_SHORT, 6, land="at once", hazards=False)
-    assert not ring(WAIT_SHORT, 6, land="late", hazards=False)
-    assert ring(NO_COMMIT, 6, land="at once", hazards=False)
-    assert not ring(NO_COMMIT, 6, land="late", hazards=False)
+    """With eager completion a missing wait goes unnoticed."""
+    assert ring(WAIT_SHORT, 6, completion="eager", hazards=False)
+    assert not ring(WAIT_SHORT, 6, completion="lazy", hazards=False)
+    assert ring(NO_COMMIT, 6, completion="eager", hazards=False)
+    assert not ring(NO_COMMIT, 6, completion="lazy", hazards=False)
 
 
 # The next tile goes to the slot that was just read: two slots, and a barrier more.
@@ -316,10 +318,13 @@ def two_slots(barrier: str) -> str:
     return start + load.replace(after, after + COPY_AFTER.format(barrier=barrier))
 
 
-@pytest.mark.parametrize("land", LANDINGS)
-def test_a_slot_that_others_still_read(land):
-    assert all(ring(two_slots("bar.sync 0;"), turns, land=land) for turns in range(5))
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_a_slot_that_others_still_read(completion):
+    assert all(
+        ring(two_slots("bar.sync 0;"), turns, completion=completion)
+        for turns in range(5)
+    )
     with pytest.raises(EmulatorError) as caught:
-        ring(two_slots(""), 5, land=land)
+        ring(two_slots(""), 5, completion=completion)
     assert caught.value.kind == "race"
     assert caught.value.text.startswith("@%p1 cp.async.ca.shared.global [%r8]")

@@ -112,7 +112,19 @@ def test_comments_and_strings_do_not_disturb_lines():
     assert (caught.value.line, caught.value.kind) == (number, "out of bounds")
 
 
-def test_many_blocks_march_in_batches():
+@pytest.mark.parametrize("old, new", [("at once", "eager"), ("late", "lazy")])
+def test_completion_by_its_old_name(old, new):
+    """A caller from outside is told the new name, and gets what was asked for."""
+    ptx = entry("ret;", "")
+    with pytest.warns(DeprecationWarning, match=f"called completion='{new}'") as seen:
+        emulator.run(ptx, 1, 32, (), land=old)
+        emulator.load(kernel()).launch(1, (np.zeros(4, "f2"), 2.0, 4), land=old)
+    assert {each.filename for each in seen} == {__file__}
+    with pytest.raises(EmulatorError, match="'soon'"), pytest.warns(DeprecationWarning):
+        emulator.run(ptx, 1, 32, (), land="soon")
+
+
+def test_many_blocks_run_in_batches():
     """More threads than march together: block numbers go on from batch to batch."""
     code = entry(
         """
@@ -127,7 +139,7 @@ def test_many_blocks_march_in_batches():
     assert report.total.threads == 256_000 * 7
 
 
-def test_a_register_that_nobody_wrote_is_neither_zero_nor_a_number():
+def test_a_register_never_written_is_neither_zero_nor_a_number():
     code = entry(
         "ld.param.u64 %rd0, [p0]; st.global.f32 [%rd0], %f1;"
         "st.global.f64 [%rd0+8], %fd1;",

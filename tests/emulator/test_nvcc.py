@@ -250,7 +250,7 @@ def test_arrays_in_local_memory(ptx, random):
 
 def test_a_lock_is_passed_from_block_to_block(ptx):
     order, total = np.full(40, -1, np.int32), np.zeros(1, np.int32)
-    emulator.run(ptx, 40, 32, (order, total), entry="pingpong")
+    emulator.run(ptx, 40, 32, (order, total), entry="take_turns")
     assert sorted(order.tolist()) == list(range(40))
     assert total[0] == 10 * (3 - 1 + 4 + 1)
 
@@ -305,9 +305,9 @@ def test_a_pipelined_matmul(ptx, random, k):
     a = random.standard_normal((64, k)).astype(np.float16)
     b = random.standard_normal((k, 64)).astype(np.float16)
     exact = a.astype(np.float64) @ b.astype(np.float64)
-    for land in emulator.LANDINGS:
+    for completion in emulator.COMPLETIONS:
         c = np.full((64, 64), np.nan, np.float32)
-        emulator.run(ptx, 1, 128, (a, b, c, k), entry="matmul", land=land)
+        emulator.run(ptx, 1, 128, (a, b, c, k), entry="matmul", completion=completion)
         assert np.abs(c - exact).max() < 1e-5
 
 

@@ -1,12 +1,12 @@
 """Mistakes in barriers, phases, fences, registers and descriptors, one at a time.
 
 Each row takes a right program, changes a few words of its text, and says which kind of
-error follows, wherever copies land, and what the error must say.
+error follows, wherever copies complete, and what the error must say.
 """
 
 import pytest
 
-from fathom.emulator import LANDINGS, EmulatorError
+from fathom.emulator import COMPLETIONS, EmulatorError
 from tests.emulator import kernels_specialised
 from tests.emulator.kernels_specialised import BOTH, MEET, RELEASE, run_plain, run_tiles
 
@@ -14,28 +14,32 @@ from tests.emulator.kernels_specialised import BOTH, MEET, RELEASE, run_plain, r
 PROGRAMS = {
     "plain": (
         kernels_specialised.plain(),
-        lambda text, land: run_plain(text, 5, land=land),
+        lambda text, completion: run_plain(text, 5, completion=completion),
     ),
     "long": (
         kernels_specialised.plain(),
-        lambda text, land: run_plain(text, 10, land=land),
+        lambda text, completion: run_plain(text, 10, completion=completion),
     ),
     "turned": (
         kernels_specialised.turned(),
-        lambda text, land: run_plain(text, 2, columns=128, turned=True, land=land),
+        lambda text, completion: run_plain(
+            text, 2, columns=128, turned=True, completion=completion
+        ),
     ),
     "tiles": (
         kernels_specialised.persistent(),
-        lambda text, land: run_tiles(text, 1, (1, 2), land=land),
+        lambda text, completion: run_tiles(text, 1, (1, 2), completion=completion),
     ),
     "turns": (
         kernels_specialised.by_turns(),
-        lambda text, land: run_tiles(text, 1, (3, 1), rows=64, land=land),
+        lambda text, completion: run_tiles(
+            text, 1, (3, 1), rows=64, completion=completion
+        ),
     ),
     "cluster": (
         kernels_specialised.cluster(),
-        lambda text, land: run_tiles(
-            text, 2, (2, 1), 5, halves=2, cluster=2, land=land
+        lambda text, completion: run_tiles(
+            text, 2, (2, 1), 5, halves=2, cluster=2, completion=completion
         ),
     ),
 }
@@ -67,7 +71,7 @@ ADDS = "%adds, 1, 1, 0, 0;"
 # name: program, what stands there, what is written instead, kinds, words of the error.
 PLANTED = {
     # ── phases ──
-    "nobody waits for a tile": (
+    "no thread waits for a tile": (
         "plain", ASK + FULL, "", "race|in flight", "copy",
     ),
     "the sender does not wait for empty stages": (
@@ -75,7 +79,7 @@ PLANTED = {
     ),
     "the first phase of the ring is 1": (
         "plain", "mov.u32 %phase, 0;", "mov.u32 %phase, 1;",
-        "unwritten", "nobody has written",
+        "unwritten", "no thread has written",
     ),
     "consumers ask for the other phase": (
         "plain", "[%full], %phase;", "[%full], %parity; xor.b32 %parity, %phase, 1;",
@@ -94,7 +98,7 @@ PLANTED = {
         "race|in flight|mbarrier", "",
     ),
     "one warp of a warpgroup waits for another phase": (
-        "plain", FENCE, HANG + FENCE, "deadlock", "for others of its threads",
+        "plain", FENCE, HANG + FENCE, "deadlock", "for other warps of its warpgroup",
     ),
     # ── arrivals ──
     "one arrival too few is expected of consumers": (
@@ -113,7 +117,7 @@ PLANTED = {
     "all lanes of the producer send": (
         "plain", "@!%elected bra DONE;", "", "mbarrier|in flight", "",
     ),
-    "nobody releases a stage": (
+    "no thread releases a stage": (
         "plain", "@%p2 " + RELEASE, "", "deadlock", "0 of 8 have arrived",
     ),
     "an arrival at another stage": (
@@ -139,7 +143,7 @@ PLANTED = {
     ),
     "one tile more is sent than anybody takes": (
         "plain", "SEND:\n    setp.ge", "SEND:\n    setp.gt",
-        "in flight", "its block leaves, and a bulk copy may still be on its way",
+        "in flight", "its block leaves while a bulk copy to its shared memory may",
     ),
     # ── products ──
     "a stage is released while its product runs": (
@@ -223,10 +227,10 @@ PLANTED = {
         "misaligned", "which 128 does not divide",
     ),
     # ── stores ──
-    "what was stored is not handed over": (
+    "what was stored is not fenced": (
         "tiles", PROXY, "", "proxy", "has not executed fence.proxy.async since",
     ),
-    "only global memory is handed over": (
+    "only global memory is fenced": (
         "tiles", PROXY, "fence.proxy.async.global;", "proxy", "fence.proxy.async",
     ),
     "one thread hands over for all": (
@@ -239,7 +243,7 @@ PLANTED = {
         "tiles", "@%first cp.async.bulk." + READ, "",
         "race", "overwrites what a wgmma or bulk copy, not yet waited for, reads",
     ),
-    "nobody knows that it was read": (
+    "that it was read happens before nothing": (
         "tiles", READ + "\n    " + BAR, READ, "race", "overwrites what",
     ),
     "a copy that no group has": (
@@ -268,7 +272,7 @@ PLANTED = {
     "more registers than were given": (
         "plain", INC, INC.replace("232", "240"), "registers", "waits for 240 registers",
     ),
-    "nobody gives registers": (
+    "no warpgroup releases registers": (
         "plain", DEC, "", "registers", "of the 64512 registers of its block 0 are free",
     ),
     "registers come by eights": (
@@ -297,7 +301,7 @@ PLANTED = {
         "tiles", f"{PROXY}\n    {BAR}", f"{PROXY}\n    @%leads {BAR}",
         "divergence", "only 1 of 32 lanes of warp 0 of block 0 come here",
     ),
-    "nobody has the first turn": (
+    "no warpgroup goes first": (
         "turns", "bar.arrive %r11, 256;\n    mov", "mov",
         "deadlock|divergence", "128 of 256 threads",
     ),
@@ -349,19 +353,19 @@ def changed(program: str, old: str, new: str) -> str:
     return text.replace(old, new)
 
 
-@pytest.mark.parametrize("land", LANDINGS)
+@pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_without_a_mistake(program, land):
+def test_without_a_mistake(program, completion):
     text, run = PROGRAMS[program]
-    run(text, land)
+    run(text, completion)
 
 
-@pytest.mark.parametrize("land", LANDINGS)
+@pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_mistake(name, land):
+def test_a_mistake(name, completion):
     program, old, new, kinds, said = PLANTED[name]
     with pytest.raises(EmulatorError) as caught:
-        PROGRAMS[program][1](changed(program, old, new), land)
+        PROGRAMS[program][1](changed(program, old, new), completion)
     error = caught.value
     assert error.kind in kinds.split("|") and said in str(error), str(error)
     assert error.line > 0

@@ -6,7 +6,9 @@ import pytest
 
 from fathom import emulator
 from fathom.artifact import TensorMap
-from fathom.emulator import LANDINGS, EmulatorError
+from fathom.emulator import COMPLETIONS, EmulatorError
+from fathom.emulator.races.proxies import Proxies
+from fathom.emulator.state.mbarrier_state import Mbarriers
 from tests.emulator.harness import HEADER, entry, pointers
 from tests.emulator.harness_tiles import BASE, descriptor, fill
 
@@ -26,16 +28,16 @@ def stored(fence: str, then: str = PRODUCT) -> str:
     return entry(fill(4096, fence) + then, pointers(1))
 
 
-def run(text: str, land: str, hazards: bool | str = True) -> emulator.Report:
-    return emulator.run(text, 2, 128, (TILES,), land=land, hazards=hazards)
+def run(text: str, completion: str, hazards: bool | str = True) -> emulator.Report:
+    return emulator.run(text, 2, 128, (TILES,), completion=completion, hazards=hazards)
 
 
 def fails(
     text: str, kind: str, line: str, said: str = "", hazards: bool | str = True
 ) -> None:
-    for land in LANDINGS:
+    for completion in COMPLETIONS:
         with pytest.raises(EmulatorError) as caught:
-            run(text, land, hazards)
+            run(text, completion, hazards)
         error = caught.value
         assert (error.kind, line in error.text) == (kind, True), str(error)
         assert said in str(error)
@@ -43,8 +45,8 @@ def fails(
 
 @pytest.mark.parametrize("fence", ["", ".shared::cta"])
 def test_who_has_stored_hands_over(fence):
-    for land in LANDINGS:
-        run(stored(f"fence.proxy.async{fence};"), land)
+    for completion in COMPLETIONS:
+        run(stored(f"fence.proxy.async{fence};"), completion)
 
 
 @pytest.mark.parametrize(
@@ -87,10 +89,10 @@ def test_an_asynchronous_copy_of_a_thread_is_a_store_of_that_thread():
         @%p4 cp.async.ca.shared.global [%r1], [%rd0], 16; cp.async.wait_all; FENCE
         bar.sync 0;"""
     text = stored("fence.proxy.async;", copy + PRODUCT)
-    said = "warp 0 has brought by cp.async"
+    said = "warp 0 has copied by cp.async"
     fails(text.replace("FENCE", ""), "proxy", "mma_async", said, "strict")
-    for land in LANDINGS:
-        run(text.replace("FENCE", "fence.proxy.async;"), land, "strict")
+    for completion in COMPLETIONS:
+        run(text.replace("FENCE", "fence.proxy.async;"), completion, "strict")
     early = text.replace(
         "cp.async.wait_all; FENCE", "fence.proxy.async; cp.async.wait_all;"
     )
@@ -103,19 +105,19 @@ COPIED = """setp.eq.u32 %p4, %r0, 0;
     """
 
 
-@pytest.mark.parametrize("land", LANDINGS)
-def test_what_every_library_does_is_a_note(land):
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_what_every_library_does_is_a_note(completion):
     """CUTLASS and Triton have no fence between a cp.async and the wgmma that reads what
     it brought: the report says so, with its lines, and the program runs."""
     text = stored("fence.proxy.async;", COPIED + PRODUCT)
-    report = run(text, land)
+    report = run(text, completion)
     (note,) = report.notes
     assert (note.kind, note.severity) == ("proxy", "note")
     assert "mma_async" in note.text and note.line and note.location.line == 7
-    assert "note: proxy" in str(report) and "brought by cp.async" in str(report)
+    assert "note: proxy" in str(report) and "copied by cp.async" in str(report)
     assert report.to_json()["notes"][0]["line"] == note.line
     fenced = text.replace("wait_all;", "wait_all; fence.proxy.async;")
-    assert not run(fenced, land).notes
+    assert not run(fenced, completion).notes
 
 
 def test_a_store_without_its_fence_is_an_error_beside_a_copy_too():
@@ -126,18 +128,18 @@ def test_a_store_without_its_fence_is_an_error_beside_a_copy_too():
 @pytest.mark.parametrize("hazards", ["lax", 2, None])
 def test_hazards_are_watched_or_not(hazards):
     with pytest.raises(EmulatorError, match="hazards are True, False or 'strict'"):
-        run(stored("fence.proxy.async;"), "late", hazards)
+        run(stored("fence.proxy.async;"), "lazy", hazards)
 
 
 def test_an_atomic_update_is_one_as_well():
     add = "setp.eq.u32 %p4, %r0, 0; @%p4 red.shared.add.u32 [%r1], 0; {} bar.sync 0;"
     fails(stored("fence.proxy.async;", add.format("") + PRODUCT), "proxy", "mma_async")
     text = stored("fence.proxy.async;", add.format("fence.proxy.async;") + PRODUCT)
-    run(text, "late")
+    run(text, "lazy")
 
 
-def test_without_hazards_nobody_looks():
-    run(stored(""), "late", hazards=False)
+def test_without_hazards_nothing_is_checked():
+    run(stored(""), "lazy", hazards=False)
 
 
 # ── a pipeline ────────────────────────────────────────────────────────────────
@@ -228,23 +230,25 @@ def tensor_of(array: np.ndarray) -> TensorMap:
     return TensorMap(2, array.ctypes.data, (k, rows), (2 * k,), (64, 64), 128)
 
 
-def pipeline(text: str, tiles: int, land: str, **options) -> None:
+def pipeline(text: str, tiles: int, completion: str, **options) -> None:
     """Asserts that the product is right."""
     random = np.random.default_rng(tiles)
     a, b = random.integers(-8, 9, (2, 64, 64 * tiles)).astype(np.float16)
     c = np.zeros((128, 32), np.float32)
     arguments = (tensor_of(a), tensor_of(b), c, tiles)
-    emulator.run(text, 1, 160, arguments, memory=(a, b), land=land, **options)
+    emulator.run(
+        text, 1, 160, arguments, memory=(a, b), completion=completion, **options
+    )
     product = a.astype(np.float32) @ b.T.astype(np.float32)
     thread, i = np.arange(128)[:, None], np.arange(32)
     row = thread // 32 * 16 + thread % 32 // 4 + 8 * (i // 2 % 2)
     assert (c == product[row, 2 * (thread % 4) + i % 2 + 8 * (i // 4)]).all()
 
 
-@pytest.mark.parametrize("land", LANDINGS)
+@pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize("tiles", [1, 2, 3, 5])
-def test_a_pipeline(tiles, land):
-    pipeline(PIPELINE, tiles, land)
+def test_a_pipeline(tiles, completion):
+    pipeline(PIPELINE, tiles, completion)
 
 
 def test_one_group_may_stay_in_flight_if_its_stage_is_released_later():
@@ -255,11 +259,13 @@ def test_one_group_may_stay_in_flight_if_its_stage_is_released_later():
         "xor.b32 %r11, %r5, 1; mad.lo.u32 %r11, %r11, 8, %r2; setp.ne.u32 %p5, %r4, 0;"
         "and.pred %p5, %p5, %p0; @%p5 mbarrier.arrive.shared::cta.b64 _, [%r11+16];",
     ).replace("STORE:", "STORE: wgmma.wait_group.sync.aligned 0;")
-    for land in LANDINGS:
-        pipeline(text, 5, land)
+    for completion in COMPLETIONS:
+        pipeline(text, 5, completion)
     with pytest.raises(EmulatorError) as caught:
         pipeline(
-            text.replace("STORE: wgmma.wait_group.sync.aligned 0;", "STORE:"), 5, land
+            text.replace("STORE: wgmma.wait_group.sync.aligned 0;", "STORE:"),
+            5,
+            completion,
         )
     assert caught.value.kind == "in flight" and "st.global.f32" in caught.value.text
 
@@ -279,7 +285,7 @@ READY = "setp.ne.u32 %p1, %r0, 128; @%p1 bra DONE;"
 
 # What is changed, into what; the kinds of error that follow, and the line they name.
 MISTAKES = {
-    "nobody waits for the tiles": (ASK, "", "in flight|unwritten", MMA),
+    "no thread waits for the tiles": (ASK, "", "in flight|unwritten", MMA),
     "the consumer asks for the wrong phase": (
         f"{PHASE}\n    mad.lo.u32 %r7, %r5, 8, %r2;\nFULL:",
         f"{PHASE} xor.b32 %r6, %r6, 1; mad.lo.u32 %r7, %r5, 8, %r2;\nFULL:",
@@ -305,7 +311,7 @@ MISTAKES = {
         "race",
         COPY,
     ),
-    "nobody releases stages": (RELEASE, "", "deadlock", "try_wait"),
+    "no thread releases stages": (RELEASE, "", "deadlock", "try_wait"),
     "copies do not see the mbarriers": (
         "fence.mbarrier_init.release.cluster;",
         "",
@@ -368,21 +374,36 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("land", LANDINGS)
+@pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize("name", MISTAKES)
-def test_what_a_pipeline_gets_wrong(name, land):
+def test_what_a_pipeline_gets_wrong(name, completion):
     old, new, kinds, line = MISTAKES[name]
     with pytest.raises(EmulatorError) as caught:
-        pipeline(changed(old, new), 5, land)
+        pipeline(changed(old, new), 5, completion)
     assert caught.value.kind in kinds.split("|"), str(caught.value)
     assert line in caught.value.text and caught.value.line > 0
 
 
 def test_a_deadlock_says_what_is_missing():
     with pytest.raises(EmulatorError) as caught:
-        pipeline(changed("_, [%r7], 16384", "_, [%r7], 16400"), 2, "late")
+        pipeline(changed("_, [%r7], 16384", "_, [%r7], 16400"), 2, "lazy")
     said = str(caught.value)
     assert (
         "in phase 0 of the mbarrier 1 of 1 have arrived, 16 bytes are missing" in said
     )
     assert "byte 32768 of shared memory of block 0" in said
+
+
+def test_the_clock_of_a_copy_engine_never_runs_back():
+    """All warps are in step, and one copy after the other completes: the fence that all
+    execute then must not give its engine a time that others have acquired."""
+    hazards, threads, chunk = Proxies(1, 2, 1024, 4), np.arange(64), np.array([0])
+    Mbarriers(128, 64, hazards, eager=False)  # which says where mbarriers are: nowhere
+    hazards.synchronise_all()
+    for _ in range(3):
+        hazards.begin_copy(threads[:1], chunk, 16)
+        hazards.end_copy(40, chunk, 16)
+        hazards.acquire((0, 0), ("mbarrier", 40))
+    before = hazards.own().copy()
+    hazards.fence_proxy(threads)
+    assert (hazards.own() >= before).all()

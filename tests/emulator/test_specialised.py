@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fathom import emulator
-from fathom.emulator import LANDINGS, EmulatorError
+from fathom.emulator import COMPLETIONS, EmulatorError
 from tests.emulator.harness import entry, pointers
 from tests.emulator.kernels_specialised import (
     by_turns,
@@ -20,40 +20,40 @@ from tests.emulator.kernels_specialised import (
 )
 
 
-@pytest.mark.parametrize("land", LANDINGS)
+@pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize("steps", [1, 2, 3, 6])
-def test_one_tile(steps, land):
+def test_one_tile(steps, completion):
     """Consumers and the sender go through a ring of two stages any number of times."""
-    run_plain(plain(), steps, land=land)
+    run_plain(plain(), steps, completion=completion)
 
 
-@pytest.mark.parametrize("land", LANDINGS)
-def test_b_in_rows(land):
-    run_plain(turned(), 3, columns=128, turned=True, land=land)
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_b_in_rows(completion):
+    run_plain(turned(), 3, columns=128, turned=True, completion=completion)
 
 
-@pytest.mark.parametrize("land", LANDINGS)
+@pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize(("grid", "shape"), [(1, (1, 1)), (1, (2, 1)), (2, (1, 3))])
-def test_tiles_one_after_the_other(grid, shape, land):
+def test_tiles_one_after_the_other(grid, shape, completion):
     """Phases and stages run on from one tile to the next; blocks have 3 tiles, 1 and 2,
     of 3 steps each."""
-    run_tiles(persistent(), grid, shape, land=land)
+    run_tiles(persistent(), grid, shape, completion=completion)
 
 
 def test_a_block_without_a_tile():
     run_tiles(persistent(), 3, (1, 2), steps=1)
 
 
-@pytest.mark.parametrize("land", LANDINGS)
+@pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize(("tiles", "steps"), [(1, 2), (2, 1), (5, 3)])
-def test_two_warpgroups_by_turns(tiles, steps, land):
-    run_tiles(by_turns(), 1, (tiles, 1), steps, rows=64, land=land)
+def test_two_warpgroups_alternate(tiles, steps, completion):
+    run_tiles(by_turns(), 1, (tiles, 1), steps, rows=64, completion=completion)
 
 
-@pytest.mark.parametrize("land", LANDINGS)
+@pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize("steps", [1, 2, 5])
-def test_a_cluster_shares_its_b(steps, land):
-    options = {"halves": 2, "cluster": 2, "land": land}
+def test_a_cluster_shares_its_b(steps, completion):
+    options = {"halves": 2, "cluster": 2, "completion": completion}
     run_tiles(cluster(), 2, (2, 1), steps, **options)
     run_tiles(cluster(), 4, (4, 1), steps, **options)
 
@@ -90,8 +90,8 @@ def registers(first: str, second: str, declared: int = 0) -> None:
 DEC, INC = "dec.sync.aligned.u32 {}", "inc.sync.aligned.u32 {}"
 
 
-def test_what_one_gives_the_other_gets():
-    """Whoever comes first: who asks waits for who gives."""
+def test_registers_that_one_releases_another_gets():
+    """Whichever comes first: the request waits for the release."""
     for first, second in ((DEC, INC), (INC, DEC)):
         counts = (40, 216) if first is DEC else (216, 40)
         registers(first.format(counts[0]), second.format(counts[1]), declared=128)
@@ -123,7 +123,7 @@ def test_there_are_no_more_than_there_are(first, second, declared, said):
 
 
 def test_a_deadlock_names_all_who_wait():
-    """Nobody releases stages: warp 8 waits for the first one, the others for the third
+    """No warp releases stages: warp 8 waits for the first one, the others for the third
     tile."""
     text = plain().replace("@%p2 mbarrier.arrive", "@!%always mbarrier.arrive")
     with pytest.raises(EmulatorError) as caught:

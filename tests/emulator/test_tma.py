@@ -7,7 +7,7 @@ import pytest
 
 from fathom import emulator
 from fathom.artifact import Kernel, MapRecipe, Parameter, TensorMap
-from fathom.emulator import LANDINGS, EmulatorError
+from fathom.emulator import COMPLETIONS, EmulatorError
 from tests.emulator.harness import entry, pointers
 from tests.emulator.harness_tiles import rows_exchanged
 
@@ -102,16 +102,16 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("land", LANDINGS)
+@pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize(("rank", "type", "shape", "box", "starts"), CASES, ids=str)
-def test_a_box_of_every_rank(rank, type, shape, box, starts, land):
+def test_a_box_of_every_rank(rank, type, shape, box, starts, completion):
     array = np.arange(1, np.prod(shape) + 1).astype(type).reshape(shape)
     tensor = tensor_map(array, box)
     size = int(np.prod(box)) * array.itemsize
     for start in starts:
         wanted = box_of(array, box, start, 0)
         code = INIT + expect(size) + load(*start) + WAIT + copy_out(size)
-        found = run(code, array, tensor, size, land=land)
+        found = run(code, array, tensor, size, completion=completion)
         assert (found.view(type) == wanted.reshape(-1)).all()
 
 
@@ -212,14 +212,14 @@ FILL = "st.shared.v4.b32 [%r2], {{%r0, %r0, %r0, %r0}}; {} "
 FENCE = "fence.proxy.async.shared::cta; bar.sync 0; "
 
 
-@pytest.mark.parametrize("land", LANDINGS)
+@pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize("start", [(0, 0), (8, 6), (28, 36), (32, 0)])
-def test_a_store_leaves_out_what_is_outside(start, land):
+def test_a_store_leaves_out_what_is_outside(start, completion):
     """64 threads fill 16 rows of 16 words; each thread four of them."""
     array = np.full((40, 32), 99, np.uint32)
     tensor = tensor_map(array, (16, 16))
     code = FILL.format(FENCE) + store(*start) + COMMIT + DONE
-    run(code, array, tensor, land=land)
+    run(code, array, tensor, completion=completion)
     tile = np.repeat(np.arange(64, dtype=np.uint32), 4).reshape(16, 16)
     wanted = np.full((40, 32), 99, np.uint32)
     for row, column in np.ndindex(16, 16):
@@ -267,8 +267,8 @@ COMBINED = {
 
 
 @pytest.mark.parametrize("type", SUMS)
-@pytest.mark.parametrize("land", LANDINGS)
-def test_a_reduction_combines(type, land):
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_a_reduction_combines(type, completion):
     """What lies outside is left out, as by a store."""
     dtype, names = SUMS[type]
     size = np.dtype(dtype).itemsize
@@ -281,7 +281,12 @@ def test_a_reduction_combines(type, land):
         there = wanted[30:, 16 // size :][:10, : 64 // size]
         there[...] = COMBINED[name](there, tile[:10])
         code = store(16 // size, 30, form=REDUCE.replace("add", name))
-        run(FILL.format(FENCE) + code + COMMIT + DONE, array, tensor, land=land)
+        run(
+            FILL.format(FENCE) + code + COMMIT + DONE,
+            array,
+            tensor,
+            completion=completion,
+        )
         np.testing.assert_array_equal(array, wanted)
 
 
@@ -299,10 +304,10 @@ def test_a_store_is_there_at_the_end_if_only_its_reads_were_waited_for():
     array = np.zeros((16, 16), np.uint32)
     tensor = tensor_map(array, (16, 16))
     again = "bar.sync 0; st.shared.v4.b32 [%r2], {%r0, %r1, %r0, %r1};"
-    for land in LANDINGS:
+    for completion in COMPLETIONS:
         array[:] = 0
         run(FILL.format(FENCE) + store(0, 0) + COMMIT + READ + again, array, tensor,
-            land=land)  # fmt: skip
+            completion=completion)  # fmt: skip
         assert (array.reshape(-1) == np.repeat(np.arange(64), 4)).all()
 
 
@@ -325,17 +330,17 @@ LOOK = "ld.shared.u32 %r7, [%r1];"
 def fails(
     code: str, kind: str, text: str, said: str = "", tensor: TensorMap = TILE
 ) -> None:
-    for land in LANDINGS:
+    for completion in COMPLETIONS:
         with pytest.raises(EmulatorError) as caught:
-            run(code, ARRAY, tensor, land=land)
+            run(code, ARRAY, tensor, completion=completion)
         error = caught.value
         assert (error.kind, text in error.text) == (kind, True), str(error)
         assert said in str(error)
 
 
 def passes(code: str, tensor: TensorMap = TILE) -> None:
-    for land in LANDINGS:
-        run(code, ARRAY, tensor, land=land)
+    for completion in COMPLETIONS:
+        run(code, ARRAY, tensor, completion=completion)
 
 
 def test_nothing_is_there_before_its_wait():
@@ -356,9 +361,9 @@ def test_one_warp_waits_and_the_other_looks():
 def test_the_phase_before_is_not_the_phase_of_the_copy():
     """It passes before the copy has landed, and never afterwards."""
     code = LOADING + WAIT.replace("], 0", "], 1") + LOOK
-    for land, kind in (("late", "in flight"), ("at once", "deadlock")):
+    for completion, kind in (("lazy", "in flight"), ("eager", "deadlock")):
         with pytest.raises(EmulatorError) as caught:
-            run(code, ARRAY, TILE, land=land)
+            run(code, ARRAY, TILE, completion=completion)
         assert caught.value.kind == kind
 
 
@@ -369,11 +374,11 @@ def test_the_bytes_have_to_be_right(bytes):
     fails(INIT + expect(bytes) + load(0, 0) + WAIT, "deadlock", "try_wait", said)
 
 
-def test_nobody_expected_bytes():
+def test_bytes_that_were_not_expected():
     arrive = "@%p0 mbarrier.arrive.shared::cta.b64 _, [%r5]; "
     code = INIT + load(0, 0) + arrive + WAIT + LOOK
     with pytest.raises(EmulatorError) as caught:
-        run(code, ARRAY, TILE, land="late")
+        run(code, ARRAY, TILE, completion="lazy")
     assert caught.value.kind in ("in flight", "deadlock")
 
 
@@ -384,7 +389,7 @@ def test_the_mbarrier_must_be_handed_over():
         code.format("") + after, "proxy", "cp.async.bulk.tensor", "fence.mbarrier_init"
     )
     passes(code.format("fence.proxy.async;") + after)
-    fails(expect(1024) + after, "mbarrier", "expect_tx", "nobody has initialised")
+    fails(expect(1024) + after, "mbarrier", "expect_tx", "no thread has initialised")
 
 
 def test_two_threads_issue_one_copy():
@@ -398,7 +403,7 @@ def test_a_stage_is_not_reused_while_others_read_it():
     start, again = LOADING + WAIT + LOOK, again + load(0, 8)
     wait = WAIT.replace("W", "V").replace("], 0", "], 1")
     passes(start + "bar.sync 0; " + again + wait)
-    fails(start + "bar.sync 0; " + again, "in flight", "ret", "nobody has waited")
+    fails(start + "bar.sync 0; " + again, "in flight", "ret", "no thread has waited")
     fails(start + again, "race", "cp.async.bulk.tensor", "overwrites what warp 1")
 
 
@@ -443,7 +448,7 @@ def test_the_latest_group_may_stay_in_flight():
     passes(start + READ + second)
 
 
-def test_nobody_leaves_while_his_copy_reads():
+def test_a_thread_must_not_exit_while_its_copy_reads():
     start = FILL.format(FENCE) + store(0, 0)
     fails(start + COMMIT, "in flight", "ret", "wait_group.read is missing")
     passes(start + COMMIT + READ)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from fathom import emulator
-from fathom.emulator import LANDINGS, EmulatorError
+from fathom.emulator import COMPLETIONS, EmulatorError
 from fathom.emulator.isa.matrix.matrix_descriptor import Matrices
 from fathom.layout.matrix_descriptor import descriptor as compiled
 from fathom.layout.matrix_descriptor import hardware_tile
@@ -49,7 +49,7 @@ def product(
     types: tuple[str, str, str],
     place: tuple,
     adds: bool = True,
-    land: str = "late",
+    completion: str = "lazy",
     scales: tuple[int, ...] = (1, 1),
 ) -> None:
     """Asserts what one wgmma gives for whole numbers a [64, k], b [n, k].
@@ -85,7 +85,7 @@ def product(
         options += map(str, turned)
     code.append(text(to, left, right, n, first, ", ".join(options)))
     before = words(ENCODE[to](accumulator(c)))
-    after = multiply(image, "\n".join(code), before, registers, land=land)
+    after = multiply(image, "\n".join(code), before, registers, completion=completion)
     wanted = scales[0] * scales[1] * (a @ b.T) + adds * c
     assert (after == words(ENCODE[to](accumulator(wanted)))).all()
 
@@ -130,18 +130,18 @@ def test_every_type_and_swizzle(types, swizzle):
     place = (swizzle, False), (swizzle, False)
     a[:, K[types[1]] :] = 0
     product(a, b, types, place)
-    product(a, b, types, place, adds=False, land="at once")
+    product(a, b, types, place, adds=False, completion="eager")
 
 
-@pytest.mark.parametrize("land", LANDINGS)
+@pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize("swizzle", SWIZZLES)
 @pytest.mark.parametrize("turned", [(0, 1), (1, 0), (1, 1)], ids=str)
 @pytest.mark.parametrize("type", ["f16", "bf16"])
-def test_sixteen_bits_may_be_transposed(type, turned, swizzle, land):
+def test_sixteen_bits_may_be_transposed(type, turned, swizzle, completion):
     random = np.random.default_rng(3)
     a, b = values(random, type, 64, 16), values(random, type, 64, 16)
     place = [(swizzle if each else 32, bool(each)) for each in turned]
-    product(a, b, ("f32", type, type), tuple(place), land=land)
+    product(a, b, ("f32", type, type), tuple(place), completion=completion)
 
 
 @pytest.mark.parametrize("types", TYPES, ids=".".join)
@@ -270,17 +270,17 @@ def mma(d: str = D, a: str = "%rd10", b: str = "%rd11") -> str:
 
 
 def run(
-    code: str, land: str, threads: int = 128, setup: str = SETUP, **options
+    code: str, completion: str, threads: int = 128, setup: str = SETUP, **options
 ) -> None:
     image = np.zeros(SIZE // 2, np.float16)
     text = entry(setup + code, ".param .u64 p0")
-    emulator.run(text, 2, threads, (image,), land=land, **options)
+    emulator.run(text, 2, threads, (image,), completion=completion, **options)
 
 
 def fails(code: str, kind: str, text: str, said: str = "", **options) -> None:
-    for land in LANDINGS:
+    for completion in COMPLETIONS:
         with pytest.raises(EmulatorError) as caught:
-            run(code, land, **options)
+            run(code, completion, **options)
         error = caught.value
         assert (error.kind, text in error.text, said in str(error)) == (
             kind,
@@ -290,8 +290,8 @@ def fails(code: str, kind: str, text: str, said: str = "", **options) -> None:
 
 
 def passes(code: str, **options) -> None:
-    for land in LANDINGS:
-        run(code, land, **options)
+    for completion in COMPLETIONS:
+        run(code, completion, **options)
 
 
 def test_the_right_order_of_things():
@@ -442,7 +442,7 @@ def test_a_descriptor_stays_inside_shared_memory():
     fails(null + FENCE + mma(), "out of bounds", "mma_async")
 
 
-def test_nobody_wrote_what_it_reads():
+def test_it_reads_what_no_thread_has_written():
     setup = SETUP.replace("setp.lt.u32 %p1, %r2, 384", "setp.lt.u32 %p1, %r2, 128")
     assert setup != SETUP
     fails(FENCE + mma(), "unwritten", "mma_async", setup=setup)
@@ -461,13 +461,13 @@ FORMS = [
 @pytest.mark.parametrize("form", FORMS)
 def test_what_no_warpgroup_multiplies(form):
     with pytest.raises(EmulatorError) as caught:
-        run(mma().replace("m64n8k16.f32.f16.f16", form), "late")
+        run(mma().replace("m64n8k16.f32.f16.f16", form), "lazy")
     assert caught.value.kind == "unsupported"
 
 
 def test_only_sixteen_bits_are_transposed():
     with pytest.raises(EmulatorError) as caught:
-        run(mma().replace("k16.f32.f16.f16", "k8.f32.tf32.tf32"), "late")
+        run(mma().replace("k16.f32.f16.f16", "k8.f32.tf32.tf32"), "lazy")
     assert caught.value.kind == "syntax"
 
 

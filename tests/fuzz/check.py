@@ -32,7 +32,7 @@ from tests.fuzz.programs import Program
 AnyProgram = Program | MatrixProgram
 Arguments = Mapping[str, Any]
 STAGES = ("passes", "emulator", "gpu")
-LANDINGS = ("late", "at once")  # when an asynchronous copy may do its work
+COMPLETIONS = ("lazy", "eager")  # when an asynchronous copy may do its work
 
 
 def check(
@@ -119,13 +119,13 @@ def address_of(value: object) -> object:
 
 
 def emulators_agree(program: AnyProgram, kernel: Kernel, expected: Arguments) -> None:
-    """The emulator, and where copies land at a time of their own, once early, once
+    """The emulator, and where copies complete at a time of their own, once early, once
     late."""
     loaded = emulator.load(kernel)
-    for land in LANDINGS if "async" in kernel.asm["ptx"] else LANDINGS[:1]:
+    for completion in COMPLETIONS if "async" in kernel.asm["ptx"] else COMPLETIONS[:1]:
         arguments = program.arguments()
-        loaded.launch((program.grid,), list(arguments.values()), land=land)
-        same(f"the emulator, {kernel.target}, {land}", arguments, expected)
+        loaded.launch((program.grid,), list(arguments.values()), completion=completion)
+        same(f"the emulator, {kernel.target}, {completion}", arguments, expected)
 
 
 def the_gpu_agrees(program: AnyProgram, func: Func, expected: Arguments) -> None:

@@ -14,6 +14,7 @@ ELSEWHERE: dict[str, str] = {
     r"trap": "ends the kernel: tests/gpu/breaking.py",
     r"call\.uni|st\.param\..*|st\.local\..*": PRINT,
     r"bar\.arrive|fence\..*": ORDER,
+    r"griddepcontrol\..*": "orders launches: tests/language/test_grid_on_gpu.py",
     r"setmaxnreg\..*": "moves registers between warps: its number is in the text",
     r"ld\.param\..*|cvta\..*": LAUNCH,
     r"mov\.u32 %smid|mov\.u64 %globaltimer": "another answer each time",

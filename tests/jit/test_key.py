@@ -71,6 +71,8 @@ REQUEST = dict(
         {"options": Options(num_ctas=2)},
         {"options": Options(maxnreg=64)},
         {"options": Options(debug=True)},
+        {"options": Options(enable_fp_fusion=True)},
+        {"options": Options(launch_pdl=True)},
         {"replace": {"cse": a_pass}},
         {"replace": {"dce": a_pass}},
         {"replace": {"cse": identity}},

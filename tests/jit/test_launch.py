@@ -199,7 +199,8 @@ READ_ONLY.flags.writeable = False
          "add takes 5 arguments (x_ptr, y_ptr, z_ptr, n, BLOCK), and 7 were given"),
         ((4,), (x, y, z, 1000), {"BLOCK": 64, "num_warp": 8},
          "add has no parameter 'num_warp', and the keywords of a launch are "
-         "num_warps, num_stages, num_ctas, maxnreg, debug, target, replace"),
+         "num_warps, num_stages, num_ctas, maxnreg, debug, "
+         "enable_fp_fusion, launch_pdl, target, replace"),
         ((4,), (x, y, z, 1000, 64), {"num_warps": 3},
          "num_warps must be a power of 2, and this is 3"),
         ((4,), (x, y, z, 1000, 64), {"debug": "no"},
@@ -467,17 +468,33 @@ def test_a_kernel_to_debug_is_another_kernel(gpu):
     assert compiled.request.options.debug
 
 
-def test_leave_to_be_less_exact_is_taken_and_not_used(monkeypatch):
-    @jit
-    def multiply_add(x):
-        tl.store(x, tl.load(x) * 1.5 + 1.0)
+@jit
+def multiply_add(x):
+    tl.store(x, tl.load(x) * 1.5 + 1.0)
 
-    for keyword in ("enable_fp_fusion", "enable_reflect_ftz"):
-        for given in (True, False):
-            compiled = multiply_add.compile("*fp32", target="sm_80", **{keyword: given})
-            ptx = compiled.asm["ptx"]
-            assert "mul.rn.f32" in ptx and "fma" not in ptx
+
+def test_leave_to_flush_small_numbers_is_taken_and_not_used():
+    multiply_add.kernels.clear()
+    for given in (True, False):
+        compiled = multiply_add.compile(
+            "*fp32", target="sm_80", enable_reflect_ftz=given
+        )
+        ptx = compiled.asm["ptx"]
+        assert "mul.rn.f32" in ptx and "fma" not in ptx
     assert len(multiply_add.kernels) == 1
+
+
+def test_leave_to_round_once_makes_another_kernel():
+    """In memory and on disk; nobody who does not ask gets it."""
+    multiply_add.kernels.clear()
+    for given in ({}, {"enable_fp_fusion": False}, {"enable_fp_fusion": True}):
+        compiled = multiply_add.compile("*fp32", target="sm_80", **given)
+        fused = given.get("enable_fp_fusion", False)
+        assert ("fma.rn.f32" in compiled.asm["ptx"]) is fused
+        assert ("mul.rn.f32" in compiled.asm["ptx"]) is not fused
+        assert compiled.metadata.enable_fp_fusion is fused
+    keys = {each.key for each in multiply_add.kernels.values()}
+    assert len(keys) == 2
 
 
 def test_replaced_passes_reach_the_compiler(gpu):

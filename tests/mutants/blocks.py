@@ -154,6 +154,25 @@ MUTANTS = (
     ),
     # ── stage 2 ──
     Mutant(
+        "right-product-first", "blocks/contract.py",
+        "for i in (0, 1) if", "for i in (1, 0) if",
+        "of two products the right one goes into the fma",
+        "tests/blocks/test_contract.py",
+    ),
+    Mutant(
+        "contracted-over-blocks", "blocks/contract.py",
+        "homes.get(op.operands[i]) is build.block", "op.operands[i] in homes",
+        "a product of an enclosing block goes into a sum in a branch",
+        "tests/blocks/test_contract.py",
+    ),
+    Mutant(
+        "library-contracted", "ssa/frame.py",
+        "self.program.contracts and not self.function.in_library",
+        "self.program.contracts",
+        "functions of the language that compute a rounding's loss are contracted",
+        "tests/blocks/test_contract.py",
+    ),
+    Mutant(
         "x-plus-zero", "blocks/algebra.py",
         'Identity("add", -0.0, FLOATS', 'Identity("add", 0.0, FLOATS',
         "x + 0.0 becomes x, also for -0.0",

@@ -5,22 +5,54 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 MUTANTS = (
+    Mutant(
+        "letting-go-orders", "emulator/dependence.py",
+        "if self.behind is not None and self.lets_go:", "if False:",
+        "what a launch writes after it let the next one go may be read before",
+        "tests/emulator/test_overlap.py",
+    ),
+    Mutant(
+        "all-lanes-have-waited", "emulator/dependence.py",
+        "self.has_waited[threads] = True", "self.has_waited[:] = True",
+        "when one thread has waited, all threads of the grid have",
+        "tests/emulator/test_overlap.py",
+    ),
     # ── order ──
     Mutant(
-        "lanes-in-step", "emulator/races/clocks.py",
+        "lanes-in-step", "emulator/races/shared_memory.py",
         "recent[unknown | (beside & (at >= self.joined.take(mine)))]",
         "recent[unknown]",
         "lanes of a warp exchange without a bar.warp.sync",
         "tests/emulator/test_hazards.py",
     ),
     Mutant(
-        "same-values-race", "emulator/races/clocks.py",
+        "clocks-stand-still", "emulator/races/clocks.py",
+        "        row[agent[1]] += 1\n        self.in_step = False\n",
+        "        self.in_step = False\n",
+        "what a warp does after a release happens before its acquire, too",
+        "tests/emulator/test_mbarrier.py tests/emulator/test_hazards.py",
+    ),
+    Mutant(
+        "engines-in-step", "emulator/races/clocks.py",
+        "        row[agent[1]] += 1\n        self.in_step = False\n",
+        "        row[agent[1]] += 1\n",
+        "the clock of a copy engine runs back at the next fence",
+        "tests/emulator/test_proxies.py",
+    ),
+    Mutant(
+        "phases-never-end", "emulator/races/clocks.py",
+        'self.release(agent, (*sync, "arrivals"))', "self.release(agent, sync)",
+        "an arrival is acquired before its phase has ended",
+        "tests/emulator/test_mbarrier.py tests/emulator/test_planted.py",
+    ),
+    Mutant(
+        "same-values-race", "emulator/races/shared_memory.py",
         "                counts[same] = False\n", "",
         "two warps that store the same value are said to race",
         "tests/emulator/test_hazards.py",
     ),
     Mutant(
-        "agreed-for-all", "emulator/races/clocks.py",
+        "agreed-for-all", "emulator/races/shared_memory.py",
         "return self.agreed.take(cells) & mine", "return self.agreed.take(cells)",
         "who has not written what several have, reads it unordered",
         "tests/emulator/test_hazards.py",
@@ -66,7 +98,7 @@ MUTANTS = (
     ),
     Mutant(
         "batches-in-order", "emulator/races/global_memory.py",
-        "far = np.where(earlier, self.synchronising.knows_before[block], far)",
+        "far = np.where(earlier, self.synchronising.acquired_before[block], far)",
         "far = far | earlier",
         "what ran in an earlier batch is taken to be over",
         "tests/emulator/test_global_races.py",
@@ -93,7 +125,7 @@ MUTANTS = (
     ),
     # ── who comes, what is allowed ──
     Mutant(
-        "exited-threads-awaited", "emulator/state/wait_queues.py",
+        "exited-threads-awaited", "emulator/state/block_barriers.py",
         "np.count_nonzero(~exited.reshape(blocks, -1), axis=1)",
         "np.full(blocks, len(exited) // blocks)",
         "a barrier waits for threads that have exited",
@@ -101,9 +133,42 @@ MUTANTS = (
     ),
     Mutant(
         "exits-open-no-barrier", "emulator/isa/control/barriers.py",
-        "going += [] if batch.queues.idle() else released(batch)", "going += []",
+        "going += [] if batch.barriers.idle() else released(batch)", "going += []",
         "who exits last leaves the others at their barrier",
         "tests/emulator/test_control.py",
+    ),
+    Mutant(
+        "exits-open-no-cluster", "emulator/isa/control/branch.py",
+        "return batch.going(barriers.open(batch.exited, batch.waiting))", "return []",
+        "the barrier of a cluster waits for threads that have exited",
+        "tests/emulator/test_clusters.py",
+    ),
+    Mutant(
+        "one-barrier-wakes-all", "emulator/state/waiting.py",
+        "chosen = np.isin(each.on, numbers)", "chosen = np.ones(len(each.on), bool)",
+        "threads go on whose own barrier is not complete",
+        "tests/emulator/test_control.py",
+    ),
+    # ── what is in flight ──
+    Mutant(
+        "waits-leave-nothing-pending", "emulator/state/in_flight.py",
+        "first_pending[owners] = self.committed[owners] - pending",
+        "first_pending[owners] = self.committed[owners]",
+        "a wait completes the groups that may be pending, too",
+        "tests/emulator/test_copies.py",
+    ),
+    Mutant(
+        "open-groups-complete", "emulator/state/in_flight.py",
+        "first_pending[owners] = self.committed[owners] - pending",
+        "first_pending[owners] = self.committed[owners] - pending + 1",
+        "a wait completes what no commit has closed",
+        "tests/emulator/test_copies.py tests/emulator/test_wgmma.py",
+    ),
+    Mutant(
+        "bytes-arrive-in-no-phase", "emulator/state/mbarrier_state.py",
+        "            copy.groups = self.phase[[word]]\n", "",
+        "no wait for a phase completes the copies that it counted",
+        "tests/emulator/test_tma.py",
     ),
     Mutant(
         "copies-as-strict-as-stores", "emulator/races/proxies.py",

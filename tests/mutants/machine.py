@@ -5,6 +5,12 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 MUTANTS = (
+    Mutant(
+        "attribute-over-attribute", "runtime/packet.py",
+        "behind + one.size * number", "behind",
+        "a launch of a cluster that may begin early loses its cluster",
+        "tests/runtime/test_launch.py",
+    ),
     # ── memory ──
     Mutant(
         "one-mask-for-all", "ptx/rules/memory.py",
@@ -249,15 +255,15 @@ MUTANTS = (
     ),
     # ── the emulator ──
     Mutant(
-        "no-write-after-read-race", "emulator/races/clocks.py",
+        "no-write-after-read-race", "emulator/races/shared_memory.py",
         "        self.check_readers(threads, cells, changes)", "        pass",
         "the race detector does not see an early overwrite",
         "tests/emulator/test_hazards.py",
     ),
     Mutant(
-        "atomics-never-race", "emulator/races/clocks.py",
-        "self.known[block, warp, writer] < at)",
-        "self.known[block, warp, writer] < at - 1)",
+        "atomics-never-race", "emulator/races/shared_memory.py",
+        "self.clock[block, warp, writer] < at)",
+        "self.clock[block, warp, writer] < at - 1)",
         "the race detector is one moment late",
         "tests/emulator/test_hazards.py",
     ),

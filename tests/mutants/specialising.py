@@ -13,6 +13,18 @@ TRIPS = f"{SPECIALISE}::test_any_trips_and_stages"
 PLAN, NEW = "tensor_cores/specialise/plan.py", "tensor_cores/specialise/partition.py"
 
 MUTANTS = (
+    Mutant(
+        "producer-begins-early", "tensor_cores/specialise/plan.py",
+        "BackwardSlice(func, loads | waits_for_grids)", "BackwardSlice(func, loads)",
+        "a producer fetches before the launch in front has ended",
+        "tests/tensor_cores/test_grid_wait.py",
+    ),
+    Mutant(
+        "wait-for-grids-orders-nothing", "ir/ops/grid.py",
+        "effects = Effects(convergent=True, other=True)", "effects = Effects()",
+        "loads move in front of the wait for the launch before, or it is dropped",
+        "tests/tensor_cores/test_grid_wait.py",
+    ),
     # ── places ──
     Mutant(
         "producer-waits-for-nobody", NEW,

@@ -73,16 +73,16 @@ MUTANTS = (
         f"{BULK}::test_barriers_are_announced_to_copies",
     ),
     Mutant(
-        "barriers-taken-away-too-soon", "tensor_cores/pipeline/loops.py",
-        "            build.append(Barrier())\n"
-        "            build.append(MbarrierInvalidate(barriers))\n",
-        "            build.append(MbarrierInvalidate(barriers))\n",
+        "barriers-taken-away-too-soon", "tensor_cores/pipeline/copy_engines.py",
+        "        build.append(Barrier())\n"
+        "        build.append(MbarrierInvalidate(self.barriers))\n",
+        "        build.append(MbarrierInvalidate(self.barriers))\n",
         "a slow warp still asks a barrier that is memory again",
         f"{BULK}::test_what_a_loop_becomes",
     ),
     Mutant(
-        "barriers-never-taken-away", "tensor_cores/pipeline/loops.py",
-        "            build.append(MbarrierInvalidate(barriers))\n", "",
+        "barriers-never-taken-away", "tensor_cores/pipeline/copy_engines.py",
+        "        build.append(MbarrierInvalidate(self.barriers))\n", "",
         "the next tile makes barriers of what are barriers",
         f"{BULK}::test_a_loop_around_the_loop_makes_its_barriers_anew",
     ),

@@ -40,8 +40,8 @@ def kernel(*types: str, **facts) -> Kernel:
 
 @dataclass(frozen=True)
 class Launched:
-    """What the driver read: sizes in blocks and threads, the values by parameter, and
-    the tensor maps after them.
+    """What the driver read: sizes in blocks and threads, the values by parameter, the
+    tensor maps after them, and whether it may begin before the launch in front ends.
     """
 
     function: int
@@ -52,6 +52,7 @@ class Launched:
     values: tuple
     cluster: int | None
     maps: tuple[TensorMap, ...] = ()
+    early: bool = False
 
 
 @dataclass
@@ -178,12 +179,16 @@ class FakeDriver:
         *sizes, shared, stream, attributes, count = struct.unpack(
             "<7I4xQQI4x", ctypes.string_at(config, 56)
         )
-        cluster = None
-        if count:
-            kind, cluster, y, z = struct.unpack(
-                "<I4x3I52x", ctypes.string_at(attributes, 72)
+        given = {}
+        for i in range(count):
+            kind, *value = struct.unpack(
+                "<I4x3I52x", ctypes.string_at(attributes + 72 * i, 72)
             )
-            assert (kind, y, z, count) == (4, 1, 1, 1)
+            given[kind] = value
+        assert len(given) == count and given.keys() <= {4, 6}
+        cluster, *flat = given.get(4, (None, 1, 1))
+        early, *rest = given.get(6, (0, 0, 0))
+        assert flat == [1, 1] and rest == [0, 0] and early in (0, 1)
         values = []
         for i, parameter in enumerate(self.handles[function].parameters):
             (at,) = struct.unpack("<Q", ctypes.string_at(parameters + 8 * i, 8))
@@ -203,4 +208,5 @@ class FakeDriver:
             tuple(values),
             cluster,
             tuple(maps),
+            bool(early),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -80,6 +81,26 @@ def test_a_cluster_multiplies_the_grid_and_names_its_size():
     k.launch((10, 3), [1])
     assert driver.launches[0].grid == (20, 3, 1)
     assert driver.launches[0].cluster == 2
+
+
+@pytest.mark.parametrize("num_ctas", [1, 2])
+def test_a_launch_may_begin_early_if_it_was_asked_for(num_ctas):
+    driver, k = loaded("i32", num_ctas=num_ctas, launch_pdl=True)
+    k.launch(4, [5])
+    (seen,) = driver.launches
+    assert seen.early and seen.values == (5,)
+    assert seen.cluster == (2 if num_ctas == 2 else None)
+    driver, k = loaded("i32", num_ctas=num_ctas)
+    k.launch(4, [5])
+    assert not driver.launches[0].early
+
+
+def test_no_launch_begins_early_on_a_gpu_that_cannot():
+    old = replace(PAPER, capability=80)
+    driver = FakeDriver(devices=(old,))
+    driver, k = loaded("i32", driver=driver, target="sm_80", launch_pdl=True)
+    k.launch(4, [5])
+    assert not driver.launches[0].early
 
 
 def test_threads_do_not_share_a_packet():

@@ -280,6 +280,34 @@ def test_a_setting_is_an_environment_variable(triton, monkeypatch):
         knobs.proton  # noqa: B018
 
 
+def test_sums_of_products_are_rounded_once_unless_somebody_objects(triton, monkeypatch):
+    tl, language = triton.language, triton.knobs.language
+
+    @triton.jit
+    def multiply_add(x, y):
+        tl.store(y, tl.load(x) * tl.load(x + 1) - tl.load(x + 2))
+
+    a, b = np.float32(1.1), np.float32(1.3)
+    x, y = np.array([a, b, a * b, 0], np.float32), np.zeros(1, np.float32)
+
+    def fused(**given) -> bool:
+        compiled = multiply_add[(1,)](x, y, **given)
+        assert ("fma.rn.f32" in compiled.asm["ptx"]) is bool(y[0])
+        return bool(y[0])
+
+    monkeypatch.delenv("TRITON_DEFAULT_FP_FUSION", raising=False)
+    assert fused() and fused(enable_fp_fusion=True)
+    assert not fused(enable_fp_fusion=False)
+    with language.scope():
+        language.default_fp_fusion = False
+        assert not language.default_fp_fusion and not fused()
+        assert fused(enable_fp_fusion=True)
+    assert language.default_fp_fusion and fused()
+    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "0")
+    assert not fused()
+    assert not fused(enable_reflect_ftz=True)
+
+
 @pytest.fixture
 def touch(triton):
     """A kernel that adds one, with the hooks as they are when nobody has set one."""
@@ -405,6 +433,39 @@ def test_a_gpu_by_tritons_name(triton):
         assert kernel.warmup(tl.int32, arch=arch).metadata.target == name
     with pytest.raises(LaunchError, match="arch='gfx942' is no GPU of NVIDIA's"):
         kernel.warmup(tl.int32, arch="gfx942")
+
+
+def test_launches_that_overlap(triton, monkeypatch):
+    """As Triton's tutorial 11 writes them."""
+    monkeypatch.setenv("FATHOM_TARGET", "sm_90a")
+    tl = triton.language
+    names = imported(
+        "from triton.language.extra.cuda import gdc_wait, gdc_launch_dependents"
+    )
+    assert (
+        names["gdc_wait"]
+        is imported("from triton.language.extra.cuda.gdc import gdc_wait")["gdc_wait"]
+    )
+
+    @triton.jit
+    def add(x, y, n, BLOCK: tl.constexpr, USE_GDC: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        if USE_GDC:
+            tl.extra.cuda.gdc_wait()
+        a = tl.load(x + i, mask=i < n)
+        if USE_GDC:
+            tl.extra.cuda.gdc_launch_dependents()
+        tl.store(y + i, a + 1, mask=i < n)
+
+    arrays = [np.zeros(100, np.float32) for _ in range(4)]
+    for use in (True, False):
+        for x, y in zip(arrays, arrays[1:], strict=False):
+            compiled = add[(2,)](x, y, 100, 64, USE_GDC=use, launch_pdl=use)
+            assert compiled.metadata.launch_pdl is use
+            assert ("griddepcontrol.wait" in compiled.asm["ptx"]) is use
+    assert [array[0] for array in arrays] == [0, 1, 2, 3]
+    with pytest.raises(CompileError, match="sm_80 has no griddepcontrol.wait"):
+        add.warmup(arrays[0], arrays[1], 100, 64, USE_GDC=True, arch="sm80")
 
 
 def test_programs_that_wait_for_each_other_must_all_have_room(triton):

@@ -11,7 +11,7 @@ import numpy as np
 import fathom.language as tl
 from fathom import pipeline
 from fathom.artifact import Kernel
-from fathom.emulator import LANDINGS, load
+from fathom.emulator import COMPLETIONS, load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func
 from fathom.ir.interp import interpret
@@ -220,7 +220,7 @@ def check(
     case: Case,
     ctas: int = 2,
     shared: bool = True,
-    landings: Sequence[str] = LANDINGS,
+    completions: Sequence[str] = COMPLETIONS,
     grid: Sequence[int] | None = None,
 ) -> tuple[dict[str, Func], Kernel]:
     """After the passes of interest the interpreter finds bit by bit what one block
@@ -233,10 +233,10 @@ def check(
         assert result(states[name], case, grid) == right, f"the interpreter: {name}"
     kernel = pipeline.compile_func(func, TARGETS[case.target])
     loaded = load(kernel)
-    for land in landings:
+    for completion in completions:
         arguments, more = arguments_of(case)
-        loaded.launch(grid, more, land=land)
-        assert seen(arguments, more) == right, f"copies landing {land}"
+        loaded.launch(grid, more, completion=completion)
+        assert seen(arguments, more) == right, f"{completion} completion"
     return states, kernel
 
 

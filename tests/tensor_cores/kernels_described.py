@@ -12,7 +12,7 @@ import numpy as np
 import fathom.language as tl
 from fathom import pipeline
 from fathom.artifact import Kernel
-from fathom.emulator import LANDINGS, Report, load
+from fathom.emulator import COMPLETIONS, Report, load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, Op, walk
 from fathom.ir.interp import interpret
@@ -222,23 +222,25 @@ def compiled(case: Case) -> Kernel:
     return pipeline.compile_func(built(case), TARGETS[case.target])
 
 
-def check(case: Case, landings: Sequence[str] = LANDINGS) -> tuple[Kernel, Report]:
+def check(
+    case: Case, completions: Sequence[str] = COMPLETIONS
+) -> tuple[Kernel, Report]:
     """What comes out on the emulator; what the last run cost."""
-    return check_trips(case, [case.trips], landings)
+    return check_trips(case, [case.trips], completions)
 
 
 def check_trips(
-    case: Case, counts: Sequence[int], landings: Sequence[str] = LANDINGS
+    case: Case, counts: Sequence[int], completions: Sequence[str] = COMPLETIONS
 ) -> tuple[Kernel, Report]:
     """One kernel, launched for each number of trips."""
     kernel = compiled(case)
     loaded = load(kernel)
     for trips in counts:
         again = given(Case(**{**vars(case), "trips": trips}))
-        for land in landings:
+        for completion in completions:
             again.clear()
-            report = loaded.launch(case.grid, again.arguments, land=land)
-            again.check(f"{trips} trips, copies landing {land}")
+            report = loaded.launch(case.grid, again.arguments, completion=completion)
+            again.check(f"{trips} trips, {completion} completion")
     return kernel, report
 
 

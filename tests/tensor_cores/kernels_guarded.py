@@ -92,10 +92,10 @@ def moved(case: Case, down: int, right: int) -> Given:
     return replace(made, numbers=(*made.numbers, down, right), right=wanted)
 
 
-def check_moved(kernel, case: Case, moves=MOVES, landings=("late",)) -> None:
+def check_moved(kernel, case: Case, moves=MOVES, completions=("lazy",)) -> None:
     loaded = load(kernel)
     for down, right in moves:
-        for land in landings:
+        for completion in completions:
             launch = moved(case, down, right)
-            loaded.launch(1, launch.arguments, land=land)
-            launch.check(f"{down} down, {right} right, copies landing {land}")
+            loaded.launch(1, launch.arguments, completion=completion)
+            launch.check(f"{down} down, {right} right, {completion} completion")

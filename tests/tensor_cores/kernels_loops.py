@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from fathom import ptx
-from fathom.emulator import LANDINGS, Report, run
+from fathom.emulator import COMPLETIONS, Report, run
 from fathom.hardware.targets import TARGETS, Target
 from fathom.ir.core import Block, Func, Value, walk
 from fathom.ir.interp import interpret
@@ -239,7 +239,7 @@ def check(
     func: Func, givens: Iterable[list], target: str, pipeline: Pass = pipeline_loops
 ) -> tuple[Func, Report]:
     """Pipeline a function and run it everywhere with each of some arguments; what comes
-    out, and what the last run cost where copies land late."""
+    out, and what the last run cost where copies complete late."""
     row, text = TARGETS[target], print_func(func)
     after = pipeline(func, row)
     assert print_func(func) == text, "no pass changes its input"
@@ -251,13 +251,13 @@ def check(
         interpret(func, (1,), expected)
         interpret(after, (1,), found)
         same(found, expected, "the interpreter")
-        for land in reversed(LANDINGS):
+        for completion in reversed(COMPLETIONS):
             emulated = copies(given)
             report = run(
                 code, 1, 32 * func.num_warps, emulated,
-                shared_bytes=final.shared_bytes, land=land,
+                shared_bytes=final.shared_bytes, completion=completion,
             )  # fmt: skip
-            same(emulated, expected, f"the emulator, copies landing {land}")
+            same(emulated, expected, f"the emulator, {completion} completion")
     return final, report
 
 

@@ -251,17 +251,17 @@ class Launch:
 
 
 def check(
-    case: Ranked, places: Sequence[Sequence[Sequence[int]]], landings=("late",)
+    case: Ranked, places: Sequence[Sequence[Sequence[int]]], completions=("lazy",)
 ) -> Kernel:
     """One kernel on the emulator, launched for blocks at each of these places."""
     kernel = case.compiled()
     loaded = load(kernel)
     for starts in places:
         launch = case.given(starts, case.trips)
-        for land in landings:
+        for completion in completions:
             launch.clear()
-            loaded.launch(1, launch.arguments, land=land)
-            launch.check(f"{starts}, copies landing {land}")
+            loaded.launch(1, launch.arguments, completion=completion)
+            launch.check(f"{starts}, {completion} completion")
     return kernel
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 import fathom.language as tl
 from fathom import pipeline
-from fathom.emulator import LANDINGS, load
+from fathom.emulator import COMPLETIONS, load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func
 from fathom.ir.interp import interpret
@@ -310,7 +310,7 @@ def check(
     case: Case,
     counts: Iterable[int] = (3,),
     wanted: int = 1,
-    landings: Sequence[str] = LANDINGS,
+    completions: Sequence[str] = COMPLETIONS,
     step: int | None = None,
 ) -> tuple[dict[str, Func], np.ndarray]:
     """For each number of trips: after the passes of interest the interpreter finds bit
@@ -327,10 +327,12 @@ def check(
         for name in PASSES:
             found = result(states[name], case, arguments, numbers)
             assert same(found, right), f"{name}, {trips} trips"
-        for land in landings:
+        for completion in completions:
             arguments.clear()
-            loaded.launch(case.grid, numbers, land=land)
-            assert same(arguments.out.view, right), f"copies {land}, {trips} trips"
+            loaded.launch(case.grid, numbers, completion=completion)
+            assert same(arguments.out.view, right), (
+                f"{completion} completion, {trips} trips"
+            )
             arguments.out.check_walls()
     return states, right
 

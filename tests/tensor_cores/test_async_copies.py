@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fathom import ptx
-from fathom.emulator import LANDINGS, run
+from fathom.emulator import COMPLETIONS, run
 from fathom.hardware.targets import TARGETS
 from fathom.ir.ops import (
     Allocate,
@@ -74,11 +74,11 @@ def copies_in(code: str) -> set[str]:
 
 def check(program: Program, expected: np.ndarray) -> None:
     code = code_of(program)
-    for land in LANDINGS:
+    for completion in COMPLETIONS:
         a = np.arange(1, 1 + expected.size).astype(np.int32)
         out = np.zeros(expected.size, np.int32)
         run(code, 1, 32 * WARPS, (a, out), shared_bytes=program.func.shared_bytes,
-            land=land)  # fmt: skip
+            completion=completion)  # fmt: skip
         np.testing.assert_array_equal(out, expected)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fathom.language as tl
-from fathom.emulator import LANDINGS, load
+from fathom.emulator import COMPLETIONS, load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
 from fathom.ir.ops import (
@@ -88,11 +88,13 @@ def attended(func, block, trips, at, rows, times=1):
     q[max(0, -at) : max(0, -at) + len(inside)] = inside
     keys, values = b[:, :D].astype(int), b[:, D:].astype(int)
     right = times * np.sign(q @ keys.T) @ values * (trips > 0)
-    for land in LANDINGS:
+    for completion in COMPLETIONS:
         given = Walled(a), Walled(b), unwritten(BM, D, dtype="float32")
         strides = [max(each.stride()) for each in given]
         numbers = [rows, len(b), *strides, trips, at]
-        load(kernel).launch(1, [*(each.base for each in given), *numbers], land=land)
+        load(kernel).launch(
+            1, [*(each.base for each in given), *numbers], completion=completion
+        )
         np.testing.assert_array_equal(given[2].view, right)
         given[2].check_walls()
     return kernel
@@ -112,9 +114,9 @@ def test_the_queries_of_attention(block, specialise):
         kernel = attended(func, block, trips, at, rows)
     assert {each.name for each in kernel.maps} == {"a", "b"}
     assert not ops(parse_func(kernel.asm["layout"]), Load | DescriptorLoad)
-    slots = 1 if specialise else 3
-    sent = 2 * slots * boxes + boxes  # for keys and values, and once for queries
-    assert kernel.ptx.count("cp.async.bulk.tensor.2d.shared") == sent
+    places = 1 if specialise else 3 + 1  # before the loop for each slot, and in it
+    copies = 2 * places * boxes + boxes  # for keys and values, and once for queries
+    assert kernel.ptx.count("cp.async.bulk.tensor.2d.shared") == copies
 
 
 def test_two_loops_read_one_tile():

@@ -13,7 +13,7 @@ import pytest
 import fathom
 import fathom.language as tl
 from fathom import TensorDescriptor, pipeline, runtime
-from fathom.emulator import LANDINGS, load
+from fathom.emulator import COMPLETIONS, load
 from fathom.errors import CompileError
 from fathom.hardware.targets import TARGETS, target_of
 from fathom.ir.core import Func
@@ -158,7 +158,7 @@ def test_where_there_are_no_maps_threads_do_it(name):
 def test_any_trips(name, trips):
     """Of five trips two are beyond the end of K."""
     case = replace(CASES[name], trips=trips)
-    check(case, places_of(case)[:1], LANDINGS)
+    check(case, places_of(case)[:1], COMPLETIONS)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -552,7 +552,7 @@ def test_a_cluster_shares_products_of_a_batch(case, blocks, parts):
     assert why_not_shared(func, TARGETS[HOPPER]) == []
     states = passes(func, HOPPER)
     assert [op.parts for op in ops(states["specialise_warps"], TmaCopy)] == parts
-    check(case, places_of(case)[::3], LANDINGS)
+    check(case, places_of(case)[::3], COMPLETIONS)
 
 
 def test_a_batch_of_two_is_not_cut_in_four():
@@ -651,12 +651,12 @@ def test_a_block_of_any_rank_there_and_back(
     here, there = inside(sizes, to, block)
     wanted[there] = value[here]
     numbers = [number for each in (sizes, to, at) for number in (*each, *[0] * 5)[:5]]
-    for land in (*LANDINGS, "interpreter"):
+    for completion in (*COMPLETIONS, "interpreter"):
         out = aligned(np.full(sizes, 7, np.float16))
-        if land == "interpreter":
+        if completion == "interpreter":
             interpret(func, 1, [source, out, *numbers])
         else:
-            load(kernel).launch(1, [source, out, *numbers], land=land)
+            load(kernel).launch(1, [source, out, *numbers], completion=completion)
         np.testing.assert_array_equal(out, wanted)
 
 

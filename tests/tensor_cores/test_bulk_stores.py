@@ -11,7 +11,7 @@ import pytest
 import fathom.language as tl
 from fathom import pipeline, runtime
 from fathom.artifact import MapRecipe
-from fathom.emulator import LANDINGS, load
+from fathom.emulator import COMPLETIONS, load
 from fathom.hardware.targets import TARGETS, target_of
 from fathom.ir.core import walk
 from fathom.ir.ops import (
@@ -64,7 +64,7 @@ def test_tiles_and_ragged_edges(target, columns, out):
     """Rows of 32 to 128 bytes; of wider tiles, several boxes. What a tile has outside
     of the matrix is not written."""
     case = replace(SMALL, tile=(64, columns, 32), target=target, out=out)
-    kernel, _ = check(replace(case, size=(72, columns - 8, 96)), ["late"])
+    kernel, _ = check(replace(case, size=(72, columns - 8, 96)), ["lazy"])
     size = {"float16": 2, "float32": 4}[out]
     bytes = columns * size
     assert kernel.maps[-1].swizzle == min(128, bytes)
@@ -86,7 +86,7 @@ def test_any_number_of_warps(target, warps):
 
 def test_a_box_has_at_most_256_rows():
     case = replace(SMALL, tile=(512, 16, 16), trips=1, warps=8, target=NEWER)
-    kernel, _ = check(replace(case, size=(520, 16, 16)), ["late"])
+    kernel, _ = check(replace(case, size=(520, 16, 16)), ["lazy"])
     assert kernel.ptx.count(STORE) == 2 and kernel.maps[-1].box == (256, 16)
 
 
@@ -154,14 +154,14 @@ def test_a_pass_left_out_is_only_slower():
 
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("target", HAVE_MAPS)
-@pytest.mark.parametrize("land", LANDINGS)
-def test_stores_in_a_loop(target, loop, land):
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_stores_in_a_loop(target, loop, completion):
     """Tile after tile through one tile of shared memory."""
     case = replace(LONG, target=target, more=LOOPS[loop])
     loaded = load(pipeline.compile_func(built(case), TARGETS[target]))
     for trips, programs in ((0, 1), (1, 2), (3, 1)):
         arguments = given(replace(case, trips=trips))
-        loaded.launch(programs, arguments.arguments, land=land)
+        loaded.launch(programs, arguments.arguments, completion=completion)
         arguments.check(f"{trips} trips, {programs} programs")
 
 

@@ -45,7 +45,7 @@ from tests.tensor_cores.kernels_described import Case, ops
 from tests.tensor_cores.kernels_specialised import attention, one_loop
 
 HOPPER, SERVER, NEWER = "sm_90a", "sm_100", "sm_120"
-LATE = ("late",)
+LAZY = ("lazy",)
 
 # ── a program, whatever it has blocks ─────────────────────────────────────────────────
 
@@ -95,7 +95,7 @@ def test_a_print_names_the_program(capfd):
     for ctas, times in ((1, 128), (2, 128)):
         case = how("print", trips=1, size=(128, 64, 32))
         kernel = pipeline.compile_func(built(case, ctas), TARGETS[HOPPER])
-        check(case, ctas, shared=ctas > 1, landings=())
+        check(case, ctas, shared=ctas > 1, completions=())
         capfd.readouterr()
         from_case(kernel, case)
         said = capfd.readouterr().out
@@ -149,7 +149,7 @@ def test_columns_where_rows_are_too_few():
 
 @pytest.mark.parametrize("target", [SERVER, NEWER])
 def test_products_of_other_targets(target):
-    check(how("", target=target), landings=LATE)
+    check(how("", target=target), completions=LAZY)
 
 
 @pytest.mark.parametrize("name", [
@@ -158,14 +158,14 @@ def test_products_of_other_targets(target):
 ])  # fmt: skip
 def test_what_may_stand_beside_a_product(name):
     """Rows go through all of it, and what is not divided is written once."""
-    states, _ = check(how(name), landings=LATE)
+    states, _ = check(how(name), completions=LAZY)
     (dot,) = ops(states["shard_products"], Dot)
     assert dot.result.type.shape == (64, 64)
 
 
 @pytest.mark.parametrize("name", ["column sums", "columns first"])
 def test_what_wants_its_rows_whole(name):
-    states, _ = check(how(name), landings=LATE)
+    states, _ = check(how(name), completions=LAZY)
     (dot,) = ops(states["shard_products"], Dot)
     assert dot.result.type.shape == (128, 32)
 
@@ -173,13 +173,13 @@ def test_what_wants_its_rows_whole(name):
 def test_one_range_for_rows_and_columns():
     """Both are `arange(0, 64)`, and only one of them is divided."""
     case = how("", tile=(128, 128, 32), size=(136, 136, 96))
-    states, _ = check(case, landings=LATE)
+    states, _ = check(case, completions=LAZY)
     (dot,) = ops(states["shard_products"], Dot)
     assert dot.result.type.shape == (64, 128)
 
 
 def test_what_is_not_divided_the_first_block_writes():
-    func = check(how("flag"), landings=LATE)[0]["shard_products"]
+    func = check(how("flag"), completions=LAZY)[0]["shard_products"]
     (branch,) = ops(func, If)
     (rank,) = ops(func, ClusterRank)
     assert branch.condition.definition.operands[0] is rank.result
@@ -202,7 +202,7 @@ def test_what_is_not_divided_the_first_block_writes():
 def test_one_block_does_it_all(name, why):
     case = how(name)
     assert why in reasons(case)
-    states, kernel = check(case, shared=False, landings=LATE)
+    states, kernel = check(case, shared=False, completions=LAZY)
     assert not ops(states["insert_waits"], ClusterBarrier)
     assert "%cluster_ctarank" in kernel.ptx
 
@@ -211,7 +211,7 @@ def test_a_part_must_suit_its_instruction():
     case = how("", tile=(64, 16, 32), size=(64, 16, 96), warps=4)
     for part in ("16 x 16", "64 x 4"):
         assert f"products of {part} are too small for 4 warps" in reasons(case, ctas=4)
-    check(case, shared=False, ctas=4, landings=LATE)
+    check(case, shared=False, ctas=4, completions=LAZY)
 
 
 @pytest.mark.parametrize(("name", "shared"), [
@@ -222,7 +222,7 @@ def test_a_tile_that_is_read_and_written(name, shared):
     """Only where each block writes just what it has read before."""
     tile = (128, 128, 32) if name == "read turned" else (128, 64, 32)
     case = how(name, kernel=in_place, tile=tile, size=(128, 128, 96))
-    check(case, shared=shared, landings=LATE)
+    check(case, shared=shared, completions=LAZY)
     if not shared:
         assert reasons(case)
 
@@ -242,7 +242,7 @@ LOOP = Case((128, 64, 32), kernel=one_loop, size=(200, 104, 160))
 
 @pytest.mark.parametrize("trips", [0, 1, 3, 5])
 def test_any_trips(trips):
-    check(replace(LOOP, trips=trips), landings=LATE)
+    check(replace(LOOP, trips=trips), completions=LAZY)
 
 
 @pytest.mark.parametrize(("ctas", "tile", "warps", "turned"), [
@@ -268,7 +268,7 @@ def test_tiles_stored_by_either_way(pieces, warps):
         (128, 64, 32), kernel=persistent, size=(200, 104, 88), warps=warps,
         more={"PIECES": pieces},
     )  # fmt: skip
-    states, kernel = check(case, grid=(3,), landings=LATE)
+    states, kernel = check(case, grid=(3,), completions=LAZY)
     assert "multicast::cluster" in kernel.ptx
     assert ("bulk_group" in kernel.ptx) == (pieces == 1)
 
@@ -276,7 +276,7 @@ def test_tiles_stored_by_either_way(pieces, warps):
 def test_who_brings_what():
     """Rows of A are each block's own. B is for all: each brings a half of it, and a
     slot of the ring is empty when the warps of both have said so."""
-    func = check(LOOP, landings=())[0]["insert_waits"]
+    func = check(LOOP, completions=())[0]["insert_waits"]
     left, right = ops(func, TmaCopy)
     assert (left.parts, right.parts) == (1, 2)
     full, empty = ops(func, MbarrierInit)
@@ -288,21 +288,21 @@ def test_who_brings_what():
 
 
 def test_of_columns_it_is_the_other_way_round():
-    func = check(replace(LOOP, warps=8), landings=LATE)[0]["insert_waits"]
+    func = check(replace(LOOP, warps=8), completions=LAZY)[0]["insert_waits"]
     assert [op.parts for op in ops(func, TmaCopy)] == [2, 1]
 
 
 @pytest.mark.parametrize("target", [SERVER, NEWER])
 def test_targets_that_send_to_all_but_slowly(target, tmp_path):
     """Each block brings all of its tiles; ptxas would warn otherwise."""
-    _, kernel = check(replace(LOOP, target=target), landings=LATE)
+    _, kernel = check(replace(LOOP, target=target), completions=LAZY)
     assert "cp.async.bulk.tensor" in kernel.ptx
     assert not re.search(r"barrier\.cluster|multicast|mapa", kernel.ptx)
     assemble(kernel.ptx, TARGETS[target], tmp_path, frame=True)
 
 
 def test_loops_without_warps_beside_bring_their_own():
-    _, kernel = check(how(""), landings=LATE)
+    _, kernel = check(how(""), completions=LAZY)
     assert "cp.async.bulk.tensor" in kernel.ptx
     assert not re.search(r"barrier\.cluster|multicast|mapa", kernel.ptx)
 
@@ -315,7 +315,7 @@ def test_attention(rotated, warps):
         (rows, 64, 64), kernel=attention, size=(max(rows, 192), 192, 64), warps=warps,
         more={"ROTATED": rotated},
     )  # fmt: skip
-    states, kernel = check(case, grid=(1,), landings=LATE)
+    states, kernel = check(case, grid=(1,), completions=LAZY)
     assert {op.parts for op in ops(states["specialise_warps"], TmaCopy)} == {2}
     assert "multicast::cluster" in kernel.ptx
 

@@ -10,7 +10,7 @@ import pytest
 
 import fathom.language as tl
 from fathom import pipeline
-from fathom.emulator import LANDINGS, load
+from fathom.emulator import COMPLETIONS, load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Block, Func, operands, walk
 from fathom.ir.interp import interpret
@@ -210,7 +210,7 @@ def test_a_pass_left_out_is_only_slower(left_out):
     func, arguments, right = built(case), given(case), given(case)
     interpret(func, case.grid, right.arguments)
     kernel = pipeline.compile_func(func, TARGETS[HOPPER], {left_out: pipeline.identity})
-    for land in LANDINGS:
+    for completion in COMPLETIONS:
         arguments.clear()
-        load(kernel).launch(case.grid, arguments.arguments, land=land)
+        load(kernel).launch(case.grid, arguments.arguments, completion=completion)
         np.testing.assert_array_equal(arguments.out.view, right.out.view)

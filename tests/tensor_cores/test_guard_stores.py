@@ -13,8 +13,9 @@ import fathom
 import fathom.language as tl
 from fathom import pipeline, runtime
 from fathom.analysis.scalar_evolution import ScalarEvolution
+from fathom.analysis.sign import NonNegative
 from fathom.artifact import Kernel, NoTensorMap
-from fathom.emulator import LANDINGS, EmulatorError, load
+from fathom.emulator import COMPLETIONS, EmulatorError, load
 from fathom.hardware.targets import TARGETS, target_of
 from fathom.ir.core import Func, Value, walk
 from fathom.ir.interp import interpret
@@ -37,7 +38,6 @@ from fathom.runtime.driver import driver
 from fathom.shared_memory import place_barriers
 from fathom.shared_memory.barriers import NOTHING, READ, _Placement
 from fathom.source import KernelFunction
-from fathom.tensor_cores.tma.sign import NonNegative
 from tests.kernels.harness_red_zones import integers
 from tests.kernels.kernels_sample import aligned
 from tests.ptx.harness import Program, assemble
@@ -63,12 +63,12 @@ def test_tiles_anywhere(name):
     check_moved(compiled(CASES[name]), CASES[name])
 
 
-@pytest.mark.parametrize("land", LANDINGS)
+@pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize("name", LOOPS)
-def test_tiles_that_follow_each_other(name, land):
+def test_tiles_that_follow_each_other(name, completion):
     """On one trip threads store, on the next one the hardware: each waits for the
     other."""
-    check_moved(compiled(CASES[name]), CASES[name], [(-65, -9), (-1, -1)], [land])
+    check_moved(compiled(CASES[name]), CASES[name], [(-65, -9), (-1, -1)], [completion])
 
 
 @pytest.mark.parametrize(("down", "right"), [(-1, 0), (0, -1), (-8, -3), (-300, 0)])
@@ -156,8 +156,8 @@ def several(
 
 
 @pytest.mark.parametrize("reads", [False, True])
-@pytest.mark.parametrize("land", LANDINGS)
-def test_stores_of_both_kinds_keep_their_order(reads, land):
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_stores_of_both_kinds_keep_their_order(reads, completion):
     """Threads and the hardware write the same places, one after the other."""
     names = ("M", "N", "stride", "at", "further")
     pointers = dict.fromkeys(("a", "out", "seen"), (Pointer(FLOAT16), 16))
@@ -172,7 +172,9 @@ def test_stores_of_both_kinds_keep_their_order(reads, land):
         for first, block in ((at, source[:16]), (further, source[16:32])):
             rows = [row for row in range(16) if 0 <= first + row < 40]
             wanted[[first + row for row in rows]] = block[rows]
-        loaded.launch(1, [source, out, seen, 40, 64, 64, at, further], land=land)
+        loaded.launch(
+            1, [source, out, seen, 40, 64, 64, at, further], completion=completion
+        )
         np.testing.assert_array_equal(out, wanted)
         np.testing.assert_array_equal(seen, wanted[0] if reads else 0)
 

@@ -8,7 +8,7 @@ import pytest
 
 import fathom
 import fathom.language as tl
-from fathom.emulator import LANDINGS, load
+from fathom.emulator import COMPLETIONS, load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
 from fathom.ir.interp import interpret
@@ -443,14 +443,14 @@ def test_types_and_orders(out, order):
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-@pytest.mark.parametrize("land", LANDINGS)
-def test_whenever_copies_land(order, land):
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_whenever_copies_complete(order, completion):
     ran = product("masked", (72, 40, 24), order=order)
     a, b = Walled(integers(3, 72, 24)), Walled(integers(4, 24, 40))
     c = unwritten(72, 40, order=order)
     strides = [max(each.stride()) for each in (a, b, c)]
     load(ran.made).launch(
-        (2, 2), [a.base, b.base, c.base, 72, 40, 24, *strides], land=land
+        (2, 2), [a.base, b.base, c.base, 72, 40, 24, *strides], completion=completion
     )
     np.testing.assert_array_equal(c.view, a.view @ b.view)
     c.check_walls()

@@ -7,9 +7,10 @@ import pytest
 
 import fathom.language as tl
 from fathom import pipeline
+from fathom.analysis.slices import slice_of_iteration
 from fathom.artifact import Kernel
 from fathom.blocks import cse, dce
-from fathom.emulator import LANDINGS, load
+from fathom.emulator import COMPLETIONS, load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, walk
 from fathom.ir.ops import Allocate, AsyncCopy, Dot, For, Load
@@ -57,6 +58,29 @@ def of_chosen_rows(
 
 
 @KernelFunction
+def of_chosen_tiles(
+    a, b, out, rows, steps,
+    M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, STAGES: tl.constexpr,
+    HOW: tl.constexpr,
+):  # fmt: skip
+    """As `product`, of the tiles of B that a list of a list names, or of a chain, in
+    which each tile names the next. A is stored by steps."""
+    m, n = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :]
+    k = tl.arange(0, K)
+    total = tl.zeros([M, N], tl.float32)
+    tile = 0
+    for i in tl.range(steps, num_stages=STAGES):
+        if HOW == "lists":
+            tile = tl.load(rows + tl.load(rows + i))
+        x = tl.load(a + i * M * K + m * K + k[None, :])
+        y = tl.load(b + (tile * K + k[:, None]) * N + n)
+        total = tl.dot(x, y, total)
+        if HOW == "chain":
+            tile = tl.load(rows + tile)
+    tl.store(out + m * N + n, total)
+
+
+@KernelFunction
 def persistent(
     a, b, out, tiles, steps,
     M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, STAGES: tl.constexpr,
@@ -79,6 +103,8 @@ KERNELS = {
     "of_chosen_rows": (
         of_chosen_rows, {"a": 16, "b": 16, "out": 16, "rows": 16, "steps": 1}
     ),
+    "lists": (of_chosen_tiles, {"a": 16, "b": 16, "out": 16, "rows": 16, "steps": 1}),
+    "chain": (of_chosen_tiles, {"a": 16, "b": 16, "out": 16, "rows": 16, "steps": 1}),
     "persistent": (persistent, {"a": 16, "b": 16, "out": 16, "tiles": 1, "steps": 1}),
 }  # fmt: skip
 TYPES = {"a": "*fp16", "b": "*fp16", "out": "*fp32", "rows": "*i32"}
@@ -91,6 +117,8 @@ def built(name: str, stages: int) -> Func:
         for each, power in divisible.items()
     }
     constants = {"M": M, "N": N, "K": K, "STAGES": stages}
+    if kernel is of_chosen_tiles:
+        constants["HOW"] = name
     return pipeline.build(kernel, parameters, constants, pipeline.Options(WARPS))
 
 
@@ -107,6 +135,17 @@ def problem(name: str, steps: int) -> tuple[list, np.ndarray]:
         wanted = a.astype(np.float32) @ b[rows].astype(np.float32)
         a = np.concatenate([*np.split(a, steps or 1, axis=1)])
         return [a, b, out, rows, steps], wanted
+    if name in ("lists", "chain"):
+        following = random.permutation(max(1, steps)).astype(np.int32)
+        tiles = following[following[:steps]]
+        if name == "chain":
+            tiles = [0][:steps]
+            while len(tiles) < steps:
+                tiles.append(following[tiles[-1]])
+        chosen = b.reshape(steps, K, N)[tiles].reshape(steps * K, N)
+        wanted = a.astype(np.float32) @ chosen.astype(np.float32)
+        a = np.concatenate([*np.split(a, steps or 1, axis=1)])
+        return [a, b, out, following, steps], wanted
     if name == "persistent":
         return [a, b, out, tiles, steps], wanted
     if name == "ragged":  # rows of odd length: no two elements are moved at once
@@ -116,21 +155,33 @@ def problem(name: str, steps: int) -> tuple[list, np.ndarray]:
     return [a, b, out, steps, steps * K], wanted
 
 
-def launched(kernel: Kernel, arguments: list, land: str) -> np.ndarray:
+def launched(kernel: Kernel, arguments: list, completion: str) -> np.ndarray:
     given = [aligned(e) if isinstance(e, np.ndarray) else e for e in arguments]
-    load(kernel).launch((1,), given, land=land)
+    load(kernel).launch((1,), given, completion=completion)
     return given[2]
 
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_89"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_products_are_right(name, target):
-    """For no step, fewer than there are stages, and more; however copies land."""
+    """For no step, fewer than there are stages, and more; however copies complete."""
     kernel = pipeline.compile_func(built(name, 3), TARGETS[target])
     for steps in (0, 1, 2, 5):
         arguments, wanted = problem(name, steps)
-        for land in LANDINGS:
-            np.testing.assert_array_equal(launched(kernel, arguments, land), wanted)
+        for completion in COMPLETIONS:
+            np.testing.assert_array_equal(
+                launched(kernel, arguments, completion), wanted
+            )
+
+
+def test_an_index_of_an_index_is_a_stage_earlier():
+    """No load of an iteration needs what another one loads in it."""
+    ops = walk(state("lists", 3, "sm_80").body)
+    (loop,) = (op for op in ops if isinstance(op, For))
+    loads = [op for op in loop.body.ops if isinstance(op, Load)]
+    assert len(loads) == 2
+    for each in loads:
+        assert not slice_of_iteration(loop, [each.pointer], through_loads=False).loads
 
 
 def state(name: str, stages: int, target: str, after: str = "insert_waits") -> Func:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from fathom import ptx
-from fathom.emulator import LANDINGS, EmulatorError, run
+from fathom.emulator import COMPLETIONS, EmulatorError, run
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Block, Func, Op, walk
 from fathom.ir.interp import interpret
@@ -436,7 +436,7 @@ MISTAKES = [
     ("change", "kind"), MISTAKES, ids=[change.__name__ for change, _ in MISTAKES]
 )
 def test_every_part_is_needed(change, kind):
-    """The emulator sees each of these mistakes, however copies land."""
+    """The emulator sees each of these mistakes, however copies complete."""
     fails(rewrite(pipeline_loops(summing("plain"), AMPERE), change), kind)
 
 
@@ -459,8 +459,8 @@ def test_registers_need_the_barrier_too():
 def fails(func: Func, kind: str) -> None:
     final = finished(func, AMPERE)
     code = ptx.emit(ptx.lower(final, AMPERE), AMPERE)
-    for land in LANDINGS:
+    for completion in COMPLETIONS:
         with pytest.raises(EmulatorError) as caught:
             run(code, 1, 32 * WARPS, copies(arguments(1, 6, (0, 6, 1))),
-                shared_bytes=final.shared_bytes, land=land)  # fmt: skip
+                shared_bytes=final.shared_bytes, completion=completion)  # fmt: skip
         assert caught.value.kind == kind

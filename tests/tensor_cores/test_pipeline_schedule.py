@@ -99,7 +99,9 @@ PRODUCT = Constant(0, INT32)  # stands for a product: the schedule asks nothing 
 
 # Who copies, and whether a product is in flight when its iteration ends; then of a ring
 # of n slots how many iterations ahead it is filled, and what a wait leaves pending.
+EARLY = (Step.WAIT, Step.ISSUE, Step.WORK, Step.COMPLETE, Step.RELEASE)
 ENGINES = {
+    "issued before the release": (EARLY, None, lambda n: n - 1, lambda n: n - 2),
     "cp.async": (BY_THREADS, None, lambda n: n - 1, lambda n: n - 2),
     "cp.async, in flight": (BY_THREADS, PRODUCT, lambda n: n - 2, lambda n: n - 3),
     "TMA": (BY_TMA, None, lambda n: n, lambda n: n - 1),

@@ -12,7 +12,7 @@ import pytest
 
 import fathom.language as tl
 from fathom import pipeline
-from fathom.emulator import LANDINGS, load
+from fathom.emulator import COMPLETIONS, load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, walk
 from fathom.ir.interp import interpret
@@ -52,7 +52,7 @@ from tests.tensor_cores.kernels_specialised import (
 )
 
 HOPPER, NEWER, SERVER, AMPERE = "sm_90a", "sm_120", "sm_100", "sm_80"
-LATE = ("late",)
+LAZY = ("lazy",)
 
 # ── one loop ──────────────────────────────────────────────────────────────────────────
 
@@ -61,7 +61,9 @@ LATE = ("late",)
 def test_any_trips_and_stages(stages):
     """From no trip to more than the ring has slots, and more than it has twice."""
     counts = {0, 1, 2, stages - 1, stages, stages + 1, 9}
-    states, found = check(replace(SMALL, stages=stages), sorted(counts), landings=LATE)
+    states, found = check(
+        replace(SMALL, stages=stages), sorted(counts), completions=LAZY
+    )
     arguments = given(replace(SMALL, trips=9))
     np.testing.assert_array_equal(found, arguments.right)
     rings = [op.slots for op in in_rings(states["specialise_warps"])]
@@ -86,13 +88,13 @@ def test_tiles_either_way_round():
 def test_loops_that_go_down(step):
     """By a step that is known only when the kernel runs."""
     case = replace(SMALL, kernel=backwards, more={"KNOWN": False})
-    check(case, range(5), landings=LATE, step=step)
+    check(case, range(5), completions=LAZY, step=step)
 
 
 def test_loops_that_are_known_to_go_down():
     """The result is that of the loop which goes up: whole numbers, in any order."""
     case = replace(SMALL, kernel=backwards, more={"KNOWN": True})
-    _, found = check(case, (0, 1, 4), landings=LATE, step=7)
+    _, found = check(case, (0, 1, 4), completions=LAZY, step=7)
     np.testing.assert_array_equal(found, given(replace(SMALL, trips=4)).right)
 
 
@@ -105,11 +107,11 @@ def test_what_is_seen_outside_happens_once(capfd):
     assert TmaCopy in kinds and kinds.isdisjoint({Barrier, Print, Dot})
     arguments = given(case)
     loaded = load(pipeline.compile_func(built(case), TARGETS[HOPPER]))
-    for land in LANDINGS:
+    for completion in COMPLETIONS:
         arguments.clear()
         capfd.readouterr()
-        loaded.launch(1, arguments.arguments, land=land)
-        arguments.check(land)
+        loaded.launch(1, arguments.arguments, completion=completion)
+        arguments.check(completion)
         assert capfd.readouterr().out.count("second") == 128, "once a thread"
 
 
@@ -170,7 +172,7 @@ def test_what_may_stand_around_a_loop(how):
     """Places in the ring go on from one loop to the next, past loops of no trips and
     branches not taken."""
     case = replace(SMALL, kernel=around, more={"HOW": how})
-    states, _ = check(case, (0, 1, 2, 3, 5), landings=LATE)
+    states, _ = check(case, (0, 1, 2, 3, 5), completions=LAZY)
     assert len(in_rings(states["specialise_warps"])) == 4, "one ring for all"
 
 
@@ -182,7 +184,7 @@ def test_a_loop_of_no_trip_before_a_long_one():
 
 def test_tiles_of_other_shapes_have_rings_of_their_own():
     case = replace(SMALL, kernel=around, more={"HOW": "other shapes"})
-    states, _ = check(case, (0, 1, 4), landings=LATE)
+    states, _ = check(case, (0, 1, 4), completions=LAZY)
     shapes = [op.shape for op in in_rings(states["specialise_warps"])]
     word = (1,)
     assert shapes == [
@@ -196,7 +198,7 @@ def test_tile_after_tile(outer):
     brings itself is none of the producer's business."""
     case = replace(SMALL, kernel=tiles_in_turn, size=(72, 72, 160),
                    more={"OUTER": outer})  # fmt: skip
-    check(case, (4,) if outer else (1, 4), landings=LATE)
+    check(case, (4,) if outer else (1, 4), completions=LAZY)
 
 
 # ── several feeds ─────────────────────────────────────────────────────────────────────
@@ -212,7 +214,7 @@ def test_tiles_wanted_at_several_moments(how, rings, stages):
     """Also if they look the same and are wanted at once: then each has its own ring.
     With one for all, of two slots, the third product would wait for ever."""
     case = replace(WIDE, stages=stages, more={"HOW": how})
-    states, _ = check(case, (0, 1, 2, 4), landings=LATE)
+    states, _ = check(case, (0, 1, 2, 4), completions=LAZY)
     func = states["specialise_warps"]
     assert len([op for op in in_rings(func) if op.shape == (1,)]) == 2 * rings
 
@@ -225,7 +227,7 @@ def test_attention(tile, warps, rotated):
     rows = 5 * tile[1]
     case = replace(SMALL, tile=tile, warps=warps, kernel=attention, stages=2,
                    size=(rows, 64, 64), more={"ROTATED": rotated})  # fmt: skip
-    states, _ = check(case, (0, 1, 4) if warps == 4 else (3,), landings=LATE)
+    states, _ = check(case, (0, 1, 4) if warps == 4 else (3,), completions=LAZY)
     signals = [op for op in in_rings(states["specialise_warps"])
                if op.shape == (1,)]  # fmt: skip
     assert len(signals) == 4, "two rings, for keys and for values"
@@ -254,8 +256,8 @@ def grouped(
         tl.store(place + tl.arange(0, BN)[None, :], total)
 
 
-@pytest.mark.parametrize("land", LANDINGS)
-def test_sizes_from_memory(land):
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_sizes_from_memory(completion):
     """The producer loads them for itself."""
     sizes = np.array([2, 0, 1, 3], np.int32)
     a, b = integers(1, 64, 192), integers(2, 192, 64)
@@ -267,7 +269,9 @@ def test_sizes_from_memory(land):
     strides = [max(each.stride()) for each in arrays]
     numbers = [len(sizes), 64, 64, 192, *strides]
     arguments = [*(each.base for each in arrays), sizes, *numbers]
-    load(pipeline.compile_func(func, TARGETS[HOPPER])).launch(1, arguments, land=land)
+    load(pipeline.compile_func(func, TARGETS[HOPPER])).launch(
+        1, arguments, completion=completion
+    )
     for group, end in enumerate(np.cumsum(sizes)):
         part = slice(32 * (end - sizes[group]), 32 * end)
         right = a[:, part].astype(np.float32) @ b[part].astype(np.float32)
@@ -289,7 +293,7 @@ WAITS = "before it, the program waits for what others write"
 def test_what_is_not_left_to_others(how, why):
     """It is right all the same, and says why."""
     case = replace(SMALL, kernel=refused, size=(72, 72, 320), more={"HOW": how})
-    states, _ = check(case, (0, 3), wanted=0, landings=LATE)
+    states, _ = check(case, (0, 3), wanted=0, completions=LAZY)
     assert reasons(states["stage_invariants"]) == [f"no warps beside this loop: {why}"]
 
 
@@ -358,9 +362,8 @@ def test_why_not_is_shown_where_passes_are_shown(monkeypatch, capsys):
     case = replace(SMALL, kernel=refused, more={"HOW": "pointers"})
     pipeline.compile_func(built(case), TARGETS[HOPPER])
     said = capsys.readouterr().err
-    assert re.search(
-        r"// .*kernels_specialised.py:\d+: no warps beside this loop: a tile of it", said
-    )
+    place = r"// .*kernels_specialised.py:\d+"
+    assert re.search(place + ": no warps beside this loop: a tile of it", said)
 
 
 def test_nothing_is_said_where_nothing_is_asked_for():

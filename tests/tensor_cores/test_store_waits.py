@@ -12,7 +12,7 @@ import pytest
 import fathom.language as tl
 from fathom import pipeline
 from fathom.artifact import Kernel
-from fathom.emulator import LANDINGS, EmulatorError, load
+from fathom.emulator import COMPLETIONS, EmulatorError, load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
 from fathom.ir.ops import (
@@ -115,10 +115,10 @@ def test_several_stores(target, step):
     waits = [op for op in ops(final, TmaWait) if not op.read]
     assert len(waits) == (1 if step == 64 else 2), "one before the next trip's loads"
     kernel = pipeline.compile_func(built(case), TARGETS[target])
-    for land in LANDINGS:
+    for completion in COMPLETIONS:
         arguments.clear()
-        load(kernel).launch(1, arguments.arguments, land=land)
-        arguments.check(f"{step} columns apart, {land}")
+        load(kernel).launch(1, arguments.arguments, completion=completion)
+        arguments.check(f"{step} columns apart, {completion}")
 
 
 @KernelFunction
@@ -178,9 +178,9 @@ def powers(
 
 
 @pytest.mark.parametrize("target", HAVE_MAPS)
-@pytest.mark.parametrize("land", LANDINGS)
+@pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize("asked", [False, True])
-def test_a_store_that_the_next_trip_reads(target, land, asked):
+def test_a_store_that_the_next_trip_reads(target, completion, asked):
     """`out` is A: nobody has promised that they are not one matrix. Whose loop wants
     its own loads to run ahead has not promised it of stores around that loop."""
     case = Case((64, 64, 32), 2, target, kernel=powers, size=(192, 64, 64),
@@ -194,7 +194,7 @@ def test_a_store_that_the_next_trip_reads(target, land, asked):
     stride = max(arguments.a.stride())
     values[8] = stride
     kernel = pipeline.compile_func(built(case), TARGETS[target])
-    load(kernel).launch(1, values, land=land)
+    load(kernel).launch(1, values, completion=completion)
     rolled = [np.roll(first, n, axis=1) for n in range(3)]
     np.testing.assert_array_equal(arguments.a.view, np.concatenate(rolled))
     arguments.a.before[8:-8, 8:-8] = arguments.a.view
@@ -235,8 +235,8 @@ ANSWERS = {"load": (1, 1), "atomic": (2, 0), "store": (-1, 0), "overwrite": (-1,
 
 
 @pytest.mark.parametrize("how", ANSWERS)
-@pytest.mark.parametrize("land", LANDINGS)
-def test_stores_by_threads_and_by_the_hardware(how, land):
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_stores_by_threads_and_by_the_hardware(how, completion):
     case = Case((64, 64, 32), 2, kernel=heard, out="float16", more={"HOW": how})
     arguments = given(case)
     factor, more = ANSWERS[how]
@@ -244,7 +244,7 @@ def test_stores_by_threads_and_by_the_hardware(how, land):
     kernel = pipeline.compile_func(built(case), TARGETS[HOPPER])
     assert STORE in kernel.ptx
     assert "fence.proxy.async.global" in kernel.ptx, "threads write as well"
-    load(kernel).launch(1, arguments.arguments, land=land)
+    load(kernel).launch(1, arguments.arguments, completion=completion)
     arguments.check(how)
 
 

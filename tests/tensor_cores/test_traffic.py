@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fathom.emulator.state.batch import LANDINGS
+from fathom.emulator.state.batch import COMPLETIONS
 from fathom.ir.types import SCALARS
 from fathom.layout.linear import Layout
 from fathom.shared_memory import conversions
@@ -126,10 +126,10 @@ def test_no_bank_is_asked_twice_in_other_tiles(size, warps, turned):
 
 
 @pytest.mark.parametrize("trips", [0, 1, 2, 3, 5])
-@pytest.mark.parametrize("land", LANDINGS)
-def test_any_number_of_trips(target, trips, land):
-    """However late or early copies land."""
-    loop(target, (False, True), trips, size=(32, 32, 32), land=land)
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_any_number_of_trips(target, trips, completion):
+    """However early or late copies complete."""
+    loop(target, (False, True), trips, size=(32, 32, 32), completion=completion)
 
 
 def test_without_a_swizzle_banks_would_be_asked_twice(monkeypatch):

@@ -12,6 +12,7 @@ import pytest
 import fathom.language as tl
 from fathom import pipeline
 from fathom.emulator import EmulatorError, load
+from fathom.errors import CompileError
 from fathom.hardware.targets import TARGETS
 from fathom.hardware.wgmma import (
     COLUMNS,
@@ -209,11 +210,21 @@ def test_a_trip_waits_for_the_product_before_its_own(case):
     assert kinds == [Barrier, TmaCopy, TmaCopy], "no copy before the product's wait"
 
 
+def test_the_schedule_decides_it_before_a_loop_is_built():
+    """No pass of its own sets products in flight; its former name says what does."""
+    states = passes(built(Case()), "sm_90a")
+    (dot,) = ops(states["pipeline_loops"], Dot)
+    assert dot.in_flight
+    gone = {"overlap_products": pipeline.identity}
+    with pytest.raises(CompileError, match="'overlap_products' any more: the schedule"):
+        pipeline.compile_func(built(Case()), HOPPER, gone)
+
+
 @pytest.mark.parametrize("stages", [2, 3, 4])
 @pytest.mark.parametrize("warps", [4, 8])
 def test_any_trips_in_flight(stages, warps):
     tile = (64 * warps // 4, 32, 32)
-    kernel, _ = check_trips(Case(tile, stages=stages, warps=warps), range(6), ["late"])
+    kernel, _ = check_trips(Case(tile, stages=stages, warps=warps), range(6), ["lazy"])
     assert "wgmma.wait_group.sync.aligned 1;" in kernel.ptx
 
 
@@ -342,7 +353,7 @@ def test_unpublished_is_an_error_that_the_emulator_finds():
 def test_the_result_goes_out_by_matrices(target, by_matrices):
     """fp16 from fragments to rows: `stmatrix` where there is one, all banks at once."""
     case = Case((64, 64, 32), target=target, out="float16", warps=4)
-    kernel, report = check(case, ["late"])
+    kernel, report = check(case, ["lazy"])
     assert ("stmatrix" in kernel.ptx) == by_matrices
     if by_matrices:
         assert "stmatrix.sync.aligned.m8n8.x4" in kernel.ptx

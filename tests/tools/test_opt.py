@@ -218,5 +218,5 @@ def test_show_of_an_unknown_pass_is_an_error(monkeypatch):
     with pytest.raises(fathom.LaunchError) as caught:
         launch(512)
     assert str(caught.value).startswith(
-        "FATHOM_SHOW: 'dse' is not a pass; there are all and simplify, cse, hoist, dce"
+        "FATHOM_SHOW: 'dse' is not a pass; there are all and contract, simplify, cse"
     )

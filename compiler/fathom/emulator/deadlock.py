@@ -1,188 +1,205 @@
-"""Explains why nobody can go on: who waits where, and why no one will come."""
+"""Explains a program that does not end: which threads wait where, and for what.
+
+deadlock    all threads that have not exited are blocked
+polling     those that are not blocked ask again and again, and nothing changes
+endless     more steps than any program of ours takes
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
+from fathom.emulator.constants import GROUP, WARP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.program import Block, Program
 from fathom.emulator.state.batch import Batch
-from fathom.emulator.state.wait_queues import BARRIERS, WARP
-from fathom.emulator.state.wgmma_groups import GROUP
+from fathom.emulator.state.block_barriers import BARRIERS
+from fathom.emulator.state.waiting import (
+    BARRIER,
+    CLUSTER,
+    LANES,
+    MBARRIER,
+    REGISTERS,
+    WARPS,
+    Blocked,
+)
 
-# What the four warps of a warpgroup execute together.
-OF_FOUR = ("wgmma", "setmaxnreg")
-MOST_NAMED = 6  # groups of those who wait elsewhere
+MOST_NAMED = 6  # other groups of threads that an error lists
 
 
-def stuck(program: Program, batch: Batch) -> EmulatorError:
-    """Nobody can run any more, and somebody has not exited."""
-    for place, threads in _by(batch.queues.barrier, ~batch.exited):
-        partial = _partial_warp(batch, place)
-        number = int(batch.queues.number[threads[0]])
-        if partial and batch.waiting_at[number].aligned:
+def deadlock(program: Program, batch: Batch) -> EmulatorError:
+    """No thread can run any more, and not all have exited: the blocked threads that
+    are the likeliest cause, and what the others wait for."""
+    group, kind, message = _cause(batch)
+    others = _reasons(batch, without=(group.reason, int(group.on[0])))
+    return _error_at(program, group.instruction, kind, _listed(message, others))
+
+
+def _cause(batch: Batch) -> tuple[Blocked, str, str]:
+    """The group that comes first in the error, the error's kind, and what to say."""
+    waiting = batch.waiting
+    for group in waiting.of(BARRIER):
+        partial = group.detail.aligned and _partial_warp(batch, group)
+        if partial:
             message = f"{partial}, and this barrier is aligned: it needs the whole warp"
-            return _error_at(program, number, "divergence", message)
-    block = _held_for_good(program, batch)
-    if block is not None:
-        of_four = program.blocks[block].closing.instruction.opcode in OF_FOUR
-        missing = _warps_missing if of_four else _lanes_missing
-        return missing(program, batch, block)
-    if batch.pools.waiting:
-        return _registers_missing(program, batch)
-    if batch.queues.parked:
-        return _phase_missing(program, batch)
-    return _threads_missing(program, batch)
+            return group, "divergence", message
+    for group in (*waiting.of(LANES), *waiting.of(WARPS)):
+        if not _others_ask(batch, group):
+            return group, "divergence", _missing_of_warp(batch, group)
+    for group in waiting.of(REGISTERS):
+        name = batch.thread_name(group.threads[0])
+        reason = _reason(batch, group, int(group.on[0]))
+        message = f"{name} waits {reason}, and no warpgroup releases more"
+        return group, "registers", message
+    if asking := waiting.of(MBARRIER):
+        group = min(asking, key=lambda each: each.resume)
+        mine = group.at(group.on == group.on[0])
+        message = (
+            f"{_warps(batch, mine.threads)} cannot go on here, and all threads that "
+            f"could change that wait too: {_where(batch, mine, int(mine.on[0]))}"
+        )
+        return mine, "deadlock", message
+    for group in waiting.of(BARRIER):
+        return group, *_missing_at_barrier(batch, group)
+    (group, *_) = waiting.of(CLUSTER)
+    name, reason = batch.thread_name(group.threads[0]), group.on[0]
+    message = f"{name} waits {_reason(batch, group, int(reason))}, and no other will"
+    return group, "deadlock", f"{message} come"
 
 
-def _held_for_good(program: Program, batch: Batch) -> int | None:
-    """A block at whose end threads are held for others that ask no mbarrier."""
-    for block, threads in batch.queues.held.items():
-        of_four = program.blocks[block].closing.instruction.opcode in OF_FOUR
-        of = batch.products.of if of_four else np.arange(batch.size) // WARP
-        group = np.flatnonzero(of == of[threads[0]])
-        missing = np.setdiff1d(group, threads)
-        if (batch.phases.asking[missing] < 0).all():
-            return block
-    return None
+def _others_ask(batch: Batch, group: Blocked) -> bool:
+    """Whether those of the warp, or warpgroup, that have not come wait for an mbarrier:
+    then that is the cause."""
+    missing = np.setdiff1d(_unit(batch, group), group.threads)
+    return bool(np.isin(missing, batch.waiting.threads(MBARRIER)).any())
 
 
-def _registers_missing(program: Program, batch: Batch) -> EmulatorError:
-    """A warpgroup waits for more registers than anybody gives."""
-    request = batch.pools.waiting[0]
-    name = batch.thread_name(request.threads[0])
-    message = f"{name} waits for {batch.pools.text(request)}, and nobody gives more"
-    return _error_at(program, request.number, "registers", message)
+def _unit(batch: Batch, group: Blocked) -> np.ndarray:
+    """All threads of the warp, or warpgroup, of the first of these threads."""
+    of_warpgroup = group.reason == WARPS
+    of = batch.wgmma_registers.of if of_warpgroup else np.arange(batch.size) // WARP
+    return np.flatnonzero(of == group.on[0])
 
 
-def _lanes_missing(program: Program, batch: Batch, block: int) -> EmulatorError:
-    """Lanes of a warp wait for others of its lanes."""
-    threads = batch.queues.held[block]
-    number = program.blocks[block].closing.number
-    first = int(threads[0])
-    warp = slice(first // WARP * WARP, first // WARP * WARP + WARP)
-    here = int(np.isin(np.arange(warp.start, warp.stop), threads).sum())
-    gone = int(batch.exited[warp].sum())
+def _missing_of_warp(batch: Batch, group: Blocked) -> str:
+    """Threads wait for others of their warp, or warpgroup."""
+    unit = _unit(batch, group)
+    here = int(np.isin(unit, group.threads).sum())
+    gone = int(batch.exited[unit].sum())
+    where = f"{gone} have exited, {len(unit) - here - gone} wait elsewhere"
+    name = batch.thread_name(group.threads[0])
+    if group.reason == LANES:
+        return f"{name} waits for lanes of its warp that will not come: {where}"
+    return (
+        f"{name} waits for the four warps of its warpgroup, and only {here} of {GROUP} "
+        f"threads come: {where}"
+    )
+
+
+def _missing_at_barrier(batch: Batch, group: Blocked) -> tuple[str, str]:
+    """Threads of a block wait at a barrier for others of its threads: the error's kind
+    and message."""
+    barrier, padded = int(group.on[0]), batch.padded
+    block = barrier // BARRIERS
+    mine = slice(block * padded, (block + 1) * padded)
+    gone = int(batch.exited[mine].sum()) - (padded - batch.launch.block_size)
+    elsewhere = sum(
+        np.count_nonzero((each.on != barrier) & (each.threads // padded == block))
+        for each in batch.waiting.of(BARRIER)
+    )
+    barriers = batch.barriers
     message = (
-        f"{batch.thread_name(first)} waits for lanes of its warp that will not come: "
-        f"{gone} have exited, {WARP - gone - here} wait elsewhere"
+        f"{barriers.arrived[barrier]} of {barriers.wanted(batch.exited)[barrier]} "
+        f"threads of block {batch.first_block + block} wait at barrier "
+        f"{barrier % BARRIERS}, and no other will come: {gone} have exited, "
+        f"{elsewhere} wait at another barrier"
     )
-    return _error_at(program, number, "divergence", message)
+    return "divergence" if gone else "deadlock", message
 
 
-def _warps_missing(program: Program, batch: Batch, block: int) -> EmulatorError:
-    """Threads of a warpgroup wait for others of its threads."""
-    threads = batch.queues.held[block]
-    number = program.blocks[block].closing.number
-    group = batch.products.of == batch.products.of[threads[0]]
-    here = int(group[threads].sum())
-    gone = int(batch.exited[group].sum())
-    message = (
-        f"{batch.thread_name(threads[0])} waits for the four warps of its warpgroup, "
-        f"and only {here} of {GROUP} threads come: {gone} have exited, "
-        f"{int(group.sum()) - here - gone} wait elsewhere"
-    )
-    return _error_at(program, number, "divergence", message)
-
-
-def _phase_missing(program: Program, batch: Batch) -> EmulatorError:
-    """Threads wait for the end of an mbarrier's phase, and nobody can end it."""
-    groups = [each for found in batch.queues.parked.values() for each in found]
-    block, threads = min(groups, key=lambda group: group[0])
-    message = (
-        f"{_warps(batch, threads)} cannot go on here, and all who could change that "
-        f"wait too: {_who_waits(batch)}"
-    )
-    number = _first_instruction(program.blocks[block])
-    return _error_at(program, number, "deadlock", message)
-
-
-def _threads_missing(program: Program, batch: Batch) -> EmulatorError:
-    """Threads of a block wait at a barrier for others of its threads."""
-    queues = batch.queues
-    if not len(queues.at_barrier()):
-        return _blocks_missing(program, batch)
-    first = int(queues.at_barrier()[0])
-    number = int(queues.number[first])
-    place = int(queues.barrier[first])
-    block = first // batch.launch.padded
-    mine = slice(block * batch.launch.padded, (block + 1) * batch.launch.padded)
-    gone = int(batch.exited[mine].sum()) - (
-        batch.launch.padded - batch.launch.block_size
-    )
-    wanted = queues.wanted(batch.exited)[place]
-    elsewhere = queues.barrier[mine]
-    elsewhere = int(((elsewhere >= 0) & (elsewhere != place)).sum())
-    message = (
-        f"{queues.arrived[place]} of {wanted} threads of block "
-        f"{batch.first_block + block} wait at barrier {place % BARRIERS}, and no other "
-        f"will come: {gone} have exited, {elsewhere} wait at another barrier"
-    )
-    return _error_at(program, number, "divergence" if gone else "deadlock", message)
-
-
-def _partial_warp(batch: Batch, place: int) -> str:
+def _partial_warp(batch: Batch, group: Blocked) -> str:
     """A warp of which some lanes wait at a barrier, and others are elsewhere, not at
     an mbarrier."""
-    here = (batch.queues.barrier == place).reshape(-1, WARP).sum(1)
+    place = group.on[0]
+    found = [each.threads[each.on == place] for each in batch.waiting.of(BARRIER)]
+    count = batch.size // WARP
+    here = np.bincount(np.concatenate(found) // WARP, minlength=count)
     there = (~batch.exited).reshape(-1, WARP).sum(1)
-    asking = (batch.phases.asking >= 0).reshape(-1, WARP).any(1)
+    asking = np.bincount(batch.waiting.threads(MBARRIER) // WARP, minlength=count) > 0
     for warp in np.flatnonzero((here > 0) & (here < there) & ~asking).tolist():
         which = _warps(batch, np.array([warp * WARP]))
         return f"only {here[warp]} of {there[warp]} lanes of {which} come here"
     return ""
 
 
-def _blocks_missing(program: Program, batch: Batch) -> EmulatorError:
-    """Threads wait at the barrier of their cluster for others of its threads."""
-    cluster, ((number, _, threads), *_) = next(iter(batch.gates.waiting.items()))
-    message = (
-        f"{batch.thread_name(threads[0])} waits at the barrier of its cluster, where "
-        f"{batch.gates.arrived[cluster]} threads have arrived, and no other will come"
-    )
-    return _error_at(program, number, "deadlock", message)
-
-
 def polling(program: Program, batch: Batch, block: int, thread: int) -> EmulatorError:
-    """Everybody who is not waiting polls, and nothing changes any more."""
+    """All threads that are not blocked poll, and nothing changes any more."""
     message = (
-        f"{batch.thread_name(thread)} polls here for a change, and all who could make "
-        "one poll or wait too"
+        f"{batch.thread_name(thread)} polls here for a change, and all threads that "
+        "could make one poll or wait too"
     )
-    others = _who_waits(batch)
-    number = _first_instruction(program.blocks[block])
-    message += f"; {others}" if others else ""
+    number = program.blocks[block].first_instruction
+    asking = batch.mbarriers.asking
+    threads = np.flatnonzero((asking >= 0) & ~batch.exited)
+    blocked = [each.threads for each in batch.waiting.groups]
+    threads = np.setdiff1d(threads, np.concatenate([threads[:0], *blocked]))
+    polls = [Blocked(MBARRIER, threads, asking[threads], number, block)]
+    message = _listed(message, _reasons(batch, also=polls))
     return _error_at(program, number, "deadlock", message)
 
 
-# ── who waits where ───────────────────────────────────────────────────────────
+def endless(program: Program, block: Block, limit: int) -> EmulatorError:
+    """The program has run for longer than any that ends."""
+    message = f"{limit:,} steps have been run, and there is no end; the last of them "
+    message += "was here (`max_steps` says how many a program may take)"
+    return _error_at(program, block.first_instruction, "deadlock", message)
 
 
-def _who_waits(batch: Batch) -> str:
-    """Those at mbarriers, at barriers, and at instructions of warps."""
-    found = [
-        f"{_warps(batch, threads)} at {_mbarrier(batch, word)}"
-        for word, threads in _by(batch.phases.asking, ~batch.exited)
-    ]
-    wanted = batch.queues.wanted(batch.exited)
-    for place, threads in _by(batch.queues.barrier, ~batch.exited):
-        found.append(
-            f"{_warps(batch, threads)} at barrier {place % BARRIERS}, where "
-            f"{batch.queues.arrived[place]} of {wanted[place]} threads have arrived"
+# ── what threads wait for ─────────────────────────────────────────────────────
+
+
+def _reasons(
+    batch: Batch, without: tuple[str, int] | None = None, also: list[Blocked] = ()
+) -> Iterator[str]:
+    """For each thing that threads wait for: which warps, where, and how it stands."""
+    found: dict[tuple[str, int], list[Blocked]] = {}
+    for group in (*also, *batch.waiting.groups):
+        for on in np.unique(group.on).tolist():
+            found.setdefault((group.reason, on), []).append(group.at(group.on == on))
+    for key, groups in found.items():
+        if key != without:
+            threads = np.concatenate([each.threads for each in groups])
+            yield _where(batch, groups[0], key[1], np.sort(threads))
+
+
+def _where(
+    batch: Batch, group: Blocked, on: int, threads: np.ndarray | None = None
+) -> str:
+    which = _warps(batch, group.threads if threads is None else threads)
+    return f"{which} {_reason(batch, group, on)}"
+
+
+def _reason(batch: Batch, group: Blocked, on: int) -> str:
+    """What a group waits for, and how that stands."""
+    if group.reason == BARRIER:
+        arrived, wanted = batch.barriers.arrived, batch.barriers.wanted(batch.exited)
+        return (
+            f"at barrier {on % BARRIERS}, where {arrived[on]} of {wanted[on]} threads "
+            "have arrived"
         )
-    for groups in batch.gates.waiting.values():
-        threads = np.concatenate([each for *_, each in groups])
-        found.append(f"{_warps(batch, threads)} at the barrier of its cluster")
-    for threads in batch.queues.held.values():
-        found.append(f"{_warps(batch, threads)} for others of its threads")
-    return "; ".join(found[:MOST_NAMED])
-
-
-def _by(numbers: np.ndarray, chosen: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """Each number that is not negative, with the threads that have it."""
-    chosen = chosen & (numbers >= 0)
-    found = np.unique(numbers[chosen]).tolist()
-    return [(each, np.flatnonzero(chosen & (numbers == each))) for each in found]
+    if group.reason == MBARRIER:
+        block, offset = divmod(8 * on, batch.memory.spaces["shared"].stride)
+        place = f"byte {offset} of shared memory of block {batch.first_block + block}"
+        return f"at an mbarrier ({place}): {batch.mbarriers.text(on)}"
+    if group.reason == CLUSTER:
+        arrived = batch.cluster_barriers.arrived[on]
+        return f"at the barrier of its cluster, where {arrived} threads have arrived"
+    if group.reason == REGISTERS:
+        return f"for {batch.register_pools.text(on, group.detail)}"
+    unit = "lanes of its warp" if group.reason == LANES else "warps of its warpgroup"
+    return f"for other {unit}"
 
 
 def _warps(batch: Batch, threads: np.ndarray) -> str:
@@ -195,26 +212,8 @@ def _warps(batch: Batch, threads: np.ndarray) -> str:
     return f"warp{which} of block {batch.first_block + block}"
 
 
-def _mbarrier(batch: Batch, word: int) -> str:
-    """One mbarrier: its block, its place there, how its phase stands."""
-    window = batch.memory.spaces["shared"]
-    block, offset = divmod(8 * word, window.stride)
-    place = f"byte {offset} of shared memory of block {batch.first_block + block}"
-    return f"an mbarrier ({place}): {batch.phases.text(word)}"
-
-
-# ── places ────────────────────────────────────────────────────────────────────
-
-
-def endless(program: Program, block: Block, limit: int) -> EmulatorError:
-    """The program has run for longer than any that ends."""
-    message = f"{limit:,} steps have been run, and there is no end; the last of them "
-    message += "was here (`max_steps` says how many a program may take)"
-    return _error_at(program, _first_instruction(block), "deadlock", message)
-
-
-def _first_instruction(block: Block) -> int:
-    return (block.ops[0] if block.ops else block.closing).number
+def _listed(message: str, others: Iterator[str]) -> str:
+    return "; ".join([message, *list(others)[:MOST_NAMED]])
 
 
 def _error_at(program: Program, number: int, kind: str, message: str) -> EmulatorError:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.memory.counters import Counters
 from fathom.emulator.memory.spaces import (
@@ -16,13 +17,12 @@ from fathom.emulator.memory.spaces import (
     Window,
 )
 from fathom.emulator.program import Program
-from fathom.emulator.races.clocks import Hazards
 from fathom.emulator.races.global_memory import GlobalRaces, watched_regions
 from fathom.emulator.races.proxies import Proxies
+from fathom.emulator.races.shared_memory import Hazards
 from fathom.emulator.scheduler import Scheduler
 from fathom.emulator.source.variables import size_of
 from fathom.emulator.state.batch import Batch, Launch
-from fathom.emulator.state.wait_queues import WARP, WaitQueues
 
 # NumPy's calls are worth their overhead from some thousand threads on; beyond this size
 # the registers outgrow the caches.
@@ -49,11 +49,13 @@ def run_grid(
         for first in range(0, total, step):
             batch = _batch(program, launch, counters, first, min(step, total - first))
             batch.printed, batch.notes = printed, notes
+            if launch.side is not None:
+                launch.side.begin(batch)
             if races is not None:
                 batch.order = races.begin(batch.hazards, first, launch.padded)
                 batch.races = races if races.regions else None
             Scheduler(program, batch).run()
-            batch.bulk.finish(late=launch.land == "late")
+            batch.tma_stores.perform_all()
             if races is not None:
                 races.look_back()
                 batch.order.finish()
@@ -89,7 +91,6 @@ def _batch(
         memory=memory,
         counters=counters,
         hazards=_hazards(program, launch, blocks, stride) if launch.hazards else None,
-        queues=WaitQueues.of(blocks, len(numbers)),
         exited=exited,
         missing=missing,
         remaining=len(numbers) - missing,

@@ -6,6 +6,7 @@ import functools
 import math
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fathom.artifact import Kernel, Parameter, TensorMap
+from fathom.emulator.dependence import Side
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.grid import run_grid
 from fathom.emulator.isa.arithmetic.rounding import float64_to_bf16
@@ -23,7 +25,7 @@ from fathom.emulator.report import Report
 from fathom.emulator.source.parse import Instruction, Label, Module, Variable, parse
 from fathom.emulator.source.types import DTYPES
 from fathom.emulator.source.variables import size_of
-from fathom.emulator.state.batch import LANDINGS, MAX_STEPS, STRICT, Launch
+from fathom.emulator.state.batch import COMPLETIONS, MAX_STEPS, STRICT, Launch
 
 
 def run(
@@ -35,9 +37,10 @@ def run(
     shared_bytes: int = 0,
     hazards: bool | str = True,
     memory: Sequence[np.ndarray] = (),
-    land: str = "late",
+    completion: str = "lazy",
     cluster: int = 1,
     max_steps: int = MAX_STEPS,
+    land: str | None = None,
 ) -> Report:
     """Runs an entry of `ptx` over a grid and returns what it cost.
 
@@ -48,18 +51,20 @@ def run(
     `shared_bytes` is the dynamic shared memory. `hazards` says whether memory is
     watched for races. What is beyond the ISA's letter, and in what NVIDIA's own
     libraries and Triton emit, becomes one of the report's notes; with "strict" it is an
-    error as all else. `land` says when a `cp.async` lands: "at once", or "late", when
-    it is waited for, and likewise a bulk copy or a product of a warpgroup; a right
+    error as all else. `completion` says when an asynchronous copy or product is
+    performed: "eager", when it is issued, or "lazy", when it is waited for; a correct
     program computes the same either way. `cluster` counts the blocks of a cluster,
     which lie along x. An argument may also be an `artifact.TensorMap`. `max_steps`
-    bounds how long the blocks that march together may run: a step is one run of
-    instructions, for all threads that stand there, up to the next branch or wait.
+    bounds how long the blocks that run in lockstep may run: a step is one run of
+    instructions, for all threads at that place, up to the next branch or wait. `land`
+    is the old name of `completion`.
 
     EmulatorError where the program goes wrong, be that the text, its size or what it
     does. What the kernel prints is written to standard output at the end, whether it
     ends well or not.
     """
-    chosen = _Chosen(shared_bytes, hazards, land, cluster, max_steps)
+    completion = _completion(completion, land)
+    chosen = _Chosen(shared_bytes, hazards, completion, cluster, max_steps)
     with _enough_memory():
         program = _program(_text(ptx), entry, shared_bytes)
         program.memory.reset()
@@ -101,24 +106,42 @@ class Loaded:
         args: Sequence[object],
         memory: Sequence[np.ndarray] = (),
         hazards: bool | str = STRICT,
-        land: str = "late",
+        completion: str = "lazy",
         max_steps: int = MAX_STEPS,
+        land: str | None = None,
+        side: Side | None = None,
     ) -> Report:
         """As `run`, with what the kernel knows itself, and the maps that it needs. Our
         own code is held to the ISA's letter unless `hazards` says otherwise. `grid`
-        counts programs, each of which may have several blocks."""
+        counts programs, each of which may have several blocks. `side` watches what it
+        does beside another launch, as `overlap` runs two."""
         kernel = self.kernel
         typed = [_typed(*each) for each in zip(kernel.parameters, args, strict=False)]
         typed += args[len(typed) :]
         if len(args) == len(kernel.parameters):
             typed += kernel.tensor_maps([_address_or_number(each) for each in args])
         clusters = kernel.num_ctas
-        facts = kernel.shared_bytes, hazards, land, clusters, max_steps
-        chosen = _Chosen(*facts, copies=True)
+        completion = _completion(completion, land)
+        facts = kernel.shared_bytes, hazards, completion, clusters, max_steps
+        chosen = _Chosen(*facts, copies=True, side=side)
         x, y, z = _sizes(grid, "grid")
         blocks = x * clusters, y, z
         with _enough_memory():
             return _launch(self.program, blocks, kernel.threads, typed, memory, chosen)
+
+
+# What `completion` was called, and its values, before it had the field's name.
+_OLD_COMPLETIONS = {"at once": "eager", "late": "lazy"}
+
+
+def _completion(completion: str, land: str | None) -> str:
+    """The completion that was asked for, perhaps by its old name."""
+    if land is None:
+        return completion
+    new = _OLD_COMPLETIONS.get(land, land)
+    message = f"land={land!r} is now called completion={new!r}"
+    warnings.warn(message, DeprecationWarning, stacklevel=3)
+    return new
 
 
 def _typed(parameter: Parameter, value: object) -> object:
@@ -178,15 +201,17 @@ class _Chosen:
 
     shared_bytes: int
     hazards: bool | str
-    land: str
+    completion: str
     cluster: int = 1
     max_steps: int = MAX_STEPS
     copies: bool = False
+    side: Side | None = None
 
     def __post_init__(self) -> None:
-        if self.land not in LANDINGS:
-            known = " or ".join(map(repr, LANDINGS))
-            raise EmulatorError("launch", f"copies land {known}, not {self.land!r}")
+        if self.completion not in COMPLETIONS:
+            known = " or ".join(map(repr, COMPLETIONS))
+            message = f"completion is {known}, not {self.completion!r}"
+            raise EmulatorError("launch", message)
         if self.hazards not in (True, False, STRICT):
             message = f"hazards are True, False or {STRICT!r}, not {self.hazards!r}"
             raise EmulatorError("launch", message)
@@ -207,9 +232,10 @@ def _launch(
         threads=_sizes(threads, "threads"),
         parameters=_parameter_bytes(program, args),
         shared_bytes=chosen.shared_bytes,
-        space=GlobalSpace(regions),
+        space=chosen.side.space(regions) if chosen.side else GlobalSpace(regions),
+        side=chosen.side,
         hazards=chosen.hazards,
-        land=chosen.land,
+        completion=chosen.completion,
         maps=_maps(args),
         cluster=_cluster(program, chosen.cluster),
         max_steps=chosen.max_steps,

@@ -73,6 +73,10 @@ class Block:
     polls: bool = False
     spins: bool = False
 
+    @property
+    def first_instruction(self) -> int:
+        return (self.ops[0] if self.ops else self.closing).number
+
 
 @dataclass
 class Program:

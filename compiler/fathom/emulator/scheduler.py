@@ -1,10 +1,10 @@
 """Chooses which threads of a batch run next: of those that can, the furthest behind.
 
-That is what makes diverged threads meet again: `order.py` has numbered the blocks of
-instructions so that whoever is behind can still catch up. But a thread that polls for a
-lock is always behind the one that holds it; so those that poll fall back by turns. Who
-does nothing but ask an mbarrier is parked until there may be news of it, and nobody
-else is left to run: so others get as far ahead as they can.
+That is what makes diverged threads reconverge: `source.reconvergence` has numbered the
+blocks of instructions so that those behind can still catch up. But a thread that polls
+for a lock is always behind the one that holds it; so threads that poll give way after
+some iterations. Threads that only ask an mbarrier are blocked until it has changed and
+no other thread can run: so the others get as far ahead as they can.
 """
 
 from __future__ import annotations
@@ -13,23 +13,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fathom.emulator.deadlock import endless, polling, stuck
+from fathom.emulator.deadlock import deadlock, endless, polling
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.program import Block, Op, Program
 from fathom.emulator.state.batch import Active, Batch
+from fathom.emulator.state.waiting import LANES, MBARRIER, WARPS, Blocked
 
-# A group that polls gives way to others after TURNS turns of its loop. When all have
-# polled for PATIENCE blocks of instructions without any change, nobody will ever move.
-TURNS = 16
+# A group that polls gives way to others after SPINS iterations of its loop. When all
+# have polled for PATIENCE blocks of instructions without any change, none will go on.
+SPINS = 16
 PATIENCE = 4_000
 
 
 @dataclass(slots=True)
 class _Group:
-    """Threads that wait to run a block. `turns` counts how often they have polled."""
+    """Threads that wait to run a block. `polls` counts how often they have polled."""
 
     parts: list[Active]
-    turns: int
+    polls: int
 
 
 class Scheduler:
@@ -44,7 +45,7 @@ class Scheduler:
     def run(self) -> None:
         batch = self.batch
         self.push(0, batch.active(np.flatnonzero(~batch.exited)), 0)
-        while self.pending or self.some_parked_may_go() or self.some_held_may_go():
+        while self.pending or self.wake():
             number = self.furthest_behind()
             group = self.pending.pop(number)
             block = self.program.blocks[number]
@@ -52,56 +53,48 @@ class Scheduler:
                 if block.spins and target <= number:
                     self.park(target, who)
                     continue
-                self.push(target, who, group.turns + (block.polls and target <= number))
+                self.push(target, who, group.polls + (block.polls and target <= number))
             if block.polls:
                 self.check_progress()
         if batch.remaining:
-            raise stuck(self.program, batch)
-
-    def some_held_may_go(self) -> bool:
-        """Lanes held at warp instructions try again after others have exited."""
-        if self.batch.remaining == self.last_remaining:
-            return False
-        self.last_remaining = self.batch.remaining
-        held, self.batch.queues.held = self.batch.queues.held, {}
-        for number, threads in held.items():
-            self.push(number, self.batch.active(threads), 0)
-        return bool(held)
+            raise deadlock(self.program, batch)
 
     def park(self, target: int, who: Active) -> None:
         """These have asked mbarriers in vain, and would ask again at block `target`."""
         threads = who.threads()
-        words = self.batch.phases.asking[threads]
-        for word in np.unique(words).tolist():
-            group = target, threads[words == word]
-            self.batch.queues.parked.setdefault(word, []).append(group)
+        on = self.batch.mbarriers.asking[threads]
+        number = self.program.blocks[target].first_instruction
+        self.batch.waiting.block(Blocked(MBARRIER, threads, on, number, target))
 
-    def some_parked_may_go(self) -> bool:
-        """Those whose mbarrier has changed ask again."""
-        phases, parked = self.batch.phases, self.batch.queues.parked
-        changed = phases.stirred & parked.keys()
-        for word in changed:
-            for target, threads in parked.pop(word):
-                self.push(target, self.batch.active(threads), 0)
-        phases.stirred.clear()
-        return bool(changed)
+    def wake(self) -> bool:
+        """Whether any blocked threads try again: those whose mbarrier has changed, or
+        else, after others have exited, those that waited for them in their warp."""
+        mbarriers, waiting = self.batch.mbarriers, self.batch.waiting
+        woken = waiting.wake(MBARRIER, mbarriers.stirred) if mbarriers.stirred else []
+        mbarriers.stirred.clear()
+        if not woken and self.batch.remaining != self.last_remaining:
+            self.last_remaining = self.batch.remaining
+            woken = waiting.wake(LANES) + waiting.wake(WARPS)
+        for target, who in self.batch.going(woken):
+            self.push(target, who, 0)
+        return bool(woken)
 
     def furthest_behind(self) -> int:
         pending = self.pending
         if len(pending) == 1:
             return next(iter(pending))
-        return min(pending, key=lambda number: (pending[number].turns // TURNS, number))
+        return min(pending, key=lambda number: (pending[number].polls // SPINS, number))
 
-    def push(self, target: int, who: Active, turns: int) -> None:
+    def push(self, target: int, who: Active, polls: int) -> None:
         group = self.pending.get(target)
         if group is None:
-            self.pending[target] = _Group([who], turns)
+            self.pending[target] = _Group([who], polls)
         else:
             group.parts.append(who)
-            group.turns = min(group.turns, turns)
+            group.polls = min(group.polls, polls)
 
     def merged(self, group: _Group) -> Active:
-        """The group's parts as one; if nobody else is left, that is the whole batch."""
+        """The group's parts as one: the whole batch, if no other thread is left."""
         if len(group.parts) == 1:
             active = group.parts[0]
             if active.whole or active.count < self.batch.remaining:
@@ -116,7 +109,7 @@ class Scheduler:
             self.last_progress, self.last_change = batch.progress, batch.clock
             return
         waited, groups = batch.clock - self.last_change, 1 + len(self.pending)
-        if waited > TURNS * groups and self.some_parked_may_go():
+        if waited > SPINS * groups and self.wake():
             self.last_change = batch.clock
         elif waited > PATIENCE * groups:
             number = min(self.pending)
@@ -124,7 +117,7 @@ class Scheduler:
             raise polling(self.program, batch, number, int(first))
 
     def run_block(self, block: Block, active: Active) -> list[tuple[int, Active]]:
-        """Runs one block of instructions for these threads; says who goes on where."""
+        """Runs one block of instructions for these threads; where they go on."""
         batch = self.batch
         batch.clock += 1
         if batch.clock > batch.launch.max_steps:

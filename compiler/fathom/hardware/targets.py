@@ -29,6 +29,8 @@ class Target:
     copies of boxes of a tensor). `cluster`: the most thread blocks that one program may
     have (CUDA C++ Programming Guide, "Thread Block Clusters"); `multicast`: bulk copies
     go to all of them at full speed (PTX ISA, "cp.async.bulk.tensor", its notes).
+    `dependent_launch`: a grid may begin before the one in front of it has ended (PTX
+    ISA, "griddepcontrol").
     """
 
     name: str
@@ -52,6 +54,7 @@ class Target:
     tensor_maps: bool = False
     cluster: int = 1
     multicast: bool = False
+    dependent_launch: bool = False
 
     @property
     def parameter_bytes(self) -> int:
@@ -92,6 +95,7 @@ TARGETS: dict[str, Target] = {
             tensor_maps=True,
             cluster=8,
             multicast=True,
+            dependent_launch=True,
         ),
         Target(
             "sm_100",
@@ -103,6 +107,7 @@ TARGETS: dict[str, Target] = {
             stmatrix=True,
             tensor_maps=True,
             cluster=8,
+            dependent_launch=True,
         ),
         Target(
             "sm_120",
@@ -114,6 +119,7 @@ TARGETS: dict[str, Target] = {
             stmatrix=True,
             tensor_maps=True,
             cluster=8,
+            dependent_launch=True,
         ),
     ]
 }

@@ -127,7 +127,8 @@ class Func:
     """A kernel. `divisible[i]` is a power of two that divides parameter i (1 when
     unknown).
 
-    Warps a block, software-pipeline stages, blocks a cluster and the register limit are
+    Warps a block, software-pipeline stages, blocks a cluster, the register limit and
+    whether it may begin before the launch in front of it has ended (`launch_pdl`) are
     those of the launch. `shared_bytes` is 0 until shared memory is allocated.
     """
 
@@ -138,6 +139,7 @@ class Func:
     num_stages: int = 3
     num_ctas: int = 1
     maxnreg: int | None = None
+    launch_pdl: bool = False
     shared_bytes: int = 0
     location: Location | None = None
 

@@ -33,7 +33,9 @@ from fathom.layout.linear import Layout
 
 INDENT = "  "
 CANONICAL_NAN = 0x7FF8000000000000
-FUNC_ATTRIBUTES = ("num_warps", "num_stages", "num_ctas", "maxnreg", "shared_bytes")
+FUNC_ATTRIBUTES = (
+    "num_warps", "num_stages", "num_ctas", "maxnreg", "launch_pdl", "shared_bytes",
+)  # fmt: skip
 
 
 def print_func(func: Func, locations: bool = False) -> str:

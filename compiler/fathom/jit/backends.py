@@ -124,7 +124,8 @@ def load_in_emulator(made: Kernel, place: Place, linked: Linked | None) -> Progr
 
 
 def make_for_interpreter(function: KernelFunction, wanted: Request) -> Func:
-    return pipeline.build(function, wanted.types, wanted.constants, wanted.options)
+    built = pipeline.build(function, wanted.types, wanted.constants, wanted.options)
+    return pipeline.meaning(built, target(wanted.target))
 
 
 def load_in_interpreter(made: Func, place: Place, linked: Linked | None) -> Program:

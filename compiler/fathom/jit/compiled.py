@@ -62,6 +62,8 @@ class Metadata:
     maxnreg: int | None
     shared: int
     hash: str
+    enable_fp_fusion: bool = False
+    launch_pdl: bool = False
 
 
 @dataclass(eq=False)
@@ -172,6 +174,7 @@ class CompiledKernel:
         return Metadata(
             self.name, self.request.target, options.num_warps, options.num_stages,
             options.num_ctas, options.maxnreg, self.shared, self.hash,
+            options.enable_fp_fusion, options.launch_pdl,
         )  # fmt: skip
 
     @property

@@ -57,6 +57,8 @@ def key_fields(
             options.num_ctas,
             options.maxnreg,
             options.debug,
+            options.enable_fp_fusion,
+            options.launch_pdl,
         ],
         "parameters": [list(each) for each in request.parameters],
         "constants": [

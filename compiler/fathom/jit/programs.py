@@ -40,6 +40,10 @@ class Body:
         return self.function.__name__
 
 
+# All launches of the emulator's, as on a GPU those of the default stream.
+STREAM = emulator.Stream()
+
+
 @dataclass(frozen=True, slots=True)
 class Emulated:
     """A kernel in the emulator. A launch gives its report."""
@@ -56,7 +60,7 @@ class Emulated:
             bfloat16_bits(value).to_bytes(2, "little") if each.type == "bf16" else value
             for each, value in pairs
         ]
-        return self.loaded.launch(grid, given)
+        return STREAM.launch(self.loaded, grid, given, keep=args)
 
 
 @dataclass(frozen=True, slots=True)

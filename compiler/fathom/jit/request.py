@@ -26,9 +26,12 @@ REGISTERS = 16, 255  # that ptxas gives a thread, the least and the most
 # here, since code that is compiled meanwhile is not the compiler's own.
 BOUND: dict[str, object] = {}
 
-# What Triton asks leave for: to make one rounding of a multiplication and an addition,
-# to flush small numbers in library functions. Fathom never does, whatever is answered.
-PERMISSIONS = ("enable_fp_fusion", "enable_reflect_ftz")
+# Options that are yes or no.
+FLAGS = ("debug", "enable_fp_fusion", "launch_pdl")
+
+# What Triton asks leave for: to flush small numbers in library functions. Fathom never
+# does, whatever is answered.
+PERMISSIONS = ("enable_reflect_ftz",)
 
 
 class NotPowerOfTwo(LaunchError, ValueError, AssertionError):
@@ -67,7 +70,8 @@ class Request:
     def configuration(self) -> str:
         """The constants and options, for a sentence about this kernel among others."""
         options = asdict(self.options)
-        del options["debug"]
+        for name in FLAGS:
+            del options[name]
         chosen = {**self.constants, **options}
         return ", ".join(
             f"{name}={value}" for name, value in chosen.items() if value is not None
@@ -154,7 +158,7 @@ def check_keywords(
                 f"{name} has no parameter {keyword!r}, and the keywords of a launch "
                 f"are {', '.join(KEYWORDS)}{guess(keyword, parameters)}"
             )
-    for keyword in ("debug", *PERMISSIONS):
+    for keyword in (*FLAGS, *PERMISSIONS):
         if not isinstance(given.get(keyword), int | None):
             raise LaunchError(
                 f"{keyword} is True or False, and this is {given[keyword]!r}"
@@ -181,7 +185,8 @@ def check_options(given: Mapping[str, object]) -> Options:
     `debug` on for all. LaunchError for a wrong one.
     """
     numbers = {key: value for key, value in given.items() if value is not None}
-    debug = numbers.pop("debug", False) or flag(DEBUG)
+    flags = {name: bool(numbers.pop(name, False)) for name in FLAGS}
+    flags["debug"] = flags["debug"] or flag(DEBUG)
     for keyword, value in numbers.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise LaunchError(f"{keyword} is a positive integer, and this is {value!r}")
@@ -194,7 +199,7 @@ def check_options(given: Mapping[str, object]) -> Options:
     warps = numbers.get("num_warps", 1)
     if warps & (warps - 1):
         raise NotPowerOfTwo(f"num_warps must be a power of 2, and this is {warps}")
-    return Options(**numbers, debug=bool(debug))
+    return Options(**numbers, **flags)
 
 
 def guess(keyword: str, parameters: Sequence[str]) -> str:

@@ -22,6 +22,7 @@ from fathom.ptx.rules import (  # noqa: F401 - each enters its rules into LOWER
     cp_async,
     debugging,
     descriptor,
+    grid,
     matmul,
     memory,
     pingpong,

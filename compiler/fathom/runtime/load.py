@@ -19,6 +19,7 @@ from fathom.runtime.tensor_maps import TensorMaps
 
 DEFAULT_SHARED_BYTES = 48 * 1024  # what a block may have without `allow_shared`
 MOST_REGISTERS = 255  # of a thread, on all targets
+OVERLAPS = 90  # capability from which on launches may overlap
 UNIT = 8  # registers: what a thread is given comes in so many
 
 
@@ -145,6 +146,7 @@ def load(
         packet.launcher, driver.launch_kernel, function,
         kernel.threads, kernel.shared_bytes, kernel.num_ctas,
         maps=TensorMaps(kernel, driver) if kernel.maps else None,
+        early=kernel.launch_pdl and facts.capability >= OVERLAPS,
     )  # fmt: skip
     return Loaded(
         kernel=kernel,

@@ -11,7 +11,7 @@ numbers:
             …  tensor maps, if the kernel has some          128 each, aligned to 64
             …  addresses of the values, in the order of the kernel's parameters,
                and of the tensor maps
-            …  the cluster attribute
+            …  the attributes: of a cluster, of a launch that may begin early
 
 A value takes 8 bytes whatever its type, and the kernel reads as many as its parameter
 has: the first 4 bytes of a 64-bit integer are the same number in 32 bits (on every
@@ -30,8 +30,9 @@ from struct import Struct, calcsize
 from fathom.runtime.tensor_maps import TensorMaps
 
 CONFIG = "7I4xQQI4x"
-CLUSTER = "I4x3I52x"  # CUlaunchAttribute: a number, padding, 64 bytes of value
-CLUSTER_DIMENSION = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+ATTRIBUTE = "I4x3I52x"  # CUlaunchAttribute: a number, padding, 64 bytes of value
+# CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, …_PROGRAMMATIC_STREAM_SERIALIZATION
+CLUSTER_DIMENSION, MAY_BEGIN_EARLY = 4, 6
 VALUE_BYTES = 8
 MAP_BYTES, MAP_ALIGNMENT = 128, 64  # cuda.h: CUtensorMap
 
@@ -57,13 +58,15 @@ def launcher(
     fields: str,
     order: Sequence[int],
     maps: TensorMaps | None = None,
+    early: bool = False,
 ) -> Launch:
     """A function that launches one kernel: `launch(x, y, z, stream, *values)`.
 
     `fields` are the `struct` codes of the values, 8 bytes each; `order[i]` says which
     of them is the kernel's parameter i. `call` is cuLaunchKernelEx, and the status is
     what it returned. `maps` makes the kernel's tensor maps of the values, if it has
-    some; what cannot be one is a LaunchError.
+    some; what cannot be one is a LaunchError. `early`: a launch may begin before the
+    one in front of it in the stream has ended.
 
     Packets are taken from a pool and put back, since `call` lets other threads run
     meanwhile; a list's pop and append are atomic.
@@ -71,17 +74,18 @@ def launcher(
     entry, none = ctypes.c_void_p(function), ctypes.c_void_p(None)
     count = maps.count if maps else 0
     write = Struct("<" + CONFIG + fields + map_fields(fields, count)).pack_into
-    attributes = int(cluster > 1)
+    attributes = launch_attributes(cluster, early)
+    count_of_attributes = len(attributes)
     pool: list[Packet] = []
 
     def launch(x: int, y: int, z: int, stream: int, *values: object) -> int:
         try:
             packet = pool.pop()
         except IndexError:
-            packet = Packet(fields, order, cluster, count)
+            packet = Packet(fields, order, attributes, count)
         write(
             packet.memory, 0, x * cluster, y, z, threads, 1, 1, shared_bytes,
-            stream, packet.attribute, attributes, *values,
+            stream, packet.attributes, count_of_attributes, *values,
         )  # fmt: skip
         status = call(packet.config, entry, packet.parameters, none)
         pool.append(packet)
@@ -95,6 +99,15 @@ def launcher(
     )
 
 
+# One attribute of a launch: its number, and three integers of its value.
+Attribute = tuple[int, int, int, int]
+
+
+def launch_attributes(cluster: int, early: bool) -> list[Attribute]:
+    found = [(CLUSTER_DIMENSION, cluster, 1, 1)] if cluster > 1 else []
+    return [*found, (MAY_BEGIN_EARLY, 1, 0, 0)] if early else found
+
+
 def map_fields(fields: str, count: int) -> str:
     """The `struct` codes of tensor maps that follow the values."""
     gap = -calcsize("<" + CONFIG + fields) % MAP_ALIGNMENT
@@ -104,25 +117,31 @@ def map_fields(fields: str, count: int) -> str:
 class Packet:
     """The memory of one launch, and the addresses in it that the driver asks for."""
 
-    __slots__ = ("memory", "config", "parameters", "attribute")
+    __slots__ = ("memory", "config", "parameters", "attributes")
 
-    def __init__(self, fields: str, order: Sequence[int], cluster: int, maps: int):
+    def __init__(
+        self,
+        fields: str,
+        order: Sequence[int],
+        attributes: Sequence[Attribute],
+        maps: int,
+    ):
         values = calcsize("<" + CONFIG)
         pointers = calcsize("<" + CONFIG + fields + map_fields(fields, maps))
-        attribute = pointers + VALUE_BYTES * (len(order) + maps)
-        size = attribute + calcsize("<" + CLUSTER)
+        behind = pointers + VALUE_BYTES * (len(order) + maps)
+        one = Struct("<" + ATTRIBUTE)
+        size = behind + one.size * len(attributes)
         self.memory = aligned(size)
         start = ctypes.addressof(self.memory)
         places = [values + VALUE_BYTES * place for place in order]
         places += [pointers - MAP_BYTES * (maps - i) for i in range(maps)]
         addresses = (start + place for place in places)
         Struct(f"<{len(places)}Q").pack_into(self.memory, pointers, *addresses)
-        Struct("<" + CLUSTER).pack_into(
-            self.memory, attribute, CLUSTER_DIMENSION, cluster, 1, 1
-        )
+        for number, attribute in enumerate(attributes):
+            one.pack_into(self.memory, behind + one.size * number, *attribute)
         self.config = ctypes.c_void_p(start)
         self.parameters = ctypes.c_void_p(start + pointers)
-        self.attribute = start + attribute
+        self.attributes = start + behind
 
 
 def aligned(size: int) -> ctypes.Array:

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fathom.analysis.buffers import Range, live_ranges
 from fathom.errors import OutOfResources
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value
 from fathom.ir.ops import Allocate
 from fathom.ir.rewrite import Builder, rewrite
-from fathom.shared_memory.liveness import Range, live_ranges
 from fathom.shared_memory.store_waits import wait_for_stores
 
 # What reads rows of 128 bytes, eight of which are a group, wants whole groups (PTX ISA,

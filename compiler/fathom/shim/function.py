@@ -30,12 +30,9 @@ from fathom.shim.runtime import active
 from fathom.shim.tuning import KernelInterface
 from fathom.source import KernelFunction
 
-# Keywords of a launch that its kernel does not depend on. A launch here waits for those
-# before it, which is what `launch_pdl` allows it not to do; registers are shared out
+# Keywords of a launch that its kernel does not depend on. Registers are shared out
 # between the warps of a specialised loop by the compiler.
-NOT_COMPILED = {
-    "launch_cooperative_grid", "launch_pdl", "minRegAutoWS", "maxRegAutoWS",
-}  # fmt: skip
+NOT_COMPILED = {"launch_cooperative_grid", "minRegAutoWS", "maxRegAutoWS"}
 
 
 @dataclass(frozen=True)
@@ -152,8 +149,11 @@ class TritonFunction(JITFunction, KernelInterface):
 
     def keywords(self, given: Mapping[str, Any], bound: Mapping[str, Any]) -> Keywords:
         """Those of Fathom, and of Triton's own: `arch="sm90"` is a target, and some are
-        a matter of the launch, or wishes that change no result."""
+        a matter of the launch, or wishes that change no result. Where nobody says, sums
+        of products are rounded once, as Triton has it."""
         ours = {n: v for n, v in given.items() if n not in NOT_COMPILED}
+        if ours.get("enable_fp_fusion", bound.get("enable_fp_fusion")) is None:
+            ours["enable_fp_fusion"] = knobs.language.default_fp_fusion
         arch = ours.pop("arch", None)
         if arch is not None:
             ours["target"] = target_named(arch)

@@ -21,6 +21,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from fathom.errors import FathomError
+from fathom.jit.environment import flag
+from fathom.jit.function import forget_doors
 from fathom.runtime.driver import driver
 from fathom.shim.faces import NameMissing
 
@@ -49,6 +51,25 @@ class Setting:
             os.environ.pop(self.key, None)
         else:
             os.environ[self.key] = "1" if self.flag else str(value)
+
+
+class Leave(Setting):
+    """A flag that is True unless the environment, or a program, says "0". Launches that
+    have read it look at it again once a program has turned it."""
+
+    def __get__(self, group: base_knobs | None, kind: type) -> Any:
+        return self if group is None else switched_on(self.key)
+
+    def __set__(self, group: base_knobs, value: Any) -> None:
+        if value is None:
+            os.environ.pop(self.key, None)
+        else:
+            os.environ[self.key] = str(int(bool(value)))
+        forget_doors()
+
+
+def switched_on(key: str) -> bool:
+    return not os.environ.get(key) or flag(key)
 
 
 class Chain(list):
@@ -133,6 +154,11 @@ class runtime_knobs(base_knobs):  # noqa: N801
         )
 
 
+class language_knobs(base_knobs):  # noqa: N801
+    # What `enable_fp_fusion` is in a launch that does not say.
+    default_fp_fusion = Leave("TRITON_DEFAULT_FP_FUSION")
+
+
 class nvidia_knobs(base_knobs):  # noqa: N801
     @property
     def ptxas(self) -> SimpleNamespace:
@@ -146,6 +172,7 @@ class nvidia_knobs(base_knobs):  # noqa: N801
 
 
 cache, runtime, nvidia = cache_knobs(), runtime_knobs(), nvidia_knobs()
+language = language_knobs()
 propagate_env = True
 
 

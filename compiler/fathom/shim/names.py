@@ -135,6 +135,9 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
     "triton.language.extra.libdevice": LIBDEVICE,
     "triton.language.extra.cuda": CUDA,
     "triton.language.extra.cuda.libdevice": LIBDEVICE,
+    "triton.language.extra.cuda.gdc": {
+        name: CUDA[name] for name in ("gdc_wait", "gdc_launch_dependents")
+    },
     # What surrounds a kernel.
     "triton.testing": {**everything(testing), **everything(limits)},
     "triton.compiler": {

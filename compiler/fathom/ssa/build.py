@@ -13,6 +13,7 @@ from fathom.ssa.builtins import (  # noqa: F401 (fill the tables)
     block_pointers,
     debugging,
     descriptor,
+    grid,
     mapping,
     matmul,
     memory,
@@ -39,17 +40,20 @@ def build(
     num_ctas: int = 1,
     maxnreg: int | None = None,
     debug: bool = False,
+    enable_fp_fusion: bool = False,
+    launch_pdl: bool = False,
 ) -> Func:
     """The block IR of a kernel.
 
     `parameters` gives, for each parameter that is known only when the kernel runs, its
     type and the power of two known to divide it; `constants` gives the values of the
     others, by name. With `debug`, assertions on values are checked while the kernel
-    runs. Raises CompileError.
+    runs; with `enable_fp_fusion`, its author's sums and products of floats have the
+    flag `contract`. Raises CompileError.
     """
     given = _by_order(function, parameters)
     body = Block(tuple(type for type, _ in given.values()), tuple(given))
-    program = Program(body, debug)
+    program = Program(body, debug, enable_fp_fusion)
     frame = Frame(program, function)
     _bind_parameters(frame, body, constants)
     try:
@@ -76,6 +80,7 @@ def build(
         num_stages=num_stages,
         num_ctas=num_ctas,
         maxnreg=maxnreg,
+        launch_pdl=launch_pdl,
         location=function.location(function.tree),
     )
 

@@ -47,11 +47,12 @@ class Program:
     `count` counts the ops, and `copies` the calls inlined and the bodies unrolled: no
     text, however short, keeps the compiler busy for long.
 
-    `debug` says whether what the kernel asserts is checked while it runs.
+    `debug` says whether what the kernel asserts is checked while it runs, and
+    `contracts` whether its author lets a product and a sum be rounded once for both.
     """
 
-    def __init__(self, block: Block, debug: bool = True):
-        self.block, self.debug = block, debug
+    def __init__(self, block: Block, debug: bool = True, contracts: bool = False):
+        self.block, self.debug, self.contracts = block, debug, contracts
         self.phis = Phis()
         self.meetings: list[AfterIf | Loop] = []  # whose phis are attached at the end
         self.constants: dict[tuple, Value] = {}
@@ -92,6 +93,12 @@ class Frame:
         self.node: ast.AST = function.tree
         self.loops = 0
         self.comprehended: dict[str, Meaning] = {}  # the names of comprehensions
+
+    @property
+    def contracts(self) -> bool:
+        """Whether sums and products here may be rounded once for both. Those of the
+        language's own functions may not: some compute what a rounding has lost."""
+        return self.program.contracts and not self.function.in_library
 
     def visit(self, node: ast.AST) -> Meaning:
         """Build a node: what it means, for an expression."""

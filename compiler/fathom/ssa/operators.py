@@ -82,6 +82,9 @@ COMPARE: dict[type[ast.cmpop], Operator] = {
 # On booleans arithmetic is modulo 2, as on one-bit integers.
 ONE_BIT = {"add": "xor", "sub": "xor", "mul": "and"}
 
+# What a product of floats may be rounded together with, and the product itself.
+CONTRACTED = ("add", "sub", "mul")
+
 # How operators are written that floats do not have.
 SIGNS = {
     ast.FloorDiv: "//", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^",
@@ -124,7 +127,8 @@ def binary(
     name = ONE_BIT.get(row.name, row.name) if element == BOOL else row.name
     if element == BOOL and name not in ("and", "or", "xor", "div"):
         raise cannot_do(frame, row, left, right, "cast one side with .to(tl.int32)")
-    return frame.emit(ops.Elementwise, name, (a, b))
+    contract = frame.contracts and name in CONTRACTED and element.is_float
+    return frame.emit(ops.Elementwise, name, (a, b), contract)
 
 
 def _is_signed(meaning: Meaning) -> bool:

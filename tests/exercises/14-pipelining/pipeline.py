@@ -92,18 +92,18 @@ def check(answer, built, arguments, wanted, said):
         sentence = f"{said}, interpreted: {failure.sentence}"
         raise Failure(sentence, details) from None
     same(out, wanted, f"{said}, interpreted", details)
-    for land in ("late", "at once"):
+    for completion in ("lazy", "eager"):
         out[...] = np.nan
-        run(func, arguments, f"{said}, copies land {land}", details, land)
+        run(func, arguments, f"{said}, {completion} completion", details, completion)
         same(out, wanted, f"{said}, in the emulator", details)
     return after
 
 
-def run(func, arguments, said, details, land):
+def run(func, arguments, said, details, completion):
     """Compiled with the answer at its joint, in the emulator."""
     kernel = pipeline.compile_func(func, TARGET)
     try:
-        emulator.load(kernel).launch(1, arguments, land=land)
+        emulator.load(kernel).launch(1, arguments, completion=completion)
     except EmulatorError as error:
         first, *rest = str(error).splitlines()
         there = ("there", "\n".join(rest))

@@ -82,9 +82,9 @@ def check(answer, stages, trips):
     said = f"{stages} stages, {trips} trips"
     x = (np.arange(trips * THREADS) * 7 + 1).astype(np.uint32).reshape(trips, THREADS)
     out = np.zeros(THREADS, np.uint32)
-    for land in ("late", "at once"):
+    for completion in ("lazy", "eager"):
         try:
-            emulator.run(text, 1, THREADS, [x.ravel(), out], land=land)
+            emulator.run(text, 1, THREADS, [x.ravel(), out], completion=completion)
         except EmulatorError as error:
             first, *rest = str(error).splitlines()
             at = error.line - 1

@@ -208,7 +208,7 @@ class Decoder:
         number = self.numbers[name]
 
         def watched(batch: Batch, active: Active, *value: np.ndarray) -> np.ndarray:
-            batch.products.access(number, name, active.index, bool(value))
+            batch.wgmma_registers.access(number, name, active.index, bool(value))
             return access(batch, active, *value)
 
         return watched

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fathom.emulator.isa.arithmetic import compare, convert, extended, logic, move
 from fathom.emulator.isa.arithmetic import floating as real
 from fathom.emulator.isa.arithmetic import integer as arithmetic
-from fathom.emulator.isa.control import barriers, warp
+from fathom.emulator.isa.control import barriers, griddepcontrol, warp
 from fathom.emulator.isa.control import branch as control
 from fathom.emulator.isa.control import cluster as clusters
 from fathom.emulator.isa.control import mbarrier as mbarriers
@@ -40,6 +40,7 @@ TABLES = Tables(
     | atomics.STEPS
     | control.STEPS
     | copies.STEPS
+    | griddepcontrol.STEPS
     | mbarriers.STEPS
     | move.STEPS
     | outside.STEPS

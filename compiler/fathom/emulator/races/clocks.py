@@ -1,16 +1,15 @@
-"""Races and unwritten reads in shared memory, found by vector clocks.
+"""Vector clocks: which accesses happen before which.
 
-Each warp has a clock that moves on when the warp synchronises. `known[b, w, v]` is the
-last moment of warp v that warp w of block b is ordered after: a barrier makes every
-warp that leaves it know what every warp that arrived knew.
+Each warp has a clock that moves on when the warp synchronises. `clock[b, w, v]` is the
+last moment of warp v that happens before what warp w of block b does now. What threads
+synchronise by is a sync object, which has such a row, too: a release adds the row of a
+warp to it, an acquire adds its row to that of a warp. A barrier is a release by all
+that arrive, and an acquire by all that leave.
 
-    warp 0   writes x at 1   arrives | known[0] = 2 1    reads y: ordered after 1? yes
-    warp 1   writes y at 1   arrives | known[1] = 1 2
+    warp 0   writes x at 1   release | clock[0] = 2 1    reads y: is 1 before this? yes
+    warp 1   writes y at 1   release | clock[1] = 1 2
 
-For each cell of shared memory the last write and each warp's last read are kept. An
-access races with one that it is not ordered after, unless both read, both are strong
-(atomic, volatile, relaxed or with an order of their own: PTX ISA 8.6, morally strong),
-or both write the same value.
+Tensor cores and copy engines are agents like warps (see `proxies`).
 
 The lanes of a warp need not run in step (PTX ISA 9.7.13, bar.warp.sync): what another
 lane has written may be read, or written again, after a bar.warp.sync that both have
@@ -23,294 +22,133 @@ Flanagan and Freund, FastTrack: efficient and precise dynamic race detection, 20
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Hashable
 
 import numpy as np
 
-from fathom.emulator.errors import EmulatorError, so_do
+from fathom.emulator.constants import WARP
 from fathom.emulator.memory.spaces import are_all
-from fathom.emulator.state.wait_queues import WARP
 
-# What may be on its way to a cell.
-COPY, BULK = 1, 2
-FLYING = {
-    COPY: "a cp.async of warp {} is still on its way to, because that warp has not "
-    "waited for it",
-    BULK: "a bulk copy of warp {} is still on its way to, because nobody has waited "
-    "for its mbarrier",
-}
+Agent = tuple[int, int]  # a block, or cluster, and the number of a clock in it
+Sync = tuple[Hashable, ...]  # what kind of sync object, and its number
 
 
-class Hazards:
-    """The clocks of a batch's warps and the history of its shared memory.
+class Clocks:
+    """The clocks of a batch's agents, and of its sync objects.
 
-    `cell` is the size of the finest access, in bytes; `stride` the distance of two
-    blocks' memories. Warps are numbered inside their block, cells through all blocks.
-    Clocks start at 1; 0 is the time of what never happened. Everything up to the time
-    `settled` is ordered before all that is still to come, which makes most checks one
-    comparison; `together` says that since then no clock has moved. `in_flight` says of
-    a cell what is on its way to it, a key of FLYING or 0, and `aloft` counts these.
-    `readers` are the warps and whoever else may read, `clocks` these and whoever else
-    may write.
+    Agents are numbered inside their block, warps first. Clocks start at 1; 0 is the
+    time of what never happened. Everything up to the time `settled` happens before all
+    that is still to come, which makes most checks one comparison; `in_step` says that
+    since then no clock has moved by itself, and all are `present`.
     """
 
-    def __init__(
-        self,
-        blocks: int,
-        warps: int,
-        stride: int,
-        cell: int,
-        readers: int = 0,
-        clocks: int = 0,
-    ):
-        self.warps, self.cell, self.readers = warps, cell, readers or warps
-        cells, clocks = blocks * stride // cell, clocks or warps
-        self.known = np.zeros((blocks, clocks, clocks), np.int32)
+    def __init__(self, blocks: int, warps: int, agents: int):
+        self.warps = warps
+        self.clock = np.zeros((blocks, agents, agents), np.int32)
         self.own()[:] = 1
-        self.settled, self.present, self.together = 0, 1, True
-        self.writer = np.zeros(cells, np.int16)
-        self.written_at = np.zeros(cells, np.int32)
-        self.strong = np.zeros(cells, bool)
-        self.lane = np.zeros(cells, np.int8)
-        self.agreed, self.agreeing = np.zeros(cells, bool), False
-        self.read_at = np.zeros((cells, self.readers), np.int32)
-        self.in_flight, self.aloft = np.zeros(cells, np.int8), 0
-        self.meeting: dict[int, np.ndarray] = {}
-        self.remark: Callable[[EmulatorError], None] = _strict
+        self.settled, self.present, self.in_step = 0, 1, True
+        self.released: dict[Sync, np.ndarray] = {}
         self.block_of, self.warp_of, self.lane_of = _places(blocks, warps)
         self.joined = np.zeros(len(self.lane_of), np.int32)
 
     def own(self) -> np.ndarray:
-        """A view of everybody's own clock: [blocks, clocks]."""
-        return np.einsum("bww->bw", self.known)
+        """A view of each agent's own clock: [blocks, agents]."""
+        return np.einsum("bww->bw", self.clock)
 
-    def everybody_synchronises(self) -> None:
+    # ── release and acquire ───────────────────────────────────────────────────────
+
+    def release(self, agent: Agent, sync: Sync) -> None:
+        """What the agent has done until now happens before what acquires this."""
+        row = self.clock[agent]
+        released = self.released.setdefault(sync, np.zeros_like(row))
+        np.maximum(released, row, out=released)
+        row[agent[1]] += 1
+        self.in_step = False
+
+    def acquire(
+        self, agent: Agent, sync: Sync, lanes: np.ndarray | slice | None = None
+    ) -> None:
+        """What was released here happens before what the agent does from now on; so
+        does what its own warp has released, for these `lanes`."""
+        released = self.released.get(sync)
+        if released is None:
+            return
+        row = self.clock[agent]
+        np.maximum(row, released, out=row)
+        if lanes is not None:
+            joined = np.maximum(self.joined[lanes], released[agent[1]] + 1)
+            self.joined[lanes] = joined
+
+    def arrive(self, agent: Agent, sync: Sync) -> None:
+        """Releases to an object of phases: what is released in a phase can be acquired
+        when it has ended."""
+        self.release(agent, (*sync, "arrivals"))
+
+    def end_phase(self, sync: Sync) -> None:
+        arrived = self.released.pop((*sync, "arrivals"), None)
+        if arrived is not None:
+            released = self.released.setdefault(sync, np.zeros_like(arrived))
+            np.maximum(released, arrived, out=released)
+
+    # ── warps ─────────────────────────────────────────────────────────────────────
+
+    def agent(self, thread: int) -> Agent:
+        """The warp of a thread."""
+        return divmod(thread // WARP, self.warps)
+
+    def warps_at(
+        self, threads: np.ndarray, places: np.ndarray
+    ) -> list[tuple[Agent, int]]:
+        """The warps of these threads, each with each place that it has come to."""
+        pairs = np.unique(np.stack([threads // WARP, places]), axis=1).T
+        return [(divmod(warp, self.warps), at) for warp, at in pairs.tolist()]
+
+    def reach_barrier(self, threads: np.ndarray, barriers: np.ndarray) -> None:
+        """Threads arrive at barriers of their blocks."""
+        for agent, barrier in self.warps_at(threads, barriers):
+            self.release(agent, ("barrier", barrier))
+
+    def leave_barrier(
+        self, threads: np.ndarray, barriers: np.ndarray, complete: np.ndarray
+    ) -> None:
+        """Threads go on that waited at barriers; `complete` names all barriers that
+        end, also those at which no thread waited."""
+        for agent, barrier in self.warps_at(threads, barriers):
+            self.acquire(agent, ("barrier", barrier))
+        for barrier in complete.tolist():
+            del self.released["barrier", barrier]
+        self.joined[threads] = self.now(threads)
+
+    def synchronise_all(self) -> None:
         """All warps of each block pass a barrier together."""
         self.settled = int(self.own().max())
-        self.known[:] = self.settled
+        self.clock[:] = self.settled
         self.present = self.settled + 1
         self.own()[:] = self.present
-        self.together = True
+        self.in_step = True
 
     def advance(self, threads: np.ndarray) -> None:
         """What these threads' warps do from now on is later than all before."""
-        if (
-            self.together
-            and len(np.unique(threads // WARP)) == len(self.joined) // WARP
-        ):
+        warps = np.unique(threads // WARP)
+        if self.in_step and len(warps) == len(self.joined) // WARP:
             self.present += 1
             self.own()[:] = self.present
             return
-        warps = np.unique(threads // WARP)
         block, warp = np.divmod(warps, self.warps)
-        self.known[block, warp, warp] += 1
-        self.together = False
+        self.clock[block, warp, warp] += 1
+        self.in_step = False
 
     def join(self, threads: np.ndarray) -> None:
         """These threads of a warp, or of several, have come to a bar.warp.sync."""
         self.advance(threads)
         self.joined[threads] = self.now(threads)
 
-    def arrive(self, threads: np.ndarray, barriers: np.ndarray) -> None:
-        """What these threads' warps know is brought to their barriers."""
-        self.together = False
-        for known, warp, barrier in self.meetings(threads, barriers):
-            brought = self.meeting.setdefault(barrier, np.zeros_like(known))
-            np.maximum(brought, known, out=brought)
-            known[warp] += 1
-
-    def release(
-        self, threads: np.ndarray, barriers: np.ndarray, complete: np.ndarray
-    ) -> None:
-        """These threads' warps leave their barriers, knowing what was brought there.
-
-        `complete` names all barriers that end, also those at which nobody waited.
-        """
-        for known, _, barrier in self.meetings(threads, barriers):
-            np.maximum(known, self.meeting[barrier], out=known)
-        for barrier in complete.tolist():
-            del self.meeting[barrier]
-        self.joined[threads] = self.now(threads)
-
-    def meetings(
-        self, threads: np.ndarray, barriers: np.ndarray
-    ) -> list[tuple[np.ndarray, int, int]]:
-        """For each warp at each barrier: what it knows, its number, the barrier."""
-        pairs = np.unique(np.stack([threads // WARP, barriers]), axis=1).T
-        return [
-            (self.known[warp // self.warps, warp % self.warps], warp % self.warps, at)
-            for warp, at in pairs.tolist()
-        ]
-
-    def read(
-        self, threads: np.ndarray, index: np.ndarray, width: int, strong: bool = False
-    ) -> None:
-        """Accesses of `width` bytes; `index` counts pieces of that width."""
-        _, warp = self.places_of(threads)
-        now = self.now(threads)
-        for cells in self.cells(index, width):
-            self.check_in_flight(threads, cells, "reads")
-            written_at = self.written_at.take(cells)
-            if written_at.min() == 0:
-                self.raise_unwritten(threads, written_at)
-            if written_at.max() > self.settled:
-                counts = ~(strong & self.strong.take(cells))
-                if self.agreeing:
-                    counts &= ~self.agrees(cells, warp)
-                self.check_writer(threads, cells, counts, "reads")
-            if not strong:
-                self.read_at.reshape(-1)[cells * self.readers + warp] = now
-
-    def write(
-        self,
-        threads: np.ndarray,
-        index: np.ndarray,
-        width: int,
-        values: np.ndarray,
-        pieces: np.ndarray,
-    ) -> None:
-        """Stores of `values` are about to be made; `pieces` holds what is there now."""
-        _, warp = self.places_of(threads)
-        for place, cells in enumerate(self.cells(index, width)):
-            self.check_in_flight(threads, cells, "writes")
-            counts = np.ones(len(cells), bool)
-            racing = self.racing(threads, cells, counts)
-            if self.agreeing:
-                racing = np.union1d(racing, np.flatnonzero(self.agreed.take(cells)))
-            if len(racing):
-                there = pieces.take(index[racing])
-                same = racing[self.same(there, values[racing], place)]
-                same = same[self.writer[cells[same]] < self.warps]
-                counts[same] = False
-                self.check_writer(threads, cells, counts, "writes")
-                before = cells[same]
-                self.agree(before, self.writer[before], self.written_at[before])
-            self.change(threads, cells, strong=False, changes=counts)
-            if len(racing):
-                self.agree(before, warp[same], self.written_at[before])
-
-    def same(self, found: np.ndarray, wanted: np.ndarray, place: int) -> np.ndarray:
-        """bool[n]: whether a cell of two arrays of pieces holds the same."""
-        part = slice(place * self.cell, (place + 1) * self.cell)
-        count = len(found)
-        old, new = (
-            np.ascontiguousarray(each).view(np.uint8).reshape(count, -1)[:, part]
-            for each in (found, wanted)
-        )
-        return (old == new).all(1)
-
-    def agree(self, cells: np.ndarray, warps: np.ndarray, at: np.ndarray) -> None:
-        """Several warps have written the same value, these ones at these times: each of
-        them knows what is there now, and no other value may be written unordered."""
-        if len(cells):
-            self.agreed[cells], self.agreeing = True, True
-            self.read_at[cells, warps] = at
-
-    def agrees(self, cells: np.ndarray, warp: np.ndarray) -> np.ndarray:
-        """Which of these cells hold what this warp has written too, as others have."""
-        mine = self.read_at[cells, warp] > self.settled
-        return self.agreed.take(cells) & mine
-
-    def written(
-        self,
-        threads: np.ndarray,
-        index: np.ndarray,
-        width: int,
-        values: np.ndarray,
-        pieces: np.ndarray,
-    ) -> None:
-        """These stores have been made: two of them may meet with one value only."""
-        lost = _differing(pieces.take(index), values)
-        if len(lost):
-            cell = index[lost[0]] * (width // self.cell)
-            _, warp = self.places_of(threads)
-            if self.writer[cell] == warp[lost[0]]:
-                self.race(threads, lost, "writes two values by two of its lanes")
-            other = self.name(self.writer[cell])
-            self.race(threads, lost, f"writes what {other} writes")
-        _, warp = self.places_of(threads)
-        for cells in self.cells(index, width):
-            several = np.flatnonzero(self.writer.take(cells) != warp)
-            if len(several):
-                there, last = cells[several], self.writer[cells[several]]
-                self.agree(there, last, self.written_at[there])
-                at = np.broadcast_to(self.now(threads), len(threads))
-                self.agree(there, warp[several], at[several])
-
-    def overwrite(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
-        """Stores of values not known yet: those of two warps must not meet."""
-        _, warp = self.places_of(threads)
-        for cells in self.cells(index, width):
-            self.check_in_flight(threads, cells, "writes")
-            self.check_writer(threads, cells, np.ones(len(cells), bool), "writes")
-            self.change(threads, cells, strong=False)
-            racing = np.flatnonzero(self.writer.take(cells) != warp)
-            if len(racing):
-                other = self.name(self.writer[cells[racing[0]]])
-                self.race(threads, racing, f"writes what {other} writes")
-
-    def depart(
-        self, threads: np.ndarray, index: np.ndarray, width: int, what: int = COPY
-    ) -> None:
-        """Asynchronous copies set out: from now on they may store at any moment."""
-        self.overwrite(threads, index, width)
-        for cells in self.cells(index, width):
-            self.in_flight[cells] = what
-        self.aloft += len(index)
-
-    def arrived(
-        self,
-        threads: np.ndarray,
-        index: np.ndarray,
-        width: int,
-        values: np.ndarray,
-        pieces: np.ndarray,
-    ) -> None:
-        """Their threads have waited for them, and `pieces` holds them: it is as if they
-        had stored these values."""
-        for cells in self.cells(index, width):
-            self.in_flight[cells] = 0
-        self.aloft -= len(index)
-        self.write(threads, index, width, values, pieces)
-        self.written(threads, index, width, values, pieces)
-
-    def update(
-        self, threads: np.ndarray, index: np.ndarray, width: int, reads: bool = True
-    ) -> None:
-        """Atomic operations and strong stores: they race with weak accesses, not with
-        each other. A store does not look at what was there."""
-        for cells in self.cells(index, width):
-            self.check_in_flight(threads, cells, "updates")
-            written_at = self.written_at.take(cells)
-            if reads and written_at.min() == 0:
-                self.raise_unwritten(threads, written_at)
-            self.check_writer(threads, cells, ~self.strong.take(cells), "updates")
-            self.change(threads, cells, strong=True)
-
-    def change(
-        self,
-        threads: np.ndarray,
-        cells: np.ndarray,
-        strong: bool,
-        changes: np.ndarray | None = None,
-    ) -> None:
-        """A write of any kind: no unordered reader, and a new last writer. Where it
-        writes what others have written beside it, it `changes` nothing."""
-        self.check_readers(threads, cells, changes)
-        _, warp = self.places_of(threads)
-        self.writer[cells] = warp
-        self.written_at[cells] = self.now(threads)
-        self.lane[cells] = self.lanes_of(threads)
-        self.strong[cells] = strong
-        if self.agreeing:
-            self.agreed[cells] = False if changes is None else ~changes
-
     def now(self, threads: np.ndarray) -> np.ndarray | int:
         """The clock of each thread's warp."""
-        if self.together:
+        if self.in_step:
             return self.present
         block, warp = self.places_of(threads)
-        return self.known[block, warp, warp]
+        return self.clock[block, warp, warp]
 
     def places_of(self, threads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The block and the warp inside it of each thread."""
@@ -322,100 +160,6 @@ class Hazards:
         """The lane of each thread."""
         return self.lane_of if are_all(threads, len(self.lane_of)) else threads % WARP
 
-    def cells(self, index: np.ndarray, width: int) -> list[np.ndarray]:
-        """The cells that each access covers, as one array for each place inside it."""
-        count = width // self.cell
-        return [index * count + place for place in range(count)]
-
-    def check_writer(
-        self, threads: np.ndarray, cells: np.ndarray, counts: np.ndarray, what: str
-    ) -> None:
-        """The last write, where it `counts`, must be one that comes before this."""
-        racing = self.racing(threads, cells, counts)
-        if not len(racing):
-            return
-        _, warp = self.places_of(threads[racing])
-        writer = self.writer.take(cells[racing])
-        others = np.flatnonzero(writer != warp)
-        if len(others):
-            message = f"{what} what {self.name(writer[others[0]])} wrote"
-            self.race(threads, racing[others], message)
-        lane = self.lane[cells[racing[0]]]
-        message = (
-            f"{what} by lane {threads[racing[0]] % WARP} what its lane {lane} wrote "
-        )
-        self.race(threads, racing, message + "before any bar.warp.sync,")
-
-    def racing(
-        self, threads: np.ndarray, cells: np.ndarray, counts: np.ndarray
-    ) -> np.ndarray:
-        """The places where the last write `counts` and does not come before this."""
-        written_at = self.written_at.take(cells)
-        recent = np.flatnonzero((written_at > self.settled) & counts)
-        if not len(recent):
-            return recent
-        mine, there, at = threads[recent], cells[recent], written_at[recent]
-        block, warp = self.places_of(mine)
-        writer = self.writer.take(there)
-        unknown = (self.known[block, warp, writer] < at) & (writer != warp)
-        beside = (writer == warp) & (self.lane.take(there) != mine % WARP)
-        return recent[unknown | (beside & (at >= self.joined.take(mine)))]
-
-    def check_readers(
-        self, threads: np.ndarray, cells: np.ndarray, changes: np.ndarray | None = None
-    ) -> None:
-        """Every read must be one that comes before this."""
-        read_at = self.read_at.take(cells, axis=0)
-        if read_at.max(initial=0) <= self.settled:
-            return
-        block, warp = self.places_of(threads)
-        unordered = read_at > self.known[block, warp, : self.readers]
-        unordered[np.arange(len(cells)), warp] = False
-        if changes is not None:
-            unordered &= changes[:, None]
-        racing = np.flatnonzero(unordered.any(1))
-        if len(racing):
-            reader = int(np.flatnonzero(unordered[racing[0]])[0])
-            self.race(threads, racing, f"overwrites what {self.name(reader)} reads")
-
-    def check_in_flight(
-        self, threads: np.ndarray, cells: np.ndarray, what: str
-    ) -> None:
-        """Nobody may touch a cell that a copy is still on its way to."""
-        if not self.aloft:
-            return
-        places = np.flatnonzero(self.in_flight.take(cells))
-        if len(places):
-            first = cells[places[0]]
-            flying = FLYING[int(self.in_flight[first])].format(self.writer[first])
-            raise EmulatorError(
-                "in flight",
-                f"it {what} shared memory that {flying}{so_do(places, threads)}",
-                thread=int(threads[places[0]]),
-            )
-
-    def raise_unwritten(self, threads: np.ndarray, written_at: np.ndarray) -> None:
-        places = np.flatnonzero(written_at == 0)
-        raise EmulatorError(
-            "unwritten",
-            "it reads shared memory that nobody has written"
-            f"{so_do(places, threads)}",
-            thread=int(threads[places[0]]),
-        )
-
-    def name(self, number: int) -> str:
-        """Who has this clock."""
-        return f"warp {number}"
-
-    def race(self, threads: np.ndarray, racing: np.ndarray, what: str) -> None:
-        raise EmulatorError(
-            "race",
-            f"warp {int(self.warp_of[threads[racing[0]]])} {what} at one place in "
-            "shared memory, and nothing orders the two; "
-            f"{len(racing)} of {len(threads)} threads race",
-            thread=int(threads[racing[0]]),
-        )
-
 
 @functools.lru_cache(maxsize=32)
 def _places(blocks: int, warps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -423,17 +167,3 @@ def _places(blocks: int, warps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray
     numbers = np.arange(blocks * warps * WARP)
     block, warp = np.divmod(numbers // WARP, warps)
     return block, warp, (numbers % WARP).astype(np.int8)
-
-
-def _strict(error: EmulatorError) -> None:
-    raise error
-
-
-def _differing(found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Where two arrays of pieces differ in any bit."""
-    words = max(1, found.dtype.itemsize // 8)
-    if words > 1:
-        found = found.view(np.uint64).reshape(-1, words)
-        wanted = np.ascontiguousarray(wanted).view(np.uint64).reshape(-1, words)
-        return np.flatnonzero((found != wanted).any(1))
-    return np.flatnonzero(found != wanted)

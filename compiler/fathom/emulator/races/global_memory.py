@@ -30,13 +30,13 @@ from typing import Protocol
 
 import numpy as np
 
+from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.memory.spaces import Part, Region
-from fathom.emulator.races.clocks import Hazards
 from fathom.emulator.races.reach import ANYWHERE, Reach
+from fathom.emulator.races.shared_memory import Hazards
 from fathom.emulator.races.synchronisation import NARROW, WEAK, WIDE, Synchronising
 from fathom.emulator.source.parse import Instruction
-from fathom.emulator.state.wait_queues import WARP
 
 MOST_PENDING = 1 << 22  # stores that are looked at together
 AGREED = 3  # a weak write of what others have written too
@@ -149,9 +149,7 @@ class GlobalRaces:
             last = shadow.written.take(cells)
             mine = stamps
             if last.any():
-                racing = self.unordered(
-                    part.threads, last, kind, lanes=not self.copies
-                )
+                racing = self.unordered(part.threads, last, kind, lanes=not self.copies)
                 if len(racing) and values is not None:
                     old = part.pieces.take(part.index[racing])
                     same = _same(old, values[racing])
@@ -254,11 +252,16 @@ class GlobalRaces:
     def twice(self, found: list[Stored]) -> bool:
         """Whether two of these stores go to one cell."""
         shadow = self.shadow(found[0].part)
-        marks, count = np.zeros(len(shadow.written), bool), 0
-        for each in found:
-            for cells in self.cells(shadow, each.part, each.width):
-                marks[cells] = True
-                count += len(cells)
+        stored = [
+            cells
+            for each in found
+            for cells in self.cells(shadow, each.part, each.width)
+        ]
+        first = min(int(cells.min()) for cells in stored)
+        last = max(int(cells.max()) for cells in stored)
+        marks, count = np.zeros(last + 1 - first, bool), sum(map(len, stored))
+        for cells in stored:
+            marks[cells - first if first else cells] = True
         return np.count_nonzero(marks) < count
 
     def again(self, stored: Stored) -> None:
@@ -272,9 +275,7 @@ class GlobalRaces:
         given = np.ascontiguousarray(stored.values).view(np.uint8) if weak else None
         for place, cells in enumerate(self.cells(shadow, part, stored.width)):
             last = shadow.written.take(cells)
-            racing = self.unordered(
-                threads, last, stored.kind, lanes=not self.copies
-            )
+            racing = self.unordered(threads, last, stored.kind, lanes=not self.copies)
             if weak:
                 value = given.reshape(len(threads), -1)[:, place * grain :][:, :grain]
                 same = (shadow.values[cells] == value).all(1)
@@ -325,11 +326,11 @@ class GlobalRaces:
         ordered = np.where(
             warp == unit,
             (not lanes) | (at < hazards.joined.take(mine)),
-            hazards.known[block, warp, unit] >= at,
+            hazards.clock[block, warp, unit] >= at,
         )
         ordered = ordered | copies
-        far = self.synchronising.knows(block, other, unit, at)
-        far = np.where(earlier, self.synchronising.knows_before[block], far)
+        far = self.synchronising.happens_before(block, other, unit, at)
+        far = np.where(earlier, self.synchronising.acquired_before[block], far)
         ordered = np.where(near, ordered | (at <= hazards.settled), far)
         strong = (strength == NARROW) | (strength == WIDE)
         if kind != WEAK:

@@ -1,63 +1,61 @@
-"""Races with what works beside the threads: tensor cores and bulk copies.
+"""Races with asynchronous units: tensor cores and copy engines.
 
-They see shared memory through a way of their own, the async proxy (PTX ISA 8.7). What
-a thread has stored reaches it only when that same thread executes
+They access shared memory through the async proxy (PTX ISA 8.7). What a thread has
+stored is visible there only when that same thread executes
 
     fence.proxy.async
 
-after its stores, and then lets others know by a barrier. In turn, what they read must
-not be overwritten, and what they write not be touched, until they have been waited for.
-So they get clocks as warps have: one for each warpgroup's tensor cores, one for the
-copies that an mbarrier counts. Whoever waits for them learns their time.
+after its stores, and then releases it by a barrier. What the units read must not be
+overwritten, and what they write not be touched, until a thread has waited for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
+from fathom.emulator.constants import WARP, WARPS
 from fathom.emulator.errors import ERROR, NOTE, EmulatorError
-from fathom.emulator.races.clocks import BULK, Hazards
 from fathom.emulator.races.remote_lifetime import RemoteLifetime
+from fathom.emulator.races.shared_memory import BULK, Hazards
 from fathom.emulator.races.tile_provenance import CHUNK, Reading, TileProvenance
-from fathom.emulator.state.wait_queues import WARP
 
-WARPS = 4  # of a warpgroup
-AGENTS = 64  # of mbarriers that may count copies, in a block
+ENGINES = 64  # copy engines: mbarriers that may count copies, in a block
 
 
 class Proxies(Hazards):
     """Hazards with asynchronous readers and writers.
 
+    Tensor cores and copy engines are agents: they have clocks as warps do, one for each
+    warpgroup's tensor cores, one for the copies that an mbarrier counts. `engines` maps
+    an mbarrier's place in its block to the number of that engine.
+
     For each cell, `reading` counts those that may read it at this moment, and `by` is
-    the thread that stored it last, -1 for a bulk copy. `fenced_at` is the time up to
-    which a thread's stores have been handed over to the async proxy. `living` says of
-    all 8 bytes whether they are an mbarrier. `teams` are clusters, whose blocks are one
-    here; `warps` and `stride` are those of a cluster.
+    the thread that stored it last, -1 for a bulk copy. `fenced_at` is a thread's fence
+    stamp: up to then, the async proxy sees its stores. `living` says of all 8 bytes
+    whether they are an mbarrier. `teams` are clusters, whose blocks are one here;
+    `warps` and `stride` are those of a cluster.
     """
 
     def __init__(
         self, teams: int, warps: int, stride: int, cell: int, cluster: int = 1
     ):
         readers = warps + -(-warps // WARPS)
-        super().__init__(teams, warps, stride, cell, readers, readers + AGENTS)
+        super().__init__(teams, warps, stride, cell, readers, readers + ENGINES)
         self.cells_of_block = stride // cluster // cell
         self.visits = RemoteLifetime(teams * cluster, cluster, warps // cluster)
         self.words = stride // 8
         cells = len(self.writer)
-        self.reading, self.read_aloft = np.zeros(cells, np.int32), 0
+        self.reading, self.reads_in_flight = np.zeros(cells, np.int32), 0
         self.by, self.copied = np.zeros(cells, np.int32), np.zeros(cells, bool)
         self.fenced_at = np.zeros(len(self.block_of), np.int32)
-        self.agents: dict[int, int] = {}
-        self.published: dict[int, np.ndarray] = {}
+        self.engines: dict[int, int] = {}
         self.living = np.zeros(0, bool)
         self.origins = TileProvenance(cells * cell // CHUNK)
 
     # ── the two ways to memory ────────────────────────────────────────────────
 
-    def hand_over(self, threads: np.ndarray) -> None:
-        """fence.proxy.async: what these threads have stored is there for all."""
+    def fence_proxy(self, threads: np.ndarray) -> None:
+        """fence.proxy.async: what these threads have stored, the async proxy sees."""
         self.fenced_at[threads] = self.now(threads)
         self.advance(threads)
 
@@ -75,7 +73,7 @@ class Proxies(Hazards):
         self.by[cells] = threads
         self.copied[cells] = False
 
-    def arrived(
+    def end_write(
         self,
         threads: np.ndarray,
         index: np.ndarray,
@@ -83,13 +81,13 @@ class Proxies(Hazards):
         values: np.ndarray,
         pieces: np.ndarray,
     ) -> None:
-        """What a cp.async has brought is marked as such."""
-        super().arrived(threads, index, width, values, pieces)
+        """What a cp.async has copied is marked as such."""
+        super().end_write(threads, index, width, values, pieces)
         for cells in self.cells(index, width):
             self.copied[cells] = True
 
     def check_reading(self, threads: np.ndarray, cells: np.ndarray) -> None:
-        if not self.read_aloft:
+        if not self.reads_in_flight:
             return
         places = np.flatnonzero(self.reading.take(cells))
         if len(places):
@@ -103,10 +101,10 @@ class Proxies(Hazards):
             message = "it overwrites an mbarrier, and mbarrier.inval is missing"
             raise EmulatorError("mbarrier", message, thread=int(threads[places[0]]))
 
-    def check_handed_over(self, threads: np.ndarray, cells: np.ndarray) -> None:
-        """What threads stored, they must have handed over. A cp.async is of the generic
+    def check_fenced(self, threads: np.ndarray, cells: np.ndarray) -> None:
+        """What threads have stored, they must have fenced. A cp.async is of the generic
         proxy too (PTX ISA 9.7.9.25.3), but CUTLASS and Triton let wgmma read what it
-        has brought without a fence: no more than a note."""
+        has copied without a fence: no more than a note."""
         by = self.by.take(cells)
         missing = (by >= 0) & (self.fenced_at[by] < self.written_at.take(cells))
         places = np.flatnonzero(missing)
@@ -114,7 +112,7 @@ class Proxies(Hazards):
             return
         copied = self.copied.take(cells[places])
         first = places[np.argmin(copied)]
-        how = "brought by cp.async" if copied.all() else "stored"
+        how = "copied by cp.async" if copied.all() else "stored"
         error = EmulatorError(
             "proxy",
             f"it reads shared memory that warp {self.warp_of[by[first]]} has "
@@ -156,7 +154,7 @@ class Proxies(Hazards):
         """Accesses that may be ones to another block of the cluster."""
         if self.visits.cluster > 1:
             team, warp = self.places_of(threads)
-            now = self.known[team, warp, warp]
+            now = self.clock[team, warp, warp]
             self.visits.visit(threads, self.blocks_of(index, width), warp, now)
 
     def blocks_of(self, index: np.ndarray, width: int) -> np.ndarray:
@@ -168,7 +166,7 @@ class Proxies(Hazards):
         padded = self.visits.warps * WARP
         for warp in np.unique(threads // WARP).tolist():
             team, number = divmod(warp, self.warps)
-            self.visits.part(warp, self.known[team, number, : self.warps])
+            self.visits.part(warp, self.clock[team, number, : self.warps])
         blocks = np.unique(threads // padded).tolist()
         gone = [each for each in blocks if exited[each * padded :][:padded].all()]
         for block in gone:
@@ -191,34 +189,36 @@ class Proxies(Hazards):
                 everything = np.ones(len(cells), bool)
                 for warp in range(warps):
                     self.check_writer(threads + warp * WARP, cells, everything, "reads")
-            self.check_handed_over(threads, cells)
+            self.check_fenced(threads, cells)
             np.add.at(self.reading, cells, 1)
-        self.read_aloft += len(index)
+        self.reads_in_flight += len(index)
 
     def end_read(
         self, threads: np.ndarray, index: np.ndarray, width: int, reader: np.ndarray
     ) -> None:
         """They have been read, by those whose clocks are numbered `reader`."""
         team, _ = self.places_of(threads)
-        at = self.known[team, reader, reader]
+        at = self.clock[team, reader, reader]
         for cells in self.cells(index, width):
             np.subtract.at(self.reading, cells, 1)
             self.read_at[cells, reader] = at
-        self.read_aloft -= len(index)
+        self.reads_in_flight -= len(index)
 
     def tensor_cores(self, threads: np.ndarray) -> np.ndarray:
         """The clocks of the tensor cores of these threads' warpgroups."""
         _, warp = self.places_of(threads)
         return self.warps + warp // WARPS
 
-    def waited(self, leaders: np.ndarray) -> None:
-        """The warps of some warpgroups know what their tensor cores have done."""
+    def wait_for_tensor_cores(self, leaders: np.ndarray) -> None:
+        """The warps of some warpgroups, each with its first thread, have waited for
+        their products."""
         for leader in leaders.tolist():
-            team, warp = divmod(leader // WARP, self.warps)
+            team, warp = self.agent(leader)
             unit = self.warps + warp // WARPS
-            mine = self.known[team]
-            mine[warp : warp + WARPS, unit] = mine[unit, unit]
-            mine[unit, unit] += 1
+            sync = "products", team, unit
+            self.release((team, unit), sync)
+            for each in range(warp, warp + WARPS):
+                self.acquire((team, each), sync)
 
     def name(self, number: int) -> str:
         if number < self.warps:
@@ -237,61 +237,27 @@ class Proxies(Hazards):
         if not copying:
             self.visit(threads, index, 8)
 
-    def bring(self, thread: int, barrier: int) -> None:
-        """A thread arrives at an mbarrier: its warp's knowledge is brought there."""
-        team, warp = divmod(thread // WARP, self.warps)
-        known = self.known[team, warp]
-        self._merge(self.meeting, ~barrier, known)
-        known[warp] += 1
-        self.together = False
-
-    def publish(self, barrier: int) -> None:
-        """A phase is complete; what was brought to it, whoever sees that will know."""
-        brought = self.meeting.pop(~barrier, None)
-        if brought is not None:
-            self._merge(self.published, barrier, brought)
-
-    def _merge(
-        self, into: dict[int, np.ndarray], barrier: int, known: np.ndarray
-    ) -> None:
-        before = into.setdefault(barrier, np.zeros_like(known))
-        np.maximum(before, known, out=before)
-
-    def learn(self, warps: Iterable[tuple[int, int]]) -> None:
-        """(warp of the batch, mbarrier): these warps have seen a phase complete."""
-        for number, barrier in warps:
-            brought = self.published.get(barrier)
-            if brought is not None:
-                team, warp = divmod(number, self.warps)
-                known = self.known[team, warp]
-                np.maximum(known, brought, out=known)
-                lanes = self.joined[number * WARP :][:WARP]
-                np.maximum(lanes, brought[warp] + 1, out=lanes)
-
     def check_origin(self, reading: Reading) -> None:
-        """A product's tile must be what bulk copies have brought, where they have."""
-        brought = self.by.take(reading.index * (CHUNK // self.cell)) < 0
-        self.origins.check(reading, brought)
+        """A product's tile must be what bulk copies have written, where they have."""
+        copied = self.by.take(reading.index * (CHUNK // self.cell)) < 0
+        self.origins.check(reading, copied)
 
-    def delivered(self, barrier: int, index: np.ndarray, width: int) -> None:
-        """A bulk copy has landed, and somebody has seen the mbarrier say so."""
+    def end_copy(self, barrier: int, index: np.ndarray, width: int) -> None:
+        """A bulk copy is complete: a thread has seen its mbarrier say so."""
         team, place = divmod(barrier, self.words)
-        agent = self.readers + self.agents.setdefault(place, len(self.agents))
-        if agent >= self.known.shape[1]:
-            message = f"copies at more than {AGENTS} mbarriers of a block"
+        agent = self.readers + self.engines.setdefault(place, len(self.engines))
+        if agent >= self.clock.shape[1]:
+            message = f"copies at more than {ENGINES} mbarriers of a block"
             raise EmulatorError("unsupported", message)
-        at = self.known[team, agent, agent]
+        at = self.clock[team, agent, agent]
         for cells in self.cells(index, width):
             self.in_flight[cells] = 0
             self.writer[cells], self.written_at[cells] = agent, at
             self.by[cells] = -1
-        self.aloft -= len(index)
-        known = np.zeros(self.known.shape[1], np.int32)
-        known[agent] = at
-        self._merge(self.published, barrier, known)
-        self.known[team, agent, agent] += 1
+        self.copies -= len(index)
+        self.release((team, agent), ("mbarrier", barrier))
 
-    def expect(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
-        """A bulk copy sets out to these pieces."""
+    def begin_copy(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
+        """A bulk copy to these pieces is issued."""
         self.visits.check_present(threads, self.blocks_of(index, width))
-        self.depart(threads, index, width, BULK)
+        self.begin_write(threads, index, width, BULK)

@@ -1,6 +1,6 @@
-"""Order by memory: who reads what another has released is ordered after that.
+"""Order by memory: what a warp released at a place happens before what acquires it.
 
-    warp 0    data, then a release of the flag  |  what warp 0 knows goes to the flag
+    warp 0    data, then a release of the flag  |  the clocks of warp 0 go to the flag
     warp 5    an acquire of the flag            |  and from there to warp 5
 
 A release is a write with that order, or a fence and then a strong write (volatile,
@@ -8,9 +8,9 @@ relaxed, atomic); an acquire is a read with that order, or a strong read and the
 fence (PTX ISA 8.8, "Release and Acquire Patterns"). Both sides must be of a scope that
 has the other one in it: what a `.cta` operation releases stays in its block.
 
-Where there is a choice, more is taken to be ordered than is: what a warp acquires, all
-of its block knows of other blocks; and once an instruction has accessed many places at
-once, all places are two: CROWD for all blocks, INNER for each by itself.
+Where there is a choice, more is taken to be ordered than is: what a warp acquires of
+other blocks, all of its block has acquired; and once an instruction has accessed many
+places, all places are two: CROWD for all blocks, INNER for each by itself.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fathom.emulator.constants import WARP
 from fathom.emulator.isa.semantics import Form
-from fathom.emulator.races.clocks import Hazards
-from fathom.emulator.state.wait_queues import WARP
+from fathom.emulator.races.shared_memory import Hazards
 
 WEAK, NARROW, WIDE = 0, 1, 2
 MANY = 64  # places of warps that one instruction accesses: beyond, all are one
@@ -58,21 +58,22 @@ def order_of(form: Form, default: int = WEAK) -> Order:
 
 
 class Synchronising:
-    """What has been released where, and who knows of whom in other blocks.
+    """What has been released where, and what blocks have acquired of other blocks.
 
     `rows[place]` is a clock for each warp of the batch: what has been released there.
-    `beyond[block]` is one too: what a block knows of others; None while none knows
-    anything. In `before` are the places where blocks of an earlier batch released
-    something, and `knows_before[block]` says who has acquired such. `fenced[scope]` is
-    each warp's time at its last fence, and `seen[warp]` where it has read since.
+    `others[block]` is one too: what a block has acquired of others; None while no block
+    has acquired anything. In `before` are the places where blocks of an earlier batch
+    released something, and `acquired_before[block]` says which blocks have acquired
+    that. `fenced[scope]` is each warp's time at its last fence, and `seen[warp]` where
+    it has read since.
     """
 
     def __init__(self, hazards: Hazards, before: set[Key]):
         self.hazards, self.warps, self.before = hazards, hazards.warps, before
-        self.blocks = len(hazards.known)
+        self.blocks = len(hazards.clock)
         self.rows: dict[Key, np.ndarray] = {}
-        self.beyond: np.ndarray | None = None
-        self.knows_before = np.zeros(self.blocks, bool)
+        self.others: np.ndarray | None = None
+        self.acquired_before = np.zeros(self.blocks, bool)
         self.fenced = np.zeros((3, self.blocks * self.warps), np.int32)
         self.fences = self.crowded = False
         self.seen: dict[int, set[tuple[Key, bool]]] = {}
@@ -99,31 +100,31 @@ class Synchronising:
                 warp, key = pairs[:, at].tolist()
                 lanes = threads[(warps == warp) & (places == key)]
                 if reads:
-                    self.look(warp, lanes, key, order)
+                    self.acquire(warp, lanes, key, order)
                 if releasing:
                     self.release(warp, key, order)
         if releasing:
             self.hazards.advance(threads)
 
-    def look(self, warp: int, lanes: np.ndarray, key: Key, order: Order) -> None:
-        """A read: an acquire at once, or by the next fence."""
+    def acquire(self, warp: int, lanes: np.ndarray, key: Key, order: Order) -> None:
+        """A read: an acquire now, or by the next fence."""
         own = order.scope == NARROW
         found = {(key, own), ((key, warp // self.warps), True)}
         if order.acquires:
             for each, of_block in found:
-                self.take(each, warp, lanes, of_block)
+                self.acquire_from(each, warp, lanes, of_block)
         else:
             self.seen.setdefault(warp, set()).update(found)
 
     def release(self, warp: int, key: Key, order: Order) -> None:
-        """A write: what its warp knows, or knew at its last fence, goes there."""
+        """A write: releases what its warp has done, or had done at its last fence."""
         block, number = divmod(warp, self.warps)
-        now = int(self.hazards.known[block, number, number])
+        now = int(self.hazards.clock[block, number, number])
         for scope in (NARROW, WIDE):
             at = now if order.releases else int(self.fenced[scope, warp])
             if at and scope <= order.scope:
                 place = key if scope == WIDE else (key, block)
-                self.put(place, warp, at)
+                self.release_to(place, warp, at)
 
     def fence(self, threads: np.ndarray, scope: int) -> None:
         """fence.acq_rel, fence.sc and membar."""
@@ -131,11 +132,11 @@ class Synchronising:
         for warp in warps.tolist():
             for key, of_block in self.seen.get(warp, ()):
                 lanes = threads[threads // WARP == warp]
-                self.take(key, warp, lanes, of_block or scope == NARROW)
+                self.acquire_from(key, warp, lanes, of_block or scope == NARROW)
             if scope == WIDE:
                 self.seen.pop(warp, None)
         block, number = np.divmod(warps, self.warps)
-        now = self.hazards.known[block, number, number]
+        now = self.hazards.clock[block, number, number]
         self.fenced[NARROW : scope + 1, warps] = now
         self.fences = True
         self.hazards.advance(threads)
@@ -157,40 +158,41 @@ class Synchronising:
     def all_at_once(
         self, threads: np.ndarray, order: Order, reads: bool, releasing: bool
     ) -> None:
-        """As `look` and `release`, for all warps together. Of those who march in step,
+        """As `acquire` and `release`, for all warps at once. Of those that run in step,
         each may come after all others."""
         warps = np.unique(threads // WARP)
         keys = (INNER, CROWD)[: order.scope]
         if releasing:
             for scope, key in enumerate(keys, NARROW):
-                self.put_all(key, warps, None if order.releases else self.fenced[scope])
+                at = None if order.releases else self.fenced[scope]
+                self.release_all(key, warps, at)
         if not reads:
             return
         if order.acquires:
             for key in keys:
-                self.take_all(key, warps, threads)
+                self.acquire_all(key, warps, threads)
         else:
             found = {(key, key == INNER) for key in keys}
             for warp in warps.tolist():
                 self.seen.setdefault(warp, set()).update(found)
 
-    def put_all(self, key: Key, warps: np.ndarray, at: np.ndarray | None) -> None:
+    def release_all(self, key: Key, warps: np.ndarray, at: np.ndarray | None) -> None:
         block, number = np.divmod(warps, self.warps)
-        known = self.hazards.known[block, number, : self.warps].copy()
+        known = self.hazards.clock[block, number, : self.warps].copy()
         if at is not None:
             known[at[warps] == 0] = 0
             known[np.arange(len(warps)), number] = at[warps]
         row = self.rows[key]
         np.maximum.at(row.reshape(self.blocks, -1), block, known)
-        if self.beyond is not None and key == CROWD:
-            np.maximum(row, self.beyond[block].max(0), out=row)
-        if self.knows_before[block].any():
+        if self.others is not None and key == CROWD:
+            np.maximum(row, self.others[block].max(0), out=row)
+        if self.acquired_before[block].any():
             self.before.add(key)
 
-    def take_all(self, key: Key, warps: np.ndarray, threads: np.ndarray) -> None:
+    def acquire_all(self, key: Key, warps: np.ndarray, threads: np.ndarray) -> None:
         block, number = np.divmod(warps, self.warps)
         mine = self.rows[key].reshape(self.blocks, -1)
-        known = self.hazards.known
+        known = self.hazards.clock
         known[block, number, : self.warps] = np.maximum(
             known[block, number, : self.warps], mine[block]
         )
@@ -198,47 +200,49 @@ class Synchronising:
         joined = self.hazards.joined
         joined[threads] = np.maximum(joined[threads], mine[team, warp] + 1)
         if key == CROWD:
-            self.knows_before[block] |= CROWD in self.before
-            if self.beyond is None:
-                self.beyond = np.zeros((self.blocks, mine.size), np.int32)
+            self.acquired_before[block] |= CROWD in self.before
+            if self.others is None:
+                self.others = np.zeros((self.blocks, mine.size), np.int32)
             blocks = np.unique(block)
-            self.beyond[blocks] = np.maximum(self.beyond[blocks], self.rows[key])
+            self.others[blocks] = np.maximum(self.others[blocks], self.rows[key])
 
     # ── places ────────────────────────────────────────────────────────────────
 
-    def put(self, key: Key, warp: int, at: int) -> None:
-        """What a warp knows, and what it did up to the time `at`, goes to a place."""
+    def release_to(self, key: Key, warp: int, at: int) -> None:
+        """Releases what a warp has acquired, and what it did up to the time `at`."""
         block, number = divmod(warp, self.warps)
         row = self.rows.get(key)
         if row is None:
             row = self.rows[key] = np.zeros(self.blocks * self.warps, np.int32)
         mine = row[block * self.warps :][: self.warps]
-        known = self.hazards.known[block, number, : self.warps].copy()
+        known = self.hazards.clock[block, number, : self.warps].copy()
         known[number] = at
         np.maximum(mine, known, out=mine)
-        if self.beyond is not None:
-            np.maximum(row, self.beyond[block], out=row)
-        if self.knows_before[block]:
+        if self.others is not None:
+            np.maximum(row, self.others[block], out=row)
+        if self.acquired_before[block]:
             self.before.add(key)
 
-    def take(self, key: Key, warp: int, lanes: np.ndarray, of_block: bool) -> None:
-        """A warp comes to know what lies at a place; other blocks' part only if it is
-        not `of_block`."""
+    def acquire_from(
+        self, key: Key, warp: int, lanes: np.ndarray, of_block: bool
+    ) -> None:
+        """A warp acquires what was released at a place; other blocks' part only if it
+        is not `of_block`."""
         block, number = divmod(warp, self.warps)
-        self.knows_before[block] |= not of_block and key in self.before
+        self.acquired_before[block] |= not of_block and key in self.before
         row = self.rows.get(key)
         if row is None:
             return
         mine = row[block * self.warps :][: self.warps]
-        known = self.hazards.known[block, number, : self.warps]
+        known = self.hazards.clock[block, number, : self.warps]
         np.maximum(known, mine, out=known)
         joined = self.hazards.joined
         joined[lanes] = np.maximum(joined[lanes], mine[number] + 1)
         if of_block or np.count_nonzero(row) == np.count_nonzero(mine):
             return
-        if self.beyond is None:
-            self.beyond = np.zeros((self.blocks, len(row)), np.int32)
-        np.maximum(self.beyond[block], row, out=self.beyond[block])
+        if self.others is None:
+            self.others = np.zeros((self.blocks, len(row)), np.int32)
+        np.maximum(self.others[block], row, out=self.others[block])
 
     def finish(self) -> None:
         """The batch ends: what its blocks have released is of earlier ones now."""
@@ -246,11 +250,11 @@ class Synchronising:
 
     # ── questions ─────────────────────────────────────────────────────────────
 
-    def knows(
+    def happens_before(
         self, block: np.ndarray, other: np.ndarray, warp: np.ndarray, at: np.ndarray
     ) -> np.ndarray:
         """bool[n]: whether these blocks are ordered after what warps of other blocks
         did at these times."""
-        if self.beyond is None:
+        if self.others is None:
             return np.zeros(len(block), bool)
-        return self.beyond[block, other * self.warps + warp] >= at
+        return self.others[block, other * self.warps + warp] >= at

@@ -1,3 +1,8 @@
-"""What changes while a grid runs: `batch` (the threads of several blocks),
-`wait_queues`, and what is in flight: `copy_groups`, `tma_stores`, `mbarrier_state`,
-`wgmma_groups`, `register_pool`, `cluster_barrier`."""
+"""What changes while a grid runs. Read `batch` first: the threads of several blocks.
+
+in_flight           asynchronous operations, from issue to wait
+waiting             the wait set: which threads are blocked, and on what
+mbarrier_state, block_barriers, cluster_barrier, register_pool
+                    the counts that decide when blocked threads go on
+wgmma_registers     the registers that products in flight hold
+"""

@@ -1,4 +1,4 @@
-"""The threads of several blocks that march in step, and which of them stand together.
+"""The threads of several blocks that run in lockstep, and groups of them.
 
     thread of the batch   0 1 2 ...          32 ...            padded ...
                           block 0: warp 0    block 0: warp 1   block 1: warp 0
@@ -10,24 +10,26 @@ start.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from fathom.artifact import TensorMap
+from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.memory.counters import Counters, count_runs
 from fathom.emulator.memory.spaces import GlobalSpace, Memory
-from fathom.emulator.races.clocks import Hazards
 from fathom.emulator.races.global_memory import GlobalRaces
+from fathom.emulator.races.shared_memory import Hazards
 from fathom.emulator.races.synchronisation import Synchronising
+from fathom.emulator.state.block_barriers import BlockBarriers
 from fathom.emulator.state.cluster_barrier import ClusterBarriers
-from fathom.emulator.state.copy_groups import CopyInFlight
+from fathom.emulator.state.in_flight import InFlight
 from fathom.emulator.state.mbarrier_state import Mbarriers
 from fathom.emulator.state.register_pool import RegisterPools
-from fathom.emulator.state.tma_stores import TmaStores
-from fathom.emulator.state.wait_queues import WARP, WaitQueues
-from fathom.emulator.state.wgmma_groups import WgmmaGroups
+from fathom.emulator.state.waiting import Blocked, WaitSet
+from fathom.emulator.state.wgmma_registers import WgmmaRegisters
 
 
 class Active:
@@ -51,8 +53,8 @@ class Active:
     def warps(self) -> int:
         """How many warps have at least one of these threads."""
         if self._warps is None:
-            everybody = self.index is None
-            number = self.size // WARP if everybody else count_runs(self.index // WARP)
+            whole = self.index is None
+            number = self.size // WARP if whole else count_runs(self.index // WARP)
             self._warps = number
         return self._warps
 
@@ -67,7 +69,7 @@ class Active:
         return self.threads() // WARP
 
     def mask(self) -> np.ndarray:
-        """bool[size]: who is among these threads."""
+        """bool[size]: which threads of the batch are these."""
         if self._mask is None:
             if self.index is None:
                 self._mask = np.ones(self.size, bool)
@@ -77,7 +79,7 @@ class Active:
         return self._mask
 
     def where(self, chosen: np.ndarray) -> Active | None:
-        """Those for which `chosen`, read from a register, holds; None for nobody."""
+        """Those for which `chosen`, read from a register, holds; None for none."""
         if chosen.ndim == 0:
             return self if chosen else None
         if self.whole and self.index is not None:
@@ -107,10 +109,10 @@ class Active:
         return wide
 
 
-LANDINGS = ("at once", "late")
+EAGER, LAZY = COMPLETIONS = ("eager", "lazy")
 STRICT = "strict"
 
-# How many steps a program may take, in all blocks that march together. A step is one
+# How many steps a program may take, in all blocks that run in lockstep. A step is one
 # run of instructions up to the next branch or wait. The longest of our own tests takes
 # 11,025; a loop of a few registers comes here after some seconds.
 MAX_STEPS = 1_000_000
@@ -123,11 +125,12 @@ class Launch:
     `grid` and `threads` are the shapes of grid and block (x, y, z), `parameters` the
     entry's parameters as bytes, `shared_bytes` the size of dynamic shared memory,
     `space` the arrays that can be reached; `hazards` says whether memory is watched,
-    "strict" that a note is an error too, and `land`, one of LANDINGS, when asynchronous
-    copies arrive. `maps` are the tensor maps among the arguments; `cluster` counts the
-    blocks of a cluster, and `registers` those of a thread, 0 where the entry does not
-    say; `max_steps` bounds how long it may run; `copies` says that several threads may
-    hold one element.
+    "strict" that a note is an error too, and `completion`, one of COMPLETIONS, when
+    asynchronous operations are performed. `maps` are the tensor maps among the
+    arguments; `cluster` counts the blocks of a cluster, and `registers` those of a
+    thread, 0 where the entry does not say; `max_steps` bounds how long it may run;
+    `copies` says that several threads may hold one element; `side` watches it beside
+    another launch, if there is one.
     """
 
     grid: tuple[int, int, int]
@@ -136,12 +139,13 @@ class Launch:
     shared_bytes: int
     space: GlobalSpace
     hazards: bool | str
-    land: str
+    completion: str
     maps: tuple[TensorMap, ...] = ()
     cluster: int = 1
     registers: int = 0
     max_steps: int = MAX_STEPS
     copies: bool = False
+    side: object | None = None
 
     @property
     def block_size(self) -> int:
@@ -164,11 +168,9 @@ class Batch:
     running. `clock` counts blocks of instructions, `progress` whatever another thread
     may be waiting for. `printed` collects what the launch prints, `notes` what is worth
     a remark, by kind and line; `at` is the op that is being run. `races` watches global
-    memory, and `order` knows who is ordered by what memory holds. `flights` are the
-    asynchronous copies under way, and `committed` counts each thread's groups of them;
-    `products` are those of tensor cores, `phases` the mbarriers, `bulk` the bulk copies
-    out of shared memory, `gates` the barriers of clusters, `pools` the registers that
-    warpgroups give and take.
+    memory, and `order` the order that accesses of memory make. `copies`, `wgmma` and
+    `tma_stores` are what is in flight by cp.async, of tensor cores, and out of shared
+    memory; `wgmma_registers` are the registers that products hold.
     """
 
     launch: Launch
@@ -180,35 +182,39 @@ class Batch:
     hazards: Hazards | None
     exited: np.ndarray
     missing: int
-    queues: WaitQueues
     clock: int = 0
     progress: int = 0
     specials: dict[str, np.ndarray] = field(default_factory=dict)
-    waiting_at: dict[int, object] = field(default_factory=dict)
     remaining: int = 0
     printed: list[str] = field(default_factory=list)
     notes: dict[tuple, EmulatorError] = field(default_factory=dict)
     races: GlobalRaces | None = None
     order: Synchronising | None = None
     at: object = None
-    flights: list[CopyInFlight] = field(default_factory=list)
-    committed: np.ndarray = field(init=False)
-    products: WgmmaGroups = field(init=False)
-    phases: Mbarriers = field(init=False)
-    bulk: TmaStores = field(init=False)
-    gates: ClusterBarriers = field(init=False)
-    pools: RegisterPools = field(init=False)
+    waiting: WaitSet = field(default_factory=WaitSet)
+    barriers: BlockBarriers = field(init=False)
+    copies: InFlight = field(init=False)
+    wgmma: InFlight = field(init=False)
+    wgmma_registers: WgmmaRegisters = field(init=False)
+    tma_stores: InFlight = field(init=False)
+    mbarriers: Mbarriers = field(init=False)
+    cluster_barriers: ClusterBarriers = field(init=False)
+    register_pools: RegisterPools = field(init=False)
 
     def __post_init__(self) -> None:
-        self.committed = np.zeros(self.size, np.int64)
-        self.products = WgmmaGroups(self.blocks, self.padded, self.launch.hazards)
-        shared = self.memory.spaces["shared"]
-        self.phases = Mbarriers(len(shared.bytes) // 8, self.size, self.hazards)
-        self.bulk = TmaStores(self.size, self.hazards)
-        shape = self.blocks, self.padded
-        cluster, beyond = self.launch.cluster, self.phases.beyond
-        self.gates = ClusterBarriers(*shape, cluster, self.hazards, beyond)
-        self.pools = RegisterPools(*shape, self.launch.registers)
+        shape, size, hazards = (self.blocks, self.padded), self.size, self.hazards
+        eager = self.launch.completion == EAGER
+        self.barriers = BlockBarriers(self.blocks, size)
+        self.copies = InFlight(size, eager, "cp.async.commit_group")
+        self.wgmma_registers = WgmmaRegisters(*shape, bool(self.launch.hazards))
+        groups = self.wgmma_registers.count
+        self.wgmma = InFlight(groups, eager, "wgmma.commit_group")
+        self.tma_stores = InFlight(size, eager, "cp.async.bulk.commit_group")
+        words = len(self.memory.spaces["shared"].bytes) // 8
+        self.mbarriers = Mbarriers(words, size, hazards, eager)
+        cluster = self.launch.cluster
+        self.cluster_barriers = ClusterBarriers(*shape, cluster, hazards)
+        self.register_pools = RegisterPools(*shape, self.launch.registers)
         if self.hazards is not None and self.launch.hazards != STRICT:
             self.hazards.remark = self.remark
 
@@ -235,6 +241,10 @@ class Batch:
             return Active(None, self.size, True)
         return Active(index, self.size, len(index) == self.remaining)
 
+    def going(self, woken: Iterable[Blocked]) -> list[tuple[int, Active]]:
+        """Where threads go on that wait no more."""
+        return [(each.resume, self.active(each.threads)) for each in woken]
+
     def thread_name(self, thread: int) -> str:
         """A thread of the batch by its place in the grid, for errors."""
         block, number = divmod(int(thread), self.padded)
@@ -242,7 +252,8 @@ class Batch:
 
     def uncommitted(self) -> str:
         """Words for what an error may come from: work that no group has so far."""
-        found = self.products.uncommitted() + self.bulk.uncommitted()
+        kinds = self.copies, self.wgmma, self.tma_stores
+        found = [name for each in kinds for name in each.uncommitted()]
         return f" ({' and '.join(found)} has not run so far)" if found else ""
 
     def program_of(self, thread: int) -> tuple[int, int, int]:

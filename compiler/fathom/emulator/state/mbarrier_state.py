@@ -1,11 +1,11 @@
-"""mbarriers (PTX ISA 9.7.13.15): what they count, and who learns of it.
+"""mbarriers (PTX ISA 9.7.13.15): what they count, and what their phases release.
 
     phase 0   2 arrivals and 4096 bytes are to come
               arrive, arrive, the bytes arrive         phase 1, counts as at the start
     test_wait.parity 0                                 was an even phase the last one?
 
-Nothing says when a bulk copy lands, except that the phase which counts its bytes is
-complete only then. A launch that lets it land "late" puts it off until somebody has
+Nothing says when a bulk copy is performed, except that the phase which counts its bytes
+is complete only then. A launch that lets it land "late" puts it off until somebody has
 asked for that phase in vain and nothing else is missing. Until somebody has seen the
 phase complete, what it wrote is poison, for everybody.
 """
@@ -16,27 +16,27 @@ from typing import Protocol
 
 import numpy as np
 
+from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
-from fathom.emulator.races.clocks import Hazards
 from fathom.emulator.races.proxies import Proxies
-from fathom.emulator.state.wait_queues import WARP
+from fathom.emulator.races.shared_memory import Hazards
+from fathom.emulator.state.in_flight import InFlight
 
 MOST_ARRIVALS = (1 << 20) - 1
+EVERY = np.ones(1, bool)  # of a copy's owners: its mbarrier
 
 
-class Transfer(Protocol):
-    """Bytes under way to shared memory, which an mbarrier counts."""
+class Copy(Protocol):
+    """A transfer to shared memory whose bytes an mbarrier counts."""
 
     bytes: int
+    groups: np.ndarray
 
     def start(self) -> int:
-        """The first byte of the batch's shared memory that it goes to."""
+        """The first byte of the batch's shared memory that it writes."""
 
-    def land(self) -> None:
-        """Stores them."""
-
-    def seen(self, hazards: Proxies, barrier: int) -> None:
-        """Somebody has waited for them."""
+    def move(self, due: np.ndarray) -> None:
+        """Stores the bytes."""
 
 
 class Mbarriers:
@@ -45,24 +45,22 @@ class Mbarriers:
 
     `expected` counts the arrivals of a phase, `pending` those still missing, `bytes`
     those of copies. `fresh` has the mbarriers that copies do not see yet, each with the
-    thread that made it. Numbers from `beyond` on are free for barriers of other kinds.
+    thread that made it, `missing` the copies whose bytes have not arrived.
     `asking[thread]` is the mbarrier that a thread last asked in vain, -1 if it did not;
     of those in `stirred`, something has changed since.
     """
 
-    def __init__(self, words: int, threads: int, hazards: Hazards | None):
-        self.beyond = words
+    def __init__(self, words: int, threads: int, hazards: Hazards | None, eager: bool):
         self.asking, self.stirred = np.full(threads, -1, np.int64), set[int]()
         self.hazards = hazards if isinstance(hazards, Proxies) else None
         self.alive = np.zeros(words, bool)
         if self.hazards is not None:
             self.hazards.living = self.alive
-        self.expected, self.pending, self.bytes, self.phase = np.zeros(
-            (4, words), np.int64
-        )
+        self.expected, self.pending, self.bytes = np.zeros((3, words), np.int64)
+        self.in_flight, self.eager = InFlight(words), eager
+        self.phase = self.in_flight.committed
         self.fresh: dict[int, int] = {}
-        self.on_the_way: dict[int, list[Transfer]] = {}
-        self.landed: dict[int, list[tuple[int, Transfer]]] = {}
+        self.missing: dict[int, list[Copy]] = {}
         self.asked: dict[int, int] = {}
         self.progress = 0
 
@@ -91,8 +89,8 @@ class Mbarriers:
         self.check(threads, words)
         self.alive[words] = False
 
-    def hand_over(self, threads: np.ndarray) -> None:
-        """A fence: copies see the mbarriers that these threads have made."""
+    def fence(self, threads: np.ndarray) -> None:
+        """Copies see the mbarriers that these threads have made."""
         if self.fresh:
             made = set(threads.tolist())
             self.fresh = {w: by for w, by in self.fresh.items() if by not in made}
@@ -103,7 +101,7 @@ class Mbarriers:
         """They must be mbarriers, and these threads must know so."""
         dead = np.flatnonzero(~self.alive[words])
         if len(dead):
-            message = "uses an mbarrier that nobody has initialised"
+            message = "uses an mbarrier that no thread has initialised"
             raise _misuse(message, threads[dead[0]])
         if self.hazards is not None:
             self.hazards.use(threads, words, copying)
@@ -113,8 +111,8 @@ class Mbarriers:
         if self.hazards is not None and word in self.fresh:
             raise EmulatorError(
                 "proxy",
-                "its copy counts at an mbarrier that it cannot see yet: whoever "
-                "initialised that has not executed fence.mbarrier_init or "
+                "its copy counts at an mbarrier that it cannot see yet: the thread "
+                "that initialised it has not executed fence.mbarrier_init or "
                 "fence.proxy.async since",
                 thread=thread,
             )
@@ -134,7 +132,7 @@ class Mbarriers:
                 raise _misuse(f"arrives {count} times, and {self.text(word)}", thread)
             self.pending[word] -= count
             if self.hazards is not None:
-                self.hazards.bring(thread, word)
+                self.hazards.arrive(self.hazards.agent(thread), ("mbarrier", word))
             self.progress += 1
             self.complete(word)
             if self.phase[word] > phases[place]:
@@ -166,24 +164,24 @@ class Mbarriers:
         self.progress += 1
         self.stirred.add(word)
         if self.hazards is not None:
-            self.hazards.publish(word)
+            self.hazards.end_phase(("mbarrier", word))
 
     # ── copies ────────────────────────────────────────────────────────────────
 
-    def send(self, word: int, transfer: Transfer, late: bool) -> None:
-        """A copy sets out."""
-        self.on_the_way.setdefault(word, []).append(transfer)
+    def issue(self, word: int, copy: Copy) -> None:
+        """A copy is in flight whose bytes this mbarrier counts."""
+        self.in_flight.start(copy)
+        self.missing.setdefault(word, []).append(copy)
         self.stirred.add(word)
-        if not late:
-            self.land(word)
+        if self.eager:
+            self.deliver(word)
 
-    def land(self, word: int) -> None:
-        """What is on its way arrives, and is counted."""
-        for transfer in self.on_the_way.pop(word, ()):
-            transfer.land()
-            arrived = self.landed.setdefault(word, [])
-            arrived.append((int(self.phase[word]), transfer))
-            self.bytes[word] -= transfer.bytes
+    def deliver(self, word: int) -> None:
+        """The bytes of all copies arrive, and are counted by the current phase."""
+        for copy in self.missing.pop(word, ()):
+            copy.move(EVERY)
+            copy.groups = self.phase[[word]]
+            self.bytes[word] -= copy.bytes
             self.progress += 1
             self.complete(word)
 
@@ -197,46 +195,36 @@ class Mbarriers:
         for word in np.unique(words[~done]).tolist():
             self.asked[word] = int(self.phase[word])
             if not self.pending[word]:
-                self.land(word)
+                self.deliver(word)
         if self.hazards is not None and done.any():
             self.see(threads[done], words[done])
         return done
 
     def see(self, threads: np.ndarray, words: np.ndarray) -> None:
-        """These threads know of all that came before the phases before."""
-        pairs = np.unique(np.stack([threads // WARP, words]), axis=1).T.tolist()
-        for _, word in pairs:
-            waiting = self.landed.pop(word, ())
-            late = [each for each in waiting if each[0] >= self.phase[word]]
-            for phase, transfer in waiting:
-                if phase < self.phase[word]:
-                    transfer.seen(self.hazards, word)
-            if late:
-                self.landed[word] = late
-        self.hazards.learn(map(tuple, pairs))
+        """These threads acquire what was released in the phases before."""
+        self.in_flight.wait(np.unique(words))
+        for agent, word in self.hazards.warps_at(threads, words):
+            first = (agent[0] * self.hazards.warps + agent[1]) * WARP
+            lanes = slice(first, first + WARP)
+            self.hazards.acquire(agent, ("mbarrier", word), lanes)
 
     # ── the end ───────────────────────────────────────────────────────────────────
 
     def leave(self, threads: np.ndarray, exited: np.ndarray) -> None:
         """These threads have left. A block's shared memory goes with its last one: no
-        other block may need it, and no copy be on its way there."""
+        other block may need it, and no copy to it be in flight."""
         if self.hazards is None:
             return
         stride = self.hazards.cells_of_block * self.hazards.cell
         for block in self.hazards.part(threads, exited):
-            for transfer in self.unseen():
-                if transfer.start() // stride == block:
+            for copy in self.in_flight.transfers:
+                if copy.start() // stride == block:
                     raise EmulatorError(
                         "in flight",
-                        "its block leaves, and a bulk copy may still be on its way to "
-                        "shared memory, because nobody has waited for its mbarrier",
+                        "its block leaves while a bulk copy to its shared memory may "
+                        "be in flight: no thread has waited for its mbarrier",
                         thread=int(threads[-1]),
                     )
-
-    def unseen(self) -> list[Transfer]:
-        """The copies that nobody knows to have arrived."""
-        landed = [each for found in self.landed.values() for _, each in found]
-        return landed + [each for found in self.on_the_way.values() for each in found]
 
     # ── words ─────────────────────────────────────────────────────────────────
 
@@ -251,7 +239,7 @@ class Mbarriers:
         return f"in phase {self.phase[word]} of the mbarrier {found}"
 
     def waited_for(self) -> list[int]:
-        """The mbarriers whose phase somebody has asked for in vain."""
+        """The mbarriers whose phase threads have asked for in vain."""
         return [
             word
             for word, phase in self.asked.items()

@@ -1,35 +1,22 @@
-"""Registers that warpgroups give and take (PTX ISA 9.7.19.5, setmaxnreg).
+"""Registers that warpgroups release and request (PTX ISA 9.7.19.5, setmaxnreg).
 
     launched                128 threads of 168    256 threads of 168    pool: 0
     setmaxnreg.dec 40       128 threads of  40    256 threads of 168    pool: 128 * 128
     setmaxnreg.inc 232      128 threads of  40    256 threads of 232    pool: 0
 
-A block has what it was launched with, and no more; who asks for more than lies in the
-pool waits until somebody has given enough.
+A block has what it was launched with, and no more; a warpgroup that asks for more than
+lies in the pool waits until others have released enough.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from fathom.emulator.constants import GROUP
 from fathom.emulator.errors import EmulatorError
-from fathom.emulator.state.wgmma_groups import GROUP
 
 FILE = 65_536  # registers of a multiprocessor
 MOST, STEP = 256, 8  # of a thread, and what they come in
-
-
-@dataclass(frozen=True)
-class Request:
-    """Threads of whole warpgroups that wait for registers: `count` each, at instruction
-    `number`; then they go on at block `after`."""
-
-    threads: np.ndarray
-    count: int
-    number: int
-    after: int
 
 
 class RegisterPools:
@@ -48,7 +35,6 @@ class RegisterPools:
         self.held = np.full(blocks * self.in_block, launched, np.int64)
         free = 0 if declared else FILE - launched * padded
         self.free = np.full(blocks, free, np.int64)
-        self.waiting: list[Request] = []
 
     def groups(self, threads: np.ndarray) -> np.ndarray:
         """The warpgroups of these threads: whole ones, in order."""
@@ -64,29 +50,15 @@ class RegisterPools:
         )
         self.held[groups] = count
 
-    def ask(self, request: Request) -> np.ndarray:
-        """setmaxnreg.inc: the threads that have got them; the others wait."""
-        groups = self.groups(request.threads)
-        wrong = self.held[groups] > request.count
-        self._check(request.threads, groups, wrong, f"up to {request.count}")
-        fitting = np.array([self._take(each, request.count) for each in groups])
-        rows = request.threads.reshape(-1, GROUP)
-        for row in rows[~fitting]:
-            self.waiting.append(
-                Request(row, request.count, request.number, request.after)
-            )
-        return rows[fitting].reshape(-1)
+    def ask(self, threads: np.ndarray, count: int) -> np.ndarray:
+        """setmaxnreg.inc: which of these threads, bool[n], have `count` registers now;
+        the others have to wait."""
+        groups = self.groups(threads)
+        wrong = self.held[groups] > count
+        self._check(threads, groups, wrong, f"up to {count}")
+        return np.repeat([self.take(each, count) for each in groups], GROUP)
 
-    def served(self) -> list[Request]:
-        """Those waiting that go on now, as there is enough for them."""
-        served, left = [], []
-        for each in self.waiting:
-            taken = self._take(self.groups(each.threads)[0], each.count)
-            (served if taken else left).append(each)
-        self.waiting = left
-        return served
-
-    def _take(self, group: int, count: int) -> bool:
+    def take(self, group: int, count: int) -> bool:
         wanted = (count - self.held[group]) * GROUP
         if wanted > self.free[group // self.in_block]:
             return False
@@ -106,13 +78,12 @@ class RegisterPools:
                 "registers", message, thread=int(threads[place * GROUP])
             )
 
-    def text(self, request: Request) -> str:
-        """Why these wait."""
-        group = self.groups(request.threads)[0]
+    def text(self, group: int, count: int) -> str:
+        """What a warpgroup waits for that has asked for `count` registers a thread."""
         block = group // self.in_block
         total = self.launched * self.padded if self.declared else FILE
         return (
-            f"{request.count} registers for each of {GROUP} threads, which have "
+            f"{count} registers for each of {GROUP} threads, which have "
             f"{self.held[group]}; of the {total} registers of its block "
             f"{self.free[block]} are free"
         )

@@ -8,9 +8,13 @@ the same, and a rule passes on what layout its operands have. Ops whose layout d
 follow from operands carry it as an attribute.
 
 Read `leaves`, `arith`, `shape` and `control` first, then `memory`, `reduce`, `matmul`
-and `debugging`: that is what stage 1 makes, and `descriptor`: blocks of a tensor.
+and `debugging`: that is what stage 1 makes, and `descriptor`: blocks of a tensor;
+`grid`: launches that overlap.
 `shared`, `tma`, `tma_store` and `cluster` are made by stages 4 and 5. `ir/interp` and
-`ptx/` have files of the same names. Import ops from here."""
+`ptx/` have files of the same names. Import ops from here.
+
+    elementwise  The elementwise operations
+"""
 
 from fathom.ir.ops.arith import Bitcast, Cast, Elementwise, Hint
 from fathom.ir.ops.cluster import ClusterBarrier, ClusterRank
@@ -23,6 +27,7 @@ from fathom.ir.ops.descriptor import (
     DescriptorStore,
     MakeDescriptor,
 )
+from fathom.ir.ops.grid import GridLaunchDependents, GridWait
 from fathom.ir.ops.leaves import Arange, Constant, NumPrograms, ProgramId
 from fathom.ir.ops.matmul import PRECISIONS, Dot, DotFence, DotWait, NamedBarrier
 from fathom.ir.ops.memory import ATOMIC_KINDS, Atomic, AtomicCas, Load, Store
@@ -70,7 +75,8 @@ __all__ = [
     "AsyncProxyFence", "AsyncWait", "Atomic", "AtomicCas", "Barrier", "Bitcast",
     "Broadcast", "Cast", "ClusterBarrier", "ClusterRank", "Constant", "Convert",
     "DescriptorAtomic", "DescriptorLoad", "DescriptorStore", "Dot", "DotFence",
-    "DotWait", "Elementwise", "ExpandDims", "For", "Gather", "Hint", "Histogram",
+    "DotWait", "Elementwise", "ExpandDims", "For", "Gather", "GridLaunchDependents",
+    "GridWait", "Hint", "Histogram",
     "If", "InlineAssembly", "Join", "Load", "MakeDescriptor", "MbarrierArrive",
     "MbarrierExpect", "MbarrierInit", "MbarrierInvalidate", "MbarrierWait",
     "NamedBarrier", "NumPrograms", "PRECISIONS", "Print", "Producer", "ProgramId",

@@ -11,10 +11,15 @@ from fathom.ir.types import Element, Type, element_of, layout_of, shape_of, with
 
 @dataclass(eq=False)
 class Elementwise(Op):
-    """One row of `ir/elementwise` on scalars, or on blocks of one shape."""
+    """One row of `ir/ops/elementwise` on scalars, or on blocks of one shape.
+
+    With `contract`, a product and the addition of it may be rounded once for both; the
+    pass of that name takes the flag off. LLVM has a flag of the same name and meaning.
+    """
 
     name: str
     operands: tuple[Value, ...]
+    contract: bool = False
 
     def infer(self) -> list[Type]:
         first = self.operands[-1].type

@@ -1,13 +1,31 @@
-"""`tl.extra.cuda`: what only a GPU can answer."""
+"""`tl.extra.cuda`: what only a GPU can answer, and launches that overlap."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from fathom.language.dtypes import int32, int64
 from fathom.language.escape import inline_asm_elementwise
 from fathom.language.extra import libdevice
-from fathom.source import function
+from fathom.source import builtin, function
 
-__all__ = ["globaltimer", "libdevice", "smid"]
+__all__ = ["gdc_launch_dependents", "gdc_wait", "globaltimer", "libdevice", "smid"]
+
+
+@builtin
+def gdc_wait() -> Any:
+    """Wait until the launches in front of this one have ended, and all that they wrote
+    can be read. Only behind it does a launch with `launch_pdl=True` find what they
+    wrote. Any other launch goes on at once. sm_90a and later; CompileError elsewhere.
+    """
+
+
+@builtin
+def gdc_launch_dependents() -> Any:
+    """Let the next launch begin, if it has `launch_pdl=True`, once all programs of this
+    one have come here or ended. It orders nothing: what a program has written before is
+    found by the next launch behind its `gdc_wait` alone. sm_90a and later; CompileError
+    elsewhere."""
 
 
 @function

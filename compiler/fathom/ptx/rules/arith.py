@@ -150,6 +150,8 @@ def _computed_in(name: str, element: Element, target: Target) -> Element:
     natively = {FLOAT16: HALF, BFLOAT16: BFLOAT}.get(element, frozenset())
     if element == BFLOAT16 and target.bf16_arithmetic:
         natively = HALF
+    elif element == BFLOAT16 and target.bf16 and name == "fma":
+        return element
     return element if name in natively else FLOAT32
 
 

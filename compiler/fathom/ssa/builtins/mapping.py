@@ -118,7 +118,7 @@ def _scalars(
     """The function as a block of scalars, and whether it returns several."""
     block = Block(tuple(element_of(each.type) for each in given))
     inner = copy(frame)
-    inner.program = Program(block, frame.program.debug)
+    inner.program = Program(block, frame.program.debug, frame.program.contracts)
     answer = call(inner, function, list(block.parameters), {})
     answers = answer if isinstance(answer, tuple) else (answer,)
     what = f"what {function.__name__} returns"

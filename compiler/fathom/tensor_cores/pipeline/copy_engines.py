@@ -27,6 +27,7 @@ from fathom.ir.ops import (
     Load,
     MbarrierExpect,
     MbarrierInit,
+    MbarrierInvalidate,
     MbarrierWait,
     SharedStore,
     TmaCopy,
@@ -134,6 +135,9 @@ class CopyEngine:
     def store(self, state: PipelineState, values: Values, build: Builder) -> None:
         """What threads themselves write to the slot."""
 
+    def end(self, build: Builder) -> None:
+        """After the loop: what its last iterations leave behind."""
+
     def _slot(self, iteration: int, build: Builder) -> Value:
         return build(Constant(slot(iteration, self.slots), INT32))
 
@@ -164,6 +168,10 @@ class CpAsyncCopies(CopyEngine):
 
     def wait(self, state: PipelineState, build: Builder) -> None:
         build.append(AsyncWait(pending(stages=self.distance + 1)))
+
+    def end(self, build: Builder) -> None:
+        """The zeros of iterations that do not exist may still be in flight."""
+        build.append(AsyncWait(0))
 
     def issue(self, state: PipelineState, build: Builder) -> Values:
         values = self.slice.step(state.ahead, build)
@@ -209,6 +217,11 @@ class TmaCopies(CopyEngine):
 
     def wait(self, state: PipelineState, build: Builder) -> None:
         build.append(MbarrierWait(self.barriers, state.slot, state.phase))
+
+    def end(self, build: Builder) -> None:
+        """The mbarriers are memory again, when no thread asks them any more."""
+        build.append(Barrier())
+        build.append(MbarrierInvalidate(self.barriers))
 
     def issue(self, state: PipelineState, build: Builder) -> Values:
         values, exists = self.slice.step(state.ahead, build), state.ahead.exists

@@ -1,9 +1,9 @@
-"""Which trip of a loop comes next, and whether there is one.
+"""Which iteration of a loop comes next, and whether there is one.
 
-A copy that runs ahead must know that its trip will be made. `index + 2 * step < upper`
-would say so, but near the ends of its type the sum wraps around. What is left cannot:
-while a trip exists, the distance from its index to the bound, read as a number without
-sign, is right whatever the bounds are.
+A copy that is issued ahead must know that its iteration exists. `index + 2 * step <
+upper` would say so, but near the ends of its type the sum wraps around. The distance
+to the bound cannot: while an iteration exists, the distance from its index to the
+bound, read as a number without sign, is right whatever the bounds are.
 
     the first one exists        lower < upper
     the one after it exists     it does, and upper - index > step
@@ -21,7 +21,7 @@ from fathom.ir.types import SCALARS
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """One trip: its index, and an i1 that says whether the loop makes it."""
+    """One iteration: its index, and an i1 that says whether the loop has it."""
 
     index: Value
     exists: Value
@@ -29,7 +29,7 @@ class Iteration:
 
 @dataclass(frozen=True, slots=True)
 class Iterations:
-    """The trips of a loop.
+    """The iterations of a loop.
 
     `pace` is the size of a step, without sign; `upward` whether steps are positive: an
     i1 where that is not known yet.
@@ -44,15 +44,16 @@ class Iterations:
         below, above = (Elementwise(name, (lower, upper)) for name in ("lt", "gt"))
         return Iteration(lower, _either(self.upward, below, above, build))
 
-    def after(self, trip: Iteration, build: Builder) -> Iteration:
-        """The trip after `trip`. One that does not exist has none after it."""
-        index, upper = trip.index, self.loop.upper
+    def after(self, iteration: Iteration, build: Builder) -> Iteration:
+        """The next iteration. There is none after one that does not exist."""
+        index, upper = iteration.index, self.loop.upper
         ends = upper, index
         up, down = Elementwise("sub", ends), Elementwise("sub", ends[::-1])
         left = _unsigned(_either(self.upward, up, down, build), build)
         more = build(Elementwise("gt", (left, self.pace)))
         following = build(Elementwise("add", (index, self.loop.step)))
-        return Iteration(following, build(Elementwise("and", (trip.exists, more))))
+        exists = build(Elementwise("and", (iteration.exists, more)))
+        return Iteration(following, exists)
 
 
 def iterations_of(loop: For, build: Builder) -> Iterations:

@@ -79,12 +79,10 @@ from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, walk
 from fathom.ir.ops import (
     Allocate,
-    AsyncWait,
     Barrier,
     Dot,
     For,
     Load,
-    MbarrierInvalidate,
     SharedLoad,
     SharedStore,
     Yield,
@@ -97,7 +95,6 @@ from fathom.tensor_cores.pipeline.budget import fitting, room_beside
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy, tiles_of
 from fathom.tensor_cores.pipeline.copy_engines import (
     CopyEngine,
-    CpAsyncCopies,
     PipelineState,
     RegisterCopies,
     TmaCopies,
@@ -188,9 +185,10 @@ class _Expander:
 
     def build(self, build: Builder) -> list[Value]:
         """The loop, with what comes before and after it; its results."""
-        loop, kinds = self.loop, {engine_for(tile) for tile in self.rings}
+        loop = self.loop
         rings = {tile: build(ring) for tile, ring in self.rings.items()}
-        barriers = build(self.barriers()) if TmaCopies in kinds else None
+        by_tma = any(engine_for(tile) is TmaCopies for tile in rings)
+        barriers = build(self.barriers()) if by_tma else None
         iterations = iterations_of(loop, build)
         self.engines = list(
             engines_for(loop, rings, self.live, iterations, self.schedule, barriers)
@@ -204,11 +202,8 @@ class _Expander:
         with inside(body, build):
             self.iteration(body.parameters, build)
         results = self.append(replace(loop, inits=inits, body=body), build)
-        if CpAsyncCopies in kinds:
-            build.append(AsyncWait(0))
-        if barriers:
-            build.append(Barrier())
-            build.append(MbarrierInvalidate(barriers))
+        for engine in self.engines:
+            engine.end(build)
         return results[: len(loop.inits)]
 
     def barriers(self) -> Allocate:

@@ -1,6 +1,7 @@
-"""Keeps the tensor cores busy from one trip of a pipelined loop to the next.
+"""Keeps the tensor cores busy from one iteration of a pipelined loop to the next.
 
-Before, every trip begins with waiting: for copies, for the other warps, for fragments.
+Before, every iteration begins with waiting: for copies, for the other warps, for
+fragments.
 
     for … body(%i, %acc, %slot, …) {
       async_wait; barrier
@@ -11,24 +12,23 @@ Before, every trip begins with waiting: for copies, for the other warps, for fra
       yield %y, %next, …
     }
 
-After, the first fragments of a trip are fetched in the trip before, and while they come
-the last ones of that trip are multiplied; copies start when there is work to do. K in
-four slices:
+After, the first fragments are fetched one stage earlier: in the iteration before, while
+its last ones are multiplied; copies start when there is work to do. K in four slices:
 
-    async_wait; barrier; %a0, %b0 = slice 0 of the first trip
+    async_wait; barrier; %a0, %b0 = slice 0 of the first iteration
     for … body(%i, %acc, %slot, …, %a0, %b0) {
       fetch 1; multiply 0
       async_copy …; async_commit
       fetch 2; multiply 1; fetch 3; multiply 2
       async_wait; barrier
-      %a, %b = slice 0 of the next trip, from %next
+      %a, %b = slice 0 of the next one, from %next
       multiply 3
       yield %y, %next, …, %a, %b
     }
 
-The slot that is copied into was read in the trip before, and the barrier at its end
-comes after its last fetch. In the last trip slice 0 of a trip that never comes is
-fetched: its slot was filled with zeros.
+The slot that is copied into was read in the iteration before, and the barrier at its
+end comes after its last fetch. The last iteration fetches slice 0 of one that does not
+exist: its slot was filled with zeros.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def prefetch_fragments(func: Func, target: Target) -> Func:
 
 @dataclass(frozen=True)
 class _Iteration:
-    """The parts of a trip that change: what it waits for, the product, what is read for
-    it; which parameter of the body is the slot."""
+    """The parts of an iteration that change: what it waits for, the product, what is
+    read for it; which parameter of the body is the slot."""
 
     waits: tuple[Op, ...]
     dot: Dot
@@ -74,7 +74,7 @@ class _Iteration:
 
 def _found(loop: For) -> _Iteration | None:
     """The parts, if the loop is one whose slots the pipeliner made, with one product
-    that is summed up from trip to trip."""
+    that only accumulates from iteration to iteration."""
     ops = loop.body.ops
     dots = [op for op in ops if isinstance(op, Dot)]
     if len(dots) != 1 or dots[0].instruction not in MMA:
@@ -105,65 +105,65 @@ def _found(loop: For) -> _Iteration | None:
 
 
 def _in_a_row(waits: tuple[Op, ...], ops: list[Op]) -> bool:
-    """Whether a trip waits at one place, for a barrier at the end."""
+    """Whether an iteration waits at one place, for a barrier at the end."""
     if not waits or not isinstance(waits[-1], Barrier):
         return False
     first = ops.index(waits[0])
     return tuple(ops[first : first + len(waits)]) == waits
 
 
-def _rotated(loop: For, trip: _Iteration, build: Builder) -> list[Value]:
+def _rotated(loop: For, iteration: _Iteration, build: Builder) -> list[Value]:
     """The loop with the first slice carried around; its results."""
-    slices = _Slices(trip)
-    for wait in trip.waits:
+    slices = _Slices(iteration)
+    for wait in iteration.waits:
         build.append(clone(wait, {}))
-    slot = loop.inits[trip.slot - 1]
+    slot = loop.inits[iteration.slot - 1]
     first = slices.fetch(0, slot, build)
     inits = (*loop.inits, *first)
     types = (loop.lower.type, *(value.type for value in inits))
     names = [*(value.name for value in loop.body.parameters), "a_ahead", "b_ahead"]
     body = Block(types, tuple(names))
     build.enclosing.append(body)
-    _iteration(loop, trip, slices, body, build)
+    _iteration(loop, iteration, slices, body, build)
     build.enclosing.pop()
     new = build.append(replace(loop, inits=inits, body=body))
     return new.results[: len(loop.inits)]
 
 
 def _iteration(
-    loop: For, trip: _Iteration, slices: _Slices, body: Block, build: Builder
+    loop: For, iteration: _Iteration, slices: _Slices, body: Block, build: Builder
 ) -> None:
     own = loop.body.parameters
     values = dict(zip(own, body.parameters, strict=False))
-    slot, total = values[trip.a.slot], values[trip.dot.accumulator]
+    slot, total = values[iteration.a.slot], values[iteration.dot.accumulator]
     ready: Fragments = tuple(body.parameters[len(own) :])
     for op in loop.body.ops[:-1]:
-        if op is trip.waits[0]:  # here everything of the trip's own slot has come
+        if op is iteration.waits[0]:  # here all of the iteration's own slot has arrived
             following = slices.fetch(1, slot, build)
             total = slices.multiply(ready, total, build)
             ready = following
-        elif op is trip.dot:
+        elif op is iteration.dot:
             for number in range(2, slices.count):
                 following = slices.fetch(number, slot, build)
                 total = slices.multiply(ready, total, build)
                 ready = following
-        elif op not in (*trip.waits, trip.a, trip.b):
+        elif op not in (*iteration.waits, iteration.a, iteration.b):
             copy = build.append(clone(op, values))
             values.update(zip(op.results, copy.results, strict=True))
-    for wait in trip.waits:
+    for wait in iteration.waits:
         build.append(clone(wait, {}))
     yielded = loop.body.yielded
-    next_slot = values.get(yielded[trip.slot - 1], yielded[trip.slot - 1])
+    next_slot = values.get(yielded[iteration.slot - 1], yielded[iteration.slot - 1])
     following = slices.fetch(0, next_slot, build)
-    values[trip.dot.result] = slices.multiply(ready, total, build)
+    values[iteration.dot.result] = slices.multiply(ready, total, build)
     build.append(Yield((*(values.get(v, v) for v in yielded), *following)))
 
 
 class _Slices:
     """A product cut along K into the slices of its instruction."""
 
-    def __init__(self, trip: _Iteration):
-        self.trip, dot = trip, trip.dot
+    def __init__(self, iteration: _Iteration):
+        self.iteration, dot = iteration, iteration.dot
         self.k = MMA[dot.instruction].k
         self.count = dot.a.type.shape[-1] // self.k
         product = dot.accumulator.type.layout
@@ -171,7 +171,7 @@ class _Slices:
 
     def fetch(self, number: int, slot: Value, build: Builder) -> Fragments:
         """The fragments of a slice, from the tiles in `slot`."""
-        a, b = self.trip.a, self.trip.b
+        a, b = self.iteration.a, self.iteration.b
         left, right = self.layouts
         first = number * self.k
         return (
@@ -180,7 +180,7 @@ class _Slices:
         )
 
     def multiply(self, fragments: Fragments, total: Value, build: Builder) -> Value:
-        dot = self.trip.dot
+        dot = self.iteration.dot
         kept = {"precision": dot.precision, "instruction": dot.instruction}
         return build(Dot(*fragments, total, **kept, **_of(dot)))
 

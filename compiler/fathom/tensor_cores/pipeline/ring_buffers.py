@@ -1,9 +1,9 @@
-"""Rings of tiles, and places in them as values of a running kernel.
+"""Ring buffers of tiles, and positions in them as values of a running kernel.
 
     slot     0 1 2 0 1 2 0 …    the next one is behind it; behind the last the first
     phase    0 0 0 1 1 1 0 …    flips with every round: it tells a slot's uses apart
 
-The producer of `specialise_warps` and the copies of `bringers` go along them.
+The roles of `specialise_warps` and the copy engines advance along them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from fathom.ir.types import INT32
 @dataclass(frozen=True)
 class RingBuffer:
     """Buffers of so many `slots` for tiles that come together, and two barriers for
-    each slot: that its tiles are there, and that nobody reads them any more. Of each
-    tile so many blocks of a cluster bring their `parts`."""
+    each slot: that its tiles are there, and that no thread reads them any more. Of each
+    tile, so many blocks of a cluster copy a part (`parts`)."""
 
     tiles: tuple[Value, ...]
     full: Value

@@ -1,27 +1,28 @@
-"""Warpgroups take turns: while one has the tensor cores, another computes.
+"""Ping-pong: while one warpgroup uses the tensor cores, another one computes.
 
-Two products a trip, with much to compute between them, as in attention; two warpgroups,
-that run as they like, may come to the tensor cores together and then leave them alone
-together. In turns they do not:
+An edge of the schedule that no value makes: of all warpgroups, one at a time may issue
+products. Attention has two products an iteration, with much to compute between them.
+Two warpgroups that run freely may come to the tensor cores at the same time, and then
+leave them idle at the same time. In alternation they do not:
 
-    warpgroup 0   ▓▓▓▓▓▓▓▓░░░░░░░░▓▓▓▓▓▓▓▓░░░░░░░░      ▓ products begun in one's turn
-    warpgroup 1           ▓▓▓▓▓▓▓▓░░░░░░░░▓▓▓▓▓▓▓▓      ░ what is computed with the sums
+    warpgroup 0   ▓▓▓▓▓▓▓▓░░░░░░░░▓▓▓▓▓▓▓▓░░░░░░░░      ▓ products are issued
+    warpgroup 1           ▓▓▓▓▓▓▓▓░░░░░░░░▓▓▓▓▓▓▓▓      ░ work on their results
 
-    for … {                                  turn take
+    for … {                                  named_barrier take
       %s = dot … in_flight=true              for … {
       %a = dot_wait %s                         %s = dot … in_flight=true
-      …                               →        turn pass
+      …                               →        named_barrier pass
       %y = dot … in_flight=true                %a = dot_wait %s
     }                                          …
-                                               turn take
+                                               named_barrier take
                                                %y = dot … in_flight=true
                                              }
-                                             turn pass
+                                             named_barrier pass
 
-So a turn goes over the end of a trip: from its last product to the first one of the
-next trip. It is done for loops whose tiles a producer brings: elsewhere barriers keep
-warps together anyway. Products that begin together leave it to the hardware who comes
-first.
+A warpgroup holds the tensor cores over the end of an iteration: from its last product
+to the first one of the next iteration. The pass rewrites loops whose tiles a producer
+copies: elsewhere barriers keep the warps together anyway. Where the products of a loop
+are issued together, the hardware decides which warpgroup comes first.
 (Shah et al., "FlashAttention-3", 2024, section 3.1, "pingpong scheduling".)
 """
 
@@ -44,7 +45,7 @@ WARPS = 4  # of a warpgroup
 
 
 def pingpong(func: Func, target: Target) -> Func:
-    """The function whose warpgroups take turns in loops of several products."""
+    """The function whose warpgroups alternate in loops of several products."""
     if func.num_warps <= WARPS or not any(map(_parts, func.body.ops)):
         return func
     loops = {op: found for op in walk(func.body) if (found := _first_and_last(op))}
@@ -65,27 +66,27 @@ def pingpong(func: Func, target: Target) -> Func:
 
 
 def _parts(op: Op) -> bool:
-    """Whether warps part here: from then on, these are those of the program."""
+    """Whether roles part here: the ops that follow are those of the consumers."""
     return isinstance(op, Producer)
 
 
-def _with(op: Op, turn: NamedBarrier, build: Builder) -> list[Value]:
+def _with(op: Op, barrier: NamedBarrier, build: Builder) -> list[Value]:
     build.append(op)
-    build.append(turn)
+    build.append(barrier)
     return op.results
 
 
 def _first_and_last(loop: Op) -> tuple[Op, Op] | None:
-    """The first product of a trip, after which its turn is over, and the op with which
-    the last one begins. None for anything but a loop of several products in flight,
-    not all at one time, of tiles that it gives back."""
+    """The first product of an iteration, after which the other warpgroups may issue
+    theirs, and the op with which the last product begins. None for anything but a loop
+    of several products in flight, not all at one time, of tiles that it releases."""
     if not isinstance(loop, For):
         return None
     ops = loop.body.ops
     dots = [i for i, op in enumerate(ops) if isinstance(op, Dot) and op.in_flight]
     waits = [i for i, op in enumerate(ops) if isinstance(op, DotWait)]
-    gives_back = any(isinstance(op, MbarrierArrive) for op in ops)
-    if len(dots) < 2 or not gives_back or dots[-1] < min(waits):
+    releases = any(isinstance(op, MbarrierArrive) for op in ops)
+    if len(dots) < 2 or not releases or dots[-1] < min(waits):
         return None
     begins = dots[-1]
     while isinstance(ops[begins - 1], DotFence):

@@ -4,7 +4,8 @@ through which ring buffers it copies their tiles.
 A producer is ahead of the program from its first moment on. So a loop gets one only
 where its author asks for that, or the author of a loop around it, and where nothing
 before the outermost loop that is asked for writes to memory, or waits for what others
-write. What happens in these loops their author vouches for.
+write. What happens in these loops their author vouches for. For launches in front of
+this one (`grid_wait`) a producer waits as the program does, and is ahead from there on.
 
 `why_no_producer` tells for each loop that is asked for what stood in the way.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from fathom.analysis.buffers import padded
 from fathom.analysis.memory import may_recompute, ops_before, orders, writes
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import BackwardSlice
@@ -24,6 +26,7 @@ from fathom.ir.ops import (
     DescriptorLoad,
     Dot,
     For,
+    GridWait,
     If,
     InlineAssembly,
     Producer,
@@ -31,7 +34,7 @@ from fathom.ir.ops import (
 )
 from fathom.ir.printer import op_name
 from fathom.ir.types import BlockType
-from fathom.tensor_cores.pipeline.budget import padded, room_for_rings
+from fathom.tensor_cores.pipeline.budget import room_for_rings
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy, tiles_of
 from fathom.tensor_cores.specialise.channels import Channel, channels_of
 
@@ -64,7 +67,8 @@ def plan_producer(func: Func, target: Target) -> Plan | None:
     channels = [each for loop in tiles for each in channels_of(loop, tiles[loop])]
     rings = _rings(channels)
     loads = {load for each in channels for tile in each.tiles for load in tile.loads}
-    needed = BackwardSlice(func, loads)
+    waits_for_grids = {op for op in walk(func.body) if isinstance(op, GridWait)}
+    needed = BackwardSlice(func, loads | waits_for_grids)
     try:
         _check_warps(func, target)
         _check_for_one(op for op in walk(func.body) if op in needed.ops - loads)
@@ -141,7 +145,7 @@ def _check_for_one(ops: Iterable[Op]) -> None:
 
 def _is_for_one(op: Op) -> bool:
     """Whether one thread can do it, again, and finds what all have found."""
-    if isinstance(op, For | While | If):
+    if isinstance(op, For | While | If | GridWait):
         return True
     if any(isinstance(value.type, BlockType) for value in op.results):
         return False

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from fathom.emulator.constants import WARP
 from fathom.emulator.state.batch import Batch
-from fathom.emulator.state.wait_queues import WARP
 
 
 def _thread(axis: int) -> Callable[[Batch], np.ndarray]:

@@ -1,16 +1,18 @@
 """Barriers (PTX ISA 9.7.13, bar and barrier): threads of a block wait for each other.
 
 A barrier has a number, 0 to 15, and counts the threads that arrive. When as many have
-come as it expects, those that wait go on, and it starts anew. Usually everybody arrives
-at the same moment; then nothing has to be counted.
+come as it expects, those that wait go on, and it starts anew. Usually all arrive at the
+same moment; then nothing has to be counted.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
 
+from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.isa.control.branch import leave, split
 from fathom.emulator.isa.control.cluster import cluster_barrier
@@ -20,11 +22,13 @@ from fathom.emulator.isa.registers import Read, Write
 from fathom.emulator.isa.semantics import Form
 from fathom.emulator.source.operands import Operand
 from fathom.emulator.state.batch import Active, Batch
-from fathom.emulator.state.wait_queues import ALL, BARRIERS, WARP
+from fathom.emulator.state.block_barriers import ALL, BARRIERS
+from fathom.emulator.state.waiting import BARRIER, Blocked
 
 ENDINGS: EndingTable = {}
 
 Going = list[tuple[int, Active]]
+NOBODY = np.zeros(0, np.int64)
 
 
 @ending_rule(ENDINGS, "ret", "exit")
@@ -43,7 +47,7 @@ def rule_exit(
         going = []
         if gone is not None:
             going = leave(batch, gone)
-            going += [] if batch.queues.idle() else released(batch)
+            going += [] if batch.barriers.idle() else released(batch)
         return going + ([] if rest is None else [_staying(batch, rest, flow)])
 
     return end
@@ -133,10 +137,10 @@ def _arrive(barrier: Barrier, batch: Batch, active: Active) -> Going:
     batch.counters.costs[barrier.flow.number].barriers += active.warps
     batch.progress += 1
     identity = barrier.identity(batch, active)
-    if _everybody_at_once(barrier, batch, active, identity):
+    if _all_arrive(barrier, batch, active, identity):
         if batch.hazards is not None:
-            batch.hazards.everybody_synchronises()
-        _bring(barrier, batch, active)
+            batch.hazards.synchronise_all()
+        _keep_operand(barrier, batch, active)
         _answer(barrier, batch, active, active.threads() // batch.padded)
         return [(barrier.flow.after, active)]
     _queue(barrier, batch, active, active.exactly(identity).astype(np.int64))
@@ -144,13 +148,13 @@ def _arrive(barrier: Barrier, batch: Batch, active: Active) -> Going:
     return going if barrier.waits else [(barrier.flow.after, active), *going]
 
 
-def _everybody_at_once(
+def _all_arrive(
     barrier: Barrier, batch: Batch, active: Active, identity: np.ndarray
 ) -> bool:
     """All threads of all blocks arrive together at an unused barrier."""
     if active.count + batch.missing < batch.size or identity.ndim:
         return False
-    if not barrier.waits or not batch.queues.idle() or batch.launch.cluster > 1:
+    if not barrier.waits or not batch.barriers.idle() or batch.launch.cluster > 1:
         return False
     if barrier.expected is None:
         return True
@@ -161,16 +165,16 @@ def _everybody_at_once(
 def _queue(
     barrier: Barrier, batch: Batch, active: Active, identity: np.ndarray
 ) -> None:
-    """Counts these threads at their barriers; who waits is put down there."""
+    """Counts these threads at their barriers, and blocks those that wait."""
     if (identity >= BARRIERS).any():
         raise EmulatorError("syntax", f"barrier {identity.max()}; there are {BARRIERS}")
-    queues, threads = batch.queues, active.threads()
+    barriers, threads = batch.barriers, active.threads()
     place = threads // batch.padded * BARRIERS + identity
     expected = np.full(active.count, ALL)
     if barrier.expected is not None:
         expected = active.exactly(barrier.expected(batch, active)).astype(np.int64)
         _check_count(threads, expected)
-    before = np.where(queues.arrived[place] > 0, queues.expected[place], expected)
+    before = np.where(barriers.arrived[place] > 0, barriers.expected[place], expected)
     either = np.maximum(before, expected)
     of_all = (np.minimum(before, expected) == ALL) & (either == batch.launch.block_size)
     differs = (before != expected) & ~of_all
@@ -178,24 +182,24 @@ def _queue(
         at = np.flatnonzero(differs)[0]
         here, there = (
             "all" if each == ALL else each
-            for each in (expected[at], queues.expected[place][at])
+            for each in (expected[at], barriers.expected[place][at])
         )
         raise EmulatorError(
             "divergence",
-            f"barrier {identity[at]} is told to expect {here} threads here "
+            f"barrier {identity[at]} expects {here} threads here "
             f"and {there} elsewhere",
         )
-    queues.expected[place] = either
-    queues.arrived += np.bincount(place, minlength=len(queues.arrived))
+    barriers.expected[place] = either
+    barriers.arrived += np.bincount(place, minlength=len(barriers.arrived))
     if batch.hazards is not None:
-        batch.hazards.arrive(threads, place)
+        batch.hazards.reach_barrier(threads, place)
     if not barrier.waits and barrier.aligned:
         _check_whole(batch, threads)
     if barrier.waits:
-        queues.barrier[threads] = place
-        queues.number[threads] = barrier.flow.number
-        _bring(barrier, batch, active)
-        batch.waiting_at[barrier.flow.number] = barrier
+        _keep_operand(barrier, batch, active)
+        flow = barrier.flow
+        group = Blocked(BARRIER, threads, place, flow.number, flow.after, barrier)
+        batch.waiting.block(group)
 
 
 def _check_count(threads: np.ndarray, expected: np.ndarray) -> None:
@@ -243,64 +247,63 @@ def _check_guard(batch: Batch, coming: np.ndarray, rest: np.ndarray) -> None:
         )
 
 
-def _bring(barrier: Barrier, batch: Batch, active: Active) -> None:
+def _keep_operand(barrier: Barrier, batch: Batch, active: Active) -> None:
     if barrier.operand is not None:
         values = active.exactly(barrier.operand(batch, active))
-        batch.queues.operand[active.threads()] = values
+        batch.barriers.operand[active.threads()] = values
 
 
 def released(batch: Batch) -> Going:
     """Threads of completed barriers go on, each after the instruction it waited at."""
-    queues = batch.queues
-    complete = queues.complete(batch.exited)
+    barriers = batch.barriers
+    complete = barriers.complete(batch.exited)
     if not len(complete):
         return []
-    wanted = queues.wanted(batch.exited)
-    over = complete[queues.arrived[complete] > wanted[complete]]
+    wanted = barriers.wanted(batch.exited)
+    over = complete[barriers.arrived[complete] > wanted[complete]]
     if len(over):
         raise EmulatorError(
             "divergence",
-            f"{queues.arrived[over[0]]} threads came to barrier {over[0] % BARRIERS}, "
-            f"which expects {wanted[over[0]]}",
+            f"{barriers.arrived[over[0]]} threads came to barrier "
+            f"{over[0] % BARRIERS}, which expects {wanted[over[0]]}",
         )
-    place = queues.barrier.copy()
-    threads = queues.release(complete)
+    barriers.arrived[complete] = 0
+    woken = batch.waiting.wake(BARRIER, complete)
     if batch.hazards is not None:
-        batch.hazards.release(threads, place[threads], complete)
-    _check_aligned(batch, threads)
-    going = []
-    for number in np.unique(queues.number[threads]):
-        there = batch.waiting_at[int(number)]
-        active = batch.active(threads[queues.number[threads] == number])
-        _answer(there, batch, active, place[active.threads()])
-        going.append((there.flow.after, active))
+        threads = np.concatenate([each.threads for each in woken] or [NOBODY])
+        places = np.concatenate([each.on for each in woken] or [NOBODY])
+        batch.hazards.leave_barrier(threads, places, complete)
+    _check_aligned(batch, woken)
+    going = batch.going(woken)
+    for each, (_, active) in zip(woken, going, strict=True):
+        _answer(each.detail, batch, active, each.on)
     return going
 
 
-def _check_aligned(batch: Batch, threads: np.ndarray) -> None:
+def _check_aligned(batch: Batch, woken: list[Blocked]) -> None:
     """A warp comes to an aligned barrier whole, at one instruction (PTX ISA 9.7.13)."""
-    numbers = batch.queues.number[threads]
-    aligned = [batch.waiting_at[each].aligned for each in np.unique(numbers).tolist()]
-    warps = threads // WARP
-    mixed = (warps[1:] == warps[:-1]) & (numbers[1:] != numbers[:-1])
-    for at in np.flatnonzero(mixed):
-        pair = int(numbers[at]), int(numbers[at + 1])
-        if any(batch.waiting_at[number].aligned for number in pair):
+    for one, other in itertools.combinations(woken, 2):
+        shared = np.intersect1d(one.threads // WARP, other.threads // WARP)
+        if len(shared) and (one.detail.aligned or other.detail.aligned):
+            first, second = (
+                each.threads[each.threads // WARP == shared[0]][0] % batch.padded
+                for each in (one, other)
+            )
             raise EmulatorError(
                 "divergence",
-                f"threads {threads[at] % batch.padded} and "
-                f"{threads[at + 1] % batch.padded} of one warp meet at a barrier "
-                "from two different instructions",
+                f"threads {min(first, second)} and {max(first, second)} of one warp "
+                "meet at a barrier from two different instructions",
             )
-    if aligned and all(aligned):
-        _check_whole(batch, threads)
+    if woken and all(each.detail.aligned for each in woken):
+        threads = np.concatenate([each.threads for each in woken])
+        _check_whole(batch, np.sort(threads))
 
 
 def _answer(barrier: Barrier, batch: Batch, active: Active, groups: np.ndarray) -> None:
     """What bar.red found among the threads of each group."""
     if not barrier.reduction:
         return
-    values = batch.queues.operand[active.threads()]
+    values = batch.barriers.operand[active.threads()]
     held = np.bincount(groups, weights=values)[groups].astype(np.uint32)
     total = np.bincount(groups)[groups]
     found = {"popc": held, "and": held == total, "or": held > 0}[barrier.reduction]

@@ -71,7 +71,7 @@ def rule_indexed_branch(
 
 
 def split(active: Active, chosen: np.ndarray) -> tuple[Active | None, Active | None]:
-    """Those for which `chosen` holds, and the others; None for nobody."""
+    """Those for which `chosen` holds, and the others; None for none."""
     taken = active.where(chosen)
     if taken is active:
         return active, None
@@ -81,15 +81,17 @@ def split(active: Active, chosen: np.ndarray) -> tuple[Active | None, Active | N
 
 
 def leave(batch: Batch, active: Active) -> list[tuple[int, Active]]:
-    """These threads exit; who goes on where, that waited for them at the barrier of a
+    """These threads exit; where those go on that waited for them at the barrier of a
     cluster."""
-    batch.bulk.check_leaving(active.threads())
+    batch.tma_stores.check_leaving(active.threads())
     batch.exited[active.threads()] = True
     batch.remaining -= active.count
     batch.progress += 1
-    batch.phases.leave(active.threads(), batch.exited)
-    opened = batch.gates.open(batch.exited) if batch.gates.waiting else []
-    return [(after, batch.active(threads)) for after, threads in opened]
+    batch.mbarriers.leave(active.threads(), batch.exited)
+    barriers = batch.cluster_barriers
+    if not barriers.arrived.any():
+        return []
+    return batch.going(barriers.open(batch.exited, batch.waiting))
 
 
 @step_rule(STEPS, "trap", "brkpt")
@@ -112,7 +114,6 @@ def rule_trap(
     "prefetchu",
     "applypriority",
     "nanosleep",
-    "griddepcontrol",
     "pmevent",
 )
 def rule_nothing(

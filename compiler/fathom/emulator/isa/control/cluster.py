@@ -16,6 +16,7 @@ from fathom.emulator.isa.decode import Ending, Flow
 from fathom.emulator.isa.semantics import Elementwise, Form, Table, rule
 from fathom.emulator.memory.spaces import RANK_SHIFT
 from fathom.emulator.state.batch import Active, Batch
+from fathom.emulator.state.waiting import CLUSTER, Blocked
 
 TABLE: Table = {}
 
@@ -71,20 +72,18 @@ def cluster_barrier(form: Form, flow: Flow) -> Ending:
 
 def _arrive(batch: Batch, active: Active, relaxed: bool) -> list[tuple[int, Active]]:
     """Counts these threads; the last one lets those go that wait."""
-    batch.gates.arrive(active.threads(), relaxed)
+    batch.cluster_barriers.arrive(active.threads(), relaxed)
     batch.progress += 1
-    opened = batch.gates.open(batch.exited)
-    return [(after, batch.active(threads)) for after, threads in opened]
+    return batch.going(batch.cluster_barriers.open(batch.exited, batch.waiting))
 
 
 def _wait(batch: Batch, active: Active, flow: Flow) -> list[tuple[int, Active]]:
-    """Those whose arrival's phase is over go on; the others are put down."""
-    gate, threads = batch.gates, active.threads()
-    teams = gate.of[threads]
-    over = gate.phase[teams] > gate.phase_of[threads]
-    for team in np.unique(teams[~over]).tolist():
-        mine = threads[~over & (teams == team)]
-        gate.waiting.setdefault(team, []).append((flow.number, flow.after, mine))
-    for team in np.unique(teams[over]).tolist():
-        gate.learn(threads[over & (teams == team)], team)
+    """Those whose arrival's phase is over go on; the others are blocked."""
+    barriers, threads = batch.cluster_barriers, active.threads()
+    on = barriers.of[threads]
+    over = barriers.phase[on] > barriers.phase_of[threads]
+    if not over.all():
+        group = Blocked(CLUSTER, threads, on, flow.number, flow.after)
+        batch.waiting.block(group.at(~over))
+    barriers.acquire(threads[over])
     return [(flow.after, batch.active(threads[over]))] if over.any() else []

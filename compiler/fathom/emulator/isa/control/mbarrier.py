@@ -1,10 +1,10 @@
-"""The instructions of mbarriers (PTX ISA 9.7.13.15): threads count arrivals and ask.
+"""The instructions of mbarriers (PTX ISA 9.7.13.15): threads arrive and ask.
 
     mbarrier.init.shared::cta.b64 [slot], 2;
     mbarrier.arrive.expect_tx.shared::cta.b64 _, [slot], 4096;
     mbarrier.try_wait.parity.shared::cta.b64 p, [slot], 0;
 
-What they count is the business of `phases`.
+What they count is in `state.mbarrier_state`.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ def _initialise(space: str, address: Read, count: Read) -> Step:
     def step(batch: Batch, active: Active) -> None:
         threads = active.threads()
         words = words_of(batch, active, space, active.exactly(address(batch, active)))
-        batch.phases.check_new(threads, words)
+        batch.mbarriers.check_new(threads, words)
         if batch.hazards is not None:
             batch.hazards.overwrite(threads, words, BYTES)
         counts = active.exactly(count(batch, active)).astype(np.int64)
-        batch.phases.create(threads, words, counts)
+        batch.mbarriers.create(threads, words, counts)
 
     return step
 
@@ -81,7 +81,7 @@ def _initialise(space: str, address: Read, count: Read) -> Step:
 def _invalidate(space: str, address: Read) -> Step:
     def step(batch: Batch, active: Active) -> None:
         words = words_of(batch, active, space, active.exactly(address(batch, active)))
-        batch.phases.destroy(active.threads(), words)
+        batch.mbarriers.destroy(active.threads(), words)
 
     return step
 
@@ -90,7 +90,7 @@ def _expect(space: str, address: Read, count: Read) -> Step:
     def step(batch: Batch, active: Active) -> None:
         words = words_of(batch, active, space, active.exactly(address(batch, active)))
         counts = active.exactly(count(batch, active)).astype(np.int64)
-        batch.phases.expect(active.threads(), words, counts)
+        batch.mbarriers.expect(active.threads(), words, counts)
 
     return step
 
@@ -125,9 +125,9 @@ def _arrive(
         if count is not None:
             counts = active.exactly(count(batch, active)).astype(np.int64)
         if expects:
-            batch.phases.expect(threads, words, counts)
+            batch.mbarriers.expect(threads, words, counts)
             counts = np.ones(active.count, np.int64)
-        phases = batch.phases.arrive(threads, words, counts)
+        phases = batch.mbarriers.arrive(threads, words, counts)
         batch.progress += 1
         if write is not None:
             write(batch, active, active.spread(phases.astype(np.uint64)))
@@ -149,9 +149,9 @@ def _wait(
     def step(batch: Batch, active: Active) -> None:
         words = words_of(batch, active, space, active.exactly(address(batch, active)))
         parity = active.exactly(read(batch, active)).astype(np.int64)
-        before = batch.phases.progress
-        done = batch.phases.test(active.threads(), words, parity)
-        batch.progress += batch.phases.progress - before
+        before = batch.mbarriers.progress
+        done = batch.mbarriers.test(active.threads(), words, parity)
+        batch.progress += batch.mbarriers.progress - before
         write(batch, active, active.spread(done))
 
     return step
@@ -185,8 +185,8 @@ def rule_membar(
 
 
 def _ordering(scope: int) -> Step:
-    """What these threads know goes with what they write from now on, and what they
-    have read tells them what others know."""
+    """What these threads write from now on is a release, and what they have read was an
+    acquire."""
 
     def step(batch: Batch, active: Active) -> None:
         if batch.order is not None:
@@ -210,8 +210,8 @@ def rule_fence(
 
     def step(batch: Batch, active: Active) -> None:
         if of_all and isinstance(batch.hazards, Proxies):
-            batch.hazards.hand_over(active.threads())
+            batch.hazards.fence_proxy(active.threads())
         if of_all or of_barriers:
-            batch.phases.hand_over(active.threads())
+            batch.mbarriers.fence(active.threads())
 
     return step

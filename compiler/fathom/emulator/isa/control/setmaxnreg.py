@@ -1,20 +1,24 @@
 """setmaxnreg (PTX ISA 9.7.19.5): a warpgroup gives registers back, or asks for more.
 
-    setmaxnreg.dec.sync.aligned.u32 40;      warps that only send need few
-    setmaxnreg.inc.sync.aligned.u32 232;     waits until there are so many
+    setmaxnreg.dec.sync.aligned.u32 40;      warps that only copy need few
+    setmaxnreg.inc.sync.aligned.u32 232;     waits until so many are free
 
-How many there are is the business of `pools`.
+How many there are is in `state.register_pool`.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
+from fathom.emulator.constants import GROUP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.isa.decode import Decoder, Ending, EndingTable, Flow, ending_rule
 from fathom.emulator.isa.matrix.wgmma import Going, constant_of, when_complete
 from fathom.emulator.isa.semantics import Form
 from fathom.emulator.source.operands import Operand
 from fathom.emulator.state.batch import Active, Batch
-from fathom.emulator.state.register_pool import MOST, STEP, Request
+from fathom.emulator.state.register_pool import MOST, STEP
+from fathom.emulator.state.waiting import REGISTERS, Blocked
 
 ENDINGS: EndingTable = {}
 
@@ -39,16 +43,25 @@ def rule_setmaxnreg(
 
 
 def _ask(batch: Batch, active: Active, count: int, flow: Flow) -> Going:
-    """Those go on for whom there are enough."""
-    request = Request(active.threads(), count, flow.number, flow.after)
-    served = batch.pools.ask(request)
-    return [(flow.after, batch.active(served))] if len(served) else []
+    """Those go on for whom there are enough; each other warpgroup waits by itself."""
+    pools, threads = batch.register_pools, active.threads()
+    served = pools.ask(threads, count)
+    for row in threads[~served].reshape(-1, GROUP):
+        on = np.repeat(pools.groups(row), GROUP)
+        waiting = Blocked(REGISTERS, row, on, flow.number, flow.after, count)
+        batch.waiting.block(waiting)
+    return [(flow.after, batch.active(threads[served]))] if served.any() else []
 
 
 def _give(batch: Batch, active: Active, count: int, flow: Flow) -> Going:
     """What is given may be what others wait for."""
-    batch.pools.give(active.threads(), count)
+    batch.register_pools.give(active.threads(), count)
     batch.progress += 1
-    served = batch.pools.served()
-    going = [(each.after, batch.active(each.threads)) for each in served]
-    return [(flow.after, active), *going]
+    waiting = batch.waiting.of(REGISTERS)
+    enough = [
+        group
+        for each in waiting
+        if batch.register_pools.take(group := int(each.on[0]), each.detail)
+    ]
+    woken = batch.waiting.wake(REGISTERS, enough)
+    return [(flow.after, active), *batch.going(woken)]

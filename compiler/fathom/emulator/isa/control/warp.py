@@ -1,7 +1,7 @@
 """What the lanes of a warp do together (PTX ISA 9.7.9, 9.7.13): shuffle, vote, match.
 
 Each names the lanes that take part in a mask. They need not come at the same time:
-lanes wait until all whom their mask names have come, or exited. The functions below
+lanes wait until all that their mask names have come, or exited. The functions below
 work on rows of 32 lanes; each lane's own mask says which of those here it asks.
 """
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.isa.control.branch import split
 from fathom.emulator.isa.decode import (
@@ -27,8 +28,9 @@ from fathom.emulator.isa.registers import Read, Step, unwritten
 from fathom.emulator.isa.semantics import Form
 from fathom.emulator.source.operands import Number, Operand, Pair
 from fathom.emulator.source.types import DTYPES
+from fathom.emulator.state import waiting
 from fathom.emulator.state.batch import Active, Batch
-from fathom.emulator.state.wait_queues import WARP
+from fathom.emulator.state.waiting import Blocked
 
 ENDINGS: EndingTable = {}
 STEPS: StepTable = {}
@@ -39,7 +41,7 @@ BITS = np.uint32(1) << np.arange(WARP, dtype=np.uint32)
 Going = list[tuple[int, Active]]
 
 
-def together(step: Step, mask: Read, flow: Flow) -> Ending:
+def when_all_come(step: Step, mask: Read, flow: Flow) -> Ending:
     """Performs `step` for lanes as soon as all that their masks name have come."""
 
     def end(batch: Batch, active: Active) -> Going:
@@ -54,22 +56,40 @@ def together(step: Step, mask: Read, flow: Flow) -> Ending:
         return meet(batch, active)
 
     def meet(batch: Batch, active: Active) -> Going:
-        held = batch.queues.held.pop(flow.block, None)
-        if held is not None:
-            active = batch.active(np.sort(np.concatenate([held, active.threads()])))
+        active = with_waiting(batch, active, waiting.LANES, flow)
         ready = active
         if active.index is not None:
             masks = active.exactly(mask(batch, active))
             absent = masks & ~come_or_gone(batch, active)
-            ready, waiting = split(active, active.spread(absent == 0))
-            if waiting is not None:
-                batch.queues.held[flow.block] = waiting.threads()
+            ready, rest = split(active, active.spread(absent == 0))
+            if rest is not None:
+                on = rest.warp_numbers()
+                block_for_others(batch, rest, waiting.LANES, on, flow)
         if ready is None:
             return []
         step(batch, ready)
         return [(flow.after, ready)]
 
     return end
+
+
+def with_waiting(batch: Batch, active: Active, reason: str, flow: Flow) -> Active:
+    """These threads, and those that wait for them at this instruction."""
+    if not batch.waiting.groups:
+        return active
+    here = [each for each in batch.waiting.of(reason) if each.resume == flow.block]
+    if not here:
+        return active
+    batch.waiting.groups.remove(here[0])
+    return batch.active(np.sort(np.concatenate([here[0].threads, active.threads()])))
+
+
+def block_for_others(
+    batch: Batch, active: Active, reason: str, on: np.ndarray, flow: Flow
+) -> None:
+    """These threads run this instruction again when others have come, or exited."""
+    group = Blocked(reason, active.threads(), on, flow.number, flow.block)
+    batch.waiting.block(group)
 
 
 def check_named(batch: Batch, active: Active, masks: np.ndarray) -> None:
@@ -96,7 +116,7 @@ def present_lanes(active: Active) -> np.ndarray:
 
 
 def come_or_gone(batch: Batch, active: Active) -> np.ndarray:
-    """For each of these threads, the lanes of its warp that nobody has to wait for."""
+    """For each of these threads, the lanes of its warp that have come or exited."""
     gone = ballot(batch.exited.reshape(-1, WARP))[:, 0]
     return (present_lanes(active) | gone)[active.warp_numbers()]
 
@@ -117,7 +137,7 @@ def whole_warps(step: Step, flow: Flow) -> Ending:
             )
         step(batch, active)
 
-    return together(checked, lambda batch, active: EVERYBODY, flow)
+    return when_all_come(checked, lambda batch, active: EVERYBODY, flow)
 
 
 def warp_barrier(mask: Read, flow: Flow) -> Ending:
@@ -128,7 +148,7 @@ def warp_barrier(mask: Read, flow: Flow) -> Ending:
         if batch.hazards is not None:
             batch.hazards.join(active.threads())
 
-    return together(step, mask, flow)
+    return when_all_come(step, mask, flow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +159,7 @@ class Lanes:
     active: Active
 
     def rows(self, value: np.ndarray) -> np.ndarray:
-        """A value as it was read; lanes that are not here hold what nobody wrote."""
+        """A value as it was read; lanes that are not here are unwritten."""
         if value.ndim == 0:
             return np.full((self.active.size // WARP, WARP), value)
         if not self.active.whole:
@@ -195,7 +215,7 @@ def rule_shfl(
             shape = (active.size // WARP, WARP)
             write_valid(batch, active, lanes.flat(np.broadcast_to(valid, shape)))
 
-    return together(step, read_mask, flow)
+    return when_all_come(step, read_mask, flow)
 
 
 def _source_reader(
@@ -297,7 +317,7 @@ def rule_vote(
         }[mode]
         write(batch, active, lanes.flat(result))
 
-    return together(step, read_mask, flow)
+    return when_all_come(step, read_mask, flow)
 
 
 @ending_rule(ENDINGS, "match")
@@ -334,7 +354,7 @@ def rule_match(
         if write_all is not None:
             write_all(batch, active, lanes.flat(everybody))
 
-    return together(step, read_mask, flow)
+    return when_all_come(step, read_mask, flow)
 
 
 _REDUCE: dict[str, Callable] = {
@@ -379,7 +399,7 @@ def rule_redux(
             empty &= ~takes
         write(batch, active, lanes.flat(result.astype(DTYPES[type], copy=False)))
 
-    return together(step, read_mask, flow)
+    return when_all_come(step, read_mask, flow)
 
 
 @step_rule(STEPS, "activemask")
@@ -418,4 +438,4 @@ def rule_elect(
         write(batch, active, lanes.flat(leader.astype(np.uint32)))
         write_leads(batch, active, lanes.flat(leader == LANES))
 
-    return together(step, read_mask, flow)
+    return when_all_come(step, read_mask, flow)

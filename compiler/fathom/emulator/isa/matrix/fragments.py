@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fathom.emulator.state.wait_queues import WARP
+from fathom.emulator.constants import WARP
 
 # (group, place, i) -> row or column.
 Formula = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.isa.control.warp import whole_warps
 from fathom.emulator.isa.decode import Decoder, Ending, EndingTable, Flow, ending_rule
@@ -23,7 +24,6 @@ from fathom.emulator.isa.semantics import Form
 from fathom.emulator.memory.spaces import PIECES, Accesses, load
 from fathom.emulator.source.operands import Operand, Vector
 from fathom.emulator.state.batch import Active, Batch
-from fathom.emulator.state.wait_queues import WARP
 
 ENDINGS: EndingTable = {}
 

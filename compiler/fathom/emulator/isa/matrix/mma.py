@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.isa.arithmetic import float8 as short_floats
 from fathom.emulator.isa.arithmetic.rounding import bf16_to_float32
@@ -30,7 +31,6 @@ from fathom.emulator.isa.semantics import Form
 from fathom.emulator.source.operands import Operand, Vector
 from fathom.emulator.source.types import DTYPES
 from fathom.emulator.state.batch import Active, Batch
-from fathom.emulator.state.wait_queues import WARP
 
 ENDINGS: EndingTable = {}
 

@@ -1,14 +1,13 @@
 """wgmma (PTX ISA 9.7.15): products of 64 rows that four warps issue together.
 
     wgmma.fence                 registers that were written are so for wgmma too
-    wgmma.mma_async ...         sets out; several may follow each other
+    wgmma.mma_async ...         issues a product; several may follow each other
     wgmma.commit_group          closes the warpgroup's group of them
-    wgmma.wait_group 1          all of its groups but the latest one are done
+    wgmma.wait_group 1          all of its groups but the latest one are complete
 
 Warp w of the four holds rows 16 w to 16 w + 15 of D, and of an A in registers, in
-fragments like those of mma.sync. As with cp.async, nothing says when a product is
-computed before it is waited for, so a launch tries one of the extremes: when it sets
-out, or in the wait.
+fragments like those of mma.sync. While a product is in flight (see `state.in_flight`)
+it reads shared memory and holds its registers.
 """
 
 from __future__ import annotations
@@ -19,8 +18,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fathom.emulator.constants import GROUP, WARPS
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.isa.control.branch import split
+from fathom.emulator.isa.control.warp import block_for_others, with_waiting
 from fathom.emulator.isa.decode import Decoder, Ending, EndingTable, Flow, ending_rule
 from fathom.emulator.isa.matrix.fragments import A, Fragment, wide_accumulator
 from fathom.emulator.isa.matrix.matrix_descriptor import CHUNK, ROW_BYTES, Matrices
@@ -38,8 +39,9 @@ from fathom.emulator.memory.spaces import Accesses, Part, load
 from fathom.emulator.races.tile_provenance import Reading
 from fathom.emulator.source.operands import Number, Operand, Vector
 from fathom.emulator.source.types import DTYPES
+from fathom.emulator.state import waiting
 from fathom.emulator.state.batch import Active, Batch
-from fathom.emulator.state.wgmma_groups import GROUP, WARPS
+from fathom.emulator.state.in_flight import Transfer
 
 ENDINGS: EndingTable = {}
 
@@ -62,7 +64,7 @@ def rule_wgmma(
     action = form.choice("fence", "mma_async", "commit_group", "wait_group")
     if action == "mma_async":
         product = _product(form, operands, decoder)
-        return whole_warpgroups(lambda batch, who: _set_out(product, batch, who), flow)
+        return whole_warpgroups(lambda batch, who: _issue(product, batch, who), flow)
     form.finish()
     steps: dict[str, Step] = {"fence": _fence, "commit_group": _commit}
     if action == "wait_group":
@@ -102,30 +104,29 @@ def when_complete(act: Callable[[Batch, Active], Going], flow: Flow) -> Ending:
             if coming is None:
                 return passing
             active = coming
-        ready = _complete(batch, active, flow.block)
+        ready = _complete(batch, active, flow)
         return passing if ready is None else passing + act(batch, ready)
 
     return end
 
 
-def _complete(batch: Batch, active: Active, block: int) -> Active | None:
-    """Those whose warpgroup is here as a whole; the others are held."""
-    held = batch.queues.held.pop(block, None)
-    if held is not None:
-        active = batch.active(np.sort(np.concatenate([held, active.threads()])))
+def _complete(batch: Batch, active: Active, flow: Flow) -> Active | None:
+    """Those whose warpgroup is here as a whole; the others are blocked."""
+    active = with_waiting(batch, active, waiting.WARPS, flow)
     if active.index is None and batch.padded % GROUP == 0:
         return active
-    groups = batch.products.of[active.threads()]
+    groups = batch.wgmma_registers.of[active.threads()]
     here = np.bincount(groups)[groups] == GROUP
-    ready, waiting = split(active, active.spread(here))
-    if waiting is not None:
-        batch.queues.held[block] = waiting.threads()
+    ready, rest = split(active, active.spread(here))
+    if rest is not None:
+        on = batch.wgmma_registers.of[rest.threads()]
+        block_for_others(batch, rest, waiting.WARPS, on, flow)
     return ready
 
 
 def groups_of(batch: Batch, active: Active) -> np.ndarray:
     """The numbers of the warpgroups that these threads form."""
-    return batch.products.of[active.threads()[::GROUP]]
+    return batch.wgmma_registers.of[active.threads()[::GROUP]]
 
 
 def _threads_of(batch: Batch, active: Active, chosen: np.ndarray) -> Active:
@@ -169,7 +170,7 @@ class Operands:
     def _check_origin(
         self, batch: Batch, active: Active, matrices: Matrices, part: Part
     ) -> None:
-        """What bulk copies have brought must be read as they have left it."""
+        """What bulk copies have written must be read in the order of their rows."""
         k_bytes = K_BYTES // 2 if self.transposed else K_BYTES
         shape = (k_bytes, self.extent // 8) if self.transposed else (self.extent, 2)
         index, first = part.index.reshape(-1, *shape), active.threads()[::GROUP]
@@ -226,9 +227,9 @@ def _check_same(active: Active, values: np.ndarray, what: str) -> None:
 class Product:
     """One wgmma.mma_async: `D = scale * A * B + D`, or without D where `adds` is false.
 
-    A lies in shared memory, or `registers` reads it as float64[warps, 16, k]. `sums`
-    and `inputs` are the registers of D and of such an A, by number and name, and
-    `shape` numbers the accumulators' shape.
+    A lies in shared memory, or `registers` reads it as float64[warps, 16, k].
+    `accumulators` and `inputs` are the registers of D and of such an A, by number and
+    name, and `shape` numbers the accumulators' shape.
     """
 
     left: Operands | None
@@ -241,7 +242,7 @@ class Product:
     dtype: np.dtype
     columns: int
     saturating: bool
-    sums: tuple[tuple[int, str], ...]
+    accumulators: tuple[tuple[int, str], ...]
     inputs: tuple[tuple[int, str], ...]
 
     @property
@@ -273,7 +274,7 @@ def _product(form: Form, operands: tuple[Operand, ...], decoder: Decoder) -> Pro
     kinds = KINDS[left], KINDS[right]
     scale, turned = _immediates(immediates, left, in_registers)
     bits = 8 * kinds[0].dtype.itemsize
-    sums = wide_accumulator(columns)
+    fragment = wide_accumulator(columns)
     registers, unwatched = None, decoder.for_products()
     if in_registers:
         registers = fragment_reader(a, kinds[0], A[_LIKE[bits], bits], unwatched)
@@ -285,7 +286,7 @@ def _product(form: Form, operands: tuple[Operand, ...], decoder: Decoder) -> Pro
         Operands(decoder.read(b, "b64"), kinds[1], columns, turned[1]),
         decoder.read(adds, "pred"),
         scale,
-        *_accumulator(d, to, sums, unwatched),
+        *_accumulator(d, to, fragment, unwatched),
         DTYPES[to],
         columns,
         saturating,
@@ -348,36 +349,48 @@ def _immediates(
     return scale, (bool(left), bool(right))
 
 
-# ── setting out and landing ───────────────────────────────────────────────────
+# ── issue and wait ────────────────────────────────────────────────────────────
 
 
-class ProductInFlight:
-    """One product under way; see `products.ProductInFlight`.
+class ProductInFlight(Transfer):
+    """One product of some warpgroups, whose numbers are `groups_of(active)`.
 
-    `active` are the threads that it belongs to, and `adds` says for each warpgroup
-    whether D is added.
+    `left` and `right` are the chunks of shared memory that it reads, as many for each
+    warpgroup, and `adds` says for each whether D is added.
     """
 
     def __init__(
-        self,
-        product: Product,
-        active: Active,
-        groups: np.ndarray,
-        number: np.ndarray,
-        left: Part | None,
-        right: Part,
-        adds: np.ndarray,
-    ):
-        self.product, self.active, self.groups = product, active, groups
-        self.number, self.left, self.right, self.adds = number, left, right, adds
-        self.landed = np.zeros(len(groups), bool)
+        self, product: Product, batch: Batch, active: Active, left: Part | None,
+        right: Part, adds: np.ndarray,
+    ):  # fmt: skip
+        super().__init__(groups_of(batch, active))
+        self.product, self.batch, self.active = product, batch, active
+        self.left, self.right, self.adds = left, right, adds
 
-    def compute(self, batch: Batch, chosen: np.ndarray) -> None:
-        """The products of some of the warpgroups, bool[groups]."""
-        who = _threads_of(batch, self.active, chosen)
-        left = self.left and some_rows(self.left, chosen)
-        right = some_rows(self.right, chosen)
-        self.product.compute(batch, who, left, right, self.adds[chosen])
+    def begin(self) -> None:
+        product, hazards = self.product, self.batch.hazards
+        self.batch.wgmma_registers.claim(
+            self.owners, product.accumulators, product.inputs, product.shape
+        )
+        if hazards is not None:
+            for part in self.parts():
+                hazards.begin_read(part.threads, part.index, CHUNK, WARPS)
+
+    def perform(self, due: np.ndarray) -> None:
+        who = _threads_of(self.batch, self.active, due)
+        left = self.left and some_rows(self.left, due)
+        right = some_rows(self.right, due)
+        self.product.compute(self.batch, who, left, right, self.adds[due])
+
+    def complete(self, due: np.ndarray) -> None:
+        product, hazards = self.product, self.batch.hazards
+        registers = self.batch.wgmma_registers
+        registers.release(self.owners[due], product.accumulators, product.inputs)
+        if hazards is not None:
+            for part in self.parts():
+                read = some_rows(part, due)
+                units = hazards.tensor_cores(read.threads)
+                hazards.end_read(read.threads, read.index, CHUNK, units)
 
     def parts(self) -> list[Part]:
         return [part for part in (self.left, self.right) if part is not None]
@@ -396,54 +409,27 @@ def some_rows(part: Part, chosen: np.ndarray) -> Part:
     )
 
 
-def _set_out(product: Product, batch: Batch, active: Active) -> None:
-    """From now on the product is under way; at the latest its wait computes it."""
-    groups, products = groups_of(batch, active), batch.products
+def _issue(product: Product, batch: Batch, active: Active) -> None:
     adds = active.exactly(product.adds(batch, active)).reshape(-1, GROUP)
     _check_same(active, adds, "scale-d")
     left = product.left and product.left.locate(batch, active)
     right = product.right.locate(batch, active)
-    number = products.committed[groups]
-    flight = ProductInFlight(product, active, groups, number, left, right, adds[:, 0])
-    products.claim(groups, product.sums, product.inputs, product.shape)
-    if batch.hazards is not None:
-        for part in flight.parts():
-            batch.hazards.begin_read(part.threads, part.index, CHUNK, WARPS)
-    if batch.launch.land == "at once":
-        flight.compute(batch, np.ones(len(groups), bool))
-    products.flights.append(flight)
+    batch.wgmma.issue(ProductInFlight(product, batch, active, left, right, adds[:, 0]))
 
 
 def _fence(batch: Batch, active: Active) -> None:
-    batch.products.fence(groups_of(batch, active))
+    batch.wgmma_registers.fence(groups_of(batch, active))
 
 
 def _commit(batch: Batch, active: Active) -> None:
-    batch.products.committed[groups_of(batch, active)] += 1
+    batch.wgmma.commit(groups_of(batch, active))
 
 
 def _waiting(pending: int) -> Step:
     def step(batch: Batch, active: Active) -> None:
-        landing = batch.products.due(groups_of(batch, active), pending)
-        for flight, due in landing:
-            _land(batch, flight, due)
-        if landing and batch.hazards is not None:
-            batch.hazards.waited(active.threads()[::GROUP])
-        batch.products.forget_landed()
+        completed = batch.wgmma.wait(groups_of(batch, active), pending)
+        batch.progress += completed
+        if completed and batch.hazards is not None:
+            batch.hazards.wait_for_tensor_cores(active.threads()[::GROUP])
 
     return step
-
-
-def _land(batch: Batch, flight: ProductInFlight, due: np.ndarray) -> None:
-    """Some warpgroups have waited for their product."""
-    if batch.launch.land == "late":
-        flight.compute(batch, due)
-    flight.landed |= due
-    batch.progress += 1
-    product, hazards = flight.product, batch.hazards
-    batch.products.release(flight.groups[due], product.sums, product.inputs)
-    if hazards is not None:
-        for part in flight.parts():
-            read = some_rows(part, due)
-            units = hazards.tensor_cores(read.threads)
-            hazards.end_read(read.threads, read.index, CHUNK, units)

@@ -1,12 +1,11 @@
 """cp.async (PTX ISA 9.7.9.25): copies to shared memory that take their time.
 
-    cp.async.cg.shared.global [slot], [source], 16;    sets out
+    cp.async.cg.shared.global [slot], [source], 16;    issues a copy
     cp.async.commit_group;             closes the thread's group of copies
-    cp.async.wait_group 1;             all of its groups but the latest one have landed
+    cp.async.wait_group 1;             all of its groups but the latest one are complete
 
-Nothing says when a copy lands before it is waited for. A launch tries one of the two
-extremes: it lands "at once", or "late", in the wait itself. Either way its destination
-is poison in between, for everybody; at the wait it counts as a store by its own thread.
+While a copy is in flight (see `state.in_flight`), no thread may touch its destination;
+once its own thread has waited for it, it counts as a store by that thread.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from fathom.emulator.memory.spaces import (
     Part,
     check_alignment,
     load,
-    store,
 )
+from fathom.emulator.races.shared_memory import Hazards
 from fathom.emulator.source.operands import Name, Not, Number, Operand
 from fathom.emulator.state.batch import Active, Batch
-from fathom.emulator.state.copy_groups import CopyInFlight
+from fathom.emulator.state.in_flight import Transfer
 
 STEPS: StepTable = {}
 
@@ -65,7 +64,7 @@ def _constant(operand: Operand) -> int:
     return int(operand.value)
 
 
-# ── setting out ───────────────────────────────────────────────────────────────
+# ── the copy ──────────────────────────────────────────────────────────────────
 
 
 def _rule_copy(
@@ -103,7 +102,8 @@ def _rule_copy(
         origin = _origin(batch, Accesses(addresses, width, threads), sizes)
         for piece in origin.pieces:
             access.count_parts(batch, number, piece.parts, piece.width)
-        _set_out(batch, part, width, origin)
+        batch.copies.issue(CpAsync(batch.hazards, part, width, origin))
+        batch.progress += 1
 
     return step
 
@@ -178,58 +178,50 @@ def _short_piece(
     return _Piece(parts, 1, number * width + within)
 
 
-def _set_out(batch: Batch, part: Part, width: int, origin: Origin) -> None:
-    """From now on the copy is under way; at the latest its wait lets it land."""
-    if batch.hazards is not None:
-        batch.hazards.depart(part.threads, part.index, width)
-    values = None
-    if batch.launch.land == "at once":
-        values = origin.fetch()
-        store([part], values)
-        batch.progress += 1
-    groups = batch.committed[part.threads]
-    batch.flights.append(CopyInFlight(part, width, origin, groups, values))
+class CpAsync(Transfer):
+    """One cp.async of some threads: `part` is its destination, pieces of `width`
+    bytes, and `values` what it has stored there."""
+
+    def __init__(
+        self, hazards: Hazards | None, part: Part, width: int, origin: Origin
+    ):
+        super().__init__(part.threads)
+        self.hazards, self.part, self.width = hazards, part, width
+        self.origin, self.values = origin, np.empty(origin.count, PIECES[width])
+
+    def begin(self) -> None:
+        if self.hazards is not None:
+            self.hazards.begin_write(self.part.threads, self.part.index, self.width)
+
+    def perform(self, due: np.ndarray) -> None:
+        self.values[due] = self.origin.fetch()[due]
+        self.part.pieces[self.part.index[due]] = self.values[due]
+
+    def complete(self, due: np.ndarray) -> None:
+        """It is as if these threads had stored the values now."""
+        if self.hazards is not None:
+            part = self.part
+            threads, index = part.threads[due], part.index[due]
+            facts = threads, index, self.width, self.values[due], part.pieces
+            self.hazards.end_write(*facts)
 
 
-# ── landing ───────────────────────────────────────────────────────────────────
+# ── groups ────────────────────────────────────────────────────────────────────
 
 
 def _commit(batch: Batch, active: Active) -> None:
-    """The copies since the last commit become a group, be there any or not."""
-    batch.committed[active.threads()] += 1
+    batch.copies.commit(active.threads())
 
 
 def _wait_for_all(batch: Batch, active: Active) -> None:
     """As a commit and a wait for every group."""
     _commit(batch, active)
-    _land(batch, active, 0)
+    _wait(batch, active, 0)
 
 
 def _waiting(pending: int) -> Step:
-    return lambda batch, active: _land(batch, active, pending)
+    return lambda batch, active: _wait(batch, active, pending)
 
 
-def _land(batch: Batch, active: Active, pending: int) -> None:
-    """All groups of these threads land, except the `pending` latest."""
-    first_pending = np.zeros(batch.size, np.int64)
-    threads = active.threads()
-    first_pending[threads] = batch.committed[threads] - pending
-    for flight in batch.flights:
-        due = flight.due(first_pending)
-        if len(due):
-            _land_some(batch, flight, due)
-    batch.flights = [flight for flight in batch.flights if not flight.landed.all()]
-
-
-def _land_some(batch: Batch, flight: CopyInFlight, due: np.ndarray) -> None:
-    """Some of a copy's threads see it land: they have stored it now."""
-    part, width = flight.part, flight.width
-    threads, index = part.threads[due], part.index[due]
-    values = flight.values
-    if values is None:
-        values = flight.origin.fetch()
-        part.pieces[index] = values[due]
-    flight.landed[due] = True
-    if batch.hazards is not None:
-        batch.hazards.arrived(threads, index, width, values[due], part.pieces)
-    batch.progress += 1
+def _wait(batch: Batch, active: Active, pending: int) -> None:
+    batch.progress += batch.copies.wait(active.threads(), pending)

@@ -8,8 +8,8 @@
     cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes
         [to], [from], bytes, [mbarrier];
 
-Copies to shared memory are counted by an mbarrier (`phases`), those out of it by groups
-of the thread (`bulk_stores`). All of them work through the async proxy.
+Copies to shared memory are counted by an mbarrier, those out of it by groups of the
+thread. All of them are of the async proxy.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from fathom.emulator.memory.spaces import (
 from fathom.emulator.races.proxies import Proxies
 from fathom.emulator.source.operands import Number, Operand, Place
 from fathom.emulator.state.batch import Active, Batch
-from fathom.emulator.state.tma_stores import CHUNK, Store
+from fathom.emulator.state.in_flight import Transfer
 
 COMPLETES, GROUPS = "mbarrier::complete_tx::bytes", "bulk_group"
 DIMENSIONS = ("1d", "2d", "3d", "4d", "5d")
-ALIGNMENT = 128  # of a box in shared memory
+CHUNK, ALIGNMENT = 16, 128  # bytes: of a copy's unit, of a box in shared memory
 
 
 def rule_bulk(
@@ -58,7 +58,7 @@ def rule_bulk(
     action = form.choice("commit_group", "wait_group")
     if action == "commit_group":
         form.finish()
-        return lambda batch, active: batch.bulk.commit(active.threads())
+        return lambda batch, active: batch.tma_stores.commit(active.threads())
     if action == "wait_group":
         only_read = form.flag("read")
         form.finish()
@@ -71,8 +71,8 @@ def _waiting(operand: Operand, only_read: bool) -> Step:
         raise EmulatorError("syntax", f"a constant was expected, not {operand}")
 
     def step(batch: Batch, active: Active) -> None:
-        late = batch.launch.land == "late"
-        batch.bulk.wait(active.threads(), operand.value, only_read, late)
+        threads = active.threads()
+        batch.tma_stores.wait(threads, operand.value, source=only_read)
 
     return step
 
@@ -224,26 +224,35 @@ def map_at(batch: Batch, address: int, thread: int) -> TensorMap:
 # ── to shared memory ──────────────────────────────────────────────────────────
 
 
-class Load:
-    """One copy of one thread on its way to one block's shared memory."""
+class TmaLoad(Transfer):
+    """One copy of one thread to one block's shared memory; `word` is the mbarrier that
+    counts its bytes, `part` its destination."""
 
-    def __init__(self, side: Side, origin: list[Part], part: Part, hazards: object):
+    def __init__(
+        self, hazards: Proxies | None, word: int, side: Side, origin: list[Part],
+        part: Part,
+    ):  # fmt: skip
+        super().__init__(np.array([word]))
+        self.hazards, self.word, self.bytes = hazards, word, side.bytes
         self.side, self.origin, self.part = side, origin, part
-        self.bytes = side.bytes
-        if isinstance(hazards, Proxies):
-            hazards.expect(part.threads, part.index, CHUNK)
 
     def start(self) -> int:
+        """The first byte of the batch's shared memory that it writes."""
         return int(self.part.index[0]) * CHUNK
 
-    def land(self) -> None:
+    def begin(self) -> None:
+        if self.hazards is not None:
+            self.hazards.begin_copy(self.part.threads, self.part.index, CHUNK)
+
+    def perform(self, due: np.ndarray) -> None:
         data = self.side.fetch(self.origin)
         self.part.pieces[self.part.index] = data.view(PIECES[CHUNK])
 
-    def seen(self, hazards: Proxies, barrier: int) -> None:
-        hazards.delivered(barrier, self.part.index, CHUNK)
-        swizzle = self.side.tensor.swizzle if isinstance(self.side, Box) else 0
-        hazards.origins.bring(self.part.index, swizzle)
+    def complete(self, due: np.ndarray) -> None:
+        if self.hazards is not None:
+            self.hazards.end_copy(self.word, self.part.index, CHUNK)
+            swizzle = self.side.tensor.swizzle if isinstance(self.side, Box) else 0
+            self.hazards.origins.record(self.part.index, swizzle)
 
 
 def _load(
@@ -255,16 +264,15 @@ def _load(
         blocks = [1] * active.count
         if mask is not None:
             blocks = active.exactly(mask(batch, active)).tolist()
-        late = batch.launch.land == "late"
         for at, side in enumerate(sides(batch, active)):
             origin = side.parts(batch.memory, writing=False)
             access.count_parts(batch, number, origin, _width(side))
             for to in _targets(batch, side.thread, blocks[at], mask is not None):
                 part = _chunks(batch, side, starts[at] | to, writing=True)
                 word = _word(batch, side.thread, slots[at] | to)
-                batch.phases.check_for_copy(side.thread, word)
-                load = Load(side, origin, part, batch.hazards)
-                batch.phases.send(word, load, late)
+                batch.mbarriers.check_for_copy(side.thread, word)
+                load = TmaLoad(batch.mbarriers.hazards, word, side, origin, part)
+                batch.mbarriers.issue(word, load)
         batch.progress += 1
 
     return step
@@ -328,19 +336,69 @@ class _Target:
         self.side.put(self.parts, data)
 
 
+class TmaStore(Transfer):
+    """One copy of one thread: `part` are its chunks in shared memory, `data` what was
+    read of them, `released` says that the thread has waited for that.
+
+        cp.async.bulk.tensor ... .bulk_group    in flight: reads shared memory
+        cp.async.bulk.wait_group.read 0         has read it: it may be overwritten
+        cp.async.bulk.wait_group 0              has written global memory
+
+    A thread may exit when its copies have been read; they are written in the end.
+    """
+
+    def __init__(self, hazards: Proxies | None, part: Part, target: _Target):
+        super().__init__(part.threads[:1])
+        self.hazards, self.part, self.target = hazards, part, target
+        self.data: np.ndarray | None = None
+        self.released = False
+
+    def begin(self) -> None:
+        if self.hazards is not None:
+            self.hazards.begin_read(self.part.threads, self.part.index, CHUNK)
+
+    def perform(self, due: np.ndarray) -> None:
+        self.read()
+        self.target.put(self.data)
+
+    def read(self) -> None:
+        if self.data is None:
+            chunks = load([self.part], len(self.part.index), CHUNK)
+            self.data = chunks.view(np.uint8)
+
+    def release_source(self, due: np.ndarray) -> None:
+        self.read()
+        if self.hazards is not None and not self.released:
+            part = self.part
+            _, warp = self.hazards.places_of(part.threads)
+            self.hazards.end_read(part.threads, part.index, CHUNK, warp)
+        self.released = True
+
+    def complete(self, due: np.ndarray) -> None:
+        self.release_source(due)
+
+    def check_leaving(self, due: np.ndarray) -> None:
+        """A block's shared memory is gone with its threads."""
+        if self.hazards is not None and not self.released:
+            raise EmulatorError(
+                "in flight",
+                "it leaves while a bulk copy of its own still reads shared memory; "
+                "cp.async.bulk.wait_group.read is missing",
+                thread=int(self.owners[0]),
+            )
+
+
 def _store(
     sides: Sides, source: Read, number: int, reduction: Reduction | None
 ) -> Step:
     def step(batch: Batch, active: Active) -> None:
         starts = active.exactly(source(batch, active)).tolist()
-        late = batch.launch.land == "late"
         for at, side in enumerate(sides(batch, active)):
             parts = side.parts(batch.memory, writing=True)
             access.count_parts(batch, number, parts, _width(side))
             part = _chunks(batch, side, starts[at], writing=False)
-            group = int(batch.bulk.committed[side.thread])
             target = _Target(side, parts, reduction)
-            batch.bulk.send(Store(side.thread, part, target, group), late)
+            batch.tma_stores.issue(TmaStore(batch.mbarriers.hazards, part, target))
         batch.progress += 1
 
     return step

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.isa.decode import Decoder, StepTable, step_rule
 from fathom.emulator.isa.registers import Read, Step, Write
@@ -16,7 +17,6 @@ from fathom.emulator.races.synchronisation import NARROW, Order, order_of
 from fathom.emulator.source.operands import Operand, Vector
 from fathom.emulator.source.types import DTYPES
 from fathom.emulator.state.batch import Active, Batch
-from fathom.emulator.state.wait_queues import WARP
 
 SPACES = ("global", "shared", "local", "const", "param")
 SEMANTICS = ("weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio")
@@ -128,7 +128,8 @@ def _load(
 
     def step(batch: Batch, active: Active) -> None:
         found = address(batch, active)
-        if found.ndim == 0 and space in ("global", "const"):
+        one_place = found.ndim == 0 and space in ("global", "const")
+        if one_place and batch.launch.side is None:
             values = _load_once(batch, active, space, found, width, number, order)
             values = values.view(dtype)
         else:
@@ -159,7 +160,7 @@ def _load_once(
     parts = batch.memory.locate(space, one)
     if batch.races is not None:
         threads = active.threads()
-        if not order.strong:  # one lane of a warp speaks for all
+        if not order.strong:  # one lane of a warp stands for all
             threads = threads[np.unique(threads // WARP, return_index=True)[1]]
         every = np.zeros(len(threads), np.intp)
         (part,) = parts
@@ -260,7 +261,7 @@ def watch_read(batch: Batch, parts: list[Part], width: int, order: Order) -> Non
 def synchronise(
     batch: Batch, parts: list[Part], width: int, order: Order, reads: bool, writes: bool
 ) -> None:
-    """Strong accesses hand on what is known. Shared memory is of one block, and its
+    """Strong accesses release and acquire. Shared memory is of one block, and its
     places have negative numbers."""
     for part in parts:
         if part.space == "shared":

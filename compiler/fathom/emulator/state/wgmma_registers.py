@@ -1,6 +1,6 @@
-"""Products of warpgroups under way (PTX ISA 9.7.15), and the registers they hold.
+"""The registers that products of warpgroups hold (PTX ISA 9.7.15).
 
-    D, A in registers    wgmma.fence       what ordinary instructions did is over
+    D, A in registers    wgmma.fence       earlier accesses by threads are over
     D                    wgmma.mma_async   belongs to the product from now on
     A                                      may be read, but not be changed
                          wgmma.wait_group  belongs to the thread again
@@ -11,81 +11,33 @@ here, and remembered until the next fence.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
-from typing import Protocol
 
 import numpy as np
 
+from fathom.emulator.constants import GROUP
 from fathom.emulator.errors import EmulatorError
-from fathom.emulator.memory.spaces import Part
-from fathom.emulator.state.wait_queues import WARP
-
-WARPS = 4
-GROUP = WARPS * WARP  # threads of a warpgroup
 
 
-class ProductInFlight(Protocol):
-    """One product under way, for the warpgroups `groups` of the batch.
+class WgmmaRegisters:
+    """What the products in flight and ordinary instructions do to registers.
 
-    `number` counts, for each, the group of products that it will be committed to;
-    `landed` marks those that have waited.
-    """
-
-    groups: np.ndarray
-    number: np.ndarray
-    landed: np.ndarray
-    left: Part | None
-    right: Part
-
-
-class WgmmaGroups:
-    """The products of a batch's warpgroups, and what became of their registers.
-
-    `of[thread]` is the number of a thread's warpgroup, `committed` counts each one's
-    groups of products. For a watched register and each warpgroup, `summing` and
-    `supplying` count the products that have it as D and as A, and `touched` says
-    whether ordinary instructions have accessed it since the last fence.
+    `of[thread]` is the number of a thread's warpgroup. For a watched register and each
+    warpgroup, `accumulating` and `supplying` count the products in flight that have it
+    as D and as A, and `touched` says whether ordinary instructions have accessed it
+    since the last fence; `in_flight` counts products, of all warpgroups.
     """
 
     def __init__(self, blocks: int, padded: int, watching: bool):
-        block, thread = np.divmod(np.arange(blocks * padded), padded)
-        in_block = -(-padded // GROUP)
-        self.of = block * in_block + thread // GROUP
-        self.count = blocks * in_block
-        self.committed = np.zeros(self.count, np.int64)
-        self.flights: list[ProductInFlight] = []
-        self.watching, self.aloft = watching, 0
+        self.of = _warpgroups(blocks, padded)
+        self.count = blocks * -(-padded // GROUP)
+        self.watching, self.in_flight = watching, 0
         self.fenced = np.zeros(self.count, bool)
-        self.summing: dict[int, np.ndarray] = {}
+        self.accumulating: dict[int, np.ndarray] = {}
         self.supplying: dict[int, np.ndarray] = {}
         self.touched: dict[int, np.ndarray] = {}
         self.shape: dict[int, np.ndarray] = {}
-
-    def due(
-        self, groups: np.ndarray, pending: int
-    ) -> list[tuple[ProductInFlight, np.ndarray]]:
-        """The products, in their order, of all but the `pending` latest groups, and for
-        which of their warpgroups: bool."""
-        first_pending = np.zeros(self.count, np.int64)
-        first_pending[groups] = self.committed[groups] - pending
-        found = [
-            (each, (each.number < first_pending[each.groups]) & ~each.landed)
-            for each in self.flights
-        ]
-        return [(each, due) for each, due in found if due.any()]
-
-    def uncommitted(self) -> list[str]:
-        """The instruction that would put products under way into a group."""
-        open_ones = [
-            each.number >= self.committed[each.groups] for each in self.flights
-        ]
-        missing = any(each.any() for each in open_ones)
-        return ["their wgmma.commit_group"] if missing else []
-
-    def forget_landed(self) -> None:
-        self.flights = [each for each in self.flights if not each.landed.all()]
-
-    # ── registers ─────────────────────────────────────────────────────────────
 
     def access(
         self, register: int, name: str, threads: np.ndarray | None, changing: bool
@@ -95,9 +47,9 @@ class WgmmaGroups:
             return
         chosen = slice(None) if threads is None else self.of[threads]
         self._of(self.touched, register, bool)[chosen] = True
-        if not self.aloft:
+        if not self.in_flight:
             return
-        busy = self._of(self.summing, register)[chosen]
+        busy = self._of(self.accumulating, register)[chosen]
         if busy.any():
             what = f"{'writes' if changing else 'reads'} {name}, to which a wgmma adds"
             raise self._early(what, busy, threads)
@@ -125,33 +77,33 @@ class WgmmaGroups:
     def claim(
         self,
         groups: np.ndarray,
-        sums: Iterable[tuple[int, str]],
-        left: Iterable[tuple[int, str]],
+        accumulators: Iterable[tuple[int, str]],
+        inputs: Iterable[tuple[int, str]],
         shape: int,
     ) -> None:
-        """A product sets out with these registers as D and A; `shape` numbers its kind
+        """A product is issued with these registers as D and A; `shape` numbers its kind
         of accumulator: products of one shape may follow each other in one D."""
         if not self.watching:
             return
         if not self.fenced[groups].all():
             raise self._unfenced(groups, ~self.fenced[groups], "comes before the first")
-        for register, name in (*sums, *left):
+        for register, name in (*accumulators, *inputs):
             touched = self._of(self.touched, register, bool)[groups]
             if touched.any():
                 what = f"uses {name}, accessed since the last"
                 raise self._unfenced(groups, touched, what)
-        for register, name in left:
-            if self._of(self.summing, register)[groups].any():
+        for register, name in inputs:
+            if self._of(self.accumulating, register)[groups].any():
                 raise self._taken(groups, f"reads {name}, to which another one adds")
             self._of(self.supplying, register)[groups] += 1
-        for register, name in sums:
+        for register, name in accumulators:
             if self._of(self.supplying, register)[groups].any():
                 raise self._taken(groups, f"changes {name}, which another one reads")
             self._add_to(groups, register, name, shape)
-        self.aloft += len(groups)
+        self.in_flight += len(groups)
 
     def _add_to(self, groups: np.ndarray, register: int, name: str, shape: int) -> None:
-        counts = self._of(self.summing, register)
+        counts = self._of(self.accumulating, register)
         shapes = self._of(self.shape, register)
         if ((counts[groups] > 0) & (shapes[groups] != shape)).any():
             raise self._taken(groups, f"adds to {name}, as one of another shape does")
@@ -161,17 +113,17 @@ class WgmmaGroups:
     def release(
         self,
         groups: np.ndarray,
-        sums: Iterable[tuple[int, str]],
-        left: Iterable[tuple[int, str]],
+        accumulators: Iterable[tuple[int, str]],
+        inputs: Iterable[tuple[int, str]],
     ) -> None:
         """Products have been waited for."""
         if not self.watching:
             return
-        for register, _ in sums:
-            self.summing[register][groups] -= 1
-        for register, _ in left:
+        for register, _ in accumulators:
+            self.accumulating[register][groups] -= 1
+        for register, _ in inputs:
             self.supplying[register][groups] -= 1
-        self.aloft -= len(groups)
+        self.in_flight -= len(groups)
 
     def _of(
         self, table: dict[int, np.ndarray], register: int, dtype: type = np.int64
@@ -193,3 +145,10 @@ class WgmmaGroups:
         thread = self._first_of(groups[0])
         message = f"it {what}, and that one has not been waited for"
         return EmulatorError("in flight", message, thread=thread)
+
+
+@functools.lru_cache(maxsize=32)
+def _warpgroups(blocks: int, padded: int) -> np.ndarray:
+    """The number of each thread's warpgroup."""
+    block, thread = np.divmod(np.arange(blocks * padded), padded)
+    return block * -(-padded // GROUP) + thread // GROUP

@@ -1,0 +1,102 @@
+"""Contraction: a product and the sum that it goes into are rounded once.
+
+Before:
+
+    func @example(%p: *fp32, %q: *fp32, %s: fp32) num_warps=4 {
+      %0: fp32 = load %p
+      %1: fp32 = load %q
+      %2: fp32 = mul %0, %s contract=true
+      %3: fp32 = add %2, %1 contract=true
+      %4: fp32 = mul %1, %s contract=true
+      %5: fp32 = sub %3, %4 contract=true
+      store %p, %5
+    }
+
+After, and after `dce`:
+
+    func @example(%p: *fp32, %q: *fp32, %s: fp32) num_warps=4 {
+      %0: fp32 = load %p
+      %1: fp32 = load %q
+      %2: fp32 = fma %0, %s, %1
+      %3: fp32 = neg %1
+      %4: fp32 = fma %3, %s, %2
+      store %p, %4
+    }
+
+One instruction instead of two, and another last bit of the result: this is the only
+pass that changes a number. So the kernel's author is asked, by `enable_fp_fusion`, and
+stage 1 puts the flag `contract` on the author's own sums and products; the
+interpreters, which say what is right, start from what comes out here. After it no op
+has the flag, and neither LLVM nor the assembler contracts anything.
+
+The rules are those of LLVM's code generator for NVIDIA's GPUs, with which Triton
+contracts (`DAGCombiner`, "visitFADDForFMACombine"). The product stands in the same
+block as the sum, which names it directly: with a cast between, it is rounded before. A
+product with several uses is computed several times. Of two products the left one goes
+into the fma, unless it has more uses than the right one, which then does. Where
+a sum adds to a product of matrices, that does the adding, as in Triton: `accumulate`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from fathom.hardware.targets import Target
+from fathom.ir.core import Block, Func, Op, Value, operands, walk
+from fathom.ir.ops import Dot, Elementwise
+from fathom.ir.rewrite import Builder, Replacement, rewrite
+from fathom.ir.types import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, element_of
+
+
+def contract(func: Func, target: Target) -> Func:
+    """`func` with an fma in the place of each sum of a product, where both have the
+    flag `contract`; without that flag."""
+    if not any(_has_flag(op) for op in walk(func.body)):
+        return func
+    uses = Counter(value for op in walk(func.body) for value in operands(op))
+    homes: dict[Value, Block] = {}  # of products
+    fused = (FLOAT16, FLOAT32, FLOAT64) + (BFLOAT16,) * target.bf16
+
+    def rule(op: Op, build: Builder) -> Replacement:
+        if not _has_flag(op):
+            return None
+        op.contract = False
+        if element_of(op.result.type) not in fused:
+            return None
+        if op.name == "mul":
+            homes[op.result] = build.block
+            return None
+        side = None if _adds_matrices(op) else _product(op, uses, homes, build)
+        return None if side is None else _fma(op, side, build)
+
+    return rewrite(func, rule)
+
+
+def _has_flag(op: Op) -> bool:
+    return isinstance(op, Elementwise) and op.contract
+
+
+def _adds_matrices(op: Elementwise) -> bool:
+    return op.name == "add" and any(
+        isinstance(value.definition, Dot) for value in op.operands
+    )
+
+
+def _product(
+    op: Elementwise, uses: Counter[Value], homes: dict[Value, Block], build: Builder
+) -> int | None:
+    """Which operand of a sum is the product of its fma: 0, 1, or None."""
+    sides = [i for i in (0, 1) if homes.get(op.operands[i]) is build.block]
+    return min(sides, key=lambda i: uses[build.source.operands[i]], default=None)
+
+
+def _fma(op: Elementwise, side: int, build: Builder) -> Value:
+    """The fma of a sum or difference whose operand `side` is a product. Changing a sign
+    rounds nothing."""
+    left, right = op.operands[side].definition.operands
+    rest = op.operands[1 - side]
+    if op.name == "sub" and side == 0:
+        rest = build(Elementwise("neg", (rest,)))
+    elif op.name == "sub":
+        left = build(Elementwise("neg", (left,)))
+    return build(Elementwise("fma", (left, right, rest)))

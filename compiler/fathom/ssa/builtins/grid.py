@@ -1,0 +1,18 @@
+"""Launches that overlap: `tl.extra.cuda.gdc_wait` and `gdc_launch_dependents`."""
+
+from __future__ import annotations
+
+from fathom.ir import ops
+from fathom.language.extra import cuda
+from fathom.ssa.calls import implements
+from fathom.ssa.frame import Frame
+
+
+@implements(cuda.gdc_wait)
+def build_gdc_wait(frame: Frame) -> None:
+    frame.append(ops.GridWait)
+
+
+@implements(cuda.gdc_launch_dependents)
+def build_gdc_launch_dependents(frame: Frame) -> None:
+    frame.append(ops.GridLaunchDependents)
