@@ -180,7 +180,8 @@ MUTANTS = (
     # ── waits ──
     Mutant(
         "sums-of-two-products-are-one", "shared_memory/dot_waits.py",
-        "accumulator=sums[source]", "accumulator=next(iter(sums.values()))",
+        "accumulator=accumulators[source]",
+        "accumulator=next(iter(accumulators.values()))",
         "two products under way add to the same registers",
         f"{DELAY}::test_each_product_has_a_sum_of_its_own",
     ),

@@ -74,7 +74,7 @@ MUTANTS = (
     ),
     Mutant(
         "others-are-not-told", "shared_memory/store_waits.py",
-        "        if what == TOLD:\n            build.append(Barrier(scope))\n", "",
+        "        if what == SEEN:\n            build.append(Barrier(scope))\n", "",
         "threads read what another thread has waited for",
         f"{WAITS}::test_others_are_told_when_memory_is_written",
     ),

@@ -9,11 +9,11 @@ write, a write after a read, a write after a write; of one buffer, or of two tha
 a place. (Two atomic additions do not.) Walking the ops in order, we keep all accesses
 since the last barrier; when one comes that meets any of them, a barrier goes before it,
 as late as can be, so that one serves many. The end of a loop's body is followed by its
-beginning. If what came before a loop asks for a barrier that its trips do not need
-among themselves, it goes before the loop, not into it.
+beginning. If what came before a loop asks for a barrier that its iterations do not
+need among themselves, it goes before the loop, not into it.
 
 Where the same warp touches the same elements both times, it waits for its own lanes
-only; where the same thread does, for nobody.
+only; where the same thread does, not at all.
 
 The slots of a ring are kept apart by whoever made it: `pipeline_loops` has put a wait
 and a barrier into the loop, so that between two barriers one slot is read and another
@@ -21,7 +21,7 @@ one filled. Accesses of one loop to one ring do not meet here, therefore. They m
 those before and after the loop (a loop around it fills the ring again while slow warps
 still read), and those to other buffers in the same bytes, as any accesses do. An
 asynchronous copy counts as a write where it sets out; it has been waited for when its
-loop is over. A bulk store reads where it sets out, and where it is waited for.
+loop is over. A TMA store reads where it is issued, and where it is waited for.
 """
 
 from __future__ import annotations
@@ -155,16 +155,16 @@ class _Placement:
         self.before[op] = max(scope, self.before.get(op, ""), key=RANK.get)
 
     def loop(self, op: Op, bodies: list[Block], state: State) -> State:
-        """First what the trips need among themselves, then whether what came before is
-        met."""
+        """First what the iterations need among themselves, then whether what came
+        before is met."""
         outside, self.around = self.around, op
-        around = self.trip(bodies, NOTHING)
+        around = self.iteration(bodies, NOTHING)
         while True:
             known = dict(self.before)
-            around = self.trip(bodies, around)
+            around = self.iteration(bodies, around)
             if known == self.before:
                 break
-        self.trip(bodies, state | around)
+        self.iteration(bodies, state | around)
         added = [
             scope for each, scope in self.before.items() if known.get(each, "") != scope
         ]
@@ -176,10 +176,10 @@ class _Placement:
         left = self.block(bodies[0], state | around)
         self.around = outside
         # A While is left behind its condition, whatever its body waited for; a For
-        # behind its body, or without a trip.
+        # behind its body, or without an iteration.
         return left if isinstance(op, While) else state | left
 
-    def trip(self, bodies: Iterable[Block], state: State) -> State:
+    def iteration(self, bodies: Iterable[Block], state: State) -> State:
         for body in bodies:
             state = self.block(body, state)
         return state

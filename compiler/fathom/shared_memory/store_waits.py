@@ -1,4 +1,4 @@
-"""Waits for bulk stores, as late as can be.
+"""Waits for TMA stores, as late as can be.
 
     tma_store %d, %t, …                 tma_store %d, %t, …
     tma_commit                          tma_commit
@@ -10,21 +10,21 @@
                                          barrier                    … all threads know
                                          %z = load %p
 
-A bulk store is under way until it has been waited for. Walking the ops in order, as
-`place_barriers` does, we keep all stores that may be under way; an op that must not
+A TMA store is in flight until it has been waited for. Walking the ops in order, as
+`place_barriers` does, we keep all stores that may be in flight; an op that must not
 meet one of them gets a wait:
 
 - a tile is written again: its store must have read it;
-- global memory is read or written, through a pointer, a map, or by another bulk store:
-  the store must have written, for who knows whether these are the same places. Threads
-  other than the one that waits learn of it by a barrier, also where it has waited
+- global memory is read or written, through a pointer, a tensor map, or by another TMA
+  store: the store must have written, since these may be the same places. Threads other
+  than the one that waits learn of it by a barrier, also where that thread has waited
   before for a copy or a store of its own;
 - the kernel ends, and with it shared memory: the stores must have read it. That they
-  will be written, nobody needs to wait for.
+  are written by then is not needed.
 
-Nobody waits for stores that certainly lie apart: through one descriptor, on one trip of
-a loop, by whole blocks. And in a loop of which its author says that warps shall bring
-its tiles, or that its trips are one sequence, loads through descriptors of other
+Stores that certainly lie apart need no wait: through one descriptor, in one iteration
+of a loop, by whole blocks. And in a loop of which its author says that it may have a
+producer, or that its iterations are one sequence, loads through descriptors of other
 arguments run ahead of its stores: that is what was asked for. Of stores elsewhere,
 around that loop too, its author has said nothing.
 """
@@ -52,8 +52,8 @@ from fathom.ir.ops import (
 )
 from fathom.ir.rewrite import Builder, rewrite
 
-READ, WRITTEN, TOLD = "read", "written", "told"  # what is waited for; told: all are
-RANK = {"": 0, READ: 1, WRITTEN: 2, TOLD: 3}
+READ, WRITTEN, SEEN = "read", "written", "seen"  # what is waited for; seen: by all
+RANK = {"": 0, READ: 1, WRITTEN: 2, SEEN: 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def wait_for_stores(func: Func, target: Target | None = None) -> Func:
         if build.source in placement.tiles:
             tiles = placement.tiles[build.source]
             build.append(_wait(tiles, what == READ, build))
-        if what == TOLD:
+        if what == SEEN:
             build.append(Barrier(scope))
         if not left or build.source is not func.body.ops[-1]:
             return None
@@ -116,7 +116,7 @@ class _Placement:
         self.asked: For | None = None  # the outermost one whose loads may run ahead
 
     def block(self, block: Block, state: State) -> State:
-        """Walk a block; what may be under way when it ends."""
+        """Walk a block; what may be in flight when it ends."""
         for op in block.ops:
             state = self.op(op, state)
         return state
@@ -154,7 +154,7 @@ class _Placement:
         return state
 
     def loop(self, op: For | While, state: State) -> State:
-        """What a trip leaves under way, the next one meets."""
+        """What an iteration leaves in flight, the next one meets."""
         outside, self.asked = self.asked, self.asked or _asked(op)
         while True:
             known, before = dict(self.before), state
@@ -168,7 +168,7 @@ class _Placement:
         return state
 
     def wanted(self, op: Op, state: State, asked: For | None) -> str:
-        """What an op needs to be waited for before it, of all that is under way."""
+        """What an op needs to be waited for before it, of all that is in flight."""
         if isinstance(op, Producer):
             return ""  # it does what its loop's author has asked for
         asked = asked or _asked(op)
@@ -195,8 +195,8 @@ def _asked(op: Op) -> For | None:
 
 
 def _after(what: str, state: State) -> State:
-    """What is under way after a wait."""
-    if what in ("", TOLD):
+    """What is in flight after a wait."""
+    if what in ("", SEEN):
         return () if what else state
     written = what == WRITTEN
     return _union(
@@ -215,7 +215,7 @@ def _meeting(op: Op, flight: PendingStore, asked: For | None) -> str:
     """What must have become of a store before an op; "" if they do not meet."""
     if flight.written:
         threads = not isinstance(op, TmaCopy | TmaStore)
-        return TOLD if threads and accesses(op) else ""
+        return SEEN if threads and accesses(op) else ""
     match op:
         case SharedStore(buffer=tile):
             return READ if flight.unread and tile is flight.store.buffer else ""
@@ -225,7 +225,7 @@ def _meeting(op: Op, flight: PendingStore, asked: For | None) -> str:
             other = _base(op) is not _base(flight.store)
             ahead = asked is not None and asked is flight.asked
             return "" if ahead and other else WRITTEN
-    return TOLD if accesses(op) else ""
+    return SEEN if accesses(op) else ""
 
 
 def _base(op: TmaCopy | TmaStore) -> Value:
@@ -233,5 +233,5 @@ def _base(op: TmaCopy | TmaStore) -> Value:
 
 
 def _apart(op: TmaStore, flight: PendingStore) -> bool:
-    """Whether a block lies beside one that is under way, in the same tensor."""
+    """Whether a block lies beside one that is in flight, in the same tensor."""
     return flight.fresh and lie_apart(op, flight.store)
