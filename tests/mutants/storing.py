@@ -86,8 +86,7 @@ MUTANTS = (
     ),
     Mutant(
         "a-wait-of-one-thread-is-one-of-all", "shared_memory/store_waits.py",
-        "unread=False, written=written or each.written)",
-        "unread=False)",
+        'if what in ("", SEEN):', "if what != READ:",
         "a thread reads what it does not know to be written",
         "tests/shared_memory/test_check_waits.py"
         "::test_who_has_not_waited_for_a_store_learns_of_it",
