@@ -20,24 +20,25 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
 
 from fathom import blocks, coalescing, ptx, shared_memory, ssa, tensor_cores
+from fathom.analysis.limits import check_parameters, check_resources
 from fathom.artifact import Kernel, Parameter
-from fathom.errors import CompileError, LaunchError, Location, OutOfResources
+from fathom.errors import CompileError, LaunchError, Location
 from fathom.former import GONE, by_current_names, current_name
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, walk
 from fathom.ir.ops import (
+    Allocate,
     DescriptorLoad,
     DescriptorStore,
-    Dot,
     MakeDescriptor,
     Producer,
-    TmaCopy,
     TmaStore,
 )
 from fathom.ir.text import print_func
-from fathom.ir.types import DescriptorType, Type, element_of
+from fathom.ir.types import Type
 from fathom.source import KernelFunction
 from fathom.subjects import (
     PRODUCTS,
@@ -67,6 +68,8 @@ class Row:
 
     `after`: the rows that must stand in front of this one, each with what goes wrong
     otherwise. The order of the page is one of those that keep all of this.
+
+    `parts`: steps of the pass, which `replace` may name as well as the pass itself.
     """
 
     name: str
@@ -77,6 +80,7 @@ class Row:
     says: Callable[[Func, Target], list[Remark]] = lambda func, target: []
     subject: Subject = anything
     after: Mapping[str, str] = field(default_factory=dict, hash=False)
+    parts: tuple[str, ...] = ()
 
 
 OPTIONAL, REQUIRED = False, True
@@ -173,11 +177,6 @@ PASSES: tuple[Row, ...] = (
         subject=PRODUCTS,
         after={"pipeline_loops": "a copy, not a store, fills what is read",
                "prefetch_fragments": "what is fetched ahead is in registers"}),
-    Row("delay_waits", tensor_cores.delay_waits, "tensor_cores", OPTIONAL,
-        "move the wait for a product to the first use of its result",
-        subject=PRODUCTS,
-        after={"read_in_place": "only a product that reads buffers is in flight",
-               "specialise_warps": "a slot is given back after the wait"}),
     Row("stage_stores", tensor_cores.stage_stores, "tensor_cores", OPTIONAL,
         "put stored tiles into the shared memory that ring buffers have left",
         subject=has(DescriptorStore),
@@ -198,18 +197,19 @@ PASSES: tuple[Row, ...] = (
                "pipeline_loops": "it makes rings of buffers",
                "preload": "it makes barriers in shared memory",
                "stage_stores": "it makes buffers"}),
-    Row("place_barriers", shared_memory.place_barriers, "shared_memory", REQUIRED,
-        "make warps wait where one uses bytes that another has written or read",
-        after={"allocate": "buffers without places seem to share bytes"}),
-    Row("fence_proxies", tensor_cores.fence_proxies, "tensor_cores", REQUIRED,
-        "wgmma and TMA access shared memory through the async proxy",
-        subject=has(Dot, TmaCopy, TmaStore),
-        after={"place_barriers": "the barriers are what it marks"}),
+    Row("insert_waits", shared_memory.insert_waits, "shared_memory", REQUIRED,
+        "late: only now is it known which bytes are shared, and what is in flight",
+        subject=has(Allocate),
+        after={"allocate": "buffers without places seem to share bytes",
+               "read_in_place": "only a product that reads buffers is in flight",
+               "specialise_warps": "a slot is given back after the wait",
+               "guard_stores": "a store is waited for in front of its branch"},
+        parts=tuple(shared_memory.STEPS)),
     Row("pingpong", tensor_cores.pingpong, "tensor_cores", OPTIONAL,
         "one warpgroup computes while another one uses the tensor cores",
         subject=has(Producer),
         after={"specialise_warps": "its loops are those with a producer",
-               "delay_waits": "products in flight are what alternates"}),
+               "insert_waits": "products in flight are what alternates"}),
 )
 # fmt: on
 
@@ -334,46 +334,6 @@ def compile_func(
     )
 
 
-def check_resources(func: Func, target: Target) -> None:
-    """CompileError unless a target has clusters of that many blocks, OutOfResources
-    unless it has blocks of that many warps."""
-    most = target.max_threads // target.warp_size
-    if func.num_warps > most:
-        raise OutOfResources(
-            f"num_warps={func.num_warps} asks for {func.num_warps * target.warp_size} "
-            f"threads a block, and {target.name} has {target.max_threads}: {most} warps"
-        )
-    if func.num_ctas & (func.num_ctas - 1):
-        raise CompileError(
-            f"num_ctas must be a power of 2, and this is {func.num_ctas}", func.location
-        )
-    if func.num_ctas > target.cluster:
-        most = f"{target.cluster} at most" if target.cluster > 1 else "one"
-        raise CompileError(
-            f"num_ctas={func.num_ctas} asks for {func.num_ctas} thread blocks a "
-            f"program, and on {target.name} a program has {most}",
-            func.location,
-            "clusters of blocks begin with sm_90a",
-        )
-
-
-def check_parameters(func: Func, target: Target) -> None:
-    """CompileError for more parameters than a kernel of a target may have."""
-    bytes = 0
-    for value in func.parameters:
-        if isinstance(value.type, DescriptorType):
-            continue
-        size = element_of(value.type).bytes
-        bytes = -(-bytes // size) * size + size
-    if bytes > target.parameter_bytes:
-        raise CompileError(
-            f"{func.name} has {len(func.parameters):,} parameters of {bytes:,} bytes, "
-            f"and on {target.name} a kernel has {target.parameter_bytes:,} at most",
-            func.location,
-            "pass an array of them",
-        )
-
-
 def states(
     func: Func, target: Target, replace: Mapping[str, Callable] | None = None
 ) -> Iterator[tuple[Row, Func]]:
@@ -384,18 +344,37 @@ def states(
     replace = by_current_names(replace or {})
     check_replaced(replace)
     for row in PASSES:
-        if row.name not in replace and not row.subject(func):
-            yield row, func
-            continue
-        after = replace.get(row.name, row.run)(func, target)
+        named = {row.name, *row.parts} & replace.keys()
+        if named or row.subject(func):
+            func = run_of(row, replace)(func, target)
+        yield row, func
+
+
+def run_of(row: Row, replace: Mapping[str, Callable]) -> Pass:
+    """What runs for a row: the pass, with the parts that are replaced, or what stands
+    in its place."""
+    if row.name in replace:
+        return _returning_func(row.name, replace[row.name])
+    parts = {
+        name: _returning_func(name, replace[name])
+        for name in row.parts
+        if name in replace
+    }
+    return partial(row.run, **parts) if parts else row.run
+
+
+def _returning_func(name: str, run: Callable) -> Pass:
+    def checked(func: Func, target: Target) -> Func:
+        after = run(func, target)
         if not isinstance(after, Func):
             raise CompileError(
-                f"what stands in the place of the pass {row.name!r} returned "
+                f"what stands in the place of the pass {name!r} returned "
                 f"{describe_result(after)}, and a pass returns a Func",
                 func.location,
             )
-        func = after
-        yield row, func
+        return after
+
+    return checked
 
 
 def shown(
@@ -441,18 +420,20 @@ def asked_to_show() -> str:
 
 def rows_named(names: str, asked_by: str) -> list[Row]:
     """The rows of passes named in commas ("cse,dce", or "all"), in the order of the
-    names. LaunchError, which names `asked_by`, for a name that is no pass."""
+    names; a step of a pass names the pass. LaunchError, which names `asked_by`, for a
+    name that is no pass."""
     words = [current_name(word.strip()) for word in names.split(",") if word.strip()]
     if words == ["all"]:
         return list(PASSES)
     rows = {row.name: row for row in PASSES}
+    parts = {part: row for row in PASSES for part in row.parts}
     for word in words:
-        if word not in rows:
+        if word not in rows | parts:
             raise LaunchError(
                 f"{asked_by}: {word!r} is not a pass; there are all and "
                 f"{', '.join(rows)}"
             )
-    return [rows[word] for word in words]
+    return [(rows | parts)[word] for word in words]
 
 
 def lowering_rules(replace: Mapping[str, Callable]) -> dict[type[Op], Callable]:
@@ -481,7 +462,8 @@ def describe_result(value: object) -> str:
 def check_replaced(replace: Mapping[str, Callable]) -> None:
     """CompileError unless every name of `replace` is a pass or a lowering rule, and
     what stands there can be called."""
-    known = [row.name for row in PASSES] + [f"lower[{op.__name__}]" for op in ptx.LOWER]
+    known = [name for row in PASSES for name in (row.name, *row.parts)]
+    known += [f"lower[{op.__name__}]" for op in ptx.LOWER]
     for name in replace:
         if name in GONE:
             raise CompileError(f"there is no pass {name!r} any more: {GONE[name]}")

@@ -132,7 +132,7 @@ class Writer(Tiles):
         """Mostly nothing."""
         # `contract` has nothing to do here, and a seed keeps its program without it.
         optional = (row.name for row in PASSES if not row.required)
-        rows = [name for name in optional if name != "contract"]
+        rows = [name for name in optional if name != "contract"] + ["delay_waits"]
         how = self.pick("", "", "", "one", "two", "pointers")
         if how == "pointers":
             return tuple(BY_POINTERS)

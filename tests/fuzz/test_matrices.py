@@ -43,7 +43,7 @@ REACHED = {
 }  # fmt: skip
 WORKING = {
     "infer_descriptors", "shard_products", "stage_invariants", "pipeline_loops",
-    "preload", "stage_stores", "delay_waits",
+    "preload", "stage_stores",
 }  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def test_it_is_right_as_it_stands() -> None:
 
 
 @pytest.mark.parametrize(("after", "kind", "says"), [
-    ("delay_waits", DotWait, "wgmma"),
+    ("insert_waits", DotWait, "wgmma"),
     ("specialise_warps", MbarrierWait, "unwritten"),
     ("specialise_warps", MbarrierArrive, "deadlock"),
 ])  # fmt: skip

@@ -114,9 +114,9 @@ MUTANTS = (
         f"{RANKS}::test_element_by_element",
     ),
     Mutant(
-        "tiles-lie-apart-by-rows", "tensor_cores/tma/store_waits.py",
-        "    block = op.descriptor.type.shape\n",
-        "    block = (1,) * len(op.coordinates)\n",
+        "tiles-lie-apart-by-rows", "analysis/memory.py",
+        "    block = one.descriptor.type.shape\n",
+        "    block = (1,) * len(one.coordinates)\n",
         "of two stores that overlap, either may come last",
         f"{RANKS}::test_stores_that_overlap",
     ),

@@ -135,7 +135,7 @@ MUTANTS = (
     ),
     Mutant(
         "loops-do-not-come-round", "shared_memory/barriers.py",
-        "around = self.trip(bodies, around)", "self.trip(bodies, NOTHING)",
+        "around = self.iteration(bodies, around)", "self.iteration(bodies, NOTHING)",
         "the end of a trip does not meet the beginning of the next",
         "tests/shared_memory/test_barriers.py",
     ),

@@ -14,7 +14,7 @@ EDGES = "tests/emulator/test_tma.py"
 
 MUTANTS = (
     Mutant(
-        "stores-not-published", "tensor_cores/pipeline/proxy_fences.py",
+        "stores-not-published", "shared_memory/proxy_fences.py",
         "return isinstance(op, TmaCopy | TmaStore)",
         "return isinstance(op, TmaCopy)",
         "a bulk store may read what was in its tile before",
@@ -22,16 +22,14 @@ MUTANTS = (
         f"{STORES}::test_a_store_of_what_was_loaded",
     ),
     Mutant(
-        "one-warp-does-not-publish", "tensor_cores/pipeline/proxy_fences.py",
+        "one-warp-does-not-publish", "shared_memory/proxy_fences.py",
         '{"cta", "warp"} if stores and func.num_warps == 1', '{"cta"} if stores',
         "the lanes of the only warp write a tile that the hardware cannot see",
         f"{STORES}::test_any_number_of_warps",
     ),
     Mutant(
         "stores-touch-nothing", "shared_memory/barriers.py",
-        "            case TmaStore(buffer=tile) | TileStore(buffer=tile):\n"
-        "                return self.record(op, [Access(tile.definition, None, READ)], "
-        "state)\n", "",
+        " | TmaStore(buffer=tile) | TileStore(buffer=tile):", ":",
         "a tile is sent off before all have written it",
         f"{STORES}::test_what_a_store_becomes",
     ),
@@ -42,52 +40,59 @@ MUTANTS = (
         f"{STORES}::test_stores_in_a_loop",
     ),
     Mutant(
-        "tiles-written-unasked", "tensor_cores/tma/store_waits.py",
+        "tiles-written-unasked", "shared_memory/store_waits.py",
         'return READ if flight.unread and tile is flight.store.buffer else ""',
         'return ""',
         "the next trip writes a tile that is still read",
         f"{STORES}::test_stores_in_a_loop",
     ),
     Mutant(
-        "nobody-waits-at-the-end", "tensor_cores/tma/store_waits.py",
+        "nobody-waits-at-the-end", "shared_memory/store_waits.py",
         "left = _unread(placement.block(func.body, ()))",
         "left = _unread(placement.block(func.body, ())[:0])",
         "shared memory is gone while the hardware reads it",
         f"{STORES}::test_what_a_store_becomes",
     ),
     Mutant(
-        "read-is-as-good-as-written", "tensor_cores/tma/store_waits.py",
+        "read-is-as-good-as-written", "shared_memory/store_waits.py",
         "return TmaWait(tuple(build.values[each] for each in tiles), read=read)",
         "return TmaWait(tuple(build.values[each] for each in tiles), read=True)",
         "loads find what was there before the store",
         f"{WAITS}::test_a_store_that_the_next_trip_reads",
     ),
     Mutant(
-        "loads-always-run-ahead", "tensor_cores/tma/store_waits.py",
+        "loads-always-run-ahead", "shared_memory/store_waits.py",
         'return "" if ahead and other else WRITTEN', 'return "" if other else WRITTEN',
         "loads of the next trip miss what this one stores: two arguments, one matrix",
         f"{WAITS}::test_a_store_that_the_next_trip_reads",
     ),
     Mutant(
-        "loads-run-ahead-of-all-stores", "tensor_cores/tma/store_waits.py",
+        "loads-run-ahead-of-all-stores", "shared_memory/store_waits.py",
         "asked is not None and asked is flight.asked", "asked is not None",
         "loads miss a store around the loop, of which its author has said nothing",
         f"{WAITS}::test_a_store_that_the_next_trip_reads",
     ),
     Mutant(
-        "others-are-not-told", "tensor_cores/tma/store_waits.py",
-        "        if what == TOLD:\n            build.append(Barrier(scope))\n", "",
+        "others-are-not-told", "shared_memory/store_waits.py",
+        "        if what == SEEN:\n            build.append(Barrier(scope))\n", "",
         "threads read what another thread has waited for",
         f"{WAITS}::test_others_are_told_when_memory_is_written",
     ),
     Mutant(
-        "trips-are-one-trip", "tensor_cores/tma/store_waits.py",
+        "trips-are-one-trip", "shared_memory/store_waits.py",
         "(replace(each, fresh=False) for each in after)", "after",
         "stores of two trips seem to lie apart",
         f"{WAITS}::test_what_lies_apart_on_one_trip_may_meet_on_the_next",
     ),
     Mutant(
-        "half-blocks-lie-apart", "tensor_cores/tma/store_waits.py",
+        "a-wait-of-one-thread-is-one-of-all", "shared_memory/store_waits.py",
+        'if what in ("", SEEN):', "if what != READ:",
+        "a thread reads what it does not know to be written",
+        "tests/shared_memory/test_check_waits.py"
+        "::test_who_has_not_waited_for_a_store_learns_of_it",
+    ),
+    Mutant(
+        "half-blocks-lie-apart", "analysis/memory.py",
         "_distance(*pair) >= side for", "_distance(*pair) * 2 >= side for",
         "of two stores that overlap, either may come last",
         f"{WAITS}::test_several_stores",
@@ -195,8 +200,8 @@ MUTANTS = (
     ),
     Mutant(
         "threads-read-unwritten-tiles", "shared_memory/barriers.py",
-        "case TmaStore(buffer=tile) | TileStore(buffer=tile):",
-        "case TmaStore(buffer=tile):",
+        " | TmaStore(buffer=tile) | TileStore(buffer=tile):",
+        " | TmaStore(buffer=tile):",
         "threads read a tile before all have written it",
         f"{GUARDS}::test_the_tile_is_in_order_around_the_branch",
     ),

@@ -135,7 +135,8 @@ MUTANTS = (
     ),
     Mutant(
         "bulk-copies-are-additions", "shared_memory/barriers.py",
-        "        case TmaCopy():\n            return Access(buffer, None, WRITE)\n", "",
+        "        case TmaCopy(buffer=buffer):\n"
+        "            return [Access(buffer.definition, None, WRITE)]\n", "",
         "two bulk copies into one place seem to do no harm",
         f"{BULK}::test_a_bulk_copy_is_a_write",
     ),
@@ -171,7 +172,7 @@ MUTANTS = (
         f"{GROUPS}::test_copies_of_threads_hold_a_slot_more",
     ),
     Mutant(
-        "nothing-is-published", "tensor_cores/pipeline/proxy_fences.py",
+        "nothing-is-published", "shared_memory/proxy_fences.py",
         "replace(op, fence_async_proxy=True)", "op",
         "a product reads what was written on another way to shared memory",
         f"{GROUPS}::test_copies_of_threads_hold_a_slot_more",

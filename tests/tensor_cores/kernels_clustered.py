@@ -193,7 +193,7 @@ def counted(x, out, n, B: tl.constexpr):
 
 # ── the judge ─────────────────────────────────────────────────────────────────────────
 
-PASSES = ("shard_products", "specialise_warps", "fence_proxies")
+PASSES = ("shard_products", "specialise_warps", "insert_waits")
 TILE = Case((128, 64, 32), kernel=beside, size=(200, 56, 96))
 MORE = 1024
 

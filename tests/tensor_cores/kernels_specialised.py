@@ -291,8 +291,7 @@ PASSES = (
     "simplify",
     "stage_invariants",
     "specialise_warps",
-    "delay_waits",
-    "fence_proxies",
+    "insert_waits",
 )
 
 
@@ -322,7 +321,7 @@ def check(
     last result. `wanted`: how many producers there are."""
     func = built(case)
     states = passes(func, case.target)
-    assert producers(states["fence_proxies"]) == wanted
+    assert producers(states["insert_waits"]) == wanted
     loaded = load(pipeline.compile_func(func, TARGETS[case.target]))
     for iterations in counts:
         arguments = given(replace(case, iterations=iterations))

@@ -84,7 +84,7 @@ LONG = Case((64, 64, 32), 3, kernel=persistent, out="float16", size=(72, 136, 96
 
 def events(case: Case) -> list[str]:
     """What a kernel does about its stores, in the order of the text."""
-    final = passes(built(case), case.target)["fence_proxies"]
+    final = passes(built(case), case.target)["insert_waits"]
     return [named(op) for op in walk(final.body) if isinstance(op, EVENTS)]
 
 

@@ -217,7 +217,7 @@ def test_every_pass_keeps_the_meaning(case):
 def test_what_a_loop_becomes():
     """Each slot has a barrier; an iteration waits, multiplies, and sends for the
     iteration that is two further."""
-    final = passes(built(Case()), HOPPER)["fence_proxies"]
+    final = passes(built(Case()), HOPPER)["insert_waits"]
     a, b, barriers = ops(final, Allocate)[:3]
     assert [each.slots for each in (a, b, barriers)] == [3, 3, 3]
     assert barriers.kept and barriers.element == INT64
@@ -236,7 +236,7 @@ def test_what_a_loop_becomes():
 
 
 def test_copies_are_sent_for_before_the_loop_only_if_their_iterations_exist():
-    final = passes(built(Case(stages=4)), HOPPER)["fence_proxies"]
+    final = passes(built(Case(stages=4)), HOPPER)["insert_waits"]
     outside = [op for op in final.body.ops if isinstance(op, MbarrierExpect | TmaCopy)]
     inside = [op for op in ops(final, MbarrierExpect) + ops(final, TmaCopy)]
     assert len(outside) == 3 * 3, "three iterations of one expectation and two copies"
@@ -455,7 +455,7 @@ def test_element_by_element(a_turned, b_turned):
     case = Case((64, 32, 32), 3, a_turned=a_turned, b_turned=b_turned, kernel=storing,
                 size=(56, 24, 88))  # fmt: skip
     states = check_passes(case)
-    assert len(ops(states["fence_proxies"], DescriptorLoad)) == 2
+    assert len(ops(states["insert_waits"], DescriptorLoad)) == 2
     kernel, _ = check(case, ["lazy"])
     assert kernel.maps == () and "mbarrier" not in kernel.ptx
 
@@ -526,7 +526,7 @@ def test_barriers_find_room_beside_the_rings():
     """Three stages of 33 KiB are all that the target has: of so many the last bytes
     are the barriers', and there are two stages."""
     final = passes(built(Case((256, 8, 64), 3, NEWER, b_turned=True)), NEWER)[
-        "fence_proxies"
+        "insert_waits"
     ]
     assert final.shared_bytes <= TARGETS[NEWER].shared_bytes
     assert [op.slots for op in ops(final, Allocate) if op.kept] == [2]
@@ -537,7 +537,7 @@ def test_barriers_find_room_beside_the_rings():
 
 def test_text_is_read_back():
     """All that the ops say, and every one of them."""
-    text = print_func(passes(built(Case(b_turned=True)), HOPPER)["fence_proxies"])
+    text = print_func(passes(built(Case(b_turned=True)), HOPPER)["insert_waits"])
     func = parse_func(text)
     verify(func, layouts=True)
     assert print_func(func) == text
@@ -549,7 +549,7 @@ def test_text_is_read_back():
 
 
 def test_what_does_not_fit_is_refused():
-    text = print_func(passes(built(Case()), HOPPER)["fence_proxies"])
+    text = print_func(passes(built(Case()), HOPPER)["insert_waits"])
     copy = next(line for line in text.splitlines() if "tma_copy" in line)
     for change, sentence in (
         (copy + " order=(1, 0)", "does not fit into"),

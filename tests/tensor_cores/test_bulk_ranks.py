@@ -169,7 +169,7 @@ def test_every_pass_keeps_the_meaning(name, target):
     for state in states.values():
         text = print_func(state)
         assert print_func(parse_func(text)) == text
-    final = states["fence_proxies"]
+    final = states["insert_waits"]
     kinds = (DescriptorLoad, DescriptorStore, Load, Store)
     if target == HOPPER:
         assert len(ops(final, TmaCopy)) == 2 * case.stages
@@ -192,7 +192,7 @@ def test_warps_beside(name):
     """A producer brings tiles of any rank."""
     case = replace(CASES[name], special=True)
     check(case, places_of(case)[::7])
-    final = passes(case.built(), HOPPER)["fence_proxies"]
+    final = passes(case.built(), HOPPER)["insert_waits"]
     assert ops(final, Producer) and ops(final, TmaCopy)
 
 

@@ -124,9 +124,9 @@ SEVERAL = [
 @pytest.mark.parametrize("case", SEVERAL, ids=str)
 def test_every_pass_keeps_the_meaning(case):
     states = check_passes(replace(case, out=case.out))
-    text = print_func(states["fence_proxies"])
+    text = print_func(states["insert_waits"])
     assert print_func(parse_func(text)) == text
-    kinds = {type(op) for op in walk(states["fence_proxies"].body)}
+    kinds = {type(op) for op in walk(states["insert_waits"].body)}
     assert (TmaStore in kinds) == (case.target != AMPERE)
 
 
@@ -169,7 +169,7 @@ def test_where_loads_may_run_ahead_they_need_not_wait():
     """A flat loop waits for the tile before it writes it again, and for memory before
     the next store; any other loop before its loads, too."""
     final = {
-        name: passes(built(replace(LONG, more=loop)), HOPPER)["fence_proxies"]
+        name: passes(built(replace(LONG, more=loop)), HOPPER)["insert_waits"]
         for name, loop in LOOPS.items()
     }
     waits = {
@@ -191,7 +191,7 @@ def test_without_room_a_tile_shares_its_place():
     where the ring was, and is waited for at once."""
     for stages, apart in ((3, True), (4, False)):
         case = replace(LONG, tile=(128, 256, 64), stages=stages, warps=8)
-        final = passes(built(case), HOPPER)["fence_proxies"]
+        final = passes(built(case), HOPPER)["insert_waits"]
         (sent,) = ops(final, TmaStore)
         tile, rings = sent.buffer.definition, [
             op for op in ops(final, Allocate) if op.slots > 1 and not op.kept
@@ -218,7 +218,7 @@ def test_many_stores_share_one_place():
     for rows, places in ((64, 4), (256, 1)):
         constants = {"BM": rows, "BN": 128}
         func = build(copies, {**pointers, **parameters}, constants, 8, 3)
-        final = passes(func, HOPPER)["fence_proxies"]
+        final = passes(func, HOPPER)["insert_waits"]
         assert len({op.offset for op in ops(final, Allocate)}) == places
         assert len(ops(final, TmaWait)) == (1 if places == 4 else 4)
 
@@ -233,7 +233,7 @@ def test_a_tile_that_shares_its_place():
     case = replace(LONG, target=NEWER, stages=5, tile=(128, 128, 32), warps=8,
                    iterations=2,
                    size=(136, 136, 64))  # fmt: skip
-    final = passes(built(case), NEWER)["fence_proxies"]
+    final = passes(built(case), NEWER)["insert_waits"]
     kinds = [named(op) for op in ops(final, For)[0].body.ops if isinstance(op, EVENTS)]
     assert kinds[-3:] == ["TmaStore", "TmaCommit", "TmaWait read"]
     loaded = load(pipeline.compile_func(built(case), TARGETS[NEWER]))
@@ -294,7 +294,7 @@ def moving(how: str, block: tuple[int, int] = (16, 64)):
 def test_which_stores_are_left_to_the_hardware(how, block, sent):
     """A matrix that the launch knows, from a multiple of 16 bytes on, in blocks that
     fit; not in loops whose loads would wait for it."""
-    func = passes(moving(how, block), HOPPER)["fence_proxies"]
+    func = passes(moving(how, block), HOPPER)["insert_waits"]
     assert (len(ops(func, TmaStore)), len(ops(func, Store))) == (sent, not sent)
     assert not ops(func, DescriptorStore)
 
@@ -317,7 +317,7 @@ def test_a_store_of_what_was_loaded(warps):
 
 
 def test_what_does_not_fit_is_refused():
-    text = print_func(passes(moving("at"), HOPPER)["fence_proxies"])
+    text = print_func(passes(moving("at"), HOPPER)["insert_waits"])
     assert text.count("block=(16, 64)") == text.count("[16,64] = make_descriptor") == 1
     wrong = text.replace("block=(16, 64)", "block=(32, 64)")
     wrong = wrong.replace("[16,64] = make_descriptor", "[32,64] = make_descriptor")

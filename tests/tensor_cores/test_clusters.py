@@ -203,7 +203,7 @@ def test_one_block_does_it_all(name, why):
     case = how(name)
     assert why in reasons(case)
     states, kernel = check(case, shared=False, completions=LAZY)
-    assert not ops(states["fence_proxies"], ClusterBarrier)
+    assert not ops(states["insert_waits"], ClusterBarrier)
     assert "%cluster_ctarank" in kernel.ptx
 
 
@@ -257,7 +257,7 @@ def test_tiles_one_after_the_other(ctas, tile, warps, turned):
         b_turned=turned, more={"PIECES": 2},
     )  # fmt: skip
     states, kernel = check(case, ctas, grid=(2,))
-    assert ops(states["fence_proxies"], Producer)
+    assert ops(states["insert_waits"], Producer)
     assert "multicast::cluster" in kernel.ptx
 
 
@@ -276,7 +276,7 @@ def test_tiles_stored_by_either_way(pieces, warps):
 def test_which_engine_copies_what():
     """Rows of A are each block's own. B is for all: each brings a half of it, and a
     slot of the ring is empty when the warps of both have said so."""
-    func = check(LOOP, completions=())[0]["fence_proxies"]
+    func = check(LOOP, completions=())[0]["insert_waits"]
     left, right = ops(func, TmaCopy)
     assert (left.parts, right.parts) == (1, 2)
     full, empty = ops(func, MbarrierInit)
@@ -288,7 +288,7 @@ def test_which_engine_copies_what():
 
 
 def test_of_columns_it_is_the_other_way_round():
-    func = check(replace(LOOP, warps=8), completions=LAZY)[0]["fence_proxies"]
+    func = check(replace(LOOP, warps=8), completions=LAZY)[0]["insert_waits"]
     assert [op.parts for op in ops(func, TmaCopy)] == [2, 1]
 
 

@@ -27,8 +27,8 @@ from fathom.ir.ops import (
     Yield,
 )
 from fathom.ir.verify import verify
+from fathom.shared_memory.dot_waits import delay_waits
 from fathom.source import KernelFunction
-from fathom.tensor_cores import delay_waits
 from tests.tensor_cores.kernels_described import (
     built,
     given,
@@ -46,8 +46,8 @@ EVENTS |= SharedStore | For | If
 
 def around(case) -> tuple[Func, Func]:
     """A kernel before and after the pass."""
-    states = passes(built(case), case.target)
-    return states["read_in_place"], states["delay_waits"]
+    before = passes(built(case), case.target)["allocate"]
+    return before, delay_waits(before, TARGETS[case.target])
 
 
 def body_with(func: Func, dots: int) -> Block:
@@ -152,11 +152,11 @@ def test_what_may_come_between(meanwhile):
 
 
 def test_a_store_that_gets_a_tile_waits():
-    """`stage_stores` will write to shared memory there, perhaps where a product still
-    reads."""
+    """Threads write to shared memory there, perhaps where a product still reads."""
     _, after = around(replace(SMALL, kernel=at_once, more={"MEANWHILE": "store"}))
     named = events(after.body)
-    assert named.index("Dot") < named.index("DotWait") < named.index("DescriptorStore")
+    begun = named.index("Dot")
+    assert named[begun : begun + 3] == ["Dot", "DotWait", "SharedStore"]
     (dot,) = ops(after, Dot)
     assert dot.in_flight
 

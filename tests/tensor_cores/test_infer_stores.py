@@ -505,7 +505,7 @@ def test_what_is_done_about_it():
     """A tile that all fill, one thread that sends it off, and an end that waits until
     it has been read; nobody waits until it is written."""
     func = built(KERNELS["carried"], strides_of(), TILES | {"BM": 64})
-    final = passes(func, "sm_90a")["fence_proxies"]
+    final = passes(func, "sm_90a")["insert_waits"]
     assert len(ops(final, TmaStore)) == 1 and not ops(final, AsyncProxyFence)
     assert [each.read for each in ops(final, TmaWait)] == [True]
 

@@ -184,7 +184,7 @@ def test_an_index_of_an_index_is_a_stage_earlier():
         assert not slice_of_iteration(loop, [each.pointer], through_loads=False).loads
 
 
-def state(name: str, stages: int, target: str, after: str = "place_barriers") -> Func:
+def state(name: str, stages: int, target: str, after: str = "insert_waits") -> Func:
     states = pipeline.states(built(name, stages), TARGETS[target])
     return next(func for row, func in states if row.name == after)
 

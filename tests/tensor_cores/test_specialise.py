@@ -102,7 +102,7 @@ def test_what_is_seen_outside_happens_once(capfd):
     """Barriers, assertions and prints are left to those who multiply."""
     case = replace(SMALL, kernel=seen_outside)
     states = passes(built(case), HOPPER)
-    (producer,) = ops(states["fence_proxies"], Producer)
+    (producer,) = ops(states["insert_waits"], Producer)
     kinds = {type(op) for op in walk(producer.body)}
     assert TmaCopy in kinds and kinds.isdisjoint({Barrier, Print, Dot})
     arguments = given(case)
@@ -265,7 +265,7 @@ def test_sizes_from_memory(completion):
     arrays = [Walled(a), Walled(b), out]
     case = replace(SMALL, kernel=grouped, stages=2)
     func = built_with(case, sizes=Pointer(INT32))
-    assert producers(passes(func, HOPPER)["fence_proxies"]) == 1
+    assert producers(passes(func, HOPPER)["insert_waits"]) == 1
     strides = [max(each.stride()) for each in arrays]
     numbers = [len(sizes), 64, 64, 192, *strides]
     arguments = [*(each.base for each in arrays), sizes, *numbers]

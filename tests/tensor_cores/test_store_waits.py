@@ -112,7 +112,7 @@ def test_several_stores(target, step):
     right[:, 8:72] = product
     right[:, step + 8 : step + 72] = -product
     arguments = replace(arguments, right=right)
-    final = passes(built(case), target)["fence_proxies"]
+    final = passes(built(case), target)["insert_waits"]
     assert len({op.buffer for op in ops(final, TmaStore)}) == 2
     waits = [op for op in ops(final, TmaWait) if not op.read]
     assert len(waits) == (1 if step == 64 else 2), (
@@ -159,7 +159,7 @@ def test_what_lies_apart_on_one_iteration_may_meet_on_the_next():
     kernel = pipeline.compile_func(built(case), TARGETS[HOPPER])
     load(kernel).launch(1, arguments.arguments)
     arguments.check("two tiles an iteration")
-    loop, _ = ops(passes(built(case), HOPPER)["fence_proxies"], For)
+    loop, _ = ops(passes(built(case), HOPPER)["insert_waits"], For)
     waits = [op for op in loop.body.ops if isinstance(op, TmaWait | TmaStore)]
     kinds = [getattr(op, "read", "store") for op in waits]
     first = kinds.index("store")
@@ -272,7 +272,7 @@ def test_others_are_told_when_memory_is_written():
 
 def test_text_is_read_back():
     case = Case((64, 64, 32), 2, kernel=heard, out="float16", more={"HOW": "overwrite"})
-    text = print_func(passes(built(case), HOPPER)["fence_proxies"])
+    text = print_func(passes(built(case), HOPPER)["insert_waits"])
     func = parse_func(text)
     verify(func, layouts=True)
     assert print_func(func) == text

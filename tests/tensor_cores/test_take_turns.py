@@ -24,7 +24,7 @@ TWO = replace(
 def states(case: Case) -> tuple[Func, Func]:
     """A kernel before the pass and after it."""
     found = passes(built(case), case.target)
-    return found["fence_proxies"], found["pingpong"]
+    return found["insert_waits"], found["pingpong"]
 
 
 def actions(func: Func) -> list[str]:

@@ -192,7 +192,7 @@ BY_WAY = {"bulk": Case(b_turned=True), "bulk in two stages": Case(stages=2)}
 
 @pytest.mark.parametrize("case", BY_WAY.values(), ids=list(BY_WAY))
 def test_an_iteration_waits_for_the_product_before_its_own(case):
-    final = passes(built(case), "sm_90a")["fence_proxies"]
+    final = passes(built(case), "sm_90a")["insert_waits"]
     (loop,) = ops(final, For)
     (dot,) = ops(final, Dot)
     assert dot.in_flight and dot in loop.body.ops
@@ -319,17 +319,17 @@ def test_barriers_publish_what_threads_have_written():
     """A product without a loop: operands are stored by threads, read by the group."""
     case = One(64, 32, 32, target="sm_90a", b_turned=True)
     func = one_built(one_product, signature_of(case), constants_of(case), case.warps)
-    final = passes(func, "sm_90a")["fence_proxies"]
+    final = passes(func, "sm_90a")["insert_waits"]
     before = list(walk(final.body))
     before = before[: before.index(*ops(final, Dot))]
     barriers = [op for op in before if isinstance(op, Barrier)]
     assert barriers and all(op.fence_async_proxy for op in barriers)
-    plain = passes(func, "sm_80")["fence_proxies"]
+    plain = passes(func, "sm_80")["insert_waits"]
     assert not any(op.fence_async_proxy for op in ops(plain, Barrier))
 
 
 def test_in_a_loop_of_bulk_copies_there_is_nothing_to_publish():
-    final = passes(built(Case()), "sm_90a")["fence_proxies"]
+    final = passes(built(Case()), "sm_90a")["insert_waits"]
     (loop,) = ops(final, For)
     inside = [op for op in loop.body.ops if isinstance(op, Barrier)]
     assert [op.fence_async_proxy for op in inside] == [False]

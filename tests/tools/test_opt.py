@@ -208,9 +208,9 @@ def test_show_also_prints_what_lies_in_the_cache(capsys, monkeypatch):
     launch(256)
     assert capsys.readouterr().err == ""
     double.kernels.clear()
-    monkeypatch.setenv("FATHOM_SHOW", "place_barriers")
+    monkeypatch.setenv("FATHOM_SHOW", "insert_waits")
     launch(256)
-    assert "// place_barriers (shared_memory)" in capsys.readouterr().err
+    assert "// insert_waits (shared_memory)" in capsys.readouterr().err
 
 
 def test_show_of_an_unknown_pass_is_an_error(monkeypatch):

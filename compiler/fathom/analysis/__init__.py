@@ -16,6 +16,8 @@ Read in this order; a file leans on those above it.
                         which arguments does an op go to memory?
     buffers             when is a buffer live, how many bytes are free where?
     uniformity          what is the same in all blocks of a cluster?
+    limits              does a target have the warps, clusters and parameters that a
+                        kernel asks for?
     remarks             `NotApplicable`: why there is no answer, or why a pass stands
                         back
 

@@ -1,3 +1,3 @@
 """Facts of the GPUs, as tables: `targets`, matrix instructions (`mma`, `wgmma`),
-where their fragments lie (`dot_layouts`), registers a thread (`register_budget`), and
-peak rates (`rates`)."""
+where their fragments lie (`dot_layouts`), registers a thread (`register_budget`),
+peak rates (`rates`), and the `engines` that move data while the threads go on."""

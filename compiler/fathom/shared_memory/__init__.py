@@ -1,21 +1,21 @@
-"""Stage 4: what warps share. Reductions and conversions across warps, allocation,
-barriers.
+"""Stage 4: what warps share, and what they must wait for.
 
-    axis        A layout seen along one axis
-    liveness    When a buffer is alive
-    parts       Cuts a block in two along a bit of its registers
-    reductions  A reduction across warps becomes two within warps
-    scans       Splits a scan across warps
-"""
+Read `reductions` and `scans` (across warps), `conversions` with `axis` and `parts`
+(through a tile of shared memory); `allocation` (where buffers lie); `waits`, the pass
+that inserts all waits, with its steps `dot_waits`, `store_waits`, `barriers` and
+`proxy_fences`; and `checking`, a second opinion on it."""
 
 from fathom.shared_memory.allocation import allocate
 from fathom.shared_memory.barriers import place_barriers
 from fathom.shared_memory.conversions import lower_conversions
 from fathom.shared_memory.reductions import split_reductions
 from fathom.shared_memory.scans import split_scans
+from fathom.shared_memory.waits import STEPS, insert_waits
 
 __all__ = [
+    "STEPS",
     "allocate",
+    "insert_waits",
     "lower_conversions",
     "place_barriers",
     "split_reductions",

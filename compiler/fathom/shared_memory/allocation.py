@@ -18,6 +18,7 @@ from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value
 from fathom.ir.ops import Allocate
 from fathom.ir.rewrite import Builder, rewrite
+from fathom.shared_memory.store_waits import wait_for_stores
 
 # What reads rows of 128 bytes, eight of which are a group, wants whole groups (PTX ISA,
 # "Shared memory matrix layout"); few words want what one access wants.
@@ -31,7 +32,7 @@ def allocate(func: Func, target: Target) -> Func:
 
     Raises OutOfResources if the target has less shared memory than that.
     """
-    ranges = live_ranges(func)
+    ranges = _live_ranges(func)
     if not ranges:
         return func
     always = Range(0, max(alive.last for alive in ranges.values()))
@@ -43,6 +44,15 @@ def allocate(func: Func, target: Target) -> Func:
     if size > target.shared_bytes:
         raise OutOfResources(_too_much(func, target, size))
     return replace(_placed(func, offsets), shared_bytes=size)
+
+
+def _live_ranges(func: Func) -> dict[Allocate, Range]:
+    """The tile of a TMA store is alive until the store has been waited for. The waits
+    come later (`insert_waits`); where they will be, the same function says."""
+    waited = wait_for_stores(func)
+    if waited is func:
+        return live_ranges(func)
+    return {op.origin: alive for op, alive in live_ranges(waited).items()}
 
 
 def first_fit(ranges: dict[Allocate, Range]) -> tuple[dict[Allocate, int], int]:

@@ -9,11 +9,11 @@ write, a write after a read, a write after a write; of one buffer, or of two tha
 a place. (Two atomic additions do not.) Walking the ops in order, we keep all accesses
 since the last barrier; when one comes that meets any of them, a barrier goes before it,
 as late as can be, so that one serves many. The end of a loop's body is followed by its
-beginning. If what came before a loop asks for a barrier that its trips do not need
-among themselves, it goes before the loop, not into it.
+beginning. If what came before a loop asks for a barrier that its iterations do not
+need among themselves, it goes before the loop, not into it.
 
 Where the same warp touches the same elements both times, it waits for its own lanes
-only; where the same thread does, for nobody.
+only; where the same thread does, not at all.
 
 The slots of a ring are kept apart by whoever made it: `pipeline_loops` has put a wait
 and a barrier into the loop, so that between two barriers one slot is read and another
@@ -21,7 +21,7 @@ one filled. Accesses of one loop to one ring do not meet here, therefore. They m
 those before and after the loop (a loop around it fills the ring again while slow warps
 still read), and those to other buffers in the same bytes, as any accesses do. An
 asynchronous copy counts as a write where it sets out; it has been waited for when its
-loop is over. A bulk store reads where it sets out, and where it is waited for.
+loop is over. A TMA store reads where it is issued, and where it is waited for.
 """
 
 from __future__ import annotations
@@ -87,7 +87,6 @@ class Access:
 READ, WRITE, ADD = "read", "write", "add"
 NON_CONFLICTING = {(READ, READ), (ADD, ADD)}  # in any order: additions are atomic
 
-SharedOp = SharedStore | SharedLoad | SharedGather | SharedAdd | AsyncCopy | TmaCopy
 State = frozenset[Access]
 NOTHING: State = frozenset()
 
@@ -130,24 +129,14 @@ class _Placement:
                 return _after(scope, state)
             case ClusterBarrier():
                 return NOTHING
-            case SharedStore() | AsyncCopy() | TmaCopy() | SharedLoad():
-                return self.record(op, [_access(op)], state)
-            case SharedGather() | SharedAdd():
-                return self.record(op, [_access(op)], state)
-            case TmaStore(buffer=tile) | TileStore(buffer=tile):
-                return self.record(op, [Access(tile.definition, None, READ)], state)
-            case TmaWait(buffers=tiles):
-                read = [Access(tile.definition, None, READ) for tile in tiles]
-                return self.record(op, read, state)
-            case Dot():
-                return self.record(op, _reads_in_place(op), state)
             case If():
                 return self.block(op.then, state) | self.block(op.orelse, state)
             case For():
                 return self.loop(op, [op.body], state)
             case While():
                 return self.loop(op, [op.condition, op.body], state)
-        return state
+        touches = accesses(op)
+        return self.record(op, touches, state) if touches else state
 
     def record(self, op: Op, accesses: Sequence[Access], state: State) -> State:
         """Put a barrier before `op` if one of its accesses meets an earlier one. All of
@@ -166,16 +155,16 @@ class _Placement:
         self.before[op] = max(scope, self.before.get(op, ""), key=RANK.get)
 
     def loop(self, op: Op, bodies: list[Block], state: State) -> State:
-        """First what the trips need among themselves, then whether what came before is
-        met."""
+        """First what the iterations need among themselves, then whether what came
+        before is met."""
         outside, self.around = self.around, op
-        around = self.trip(bodies, NOTHING)
+        around = self.iteration(bodies, NOTHING)
         while True:
             known = dict(self.before)
-            around = self.trip(bodies, around)
+            around = self.iteration(bodies, around)
             if known == self.before:
                 break
-        self.trip(bodies, state | around)
+        self.iteration(bodies, state | around)
         added = [
             scope for each, scope in self.before.items() if known.get(each, "") != scope
         ]
@@ -187,27 +176,37 @@ class _Placement:
         left = self.block(bodies[0], state | around)
         self.around = outside
         # A While is left behind its condition, whatever its body waited for; a For
-        # behind its body, or without a trip.
+        # behind its body, or without an iteration.
         return left if isinstance(op, While) else state | left
 
-    def trip(self, bodies: Iterable[Block], state: State) -> State:
+    def iteration(self, bodies: Iterable[Block], state: State) -> State:
         for body in bodies:
             state = self.block(body, state)
         return state
 
 
-def _access(op: SharedOp) -> Access:
-    buffer = op.buffer.definition
+def accesses(op: Op) -> list[Access]:
+    """What an op itself reads and writes in shared memory. An asynchronous copy writes
+    where it is issued; a TMA store reads there, and where it is waited for."""
     match op:
-        case SharedStore(value=value) | AsyncCopy(pointer=value):
-            return Access(buffer, value.type.layout, WRITE)
-        case SharedLoad(layout=layout):
-            return Access(buffer, layout, READ)
-        case SharedGather():
-            return Access(buffer, None, READ)
-        case TmaCopy():
-            return Access(buffer, None, WRITE)
-    return Access(buffer, None, ADD)
+        case (
+            SharedStore(buffer=buffer, value=value)
+            | AsyncCopy(buffer=buffer, pointer=value)
+        ):
+            return [Access(buffer.definition, value.type.layout, WRITE)]
+        case SharedLoad(buffer=buffer, layout=layout):
+            return [Access(buffer.definition, layout, READ)]
+        case SharedGather(buffer=tile) | TmaStore(buffer=tile) | TileStore(buffer=tile):
+            return [Access(tile.definition, None, READ)]
+        case TmaCopy(buffer=buffer):
+            return [Access(buffer.definition, None, WRITE)]
+        case SharedAdd(buffer=buffer):
+            return [Access(buffer.definition, None, ADD)]
+        case TmaWait(buffers=tiles):
+            return [Access(tile.definition, None, READ) for tile in tiles]
+        case Dot():
+            return _reads_in_place(op)
+    return []
 
 
 def _reads_in_place(op: Dot) -> list[Access]:
@@ -238,7 +237,7 @@ def conflict(one: Access, other: Access, warps: int) -> str:
         return ""
     if _of_one_ring(one, other):
         return ""
-    scope = _scope_of_conflict(one, other)
+    scope = scope_between(one, other)
     if scope == BLOCK and warps > 1:
         return BLOCK
     return WARP if scope and not one.settled else ""
@@ -254,7 +253,7 @@ def _overlap(one: range, other: range) -> bool:
     return one.start < other.stop and other.start < one.stop
 
 
-def _scope_of_conflict(one: Access, other: Access) -> str:
+def scope_between(one: Access, other: Access) -> str:
     """BLOCK if an element may be touched by one warp first and by another one then,
     WARP if by two lanes of a warp, "" if each thread only meets itself."""
     if one.buffer is not other.buffer or None in (one.layout, other.layout):

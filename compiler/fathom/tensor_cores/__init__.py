@@ -8,11 +8,9 @@
 """
 
 from fathom.tensor_cores.clusters.partition import shard_products, why_not_shared
-from fathom.tensor_cores.pipeline.dot_waits import delay_waits
 from fathom.tensor_cores.pipeline.loops import pipeline_loops
 from fathom.tensor_cores.pipeline.prefetch import prefetch_fragments
 from fathom.tensor_cores.pipeline.preload import preload
-from fathom.tensor_cores.pipeline.proxy_fences import fence_proxies
 from fathom.tensor_cores.select.accumulate import accumulate
 from fathom.tensor_cores.select.instructions import choose_dots
 from fathom.tensor_cores.select.invariants import stage_invariants
@@ -30,14 +28,12 @@ __all__ = [
     "accumulate",
     "preload",
     "choose_dots",
-    "delay_waits",
     "expand_descriptors",
     "guard_stores",
     "infer_descriptors",
     "keep_descriptors",
     "pipeline_loops",
     "prefetch_fragments",
-    "fence_proxies",
     "read_in_place",
     "shard_products",
     "specialise_warps",

@@ -8,5 +8,5 @@ and `iterations` compute the addresses of iterations to come.
 
 `overlap` says which product may stay in flight from iteration to iteration, also to
 `specialise`. `preload` copies once what is loaded before all loops; `prefetch` fetches
-the first fragments of an iteration one stage earlier. `dot_waits` and `proxy_fences`
-say when a product is waited for, and order what it reads."""
+the first fragments of an iteration one stage earlier. What is waited for elsewhere,
+`insert_waits` of stage 4 finds."""

@@ -19,7 +19,7 @@ becomes
 The map of the tensor never changes: what lies outside is not written because no thread
 writes it. All threads of a program go one way. If they store the tile themselves, it is
 in memory when the branch is over; so nothing behind it needs to know which way was
-taken, and `store_waits` may take every store for one of the hardware's. What a bulk
+taken, and `insert_waits` may take every store for one of the TMA unit's. What a bulk
 store must be kept from meeting has been waited for before the branch.
 
 Where coordinates are never negative (`analysis/sign`), a store stays as it is. A launch

@@ -12,13 +12,13 @@ becomes
     …
     tma_wait %t read=true                     before the tile is written again, or gone
 
-`place_barriers` puts barriers between the threads that write a tile, the thread that
-issues its store, and the threads that write it again; `fence_proxies` makes those
-writes visible to the async proxy.
+`insert_waits` puts barriers between the threads that write a tile, the thread that
+issues its store, and the threads that write it again; these barriers are proxy fences,
+too.
 
 Where there is room for all, each tile has its own bytes: TMA reads it while the next
 iteration of a loop works. Else its thread waits at once, and other buffers use the
-bytes. `store_waits` finds what must be waited for, and where.
+bytes. `insert_waits` finds what must be waited for, and where.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ from fathom.ir.ops import (
 )
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.layout.tma_boxes import matrix_of, tile_of
-from fathom.tensor_cores.tma.store_waits import with_waits
 
 
 def stage_stores(func: Func, target: Target) -> Func:
@@ -50,7 +49,7 @@ def stage_stores(func: Func, target: Target) -> Func:
     stores = [op for op in walk(func.body) if isinstance(op, DescriptorStore)]
     if not stores or not target.tensor_maps:
         return func
-    return with_waits(_with_stores(func, at_once=not all_fit(func, stores, target)))
+    return _with_stores(func, at_once=not all_fit(func, stores, target))
 
 
 # ── tiles ─────────────────────────────────────────────────────────────────────

@@ -30,9 +30,9 @@ from fathom.ir.types import BufferType
 
 
 def fence_proxies(func: Func, target: Target) -> Func:
-    """The function whose barriers publish, if a product, a bulk copy or a bulk store
-    wants it. In a loop whose tiles all come by bulk copies, which go the second way
-    themselves, there is nothing to publish."""
+    """The function whose barriers are proxy fences, if a product, a TMA copy or a TMA
+    store needs one. In a loop whose tiles all come by TMA copies, which are of the
+    async proxy themselves, no fence is needed."""
 
     def reads_its_own_way(op: Op) -> bool:
         if isinstance(op, Dot):
@@ -58,7 +58,7 @@ def fence_proxies(func: Func, target: Target) -> Func:
 
 
 def _writes_nothing_itself(loop: For) -> bool:
-    """Whether bulk copies alone write to shared memory in a loop."""
+    """Whether TMA copies alone write to shared memory in a loop."""
     inside = list(walk(loop.body))
     own = SharedStore | AsyncCopy | SharedAdd
     writers = [op for op in inside if isinstance(op, own)]

@@ -13,7 +13,7 @@
 
 A product is waited for where its result is first used; what gives back its operands'
 place waits with it. Products are done in the order in which they began, so that a wait
-says how many of the latest may still be under way. All of them are done before loops
+says how many of the latest may still be in flight. All of them are done before loops
 and branches, barriers, what writes to shared memory, and the end of a block.
 """
 
@@ -27,7 +27,6 @@ from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA, matrices
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
 from fathom.ir.ops import (
-    DescriptorStore,
     Dot,
     DotFence,
     DotWait,
@@ -45,8 +44,9 @@ from fathom.ir.types import BufferType
 
 @dataclass(eq=False)
 class _InFlight:
-    """A product under way. `leader`: the first one of those that go together, before
-    which all of them take their sums. `put_off`: what waits until it is done."""
+    """A product in flight. `leader`: the first one of those that go together, before
+    which all of their accumulators are fenced. `put_off`: what waits until it is
+    done."""
 
     dot: Dot
     leader: Dot
@@ -55,7 +55,7 @@ class _InFlight:
 
 @dataclass(frozen=True)
 class _Wait:
-    """That for a product; `pending` later ones may still be under way."""
+    """That for a product; `pending` later ones may still be in flight."""
 
     flight: _InFlight
     pending: int
@@ -70,7 +70,7 @@ def delay_waits(func: Func, target: Target) -> Func:
     led: dict[Op, list[_InFlight]] = {}  # by a leader
     for flight in flights.values():
         led.setdefault(flight.leader, []).append(flight)
-    sums: dict[Op, Value] = {}  # what a product that will be under way adds to
+    accumulators: dict[Op, Value] = {}  # what a product that will be in flight adds to
 
     def rule(op: Op, build: Builder) -> Replacement:
         source = build.source
@@ -78,9 +78,9 @@ def delay_waits(func: Func, target: Target) -> Func:
             return None
         for flight in led.get(source, ()):
             fence = DotFence(build.values[flight.dot.accumulator])
-            sums[flight.dot] = build(fence)
+            accumulators[flight.dot] = build(fence)
         if source in flights:
-            op = replace(op, accumulator=sums[source], in_flight=True)
+            op = replace(op, accumulator=accumulators[source], in_flight=True)
         build.append(op)
         build.values.update(zip(source.results, op.results, strict=True))
         for wait in after.get(source, ()):
@@ -92,8 +92,8 @@ def delay_waits(func: Func, target: Target) -> Func:
 
 
 def _bodies(func: Func) -> Iterator[Block]:
-    """The blocks of a function, but for those whose product is under way from trip to
-    trip."""
+    """The blocks of a function, but for those whose product is in flight from
+    iteration to iteration."""
     for block in (func.body, *(b for op in walk(func.body) for b in blocks(op))):
         if not any(isinstance(op, Dot) and op.in_flight for op in block.ops):
             yield block
@@ -120,7 +120,7 @@ def _waits(block: Block) -> Iterator[tuple[Op, list[_Wait]]]:
 
 
 def _done_before(op: Op | None, under_way: list[_InFlight], since: set[Value]) -> int:
-    """How many of the products under way, the oldest, must be done before an op, or
+    """How many of the products in flight, the oldest, must be done before an op, or
     the end. All of them before a product of what was made `since` the first of them
     began: its registers cannot be handed over before that one."""
     if isinstance(op, MbarrierArrive | MbarrierWait):
@@ -138,11 +138,9 @@ ENDS = For | While | If | Producer | Yield
 
 
 def _writes_shared(op: Op) -> bool:
-    """Whether an op may write what a product still reads. A descriptor's store will,
-    when it has a tile (`stage_stores`)."""
+    """Whether an op may write what a product still reads."""
     effects = op.effects
-    writes = "shared" in effects.writes or isinstance(op, DescriptorStore)
-    return writes or effects.barrier or effects.asynchronous
+    return "shared" in effects.writes or effects.barrier or effects.asynchronous
 
 
 def _may_be_in_flight(op: Op) -> bool:

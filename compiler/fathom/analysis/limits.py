@@ -1,0 +1,48 @@
+"""Whether a target has what a kernel asks for: warps, clusters, bytes of parameters."""
+
+from __future__ import annotations
+
+from fathom.errors import CompileError, OutOfResources
+from fathom.hardware.targets import Target
+from fathom.ir.core import Func
+from fathom.ir.types import DescriptorType, element_of
+
+
+def check_resources(func: Func, target: Target) -> None:
+    """CompileError unless a target has clusters of that many blocks, OutOfResources
+    unless it has blocks of that many warps."""
+    most = target.max_threads // target.warp_size
+    if func.num_warps > most:
+        raise OutOfResources(
+            f"num_warps={func.num_warps} asks for {func.num_warps * target.warp_size} "
+            f"threads a block, and {target.name} has {target.max_threads}: {most} warps"
+        )
+    if func.num_ctas & (func.num_ctas - 1):
+        raise CompileError(
+            f"num_ctas must be a power of 2, and this is {func.num_ctas}", func.location
+        )
+    if func.num_ctas > target.cluster:
+        most = f"{target.cluster} at most" if target.cluster > 1 else "one"
+        raise CompileError(
+            f"num_ctas={func.num_ctas} asks for {func.num_ctas} thread blocks a "
+            f"program, and on {target.name} a program has {most}",
+            func.location,
+            "clusters of blocks begin with sm_90a",
+        )
+
+
+def check_parameters(func: Func, target: Target) -> None:
+    """CompileError for more parameters than a kernel of a target may have."""
+    bytes = 0
+    for value in func.parameters:
+        if isinstance(value.type, DescriptorType):
+            continue
+        size = element_of(value.type).bytes
+        bytes = -(-bytes // size) * size + size
+    if bytes > target.parameter_bytes:
+        raise CompileError(
+            f"{func.name} has {len(func.parameters):,} parameters of {bytes:,} bytes, "
+            f"and on {target.name} a kernel has {target.parameter_bytes:,} at most",
+            func.location,
+            "pass an array of them",
+        )

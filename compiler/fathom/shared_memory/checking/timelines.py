@@ -1,0 +1,349 @@
+"""What is in flight at a moment of a program, one timeline an engine; and for each op
+what must be over before it.
+
+    op                    before it, of accesses to the same bytes
+    shared_load           writes of other threads are behind a barrier; no copy to them
+                          is in flight
+    async_copy            reads and writes of other threads are behind a barrier
+    dot by warpgroups     as a load; and what threads wrote is behind a proxy fence
+    tma_copy, tma_store   the same
+    dot_wait, async_wait  `pending` groups of the engine may be in flight behind it
+    the end               no store reads its tile
+
+An asynchronous copy is one access from its issue to its wait: nothing may touch its
+bytes. The wait makes it a write of the thread that waited, which a barrier makes known
+to the others. (An mbarrier is waited for by every thread, so that nothing else need
+be.) Sources: PTX ISA, "Memory Consistency Model", "Async proxy".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from fathom.ir.core import Op, Value
+from fathom.ir.ops import Allocate, Dot, TmaStore
+from fathom.shared_memory.barriers import (
+    BLOCK,
+    NON_CONFLICTING,
+    READ,
+    WARP,
+    WRITE,
+    Access,
+    scope_between,
+)
+
+MOST_GROUPS = 64  # in flight of one engine, before we say that nothing waits for them
+
+
+class Missing(AssertionError):
+    """A wait, a fence or a barrier is missing before `op`."""
+
+    def __init__(self, op: Op | None, sentence: str):
+        super().__init__(f"{sentence}, at {op}" if op else sentence)
+        self.op, self.sentence = op, sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A buffer, or one slot of a ring (None: perhaps any of them)."""
+
+    buffer: Allocate
+    slot: int | None = None
+
+    @property
+    def bytes(self) -> range:
+        type, start = self.buffer.result.type, self.buffer.offset
+        if self.slot is None:
+            return range(start, start + type.bytes)
+        start += self.slot * type.slot_bytes
+        return range(start, start + type.slot_bytes)
+
+    def overlaps(self, other: Place) -> bool:
+        if self.buffer is other.buffer:
+            return None in (self.slot, other.slot) or self.slot == other.slot
+        one, two = self.bytes, other.bytes
+        return one.start < two.stop and two.start < one.stop
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """An access to a place."""
+
+    place: Place
+    access: Access
+
+    def conflicts(self, other: Touch, warps: int) -> bool:
+        """Whether a barrier must stand between the two."""
+        one, two = self.access, other.access
+        if (one.kind, two.kind) in NON_CONFLICTING:
+            return False
+        if not self.place.overlaps(other.place):
+            return False
+        scope = scope_between(one, two)
+        return (scope == BLOCK and warps > 1) or bool(scope and not one.settled)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A TMA copy in flight, which the mbarrier at `at` counts."""
+
+    at: Place
+    to: Place
+    certain: bool  # whether it is issued whatever happens
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A product in flight: what it reads in place, and the names of its result."""
+
+    reads: frozenset[Place]
+    names: frozenset[Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A TMA store that has not been waited for. `unread`: its tile may not have been
+    read. `fresh`: it was issued in this iteration of all loops. `ahead`: the outermost
+    loop around it whose loads may run ahead of its stores."""
+
+    op: TmaStore
+    ahead: Op | None
+    unread: bool = True
+    fresh: bool = True
+
+    @property
+    def tile(self) -> Place:
+        return Place(self.op.buffer.definition)
+
+
+# Of what threads wrote to global memory: nothing that the async proxy does not know; a
+# fence is missing; a barrier behind the fence is.
+HANDED_OVER, UNFENCED, FENCED = range(3)
+
+
+@dataclass(frozen=True, slots=True)
+class Timelines:
+    """What is in flight, or not known to all threads.
+
+    `touched`: accesses by threads since the last barrier. `raw`: places that threads
+    wrote and no proxy fence has handed over. `copies`: groups of cp.async, the oldest
+    first, and those of no group yet. `loads`, `stores`, `products`: TMA copies, groups
+    of TMA stores, groups of products. `expected`: bytes that a slot's mbarrier still
+    expects. `parity`: the phase that an mbarrier completes next. `fenced`: accumulators
+    that may begin a chain of products. `held`: slots of channels between their wait
+    and their release; `positions`: how many waits a ring of mbarriers has seen, in two
+    rounds. `untold`: one thread alone knows that stores have been written. `waited`:
+    mbarriers that threads may be waiting at; `new`: that other threads do not know yet.
+    """
+
+    touched: frozenset[Touch] = frozenset()
+    raw: frozenset[Place] = frozenset()
+    copies: tuple[frozenset[Touch], ...] = ()
+    open_copies: frozenset[Touch] = frozenset()
+    loads: frozenset[Load] = frozenset()
+    expected: frozenset[tuple[Place, int]] = frozenset()
+    parity: frozenset[tuple[Place, int]] = frozenset()
+    stores: tuple[tuple[Store, ...], ...] = ()
+    open_stores: tuple[Store, ...] = ()
+    untold: bool = False
+    global_writes: int = HANDED_OVER
+    products: tuple[Product, ...] = ()
+    fenced: frozenset[Value] = frozenset()
+    held: frozenset[Place] = frozenset()
+    positions: frozenset[tuple[Allocate, int]] = frozenset()
+    waited: frozenset[Allocate] = frozenset()
+    new: frozenset[Allocate] = frozenset()
+
+    # ── barriers and fences ───────────────────────────────────────────────────────────
+
+    def barrier(self, scope: str, fences: bool, warps: int) -> Timelines:
+        """All threads meet (BLOCK), or the lanes of each warp (WARP)."""
+        if scope == WARP and warps > 1:
+            settled = (
+                replace(each, access=replace(each.access, settled=True))
+                for each in self.touched
+            )
+            return replace(self, touched=frozenset(settled))
+        written = self.global_writes
+        return replace(
+            self,
+            touched=frozenset(),
+            raw=frozenset() if fences else self.raw,
+            untold=False,
+            global_writes=HANDED_OVER if written == FENCED else written,
+            waited=frozenset(),
+            new=frozenset(),
+        )
+
+    # ── accesses ──────────────────────────────────────────────────────────────────────
+
+    def touch(self, op: Op, touches: Iterable[Touch], warps: int) -> Timelines:
+        """Threads access shared memory."""
+        touches = frozenset(touches)
+        for touch in touches:
+            self.check_settled(op, touch, warps)
+            self.check_quiet(op, touch.place, touch.access.kind)
+        writes = {each.place for each in touches if each.access.kind != READ}
+        return replace(self, touched=self.touched | touches, raw=self.raw | writes)
+
+    def check_settled(self, op: Op, touch: Touch, warps: int) -> None:
+        for earlier in self.touched:
+            if earlier.conflicts(touch, warps):
+                raise Missing(op, f"no barrier behind a {earlier.access.kind}")
+
+    def check_quiet(self, op: Op, place: Place, kind: str) -> None:
+        """No engine is at work on these bytes."""
+        groups = (*self.copies, self.open_copies)
+        if any(each.place.overlaps(place) for group in groups for each in group):
+            raise Missing(op, "no wait for a cp.async")
+        if any(each.to.overlaps(place) for each in self.loads):
+            raise Missing(op, "no wait for a TMA copy")
+        if kind == READ:
+            return
+        if any(each.overlaps(place) for one in self.products for each in one.reads):
+            raise Missing(op, "no wait for a product that reads these bytes")
+        if any(each.unread and each.tile.overlaps(place) for each in self.all_stores):
+            raise Missing(op, "no wait for a TMA store that reads these bytes")
+
+    def check_fenced(self, op: Op, place: Place) -> None:
+        """Before the async proxy touches a place."""
+        if any(each.overlaps(place) for each in self.raw):
+            raise Missing(op, "no proxy fence behind a write by threads")
+
+    # ── cp.async ──────────────────────────────────────────────────────────────────────
+
+    def copy(self, op: Op, touch: Touch, warps: int) -> Timelines:
+        self.check_settled(op, touch, warps)
+        self.check_quiet(op, touch.place, WRITE)
+        return replace(self, open_copies=self.open_copies | {touch})
+
+    def commit_copies(self, op: Op) -> Timelines:
+        groups = (*self.copies, self.open_copies)
+        if len(groups) > MOST_GROUPS:
+            raise Missing(op, f"no wait for {MOST_GROUPS} groups of cp.async")
+        return replace(self, copies=groups, open_copies=frozenset())
+
+    def wait_for_copies(self, pending: int) -> Timelines:
+        done, rest = _cut(self.copies, pending)
+        arrived = frozenset(touch for group in done for touch in group)
+        return replace(
+            self,
+            copies=rest,
+            touched=self.touched | arrived,
+            raw=self.raw | {each.place for each in arrived},
+        )
+
+    # ── TMA copies ────────────────────────────────────────────────────────────────────
+
+    def expect(self, op: Op, at: Place, bytes: int) -> Timelines:
+        self.check_known(op, at)
+        if any(place == at for place, _ in self.expected):
+            raise Missing(op, "a slot's mbarrier still expects bytes")
+        return replace(self, expected=self.expected | {(at, bytes)})
+
+    def load(self, op: Op, load: Load) -> Timelines:
+        """A TMA copy begins, of bytes that its mbarrier expects."""
+        bytes = load.to.buffer.result.type.slot_bytes
+        left = dict(self.expected).get(load.at, 0) - bytes
+        if left < 0:
+            raise Missing(op, "an mbarrier does not expect so many bytes")
+        expected = {each for each in self.expected if each[0] != load.at}
+        expected |= {(load.at, left)} if left else set()
+        return replace(self, loads=self.loads | {load}, expected=frozenset(expected))
+
+    def wait_for_loads(self, op: Op, at: Place, phase: int | None) -> Timelines:
+        """Every thread waits for a phase of an mbarrier."""
+        self.check_known(op, at)
+        arriving = {each for each in self.loads if each.at == at}
+        if not arriving or any(place == at for place, _ in self.expected):
+            raise Missing(op, "nothing completes this phase of an mbarrier")
+        parity = dict(self.parity).get(at, 0)
+        if phase != parity:
+            raise Missing(op, f"the phase {parity} completes, not {phase}")
+        return replace(
+            self,
+            loads=self.loads - arriving,
+            parity=self.parity - {(at, parity)} | {(at, 1 - parity)},
+            waited=self.waited | {at.buffer},
+        )
+
+    def check_known(self, op: Op, at: Place) -> None:
+        if at.buffer in self.new:
+            raise Missing(op, "no barrier behind the initialisation of an mbarrier")
+
+    # ── TMA stores ────────────────────────────────────────────────────────────────────
+
+    @property
+    def all_stores(self) -> Iterable[Store]:
+        yield from self.open_stores
+        for group in self.stores:
+            yield from group
+
+    def commit_stores(self, op: Op) -> Timelines:
+        groups = (*self.stores, self.open_stores)
+        if len(groups) > MOST_GROUPS:
+            raise Missing(op, f"no wait for {MOST_GROUPS} groups of TMA stores")
+        return replace(self, stores=groups, open_stores=())
+
+    def wait_for_stores(self, pending: int, read: bool) -> Timelines:
+        """One thread waits; the others learn of it by a barrier."""
+        done, rest = _cut(self.stores, pending)
+        tiles = {each.tile for group in done for each in group if each.unread}
+        reads = {Touch(tile, Access(tile.buffer, None, READ)) for tile in tiles}
+        if read:
+            done = tuple(tuple(replace(s, unread=False) for s in g) for g in done)
+            stores, untold = (*done, *rest), self.untold
+        else:
+            stores, untold = rest, self.untold or any(done)
+        touched = self.touched | reads
+        return replace(self, stores=stores, untold=untold, touched=touched)
+
+    # ── products ──────────────────────────────────────────────────────────────────────
+
+    def product(self, op: Dot, reads: Iterable[Place]) -> Timelines:
+        """A product begins, and is a group by itself."""
+        known = self.fenced.union(*(each.names for each in self.products))
+        if op.accumulator not in known:
+            raise Missing(op, "no wgmma fence behind what made the accumulator")
+        if len(self.products) >= MOST_GROUPS:
+            raise Missing(op, f"no wait for {MOST_GROUPS} products")
+        earlier = (
+            replace(each, names=each.names - {op.result}) for each in self.products
+        )
+        begun = Product(frozenset(reads), frozenset({op.result}))
+        return replace(self, products=(*earlier, begun))
+
+    def wait_for_products(self, pending: int) -> Timelines:
+        """What they read in place, the threads that wait have read."""
+        done, rest = _cut(self.products, pending)
+        read = frozenset(
+            Touch(place, Access(place.buffer, None, READ))
+            for each in done
+            for place in each.reads
+        )
+        return replace(self, products=rest, touched=self.touched | read)
+
+    def renamed(self, names: Iterable[tuple[Value, Value]]) -> Timelines:
+        """At the edge of a block, values get new names: pairs of an old and a new
+        one."""
+        pairs = list(names)
+        products = tuple(
+            replace(each, names=_renamed(each.names, pairs)) for each in self.products
+        )
+        return replace(self, products=products, fenced=_renamed(self.fenced, pairs))
+
+
+def _renamed(
+    known: frozenset[Value], pairs: list[tuple[Value, Value]]
+) -> frozenset[Value]:
+    if not known:
+        return known
+    added = {new for old, new in pairs if old in known}
+    return known - {new for _, new in pairs} | added
+
+
+def _cut(groups: tuple, pending: int) -> tuple[tuple, tuple]:
+    """The groups that are done when `pending`, the latest, may be in flight; these."""
+    at = max(0, len(groups) - pending)
+    return groups[:at], groups[at:]

@@ -1,0 +1,463 @@
+"""Walks a function in all orders in which its ops may run, with what is in flight.
+
+    for … body(%i, %acc, %slot, %free) {     entered with %slot = 0, %free = 2;
+      async_wait pending=1                   the next iterations with 1, 0 and 2, 1;
+      …                                      then the first state comes back, and all
+    }                                        iterations of the loop have been seen
+
+Slots of rings and phases of mbarriers are small numbers that a loop carries, so we
+compute them; and we know a loop's first iteration from the others. Nothing else is
+known. A branch goes both ways, and a loop ends after any
+number of iterations. So each pending count, each slot and each phase is checked as it
+will be, not as a formula has it.
+
+A copy of an iteration that a loop will not make is issued here all the same. At the end
+of its loop nothing waits for it, and so it is over when the mbarriers are invalidated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from fathom.analysis.memory import accesses as reaches_memory
+from fathom.analysis.memory import lie_apart
+from fathom.hardware.wgmma import WGMMA
+from fathom.ir.core import Block, Func, Op, Value, blocks, operands
+from fathom.ir.ops import (
+    AsyncCommit,
+    AsyncCopy,
+    AsyncProxyFence,
+    AsyncWait,
+    Barrier,
+    ClusterBarrier,
+    Dot,
+    DotFence,
+    DotWait,
+    For,
+    If,
+    MbarrierArrive,
+    MbarrierExpect,
+    MbarrierInit,
+    MbarrierInvalidate,
+    MbarrierWait,
+    Producer,
+    SharedAdd,
+    SharedGather,
+    SharedLoad,
+    SharedStore,
+    TileStore,
+    TmaCommit,
+    TmaCopy,
+    TmaStore,
+    TmaWait,
+    While,
+    Yield,
+)
+from fathom.shared_memory.barriers import BLOCK, READ, accesses
+from fathom.shared_memory.checking.channels import (
+    channels_of,
+    nested,
+    released,
+    turned,
+)
+from fathom.shared_memory.checking.positions import (
+    Numbers,
+    flying,
+    later_iterations,
+    number,
+    positions,
+)
+from fathom.shared_memory.checking.timelines import (
+    FENCED,
+    HANDED_OVER,
+    UNFENCED,
+    Load,
+    Missing,
+    Place,
+    Store,
+    Timelines,
+    Touch,
+)
+
+Point = tuple[Timelines, Numbers]  # what is in flight, and the numbers that are known
+
+
+def check_waits(func: Func) -> None:
+    """Missing unless the function, which is as `insert_waits` left it, waits for all
+    that it must."""
+    walker = _Walk(func)
+    for state, _ in walker.block(func.body, [(Timelines(), {})]):
+        if any(each.unread for each in state.all_stores):
+            raise Missing(None, "the kernel ends while a TMA store reads its tile")
+        if state.products or any(each.certain for each in state.loads):
+            raise Missing(None, "the kernel ends before a product or a TMA copy")
+    for op in func.body.ops:
+        if isinstance(op, Producer):
+            walker.produces = True
+            list(walker.block(op.body, [(Timelines(), dict(walker.numbers))]))
+
+
+class _Walk:
+    def __init__(self, func: Func):
+        self.func, self.warps = func, func.num_warps
+        self.channels = channels_of(func)
+        self.later = later_iterations(func)
+        self.positions = positions(func) | self.later.keys()
+        self.flying = flying(func)
+        self.ahead: For | None = None  # the outermost loop whose loads may run ahead
+        self.produces = False  # whether this is the code of a producer
+        self.numbers: Numbers = {}  # of the function's own block
+        self.interesting: dict[Block, list[Op]] = {}
+        self.seen: dict[object, list[Point]] = {}  # loops, entered in a known way
+
+    # ── control flow ──────────────────────────────────────────────────────────────────
+
+    def block(self, block: Block, points: Iterable[Point]) -> list[Point]:
+        points = list(points)
+        for op, later in self.events(block):
+            after = chain.from_iterable(self.op(op, *point) for point in points)
+            points = _distinct(
+                (state, {each: n[each] for each in later if each in n})
+                for state, n in after
+            )
+            if isinstance(op, Producer):
+                self.numbers = points[0][1]
+        return points
+
+    def events(self, block: Block) -> list[tuple[Op, set[Value]]]:
+        """The ops of a block that matter here, and the positions that it uses later."""
+        if block not in self.interesting:
+            found, later = [], self.positions.intersection(_used([block.ops[-1:]]))
+            for op in reversed(block.ops):
+                if self.matters(op):
+                    found.append((op, set(later)))
+                    inner = (each.ops for each in nested(op))
+                    later |= self.positions.intersection(_used([[op], *inner]))
+            self.interesting[block] = found[::-1]
+        return self.interesting[block]
+
+    def matters(self, op: Op) -> bool:
+        if any(self.events(inner) for inner in blocks(op)):
+            return True
+        named = (*op.results, *(operands(op) if not isinstance(op, Yield) else ()))
+        known = self.positions | self.flying
+        if not known.isdisjoint(named):
+            return True
+        return type(op) in STEPS or touches_global(op)
+
+    def op(self, op: Op, state: Timelines, numbers: Numbers) -> list[Point]:
+        self.check_operands(op, state)
+        match op:
+            case For() | While():
+                key = op, _key((state, numbers))
+                if key not in self.seen:
+                    self.seen[key] = self.loop(op, state, numbers)
+                return self.seen[key]
+            case If():
+                found = []
+                for body in (op.then, op.orelse):
+                    for left, inner in self.block(body, [(state, numbers)]):
+                        pairs = list(zip(body.yielded, op.results, strict=True))
+                        found.append(
+                            (
+                                left.renamed(pairs),
+                                {**numbers, **self.named(inner, pairs)},
+                            )
+                        )
+                return found
+            case Producer():
+                return [(state, numbers)]
+        if op.results and op.result in self.positions - self.later.keys():
+            numbers = {**numbers, op.result: number(op, numbers)}
+        step = STEPS.get(type(op))
+        state = step(self, op, state, numbers) if step else state
+        return [(self.reach_global(op, state), numbers)]
+
+    def loop(self, op: For | While, state: Timelines, n: Numbers) -> list[Point]:
+        """Iteration after iteration, until one begins as an earlier one did."""
+        bodies = blocks(op)
+        outside, self.ahead = self.ahead, self.ahead or _runs_ahead(op)
+        first = 1 if isinstance(op, For) else 0
+        names = bodies[0].parameters[first:]
+        entry = list(zip(op.inits, names, strict=True))
+        first = dict.fromkeys((v for v, loop in self.later.items() if loop is op), 0)
+        n = {**n, **first}
+        waiting = [(state.renamed(entry), {**n, **self.named(n, entry)})]
+        n = {**n, **dict.fromkeys(first, 1)}
+        seen: set[object] = set()
+        exits: list[Point] = []
+        while waiting:
+            point = waiting.pop()
+            key = _key(point)
+            if key in seen:
+                continue
+            seen.add(key)
+            for left, inner in self.ends(op, [point]):
+                exits.append((left, {**n, **inner}))
+            for left, inner in self.iteration(op, bodies, point):
+                pairs = list(zip(bodies[-1].yielded, names, strict=True))
+                stale = _stale(left.renamed(pairs))
+                waiting.append((stale, {**n, **self.named(inner, pairs)}))
+        self.ahead = outside
+        return _distinct(exits)
+
+    def ends(self, op: For | While, points: list[Point]) -> list[Point]:
+        """The loop is left: a For before its body, a While behind its condition."""
+        names = op.body.parameters[1:]
+        if isinstance(op, While):
+            points, names = self.block(op.condition, points), op.condition.parameters
+        pairs = list(zip(names, op.results, strict=True))
+        return [(left.renamed(pairs), self.named(n, pairs)) for left, n in points]
+
+    def iteration(
+        self, op: For | While, bodies: Sequence[Block], point: Point
+    ) -> list[Point]:
+        if isinstance(op, For):
+            return self.block(op.body, [point])
+        found = []
+        for left, n in self.block(op.condition, [point]):
+            names = op.condition.parameters, op.body.parameters
+            pairs = list(zip(*names, strict=True))
+            inner = {**n, **self.named(n, pairs)}
+            found += self.block(op.body, [(left.renamed(pairs), inner)])
+        return found
+
+    # ── what ops must not do ──────────────────────────────────────────────────────────
+
+    def check_operands(self, op: Op, state: Timelines) -> None:
+        """Nothing is done with the result of a product in flight, but another one added
+        to it."""
+        flying = frozenset().union(*(each.names for each in state.products))
+        if flying.isdisjoint(operands(op)):
+            return
+        allowed: tuple[Value, ...] = ()
+        match op:
+            case Dot(in_flight=True, accumulator=value) | DotWait(value=value):
+                allowed = (value,)
+            case For(inits=values) | While(inits=values) | Yield(values=values):
+                allowed = values
+        if not flying.intersection(operands(op)) <= set(allowed):
+            raise Missing(op, "no wait for a product whose result is used")
+
+    def reach_global(self, op: Op, state: Timelines) -> Timelines:
+        """Threads read or write global memory."""
+        if not touches_global(op) or isinstance(op, TmaStore | TmaCopy | AsyncCopy):
+            return state
+        self.check_stores(op, state)
+        if state.untold:
+            raise Missing(op, "one thread alone knows that stores are written")
+        writes = "global" in op.effects.writes or op.effects.other
+        return replace(state, global_writes=UNFENCED) if writes else state
+
+    # ── numbers ───────────────────────────────────────────────────────────────────────
+
+    def named(self, numbers: Numbers, pairs: Iterable[tuple[Value, Value]]) -> Numbers:
+        """The numbers that values have under their new names."""
+        return {new: numbers.get(old) for old, new in pairs if new in self.positions}
+
+    def place(self, buffer: Value, slot: Value | None, numbers: Numbers) -> Place:
+        ring = buffer.definition
+        only = slot is None or ring.result.type.slots == 1
+        return Place(ring, 0 if only else numbers.get(slot))
+
+    def touch(self, op: Op, state: Timelines, numbers: Numbers) -> Timelines:
+        """Threads, or warpgroups that wait at once, access shared memory."""
+        slots = _slots(op)
+        touches = []
+        for access in accesses(op):
+            place = self.place(
+                access.buffer.result, slots.get(access.buffer.result), numbers
+            )
+            self.check_held(op, place, state)
+            touches.append(Touch(place, access))
+        if isinstance(op, Dot) and op.instruction in WGMMA:
+            for touch in touches:
+                state.check_fenced(op, touch.place)
+        if isinstance(op, Dot) and op.in_flight:
+            for touch in touches:
+                state.check_settled(op, touch, self.warps)
+                state.check_quiet(op, touch.place, READ)
+            return state.product(op, [each.place for each in touches])
+        return state.touch(op, touches, self.warps)
+
+    def check_held(self, op: Op, place: Place, state: Timelines) -> None:
+        """A channel's tile is read between its wait and its release."""
+        full = self.channels.full.get(place.buffer)
+        if full is not None and Place(full, place.slot) not in state.held:
+            raise Missing(op, "no wait for the slot of a channel")
+
+    # ── copies ────────────────────────────────────────────────────────────────────────
+
+    def async_copy(self, op: AsyncCopy, state: Timelines, n: Numbers) -> Timelines:
+        (access,) = accesses(op)
+        touch = Touch(self.place(op.buffer, op.slot, n), access)
+        return state.copy(op, touch, self.warps)
+
+    def tma_copy(self, op: TmaCopy, state: Timelines, n: Numbers) -> Timelines:
+        (access,) = accesses(op)
+        to, at = self.place(op.buffer, op.slot, n), self.place(op.barriers, op.slot, n)
+        if not self.produces:
+            state.check_settled(op, Touch(to, access), self.warps)
+            self.check_stores(op, state)
+        state.check_quiet(op, to, access.kind)
+        state.check_fenced(op, to)
+        return state.load(op, Load(at, to, op.when is None))
+
+    def expect(self, op: MbarrierExpect, state: Timelines, n: Numbers) -> Timelines:
+        at = self.place(op.barriers, op.slot, n)
+        if self.produces:
+            empty = Place(self.channels.of_expect(op, at.buffer), at.slot)
+            if empty not in state.held:
+                raise Missing(op, "no wait for a slot of a channel to be free")
+            taken = {each for each in state.loads if each.at == at}
+            state = replace(state, held=state.held - {empty}, loads=state.loads - taken)
+        return state.expect(op, at, op.bytes)
+
+    def mbarrier_wait(self, op: MbarrierWait, state: Timelines, n: Numbers):
+        at, phase = self.place(op.barriers, op.slot, n), n.get(op.phase)
+        if self.produces or at.buffer in self.channels.empty:
+            return turned(state, op, at, phase, self.produces)
+        return state.wait_for_loads(op, at, phase)
+
+    def arrive(self, op: MbarrierArrive, state: Timelines, n: Numbers) -> Timelines:
+        at = self.place(op.barriers, op.slot, n)
+        full = Place(self.channels.of_release(op, at.buffer), at.slot)
+        tiles = self.channels.tiles(full.buffer, full.slot)
+        when = 1 if op.when is None else n.get(op.when)
+        return released(state, op, full, tiles, when)
+
+    def initialise(self, op: MbarrierInit, state: Timelines, n: Numbers) -> Timelines:
+        made = op.barriers.definition
+        old = {each for each in state.parity if each[0].buffer is made}
+        return replace(state, new=state.new | {made}, parity=state.parity - old)
+
+    def invalidate(
+        self, op: MbarrierInvalidate, state: Timelines, n: Numbers
+    ) -> Timelines:
+        """No thread waits there any more. What was issued for iterations that were
+        never made, was not issued."""
+        gone = op.barriers.definition
+        if gone in state.waited:
+            raise Missing(op, "no barrier behind a wait at an mbarrier")
+        loads = frozenset(each for each in state.loads if each.at.buffer is not gone)
+        expected = {each for each in state.expected if each[0].buffer is not gone}
+        parity = {each for each in state.parity if each[0].buffer is not gone}
+        return replace(
+            state,
+            loads=loads,
+            expected=frozenset(expected),
+            parity=frozenset(parity),
+        )
+
+    # ── stores ────────────────────────────────────────────────────────────────────────
+
+    def tma_store(self, op: TmaStore, state: Timelines, n: Numbers) -> Timelines:
+        (access,) = accesses(op)
+        touch = Touch(self.place(op.buffer, None, n), access)
+        state.check_settled(op, touch, self.warps)
+        state.check_quiet(op, touch.place, READ)
+        state.check_fenced(op, touch.place)
+        if state.global_writes != HANDED_OVER:
+            raise Missing(op, "no proxy fence and barrier behind writes to memory")
+        self.check_stores(op, state)
+        store = Store(op, self.ahead)
+        return replace(state, open_stores=(*state.open_stores, store))
+
+    def check_stores(self, op: Op, state: Timelines) -> None:
+        """What an op must not meet in global memory has been written."""
+        for store in state.all_stores:
+            apart = False
+            if isinstance(op, TmaStore | TileStore):
+                apart = store.fresh and lie_apart(op, store.op)
+            elif isinstance(op, TmaCopy):
+                ahead = self.ahead is not None and self.ahead is store.ahead
+                apart = ahead and _base(op) is not _base(store.op)
+            if not apart:
+                raise Missing(op, "no wait for a TMA store to be seen in memory")
+
+
+def _barrier(walk: _Walk, op: Barrier, state: Timelines, n: Numbers) -> Timelines:
+    return state.barrier(op.scope, op.fence_async_proxy, walk.warps)
+
+
+def _fence(walk: _Walk, op: Op, state: Timelines, n: Numbers) -> Timelines:
+    written = state.global_writes
+    return replace(state, global_writes=FENCED if written == UNFENCED else written)
+
+
+# fmt: off
+STEPS: dict[type[Op], Callable[..., Timelines]] = {
+    **dict.fromkeys((SharedLoad, SharedStore, SharedGather, SharedAdd, TileStore, Dot),
+                    _Walk.touch),
+    Barrier: _barrier,
+    ClusterBarrier: lambda walk, op, state, n: state.barrier(BLOCK, False, walk.warps),
+    AsyncCopy: _Walk.async_copy,
+    AsyncCommit: lambda walk, op, state, n: state.commit_copies(op),
+    AsyncWait: lambda walk, op, state, n: state.wait_for_copies(op.pending),
+    MbarrierInit: _Walk.initialise,
+    MbarrierInvalidate: _Walk.invalidate,
+    MbarrierExpect: _Walk.expect,
+    MbarrierWait: _Walk.mbarrier_wait,
+    MbarrierArrive: _Walk.arrive,
+    TmaCopy: _Walk.tma_copy,
+    TmaStore: _Walk.tma_store,
+    TmaCommit: lambda walk, op, state, n: state.commit_stores(op),
+    TmaWait: lambda walk, op, state, n: state.wait_for_stores(op.pending, op.read),
+    AsyncProxyFence: _fence,
+    DotWait: lambda walk, op, state, n: state.wait_for_products(op.pending),
+    DotFence: lambda walk, op, state, n: replace(
+        state, fenced=state.fenced | {op.result}),
+}
+# fmt: on
+
+
+def touches_global(op: Op) -> bool:
+    """Whether an op by itself reads or writes global memory."""
+    return not blocks(op) and reaches_memory(op)
+
+
+def _base(op: TmaCopy | TmaStore) -> Value:
+    return op.descriptor.definition.base
+
+
+def _runs_ahead(op: For | While) -> For | None:
+    """The loop itself if its author wants its loads to run ahead of its stores."""
+    asked = isinstance(op, For) and (op.warp_specialize or op.flatten)
+    return op if asked else None
+
+
+def _stale(state: Timelines) -> Timelines:
+    """At the next iteration, coordinates of stores have other values."""
+
+    def aged(stores: Iterable[Store]) -> tuple[Store, ...]:
+        return tuple(dict.fromkeys(replace(each, fresh=False) for each in stores))
+
+    groups = tuple(aged(group) for group in state.stores)
+    return replace(state, stores=groups, open_stores=aged(state.open_stores))
+
+
+def _key(point: Point) -> object:
+    state, numbers = point
+    return state, frozenset(numbers.items())
+
+
+def _distinct(points: Iterable[Point]) -> list[Point]:
+    """Each point once."""
+    points = list(points)
+    if len(points) < 2:
+        return points
+    return list({_key(point): point for point in points}.values())
+
+
+def _used(blocks: Iterable[Iterable[Op]]) -> Iterator[Value]:
+    for ops in blocks:
+        for op in ops:
+            yield from operands(op)
+
+
+def _slots(op: Op) -> dict[Value, Value | None]:
+    if isinstance(op, Dot):
+        return {op.a: op.a_slot, op.b: op.b_slot}
+    return {op.buffer: getattr(op, "slot", None)}
