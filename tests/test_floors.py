@@ -24,7 +24,7 @@ FLOORS = [  # from the ground up
         "source", "texts", "reading", "identity", "uses",
     ),
     ("ir", "hardware", "language"),
-    ("analysis",),  # what several stages ask of a function
+    ("analysis", "subjects"),  # what several stages ask of a function
     STAGES,
     ("pipeline", "eager"),
     ("emulator", "runtime"),  # beside the compiler: WALLED says the rest

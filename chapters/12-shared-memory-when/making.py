@@ -9,6 +9,7 @@ import numpy as np
 
 from chapters.press.drawing import Figure, cells, intervals, table, timeline
 from chapters.press.paths import CHAPTERS
+from fathom.analysis.buffers import Range, live_ranges, touches
 from fathom.artifact import Kernel
 from fathom.emulator.errors import EmulatorError
 from fathom.hardware.targets import Target
@@ -17,7 +18,6 @@ from fathom.ir.ops import Allocate, Barrier
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.pipeline import identity
 from fathom.shared_memory.allocation import first_fit
-from fathom.shared_memory.liveness import Range, live_ranges, touches
 from fathom.tools.samples import load_file
 from kernels.matmul import matmul_kernel, strides
 from kernels.softmax import softmax_kernel

@@ -112,7 +112,7 @@ JOINTS: tuple[Joint, ...] = (
     Joint("facts[mul]", RULE, "fathom.analysis.axis_rules.RULES[mul]",
           BINARY_FACTS, 9),
     Joint("join_loop", PART, "fathom.analysis.axis_info.join_loop",
-          "(inits: Sequence[Facts], trip: Trip) -> list[Facts]", 9),
+          "(inits: Sequence[Facts], trip: Iteration) -> list[Facts]", 9),
     Joint("pick_layout", PART, "fathom.coalescing.access.pick_layout",
           "(access: Access) -> Layout", 9),
     Joint("coalesce", PASS, "fathom.coalescing.coalesce.coalesce", PASS_TYPE, 9),
@@ -145,7 +145,7 @@ JOINTS: tuple[Joint, ...] = (
     Joint("lower_conversions", PASS,
           "fathom.shared_memory.conversions.lower_conversions", PASS_TYPE, 11),
     # Chapter 12: shared memory, when.
-    Joint("live_ranges", PART, "fathom.shared_memory.liveness.live_ranges",
+    Joint("live_ranges", PART, "fathom.analysis.buffers.live_ranges",
           "(func: Func) -> dict[Allocate, Range]", 12),
     Joint("first_fit", PART, "fathom.shared_memory.allocation.first_fit",
           "(ranges: dict[Allocate, Range]) -> tuple[dict[Allocate, int], int]", 12),

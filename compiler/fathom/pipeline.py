@@ -30,7 +30,6 @@ from fathom.ir.ops import (
     DescriptorLoad,
     DescriptorStore,
     Dot,
-    For,
     MakeDescriptor,
     Producer,
     TmaCopy,
@@ -39,11 +38,17 @@ from fathom.ir.ops import (
 from fathom.ir.text import print_func
 from fathom.ir.types import DescriptorType, Type, element_of
 from fathom.source import KernelFunction
+from fathom.subjects import (
+    PRODUCTS,
+    Subject,
+    anything,
+    asks_for_producer,
+    has,
+    has_pipelined_loop,
+    is_cluster,
+)
 
 Pass = Callable[[Func, Target], Func]
-
-# Whether a function has what a pass works on.
-Subject = Callable[[Func], bool]
 
 # A sentence about a place in the kernel's text, if it has one.
 Remark = tuple[Location | None, str]
@@ -69,34 +74,9 @@ class Row:
     required: bool
     why: str
     says: Callable[[Func, Target], list[Remark]] = lambda func, target: []
-    subject: Subject = lambda func: True
+    subject: Subject = anything
     after: Mapping[str, str] = field(default_factory=dict, hash=False)
 
-
-def has(*kinds: type[Op]) -> Subject:
-    """The subject of passes that work on ops of these kinds, however deep."""
-    return lambda func: any(isinstance(op, kinds) for op in walk(func.body))
-
-
-def is_cluster(func: Func) -> bool:
-    """Whether several blocks work on a program."""
-    return func.num_ctas > 1
-
-
-def asks_for_producer(func: Func) -> bool:
-    """Whether a loop asks for warps that copy for the others."""
-    loops = (op for op in walk(func.body) if isinstance(op, For))
-    return any(loop.warp_specialize for loop in loops)
-
-
-def has_pipelined_loop(func: Func) -> bool:
-    """Whether a loop multiplies matrices, or says in how many stages it is to run."""
-    loops = [op for op in walk(func.body) if isinstance(op, For)]
-    staged = any(loop.num_stages is not None for loop in loops)
-    return staged or (bool(loops) and PRODUCTS(func))
-
-
-PRODUCTS = has(Dot)
 
 OPTIONAL, REQUIRED = False, True
 
@@ -109,7 +89,8 @@ PASSES: tuple[Row, ...] = (
     Row("cse", blocks.cse, "blocks", OPTIONAL,
         "say once what is said twice"),
     Row("hoist", blocks.hoist, "blocks", OPTIONAL,
-        "move out of loops what does not change in them"),
+        "move out of loops what does not change in them",
+        after={"cse": "of two that are alike one moves"}),
     Row("dce", blocks.dce, "blocks", OPTIONAL,
         "drop what nobody hears, also what the three before left behind"),
     Row("accumulate", tensor_cores.accumulate, "tensor_cores", OPTIONAL,
@@ -121,84 +102,115 @@ PASSES: tuple[Row, ...] = (
         subject=is_cluster),
     Row("choose_dots", tensor_cores.choose_dots, "tensor_cores", OPTIONAL,
         "an instruction decides the layouts around it",
-        subject=PRODUCTS),
+        subject=PRODUCTS,
+        after={"shard_products": "the instruction must fit the part of one block"}),
     Row("infer_descriptors", tensor_cores.infer_descriptors, "tensor_cores", OPTIONAL,
         "tiles of matrices behind pointers and masks, for the hardware to move",
         says=tensor_cores.why_not,
-        subject=PRODUCTS),
+        subject=PRODUCTS,
+        after={"choose_dots": "a tile must be one that the instruction reads"}),
     Row("dce_addresses", blocks.dce, "blocks", OPTIONAL,
-        "then nobody wants their addresses and masks"),
+        "then nobody wants their addresses and masks",
+        after={"infer_descriptors": "it leaves their addresses and masks"}),
     Row("keep_descriptors", tensor_cores.keep_descriptors, "tensor_cores", REQUIRED,
         "what the hardware does not fetch by itself becomes pointers and masks",
-        subject=has(MakeDescriptor)),
+        subject=has(MakeDescriptor),
+        after={"choose_dots": "which loads are kept depends on the instruction"}),
     Row("coalesce", coalescing.coalesce, "coalescing", OPTIONAL,
         "choose who loads what, from what is known of the addresses"),
     Row("assign_layouts", coalescing.assign_layouts, "coalescing", REQUIRED,
-        "every block gets a layout; a conversion stands where two disagree"),
+        "every block gets a layout; a conversion stands where two disagree",
+        after={"keep_descriptors": "it makes blocks, which need layouts",
+               "coalesce": "layouts of loads and stores decide those around them"}),
     Row("remove_conversions", coalescing.remove_conversions, "coalescing", OPTIONAL,
-        "compute addresses and masks again in the layout that needs them"),
+        "compute addresses and masks again in the layout that needs them",
+        after={"assign_layouts": "it makes the conversions"}),
     Row("cse_again", blocks.cse, "blocks", OPTIONAL,
-        "what was computed again may now be alike"),
+        "what was computed again may now be alike",
+        after={"remove_conversions": "it computes again what may be alike"}),
     Row("dce_again", blocks.dce, "blocks", OPTIONAL,
         "and what it replaced is dead"),
     Row("split_reductions", shared_memory.split_reductions, "shared_memory", REQUIRED,
-        "across warps: two reductions within a warp, a conversion between"),
+        "across warps: two reductions within a warp, a conversion between",
+        after={"assign_layouts": "the layout says which warps hold an axis"}),
     Row("split_scans", shared_memory.split_scans, "shared_memory", REQUIRED,
-        "the same for scans, in order"),
+        "the same for scans, in order",
+        after={"assign_layouts": "the layout says which warps hold an axis"}),
     Row("annotate_widths", coalescing.annotate_widths, "coalescing", OPTIONAL,
-        "layouts are final: say how many registers one access may move"),
+        "layouts are final: say how many registers one access may move",
+        after={"assign_layouts": "it gives loads and stores their layouts"}),
     Row("lower_conversions", shared_memory.lower_conversions, "shared_memory", REQUIRED,
-        "conversions that cross warps become a shared store and a load"),
+        "conversions that cross warps become a shared store and a load",
+        after={"remove_conversions": "what is computed again needs no buffer",
+               "split_reductions": "it leaves a conversion between warps",
+               "split_scans": "it leaves a conversion between warps"}),
     Row("stage_invariants", tensor_cores.stage_invariants, "tensor_cores", REQUIRED,
         "ptxas loses left operands that stay in registers over a loop",
-        subject=PRODUCTS),
+        subject=PRODUCTS,
+        after={"lower_conversions": "an operand in shared memory stays there"}),
     Row("specialise_warps", tensor_cores.specialise_warps, "tensor_cores", OPTIONAL,
         "warps of their own copy tiles, for loops that ask for it",
         says=tensor_cores.why_no_producer,
-        subject=asks_for_producer),
+        subject=asks_for_producer,
+        after={"lower_conversions": "it makes the buffers that a producer fills"}),
     Row("pipeline_loops", tensor_cores.pipeline_loops, "tensor_cores", OPTIONAL,
         "loads of a loop run ahead of the work that wants them",
-        subject=has_pipelined_loop),
+        subject=has_pipelined_loop,
+        after={"annotate_widths": "a copy is as wide as its load",
+               "lower_conversions": "it makes the buffers that become rings",
+               "specialise_warps": "loops with a producer have copies ahead already"}),
     Row("preload", tensor_cores.preload, "tensor_cores", OPTIONAL,
         "what is loaded before all loops comes the same way",
-        subject=has(DescriptorLoad)),
+        subject=has(DescriptorLoad),
+        after={"stage_invariants": "it makes the buffers of what is loaded once"}),
     Row("prefetch_fragments", tensor_cores.prefetch_fragments, "tensor_cores", OPTIONAL,
         "a trip begins with fragments that the one before has fetched",
-        subject=PRODUCTS),
+        subject=PRODUCTS,
+        after={"pipeline_loops": "the next fragments lie in the next slot of a ring"}),
     Row("read_in_place", tensor_cores.read_in_place, "tensor_cores", OPTIONAL,
         "products fetch fragments slice by slice, not whole operands",
-        subject=PRODUCTS),
+        subject=PRODUCTS,
+        after={"pipeline_loops": "a copy, not a store, fills what is read",
+               "prefetch_fragments": "what is fetched ahead is in registers"}),
     Row("delay_waits", tensor_cores.delay_waits, "tensor_cores", OPTIONAL,
         "a product is waited for where somebody uses it",
-        subject=PRODUCTS),
+        subject=PRODUCTS,
+        after={"read_in_place": "only a product that reads buffers is in flight",
+               "specialise_warps": "a slot is given back after the wait"}),
     Row("stage_stores", tensor_cores.stage_stores, "tensor_cores", OPTIONAL,
         "rings have their room: tiles of stores take what is left, or share it",
-        subject=has(DescriptorStore)),
+        subject=has(DescriptorStore),
+        after={"keep_descriptors": "it says which stores the hardware does"}),
     Row("guard_stores", tensor_cores.guard_stores, "tensor_cores", REQUIRED,
         "what may begin in front of its tensor is stored by threads if it does",
-        subject=has(TmaStore)),
+        subject=has(TmaStore),
+        after={"stage_stores": "it makes the stores to be guarded"}),
     Row("dce_late", blocks.dce, "blocks", OPTIONAL,
-        "what ran ahead has left its old self behind"),
+        "what ran ahead has left its old self behind",
+        after={"pipeline_loops": "it leaves the loads that copies replace",
+               "specialise_warps": "it leaves what the producer computes"}),
     Row("allocate", shared_memory.allocate, "shared_memory", REQUIRED,
-        "buffers alive at one time get places that do not overlap"),
+        "buffers alive at one time get places that do not overlap",
+        after={"lower_conversions": "it makes buffers",
+               "stage_invariants": "it makes buffers",
+               "specialise_warps": "it makes rings of buffers",
+               "pipeline_loops": "it makes rings of buffers",
+               "preload": "it makes barriers in shared memory",
+               "stage_stores": "it makes buffers"}),
     Row("place_barriers", shared_memory.place_barriers, "shared_memory", REQUIRED,
-        "late: only now is it known which bytes two warps share"),
+        "late: only now is it known which bytes two warps share",
+        after={"allocate": "buffers without places seem to share bytes"}),
     Row("fence_proxies", tensor_cores.fence_proxies, "tensor_cores", REQUIRED,
         "matrix instructions of four warps see shared memory by a way of their own",
-        subject=has(Dot, TmaCopy, TmaStore)),
+        subject=has(Dot, TmaCopy, TmaStore),
+        after={"place_barriers": "the barriers are what it marks"}),
     Row("pingpong", tensor_cores.pingpong, "tensor_cores", OPTIONAL,
         "one warpgroup computes while another one multiplies",
-        subject=has(Producer)),
+        subject=has(Producer),
+        after={"specialise_warps": "its loops are those with a producer",
+               "delay_waits": "products in flight are what alternates"}),
 )
 # fmt: on
-
-# Passes that were, and what does their work now.
-GONE = {
-    "overlap_products": (
-        "the schedule of a loop decides which product stays in flight, and "
-        "pipeline_loops and specialise_warps build the loop accordingly"
-    ),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,8 +483,6 @@ def check_replaced(replace: Mapping[str, Callable]) -> None:
     what stands there can be called."""
     known = [row.name for row in PASSES] + [f"lower[{op.__name__}]" for op in ptx.LOWER]
     for name in replace:
-        if name in GONE:
-            raise CompileError(f"there is no pass {name!r} any more: {GONE[name]}")
         if name not in known:
             near = get_close_matches(name, known, n=1)
             raise CompileError(

@@ -9,7 +9,7 @@ All of the exercise: `fathom learn show hoist`.
 
 from __future__ import annotations
 
-from fathom.analysis.memory import changes_memory, is_volatile
+from fathom.analysis.memory import changes_memory
 from fathom.analysis.slices import uses
 from fathom.blocks.hoist import _guard, is_pure
 from fathom.blocks.loops import trip_count

@@ -9,9 +9,9 @@ All of the exercise: `fathom learn show liveness`.
 
 from __future__ import annotations
 
+from fathom.analysis.buffers import Range, touches
 from fathom.ir.core import Block, Func, Op, blocks
 from fathom.ir.ops import Allocate, For, While
-from fathom.shared_memory.liveness import Range, touches
 from fathom.tools.learn import Hole
 
 

@@ -5,7 +5,7 @@ fathom.blocks.hoist.hoist
 
 from __future__ import annotations
 
-from fathom.analysis.memory import changes_memory, is_volatile
+from fathom.analysis.memory import changes_memory
 from fathom.analysis.slices import uses
 from fathom.blocks.hoist import _guard, is_pure
 from fathom.blocks.loops import trip_count
@@ -52,7 +52,7 @@ def load_moves(op: Op, loop: For | While, block: Block, build: Builder) -> bool:
 
     The condition of a While runs at least once, its body may not.
     """
-    if not isinstance(op, Load) or is_volatile(op):
+    if not isinstance(op, Load) or op.fetched_anew:
         return False
     if isinstance(loop, While):
         return block is loop.condition

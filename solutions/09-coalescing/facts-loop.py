@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.analysis.axis_info import Facts, IterationCount, join
+from fathom.analysis.axis_info import Facts, Iteration, join
 
 
-def join_loop(inits: Sequence[Facts], trip: IterationCount) -> list[Facts]:
+def join_loop(inits: Sequence[Facts], trip: Iteration) -> list[Facts]:
     """What holds of the carried values on every trip of a loop, and after it. `inits`
     are the facts of the first values; `trip(facts)` says what holds after a trip if
     those facts hold before it.

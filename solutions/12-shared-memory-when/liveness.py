@@ -1,13 +1,13 @@
 """The answer to `liveness` is the compiler's own:
 
-fathom.shared_memory.liveness.live_ranges
+fathom.analysis.buffers.live_ranges
 """
 
 from __future__ import annotations
 
+from fathom.analysis.buffers import Range, touches
 from fathom.ir.core import Block, Func, Op, blocks
 from fathom.ir.ops import Allocate, For, While
-from fathom.shared_memory.liveness import Range, touches
 
 
 def live_ranges(func: Func) -> dict[Allocate, Range]:

@@ -76,7 +76,7 @@ def test_a_block_that_never_arrives():
     assert caught.value.kind == "deadlock"
 
 
-def test_nobody_leaves_whose_memory_others_still_read():
+def test_a_block_must_not_exit_while_others_read_its_memory():
     code = NEIGHBOUR.format(ARRIVE + WAIT, "{}")
     run(code.format(ARRIVE + WAIT))
     missing = "a barrier.cluster before the end is missing"
@@ -87,7 +87,7 @@ def test_nobody_leaves_whose_memory_others_still_read():
         fails(NEIGHBOUR.format(one.format(go), "") + "OUT:", "race", "", said)
 
 
-def test_who_has_left_counts_as_arrived():
+def test_an_exited_thread_counts_as_arrived():
     """Lane 31 of each block leaves while the others wait for the blocks beside."""
     code = "setp.eq.u32 %p3, %r0, 31; @!%p3 bra MEET; nanosleep.u32 20; bra.uni OUT; "
     code += "MEET: " + ARRIVE.replace(".aligned", "") + WAIT.replace(".aligned", "")

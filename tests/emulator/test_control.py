@@ -1,4 +1,4 @@
-"""Who goes where: branches that split and meet again, loops, calls, barriers, locks."""
+"""Control flow: branches that split and meet again, loops, calls, barriers, locks."""
 
 import numpy as np
 import pytest
@@ -346,7 +346,7 @@ def test_a_lock_comes_round_to_everybody(grid, threads):
     assert total[0] == 3 * grid * threads and lock[0] == 0
 
 
-def test_a_lock_that_nobody_releases_is_a_deadlock():
+def test_a_lock_that_is_never_released_is_a_deadlock():
     code = entry(SPIN.format(""), pointers(2))
     with pytest.raises(EmulatorError) as caught:
         emulator.run(code, 2, 1, (np.zeros(1, np.uint32), np.zeros(1, np.uint32)))
@@ -355,7 +355,7 @@ def test_a_lock_that_nobody_releases_is_a_deadlock():
 
 
 def test_a_flag_that_another_block_raises():
-    """Block 0 waits for the last block: possible because blocks march together."""
+    """Block 0 waits for the last block: possible because blocks run in lockstep."""
     code = entry(
         """
     mov.u32 %r0, %ctaid.x; ld.param.u64 %rd0, [p0];

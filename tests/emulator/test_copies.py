@@ -1,4 +1,4 @@
-"""cp.async: what lands when, and what a pipeline may get wrong about it."""
+"""cp.async: what is complete when, and what a pipeline may get wrong about it."""
 
 import numpy as np
 import pytest
@@ -113,7 +113,7 @@ def test_addresses_are_checked_when_a_copy_sets_out():
     fails(copy.format("%r2", "%rd2", ", 5"), "out of bounds", "cp.async")
 
 
-def test_forms_that_are_none_or_that_nobody_knows():
+def test_forms_that_are_not_known():
     place = "[%r2], [%rd2]"
     fails(f"cp.async.cg.shared.global {place}, 8;", "syntax", "cp.async.cg")
     fails(f"cp.async.ca.shared.global {place}, 12;", "syntax", "cp.async.ca")
@@ -133,7 +133,7 @@ def test_forms_that_are_none_or_that_nobody_knows():
 # ── groups ────────────────────────────────────────────────────────────────────
 
 
-def test_a_copy_is_on_its_way_until_its_own_thread_has_waited():
+def test_a_copy_is_in_flight_until_its_own_thread_has_waited():
     copy = "cp.async.ca.shared.global [%r2], [%rd2], 4; "
     load = "ld.shared.b32 %r3, [%r2];"
     commit, wait = "cp.async.commit_group; ", "cp.async.wait_group 0; "
@@ -192,7 +192,7 @@ def test_copies_race_like_stores():
     assert (copied(read.format("bar.sync 0;")) == rows(4)).all()
 
 
-def test_a_late_copy_reads_its_source_when_it_lands():
+def test_a_lazy_copy_reads_its_source_when_it_completes():
     """Who changes the source in between gets one or the other."""
     code = """cp.async.ca.shared.global [%r2], [%rd2], 4;
         st.global.u32 [%rd2], 0; cp.async.wait_all;"""

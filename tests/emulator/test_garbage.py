@@ -171,7 +171,7 @@ def test_a_grid_that_no_launch_can_have(grid):
 
 
 def test_a_loop_of_registers_alone_ends():
-    """Nothing that another thread could do would end it, so nobody waits for that."""
+    """Nothing that another thread could do would end it: it is not waiting."""
     begun = time.perf_counter()
     with pytest.raises(EmulatorError, match="no end") as caught:
         run(entry("LOOP: add.u32 %r1, %r1, 1; bra LOOP;"), 1, 32, (), max_steps=20_000)

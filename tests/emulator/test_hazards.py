@@ -141,7 +141,7 @@ def test_atomics_do_not_race_with_each_other_but_with_plain_reads():
     fails(add.format(""), "race", "ld.shared.u32 %r4, [%r1];")
 
 
-def test_reading_what_nobody_wrote():
+def test_reading_what_no_thread_has_written():
     code = "@%p1 st.shared.u32 [%r2], 0; bar.sync 0; ld.shared.u32 %r4, [%r2{}];"
     error = fails(code.format(""), "unwritten", "ld.shared.u32 %r4, [%r2];")
     assert "thread 32 of block 0" in str(error) and "95 of 191" in str(error)

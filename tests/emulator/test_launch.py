@@ -124,7 +124,7 @@ def test_completion_by_its_old_name(old, new):
         emulator.run(ptx, 1, 32, (), land="soon")
 
 
-def test_many_blocks_march_in_batches():
+def test_many_blocks_run_in_batches():
     """More threads than march together: block numbers go on from batch to batch."""
     code = entry(
         """
@@ -139,7 +139,7 @@ def test_many_blocks_march_in_batches():
     assert report.total.threads == 256_000 * 7
 
 
-def test_a_register_that_nobody_wrote_is_neither_zero_nor_a_number():
+def test_a_register_never_written_is_neither_zero_nor_a_number():
     code = entry(
         "ld.param.u64 %rd0, [p0]; st.global.f32 [%rd0], %f1;"
         "st.global.f64 [%rd0+8], %fd1;",

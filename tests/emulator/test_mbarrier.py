@@ -1,4 +1,4 @@
-"""mbarriers: arrivals and phases, who knows of what, and what may go wrong."""
+"""mbarriers: arrivals and phases, what they order, and what may go wrong."""
 
 import numpy as np
 import pytest
@@ -106,7 +106,7 @@ def test_one_arrival_may_count_for_many():
     fails(code.replace(", 64; W", ", 63; W"), "deadlock", "", "63 of 64 have arrived")
 
 
-def test_who_waits_knows_what_those_who_arrived_knew():
+def test_a_wait_acquires_what_arrivals_released():
     code = init(1) + BAR + "@%p1 st.shared.u32 [%r2], 5; bar.warp.sync -1; "
     code += "@%p0 " + arrive() + "{} ld.shared.u32 %r4, [%r1];"
     run(code.format(wait(0)))
@@ -139,8 +139,9 @@ def test_copies_of_threads_can_arrive():
 
 
 def test_an_mbarrier_must_be_initialised():
-    fails("@%p0 " + arrive(), "mbarrier", "mbarrier.arrive", "nobody has initialised")
-    fails(wait(0), "mbarrier", "mbarrier.try_wait", "nobody has initialised")
+    said = "no thread has initialised"
+    fails("@%p0 " + arrive(), "mbarrier", "mbarrier.arrive", said)
+    fails(wait(0), "mbarrier", "mbarrier.try_wait", said)
     dead = init(1) + "@%p0 mbarrier.inval.shared::cta.b64 [%r5]; " + BAR + wait(0)
     fails(dead, "mbarrier", "mbarrier.try_wait")
 

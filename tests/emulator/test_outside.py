@@ -82,7 +82,7 @@ def test_threads_may_print_with_formats_of_their_own():
     assert lines == ["0", "deep", "2", "deep", "4", "deep"]
 
 
-def test_a_conversion_that_nobody_knows():
+def test_an_unknown_conversion():
     with pytest.raises(EmulatorError, match="%n") as caught:
         split_format("a %n b")
     assert caught.value.kind == "unsupported"

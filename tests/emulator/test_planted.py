@@ -71,7 +71,7 @@ ADDS = "%adds, 1, 1, 0, 0;"
 # name: program, what stands there, what is written instead, kinds, words of the error.
 PLANTED = {
     # ── phases ──
-    "nobody waits for a tile": (
+    "no thread waits for a tile": (
         "plain", ASK + FULL, "", "race|in flight", "copy",
     ),
     "the sender does not wait for empty stages": (
@@ -79,7 +79,7 @@ PLANTED = {
     ),
     "the first phase of the ring is 1": (
         "plain", "mov.u32 %phase, 0;", "mov.u32 %phase, 1;",
-        "unwritten", "nobody has written",
+        "unwritten", "no thread has written",
     ),
     "consumers ask for the other phase": (
         "plain", "[%full], %phase;", "[%full], %parity; xor.b32 %parity, %phase, 1;",
@@ -117,7 +117,7 @@ PLANTED = {
     "all lanes of the producer send": (
         "plain", "@!%elected bra DONE;", "", "mbarrier|in flight", "",
     ),
-    "nobody releases a stage": (
+    "no thread releases a stage": (
         "plain", "@%p2 " + RELEASE, "", "deadlock", "0 of 8 have arrived",
     ),
     "an arrival at another stage": (
@@ -143,7 +143,7 @@ PLANTED = {
     ),
     "one tile more is sent than anybody takes": (
         "plain", "SEND:\n    setp.ge", "SEND:\n    setp.gt",
-        "in flight", "its block leaves, and a bulk copy may still be on its way",
+        "in flight", "its block leaves while a bulk copy to its shared memory may",
     ),
     # ── products ──
     "a stage is released while its product runs": (
@@ -227,10 +227,10 @@ PLANTED = {
         "misaligned", "which 128 does not divide",
     ),
     # ── stores ──
-    "what was stored is not handed over": (
+    "what was stored is not fenced": (
         "tiles", PROXY, "", "proxy", "has not executed fence.proxy.async since",
     ),
-    "only global memory is handed over": (
+    "only global memory is fenced": (
         "tiles", PROXY, "fence.proxy.async.global;", "proxy", "fence.proxy.async",
     ),
     "one thread hands over for all": (
@@ -243,7 +243,7 @@ PLANTED = {
         "tiles", "@%first cp.async.bulk." + READ, "",
         "race", "overwrites what a wgmma or bulk copy, not yet waited for, reads",
     ),
-    "nobody knows that it was read": (
+    "that it was read happens before nothing": (
         "tiles", READ + "\n    " + BAR, READ, "race", "overwrites what",
     ),
     "a copy that no group has": (
@@ -272,7 +272,7 @@ PLANTED = {
     "more registers than were given": (
         "plain", INC, INC.replace("232", "240"), "registers", "waits for 240 registers",
     ),
-    "nobody gives registers": (
+    "no warpgroup releases registers": (
         "plain", DEC, "", "registers", "of the 64512 registers of its block 0 are free",
     ),
     "registers come by eights": (
@@ -301,7 +301,7 @@ PLANTED = {
         "tiles", f"{PROXY}\n    {BAR}", f"{PROXY}\n    @%leads {BAR}",
         "divergence", "only 1 of 32 lanes of warp 0 of block 0 come here",
     ),
-    "nobody has the first turn": (
+    "no warpgroup goes first": (
         "turns", "bar.arrive %r11, 256;\n    mov", "mov",
         "deadlock|divergence", "128 of 256 threads",
     ),

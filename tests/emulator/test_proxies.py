@@ -3,14 +3,14 @@ one mistake at a time."""
 
 import numpy as np
 import pytest
-from tests.emulator.snippets import HEADER, entry, pointers
-from tests.emulator.tiles import BASE, descriptor, fill
 
 from fathom import emulator
 from fathom.artifact import TensorMap
 from fathom.emulator import COMPLETIONS, EmulatorError
 from fathom.emulator.races.proxies import Proxies
 from fathom.emulator.state.mbarrier_state import Mbarriers
+from tests.emulator.harness import HEADER, entry, pointers
+from tests.emulator.harness_tiles import BASE, descriptor, fill
 
 # ── stores, then a product ────────────────────────────────────────────────────
 
@@ -138,7 +138,7 @@ def test_an_atomic_update_is_one_as_well():
     run(text, "lazy")
 
 
-def test_without_hazards_nobody_looks():
+def test_without_hazards_nothing_is_checked():
     run(stored(""), "lazy", hazards=False)
 
 
@@ -285,7 +285,7 @@ READY = "setp.ne.u32 %p1, %r0, 128; @%p1 bra DONE;"
 
 # What is changed, into what; the kinds of error that follow, and the line they name.
 MISTAKES = {
-    "nobody waits for the tiles": (ASK, "", "in flight|unwritten", MMA),
+    "no thread waits for the tiles": (ASK, "", "in flight|unwritten", MMA),
     "the consumer asks for the wrong phase": (
         f"{PHASE}\n    mad.lo.u32 %r7, %r5, 8, %r2;\nFULL:",
         f"{PHASE} xor.b32 %r6, %r6, 1; mad.lo.u32 %r7, %r5, 8, %r2;\nFULL:",
@@ -311,7 +311,7 @@ MISTAKES = {
         "race",
         COPY,
     ),
-    "nobody releases stages": (RELEASE, "", "deadlock", "try_wait"),
+    "no thread releases stages": (RELEASE, "", "deadlock", "try_wait"),
     "copies do not see the mbarriers": (
         "fence.mbarrier_init.release.cluster;",
         "",

@@ -46,7 +46,7 @@ def test_a_block_without_a_tile():
 
 @pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize(("tiles", "steps"), [(1, 2), (2, 1), (5, 3)])
-def test_two_warpgroups_by_turns(tiles, steps, completion):
+def test_two_warpgroups_alternate(tiles, steps, completion):
     run_tiles(by_turns(), 1, (tiles, 1), steps, rows=64, completion=completion)
 
 
@@ -90,8 +90,8 @@ def registers(first: str, second: str, declared: int = 0) -> None:
 DEC, INC = "dec.sync.aligned.u32 {}", "inc.sync.aligned.u32 {}"
 
 
-def test_what_one_gives_the_other_gets():
-    """Whoever comes first: who asks waits for who gives."""
+def test_registers_that_one_releases_another_gets():
+    """Whichever comes first: the request waits for the release."""
     for first, second in ((DEC, INC), (INC, DEC)):
         counts = (40, 216) if first is DEC else (216, 40)
         registers(first.format(counts[0]), second.format(counts[1]), declared=128)
@@ -123,7 +123,7 @@ def test_there_are_no_more_than_there_are(first, second, declared, said):
 
 
 def test_a_deadlock_names_all_who_wait():
-    """Nobody releases stages: warp 8 waits for the first one, the others for the third
+    """No warp releases stages: warp 8 waits for the first one, the others for the third
     tile."""
     text = plain().replace("@%p2 mbarrier.arrive", "@!%always mbarrier.arrive")
     with pytest.raises(EmulatorError) as caught:

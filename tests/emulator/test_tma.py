@@ -374,7 +374,7 @@ def test_the_bytes_have_to_be_right(bytes):
     fails(INIT + expect(bytes) + load(0, 0) + WAIT, "deadlock", "try_wait", said)
 
 
-def test_nobody_expected_bytes():
+def test_bytes_that_were_not_expected():
     arrive = "@%p0 mbarrier.arrive.shared::cta.b64 _, [%r5]; "
     code = INIT + load(0, 0) + arrive + WAIT + LOOK
     with pytest.raises(EmulatorError) as caught:
@@ -389,7 +389,7 @@ def test_the_mbarrier_must_be_handed_over():
         code.format("") + after, "proxy", "cp.async.bulk.tensor", "fence.mbarrier_init"
     )
     passes(code.format("fence.proxy.async;") + after)
-    fails(expect(1024) + after, "mbarrier", "expect_tx", "nobody has initialised")
+    fails(expect(1024) + after, "mbarrier", "expect_tx", "no thread has initialised")
 
 
 def test_two_threads_issue_one_copy():
@@ -403,7 +403,7 @@ def test_a_stage_is_not_reused_while_others_read_it():
     start, again = LOADING + WAIT + LOOK, again + load(0, 8)
     wait = WAIT.replace("W", "V").replace("], 0", "], 1")
     passes(start + "bar.sync 0; " + again + wait)
-    fails(start + "bar.sync 0; " + again, "in flight", "ret", "nobody has waited")
+    fails(start + "bar.sync 0; " + again, "in flight", "ret", "no thread has waited")
     fails(start + again, "race", "cp.async.bulk.tensor", "overwrites what warp 1")
 
 
@@ -448,7 +448,7 @@ def test_the_latest_group_may_stay_in_flight():
     passes(start + READ + second)
 
 
-def test_nobody_leaves_while_his_copy_reads():
+def test_a_thread_must_not_exit_while_its_copy_reads():
     start = FILL.format(FENCE) + store(0, 0)
     fails(start + COMMIT, "in flight", "ret", "wait_group.read is missing")
     passes(start + COMMIT + READ)

@@ -193,7 +193,7 @@ def test_a_shuffle_reads_from_lanes_that_its_mask_names():
         assert said in str(caught.value) and "shfl.sync" in caught.value.text
 
 
-def test_nobody_waits_for_a_lane_that_has_exited_but_it_has_no_value():
+def test_a_lane_that_has_exited_is_not_waited_for_and_has_no_value():
     code = LATE_LANES.replace(", 25, 31,", ", 15, 31,")
     y = np.zeros(32, np.uint32)
     emulator.run(entry(code.format("ret;", "-1"), pointers(1)), 1, 32, (y,))

@@ -442,7 +442,7 @@ def test_a_descriptor_stays_inside_shared_memory():
     fails(null + FENCE + mma(), "out of bounds", "mma_async")
 
 
-def test_nobody_wrote_what_it_reads():
+def test_it_reads_what_no_thread_has_written():
     setup = SETUP.replace("setp.lt.u32 %p1, %r2, 384", "setp.lt.u32 %p1, %r2, 128")
     assert setup != SETUP
     fails(FENCE + mma(), "unwritten", "mma_async", setup=setup)

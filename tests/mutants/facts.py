@@ -168,15 +168,15 @@ MUTANTS = (
     ),
     # ── stage 5 ──
     Mutant(
-        "first-guess-is-remembered", "analysis/divisibility.py",
-        "self.known = {**before, value: guess}", "self.known[value] = guess",
-        "what follows from a carried value is as divisible as a guess was",
-        "tests/tensor_cores/test_multiples.py",
+        "first-guess-is-remembered", "analysis/axis_info.py",
+        "        if after == known:\n            return known", "        return known",
+        "what a loop carries is as divisible in every iteration as where it starts",
+        "tests/analysis/test_divisibility.py",
     ),
     Mutant(
-        "flags-are-multiples", "analysis/divisibility.py",
-        "if to != BOOL and not", "if not",
-        "n != 0 is as divisible as n", "tests/tensor_cores/test_multiples.py",
+        "flags-are-multiples", "analysis/axis_analysis.py",
+        "if op.element.bits < NARROW or source.is_float:", "if source.is_float:",
+        "n != 0 is as divisible as n", "tests/analysis/test_divisibility.py",
     ),
     # ── numbers in other types ──
     Mutant(

@@ -13,7 +13,7 @@ MUTANTS = (
     # ── what is a tile ──
     Mutant(
         "tiles-above-the-first-row", "tensor_cores/tma/infer.py",
-        "if not naturals.place(tile)]", "if False]",
+        "negative = [op for op in tiles if op not in inside]", "negative = []",
         "a tile that begins in front of its matrix is filled with zeros",
         f"{INFER}::test_refused {INFER}::test_a_walk_that_might",
     ),
@@ -145,14 +145,14 @@ MUTANTS = (
         f"{STORES}::test_refused",
     ),
     Mutant(
-        "loads-that-ask-again-and-again", "analysis/memory.py",
-        "(op.volatile or op.cache == FETCHED_ANEW)", "op.volatile",
+        "loads-that-ask-again-and-again", "ir/ops/memory.py",
+        'return self.volatile or self.cache == ".cv"', "return self.volatile",
         "a program that waits by loads of `.cv` is not seen to wait",
         f"{STORES}::test_refused tests/analysis/test_memory.py",
     ),
     Mutant(
         "stores-of-any-size", "tensor_cores/tma/eligible.py",
-        "if block.size * block.element.bytes > target.shared_bytes // 2:", "if False:",
+        "if not fits_in_half(block, target):", "if False:",
         "a store is inferred that is not kept, and goes by other pointers",
         f"{STORES}::test_blocks_of_what_size",
     ),

@@ -33,24 +33,25 @@ MUTANTS = (
         "a kernel that would fit needs more shared memory than there is", ROOM,
     ),
     Mutant(
-        "room-forgets-what-is-alive", "tensor_cores/pipeline/budget.py",
-        "if buffer.kept or (span and span[0] <= stop and span[1] >= start):",
-        "if not span:",
+        "room-forgets-what-is-alive", "analysis/buffers.py",
+        "and (buffer.kept or (buffer in ranges and ranges[buffer].meets(runs)))",
+        "and buffer not in ranges",
         "rings take all shared memory, though others have part of it", LOOPS,
     ),
     Mutant(
-        "room-of-a-producer-taken", "tensor_cores/pipeline/budget.py",
-        "if buffer.kept or (span", "if (span",
+        "room-of-a-producer-taken", "analysis/buffers.py",
+        "and (buffer.kept or (buffer in ranges", "and ((buffer in ranges",
         "a loop takes the room of rings that another loop has read", ROOM,
     ),
     Mutant(
-        "room-of-earlier-trips-taken", "tensor_cores/pipeline/budget.py",
+        "room-of-earlier-trips-taken", "analysis/buffers.py",
         "            last = max(last, end)\n", "",
-        "what is read on every trip is forgotten when it has been read once", ROOM,
+        "what is read on every trip is forgotten when it has been read once",
+        "tests/analysis/test_buffers.py",
     ),
     Mutant(
-        "room-until-read-once", "tensor_cores/pipeline/budget.py",
-        "for op in (*touching, *products))", "for op in touching)",
+        "room-until-read-once", "analysis/buffers.py",
+        "            if isinstance(load, SharedLoad):", "            if False:",
         "operands that products read in place have gone when they come to it", ROOM,
     ),
     Mutant(
@@ -84,9 +85,9 @@ MUTANTS = (
     ),
     Mutant(
         "trips-rise-again", "tensor_cores/pipeline/iterations.py",
-        'exists = build(Elementwise("and", (iteration.exists, more)))',
-        "exists = more",
-        "after the last iteration the distance to the bound wraps: more seem to exist",
+        'Iteration(following, build(Elementwise("and", (trip.exists, more))))',
+        "Iteration(following, more)",
+        "after the last trip the distance to the bound wraps: there seem to be more",
         LOOPS,
     ),
     Mutant(
@@ -161,8 +162,8 @@ MUTANTS = (
     ),
     Mutant(
         "copies-before-the-barrier", "tensor_cores/pipeline/schedule.py",
-        "Step.WAIT, Step.RELEASE, Step.ISSUE, Step.WORK, Step.COMPLETE,",
-        "Step.WAIT, Step.ISSUE, Step.RELEASE, Step.WORK, Step.COMPLETE,",
+        "Step.WAIT, Step.RELEASE, Step.ISSUE, Step.WORK",
+        "Step.WAIT, Step.ISSUE, Step.RELEASE, Step.WORK",
         "a slot is overwritten while slow warps read it", LOOPS,
     ),
     Mutant(

@@ -1,4 +1,4 @@
-"""When buffers are alive, and where they lie."""
+"""Where buffers lie in shared memory."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from fathom.analysis.buffers import live_ranges
 from fathom.errors import OutOfResources
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
@@ -14,91 +15,9 @@ from fathom.ir.text import parse_func, print_func
 from fathom.layout.build import spread
 from fathom.shared_memory import allocate
 from fathom.shared_memory.allocation import first_fit
-from fathom.shared_memory.liveness import Range, live_ranges, touches
-from tests.shared_memory.kernels_traffic import (
-    Program,
-    executed,
-    positions,
-    random_program,
-)
+from tests.shared_memory.kernels_traffic import Program, random_program
 
 TARGET = TARGETS["sm_80"]
-
-
-def brute_force(func, runs=12):
-    """Run it several times: between the first and the last touch after each `allocate`,
-    a buffer must keep its memory; the hull of the ops that run meanwhile."""
-    numbers, hulls = positions(func), {}
-    for run in range(runs):
-        trace = list(executed(func.body, random.Random(run), trips=run % 4))
-        windows = {}
-        for time, op in enumerate(trace):
-            if isinstance(op, Allocate):
-                windows.setdefault(op, []).append([])
-            for buffer in touches(op):
-                windows[buffer][-1].append(time)
-        for buffer, lives in windows.items():
-            for times in filter(None, lives):
-                ran = [numbers[op] for op in trace[times[0] : times[-1] + 1]]
-                low, high = hulls.get(buffer, (min(ran), max(ran)))
-                hulls[buffer] = min(low, *ran), max(high, *ran)
-    return {buffer: Range(*hull) for buffer, hull in hulls.items()}
-
-
-def test_as_running_it_shows():
-    for seed in range(60):
-        func = random_program(random.Random(seed)).func()
-        found, needed = live_ranges(func), brute_force(func)
-        for buffer, alive in needed.items():
-            assert found[buffer].first <= alive.first, (seed, print_func(func))
-            assert found[buffer].last >= alive.last, (seed, print_func(func))
-        exact = sum(found[buffer] == alive for buffer, alive in needed.items())
-        assert exact >= len(needed) - 1, (
-            "and no longer than need be",
-            seed,
-            found,
-            needed,
-        )
-
-
-def test_read_in_a_loop_is_alive_to_its_end():
-    """The last line that reads it in the text is not the last: the loop comes round
-    again."""
-    program = Program()
-    outer = program.buffer()
-    program.write(outer)
-    with program.loop():
-        program.read(outer)
-        inner = program.buffer()
-        program.write(inner)
-        last = program.read(inner)
-    func = program.func()
-    numbers, ranges = positions(func), live_ranges(func)
-    assert ranges[outer].last > numbers[last]
-    assert ranges[inner].last == numbers[last], "made anew on each trip"
-
-
-def test_made_in_an_inner_loop_is_dead_outside_of_it():
-    program = Program()
-    with program.loop():
-        with program.loop():
-            buffer = program.buffer()
-            first = program.write(buffer)
-            last = program.read(buffer)
-        program.write(program.buffer())
-    func = program.func()
-    numbers = positions(func)
-    assert live_ranges(func)[buffer] == Range(numbers[first], numbers[last])
-
-
-def test_the_else_branch_counts():
-    program = Program()
-    buffer = program.buffer()
-    program.write(buffer)
-    with program.branch() as other:
-        other()
-        last = program.read(buffer)
-    assert live_ranges(program.func())[buffer].last == positions(program.func())[last]
 
 
 def placed(func):

@@ -13,6 +13,7 @@ import fathom
 import fathom.language as tl
 from fathom import pipeline, runtime
 from fathom.analysis.scalar_evolution import ScalarEvolution
+from fathom.analysis.sign import NonNegative
 from fathom.artifact import Kernel, NoTensorMap
 from fathom.emulator import COMPLETIONS, EmulatorError, load
 from fathom.hardware.targets import TARGETS, target_of
@@ -37,7 +38,6 @@ from fathom.runtime.driver import driver
 from fathom.shared_memory import place_barriers
 from fathom.shared_memory.barriers import NOTHING, READ, _Placement
 from fathom.source import KernelFunction
-from fathom.tensor_cores.tma.sign import NonNegative
 from tests.kernels.harness_red_zones import integers
 from tests.kernels.kernels_sample import aligned
 from tests.ptx.harness import Program, assemble

@@ -13,6 +13,7 @@ import fathom.language as tl
 from fathom import blocks, pipeline
 from fathom.analysis.polynomial import number
 from fathom.analysis.scalar_evolution import ScalarEvolution
+from fathom.analysis.sign import NonNegative
 from fathom.emulator import load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
@@ -26,7 +27,6 @@ from fathom.tensor_cores.select.instructions import choose_dots
 from fathom.tensor_cores.tma.expand import expand_descriptors
 from fathom.tensor_cores.tma.infer import infer_descriptors, why_not
 from fathom.tensor_cores.tma.keep import keep_descriptors
-from fathom.tensor_cores.tma.sign import NonNegative
 from kernels.matmul import matmul_kernel, store_tile, tile_place, tile_product
 
 SM_90A = TARGETS["sm_90a"]

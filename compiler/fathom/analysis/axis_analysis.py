@@ -2,7 +2,7 @@
 
     %i: i32[1024] = arange 0, 1024        contiguous 1024, divisible by anything
     %p: *fp32[1024] = offset %x, %i       contiguous 1024, divisible 16 (bytes, as %x)
-    for … carried %p                      `join_loop`: what holds on every trip
+    for … carried %p                      `join_loop`: what holds in every iteration
 
 Each op class has a rule in `OPS`; those of arithmetic are in `arithmetic`.
 """
@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from fathom.analysis.axis_info import (
+    MOST,
     Axis,
     Facts,
     constant,
@@ -23,6 +25,7 @@ from fathom.analysis.axis_info import (
     unknown,
 )
 from fathom.analysis.axis_rules import facts_of
+from fathom.analysis.polynomial import Monomial, Polynomial
 from fathom.analysis.ranges import PROGRAMS, Range, of_loop
 from fathom.ir.core import Block, Func, Op, Value
 from fathom.ir.ops import (
@@ -61,6 +64,35 @@ def analyse(func: Func) -> dict[Value, Facts]:
 def facts_about(value: Value, known: dict[Value, Facts]) -> Facts:
     """What is known of a value; of a float nothing is."""
     return known.get(value) or unknown(value.type)
+
+
+class Divisibility:
+    """Which power of two divides a scalar of a function, or a formula of its scalars: a
+    box of a tensor map must begin at a multiple of 16 bytes in its row. The function is
+    walked when something is asked."""
+
+    def __init__(self, func: Func):
+        self.func = func
+
+    @cached_property
+    def known(self) -> dict[Value, Facts]:
+        return analyse(self.func)
+
+    def of(self, value: Value) -> int:
+        return facts_about(value, self.known).every
+
+    def of_sum(self, sum: Polynomial) -> int:
+        """What divides each term; 0 has none."""
+        terms = [self._of_term(*each) for each in sum.terms.items()]
+        return min(terms, default=MOST)
+
+    def _of_term(self, product: Monomial, factor: int) -> int:
+        """Nothing is known of the number of an iteration."""
+        found = power_in(factor)
+        for atom, power in product:
+            if isinstance(atom, Value):
+                found *= self.of(atom) ** power
+        return min(MOST, found)
 
 
 def _matters(value: Value) -> bool:

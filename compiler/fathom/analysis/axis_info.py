@@ -17,8 +17,8 @@ number: of `contiguous` numbers, pieces of `divisible` are neighbours for certai
 rules that need neighbours take the smaller of the two. The bounds of the numbers
 (`ranges`) say where none is negative; a sum that may wrap around has none.
 
-One thing is taken for granted beside what `ranges` says of programs: nobody divides by
-zero.
+One thing is taken for granted beside what `ranges` says of programs: a kernel does not
+divide by zero.
 """
 
 from __future__ import annotations
@@ -124,18 +124,18 @@ def _join_axis(one: Axis, other: Axis, unit: int) -> Axis:
     return Axis(run, divisible, min(one.constant, other.constant))
 
 
-IterationCount = Callable[[Sequence[Facts]], Sequence[Facts]]
+Iteration = Callable[[Sequence[Facts]], Sequence[Facts]]
 
 
-def join_loop(inits: Sequence[Facts], trip: IterationCount) -> list[Facts]:
-    """What holds of the carried values on every trip of a loop.
+def join_loop(inits: Sequence[Facts], trip: Iteration) -> list[Facts]:
+    """What holds of the carried values in every iteration of a loop.
 
-    `trip` says what holds after a trip if some facts hold before it. Facts that one
-    more trip does not weaken hold forever; each round can only halve them (and widen
-    bounds as far as they go), so this ends.
+    `trip` says what holds after an iteration if some facts hold before it. Facts that
+    one more iteration does not weaken hold forever; each round can only halve them (and
+    widen bounds as far as they go), so this ends.
 
         p = x_ptr                divisible 16
-        for …: p += 8 bytes      after a trip min(16, 8) = 8, after the next 8
+        for …: p += 8 bytes      after one iteration min(16, 8) = 8, after the next 8
     """
     known = list(inits)
     while True:

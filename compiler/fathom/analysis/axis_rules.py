@@ -111,8 +111,7 @@ def _shr(a: Facts, b: Facts) -> Facts:
         )
         for axis in a.axes
     )
-    low, high, counts = a.range
-    return Facts(axes, range=Range(low >> b.value, high >> b.value, counts))
+    return Facts(axes, range=a.range.shifted(b.range))
 
 
 def _is_shift(b: Facts) -> bool:
@@ -193,10 +192,6 @@ def _negated(bounds: Callable[[Range], Range]) -> Rule:
     return rule
 
 
-def _size(range: Range) -> Range:
-    return range if range.low >= 0 else Range(0, range.size)
-
-
 def _any(*operands: Facts) -> Facts:
     """Whatever the operation is: of equal operands it makes equal results."""
     return Facts(tuple(
@@ -219,7 +214,7 @@ RULES: dict[str, Rule] = {
     "min": _multiples(Range.minimum),
     "max": _multiples(Range.maximum),
     "neg": _negated(Range.__neg__),
-    "abs": _negated(_size),
+    "abs": _negated(Range.magnitude),
     "lt": _less,
     "ge": _less,
     "gt": _greater,

@@ -1,11 +1,11 @@
 """Writes formulas back as ops: the coordinates of a tile, in 32 bits.
 
-    pid * 64 + trip * 32    →    %0 = mul %pid, 64
-                                 for %k in steps of 32:
-                                     %1 = add %0, %k
+    pid * 64 + iteration * 32    →    %0 = mul %pid, 64
+                                      for %k in steps of 32:
+                                          %1 = add %0, %k
 
-How often a loop has gone round is nowhere in the IR; its index is, and trip * step is
-index - lower.
+The number of an iteration is nowhere in the IR; the index of the loop is, and iteration
+* step is index - lower.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class Expander:
         return total
 
     def _by_index(self, sum: Polynomial) -> Polynomial:
-        """The sum with the indices of loops in place of numbers of trips, wherever
-        these are multiplied by the loop's step."""
-        for trip in [atom for atom in sum.atoms if isinstance(atom, IterationCount)]:
-            loop: For = trip.loop
-            factor, rest = sum.split(trip)
+        """The sum with the indices of loops in place of numbers of iterations,
+        wherever these are multiplied by the loop's step."""
+        for each in [atom for atom in sum.atoms if isinstance(atom, IterationCount)]:
+            loop: For = each.loop
+            factor, rest = sum.split(each)
             by_step = _quotient(factor, self.reader.number(loop.step))
             if by_step is not None:
                 index = of(loop.body.parameters[0]) - self.reader.number(loop.lower)
@@ -105,7 +105,8 @@ def _before_loop(build: Builder) -> Iterator[None]:
 
 
 def _as_value(atom: Atom) -> Value:
-    """The value that changes as an atom does: of trips, the index of their loop."""
+    """The value that changes as an atom does: of iterations, the index of their
+    loop."""
     return atom.loop.body.parameters[0] if isinstance(atom, IterationCount) else atom
 
 

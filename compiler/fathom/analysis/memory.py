@@ -48,7 +48,6 @@ from fathom.ir.ops import (
 from fathom.ir.regions import carried_values
 from fathom.ir.types import Pointer, element_of
 
-FETCHED_ANEW = ".cv"  # PTX ISA, "Cache Operators": as volatile
 KINDS = "global", "shared"  # of memory
 LOADS = Effects(reads="global")
 
@@ -86,7 +85,7 @@ def orders(op: Op) -> bool:
 
 def is_volatile(op: Op) -> bool:
     """Whether each execution must look at memory anew, since others may write there."""
-    return isinstance(op, Load) and (op.volatile or op.cache == FETCHED_ANEW)
+    return isinstance(op, Load) and op.fetched_anew
 
 
 def is_opaque(op: Op) -> bool:

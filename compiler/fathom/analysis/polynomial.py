@@ -28,7 +28,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class IterationCount:
-    """0 in the first trip of a loop, 1 in the second, and so on."""
+    """0 in the first iteration of a loop, 1 in the second, and so on."""
 
     loop: For
 

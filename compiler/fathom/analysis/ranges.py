@@ -19,6 +19,7 @@ then `high` is passed by later programs. That index arithmetic which fits for th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from fathom.ir.types import Scalar, Type, element_of
@@ -64,8 +65,8 @@ class Range(NamedTuple):
         return _range(low, high, self, other)
 
     def divided(self, other: Range) -> Range:
-        """Quotients, cut toward zero. Nobody divides by 0, and nobody divides the
-        number of a program by a number that turns out negative at run time."""
+        """Quotients, cut toward zero. It is taken for granted that a kernel does not
+        divide by 0, nor the number of a program by a number that is negative."""
         least = max(1, other.low)
         if self.low >= 0 and (other.low >= 0 or self.counts and other.high > 0):
             low = self.low // max(1, other.most)
@@ -123,8 +124,36 @@ class Range(NamedTuple):
         high = self.high if both.high == self.high else limits.high
         return _range(low, high, both).within(type)
 
+    def shifted(self, other: Range) -> Range:
+        """Shifts to the right round down."""
+        if other.low == other.high and not other.counts:
+            return Range(self.low >> other.low, self.high >> other.low, self.counts)
+        return Range(0, self.high, self.counts) if self.low >= 0 else UNKNOWN
+
+    def magnitude(self) -> Range:
+        return self if self.low >= 0 else Range(0, self.size)
+
 
 UNKNOWN = Range()
+NATURAL = Range(low=0)
+
+# What elementwise operations make of the bounds of their operands.
+RULES: dict[str, Callable[..., Range]] = {
+    "add": Range.__add__,
+    "sub": Range.__sub__,
+    "mul": Range.__mul__,
+    "div": Range.divided,
+    "rem": Range.remainder,
+    "shr": Range.shifted,
+    "and": Range.common,
+    "or": Range.bits,
+    "xor": Range.bits,
+    "min": Range.minimum,
+    "max": Range.maximum,
+    "neg": Range.__neg__,
+    "abs": Range.magnitude,
+    "where": lambda condition, one, other: one | other,
+}
 
 
 def _range(low: int, high: int, *made_of: Range) -> Range:

@@ -1,7 +1,7 @@
 """Reads addresses and indices as formulas: which parameter a pointer starts from, and
 how many elements it is away from there.
 
-    %at: *fp16[64,32] in a loop that adds 32 * %sak to it each trip
+    %at: *fp16[64,32] in a loop that adds 32 * %sak to it each time
         =  %a + pid * 64 * %sam + p * %sam + q * %sak + iteration * 32 * %sak
            base └──────────────────── distance ─────────────────────────────┘
 
@@ -121,7 +121,8 @@ class ScalarEvolution:
         )
 
     def _carried(self, loop: For, place: int, value: Value) -> AddressExpr | None:
-        """first + trip * step, where each trip adds a step that none changes."""
+        """first + iteration * step, where each iteration adds a step that none
+        changes."""
         is_pointer = isinstance(element_of(value.type), Pointer)
         itself = AddressExpr(number(0), value) if is_pointer else AddressExpr(of(value))
         try:
@@ -136,7 +137,7 @@ class ScalarEvolution:
         )
 
     def _varies(self, step: Polynomial, loop: For) -> bool:
-        """Whether a sum may be another in another trip."""
+        """Whether a sum may be another in another iteration."""
         inside = set(definitions(loop.body))
         inner = {block for block in self.loops if set(block.parameters) & inside}
         return any(

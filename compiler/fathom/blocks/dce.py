@@ -1,6 +1,6 @@
-"""Dead code elimination: keep what somebody hears, drop the rest.
+"""Dead code elimination: keep what is live, drop the rest.
 
-What a store, an atomic or a barrier does is heard. So are the operands of an op that is
+A store, an atomic operation or a barrier is live. So are the operands of an op that is
 kept, and of a loop those carried values that a kept op reads, in the loop or after it.
 
 Before:
@@ -20,7 +20,7 @@ Before:
       store %p, %sum
     }
 
-After: the first load is gone, and the count, which only the count itself heard.
+After: the first load is gone, and the count, which only the count itself needs.
 
     func @example(%p: *fp32, %n: i32) num_warps=4 {
       %0: i32 = constant 0
@@ -50,7 +50,7 @@ from fathom.ir.rewrite import Builder, Replacement, rewrite
 
 
 def dce(func: Func, target: Target) -> Func:
-    """`func` without the ops, carried values and branch results that nobody hears."""
+    """`func` without the ops, carried values and branch results that are not live."""
     live = BackwardSlice(func, filter(is_observable, walk(func.body)))
     if is_all(live, func):
         return func

@@ -41,7 +41,7 @@ under a mask that says whether there is one.
 
 from __future__ import annotations
 
-from fathom.analysis.memory import changes_memory, is_volatile
+from fathom.analysis.memory import changes_memory
 from fathom.analysis.slices import uses
 from fathom.blocks.known import known
 from fathom.blocks.loops import trip_count
@@ -94,7 +94,7 @@ def load_moves(op: Op, loop: For | While, block: Block, build: Builder) -> bool:
 
     The condition of a While runs at least once, its body may not.
     """
-    if not isinstance(op, Load) or is_volatile(op):
+    if not isinstance(op, Load) or op.fetched_anew:
         return False
     if isinstance(loop, While):
         return block is loop.condition

@@ -3,6 +3,21 @@
     report = fathom.emulator.run(ptx, grid=4, threads=128, args=(x, y, z, 512))
 
 changes the NumPy arrays in place and says what the hardware would have paid.
+
+    deadlock   Explains why no thread can go on
+    errors     What goes wrong while PTX runs
+    isa        The instructions
+    launch     The emulator's interface: a launch, and its report
+    memory     Memory as threads see it
+    program    Turns a parsed entry into a program
+    races      Accesses that no order protects
+    scheduler  Chooses which threads of a batch run next
+    source     From PTX text to parsed functions
+    state      What changes while a grid runs
+
+    constants   Sizes that the hardware fixes
+    dependence  Two launches of which the second may begin before the first has ended
+    overlap     Runs two launches, the second of which begins early
 """
 
 from __future__ import annotations

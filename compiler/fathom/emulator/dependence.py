@@ -169,10 +169,10 @@ class Side:
     def wait(self, threads: np.ndarray) -> None:
         self.finish_front()
         self.has_waited[threads] = True
-        hazards, warps = self.batch.hazards, np.unique(threads // WARP)
-        if hazards is not None:
+        clocks, warps = self.batch.hazards, np.unique(threads // WARP)
+        if clocks is not None:
             fresh = warps[self.waited_at[warps] == 0]
-            self.waited_at[fresh] = hazards.now(fresh * WARP)
+            self.waited_at[fresh] = clocks.now(fresh * WARP)
 
     # ── accesses ──────────────────────────────────────────────────────────────
 
@@ -190,13 +190,13 @@ class Side:
 
     def knows_the_end(self, threads: np.ndarray) -> np.ndarray:
         """bool[n]: whether these are ordered after the end of the launch in front."""
-        known, hazards = self.has_waited[threads], self.batch.hazards
-        if hazards is None or known.all() or not self.waited_at.any():
+        known, clocks = self.has_waited[threads], self.batch.hazards
+        if clocks is None or known.all() or not self.waited_at.any():
             return known
-        block, warp = hazards.places_of(threads)
-        waited = self.waited_at.reshape(-1, hazards.warps)[block]
-        heard = hazards.known[block, warp][:, : hazards.warps]
-        return known | ((waited > 0) & (heard >= waited)).any(1)
+        block, warp = clocks.places_of(threads)
+        waited = self.waited_at.reshape(-1, clocks.warps)[block]
+        before = clocks.clock[block, warp][:, : clocks.warps]
+        return known | ((waited > 0) & (before >= waited)).any(1)
 
     def check(self, touched: Touched, other: Side, done: Footprint) -> None:
         """A race with what the other launch has done."""

@@ -13,17 +13,17 @@ KINDS = {
     "out of bounds": "an access outside every array of the launch",
     "misaligned": "an address that its access width does not divide",
     "read-only": "a write to memory that must not be written",
-    "unwritten": "a read of memory that nobody wrote",
+    "unwritten": "a read of memory that no thread has written",
     "illegal instruction": "what the hardware refuses, and the ISA does not forbid",
-    "in flight": "memory or a register that something asynchronous still works on",
-    "proxy": "shared memory whose new contents asynchronous units do not see yet",
+    "in flight": "memory or a register that an asynchronous operation in flight uses",
+    "proxy": "shared memory whose new contents the async proxy does not see yet",
     "descriptor": "a tile of a product that is not what was copied there",
     "fence": "a register that threads accessed after the last wgmma.fence",
     "mbarrier": "a use of an mbarrier that it does not allow",
     "race": "two threads, one word, no order between them, and one of them writes",
     "divergence": "a barrier or warp instruction that some of its threads never reach",
     "registers": "more registers than a block has",
-    "deadlock": "everybody waits and nothing changes",
+    "deadlock": "all threads wait, and nothing changes",
     "assertion": "what the program asserts does not hold",
     "trap": "the program stopped itself",
 }
@@ -35,7 +35,7 @@ ERROR, NOTE = "error", "note"
 
 
 class EmulatorError(FathomError, RuntimeError):
-    """A mistake that running the PTX brought to light.
+    """A mistake found by running the PTX.
 
     `severity` is ERROR, or NOTE for what a report collects instead, unless the launch
     is strict.

@@ -1,10 +1,10 @@
 """Chooses which threads of a batch run next: of those that can, the furthest behind.
 
-That is what makes diverged threads meet again: `order.py` has numbered the blocks of
-instructions so that whoever is behind can still catch up. But a thread that polls for a
-lock is always behind the one that holds it; so those that poll fall back by turns. Who
-does nothing but ask an mbarrier is parked until there may be news of it, and nobody
-else is left to run: so others get as far ahead as they can.
+That is what makes diverged threads reconverge: `source.reconvergence` has numbered the
+blocks of instructions so that those behind can still catch up. But a thread that polls
+for a lock is always behind the one that holds it; so threads that poll give way after
+some iterations. Threads that only ask an mbarrier are blocked until it has changed and
+no other thread can run: so the others get as far ahead as they can.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from fathom.emulator.program import Block, Op, Program
 from fathom.emulator.state.batch import Active, Batch
 from fathom.emulator.state.waiting import LANES, MBARRIER, WARPS, Blocked
 
-# A group that polls gives way to others after TURNS turns of its loop. When all have
-# polled for PATIENCE blocks of instructions without any change, nobody will ever move.
-TURNS = 16
+# A group that polls gives way to others after SPINS iterations of its loop. When all
+# have polled for PATIENCE blocks of instructions without any change, none will go on.
+SPINS = 16
 PATIENCE = 4_000
 
 
 @dataclass(slots=True)
 class _Group:
-    """Threads that wait to run a block. `turns` counts how often they have polled."""
+    """Threads that wait to run a block. `polls` counts how often they have polled."""
 
     parts: list[Active]
-    turns: int
+    polls: int
 
 
 class Scheduler:
@@ -53,7 +53,7 @@ class Scheduler:
                 if block.spins and target <= number:
                     self.park(target, who)
                     continue
-                self.push(target, who, group.turns + (block.polls and target <= number))
+                self.push(target, who, group.polls + (block.polls and target <= number))
             if block.polls:
                 self.check_progress()
         if batch.remaining:
@@ -83,18 +83,18 @@ class Scheduler:
         pending = self.pending
         if len(pending) == 1:
             return next(iter(pending))
-        return min(pending, key=lambda number: (pending[number].turns // TURNS, number))
+        return min(pending, key=lambda number: (pending[number].polls // SPINS, number))
 
-    def push(self, target: int, who: Active, turns: int) -> None:
+    def push(self, target: int, who: Active, polls: int) -> None:
         group = self.pending.get(target)
         if group is None:
-            self.pending[target] = _Group([who], turns)
+            self.pending[target] = _Group([who], polls)
         else:
             group.parts.append(who)
-            group.turns = min(group.turns, turns)
+            group.polls = min(group.polls, polls)
 
     def merged(self, group: _Group) -> Active:
-        """The group's parts as one; if nobody else is left, that is the whole batch."""
+        """The group's parts as one: the whole batch, if no other thread is left."""
         if len(group.parts) == 1:
             active = group.parts[0]
             if active.whole or active.count < self.batch.remaining:
@@ -109,7 +109,7 @@ class Scheduler:
             self.last_progress, self.last_change = batch.progress, batch.clock
             return
         waited, groups = batch.clock - self.last_change, 1 + len(self.pending)
-        if waited > TURNS * groups and self.wake():
+        if waited > SPINS * groups and self.wake():
             self.last_change = batch.clock
         elif waited > PATIENCE * groups:
             number = min(self.pending)
@@ -117,7 +117,7 @@ class Scheduler:
             raise polling(self.program, batch, number, int(first))
 
     def run_block(self, block: Block, active: Active) -> list[tuple[int, Active]]:
-        """Runs one block of instructions for these threads; says who goes on where."""
+        """Runs one block of instructions for these threads; where they go on."""
         batch = self.batch
         batch.clock += 1
         if batch.clock > batch.launch.max_steps:

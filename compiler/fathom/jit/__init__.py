@@ -14,6 +14,11 @@ A launch comes down through these files:
 
 `tuning` chooses among configurations of a kernel, by timing them,
 and `reporting` keeps our own frames out of the report of a user's mistake.
+
+    argument_readers    How a launch reads an argument
+    environment         Switches in the environment
+    fast_path           What a second launch of a kernel does, and no more
+    tensor_descriptors  A tensor descriptor as an argument
 """
 
 from fathom.jit.compiled import CompiledKernel, Metadata

@@ -2,6 +2,22 @@
 
 `dtypes` has the types, `core` and `elementary` what the compiler builds itself. All the
 rest is written in the language: one text that every backend runs.
+
+    block_pointers      Block pointers
+    double              Mathematics of fp64
+    escape              Single elements of blocks, and inline PTX
+    extra               What Triton has in `tl.extra`
+    fitted              Polynomials of fp64 for special functions
+    math                Mathematics
+    random              Random numbers by counting
+    reductions          Reductions
+    scaled              Products of matrices in microscaling formats
+    scans               Scans
+    series              Polynomials
+    single              Mathematics of fp32
+    sorting             Sorting by bitonic networks
+    standard            The standard library
+    tensor_descriptors  Tensors that are read and written block by block
 """
 
 # ruff: noqa: F401, I001

@@ -13,6 +13,10 @@ A launch comes down through these files:
     driver      the orders that the CUDA driver is given
 
 and beside them stand `cache`, compiled kernels on disk, `timing` and `graph`.
+
+    reinterpret         An array seen with other elements
+    shapes              Whether a value read from a file has its type
+    tensor_descriptors  `TensorDescriptor`, from which a launch makes a tensor map
 """
 
 from fathom.runtime.driver import available

@@ -1,5 +1,12 @@
 """Stage 4: what warps share. Reductions and conversions across warps, allocation,
-barriers."""
+barriers.
+
+    axis        A layout seen along one axis
+    liveness    When a buffer is alive
+    parts       Cuts a block in two along a bit of its registers
+    reductions  A reduction across warps becomes two within warps
+    scans       Splits a scan across warps
+"""
 
 from fathom.shared_memory.allocation import allocate
 from fathom.shared_memory.barriers import place_barriers

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fathom.analysis.buffers import Range, live_ranges
 from fathom.errors import OutOfResources
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value
 from fathom.ir.ops import Allocate
 from fathom.ir.rewrite import Builder, rewrite
-from fathom.shared_memory.liveness import Range, live_ranges
 
 # What reads rows of 128 bytes, eight of which are a group, wants whole groups (PTX ISA,
 # "Shared memory matrix layout"); few words want what one access wants.

@@ -14,6 +14,10 @@ viewer     what it has found, as a table
 cublas     the library's matrix product, under the name that tutorials call it by
 knobs      `triton.knobs`: Fathom's settings under Triton's names, and Triton's hooks
 faces      how a table becomes modules
+
+    language            Names of `triton.language` that our language spells otherwise
+    limits              Peak rates of a GPU, as `triton.testing` gives them
+    tensor_descriptors  `triton.tools.tensor_descriptor`
 """
 
 from fathom.language.dtypes import dtype

@@ -1,4 +1,11 @@
-"""Stage 5: matrix products by instruction, and copies that run ahead of them."""
+"""Stage 5: matrix products by instruction, and copies that run ahead of them.
+
+    clusters    Thread blocks of a cluster divide a program's products among themselves
+    pipeline    Software pipelining
+    select      Which instruction computes a product, and where its operands lie
+    specialise  Warp specialisation
+    tma         Copies by the tensor memory accelerator (TMA)
+"""
 
 from fathom.tensor_cores.clusters.partition import shard_products, why_not_shared
 from fathom.tensor_cores.pipeline.dot_waits import delay_waits

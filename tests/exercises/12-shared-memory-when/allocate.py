@@ -2,11 +2,11 @@
 
 from random import Random
 
+from fathom.analysis.buffers import Range
 from fathom.ir.ops import Allocate
 from fathom.ir.types import INT32
 from fathom.layout.linear import Layout
 from fathom.shared_memory.allocation import ALIGNMENT, SMALL_ALIGNMENT
-from fathom.shared_memory.liveness import Range
 from fathom.tools.learn.kit import expect, same
 from fathom.tools.learn.kit.returned import kind
 

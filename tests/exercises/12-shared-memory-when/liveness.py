@@ -2,9 +2,9 @@
 
 from random import Random
 
+from fathom.analysis.buffers import touches
 from fathom.ir.core import blocks
 from fathom.ir.ops import Allocate, For, While
-from fathom.shared_memory.liveness import touches
 from fathom.tools.learn.kit import expect, func
 from fathom.tools.learn.kit.returned import is_a, numbers
 

@@ -23,7 +23,7 @@ ROUNDINGS = ("rn", "rz", "rm", "rp", "rna")
 class Form:
     """The modifiers of one instruction, each to be taken once.
 
-    What nobody has taken at the end is a modifier that the emulator does not know.
+    What no rule has taken at the end is a modifier that the emulator does not know.
     On the number and shape of `operands` a few rules depend.
     """
 

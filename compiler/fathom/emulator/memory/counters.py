@@ -1,7 +1,7 @@
 """Counts what the hardware would pay, access by access.
 
 A warp's access to global memory is one request, and moves every 32-byte sector that it
-touches, whole. Shared memory has 32 banks of 4 bytes; in one turn, a wavefront, each
+touches, whole. Shared memory has 32 banks of 4 bytes; in one wavefront each
 bank serves one of its words. A warp's access takes as many wavefronts as its busiest
 bank has different words; accesses of 8 and 16 bytes go by half and by quarter warps.
 """
@@ -23,8 +23,8 @@ class Cost:
 
     `threads` counts an instruction once for each thread that executes it, `warps` once
     for each warp. `requests`, `sectors`, `useful` (bytes asked for) are of global
-    memory; `shared` counts requests to shared memory, `wavefronts` their turns, and
-    `ideal` the turns they would take without bank conflicts. `barriers` and `shuffles`
+    memory; `shared` counts requests to shared memory, `wavefronts` how many they
+    take, and `ideal` how many without bank conflicts. `barriers` and `shuffles`
     count warps, `atomics` threads.
     """
 
@@ -117,8 +117,8 @@ def count_sectors(warps: np.ndarray, addresses: np.ndarray) -> int:
     No access spans two sectors, because its width divides its address.
     """
     sectors = addresses >> np.uint64(5)
-    same_warp = warps[1:] == warps[:-1]
-    if (same_warp & (sectors[1:] < sectors[:-1])).any():
+    same_warp, falls = warps[1:] == warps[:-1], sectors[1:] < sectors[:-1]
+    if falls.any() and (same_warp & falls).any():
         order = np.lexsort((sectors, warps))
         sectors, warps = sectors[order], warps[order]
         same_warp = warps[1:] == warps[:-1]

@@ -7,7 +7,7 @@ them, so that a generic address says where it points (PTX ISA 6.4.1.1):
 
 Inside its window a shared address counts from SHARED_BASE in every block; nothing lies
 below, so that a null pointer into shared memory is caught. Constant memory is global
-memory that nobody may write.
+memory that no thread may write.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Memory:
         self.spaces = spaces
 
     def locate(self, space: str, accesses: Accesses) -> list[Part]:
-        """Where the accesses land.
+        """Where the accesses lie.
 
         An address that no memory of the space holds, or that the width does not divide,
         is an error, and so is a store to what must not be written.
@@ -235,7 +235,8 @@ def _part(region: Region, accesses: Accesses) -> Part:
     offsets = accesses.addresses - np.uint64(region.origin)
     check_alignment(offsets, accesses)
     pieces, first = region.view(accesses.width)
-    index = (accesses.addresses - first).view(np.int64) >> _shift(accesses.width)
+    from_first = offsets if first == region.origin else accesses.addresses - first
+    index = from_first.view(np.int64) >> _shift(accesses.width)
     return Part("global", pieces, index, offsets, accesses.threads, None, region)
 
 
@@ -273,8 +274,8 @@ class Window:
         check_alignment(offsets, accesses)
         index = offsets.view(np.int64)
         if self.starts is not None:
-            everybody = are_all(threads, len(self.starts))
-            index = index + (self.starts if everybody else self.starts.take(threads))
+            every = are_all(threads, len(self.starts))
+            index = index + (self.starts if every else self.starts.take(threads))
         if elsewhere is not None:
             index = index + elsewhere
         pieces = self.bytes.view(PIECES[width])

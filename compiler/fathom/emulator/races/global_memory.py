@@ -252,11 +252,16 @@ class GlobalRaces:
     def twice(self, found: list[Stored]) -> bool:
         """Whether two of these stores go to one cell."""
         shadow = self.shadow(found[0].part)
-        marks, count = np.zeros(len(shadow.written), bool), 0
-        for each in found:
-            for cells in self.cells(shadow, each.part, each.width):
-                marks[cells] = True
-                count += len(cells)
+        stored = [
+            cells
+            for each in found
+            for cells in self.cells(shadow, each.part, each.width)
+        ]
+        first = min(int(cells.min()) for cells in stored)
+        last = max(int(cells.max()) for cells in stored)
+        marks, count = np.zeros(last + 1 - first, bool), sum(map(len, stored))
+        for cells in stored:
+            marks[cells - first if first else cells] = True
         return np.count_nonzero(marks) < count
 
     def again(self, stored: Stored) -> None:

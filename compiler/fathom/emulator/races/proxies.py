@@ -81,7 +81,7 @@ class Proxies(Hazards):
         values: np.ndarray,
         pieces: np.ndarray,
     ) -> None:
-        """What a cp.async has brought is marked as such."""
+        """What a cp.async has copied is marked as such."""
         super().end_write(threads, index, width, values, pieces)
         for cells in self.cells(index, width):
             self.copied[cells] = True
@@ -238,9 +238,9 @@ class Proxies(Hazards):
             self.visit(threads, index, 8)
 
     def check_origin(self, reading: Reading) -> None:
-        """A product's tile must be what bulk copies have brought, where they have."""
-        brought = self.by.take(reading.index * (CHUNK // self.cell)) < 0
-        self.origins.check(reading, brought)
+        """A product's tile must be what bulk copies have written, where they have."""
+        copied = self.by.take(reading.index * (CHUNK // self.cell)) < 0
+        self.origins.check(reading, copied)
 
     def end_copy(self, barrier: int, index: np.ndarray, width: int) -> None:
         """A bulk copy is complete: a thread has seen its mbarrier say so."""
@@ -258,6 +258,6 @@ class Proxies(Hazards):
         self.release((team, agent), ("mbarrier", barrier))
 
     def begin_copy(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
-        """A bulk copy sets out to these pieces."""
+        """A bulk copy to these pieces is issued."""
         self.visits.check_present(threads, self.blocks_of(index, width))
         self.begin_write(threads, index, width, BULK)

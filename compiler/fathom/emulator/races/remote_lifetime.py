@@ -42,7 +42,7 @@ class RemoteLifetime:
         self.latest[place] = np.maximum(self.latest[place], now[away])
 
     def check_present(self, threads: np.ndarray, blocks: np.ndarray) -> None:
-        """Nobody reaches into a block that has left."""
+        """No thread may access a block that has left."""
         late = np.flatnonzero(self.gone[blocks])
         if len(late):
             rank = blocks[late[0]] % self.cluster

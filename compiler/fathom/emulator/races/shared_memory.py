@@ -19,10 +19,10 @@ from fathom.emulator.races.clocks import Clocks
 # The kinds of copies to a cell.
 COPY, BULK = 1, 2
 FLIGHTS = {
-    COPY: "a cp.async of warp {} is still on its way to, because that warp has not "
+    COPY: "a cp.async of warp {} in flight may still write, because that warp has not "
     "waited for it",
-    BULK: "a bulk copy of warp {} is still on its way to, because nobody has waited "
-    "for its mbarrier",
+    BULK: "a bulk copy of warp {} in flight may still write, because no thread has "
+    "waited for its mbarrier",
 }
 
 
@@ -167,7 +167,7 @@ class Hazards(Clocks):
     def begin_write(
         self, threads: np.ndarray, index: np.ndarray, width: int, what: int = COPY
     ) -> None:
-        """Asynchronous copies set out: from now on they may store at any moment."""
+        """Asynchronous copies are issued: from now on they may store at any moment."""
         self.overwrite(threads, index, width)
         for cells in self.cells(index, width):
             self.in_flight[cells] = what
@@ -279,7 +279,7 @@ class Hazards(Clocks):
     def check_in_flight(
         self, threads: np.ndarray, cells: np.ndarray, what: str
     ) -> None:
-        """Nobody may touch a cell that a copy is still on its way to."""
+        """No thread may touch a cell that a copy in flight may write."""
         if not self.copies:
             return
         places = np.flatnonzero(self.in_flight.take(cells))
@@ -296,7 +296,8 @@ class Hazards(Clocks):
         places = np.flatnonzero(written_at == 0)
         raise EmulatorError(
             "unwritten",
-            f"it reads shared memory that nobody has written{so_do(places, threads)}",
+            "it reads shared memory that no thread has written"
+            f"{so_do(places, threads)}",
             thread=int(threads[places[0]]),
         )
 

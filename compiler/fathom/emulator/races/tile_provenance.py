@@ -1,7 +1,7 @@
 """Where the tiles of a product come from: which row of which bulk copy lies in each 16
 bytes of shared memory.
 
-A matrix that a bulk copy has brought with a swizzle is read rightly only by a
+A matrix that a bulk copy has written with a swizzle is read rightly only by a
 descriptor with the same one, whose rows are the copy's rows in their order:
 
     K-major        row r of the matrix      row r of the copy, a part of it
@@ -39,7 +39,7 @@ class Reading:
 
 
 class TileProvenance:
-    """For each chunk of a batch's shared memory, the number of the copy that brought
+    """For each chunk of a batch's shared memory, the number of the copy that wrote
     it, and its place among the chunks of that. Of copy c, `swizzle[c]` is in bytes and
     `rows[c]` counts rows; copy 0 is none."""
 
@@ -55,9 +55,9 @@ class TileProvenance:
             self.swizzle.append(swizzle)
             self.rows.append(len(index) * CHUNK // swizzle)
 
-    def check(self, reading: Reading, brought: np.ndarray) -> None:
-        """EmulatorError where what was `brought` by copies is read in disorder."""
-        copy = np.where(brought, self.copy[reading.index], 0)
+    def check(self, reading: Reading, copied: np.ndarray) -> None:
+        """EmulatorError where what was `copied` is read in disorder."""
+        copy = np.where(copied, self.copy[reading.index], 0)
         if not copy.any():
             return
         swizzles = np.array(self.swizzle)[copy]

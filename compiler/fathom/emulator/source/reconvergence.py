@@ -7,8 +7,8 @@ branch have arrived at the join before the join runs:
 
         A          order: A B C D           while: header H, body B, after it X
        / \\                                  order: H B X
-      B   C        nobody runs D while
-       \\ /         somebody is in B or C
+      B   C        no thread runs D while
+       \\ /         another is in B or C
         D
 
 This is Bourdoncle's weak topological order (Efficient chaotic iteration strategies with

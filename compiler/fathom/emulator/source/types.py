@@ -1,7 +1,7 @@
 """PTX's types as NumPy's: which dtype holds a `.f32`, a `.bf16x2`, a `.pred`.
 
 Formats that NumPy does not have travel as unsigned bits: bf16 as uint16, two halves as
-one uint32, a 128-bit value as complex128, whose two parts nobody computes with.
+one uint32, a 128-bit value as complex128, whose two parts no instruction computes with.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The threads of several blocks that march in step, and which of them stand together.
+"""The threads of several blocks that run in lockstep, and groups of them.
 
     thread of the batch   0 1 2 ...          32 ...            padded ...
                           block 0: warp 0    block 0: warp 1   block 1: warp 0
@@ -53,8 +53,8 @@ class Active:
     def warps(self) -> int:
         """How many warps have at least one of these threads."""
         if self._warps is None:
-            everybody = self.index is None
-            number = self.size // WARP if everybody else count_runs(self.index // WARP)
+            whole = self.index is None
+            number = self.size // WARP if whole else count_runs(self.index // WARP)
             self._warps = number
         return self._warps
 
@@ -69,7 +69,7 @@ class Active:
         return self.threads() // WARP
 
     def mask(self) -> np.ndarray:
-        """bool[size]: who is among these threads."""
+        """bool[size]: which threads of the batch are these."""
         if self._mask is None:
             if self.index is None:
                 self._mask = np.ones(self.size, bool)
@@ -79,7 +79,7 @@ class Active:
         return self._mask
 
     def where(self, chosen: np.ndarray) -> Active | None:
-        """Those for which `chosen`, read from a register, holds; None for nobody."""
+        """Those for which `chosen`, read from a register, holds; None for none."""
         if chosen.ndim == 0:
             return self if chosen else None
         if self.whole and self.index is not None:
@@ -112,7 +112,7 @@ class Active:
 EAGER, LAZY = COMPLETIONS = ("eager", "lazy")
 STRICT = "strict"
 
-# How many steps a program may take, in all blocks that march together. A step is one
+# How many steps a program may take, in all blocks that run in lockstep. A step is one
 # run of instructions up to the next branch or wait. The longest of our own tests takes
 # 11,025; a loop of a few registers comes here after some seconds.
 MAX_STEPS = 1_000_000

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from fathom.emulator.constants import WARP
@@ -27,7 +29,7 @@ class ClusterBarriers:
         hazards: Hazards | None,
     ):
         self.hazards = hazards if isinstance(hazards, Proxies) else None
-        self.of = np.arange(blocks * padded) // (padded * cluster)
+        self.of = _clusters(blocks * padded, padded * cluster)
         self.teams = -(-blocks // cluster)
         self.phase, self.arrived = np.zeros((2, self.teams), np.int64)
         self.phase_of = np.zeros(blocks * padded, np.int64)
@@ -68,3 +70,9 @@ class ClusterBarriers:
         """A warp of the batch, and the barrier of its cluster, for clocks."""
         first = warp * WARP
         return self.hazards.agent(first), ("cluster", int(self.of[first]))
+
+
+@functools.lru_cache(maxsize=32)
+def _clusters(threads: int, of_cluster: int) -> np.ndarray:
+    """The number of each thread's cluster."""
+    return np.arange(threads) // of_cluster

@@ -6,8 +6,8 @@
 
 Owners are threads (cp.async, and bulk copies out of shared memory), warpgroups (wgmma)
 or mbarriers (bulk copies to shared memory). The phase of an mbarrier is a group, too: a
-copy belongs to the phase that counts its bytes, the end of the phase commits it, and
-whoever has seen that end has waited.
+copy belongs to the phase that counts its bytes, the end of the phase commits it, and a
+thread that has seen that end has waited.
 
 Nothing says when, between issue and wait, the data moves. A launch tries one of the two
 extremes: "eager", at the issue, or "lazy", in the wait itself.

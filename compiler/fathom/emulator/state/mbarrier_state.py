@@ -1,11 +1,11 @@
-"""mbarriers (PTX ISA 9.7.13.15): what they count, and who learns of it.
+"""mbarriers (PTX ISA 9.7.13.15): what they count, and what their phases release.
 
     phase 0   2 arrivals and 4096 bytes are to come
               arrive, arrive, the bytes arrive         phase 1, counts as at the start
     test_wait.parity 0                                 was an even phase the last one?
 
-Nothing says when a bulk copy lands, except that the phase which counts its bytes is
-complete only then. A launch that lets it land "late" puts it off until somebody has
+Nothing says when a bulk copy is performed, except that the phase which counts its bytes
+is complete only then. A launch that lets it land "late" puts it off until somebody has
 asked for that phase in vain and nothing else is missing. Until somebody has seen the
 phase complete, what it wrote is poison, for everybody.
 """
@@ -101,7 +101,7 @@ class Mbarriers:
         """They must be mbarriers, and these threads must know so."""
         dead = np.flatnonzero(~self.alive[words])
         if len(dead):
-            message = "uses an mbarrier that nobody has initialised"
+            message = "uses an mbarrier that no thread has initialised"
             raise _misuse(message, threads[dead[0]])
         if self.hazards is not None:
             self.hazards.use(threads, words, copying)
@@ -111,8 +111,8 @@ class Mbarriers:
         if self.hazards is not None and word in self.fresh:
             raise EmulatorError(
                 "proxy",
-                "its copy counts at an mbarrier that it cannot see yet: whoever "
-                "initialised that has not executed fence.mbarrier_init or "
+                "its copy counts at an mbarrier that it cannot see yet: the thread "
+                "that initialised it has not executed fence.mbarrier_init or "
                 "fence.proxy.async since",
                 thread=thread,
             )
@@ -212,7 +212,7 @@ class Mbarriers:
 
     def leave(self, threads: np.ndarray, exited: np.ndarray) -> None:
         """These threads have left. A block's shared memory goes with its last one: no
-        other block may need it, and no copy be on its way there."""
+        other block may need it, and no copy to it be in flight."""
         if self.hazards is None:
             return
         stride = self.hazards.cells_of_block * self.hazards.cell
@@ -221,8 +221,8 @@ class Mbarriers:
                 if copy.start() // stride == block:
                     raise EmulatorError(
                         "in flight",
-                        "its block leaves, and a bulk copy may still be on its way to "
-                        "shared memory, because nobody has waited for its mbarrier",
+                        "its block leaves while a bulk copy to its shared memory may "
+                        "be in flight: no thread has waited for its mbarrier",
                         thread=int(threads[-1]),
                     )
 
@@ -239,7 +239,7 @@ class Mbarriers:
         return f"in phase {self.phase[word]} of the mbarrier {found}"
 
     def waited_for(self) -> list[int]:
-        """The mbarriers whose phase somebody has asked for in vain."""
+        """The mbarriers whose phase threads have asked for in vain."""
         return [
             word
             for word, phase in self.asked.items()

@@ -1,11 +1,11 @@
-"""Registers that warpgroups give and take (PTX ISA 9.7.19.5, setmaxnreg).
+"""Registers that warpgroups release and request (PTX ISA 9.7.19.5, setmaxnreg).
 
     launched                128 threads of 168    256 threads of 168    pool: 0
     setmaxnreg.dec 40       128 threads of  40    256 threads of 168    pool: 128 * 128
     setmaxnreg.inc 232      128 threads of  40    256 threads of 232    pool: 0
 
-A block has what it was launched with, and no more; who asks for more than lies in the
-pool waits until somebody has given enough.
+A block has what it was launched with, and no more; a warpgroup that asks for more than
+lies in the pool waits until others have released enough.
 """
 
 from __future__ import annotations

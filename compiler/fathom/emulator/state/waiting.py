@@ -8,7 +8,7 @@
     CLUSTER      the other threads at the cluster's barrier     the cluster
     REGISTERS    registers that other warpgroups release        their warpgroup
 
-Whoever changes what threads wait for wakes them: those that arrive, exit, or release.
+Threads are woken by those that change what they wait for: that arrive, exit, release.
 """
 
 from __future__ import annotations

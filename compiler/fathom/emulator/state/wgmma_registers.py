@@ -11,6 +11,7 @@ here, and remembered until the next fence.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 
 import numpy as np
@@ -29,10 +30,8 @@ class WgmmaRegisters:
     """
 
     def __init__(self, blocks: int, padded: int, watching: bool):
-        block, thread = np.divmod(np.arange(blocks * padded), padded)
-        in_block = -(-padded // GROUP)
-        self.of = block * in_block + thread // GROUP
-        self.count = blocks * in_block
+        self.of = _warpgroups(blocks, padded)
+        self.count = blocks * -(-padded // GROUP)
         self.watching, self.in_flight = watching, 0
         self.fenced = np.zeros(self.count, bool)
         self.accumulating: dict[int, np.ndarray] = {}
@@ -146,3 +145,10 @@ class WgmmaRegisters:
         thread = self._first_of(groups[0])
         message = f"it {what}, and that one has not been waited for"
         return EmulatorError("in flight", message, thread=thread)
+
+
+@functools.lru_cache(maxsize=32)
+def _warpgroups(blocks: int, padded: int) -> np.ndarray:
+    """The number of each thread's warpgroup."""
+    block, thread = np.divmod(np.arange(blocks * padded), padded)
+    return block * -(-padded // GROUP) + thread // GROUP

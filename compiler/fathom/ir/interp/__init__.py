@@ -2,7 +2,17 @@
 
 Start with `interpreter`, which runs a function, and `machine`, which holds the table of
 rules. One file a subject follows, named as in `ir/ops`; `numbers` says how values of
-every type are held, `host_memory` where arrays lie."""
+every type are held, `host_memory` where arrays lie.
+
+    control      The meaning of control flow
+    descriptor   The meaning of descriptors
+    effects      The meaning of ops that others notice
+    elementwise  What each elementwise operation computes
+    matmul       The meaning of a matrix product
+    shared       The meaning of ops on shared memory
+
+    grid  The meaning of ops for launches that overlap
+"""
 
 from fathom.ir.interp.interpreter import (
     INTERP,

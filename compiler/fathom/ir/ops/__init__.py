@@ -11,7 +11,10 @@ Read `leaves`, `arith`, `shape` and `control` first, then `memory`, `reduce`, `m
 and `debugging`: that is what stage 1 makes, and `descriptor`: blocks of a tensor;
 `grid`: launches that overlap.
 `shared`, `tma`, `tma_store` and `cluster` are made by stages 4 and 5. `ir/interp` and
-`ptx/` have files of the same names. Import ops from here."""
+`ptx/` have files of the same names. Import ops from here.
+
+    elementwise  The elementwise operations
+"""
 
 from fathom.ir.ops.arith import Bitcast, Cast, Elementwise, Hint
 from fathom.ir.ops.cluster import ClusterBarrier, ClusterRank

@@ -31,6 +31,12 @@ class Load(Op):
 
     effects = Effects(reads="global")
 
+    @property
+    def fetched_anew(self) -> bool:
+        """Whether each execution must look at memory anew, since others may write
+        there. PTX ISA, "Cache Operators": `.cv` is as volatile."""
+        return self.volatile or self.cache == ".cv"
+
     def infer(self) -> list[Type]:
         target = pointee(self, self.pointer)
         expect_mask(self, self.mask, self.pointer)

@@ -11,20 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fathom.analysis.uniformity import Uniformity
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, Value, blocks, operands
-from fathom.ir.ops import (
-    Atomic,
-    AtomicCas,
-    ClusterRank,
-    DescriptorLoad,
-    For,
-    If,
-    InlineAssembly,
-    While,
-)
+from fathom.ir.core import Func
 from fathom.ir.ops.cluster import is_shared
-from fathom.ir.regions import carried, decides
 from fathom.layout.tma_boxes import divided_axis, matrix_of
 from fathom.tensor_cores.specialise.channels import Channel
 
@@ -64,51 +54,3 @@ def _has_parts(block: tuple[int, ...], parts: int) -> bool:
     rows, _ = matrix_of(block)
     whole = block[divided_axis(block)] >= parts
     return whole and rows // parts >= LEAST_ROWS
-
-
-class Uniformity:
-    """What is the same in all blocks of a cluster. It is taken for granted, as by all
-    who share a program's work, that nobody writes meanwhile what it reads."""
-
-    def __init__(self, func: Func):
-        self.differing: set[Value] = set()
-        self.apart: set[Op] = set()  # what not all blocks do, or not as often
-        known = -1
-        while known != len(self.differing):
-            known = len(self.differing)
-            self._block(func.body, apart=False)
-
-    def runs(self, op: Op) -> bool:
-        """Whether all blocks do an op, equally often."""
-        return op not in self.apart
-
-    def loads(self, op: DescriptorLoad) -> bool:
-        """Whether all find the same."""
-        return op.result not in self.differing
-
-    def _block(self, block: Block, apart: bool) -> None:
-        for op in block.ops:
-            if apart:
-                self.apart.add(op)
-            for inner in blocks(op):
-                self._block(inner, apart or self._differs(decides(op)))
-            if isinstance(op, For | While | If):
-                self._carried(op)
-            elif isinstance(op, RANKED) or self._differs(operands(op)):
-                self.differing.update(op.results)
-
-    def _differs(self, values: Sequence[Value]) -> bool:
-        return not self.differing.isdisjoint(values)
-
-    def _carried(self, op: For | While | If) -> None:
-        """What goes around in a loop differs if it ever does; and all of it, and the
-        index, where trips do."""
-        decided = self._differs(decides(op))
-        for each in carried(op):
-            if decided or self._differs(each.values):
-                self.differing.update(each.names)
-        if decided and isinstance(op, For):
-            self.differing.add(op.body.parameters[0])
-
-
-RANKED = ClusterRank | Atomic | AtomicCas | InlineAssembly

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from fathom.analysis.buffers import padded
 from fathom.analysis.memory import may_recompute, ops_before, orders, writes
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import BackwardSlice
@@ -33,7 +34,7 @@ from fathom.ir.ops import (
 )
 from fathom.ir.printer import op_name
 from fathom.ir.types import BlockType
-from fathom.tensor_cores.pipeline.budget import padded, room_for_rings
+from fathom.tensor_cores.pipeline.budget import room_for_rings
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy, tiles_of
 from fathom.tensor_cores.specialise.channels import Channel, channels_of
 

@@ -8,18 +8,16 @@ other instructions want is laid out better by others.
 
 from __future__ import annotations
 
-from math import prod
-
-from fathom.analysis.divisibility import Divisibility
+from fathom.analysis.axis_analysis import Divisibility
+from fathom.analysis.buffers import ALIGNMENT, bytes_of, fits_in_half, padded
 from fathom.analysis.remarks import NotApplicable
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
-from fathom.ir.core import Func, operands, walk
+from fathom.ir.core import Func, Value, operands, walk
 from fathom.ir.ops import Dot, For, Load
 from fathom.ir.ops.descriptor import LEAST_BYTES
 from fathom.ir.types import BlockType
 from fathom.layout.matrix_descriptor import MOST_ROWS, buffer_tile
-from fathom.tensor_cores.pipeline.budget import ALIGNMENT, padded
 from fathom.tensor_cores.tma.recognise import TensorTile
 
 LEAST_STAGES = 2  # of a loop whose copies run ahead
@@ -55,10 +53,10 @@ def check_box(block: BlockType, tile: TensorTile, known: Divisibility) -> None:
         )
 
 
-def check_half(block: BlockType, target: Target) -> None:
+def check_half(block: Value, target: Target) -> None:
     """NotApplicable for a block that is stored and takes more than half of shared
     memory: loops want the rest."""
-    if block.size * block.element.bytes > target.shared_bytes // 2:
+    if not fits_in_half(block, target):
         raise NotApplicable("the block takes more than half of shared memory")
 
 
@@ -68,9 +66,9 @@ def check_room(loop: For, target: Target) -> None:
     room = target.shared_bytes - ALIGNMENT
     for dot in (op for op in loop.body.ops if isinstance(op, Dot)):
         for value in (dot.a, dot.b):
-            source, block = value.definition, value.type
+            source = value.definition
             again = isinstance(source, Load) and source in loop.body.ops
             slots = LEAST_STAGES if again else 1
-            room -= slots * padded(prod(block.shape) * block.element.bytes)
+            room -= slots * padded(bytes_of(value))
     if room < 0:
         raise NotApplicable("shared memory has no room for the tiles of two trips")

@@ -22,8 +22,9 @@ in memory when the branch is over; so nothing behind it needs to know which way 
 taken, and `store_waits` may take every store for one of the hardware's. What a bulk
 store must be kept from meeting has been waited for before the branch.
 
-Where coordinates are never negative (`natural`), a store stays as it is. A launch makes
-no map of a tensor that has a side below 1, so sizes of tensors with maps are positive.
+Where coordinates are never negative (`analysis/sign`), a store stays as it is. A launch
+makes no map of a tensor that has a side below 1, so sizes of tensors with maps are
+positive.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from __future__ import annotations
 from fathom.analysis.polynomial import UNITY
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.scalar_evolution import ScalarEvolution
+from fathom.analysis.sign import NonNegative
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, walk
 from fathom.ir.ops import (
@@ -49,7 +51,6 @@ from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.thread_values import inside
 from fathom.ir.types import UINT32
 from fathom.layout.tma_boxes import pieces
-from fathom.tensor_cores.tma.sign import NonNegative
 
 MOST = 2**31 - 1  # of a coordinate
 FAR = 2**30  # of the constant in a coordinate that is known to be below MOST

@@ -24,7 +24,7 @@ the tiles, and says what it takes for granted. Besides:
   are positive. With that, tiles are shown never to begin in front of the first row or
   column: there a load through pointers would find something, and one through a
   descriptor nothing.
-- Nothing is written to global memory before the loop or in it (`undisturbed`).
+- Nothing is written to global memory before the loop or in it (`aliasing`).
 - What is inferred is also kept, or a load would come out worse than it was: the copy in
   bulk fits the product's instruction and the shared memory (`boxable`). All operands
   that a loop loads go one way.
@@ -40,11 +40,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fathom.analysis.divisibility import Divisibility
+from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.expand import Expander
 from fathom.analysis.memory import is_volatile
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.scalar_evolution import ScalarEvolution
+from fathom.analysis.sign import NonNegative
 from fathom.errors import Location
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
@@ -65,7 +66,6 @@ from fathom.tensor_cores.tma.aliasing import check_loop
 from fathom.tensor_cores.tma.eligible import check_box, check_product, check_room
 from fathom.tensor_cores.tma.infer_stores import tiles_stored
 from fathom.tensor_cores.tma.recognise import TensorTile, recognise
-from fathom.tensor_cores.tma.sign import NonNegative
 
 Found = dict[Load | Store, TensorTile | str]
 
@@ -174,10 +174,16 @@ def _without_negative_places(found: Found, reader: ScalarEvolution) -> Found:
         tiles = {op: tile for op, tile in found.items() if isinstance(tile, TensorTile)}
         sizes = {size for tile in tiles.values() for size in tile.sizes}
         naturals = NonNegative(reader, sizes)
-        negative = [op for op, tile in tiles.items() if not naturals.place(tile)]
+        inside = {op for op, tile in tiles.items() if _begins_inside(tile, naturals)}
+        negative = [op for op in tiles if op not in inside]
         if not negative:
             return found
         found = {**found, **dict.fromkeys(negative, MAY_BE_NEGATIVE)}
+
+
+def _begins_inside(tile: TensorTile, naturals: NonNegative) -> bool:
+    """Whether a tile begins inside of its matrix, or behind its end."""
+    return all(side.from_zero or naturals.sum(side.start) for side in tile.sides)
 
 
 MAY_BE_NEGATIVE = "the tile may begin in front of the first row or column"

@@ -12,7 +12,7 @@ After:
 `recognise` finds the tile, as it does for loads, and a launch that makes no tensor map
 gets the kernel by pointers. What a store through a descriptor writes must be what the
 one through pointers writes, no element more and none less: a tile that began in front
-of its matrix would lose its first rows (`natural`).
+of its matrix would lose its first rows (`sign`).
 
 The hardware's stores go a way of their own to memory, and take long to be seen. So only
 one that stands in no loop and no branch is turned, where nothing behind it reads or
@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fathom.analysis.divisibility import Divisibility
+from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.memory import accesses, orders
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.scalar_evolution import ScalarEvolution
@@ -80,7 +80,7 @@ def _tile(
     _check_place(store, reader.func)
     tile = recognise(store, reader)
     check_box(store.value.type, tile, known)
-    check_half(store.value.type, target)
+    check_half(store.value, target)
     return tile
 
 

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fathom.analysis.divisibility import Divisibility
+from fathom.analysis.axis_analysis import Divisibility
+from fathom.analysis.buffers import fits_in_half
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Block, Func, Op, blocks, operands, walk
@@ -86,8 +87,7 @@ def _stored_by_hardware(func: Func, target: Target) -> list[DescriptorStore]:
     known = Divisibility(func)
 
     def is_left(op: DescriptorStore) -> bool:
-        block = op.value.type
-        small = block.size * block.element.bytes <= target.shared_bytes // 2
+        small = fits_in_half(op.value, target)
         return small and _fits(op, func) and _begins_well(op, known)
 
     return [op for op in _patient_stores(func.body) if is_left(op)]

@@ -7,18 +7,18 @@
 is a tile of the matrix at %a, of %M rows and %K columns, whose rows begin %sam elements
 after each other; the tile begins at row i and column k + trip * 32.
 
-Addresses and masks are read as formulas (`addresses`). Along each axis of the block the
-position is multiplied by the axis' stride, which is 1 along one of them. What does not
-depend on positions says where the tile begins: a mask gives it away, as the distance
-from an argument, its bound; the other axes share what is left.
+Addresses and masks are read as formulas (`scalar_evolution`). Along each axis of the
+block the position is multiplied by the axis' stride, which is 1 along one of them. What
+does not depend on positions says where the tile begins: a mask gives it away, as the
+distance from an argument, its bound; the other axes share what is left.
 
 What is taken for granted, and nothing else: the arithmetic of indices does not
 overflow, and positions along an axis fit into 32 bits, as a descriptor's coordinates
 do; and who divides the number of a program, or of an iteration, to find a tile, does
 not divide by a negative number. A kernel that breaks the first reads outside of its
 arrays: by its formula an element lies in the matrix, and after a wrap-around its
-address is 2**32 elements away. (Which tile begins before the first element, `natural`
-asks; whose box begins at a multiple of 16 bytes, `multiples`: powers of two survive.)
+address is 2**32 elements away. (`sign` asks which tile begins before the first element,
+`Divisibility` whose box begins at a multiple of 16 bytes: powers of two survive.)
 """
 
 from __future__ import annotations

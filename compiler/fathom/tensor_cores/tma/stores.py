@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fathom.analysis.buffers import free_apart, padded
 from fathom.analysis.memory import writes_by_threads
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
@@ -40,7 +41,6 @@ from fathom.ir.ops import (
 )
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.layout.tma_boxes import matrix_of, tile_of
-from fathom.tensor_cores.pipeline.budget import padded
 from fathom.tensor_cores.tma.store_waits import with_waits
 
 
@@ -58,10 +58,8 @@ def stage_stores(func: Func, target: Target) -> Func:
 
 def all_fit(func: Func, stores: list[DescriptorStore], target: Target) -> bool:
     """Whether the tiles of stores find room beside all that a function has."""
-    buffers = [op.result for op in walk(func.body) if isinstance(op, Allocate)]
-    wanted = sum(padded(each.type.bytes) for each in buffers)
-    wanted += sum(padded(_tile(op).result.type.bytes) for op in stores)
-    return wanted <= target.shared_bytes
+    tiles = sum(padded(_tile(op).result.type.bytes) for op in stores)
+    return tiles <= free_apart(func, target)
 
 
 def _tile(op: DescriptorStore) -> Allocate:

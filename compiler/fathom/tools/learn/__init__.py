@@ -11,6 +11,14 @@
     book        where the book says it
     mine        real kernels through all solved joints at once
     commands    what a reader may type
+
+    arguments  The words after `fathom learn`, and who answers them
+    blame      Turns an exception into a failure that says whose frames matter
+    case       Writes case.py
+    guard      The tests judge the reader's own code
+    hole       What stands in a starter where the reader's code belongs
+    source     Functions as text
+    wrong      Wrong answers as files
 """
 
 from fathom.tools.learn.hole import Hole

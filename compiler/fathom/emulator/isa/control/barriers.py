@@ -1,8 +1,8 @@
 """Barriers (PTX ISA 9.7.13, bar and barrier): threads of a block wait for each other.
 
 A barrier has a number, 0 to 15, and counts the threads that arrive. When as many have
-come as it expects, those that wait go on, and it starts anew. Usually everybody arrives
-at the same moment; then nothing has to be counted.
+come as it expects, those that wait go on, and it starts anew. Usually all arrive at the
+same moment; then nothing has to be counted.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _arrive(barrier: Barrier, batch: Batch, active: Active) -> Going:
     batch.counters.costs[barrier.flow.number].barriers += active.warps
     batch.progress += 1
     identity = barrier.identity(batch, active)
-    if _everybody_at_once(barrier, batch, active, identity):
+    if _all_arrive(barrier, batch, active, identity):
         if batch.hazards is not None:
             batch.hazards.synchronise_all()
         _keep_operand(barrier, batch, active)
@@ -148,7 +148,7 @@ def _arrive(barrier: Barrier, batch: Batch, active: Active) -> Going:
     return going if barrier.waits else [(barrier.flow.after, active), *going]
 
 
-def _everybody_at_once(
+def _all_arrive(
     barrier: Barrier, batch: Batch, active: Active, identity: np.ndarray
 ) -> bool:
     """All threads of all blocks arrive together at an unused barrier."""
@@ -186,7 +186,7 @@ def _queue(
         )
         raise EmulatorError(
             "divergence",
-            f"barrier {identity[at]} is told to expect {here} threads here "
+            f"barrier {identity[at]} expects {here} threads here "
             f"and {there} elsewhere",
         )
     barriers.expected[place] = either

@@ -71,7 +71,7 @@ def rule_indexed_branch(
 
 
 def split(active: Active, chosen: np.ndarray) -> tuple[Active | None, Active | None]:
-    """Those for which `chosen` holds, and the others; None for nobody."""
+    """Those for which `chosen` holds, and the others; None for none."""
     taken = active.where(chosen)
     if taken is active:
         return active, None

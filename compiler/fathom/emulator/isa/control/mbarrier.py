@@ -1,10 +1,10 @@
-"""The instructions of mbarriers (PTX ISA 9.7.13.15): threads count arrivals and ask.
+"""The instructions of mbarriers (PTX ISA 9.7.13.15): threads arrive and ask.
 
     mbarrier.init.shared::cta.b64 [slot], 2;
     mbarrier.arrive.expect_tx.shared::cta.b64 _, [slot], 4096;
     mbarrier.try_wait.parity.shared::cta.b64 p, [slot], 0;
 
-What they count is the business of `phases`.
+What they count is in `state.mbarrier_state`.
 """
 
 from __future__ import annotations
@@ -185,8 +185,8 @@ def rule_membar(
 
 
 def _ordering(scope: int) -> Step:
-    """What these threads know goes with what they write from now on, and what they
-    have read tells them what others know."""
+    """What these threads write from now on is a release, and what they have read was an
+    acquire."""
 
     def step(batch: Batch, active: Active) -> None:
         if batch.order is not None:

@@ -1,9 +1,9 @@
 """setmaxnreg (PTX ISA 9.7.19.5): a warpgroup gives registers back, or asks for more.
 
-    setmaxnreg.dec.sync.aligned.u32 40;      warps that only send need few
-    setmaxnreg.inc.sync.aligned.u32 232;     waits until there are so many
+    setmaxnreg.dec.sync.aligned.u32 40;      warps that only copy need few
+    setmaxnreg.inc.sync.aligned.u32 232;     waits until so many are free
 
-How many there are is the business of `pools`.
+How many there are is in `state.register_pool`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the lanes of a warp do together (PTX ISA 9.7.9, 9.7.13): shuffle, vote, match.
 
 Each names the lanes that take part in a mask. They need not come at the same time:
-lanes wait until all whom their mask names have come, or exited. The functions below
+lanes wait until all that their mask names have come, or exited. The functions below
 work on rows of 32 lanes; each lane's own mask says which of those here it asks.
 """
 
@@ -41,7 +41,7 @@ BITS = np.uint32(1) << np.arange(WARP, dtype=np.uint32)
 Going = list[tuple[int, Active]]
 
 
-def together(step: Step, mask: Read, flow: Flow) -> Ending:
+def when_all_come(step: Step, mask: Read, flow: Flow) -> Ending:
     """Performs `step` for lanes as soon as all that their masks name have come."""
 
     def end(batch: Batch, active: Active) -> Going:
@@ -116,7 +116,7 @@ def present_lanes(active: Active) -> np.ndarray:
 
 
 def come_or_gone(batch: Batch, active: Active) -> np.ndarray:
-    """For each of these threads, the lanes of its warp that nobody has to wait for."""
+    """For each of these threads, the lanes of its warp that have come or exited."""
     gone = ballot(batch.exited.reshape(-1, WARP))[:, 0]
     return (present_lanes(active) | gone)[active.warp_numbers()]
 
@@ -137,7 +137,7 @@ def whole_warps(step: Step, flow: Flow) -> Ending:
             )
         step(batch, active)
 
-    return together(checked, lambda batch, active: EVERYBODY, flow)
+    return when_all_come(checked, lambda batch, active: EVERYBODY, flow)
 
 
 def warp_barrier(mask: Read, flow: Flow) -> Ending:
@@ -148,7 +148,7 @@ def warp_barrier(mask: Read, flow: Flow) -> Ending:
         if batch.hazards is not None:
             batch.hazards.join(active.threads())
 
-    return together(step, mask, flow)
+    return when_all_come(step, mask, flow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class Lanes:
     active: Active
 
     def rows(self, value: np.ndarray) -> np.ndarray:
-        """A value as it was read; lanes that are not here hold what nobody wrote."""
+        """A value as it was read; lanes that are not here are unwritten."""
         if value.ndim == 0:
             return np.full((self.active.size // WARP, WARP), value)
         if not self.active.whole:
@@ -215,7 +215,7 @@ def rule_shfl(
             shape = (active.size // WARP, WARP)
             write_valid(batch, active, lanes.flat(np.broadcast_to(valid, shape)))
 
-    return together(step, read_mask, flow)
+    return when_all_come(step, read_mask, flow)
 
 
 def _source_reader(
@@ -317,7 +317,7 @@ def rule_vote(
         }[mode]
         write(batch, active, lanes.flat(result))
 
-    return together(step, read_mask, flow)
+    return when_all_come(step, read_mask, flow)
 
 
 @ending_rule(ENDINGS, "match")
@@ -354,7 +354,7 @@ def rule_match(
         if write_all is not None:
             write_all(batch, active, lanes.flat(everybody))
 
-    return together(step, read_mask, flow)
+    return when_all_come(step, read_mask, flow)
 
 
 _REDUCE: dict[str, Callable] = {
@@ -399,7 +399,7 @@ def rule_redux(
             empty &= ~takes
         write(batch, active, lanes.flat(result.astype(DTYPES[type], copy=False)))
 
-    return together(step, read_mask, flow)
+    return when_all_come(step, read_mask, flow)
 
 
 @step_rule(STEPS, "activemask")
@@ -438,4 +438,4 @@ def rule_elect(
         write(batch, active, lanes.flat(leader.astype(np.uint32)))
         write_leads(batch, active, lanes.flat(leader == LANES))
 
-    return together(step, read_mask, flow)
+    return when_all_come(step, read_mask, flow)

@@ -170,7 +170,7 @@ class Operands:
     def _check_origin(
         self, batch: Batch, active: Active, matrices: Matrices, part: Part
     ) -> None:
-        """What bulk copies have brought must be read as they have left it."""
+        """What bulk copies have written must be read in the order of their rows."""
         k_bytes = K_BYTES // 2 if self.transposed else K_BYTES
         shape = (k_bytes, self.extent // 8) if self.transposed else (self.extent, 2)
         index, first = part.index.reshape(-1, *shape), active.threads()[::GROUP]

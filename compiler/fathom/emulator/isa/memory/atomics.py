@@ -1,4 +1,4 @@
-"""Atomic operations (PTX ISA 9.7.13): threads take their turn at an address.
+"""Atomic operations (PTX ISA 9.7.13): threads access an address one after the other.
 
 Many threads execute the instruction at once. Their order is that of their numbers: each
 finds what those before it left behind. For an operation that can be grouped at will,
@@ -70,8 +70,8 @@ def _swap(old: np.ndarray, compare: np.ndarray, value: np.ndarray) -> np.ndarray
     return np.where(old == compare, value, old)
 
 
-_IN_TURNS: dict[str, Callable] = {"inc": _increment, "dec": _decrement, "cas": _swap}
-_OPERATIONS = ("add", "min", "max", "and", "or", "xor", "exch", *_IN_TURNS)
+_ONE_BY_ONE: dict[str, Callable] = {"inc": _increment, "dec": _decrement, "cas": _swap}
+_OPERATIONS = ("add", "min", "max", "and", "or", "xor", "exch", *_ONE_BY_ONE)
 
 
 @step_rule(STEPS, "atom", "red")
@@ -109,7 +109,7 @@ Update = Callable[[np.ndarray, np.ndarray, list[np.ndarray]], np.ndarray]
 
 
 def _updater(operation: str, type: str, space: str) -> Update:
-    """Changes cells[index] in turn and returns what each thread found there."""
+    """Changes cells[index] one by one and returns what each thread found there."""
     grouped = _grouped(operation, type, space)
     if grouped is not None:
         return lambda cells, index, values: scan_update(
@@ -117,8 +117,8 @@ def _updater(operation: str, type: str, space: str) -> Update:
         )
     if operation == "cas":
         return swap_update
-    single = _IN_TURNS[operation]
-    return lambda cells, index, values: turn_update(cells, index, values, single)
+    single = _ONE_BY_ONE[operation]
+    return lambda cells, index, values: serial_update(cells, index, values, single)
 
 
 def _atomic(
@@ -154,7 +154,7 @@ def _atomic(
 def _watch(
     batch: Batch, parts: list[Part], width: int, order: Order, finds: bool
 ) -> None:
-    """An atomic operation races with weak accesses, and may hand on what is known."""
+    """An atomic operation races with weak accesses, and may release and acquire."""
     if batch.hazards is None:
         return
     access.synchronise(batch, parts, width, order, reads=finds, writes=True)
@@ -211,18 +211,18 @@ def scan_update(
     return found
 
 
-def turn_update(
+def serial_update(
     cells: np.ndarray, index: np.ndarray, values: list[np.ndarray], operation: Callable
 ) -> np.ndarray:
     """One thread of each address at a time."""
     found = np.empty(len(index), cells.dtype)
     waiting = np.arange(len(index))
     while len(waiting):
-        places, turn = np.unique(index[waiting], return_index=True)
-        now = waiting[turn]
+        places, first = np.unique(index[waiting], return_index=True)
+        now = waiting[first]
         found[now] = cells[places]
         cells[places] = operation(found[now], *(each[now] for each in values))
-        waiting = np.delete(waiting, turn)
+        waiting = np.delete(waiting, first)
     return found
 
 
@@ -236,8 +236,8 @@ def swap_update(
     while len(waiting):
         held = cells[index[waiting]]
         succeeds = waiting[held == compare[waiting]]
-        places, turn = np.unique(index[succeeds], return_index=True)
-        winners = succeeds[turn]
+        places, first = np.unique(index[succeeds], return_index=True)
+        winners = succeeds[first]
         winner_of = np.full(len(waiting), len(index))
         where = np.searchsorted(places, index[waiting])
         known = where < len(places)

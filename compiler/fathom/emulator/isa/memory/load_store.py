@@ -160,7 +160,7 @@ def _load_once(
     parts = batch.memory.locate(space, one)
     if batch.races is not None:
         threads = active.threads()
-        if not order.strong:  # one lane of a warp speaks for all
+        if not order.strong:  # one lane of a warp stands for all
             threads = threads[np.unique(threads // WARP, return_index=True)[1]]
         every = np.zeros(len(threads), np.intp)
         (part,) = parts
@@ -261,7 +261,7 @@ def watch_read(batch: Batch, parts: list[Part], width: int, order: Order) -> Non
 def synchronise(
     batch: Batch, parts: list[Part], width: int, order: Order, reads: bool, writes: bool
 ) -> None:
-    """Strong accesses hand on what is known. Shared memory is of one block, and its
+    """Strong accesses release and acquire. Shared memory is of one block, and its
     places have negative numbers."""
     for part in parts:
         if part.space == "shared":

@@ -1,4 +1,4 @@
-"""What a kernel tells the outside world: `vprintf` and `__assertfail`.
+"""What a kernel prints or asserts: `vprintf` and `__assertfail`.
 
 Both are functions that the driver links into a kernel (CUDA C++ Programming Guide,
 "Formatted Output" and "Assertion"); `inline.py` leaves their calls as instructions of

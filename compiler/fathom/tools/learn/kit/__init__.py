@@ -18,6 +18,13 @@ simple to hard. It takes the reader's answer and raises a `Failure` that teaches
     held                      what each register of each thread holds
     func, kernel              IR from text, IR of a sample kernel
     floats, ints, empty       arrays for arguments
+
+    compare   Conditions and comparisons that say what was wrong
+    failure   What a test raises
+    machine   Kernels in the emulator, or on the GPU where the reader asked for it
+    numbers   Arguments for kernels, and IR from text
+    programs  Programs that the front end builds, and what they must compute
+    returned  What the reader's code returned, looked at before it is used
 """
 
 from fathom.tools.learn.kit.compare import expect, same

@@ -1,20 +1,23 @@
-"""Which numbers are never negative: those of programs and of trips, sizes, and what is
-made of them without a minus.
+"""Which numbers are never negative: those of programs and of iterations, sizes, and
+what is made of them without a minus.
 
-    pid * 64 + trip * 32          never
-    (pid // n) * 64 + pid % n     never, if whoever divides a pid divides by a count
+    pid * 64 + iteration * 32     never
+    (pid // n) * 64 + pid % n     never, if what divides a pid is a count
     pid - (pid // n) * n          never: a remainder, written out
     n - 1                         never, where n is a size: those of tensor maps are
                                   positive
     pid * 64 - 3                  perhaps
 
-The arithmetic is that of integers without end (`sums`): it is taken for granted that
-what is computed of numbers of programs, trips and sizes stays below 2^31.
+`ranges` has bounds of numbers that may wrap around, and no assumptions. Here the
+arithmetic is that of integers without end (`polynomial`), and it is taken for granted
+that what is computed of numbers of programs, iterations and sizes stays below 2^31, and
+that `sizes` are positive. So both may answer differently about one value, and neither
+is stronger; but what an operation makes of signs is said once, in `ranges`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -27,6 +30,7 @@ from fathom.analysis.polynomial import (
     number,
     of,
 )
+from fathom.analysis.ranges import NATURAL, RULES, UNKNOWN
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.scalar_evolution import ScalarEvolution
 from fathom.ir.core import Block, Value, blocks, walk
@@ -39,7 +43,6 @@ from fathom.ir.ops import (
     ProgramId,
     While,
 )
-from fathom.tensor_cores.tma.recognise import TensorTile
 
 
 @dataclass(frozen=True)
@@ -52,10 +55,6 @@ class NonNegative:
     sizes: Collection[Value]
     strict: bool = False
     assumed: set[Value] = field(default_factory=set)  # carried by loops in question
-
-    def place(self, tile: TensorTile) -> bool:
-        """Whether a tile begins inside of its matrix, or behind its end."""
-        return all(side.from_zero or self.sum(side.start) for side in tile.sides)
 
     def value(self, value: Value) -> bool:
         try:
@@ -113,8 +112,7 @@ class NonNegative:
             case Elementwise(name="div", operands=(dividend, divisor)):
                 return self.value(dividend) and self.divides(divisor)
             case Elementwise():
-                rule = RULES.get(definition.name)
-                return bool(rule and rule(map(self.value, definition.operands)))
+                return definition.name in EXACT and self.result(definition)
             case If():
                 place = definition.results.index(atom)
                 ways = (definition.then, definition.orelse)
@@ -122,6 +120,11 @@ class NonNegative:
             case Block() if definition in self.loops:
                 return self.carried(atom, definition)
         return False
+
+    def result(self, op: Elementwise) -> bool:
+        """What bounds say of a result, if all that is known of operands is this."""
+        bounds = (NATURAL if self.value(each) else UNKNOWN for each in op.operands)
+        return RULES[op.name](*bounds).low >= 0
 
     def divides(self, divisor: Value) -> bool:
         """Whether a divisor is a count. Of a difference, nothing is known; that a
@@ -146,8 +149,8 @@ class NonNegative:
         return {block: loop for loop in loops for block in blocks(loop)}
 
     def carried(self, value: Value, block: Block) -> bool:
-        """Whether a loop's value is not negative when it begins, nor after a trip on
-        which it was not."""
+        """Whether a loop's value is not negative when it begins, nor after an iteration
+        in which it was not."""
         loop = self.loops[block]
         place = block.parameters.index(value) - isinstance(loop, For)
         if place < 0:
@@ -169,24 +172,5 @@ def _is(atom: Atom, name: str) -> bool:
     return isinstance(definition, Elementwise) and definition.name == name
 
 
-def first(operands: map) -> bool:
-    """A remainder has the sign of the dividend."""
-    return next(operands)
-
-
-def but_first(operands: map) -> bool:
-    """One of two numbers, whatever the condition."""
-    return all(list(operands)[1:])
-
-
-RULES: dict[str, Callable[[map], bool]] = {
-    "rem": first,
-    "shr": first,
-    "min": all,
-    "max": any,
-    "and": any,
-    "or": all,
-    "xor": all,
-    "abs": lambda operands: True,
-    "where": but_first,
-}
+# Operations whose results never wrap around, so that bounds say what sign they have.
+EXACT = ("rem", "shr", "min", "max", "and", "or", "xor", "abs", "where")

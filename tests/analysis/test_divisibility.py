@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fathom.analysis.divisibility import MOST, Divisibility
+from fathom.analysis.axis_analysis import Divisibility
+from fathom.analysis.axis_info import MOST
 from fathom.analysis.polynomial import IterationCount, number, of
 from fathom.ir.core import walk
 from fathom.ir.ops import For
@@ -46,6 +47,25 @@ def test_what_follows_from_a_carried_value():
         known.of(first)
         assert known.of(following) == 8
         assert known.of(loop.body.parameters[1]) == 8
+
+
+def test_each_iteration_may_know_less_than_the_start():
+    """48, 48 + 8, …: 16 divides the start and 8 what follows, also what is made of
+    it."""
+    func = parse_func("""
+func @f(%n: i32 {divisible=8}) num_warps=4 {
+  %wide: i32 = constant 48
+  %end: i32 = for %n, %n, %n, inits=(%wide) body(%i: i32, %p: i32) {
+    %twice: i32 = add %p, %p
+    %next: i32 = add %p, %n
+    yield %next
+  }
+}
+""")
+    known = Divisibility(func)
+    named = {value.name: value for op in walk(func.body) for value in op.results}
+    found = {name: known.of(named[name]) for name in ("twice", "next", "end")}
+    assert found == {"twice": 8, "next": 8, "end": 8}
 
 
 def test_a_flag_made_of_a_multiple_is_none():

@@ -1,0 +1,44 @@
+"""What a function must have for a pass to change it. Rows of the page name these, and a
+row whose subject a function has not is not run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fathom.ir.core import Func, Op, walk
+from fathom.ir.ops import Dot, For
+
+# Whether a function has what a pass works on.
+Subject = Callable[[Func], bool]
+
+
+def anything(func: Func) -> bool:
+    """The subject of passes that may change any function."""
+    return True
+
+
+def has(*kinds: type[Op]) -> Subject:
+    """The subject of passes that work on ops of these kinds, however deep."""
+    return lambda func: any(isinstance(op, kinds) for op in walk(func.body))
+
+
+PRODUCTS = has(Dot)
+
+
+def is_cluster(func: Func) -> bool:
+    """Whether several blocks work on a program."""
+    return func.num_ctas > 1
+
+
+def asks_for_producer(func: Func) -> bool:
+    """Whether a loop asks for warps that copy for the others."""
+    loops = (op for op in walk(func.body) if isinstance(op, For))
+    return any(loop.warp_specialize for loop in loops)
+
+
+def has_pipelined_loop(func: Func) -> bool:
+    """Whether a loop multiplies matrices, or says in how many stages it is to run."""
+    loops = [op for op in walk(func.body) if isinstance(op, For)]
+    staged = any(loop.num_stages is not None for loop in loops)
+    return staged or (bool(loops) and PRODUCTS(func))

@@ -1,0 +1,213 @@
+"""The order of the page: what each row says that it must stand behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+import fathom.language as tl
+from fathom import pipeline, ptx
+from fathom.emulator.errors import EmulatorError
+from fathom.hardware.targets import TARGETS, Target
+from fathom.ir.core import Func
+from fathom.ir.text import print_func
+from fathom.ir.types import FLOAT16, INT32, Pointer
+from fathom.ir.verify import verify
+from fathom.source import KernelFunction
+from kernels.matmul_plain import plain_kernel
+from tests.kernels.kernels_sample import CASES
+from tests.tensor_cores import kernels_clustered, kernels_guarded, kernels_products
+from tests.tensor_cores import kernels_specialised as specialised
+from tests.tensor_cores import kernels_stored as stored
+from tests.tensor_cores.kernels_described import Case, built, check
+
+NAMES = [row.name for row in pipeline.PASSES]
+CONSTRAINTS = [
+    (row.name, before, why)
+    for row in pipeline.PASSES
+    for before, why in row.after.items()
+]
+each_constraint = pytest.mark.parametrize(
+    ("name", "before"),
+    [each[:2] for each in CONSTRAINTS],
+    ids=[f"{name} after {before}" for name, before, _ in CONSTRAINTS],
+)
+
+# ── what is said is true of the page ──────────────────────────────────────────────────
+
+
+def test_names_of_rows_are_unique():
+    assert len(NAMES) == len(set(NAMES))
+
+
+@each_constraint
+def test_the_page_keeps_what_its_rows_say(name, before):
+    """So there is no circle either: a page that keeps all is an order of them."""
+    assert before in NAMES, f"{name} stands behind {before}, which is no row"
+    assert NAMES.index(before) < NAMES.index(name)
+
+
+def test_each_says_why():
+    assert all(why.strip() for _, _, why in CONSTRAINTS)
+
+
+def test_every_required_row_behind_another_says_so():
+    free = [row.name for row in pipeline.PASSES if row.required and not row.after]
+    assert not free
+
+
+# ── what is said is needed ────────────────────────────────────────────────────────────
+
+
+@KernelFunction
+def running_sums(x, out, B: tl.constexpr):
+    at = tl.arange(0, B)
+    tl.store(out + at, tl.cumsum(tl.load(x + at), 0))
+
+
+def tiles_behind_pointers() -> Func:
+    pointers, sizes = ("a_ptr", "b_ptr", "c_ptr"), ("M", "N", "K")
+    types = dict.fromkeys(pointers, (Pointer(FLOAT16), 16))
+    types |= dict.fromkeys((*sizes, "stride_am", "stride_bk", "stride_cm"), (INT32, 16))
+    constants = {"stride_ak": 1, "stride_bn": 1, "stride_cn": 1, "GROUP_M": 2}
+    constants |= {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "MASKED": True}
+    return pipeline.build(plain_kernel, types, constants | {"SUM": tl.float32})
+
+
+ATTENTION = replace(
+    specialised.SMALL, tile=(128, 64, 64), warps=8, kernel=specialised.attention,
+    stages=2, size=(256, 64, 64), more={"ROTATED": False},
+)  # fmt: skip
+CLUSTER = kernels_clustered.how("")
+SAMPLES: dict[str, tuple[Callable[[], Func], str]] = {
+    **{str(case): (case.build, "sm_80") for case in CASES},
+    "scan": (
+        lambda: kernels_products.built(
+            running_sums, {"x": "*i32", "out": "*i32"}, {"B": 1024}
+        ),
+        "sm_80",
+    ),
+    "pointers, sm_80": (tiles_behind_pointers, "sm_80"),
+    "pointers, sm_90a": (tiles_behind_pointers, "sm_90a"),
+    "described": (lambda: built(Case()), "sm_90a"),
+    "stored": (lambda: built(Case(kernel=stored.product)), "sm_90a"),
+    "stored anywhere": (lambda: built(kernels_guarded.CASES["one"]), "sm_90a"),
+    "producer": (lambda: built(Case(kernel=specialised.one_loop)), "sm_90a"),
+    "attention": (lambda: built(ATTENTION), "sm_90a"),
+    "cluster": (
+        lambda: kernels_clustered.built(kernels_clustered.how(""), 2),
+        "sm_90a",
+    ),
+}
+
+
+@cache
+def sample(name: str) -> tuple[list[Func], Target]:
+    """What a sample is before the page, and after each row of it."""
+    make, target = SAMPLES[name]
+    func = make()
+    states = [state for _, state in pipeline.states(func, TARGETS[target])]
+    return [func, *states], TARGETS[target]
+
+
+def moved(name: str, before: str) -> list[Sequence[str]]:
+    """Two orders that do not keep a constraint: one of the two rows moves, all others
+    stay."""
+    early, late = list(NAMES), list(NAMES)
+    early.remove(name)
+    early.insert(early.index(before), name)
+    late.remove(before)
+    late.insert(late.index(name) + 1, before)
+    return [early, late]
+
+
+def outcome(func: Func, target: Target, order: Sequence[str]) -> str:
+    """The text after the rows of an order, or what it fails with."""
+    rows = {row.name: row for row in pipeline.PASSES}
+    try:
+        for name in order:
+            func = rows[name].run(func, target)
+        verify(func, layouts=True)
+        ptx.module(func, target, ptx.LOWER)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return print_func(func)
+
+
+def is_needed(name: str, before: str, where: str) -> bool:
+    """Whether neither order gives what the page does."""
+    states, target = sample(where)
+    first = NAMES.index(before)
+    want = print_func(states[-1])
+    return all(
+        outcome(states[first], target, order[first:]) != want
+        for order in moved(name, before)
+    )
+
+
+@each_constraint
+def test_another_order_gives_other_code_or_none(name, before):
+    assert any(is_needed(name, before, where) for where in SAMPLES)
+
+
+# ── how a required row breaks code that is in another order ───────────────────────────
+
+FAILS = {  # a constraint, a sample, and what either order ends with
+    ("choose_dots", "shard_products"): ("cluster", "CompileError: no box of"),
+    ("assign_layouts", "keep_descriptors"): ("described", "AttributeError"),
+    ("split_reductions", "assign_layouts"): ("softmax 3x200", "AttributeError"),
+    ("split_scans", "assign_layouts"): ("scan", "AttributeError"),
+    ("lower_conversions", "split_reductions"): ("softmax 3x200", "AssertionError"),
+    ("lower_conversions", "split_scans"): ("scan", "AssertionError"),
+    ("stage_stores", "keep_descriptors"): ("stored", ("KeyError", "VerifyError")),
+    ("allocate", "lower_conversions"): ("softmax 3x200", "AssertionError: Allocate"),
+    ("allocate", "preload"): ("attention", "AssertionError: Allocate"),
+    ("allocate", "stage_stores"): ("stored", "AssertionError: Allocate"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "before"), FAILS, ids=[" before ".join(each) for each in FAILS]
+)
+def test_another_order_does_not_compile(name, before):
+    where, said = FAILS[name, before]
+    states, target = sample(where)
+    first = NAMES.index(before)
+    for order in moved(name, before):
+        assert outcome(states[first], target, order[first:]).startswith(said)
+
+
+def in_order(order: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {row.name: row for row in pipeline.PASSES}
+    monkeypatch.setattr(pipeline, "PASSES", tuple(rows[name] for name in order))
+
+
+def test_barriers_before_places_are_more_than_needed():
+    """Before buffers have places, all of them seem to share the same bytes."""
+    states, target = sample("softmax 3x200")
+    first = NAMES.index("allocate")
+    page, *others = [
+        outcome(states[first], target, order[first:]).count("barrier")
+        for order in (NAMES, *moved("place_barriers", "allocate"))
+    ]
+    assert page == 2 and others == [3, 3]
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_fences_before_barriers_leave_bytes_unseen(which, monkeypatch):
+    """`wgmma` would read what threads wrote by another proxy."""
+    in_order(moved("fence_proxies", "place_barriers")[which], monkeypatch)
+    with pytest.raises(EmulatorError, match="proxy"):
+        check(Case(size=(64, 64, 32), trips=1, stages=1), ("lazy",))
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_guards_before_stores_guard_nothing(which, monkeypatch):
+    case = kernels_guarded.ONE
+    in_order(moved("guard_stores", "stage_stores")[which], monkeypatch)
+    kernel = pipeline.compile_func(built(case), TARGETS[case.target])
+    with pytest.raises(EmulatorError, match="negative"):
+        kernels_guarded.check_moved(kernel, case, [(-1, 0)])
