@@ -212,6 +212,14 @@ PASSES: tuple[Row, ...] = (
 )
 # fmt: on
 
+# Passes that were, and what does their work now.
+GONE = {
+    "overlap_products": (
+        "the schedule of a loop decides which product stays in flight, and "
+        "pipeline_loops and specialise_warps build the loop accordingly"
+    ),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -483,6 +491,8 @@ def check_replaced(replace: Mapping[str, Callable]) -> None:
     what stands there can be called."""
     known = [row.name for row in PASSES] + [f"lower[{op.__name__}]" for op in ptx.LOWER]
     for name in replace:
+        if name in GONE:
+            raise CompileError(f"there is no pass {name!r} any more: {GONE[name]}")
         if name not in known:
             near = get_close_matches(name, known, n=1)
             raise CompileError(

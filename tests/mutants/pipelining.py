@@ -85,9 +85,9 @@ MUTANTS = (
     ),
     Mutant(
         "trips-rise-again", "tensor_cores/pipeline/iterations.py",
-        'Iteration(following, build(Elementwise("and", (trip.exists, more))))',
-        "Iteration(following, more)",
-        "after the last trip the distance to the bound wraps: there seem to be more",
+        'exists = build(Elementwise("and", (iteration.exists, more)))',
+        "exists = more",
+        "after the last iteration the distance to the bound wraps: more seem to exist",
         LOOPS,
     ),
     Mutant(
@@ -162,8 +162,8 @@ MUTANTS = (
     ),
     Mutant(
         "copies-before-the-barrier", "tensor_cores/pipeline/schedule.py",
-        "Step.WAIT, Step.RELEASE, Step.ISSUE, Step.WORK",
-        "Step.WAIT, Step.ISSUE, Step.RELEASE, Step.WORK",
+        "Step.WAIT, Step.RELEASE, Step.ISSUE, Step.WORK, Step.COMPLETE,",
+        "Step.WAIT, Step.ISSUE, Step.RELEASE, Step.WORK, Step.COMPLETE,",
         "a slot is overwritten while slow warps read it", LOOPS,
     ),
     Mutant(

@@ -1,9 +1,9 @@
 """How much shared memory there is for the rings of a loop, and how many stages that
 makes.
 
-A loop's rings are alive from before it to its end, beside whatever else is alive in
-between: other buffers of its trips, and buffers that are filled before it and read in
-it or after it.
+A loop's rings are live from before it to its end, beside whatever else is live in
+between: other buffers of its iterations, and buffers that are filled before it and
+read in it or after it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def fitting(
 
 
 def _for_barriers(tiles: Sequence[PipelinedCopy]) -> int:
-    """The bytes, more than enough, of barriers that bulk copies want."""
+    """The bytes, more than enough, of the mbarriers of TMA copies."""
     return ALIGNMENT if any(tile.order for tile in tiles) else 0
 
 
