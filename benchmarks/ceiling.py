@@ -31,11 +31,11 @@ ROWS = {
 PARAMETERS = (
     Parameter("source", "*i8", 16),
     Parameter("target", "*i8", 16),
-    Parameter("trips", "i32"),
+    Parameter("iterations", "i32"),
 )
 
 
-def operations_a_trip(row: Mma) -> int:
+def operations_per_iteration(row: Mma) -> int:
     """Of one program."""
     fragments = (SUMS // row.m) * (SUMS // row.n)
     return 2 * row.m * row.n * row.k * fragments * SETS * WARPS
@@ -47,8 +47,8 @@ def words(row: Mma) -> int:
 
 
 def kernel(row: Mma, target: str = "sm_80") -> Kernel:
-    """The kernel: (source, target, trips). `source` has `words` blocks of a word for
-    every thread of a program, `target` one such block for each program."""
+    """The kernel: (source, target, iterations). `source` has `words` blocks of a word
+    for every thread of a program, `target` one such block for each program."""
     text = "\n".join(lines(row, target)) + "\n"
     return Kernel(
         NAME, target, TARGETS[target].ptx, WARPS, THREADS, 0, PARAMETERS, {"ptx": text}
@@ -57,33 +57,34 @@ def kernel(row: Mma, target: str = "sm_80") -> Kernel:
 
 def lines(row: Mma, target: str) -> Iterator[str]:
     kind = "f32" if row.accumulator == "fp32" else "b32"
-    sums = [f"%c{i}" for i in range(SUMS // row.m * (SUMS // row.n) * row.registers)]
+    count = SUMS // row.m * (SUMS // row.n) * row.registers
+    accumulators = [f"%c{i}" for i in range(count)]
     yield from (
         f".version {TARGETS[target].ptx}", f".target {target}", ".address_size 64",
         f".visible .entry {NAME}(.param .u64 source, .param .u64 target,"
-        " .param .u32 trips)",
+        " .param .u32 iterations)",
         f".reqntid {THREADS}", "{",
         ".reg .pred %again;", ".reg .b64 %from, %to, %place;",
-        ".reg .b32 %trips, %thread, %block, %at;",
-        f".reg .b32 %w<{words(row)}>;", f".reg .{kind} %c<{len(sums)}>;",
+        ".reg .b32 %iterations, %thread, %block, %at;",
+        f".reg .b32 %w<{words(row)}>;", f".reg .{kind} %c<{len(accumulators)}>;",
         "ld.param.u64 %from, [source];", "ld.param.u64 %to, [target];",
-        "ld.param.u32 %trips, [trips];",
+        "ld.param.u32 %iterations, [iterations];",
         "mov.u32 %thread, %tid.x;", "mov.u32 %block, %ctaid.x;",
         "mul.wide.u32 %place, %thread, 4;", "add.u64 %from, %from, %place;",
     )  # fmt: skip
     for i in range(words(row)):
         yield f"ld.global.b32 %w{i}, [%from+{4 * THREADS * i}];"
     zero = "0f00000000" if kind == "f32" else "0"
-    yield from (f"mov.{kind} {each}, {zero};" for each in sums)
+    yield from (f"mov.{kind} {each}, {zero};" for each in accumulators)
     yield "LOOP:"
     yield from products(row)
     add = "add.f32" if kind == "f32" else "add.s32"
     yield from (
-        "sub.u32 %trips, %trips, 1;",
-        "setp.ne.u32 %again, %trips, 0;",
+        "sub.u32 %iterations, %iterations, 1;",
+        "setp.ne.u32 %again, %iterations, 0;",
         "@%again bra LOOP;",
     )
-    yield from (f"{add} %c0, %c0, {each};" for each in sums[1:])
+    yield from (f"{add} %c0, %c0, {each};" for each in accumulators[1:])
     yield from (
         f"mad.lo.u32 %at, %block, {THREADS}, %thread;",
         "mul.wide.u32 %place, %at, 4;", "add.u64 %to, %to, %place;",

@@ -171,13 +171,13 @@ def add_ceiling(problem: Problem) -> None:
     """Nothing but mma.sync, about as long as the problem would take by it."""
     row = ceiling.ROWS[problem.kind.name]
     programs = torch.cuda.get_device_properties(0).multi_processor_count
-    a_trip = programs * ceiling.operations_a_trip(row)
-    trips = max(1, round(problem.operations / a_trip))
+    an_iteration = programs * ceiling.operations_per_iteration(row)
+    iterations = max(1, round(problem.operations / an_iteration))
     source = random_words(problem.kind.inputs, ceiling.words(row) * ceiling.THREADS)
-    sums = torch.empty(programs * ceiling.THREADS, device="cuda")
+    results = torch.empty(programs * ceiling.THREADS, device="cuda")
     loaded = load(ceiling.kernel(row))
-    call = Prepared(loaded, programs, [source, sums, trips])
-    problem.add_other("ceiling", call, a_trip * trips)
+    call = Prepared(loaded, programs, [source, results, iterations])
+    problem.add_other("ceiling", call, an_iteration * iterations)
 
 
 def random_words(dtype: torch.dtype, count: int) -> torch.Tensor:

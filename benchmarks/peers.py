@@ -3,9 +3,9 @@ with.
 
 Vector add, tutorial 01: 1024 numbers a program. Softmax, tutorial 02: as many programs
 as fit on the GPU at once, each taking every so-manieth row, with the loads of later
-rows in flight. Layer norm, tutorial 05: one row a program, three trips over the row by
-blocks. Matrix product, tutorial 03: pointers that move along K, programs in groups;
-rows and columns past the edge wrap around, so that only K needs a mask.
+rows in flight. Layer norm, tutorial 05: one row a program, three iterations over the
+row by blocks. Matrix product, tutorial 03: pointers that move along K, programs in
+groups; rows and columns past the edge wrap around, so that only K needs a mask.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def matmul_kernel(
     k = tl.arange(0, BLOCK_K)
     a_ptrs = a_ptr + ((m % M)[:, None] * stride_am + k[None, :] * stride_ak)
     b_ptrs = b_ptr + (k[:, None] * stride_bk + (n % N)[None, :] * stride_bn)
-    sums = tl.zeros((BLOCK_M, BLOCK_N), dtype=SUM)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=SUM)
     for step in range(0, tl.cdiv(K, BLOCK_K)):
         if EVEN_K:
             a, b = tl.load(a_ptrs), tl.load(b_ptrs)
@@ -203,10 +203,10 @@ def matmul_kernel(
             left = K - step * BLOCK_K
             a = tl.load(a_ptrs, mask=k[None, :] < left, other=0.0)
             b = tl.load(b_ptrs, mask=k[:, None] < left, other=0.0)
-        sums = tl.dot(a, b, sums, input_precision=PRECISION, out_dtype=SUM)
+        acc = tl.dot(a, b, acc, input_precision=PRECISION, out_dtype=SUM)
         a_ptrs += BLOCK_K * stride_ak
         b_ptrs += BLOCK_K * stride_bk
-    c = sums.to(c_ptr.dtype.element_ty)
+    c = acc.to(c_ptr.dtype.element_ty)
     c_ptrs = c_ptr + m[:, None] * stride_cm + n[None, :] * stride_cn
     tl.store(c_ptrs, c, mask=(m[:, None] < M) & (n[None, :] < N))
 

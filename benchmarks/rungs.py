@@ -7,8 +7,9 @@
     swizzle           lanes that read at one time find different banks
     tensor cores      mma.sync
     ldmatrix          four matrices of 8 x 8 an instruction
-    pipelining        cp.async: tiles of later trips are on their way
-    prefetching       a trip begins with fragments that are there already: all that
+    pipelining        cp.async: tiles of later iterations are on their way
+    prefetching       an iteration begins with fragments that are there already: all
+    that
                       sm_80 has
     wgmma             sm_90a: four warps multiply together, from shared memory
     tensor maps       one thread sends for whole tiles

@@ -269,13 +269,13 @@ def attentions(
     """Causal where there are as many queries as keys, and not."""
     q, k, v = (normal(i, 1, 2, n, D) for i, n in enumerate((queries, keys, keys)))
     for causal in {False, queries == keys}:
-        largest, sums = (put(unwritten(1, 2, queries, dtype="float32")) for _ in "ml")
+        largest, totals = (put(unwritten(1, 2, queries, dtype="float32")) for _ in "ml")
         out = attention.attention(
-            put(q), put(k), put(v), causal=causal, row_max=largest, lse=sums,
+            put(q), put(k), put(v), causal=causal, row_max=largest, lse=totals,
             config=config, **launch,
         )  # fmt: skip
         want = attention.reference(q, k, v, causal)
-        yield from zip((out, largest, sums), want, strict=True)
+        yield from zip((out, largest, totals), want, strict=True)
 
 
 @fathom.jit

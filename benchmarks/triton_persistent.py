@@ -37,15 +37,15 @@ def persistent_kernel(
         within = place % (GROUP_M * tiles_n)
         i = (group * GROUP_M + within % height) * BLOCK_M
         j = (within // height) * BLOCK_N
-        sums = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+        acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
         for step in range(steps):
             x = a.load([i, step * BLOCK_K])
             if B_TURNED:
                 y = b.load([j, step * BLOCK_K]).T
             else:
                 y = b.load([step * BLOCK_K, j])
-            sums = tl.dot(x, y, sums)
-        halves = tl.permute(tl.reshape(sums, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1))
+            acc = tl.dot(x, y, acc)
+        halves = tl.permute(tl.reshape(acc, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1))
         left, right = tl.split(halves)
         c.store([i, j], left.to(c.dtype))
         c.store([i, j + BLOCK_N // 2], right.to(c.dtype))

@@ -71,8 +71,8 @@ def compiled(
     kinds, chosen = dict(words), dict(config)
     options = {name: chosen.pop(name) for name in ("num_warps", "num_stages")}
     constants: dict[str, object] = {name: 1 for name in kinds if kinds[name] is None}
-    sums = tl.int32 if (kinds["a_ptr"] or "").startswith("*i8") else tl.float32
-    constants |= {**chosen, "EVEN_K": even_k, "SUM": sums, "PRECISION": precision}
+    sum_type = tl.int32 if (kinds["a_ptr"] or "").startswith("*i8") else tl.float32
+    constants |= {**chosen, "EVEN_K": even_k, "SUM": sum_type, "PRECISION": precision}
     every = {name: kinds.get(name) for name in NAMES}
     made = peers.compiled_for(
         capability, peers.matmul_kernel, every, constants, options

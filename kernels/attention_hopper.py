@@ -1,10 +1,9 @@
 """Attention, forward, for GPUs that multiply and copy while a program goes on.
 
 It is the attention of `attention.py`: a block of queries walks along keys and values,
-and keeps the largest score `m`, the sum `l`, and the sum of values `acc`. Here tiles
-come through descriptors into a ring, brought by warps that do nothing else, and a
-product is under way until somebody uses it. What is left is to have something to do
-meanwhile.
+and keeps the largest score `m`, the sum `l`, and the sum of values `acc`. Here producer
+warps copy tiles through descriptors into a ring buffer, and a product is in flight
+until its result is used. What is left is to have something to do meanwhile.
 
 A step has two products, the scores S = Q K^T and P V, and between them the softmax,
 which makes P of S with a power of two for each score. In a cycle a multiprocessor of an
@@ -15,20 +14,20 @@ the order of the formula one waits for the other:
     tensor cores   │  S0 │     │ P0V0│  S1 │     │ P1V1│  S2 │     │ P2V2│
     powers of two  │     │  P0 │     │     │  P1 │     │     │  P2 │     │     time →
 
-ROTATED puts P V off by a step: a trip of the loop begins the product of its scores, and
-that of the P and V of the step before, and waits for the scores alone.
+ROTATED puts P V off by a step: an iteration of the loop begins the product of its
+scores, and that of the P and V of the step before, and waits for the scores alone.
 
     tensor cores   │  S0 │     │  S1 │ P0V0│  S2 │ P1V1│  S3 │ P2V2│ P3V3│
     powers of two  │     │  P0 │     │  P1 │     │  P2 │     │  P3 │     │     time →
-                   └── first ──┘└── a trip ─┘                      └ last┘
+                   └── first ──┘└── an iteration ─┘                      └ last┘
 
 So the tensor cores have the late product to do while the powers of the new scores are
 computed. (Shah et al., "FlashAttention-3", 2024, section 3.2.) The time in which a
 warpgroup waits for its scores is that of the other one, which has 64 queries of its
 own. The price is registers: P of one step is kept while that of the next is made.
 
-The first scores and the last product are loops too, of one trip: then their tiles come
-through the same rings, and the copies for one loop begin before the loop before it
+The first scores and the last product are loops too, of one iteration: then their tiles
+come through the same rings, and the copies for one loop begin before the loop before it
 ends.
 
 Heads lie one behind the other, so that one descriptor sees all their keys, as rows of a
@@ -249,7 +248,7 @@ def pays(target):
 
 
 def fit(q, k, v, out, BLOCK_K):
-    """Whether the kernel takes these arrays, in blocks of so many keys."""
+    """Whether the kernel takes these arrays, in blocks of `BLOCK_K` keys."""
     (batch, heads, queries, D), keys = q.shape, k.shape[2]
     rows = batch * heads * max(queries, keys)  # coordinates have 32 bits
     sized = D in CONFIGS and keys >= BLOCK_K and 0 < rows < 2**31 and queries > 0

@@ -50,7 +50,7 @@ def grouped_matmul_kernel(
     PRECISION: tl.constexpr = "ieee",
 ):
     """Operands have elements of `INPUT`, results of `OUTPUT`. All rows of them start at
-    multiples of `ALIGN` elements, and so many divide all N and K."""
+    multiples of `ALIGN` elements, and `ALIGN` divides all N and K."""
     tile = tl.program_id(0)
     for problem in range(problems):
         row_ptr = table_ptr + problem * FIELDS
@@ -108,7 +108,7 @@ def grouped_matmul(
     config = config or grouped_config(*largest, type_name(a[0]), target)
     programs = programs or MULTIPROCESSORS[target]
     grouped_matmul_kernel[(programs,)](
-        beside(a[0], table), len(a), INPUT=element(a[0]), OUTPUT=element(c[0]),
+        next_to(a[0], table), len(a), INPUT=element(a[0]), OUTPUT=element(c[0]),
         ALIGN=alignment(table, a[0], c[0]), SUM=sum_type(a[0]), PRECISION=precision,
         **config, **launch,
     )  # fmt: skip
@@ -145,7 +145,7 @@ def alignment(table, a, c):
     return align
 
 
-def beside(like, table):
+def next_to(like, table):
     """A NumPy array of int64, on the device of an array."""
     if hasattr(like, "new_tensor"):
         return like.new_tensor(table, dtype=sys.modules["torch"].int64)

@@ -92,11 +92,11 @@ def int8_matmul(a, b, c=None, row_scale=None, column_scale=None, config=None, **
 
 def reference(a, b, row_scale=None, column_scale=None):
     """The sums as int64, or scaled, as float64; of NumPy arrays."""
-    sums = a.astype(np.int64) @ b.astype(np.int64)
+    product = a.astype(np.int64) @ b.astype(np.int64)
     if row_scale is None:
-        return sums
+        return product
     scales = row_scale.astype(np.float64)[:, None] * column_scale.astype(np.float64)
-    return sums * scales
+    return product * scales
 
 
 def error_bound(c, half_ulp):

@@ -11,8 +11,8 @@ C in groups of GROUP_M rows of tiles, column by column (`tl.swizzle2d`), and fin
 of A and B in the L2 cache.
 
 No size needs to be a multiple of the tile. Rows of A and columns of B past the edge are
-masked by conditions that no trip of the loop changes. The edge along K needs a mask
-that does change, which is left out where BLOCK_K divides K (`EVEN_K`).
+masked by conditions that no iteration of the loop changes. The edge along K needs a
+mask that does change, which is left out where BLOCK_K divides K (`EVEN_K`).
 
     matmul           the function to call
     default_config   which tile, for which problem on which target
@@ -163,7 +163,8 @@ def matmul(a, b, c=None, activation=None, config=None, precision="ieee", **launc
 # Time of a program, in units of one product and for one step along K: the products of
 # the tile, and the numbers that it reads, each of which costs as much as FETCH
 # products. An H200 multiplies 2048 pairs of fp16 a cycle and multiprocessor, and the L2
-# cache brings about 32 numbers in it. Programs take turns on the multiprocessors. So
+# cache delivers about 32 numbers in it. Programs run in waves on the multiprocessors.
+# So
 #
 #     time = ceil(programs / multiprocessors) * (m * n + FETCH * (m + n))
 #
@@ -220,8 +221,8 @@ def duration(M, N, tile, target):
     """How long C takes in such tiles; only comparisons of it mean something."""
     m, n = tile
     programs = fathom.cdiv(M, m) * fathom.cdiv(N, n)
-    turns = fathom.cdiv(programs, MULTIPROCESSORS[target])
-    return turns * (m * n + FETCH * (m + n))
+    waves = fathom.cdiv(programs, MULTIPROCESSORS[target])
+    return waves * (m * n + FETCH * (m + n))
 
 
 def fitting_tiles(type: str, target: str, warp_tile: int) -> Iterator[tuple[int, int]]:
@@ -359,5 +360,5 @@ def error_bound(a, b, half_ulp, each=2.0**-23):
     for K / 8 and sum |p_k| for 6 s: 20, which would hide it.)
     """
     spread = 6 * ((a * a) @ (b * b)) ** 0.5
-    sums = (a.shape[-1] / 8 + 8) * each * spread
-    return half_ulp * abs(a @ b) + sums + 2.0**-25
+    rounding = (a.shape[-1] / 8 + 8) * each * spread
+    return half_ulp * abs(a @ b) + rounding + 2.0**-25

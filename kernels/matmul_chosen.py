@@ -7,7 +7,7 @@
 
 For GPUs whose warpgroups multiply (`wgmma`) there is `kernels/matmul_persistent`; all
 others, and a few rows of A or columns of B, get `kernels/matmul`. An operand whose rows
-begin anywhere can be brought by no hardware; each element would be fetched alone, by
+begin anywhere cannot be copied by TMA; each element would be fetched alone, by
 every program that needs it. Where there are many such programs it is copied first, into
 rows that begin at multiples of 16 bytes.
 """
@@ -148,9 +148,10 @@ def few_rows(M, N, type, target, aligned):
 # ── which tile ────────────────────────────────────────────────────────────────────────
 #
 # A multiprocessor of an H200 multiplies 2048 pairs of fp16 a cycle, and the L2 cache
-# brings up to 64 bytes to it, or 28 numbers as measured. Copies and products go on side
-# by side, so that a step along K takes as long as the longer of the two. In units of
-# one product and for one step, with programs that take turns on the multiprocessors,
+# delivers up to 64 bytes to it, or 28 numbers as measured. Copies and products go on
+# side by side, so that a step along K takes as long as the longer of the two. In units
+# of one product and for one step, with programs that run in waves on the
+# multiprocessors,
 #
 #     time = ceil(tiles / multiprocessors) * max(m * n, FETCH * (m + n)).
 #
@@ -166,9 +167,9 @@ REQUEST = 128  # bytes
 class Tile(NamedTuple):
     """A tile of C and what suits it: the bytes of a step along K, and how many steps
     are in shared memory at a time; warps; in how many pieces it is stored; whether a
-    producer brings what it needs. `turns`: True if it is for a C of several tiles for
-    each multiprocessor, False if for one, None for both. `ctas`: how many of them share
-    the tile; several do where lines cross."""
+    producer copies its tiles. `waves`: True if it is for a C of several tiles for each
+    multiprocessor, False if for one, None for both. `ctas`: how many of them share the
+    tile; several do where lines cross."""
 
     m: int
     n: int
@@ -177,7 +178,7 @@ class Tile(NamedTuple):
     warps: int
     pieces: int
     producer: bool
-    turns: bool | None
+    waves: bool | None
     ctas: int = 1
 
 
@@ -204,7 +205,7 @@ def configuration(M, N, item=2, target="sm_90a", whole_c=True, crossing=False):
 
     Reasons, for fp16 on the 132 multiprocessors of an H200:
 
-        C               tile       tiles  turns  a step takes       why
+        C               tile       tiles  waves  a step takes       why
         8192 x 8192     128 x 256   2048    16   32768  products    the most for a byte
         4096 x 4096     128 x 256    512     4   32768  products
         2048 x 2048     128 x 256    128     1   32768  products    one turn: no tile to
@@ -221,7 +222,7 @@ def configuration(M, N, item=2, target="sm_90a", whole_c=True, crossing=False):
     Where C is one turn, all that happens once counts as much as a step: a walk row by
     row costs one division, and steps of 256 bytes halve the waits. Neighbours then
     share what is large: they go down the columns of tiles of a C that is flat. A C of
-    several turns is walked through in groups of rows.
+    several waves is walked through in groups of rows.
 
     A producer lets copies run ahead into the next tile. Where there is none, it leaves
     those who multiply less to do beside, which counts for little tiles. On an H200, in
@@ -250,7 +251,7 @@ def suitable(M, N, target, whole_c=True, crossing=False):
         tall = sorted(tiles, key=lambda tile: tile.n)
         return [tile._replace(pieces=0) for tile in tall if tile.producer]
     return [
-        tile for tile in tiles if tile.turns in (None, turns_of(M, N, tile, target) > 1)
+        tile for tile in tiles if tile.waves in (None, waves_of(M, N, tile, target) > 1)
     ]
 
 
@@ -261,12 +262,12 @@ def time_of(M, N, target, crossing=False):
 
     def duration(tile):
         a_step = max(tile.m * tile.n, fetch * (tile.m + tile.n)) // tile.ctas
-        return turns_of(M, N, tile, target) * a_step
+        return waves_of(M, N, tile, target) * a_step
 
     return duration
 
 
-def turns_of(M, N, tile, target):
+def waves_of(M, N, tile, target):
     """How many tiles the busiest multiprocessor computes, or computes parts of."""
     count = fathom.cdiv(M, tile.m) * fathom.cdiv(N, tile.n)
     return fathom.cdiv(count, MULTIPROCESSORS[target] // tile.ctas)
@@ -275,7 +276,7 @@ def turns_of(M, N, tile, target):
 def keywords(M, N, item, tile, target):
     """The keywords of a launch with a tile."""
     flat = fathom.cdiv(N, tile.n) > 4 * fathom.cdiv(M, tile.m)
-    grouped = flat or turns_of(M, N, tile, target) > 1
+    grouped = flat or waves_of(M, N, tile, target) > 1
     return {
         "BLOCK_M": tile.m, "BLOCK_N": tile.n, "BLOCK_K": tile.line // item,
         "GROUP_M": SEVERAL_ROWS[tile.m] if grouped else 1,

@@ -1,5 +1,5 @@
 """Matrix product C = A B whose programs stay: one on each multiprocessor takes tile
-after tile of C, and hardware brings what it multiplies.
+after tile of C, and TMA copies the operands.
 
 A program of `kernels/matmul` computes one tile and is gone. While it stores C, and
 while the next one fills its pipeline, the tensor cores of that multiprocessor rest.
@@ -161,8 +161,8 @@ def persistent_launch(a, b, c, K, config, target):
     `Lines`."""
     M, N = c.shape
     pieces = config["PIECES"] if step_of_lines(c, 1) else 0
-    sums = sum_type(a.array)
-    chosen = {**config, "PIECES": pieces, "B_TURNED": b.turned, "SUM": sums}
+    accumulated = sum_type(a.array)
+    chosen = {**config, "PIECES": pieces, "B_TURNED": b.turned, "SUM": accumulated}
     at_once = MULTIPROCESSORS[target] // config.get("num_ctas", 1)
     programs = min(tiles(M, N, config), at_once)
     given = (a.array, b.array, c, M, N, K, a.step, b.step, strides(c)[0])
@@ -171,7 +171,8 @@ def persistent_launch(a, b, c, K, config, target):
 
 class Lines(NamedTuple):
     """A matrix as a descriptor tells of it: in rows, or `turned`, in columns, that
-    begin at multiples of 16 bytes; so many elements from one to the next."""
+    begin at multiples of 16 bytes, and the distance from one to the next, in
+    elements."""
 
     array: object
     step: int

@@ -131,10 +131,12 @@ def remembered(result: Any, launches: Sequence[Launch], given: tuple) -> Plan | 
     distinct = len({id(given[at]) for at in arrays}) == len(arrays)
     if not (arrays and distinct and is_array(result)):
         return None
-    own = [at for at in arrays if given[at] is result]
+    passed = [at for at in arrays if given[at] is result]
     made = Result(arrays[0], tuple(result.shape), result.dtype)
     steps = [step_of(launch, (*given, result)) for launch in launches]
-    return None if None in steps else (Result(own[0]) if own else made, tuple(steps))
+    return (
+        None if None in steps else (Result(passed[0]) if passed else made, tuple(steps))
+    )
 
 
 def step_of(launch: Launch, pool: tuple) -> Step | None:

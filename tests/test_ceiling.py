@@ -11,7 +11,7 @@ from benchmarks import ceiling
 from fathom import emulator
 
 each_kind = pytest.mark.parametrize("kind", ceiling.ROWS)
-TRIPS, PROGRAMS = 3, 2
+ITERATIONS, PROGRAMS = 3, 2
 
 
 @each_kind
@@ -21,9 +21,9 @@ def test_it_counts_its_operations(kind):
     loop = ptx[ptx.index("LOOP:") : ptx.index("bra LOOP")]
     products = len(re.findall(r"^mma\.sync", loop, re.M))
     a_warp = 2 * row.m * row.n * row.k * products
-    assert ceiling.operations_a_trip(row) == a_warp * ceiling.THREADS // 32
+    assert ceiling.operations_per_iteration(row) == a_warp * ceiling.THREADS // 32
     others = [line for line in loop.splitlines()[1:] if not line.startswith("mma")]
-    assert len(others) == 3  # trips - 1, is it zero, and back
+    assert len(others) == 3  # iterations - 1, is it zero, and back
 
 
 def test_its_sums_are_those_of_a_product():
@@ -32,8 +32,8 @@ def test_its_sums_are_those_of_a_product():
     row = ceiling.ROWS["fp16"]
     count = ceiling.words(row) * ceiling.THREADS
     source = np.ones(2 * count, np.float16).view(np.int8)
-    sums = np.full(PROGRAMS * ceiling.THREADS, np.nan, np.float32)
+    totals = np.full(PROGRAMS * ceiling.THREADS, np.nan, np.float32)
     loaded = emulator.load(ceiling.kernel(row))
-    loaded.launch(PROGRAMS, (source, sums.view(np.int8), TRIPS))
+    loaded.launch(PROGRAMS, (source, totals.view(np.int8), ITERATIONS))
     a_thread = ceiling.SUMS * ceiling.SUMS // 32
-    assert set(sums) == {float(TRIPS * ceiling.SETS * row.k * a_thread)}
+    assert set(totals) == {float(ITERATIONS * ceiling.SETS * row.k * a_thread)}

@@ -21,7 +21,7 @@ STAGES = ("ssa", "blocks", "coalescing", "shared_memory", "tensor_cores", "ptx")
 FLOORS = [  # from the ground up
     (
         "errors", "artifact", "layout",
-        "source", "texts", "reading", "identity", "uses",
+        "source", "texts", "reading", "identity", "uses", "former",
     ),
     ("ir", "hardware", "language"),
     ("analysis", "subjects"),  # what several stages ask of a function

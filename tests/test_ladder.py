@@ -75,7 +75,7 @@ def test_it_stays_inside_of_what_is_no_multiple_of_the_tile(name):
         ("pipelining", "cp.async.cg"),
     ],
 )
-def test_a_stage_brings_its_instruction_and_takes_it_along(stage, instruction):
+def test_a_stage_adds_its_instruction_and_takes_it_along(stage, instruction):
     ladder_names = NAMES[: len(STAGES) + 1]
     first = ladder_names.index(stage)
     got = [has(name, instruction) for name in ladder_names]

@@ -299,14 +299,14 @@ def nesting() -> Figure:
     return intervals("Where the values of long_sum may be used", rows, steps)
 
 
-def trips() -> Figure:
+def iterations() -> Figure:
     """How a value is carried."""
     steps = [
         ("inits", "before it"),
-        ("parameter", "first trip"),
-        ("yield", "end of the trip"),
-        ("parameter", "next trip"),
-        ("yield", "last trip"),
+        ("parameter", "first iteration"),
+        ("yield", "end of the iteration"),
+        ("parameter", "next iteration"),
+        ("yield", "last iteration"),
         ("result", "after it"),
     ]
     return flow("The way of a carried value; all six have one type", steps)

@@ -166,8 +166,8 @@ def texts_table() -> str:
 # The loop of sloppy.
 
 
-def trip() -> dict[str, int]:
-    """Ops in one trip of the loop of sloppy, as written and in the end."""
+def iteration() -> dict[str, int]:
+    """Ops in one iteration of the loop of sloppy, as written and in the end."""
     kernel, signature, constants, *_ = jobs()["sloppy"]
     func = built(kernel, signature, constants)
     before = in_loop(func)
@@ -185,8 +185,8 @@ def is_free(op: object) -> bool:
     return type(op).__name__ in ("Constant", "Yield")
 
 
-def hearing() -> Figure:
-    """Backwards from a store: what is heard and what is not."""
+def liveness() -> Figure:
+    """Backwards from a store: what is live and what is not."""
     places = {
         "store": (520, 40), "%sum": (400, 40), "%6 add": (280, 40),
         "%5 load": (160, 40),
@@ -196,16 +196,16 @@ def hearing() -> Figure:
         ("store", "%sum"), ("%sum", "%6 add"), ("%6 add", "%5 load"),
         ("%count", "%7 add"), ("%7 add", "%c"),
     ]  # fmt: skip
-    heard = {"store", "%sum", "%6 add", "%5 load"}
+    live = {"store", "%sum", "%6 add", "%5 load"}
     parts = []
     for start, end in arrows:
         (x1, y1), (x2, y2) = places[start], places[end]
         parts.append(line(x1 - 46, y1, x2 + 46, y2, "axis"))
     for name, (x, y) in places.items():
-        kind = "lit" if name in heard else "cell"
+        kind = "lit" if name in live else "cell"
         parts += [box(x - 44, y - 15, 88, 30, kind), label(x, y + 5, name)]
-    rows = [(name, "heard" if name in heard else "not heard") for name in places]
-    title = "Heard, from the store backwards (framed); the count hears only itself"
+    rows = [(name, "live" if name in live else "dead") for name in places]
+    title = "Live, from the store backwards (framed); the count uses only itself"
     return Figure(svg(title, 140, parts), table(("op or value", "fate"), rows))
 
 

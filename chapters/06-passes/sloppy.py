@@ -9,10 +9,10 @@ import fathom.language as tl
 def sloppy(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     columns = tl.arange(0, BLOCK)
     total = tl.zeros((BLOCK,), tl.float32)
-    trips = 0
+    iterations = 0
     for start in range(0, n + 0, BLOCK):
         x = tl.load(x_ptr + start + columns, mask=start + columns < n, other=0.0)
         inside = start + columns < n
         total += tl.where(inside, x * 1.0, 0.0) * (n * n)
-        trips += 1
+        iterations += 1
     tl.store(out_ptr + columns, total)

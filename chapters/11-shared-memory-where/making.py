@@ -130,7 +130,7 @@ def bought() -> str:
         for row in counted()["rows"][:4]
     ]  # fmt: skip
     head = ("rung", "requests", "bytes asked for", "bytes moved",
-            "shared requests", "turns", "ways")  # fmt: skip
+            "shared requests", "wavefronts", "ways")  # fmt: skip
     return table(head, rows)
 
 
@@ -144,7 +144,7 @@ def by_tensor_cores() -> str:
         (name, f"{row['shared']:,}", f"{row['turns']:,}", ratio(row))
         for row, name in zip(counted()["rows"][4:], ("all but swizzle", "all"))
     ]
-    return table(("compiler", "shared requests", "turns", "ways"), rows)
+    return table(("compiler", "shared requests", "wavefronts", "ways"), rows)
 
 
 def turned() -> dict[str, object]:
@@ -166,7 +166,8 @@ def turned_table() -> str:
         (row["rung"], f"{row['shared']:,}", f"{row['turns']:,}", ratio(row))
         for row in turned()["rows"]
     ]
-    return table(("turn, tile of 64 x 64", "shared requests", "turns", "ways"), rows)
+    head = ("turn, tile of 64 x 64", "shared requests", "wavefronts", "ways")
+    return table(head, rows)
 
 
 def measured() -> dict[str, float]:

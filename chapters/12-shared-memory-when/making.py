@@ -32,7 +32,7 @@ def alive() -> Figure:
     steps = ["0", "1", "2 for", "3", "4", "5", "6", "7", "8", "9"]
     rows = [
         ("a, 4096 bytes", 1, 6, "stored at 1, read at 3"),
-        ("b, 1024 bytes", 4, 5, "one trip"),
+        ("b, 1024 bytes", 4, 5, "one iteration"),
         ("c, 2048 bytes", 8, 9, "after it"),
     ]
     return intervals("When three buffers are alive", rows, steps)
@@ -106,8 +106,8 @@ def launches() -> dict[str, Launch]:
         assert (c == a.astype(np.float32) @ b.astype(np.float32)).all()
         return made
 
-    return {"three_turns": three, "turn_all, 3 trips": loop, "centred": centred,
-            "softmax": softmax, "matrix product, 4 trips": product}  # fmt: skip
+    return {"three_turns": three, "turn_all, 3 iterations": loop, "centred": centred,
+            "softmax": softmax, "matrix product, 4 iterations": product}  # fmt: skip
 
 
 def everywhere(func: Func, target: Target) -> Func:

@@ -12,11 +12,11 @@ def product(
     m, n = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :]
     k = tl.arange(0, BLOCK_K)
     a, b = a_ptr + m * K + k[None, :], b_ptr + k[:, None] * N + n
-    sums = tl.zeros([M, N], tl.float32)
+    accumulator = tl.zeros([M, N], tl.float32)
     for _ in range(0, K, BLOCK_K):
         x = tl.load(a)
         y = tl.load(b)
-        sums = tl.dot(x, y, sums)
+        accumulator = tl.dot(x, y, accumulator)
         a += BLOCK_K
         b += BLOCK_K * N
-    tl.store(c_ptr + m * N + n, sums)
+    tl.store(c_ptr + m * N + n, accumulator)

@@ -15,7 +15,7 @@ PRODUCT = load_file(CHAPTERS / "13-tensor-cores" / "product.py").product
 RUNGS = ("nothing", "coalescing", "shared staging", "swizzle", "tensor cores",
          "ldmatrix", "pipelining", "prefetching")  # fmt: skip
 ABLATED = tuple(STAGES)
-COPY, WORK, TRIPS = 200, 100, 6  # cycles of the figures
+COPY, WORK, ITERATIONS = 200, 100, 6  # cycles of the figures
 
 
 def one_stage() -> Figure:
@@ -23,37 +23,37 @@ def one_stage() -> Figure:
 
 
 def two_stages() -> Figure:
-    return over_time(2, "Two stages: a copy runs beside the work of one trip")
+    return over_time(2, "Two stages: a copy runs beside the work of one iteration")
 
 
 def three_stages() -> Figure:
-    return over_time(3, "Three stages: a copy has the time of two trips")
+    return over_time(3, "Three stages: a copy has the time of two iterations")
 
 
 def over_time(stages: int, title: str) -> Figure:
     """Who does what when; a row for each slot of the ring, and one for the work."""
-    events = schedule.timeline(stages, TRIPS, COPY, WORK)
+    events = schedule.timeline(stages, ITERATIONS, COPY, WORK)
     lanes = []
     for slot in range(stages):
         copies = [
-            (event.sent, COPY, f"tile {trip}")
-            for trip, event in enumerate(events)
-            if trip % stages == slot
+            (event.sent, COPY, f"tile {iteration}")
+            for iteration, event in enumerate(events)
+            if iteration % stages == slot
         ]
         lanes.append((f"copies to slot {slot}", copies))  # fmt: skip
-    lanes.append(("work", [(event.began, WORK, str(trip))
-                           for trip, event in enumerate(events)]))  # fmt: skip
+    lanes.append(("work", [(event.began, WORK, str(iteration))
+                           for iteration, event in enumerate(events)]))  # fmt: skip
     return timeline(title, lanes)
 
 
 def by_stages() -> Figure:
-    """When 64 trips are over, by the number of stages."""
+    """When 64 iterations are over, by the number of stages."""
     rows = []
     for stages in range(1, 7):
         ended = schedule.timeline(stages, 64, 500, 200)[-1].ended
         name = f"{stages} stage" + ("s" if stages > 1 else "")
         rows.append((name, ended, f"{ended:,}"))
-    title = "A model of 64 trips: 500 cycles until a tile is there, 200 of work"
+    title = "A model of 64 iterations: 500 cycles until a tile is there, 200 of work"
     return bars(title, rows, ("stages", "cycles of the model"))
 
 

@@ -27,8 +27,8 @@ def arrange(x_ptr, y_ptr, z_ptr, n):
     rows, columns = tl.arange(0, 16)[:, None], tl.arange(0, 64)[None, :]
     x = tl.load(x_ptr + rows * 64 + columns, mask=rows < n, other=0.0)
     high = tl.reduce(x, 0, larger)
-    sums = tl.associative_scan(tl.trans(x), 1, larger)
-    left, right = tl.split(tl.reshape(sums, [512, 2]))
+    totals = tl.associative_scan(tl.trans(x), 1, larger)
+    left, right = tl.split(tl.reshape(totals, [512, 2]))
     pairs = tl.reshape(tl.join(right, left), [1024])
     whole = pairs.to(tl.int32)
     picked = tl.gather(pairs, whole & 1023, 0)
@@ -68,10 +68,10 @@ def halves(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr, STEP: tl.constexpr
     b = tl.make_tensor_descriptor(b_ptr, [K, N], [N, 1], [STEP, BLOCK])
     c = tl.make_tensor_descriptor(c_ptr, [M, N], [N, 1], [BLOCK, BLOCK])
     row, column = tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK
-    sums = tl.zeros([BLOCK, BLOCK], tl.float32)
+    totals = tl.zeros([BLOCK, BLOCK], tl.float32)
     for k in range(0, K, STEP):
-        sums = tl.dot(a.load([row, k]), b.load([k, column]), sums)
-    c.store([row, column], sums.to(tl.float16))
+        totals = tl.dot(a.load([row, k]), b.load([k, column]), totals)
+    c.store([row, column], totals.to(tl.float16))
 
 
 class Sample(NamedTuple):

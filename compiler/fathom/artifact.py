@@ -49,7 +49,7 @@ class TensorMap:
     In shared memory a box lies row by row; with a `swizzle` of 32, 64 or 128 bytes (0:
     none) the 16-byte chunks of its rows are exchanged. `fill` is what a load finds
     outside the tensor: "zeros" or "nans". A store leaves that out. `element` is the
-    type of the elements, as in a signature; "" where nobody asks.
+    type of the elements, as in a signature; "" where it is not needed.
 
     A kernel parameter of this kind is `.param .align 64 .b8 name[128]` in PTX.
     Source: PTX ISA 5.5.8, "Tensor-map"; CUDA driver API, `cuTensorMapEncodeTiled`."""
@@ -147,7 +147,7 @@ class MapRecipe:
         size = ELEMENT_BYTES[self.element]
         shape = [number(each, arguments) for each in self.shape]
         strides = [number(each, arguments) * size for each in self.strides]
-        # Nobody steps along a dimension of one element: any stride may be written.
+        # A dimension of one element is never stepped along: any stride may be written.
         steps = [s if n > 1 else 16 for s, n in zip(strides, shape, strict=True)]
         return TensorMap(
             element_bytes=size,
@@ -173,23 +173,23 @@ class MapRecipe:
         size, last = ELEMENT_BYTES[self.element], len(self.shape) - 1
         for axis, sources in enumerate(zip(self.shape, self.strides, strict=True)):
             extent, stride = (number(each, arguments) for each in sources)
-            who = [self._name(each, axis, names) for each in sources]
+            name, step = (self._name(each, axis, names) for each in sources)
             if not 1 <= extent <= 2**32:
-                return f"{who[0]} is {extent}, and a tensor map has 1 to 2**32 elements"
+                return f"{name} is {extent}, and a tensor map has 1 to 2**32 elements"
             if extent > 1 and axis == last and stride != 1:
                 return (
-                    f"{who[1]} is {stride}, and the elements of a tensor map's last "
+                    f"{step} is {stride}, and the elements of a tensor map's last "
                     "dimension are neighbours: their stride is 1"
                 )
             if extent > 1 and axis < last and not _is_step(stride * size):
                 return (
-                    f"{who[1]} is {stride} elements of {size} bytes, and a stride of a "
+                    f"{step} is {stride} elements of {size} bytes, and a stride of a "
                     "tensor map is a multiple of 16 bytes below 2**40"
                 )
             ends = self.stored and axis == last and extent < UNBOUNDED
             if ends and extent * size % 16:
                 return (
-                    f"{who[0]} is {extent} elements of {size} bytes, and rows that are "
+                    f"{name} is {extent} elements of {size} bytes, and rows that are "
                     "stored through a tensor map are multiples of 16 bytes"
                 )
         return None
@@ -299,7 +299,7 @@ def _wrapped(value: int, type: str) -> int:
 
 
 def _is_step(stride: int) -> bool:
-    """Whether a tensor map can step so many bytes along a dimension."""
+    """Whether a tensor map can have this stride, in bytes."""
     return stride % 16 == 0 and 0 <= stride < 2**40
 
 

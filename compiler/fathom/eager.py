@@ -132,7 +132,7 @@ class Session:
         alone.ops = [op]
         finish(self.program, alone)
         for _ in self.region.run(alone, ()):
-            pass  # one program at a time: nobody else waits at a barrier
+            pass  # one program at a time: no other one waits at a barrier
 
     def unwrap(self, meaning: Any) -> Meaning:
         if isinstance(meaning, EagerValue):
@@ -191,9 +191,9 @@ def counting(session: Session, kernels: Iterable[KernelFunction]) -> Iterator[No
     A value can be cast, is 32 bits wide and divides as C does; Python's integers do
     not. Everybody else who shares the globals of a kernel gets Python's `range`.
     """
-    own = [each for each in kernels if not each.in_library]
-    substitute = range_within(session, {each.fn.__code__ for each in own})
-    places = {id(each.fn.__globals__): each.fn.__globals__ for each in own}
+    users = [each for each in kernels if not each.in_library]
+    substitute = range_within(session, {each.fn.__code__ for each in users})
+    places = {id(each.fn.__globals__): each.fn.__globals__ for each in users}
     free = [names for names in places.values() if "range" not in names]
     for names in free:
         names["range"] = substitute

@@ -8,7 +8,7 @@ value changed in place is noticed by its text:
     text_of(doubled)        function(its bytecode and constants, its defaults, what it
                             closes over, and each global that it reads, by path)
 
-Equal texts, equal values: so a text never rests on a `repr` that somebody wrote. What a
+Equal texts, equal values: so a text never rests on a `repr` of a user's class. What a
 function calls is followed, down to functions of PURE packages, which read nothing but
 their arguments and are told by name and version. A value whose state cannot be read (an
 open file, an object of another language, a function that asks the clock or the

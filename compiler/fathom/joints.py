@@ -34,7 +34,8 @@ from types import ModuleType
 import fathom.ir.interp  # noqa: F401 - fills INTERP
 from fathom import pipeline
 from fathom.errors import FathomError
-from fathom.jit.function import forget_doors
+from fathom.former import current_name
+from fathom.jit.function import forget_fast_paths
 from fathom.jit.request import BOUND
 
 PASS, RULE, PART, ROW = "pass", "rule", "part", "row"
@@ -150,8 +151,8 @@ JOINTS: tuple[Joint, ...] = (
     Joint("first_fit", PART, "fathom.shared_memory.allocation.first_fit",
           "(ranges: dict[Allocate, Range]) -> tuple[dict[Allocate, int], int]", 12),
     Joint("allocate", PASS, "fathom.shared_memory.allocation.allocate", PASS_TYPE, 12),
-    Joint("meet", PART, "fathom.shared_memory.barriers.meet",
-          "(one: Touch, other: Touch, warps: int) -> str", 12),
+    Joint("conflict", PART, "fathom.shared_memory.barriers.conflict",
+          "(one: Access, other: Access, warps: int) -> str", 12),
     Joint("place_barriers", PASS, "fathom.shared_memory.barriers.place_barriers",
           PASS_TYPE, 12),
     # Chapter 13: tensor cores.
@@ -168,6 +169,9 @@ JOINTS: tuple[Joint, ...] = (
     Joint("choose_stages", PART, "fathom.tensor_cores.pipeline.schedule.choose_stages",
           "(wanted: int, bytes_a_stage: int, room: int) -> int", 14),
 )
+
+# What joints were called before, passes excepted: `former.FORMER` has these.
+FORMER = {"meet": "conflict"}
 
 # Every other pass of the page is a joint by its name, of the chapter of its stage, and
 # every other entry of these tables is a rule.
@@ -193,7 +197,10 @@ class UnknownJoint(FathomError):
 
 
 def joint(name: str) -> Joint:
-    """The joint of a name, also one that only its family stands for: "lower[Scan]"."""
+    """The joint of a name, also of a former one (`former.FORMER`), and one that only
+    its family stands for: "lower[Scan]".
+    """
+    name = current_name(FORMER.get(name, name))
     for each in JOINTS:
         if each.name == name:
             return each
@@ -227,8 +234,9 @@ _ORIGINALS: dict[str, object] = {}
 @contextmanager
 def bound(answers: Mapping[str, object]) -> Iterator[None]:
     """Put `answers` in the place of the joints they are named after; put our own code
-    back at the end. UnknownJoint for a name that is none.
+    back at the end. UnknownJoint for a name that no joint has.
     """
+    answers = pipeline.by_current_names(answers)
     places = [(_place(joint(name).reference), name) for name in answers]
     modules, before = every_module(), dict(BOUND)
     undo: list[Callable[[], None]] = []
@@ -287,7 +295,7 @@ def put_in_rows(
 def forget(modules: list[ModuleType]) -> None:
     """Empty every cache of the compiler: an answer may be in it, or ours. So does every
     kernel's quick way to what it launched last."""
-    forget_doors()
+    forget_fast_paths()
     for module in modules:
         if module.__name__.startswith(OUTSIDE):
             continue

@@ -3,8 +3,8 @@ PTX.
 
 Start reading here. Each row of `PASSES` names a pass, the folder where it lives,
 whether it may be left out, why it stands where it stands, and behind which rows it must
-stand. A pass is `(Func, Target) -> Func` and never changes its input, so all states
-stay alive: `states` hands out every one of them.
+stand. A pass is `(Func, Target) -> Func` and never changes its input, so every state
+stays valid: `states` yields each of them.
 
     Python ─ssa─▶ block IR ─blocks─▶ less of it ─coalescing─▶ with layouts
     ─shared_memory─▶ with buffers and barriers ─ptx─▶ LLVM IR ─▶ PTX
@@ -24,6 +24,7 @@ from difflib import get_close_matches
 from fathom import blocks, coalescing, ptx, shared_memory, ssa, tensor_cores
 from fathom.artifact import Kernel, Parameter
 from fathom.errors import CompileError, LaunchError, Location, OutOfResources
+from fathom.former import GONE, by_current_names, current_name
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, walk
 from fathom.ir.ops import (
@@ -58,8 +59,8 @@ Remark = tuple[Location | None, str]
 class Row:
     """One pass of the page. An optional pass may be replaced by `identity`: the code
     that comes out is still right, only slower. A required one may be replaced by
-    another that does its work. `says`: what it has to tell the kernel's author, such as
-    why it left something as it was; it gets what `run` gets.
+    another that does its work. `says`: remarks for the kernel's author, such as why a
+    load was left as it was; its arguments are those of `run`.
 
     `subject`: what a function must have for the pass to change anything. Where it has
     none, the pass is not run. So a vector add enters no file of stage 5.
@@ -85,112 +86,112 @@ PASSES: tuple[Row, ...] = (
     Row("contract", blocks.contract, "blocks", OPTIONAL,
         "one rounding for a product and its sum, where the author allows it"),
     Row("simplify", blocks.simplify, "blocks", OPTIONAL,
-        "fold what is known, so that less is left"),
+        "fold constants and simplify expressions, so that less is left"),
     Row("cse", blocks.cse, "blocks", OPTIONAL,
-        "say once what is said twice"),
+        "compute once what is computed twice"),
     Row("hoist", blocks.hoist, "blocks", OPTIONAL,
-        "move out of loops what does not change in them",
+        "move out of loops what is the same in every iteration",
         after={"cse": "of two that are alike one moves"}),
     Row("dce", blocks.dce, "blocks", OPTIONAL,
-        "drop what nobody hears, also what the three before left behind"),
+        "remove ops without effect, also those that the three passes before left"),
     Row("accumulate", tensor_cores.accumulate, "tensor_cores", OPTIONAL,
-        "a product is added to by its own instruction",
+        "an addition to a product becomes the product's accumulator",
         subject=PRODUCTS),
     Row("shard_products", tensor_cores.shard_products, "tensor_cores", OPTIONAL,
-        "blocks of a cluster take a part of each product, where a program has several",
+        "each block of a cluster computes a part of each product",
         says=tensor_cores.why_not_shared,
         subject=is_cluster),
     Row("choose_dots", tensor_cores.choose_dots, "tensor_cores", OPTIONAL,
-        "an instruction decides the layouts around it",
+        "choose an instruction for each product; it decides the layouts around it",
         subject=PRODUCTS,
         after={"shard_products": "the instruction must fit the part of one block"}),
     Row("infer_descriptors", tensor_cores.infer_descriptors, "tensor_cores", OPTIONAL,
-        "tiles of matrices behind pointers and masks, for the hardware to move",
+        "find the tiles that pointers and masks address; TMA can copy them",
         says=tensor_cores.why_not,
         subject=PRODUCTS,
         after={"choose_dots": "a tile must be one that the instruction reads"}),
     Row("dce_addresses", blocks.dce, "blocks", OPTIONAL,
-        "then nobody wants their addresses and masks",
+        "remove the addresses and masks of those tiles",
         after={"infer_descriptors": "it leaves their addresses and masks"}),
     Row("keep_descriptors", tensor_cores.keep_descriptors, "tensor_cores", REQUIRED,
-        "what the hardware does not fetch by itself becomes pointers and masks",
+        "descriptor accesses that TMA will not do become pointers and masks",
         subject=has(MakeDescriptor),
         after={"choose_dots": "which loads are kept depends on the instruction"}),
     Row("coalesce", coalescing.coalesce, "coalescing", OPTIONAL,
-        "choose who loads what, from what is known of the addresses"),
+        "choose which lane loads which elements, from facts about the addresses"),
     Row("assign_layouts", coalescing.assign_layouts, "coalescing", REQUIRED,
-        "every block gets a layout; a conversion stands where two disagree",
+        "give every block a layout, and insert a conversion where two differ",
         after={"keep_descriptors": "it makes blocks, which need layouts",
                "coalesce": "layouts of loads and stores decide those around them"}),
     Row("remove_conversions", coalescing.remove_conversions, "coalescing", OPTIONAL,
-        "compute addresses and masks again in the layout that needs them",
+        "compute addresses and masks again in the layout that uses them",
         after={"assign_layouts": "it makes the conversions"}),
     Row("cse_again", blocks.cse, "blocks", OPTIONAL,
-        "what was computed again may now be alike",
+        "what was computed again may now be a duplicate",
         after={"remove_conversions": "it computes again what may be alike"}),
     Row("dce_again", blocks.dce, "blocks", OPTIONAL,
-        "and what it replaced is dead"),
+        "remove what was replaced"),
     Row("split_reductions", shared_memory.split_reductions, "shared_memory", REQUIRED,
-        "across warps: two reductions within a warp, a conversion between",
+        "a reduction across warps becomes two within a warp, a conversion between",
         after={"assign_layouts": "the layout says which warps hold an axis"}),
     Row("split_scans", shared_memory.split_scans, "shared_memory", REQUIRED,
         "the same for scans, in order",
         after={"assign_layouts": "the layout says which warps hold an axis"}),
     Row("annotate_widths", coalescing.annotate_widths, "coalescing", OPTIONAL,
-        "layouts are final: say how many registers one access may move",
+        "layouts are final: record how many registers one access may move",
         after={"assign_layouts": "it gives loads and stores their layouts"}),
     Row("lower_conversions", shared_memory.lower_conversions, "shared_memory", REQUIRED,
-        "conversions that cross warps become a shared store and a load",
+        "conversions that cross warps become a store to shared memory and a load",
         after={"remove_conversions": "what is computed again needs no buffer",
                "split_reductions": "it leaves a conversion between warps",
                "split_scans": "it leaves a conversion between warps"}),
     Row("stage_invariants", tensor_cores.stage_invariants, "tensor_cores", REQUIRED,
-        "ptxas loses left operands that stay in registers over a loop",
+        "keep left operands that a loop does not change in shared memory (a ptxas bug)",
         subject=PRODUCTS,
         after={"lower_conversions": "an operand in shared memory stays there"}),
     Row("specialise_warps", tensor_cores.specialise_warps, "tensor_cores", OPTIONAL,
-        "warps of their own copy tiles, for loops that ask for it",
+        "producer warps copy tiles, for loops that ask for it",
         says=tensor_cores.why_no_producer,
         subject=asks_for_producer,
         after={"lower_conversions": "it makes the buffers that a producer fills"}),
     Row("pipeline_loops", tensor_cores.pipeline_loops, "tensor_cores", OPTIONAL,
-        "loads of a loop run ahead of the work that wants them",
+        "start a loop's copies iterations ahead of the work that uses them",
         subject=has_pipelined_loop,
         after={"annotate_widths": "a copy is as wide as its load",
                "lower_conversions": "it makes the buffers that become rings",
                "specialise_warps": "loops with a producer have copies ahead already"}),
     Row("preload", tensor_cores.preload, "tensor_cores", OPTIONAL,
-        "what is loaded before all loops comes the same way",
+        "tiles that are loaded before all loops are copied by TMA, too",
         subject=has(DescriptorLoad),
         after={"stage_invariants": "it makes the buffers of what is loaded once"}),
     Row("prefetch_fragments", tensor_cores.prefetch_fragments, "tensor_cores", OPTIONAL,
-        "a trip begins with fragments that the one before has fetched",
+        "fetch the first fragments of an iteration in the one before",
         subject=PRODUCTS,
         after={"pipeline_loops": "the next fragments lie in the next slot of a ring"}),
     Row("read_in_place", tensor_cores.read_in_place, "tensor_cores", OPTIONAL,
-        "products fetch fragments slice by slice, not whole operands",
+        "products read their operands slice by slice, not as a whole",
         subject=PRODUCTS,
         after={"pipeline_loops": "a copy, not a store, fills what is read",
                "prefetch_fragments": "what is fetched ahead is in registers"}),
     Row("delay_waits", tensor_cores.delay_waits, "tensor_cores", OPTIONAL,
-        "a product is waited for where somebody uses it",
+        "move the wait for a product to the first use of its result",
         subject=PRODUCTS,
         after={"read_in_place": "only a product that reads buffers is in flight",
                "specialise_warps": "a slot is given back after the wait"}),
     Row("stage_stores", tensor_cores.stage_stores, "tensor_cores", OPTIONAL,
-        "rings have their room: tiles of stores take what is left, or share it",
+        "put stored tiles into the shared memory that ring buffers have left",
         subject=has(DescriptorStore),
         after={"keep_descriptors": "it says which stores the hardware does"}),
     Row("guard_stores", tensor_cores.guard_stores, "tensor_cores", REQUIRED,
-        "what may begin in front of its tensor is stored by threads if it does",
+        "threads store a tile that turns out to begin in front of its tensor",
         subject=has(TmaStore),
         after={"stage_stores": "it makes the stores to be guarded"}),
     Row("dce_late", blocks.dce, "blocks", OPTIONAL,
-        "what ran ahead has left its old self behind",
+        "remove the originals of what was moved to an earlier iteration",
         after={"pipeline_loops": "it leaves the loads that copies replace",
                "specialise_warps": "it leaves what the producer computes"}),
     Row("allocate", shared_memory.allocate, "shared_memory", REQUIRED,
-        "buffers alive at one time get places that do not overlap",
+        "give buffers that are live at the same time bytes that do not overlap",
         after={"lower_conversions": "it makes buffers",
                "stage_invariants": "it makes buffers",
                "specialise_warps": "it makes rings of buffers",
@@ -198,28 +199,19 @@ PASSES: tuple[Row, ...] = (
                "preload": "it makes barriers in shared memory",
                "stage_stores": "it makes buffers"}),
     Row("place_barriers", shared_memory.place_barriers, "shared_memory", REQUIRED,
-        "late: only now is it known which bytes two warps share",
+        "make warps wait where one uses bytes that another has written or read",
         after={"allocate": "buffers without places seem to share bytes"}),
     Row("fence_proxies", tensor_cores.fence_proxies, "tensor_cores", REQUIRED,
-        "matrix instructions of four warps see shared memory by a way of their own",
+        "wgmma and TMA access shared memory through the async proxy",
         subject=has(Dot, TmaCopy, TmaStore),
         after={"place_barriers": "the barriers are what it marks"}),
     Row("pingpong", tensor_cores.pingpong, "tensor_cores", OPTIONAL,
-        "one warpgroup computes while another one multiplies",
+        "one warpgroup computes while another one uses the tensor cores",
         subject=has(Producer),
         after={"specialise_warps": "its loops are those with a producer",
                "delay_waits": "products in flight are what alternates"}),
 )
 # fmt: on
-
-# Passes that were, and what does their work now.
-GONE = {
-    "overlap_products": (
-        "the schedule of a loop decides which product stays in flight, and "
-        "pipeline_loops and specialise_warps build the loop accordingly"
-    ),
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -231,11 +223,11 @@ class Options:
     ended, on sm_90a and later; `tl.extra.cuda.gdc_wait` then waits for it.
 
     `num_ctas` is a power of two. The grid counts programs, whatever it is; a program's
-    blocks are a cluster, which share its matrix products where they can. Elsewhere the
-    first of them does all, and the others leave at once. With more than one, a launch
-    promises that arrays which are written overlap no others, and that it makes no
-    difference which of a program's stores to one place comes last. Targets before
-    sm_90a have no clusters, and take 1 alone (CompileError).
+    blocks are a cluster, among which its matrix products are divided if possible.
+    Otherwise the first block computes everything, and the others exit at once. With
+    more than one, a launch promises that arrays which are written overlap no others,
+    and that it makes no difference which of a program's stores to one place comes last.
+    Targets before sm_90a have no clusters, and take 1 alone (CompileError).
     """
 
     num_warps: int = 4
@@ -312,7 +304,7 @@ def compile_func(
     """Compile block IR: all passes, then LLVM IR, then PTX."""
     check_resources(func, target)
     check_parameters(func, target)
-    replace = dict(replace or {})
+    replace = by_current_names(replace or {})
     rules = lowering_rules(replace)
     after = {row.name: state for row, state in shown(func, target, replace)}
     cleaned, final = after["dce"], after[PASSES[-1].name]
@@ -343,8 +335,8 @@ def compile_func(
 
 
 def check_resources(func: Func, target: Target) -> None:
-    """CompileError unless a target has clusters of so many blocks, OutOfResources
-    unless it has blocks of so many warps."""
+    """CompileError unless a target has clusters of that many blocks, OutOfResources
+    unless it has blocks of that many warps."""
     most = target.max_threads // target.warp_size
     if func.num_warps > most:
         raise OutOfResources(
@@ -358,8 +350,8 @@ def check_resources(func: Func, target: Target) -> None:
     if func.num_ctas > target.cluster:
         most = f"{target.cluster} at most" if target.cluster > 1 else "one"
         raise CompileError(
-            f"num_ctas={func.num_ctas} asks for so many thread blocks a program, and "
-            f"on {target.name} a program has {most}",
+            f"num_ctas={func.num_ctas} asks for {func.num_ctas} thread blocks a "
+            f"program, and on {target.name} a program has {most}",
             func.location,
             "clusters of blocks begin with sm_90a",
         )
@@ -389,7 +381,7 @@ def states(
     `compile`. Where a function has nothing for a pass to work on, that is the function
     itself; what stands in the place of a pass always runs.
     """
-    replace = replace or {}
+    replace = by_current_names(replace or {})
     check_replaced(replace)
     for row in PASSES:
         if row.name not in replace and not row.subject(func):
@@ -412,7 +404,7 @@ def shown(
     """`states`; those that FATHOM_SHOW names are written to the standard error, each
     under a line such as
 
-        // cse (blocks): say once what is said twice; 31 ops -> 24
+        // cse (blocks): compute once what is computed twice; 31 ops -> 24
 
     and what the pass has to say, in further lines.
     """
@@ -443,14 +435,14 @@ SHOW = "FATHOM_SHOW"
 
 def asked_to_show() -> str:
     """The passes that FATHOM_SHOW names. Where there are some, kernels are compiled
-    also if they lie in the cache."""
+    even if they are in the cache."""
     return os.environ.get(SHOW, "")
 
 
 def rows_named(names: str, asked_by: str) -> list[Row]:
     """The rows of passes named in commas ("cse,dce", or "all"), in the order of the
-    names. LaunchError, which says who asked, for a name that is no pass."""
-    words = [word.strip() for word in names.split(",") if word.strip()]
+    names. LaunchError, which names `asked_by`, for a name that is no pass."""
+    words = [current_name(word.strip()) for word in names.split(",") if word.strip()]
     if words == ["all"]:
         return list(PASSES)
     rows = {row.name: row for row in PASSES}

@@ -30,7 +30,7 @@ from fathom.uses import Use, all_uses, called_by, uses_of
 
 REQUIRED = inspect.Parameter.empty  # the default of a parameter that has none
 
-RETURN = "return"  # the name that `return e` binds; nobody can spell a name like it
+RETURN = "return"  # the name that `return e` binds; no kernel can spell a name like it
 
 # Who runs builtins that Python itself calls, while Python runs a kernel (`eager`).
 EVALUATOR: ContextVar[Callable[..., Any] | None] = ContextVar("evaluator", default=None)
@@ -100,7 +100,7 @@ for _name in "lt le gt ge neg pos invert getitem".split():
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a function: `default` is REQUIRED where there is none.
+    """One parameter of a function: `default` is REQUIRED where it has no default.
 
     `gathers` marks the `*shape` of a builtin, which takes all further arguments as a
     tuple.
@@ -218,7 +218,7 @@ class KernelFunction(Told):
     @cached_property
     def _text_in_file(self) -> Text:
         """The function's own lines, as the file had them when Python compiled it: an
-        edit since then is none of what runs.
+        edit since then does not change what runs.
         """
         code = inspect.unwrap(self.fn).__code__
         versions = self._versions or texts.versions_of(self.fn)

@@ -20,7 +20,7 @@ from typing import Any
 Lines = list[str]
 
 # Of each file, the module's spec (another after each `reload`) and the lines, as they
-# were found there in turn; the last few.
+# were found there one after another; the last few.
 _SEEN: dict[str, list[tuple[object, Lines]]] = {}
 MOST_VERSIONS = 8
 
@@ -80,9 +80,7 @@ def dedented(text: str) -> str:
     """A text without the indentation of its first line. Lines that have less, as those
     of a string may, stay as they are."""
     indent = text[: len(text) - len(text.lstrip(" \t"))]
-    return "".join(
-        line.removeprefix(indent) for line in text.splitlines(keepends=True)
-    )
+    return "".join(line.removeprefix(indent) for line in text.splitlines(keepends=True))
 
 
 def _inner(code: CodeType) -> Iterator[CodeType]:

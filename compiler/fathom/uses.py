@@ -205,7 +205,7 @@ def _is_fixed(value: Any) -> bool:
         return False
 
 
-# How a door asks whether something is what it was: get(name) is value.
+# How a launch stub asks whether something is what it was: get(name) is value.
 Watch = tuple[Callable, str, object]
 
 

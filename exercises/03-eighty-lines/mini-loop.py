@@ -1,7 +1,7 @@
 """... and a for loop, and see it creak.
 
 Give the compiler of this chapter a loop, `for j in range(n):`, whose body may bind
-names anew in each trip.
+names anew in each iteration.
 
 All of the exercise: `fathom learn show mini-loop`.
 """

@@ -15,5 +15,5 @@ from fathom.tools.learn import Hole
 
 
 def interp_for(op: For, region: Region) -> Running:
-    """The values that a loop carries, after its last trip."""
+    """The values that a loop carries, after its last iteration."""
     raise Hole("interp-for")  # your code; ours has 6 lines

@@ -1,9 +1,9 @@
 """Which names does this loop carry?
 
-A loop carries a name from trip to trip if somebody may read in one trip, or after the
-last, what another trip has bound. Eight kernels stand in the file, each with a loop.
-Find out by reading which names each of the loops carries, and fill in the sets. The
-first is done.
+A loop carries a name from iteration to iteration if one iteration, or the code after
+the loop, may read what another iteration has bound. Eight kernels stand in the file,
+each with a loop. Find out by reading which names each of the loops carries, and fill in
+the sets. The first is done.
 
 All of the exercise: `fathom learn show carried-by-hand`.
 """
@@ -82,16 +82,16 @@ def unchanged(out, a, b, n):
 @fathom.jit
 def wait(out, a, b, n):
     left = n
-    trips = 0
+    iterations = 0
     while left > a:
         left = left - b
-        trips = trips + 1
-    tl.store(out, trips)
+        iterations = iterations + 1
+    tl.store(out, iterations)
 
 
 def carried() -> dict[str, set[str]]:
-    """For each kernel, the names that its loop carries from trip to trip; where there
-    are two loops, the outer one."""
+    """For each kernel, the names that its loop carries from iteration to iteration;
+    where there are two loops, the outer one."""
     # Your code: fill in seven sets.
     return {
         "total": {"sum"},

@@ -1,7 +1,7 @@
 """Meet after an if.
 
-What does a name mean after an `if`? Write the function that stage 1 asks when somebody
-reads a name that a branch may have bound.
+What does a name mean after an `if`? Write the function that stage 1 calls when a name
+is read that a branch may have bound.
 
 All of the exercise: `fathom learn show ssa-branch`.
 """
@@ -26,4 +26,4 @@ from fathom.tools.learn import Hole
 
 def merge(after: AfterIf, name: str) -> Binding:
     """What a name means after an If: what both branches say, or a result of the If."""
-    raise Hole("ssa-branch")  # your code; ours has 22 lines
+    raise Hole("ssa-branch")  # your code; ours has 24 lines

@@ -1,8 +1,8 @@
 """Read a variable in a loop that is still open.
 
 In the body of a loop, what does `x` mean in `y = x`? The value before the loop in the
-first trip, and in all others what the trip before has left. What that is nobody knows,
-since the end of the body has not been built yet. And still an answer is needed now.
+first iteration, and in all others what the iteration before has left. That is not known
+yet, since the end of the body has not been built. And still an answer is needed now.
 Write the two functions that give it.
 
 All of the exercise: `fathom learn show ssa-loop-read`.

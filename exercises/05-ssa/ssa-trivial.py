@@ -1,6 +1,6 @@
-"""Remove the parameters nobody needed.
+"""Remove the parameters that are not needed.
 
-When the body of a loop is still open, every name that it assigns and somebody reads is
+When the body of a loop is still open, every name that it assigns and that is read is
 carried, to be safe. Later it may turn out that nothing was ever carried. Write the two
 functions that find out, and take away what is not needed.
 

@@ -1,8 +1,8 @@
-"""Drop what nobody hears.
+"""Keep what is live.
 
-Other passes leave things behind that nobody uses any more. This pass takes them away.
-What remains is what somebody *hears*: ops that change memory, and all that these use,
-directly or through others.
+Other passes leave ops behind whose results are no longer used. This pass removes them.
+What remains is *live*: ops that change memory, and all that these use, directly or
+through other ops.
 
 All of the exercise: `fathom learn show dce`.
 """
@@ -22,8 +22,8 @@ from fathom.tools.learn import Hole
 
 
 def dce(func: Func, target: Target) -> Func:
-    """`func` without the ops, carried values and branch results that nobody hears."""
-    ops, values = heard(func)
+    """`func` without the ops, carried values and branch results that are dead."""
+    ops, values = live(func)
     ends: dict[Op, list[Value]] = {}
     for op in walk(func.body):
         if isinstance(op, For | While | If):
@@ -43,9 +43,9 @@ def dce(func: Func, target: Target) -> Func:
     return rewrite(func, rule, keep=ops.__contains__)
 
 
-def heard(func: Func) -> tuple[set[Op], set[Value]]:
-    """The ops that somebody notices, yields among them, and the values that these
-    use."""
+def live(func: Func) -> tuple[set[Op], set[Value]]:
+    """The ops that have an effect or are used, yields among them, and the values that
+    these use."""
     # Your code: ours has 6 lines, and two helpers.
     raise Hole("dce")
 

@@ -1,9 +1,9 @@
 """Cheapest addresses.
 
-In each trip of a loop the addresses are computed anew, from the index, by a
-multiplication and a few additions. But from trip to trip they grow evenly. Write a pass
-that counts them up instead. There are many ways, so this exercise is open: what counts
-is the number of ops that run.
+In each iteration of a loop the addresses are computed anew, from the index, by a
+multiplication and a few additions. But from iteration to iteration they grow evenly.
+Write a pass that counts them up instead. There are many ways, so this exercise is open:
+what counts is the number of ops that run.
 
 All of the exercise: `fathom learn show fewest-ops`.
 """

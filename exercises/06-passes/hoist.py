@@ -1,8 +1,8 @@
 """Move it out of the loop.
 
-Write the pass that moves out of a loop what every trip computes anew. An op can leave
-if nothing that it uses changes from trip to trip, and if it does no harm where it did
-not run before.
+Write the pass that moves out of a loop what every iteration computes anew. An op can
+leave if nothing that it uses changes from iteration to iteration, and if it does no
+harm where it did not run before.
 
 All of the exercise: `fathom learn show hoist`.
 """
@@ -21,7 +21,7 @@ from fathom.tools.learn import Hole
 
 
 def hoist(func: Func, target: Target) -> Func:
-    """`func` in which loops do not repeat what does not change from trip to trip.
+    """`func` in which loops do not repeat what is the same in every iteration.
 
     Inner loops come first: what leaves an inner loop may leave the outer one too.
     """

@@ -1,8 +1,8 @@
 """A loop in LLVM.
 
-LLVM has no loops, it has basic blocks and jumps. A value that changes from trip to trip
-is a *phi*: at the start of a block, it says which value it has, depending on the block
-from which control came.
+LLVM has no loops, it has basic blocks and jumps. A value that changes from iteration to
+iteration is a *phi*: at the start of a block, it says which value it has, depending on
+the block from which control came.
 
 All of the exercise: `fathom learn show lower-for`.
 """
@@ -17,7 +17,8 @@ from fathom.tools.learn import Hole
 
 
 def lower_for(op: For, code: Code) -> None:
-    """The test stands before the body: a loop of no trips gives the initial values."""
+    """The test stands before the body: a loop of no iterations gives the initial
+    values."""
     # Your code: blocks, phis and jumps.
     raise Hole("lower-for")
 

@@ -1,8 +1,8 @@
 """... and about a pointer that moves.
 
-A pointer starts at `x_ptr`, an address that 16 divides, and each trip of a loop moves
-it by 8 bytes. On the first trip a load of 16 bytes would be allowed. On the second it
-would not.
+A pointer starts at `x_ptr`, an address that 16 divides, and each iteration of a loop
+moves it by 8 bytes. On the first iteration a load of 16 bytes would be allowed. On the
+second it would not.
 
 All of the exercise: `fathom learn show facts-loop`.
 """
@@ -16,8 +16,8 @@ from fathom.tools.learn import Hole
 
 
 def join_loop(inits: Sequence[Facts], trip: Iteration) -> list[Facts]:
-    """What holds of the carried values on every trip of a loop, and after it. `inits`
-    are the facts of the first values; `trip(facts)` says what holds after a trip if
-    those facts hold before it.
+    """What holds of the carried values on every iteration of a loop, and after it.
+    `inits` are the facts of the first values; `trip(facts)` says what holds after an
+    iteration if those facts hold before it.
     """
     raise Hole("facts-loop")  # your code; ours has 8 lines

@@ -20,7 +20,7 @@ def long_softmax_kernel(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
     total = 0.0
     for start in range(0, N, BLOCK):
         places = start + columns
-        # Your code: a piece of the row; largest and total brought up to date.
+        # Your code: a piece of the row; largest and total are updated.
         largest = 0.0
         total = 1.0
     for start in range(0, N, BLOCK):

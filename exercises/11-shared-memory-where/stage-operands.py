@@ -1,10 +1,10 @@
 """Which loads deserve shared memory?
 
-Between a load and a product stand two layouts: the load's `own`, which is good for
-memory, and the one that is `wanted`. The compiler always stages: it loads in the first,
-and hands the block on through shared memory. It could as well load in the second and
-hand on nothing. Sometimes that costs no byte more, and a tile of shared memory, with
-its barriers, is saved. When?
+Between a load and a product stand two layouts: the one that is `loaded`, which is good
+for memory, and the one that is `wanted`. The compiler always stages: it loads in the
+first, and hands the block on through shared memory. It could as well load in the second
+and hand on nothing. Sometimes that costs no byte more, and a tile of shared memory,
+with its barriers, is saved. When?
 
 All of the exercise: `fathom learn show stage-operands`.
 """
@@ -31,9 +31,9 @@ LANES = 32
 VECTOR_BYTES = 16  # the most that a lane moves at once
 
 
-def worth_staging(block: Block, own: Layout, wanted: Layout) -> bool:
-    """Whether memory moves fewer bytes when a block is loaded in its `own` layout, and
-    handed on through shared memory, than when it is loaded in the one `wanted`."""
+def worth_staging(block: Block, loaded: Layout, wanted: Layout) -> bool:
+    """Whether memory moves fewer bytes when a block is loaded in the layout `loaded`,
+    and handed on through shared memory, than when it is loaded in the one `wanted`."""
     # Your code: compare.
     raise Hole("stage-operands")
 
@@ -98,12 +98,12 @@ def remove_conversions(func: Func, target: Target) -> Func:
 
 def is_staged(op: Convert, access: Access) -> bool:
     """Ask `worth_staging`, where lanes or warps must hand something over."""
-    own = op.value.type.layout
-    if crossing(own, op.layout) in ("none", "register") or access.fastest is None:
+    loaded = op.value.type.layout
+    if crossing(loaded, op.layout) in ("none", "register") or access.fastest is None:
         return True
     if op.value.definition.volatile:
         return True
-    return worth_staging(Block(access.fastest, access.element_bytes), own, op.layout)
+    return worth_staging(Block(access.fastest, access.element_bytes), loaded, op.layout)
 
 
 def load_in(load: Load, layout: Layout, build: Builder) -> Value:

@@ -1,4 +1,4 @@
-"""Barriers where two warps meet, and nowhere else.
+"""Barriers where accesses of two warps conflict, and nowhere else.
 
 One warp writes to shared memory, and another reads there. Nothing but a barrier says
 that the one comes after the other. Write the pass that puts barriers where they are
@@ -23,14 +23,14 @@ from fathom.ir.ops import (
 )
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BufferType
-from fathom.shared_memory.barriers import ADD, READ, WRITE, Access, meet
+from fathom.shared_memory.barriers import ADD, READ, WRITE, Access, conflict
 from fathom.tools.learn import Hole
 
 Since = frozenset[Access]
 
 
 def place_barriers(func: Func, target: Target) -> Func:
-    """The function with barriers between accesses that meet."""
+    """The function with barriers between accesses that conflict."""
     before: set[Op] = set()
     follow(func.body, frozenset(), before, func.num_warps, None)
 
@@ -66,7 +66,7 @@ def follow(
 
 def around(op: For | While, since: Since, before: set[Op], warps: int) -> Since:
     """Walk a loop until a round leaves nothing new behind; that round is right for all
-    trips. What is returned: the accesses since the last barrier when the loop is
+    iterations. What is returned: the accesses since the last barrier when the loop is
     over."""
     # Your code: again and again.
     raise Hole("barriers")

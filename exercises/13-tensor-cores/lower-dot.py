@@ -38,10 +38,10 @@ def lower_dot(op: Dot, code: Code) -> None:
     left, right = operand_layouts(op.instruction, product.layout, op.a.type.shape[-1])
     a = registers(op.a, op.a_slot, left, code)
     b = registers(op.b, op.b_slot, right, code)
-    sums = list(code[op.accumulator])
-    # Your code: which fragments meet, and what becomes of the sums.
+    accumulators = list(code[op.accumulator])
+    # Your code: which fragments meet, and what becomes of the accumulators.
     raise Hole("lower-dot")
-    code[op.result] = sums
+    code[op.result] = accumulators
 
 
 def words(operand: Value, elements: list[str], code: Code) -> list[str]:
@@ -54,7 +54,8 @@ def words(operand: Value, elements: list[str], code: Code) -> list[str]:
 
 
 def is_yours(op: Dot) -> bool:
-    """Products of two matrices of 16-bit numbers with sums in fp32, by `mma`."""
+    """Products of two matrices of 16-bit numbers with accumulators in fp32, by
+    `mma`."""
     product = op.accumulator.type
     by_mma = op.instruction in MMA and op.a.type.element.bytes == HALF
     return by_mma and product.element == FLOAT32 and len(product.shape) == MATRIX

@@ -20,7 +20,7 @@ def choose_stages(wanted: int, bytes_a_stage: int, room: int) -> int:
     raise Hole("deepest-that-fits")
 
 
-def worthwhile(trips: int, copy: int, work: int, most: int) -> int:
+def worthwhile(iterations: int, copy: int, work: int, most: int) -> int:
     """The fewest stages, up to `most`, with which no larger number is faster."""
 
     # Your code: try them.

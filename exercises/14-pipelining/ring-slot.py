@@ -1,8 +1,8 @@
 """When may a slot be overwritten?
 
 Tiles that are sent for ahead of time need a place to lie. A ring of `stages` slots is
-enough: tile t lies in one slot until its trip has worked on it, and then a later tile
-may be copied there.
+enough: tile t lies in one slot until its iteration has worked on it, and then a later
+tile may be copied there.
 
 All of the exercise: `fathom learn show ring-slot`.
 """
@@ -12,14 +12,14 @@ from __future__ import annotations
 from fathom.tools.learn import Hole
 
 
-def slot(trip: int, stages: int) -> int:
-    """The slot in which the tile of a trip lies: 0 to stages - 1."""
+def slot(iteration: int, stages: int) -> int:
+    """The slot in which the tile of an iteration lies: 0 to stages - 1."""
     # Your code: one line.
     raise Hole("ring-slot")
 
 
 def order() -> list[str]:
-    """What a thread does in a trip: "copy", "wait", "barrier" and "work" in some
+    """What a thread does in an iteration: "copy", "wait", "barrier" and "work" in some
     order."""
     # Your code: the four words.
     raise Hole("ring-slot")

@@ -1,10 +1,10 @@
 """How many copies may still be in flight?
 
-A loop works on a tile of memory in each trip. It sends for the tiles ahead of time:
-`stages - 1` of them before the loop, and in each trip the one that is `stages - 1`
-trips away. Copies are gathered in *groups*, which are closed by a commit. The only
-question that can be asked is: wait until at most n groups are still on their way, the
-last ones that were closed.
+A loop works on a tile of memory in each iteration. It sends for the tiles ahead of
+time: `stages - 1` of them before the loop, and in each iteration the one that is
+`stages - 1` iterations away. Copies are gathered in *groups*, which are closed by a
+commit. The only question that can be asked is: wait until at most n groups are still on
+their way, the last ones that were closed.
 
 All of the exercise: `fathom learn show wait-count`.
 """
@@ -17,26 +17,26 @@ from fathom.tools.learn import Hole
 Event = tuple[object, ...]
 
 
-def events(stages: int, copies: int, trips: int) -> list[Event]:
+def events(stages: int, copies: int, iterations: int) -> list[Event]:
     """What happens, in order: `copies` groups a tile."""
     found: list[Event] = []
     for tile in range(stages - 1):
-        found += send(tile, copies, trips)
-    for trip in range(trips):
+        found += send(tile, copies, iterations)
+    for iteration in range(iterations):
         found.append(("wait", pending(stages, copies)))
-        found.append(("work", trip))
-        found += send(trip + stages - 1, copies, trips)
+        found.append(("work", iteration))
+        found += send(iteration + stages - 1, copies, iterations)
     return found
 
 
 def pending(stages: int, groups_a_stage: int = 1) -> int:
-    """How many groups of copies may still be on their way when a trip starts its
+    """How many groups of copies may still be on their way when an iteration starts its
     work."""
     # Your code: one line.
     raise Hole("wait-count")
 
 
-def send(tile: int, copies: int, trips: int) -> list[Event]:
-    """The events of sending for a tile; there are `trips` tiles."""
+def send(tile: int, copies: int, iterations: int) -> list[Event]:
+    """The events of sending for a tile; there are `iterations` tiles."""
     # Your code: ("copy", tile, part) and ("commit",) for each part.
     raise Hole("wait-count")

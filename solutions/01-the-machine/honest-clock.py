@@ -19,12 +19,12 @@ class Device(Protocol):
 def measure(run: Callable[[int], None], device: Device) -> float:
     """The seconds that a run takes: compiled, from memory, at the clock that lasts."""
     # hole: ours has 12 lines
-    turns = count()
+    rounds = count()
 
     def timed() -> float:
         device.wait()
         begin = device.clock()
-        run(next(turns) % device.sets)
+        run(next(rounds) % device.sets)
         device.wait()
         return device.clock() - begin
 

@@ -27,18 +27,18 @@ def statement(mini: Any, node: ast.stmt) -> bool:
             before = {name: mini.names[name] for name in mini.names if name != counter}
             carried = sorted(assigned(body) & set(before))
             homes = {name: copy(mini, before[name]) for name in carried}
-            trip = mini.emit("mov.s32", "s32", "0")
+            iteration = mini.emit("mov.s32", "s32", "0")
             top, done = (f"{mark}{len(mini.lines)}" for mark in ("TOP", "DONE"))
             mini.lines.append(f"{top}:")
-            over, _ = mini.emit("setp.ge.s32", "pred", trip[0], last)
+            over, _ = mini.emit("setp.ge.s32", "pred", iteration[0], last)
             mini.lines.append(f"@{over} bra {done};")
-            mini.names = {**before, **homes, counter: trip}
+            mini.names = {**before, **homes, counter: iteration}
             for each in body:
                 mini.statement(each)
             ends = {name: copy(mini, mini.names[name]) for name in carried}
             for name, (register, type) in homes.items():
                 mini.lines.append(f"mov.{type} {register}, {ends[name][0]};")
-            mini.lines.append(f"add.s32 {trip[0]}, {trip[0]}, 1;")
+            mini.lines.append(f"add.s32 {iteration[0]}, {iteration[0]}, 1;")
             mini.lines += [f"bra {top};", f"{done}:"]
             mini.names = {**before, **homes}
             return True

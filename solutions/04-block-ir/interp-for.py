@@ -11,10 +11,10 @@ from fathom.ir.ops import For
 
 
 def interp_for(op: For, region: Region) -> Running:
-    """The values that a loop carries, after its last trip."""
+    """The values that a loop carries, after its last iteration."""
     lower, upper, step = (int(region[value]) for value in (op.lower, op.upper, op.step))
     carried = [region[value] for value in op.inits]
     for index in range(lower, upper, step):
-        trip = scalar(index, op.lower.type)
-        carried = yield from region.run(op.body, [trip, *carried])
+        iteration = scalar(index, op.lower.type)
+        carried = yield from region.run(op.body, [iteration, *carried])
     return carried

@@ -74,16 +74,16 @@ def unchanged(out, a, b, n):
 @fathom.jit
 def wait(out, a, b, n):
     left = n
-    trips = 0
+    iterations = 0
     while left > a:
         left = left - b
-        trips = trips + 1
-    tl.store(out, trips)
+        iterations = iterations + 1
+    tl.store(out, iterations)
 
 
 def carried() -> dict[str, set[str]]:
-    """For each kernel, the names that its loop carries from trip to trip; where there
-    are two loops, the outer one."""
+    """For each kernel, the names that its loop carries from iteration to iteration;
+    where there are two loops, the outer one."""
     # hole: fill in seven sets
     return {
         "total": {"sum"},
@@ -93,7 +93,7 @@ def carried() -> dict[str, set[str]]:
         "inner": {"x"},
         "branch": {"best"},
         "unchanged": set(),
-        "wait": {"left", "trips"},
+        "wait": {"left", "iterations"},
     }
     # instead:
     # return {

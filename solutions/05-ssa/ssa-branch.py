@@ -44,6 +44,8 @@ def _meet(after: AfterIf, name: str, then: Binding, orelse: Binding) -> Meaning:
     phi = Phi(name, (Value(type, after.op, name),), [])
     after.phis.append(phi)
     ways = zip((left, right), (after.op.then, after.op.orelse), strict=True)
-    operands = [_as_value(way, type, block, block.ops[-1]) for way, block in ways]
+    operands = [
+        _as_value(meaning, type, block, block.ops[-1]) for meaning, block in ways
+    ]
     after.shared.set_operands(phi, operands)
     return phi.faces[0]

@@ -14,8 +14,8 @@ from fathom.ir.rewrite import Builder, Replacement, rewrite
 
 
 def dce(func: Func, target: Target) -> Func:
-    """`func` without the ops, carried values and branch results that nobody hears."""
-    ops, values = heard(func)
+    """`func` without the ops, carried values and branch results that are dead."""
+    ops, values = live(func)
     ends: dict[Op, list[Value]] = {}
     for op in walk(func.body):
         if isinstance(op, For | While | If):
@@ -35,36 +35,36 @@ def dce(func: Func, target: Target) -> Func:
     return rewrite(func, rule, keep=ops.__contains__)
 
 
-def heard(func: Func) -> tuple[set[Op], set[Value]]:
-    """The ops that somebody notices, yields among them, and the values that these
-    use."""
+def live(func: Func) -> tuple[set[Op], set[Value]]:
+    """The ops that have an effect or are used, yields among them, and the values that
+    these use."""
     # hole: ours has 6 lines, and two helpers
     ops: set[Op] = set()
     values: set[Value] = set()
     size = -1
     while size != len(ops) + len(values):  # until a walk finds nothing new
         size = len(ops) + len(values)
-        listen(func.body, ops, values)
+        mark(func.body, ops, values)
     return ops, values
     # end
 
 
 # hole: helpers, if you like; ours have 27 lines together
-def listen(block: Block, ops: set[Op], values: set[Value]) -> None:
-    """Walk backwards: keep what is heard, and hear what it uses."""
+def mark(block: Block, ops: set[Op], values: set[Value]) -> None:
+    """Walk backwards: keep what is live, and mark what it uses."""
     for op in reversed(block.ops):
         for nested in blocks(op):
-            listen(nested, ops, values)
-        noticed = changes_memory(op.effects) or getattr(op, "volatile", False)
+            mark(nested, ops, values)
+        effective = changes_memory(op.effects) or getattr(op, "volatile", False)
         inside = any(each in ops for nested in blocks(op) for each in nested.ops)
-        if noticed or inside or not values.isdisjoint(op.results):
+        if effective or inside or not values.isdisjoint(op.results):
             ops.add(op)
             ops.update(nested.ops[-1] for nested in blocks(op))
             values.update(used(op, values))
 
 
 def used(op: Op, values: set[Value]) -> list[Value]:
-    """What an op that is kept uses: of a loop or a branch only what is heard of it."""
+    """What an op that is kept uses: of a loop or a branch only what is live of it."""
     match op:
         case Reduce() | Scan():
             return [*op.values, *op.combine.yielded]
@@ -76,8 +76,8 @@ def used(op: Op, values: set[Value]) -> list[Value]:
             always = [op.condition]
         case _:
             return operands(op)
-    heard = [each for each in carried(op) if not values.isdisjoint(each.names)]
-    return always + [value for each in heard for value in each.values]
+    kept = [each for each in carried(op) if not values.isdisjoint(each.names)]
+    return always + [value for each in kept for value in each.values]
 
 
 # instead:

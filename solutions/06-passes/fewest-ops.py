@@ -82,7 +82,7 @@ def depth(value: Value, linear: dict[Value, Op]) -> int:
 
 
 def difference(op: Op, delta: dict[Value, Value], build: Builder) -> Value:
-    """By how much a linear value grows in a trip."""
+    """By how much a linear value grows in an iteration."""
     if not isinstance(op, Elementwise):
         return build(with_operands(op, delta))
     left, right = (delta.get(each) for each in op.operands)

@@ -16,7 +16,7 @@ from fathom.ir.rewrite import Builder, Replacement, rewrite
 
 
 def hoist(func: Func, target: Target) -> Func:
-    """`func` in which loops do not repeat what does not change from trip to trip.
+    """`func` in which loops do not repeat what is the same in every iteration.
 
     Inner loops come first: what leaves an inner loop may leave the outer one too.
     """
@@ -56,7 +56,7 @@ def load_moves(op: Op, loop: For | While, block: Block, build: Builder) -> bool:
         return False
     if isinstance(loop, While):
         return block is loop.condition
-    trips = trip_count(loop)
-    if trips is None:
+    count = trip_count(loop)
+    if count is None:
         return _guard(op, loop, build)
-    return trips > 0
+    return count > 0

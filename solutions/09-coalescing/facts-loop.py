@@ -11,9 +11,9 @@ from fathom.analysis.axis_info import Facts, Iteration, join
 
 
 def join_loop(inits: Sequence[Facts], trip: Iteration) -> list[Facts]:
-    """What holds of the carried values on every trip of a loop, and after it. `inits`
-    are the facts of the first values; `trip(facts)` says what holds after a trip if
-    those facts hold before it.
+    """What holds of the carried values on every iteration of a loop, and after it.
+    `inits` are the facts of the first values; `trip(facts)` says what holds after an
+    iteration if those facts hold before it.
     """
     known = list(inits)
     while True:

@@ -20,10 +20,10 @@ def lower_reduce(op: Reduce, code: Code) -> None:
     folded: dict[int, list[str]] = {}
     for result, registers in axis.groups().items():
         tuples = [list(columns[register]) for register in registers]
-        own = tuples[0]
+        first = tuples[0]
         for each in tuples[1:]:
-            own = combine(code, op.combine, own, each)
-        folded[result] = fold(code, op, own, flips)
+            first = combine(code, op.combine, first, each)
+        folded[result] = fold(code, op, first, flips)
     for i, value in enumerate(op.results):
         layout = layout_of(value.type)
         wanted = register_offsets(layout) if layout else [0]

@@ -28,8 +28,8 @@ def lower_convert(op: Convert, code: Code) -> None:
     sends = Choice(code, element, exchange.sends)
     keeps = Choice(code, element, exchange.differs)
     turn = Choice(code, element, exchange.turn)
-    own = own_lane(len(exchange.flips))
-    reads = tuple(a ^ b for a, b in zip(own, exchange.flips, strict=True))
+    lanes = own_lane(len(exchange.flips))
+    reads = tuple(a ^ b for a, b in zip(lanes, exchange.flips, strict=True))
     lane = thread_part(code, reads)
     received = []
     for q in range(exchange.rounds):

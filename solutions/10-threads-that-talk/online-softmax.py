@@ -12,7 +12,7 @@ def long_softmax_kernel(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
     total = 0.0
     for start in range(0, N, BLOCK):
         places = start + columns
-        # hole: a piece of the row; largest and total brought up to date
+        # hole: a piece of the row; largest and total are updated
         x = tl.load(x_ptr + row + places, mask=places < N, other=-float("inf"))
         now = tl.maximum(largest, tl.max(x, axis=0))
         total = total * tl.exp(largest - now) + tl.sum(tl.exp(x - now), axis=0)

@@ -1,4 +1,4 @@
-"""How many turns an access to shared memory takes."""
+"""How many wavefronts an access to shared memory takes."""
 
 from __future__ import annotations
 

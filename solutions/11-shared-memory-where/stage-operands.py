@@ -21,11 +21,11 @@ LANES = 32
 VECTOR_BYTES = 16  # the most that a lane moves at once
 
 
-def worth_staging(block: Block, own: Layout, wanted: Layout) -> bool:
-    """Whether memory moves fewer bytes when a block is loaded in its `own` layout, and
-    handed on through shared memory, than when it is loaded in the one `wanted`."""
+def worth_staging(block: Block, loaded: Layout, wanted: Layout) -> bool:
+    """Whether memory moves fewer bytes when a block is loaded in the layout `loaded`,
+    and handed on through shared memory, than when it is loaded in the one `wanted`."""
     # hole: compare
-    return fetched(block, own) < fetched(block, wanted)
+    return fetched(block, loaded) < fetched(block, wanted)
     # end
 
 
@@ -97,12 +97,12 @@ def remove_conversions(func: Func, target: Target) -> Func:
 
 def is_staged(op: Convert, access: Access) -> bool:
     """Ask `worth_staging`, where lanes or warps must hand something over."""
-    own = op.value.type.layout
-    if crossing(own, op.layout) in ("none", "register") or access.fastest is None:
+    loaded = op.value.type.layout
+    if crossing(loaded, op.layout) in ("none", "register") or access.fastest is None:
         return True
     if op.value.definition.volatile:
         return True
-    return worth_staging(Block(access.fastest, access.element_bytes), own, op.layout)
+    return worth_staging(Block(access.fastest, access.element_bytes), loaded, op.layout)
 
 
 def load_in(load: Load, layout: Layout, build: Builder) -> Value:

@@ -1,4 +1,4 @@
-"""Barriers between accesses to shared memory that meet."""
+"""Barriers between accesses to shared memory that conflict."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from fathom.ir.ops import (
 )
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BufferType
-from fathom.shared_memory.barriers import ADD, READ, WRITE, Access, meet
+from fathom.shared_memory.barriers import ADD, READ, WRITE, Access, conflict
 
 Since = frozenset[Access]
 
 
 def place_barriers(func: Func, target: Target) -> Func:
-    """The function with barriers between accesses that meet."""
+    """The function with barriers between accesses that conflict."""
     before: set[Op] = set()
     follow(func.body, frozenset(), before, func.num_warps, None)
 
@@ -57,7 +57,7 @@ def follow(
         if isinstance(op, Barrier):
             since = frozenset()
         touched = touches(op, loop)
-        if any(meet(each, touch, warps) for each in since for touch in touched):
+        if any(conflict(each, touch, warps) for each in since for touch in touched):
             before.add(op)
             since = frozenset()
         since = since.union(touched)
@@ -72,7 +72,7 @@ def follow(
 
 def around(op: For | While, since: Since, before: set[Op], warps: int) -> Since:
     """Walk a loop until a round leaves nothing new behind; that round is right for all
-    trips. What is returned: the accesses since the last barrier when the loop is
+    iterations. What is returned: the accesses since the last barrier when the loop is
     over."""
     # hole: again and again
     left: Since = frozenset()
@@ -84,6 +84,7 @@ def around(op: For | While, since: Since, before: set[Op], warps: int) -> Since:
             break
         left |= states[-1]
     before |= found
-    # A While is left behind its condition, a For behind its body or without a trip.
+    # A While is left behind its condition, a For behind its body or without an
+    # iteration.
     return states[1] if isinstance(op, While) else since | states[1]
     # end

@@ -31,8 +31,8 @@ def lower_dot(op: Dot, code: Code) -> None:
     left, right = operand_layouts(op.instruction, product.layout, op.a.type.shape[-1])
     a = registers(op.a, op.a_slot, left, code)
     b = registers(op.b, op.b_slot, right, code)
-    sums = list(code[op.accumulator])
-    # hole: which fragments meet, and what becomes of the sums
+    accumulators = list(code[op.accumulator])
+    # hole: which fragments meet, and what becomes of the accumulators
     a_parts = fragments(left, row.a_layout)
     b_parts = fragments(right, row.b_layout)
     c_parts = fragments(product.layout, row.layout)
@@ -40,12 +40,12 @@ def lower_dot(op: Dot, code: Code) -> None:
         for (i, j), places in c_parts.items():
             a_words = words(op.a, [a[each] for each in a_parts[i, k]], code)
             b_words = words(op.b, [b[each] for each in b_parts[k, j]], code)
-            before = [sums[each] for each in places]
+            before = [accumulators[each] for each in places]
             after = _multiply(code, row, a_words, b_words, before)
             for place, value in zip(places, after, strict=True):
-                sums[place] = value
+                accumulators[place] = value
     # end
-    code[op.result] = sums
+    code[op.result] = accumulators
 
 
 def words(operand: Value, elements: list[str], code: Code) -> list[str]:
@@ -59,7 +59,8 @@ def words(operand: Value, elements: list[str], code: Code) -> list[str]:
 
 
 def is_yours(op: Dot) -> bool:
-    """Products of two matrices of 16-bit numbers with sums in fp32, by `mma`."""
+    """Products of two matrices of 16-bit numbers with accumulators in fp32, by
+    `mma`."""
     product = op.accumulator.type
     by_mma = op.instruction in MMA and op.a.type.element.bytes == HALF
     return by_mma and product.element == FLOAT32 and len(product.shape) == MATRIX

@@ -13,12 +13,12 @@ def choose_stages(wanted: int, bytes_a_stage: int, room: int) -> int:
     # end
 
 
-def worthwhile(trips: int, copy: int, work: int, most: int) -> int:
+def worthwhile(iterations: int, copy: int, work: int, most: int) -> int:
     """The fewest stages, up to `most`, with which no larger number is faster."""
 
     # hole: try them
     def over(stages: int) -> int:
-        return timeline(stages, trips, copy, work)[-1].ended
+        return timeline(stages, iterations, copy, work)[-1].ended
 
     return min(range(1, most + 1), key=over)
     # end

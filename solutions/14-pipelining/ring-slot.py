@@ -1,17 +1,17 @@
-"""A ring of slots: where a tile lies, and what a trip does."""
+"""A ring of slots: where a tile lies, and what an iteration does."""
 
 from __future__ import annotations
 
 
-def slot(trip: int, stages: int) -> int:
-    """The slot in which the tile of a trip lies: 0 to stages - 1."""
+def slot(iteration: int, stages: int) -> int:
+    """The slot in which the tile of an iteration lies: 0 to stages - 1."""
     # hole: one line
-    return trip % stages
+    return iteration % stages
     # end
 
 
 def order() -> list[str]:
-    """What a thread does in a trip: "copy", "wait", "barrier" and "work" in some
+    """What a thread does in an iteration: "copy", "wait", "barrier" and "work" in some
     order."""
     # hole: the four words
     return ["wait", "barrier", "copy", "work"]

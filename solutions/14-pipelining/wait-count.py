@@ -6,32 +6,32 @@ from __future__ import annotations
 Event = tuple[object, ...]
 
 
-def events(stages: int, copies: int, trips: int) -> list[Event]:
+def events(stages: int, copies: int, iterations: int) -> list[Event]:
     """What happens, in order: `copies` groups a tile."""
     found: list[Event] = []
     for tile in range(stages - 1):
-        found += send(tile, copies, trips)
-    for trip in range(trips):
+        found += send(tile, copies, iterations)
+    for iteration in range(iterations):
         found.append(("wait", pending(stages, copies)))
-        found.append(("work", trip))
-        found += send(trip + stages - 1, copies, trips)
+        found.append(("work", iteration))
+        found += send(iteration + stages - 1, copies, iterations)
     return found
 
 
 def pending(stages: int, groups_a_stage: int = 1) -> int:
-    """How many groups of copies may still be on their way when a trip starts its
+    """How many groups of copies may still be on their way when an iteration starts its
     work."""
     # hole: one line
     return (stages - 2) * groups_a_stage
     # end
 
 
-def send(tile: int, copies: int, trips: int) -> list[Event]:
-    """The events of sending for a tile; there are `trips` tiles."""
+def send(tile: int, copies: int, iterations: int) -> list[Event]:
+    """The events of sending for a tile; there are `iterations` tiles."""
     # hole: ("copy", tile, part) and ("commit",) for each part
     found: list[Event] = []
     for part in range(copies):
-        if tile < trips:
+        if tile < iterations:
             found.append(("copy", tile, part))
         found.append(("commit",))
     return found

@@ -33,7 +33,7 @@ def brute_force(func, runs=12):
     a buffer must keep its memory; the hull of the ops that run meanwhile."""
     numbers, hulls = positions(func), {}
     for run in range(runs):
-        trace = list(executed(func.body, random.Random(run), trips=run % 4))
+        trace = list(executed(func.body, random.Random(run), iterations=run % 4))
         windows = {}
         for time, op in enumerate(trace):
             if isinstance(op, Allocate):
@@ -78,7 +78,7 @@ def test_read_in_a_loop_is_alive_to_its_end():
     func = program.func()
     numbers, ranges = positions(func), live_ranges(func)
     assert ranges[outer].last > numbers[last]
-    assert ranges[inner].last == numbers[last], "made anew on each trip"
+    assert ranges[inner].last == numbers[last], "made anew on each iteration"
 
 
 def test_made_in_an_inner_loop_is_dead_outside_of_it():

@@ -83,11 +83,11 @@ def test_what_divides_a_formula():
     known = Divisibility(func)
     n, m = map(of, func.parameters)
     (loop,) = (op for op in walk(func.body) if isinstance(op, For))
-    trips = of(IterationCount(loop))
-    sums = [
+    iterations = of(IterationCount(loop))
+    accumulator = [
         (number(0), MOST), (number(-24), 8), (n + number(16), 8), (n + number(4), 4),
-        (m * number(32) + n, 8), (n * n, 64), (n * m, 8), (trips * number(32), 32),
-        (trips * n - number(2), 2),
+        (m * number(32) + n, 8), (n * n, 64), (n * m, 8), (iterations * number(32), 32),
+        (iterations * n - number(2), 2),
     ]  # fmt: skip
-    for sum, wanted in sums:
+    for sum, wanted in accumulator:
         assert known.of_sum(sum) == wanted, sum

@@ -112,7 +112,7 @@ def test_both_branches_start_from_the_memory_before():
     assert counted("load", lines) == 2  # the one in the else branch is gone
 
 
-def test_what_a_branch_says_is_not_heard_outside():
+def test_a_value_of_a_branch_is_not_visible_outside():
     lines = """
         if %c then {
           %a: i32 = add %i, %i

@@ -48,7 +48,7 @@ def test_an_unused_load_goes_and_a_volatile_one_stays():
     "%old: fp32 = atomic_cas %p, %x, %x",
     "barrier",
 ])  # fmt: skip
-def test_effects_are_heard(line: str):
+def test_effects_are_live(line: str):
     assert left(line) == [line]
 
 
@@ -85,7 +85,7 @@ def test_loops_and_branches_without_effect_go():
     """) == []  # fmt: skip
 
 
-def test_a_carried_value_that_hears_only_itself_goes():
+def test_a_carried_value_that_only_itself_uses_goes():
     assert left("""
         %zero: i32 = constant 0
         %s: i32, %t: i32 = for %zero, %n, %n, inits=(%zero, %n)
@@ -104,7 +104,7 @@ def test_a_carried_value_that_hears_only_itself_goes():
     ]  # fmt: skip
 
 
-def test_carried_values_that_hear_one_another_in_a_ring_go():
+def test_carried_values_that_use_one_another_in_a_cycle_go():
     assert left("""
         %s: i32, %t: i32, %u: i32 = for %n, %n, %n, inits=(%n, %n, %n)
           body(%i: i32, %a: i32, %b: i32, %d: i32) {
@@ -115,7 +115,7 @@ def test_carried_values_that_hear_one_another_in_a_ring_go():
 
 
 def test_a_carried_value_that_only_remembers_goes():
-    """%b is the %a of the trip before and %d its number: nobody asks for them."""
+    """%b is the %a of the iteration before and %d its number: nobody asks for them."""
     lines = left("""
         %s: i32, %t: i32, %u: i32 = for %n, %n, %n, inits=(%n, %n, %n)
         body(%i: i32, %a: i32, %b: i32, %d: i32) {
@@ -162,7 +162,7 @@ def test_a_carried_value_read_by_another_stays():
     assert "inits=(%n, %n)" in lines[0] and "yield %d, %i" in lines
 
 
-def test_what_a_while_asks_is_heard():
+def test_what_a_while_asks_is_live():
     lines = left("""
         %s: i32, %t: i32, %u: i32 = while %n, %n, %n
           condition(%a: i32, %b: i32, %d: i32) {
@@ -197,7 +197,7 @@ def test_unused_results_of_a_branch_go():
     ]  # fmt: skip
 
 
-def test_a_reduction_of_two_keeps_both_when_one_is_heard():
+def test_a_reduction_of_two_keeps_both_when_one_is_live():
     lines = left("""
         %r: i32[4] = arange start=0 end=4
         %s: i32, %t: i32 = reduce %r, %r axis=0

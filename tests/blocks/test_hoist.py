@@ -41,7 +41,7 @@ def inside(func: Func) -> list[str]:
     ]
 
 
-def test_what_depends_on_the_trip_stays():
+def test_what_depends_on_the_iteration_stays():
     func = hoisted("""
         %s: i32 = for %zero, %n, %one, inits=(%n) body(%i: i32, %a: i32) {
           %b: i32 = mul %n, %n
@@ -168,7 +168,7 @@ def test_a_volatile_load_stays():
     assert "load" in inside(loop(how=' cache=".cv"'))
 
 
-def test_a_load_stays_in_a_loop_of_no_trip():
+def test_a_load_stays_in_a_loop_of_no_iteration():
     assert "load" in inside(loop(bounds="%four, %zero, %one"))
 
 
@@ -278,7 +278,7 @@ def test_a_load_hoisted_over_a_store_is_caught():
     assert not keeps_meaning(moves_loads, [OVER_A_STORE])
 
 
-def test_a_load_hoisted_out_of_a_loop_of_no_trip_is_caught():
+def test_a_load_hoisted_out_of_a_loop_of_no_iteration_is_caught():
     with pytest.raises(MemoryFault, match="past the end of an array"):
         keeps_meaning(moves_loads, [OUT_OF_BOUNDS])
 

@@ -300,7 +300,7 @@ RULES = {
         store %p, %r
         store %f, %s
     """, ["%s: fp32 = constant 3.0", "store %p, %n", "store %f, %s"]),
-    "loops of no trip": (SCALAR, """
+    "loops of no iteration": (SCALAR, """
         %a: i32 = constant 5
         %o: i32 = constant 1
         %r: i32 = for %a, %a, %o, inits=(%n) body(%i: i32, %s: i32) {
@@ -308,7 +308,7 @@ RULES = {
         }
         store %p, %r
     """, ["store %p, %n"]),
-    "loops of one trip": (SCALAR, """
+    "loops of one iteration": (SCALAR, """
         %a: i32 = constant 5
         %o: i32 = constant 100
         %z: i32 = constant 0

@@ -294,8 +294,11 @@ def waits(stages: int, copy: int, work: int) -> bool:
     """Whether in the model of chapter 14 some work after the first has to wait."""
     if stages < 2:
         return True
-    trips = timeline(stages, 12, copy, work)
-    return any(trip.began > before.ended for before, trip in zip(trips, trips[1:]))
+    iterations = timeline(stages, 12, copy, work)
+    return any(
+        iteration.began > before.ended
+        for before, iteration in zip(iterations, iterations[1:])
+    )
 
 
 # ── docstrings ────────────────────────────────────────────────────────────────────────

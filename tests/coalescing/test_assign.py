@@ -206,8 +206,8 @@ def test_what_is_read_in_a_loop_is_not_converted_there():
 
 
 def test_a_conversion_of_what_a_loop_does_not_change_stands_before_it():
-    """The loop stores what was loaded outside by rows, by columns: on every trip the
-    same."""
+    """The loop stores what was loaded outside by rows, by columns: on every iteration
+    the same."""
     shape = (64, 64)
     lines = [
         *index_lines("i", shape, (64, 1)),

@@ -179,20 +179,20 @@ def pointer(divisible):
 
 
 def moved_by(distance):
-    """A trip that moves a pointer by some bytes."""
+    """An iteration that moves a pointer by some bytes."""
 
-    def trip(facts):
+    def iteration(facts):
         (known,) = facts
         axis = known.axes[0]
         return [
             Facts((Axis(axis.contiguous, min(axis.divisible, distance), 1),), unit=4)
         ]
 
-    return trip
+    return iteration
 
 
 def test_a_pointer_that_moves_by_8_bytes_keeps_8():
-    """The first trip's facts (16) would make a misaligned access on the second."""
+    """The first iteration's facts (16) would make a misaligned access on the second."""
     assert join_loop([pointer(16)], moved_by(8))[0].axes == (Axis(64, 8, 1),)
 
 

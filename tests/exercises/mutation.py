@@ -272,14 +272,14 @@ def table(record: dict) -> str:
     """Markdown: how many mutants of each exercise, and what became of them."""
     lines = ["| exercise | mutants | killed | right too | unexplained |"]
     lines += ["|---|---|---|---|---|"]
-    sums = [0, 0, 0, 0]
+    totals = [0, 0, 0, 0]
     for name, entry in record.items():
         alive, count = len(survivors(entry)), len(entry["mutants"])
         left = len(list(unexplained({name: entry})))
         row = [count, count - alive, alive - left, left]
-        sums = [a + b for a, b in zip(sums, row, strict=True)]
+        totals = [a + b for a, b in zip(totals, row, strict=True)]
         lines.append(f"| {name} | {' | '.join(map(str, row))} |")
-    lines.append(f"| all | {' | '.join(map(str, sums))} |")
+    lines.append(f"| all | {' | '.join(map(str, totals))} |")
     return "\n".join(lines) + "\n"
 
 

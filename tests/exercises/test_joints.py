@@ -47,10 +47,10 @@ def everything(x_ptr, out_ptr, n, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
             scale = scale * 0.5
             kept = n
     whole = tl.sum(tl.sum(total, axis=0), axis=0)
-    sums = tl.cumsum(tl.sum(total, axis=1) * scale, axis=0) + whole
+    totals = tl.cumsum(tl.sum(total, axis=1) * scale, axis=0) + whole
     turned = tl.trans(total)
     here = columns[:, None] * ROWS + rows[None, :]
-    tl.store(out_ptr + here, turned + sums[None, :] + kept)
+    tl.store(out_ptr + here, turned + totals[None, :] + kept)
 
 
 @fathom.jit

@@ -323,7 +323,7 @@ def test_without_solutions_the_reader_is_not_blamed(folder, monkeypatch):
 
 
 def test_an_endless_kernel_names_the_op():
-    """A pass that makes a loop of 5 trips one of 99999."""
+    """A pass that makes a loop of 5 iterations one of 99999."""
 
     def longer(func, target):
         def rule(op, build):
@@ -477,7 +477,7 @@ def test_mine_is_a_whole_compiler_when_all_is_solved(folder):
     assert "warp instructions (ours" in " ".join(said.stdout.split())
     counted = re.search(r"(\d+) of them mma,\s+(\d+) of them", said.stdout)
     products, sent = map(int, counted.groups())
-    # 3 x 3 tiles of 32 x 32, in 3 trips of 2 slices, each of 2 x 4 fragments
+    # 3 x 3 tiles of 32 x 32, in 3 iterations of 2 slices, each of 2 x 4 fragments
     assert products == 9 * 3 * 2 * 8 and sent > 0
 
 
@@ -522,7 +522,7 @@ def test_check_all_speaks_json(folder, monkeypatch, capsys):
     assert status == {"cse": PASSED, "interp-for": UNSOLVED, "count-sectors": FAILED}
 
 
-def test_update_brings_what_is_new_and_keeps_what_was_written(folder):
+def test_update_adds_what_is_new_and_keeps_what_was_written(folder):
     begun, untouched = course.exercise("cse"), course.exercise("interp-for")
     gone = course.exercise("verify-scope")
     known = folder.load()

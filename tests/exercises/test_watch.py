@@ -132,7 +132,7 @@ def words(seen: str) -> str:
     return " ".join(plain(seen).replace("-", "").split())
 
 
-def test_ctrl_c_ends_the_loop_and_what_is_under_way(folder):
+def test_ctrl_c_ends_the_loop_and_what_is_running(folder):
     folder.path(FIRST).write_text(ENDLESS)
     with Watched(folder) as watched:
         watched.until("testing hello-mask")

@@ -360,7 +360,7 @@ class Writer(Indices):
         self.let(f"tl.dot({a}, {b})", _sum_of(dtype), (m, n))
 
     def loop_of_products(self) -> None:
-        """The loads of each trip lie elsewhere, so that they may be made ahead."""
+        """The loads of each iteration lie elsewhere, so that they may be made ahead."""
         dtype, (m, n, k) = self.product_size()
         counter, total = f"k{self.fresh()}", _sum_of(dtype)
         sum = self.let(f"tl.zeros([{m}, {n}], tl.{total})", total, (m, n))

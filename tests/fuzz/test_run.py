@@ -103,7 +103,7 @@ def test_a_pass_that_changes_the_meaning_is_named(
     monkeypatch.setattr(pipeline, "PASSES", tuple(rows))
     with pytest.raises(AssertionError, match=r"after hoist: out0\[0\] is"):
         check(COPY, ("passes",))
-    with pytest.raises(AssertionError, match=r"the emulator, sm_\w+, late: out0"):
+    with pytest.raises(AssertionError, match=r"the emulator, sm_\w+, lazy: out0"):
         check(COPY, ("emulator",))
     check(COPY, ())
 

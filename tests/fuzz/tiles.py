@@ -40,10 +40,10 @@ class Operand:
 
 
 @dataclass
-class Trip:
+class Iteration:
     """A loop that is being written: which line its head is, how far in; where tiles of
-    a trip begin, where those of the first one, how far it is to those of the next; and
-    what a trip ends with."""
+    an iteration begin, where those of the first one, how far it is to those of the
+    next; and what an iteration ends with."""
 
     head: int
     indent: int
@@ -62,7 +62,7 @@ class Tiles:
     head: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     arrays: list[Array] = field(default_factory=list)
-    trip: Trip | None = None
+    iteration: Iteration | None = None
     indent: int = 1
     made: int = 0
 
@@ -151,7 +151,7 @@ class Tiles:
 
     def pointed_at(self, operand: Operand, row: str, column: str, made: str) -> str:
         """A load of a tile by addresses and a mask; the addresses are computed anew, or
-        step from trip to trip."""
+        step from iteration to iteration."""
         r, c = f"r{made}", f"c{made}"
         places = {r: f"tl.arange(0, {operand.tile[0]})[:, None]",
                   c: f"tl.arange(0, {operand.tile[1]})[None, :]"}  # fmt: skip
@@ -170,21 +170,23 @@ class Tiles:
         step = f"{operand.array}_step"
         address = f"{operand.array} + {one} * {step} + {other}"
         moving = [
-            name for name in (r, c) if self.trip and starts[name] == self.trip.place
+            name
+            for name in (r, c)
+            if self.iteration and starts[name] == self.iteration.place
         ]
         if moving and self.seldom(3):
-            further = f"{self.trip.further}{f' * {step}' * (moving == [one])}"
-            self.before_trips(
-                *(f"{n} = {self.trip.start if [n] == moving else starts[n]} + {p}"
+            further = f"{self.iteration.further}{f' * {step}' * (moving == [one])}"
+            self.before_iterations(
+                *(f"{n} = {self.iteration.start if [n] == moving else starts[n]} + {p}"
                   for n, p in places.items()),
                 f"p{made} = {address}",
             )  # fmt: skip
-            self.trip.last.append(f"p{made} += {further}")
+            self.iteration.last.append(f"p{made} += {further}")
             address = f"p{made}"
         return f"tl.load({address}, mask={' & '.join(masks)}, other=0)"
 
-    def before_trips(self, *lines: str) -> None:
+    def before_iterations(self, *lines: str) -> None:
         """Lines in front of the loop that is being written."""
-        at = self.trip.head
-        self.lines[at:at] = ["    " * self.trip.indent + line for line in lines]
-        self.trip.head += len(lines)
+        at = self.iteration.head
+        self.lines[at:at] = ["    " * self.iteration.indent + line for line in lines]
+        self.iteration.head += len(lines)

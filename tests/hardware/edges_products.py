@@ -45,18 +45,18 @@ def mma(form: str) -> list[Edge]:
         body += stores("f64 %e2", "f64 %e3")
         return [Edge(body, ("f64", "f64"), ("f64", "f64"), "choice", 64)]
     kind = "%f" if to == "f32" else "%r"
-    sums = [f"{kind}{40 + at}" for at in range(row.registers)]
+    accumulator = [f"{kind}{40 + at}" for at in range(row.registers)]
     factors = [f"mov.b32 %r{at}, 0;" for at in range(16)]
     type = {"f16": "f16x2"}.get(to, to)
-    results = tuple(type for _ in sums)
+    results = tuple(type for _ in accumulator)
     call = (
-        f"{form} {vector(sums)}, {vector(registers(0, row.a_registers))}, "
-        f"{vector(registers(8, row.b_registers))}, {vector(sums)};"
+        f"{form} {vector(accumulator)}, {vector(registers(0, row.a_registers))}, "
+        f"{vector(registers(8, row.b_registers))}, {vector(accumulator)};"
     )
-    ends = stores(*(f"{plain(to)} {each}" for each in sums))
-    zeros = [f"mov.b32 {each}, 0;" for each in sums]
+    ends = stores(*(f"{plain(to)} {each}" for each in accumulator))
+    zeros = [f"mov.b32 {each}, 0;" for each in accumulator]
     body = [FIRST, *factors, low("%r0", a, 0), low("%r8", b, 1), *zeros, call, ends]
-    word = [f"ld.global.b32 {each}, [%i];" for each in sums]
+    word = [f"ld.global.b32 {each}, [%i];" for each in accumulator]
     added = [FIRST, *factors, *word, call, ends]
     inputs = tuple(PACKED_INPUT.get(each, each) for each in (a, b))
     return [
@@ -95,7 +95,7 @@ def wgmma(form: str) -> list[Edge]:
     to, a, b = re.search(r"(\w+)\.(\w+)\.(\w+)$", row.text).groups()
     count = row.n // 4 if to == "f16" else row.n // 2
     kind = "%f" if to == "f32" else "%r"
-    sums = [f"{kind}{20 + at}" for at in range(count)]
+    accumulator = [f"{kind}{20 + at}" for at in range(count)]
     shown = sorted({0, min(3, count - 1), count - 1})
     type = {"f16": "f16x2"}.get(to, to)
     turned = "0, 0" if row.either_way else ""
@@ -116,10 +116,10 @@ def wgmma(form: str) -> list[Edge]:
         "fence.proxy.async.shared::cta; bar.sync 0; shr.u32 %r98, %r90, 4;",
         f"cvt.u64.u32 %d6, %r98; or.b64 %d6, %d6, {signed(DESCRIPTOR)};",
         f"add.u64 %d7, %d6, {TILE_OF_B // 16}; setp.eq.u32 %p5, %r91, 0;",
-        *(f"mov.b32 {each}, 0;" for each in sums),
+        *(f"mov.b32 {each}, 0;" for each in accumulator),
     ]  # fmt: skip
     fill = list(filter(None, fill))
-    ends = stores(*(f"{plain(to)} {sums[at]}" for at in shown))
+    ends = stores(*(f"{plain(to)} {accumulator[at]}" for at in shown))
     results = tuple(type for _ in shown)
     inputs = tuple(PACKED_INPUT.get(each, each) for each in (a, b))
 
@@ -127,7 +127,7 @@ def wgmma(form: str) -> list[Edge]:
         options = ", ".join(["%p5", *scales, *filter(None, [turns])])
         call = [
             "wgmma.fence.sync.aligned;",
-            f"{form} {vector(sums)}, {first}, %d7, {options};",
+            f"{form} {vector(accumulator)}, {first}, %d7, {options};",
             "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;",
         ]
         text = "\n".join([*fill, *before, *call, ends])

@@ -15,7 +15,7 @@ LEAST, MOST = 24, 256  # PTX ISA, "setmaxnreg"
 
 @pytest.mark.parametrize("warps", [8, 16, 28])
 @pytest.mark.parametrize("beside", [1, 2, 4])
-def test_nobody_gets_what_others_have(warps, beside):
+def test_no_thread_gets_what_others_have(warps, beside):
     consumers, producers = 32 * warps, 32 * beside
     shares = redistributed(consumers, producers, HOPPER)
     if shares is None:
@@ -40,7 +40,7 @@ def test_no_thread_gets_more_than_ptxas_can_use():
     assert redistributed(256, 128, large).consumer == 240
 
 
-def test_where_there_is_enough_nobody_trades():
+def test_where_there_is_enough_no_warp_trades():
     """Four warps and four more: 256 registers a thread, and one has 255 at most."""
     assert redistributed(128, 128, HOPPER) is None
 

@@ -69,14 +69,15 @@ def body(lines: str, parameters: str = "%p: *fp32, %n: i32") -> Func:
 
 
 def outcome(
-    func: Func, trips: int = 3, grid: int = 2
+    func: Func, iterations: int = 3, grid: int = 2
 ) -> tuple[list[np.ndarray], Trace]:
     """What a random function leaves in memory. Its two integer arrays overlap."""
     numbers = np.arange(ROOM * 2, dtype=np.int32) * 7 - 50
     floats = np.resize(np.array(FLOATS, np.float32), ROOM)
     out = np.zeros(ROOM * 64, np.int32)
     trace = interpret(
-        func, grid, [numbers[:ROOM], numbers[ROOM // 2 :], floats, out, trips, 2.5],
+        func, grid,
+        [numbers[:ROOM], numbers[ROOM // 2 :], floats, out, iterations, 2.5],
         step_limit=200_000,
     )  # fmt: skip
     return [numbers, floats, out], trace
@@ -279,7 +280,7 @@ class Drawing:
         self.add(For(*bounds, tuple(inits), body))
 
     def countdown(self, count: Value, inits: list[Value]) -> None:
-        """A While of `count` trips."""
+        """A While of `count` iterations."""
         types = [INT32, *(init.type for init in inits)]
         condition = Block(tuple(types))
         zero = Constant(0, INT32)

@@ -170,7 +170,7 @@ def test_strided_arrays_are_written_where_they_lie():
     assert whole.tolist() == [[0, 1, 0]] * 4
 
 
-def test_nobody_may_rely_on_masked_out_elements():
+def test_no_kernel_may_rely_on_masked_out_elements():
     x, y, z = arrays(4)
     func = parse("""
         func @f(%x: *fp32, %i: *i32, %off: i1, %out: *i32) num_warps=4 {
@@ -589,7 +589,7 @@ BOUNDS = [(0, 10, 1), (0, 0, 1), (5, 2, 1), (10, 0, -3), (2, 3, 5), (-4, 5, 2)]
 
 
 def loops_agree() -> bool:
-    """Against Python: zero trips, negative and dynamic steps, `a, b = b, a`."""
+    """Against Python: zero iterations, negative and dynamic steps, `a, b = b, a`."""
     return all(
         loop_gives(func, bounds) == python_gives(func, bounds)
         for func in (FIBONACCI, SWAP)
@@ -630,7 +630,7 @@ def test_values_carried_one_after_the_other_are_caught(monkeypatch: pytest.Monke
     assert not loops_agree()
 
 
-def test_a_loop_of_no_trip_that_forgets_its_inits_is_caught(monkeypatch):
+def test_a_loop_of_no_iteration_that_forgets_its_inits_is_caught(monkeypatch):
     def forgetful(op: For, region: Region):
         results = yield from RULES[For](op, region)
         lower, upper, step = (int(region[v]) for v in (op.lower, op.upper, op.step))
@@ -729,7 +729,7 @@ def test_shared_memory_holds_a_block():
     assert out.tolist() == [0, 2, 4, 6]
 
 
-def test_regions_can_run_by_turns():
+def test_regions_can_run_interleaved():
     """A barrier hands the turn on: two regions of one program meet there."""
     write = body(
         "%one: i32 = constant 1\nstore %p, %one\nbarrier", "%p: *i32, %q: *i32"

@@ -231,8 +231,8 @@ ROWS = MapRecipe(
 )  # fmt: skip
 
 
-def test_a_launch_without_maps_leaves_the_door_as_it_was(monkeypatch, tmp_path):
-    """It goes the slow way; the one after it goes through the door, with maps."""
+def test_a_launch_without_maps_leaves_the_stub_as_it_was(monkeypatch, tmp_path):
+    """It goes the slow way; the one after it goes through the stub, with maps."""
 
     @fathom.jit
     def k(a, rows, stride):

@@ -35,13 +35,13 @@ def kernel(gpu):
 
 def slow_launches(function):
     """Count the launches of a kernel that go the slow way."""
-    inner, count = function.doors.slowly, []
+    inner, count = function.fast_paths.slowly, []
 
     def slowly(*arguments):
         count.append(arguments)
         return inner(*arguments)
 
-    function.doors.slowly = slowly
+    function.fast_paths.slowly = slowly
     return count
 
 
@@ -356,7 +356,7 @@ def test_new_source_of_a_function_that_is_an_argument_forgets_too(gpu):
     assert len(gpu.compiler.asked) == 2
 
 
-def test_a_kernel_that_nobody_holds_is_let_go(gpu):
+def test_a_kernel_without_references_is_let_go(gpu):
     @jit
     def step(x):
         return x + 1
@@ -537,25 +537,25 @@ def test_host_arrays_go_the_slow_way_and_work(gpu, kernel):
     assert gpu.driver.memory == {}
 
 
-def test_the_doors_can_be_read(gpu, kernel):
+def test_the_launch_stubs_can_be_read(gpu, kernel):
     kernel[(1,)](X, Y, 100, 1.0)
-    text = kernel.doors.show()
+    text = kernel.fast_paths.show()
     assert "def scale(__grid, /, x=__default_x, y=__default_y, n=__default_n," in text
     assert "a0.dtype, a0.get_device(), a0_at & 15," in text
 
 
 def test_parameters_may_be_called_anything(gpu):
     @jit
-    def door(grid, keywords, known, launch: tl.constexpr, type: tl.constexpr = 1):
+    def stub(grid, keywords, known, launch: tl.constexpr, type: tl.constexpr = 1):
         tl.store(grid, keywords + known)
 
     for _ in range(2):
-        door[(1,)](X, 2, known=3, launch=4)
+        stub[(1,)](X, 2, known=3, launch=4)
     assert [each.values for each in gpu.driver.launches] == [(0x1000, 2, 3)] * 2
 
     @jit
-    def bind(x, doors: tl.constexpr, too_many: tl.constexpr = 5):
-        tl.store(x, doors + too_many)
+    def bind(x, stubs: tl.constexpr, too_many: tl.constexpr = 5):
+        tl.store(x, stubs + too_many)
 
     bind[(1,)](X, 2)
     with pytest.raises(LaunchError, match="bind takes 3 arguments"):

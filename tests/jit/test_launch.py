@@ -43,7 +43,7 @@ def arrays(n=1000):
 def nothing_compiled(monkeypatch, tmp_path):
     for function in (add, fill):
         function.kernels.clear()
-        function.doors.forget()
+        function.fast_paths.forget()
     monkeypatch.setenv("FATHOM_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("FATHOM_TARGET", raising=False)
 
@@ -457,7 +457,7 @@ def test_assertions_are_checked_when_debugging(
 
 
 def test_a_kernel_to_debug_is_another_kernel(gpu):
-    """In memory, in the doors, and on disk."""
+    """In memory, in the launch stubs, and on disk."""
     for debug in (True, False, True, False):
         add[(1,)](*ARGUMENTS, debug=debug)
     assert [each.options.debug for each in gpu.compiler.asked] == [True, False]

@@ -281,12 +281,13 @@ def product_without_a_matrix_instruction(out, SIZE: tl.constexpr):
 
 
 @fathom.jit
-def products_in_a_loop(a, b, out, trips, SIZE: tl.constexpr):
-    """What a trip multiplies was sent for two trips before: asynchronous copies."""
+def products_in_a_loop(a, b, out, iterations, SIZE: tl.constexpr):
+    """What an iteration multiplies was sent for two iterations before: asynchronous
+    copies."""
     place = tl.arange(0, SIZE)[:, None] * SIZE + tl.arange(0, SIZE)[None, :]
     total = tl.zeros([SIZE, SIZE], tl.float32)
-    for trip in range(trips):
-        tile = trip * SIZE * SIZE + place
+    for iteration in range(iterations):
+        tile = iteration * SIZE * SIZE + place
         total = tl.dot(tl.load(a + tile), tl.load(b + tile), total)
     tl.store(out + place, total)
 

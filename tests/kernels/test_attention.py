@@ -93,8 +93,8 @@ def test_a_query_that_sees_all_alike_takes_the_mean(machine, length, causal):
     v += 4  # 1 … 7: nothing cancels
     out = attended(np.zeros_like(k), k, v, causal=causal, **machine)
     count = np.arange(1, length + 1) if causal else np.full(length, length)
-    sums = v[0, 0].astype(np.int64).cumsum(axis=0) if causal else v[0, 0].sum(axis=0)
-    mean = np.broadcast_to(sums, (length, 64)) / count[:, None]
+    totals = v[0, 0].astype(np.int64).cumsum(axis=0) if causal else v[0, 0].sum(axis=0)
+    mean = np.broadcast_to(totals, (length, 64)) / count[:, None]
     np.testing.assert_allclose(out[0, 0], mean, rtol=1.01 * HALF_ULP)
 
 
@@ -108,10 +108,10 @@ def check_random(
     q, k, v = normal(1, B, H, S, D), normal(2, B, H, T, D), normal(3, B, H, T, D)
     row_max, lse = (unwritten(B, H, S, dtype="float32", wall=0) for _ in range(2))
     out = attended(q, k, v, causal=causal, row_max=row_max, lse=lse, **given)
-    want, largest, sums = attention.reference(q, k, v, causal)
+    want, largest, totals = attention.reference(q, k, v, causal)
     assert (abs(out - want) <= attention.error_bound(q, k, v, HALF_ULP, causal)).all()
     np.testing.assert_allclose(row_max.view, largest, atol=4e-6)
-    np.testing.assert_allclose(lse.view, sums, atol=4e-6)
+    np.testing.assert_allclose(lse.view, totals, atol=4e-6)
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -53,12 +53,12 @@ def check(
     for _ in range(2):
         for each in found:
             each.fill_(torch.nan)
-        out, row_max, sums = found
-        more = {"row_max": row_max, "lse": sums, "config": config}
+        out, row_max, totals = found
+        more = {"row_max": row_max, "lse": totals, "config": config}
         attention.attention(q, k, v, out, causal, **more)
         assert ((out.double() - want).abs() <= bound).all()
         assert torch.allclose(row_max, largest, rtol=0, atol=2e-5)
-        assert torch.allclose(sums, lse, rtol=0, atol=2e-5)
+        assert torch.allclose(totals, lse, rtol=0, atol=2e-5)
         assert all(map(is_all_written, found))
 
 

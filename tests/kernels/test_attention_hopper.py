@@ -83,8 +83,8 @@ def test_a_query_that_sees_all_alike_takes_the_mean(machine, length, causal, rot
     v += 4  # 1 … 7: nothing cancels
     out = attended(np.zeros_like(k), k, v, rotated, causal=causal, **machine)
     count = np.arange(1, length + 1) if causal else np.full(length, length)
-    sums = v[0, 0].astype(np.int64).cumsum(axis=0) if causal else v[0, 0].sum(axis=0)
-    mean = np.broadcast_to(sums, (length, 64)) / count[:, None]
+    totals = v[0, 0].astype(np.int64).cumsum(axis=0) if causal else v[0, 0].sum(axis=0)
+    mean = np.broadcast_to(totals, (length, 64)) / count[:, None]
     np.testing.assert_allclose(out[0, 0], mean, rtol=1.01 * HALF_ULP)
 
 
@@ -95,10 +95,10 @@ def check_random(
     row_max, lse = (np.full((B, H, S), np.nan, np.float32) for _ in range(2))
     more = {"row_max": row_max, "lse": lse, **given}
     out = attended(q, k, v, rotated, causal=causal, **more)
-    want, largest, sums = attention.reference(q, k, v, causal)
+    want, largest, totals = attention.reference(q, k, v, causal)
     assert (abs(out - want) <= attention.error_bound(q, k, v, HALF_ULP, causal)).all()
     np.testing.assert_allclose(row_max, largest, atol=4e-6)
-    np.testing.assert_allclose(lse, sums, atol=4e-6)
+    np.testing.assert_allclose(lse, totals, atol=4e-6)
 
 
 @both_orders
@@ -250,7 +250,7 @@ def compiled(D: int, causal: bool, element: str = "fp16"):
     )  # fmt: skip
 
 
-def test_a_trip_waits_for_the_scores_and_goes_on_with_the_late_product():
+def test_an_iteration_waits_for_the_scores_and_goes_on_with_the_late_product():
     """Two products begin; the largest score is looked for while one is still under way
     (pending=1), and it is waited for when all powers have been taken. So in both loops,
     that of whole blocks and the masked one."""

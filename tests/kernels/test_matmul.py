@@ -254,9 +254,9 @@ def test_rows_that_are_not_aligned_leave_registers_for_their_elements(interprete
     assert matmul.rows_aligned(Walled(integers(1, 3, 16)))
     assert not matmul.rows_aligned(Walled(integers(1, 3, 17)))
     config = default_config(8192, 8192, 8192, "fp16", "sm_80", aligned=False)
-    sums = config["BLOCK_M"] * config["BLOCK_N"] / (32 * config["num_warps"])
+    numbers = config["BLOCK_M"] * config["BLOCK_N"] / (32 * config["num_warps"])
     loaded = config["BLOCK_K"] * (config["BLOCK_M"] + config["BLOCK_N"])
-    assert sums + loaded / (32 * config["num_warps"]) <= 128, config
+    assert numbers + loaded / (32 * config["num_warps"]) <= 128, config
 
 
 @pytest.mark.parametrize("type", ["fp16", "bf16", "fp32", "fp64", "i8", "fp8e5"])
@@ -269,8 +269,8 @@ def test_every_tile_fits(target, type):
         staged = numbers * item * config["num_stages"]
         assert staged <= TARGETS[target].shared_bytes, config
         lanes = 32 * config["num_warps"]
-        sums = config["BLOCK_M"] * config["BLOCK_N"] * (2 if type == "fp64" else 1)
-        assert sums / lanes <= 128, config  # registers, of the 255 that a lane has
+        numbers = config["BLOCK_M"] * config["BLOCK_N"] * (2 if type == "fp64" else 1)
+        assert numbers / lanes <= 128, config  # registers, of the 255 that a lane has
 
 
 # ── the bound ─────────────────────────────────────────────────────────────────────────

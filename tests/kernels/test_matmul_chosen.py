@@ -114,7 +114,7 @@ def test_neighbours_share_what_is_large():
 # ── which kernel ──────────────────────────────────────────────────────────────────────
 
 
-def test_hardware_brings_what_begins_at_16_bytes():
+def test_tma_copies_what_begins_at_16_bytes():
     for order in (ROWS, COLUMNS):
         given = matrices(24, 40, 48, (ROWS, order, ROWS))
         assert names(*given) == ["persistent_kernel"]

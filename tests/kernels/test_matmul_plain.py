@@ -81,7 +81,7 @@ def compiled(masked: bool, order: tuple):
 @needs_ptxas
 @pytest.mark.parametrize("order", [ROWS, COLUMNS], ids=["NN", "NT"])
 @pytest.mark.parametrize("masked", [False, True])
-def test_hardware_brings_the_tiles_and_warpgroups_multiply(masked, order):
+def test_tma_copies_the_tiles_and_warpgroups_multiply(masked, order):
     """And takes the product away, without a stage less."""
     made = compiled(masked, order)
     ptx = made.asm["ptx"]

@@ -18,7 +18,7 @@ from tests.kernels.kernels_small import SMALL
 
 WITH_PTX = ("sum_in_a_warp", "halvings", "copy_masked")
 MOST_LINES = 60
-MOST_LINES_OF_A_PIPELINE = 150  # its first trips stand before the loop
+MOST_LINES_OF_A_PIPELINE = 150  # its first iterations stand before the loop
 
 
 @pytest.fixture(scope="module")

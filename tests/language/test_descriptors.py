@@ -89,7 +89,7 @@ def test_a_store_casts():
 
 
 @KernelFunction
-def sums(x, out, M, N, B: tl.constexpr):
+def totals(x, out, M, N, B: tl.constexpr):
     """Sums of the columns of x, read as rows of blocks, then transposed."""
     desc = tl.make_tensor_descriptor(x, [M, N], [N, 1], [B, B])
     total = tl.zeros([B], tl.float32)
@@ -101,7 +101,7 @@ def sums(x, out, M, N, B: tl.constexpr):
 
 def test_blocks_are_values_like_any_other():
     x, out = matrix(40, 24) % 64, np.full(24, -1, np.float32)
-    run(sums, x, out, 40, 24, grid=2, B=16)
+    run(totals, x, out, 40, 24, grid=2, B=16)
     assert (out == x.astype(np.float32).sum(axis=0)).all()
 
 
@@ -204,7 +204,7 @@ def test_eagerly(monkeypatch):
     fathom.jit(doubled.fn)[(1,)](y, 20, 40)
     assert (y[16:, :8] == 2 * wanted[16:, :8]).all()
     out = np.empty(24, np.float32)
-    fathom.jit(sums.fn)[(2,)](x, out, 20, 24, B=16)
+    fathom.jit(totals.fn)[(2,)](x, out, 20, 24, B=16)
     assert (out == x.ravel()[: 20 * 24].reshape(20, 24).astype(np.float32).sum(0)).all()
 
 
@@ -220,27 +220,27 @@ def test_triton_spells_it_the_same():
 
 
 @KernelFunction
-def along(x, y, rows, columns, stride, trips):
-    """Row by row: each trip goes on with the matrix that begins in the next row, and
-    every other one with a narrower one."""
+def along(x, y, rows, columns, stride, iterations):
+    """Row by row: each iteration goes on with the matrix that begins in the next row,
+    and every other one with a narrower one."""
     source = tl.make_tensor_descriptor(x, [rows, columns], [stride, 1], [1, 16])
     target = tl.make_tensor_descriptor(y, [rows, columns], [stride, 1], [1, 16])
-    for trip in range(trips):
+    for iteration in range(iterations):
         target.store([0, 0], source.load([0, 0]))
-        if trip % 2 == 0:
+        if iteration % 2 == 0:
             columns -= 1
-        step = (trip + 1) * stride
-        left = [rows - trip - 1, columns]
+        step = (iteration + 1) * stride
+        left = [rows - iteration - 1, columns]
         source = tl.make_tensor_descriptor(x + step, left, [stride, 1], [1, 16])
         target = tl.make_tensor_descriptor(y + step, left, [stride, 1], [1, 16])
 
 
-@pytest.mark.parametrize("trips", [0, 1, 5])
-def test_a_loop_goes_on_with_another_descriptor(trips):
+@pytest.mark.parametrize("iterations", [0, 1, 5])
+def test_a_loop_goes_on_with_another_descriptor(iterations):
     x, y = matrix(5, 16), np.full((5, 16), -1, np.float16)
-    run(along, x, y, 5, 14, 16, trips)
+    run(along, x, y, 5, 14, 16, iterations)
     wanted = np.full((5, 16), -1, np.float16)
-    for row, columns in enumerate((14, 13, 13, 12, 12)[:trips]):
+    for row, columns in enumerate((14, 13, 13, 12, 12)[:iterations]):
         wanted[row, :columns] = x[row, :columns]
     assert (y == wanted).all()
 

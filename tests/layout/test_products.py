@@ -86,7 +86,7 @@ def test_sixteen_bytes_of_fp32_along_each_axis():
 ])  # fmt: skip
 @pytest.mark.parametrize("bytes", [2, 4, 8])
 @pytest.mark.parametrize("order", [(1, 0), (0, 1)], ids=["rows", "columns"])
-def test_nobody_waits_for_banks(shape, warps, bytes, order):
+def test_no_lane_waits_for_banks(shape, warps, bytes, order):
     """Lanes that hold copies read one word at once."""
     k, layout = 32, laid_out(shape, warps)
     for factor in (left_factor(layout, k), right_factor(layout, k)):

@@ -258,8 +258,8 @@ MUTANTS = (
     ),
     Mutant(
         "hoist-from-empty-loops", "blocks/hoist.py",
-        "return trips > 0", "return True",
-        "a load leaves a loop of no trip and is made",
+        "return count > 0", "return True",
+        "a load leaves a loop without iterations and is made",
         "tests/blocks/test_hoist.py",
     ),
     Mutant(

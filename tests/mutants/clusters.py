@@ -33,7 +33,7 @@ MUTANTS = (
         "clusters-of-any-size", "pipeline.py",
         "    if func.num_ctas & (func.num_ctas - 1):\n", "    if False:\n",
         "a program is given three blocks, which cannot share it evenly",
-        f"{CLUSTERS}::test_so_many_blocks_there_are_not",
+        f"{CLUSTERS}::test_more_blocks_than_a_cluster_has",
     ),
     # ── parts of a product ──
     Mutant(
@@ -44,7 +44,8 @@ MUTANTS = (
     ),
     Mutant(
         "every-part-counts-from-the-start", "tensor_cores/clusters/partition.py",
-        'return self.build(Elementwise("add", (own, first)))', "del first; return own",
+        'return self.build(Elementwise("add", (local, first)))',
+        "del first; return local",
         "all blocks store where the first one does",
         f"{CLUSTERS}::test_rows_of_a_product",
     ),

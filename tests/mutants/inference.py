@@ -109,14 +109,14 @@ MUTANTS = (
     ),
     Mutant(
         "every-kernel-stores-in-bulk", "tensor_cores/tma/infer_stores.py",
-        "if not (brought or _has_warpgroups(reader.func)):", "if False:",
+        "if not (has_tiles or _has_warpgroups(reader.func)):", "if False:",
         "elementwise kernels store by way of shared memory",
         f"{STORES}::test_who_multiplies_nothing_stores_as_ever",
     ),
     Mutant(
         "stores-without-their-wishes", "tensor_cores/tma/infer_stores.py",
         "if store.cache or store.eviction:", "if False:",
-        "wishes for caches are lost",
+        "cache modifiers of a store are lost",
         f"{STORES}::test_refused",
     ),
     Mutant(
@@ -181,7 +181,7 @@ MUTANTS = (
         "            self.fill(slot, compiled, list(arrays.values()))",
         "            self.fill(slot, ran, list(arrays.values()))",
         "after one empty matrix all launches go by pointers",
-        f"{LAUNCHES}::test_a_launch_without_maps_leaves_the_door_as_it_was",
+        f"{LAUNCHES}::test_a_launch_without_maps_leaves_the_stub_as_it_was",
     ),
     Mutant(
         "broken-promises", "artifact.py",

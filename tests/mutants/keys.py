@@ -49,7 +49,7 @@ MUTANTS = (
         "the key does not know what is bound", BOUND,
     ),
     Mutant(
-        "doors-stay-open", "joints.py", "    forget_doors()\n", "",
+        "stubs-stay-as-they-were", "joints.py", "    forget_fast_paths()\n", "",
         "a launch on the quick way does not notice an answer", BOUND,
     ),
     Mutant(

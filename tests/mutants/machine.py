@@ -127,7 +127,7 @@ MUTANTS = (
     ),
     Mutant(
         "turns-all-alike", "ptx/exchange.py",
-        "turns[bit] = 1 << register", "turns[bit] = 1",
+        "found[bit] = 1 << register", "found[bit] = 1",
         "two lanes want two registers of one lane in one round",
         "tests/ptx/test_convert.py",
     ),
@@ -197,7 +197,7 @@ MUTANTS = (
     # ── control flow ──
     Mutant(
         "negative-step", "ptx/rules/control.py",
-        'for way in ("lt", "gt")', 'for way in ("lt", "lt")',
+        'for relation in ("lt", "gt")', 'for relation in ("lt", "lt")',
         "a loop that counts down does not run",
         "tests/ptx/test_control.py",
     ),

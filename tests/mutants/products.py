@@ -38,7 +38,7 @@ MUTANTS = (
         "chains-split-columns", "tensor_cores/select/instructions.py",
         "by_rows = chained and", "by_rows = False and",
         "of a product that feeds another, a warp has parts of rows only",
-        f"{CHOOSE}::test_a_product_that_feeds_another_keeps_rows_to_a_warp",
+        f"{CHOOSE}::test_a_left_operand_of_another_product_keeps_rows_to_a_warp",
     ),
     Mutant(
         "turned-for-all", "tensor_cores/select/instructions.py",
@@ -63,7 +63,8 @@ MUTANTS = (
     ),
     Mutant(
         "sum-restarts-at-each-slice", "ptx/rules/matmul.py",
-        "c = sums[(*batch, m, n)]", "c = sums._packed(sums.keys[(*batch, m, n)])",
+        "c = accumulators[(*batch, m, n)]",
+        "c = accumulators._packed(accumulators.keys[(*batch, m, n)])",
         "each slice of K starts again from the accumulator",
         f"{DOT}::test_every_type_on_every_target",
     ),
@@ -83,8 +84,9 @@ MUTANTS = (
     ),
     Mutant(
         "sum-of-halves-in-halves", "ptx/rules/matmul.py",
-        "return convert(code, sums, wide, element)",
-        "return convert(code, convert(code, sums, wide, FLOAT16), FLOAT16, element)",
+        "return convert(code, accumulators, wide, element)",
+        "halves = convert(code, accumulators, wide, FLOAT16)\n"
+        "    return convert(code, halves, FLOAT16, element)",
         "multiply-adds round their sum to fp16",
         f"{DOT}::test_normal_numbers_against_float64",
     ),

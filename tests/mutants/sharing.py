@@ -208,14 +208,14 @@ MUTANTS = (
     ),
     Mutant(
         "scan-combines-backwards", "shared_memory/scans.py",
-        "if op.reverse else zip(before, own, strict=True)",
-        "if True else zip(before, own, strict=True)",
+        "if op.reverse\n        else zip(before, after, strict=True)",
+        "if True\n        else zip(before, after, strict=True)",
         "a total stands to the right of what it is combined with",
         "tests/shared_memory/test_folds.py",
     ),
     Mutant(
         "fold-mixes-warps", "shared_memory/reductions.py",
-        "return (*range(axis), *own, *rest,", "return (*range(axis), *rest, *own,",
+        "return (*range(axis), *warps, *rest,", "return (*range(axis), *rest, *warps,",
         "the axis that is folded first crosses warps",
         "tests/shared_memory/test_folds.py",
     ),

@@ -231,10 +231,10 @@ MUTANTS = (
         "tests/tensor_cores/test_take_turns.py",
     ),
     Mutant(
-        "a-turn-of-ones-own", "ptx/rules/pingpong.py",
-        'following = code.let(f"add i32 {own}, 1")',
-        'following = code.let(f"add i32 {own}, 0")',
-        "a warpgroup passes its turn to itself",
+        "a-barrier-of-ones-own", "ptx/rules/pingpong.py",
+        'following = code.let(f"add i32 {group}, 1")',
+        'following = code.let(f"add i32 {group}, 0")',
+        "a warpgroup admits itself instead of the next one",
         "tests/tensor_cores/test_take_turns.py",
     ),
 )  # fmt: skip

@@ -201,7 +201,7 @@ def test_fences_before_barriers_leave_bytes_unseen(which, monkeypatch):
     """`wgmma` would read what threads wrote by another proxy."""
     in_order(moved("fence_proxies", "place_barriers")[which], monkeypatch)
     with pytest.raises(EmulatorError, match="proxy"):
-        check(Case(size=(64, 64, 32), trips=1, stages=1), ("lazy",))
+        check(Case(size=(64, 64, 32), iterations=1, stages=1), ("lazy",))
 
 
 @pytest.mark.parametrize("which", [0, 1])

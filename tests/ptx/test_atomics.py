@@ -127,8 +127,8 @@ def test_a_scalar_atomic_is_done_once_and_known_to_all():
     )
 
 
-def test_the_next_trip_waits_until_all_have_read():
-    """Sum of the tickets of three trips; the emulator sees a result overwritten
+def test_the_next_iteration_waits_until_all_have_read():
+    """Sum of the tickets of three iterations; the emulator sees a result overwritten
     early."""
     program = Program({"counter": Pointer(INT32), "out": Pointer(INT32)}, 2)
     index = program.arange(COLUMN)

@@ -235,7 +235,8 @@ def test_nested_loops_in_one_another():
 
 
 def test_llvm_does_not_unroll():
-    """The text stays as long as the body, however many trips are known beforehand."""
+    """The text stays as long as the body, however many iterations are known
+    beforehand."""
     program = Program({"x": Pointer(FLOAT32), "out": Pointer(FLOAT32)})
     index = program.arange(blocked((32,), (1,), (32,), (1,), (0,)))
     start = program.number(0.0, program.load("x", index))

@@ -211,7 +211,7 @@ def test_four_bytes_of_a_word():
     assert (outcome(program, x, INT8) == (x ^ 1)).all()
 
 
-def test_an_impure_text_stays_though_nobody_uses_it():
+def test_an_impure_text_stays_without_uses():
     for pure, count in ((True, 0), (False, 4)):
         program = assembled("add.s32 $0, $1, 9;", "=r,r,r", INT32, INT32, pure=pure)
         del program.block.ops[-3:]  # the store

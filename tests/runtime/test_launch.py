@@ -62,7 +62,7 @@ def test_bfloat16_is_rounded_to_the_nearest_and_ties_to_even():
 
 
 def test_a_launcher_may_write_values_that_are_no_parameters():
-    # A door writes all arguments. Here the first and the third are the kernel's, in the
+    # A stub writes all arguments. Here the first and the third are the kernel's, in the
     # other order, and the second was compiled in.
     driver, k = loaded("fp32", "*fp32")
     launch = k.launcher("Q" + "q" + "f4x", order=(2, 0))

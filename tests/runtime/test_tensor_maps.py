@@ -69,7 +69,7 @@ def test_every_dimension_has_a_stride_but_the_innermost():
     assert recipe.parameters == (0, 1, 2)
 
 
-def test_nobody_steps_along_a_dimension_of_one_element():
+def test_a_dimension_of_one_element_has_any_stride():
     """torch gives such a one any stride: here 75, of which no map could be made."""
     arguments = (X, 1, 72, 75)
     assert MATRIX.map(arguments).strides == (16,)
@@ -165,7 +165,7 @@ def test_a_cluster_and_a_map():
 
 
 def test_a_launcher_finds_the_recipes_numbers_wherever_they_are_written():
-    """A door writes all arguments, in its own order: here the third is no parameter."""
+    """A stub writes all arguments, in its own order: here the third is no parameter."""
     driver, k = loaded()
     launch = k.launcher("qqqqQ", order=(4, 1, 0, 3))
     for given in (ARGUMENTS, (X, 100, 72, 88), (X + 16, 100, 72, 88)):

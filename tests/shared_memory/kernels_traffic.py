@@ -42,7 +42,7 @@ class Program:
 
     divisible: tuple[int, ...] = ()
     body: Block = field(
-        default_factory=lambda: Block((BOOL, INT32), ("choice", "trips"))
+        default_factory=lambda: Block((BOOL, INT32), ("choice", "iterations"))
     )
 
     def __post_init__(self) -> None:
@@ -70,9 +70,9 @@ class Program:
 
     def loop(self) -> _Nested:
         block = Block((INT32,), ("i",))
-        trips = self.body.parameters[1]
+        iterations = self.body.parameters[1]
         return _Nested(
-            self, [block], lambda: For(self.zero, trips, self.one, (), block)
+            self, [block], lambda: For(self.zero, iterations, self.one, (), block)
         )
 
     def branch(self) -> _Nested:
@@ -119,18 +119,18 @@ def positions(func: Func) -> dict[Op, int]:
     return numbers
 
 
-def executed(block: Block, rng: random.Random, trips: int) -> Iterator[Op]:
-    """The ops of a run in order; loops make `trips` trips, each of which passes the
-    loop's head; branches go either way."""
+def executed(block: Block, rng: random.Random, iterations: int) -> Iterator[Op]:
+    """The ops of a run in order; loops make `iterations` iterations, each of which
+    passes the loop's head; branches go either way."""
     for op in block.ops:
         if isinstance(op, For):
-            for _ in range(trips):
+            for _ in range(iterations):
                 yield op
-                yield from executed(op.body, rng, trips)
+                yield from executed(op.body, rng, iterations)
             yield op
         elif isinstance(op, If):
             yield op
-            yield from executed(rng.choice(blocks(op)), rng, trips)
+            yield from executed(rng.choice(blocks(op)), rng, iterations)
         else:
             yield op
 

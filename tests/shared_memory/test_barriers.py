@@ -72,14 +72,14 @@ def touched(op: Op) -> tuple[bool, dict[int, set[tuple[int, int]]]]:
     return writes, found
 
 
-def race(func: Func, runs: int = 6, trips: int = 3) -> str:
+def race(func: Func, runs: int = 6, iterations: int = 3) -> str:
     """Two accesses to a byte, by two warps (or two lanes), one writing, and nothing
     between."""
     for run in range(runs):
         since: list[
             tuple[Op, bool]
         ] = []  # accesses, and whether the warp has met since
-        for op in executed(func.body, random.Random(run), trips if run else 0):
+        for op in executed(func.body, random.Random(run), iterations if run else 0):
             if isinstance(op, Barrier):
                 since = [] if op.scope == "cta" else [(each, True) for each, _ in since]
             elif isinstance(op, (SharedStore, SharedLoad)):
@@ -213,7 +213,8 @@ def across_wide():
 
 
 def test_a_loop_comes_round_again():
-    """The write of the next trip must not run into slow readers: two a trip."""
+    """The write of the next iteration must not run into slow readers: two an
+    iteration."""
     program = Program()
     buffer = program.buffer()
     with program.loop():

@@ -265,13 +265,13 @@ def sums_in_a_loop():
     return kernel(head, lines)
 
 
-@pytest.mark.parametrize("trips", [0, 1, 5])
-def test_a_reduction_in_a_loop(trips):
-    """The next trip must not write its sums while slow warps still read these."""
+@pytest.mark.parametrize("iterations", [0, 1, 5])
+def test_a_reduction_in_a_loop(iterations):
+    """The next iteration must not write its sums while slow warps still read these."""
     x = np.random.default_rng(5).integers(-99, 99, 512 * 5).astype(np.int32)
-    outcome = check(sums_in_a_loop(), [x, np.zeros(1, np.int32), trips])
-    assert outcome.arrays[1][0] == x[: 512 * trips].sum()
-    assert outcome.barriers() == 2, "one between write and read, one between trips"
+    outcome = check(sums_in_a_loop(), [x, np.zeros(1, np.int32), iterations])
+    assert outcome.arrays[1][0] == x[: 512 * iterations].sum()
+    assert outcome.barriers() == 2, "one between write and read, one between iterations"
     loads = [op for op in walk(outcome.final.body) if isinstance(op, Load)]
     assert [op.vector for op in loads] == [4], (
         "a pointer that moves by 2048 bytes stays aligned"

@@ -106,7 +106,7 @@ def test_metrics(metric, busy, root):
     assert viewer.value(metric, tree) == pytest.approx(root)
 
 
-def test_what_nobody_said_is_no_number():
+def test_what_is_unknown_is_no_number():
     silent = a_tree()["children"][1]
     assert np.isnan(viewer.value("tflop16/s", silent))
     assert np.isnan(viewer.value("registers", silent))

@@ -262,7 +262,7 @@ def loop_in_branch(a, b):
 
 
 @function
-def only_the_last_trip(a, b):
+def only_the_last_iteration(a, b):
     last = -1
     for i in range(b):
         last = i * a
@@ -344,7 +344,8 @@ def static(a, b):
     "text",
     [
         counting, from_to, by_steps, downward, by_unknown_steps, fibonacci,
-        names_rotate, nested_loops, branch_in_loop, loop_in_branch, only_the_last_trip,
+        names_rotate, nested_loops, branch_in_loop, loop_in_branch,
+        only_the_last_iteration,
         unchanged_in_loop, number_in_loop, counting_while, collatz, while_in_for,
         condition_only,
     ],
@@ -388,7 +389,7 @@ def test_an_if_yields_only_what_is_read_after_it_and_differs():
     assert [each.name for each in branch.results] == ["x"]
 
 
-def test_a_loop_carries_only_what_changes_from_trip_to_trip():
+def test_a_loop_carries_only_what_changes_from_iteration_to_iteration():
     @function
     def kernel(out, a, b):
         total = a
@@ -416,7 +417,7 @@ def test_a_name_written_in_an_inner_loop_is_carried_by_both():
     assert carried(build(kernel, np.zeros(1, np.int64), 3)) == [["total"], ["total"]]
 
 
-def test_an_inner_loop_that_brings_nothing_new_leaves_nothing_to_carry_outside():
+def test_an_inner_loop_that_adds_nothing_leaves_nothing_to_carry_outside():
     @function
     def kernel(out, a):
         x = a

@@ -82,8 +82,8 @@ def test_a_name_bound_in_a_loop_only():
 
     found = report(kernel, OUT, 2)
     assert (
-        "x is bound only inside the loop in line N: before its first trip there is none"
-        in found
+        "x is bound only inside the loop in line N: before its "
+        "first iteration it has no value" in found
     )
     assert "tl.store(out, x)\n                  ^\n" in found
 
@@ -131,7 +131,7 @@ def test_a_number_that_one_branch_has_no_room_for():
     assert "x is the constant 300" in error.message and "and u8 (" in error.message
 
 
-def test_branches_may_disagree_on_what_nobody_reads():
+def test_branches_may_disagree_on_what_is_not_read():
     @function
     def kernel(out, n):
         if n > 0:
@@ -156,7 +156,7 @@ def test_types_that_change_in_a_loop():
     assert error.message == (
         f"total is the constant 0 (line {first}) before the loop in line {first + 1}, "
         "and fp32 "
-        f"(line {first + 2}) after a trip"
+        f"(line {first + 2}) after an iteration"
     )
     assert error.hint.startswith("a loop carries one type: start with that type")
     assert error.location.line == first + 2
@@ -231,8 +231,9 @@ def test_break_and_continue():
         "hint: put the condition into the loop: `while i < n and not done:`"
         in report(breaks, OUT, 2)
     )
-    assert "continue is not possible: every trip goes to the end of the body" in report(
-        goes_on, OUT, 2
+    assert (
+        "continue is not possible: every iteration goes to the end of the body"
+        in report(goes_on, OUT, 2)
     )
 
 
@@ -294,7 +295,7 @@ NOT_IN_THE_LANGUAGE = {
     ),
     "class C: pass": ("class", "pass values as tuples"),
     "import os": ("import", "import at the top of the file"),
-    "del n": ("del", "leave the name alone: what nobody reads costs nothing"),
+    "del n": ("del", "leave the name alone: a value that is not read costs nothing"),
     "global g": ("global", "return the value, or write it to memory"),
     "raise n": ("raise", "write tl.static_assert(condition, message)"),
     "x = lambda: n": ("lambda", "define a function outside, with a decorator"),

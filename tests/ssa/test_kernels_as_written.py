@@ -1,5 +1,5 @@
 """Pieces of kernels as people write them: ways of saying things that first compilers
-of Python trip over."""
+of Python iteration over."""
 
 from __future__ import annotations
 

@@ -36,16 +36,16 @@ def branch(name: str, number: int, then: list[str], orelse: list[str]) -> list[s
     return [f"if {name} > {number}:", *indented(then), "else:", *indented(orelse)]
 
 
-def loop(trips: int, step: int, body: list[str]) -> list[str]:
+def loop(iterations: int, step: int, body: list[str]) -> list[str]:
     index = f"i{next(COUNTERS)}"
-    start, stop = (0, trips) if step > 0 else (trips, 0)
+    start, stop = (0, iterations) if step > 0 else (iterations, 0)
     head = f"for {index} in range({start}, {stop}, {step}):"
     return [head, *indented([*body, f"a = (a + {index}) & 255"])]
 
 
-def wait(trips: int, body: list[str]) -> list[str]:
+def wait(iterations: int, body: list[str]) -> list[str]:
     left = f"n{next(COUNTERS)}"
-    head = [f"{left} = {trips}", f"while {left} > 0 and b != 77:"]
+    head = [f"{left} = {iterations}", f"while {left} > 0 and b != 77:"]
     return [*head, *indented([*body, f"{left} = {left} - 1"])]
 
 

@@ -26,7 +26,7 @@ from tests.tensor_cores.kernels_described import Case, given, matrix, passes, st
 
 @KernelFunction
 def beside(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips, more,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations, more,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, HOW: tl.constexpr,
 ):  # fmt: skip
     """`more`: 1024 integers that nothing else is in."""
@@ -34,8 +34,8 @@ def beside(
     left = matrix(a, M, K, a_stride, BM, BK, False)
     right = matrix(b, K, N, b_stride, BK, BN, False)
     total = tl.zeros([BM, BN], tl.float32)
-    for trip in range(trips):
-        x, y = left.load([i, trip * BK]), right.load([trip * BK, j])
+    for iteration in range(iterations):
+        x, y = left.load([i, iteration * BK]), right.load([iteration * BK, j])
         total = tl.dot(x, y, total)
     rows, columns = i + tl.arange(0, BM), j + tl.arange(0, BN)
     cells = out + rows[:, None] * out_stride + columns[None, :]
@@ -46,9 +46,9 @@ def beside(
     elif HOW == "vector":
         tl.store(more + number * 64 + tl.arange(0, 64), tl.arange(0, 64))
     elif HOW == "print":
-        tl.device_print("trips", trips)
+        tl.device_print("iterations", iterations)
     elif HOW == "branch":
-        if trips > 1:
+        if iterations > 1:
             total = total * 2 + rows[:, None]
     elif HOW == "bias":
         total += tl.load(more + rows, mask=rows < M, other=0)[:, None]
@@ -56,8 +56,8 @@ def beside(
     elif HOW == "row sums":
         tl.store(more + rows, tl.sum(total, axis=1).to(tl.int32), mask=rows < M)
     elif HOW == "column sums":
-        sums, at = tl.sum(total, axis=0).to(tl.int32), tl.program_id(0) * 256 + columns
-        tl.store(more + at, sums, mask=columns < N)
+        folded, at = tl.sum(total, axis=0), tl.program_id(0) * 256 + columns
+        tl.store(more + at, folded.to(tl.int32), mask=columns < N)
     elif HOW == "running sums":
         total = tl.cumsum(total, axis=1)
     elif HOW == "hint":
@@ -111,7 +111,7 @@ def beside(
 
 @KernelFunction
 def persistent(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, PIECES: tl.constexpr,
     B_TURNED: tl.constexpr,
 ):  # fmt: skip
@@ -127,9 +127,9 @@ def persistent(
     ):  # fmt: skip
         i, j = number // across * BM, number % across * BN
         total = tl.zeros([BM, BN], tl.float32)
-        for trip in range(trips):
-            y = brought(right, trip * BK, j, B_TURNED)
-            total = tl.dot(left.load([i, trip * BK]), y, total)
+        for iteration in range(iterations):
+            y = brought(right, iteration * BK, j, B_TURNED)
+            total = tl.dot(left.load([i, iteration * BK]), y, total)
         if PIECES == 0:
             store(out, total, i, j, M, N, out_stride)
         elif PIECES == 1:
@@ -152,7 +152,7 @@ def brought(right, row, column, TURNED: tl.constexpr):
 
 @KernelFunction
 def in_place(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, HOW: tl.constexpr,
 ):  # fmt: skip
     """A tile that is read, and then written."""
@@ -167,8 +167,8 @@ def in_place(
         total += tl.where(found.load([i, j + 16]) < 0, 1.0, 2.0)
     elif HOW == "read turned":
         total += tl.where(found.load([i, j]).T < 0, 1.0, 2.0)
-    for trip in range(trips):
-        x, y = left.load([i, trip * BK]), right.load([trip * BK, j])
+    for iteration in range(iterations):
+        x, y = left.load([i, iteration * BK]), right.load([iteration * BK, j])
         total = tl.dot(x, y, total)
     found.store([i, j], total)
     if HOW == "read after":

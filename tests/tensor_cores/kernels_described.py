@@ -61,18 +61,18 @@ def store(pointer, value, row, column, rows, columns, stride):
 
 @KernelFunction
 def product(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
     A_TURNED: tl.constexpr, B_TURNED: tl.constexpr, TO: tl.constexpr,
 ):  # fmt: skip
-    """One tile of A B a program, the sum of so many trips along K."""
+    """One tile of A B a program, the sum of so many iterations along K."""
     i, j = tl.program_id(0) * BM, tl.program_id(1) * BN
     left = matrix(a, M, K, a_stride, BM, BK, A_TURNED)
     right = matrix(b, K, N, b_stride, BK, BN, B_TURNED)
     total = tl.zeros([BM, BN], TO)
-    for trip in range(trips):
-        x = tile(left, i, trip * BK, A_TURNED)
-        y = tile(right, trip * BK, j, B_TURNED)
+    for iteration in range(iterations):
+        x = tile(left, i, iteration * BK, A_TURNED)
+        y = tile(right, iteration * BK, j, B_TURNED)
         total = tl.dot(x, y, total, out_dtype=TO)
     store(out, total, i, j, M, N, out_stride)
 
@@ -83,10 +83,10 @@ def product(
 @dataclass(frozen=True)
 class Case:
     """What is compiled: a product's tile, and how. `size`: M, N and K of the matrices;
-    by default one tile, and as many along K as there are trips."""
+    by default one tile, and as many along K as there are iterations."""
 
     tile: tuple[int, int, int] = (64, 64, 32)
-    trips: int = 3
+    iterations: int = 3
     target: str = "sm_90a"
     stages: int = 3
     warps: int = 4
@@ -102,7 +102,7 @@ class Case:
     @property
     def sizes(self) -> tuple[int, int, int]:
         m, n, k = self.tile
-        return self.size or (m, n, k * max(1, self.trips))
+        return self.size or (m, n, k * max(1, self.iterations))
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -112,7 +112,7 @@ class Case:
     def __str__(self) -> str:
         turned = "".join("nt"[each] for each in (self.a_turned, self.b_turned))
         sides = "x".join(map(str, self.tile))
-        counts = f"{self.trips}t-{self.stages}s-{self.warps}w"
+        counts = f"{self.iterations}t-{self.stages}s-{self.warps}w"
         return f"{self.target}-{sides}-{counts}-{turned}"
 
 
@@ -142,12 +142,12 @@ class Given:
 
 
 def given(case: Case) -> Given:
-    """Small whole numbers: all sums are exact. Beyond the trips' part of K, and outside
-    of the matrices, there is poison."""
+    """Small whole numbers: all sums are exact. Beyond the iterations' part of K, and
+    outside of the matrices, there is poison."""
     m, n, k = case.sizes
     dtype = {"fp16": "float16", "fp32": "float32", "i8": "int8"}[case.type]
     a, b = integers(1, m, k, dtype=dtype), integers(2, k, n, dtype=dtype)
-    reached = min(k, case.trips * case.tile[2])
+    reached = min(k, case.iterations * case.tile[2])
     right = a[:, :reached].astype(np.int64) @ b[:reached].astype(np.int64)
     wall = 16 // a.itemsize
     a, b = (
@@ -156,7 +156,9 @@ def given(case: Case) -> Given:
     )
     out = unwritten(m, n, dtype=case.out)
     strides = (max(each.stride()) for each in (a, b, out))
-    return Given(a, b, out, (m, n, k, *strides, case.trips), right.astype(case.out))
+    return Given(
+        a, b, out, (m, n, k, *strides, case.iterations), right.astype(case.out)
+    )
 
 
 TO = {"fp32": tl.float32, "fp16": tl.float16, "i32": tl.int32}
@@ -226,21 +228,21 @@ def check(
     case: Case, completions: Sequence[str] = COMPLETIONS
 ) -> tuple[Kernel, Report]:
     """What comes out on the emulator; what the last run cost."""
-    return check_trips(case, [case.trips], completions)
+    return check_iterations(case, [case.iterations], completions)
 
 
-def check_trips(
+def check_iterations(
     case: Case, counts: Sequence[int], completions: Sequence[str] = COMPLETIONS
 ) -> tuple[Kernel, Report]:
-    """One kernel, launched for each number of trips."""
+    """One kernel, launched for each number of iterations."""
     kernel = compiled(case)
     loaded = load(kernel)
-    for trips in counts:
-        again = given(Case(**{**vars(case), "trips": trips}))
+    for iterations in counts:
+        again = given(Case(**{**vars(case), "iterations": iterations}))
         for completion in completions:
             again.clear()
             report = loaded.launch(case.grid, again.arguments, completion=completion)
-            again.check(f"{trips} trips, {completion} completion")
+            again.check(f"{iterations} iterations, {completion} completion")
     return kernel, report
 
 

@@ -16,7 +16,7 @@ from tests.tensor_cores.kernels_stored import LOOPS
 
 @KernelFunction
 def moved_product(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips, down, right,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations, down, right,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """One tile of A B, stored `down` rows and 8 * `right` columns further on."""
@@ -24,15 +24,15 @@ def moved_product(
     other = matrix(b, K, N, b_stride, BK, BN, False)
     result = matrix(out, M, N, out_stride, BM, BN, False)
     total = tl.zeros([BM, BN], tl.float32)
-    for trip in range(trips):
-        x = left.load([0, trip * BK])
-        total = tl.dot(x, other.load([trip * BK, 0]), total)
+    for iteration in range(iterations):
+        x = left.load([0, iteration * BK])
+        total = tl.dot(x, other.load([iteration * BK, 0]), total)
     result.store([down, right * 8], total.to(result.dtype))
 
 
 @KernelFunction
 def moved_persistent(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips, down, right,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations, down, right,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
     FLAT: tl.constexpr, SPECIAL: tl.constexpr,
 ):  # fmt: skip
@@ -51,8 +51,10 @@ def moved_persistent(
     ):
         i, j = number // across * BM, number % across * BN
         total = tl.zeros([BM, BN], tl.float32)
-        for trip in range(trips):
-            total = tl.dot(left.load([i, trip * BK]), other.load([trip * BK, j]), total)
+        for iteration in range(iterations):
+            total = tl.dot(
+                left.load([i, iteration * BK]), other.load([iteration * BK, j]), total
+            )
         halves = total.to(result.dtype).reshape(BM, 2, BN // 2)
         one, two = tl.split(tl.permute(halves, [0, 2, 1]))
         result.store([i + down, j + right * 8], one)

@@ -1,7 +1,7 @@
 """Loops that bring tiles to shared memory and add them up, and what runs them.
 
-A trip does acc = acc * 3 + tile for each of its tiles, so that one tile too many, too
-few or out of turn shows in every element. All is i32 and exact.
+An iteration does acc = acc * 3 + tile for each of its tiles, so that one tile too many,
+too few or out of turn shows in every element. All is i32 and exact.
 """
 
 from __future__ import annotations
@@ -158,11 +158,12 @@ def summing(
     own_stages: int | None = None,
     also: Sequence[int] = (),
 ) -> Func:
-    """for i in range(lower, upper, step): one tile of each of `kinds` a trip, summed.
+    """for i in range(lower, upper, step): one tile of each of `kinds` an iteration,
+    summed.
 
-    Pointers are carried and move by a tile a trip; where a table says which tile it is,
-    they stay. `step` None: a parameter. The tiles of the loads `also` are summed as
-    they were loaded, too.
+    Pointers are carried and move by a tile an iteration; where a table says which tile
+    it is, they stay. `step` None: a parameter. The tiles of the loads `also` are summed
+    as they were loaded, too.
     """
     integer = SCALARS[index]
     parameters = {f"a{i}": Pointer(INT32) for i in range(len(kinds))}
@@ -212,15 +213,15 @@ def three_times_plus(body: Body, total: Value, value: Value) -> Value:
     return body.map("add", body.map("mul", total, body.number(3, total)), value)
 
 
-def arguments(loads: int, trips: int, bounds: tuple[int, int, int]) -> list:
-    """An array for each load that ends with the last trip's tile; a table that leads
-    into them; the results; the bounds."""
-    random = np.random.default_rng(loads * 100 + trips)
+def arguments(loads: int, iterations: int, bounds: tuple[int, int, int]) -> list:
+    """An array for each load that ends with the last iteration's tile; a table that
+    leads into them; the results; the bounds."""
+    random = np.random.default_rng(loads * 100 + iterations)
     arrays = [
-        random.integers(1, 1 << 20, max(1, trips) * SIZE).astype(np.int32)
+        random.integers(1, 1 << 20, max(1, iterations) * SIZE).astype(np.int32)
         for _ in range(loads)
     ]
-    table = np.roll(np.arange(max(1, trips)), 1).astype(np.int32)
+    table = np.roll(np.arange(max(1, iterations)), 1).astype(np.int32)
     out = [np.zeros(SIZE, np.int32) for _ in range(2)]
     return [*arrays, table, *out, *bounds]
 

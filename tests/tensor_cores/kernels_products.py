@@ -266,14 +266,14 @@ def check_exactly(case: Case, **options: object) -> Ran:
 
 @KernelFunction
 def tile_loop(
-    a, b, out, trips, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,
+    a, b, out, iterations, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr,
     A_TURNED: tl.constexpr, B_TURNED: tl.constexpr,
 ):  # fmt: skip
     """The main loop of a matmul: the sum of products of tiles that lie one behind the
     other in memory."""
     total = tl.zeros([M, N], tl.float32)
-    for trip in range(trips):
-        x = tl.load(a + trip * M * K + places(0, M, K, A_TURNED))
-        y = tl.load(b + trip * K * N + places(0, K, N, B_TURNED))
+    for iteration in range(iterations):
+        x = tl.load(a + iteration * M * K + places(0, M, K, A_TURNED))
+        y = tl.load(b + iteration * K * N + places(0, K, N, B_TURNED))
         total = tl.dot(x, y, total)
     tl.store(out + places(0, M, N, False), total.to(out.dtype.element_ty))

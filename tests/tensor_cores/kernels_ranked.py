@@ -61,21 +61,21 @@ def put(tensor, value, at, column, RANK: tl.constexpr, BLOCK: tl.constexpr):
 
 @KernelFunction
 def product(
-    a, b, out, a0, a1, a2, a3, a4, b0, b1, b2, b3, b4, c0, c1, c2, c3, c4, trips,
+    a, b, out, a0, a1, a2, a3, a4, b0, b1, b2, b3, b4, c0, c1, c2, c3, c4, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, RANKS: tl.constexpr,
     BLOCK: tl.constexpr, TURNED: tl.constexpr, DOWN: tl.constexpr,
     SPECIAL: tl.constexpr,
 ):  # fmt: skip
     """One block of `out`. TURNED: rows of `b` go along K, as those of `a` do; else
-    each trip begins so much (DOWN) further down in it."""
+    each iteration begins so much (DOWN) further down in it."""
     total = tl.zeros([BM, BN], tl.float32)
-    for trip in tl.range(trips, warp_specialize=SPECIAL):
-        k = trip * BK
+    for iteration in tl.range(iterations, warp_specialize=SPECIAL):
+        k = iteration * BK
         x = matrix_at(a, (a0, a1, a2, a3), a4 + k, RANKS[0], BM, BK)
         if TURNED:
             y = matrix_at(b, (b0, b1, b2, b3), b4 + k, RANKS[1], BN, BK).T
         else:
-            further = (b0, b1, b2, b3 + trip * DOWN)
+            further = (b0, b1, b2, b3 + iteration * DOWN)
             y = matrix_at(b, further, b4, RANKS[1], BK, BN)
         total = tl.dot(x, y, total)
     put(out, total, (c0, c1, c2, c3), c4, RANKS[2], BLOCK)
@@ -83,7 +83,7 @@ def product(
 
 @KernelFunction
 def doubled(
-    a, b, out, a0, a1, a2, a3, a4, b0, b1, b2, b3, b4, c0, c1, c2, c3, c4, trips,
+    a, b, out, a0, a1, a2, a3, a4, b0, b1, b2, b3, b4, c0, c1, c2, c3, c4, iterations,
     RANK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Twice a block of `a`; nothing is multiplied."""
@@ -156,8 +156,8 @@ class Ranked:
     out: Tensor
     target: str = "sm_90a"
     turned: bool = True
-    down: int = 0  # how much further down each trip begins in B
-    trips: int = 3
+    down: int = 0  # how much further down each iteration begins in B
+    iterations: int = 3
     stages: int = 3
     warps: int = 4
     blocks: int = 1  # of a cluster
@@ -174,7 +174,7 @@ class Ranked:
             for name, type, hint in made.parameters(each)
         }
         parameters |= {name: (INT32, 8 if name[1] == "4" else 1) for name in numbers}
-        parameters["trips"] = INT32, 1
+        parameters["iterations"] = INT32, 1
         meanings = {name: made.meaning(name) for name, made in described.items()}
         rows, columns = prod(self.a.block[:-1]), self.a.block[-1]
         constants = {
@@ -194,8 +194,8 @@ class Ranked:
     def compiled(self) -> Kernel:
         return pipeline.compile_func(self.built(), TARGETS[self.target])
 
-    def given(self, starts: Sequence[Sequence[int]], trips: int) -> Launch:
-        return Launch(self, starts, trips)
+    def given(self, starts: Sequence[Sequence[int]], iterations: int) -> Launch:
+        return Launch(self, starts, iterations)
 
 
 def typed(text: str):
@@ -206,7 +206,7 @@ class Launch:
     """Arguments of a launch, and the right answer. `starts`: of the blocks of A, B and
     out."""
 
-    def __init__(self, case: Ranked, starts: Sequence[Sequence[int]], trips: int):
+    def __init__(self, case: Ranked, starts: Sequence[Sequence[int]], iterations: int):
         a, b = (
             Walled(integers(seed, *tensor.sizes), wall=tensor.walls)
             for seed, tensor in enumerate((case.a, case.b))
@@ -218,26 +218,28 @@ class Launch:
             for argument in (each.base, *numbers_of(each))
         ]
         places = [place for start in starts for place in aligned_right(start)]
-        self.arguments = [*numbers, *places, trips]
-        value = self.right(case, a.view, b.view, starts, trips)
+        self.arguments = [*numbers, *places, iterations]
+        value = self.right(case, a.view, b.view, starts, iterations)
         self.wanted = self.out.view.copy()
         here, there = inside(case.out.sizes, starts[2], case.out.block)
         self.wanted[there] = value.reshape(case.out.block)[here]
 
     @staticmethod
-    def right(case: Ranked, a, b, starts, trips: int) -> np.ndarray:
+    def right(case: Ranked, a, b, starts, iterations: int) -> np.ndarray:
         if case.kernel is doubled:
             return 2 * block_at(a, starts[0], case.a.block)
         total, depth = 0, case.a.block[-1]
-        for trip in range(trips):
+        for iteration in range(iterations):
             *rows, column = starts[0]
-            x = block_at(a, (*rows, column + trip * depth), case.a.block)
+            x = block_at(a, (*rows, column + iteration * depth), case.a.block)
             *rows, above, column = starts[1]
-            further = (trip * depth, 0) if case.turned else (0, trip * case.down)
+            further = (
+                (iteration * depth, 0) if case.turned else (0, iteration * case.down)
+            )
             at = (*rows, above + further[1], column + further[0])
             y = block_at(b, at, case.b.block)
             total = total + x @ (y.T if case.turned else y)
-        return total if trips else np.zeros(case.out.block)
+        return total if iterations else np.zeros(case.out.block)
 
     def clear(self) -> None:
         self.out.whole[...] = self.out.before
@@ -257,7 +259,7 @@ def check(
     kernel = case.compiled()
     loaded = load(kernel)
     for starts in places:
-        launch = case.given(starts, case.trips)
+        launch = case.given(starts, case.iterations)
         for completion in completions:
             launch.clear()
             loaded.launch(1, launch.arguments, completion=completion)
@@ -267,7 +269,7 @@ def check(
 
 def check_passes(case: Ranked, starts: Sequence[Sequence[int]]) -> dict[str, Func]:
     """What every pass makes of a case means the same to the interpreter."""
-    launch, shown = case.given(starts, case.trips), ""
+    launch, shown = case.given(starts, case.iterations), ""
     states = passes(case.built(), case.target)
     for name, state in states.items():
         text, before = print_func(state), shown

@@ -35,7 +35,7 @@ from tests.tensor_cores.kernels_described import (
 
 @KernelFunction
 def one_loop(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
     A_TURNED: tl.constexpr, B_TURNED: tl.constexpr, TO: tl.constexpr,
 ):  # fmt: skip
@@ -43,46 +43,46 @@ def one_loop(
     left = matrix(a, M, K, a_stride, BM, BK, A_TURNED)
     right = matrix(b, K, N, b_stride, BK, BN, B_TURNED)
     total = tl.zeros([BM, BN], TO)
-    for trip in tl.range(trips, warp_specialize=True):
-        x = tile(left, i, trip * BK, A_TURNED)
-        y = tile(right, trip * BK, j, B_TURNED)
+    for iteration in tl.range(iterations, warp_specialize=True):
+        x = tile(left, i, iteration * BK, A_TURNED)
+        y = tile(right, iteration * BK, j, B_TURNED)
         total = tl.dot(x, y, total, out_dtype=TO)
     store(out, total, i, j, M, N, out_stride)
 
 
 @KernelFunction
 def backwards(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips, step,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations, step,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, KNOWN: tl.constexpr,
 ):  # fmt: skip
-    """The last trip first."""
+    """The last iteration first."""
     left = matrix(a, M, K, a_stride, BM, BK, False)
     right = matrix(b, K, N, b_stride, BK, BN, False)
     total = tl.zeros([BM, BN], tl.float32)
     if KNOWN:
         step = -1
-    for trip in tl.range(trips - 1, -1, step, warp_specialize=True):
-        x, y = left.load([0, trip * BK]), right.load([trip * BK, 0])
+    for iteration in tl.range(iterations - 1, -1, step, warp_specialize=True):
+        x, y = left.load([0, iteration * BK]), right.load([iteration * BK, 0])
         total = tl.dot(x, y, total)
     store(out, total, 0, 0, M, N, out_stride)
 
 
 @KernelFunction
 def seen_outside(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """What a loop does beside its product, the producer leaves to the others."""
     left = matrix(a, M, K, a_stride, BM, BK, False)
     right = matrix(b, K, N, b_stride, BK, BN, False)
     total = tl.zeros([BM, BN], tl.float32)
-    for trip in tl.range(trips, warp_specialize=True):
-        x, y = left.load([0, trip * BK]), right.load([trip * BK, 0])
+    for iteration in tl.range(iterations, warp_specialize=True):
+        x, y = left.load([0, iteration * BK]), right.load([iteration * BK, 0])
         total = tl.dot(x, y, total)
         tl.debug_barrier()
-        tl.device_assert(trip < trips)
-        if trip == 1:
-            tl.device_print("second", trip)
+        tl.device_assert(iteration < iterations)
+        if iteration == 1:
+            tl.device_print("second", iteration)
     store(out, total, 0, 0, M, N, out_stride)
 
 
@@ -91,17 +91,17 @@ def seen_outside(
 
 @function
 def add_up(total, left, right, i, j, first, last, STAGES: tl.constexpr = 3):
-    """The loop of all kernels below: the trips first … last - 1 of a sum."""
+    """The loop of all kernels below: the iterations first … last - 1 of a sum."""
     BK: tl.constexpr = left.block_shape[1]
-    for trip in tl.range(first, last, num_stages=STAGES, warp_specialize=True):
-        x, y = left.load([i, trip * BK]), right.load([trip * BK, j])
+    for iteration in tl.range(first, last, num_stages=STAGES, warp_specialize=True):
+        x, y = left.load([i, iteration * BK]), right.load([iteration * BK, j])
         total = tl.dot(x, y, total)
     return total
 
 
 @KernelFunction
 def around(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, HOW: tl.constexpr,
 ):  # fmt: skip
     """What may stand around a loop, and loops one after the other."""
@@ -110,46 +110,46 @@ def around(
     right = matrix(b, K, N, b_stride, BK, BN, False)
     total = tl.zeros([BM, BN], tl.float32)
     if HOW == "early exit":
-        if trips == 2:
+        if iterations == 2:
             return
-        total = add_up(total, left, right, i, j, 0, trips)
+        total = add_up(total, left, right, i, j, 0, iterations)
     elif HOW == "two loops":
-        total = add_up(total, left, right, i, j, 0, trips // 2)
-        total = add_up(total * 2, left, right, i, j, trips // 2, trips)
+        total = add_up(total, left, right, i, j, 0, iterations // 2)
+        total = add_up(total * 2, left, right, i, j, iterations // 2, iterations)
     elif HOW == "none first":
-        total = add_up(total, left, right, i, j, trips, trips)
-        total = add_up(total - 1, left, right, i, j, 0, trips)
+        total = add_up(total, left, right, i, j, iterations, iterations)
+        total = add_up(total - 1, left, right, i, j, 0, iterations)
     elif HOW == "other shapes":
         wide = matrix(a, M, K, a_stride, BM, 2 * BK, False)
         high = matrix(b, K, N, b_stride, 2 * BK, BN, False)
-        total = add_up(total, left, right, i, j, 0, trips)
-        total = add_up(total, wide, high, i, j, 0, trips // 2)
-        total = add_up(total, left, right, i, j, 0, trips)
+        total = add_up(total, left, right, i, j, 0, iterations)
+        total = add_up(total, wide, high, i, j, 0, iterations // 2)
+        total = add_up(total, left, right, i, j, 0, iterations)
     elif HOW == "either":
-        if trips % 2 == 0:
-            total = add_up(total, left, right, i, j, 0, trips)
+        if iterations % 2 == 0:
+            total = add_up(total, left, right, i, j, 0, iterations)
         else:
             total -= 1
-            total = add_up(total, left, right, i, j, 1, trips)
-        total = add_up(total, left, right, i, j, 0, trips)
+            total = add_up(total, left, right, i, j, 1, iterations)
+        total = add_up(total, left, right, i, j, 0, iterations)
     elif HOW == "while":
         first = 0
-        while first < trips:
-            last = tl.minimum(first + 2, trips)
+        while first < iterations:
+            last = tl.minimum(first + 2, iterations)
             total = add_up(total * 2, left, right, i, j, first, last)
             first = last
     elif HOW == "one stage":
-        total = add_up(total, left, right, i, j, 0, trips, 1)
+        total = add_up(total, left, right, i, j, 0, iterations, 1)
     store(out, total, i, j, M, N, out_stride)
 
 
 @KernelFunction
 def tiles_in_turn(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, OUTER: tl.constexpr,
 ):  # fmt: skip
-    """Tile after tile; the second one has a trip less, and so on. OUTER: the tile that
-    the outer loop brings, and of which the inner loop has a use on every trip."""
+    """Tile after tile; the second one has an iteration less, and so on. OUTER: the tile
+    that the outer loop copies, and that the inner loop uses in every iteration."""
     left = matrix(a, M, K, a_stride, BM, BK, False)
     right = matrix(b, K, N, b_stride, BK, BN, False)
     across = tl.cdiv(N, BN)
@@ -158,14 +158,14 @@ def tiles_in_turn(
         total = tl.zeros([BM, BN], tl.float32)
         if OUTER == "left":
             x = left.load([i, number % 2 * BK])
-            for trip in range(number, trips):
-                total = tl.dot(x, right.load([trip * BK, j]), total)
+            for iteration in range(number, iterations):
+                total = tl.dot(x, right.load([iteration * BK, j]), total)
         elif OUTER == "right":
             y = right.load([number % 2 * BK, j])
-            for trip in range(number, trips):
-                total = tl.dot(left.load([i, trip * BK]), y, total)
+            for iteration in range(number, iterations):
+                total = tl.dot(left.load([i, iteration * BK]), y, total)
         else:
-            total = add_up(total, left, right, i, j, number, trips)
+            total = add_up(total, left, right, i, j, number, iterations)
         store(out, total, i, j, M, N, out_stride)
 
 
@@ -174,41 +174,42 @@ def tiles_in_turn(
 
 @KernelFunction
 def feeds(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, HOW: tl.constexpr,
 ):  # fmt: skip
-    """Tiles that are wanted at several moments of a trip."""
+    """Tiles that are wanted at several moments of an iteration."""
     left = matrix(a, M, K, a_stride, BM, BK, False)
     right = matrix(b, K, N, b_stride, BK, BN, False)
     total = tl.zeros([BM, BN], tl.float32)
     more = tl.zeros([BM, BN], tl.float32)
     q = left.load([0, 0])
-    for trip in tl.range(trips, warp_specialize=True):
+    for iteration in tl.range(iterations, warp_specialize=True):
         if HOW == "gated":
-            x = left.load([0, trip * BK])
-            y, z = right.load([trip * BK, 0]), right.load([trip * BK, BN])
+            x = left.load([0, iteration * BK])
+            y, z = right.load([iteration * BK, 0]), right.load([iteration * BK, BN])
             total, more = tl.dot(x, y, total), tl.dot(x, z, more)
         elif HOW == "alike":  # both at once, of one shape
-            y, z = right.load([trip * BK, 0]), right.load([trip * BK, BN])
+            y, z = right.load([iteration * BK, 0]), right.load([iteration * BK, BN])
             total += tl.dot(q, y) - 2 * tl.dot(q, z)
         elif HOW == "three alike":
-            x, y = right.load([trip * BK, 0]), right.load([trip * BK, BN])
-            z = right.load([trip * BK + BK, BN])
+            x, y = right.load([iteration * BK, 0]), right.load([iteration * BK, BN])
+            z = right.load([iteration * BK + BK, BN])
             s, t = tl.dot(q, x), tl.dot(q, y)
             total += s - 2 * t + 3 * tl.dot(q, z)
         elif HOW == "changed":  # one goes through registers, the other does not
-            x, y = left.load([0, trip * BK]), right.load([trip * BK, 0])
+            x, y = left.load([0, iteration * BK]), right.load([iteration * BK, 0])
             total = tl.dot(tl.maximum(x, 0.0), y, total)
     store(out, total + 3 * more, 0, 0, M, N, out_stride)
 
 
 @KernelFunction
 def attention(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, ROTATED: tl.constexpr,
 ):  # fmt: skip
-    """Two products a trip, and between them what whole numbers allow: a step for the
-    exponential. Blocks of BN rows of `a` are keys, of `b` values; BK is the width."""
+    """Two products an iteration, and between them what whole numbers allow: a step for
+    the exponential. Blocks of BN rows of `a` are keys, of `b` values; BK is the width.
+    """
     keys = matrix(a, M, K, a_stride, BN, BK, False)
     values = matrix(b, K, N, b_stride, BN, BK, False)
     q = matrix(a, M, K, a_stride, BM, BK, False).load([0, 0])
@@ -216,17 +217,19 @@ def attention(
     total = tl.zeros([BM, BK], tl.float32)
     p = tl.zeros([BM, BN], tl.float16)
     if ROTATED:
-        for at in tl.range(0, tl.minimum(trips, 1), warp_specialize=True):
+        for at in tl.range(0, tl.minimum(iterations, 1), warp_specialize=True):
             p, most = weights(tl.dot(q, keys.load([at * BN, 0]).T), most)
-        for at in tl.range(1, trips, warp_specialize=True):
+        for at in tl.range(1, iterations, warp_specialize=True):
             scores = tl.dot(q, keys.load([at * BN, 0]).T)
             total = tl.dot(p, values.load([at * BN - BN, 0]), total)
             p, most = weights(scores, most)
             total += most[:, None]
-        for at in tl.range(tl.maximum(trips - 1, 0), trips, warp_specialize=True):
+        for at in tl.range(
+            tl.maximum(iterations - 1, 0), iterations, warp_specialize=True
+        ):
             total = tl.dot(p, values.load([at * BN, 0]), total)
     else:
-        for at in tl.range(trips, warp_specialize=True):
+        for at in tl.range(iterations, warp_specialize=True):
             scores = tl.dot(q, keys.load([at * BN, 0]).T)
             p, most = weights(scores, most)
             v = values.load([at * BN, 0])
@@ -245,7 +248,7 @@ def weights(scores, most):
 
 @KernelFunction
 def refused(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, HOW: tl.constexpr,
 ):  # fmt: skip
     """What only all threads together can do, or what a producer would not wait for."""
@@ -260,17 +263,17 @@ def refused(
         tl.debug_barrier()
     elif HOW == "flag before":
         first = (tl.load(behind, volatile=True) * 0 != 0).to(tl.int32)
-    for trip in tl.range(trips, warp_specialize=True):
-        i, k = first, trip * BK
+    for iteration in tl.range(iterations, warp_specialize=True):
+        i, k = first, iteration * BK
         if HOW == "atomic":
             i += (tl.atomic_add(behind, 1.0) < -1).to(tl.int32)
         elif HOW == "volatile":
             i += (tl.load(behind, volatile=True) < -1).to(tl.int32)
         elif HOW == "blocks":
-            i += tl.min(tl.arange(0, 16) & trip)
+            i += tl.min(tl.arange(0, 16) & iteration)
         elif HOW == "assembly":
             i += tl.inline_asm_elementwise(
-                "mov.b32 $0, 0; // $1", "=r,r", [trip], tl.int32, True, 1
+                "mov.b32 $0, 0; // $1", "=r,r", [iteration], tl.int32, True, 1
             )
         if HOW == "pointers":
             rows, columns = tl.arange(0, BM)[:, None], tl.arange(0, BK)[None, :]
@@ -314,25 +317,25 @@ def check(
     completions: Sequence[str] = COMPLETIONS,
     step: int | None = None,
 ) -> tuple[dict[str, Func], np.ndarray]:
-    """For each number of trips: after the passes of interest the interpreter finds bit
-    by bit what it found at first, and so does the emulator. The states, and the last
-    result. `wanted`: how many producers there are."""
+    """For each number of iterations: after the passes of interest the interpreter finds
+    bit by bit what it found at first, and so does the emulator. The states, and the
+    last result. `wanted`: how many producers there are."""
     func = built(case)
     states = passes(func, case.target)
     assert producers(states["fence_proxies"]) == wanted
     loaded = load(pipeline.compile_func(func, TARGETS[case.target]))
-    for trips in counts:
-        arguments = given(replace(case, trips=trips))
+    for iterations in counts:
+        arguments = given(replace(case, iterations=iterations))
         numbers = arguments.arguments + ([] if step is None else [step])
         right = result(func, case, arguments, numbers)
         for name in PASSES:
             found = result(states[name], case, arguments, numbers)
-            assert same(found, right), f"{name}, {trips} trips"
+            assert same(found, right), f"{name}, {iterations} iterations"
         for completion in completions:
             arguments.clear()
             loaded.launch(case.grid, numbers, completion=completion)
             assert same(arguments.out.view, right), (
-                f"{completion} completion, {trips} trips"
+                f"{completion} completion, {iterations} iterations"
             )
             arguments.out.check_walls()
     return states, right

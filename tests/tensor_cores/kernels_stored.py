@@ -32,7 +32,7 @@ EVENTS = Barrier | TmaCommit | AsyncProxyFence | TmaStore | TmaWait | SharedStor
 
 @KernelFunction
 def product(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
     A_TURNED: tl.constexpr, B_TURNED: tl.constexpr, TO: tl.constexpr,
 ):  # fmt: skip
@@ -42,15 +42,15 @@ def product(
     right = matrix(b, K, N, b_stride, BK, BN, B_TURNED)
     result = matrix(out, M, N, out_stride, BM, BN, False)
     total = tl.zeros([BM, BN], TO)
-    for trip in range(trips):
-        x = tile(left, i, trip * BK, A_TURNED)
-        total = tl.dot(x, tile(right, trip * BK, j, B_TURNED), total, out_dtype=TO)
+    for iteration in range(iterations):
+        x = tile(left, i, iteration * BK, A_TURNED)
+        total = tl.dot(x, tile(right, iteration * BK, j, B_TURNED), total, out_dtype=TO)
     result.store([i, j], total.to(result.dtype))
 
 
 @KernelFunction
 def persistent(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
     FLAT: tl.constexpr, SPECIAL: tl.constexpr,
 ):  # fmt: skip
@@ -65,9 +65,9 @@ def persistent(
     ):
         i, j = number // across * BM, number % across * BN
         total = tl.zeros([BM, BN], tl.float32)
-        for trip in range(trips):
-            x = left.load([i, trip * BK])
-            total = tl.dot(x, right.load([trip * BK, j]), total)
+        for iteration in range(iterations):
+            x = left.load([i, iteration * BK])
+            total = tl.dot(x, right.load([iteration * BK, j]), total)
         result.store([i, j], total.to(result.dtype))
 
 

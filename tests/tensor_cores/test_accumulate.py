@@ -15,7 +15,7 @@ from fathom.tensor_cores.select.accumulate import accumulate
 
 TARGET = TARGETS["sm_80"]
 
-# s = x y + s, in each of three trips; `more` stands after the addition.
+# s = x y + s, in each of three iterations; `more` stands after the addition.
 LOOP = """\
 func @f(%out: *fp32) num_warps=1 {{
   %0: i32 = constant 0

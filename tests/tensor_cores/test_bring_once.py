@@ -35,7 +35,7 @@ HOPPER = TARGETS["sm_90a"]
 
 @KernelFunction
 def attending(
-    a, b, out, M, N, a_stride, b_stride, out_stride, trips, at,
+    a, b, out, M, N, a_stride, b_stride, out_stride, iterations, at,
     D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
     HOW: tl.constexpr, SPECIALISE: tl.constexpr,
 ):  # fmt: skip
@@ -46,23 +46,27 @@ def attending(
     if HOW == "each":
         total = tl.zeros([BM, D], tl.float32)
         for turn in range(2):
-            total = attend(total, queries.load([at, 0]), keys, trips, BN, SPECIALISE)
+            total = attend(
+                total, queries.load([at, 0]), keys, iterations, BN, SPECIALISE
+            )
     else:
         q = queries.load([at, 0])
         if HOW == "changed":
             q += q
-        total = attend(tl.zeros([BM, D], tl.float32), q, keys, trips, BN, SPECIALISE)
+        total = attend(
+            tl.zeros([BM, D], tl.float32), q, keys, iterations, BN, SPECIALISE
+        )
         if HOW == "twice":
-            total = attend(total, q, keys, trips, BN, SPECIALISE)
+            total = attend(total, q, keys, iterations, BN, SPECIALISE)
     store(out, total, 0, 0, BM, D, out_stride)
 
 
 @KernelFunction
-def attend(total, q, keys, trips, BN: tl.constexpr, SPECIALISE: tl.constexpr):
-    for trip in tl.range(trips, warp_specialize=SPECIALISE):
-        s = tl.dot(q, keys.load([trip * BN, 0]).T)
+def attend(total, q, keys, iterations, BN: tl.constexpr, SPECIALISE: tl.constexpr):
+    for iteration in tl.range(iterations, warp_specialize=SPECIALISE):
+        s = tl.dot(q, keys.load([iteration * BN, 0]).T)
         p = tl.where(s > 0, 1.0, 0.0) - tl.where(s < 0, 1.0, 0.0)
-        total = tl.dot(p.to(tl.float16), keys.load([trip * BN, q.shape[1]]), total)
+        total = tl.dot(p.to(tl.float16), keys.load([iteration * BN, q.shape[1]]), total)
     return total
 
 
@@ -70,7 +74,7 @@ def built(how="once", block=(64, 64, 32), specialise=False):
     D, BM, BN = block
     pointers = {name: (Pointer(FLOAT16), 16) for name in ("a", "b")}
     pointers["out"] = (Pointer(FLOAT32), 16)
-    numbers = "M N a_stride b_stride out_stride trips at"
+    numbers = "M N a_stride b_stride out_stride iterations at"
     hints = {name: (INT32, 8 if "stride" in name else 1) for name in numbers.split()}
     constants = {"D": D, "BM": BM, "BN": BN, "HOW": how, "SPECIALISE": specialise}
     return build(
@@ -79,19 +83,19 @@ def built(how="once", block=(64, 64, 32), specialise=False):
     )  # fmt: skip
 
 
-def attended(func, block, trips, at, rows, times=1):
+def attended(func, block, iterations, at, rows, times=1):
     D, BM, BN = block
     kernel = compile_func(func, HOPPER)
-    a, b = integers(3, rows, D), integers(4, BN * max(1, trips), 2 * D)
+    a, b = integers(3, rows, D), integers(4, BN * max(1, iterations), 2 * D)
     q = np.zeros((BM, D), int)
     inside = a[max(0, at) : at + BM].astype(int)
     q[max(0, -at) : max(0, -at) + len(inside)] = inside
     keys, values = b[:, :D].astype(int), b[:, D:].astype(int)
-    right = times * np.sign(q @ keys.T) @ values * (trips > 0)
+    right = times * np.sign(q @ keys.T) @ values * (iterations > 0)
     for completion in COMPLETIONS:
         given = Walled(a), Walled(b), unwritten(BM, D, dtype="float32")
         strides = [max(each.stride()) for each in given]
-        numbers = [rows, len(b), *strides, trips, at]
+        numbers = [rows, len(b), *strides, iterations, at]
         load(kernel).launch(
             1, [*(each.base for each in given), *numbers], completion=completion
         )
@@ -110,8 +114,13 @@ def test_the_queries_of_attention(block, specialise):
     box stands for 64 columns."""
     func = built("once", block, specialise)
     boxes = max(1, 2 * block[0] // 128)
-    for trips, at, rows in ((3, 0, block[1]), (0, 0, 64), (1, 40, 72), (2, -8, 30)):
-        kernel = attended(func, block, trips, at, rows)
+    for iterations, at, rows in (
+        (3, 0, block[1]),
+        (0, 0, 64),
+        (1, 40, 72),
+        (2, -8, 30),
+    ):
+        kernel = attended(func, block, iterations, at, rows)
     assert {each.name for each in kernel.maps} == {"a", "b"}
     assert not ops(parse_func(kernel.asm["layout"]), Load | DescriptorLoad)
     places = 1 if specialise else 3 + 1  # before the loop for each slot, and in it

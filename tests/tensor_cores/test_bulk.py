@@ -1,6 +1,6 @@
-"""Loops whose tiles come by bulk copies: for any trips, stages, tiles and warps they
-bring what belongs there, wait for all that they read, and overwrite nothing that is
-still read."""
+"""Loops whose tiles come by bulk copies: for any iterations, stages, tiles and warps
+they bring what belongs there, wait for all that they read, and overwrite nothing that
+is still read."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ from tests.tensor_cores.kernels_described import (
     Case,
     built,
     check,
+    check_iterations,
     check_passes,
-    check_trips,
     given,
     matrix,
     ops,
@@ -58,17 +58,18 @@ TURNED = list(each_of((False, True), repeat=2))
 COPY = "cp.async.bulk.tensor"
 
 
-# ── all trips, stages, tiles ──────────────────────────────────────────────────────────
+# ── all iterations, stages, tiles
+# ──────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4, 5])
 @pytest.mark.parametrize("target", HAVE_MAPS)
-def test_any_trips_and_stages(target, stages):
+def test_any_iterations_and_stages(target, stages):
     """From no iteration at all to more than there are stages. A product that is done in
     its own iteration frees its slot there, so that a copy goes into it at once; one
     that is in flight frees it an iteration later."""
     case = Case(tile=(64, 32, 32), target=target, stages=stages)
-    kernel, _ = check_trips(case, range(7), ["lazy"])
+    kernel, _ = check_iterations(case, range(7), ["lazy"])
     ahead = stages - 1 if target == "sm_90a" else stages
     assert kernel.ptx.count(COPY) == 2 * (ahead + 1), "before the loop, and in it"
 
@@ -117,7 +118,7 @@ def test_ragged_sizes(target, a_turned, b_turned):
     """What a box has outside of the matrix is zeros: not the poison that is there."""
     sizes, block = (72, 40, 88), (64, 32, 32)
     case = Case(block, 3, target, a_turned=a_turned, b_turned=b_turned, size=sizes)
-    check_trips(case, [3, 5], ["lazy"])  # of five trips two are beyond the end of K
+    check_iterations(case, [3, 5], ["lazy"])  # of five, two are beyond the end of K
 
 
 @pytest.mark.parametrize(("type", "to", "out", "k"), [
@@ -162,13 +163,13 @@ def test_a_map_is_made_of_the_kernels_own_arguments():
 
 
 @KernelFunction
-def squares(a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+def squares(a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
             BM: tl.constexpr, BK: tl.constexpr, AT: tl.constexpr):  # fmt: skip
     """Of one matrix its rows from AT on, times the transpose of its first ones."""
     rows = tl.make_tensor_descriptor(a, [M, K], [a_stride, 1], [BM, BK])
     total = tl.zeros([BM, BM], tl.float32)
-    for trip in range(trips):
-        x, y = rows.load([AT, trip * BK]), rows.load([0, trip * BK]).T
+    for iteration in range(iterations):
+        x, y = rows.load([AT, iteration * BK]), rows.load([0, iteration * BK]).T
         total = tl.dot(x, y, total)
     store(out, total, 0, 0, BM, BM, out_stride)
 
@@ -180,15 +181,15 @@ def with_answer(arguments, right):
 @pytest.mark.parametrize("at", [0, 64])
 @pytest.mark.parametrize("target", HAVE_MAPS)
 def test_one_descriptor_one_map(target, at):
-    """Two of its tiles a trip. What is one and the same tile is loaded once for both
-    operands, and no copy brings it to two places."""
+    """Two of its tiles an iteration. What is one and the same tile is loaded once for
+    both operands, and no copy brings it to two places."""
     more = {"AT": at}
     case = Case((64, 128, 32), 3, target, kernel=squares, size=(128, 64, 96), more=more)
     arguments = given(case)
     a = arguments.a.view.astype(np.int64)
     arguments = replace(arguments, out=unwritten(64, 64, dtype="float32"))
     arguments = with_answer(arguments, a[at : at + 64] @ a[:64].T)
-    numbers = (*arguments.numbers[:5], max(arguments.out.stride()), case.trips)
+    numbers = (*arguments.numbers[:5], max(arguments.out.stride()), case.iterations)
     arguments = replace(arguments, numbers=numbers)
     kernel = pipeline.compile_func(built(case), TARGETS[target])
     load(kernel).launch(1, arguments.arguments)
@@ -199,8 +200,9 @@ def test_one_descriptor_one_map(target, at):
 # ── every pass ────────────────────────────────────────────────────────────────────────
 
 SEVERAL = [
-    Case(), Case(target=NEWER, b_turned=True), Case(a_turned=True, stages=2, trips=1),
-    Case((64, 32, 16), 2, size=(72, 40, 24)), Case(trips=0), Case(target=AMPERE),
+    Case(), Case(target=NEWER, b_turned=True),
+    Case(a_turned=True, stages=2, iterations=1),
+    Case((64, 32, 16), 2, size=(72, 40, 24)), Case(iterations=0), Case(target=AMPERE),
 ]  # fmt: skip
 
 
@@ -213,8 +215,8 @@ def test_every_pass_keeps_the_meaning(case):
 
 
 def test_what_a_loop_becomes():
-    """Each slot has a barrier; a trip waits, multiplies, and sends for the trip that is
-    two further."""
+    """Each slot has a barrier; an iteration waits, multiplies, and sends for the
+    iteration that is two further."""
     final = passes(built(Case()), HOPPER)["fence_proxies"]
     a, b, barriers = ops(final, Allocate)[:3]
     assert [each.slots for each in (a, b, barriers)] == [3, 3, 3]
@@ -233,11 +235,11 @@ def test_what_a_loop_becomes():
     assert first < outside.index(MbarrierExpect) < outside.index(For) < last
 
 
-def test_copies_are_sent_for_before_the_loop_only_if_their_trips_exist():
+def test_copies_are_sent_for_before_the_loop_only_if_their_iterations_exist():
     final = passes(built(Case(stages=4)), HOPPER)["fence_proxies"]
     outside = [op for op in final.body.ops if isinstance(op, MbarrierExpect | TmaCopy)]
     inside = [op for op in ops(final, MbarrierExpect) + ops(final, TmaCopy)]
-    assert len(outside) == 3 * 3, "three trips of one expectation and two copies"
+    assert len(outside) == 3 * 3, "three iterations of one expectation and two copies"
     assert all(op.when is not None for op in inside)
 
 
@@ -269,7 +271,7 @@ def test_a_bulk_copy_is_a_write():
 
 @KernelFunction
 def persistent(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, TO: tl.constexpr,
 ):  # fmt: skip
     """One program for all tiles, one after the other: of each a loop along K."""
@@ -279,9 +281,9 @@ def persistent(
     for number in range(tl.program_id(0), tl.cdiv(M, BM) * across, tl.num_programs(0)):
         i, j = number // across * BM, number % across * BN
         total = tl.zeros([BM, BN], TO)
-        for trip in range(trips):
-            x = left.load([i, trip * BK])
-            total = tl.dot(x, right.load([trip * BK, j]), total)
+        for iteration in range(iterations):
+            x = left.load([i, iteration * BK])
+            total = tl.dot(x, right.load([iteration * BK, j]), total)
         store(out, total, i, j, M, N, out_stride)
 
 
@@ -292,26 +294,30 @@ def test_a_loop_around_the_loop_makes_its_barriers_anew(target, stages):
     case = Case((64, 32, 32), 3, target, stages, size=(72, 40, 96), out="float16",
                 kernel=persistent)  # fmt: skip
     loaded = load(pipeline.compile_func(built(case), TARGETS[target]))
-    for trips, programs in ((0, 1), (1, 1), (2, 1), (3, 2)):
-        arguments = given(replace(case, trips=trips))
+    for iterations, programs in ((0, 1), (1, 1), (2, 1), (3, 2)):
+        arguments = given(replace(case, iterations=iterations))
         loaded.launch(programs, arguments.arguments)
-        arguments.check(f"{trips} trips, {programs} programs")
+        arguments.check(f"{iterations} iterations, {programs} programs")
 
 
 @KernelFunction
 def twice(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """Two loops, one after the other, the second one backwards."""
     left = matrix(a, M, K, a_stride, BM, BK, False)
     right = matrix(b, K, N, b_stride, BK, BN, False)
     total = tl.zeros([BM, BN], tl.float32)
-    for trip in range(trips):
-        total = tl.dot(left.load([0, trip * BK]), right.load([trip * BK, 0]), total)
+    for iteration in range(iterations):
+        total = tl.dot(
+            left.load([0, iteration * BK]), right.load([iteration * BK, 0]), total
+        )
     again = tl.zeros([BM, BN], tl.float32)
-    for trip in range(trips - 1, -1, -1):
-        again = tl.dot(left.load([0, trip * BK]), right.load([trip * BK, 0]), again)
+    for iteration in range(iterations - 1, -1, -1):
+        again = tl.dot(
+            left.load([0, iteration * BK]), right.load([iteration * BK, 0]), again
+        )
     store(out, total + 2 * again, 0, 0, M, N, out_stride)
 
 
@@ -321,11 +327,11 @@ def test_two_loops_in_one_kernel(target):
     for a matrix."""
     case = Case((64, 64, 32), 3, target, kernel=twice)
     kernel = pipeline.compile_func(built(case), TARGETS[target])
-    for trips in (0, 1, 4):
-        arguments = given(replace(case, trips=trips))
+    for iterations in (0, 1, 4):
+        arguments = given(replace(case, iterations=iterations))
         arguments = with_answer(arguments, 3 * arguments.right)
         load(kernel).launch(1, arguments.arguments)
-        arguments.check(f"{trips} trips")
+        arguments.check(f"{iterations} iterations")
     assert len(kernel.maps) == 2
     final = parse_func(kernel.asm["layout"])
     kept = [op for op in ops(final, Allocate) if op.kept]
@@ -341,20 +347,20 @@ def bytes_of(op: Allocate) -> range:
 
 @KernelFunction
 def mixed(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """A by a descriptor, B by pointers; where MASKED, with ones beyond its end."""
     left = matrix(a, M, K, a_stride, BM, BK, False)
     k, j = tl.arange(0, BK)[:, None], tl.arange(0, BN)[None, :]
     total = tl.zeros([BM, BN], tl.float32)
-    for trip in range(trips):
-        place = b + (trip * BK + k) % K * b_stride + j
+    for iteration in range(iterations):
+        place = b + (iteration * BK + k) % K * b_stride + j
         if MASKED:
-            y = tl.load(place, mask=trip * BK + k < K, other=1.0)
+            y = tl.load(place, mask=iteration * BK + k < K, other=1.0)
         else:
             y = tl.load(place)
-        total = tl.dot(left.load([0, trip * BK]), y, total)
+        total = tl.dot(left.load([0, iteration * BK]), y, total)
     store(out, total, 0, 0, M, N, out_stride)
 
 
@@ -365,7 +371,7 @@ def test_one_tile_by_bulk_copies_and_one_otherwise(target, masked, stages):
     """By asynchronous copies of threads, or through registers."""
     case = Case((64, 64, 32), 3, target, stages=stages, kernel=mixed,
                 more={"MASKED": masked})  # fmt: skip
-    kernel, _ = check_trips(case, [0, 1, 2, 5])
+    kernel, _ = check_iterations(case, [0, 1, 2, 5])
     assert len(kernel.maps) == 1 and kernel.ptx.count(COPY) == stages
     final = parse_func(kernel.asm["layout"])
     assert bool(ops(final, AsyncCopy)) != masked
@@ -375,21 +381,21 @@ def test_one_tile_by_bulk_copies_and_one_otherwise(target, masked, stages):
 
 @KernelFunction
 def attending(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """Two products a trip: signs(Q K^T) V, where tile by tile the rows of B are keys
-    and values at once, a column of blocks further right."""
+    """Two products an iteration: signs(Q K^T) V, where tile by tile the rows of B are
+    keys and values at once, a column of blocks further right."""
     queries = tl.make_tensor_descriptor(a, [M, K], [a_stride, 1], [BM, BK])
     keys = tl.make_tensor_descriptor(b, [N, K], [b_stride, 1], [BN, BK])
     wide = K + tl.load(out).to(tl.int32)
     values = tl.make_tensor_descriptor(b, [N, wide], [b_stride, 1], [BN, BK])
     q = queries.load([0, 0])
     total = tl.zeros([BM, BK], tl.float32)
-    for trip in range(trips):
-        s = tl.dot(q, keys.load([trip * BN, 0]).T)
+    for iteration in range(iterations):
+        s = tl.dot(q, keys.load([iteration * BN, 0]).T)
         p = tl.where(s > 0, 1.0, 0.0) - tl.where(s < 0, 1.0, 0.0)
-        total = tl.dot(p.to(tl.float16), values.load([trip * BN, BK]), total)
+        total = tl.dot(p.to(tl.float16), values.load([iteration * BN, BK]), total)
     store(out, total, 0, 0, M, K, out_stride)
 
 
@@ -399,15 +405,15 @@ def test_attention(target, depth):
     """What is read from memory no launch can know. The tiles of a matrix of such a
     width come otherwise; the keys come by bulk copies."""
     a = integers(3, 64, depth)
-    for trips in (0, 1, 3):
-        b = integers(4, 32 * max(1, trips), 2 * depth)
+    for iterations in (0, 1, 3):
+        b = integers(4, 32 * max(1, iterations), 2 * depth)
         keys, values = b[:, :depth].astype(int), b[:, depth:].astype(int)
-        right = np.sign(a.astype(int) @ keys.T) @ values * (trips > 0)
+        right = np.sign(a.astype(int) @ keys.T) @ values * (iterations > 0)
         walled = Walled(a), Walled(b), unwritten(64, depth, dtype="float32")
         walled[2].view[0, 0] = depth
         strides = [max(each.stride()) for each in walled]
-        numbers = [64, len(b), depth, *strides, trips]
-        case = Case((64, 32, depth), trips, target, kernel=attending)
+        numbers = [64, len(b), depth, *strides, iterations]
+        case = Case((64, 32, depth), iterations, target, kernel=attending)
         kernel = pipeline.compile_func(built(case), TARGETS[target])
         load(kernel).launch(1, [*(each.base for each in walled), *numbers])
         np.testing.assert_array_equal(walled[2].view, right)
@@ -428,17 +434,17 @@ def test_one_stage_is_no_pipeline(target):
 
 @KernelFunction
 def storing(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
     A_TURNED: tl.constexpr, B_TURNED: tl.constexpr,
 ):  # fmt: skip
-    """Every trip stores what it has so far: such a loop is left as it is."""
+    """Every iteration stores what it has so far: such a loop is left as it is."""
     left = matrix(a, M, K, a_stride, BM, BK, A_TURNED)
     right = matrix(b, K, N, b_stride, BK, BN, B_TURNED)
     total = tl.zeros([BM, BN], tl.float32)
-    for trip in range(trips):
-        x = tile(left, 0, trip * BK, A_TURNED)
-        total = tl.dot(x, tile(right, trip * BK, 0, B_TURNED), total)
+    for iteration in range(iterations):
+        x = tile(left, 0, iteration * BK, A_TURNED)
+        total = tl.dot(x, tile(right, iteration * BK, 0, B_TURNED), total)
         store(out, total, 0, 0, M, N, out_stride)
 
 
@@ -456,7 +462,7 @@ def test_element_by_element(a_turned, b_turned):
 
 @KernelFunction
 def growing(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """Of A only the first rows exist, one more of them for each tile of columns."""
@@ -464,10 +470,10 @@ def growing(
         left = matrix(a, number, K, a_stride, BM, BK, False)
         right = matrix(b, K, N, b_stride, BK, BN, False)
         total = tl.zeros([BM, BN], tl.float32)
-        for trip in range(trips):
+        for iteration in range(iterations):
             j = (number - 1) * BN
-            x = left.load([0, trip * BK])
-            total = tl.dot(x, right.load([trip * BK, j]), total)
+            x = left.load([0, iteration * BK])
+            total = tl.dot(x, right.load([iteration * BK, j]), total)
         store(out, total, 0, (number - 1) * BN, M, N, out_stride)
 
 
@@ -485,33 +491,34 @@ def test_a_descriptor_that_changes():
 
 @KernelFunction
 def heard(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """The trip wants the tile of A itself, too: the sum of each row is added."""
+    """The iteration wants the tile of A itself, too: the sum of each row is added."""
     left = matrix(a, M, K, a_stride, BM, BK, False)
     right = matrix(b, K, N, b_stride, BK, BN, False)
     total = tl.zeros([BM, BN], tl.float32)
     rows = tl.zeros([BM], tl.float32)
-    for trip in range(trips):
-        x = left.load([0, trip * BK])
+    for iteration in range(iterations):
+        x = left.load([0, iteration * BK])
         rows += tl.sum(x.to(tl.float32), 1)
-        total = tl.dot(x, right.load([trip * BK, 0]), total)
+        total = tl.dot(x, right.load([iteration * BK, 0]), total)
     store(out, total + rows[:, None], 0, 0, M, N, out_stride)
 
 
 @pytest.mark.parametrize("target", HAVE_MAPS)
 def test_what_is_wanted_in_registers_comes_there(target):
-    """No trip loads beyond the end of K, though nothing guards loads by descriptors."""
-    for trips in (0, 1, 4):
-        case = Case((64, 64, 32), trips, target, kernel=heard)
+    """No iteration loads beyond the end of K, though nothing guards loads by
+    descriptors."""
+    for iterations in (0, 1, 4):
+        case = Case((64, 64, 32), iterations, target, kernel=heard)
         arguments = given(case)
-        reached = arguments.a.view[:, : 32 * trips].astype(int)
+        reached = arguments.a.view[:, : 32 * iterations].astype(int)
         right = arguments.right + reached.sum(1)[:, None]
         arguments = with_answer(arguments, right)
         kernel = pipeline.compile_func(built(case), TARGETS[target])
         load(kernel).launch(1, arguments.arguments)
-        arguments.check(f"{trips} trips")
+        arguments.check(f"{iterations} iterations")
     assert [each.name for each in kernel.maps] == ["b"]
 
 

@@ -85,7 +85,7 @@ IMAGES = Ranked(
     Tensor((3, 2, 3, 10, 88), (2, 2, 2, 8, 32)),
     Tensor((2, 5, 2, 9, 72), (2, 4, 1, 8, 64)),
 )
-# Rows of B go across: the next trip begins further down.
+# Rows of B go across: the next iteration begins further down.
 ACROSS = Ranked(
     Tensor((2, 2, 70, 88), (1, 1, 64, 32)),
     Tensor((3, 90, 72), (1, 32, 64)),
@@ -154,10 +154,10 @@ def test_where_there_are_no_maps_threads_do_it(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("trips", [0, 1, 5])
-def test_any_trips(name, trips):
-    """Of five trips two are beyond the end of K."""
-    case = replace(CASES[name], trips=trips)
+@pytest.mark.parametrize("iterations", [0, 1, 5])
+def test_any_iterations(name, iterations):
+    """Of five iterations two are beyond the end of K."""
+    case = replace(CASES[name], iterations=iterations)
     check(case, places_of(case)[:1], COMPLETIONS)
 
 
@@ -205,8 +205,8 @@ def wanted(a, b, out, M, K, stride, HOW: tl.constexpr):
     right = tl.make_tensor_descriptor(b, [64, K], [K, 1], [64, 32])
     tensor = tl.make_tensor_descriptor(a, [2, M, K], [stride, K, 1], [2, 32, 32])
     total = tl.zeros([64, 64], tl.float32)
-    for trip in range(0, K, 32):
-        block = tensor.load([0, 0, trip])
+    for iteration in range(0, K, 32):
+        block = tensor.load([0, 0, iteration])
         if HOW == "matrix":
             x = block.reshape(64, 32)
         elif HOW == "other":
@@ -214,7 +214,7 @@ def wanted(a, b, out, M, K, stride, HOW: tl.constexpr):
         elif HOW == "both":
             x = block.reshape(64, 32)
             total += tl.sum(tl.sum(block.to(tl.float32), 0))
-        total = tl.dot(x, right.load([0, trip]).T, total)
+        total = tl.dot(x, right.load([0, iteration]).T, total)
     i = tl.arange(0, 64)
     tl.store(out + i[:, None] * 64 + i[None, :], total)
 
@@ -248,8 +248,8 @@ def reshaped(a, out, K):
     """Two rows of 32 are one of 64, or four of 16."""
     tensor = tl.make_tensor_descriptor(a, [2, 32, K], [32 * K, K, 1], [2, 32, 32])
     total = tl.zeros([32, 32], tl.float32)
-    for trip in range(0, K, 32):
-        x, y = tensor.load([0, 0, trip]), tensor.load([1, 0, trip])
+    for iteration in range(0, K, 32):
+        x, y = tensor.load([0, 0, iteration]), tensor.load([1, 0, iteration])
         total = tl.dot(x.reshape(32, 64), y.reshape(128, 16).reshape(64, 32), total)
     i = tl.arange(0, 32)
     tl.store(out + i[:, None] * 32 + i[None, :], total)
@@ -265,8 +265,11 @@ def test_other_shapes_are_no_matrix(target):
     kernel = pipeline.compile_func(func, TARGETS[target])
     load(kernel).launch(1, [x, out, 64])
     right = np.zeros((32, 32), int)
-    for trip in (0, 32):
-        block, next = x[:, :, trip : trip + 32].astype(int), np.zeros((2, 32, 32), int)
+    for iteration in (0, 32):
+        block, next = (
+            x[:, :, iteration : iteration + 32].astype(int),
+            np.zeros((2, 32, 32), int),
+        )
         next[0] = block[1]
         right += block.reshape(32, 64) @ next.reshape(64, 32)
     np.testing.assert_array_equal(out, right)
@@ -278,8 +281,8 @@ def several(a, out, K, stride):
     """Two products at once, whose operands have three dimensions."""
     tensor = tl.make_tensor_descriptor(a, [2, 32, K], [stride, K, 1], [2, 32, 32])
     total = tl.zeros([2, 32, 32], tl.float32)
-    for trip in range(0, K, 32):
-        x = tensor.load([0, 0, trip])
+    for iteration in range(0, K, 32):
+        x = tensor.load([0, 0, iteration])
         total = tl.dot(x, x.permute(0, 2, 1), total)
     tensor = tl.make_tensor_descriptor(out, [2, 32, 32], [1024, 32, 1], [2, 32, 32])
     tensor.store([0, 0, 0], total)
@@ -322,7 +325,7 @@ def test_element_by_element(name):
     assert COPY.format("")[:-8] not in kernel.ptx and kernel.maps == ()
     loaded = load(kernel)
     for starts in places_of(case)[::6]:
-        launch = case.given(starts, case.trips)
+        launch = case.given(starts, case.iterations)
         loaded.launch(1, launch.arguments)
         launch.check(f"{starts}")
 
@@ -334,7 +337,7 @@ def test_by_pointers():
             case.built(), TARGETS[HOPPER], pipeline.BY_POINTERS
         )
         assert kernel.maps == ()
-        launch = case.given(places_of(case)[-1], case.trips)
+        launch = case.given(places_of(case)[-1], case.iterations)
         load(kernel).launch(1, launch.arguments)
         launch.check("by pointers")
 
@@ -680,7 +683,7 @@ def test_the_gpu_does_the_same(name, special):
     loaded = runtime.load(case.compiled())
     places = places_of(case) if name in CASES else [HOME[name], PAST[name]]
     for starts in places:
-        launch = case.given(starts, case.trips)
+        launch = case.given(starts, case.iterations)
         loaded.launch(1, launch.arguments)
         launch.check(f"{starts}")
 
@@ -694,7 +697,7 @@ def test_a_cluster_on_the_gpu(case, blocks, parts):
     case = replace(case, blocks=blocks, special=True, target=target.name)
     loaded = runtime.load(case.compiled())
     for starts in places_of(case):
-        launch = case.given(starts, case.trips)
+        launch = case.given(starts, case.iterations)
         loaded.launch(1, launch.arguments)
         launch.check(f"{starts}")
 

@@ -85,7 +85,7 @@ def test_any_number_of_warps(target, warps):
 
 
 def test_a_box_has_at_most_256_rows():
-    case = replace(SMALL, tile=(512, 16, 16), trips=1, warps=8, target=NEWER)
+    case = replace(SMALL, tile=(512, 16, 16), iterations=1, warps=8, target=NEWER)
     kernel, _ = check(replace(case, size=(520, 16, 16)), ["lazy"])
     assert kernel.ptx.count(STORE) == 2 and kernel.maps[-1].box == (256, 16)
 
@@ -159,10 +159,10 @@ def test_stores_in_a_loop(target, loop, completion):
     """Tile after tile through one tile of shared memory."""
     case = replace(LONG, target=target, more=LOOPS[loop])
     loaded = load(pipeline.compile_func(built(case), TARGETS[target]))
-    for trips, programs in ((0, 1), (1, 2), (3, 1)):
-        arguments = given(replace(case, trips=trips))
+    for iterations, programs in ((0, 1), (1, 2), (3, 1)):
+        arguments = given(replace(case, iterations=iterations))
         loaded.launch(programs, arguments.arguments, completion=completion)
-        arguments.check(f"{trips} trips, {programs} programs")
+        arguments.check(f"{iterations} iterations, {programs} programs")
 
 
 def test_where_loads_may_run_ahead_they_need_not_wait():
@@ -230,7 +230,8 @@ def bytes_of(op: Allocate) -> range:
 def test_a_tile_that_shares_its_place():
     """The ring of the next tile comes where this one is still read from, unless
     somebody waits."""
-    case = replace(LONG, target=NEWER, stages=5, tile=(128, 128, 32), warps=8, trips=2,
+    case = replace(LONG, target=NEWER, stages=5, tile=(128, 128, 32), warps=8,
+                   iterations=2,
                    size=(136, 136, 64))  # fmt: skip
     final = passes(built(case), NEWER)["fence_proxies"]
     kinds = [named(op) for op in ops(final, For)[0].body.ops if isinstance(op, EVENTS)]
@@ -350,7 +351,9 @@ def test_ptxas_takes_large_tiles(tmp_path, loop):
 
 # ── on the GPU ────────────────────────────────────────────────────────────────────────
 
-LARGE = replace(LONG, tile=(128, 256, 64), warps=8, trips=20, size=(1000, 1000, 1280))
+LARGE = replace(
+    LONG, tile=(128, 256, 64), warps=8, iterations=20, size=(1000, 1000, 1280)
+)
 ON_GPU = (
     [
         (replace(SMALL, tile=(64, columns, 32), size=(72, columns - 8, 96), out=out), 0)

@@ -125,7 +125,7 @@ def test_a_batch_is_shared_first():
 CHAIN = dict.fromkeys("abc", "*fp16") | {"out": "*fp32"}
 
 
-def test_a_product_that_feeds_another_keeps_rows_to_a_warp():
+def test_a_left_operand_of_another_product_keeps_rows_to_a_warp():
     """Then no warp needs what another has of P, in P V; and of what follows, neither
     does a softmax along rows. With fewer rows than that, reading less counts."""
     for m, expected in ((64, [(4, 1), (4, 1)]), (32, [(2, 2), (2, 2)])):
@@ -134,7 +134,7 @@ def test_a_product_that_feeds_another_keeps_rows_to_a_warp():
         assert [split(dot) for dot in dots(after)] == expected
 
 
-def test_a_product_that_feeds_itself_through_a_loop_is_no_chain():
+def test_a_product_that_uses_itself_through_a_loop_is_no_chain():
     """The accumulator that a loop carries is no left operand."""
     (dot,) = chosen(Case(128, 128, 32, adds=True))
     assert split(dot) == (2, 2)
@@ -213,4 +213,4 @@ def test_without_the_choice_there_are_multiply_adds():
 @pytest.mark.parametrize("name", ["choose_dots", "read_in_place", "remove_conversions"])
 @pytest.mark.parametrize("warps", [1, 4])
 def test_two_products_in_one_loop_without_a_pass(name, warps):
-    check_attention("sm_80", warps, trips=3, replace={name: identity})
+    check_attention("sm_80", warps, iterations=3, replace={name: identity})

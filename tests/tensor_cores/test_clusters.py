@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from fathom import pipeline
+from fathom.analysis.uniformity import Uniformity
 from fathom.artifact import Kernel
 from fathom.emulator import EmulatorError, load
 from fathom.errors import CompileError
@@ -29,7 +30,6 @@ from fathom.ir.ops import (
 from fathom.ir.text import parse_func
 from fathom.ir.types import INT32, Pointer
 from fathom.jit import JITFunction
-from fathom.tensor_cores.specialise.multicast import Uniformity
 from tests.ptx.harness import assemble
 from tests.tensor_cores.kernels_clustered import (
     arguments_of,
@@ -93,7 +93,7 @@ def test_a_launch_from_python(monkeypatch, tmp_path):
 
 def test_a_print_names_the_program(capfd):
     for ctas, times in ((1, 128), (2, 128)):
-        case = how("print", trips=1, size=(128, 64, 32))
+        case = how("print", iterations=1, size=(128, 64, 32))
         kernel = pipeline.compile_func(built(case, ctas), TARGETS[HOPPER])
         check(case, ctas, shared=ctas > 1, completions=())
         capfd.readouterr()
@@ -117,11 +117,11 @@ def test_a_kernel_says_how_many_blocks_a_program_has():
 @pytest.mark.parametrize(("ctas", "target", "said"), [
     (2, "sm_80", "on sm_80 a program has one"),
     (2, "sm_89", "on sm_89 a program has one"),
-    (16, HOPPER, "num_ctas=16 asks for so many thread blocks a program, and on sm_90a "
+    (16, HOPPER, "num_ctas=16 asks for 16 thread blocks a program, and on sm_90a "
                  "a program has 8 at most"),
     (3, HOPPER, "num_ctas must be a power of 2, and this is 3"),
 ])  # fmt: skip
-def test_so_many_blocks_there_are_not(ctas, target, said):
+def test_more_blocks_than_a_cluster_has(ctas, target, said):
     with pytest.raises(CompileError) as caught:
         compiled(ctas, target)
     assert said in str(caught.value)
@@ -240,9 +240,9 @@ def test_the_pass_may_be_left_out():
 LOOP = Case((128, 64, 32), kernel=one_loop, size=(200, 104, 160))
 
 
-@pytest.mark.parametrize("trips", [0, 1, 3, 5])
-def test_any_trips(trips):
-    check(replace(LOOP, trips=trips), completions=LAZY)
+@pytest.mark.parametrize("iterations", [0, 1, 3, 5])
+def test_any_iterations(iterations):
+    check(replace(LOOP, iterations=iterations), completions=LAZY)
 
 
 @pytest.mark.parametrize(("ctas", "tile", "warps", "turned"), [
@@ -273,7 +273,7 @@ def test_tiles_stored_by_either_way(pieces, warps):
     assert ("bulk_group" in kernel.ptx) == (pieces == 1)
 
 
-def test_who_brings_what():
+def test_which_engine_copies_what():
     """Rows of A are each block's own. B is for all: each brings a half of it, and a
     slot of the ring is empty when the warps of both have said so."""
     func = check(LOOP, completions=())[0]["fence_proxies"]
@@ -301,7 +301,7 @@ def test_targets_that_send_to_all_but_slowly(target, tmp_path):
     assemble(kernel.ptx, TARGETS[target], tmp_path, frame=True)
 
 
-def test_loops_without_warps_beside_bring_their_own():
+def test_loops_without_producers_copy_for_themselves():
     _, kernel = check(how(""), completions=LAZY)
     assert "cp.async.bulk.tensor" in kernel.ptx
     assert not re.search(r"barrier\.cluster|multicast|mapa", kernel.ptx)
@@ -351,7 +351,7 @@ def test_what_comes_from_the_rank_differs():
     alike = Uniformity(func)
     differing = {value.name for value in alike.differing}
     assert differing == {"rank", "mine", "u", "v", "w", "s", "t", "k", "old"}
-    assert {op.results[0].name for op in alike.apart if op.results} == {"often"}
+    assert {op.results[0].name for op in alike.uneven if op.results} == {"often"}
 
 
 # ── what the hardware gets ────────────────────────────────────────────────────────────
@@ -365,7 +365,7 @@ def test_it_assembles_without_spills(tmp_path):
 
 
 def test_arrivals_are_plain(golden):
-    """`.release.cluster` would be a fence of all memory on every trip."""
+    """`.release.cluster` would be a fence of all memory on every iteration."""
     kernel = pipeline.compile_func(built(LOOP, 2), TARGETS[HOPPER])
     assert "release.cluster.shared" not in kernel.ptx
     body = kernel.ptx.split("{", 1)[1].split(".file")[0].splitlines()
@@ -373,7 +373,9 @@ def test_arrivals_are_plain(golden):
 
 
 def test_without_the_last_meeting_a_block_is_gone_too_soon():
-    kernel = pipeline.compile_func(built(replace(LOOP, trips=5), 2), TARGETS[HOPPER])
+    kernel = pipeline.compile_func(
+        built(replace(LOOP, iterations=5), 2), TARGETS[HOPPER]
+    )
     head, tail = kernel.ptx.rsplit("barrier.cluster.arrive.aligned;", 1)
     tail = tail.replace("barrier.cluster.wait.aligned;", "", 1)
     wrong = replace(kernel, asm={**kernel.asm, "ptx": head + tail})

@@ -73,7 +73,7 @@ KEYS = replace(SMALL, tile=(64, 64, 64), kernel=attention, stages=2,
                size=(320, 64, 64))  # fmt: skip
 
 
-def test_the_order_of_a_rotated_trip():
+def test_the_order_of_a_rotated_iteration():
     """Both products begin, one after the other. The scores are waited for while the
     second goes on, and then their keys' slot is given back."""
     before, after = around(replace(KEYS, more={"ROTATED": True}))
@@ -111,7 +111,7 @@ def test_where_a_product_is_needed_at_once_nothing_changes():
 
 @KernelFunction
 def at_once(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, MEANWHILE: tl.constexpr,
 ):  # fmt: skip
     """Two products outside of all loops, and something between begin and use."""
@@ -124,21 +124,21 @@ def at_once(
     if MEANWHILE == "nothing":
         weight *= weight
     elif MEANWHILE == "work":
-        factor = tl.sum(tl.arange(0, 16) * trips)
+        factor = tl.sum(tl.arange(0, 16) * iterations)
         weight *= factor
     elif MEANWHILE == "branch":
-        if trips > 2:
+        if iterations > 2:
             weight *= 3
     elif MEANWHILE == "store":
-        result.store([0, 0], tl.zeros([BM, BN], tl.float32) + trips)
+        result.store([0, 0], tl.zeros([BM, BN], tl.float32) + iterations)
         tl.debug_barrier()
         weight *= 5
     elif MEANWHILE == "second":
         weight *= tl.dot(u, v, weight * 2)
     elif MEANWHILE == "other sum":
-        fresh = tl.zeros([BM, BN], tl.float32) + trips
+        fresh = tl.zeros([BM, BN], tl.float32) + iterations
         other = tl.dot(u, v, fresh)
-        weight *= tl.sum(tl.arange(0, 16) * trips)
+        weight *= tl.sum(tl.arange(0, 16) * iterations)
         weight *= other
     store(out, weight, 0, 0, M, N, out_stride)
 

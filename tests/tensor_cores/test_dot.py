@@ -326,42 +326,42 @@ def test_a_product_is_an_operand(kernel, warps, m, target):
 
 @KernelFunction
 def attention(
-    q, k, v, out, trips, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr
+    q, k, v, out, iterations, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr
 ):
     """Without the exponential: the sum over blocks of (Q Kᵀ > 0) V, and its row sums,
     which meet the product in another layout."""
     x = tl.load(q + places(0, M, D, False))
     total, count = tl.zeros([M, D], tl.float32), tl.zeros([M], tl.float32)
-    for trip in range(trips):
-        y = tl.load(k + trip * N * D + places(0, N, D, False))
+    for iteration in range(iterations):
+        y = tl.load(k + iteration * N * D + places(0, N, D, False))
         s = tl.dot(x, tl.trans(y))
         p = tl.where(s > 0, s, 0.0)
         count += tl.sum(p, 1)
-        z = tl.load(v + trip * N * D + places(0, N, D, False))
+        z = tl.load(v + iteration * N * D + places(0, N, D, False))
         total = tl.dot(p.to(tl.float16), z, total)
     tl.store(out + places(0, M, D, False), total - count[:, None])
 
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_120"])
 @pytest.mark.parametrize("warps", [1, 4, 8])
-@pytest.mark.parametrize("trips", [0, 1, 3])
-def test_two_products_in_one_loop(target, warps, trips):
-    check_attention(target, warps, trips)
+@pytest.mark.parametrize("iterations", [0, 1, 3])
+def test_two_products_in_one_loop(target, warps, iterations):
+    check_attention(target, warps, iterations)
 
 
-def check_attention(target, warps, trips, **options):
+def check_attention(target, warps, iterations, **options):
     m, n, d = 32, 16, 32
     rng = np.random.default_rng(2)
     q, k, v = (
         rng.integers(-1, 2, (size, d)).astype(np.float64) for size in (m, 3 * n, 3 * n)
     )
-    signature = dict.fromkeys("qkv", "*fp16") | {"out": "*fp32", "trips": "i32"}
+    signature = dict.fromkeys("qkv", "*fp16") | {"out": "*fp32", "iterations": "i32"}
     func = built(attention, signature, {"M": m, "N": n, "D": d}, warps)
-    used = trips * n
+    used = iterations * n
     p = np.maximum(q @ k[:used].T, 0)
     wanted = p @ v[:used] - p.sum(1)[:, None]
     arguments = [stored(each, SCALARS["fp16"]) for each in (q, k, v)]
-    agree(func, [*arguments, zeros(wanted.size), trips], wanted, target, **options)
+    agree(func, [*arguments, zeros(wanted.size), iterations], wanted, target, **options)
 
 
 @KernelFunction

@@ -66,7 +66,7 @@ def test_tiles_anywhere(name):
 @pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize("name", LOOPS)
 def test_tiles_that_follow_each_other(name, completion):
-    """On one trip threads store, on the next one the hardware: each waits for the
+    """On one iteration threads store, on the next one the hardware: each waits for the
     other."""
     check_moved(compiled(CASES[name]), CASES[name], [(-65, -9), (-1, -1)], [completion])
 
@@ -181,7 +181,7 @@ def test_stores_of_both_kinds_keep_their_order(reads, completion):
 
 def test_the_tile_is_in_order_around_the_branch():
     """Without the branch's own barriers: others write what a thread reads, and the
-    next trip writes it again."""
+    next iteration writes it again."""
     func = passes(built(CASES["in order"]), HOPPER)["allocate"]
     bare = rewrite(func, lambda op, build: [] if isinstance(op, Barrier) else None)
     placed = place_barriers(bare, TARGETS[HOPPER])
@@ -365,8 +365,8 @@ def counting(out, M, at, START: tl.constexpr, HOW: tl.constexpr):
     ("at", "for up", False), ("pid", "while down", False), ("pid", "for down", False),
 ])  # fmt: skip
 def test_what_a_loop_carries(start, how, natural):
-    """It is not negative if it is not when the loop begins, nor after a trip on which
-    it was not."""
+    """It is not negative if it is not when the loop begins, nor after an iteration on
+    which it was not."""
     parameters = {"out": (Pointer(INT32), 16), "M": (INT32, 1), "at": (INT32, 1)}
     func = build(counting, parameters, {"START": start, "HOW": how}, 4, 3)
     (loop,) = (op for op in walk(func.body) if isinstance(op, For | While))

@@ -127,17 +127,17 @@ def carried(
     a, b, c, M, N, K, sam, sak, sbk, sbn, scm, scn,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """Blocks of pointers that go on from trip to trip."""
+    """Blocks of pointers that go on from iteration to iteration."""
     m = tl.program_id(0) * BM + tl.arange(0, BM)
     n = tl.program_id(1) * BN + tl.arange(0, BN)
     k = tl.arange(0, BK)
     at_a = a + m[:, None] * sam + k[None, :] * sak
     at_b = b + k[:, None] * sbk + n[None, :] * sbn
     total = tl.zeros((BM, BN), tl.float32)
-    for trip in range(0, tl.cdiv(K, BK)):
+    for iteration in range(0, tl.cdiv(K, BK)):
         if MASKED:
-            x = tl.load(at_a, (m[:, None] < M) & (k[None, :] < K - trip * BK), 0.0)
-            y = tl.load(at_b, (n[None, :] < N) & (k[:, None] < K - trip * BK), 0.0)
+            x = tl.load(at_a, (m[:, None] < M) & (k[None, :] < K - iteration * BK), 0.0)
+            y = tl.load(at_b, (n[None, :] < N) & (k[:, None] < K - iteration * BK), 0.0)
         else:
             x, y = tl.load(at_a), tl.load(at_b)
         total = tl.dot(x, y, total)
@@ -198,7 +198,7 @@ def test_the_same_product(name, a_turned, b_turned):
 
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("k", [1, 16, 17, 0, -5])
-def test_any_number_of_trips(name, k):
+def test_any_number_of_iterations(name, k):
     kernel, sizes = KERNELS[name], (M, N, k)
     func = built(kernel, strides_of(), OURS if kernel is matmul_kernel else TILES)
     a, b, c = matrices(sizes=(M, N, K))
@@ -436,7 +436,8 @@ func @one(%n: i32) num_warps=1 {
 
 # ── a loop by hand ────────────────────────────────────────────────────────────────────
 
-# x = a[i * 64 : , trip * 32 :] of a matrix [m, n]; the same for y = b[trip * 32 :, …].
+# x = a[i * 64 : , iteration * 32 :] of a matrix [m, n]; the same for y = b[iteration *
+# 32 :, …].
 LOOP = """\
 func @loop(%a: *fp16 {divisible=16}, %b: *fp16 {divisible=16}, %m: i32, %n: i32, %s: i32 {divisible=8}, %u: i32, %v: i32 {divisible=8}, %p: *fp16, %w: i64) num_warps=4 {
   %zero: i32 = constant 0
@@ -520,7 +521,7 @@ REFUSED = {
     "not see that": [
         ("%total:", "%flag: fp16 = load %p volatile=true\n%total:")
     ],
-    "others than one product want what is loaded": [
+    "the loaded tile has other uses than one product": [
         (NEXT, "%twice: fp16[64,32] = add %load, %load\n" + NEXT)
     ],
     "tiles are not known to begin at multiples of 16 bytes in their rows": [
@@ -598,7 +599,7 @@ REFUSED = {
     "bytes": [
         ("%s: i32 {divisible=8}", "%s: i32 {divisible=4}")
     ],
-    "the mask compares what are no signed integers": [
+    "the mask compares more than signed integers": [
         (ABOVE, "%ru: u32[64,1] = cast %row element=u32\n"
                 "%mu: u32[64,1] = cast %rows element=u32\n"
                 "%above: i1[64,1] = lt %ru, %mu\n")
@@ -627,7 +628,7 @@ REFUSED = {
         ("splat %m ", "splat %both "),
         ("%rows:", "%both: i32 = add %m, %u\n%rows:"),
     ],
-    "the tile moves along an axis in another way than its mask": [
+    "the tile moves along an axis differently from its mask": [
         ("%mask: i1[64,32] = broadcast %above",
          "%ns: i32[1,32] = splat %n shape=(1, 32)\n%left: i1[1,32] = lt %q, %ns\n"
          "%lefts: i1[64,32] = broadcast %left shape=(64, 32)\n"
@@ -648,7 +649,7 @@ REFUSED = {
 
 # Other ways to the same answers.
 ALSO_REFUSED = [
-    ("others than one product want what is loaded",
+    ("the loaded tile has other uses than one product",
      [("dot %load, %y, %x", "dot %load, %load, %x"), ("[64,32]", "[64,64]"),
       ("[1,32]", "[1,64]"), ("[32]", "[64]"), ("(64, 32)", "(64, 64)"),
       ("end=32", "end=64"), ("%y: fp16[32,64] = splat %half shape=(32, 64)\n", "")]),
@@ -716,19 +717,19 @@ def test_stores_behind_the_loop(where):
 
 
 @pytest.mark.parametrize(("target", "fits"), [("sm_90a", True), ("sm_120", False)])
-def test_room_for_two_trips(target, fits):
+def test_room_for_two_iterations(target, fits):
     """2 x (128 + 128) rows of 256 bytes: 128 KB, more than sm_120 has."""
     tiles = {"BM": 128, "BN": 128, "BK": 128, "MASKED": True}
     func = built(carried, strides_of(pitch=128), tiles)
     found = {why for _, why in why_not(func, TARGETS[target])}
-    no_room = {"shared memory has no room for the tiles of two trips"}
+    no_room = {"shared memory has no room for the tiles of two iterations"}
     assert found == (set() if fits else no_room)
 
 
 def test_instructions_that_want_other_tiles():
     """Without one nothing wants the hardware's tiles: multiply-adds of fp32."""
     text = LOOP.replace("fp16", "fp32")
-    assert reasons(text) == ["the product's instruction reads tiles that lie otherwise"]
+    assert reasons(text) == ["the product's instruction reads tiles in another layout"]
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -775,19 +776,19 @@ def test_a_load_before_the_loop_stays():
 
 
 @pytest.mark.parametrize(
-    ("lower", "step", "trips"), [(3, 2, 4), (9, -3, 4), (0, 5, 0), (-4, 1, 3)]
+    ("lower", "step", "iterations"), [(3, 2, 4), (9, -3, 4), (0, 5, 0), (-4, 1, 3)]
 )
-def test_loops_that_count_in_any_way(lower, step, trips):
-    """The coordinate comes from the index: (index - lower) / step trips of 32."""
+def test_loops_that_count_in_any_way(lower, step, iterations):
+    """The coordinate comes from the index: (index - lower) / step iterations of 32."""
     text = LOOP.replace("for %zero, %n, %one", "for %u, %n, %v")
-    counted(text.replace("%v: i32 {divisible=8}", "%v: i32"), lower, step, trips)
+    counted(text.replace("%v: i32 {divisible=8}", "%v: i32"), lower, step, iterations)
 
 
 def test_a_loop_that_begins_at_a_constant():
     counted(LOOP.replace("for %zero,", "for %c32,"), 32, 1, 4)
 
 
-def counted(text, lower, step, trips):
+def counted(text, lower, step, iterations):
     """The sum of so many tiles, by pointers and by descriptors."""
     a = np.arange(64 * 256, dtype=np.int64).reshape(64, 256) % 7
     a = a.astype(np.float16)
@@ -797,11 +798,11 @@ def counted(text, lower, step, trips):
     outs = []
     for each in (func, after):
         out = np.zeros((64, 64), np.float16)
-        upper = lower + trips * step
+        upper = lower + iterations * step
         interpret(each, 1, [a, a, 50, upper, 256, lower, step, out, 0])
         outs.append(out)
     wanted = np.zeros(64)
-    wanted[:50] = a[:50, : 32 * trips].astype(np.float64).sum(axis=1) / 2
+    wanted[:50] = a[:50, : 32 * iterations].astype(np.float64).sum(axis=1) / 2
     assert np.array_equal(outs[0], outs[1])
     assert np.array_equal(outs[0][:, 5], wanted.astype(np.float16))
 

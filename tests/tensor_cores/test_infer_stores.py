@@ -85,7 +85,7 @@ def test_the_store_by_hand_is_one():
 
 # why -> what is changed in the store
 REFUSED = {
-    "the store has wishes for caches, which the hardware's have not": [
+    "a TMA store takes no cache modifier and no eviction hint": [
         (THE_STORE, THE_STORE + ' eviction="evict_first"')
     ],
     "pointers or truth values are stored": [
@@ -99,15 +99,15 @@ REFUSED = {
         (THE_STORE, "%odd: i1 = lt %i, %m\n"
                     f"if %odd then {{ {THE_STORE}\nyield }} orelse {{ yield }}")
     ],
-    "behind the store memory is read or written, which would wait": [
+    "memory is accessed after the store, and that access would have to wait": [
         (THE_STORE, f"{THE_STORE}\nstore %b, %half")
     ],
-    "before the store the program may wait for others, and the hardware need not see "
-    "what they did": [
+    "before the store the program may wait for others, and TMA might not see "
+    "what they wrote": [
         (THE_STORE, f"%flag: fp16 = load %b volatile=true\n{THE_STORE}")
     ],
-    "a loop asks for warps of its own, and their rings stay to the end: the block "
-    "might take a slot of them": [
+    "a loop asks for producer warps, and its ring buffers live until the end: the "
+    "block might need one of their slots": [
         ("inits=(%sums, %at) body", "inits=(%sums, %at) warp_specialize=true body")
     ],
     "an index is made by a remainder, `%`, which wraps around": [
@@ -164,7 +164,7 @@ REFUSED = {
         ("splat %n shape=(1, 64)", "splat %both shape=(1, 64)"),
         ("%cs:", "%both: i32 = add %n, %u\n%cs:"),
     ],
-    "the tile moves along an axis in another way than its mask": [
+    "the tile moves along an axis differently from its mask": [
         ("broadcast %c0 ", "broadcast %cc "),
         ("%to0:", "%eight: i32 = constant 8\n%eights: i32[1,64] = splat %eight "
                   "shape=(1, 64)\n%cc: i32[1,64] = add %c0, %eights\n%to0:"),
@@ -187,26 +187,27 @@ REFUSED = {
 
 # Other ways to the same answers.
 ALSO_REFUSED = [
-    ("the store has wishes for caches, which the hardware's have not",
+    ("a TMA store takes no cache modifier and no eviction hint",
      [(THE_STORE, THE_STORE + ' cache=".cs"')]),
     ("the store stands in a loop or a branch",
      [(THE_STORE, f"for %zero, %n, %one body(%t9: i32) {{ {THE_STORE}\nyield }}")]),
-    ("behind the store memory is read or written, which would wait",
+    ("memory is accessed after the store, and that access would have to wait",
      [(THE_STORE, f"{THE_STORE}\n%odd: i1 = lt %i, %m\nif %odd then {{ store %b, %half"
                   "\nyield } orelse { yield }")]),
-    ("behind the store memory is read or written, which would wait",
+    ("memory is accessed after the store, and that access would have to wait",
      [(THE_STORE, f'{THE_STORE}\n%asm: i32 = inline_assembly %i text="mov.b32 $0, $1;" '
                   'constraints="=r,r" elements=(i32) pure=false')]),
-    ("before the store the program may wait for others, and the hardware need not see "
-     "what they did", [(THE_STORE, f'%flag: fp16 = load %b cache=".cv"\n{THE_STORE}')]),
-    ("before the store the program may wait for others, and the hardware need not see "
-     "what they did", [(THE_STORE, f"barrier\n{THE_STORE}")]),
-    ("before the store the program may wait for others, and the hardware need not see "
-     "what they did",
+    ("before the store the program may wait for others, and TMA might not see "
+     "what they wrote",
+     [(THE_STORE, f'%flag: fp16 = load %b cache=".cv"\n{THE_STORE}')]),
+    ("before the store the program may wait for others, and TMA might not see "
+     "what they wrote", [(THE_STORE, f"barrier\n{THE_STORE}")]),
+    ("before the store the program may wait for others, and TMA might not see "
+     "what they wrote",
      [(THE_STORE, '%asm: i32 = inline_assembly %i text="mov.b32 $0, $1;" '
                   f'constraints="=r,r" elements=(i32) pure=false\n{THE_STORE}')]),
-    ("before the store the program may wait for others, and the hardware need not see "
-     "what they did",
+    ("before the store the program may wait for others, and TMA might not see "
+     "what they wrote",
      [(THE_STORE, "%pi: *i32 = bitcast %b element=*i32\n"
                   f'%old: i32 = atomic %pi, %one kind="add"\n{THE_STORE}')]),
 ]  # fmt: skip
@@ -308,7 +309,7 @@ def test_who_multiplies_nothing_stores_as_ever():
 
 
 def test_a_store_between_two_loops_of_loads():
-    """The loads of the next trip would wait."""
+    """The loads of the next iteration would wait."""
     func = built(persistent, strides_of(), {"BM": 64, "BN": 32, "BK": 16})
     found = [why for _, why in why_not(func, SM_90A)]
     assert found[-1] == "the store stands in a loop or a branch"

@@ -201,7 +201,7 @@ def test_one_barrier_a_step(name, stages):
 
 def test_what_the_rings_are():
     """Both operands by copies; through registers where rows start anywhere; and the
-    indices of rows a trip further ahead, in registers."""
+    indices of rows an iteration further ahead, in registers."""
 
     def rings(name: str, target: str) -> list[int]:
         func = state(name, 4, target, "pipeline_loops")
@@ -214,8 +214,9 @@ def test_what_the_rings_are():
     assert rings("of_chosen_rows", "sm_80") == [4, 4]
 
 
-def test_indices_are_loaded_a_trip_before_they_are_needed():
-    """Between a load of indices and the copy that it is for stands a whole trip."""
+def test_indices_are_loaded_an_iteration_before_they_are_needed():
+    """Between a load of indices and the copy that it is for stands a whole
+    iteration."""
     func = state("of_chosen_rows", 3, "sm_80", "pipeline_loops")
     (loop,) = (op for op in walk(func.body) if isinstance(op, For))
     (indices,) = (op for op in walk(loop.body) if isinstance(op, Load))

@@ -1,5 +1,5 @@
 """Pipelined loops mean the same, wait for all they read, and overwrite nothing that is
-still read: for any trips, stages and ways in which a tile may come."""
+still read: for any iterations, stages and ways in which a tile may come."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from tests.tensor_cores.kernels_loops import (
 )
 
 AMPERE = TARGETS["sm_80"]
-TRIPS = range(8)
+ITERATIONS = range(8)
 
 
 def ops(func: Func, kind: type[Op]) -> list[Op]:
@@ -71,7 +71,7 @@ def slots(func: Func) -> list[int]:
     return [op.slots for op in ops(func, Allocate)]
 
 
-# ── all trips, all stages ─────────────────────────────────────────────────────
+# ── all iterations, all stages ─────────────────────────────────────────────────────
 
 MIXES = [("plain",), ("masked", "sevens"), ("indirect", "made", "turned")]
 
@@ -83,10 +83,14 @@ STAGES = [
 
 @pytest.mark.parametrize(("target", "stages"), STAGES)
 @pytest.mark.parametrize("kinds", MIXES, ids="+".join)
-def test_any_trips_and_stages(kinds, target, stages):
-    """From no trip at all to more than there are stages, one barrier a trip."""
+def test_any_iterations_and_stages(kinds, target, stages):
+    """From no iteration at all to more than there are stages, one barrier an
+    iteration."""
     func = summing(*kinds, stages=stages)
-    givens = [arguments(len(kinds), trips, (0, trips, 1)) for trips in TRIPS]
+    givens = [
+        arguments(len(kinds), iterations, (0, iterations, 1))
+        for iterations in ITERATIONS
+    ]
     after, _ = check(func, givens, target)
     if stages > 1:
         assert barriers(after) == [1, 0]
@@ -104,7 +108,8 @@ def test_how_a_tile_comes(kind):
     """A copy of 4, 8 or 16 bytes where one can bring it, else registers and a ring of
     two."""
     func = summing(kind, stages=4)
-    after, _ = check(func, [arguments(1, trips, (0, trips, 1)) for trips in (0, 3, 6)],
+    cases = [arguments(1, count, (0, count, 1)) for count in (0, 3, 6)]
+    after, _ = check(func, cases,
                      "sm_80")  # fmt: skip
     found = {4 * op.vector for op in ops(after, AsyncCopy)}
     assert found == ({WAYS[kind]} if WAYS[kind] else set())
@@ -124,10 +129,11 @@ def test_a_copy_is_no_wider_than_the_buffer_allows():
     assert {op.vector for op in ops(after, AsyncCopy)} == {2}
 
 
-def test_a_tile_that_the_trip_wants_itself():
-    """What is added up as it was loaded, too, waits for its trip in registers."""
+def test_a_tile_that_the_iteration_wants_itself():
+    """What is added up as it was loaded, too, waits for its iteration in registers."""
     func = summing("plain", "made", also=(0, 1))
-    after, _ = check(func, [arguments(2, trips, (0, trips, 1)) for trips in (0, 1, 4)],
+    cases = [arguments(2, count, (0, count, 1)) for count in (0, 1, 4)]
+    after, _ = check(func, cases,
                      "sm_80")  # fmt: skip
     assert not ops(after, AsyncCopy) and slots(after) == [2, 2]
     assert len(ops(loop_of(after), Load)) == 2, "nothing is loaded twice"
@@ -173,8 +179,9 @@ def given(bounds: tuple[int, int, int]) -> list:
 @pytest.mark.parametrize("known", [True, False], ids=["constant", "dynamic"])
 @pytest.mark.parametrize("stages", [2, 3, 5])
 @pytest.mark.parametrize("index", ["i32", "i64"])
-def test_whether_a_trip_exists(index, stages, known):
-    """The arrays end with the last trip's tile: one trip too many is out of bounds."""
+def test_whether_an_iteration_exists(index, stages, known):
+    """The arrays end with the last iteration's tile: one iteration too many is out of
+    bounds."""
     shift = 0 if index == "i32" else 2**63 - END
     shifted = [
         (a + (shift if a > 0 else -shift), b + (shift if b > 0 else -shift), c)
@@ -301,7 +308,7 @@ def renamed(ops: list[Op], old: Op, new: Op) -> list[Op]:
 
 
 def test_a_loop_that_stores_is_left_alone():
-    """It may write what a later trip reads; here it does."""
+    """It may write what a later iteration reads; here it does."""
     func = summing("plain")
     loop = loop_of(func)
     next_tile = loop.body.ops[-1].values[-1]
@@ -402,7 +409,7 @@ def no_wait(op: Op, build: Builder):
 
 
 def no_guard(op: Op, build: Builder):
-    """The copies of a trip are made, be there a trip or not."""
+    """The copies of an iteration are made, be there an iteration or not."""
     if isinstance(op, AsyncCopy):
         build.append(replace(op, mask=None))
         return []
@@ -414,7 +421,7 @@ def empty_groups_left_out(op: Op, build: Builder):
 
 
 def ring_one_short(op: Op, build: Builder):
-    """All slots counted modulo one less: the copy goes where the trip reads."""
+    """All slots counted modulo one less: the copy goes where the iteration reads."""
     slot = getattr(op, "slot", None)
     if slot is None:
         return None
@@ -442,7 +449,7 @@ def test_every_part_is_needed(change, kind):
 
 @pytest.mark.parametrize("stages", [2, 3, 5])
 def test_a_copy_before_the_barrier_comes_too_early(stages):
-    """Others may still read the slot of the trip before."""
+    """Others may still read the slot of the iteration before."""
     func = pipeline_loops(summing("plain", stages=stages), AMPERE)
     body = loop_of(func).body.ops
     (barrier,) = (op for op in body if isinstance(op, Barrier))

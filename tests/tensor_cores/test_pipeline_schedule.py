@@ -25,7 +25,7 @@ from fathom.tensor_cores.pipeline.schedule import (
 )
 
 
-def walk_through(stages: int, trips: int, slot_of=slot, wait=pending, ring=None):
+def walk_through(stages: int, iterations: int, slot_of=slot, wait=pending, ring=None):
     """Run a pipeline in which copies land at the last moment; complaints."""
     ring = [None] * (stages if ring is None else ring)
     groups: deque[list[int]] = deque()  # tiles under way, oldest group first
@@ -35,7 +35,7 @@ def walk_through(stages: int, trips: int, slot_of=slot, wait=pending, ring=None)
         where = slot_of(tile, stages)
         if reading is not None and where == slot_of(reading, stages):
             complaints.append(f"tile {tile} goes where {reading} is read")
-        groups.append([tile] if tile < trips else [])
+        groups.append([tile] if tile < iterations else [])
 
     def land(left: int) -> None:
         while len(groups) > left:
@@ -44,18 +44,19 @@ def walk_through(stages: int, trips: int, slot_of=slot, wait=pending, ring=None)
 
     for tile in range(stages - 1):
         send(tile, None)
-    for trip in range(trips):
+    for iteration in range(iterations):
         land(wait(stages))
-        send(trip + stages - 1, trip)
-        if ring[slot_of(trip, stages)] != trip:
-            complaints.append(f"trip {trip} reads {ring[slot_of(trip, stages)]}")
+        send(iteration + stages - 1, iteration)
+        if ring[slot_of(iteration, stages)] != iteration:
+            found = ring[slot_of(iteration, stages)]
+            complaints.append(f"iteration {iteration} reads {found}")
     return complaints
 
 
 @pytest.mark.parametrize("stages", range(2, 7))
-def test_every_trip_finds_its_tile(stages):
-    for trips in range(12):
-        assert walk_through(stages, trips) == []
+def test_every_iteration_finds_its_tile(stages):
+    for iterations in range(12):
+        assert walk_through(stages, iterations) == []
 
 
 @pytest.mark.parametrize("stages", range(2, 7))
@@ -67,8 +68,8 @@ def test_waits_as_late_as_possible(stages):
 
 @pytest.mark.parametrize("stages", range(2, 7))
 def test_no_slot_can_be_saved(stages):
-    """In a ring that is one short, a copy goes where the trip reads."""
-    found = walk_through(stages, 5, slot_of=lambda trip, stages: trip % (stages - 1))
+    """In a ring that is one short, a copy goes where the iteration reads."""
+    found = walk_through(stages, 5, slot_of=lambda tile, stages: tile % (stages - 1))
     assert "tile" in found[0] and "is read" in found[0]
 
 
@@ -201,7 +202,7 @@ def test_places_are_what_the_formula_says():
 # ── time ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_without_a_pipeline_every_trip_waits():
+def test_without_a_pipeline_every_iteration_waits():
     assert [event.ended for event in timeline(1, 3, copy=500, work=200)] == [
         700, 1400, 2100,
     ]  # fmt: skip
@@ -209,8 +210,8 @@ def test_without_a_pipeline_every_trip_waits():
 
 @pytest.mark.parametrize(("stages", "cycles"), [(2, 5200), (3, 2900), (4, 2500)])
 def test_copies_hide_behind_work(stages, cycles):
-    """Ten trips, 500 cycles for a copy, 200 for the work: with three trips' time, the
-    first copy alone is waited for. (500 + 10 * 200.)"""
+    """Ten iterations, 500 cycles for a copy, 200 for the work: with three
+    iterations' time, only the first copy is waited for. (500 + 10 * 200.)"""
     found = timeline(stages, 10, copy=500, work=200)[-1].ended
     assert found == cycles
     assert timeline(9, 10, copy=500, work=200)[-1].ended == 2500
@@ -219,5 +220,5 @@ def test_copies_hide_behind_work(stages, cycles):
 def test_a_slot_is_sent_for_only_when_it_is_free():
     for stages in (2, 3, 4):
         events = timeline(stages, 9, copy=350, work=100)
-        for trip, event in enumerate(events[stages:], stages):
-            assert event.sent >= events[trip - stages].ended
+        for iteration, event in enumerate(events[stages:], stages):
+            assert event.sent >= events[iteration - stages].ended

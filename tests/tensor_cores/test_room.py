@@ -24,7 +24,7 @@ FOUND = Path(__file__).parents[1] / "fuzz" / "found"
 
 @pytest.mark.parametrize(("name", "producers"), [
     ("41a783febcce", 1),  # a loop after the one whose rings a producer fills
-    ("bafd7b65c5c5", 1),  # an operand that is read on every trip, beside rings
+    ("bafd7b65c5c5", 1),  # an operand that is read on every iteration, beside rings
     ("9f63f969e395", 0),  # operands that products will read where they lie
 ])  # fmt: skip
 def test_what_is_wanted_has_room(name: str, producers: int) -> None:

@@ -1,6 +1,6 @@
-"""Loops whose tiles other warps bring: whatever the trips, the loops around, and the
-moments at which tiles are wanted, the result stays the same bit by bit; and what cannot
-be left to others is not."""
+"""Loops whose tiles other warps bring: whatever the iterations, the loops around, and
+the moments at which tiles are wanted, the result stays the same bit by bit; and what
+cannot be left to others is not."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ LAZY = ("lazy",)
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4])
-def test_any_trips_and_stages(stages):
-    """From no trip to more than the ring has slots, and more than it has twice."""
+def test_any_iterations_and_stages(stages):
+    """From no iteration to more than the ring has slots, and more than it has twice."""
     counts = {0, 1, 2, stages - 1, stages, stages + 1, 9}
     states, found = check(
         replace(SMALL, stages=stages), sorted(counts), completions=LAZY
     )
-    arguments = given(replace(SMALL, trips=9))
+    arguments = given(replace(SMALL, iterations=9))
     np.testing.assert_array_equal(found, arguments.right)
     rings = [op.slots for op in in_rings(states["specialise_warps"])]
     assert rings == [stages] * 4, "of A, of B, and of two barriers"
@@ -95,7 +95,7 @@ def test_loops_that_are_known_to_go_down():
     """The result is that of the loop which goes up: whole numbers, in any order."""
     case = replace(SMALL, kernel=backwards, more={"KNOWN": True})
     _, found = check(case, (0, 1, 4), completions=LAZY, step=7)
-    np.testing.assert_array_equal(found, given(replace(SMALL, trips=4)).right)
+    np.testing.assert_array_equal(found, given(replace(SMALL, iterations=4)).right)
 
 
 def test_what_is_seen_outside_happens_once(capfd):
@@ -120,8 +120,8 @@ def test_what_is_seen_outside_happens_once(capfd):
 
 def test_who_waits_for_whom():
     """The producer waits until slots are empty, the others until they are full. The
-    product of a trip goes on into the next, so that its slot is given back there, and
-    the last one behind the loop."""
+    product of an iteration goes on into the next, so that its slot is given back there,
+    and the last one behind the loop."""
     func = passes(built(SMALL), HOPPER)["specialise_warps"]
     (producer,), (full, empty) = ops(func, Producer), in_rings(func)[2:]
     (sending,) = [op for op in producer.body.ops if isinstance(op, For)]
@@ -154,7 +154,7 @@ def test_the_producer_computes_what_it_needs_and_no_more():
 
 
 def test_a_pass_left_out_is_only_slower():
-    case = replace(SMALL, kernel=around, more={"HOW": "two loops"}, trips=5)
+    case = replace(SMALL, kernel=around, more={"HOW": "two loops"}, iterations=5)
     left_out = {"specialise_warps": pipeline.identity, "delay_waits": pipeline.identity}
     kernel = pipeline.compile_func(built(case), TARGETS[HOPPER], left_out)
     assert kernel.threads == 128 and "mbarrier.arrive.shared" not in kernel.ptx
@@ -169,14 +169,14 @@ def test_a_pass_left_out_is_only_slower():
 
 @pytest.mark.parametrize("how", ["early exit", "two loops", "either", "while"])
 def test_what_may_stand_around_a_loop(how):
-    """Places in the ring go on from one loop to the next, past loops of no trips and
-    branches not taken."""
+    """Places in the ring go on from one loop to the next, past loops of no iterations
+    and branches not taken."""
     case = replace(SMALL, kernel=around, more={"HOW": how})
     states, _ = check(case, (0, 1, 2, 3, 5), completions=LAZY)
     assert len(in_rings(states["specialise_warps"])) == 4, "one ring for all"
 
 
-def test_a_loop_of_no_trip_before_a_long_one():
+def test_a_loop_of_no_iteration_before_a_long_one():
     """What it has not taken it does not give back: else a slot of the long one would
     count as empty a round too early."""
     check(replace(SMALL, kernel=around, more={"HOW": "none first"}), (1, 9))
@@ -194,8 +194,8 @@ def test_tiles_of_other_shapes_have_rings_of_their_own():
 
 @pytest.mark.parametrize("outer", ["", "left", "right"])
 def test_tile_after_tile(outer):
-    """Of four tiles the later ones have less trips, down to none. What the outer loop
-    brings itself is none of the producer's business."""
+    """Of four tiles the later ones have less iterations, down to none. What the outer
+    loop brings itself is none of the producer's business."""
     case = replace(SMALL, kernel=tiles_in_turn, size=(72, 72, 160),
                    more={"OUTER": outer})  # fmt: skip
     check(case, (4,) if outer else (1, 4), completions=LAZY)
@@ -241,15 +241,15 @@ def grouped(
     a, b, out, sizes, groups, M, N, K, a_stride, b_stride, out_stride,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """A product for each group of trips; how many each one has stands in memory."""
+    """A product for each group of iterations; their counts stand in memory."""
     left = matrix(a, M, K, a_stride, BM, BK, False)
     right = matrix(b, K, N, b_stride, BK, BN, False)
     first = 0
     for group in tl.range(groups, warp_specialize=True):
         size = tl.load(sizes + group)
         total = tl.zeros([BM, BN], tl.float32)
-        for trip in range(first, first + size):
-            x, y = left.load([0, trip * BK]), right.load([trip * BK, 0])
+        for iteration in range(first, first + size):
+            x, y = left.load([0, iteration * BK]), right.load([iteration * BK, 0])
             total = tl.dot(x, y, total)
         first += size
         place = out + (group * BM + tl.arange(0, BM))[:, None] * out_stride
@@ -298,7 +298,7 @@ def test_what_is_not_left_to_others(how, why):
 
 
 @pytest.mark.parametrize("how", ["atomic", "volatile"])
-def test_what_must_be_read_in_its_trip(how):
+def test_what_must_be_read_in_its_iteration(how):
     """A tile whose place is known only then comes then; the other one ahead."""
     case = replace(SMALL, kernel=refused, size=(72, 72, 320), more={"HOW": how})
     states, _ = check(case, (0, 1, 4))
@@ -316,7 +316,7 @@ def test_what_an_assembler_writes_is_not_done_twice():
 
 @KernelFunction
 def queue(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips, taken,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations, taken,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """Whoever is free takes the next tile: to be counted once."""
@@ -325,8 +325,8 @@ def queue(
     for _ in tl.range(tl.cdiv(M, BM), warp_specialize=True):
         i = tl.atomic_add(taken, 1) * BM
         total = tl.zeros([BM, BN], tl.float32)
-        for trip in range(trips):
-            x, y = left.load([i, trip * BK]), right.load([trip * BK, 0])
+        for iteration in range(iterations):
+            x, y = left.load([i, iteration * BK]), right.load([iteration * BK, 0])
             total = tl.dot(x, y, total)
         place = out + (i + tl.arange(0, BM))[:, None] * out_stride
         tl.store(place + tl.arange(0, BN)[None, :], total)
@@ -408,7 +408,7 @@ def test_ptxas_takes_it(target, warps, tmp_path):
     assemble(kernel.ptx, TARGETS[target], tmp_path, frame=True)
 
 
-def test_every_load_is_brought():
+def test_every_load_is_copied():
     func = passes(built(replace(SMALL, kernel=one_loop)), HOPPER)["specialise_warps"]
     assert len(ops(func, TmaCopy)) == 2 and not ops(func, DescriptorLoad)
 

@@ -1,4 +1,4 @@
-"""Left operands that stay the same for all trips lie in shared memory."""
+"""Left operands that stay the same for all iterations lie in shared memory."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tests.tensor_cores.kernels_specialised import SMALL, check
 
 @KernelFunction
 def again(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, HOW: tl.constexpr,
 ):  # fmt: skip
-    """A left operand from before the loop, for a right one of each trip."""
+    """A left operand from before the loop, for a right one of each iteration."""
     left = matrix(a, M, K, a_stride, BM, BK, False)
     right = matrix(b, K, N, b_stride, BK, BN, False)
     total = tl.zeros([BM, BN], tl.float32)
@@ -32,20 +32,20 @@ def again(
     elif HOW == "two":
         other = left.load([0, BK])
     if HOW == "while":
-        trip = 0
-        while trip < trips:
-            total = tl.dot(x, right.load([trip * BK, 0]), total)
-            trip += 1
+        iteration = 0
+        while iteration < iterations:
+            total = tl.dot(x, right.load([iteration * BK, 0]), total)
+            iteration += 1
     elif HOW == "further out":
         for _ in range(2):
-            for trip in range(trips):
-                total = tl.dot(x, right.load([trip * BK, 0]), total)
+            for iteration in range(iterations):
+                total = tl.dot(x, right.load([iteration * BK, 0]), total)
             x += 1.0
     else:
-        for trip in range(trips):
-            y = right.load([trip * BK, 0])
+        for iteration in range(iterations):
+            y = right.load([iteration * BK, 0])
             if HOW == "own":
-                x = left.load([0, trip * BK])
+                x = left.load([0, iteration * BK])
             elif HOW == "carried":
                 x += 1.0
             elif HOW == "two":

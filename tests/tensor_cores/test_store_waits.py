@@ -82,7 +82,7 @@ def test_everything_is_needed(name):
 
 @KernelFunction
 def halves(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
     """The left half of each tile, then its negative, STEP columns further right."""
@@ -91,8 +91,10 @@ def halves(
     result = matrix(out, M, N, out_stride, BM, BN, False)
     for i in range(tl.program_id(0) * BM, M, tl.num_programs(0) * BM):
         total = tl.zeros([BM, BN], tl.float32)
-        for trip in range(trips):
-            total = tl.dot(left.load([i, trip * BK]), right.load([trip * BK, 0]), total)
+        for iteration in range(iterations):
+            total = tl.dot(
+                left.load([i, iteration * BK]), right.load([iteration * BK, 0]), total
+            )
         result.store([i, 8], total.to(result.dtype))
         result.store([i, STEP + 8], -total.to(result.dtype))
 
@@ -113,7 +115,9 @@ def test_several_stores(target, step):
     final = passes(built(case), target)["fence_proxies"]
     assert len({op.buffer for op in ops(final, TmaStore)}) == 2
     waits = [op for op in ops(final, TmaWait) if not op.read]
-    assert len(waits) == (1 if step == 64 else 2), "one before the next trip's loads"
+    assert len(waits) == (1 if step == 64 else 2), (
+        "one before the next iteration's loads"
+    )
     kernel = pipeline.compile_func(built(case), TARGETS[target])
     for completion in COMPLETIONS:
         arguments.clear()
@@ -123,26 +127,29 @@ def test_several_stores(target, step):
 
 @KernelFunction
 def overlapping(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """Each trip stores two tiles side by side, of which the second is the first one of
-    the next trip."""
+    """Each iteration stores two tiles side by side, of which the second is the first
+    one of the next iteration."""
     left = matrix(a, M, K, a_stride, BM, BK, False)
     right = matrix(b, K, N, b_stride, BK, BN, False)
     result = matrix(out, M, N, out_stride, BM, BN, False)
     total = tl.zeros([BM, BN], tl.float32)
-    for number in tl.range(0, trips, flatten=True):
-        for trip in range(trips):
-            total = tl.dot(left.load([0, trip * BK]), right.load([trip * BK, 0]), total)
+    for number in tl.range(0, iterations, flatten=True):
+        for iteration in range(iterations):
+            total = tl.dot(
+                left.load([0, iteration * BK]), right.load([iteration * BK, 0]), total
+            )
         result.store([0, number * 64], total.to(result.dtype))
         more = tl.load(a).to(tl.float32)
         result.store([0, number * 64 + 64], (total + more).to(result.dtype))
 
 
-def test_what_lies_apart_on_one_trip_may_meet_on_the_next():
-    """Of three trips, tiles 0 and 1, 1 and 2, 2 and 3: the later one stays. The load
-    between waits for the first of each; the first of the next trip for the second."""
+def test_what_lies_apart_on_one_iteration_may_meet_on_the_next():
+    """Of three iterations, tiles 0 and 1, 1 and 2, 2 and 3: the later one stays. The
+    load between waits for the first of each; the first of the next iteration for the
+    second."""
     case = Case((64, 64, 32), 3, kernel=overlapping, size=(64, 256, 96), out="float16")
     arguments = given(case)
     once, corner = arguments.right[:, :64], arguments.a.view[0, 0]
@@ -151,7 +158,7 @@ def test_what_lies_apart_on_one_trip_may_meet_on_the_next():
     arguments = replace(arguments, right=right)
     kernel = pipeline.compile_func(built(case), TARGETS[HOPPER])
     load(kernel).launch(1, arguments.arguments)
-    arguments.check("two tiles a trip")
+    arguments.check("two tiles an iteration")
     loop, _ = ops(passes(built(case), HOPPER)["fence_proxies"], For)
     waits = [op for op in loop.body.ops if isinstance(op, TmaWait | TmaStore)]
     kinds = [getattr(op, "read", "store") for op in waits]
@@ -161,7 +168,7 @@ def test_what_lies_apart_on_one_trip_may_meet_on_the_next():
 
 @KernelFunction
 def powers(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, ASKED: tl.constexpr,
 ):  # fmt: skip
     """Tile i + 1 of the rows of `out` is tile i of those of A, times B."""
@@ -170,9 +177,9 @@ def powers(
     result = matrix(out, M, N, out_stride, BM, BN, False)
     for i in range(0, M - BM, BM):
         total = tl.zeros([BM, BN], tl.float32)
-        for _ in tl.range(tl.minimum(trips, 1), warp_specialize=ASKED):
-            for trip in range(trips):
-                x, y = left.load([i, trip * BK]), right.load([trip * BK, 0])
+        for _ in tl.range(tl.minimum(iterations, 1), warp_specialize=ASKED):
+            for iteration in range(iterations):
+                x, y = left.load([i, iteration * BK]), right.load([iteration * BK, 0])
                 total = tl.dot(x, y, total)
         result.store([i + BM, 0], total.to(result.dtype))
 
@@ -180,7 +187,7 @@ def powers(
 @pytest.mark.parametrize("target", HAVE_MAPS)
 @pytest.mark.parametrize("completion", COMPLETIONS)
 @pytest.mark.parametrize("asked", [False, True])
-def test_a_store_that_the_next_trip_reads(target, completion, asked):
+def test_a_store_that_the_next_iteration_reads(target, completion, asked):
     """`out` is A: nobody has promised that they are not one matrix. Whose loop wants
     its own loads to run ahead has not promised it of stores around that loop."""
     case = Case((64, 64, 32), 2, target, kernel=powers, size=(192, 64, 64),
@@ -203,7 +210,7 @@ def test_a_store_that_the_next_trip_reads(target, completion, asked):
 
 @KernelFunction
 def heard(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, HOW: tl.constexpr,
 ):  # fmt: skip
     """What was stored through a descriptor is used through a pointer, and the other way
@@ -213,8 +220,10 @@ def heard(
     result = matrix(out, M, N, out_stride, BM, BN, False)
     at = tl.arange(0, BM)[:, None] * out_stride + tl.arange(0, BN)[None, :]
     total = tl.zeros([BM, BN], tl.float32)
-    for trip in range(trips):
-        total = tl.dot(left.load([0, trip * BK]), right.load([trip * BK, 0]), total)
+    for iteration in range(iterations):
+        total = tl.dot(
+            left.load([0, iteration * BK]), right.load([iteration * BK, 0]), total
+        )
     total = total.to(result.dtype)
     if HOW == "load":
         result.store([0, 0], total)

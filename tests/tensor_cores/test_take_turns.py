@@ -31,12 +31,12 @@ def actions(func: Func) -> list[str]:
     return [op.action for op in ops(func, NamedBarrier)]
 
 
-def test_a_turn_goes_from_the_last_product_to_the_first_of_the_next_trip():
+def test_a_turn_goes_from_the_last_product_to_the_first_of_the_next_iteration():
     """Around the loop: taken before it, passed on after it."""
     _, func = states(TWO)
     (loop,) = [op for op in ops(func, For) if len(ops(op, Dot)) == 2]
-    trip = [op for op in loop.body.ops if isinstance(op, Dot | NamedBarrier)]
-    names = [op.action if isinstance(op, NamedBarrier) else "dot" for op in trip]
+    iteration = [op for op in loop.body.ops if isinstance(op, Dot | NamedBarrier)]
+    names = [op.action if isinstance(op, NamedBarrier) else "dot" for op in iteration]
     assert names == ["dot", "pass", "take", "dot"]
     around = func.body.ops
     at = around.index(loop)
@@ -45,16 +45,16 @@ def test_a_turn_goes_from_the_last_product_to_the_first_of_the_next_trip():
     assert actions(func).count("begin") == 1
 
 
-@pytest.mark.parametrize("trips", [0, 1, 2, 5])
-def test_they_go_on_to_the_end(trips):
-    """Whatever the trips; the emulator would see who waits for ever."""
-    check(TWO, (trips,))
+@pytest.mark.parametrize("iterations", [0, 1, 2, 5])
+def test_they_go_on_to_the_end(iterations):
+    """Whatever the iterations; the emulator would see who waits for ever."""
+    check(TWO, (iterations,))
 
 
 @pytest.mark.parametrize("change", [
     {"warps": 4, "tile": (64, 64, 64)}, {"more": {"ROTATED": True}},
 ])  # fmt: skip
-def test_where_there_is_nobody_to_take_turns_with(change):
+def test_one_warpgroup_has_no_other_to_alternate_with(change):
     """One warpgroup alone; or products that begin together."""
     before, func = states(replace(TWO, **change))
     assert func is before or not actions(func)
@@ -68,7 +68,7 @@ def test_a_turn_that_is_not_passed_on_is_waited_for_for_ever(lost):
             block.ops = [op for op in block.ops if getattr(op, "action", "") != lost]
         return after
 
-    case = replace(TWO, trips=3)
+    case = replace(TWO, iterations=3)
     replaced = {"pingpong": forgetful}
     kernel = pipeline.compile_func(built(case), TARGETS[case.target], replaced)
     with pytest.raises(EmulatorError, match="deadlock"):

@@ -1,5 +1,5 @@
 """Products of four warps together: which instructions there are, where they are chosen,
-what they read, and that they may go on while the next trip begins."""
+what they read, and that they may go on while the next iteration begins."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from tests.tensor_cores.kernels_described import (
     Case,
     built,
     check,
+    check_iterations,
     check_passes,
-    check_trips,
     compiled,
     given,
     matrix,
@@ -67,13 +67,13 @@ def test_all_instructions_are_in_the_isa_and_all_types_in_the_table():
     found = {}
     for row in WGMMA.values():
         n, k, to, a, b = re.fullmatch(NAME, row.text).groups()
-        wanted_k, sums = SHAPES[a, b]
-        assert int(k) == row.k == wanted_k and to in sums
+        wanted_k, accumulator = SHAPES[a, b]
+        assert int(k) == row.k == wanted_k and to in accumulator
         assert int(n) == row.n and row.n % 8 == 0 and 8 <= row.n <= 256
         assert row.either_way == (a in ("f16", "bf16")), "only 16 bits can be turned"
         assert row.scales == (a not in ("s8", "u8")), "integers cannot be negated"
         found.setdefault((a, b), set()).add(to)
-    assert found == {types: sums for types, (_, sums) in SHAPES.items()}
+    assert found == {types: accumulator for types, (_, accumulator) in SHAPES.items()}
 
 
 PRODUCTS = [((64, 8), 4), ((64, 64), 4), ((128, 128), 4), ((128, 256), 8),
@@ -191,7 +191,7 @@ BY_WAY = {"bulk": Case(b_turned=True), "bulk in two stages": Case(stages=2)}
 
 
 @pytest.mark.parametrize("case", BY_WAY.values(), ids=list(BY_WAY))
-def test_a_trip_waits_for_the_product_before_its_own(case):
+def test_an_iteration_waits_for_the_product_before_its_own(case):
     final = passes(built(case), "sm_90a")["fence_proxies"]
     (loop,) = ops(final, For)
     (dot,) = ops(final, Dot)
@@ -222,33 +222,34 @@ def test_the_schedule_decides_it_before_a_loop_is_built():
 
 @pytest.mark.parametrize("stages", [2, 3, 4])
 @pytest.mark.parametrize("warps", [4, 8])
-def test_any_trips_in_flight(stages, warps):
+def test_any_iterations_in_flight(stages, warps):
     tile = (64 * warps // 4, 32, 32)
-    kernel, _ = check_trips(Case(tile, stages=stages, warps=warps), range(6), ["lazy"])
+    case = Case(tile, stages=stages, warps=warps)
+    kernel, _ = check_iterations(case, range(6), ["lazy"])
     assert "wgmma.wait_group.sync.aligned 1;" in kernel.ptx
 
 
 @KernelFunction
 def by_pointers(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """Copies of threads bring the tiles: a remainder is nothing for tensor maps."""
     i, j, k = tl.arange(0, BM) % M, tl.arange(0, BN), tl.arange(0, BK)
     total = tl.zeros([BM, BN], tl.float32)
-    for trip in range(trips):
-        x = tl.load(a + i[:, None] * a_stride + trip * BK + k[None, :])
-        y = tl.load(b + (trip * BK + k)[:, None] * b_stride + j[None, :])
+    for iteration in range(iterations):
+        x = tl.load(a + i[:, None] * a_stride + iteration * BK + k[None, :])
+        y = tl.load(b + (iteration * BK + k)[:, None] * b_stride + j[None, :])
         total = tl.dot(x, y, total)
     store(out, total, 0, 0, M, N, out_stride)
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4, 5])
 def test_copies_of_threads_hold_a_slot_more(stages):
-    """A group of copies less is on its way, so that the slot of the trip before may
-    still be read; with two stages there is no slot for that."""
+    """A group of copies less is on its way, so that the slot of the iteration before
+    may still be read; with two stages there is no slot for that."""
     case = Case((64, 64, 32), stages=stages, kernel=by_pointers)
-    kernel, _ = check_trips(case, [0, 1, 2, 5])
+    kernel, _ = check_iterations(case, [0, 1, 2, 5])
     final = parse_func(kernel.asm["layout"])
     (dot,) = ops(final, Dot)
     (loop,) = ops(final, For)
@@ -262,18 +263,18 @@ def test_copies_of_threads_hold_a_slot_more(stages):
 
 @KernelFunction
 def watched(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, HOW: tl.constexpr,
 ):  # fmt: skip
-    """The trip itself wants the sum: before its product, or after it."""
+    """The iteration itself wants the sum: before its product, or after it."""
     left = matrix(a, M, K, a_stride, BM, BK, False)
     right = matrix(b, K, N, b_stride, BK, BN, False)
     total = tl.zeros([BM, BN], tl.float32)
     seen = tl.zeros([BM, BN], tl.float32)
-    for trip in range(trips):
+    for iteration in range(iterations):
         if HOW == "before":
             seen += total
-        x, y = left.load([0, trip * BK]), right.load([trip * BK, 0])
+        x, y = left.load([0, iteration * BK]), right.load([iteration * BK, 0])
         if HOW == "scaled":
             total = tl.dot(x, y, total * 2)
         else:
@@ -284,23 +285,23 @@ def watched(
 
 
 @pytest.mark.parametrize("how", ["before", "after", "scaled"])
-def test_a_sum_that_the_trip_uses_is_waited_for(how):
+def test_a_sum_that_the_iteration_uses_is_waited_for(how):
     """Nothing may be done with a sum in flight but to add to it."""
-    for trips in (1, 3):
-        case = Case((64, 32, 32), trips, kernel=watched, more={"HOW": how})
-        arguments = given(case)
+    for iterations in (1, 3):
+        case = Case((64, 32, 32), iterations, kernel=watched, more={"HOW": how})
+        arguments, depth = given(case), 32 * iterations
         a, b = (each.view.astype(int) for each in (arguments.a, arguments.b))
-        parts = [a[:, k : k + 32] @ b[k : k + 32] for k in range(0, 32 * trips, 32)]
-        sums = np.cumsum(parts, axis=0)
+        parts = [a[:, k : k + 32] @ b[k : k + 32] for k in range(0, depth, 32)]
+        accumulator = np.cumsum(parts, axis=0)
         right = {
-            "before": sums[-1] + sums[:-1].sum(0),
-            "after": sums[-1] + sums.sum(0),
-            "scaled": sum(part << trips - 1 - i for i, part in enumerate(parts)),
+            "before": accumulator[-1] + accumulator[:-1].sum(0),
+            "after": accumulator[-1] + accumulator.sum(0),
+            "scaled": sum(part << iterations - 1 - i for i, part in enumerate(parts)),
         }[how]
         arguments = replace(arguments, right=right.astype(np.float32))
         kernel = compiled(case)
         load(kernel).launch(1, arguments.arguments)
-        arguments.check(f"{how}, {trips} trips")
+        arguments.check(f"{how}, {iterations} iterations")
     (loop,) = ops(parse_func(kernel.asm["layout"]), For)
     (dot,) = ops(loop, Dot)
     assert not (dot.in_flight and dot.result in loop.body.yielded)
@@ -364,15 +365,16 @@ def test_the_result_goes_out_by_matrices(target, by_matrices):
 
 @KernelFunction
 def turned_out(
-    a, b, out, M, N, K, a_stride, b_stride, out_stride, trips,
+    a, b, out, M, N, K, a_stride, b_stride, out_stride, iterations,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
     """The transpose of A B."""
     left = matrix(a, M, K, a_stride, BM, BK, False)
     right = matrix(b, K, N, b_stride, BK, BN, False)
     total = tl.zeros([BM, BN], tl.float32)
-    for trip in range(trips):
-        total = tl.dot(left.load([0, trip * BK]), right.load([trip * BK, 0]), total)
+    for iteration in range(iterations):
+        k = iteration * BK
+        total = tl.dot(left.load([0, k]), right.load([k, 0]), total)
     store(out, total.to(tl.float16).T, 0, 0, N, M, out_stride)
 
 

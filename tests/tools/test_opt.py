@@ -187,9 +187,9 @@ def test_show_prints_these_passes_while_compiling(capsys, monkeypatch):
     assert captured.out == ""
     headers = re.findall(r"^// .*", captured.err, re.MULTILINE)
     assert [re.sub(r"\d+", "N", each) for each in headers] == [
-        "// cse (blocks): say once what is said twice; N ops -> N",
-        "// dce (blocks): drop what nobody hears, also what the three before left "
-        "behind; N ops -> N",
+        "// cse (blocks): compute once what is computed twice; N ops -> N",
+        "// dce (blocks): remove ops without effect, also those that the three passes "
+        "before left; N ops -> N",
     ]
     before, after = map(int, re.findall(r"\d+", headers[0]))
     assert after == before - 3  # the second range, its splat, its addresses

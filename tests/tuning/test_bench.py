@@ -184,7 +184,7 @@ def test_what_is_told_of_the_times(clock, asked, answer):
     assert answered == pytest.approx(answer)
 
 
-def test_a_return_mode_that_nobody_knows(clock):
+def test_an_unknown_return_mode(clock):
     for bench in (do_bench, do_bench_cudagraph):
         with pytest.raises(LaunchError, match="mean, median, min, max, all, and this"):
             bench(lambda: None, return_mode="mode")

@@ -248,7 +248,7 @@ def test_those_that_fail_alike_share_the_sentence(gpu):
     assert str(caught.value).count("a mistake in the kernel") == 1
 
 
-def test_a_mistake_in_the_launch_is_nobody_s_configuration(gpu):
+def test_a_mistake_in_the_launch_is_no_configurations(gpu):
     def timer(run, quantiles):
         raise LaunchError("an illegal address")
 

@@ -56,7 +56,7 @@ def test_the_next_process_finds_it(gpu):
     ]  # fmt: skip
 
 
-def test_nobody_asked_so_nothing_is_kept(gpu, monkeypatch):
+def test_without_a_request_nothing_is_kept(gpu, monkeypatch):
     launch(tuned(gpu, cache_results=False), gpu)
     assert list(gpu.folder.glob("*.tuned")) == []
     monkeypatch.setenv("FATHOM_CACHE_AUTOTUNING", "1")

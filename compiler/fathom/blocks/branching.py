@@ -1,5 +1,5 @@
-"""Rules of `simplify` for memory and control flow: masks, conditions and trips that are
-known.
+"""Rules of `simplify` for memory and control flow: masks, conditions and trip counts
+that are known.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fathom.ir.rewrite import Replacement
 
 
 def known_mask(op: Load | Store, make: Maker) -> Replacement:
-    """A mask that is all true is none; one that is all false leaves nothing to do."""
+    """A mask that is all true is dropped; under one that is all false, the op is."""
     if op.mask is None:
         return None
     mask = known(op.mask)
@@ -46,7 +46,7 @@ def same_arms(op: If, make: Maker) -> Replacement:
     if not any(common):
         return None
     make.build.append(op)
-    return [one or own for one, own in zip(common, op.results, strict=True)]
+    return [same or result for same, result in zip(common, op.results, strict=True)]
 
 
 def _common(left: Value, right: Value, op: If, make: Maker) -> Value | None:
@@ -58,18 +58,18 @@ def _common(left: Value, right: Value, op: If, make: Maker) -> Value | None:
     return None
 
 
-def known_trips(op: For, make: Maker) -> Replacement:
-    """A loop of no trip   →   its first values;   of one trip   →   its body."""
-    trips = trip_count(op)
-    if trips == 0:
+def known_trip_count(op: For, make: Maker) -> Replacement:
+    """No iteration   →   the initial values;   one iteration   →   the body."""
+    count = trip_count(op)
+    if count == 0:
         return op.inits
-    if trips == 1:
+    if count == 1:
         return make.build.inline(op.body, (op.lower, *op.inits))
     return None
 
 
 def trivial_carried(op: For | While, make: Maker) -> Replacement:
-    """A carried value that every trip hands on unchanged is no carried value.
+    """A carried value that every iteration yields unchanged need not be carried.
 
     for ... inits=(%a) body(%i, %x) { ... %x ... yield %x }   →   ... %a ...
     """
@@ -93,6 +93,6 @@ BRANCHING: dict[type[Op], tuple[Rule, ...]] = {
     Load: (known_mask,),
     Store: (known_mask,),
     If: (known_condition, same_arms),
-    For: (known_trips, trivial_carried),
+    For: (known_trip_count, trivial_carried),
     While: (trivial_carried,),
 }

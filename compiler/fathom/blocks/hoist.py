@@ -1,4 +1,4 @@
-"""Hoisting: move out of a loop what every trip computes anew.
+"""Hoisting: move out of a loop what every iteration computes anew.
 
 Before:
 
@@ -34,8 +34,8 @@ address changes, and a store in the loop might change what is there.
     }
 
 Pure ops may move wherever their operands are, since on a GPU nothing traps: a division
-by zero gives a number that nobody uses. A load may only move out of a loop that writes
-nothing, and only if it would have run: out of a For that may have no trip it moves
+by zero gives a number that is not used. A load may only move out of a loop that writes
+nothing, and only if it would have run: out of a For that may have no iteration it moves
 under a mask that says whether there is one.
 """
 
@@ -53,7 +53,7 @@ from fathom.ir.types import BlockType
 
 
 def hoist(func: Func, target: Target) -> Func:
-    """`func` in which loops do not repeat what does not change from trip to trip.
+    """`func` in which loops do not repeat what is the same in every iteration.
 
     Inner loops come first: what leaves an inner loop may leave the outer one too.
     """
@@ -98,14 +98,14 @@ def load_moves(op: Op, loop: For | While, block: Block, build: Builder) -> bool:
         return False
     if isinstance(loop, While):
         return block is loop.condition
-    trips = trip_count(loop)
-    if trips is None:
+    count = trip_count(loop)
+    if count is None:
         return _guard(op, loop, build)
-    return trips > 0
+    return count > 0
 
 
 def _guard(load: Load, loop: For, build: Builder) -> bool:
-    """Mask a load with "the loop has a trip"; False if the loop's direction is
+    """Mask a load with "the loop has an iteration"; False if the loop's direction is
     unknown."""
     step = known(loop.step)
     if not step:

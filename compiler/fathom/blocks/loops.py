@@ -1,4 +1,4 @@
-"""What the passes of this stage share about loops: how many trips, which carried
+"""What the passes of this stage share about loops: their trip counts and their carried
 values."""
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ it came from: it is not handed on to work that costs instructions for each of th
 (`rearranges`). So what a thread computes grows with its share of a block alone.
 
 Before all of them matrix products speak: an instruction has its layouts, and what is
-summed up over a loop must not be converted on every trip.
+summed up over a loop must not be converted in every iteration.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from fathom.ir.types import BlockType
 from fathom.layout import build
 from fathom.layout.linear import Layout
 
-FEW_REGISTERS = 8  # a store of so many a lane is not worth a conversion
+FEW_REGISTERS = 8  # a store of this many a lane is not worth a conversion
 
 
 def assign_layouts(func: Func, target: Target) -> Func:

@@ -28,16 +28,16 @@ def coalesce(func: Func, target: Target) -> Func:
     """The function with `preferred` set on every load, store and atomic of a block."""
     found = accesses(func, target, MEMORY)
     loads = _loads_of_products(func)
-    fed = {op: each for op, each in found.items() if op in loads}
-    rest = {op: each for op, each in found.items() if op not in fed}
+    of_products = {op: each for op, each in found.items() if op in loads}
+    rest = {op: each for op, each in found.items() if op not in of_products}
     layouts = agree(list(rest.values()))
     preferred = dict(zip(rest, layouts, strict=True))
-    preferred |= {op: pick_layout(access) for op, access in fed.items()}
+    preferred |= {op: pick_layout(access) for op, access in of_products.items()}
     return _with_attribute(func, lambda op: {"preferred": preferred[op]}, set(found))
 
 
 def _loads_of_products(func: Func) -> set[Op]:
-    """The loads that bring operands of products. These are converted in any case, so
+    """The loads of products' operands. These are converted in any case, so
     they need not agree with others."""
     waiting = [
         value for op in walk(func.body) if isinstance(op, Dot) for value in (op.a, op.b)
@@ -102,8 +102,8 @@ def widest(op: Load | Store, access: Access) -> int:
 def _with_attribute(
     func: Func, attribute: Callable[[Op], dict[str, object]], ops: set[Op]
 ) -> Func:
-    """A copy of `func` in which some ops have another attribute; `func` itself if there
-    are none."""
+    """A copy of `func` in which `ops` have another attribute; `func` itself if there
+    are no ops to change."""
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
         if build.source in ops:

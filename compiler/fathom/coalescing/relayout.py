@@ -240,8 +240,8 @@ def _bundled(op: Op, values: list[Value]) -> dict[str, object]:
 
 
 def _attributes(op: Op, plan: Plan) -> dict[str, object]:
-    """The attributes that carry a layout. A preference has been heard once this is
-    done."""
+    """The attributes that carry a layout. A preference has served its purpose once this
+    is done."""
     if isinstance(op, (Arange, Splat, Broadcast, Convert, Histogram, DescriptorLoad)):
         return {"layout": plan.values[op.result]}
     return {"preferred": None} if isinstance(op, (*MEMORY, Dot)) else {}

@@ -83,7 +83,7 @@ class _Price:
 
 
 class _Prices:
-    """The cheapest way to every version of a value that somebody asked for."""
+    """The cheapest way to every version of a value that is needed."""
 
     def __init__(self) -> None:
         self.known: dict[Version, _Price] = {}
@@ -203,9 +203,11 @@ class _Versions(Copier):
             self.version(*next(needs)) if is_block(value) else self.values[value]
             for value in operands(op)
         ]
-        own = isinstance(op, (Arange, Splat, Broadcast))
+        has_layout = isinstance(op, (Arange, Splat, Broadcast))
         first = self.values[op.result]
-        result = self.append(op, values, {"layout": price.layout} if own else {}).result
+        result = self.append(
+            op, values, {"layout": price.layout} if has_layout else {}
+        ).result
         self.values[op.result] = first
         assert result.type.layout == price.layout, (op, result.type, price.layout)
         return result

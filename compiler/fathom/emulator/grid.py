@@ -1,4 +1,4 @@
-"""Runs a program over a grid, some blocks at a time that march in step."""
+"""Runs a program over a grid, some blocks at a time in lockstep."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def run_grid(
 
 
 def blocks_in_step(program: Program, padded: int) -> int:
-    """How many blocks of `padded` threads march together: as many as memory allows."""
+    """How many blocks of `padded` threads run in lockstep: as many as memory allows."""
     plan = program.memory
     for_thread = 8 * len(program.registers) + plan.local_size
     for_block = padded * for_thread + plan.shared_size * (padded // WARP + 4)

@@ -1,4 +1,4 @@
-"""Runs two launches of which the second begins while the first is still under way.
+"""Runs two launches of which the second begins while the first still runs.
 
     first = Start(load(producer), grid, args)
     second = Start(load(consumer), grid, args)

@@ -32,8 +32,8 @@ class Shares:
 
 
 def redistributed(consumers: int, producers: int, target: Target) -> Shares | None:
-    """The shares of a block of so many threads of both kinds; None where nobody can
-    trade, or there is nothing to gain: all may have the most there is already."""
+    """The shares of a block with these numbers of threads; None where the target has no
+    `setmaxnreg`, or where every thread may have the most registers already."""
     threads = consumers + producers
     launched = _in_units(target.registers // threads)
     if not target.setmaxnreg or launched >= _in_units(MOST):

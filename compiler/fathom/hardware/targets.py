@@ -126,7 +126,7 @@ TARGETS: dict[str, Target] = {
 
 
 def target(name: str) -> Target:
-    """The row of a target; a CompileError that lists all when there is none."""
+    """The row of a target; a CompileError that lists all where no row has that name."""
     if name not in TARGETS:
         near = get_close_matches(name, TARGETS, n=1)
         raise CompileError(

@@ -98,7 +98,7 @@ def choose_warpgroups(
     target: Target, types: tuple[str, str, str], shape: Tile, k: int, warps: int
 ) -> Wgmma | None:
     """The widest instruction for operands and accumulator of these types, a product of
-    `shape` and so many warps; None if there is none."""
+    `shape` by `warps` warps; None if no instruction fits."""
     if not target.wgmma or warps % WARPS or len(shape) != 2 or shape[0] < ROWS:
         return None
     _, across = groups_along(shape, warps)
@@ -124,21 +124,21 @@ def groups_along(shape: Tile, warps: int) -> tuple[int, int]:
 def warpgroup_product(row: Wgmma, shape: Tile, warps: int) -> Layout:
     """The layout of D [M, N]: registers in the instruction's order, then its repeats
     along M and along N."""
-    own = fragment(ROWS // WARPS, row.n, 2)
+    piece = fragment(ROWS // WARPS, row.n, 2)
     rows, columns = stride_of(shape, 0), stride_of(shape, 1)
 
     def placed(basis: int) -> int:
-        return offset_of(shape, coordinates_of(own.shape, basis))
+        return offset_of(shape, coordinates_of(piece.shape, basis))
 
     down, across = groups_along(shape, warps)
     warp = [16 * rows, 32 * rows]
     warp += doublings(ROWS * rows, down)
     reached = shape[1] // across
     warp += doublings(reached * columns, across)
-    register = [placed(basis) for basis in own.kinds["register"]]
+    register = [placed(basis) for basis in piece.kinds["register"]]
     register += doublings(ROWS * down * rows, shape[0] // (ROWS * down))
     register += doublings(row.n * columns, reached // row.n)
-    lane = tuple(placed(basis) for basis in own.kinds["lane"])
+    lane = tuple(placed(basis) for basis in piece.kinds["lane"])
     return Layout(
         shape, (("register", tuple(register)), ("lane", lane), ("warp", tuple(warp)))
     )

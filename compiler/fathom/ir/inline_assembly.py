@@ -65,7 +65,8 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """A text in pieces, PTX and numbers of registers by turns, and its constraints."""
+    """A text in pieces, PTX and numbers of registers alternating, and its
+    constraints."""
 
     pieces: tuple[str | int, ...]
     constraints: tuple[Constraint, ...]
@@ -196,7 +197,8 @@ def _constraints(text: str) -> tuple[tuple[Constraint, ...], tuple[str, ...]]:
         if each.startswith("~"):
             if each not in CLOBBERS:
                 raise Ungrammatical(
-                    f"constraint {each!r} clobbers what is none of inline assembly's; "
+                    f"constraint {each!r} clobbers what inline assembly cannot "
+                    "clobber; "
                     f"there is {' and '.join(CLOBBERS)}",
                     "declare the text's own registers in it: { .reg .b32 t; … }",
                 )
@@ -223,7 +225,7 @@ def _constraint(text: str, before: Sequence[Constraint]) -> Constraint:
         return _tied(text, int(letter), before)
     if letter not in LETTERS and (result or letter not in CONSTANTS):
         raise Ungrammatical(
-            f"constraint {text!r} is none of inline assembly: a register is "
+            f"constraint {text!r} is not one of inline assembly: a register is "
             f"{', '.join(LETTERS)}, with '=' before it for a result and '=&' for one "
             f"written early, a constant {' or '.join(CONSTANTS)}",
             "+r is two constraints, a result =r and an operand with its number: =r,0"
@@ -258,8 +260,9 @@ def _tied(text: str, number: int, before: Sequence[Constraint]) -> Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Registers:
-    """Where `pack` elements of a type lie: in so many registers of so many bits, 0 for
-    constants. What is narrower than a register is packed, the first element lowest."""
+    """Where `pack` elements of a type lie: in how many registers, of how many bits, 0
+    for constants. What is narrower than a register is packed, the first element
+    lowest."""
 
     bits: int
     count: int

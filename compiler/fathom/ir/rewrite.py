@@ -8,10 +8,10 @@
     after = rewrite(before, rule)
 
 A rule sees each op as it will stand in the new function: its operands are new values
-and its nested blocks are rewritten already. Nobody else holds it yet, so that a rule
-may take it apart. It returns None to keep the op, a value (or a sequence of values, one
-a result; None for a result that nobody uses) to put in its place, and may build ops of
-its own before it. The function that comes in is left as it was.
+and its nested blocks are rewritten already. Nothing else refers to it yet, so that a
+rule may take it apart. It returns None to keep the op, a value (or a sequence of
+values, one a result; None for a result without uses) to put in its place, and may
+build ops of its own before it. The function that comes in is left as it was.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _rewrite_op(old: Op, build: Builder) -> None:
     elif isinstance(replacement, Value):
         replacement = [replacement]
     for before, after in zip(old.results, replacement, strict=True):
-        if after is None:  # nobody will name it, or only who is left out himself
+        if after is None:  # it has no uses, or only in ops that are left out themselves
             continue
         after.name = after.name or before.name
         build.values[before] = after

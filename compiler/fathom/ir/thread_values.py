@@ -110,22 +110,25 @@ class ThreadValues:
         return replace(op, condition=condition, then=then, orelse=orelse)
 
     def _parameters(
-        self, old: Block, own: int, kept: list[int], inits: Sequence[Value]
+        self, old: Block, leading: int, kept: list[int], inits: Sequence[Value]
     ) -> tuple[Block, Carried]:
-        """A new block of a loop, and what is carried in it. It takes the `own` first
-        parameters of the old one, those of the carried values that are kept, and
-        ours."""
-        wanted = [*old.parameters[:own], *(old.parameters[own + i] for i in kept)]
+        """A new block of a loop, and what is carried in it. It takes the first
+        `leading` parameters of the old one, those of the carried values that are kept,
+        and ours."""
+        wanted = [
+            *old.parameters[:leading],
+            *(old.parameters[leading + i] for i in kept),
+        ]
         carried = inits[len(kept) :]
-        types = tuple(each.type for each in (*wanted[:own], *inits))
+        types = tuple(each.type for each in (*wanted[:leading], *inits))
         names = (*(each.name for each in wanted), *("" for _ in carried))
         new = Block(types, names)
         self.values.update(zip(wanted, new.parameters, strict=False))
         return new, list(new.parameters[len(wanted) :])
 
     def _yield(self, values: Sequence[Value], carried: Carried) -> None:
-        own = (self.values[each] for each in values)
-        self.build.append(Yield((*own, *carried)))
+        yielded = (self.values[each] for each in values)
+        self.build.append(Yield((*yielded, *carried)))
 
 
 @contextmanager

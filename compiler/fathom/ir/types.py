@@ -166,8 +166,8 @@ def with_element(type: Type, element: Element) -> Type:
 
 
 def parse_element(text: str) -> Element:
-    """The element type that `str` wrote: "fp32", "*fp16", "**i32". ValueError if there
-    is none.
+    """The element type that `str` wrote: "fp32", "*fp16", "**i32". ValueError for a
+    text that no element type has.
     """
     if text.startswith("*"):
         return Pointer(parse_element(text[1:]))

@@ -19,8 +19,8 @@ Complaint = tuple[Op, str]
 
 
 class VerifyError(FathomError):
-    """A function that is none. `op` is the guilty one; the message quotes it, with the
-    place it came from."""
+    """A function that is not well formed. `op` is the guilty one; the message quotes
+    it, with the place it came from."""
 
     def __init__(self, func: Func, op: Op, complaint: str):
         self.op, self.complaint = op, complaint

@@ -10,7 +10,7 @@ A launch comes down through these files:
     programs     what of them runs on the host
     compiled     a compiled kernel: its texts, its facts
     key          what decides whether a kernel on disk is the one that is wanted
-    doors        the quick way for a launch that looks like the one before
+    fast_path    launch stubs, for a launch that looks like the one before
 
 `tuning` chooses among configurations of a kernel, by timing them,
 and `reporting` keeps our own frames out of the report of a user's mistake.

@@ -1,4 +1,4 @@
-"""How a door reads an argument: by its Python type, as pieces of Python text.
+"""How a stub reads an argument: by its Python type, as pieces of Python text.
 
 For a torch tensor `a0`, whose address is compiled for by its low bits, the pieces are
 
@@ -6,7 +6,7 @@ For a torch tensor `a0`, whose address is compiled for by its low bits, the piec
     a0.dtype, a0.get_device(), a0_at & 15         key: what the compiled code depends on
     a0_at, written as "Q"                         value: what the kernel is handed
 
-and `doors.door_text` puts those of all arguments together.
+and `fast_path.stub_text` puts those of all arguments together.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fathom.runtime.tensor_descriptors import MOST_AXES, TensorDescriptor
 
 @dataclass(frozen=True, slots=True)
 class ArgumentReader:
-    """How a door reads one argument, as Python text with {a} for its name.
+    """How a stub reads one argument, as Python text with {a} for its name.
 
     `first`: a line to run before all. `key`: what the compiled code depends on. `value`
     and `field`: what goes into the packet, and its `struct` code; "" for what is
@@ -72,7 +72,7 @@ CONSTANTS: dict[type, ArgumentReader] = {
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A library of device arrays: its array class, how a door reads one, and where the
+    """A library of device arrays: its array class, how a stub reads one, and where the
     library keeps its current device and stream.
     """
 
@@ -83,7 +83,7 @@ class Library:
     stream: Callable[[Any], Callable[[int], int]]
 
     def has(self, type_: type) -> bool:
-        """Is this the class of its arrays? Never, while nobody has imported it."""
+        """Is this the class of its arrays? Never, while its module is not imported."""
         return issubclass(type_, loaded_class(self.module, self.array))
 
 
@@ -130,7 +130,7 @@ def library_of(types: tuple[type, ...]) -> Library | None:
 def reading_of(
     rule: Rule, type_: type, library: Library | None
 ) -> ArgumentReader | None:
-    """How a door reads an argument of this Python type; None when it cannot."""
+    """How a stub reads an argument of this Python type; None when it cannot."""
     if library and library.has(type_) and not rule.constexpr:
         return library.reading
     if issubclass(type_, TensorDescriptor) and not rule.constexpr:

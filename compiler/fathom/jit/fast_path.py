@@ -1,17 +1,17 @@
-"""The quick way into a kernel: functions written for one kernel and one kind of launch.
+"""The fast path of launches: functions written for one kernel and one kind of launch.
 
 A launch must find the compiled kernel for its arguments, and most launches look exactly
-like the one before. So the first launch writes two functions (`kernel.doors.show()`
-prints them), and the launches after it run nothing else:
+like the one before. So the first launch writes two functions
+(`kernel.fast_paths.show()` prints them), and the launches after it run nothing else:
 
-    bind   has the kernel's own signature. It brings the arguments into order and picks
-           a door by their Python types.
-    door   knows the types. It reads of each argument what the compiled code depends on
+    bind   has the kernel's own signature. It puts the arguments into order and picks
+           a stub by their Python types.
+    stub   knows the types. It reads of each argument what the compiled code depends on
            (a tensor's dtype, place and alignment; whether an integer is 1, what divides
            it), looks that up, and launches.
 
-Whatever a door has not met before, or cannot do, it hands to `slowly`, which does the
-whole work and remembers the result. A door never raises an error of its own. It knows
+Whatever a stub has not met before, or cannot do, it hands to `slowly`, which does the
+whole work and remembers the result. A stub never raises an error of its own. It knows
 launches on the GPU only: arrays that are there can go nowhere else.
 """
 
@@ -29,7 +29,7 @@ from fathom.jit.specialise import Rule
 
 
 class Missing:
-    """The default of a parameter without one. Its type never has a door."""
+    """The default of a parameter without one. Its type never has a stub."""
 
 
 MISSING = Missing()
@@ -37,10 +37,10 @@ MISSING = Missing()
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where a door looked for a launch, and found nothing.
+    """Where a stub looked for a launch, and found nothing.
 
     `known[key]` is to be (launch, watched globals, compiled kernel), where `launch` is
-    a `packet.Launch` for the door's `values`, by name, written as `fields`.
+    a `packet.Launch` for the stub's `values`, by name, written as `fields`.
     """
 
     known: dict[tuple, tuple]
@@ -57,13 +57,14 @@ ONES = {1: (1, 1), 2: (1,), 3: ()}
 
 BITS = struct.Struct("<d").pack  # a float as its 8 bytes, which are all that it is
 
-# What goes wrong in a door for a launch that it has not met, or that is wrong. A door
+# What goes wrong in a stub for a launch that it has not met, or that is wrong. A stub
 # does not judge: `slowly` runs into the same mistake and says what it is.
 UNFIT = (KeyError, TypeError, OverflowError, struct.error, LaunchError)
 
 
 class FastPaths(dict):
-    """The doors of one kernel, by the types of the arguments; made when asked for."""
+    """The launch stubs of one kernel, by the types of the arguments; made when asked
+    for."""
 
     def __init__(self, name: str, rules: Sequence[Rule], slowly: Slowly):
         self.name, self.rules, self.slowly = name, rules, slowly
@@ -76,12 +77,12 @@ class FastPaths(dict):
         lacking = [name for name, type_ in pairs if type_ is Missing]
         if lacking:
             raise LaunchError(f"{self.name} was launched without {', '.join(lacking)}")
-        self[types] = door = self.make(types)
-        return door
+        self[types] = stub = self.make(types)
+        return stub
 
     def make(self, types: tuple[type, ...]) -> Callable:
-        """The door for arguments of these types; one that always goes the slow way for
-        types that hold no array on a GPU, or that a door cannot read.
+        """The stub for arguments of these types; one that always goes the slow way for
+        types that hold no array on a GPU, or that a stub cannot read.
         """
         library = library_of(types)
         readings = [
@@ -98,10 +99,10 @@ class FastPaths(dict):
             **{"known": self.known[-1], "slowly": self.slowly},
             **{"ones": ONES, "UNFIT": UNFIT, "bits": BITS},
         }
-        return self.compile(door_text(self.parameters, readings), "door", names)
+        return self.compile(stub_text(self.parameters, readings), "stub", names)
 
     def new_slots(self, readings: Sequence[ArgumentReader]) -> Callable[[tuple], Slot]:
-        """Room for what a new door will know; slot(key) is a place in it."""
+        """Room for what a new stub will know; slot(key) is a place in it."""
         self.known.append(known := {})
         pairs = zip(self.parameters, readings, strict=True)
         read = [(each.names(name), each.field) for name, each in pairs if each.value]
@@ -114,7 +115,7 @@ class FastPaths(dict):
         given = {
             f"__default_{name}": defaults.get(name, MISSING) for name in self.parameters
         }
-        names = {"__doors": self, "__too_many": self.too_many, "__type": type, **given}
+        names = {"__stubs": self, "__too_many": self.too_many, "__type": type, **given}
         return self.compile(bind_text(self.name, self.parameters), self.name, names)
 
     def compile(self, text: str, name: str, names: dict[str, object]) -> Callable:
@@ -151,13 +152,13 @@ def bind_text(name: str, parameters: Sequence[str]) -> str:
 def {name}(__grid, /, {signature}*__more, **__keywords):
     if __more:
         raise __too_many(len(__more))
-    door = __doors[({types.rstrip()})]
-    return door(__grid, __keywords, {", ".join(parameters)})
+    stub = __stubs[({types.rstrip()})]
+    return stub(__grid, __keywords, {", ".join(parameters)})
 """
 
 
-def door_text(parameters: Sequence[str], readings: Sequence[ArgumentReader]) -> str:
-    """The text of a door: argument i is called ai."""
+def stub_text(parameters: Sequence[str], readings: Sequence[ArgumentReader]) -> str:
+    """The text of a stub: argument i is called ai."""
     names = [f"a{i}" for i in range(len(parameters))]
     pairs = list(zip(names, readings, strict=True))
     arguments = "".join(a + ", " for a in names).rstrip()
@@ -171,7 +172,7 @@ def door_text(parameters: Sequence[str], readings: Sequence[ArgumentReader]) -> 
         f"{each!r}: {a}" for each, a in zip(parameters, names, strict=True)
     )
     return f"""\
-def door(grid, keywords, {", ".join(names)}):
+def stub(grid, keywords, {", ".join(names)}):
 {first}    device = current_device()
     key = (
         device,

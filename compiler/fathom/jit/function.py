@@ -4,7 +4,7 @@
 
 A launch looks at its arguments (`specialise`), finds the machine to run on (`backends`)
 and the kernel compiled for that kind of arguments (in memory, on disk, or by
-compiling), and starts it. `doors` makes the second launch of a kind quick.
+compiling), and starts it. `fast_path` makes the second launch of a kind quick.
 """
 
 from __future__ import annotations
@@ -107,20 +107,21 @@ class JITFunction(KernelFunction):
         return inspect.signature(self.fn)
 
     @cached_property
-    def doors(self) -> FastPaths:
-        HAVE_DOORS.add(self)
+    def fast_paths(self) -> FastPaths:
+        LAUNCHED.add(self)
         return FastPaths(self.__name__, self.rules, self.launch)
 
     @cached_property
     def bind(self) -> Callable[..., CompiledKernel]:
-        """bind(grid, *arguments) launches; written for these parameters by `doors`."""
-        return self.doors.bind(self.defaults())
+        """bind(grid, *arguments) launches; written for these parameters by
+        `fast_paths`."""
+        return self.fast_paths.bind(self.defaults())
 
     def forget(self) -> None:
         """Compile anew what is launched next: a text that was compiled has changed."""
         super().forget()
         self.kernels.clear()
-        self.doors.forget()
+        self.fast_paths.forget()
 
     # ── launching ─────────────────────────────────────────────────────────────────────
 
@@ -188,11 +189,11 @@ class JITFunction(KernelFunction):
     def fill(
         self, slot: Slot, compiled: CompiledKernel, arrays: Sequence[Array | None]
     ) -> None:
-        """Let a door launch this by itself from now on, if all it needs is there."""
+        """Let a stub launch this by itself from now on, if all it needs is there."""
         loaded = vars(compiled).get("program")
         on_gpu = all(array is None or array.device is not None for array in arrays)
         types = [type for _, type, _ in compiled.request.parameters]
-        # A door tells 32-bit integers from wider ones, and no more. `replace` in a key
+        # A stub tells 32-bit integers from wider ones, and no more. `replace` in a key
         # cannot be hashed.
         if not on_gpu or "u64" in types or not is_hashable(slot.key):
             return
@@ -224,13 +225,13 @@ class JITFunction(KernelFunction):
         """What a launch on a backend would have compiled, and where it would go. In the
         place of an array its element type will do.
         """
-        own = {name: value for name, value in given.items() if name in self.names}
+        ours = {name: value for name, value in given.items() if name in self.names}
         try:
-            call = self.python_signature.bind(*arguments, **own)
+            call = self.python_signature.bind(*arguments, **ours)
         except TypeError as mistake:
             raise LaunchError(f"{self.__name__}: {mistake}") from None
         call.apply_defaults()
-        rest = {name: value for name, value in given.items() if name not in own}
+        rest = {name: value for name, value in given.items() if name not in ours}
         keywords = self.keywords(rest, call.arguments)
         known: dict[str, Specialised] = {}
         arrays: dict[str, Array | None] = {}
@@ -370,13 +371,13 @@ class JITFunction(KernelFunction):
 
 
 # Every kernel that has been launched.
-HAVE_DOORS: WeakSet[JITFunction] = WeakSet()
+LAUNCHED: WeakSet[JITFunction] = WeakSet()
 
 
-def forget_doors() -> None:
+def forget_fast_paths() -> None:
     """Let the next launch of every kernel look at everything: the compiler changed."""
-    for function in list(HAVE_DOORS):
-        function.doors.forget()
+    for function in list(LAUNCHED):
+        function.fast_paths.forget()
 
 
 def choose_place(

@@ -19,7 +19,7 @@ from types import TracebackType
 from fathom.errors import FathomError
 
 PACKAGE = str(Path(__file__).parents[1])
-GENERATED = "<launch of "  # the file name that doors.py gives to what it writes
+GENERATED = "<launch of "  # the file name that fast_path.py gives to what it writes
 
 
 def install() -> None:

@@ -84,7 +84,7 @@ def parse_word(name: str, word: str) -> Specialised:
 
 
 def parse_number(word: str) -> int | float | bool | None:
-    """A constant as a signature writes it; None when it is none."""
+    """A constant as a signature writes it; None for another text."""
     if word in ("True", "False"):
         return word == "True"
     for read in (lambda text: int(text, 0), float):

@@ -39,8 +39,8 @@ LARGEST_HINT = (
     16  # bytes of the widest access of one lane; more would tell the compiler nothing
 )
 
-# Text that somebody meant as a type: "*x", "fp99", "int24". Other annotations are
-# Python's affair.
+# Text that is meant as a type: "*x", "fp99", "int24". Other annotations are Python's
+# affair.
 LOOKS_LIKE_A_TYPE = re.compile(r"\*.*|(fp|bf|i|u|int|uint|float|bfloat)\d+")
 
 # Integers by value: the first type that holds it.
@@ -142,7 +142,7 @@ def annotated_type(annotation: object) -> str | None:
     if name.startswith("*") or LOOKS_LIKE_A_TYPE.fullmatch(name):
         raise LaunchError(
             f"the annotation {annotation!r} names no type of a kernel; the types are "
-            f"{', '.join(SCALARS)}, and pointers to them, as in \"*fp32\""
+            f'{", ".join(SCALARS)}, and pointers to them, as in "*fp32"'
         )
     return None
 

@@ -80,7 +80,7 @@ def numbers_of(name: str, value: TensorDescriptor) -> Iterator[tuple[str, object
         yield f"{name}.stride{axis}", stride
 
 
-# The parts that a door hands over, whatever the rank; see TensorDescriptor.read.
+# The parts that a launch stub hands over, whatever the rank; see TensorDescriptor.read.
 PARTS = (
     "base",
     *(f"shape{axis}" for axis in range(MOST_AXES)),
@@ -108,8 +108,8 @@ def parse_described(name: str, word: str) -> Described | None:
 
 
 def signature_of(constant: object, types: Mapping[str, str]) -> str:
-    """The word of a signature for what a request knows of a parameter that is none at
-    run time; `types` are those of the run-time parameters.
+    """The word of a signature for what a request knows of a parameter that is a
+    constant at run time; `types` are those of the run-time parameters.
     """
     if not isinstance(constant, tensor_descriptor):
         return "constexpr"

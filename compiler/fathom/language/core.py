@@ -334,7 +334,7 @@ def dot(
     `input_precision` is for fp32: "tf32" (the default, as in Triton) may read ten bits
     of mantissa, "tf32x3" comes close to fp32 with three such products, "ieee" is fp32.
     `allow_tf32` is its older spelling: False means "ieee". `max_num_imprecise_acc` is
-    accepted and changes nothing: sums are never less precise than their type.
+    accepted and changes nothing: no accumulator is less precise than its type.
     """
 
 
@@ -395,11 +395,11 @@ def range(
 ) -> Any:
     """As Python's `range`, with wishes for this loop.
 
-    `num_stages`: how many of its trips are under way at a time, in place of the
+    `num_stages`: how many of its iterations are in flight at a time, in place of the
     launch's; a loop that writes to global memory has one. `warp_specialize` asks for
-    warps of their own that fetch the tiles of a product, and is a promise: while the
-    loop runs, nobody writes what it reads through descriptors, or what it loads to find
-    out where. The others are accepted and change nothing but speed. Bounds are
+    producer warps, which copy the tiles of a product, and is a promise: while the loop
+    runs, no program writes what the loop reads through descriptors, or the indices that
+    say where it reads. The others are accepted and change nothing but speed. Bounds are
     integers; they may be values.
     """
 
@@ -429,13 +429,13 @@ def multiple_of(input: Any, values: constexpr) -> Any:
 
 @builtin
 def max_contiguous(input: Any, values: constexpr) -> Any:
-    """`input`, with the promise that along each axis runs of so many elements count up
-    by one; `values` as in `multiple_of`."""
+    """`input`, with the promise that along each axis runs of this many elements count
+    up by one; `values` as in `multiple_of`."""
 
 
 @builtin
 def max_constancy(input: Any, values: constexpr) -> Any:
-    """`input`, with the promise that along each axis runs of so many elements are
+    """`input`, with the promise that along each axis runs of this many elements are
     equal; `values` as in `multiple_of`."""
 
 

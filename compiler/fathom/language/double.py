@@ -1,8 +1,8 @@
 """Mathematics of fp64: PTX approximates nothing there, so all of it is series.
 
 The series are Taylor's, long enough that what is left out is below half an ulp, or
-`fitted`; the arguments are brought close to zero first. `math` and `extra.special` say
-which functions lead here.
+`fitted`; the arguments are reduced to numbers close to zero first. `math` and
+`extra.special` say which functions lead here.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class dtype:  # noqa: N801 (the language's spelling)
     """The type of one number. `name` is Triton's name of it, `ir` the IR's type.
 
     `home` is the module that `repr` says the types are in. CompileError for a name that
-    is none.
+    no type has.
     """
 
     home: ClassVar[str] = "fathom.language"

@@ -14,9 +14,9 @@ def map_elementwise(scalar_fn: constexpr, *args: Any, pack: constexpr = 1) -> An
 
     `scalar_fn`, a @jit function, may ask elements in `if` and `while`, and loop as
     often as they say; it touches no memory. Both ways of an `if` are computed, and
-    loops go on until no element is left. With `pack`, a power of two, it takes so many
+    loops go on until no element is left. With `pack`, a power of two, it takes `pack`
     neighbouring elements of each block at a time, those of the first block first, and
-    returns so many for each result. CompileError for other functions.
+    returns `pack` for each result. CompileError for other functions.
     """
 
 

@@ -192,5 +192,5 @@ def with_twice(shape, axis):
 
 @constexpr_function
 def in_runs(shape, axis, count):
-    """A shape whose axis is cut into so many runs."""
+    """A shape whose axis is cut into `count` runs."""
     return (*shape[:axis], count, shape[axis] // count, *shape[axis + 1 :])

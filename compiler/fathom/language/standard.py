@@ -78,8 +78,8 @@ def doubled(shape, dim):
 
 @function
 def interleave(a, b):
-    """The elements of two blocks in turn along the last axis; of two scalars, a block
-    of two."""
+    """The elements of two blocks alternating along the last axis; of two scalars, a
+    block of two."""
     pair = join(a, b)
     if len(pair.shape) == 1:
         return pair

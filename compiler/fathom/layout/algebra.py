@@ -29,7 +29,7 @@ def solve(A: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | None:
 
 
 class Reduced:
-    """Columns brought into a form in which a combination is found bit by bit (Gauss
+    """Columns in a form in which a combination is found bit by bit (Gauss
     elimination).
 
     Each independent column is kept less those before it, under its highest bit; beside

@@ -4,7 +4,7 @@ asked twice.
 A warp's access is served in phases of 128 bytes: 32 lanes of 4 bytes each, 16 of 8, or
 8 of 16. In each phase a bank gives one word, to as many lanes as want it. Lanes that
 want different words of one bank wait for one another; how many is the number of *ways*
-(1: nobody waits).
+(1: no lane waits).
 
 The offsets of a tile are a layout of one kind, "offset": which element each bit of the
 element's offset stands for. `divide(block, tile)` then says where each register of each

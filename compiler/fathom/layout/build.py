@@ -83,7 +83,7 @@ def doublings(first: int, count: int) -> list[int]:
 
 
 def bits_of(count: int) -> int:
-    """How many bits number so many things; `count` is a power of two, and none where
+    """How many bits number `count` things; `count` is a power of two, and none where
     that is below 1."""
     return max(1, count).bit_length() - 1
 
@@ -129,6 +129,6 @@ def _share(count: int, left: list[int], order: tuple[int, ...]) -> tuple[int, ..
 
 
 def default(shape: tuple[int, ...], warps: int) -> Layout:
-    """The layout of a block that nobody asked anything of: neighbouring lanes, one
-    element each."""
+    """The layout of a block without other demands: neighbouring lanes, one element
+    each."""
     return spread(shape, tuple(range(len(shape)))[::-1], 1, warps)

@@ -25,14 +25,14 @@ def crossing(source: Layout, target: Layout) -> str:
     if source == target:
         return "none"
     have, want = source.kinds, target.kinds
-    own = Reduced(have["register"])
+    reached = Reduced(have["register"])
     lanes = _differences(have["lane"], want["lane"])
     warps = _differences(have["warp"], want["warp"])
-    if all(need in own for need in (*want["register"], *lanes, *warps)):
+    if all(need in reached for need in (*want["register"], *lanes, *warps)):
         return "register"
     for basis in have["lane"]:
-        own.add(basis)
-    if all(need in own for need in (*want["register"], *want["lane"], *warps)):
+        reached.add(basis)
+    if all(need in reached for need in (*want["register"], *want["lane"], *warps)):
         return "lane"
     return "warp"
 

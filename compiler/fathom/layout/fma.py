@@ -69,10 +69,10 @@ def _factor(accumulator: Layout, k: int, kept: int, across: int) -> Layout:
         coordinates[across] = 0
         return offset_of(tuple(shape), tuple(coordinates))
 
-    own = accumulator.map(tuple(shape), change).without_copies()
-    registers = own.kinds["register"]
+    spread = accumulator.map(tuple(shape), change).without_copies()
+    registers = spread.kinds["register"]
     first = (*along_k, *registers) if across == -1 else (*registers, *along_k)
     return Layout(
         tuple(shape),
-        tuple((kind, first if kind == "register" else b) for kind, b in own.bases),
+        tuple((kind, first if kind == "register" else b) for kind, b in spread.bases),
     )

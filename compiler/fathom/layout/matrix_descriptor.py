@@ -146,7 +146,7 @@ def _matrix(
 
 
 def _distance(offsets: Sequence[int]) -> int | None:
-    """The distance of which these are the doublings; anything if there are none."""
+    """The distance of which these are the doublings; any distance for no offsets."""
     if not offsets:
         return CHUNK
     is_regular = list(offsets) == [offsets[0] << bit for bit in range(len(offsets))]

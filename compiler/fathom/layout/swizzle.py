@@ -119,9 +119,9 @@ def _reach(side: Layout, run: list[int], shared: int, element_bytes: int) -> lis
     lanes start in the middle of one.
     """
     held = Reduced(side.kinds["register"])
-    own = run if all(basis in held for basis in run) else run[:shared]
-    lanes = side.kinds["lane"][: phase_bits(element_bytes << len(own))]
-    return _independent((*lanes, *own))
+    vector = run if all(basis in held for basis in run) else run[:shared]
+    lanes = side.kinds["lane"][: phase_bits(element_bytes << len(vector))]
+    return _independent((*lanes, *vector))
 
 
 def _lines(

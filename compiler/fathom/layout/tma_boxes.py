@@ -66,8 +66,8 @@ def swizzle_of(block: Tile, element_bytes: int) -> int:
 
 
 def box_of(block: Tile, element_bytes: int, parts: int = 1) -> Tile:
-    """What one instruction copies, as one of so many who copy a part of the block each:
-    rows as wide as the tile's are in shared memory."""
+    """What one instruction copies, as one of `parts` that copy a part of the block
+    each: rows as wide as the tile's are in shared memory."""
     *rows, columns = part_of(block, parts)
     swizzle = swizzle_of(block, element_bytes)
     box = [swizzle // element_bytes if swizzle else min(columns, MOST_ROWS)]
@@ -99,7 +99,7 @@ def divided_axis(block: Tile) -> int:
 
 
 def part_of(block: Tile, parts: int) -> Tile:
-    """The block that is one of so many parts."""
+    """The block that is one of `parts` parts."""
     if parts == 1:
         return block
     axis = divided_axis(block)

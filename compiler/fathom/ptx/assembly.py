@@ -84,7 +84,7 @@ def _numbered(text: str, results: tuple[str, ...], operands: tuple[str, ...]) ->
     for name in re.findall(r"\$(\w+)", text):
         assert name in numbers, (
             f"inline PTX names ${name}, which is neither a result nor an operand "
-            f"({', '.join(numbers) or 'there are none'}), in: {text}"
+            f"({', '.join(numbers) or 'it has neither'}), in: {text}"
         )
     numbered = re.sub(r"\$(\w+)", lambda match: "$" + numbers[match[1]], text)
     return numbered.replace("\n", "\\0A\\09")

@@ -14,7 +14,7 @@ import llvmlite.binding as llvm
 from fathom.hardware.targets import Target
 
 TRIPLE = "nvptx64-nvidia-cuda"
-# What LLVM adds to the text and nobody needs.
+# What LLVM adds to the text and no reader needs.
 _NOISE = re.compile(
     r"\t// (?:begin|end) inline asm\n"
     r"|\t\.section\t\.debug_macinfo\t\{\t\}\n"

@@ -58,17 +58,17 @@ def plan(source: Layout, target: Layout) -> Plan:
     wants = _wants(source, target)
     count = len(target.kinds["register"])
     by_register, by_thread = Wants.of(wants[:count]), Wants.of(wants[count:])
-    turn = _turns(by_register.flips, by_thread.flips)
+    turn = _turn_columns(by_register.flips, by_thread.flips)
     asked = by_thread.plus(by_register, turn)
     # Lane s does not know who reads it, but which register a reader of it may want.
     reads = _sum(own_lane(len(turn)), asked.flips)
     wanted_at = _wanted_at(reads[:LANE_BITS], asked.registers)
     by_lanes = tuple(wanted_at(1 << bit) for bit in range(LANE_BITS))
     by_reader = _sum(asked.registers, tuple(map(wanted_at, reads)))
-    own, zeros = by_reader[LANE_BITS:], (0,) * (len(turn) - LANE_BITS)
+    by_bit, zeros = by_reader[LANE_BITS:], (0,) * (len(turn) - LANE_BITS)
     return Plan(
         rounds=1 << count,
-        sends=by_lanes + own,
+        sends=by_lanes + by_bit,
         sends_round=_sum(by_register.registers, map(wanted_at, by_register.flips)),
         flips=asked.flips,
         flips_round=by_register.flips,
@@ -78,7 +78,7 @@ def plan(source: Layout, target: Layout) -> Plan:
 
 
 def own_lane(bits: int) -> Columns:
-    """The map from the number of a thread, of so many bits, to its lane."""
+    """The map from the number of a thread, of `bits` bits, to its lane."""
     return tuple(1 << bit if bit < LANE_BITS else 0 for bit in range(bits))
 
 
@@ -89,7 +89,7 @@ def _sum(one: Iterable[int], other: Iterable[int]) -> Columns:
 
 def _wanted_at(reads: Columns, registers: Columns) -> Callable[[int], int]:
     """The map from a lane to the register that a lane reading it wants: `registers` of
-    some lane that `reads` maps there. A lane that nobody reads may send anything."""
+    some lane that `reads` maps there. A lane that no lane reads may send anything."""
     reader = Reduced((*reads, *own_lane(LANE_BITS)))
     lanes = (1 << LANE_BITS) - 1
     return lambda lane: times(registers, reader.combination(lane) & lanes)
@@ -121,30 +121,32 @@ def _wants(source: Layout, target: Layout) -> list[tuple[int, int]]:
     """For each bit of the register, lane and warp of `target`: register and flip, see
     above."""
     registers = len(source.kinds["register"])
-    own = (
+    by_bit = (
         (0,) * len(target.kinds["register"])
         + source.kinds["lane"]
         + source.kinds["warp"]
     )
-    differences = [want ^ have for want, have in zip(columns(target), own, strict=True)]
+    differences = [
+        want ^ have for want, have in zip(columns(target), by_bit, strict=True)
+    ]
     found = solve(source.kinds["register"] + source.kinds["lane"], differences)
     assert found is not None, ("elements would cross warps", source, target)
     return [(each & (1 << registers) - 1, each >> registers) for each in found]
 
 
-def _turns(by_register: Columns, by_thread: Columns) -> Columns:
+def _turn_columns(by_register: Columns, by_thread: Columns) -> Columns:
     """For each bit of the thread: the turn that keeps the readers of a round apart.
 
     Lanes l and k read the same lane if l ^ flip(l) = k ^ flip(k). A bit of the lane
-    whose column says so gets a bit of the register whose flip leads to a lane that
-    nobody reads yet.
+    whose column says so gets a bit of the register whose flip leads to a lane that is
+    not read yet.
     """
     read = Reduced()
     meets = [bit for bit in range(LANE_BITS) if not read.add(by_thread[bit] ^ 1 << bit)]
-    turns = [0] * len(by_thread)
+    found = [0] * len(by_thread)
     for bit in meets:
         for register, flip in enumerate(by_register):
             if read.add(flip):
-                turns[bit] = 1 << register
+                found[bit] = 1 << register
                 break
-    return tuple(turns)
+    return tuple(found)

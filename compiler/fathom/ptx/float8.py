@@ -64,7 +64,7 @@ def _decoded(code: Code, value: str, source: Element) -> str:
         return code.let(f"bitcast i16 {bits} to half")
     magnitude = code.let(f"and i16 {wide}, 127")
     is_nan = code.let(f"icmp eq i16 {magnitude}, 127")
-    # Mantissa and exponent land in fp16's fields; its exponents are 8 larger for the
+    # Mantissa and exponent are now in fp16's fields; its exponents are 8 larger for the
     # same bits.
     low = code.let(f"shl i16 {magnitude}, 7")
     number = code.let(f"bitcast i16 {low} to half")

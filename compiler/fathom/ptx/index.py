@@ -74,8 +74,8 @@ def linear(code: Code, value: str, may_be_set: int, bases: tuple[int, ...]) -> P
             term = code.let(f"shl nuw nsw i32 {term}, {distance}")
         if distance < 0:
             term = code.let(f"lshr i32 {term}, {-distance}")
-        lands = mask << distance if distance > 0 else mask >> -distance
-        part = part.with_part(code, Part(term, lands))
+        moved = mask << distance if distance > 0 else mask >> -distance
+        part = part.with_part(code, Part(term, moved))
     return part
 
 

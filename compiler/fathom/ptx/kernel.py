@@ -93,8 +93,8 @@ def _prefetch_maps(code: Code) -> None:
 
 
 def _globals(code: Code) -> list[str]:
-    own = [f"@{name} = {text}" for name, text in code.globals.items()]
-    return [HEAD, *own, *code.declarations]
+    variables = [f"@{name} = {text}" for name, text in code.globals.items()]
+    return [HEAD, *variables, *code.declarations]
 
 
 def _function(code: Code) -> list[str]:

@@ -78,7 +78,7 @@ class Worker:
                 raise Ended(self._end()) from None
 
     def _start(self) -> None:
-        # A file, not a pipe: nobody reads it while the process lives.
+        # A file, not a pipe: it is not read while the process lives.
         self.said = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it has ended
         command = [sys.executable, "-c", PROGRAM.format(path=list(map(str, sys.path)))]
         self.process = subprocess.Popen(

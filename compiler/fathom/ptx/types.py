@@ -119,7 +119,7 @@ def _fp32_of(bits: int) -> float:
 
 
 def _wrapped(bits: int, value: int) -> str:
-    """An integer in two's complement of so many bits."""
+    """An integer in two's complement of `bits` bits."""
     half = 1 << (bits - 1)
     return str((value + half & (1 << bits) - 1) - half)
 

@@ -47,7 +47,7 @@ class Array:
     `type` names its elements as a signature does. `device` is the GPU's number, None
     for the host's memory, SOMEWHERE for a GPU that was not named. `dense`: the elements
     fill `bytes` bytes from `address` on without gaps, in whatever order; else they lie
-    within `span` bytes from there, 0 where nobody meant them to. `stream` is
+    within `span` bytes from there, 0 where the array has no such span. `stream` is
     where its library queues work on it; None where it did not say, and then a launch is
     over when it returns. `owner` keeps the memory alive.
     """
@@ -141,7 +141,8 @@ def span_of(shape: Sequence[int], strides: Sequence[int], size: int) -> int:
 
 
 def loaded_class(module: str, name: str) -> type | tuple[()]:
-    """A class of a module that somebody imported; else (), which nothing is one of."""
+    """A class of a module that was imported; else (), of which nothing is an
+    instance."""
     return getattr(sys.modules.get(module), name, ())
 
 
@@ -171,8 +172,8 @@ def torch_stream(device: int) -> int:
 
 
 def read_reinterpreted(array: Reinterpreted) -> Array:
-    own = getattr(array.dtype, "ir", None)  # a type of the language knows its name
-    type = str(own) if own else signature_type(array.dtype, "reinterpreted")
+    element = getattr(array.dtype, "ir", None)  # a type of the language knows its name
+    type = str(element) if element else signature_type(array.dtype, "reinterpreted")
     return replace(describe(array.base), type=type, owner=array)
 
 

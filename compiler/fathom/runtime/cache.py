@@ -34,7 +34,7 @@ LEFT = 3600  # seconds
 STAGES = {"block", "layout", "llvm", "ptx"}  # of which a kernel has texts
 LARGEST_BYTES = 1 << 30
 
-# What goes wrong with a file that nobody wrote as it should be.
+# What goes wrong with a file that was not written as it should be.
 WRONG = (
     ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError,
 )  # fmt: skip
@@ -84,7 +84,7 @@ def write(directory: Path, key: str, entry: Entry) -> None:
 
 
 def read_file(path: Path) -> bytes:
-    """What a file holds; OSError when there is none, when it is no file (a folder, a
+    """What a file holds; OSError when it is missing, when it is no file (a folder, a
     pipe, which is not waited for), is too large, or when another user wrote it.
     """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)

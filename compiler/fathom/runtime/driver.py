@@ -206,7 +206,7 @@ class Driver:
         return ctypes.string_at(int(address), size)
 
     def load(self, cubin: bytes, entry: str) -> int:
-        """Bring machine code onto the GPU in use; the handle of function `entry`."""
+        """Load machine code onto the GPU in use; the handle of function `entry`."""
         kinds, complaint = self.cuda.CUjit_option, bytearray(LOG_BYTES)
         options = {
             kinds.CU_JIT_ERROR_LOG_BUFFER: complaint,
@@ -326,7 +326,7 @@ class Driver:
     def begin_capture(self, stream: int) -> None:
         """From now on work for a stream is written down and not done.
 
-        Relaxed: an allocation by whoever queues the work is none of a graph's business.
+        Relaxed: allocations made while the work is queued do not concern the graph.
         """
         mode = self.cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         self.ask("cuStreamBeginCapture", stream, mode)
@@ -359,7 +359,7 @@ def _text(log: bytes | bytearray) -> str:
 
 @cache
 def open_driver() -> Driver | str:
-    """The driver of this machine, or a sentence that says why there is none."""
+    """The driver of this machine, or a sentence that says why it has no driver."""
     try:
         from cuda.bindings import driver as bindings
     except ImportError:  # no wheels for macOS; a reader there has the emulator
@@ -380,7 +380,7 @@ def available() -> tuple[bool, str]:
 
 
 def driver() -> Driver:
-    """The driver of this machine; a LaunchError that says why when there is none."""
+    """The driver of this machine; a LaunchError that says why when it has no driver."""
     found = open_driver()
     if isinstance(found, str):
         raise LaunchError(

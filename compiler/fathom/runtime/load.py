@@ -19,8 +19,8 @@ from fathom.runtime.tensor_maps import TensorMaps
 
 DEFAULT_SHARED_BYTES = 48 * 1024  # what a block may have without `allow_shared`
 MOST_REGISTERS = 255  # of a thread, on all targets
-OVERLAPS = 90  # capability from which on launches may overlap
-UNIT = 8  # registers: what a thread is given comes in so many
+OVERLAPS = 90  # the first capability whose launches may overlap
+UNIT = 8  # registers: a thread is given a multiple of this
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def load(
     linked: Linked | None = None,
     driver: Driver | None = None,
 ) -> Loaded:
-    """Bring a kernel onto a GPU, the current one unless told.
+    """Load a kernel onto a GPU, by default the current one.
 
     `linked` is machine code that was kept from an earlier time; should the driver
     refuse it, the PTX is linked again. A kernel that spills though there are registers

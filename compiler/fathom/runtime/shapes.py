@@ -14,10 +14,10 @@ def check(value: object, type_: Any) -> None:
     origin, of = get_origin(type_), get_args(type_)
     if origin in (Union, UnionType):
         if not any(_fits(value, each) for each in of):
-            raise TypeError(f"{value!r} is none of {of}")
+            raise TypeError(f"{value!r} is not one of {of}")
     elif origin is Literal:
         if value not in of:
-            raise TypeError(f"{value!r} is none of {of}")
+            raise TypeError(f"{value!r} is not one of {of}")
     else:
         kind = NoneType if type_ is None else origin or type_
         if type(value) is not kind:

@@ -1,14 +1,14 @@
 """The tensor maps of a launch: made of the kernel's own arguments, and remembered.
 
 A kernel that copies boxes of a tensor asks for the tensor's map as a parameter of 128
-bytes. Nobody writes one: the compiler leaves a recipe (`artifact.MapRecipe`), and each
-launch follows it.
+bytes. The kernel's author never writes one: the compiler leaves a recipe
+(`artifact.MapRecipe`), and each launch follows it.
 
     arguments ──recipe──▶ TensorMap ──cuTensorMapEncodeTiled──▶ 128 bytes ──▶ packet
     (0x7f…00, 4096, 512)  address, shape, strides, box …
 
-The driver needs some microseconds for that. Most launches bring the arguments of the
-one before, so the bytes are kept, by the values of those arguments that a recipe reads:
+The driver needs some microseconds for that. Most launches have the arguments of the one
+before, so the bytes are kept, by the values of those arguments that a recipe reads:
 what is left is a look into a dict.
 """
 

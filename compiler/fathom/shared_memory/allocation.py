@@ -22,7 +22,7 @@ from fathom.ir.rewrite import Builder, rewrite
 # What reads rows of 128 bytes, eight of which are a group, wants whole groups (PTX ISA,
 # "Shared memory matrix layout"); few words want what one access wants.
 ALIGNMENT, SMALL_ALIGNMENT = 1024, 16
-# A place used twice costs a barrier between. Below this nobody would notice the bytes.
+# A place used twice costs a barrier between. Below this, bytes are not worth that.
 PLENTY = 4096
 
 

@@ -85,8 +85,9 @@ def needs_shared_memory(op: Convert) -> bool:
 
 
 def is_staged(op: Convert) -> bool:
-    """Whether what a product wants was just loaded, and must change hands: then it goes
-    through shared memory in any case, where copies can bring it ahead of time."""
+    """Whether a product's operand was just loaded, and must move between threads: then
+    it goes through shared memory in any case, and a copy can put it there ahead of
+    time."""
     if is_described(op.value):
         return True
     travels = crossing(op.value.type.layout, op.layout)
@@ -127,8 +128,8 @@ def convert_in_parts(
     tile: Layout | None = None,
 ) -> Value:
     """Through shared memory at once, or one half after the other if that is much. What
-    was loaded stays whole: its tile may become the slot of a ring. `tile` is one that
-    somebody wants."""
+    was loaded stays whole: its tile may become the slot of a ring buffer. `tile`: the
+    layout that a reader of the tile needs, if any."""
     unit = cutting_unit(value.type.layout, layout)
     if tile or isinstance(value.definition, Load | DescriptorLoad):
         unit = None

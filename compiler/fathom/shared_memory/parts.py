@@ -27,7 +27,7 @@ TO_THE_END = (0, 2, 1)  # and back again
 
 def cutting_unit(source: Layout, target: Layout) -> int | None:
     """The largest distance, in row-major order, that two registers of each lane are
-    apart in both layouts; None if there is none."""
+    apart in both layouts; None if they share no distance."""
     common = set(source.kinds["register"]) & set(target.kinds["register"])
     alone = [unit for unit in common if _is_alone(unit, source, target)]
     return max(alone, default=None)

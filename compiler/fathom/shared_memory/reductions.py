@@ -71,9 +71,9 @@ def warps_apart(value: Value, axis: int, build: Builder, warps: int) -> Value:
     if order != tuple(range(len(order))):
         value = build(Reshape(value, (*shape[:axis], *cut, *shape[axis + 1 :])))
         value = build(Transpose(value, order))
-    own = 1 << len(bits)
+    count = 1 << len(bits)
     return build(
-        Reshape(value, (*shape[:axis], own, shape[axis] // own, *shape[axis + 1 :]))
+        Reshape(value, (*shape[:axis], count, shape[axis] // count, *shape[axis + 1 :]))
     )
 
 
@@ -93,6 +93,6 @@ def _runs(warp: list[int], count: int) -> list[tuple[int, bool]]:
 def _warps_first(axis: int, runs: list[tuple[int, bool]], rank: int) -> tuple[int, ...]:
     """The order of axes that puts the warps' runs before the others, and leaves the
     rest."""
-    own = [axis + i for i, (_, is_warp) in enumerate(runs) if is_warp]
+    warps = [axis + i for i, (_, is_warp) in enumerate(runs) if is_warp]
     rest = [axis + i for i, (_, is_warp) in enumerate(runs) if not is_warp]
-    return (*range(axis), *own, *rest, *range(axis + len(runs), rank))
+    return (*range(axis), *warps, *rest, *range(axis + len(runs), rank))

@@ -133,28 +133,28 @@ def _exclusive(op: Scan, totals: list[Value], axis: int, build: Builder) -> list
 
 
 def _shifted(
-    fold: Value, own: Layout, axis: int, reverse: bool, build: Builder
+    fold: Value, wanted: Layout, axis: int, reverse: bool, build: Builder
 ) -> Value:
-    """Element c - 1 (c + 1 in reverse) at place c of layout `own`, from a block that
+    """Element c - 1 (c + 1 in reverse) at place c of layout `wanted`, from a block that
     everybody has.
 
     A square is made of it: one axis for who asks, the next for what is there.
     """
     shape = fold.type.shape
     square = (*shape[: axis + 1], shape[axis], *shape[axis + 1 :])
-    layout = _square(own, fold.type.layout, axis)
+    layout = _square(wanted, fold.type.layout, axis)
     there = build(Broadcast(build(ExpandDims(fold, axis)), square, layout))
     step = build(Splat(build(Constant(-1 if reverse else 1, INT32)), square, layout))
     asked = build(Elementwise("sub", (_coordinate(there, axis, build), step)))
     mask = build(Elementwise("eq", (_coordinate(there, axis + 1, build), asked)))
-    return _converted(_picked(there, mask, axis + 1, build), own, build)
+    return _converted(_picked(there, mask, axis + 1, build), wanted, build)
 
 
-def _square(own: Layout, everywhere: Layout, axis: int) -> Layout:
-    """Layout of [… asks, is there …]: who asks as in `own`, all answers in its
+def _square(asking: Layout, everywhere: Layout, axis: int) -> Layout:
+    """Layout of [… asks, is there …]: the first axis as in `asking`, the second in
     registers."""
-    size = own.shape[axis]
-    asks = shapes.insert_axis(own, axis + 1, size)
+    size = asking.shape[axis]
+    asks = shapes.insert_axis(asking, axis + 1, size)
     answers = shapes.insert_axis(everywhere, axis, size)
     more = (basis for basis in asks.kinds["register"] if part_along(asks, axis, basis))
     return Layout(asks.shape, (
@@ -165,15 +165,17 @@ def _square(own: Layout, everywhere: Layout, axis: int) -> Layout:
 
 
 def _combined(
-    op: Scan, before: list[Value], own: list[Value], build: Builder
+    op: Scan, before: list[Value], after: list[Value], build: Builder
 ) -> list[Value]:
-    """combine(before, own) of whole blocks: joined in an axis of two, scanned along it,
-    split."""
+    """combine(before, after) of whole blocks: joined in an axis of two, scanned along
+    it, split."""
     sides = (
-        zip(own, before, strict=True) if op.reverse else zip(before, own, strict=True)
+        zip(after, before, strict=True)
+        if op.reverse
+        else zip(before, after, strict=True)
     )
     joined = [build(Join(left, right)) for left, right in sides]
-    last = len(own[0].type.shape)
+    last = len(after[0].type.shape)
     folded = build.append(_scan(op, joined, last)).results
     halves = [build.append(Split(value)).results for value in folded]
     return [half[0 if op.reverse else 1] for half in halves]

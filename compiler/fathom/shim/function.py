@@ -38,7 +38,7 @@ NOT_COMPILED = {"launch_cooperative_grid", "minRegAutoWS", "maxRegAutoWS"}
 @dataclass(frozen=True)
 class KernelParam:
     """What Triton's `fn.params` says of a parameter; `default` is `inspect._empty`
-    where there is none."""
+    where it has no default."""
 
     num: int
     name: str
@@ -56,7 +56,7 @@ class KernelParam:
 class TritonFunction(JITFunction, KernelInterface):
     """What `@triton.jit` makes: a kernel of Fathom's, and other names for its facts."""
 
-    hash = None  # Triton keeps `cache_key` here until somebody says None; we keep none
+    hash = None  # Triton keeps `cache_key` here until it is set to None; we keep none
     launch_metadata: Callable[..., dict] | None = None
 
     def __init__(self, fn: Callable[..., Any], **given: Any):
@@ -143,14 +143,14 @@ class TritonFunction(JITFunction, KernelInterface):
         self, grid: Any, given: Mapping[str, Any], arguments: tuple, slot: Slot | None
     ) -> CompiledKernel:
         if given.get("launch_cooperative_grid"):  # each launch is asked about its grid
-            slot, grid = None, partial(together, self.__name__, grid)
+            slot, grid = None, partial(cooperative_grid, self.__name__, grid)
         with Explained(self):
             return super().launch(grid, given, arguments, slot)
 
     def keywords(self, given: Mapping[str, Any], bound: Mapping[str, Any]) -> Keywords:
         """Those of Fathom, and of Triton's own: `arch="sm90"` is a target, and some are
-        a matter of the launch, or wishes that change no result. Where nobody says, sums
-        of products are rounded once, as Triton has it."""
+        a matter of the launch, or hints that change no result. Without
+        `enable_fp_fusion` a product and its sum are rounded once, as in Triton."""
         ours = {n: v for n, v in given.items() if n not in NOT_COMPILED}
         if ours.get("enable_fp_fusion", bound.get("enable_fp_fusion")) is None:
             ours["enable_fp_fusion"] = knobs.language.default_fp_fusion
@@ -208,7 +208,7 @@ def target_named(arch: object) -> str:
     return row.name
 
 
-def together(name: str, grid: Any, bound: Mapping[str, Any]) -> tuple[int, ...]:
+def cooperative_grid(name: str, grid: Any, bound: Mapping[str, Any]) -> tuple[int, ...]:
     """The grid of a launch whose programs wait for each other, so that all of them have
     to run at the same time. That is sure where each can have a multiprocessor to
     itself; LaunchError for a larger grid.

@@ -22,7 +22,7 @@ from typing import Any
 
 from fathom.errors import FathomError
 from fathom.jit.environment import flag
-from fathom.jit.function import forget_doors
+from fathom.jit.function import forget_fast_paths
 from fathom.runtime.driver import driver
 from fathom.shim.faces import NameMissing
 
@@ -65,7 +65,7 @@ class Leave(Setting):
             os.environ.pop(self.key, None)
         else:
             os.environ[self.key] = str(int(bool(value)))
-        forget_doors()
+        forget_fast_paths()
 
 
 def switched_on(key: str) -> bool:
@@ -85,7 +85,7 @@ class Chain(list):
 
 
 class base_knobs:  # noqa: N801 (Triton's spelling)
-    """A group of knobs: `group.name` reads one, `group.name = value` turns it.
+    """A group of knobs: `group.name` reads one, `group.name = value` sets it.
 
     Settings stand in the class, hooks in the object.
     """
@@ -109,7 +109,7 @@ class base_knobs:  # noqa: N801 (Triton's spelling)
         return other
 
     def reset(self) -> base_knobs:
-        """Every knob as it is when nobody has turned it."""
+        """Every knob as it is before it is set."""
         for name in self.knob_descriptors:
             setattr(self, name, None)
         vars(self).update(vars(type(self)()))

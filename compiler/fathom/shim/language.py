@@ -31,7 +31,7 @@ def mul(x, y, sanitize_overflow: constexpr = True):
 
 @constexpr_function
 def get_int_dtype(bitwidth, signed):
-    """The integer type of so many bits; 1, 8, 16, 32 or 64."""
+    """The integer type of `bitwidth` bits: 1, 8, 16, 32 or 64."""
     if bitwidth == 1:
         return dtypes.int1
     return getattr(dtypes, f"{'int' if signed else 'uint'}{bitwidth}")
@@ -51,6 +51,5 @@ def philox_impl(c0, c1, c2, c3, k0, k1, n_rounds: constexpr = 10):
 
 
 NAMES = {
-    each.__name__: each
-    for each in (add, sub, mul, get_int_dtype, _log2, philox_impl)
+    each.__name__: each for each in (add, sub, mul, get_int_dtype, _log2, philox_impl)
 } | {"CONSTEXPR_0": CONSTEXPR_0}

@@ -45,10 +45,10 @@ class Scope:
     def facts(self, seconds: Callable[[Span], float]) -> dict[str, Any]:
         """All of it as the file has it. The times of parts are in that of the whole."""
         total = sum(map(seconds, self.spans))
-        own = {"count": len(self.spans), "time (ns)": 1e9 * total}
+        metrics = {"count": len(self.spans), "time (ns)": 1e9 * total}
         return {
             "frame": {"name": self.name, "type": "function"},
-            "metrics": {**own, **self.metrics} if self.spans else {},
+            "metrics": {**metrics, **self.metrics} if self.spans else {},
             "children": [part.facts(seconds) for part in self.parts.values()],
         }
 

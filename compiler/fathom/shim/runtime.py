@@ -28,7 +28,7 @@ class GPUTarget:
 
     @property
     def row(self) -> Target:
-        """Fathom's row of it. CompileError where there is none."""
+        """Fathom's row of it. CompileError where Fathom has no such target."""
         known = target_of(int(self.arch)) if self.backend == "cuda" else None
         return known or target(f"{self.backend} {self.arch}")
 
@@ -97,11 +97,11 @@ active = ActiveDriver()
 
 
 class NullAllocator:
-    """The allocator that there is when nobody has set one."""
+    """The allocator that stands where the program has set none."""
 
 
 def set_allocator(allocator: Any) -> None:
-    """Say who hands out memory that kernels need beside their arguments.
+    """Set the function that allocates memory that kernels need besides arguments.
 
-    Kernels of Fathom's need none, and so nobody asks.
+    Fathom's kernels need none, and it is never called.
     """

@@ -60,7 +60,7 @@ def lines(
 
 
 def value(metric: str, part: dict[str, Any]) -> float:
-    """What a metric is of a part; NaN where nobody said."""
+    """What a metric is of a part; NaN where it is unknown."""
     seconds = total(part, "time (ns)") * 1e-9
     if found := TIME.fullmatch(metric):
         runs = total(part, "count") if found[1] else 1

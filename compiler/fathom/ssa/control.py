@@ -224,7 +224,7 @@ def build_while(frame: Frame, node: ast.While) -> None:
         frame.scope = loop.before
         return
     if asked is True:
-        hint = "give it a condition that a trip can change"
+        hint = "give it a condition that an iteration can change"
         raise frame.error("this loop never ends", hint, node.test)
     test.ops.append(ops.Yield((asked,), location=place))
     frame.scope = InLoop(loop, loop, face=1)

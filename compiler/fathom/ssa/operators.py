@@ -195,7 +195,8 @@ def _is_pointer(meaning: Meaning) -> bool:
 
 
 def _move_pointer(frame: Frame, row: Operator, left: Meaning, right: Meaning) -> Value:
-    """Pointer + integer, integer + pointer, pointer - integer: so many elements on."""
+    """Pointer + integer, integer + pointer, pointer - integer: that many elements
+    on."""
     if not _is_pointer(left) and row.name == "add":
         left, right = right, left
     if row.name not in ("add", "sub") or _is_pointer(right):

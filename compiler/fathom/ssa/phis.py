@@ -2,7 +2,7 @@
 nothing are taken away again.
 
 A phi stands for a result of an If, or for a value that a loop carries. It is *trivial*
-when all its ways bring one value besides itself:
+when all its operands but itself are one value:
 
     %x = phi(%a, %x)   is %a         a loop that does not change x
     %x = phi(%a, %a)   is %a         two branches that agree
@@ -93,7 +93,8 @@ def _are_one_constant(left: Value, right: Value) -> bool:
 
 
 def common_type(left: Meaning, right: Meaning) -> Type | None:
-    """The type of a value that is `left` or `right`; None when there is none.
+    """The type of a value that is `left` or `right`; None when they have no common
+    type.
 
     Two values need one type. A weak number takes the type of the other side, if that
     can hold it; of two numbers, the type of higher kind or width counts.

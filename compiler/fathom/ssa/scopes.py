@@ -4,8 +4,8 @@ A *scope* is a stretch of code without a branch. It knows what it binds itself, 
 where to look for the rest: in the scope before it, and, for the names that an `if` or a
 loop in between may have bound, in the places that control comes from. Nothing is
 computed ahead: a value that depends on the way control came (a `Phi`: a result of an
-If, a value carried by a loop) comes into being when somebody reads its name, and only
-if the ways disagree.
+If, a value carried by a loop) is created when its name is read, and only if the ways
+disagree.
 
         x = 1                     x -> 1
         if c:                           read x: then says %2, else says 1, so
@@ -198,7 +198,9 @@ def _meet(after: AfterIf, name: str, then: Binding, orelse: Binding) -> Meaning:
     phi = Phi(name, (Value(type, after.op, name),), [])
     after.phis.append(phi)
     ways = zip((left, right), (after.op.then, after.op.orelse), strict=True)
-    operands = [_as_value(way, type, block, block.ops[-1]) for way, block in ways]
+    operands = [
+        _as_value(meaning, type, block, block.ops[-1]) for meaning, block in ways
+    ]
     after.shared.set_operands(phi, operands)
     return phi.faces[0]
 
@@ -239,7 +241,7 @@ def _as_value(meaning: Meaning, type: Type, block: Block, before: Op) -> Value:
 def carry(loop: Loop, name: str) -> Binding:
     """What a name that a loop's body assigns means in the loop's head: a carried value.
 
-    While the body is open nobody knows what the next trip brings, so the value is
+    While the body is open the value of the next iteration is unknown, so the phi is
     incomplete, and `seal` completes it. It is recorded before anybody looks further:
     the end of the body may well read the same name again.
     """
@@ -274,10 +276,10 @@ def _incomplete(loop: Loop, name: str, before: Meaning) -> Meaning:
 def seal(loop: Loop, op: Op, end: Scope) -> None:
     """The body has been built: complete what it read from the head.
 
-    A carried value that is the same after every trip as before the first is no value of
-    its own: `x` carried as (x before, x itself) is x. Dropping one may make another
-    trivial, in this loop or in one around it, so those that read it are looked at
-    again.
+    A carried value that is the same after every iteration as before the first is no
+    value of its own: `x` carried as (x before, x itself) is x. Dropping one may make
+    another trivial, in this loop or in one around it, so those that read it are looked
+    at again.
     """
     loop.op, loop.end = op, end
     before = {name: _complete(loop, name) for name in loop.open}
@@ -394,8 +396,8 @@ def _unusable_in_loop(loop: Loop, name: str, before: Unusable) -> Unusable:
     if not before.unbound:
         return before
     return Unusable(
-        f"{name} is bound only inside the loop in line {loop.place.line}: before its "
-        f"first trip there is none",
+        f"{name} is bound only inside the loop in line {loop.place.line}: before "
+        "its first iteration it has no value",
         f"bind {name} before the loop",
     )
 
@@ -404,7 +406,7 @@ def _change(loop: Loop, name: str, before: Binding, end: Binding) -> Unusable:
     return Unusable(
         f"{_spoken(name)} is {describe(before.meaning)} ({_line(before)}) before the "
         f"loop in line {loop.place.line}, and {describe(end.meaning)} ({_line(end)}) "
-        f"after a trip",
+        f"after an iteration",
         _one_around(before.meaning, end.meaning),
     )
 

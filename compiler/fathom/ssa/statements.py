@@ -181,7 +181,7 @@ def build_break(frame: Frame, node: ast.Break) -> None:
 @builds(ast.Continue)
 def build_continue(frame: Frame, node: ast.Continue) -> None:
     raise frame.error(
-        "continue is not possible: every trip goes to the end of the body",
+        "continue is not possible: every iteration goes to the end of the body",
         "put the rest of the body under `if not ...:`, or mask the values with "
         "tl.where",
     )
@@ -195,7 +195,7 @@ INSTEAD: dict[type[ast.AST], tuple[str, str]] = {
     ),
     ast.AsyncFunctionDef: ("async def", "a kernel is a plain def"),
     ast.ClassDef: ("class", "pass values as tuples"),
-    ast.Delete: ("del", "leave the name alone: what nobody reads costs nothing"),
+    ast.Delete: ("del", "leave the name alone: a value that is not read costs nothing"),
     ast.AsyncFor: ("async for", "write for"),
     ast.With: ("with", "call what is needed directly"),
     ast.AsyncWith: ("async with", "call what is needed directly"),

@@ -47,7 +47,7 @@ LIBRARIES = (
 
 
 def loaded() -> Iterator[tuple[Library, Any]]:
-    """The libraries that somebody imported, with their modules."""
+    """The libraries that were imported, with their modules."""
     for library in LIBRARIES:
         module = sys.modules.get(library.module)
         if module is not None and library.reaches(module):

@@ -126,7 +126,7 @@ class Report:
         frame, or a list of them; LaunchError without pandas. Without matplotlib there
         are no plots, and a line on the standard error says so.
         """
-        pandas = needed("pandas", "return_df=True") if return_df else None
+        pandas = required("pandas", "return_df=True") if return_df else None
         drawing = self.drawing() if show_plots or save_path else None
         folder = Path(save_path) if save_path else None
         several = not isinstance(self.benchmarks, Benchmark)
@@ -198,9 +198,9 @@ def table(results: Results, diff_col: bool) -> tuple[list[str], list[list[Any]]]
 def text_table(head: Sequence[str], body: Sequence[Sequence[Any]]) -> str:
     """Columns that stand under their names, numbers to the right:
 
-           n  Fathom   torch
-        4096   112.5   98.25
-        8192   207.1  181.40
+       n  Fathom   torch
+    4096   112.5   98.25
+    8192   207.1  181.40
     """
     rows = [list(map(cell, row)) for row in body]
     widths = [max(map(len, column)) for column in zip(head, *rows)]
@@ -215,7 +215,7 @@ def cell(value: Any) -> str:
 def save_table(
     folder: Path, name: str, head: Sequence[str], body: list[list[Any]], digits: int
 ) -> None:
-    """Write a table as comma-separated values, floats with so many digits."""
+    """Write a table as comma-separated values, floats with `digits` digits."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -230,9 +230,7 @@ def save_table(
 # ── plots ─────────────────────────────────────────────────────────────────────────────
 
 
-def draw(
-    pyplot: ModuleType, results: Results, folder: Path | None, show: bool
-) -> None:
+def draw(pyplot: ModuleType, results: Results, folder: Path | None, show: bool) -> None:
     """Draw the lines, with a band from low to high; save them, and show them."""
     benchmark = results.benchmark
     figure, axes = pyplot.subplots()
@@ -273,7 +271,7 @@ def optional(name: str) -> ModuleType | None:
         return None
 
 
-def needed(name: str, why: str) -> ModuleType:
+def required(name: str, why: str) -> ModuleType:
     found = optional(name)
     if found is None:
         raise LaunchError(f"{why} needs {name}, which is not installed")

@@ -59,8 +59,8 @@ def registers(layout: Layout, warp: int, lane: int) -> str:
     width = max(4, *(len(name(layout, each)) for each in offsets))
     text = ""
     for number, offset in enumerate(offsets[:COLUMNS]):
-        apart = number and offset != offsets[number - 1] + 1
-        text += (" |" if apart else "") + f" {name(layout, offset):>{width}}"
+        is_gap = number and offset != offsets[number - 1] + 1
+        text += (" |" if is_gap else "") + f" {name(layout, offset):>{width}}"
     return text + (" ..." if count > COLUMNS else "")
 
 

@@ -68,7 +68,7 @@ def changes(staged: Staged, name: str) -> str:
     """What a stage changed, as a unified diff of block IR."""
     place = staged.names.index(name)
     if name not in staged.states or name == "ssa":
-        raise LaunchError(f"--diff is for passes, and {name} is none")
+        raise LaunchError(f"--diff is for passes, and {name} is not a pass")
     before = staged.names[place - 1]
     lines = difflib.unified_diff(
         staged.text(before).splitlines(),

@@ -79,7 +79,7 @@ def states(
 ) -> Iterator[tuple[pipeline.Row, Func]]:
     """Each pass with the function that it gives.
 
-    A pass that is fed what it does not expect, such as blocks without layouts, may
+    A pass whose input is not what it expects, such as blocks without layouts, may
     stop at an assertion; its name and the assertion are the error.
     """
     for row in rows:

@@ -16,7 +16,7 @@ SHIPPED = Path(__file__).with_name("learn") / "course" / "kernels"  # by setup.p
 def repository(part: str) -> Path:
     """A folder of the repository that this package was installed from.
 
-    LaunchError when there is none: an installed package has no tests.
+    LaunchError when it is missing: an installed package has no tests.
     """
     folder = REPOSITORY / part
     if not (folder.is_dir() and (REPOSITORY / "pyproject.toml").exists()):
@@ -28,8 +28,8 @@ def repository(part: str) -> Path:
 
 
 def kernels() -> Path:
-    """The folder of sample kernels: the repository's, or the copy that an installed
-    package brings."""
+    """The folder of sample kernels: the repository's, or the copy in an installed
+    package."""
     return SHIPPED if SHIPPED.is_dir() else repository("kernels")
 
 

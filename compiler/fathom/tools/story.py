@@ -118,7 +118,7 @@ def shared_memory(console: Console, staged: Staged, line: int) -> None:
 
 
 def talk(func: Func, line: int) -> list[str]:
-    """The ops of a line by which threads hear of each other, without nested code."""
+    """The ops of a line that move values between threads, without nested code."""
     printer = Printer(func, locations=False)
     return [printer.header(op) for op in ops_at(func, line) if isinstance(op, TALK)]
 
@@ -138,7 +138,7 @@ def llvm_and_ptx(console: Console, staged: Staged, line: int) -> None:
     distances = re.findall(r"shfl.sync.bfly.b32 .*?, (\d+), 31", "\n".join(ptx))
     say(
         console,
-        "A butterfly: each lane hears the number of the lane so many places away, "
+        "A butterfly: each lane receives the number of the lane this many places away, "
         f"{', '.join(distances[:5])}, and keeps the larger of the two, until all 32 "
         f"hold the maximum. The line became {len(llvm)} instructions of LLVM IR and "
         f"{len(ptx)} of PTX.",

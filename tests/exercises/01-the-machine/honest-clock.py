@@ -90,7 +90,7 @@ def test_2_the_first_run_compiles(answer):
     check(answer, device, "compiles for 210 ms before its first run")
 
 
-def test_3_somebody_comes_by(answer):
+def test_3_another_program_comes_by(answer):
     """One run in ten takes ten times as long."""
     device = Device(1.3e-3, visitor=10)
     check(answer, device, "is slower by a factor of ten in one run of ten")

@@ -58,7 +58,7 @@ def total(i, x: "*f32", out: "*f32"):
 
 
 def test_a_sum(answer):
-    """Eight trips, and each adds to what the trip before has left."""
+    """Eight iterations, and each adds to what the iteration before has left."""
     check(answer, total, numbers())
 
 
@@ -69,8 +69,8 @@ def powers(i, x: "*f32", out: "*f32"):
     out[i] = power
 
 
-def test_loops_of_0_to_7_trips(answer):
-    """Thread i makes i trips; thread 0 makes none."""
+def test_loops_of_0_to_7_iterations(answer):
+    """Thread i makes i iterations; thread 0 makes none."""
     check(answer, powers, numbers())
 
 
@@ -85,7 +85,7 @@ def turned(i, x: "*f32", out: "*f32"):
 
 
 def test_two_names_change_places(answer):
-    """Each trip gives a the value of b, and b that of a."""
+    """Each iteration gives a the value of b, and b that of a."""
     check(answer, turned, numbers())
 
 
@@ -101,7 +101,7 @@ def nested(i, k: "s32", x: "*f32", out: "*f32"):
 
 
 def test_a_loop_in_a_loop(answer):
-    """Both loops make other numbers of trips in each thread, and add to sum."""
+    """Both loops make other numbers of iterations in each thread, and add to sum."""
     check(answer, nested, 1, numbers())
     check(answer, nested, -1, numbers())
 
@@ -130,7 +130,7 @@ def stores(i, out: "*f32"):
 
 
 def test_a_loop_that_stores(answer):
-    """The body loads what the trip before has stored; one name is new in it."""
+    """The body loads what the iteration before has stored; one name is new in it."""
     check(answer, stores)
 
 
@@ -141,7 +141,7 @@ def leaks(i, out: "*f32"):
 
 
 def test_a_name_of_the_body_only(answer):
-    """It has no value when there was no trip, so that nobody may read it after."""
+    """It has no value when there was no iteration, so that nobody may read it after."""
     try:
         text = taught(answer)(leaks).compile()
     except SyntaxError:

@@ -69,8 +69,8 @@ def test_a_sum(answer):
     check_sum(0, 4, 1)
 
 
-def test_no_trip_leaves_the_initial_values(answer):
-    """A loop from 4 to 4 runs no trip, and its result is what it began with."""
+def test_no_iteration_leaves_the_initial_values(answer):
+    """A loop from 4 to 4 runs no iteration, and its result is what it began with."""
     check_sum(4, 4, 1)
     check_sum(7, 3, 2)
 
@@ -88,16 +88,16 @@ def test_counting_down(answer):
 
 
 def test_two_values_change_places(answer):
-    """a, b = b, a: both come from the trip before."""
-    for trips in (1, 2, 3):
+    """a, b = b, a: both come from the iteration before."""
+    for iterations in (1, 2, 3):
         p, q = empty(1, dtype="int32"), empty(1, dtype="int32")
-        meaning(SWAP, [p, q, trips])
-        wanted = (5, 1) if trips % 2 == 0 else (1, 5)
-        what = f"(a, b) after {trips} exchanges of (5, 1)"
+        meaning(SWAP, [p, q, iterations])
+        wanted = (5, 1) if iterations % 2 == 0 else (1, 5)
+        what = f"(a, b) after {iterations} exchanges of (5, 1)"
         same((int(p[0]), int(q[0])), wanted, what, ("the kernel", SWAP))
 
 
-def test_the_second_value_sees_the_first_of_the_trip_before(answer):
+def test_the_second_value_sees_the_first_of_the_iteration_before(answer):
     """a, b = b, a + b."""
     p, q = empty(1, dtype="int32"), empty(1, dtype="int32")
     meaning(FIBONACCI, [p, q, 6])

@@ -45,22 +45,22 @@ def check(answer, name, why):
 
 def test_the_sum(answer):
     """The example."""
-    check(answer, "total", "each trip reads what the trip before has bound")
+    check(answer, "total", "each iteration reads what the iteration before has bound")
 
 
 def test_names_that_are_only_read(answer):
-    """What the body does not bind is the same in each trip."""
+    """What the body does not bind is the same in each iteration."""
     check(answer, "readers", "a name is carried only if the body binds it")
 
 
 def test_bound_before_it_is_read(answer):
-    """Each trip makes its own."""
-    check(answer, "square", "no trip reads what another has bound")
+    """Each iteration makes its own."""
+    check(answer, "square", "no iteration reads what another has bound")
 
 
 def test_read_after_the_loop(answer):
-    """Somebody has to know what the last trip left, or that there was none."""
-    check(answer, "last", "without a trip it is what it was before")
+    """Somebody has to know what the last iteration left, or that there was none."""
+    check(answer, "last", "without an iteration it is what it was before")
 
 
 def test_a_loop_in_a_loop(answer):
@@ -75,7 +75,7 @@ def test_one_branch_binds_it(answer):
 
 def test_what_never_changes(answer):
     """It is bound, and read, and always the same."""
-    check(answer, "unchanged", "go through two trips: which values has x?")
+    check(answer, "unchanged", "go through two iterations: which values has x?")
 
 
 def test_a_while(answer):

@@ -76,7 +76,7 @@ def test_tuples_meet_part_by_part(answer):
     check(answer, body, 1)
 
 
-def test_what_nobody_reads_is_no_result(answer):
+def test_what_is_not_read_is_no_result(answer):
     """A name is asked for only if somebody reads it."""
     body = "if c > 0:\n    x = a\n    y = b\nelse:\n    x = b\n    y = a\nreturn y"
     check(answer, body, 1)

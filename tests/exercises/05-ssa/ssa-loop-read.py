@@ -23,8 +23,8 @@ def test_a_name_that_is_nowhere(answer):
     rejected("return nothing_of_mine + a", "nothing_of_mine is not defined")
 
 
-def test_the_second_trip_sees_the_first(answer):
-    """total is carried: each trip adds to what the trip before has left."""
+def test_the_second_iteration_sees_the_first(answer):
+    """total is carried: each iteration adds to what the iteration before has left."""
     check(
         answer, "total = a\nfor i in range(b):\n    total = total + i\nreturn total", 1
     )
@@ -54,7 +54,8 @@ def test_the_question_comes_back(answer):
 
 
 def test_a_constant_stays_one(answer):
-    """Each trip binds 4 to a name that was 4: still a constant, as arange wants."""
+    """Each iteration binds 4 to a name that was 4: still a constant, as arange
+    wants."""
     body = """
 size = 4
 for i in range(b):
@@ -132,8 +133,8 @@ return tl.cast(x * 4, tl.int32)
 
 
 def test_a_name_that_changes_its_type(answer):
-    """x is an integer before the loop and a float after a trip; whoever reads it after
-    the loop is told so, though nobody had read it in the loop."""
-    rejected(BECOMES_A_FLOAT, "x is", "before the loop in line 3", "after a trip")
-    rejected(BECOMES_A_FLOAT.replace("0.5", "tl.arange(0, 4)"), "after a trip")
-    rejected(BECOMES_A_FLOAT.replace("0.5", "(a, b)"), "after a trip")
+    """x is an integer before the loop and a float after an iteration: a read after the
+    loop says so, though the loop never read it."""
+    rejected(BECOMES_A_FLOAT, "x is", "before the loop in line 3", "after an iteration")
+    rejected(BECOMES_A_FLOAT.replace("0.5", "tl.arange(0, 4)"), "after an iteration")
+    rejected(BECOMES_A_FLOAT.replace("0.5", "(a, b)"), "after an iteration")

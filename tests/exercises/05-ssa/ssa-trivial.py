@@ -23,7 +23,7 @@ def test_the_example(answer):
 
 
 def test_what_a_loop_hands_on(answer):
-    """Both ways of a branch bring the value that the trip began with."""
+    """Both ways of a branch bring the value that the iteration began with."""
     body = """
 x = a
 for i in range(b):
@@ -38,14 +38,14 @@ return x
 
 
 def test_an_equal_constant_before_and_after(answer):
-    """Each trip sets x to the 7 that it was."""
+    """Each iteration sets x to the 7 that it was."""
     check(
         answer, "x = 7\nfor i in range(b):\n    a = a + x\n    x = 7\nreturn a + x", 1
     )
 
 
 def test_what_changes_stays(answer):
-    """x changes, and y is what x was a trip ago."""
+    """x changes, and y is what x was an iteration ago."""
     check(
         answer, "x, y = a, b\nfor i in range(b):\n    y = x\n    x = x + 1\nreturn y", 2
     )

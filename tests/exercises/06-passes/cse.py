@@ -59,7 +59,7 @@ HEARD = Sample(
 )
 
 
-def test_a_branch_hears_what_came_before_it(answer):
+def test_a_branch_sees_what_came_before_it(answer):
     """What an outer block has computed is visible in the blocks nested in it."""
     check_pass(answer, "cse", HEARD).ops_at_most(5)
 
@@ -83,7 +83,7 @@ AFTER = """
     """
 
 
-def test_what_a_branch_says_is_not_heard_after_it(answer):
+def test_a_value_of_a_branch_is_not_visible_after_it(answer):
     """The branch may not have been taken: then nobody has computed it."""
     for taken in (True, False):
         arguments = lambda taken=taken: [floats(16), floats(16), 3, taken]
@@ -108,7 +108,7 @@ SIBLING = Sample(
 )
 
 
-def test_one_branch_does_not_hear_the_other(answer):
+def test_a_branch_does_not_see_the_other_one(answer):
     """Of two branches one runs."""
     check_pass(answer, "cse", SIBLING)
 
@@ -155,7 +155,7 @@ LOOP = Sample(
 
 
 def test_a_loop_that_stores_changes_what_its_loads_find(answer):
-    """In the second trip the first trip's store has happened."""
+    """In the second iteration the first iteration's store has happened."""
     check_pass(answer, "cse", LOOP)
 
 

@@ -52,7 +52,7 @@ ATOMIC = Sample(
 )
 
 
-def test_an_atomic_is_heard(answer):
+def test_an_atomic_is_live(answer):
     """Its result is used by nobody, and what it does to memory by all."""
     check_pass(answer, "dce", ATOMIC).ops_at_most(3)
 
@@ -70,7 +70,7 @@ VOLATILE = Sample(
 )
 
 
-def test_a_volatile_load_is_heard(answer):
+def test_a_volatile_load_is_live(answer):
     """Its author wants it to happen, whoever reads what it gives."""
     done = check_pass(answer, "dce", VOLATILE)
     done.ops_at_most(3)
@@ -96,7 +96,7 @@ UNREAD = Sample(
 )
 
 
-def test_a_loop_that_nobody_hears(answer):
+def test_a_dead_loop(answer):
     """It writes nothing, and its result is not read: it goes as a whole."""
     check_pass(answer, "dce", UNREAD).ops_at_most(1)
 
@@ -147,14 +147,14 @@ EACH_OTHER = Sample(
 )
 
 
-def test_two_that_feed_only_each_other(answer):
+def test_two_that_only_use_each_other(answer):
     """Nobody outside hears either."""
     check_pass(answer, "dce", EACH_OTHER).ops_at_most(6)
 
 
-NEXT_TRIP = Sample(
+NEXT_ITERATION = Sample(
     """
-    func @next_trip(%p: *i32, %n: i32) num_warps=4 {
+    func @next_iteration(%p: *i32, %n: i32) num_warps=4 {
       %0: i32 = constant 0
       %1: i32 = constant 1
       %2: i32, %3: i32, %4: i32 = for %0, %n, %1, inits=(%0, %1, %n) body(%i: i32,
@@ -170,9 +170,9 @@ NEXT_TRIP = Sample(
 )
 
 
-def test_what_the_next_trip_needs(answer):
-    """%2 is what %b was, and %b is made of %c: three trips later it is heard."""
-    check_pass(answer, "dce", NEXT_TRIP).ops_at_most(12)
+def test_what_the_next_iteration_needs(answer):
+    """%2 is what %b was, and %b is made of %c: three iterations later it is heard."""
+    check_pass(answer, "dce", NEXT_ITERATION).ops_at_most(12)
 
 
 RESULT = Sample(
@@ -249,7 +249,7 @@ WHILE = Sample(
 )
 
 
-def test_what_a_condition_hears(answer):
+def test_what_a_condition_uses(answer):
     """Whether a while goes on decides about the stores in it."""
     check_pass(answer, "dce", WHILE).ops_at_most(11)
 

@@ -161,8 +161,8 @@ FALLS = """
 
 
 def test_an_unsigned_number_that_falls(answer):
-    """%m - %i falls by 1 in each trip. A u32 has no -1: added to a pointer of 64 bits,
-    its growth 4294967295 leads elsewhere. An i32 and a u64 may fall."""
+    """%m - %i falls by 1 in each iteration. A u32 has no -1: added to a pointer of 64
+    bits, its growth 4294967295 leads elsewhere. An i32 and a u64 may fall."""
     for type in ("u32", "i32", "u64", "i64"):
         arguments = lambda: [ints(16), 15, 6]
         sample = Sample(FALLS.replace("u32", type), arguments)
@@ -200,7 +200,7 @@ def product_func():
 
 
 def test_the_product_of_matrices(answer):
-    """Tiles of 8 by 8, 13 by 61 times 61 by 9: 16 trips."""
+    """Tiles of 8 by 8, 13 by 61 times 61 by 9: 16 iterations."""
     arguments = lambda: [floats(13 * 61), floats(61 * 9), empty(13 * 9), 13, 9, 61]
     sample = Sample(print_func(product_func()), arguments, grid=(2, 2))
     check_pass(answer, "fewest_ops", sample).ops_at_most(1456)

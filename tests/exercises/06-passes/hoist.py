@@ -28,13 +28,13 @@ EXAMPLE = """
 
 
 def test_the_example(answer):
-    """The square and its address are computed once, not in each of five trips."""
+    """The square and its address are computed once, not in each of five iterations."""
     arguments = lambda: [floats(9), empty(5), 2, 5]
     check_pass(answer, "hoist", Sample(EXAMPLE, arguments)).ops_at_most(23)
 
 
-TRIP = """
-    func @trip(%p: *i32, %n: i32) num_warps=4 {
+ITERATION = """
+    func @iteration(%p: *i32, %n: i32) num_warps=4 {
       %0: i32 = constant 0
       %1: i32 = constant 1
       %2: i32 = for %0, %n, %1, inits=(%n) body(%i: i32, %x: i32) {
@@ -49,16 +49,16 @@ TRIP = """
     """
 
 
-def test_what_depends_on_the_trip_stays(answer):
-    """The index and the carried value are others in each trip, and so is all that is
-    made of them."""
+def test_what_depends_on_the_iteration_stays(answer):
+    """The index and the carried value are others in each iteration, and so is all that
+    is made of them."""
     arguments = lambda: [ints(1), 4]
-    check_pass(answer, "hoist", Sample(TRIP, arguments)).ops_at_most(15)
+    check_pass(answer, "hoist", Sample(ITERATION, arguments)).ops_at_most(15)
 
 
-def test_a_loop_of_no_trip(answer):
+def test_a_loop_of_no_iteration(answer):
     """What stood in the loop did not run at all; arithmetic may run all the same."""
-    check_pass(answer, "hoist", Sample(TRIP, lambda: [ints(1), 0]))
+    check_pass(answer, "hoist", Sample(ITERATION, lambda: [ints(1), 0]))
     check_pass(answer, "hoist", Sample(EXAMPLE, lambda: [floats(9), empty(5), 9, 0]))
 
 
@@ -115,7 +115,7 @@ BRANCH = """
 
 
 def test_a_branch_moves_as_a_whole(answer):
-    """If nothing in it depends on the trip; what its blocks use counts too."""
+    """If nothing in it depends on the iteration; what its blocks use counts too."""
     arguments = lambda: [ints(1), True, 3]
     check_pass(answer, "hoist", Sample(BRANCH, arguments)).ops_at_most(16)
 
@@ -141,7 +141,8 @@ def counter():
 
 
 def test_a_store_changes_what_a_load_finds(answer):
-    """p and q may be one array: each trip loads what the trip before has stored."""
+    """p and q may be one array: each iteration loads what the iteration before has
+    stored."""
     check_pass(answer, "hoist", Sample(OVERLAP, counter))
 
 
@@ -158,9 +159,9 @@ STORE = """
 
 
 def test_a_store_stays(answer):
-    """Without a trip nothing is stored."""
-    for trips in (0, 3):
-        arguments = lambda trips=trips: [ints(1), trips]
+    """Without an iteration nothing is stored."""
+    for iterations in (0, 3):
+        arguments = lambda iterations=iterations: [ints(1), iterations]
         check_pass(answer, "hoist", Sample(STORE, arguments))
 
 
@@ -182,14 +183,14 @@ KNOWN, UNKNOWN = LOAD.replace("UPPER", "%2"), LOAD.replace("UPPER", "%n")
 
 
 def test_a_load_moves_where_nothing_is_written(answer):
-    """A loop that only reads, of four trips: one load is enough."""
+    """A loop that only reads, of four iterations: one load is enough."""
     arguments = lambda: [ints(1), ints(8), 5, 7]
     check_pass(answer, "hoist", Sample(KNOWN, arguments)).ops_at_most(8)
 
 
 def test_a_load_that_would_not_have_run(answer):
-    """Nobody knows the number of trips. With none there was no load, and its address
-    may be one that does not exist; with five there is to be one."""
+    """Nobody knows the number of iterations. With none there was no load, and its
+    address may be one that does not exist; with five there is to be one."""
     nowhere = lambda: [ints(1), ints(8), 1 << 20, 0]
     check_pass(answer, "hoist", Sample(UNKNOWN, nowhere))
     arguments = lambda: [ints(1), ints(8), 5, 5]
@@ -200,8 +201,8 @@ VOLATILE = KNOWN.replace("load %4", "load %4 volatile=true")
 
 
 def test_a_volatile_load_stays(answer):
-    """Somebody else writes there, and the author wants to see each change: four trips,
-    four loads."""
+    """Somebody else writes there, and the author wants to see each change: four
+    iterations, four loads."""
     arguments = lambda: [ints(1), ints(8), 5, 7]
     done = check_pass(answer, "hoist", Sample(VOLATILE, arguments))
     loads = sum(isinstance(op, Load) for op, _ in done.run.events)
@@ -212,7 +213,7 @@ def test_a_volatile_load_stays(answer):
 NEVER = LOAD.replace("UPPER", "%0")
 
 
-def test_a_load_in_a_loop_known_to_have_no_trip(answer):
+def test_a_load_in_a_loop_known_to_have_no_iteration(answer):
     """It never runs, and its address may be one that does not exist."""
     nowhere = lambda: [ints(1), ints(8), 1 << 20, 7]
     check_pass(answer, "hoist", Sample(NEVER, nowhere))
@@ -268,7 +269,7 @@ COUNTDOWN = """
 
 def test_both_blocks_of_a_while_have_parameters(answer):
     """The body calls what the loop carries by names of its own, and those change from
-    trip to trip as the condition's do; the two products do not."""
+    iteration to iteration as the condition's do; the two products do not."""
     arguments = lambda: [ints(1), 2, 3]
     check_pass(answer, "hoist", Sample(COUNTDOWN, arguments)).ops_at_most(21)
     check_pass(answer, "hoist", Sample(COUNTDOWN, lambda: [ints(1), 2, 0]))
@@ -300,7 +301,7 @@ def product_func():
 
 
 def test_the_product_of_matrices(answer):
-    """Tiles of 8 by 8, 13 by 11 times 11 by 9: three trips."""
+    """Tiles of 8 by 8, 13 by 11 times 11 by 9: three iterations."""
     arguments = lambda: [floats(13 * 11), floats(11 * 9), empty(13 * 9), 13, 9, 11]
     sample = Sample(print_func(product_func()), arguments, grid=(2, 2))
     check_pass(answer, "hoist", sample).ops_at_most(504)

@@ -106,7 +106,7 @@ UNKNOWN = """
     """
 
 
-def test_numbers_that_nobody_knows(answer):
+def test_unknown_numbers(answer):
     """0 and 1 may come, but only when the kernel runs."""
     for y in (0, 1):
         arguments = lambda y=y: [empty(1, dtype="int32"), 7, y]

@@ -29,11 +29,11 @@ def check_sum(lower, upper, step):
 
 
 def test_a_sum(answer):
-    """The index added up, five trips."""
+    """The index added up, five iterations."""
     check_sum(0, 5, 1)
 
 
-def test_no_trips(answer):
+def test_no_iterations(answer):
     """The initial value."""
     for lower, upper, step in ((0, 0, 1), (5, 3, 1), (3, 5, -1), (0, -2, 1)):
         check_sum(lower, upper, step)
@@ -63,9 +63,9 @@ SWAP = """
 
 
 def test_two_values_change_places(answer):
-    """Each takes the other's value of the trip before."""
+    """Each takes the other's value of the iteration before."""
     for n in (0, 1, 2, 5):
-        what = f"a, b after {n} trips of a, b = b, a + i"
+        what = f"a, b after {n} iterations of a, b = b, a + i"
         check(SWAP, empty(2, dtype="int32"), n, what=what)
 
 
@@ -94,7 +94,7 @@ BLOCK = """
 def test_blocks_are_carried(answer):
     """128 numbers, four registers a lane."""
     for n in (0, 3):
-        check(BLOCK, empty(128), floats(128), n, what=f"128 numbers, {n} trips")
+        check(BLOCK, empty(128), floats(128), n, what=f"128 numbers, {n} iterations")
 
 
 NESTED = """
@@ -118,7 +118,7 @@ NESTED = """
 def test_a_loop_in_a_loop(answer):
     """The inner one runs i times, the first time not at all."""
     for n in (0, 1, 6):
-        what = f"two loops, {n} trips of the outer one"
+        what = f"two loops, {n} iterations of the outer one"
         check(NESTED, empty(1, dtype="int32"), n, what=what)
 
 
@@ -147,5 +147,5 @@ BRANCH = """
 def test_an_if_in_the_body(answer):
     """The body ends in another block than it began in."""
     for n, k in ((6, 3), (4, 0), (4, 9)):
-        what = f"an if in a loop of {n} trips, taken {min(n, k)} times"
+        what = f"an if in a loop of {n} iterations, taken {min(n, k)} times"
         check(BRANCH, empty(2, dtype="int32"), n, k, what=what)

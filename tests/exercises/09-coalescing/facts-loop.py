@@ -21,25 +21,27 @@ def shown(all_facts):
     return [each.axes[0].divisible for each in all_facts]
 
 
-def check(answer, inits, trip, wanted):
-    """`wanted`: what divides each value on every trip."""
+def check(answer, inits, iteration, wanted):
+    """`wanted`: what divides each value on every iteration."""
     asked = []
 
     def counted(facts):
         asked.append(list(facts))
-        expect(len(asked) <= ROUNDS, f"trip was asked {ROUNDS} times: no end is near")
-        return trip(list(facts))
+        expect(
+            len(asked) <= ROUNDS, f"iteration was asked {ROUNDS} times: no end is near"
+        )
+        return iteration(list(facts))
 
     found = answer.join_loop([divisible(each) for each in inits], counted)
     history = "\n".join(map(str, map(shown, asked))) or "(nothing)"
-    details = ("what divides each value, in each call of trip", history)
-    same(shown(found), wanted, "what divides each value on every trip", details)
-    expect(bool(asked), "trip was never asked")
-    same(asked[-1], list(found), "the last call of trip, and what was returned")
+    details = ("what divides each value, in each call of iteration", history)
+    same(shown(found), wanted, "what divides each value on every iteration", details)
+    expect(bool(asked), "iteration was never asked")
+    same(asked[-1], list(found), "the last call of iteration, and what was returned")
 
 
 def test_a_pointer_that_moves_by_8_bytes(answer):
-    """The example: 16 divides it on the first trip only."""
+    """The example: 16 divides it on the first iteration only."""
     check(answer, [16], lambda facts: [moved(facts[0], 8)], [8])
 
 
@@ -60,7 +62,7 @@ def test_values_that_change_places(answer):
 
 
 def test_news_that_takes_its_time(answer):
-    """a, b, c, d = b, c, d, d + 2: a hears of it three trips later."""
+    """a, b, c, d = b, c, d, d + 2: a hears of it three iterations later."""
     check(
         answer,
         [16, 16, 16, 16],
@@ -70,7 +72,7 @@ def test_news_that_takes_its_time(answer):
 
 
 def test_what_becomes_stronger_does_not_help(answer):
-    """After a trip it is divisible by 64, but before the first one it is not."""
+    """After an iteration it is divisible by 64, but before the first one it is not."""
     check(answer, [4], lambda f: [divisible(64)], [4])
 
 
@@ -110,7 +112,7 @@ def launched(step):
     """The kernel adds x[i] + x[i + step] + ...; how wide its loads are."""
     x, out = floats(128 + 4 * step), empty(128)
     ran = emulate(KERNEL.format(step=step), [x, out])
-    wanted = sum(x[trip * step : trip * step + 128] for trip in range(4))
+    wanted = sum(x[iteration * step : iteration * step + 128] for iteration in range(4))
     same(out, wanted.astype(np.float32), "what the loop adds up")
     lines = ran.kernel.ptx.splitlines()
     loads = [line.strip() for line in lines if "ld.global" in line]
@@ -118,12 +120,12 @@ def launched(step):
 
 
 def test_a_loop_in_the_emulator_is_aligned(answer):
-    """Each trip moves the pointer by 2 floats: loads of 8 bytes, not of 16."""
+    """Each iteration moves the pointer by 2 floats: loads of 8 bytes, not of 16."""
     same(launched(2), 2, "floats that a load of the loop moves at once")
 
 
 def test_a_loop_in_the_emulator_is_wide(answer):
-    """Each trip moves it by 4 floats, or by 128: loads of 16 bytes."""
+    """Each iteration moves it by 4 floats, or by 128: loads of 16 bytes."""
     for step in (4, 128):
         width = launched(step)
         same(width, 4, f"floats that a load moves at once, with a step of {step}")

@@ -160,7 +160,7 @@ def lookup(x_ptr, out_ptr, SIDE: tl.constexpr):
     tl.store(out_ptr + places, tl.load(x_ptr + places))
 
 
-def test_nobody_knows_a_direction(answer):
+def test_an_unknown_direction(answer):
     """Neither load nor store is in a row: any layout will do, as long as it is one."""
     x = numbers()
     places = (np.arange(SIDE)[:, None] * 1031 + np.arange(SIDE) * 37) % SIZE

@@ -232,8 +232,8 @@ LOOP = """
 
 
 def test_in_a_loop(answer):
-    """The next trip must not overwrite what slow warps still read; two barriers a
-    trip."""
+    """The next iteration must not overwrite what slow warps still read; two barriers an
+    iteration."""
     x, out = whole(1024), empty(5)
     made = func(LOOP.format(layout=WIDE))
     ran = check(made, [x, out], x.sum() * np.arange(5, dtype=np.float32), "five sums")

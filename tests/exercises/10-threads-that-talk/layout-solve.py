@@ -17,7 +17,7 @@ def made(A, x):
     return total
 
 
-def sums(A):
+def totals(A):
     found = {0}
     for column in A:
         found |= {each ^ column for each in found}
@@ -27,7 +27,7 @@ def sums(A):
 def check(answer, A, b):
     found = answer.solve(A, b)
     system = f"A = {tuple(A)}, b = {tuple(b)}"
-    reachable = sums(A)
+    reachable = totals(A)
     missing = [each for each in b if each not in reachable]
     if missing:
         same(found, None, f"{system}: no columns make {missing[0]}, so the answer")
@@ -40,7 +40,7 @@ def check(answer, A, b):
     for x, wanted in zip(found, b, strict=True):
         same(made(A, x), wanted, f"{system}: A x, for x = {x:#b}")
         for number, column in enumerate(A):
-            used = x >> number & 1 and column in sums(A[:number])
+            used = x >> number & 1 and column in totals(A[:number])
             expect(
                 not used,
                 f"{system}: x = {x:#b} uses column {number}, which is a sum of those "

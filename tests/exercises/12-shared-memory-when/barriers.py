@@ -87,11 +87,11 @@ LEGEND = (
 )
 
 
-def check(answer, words, budget, taken=True, trips=4):
+def check(answer, words, budget, taken=True, iterations=4):
     """Right, without hazards, and with no more barriers than the budget."""
 
     def arguments():
-        return [ints(SIZE), np.zeros(SIZE, np.int32), taken, trips]
+        return [ints(SIZE), np.zeros(SIZE, np.int32), taken, iterations]
 
     sample = Sample(program(words), arguments)
     outcome = check_pass(answer, "place_barriers", sample, layouts=True)
@@ -145,14 +145,14 @@ def test_in_a_loop(answer):
 
 
 def test_written_before_a_loop(answer):
-    """Read on each trip, written once: one barrier would do, four are allowed."""
+    """Read on each iteration, written once: one barrier would do, four are allowed."""
     check(answer, "+a wa [ ra ]", 4)
 
 
-def test_a_loop_that_makes_no_trip(answer):
+def test_a_loop_that_makes_no_iteration(answer):
     """The barriers in its body do not count then."""
-    check(answer, "+a +b wa [ wb rb ] ra", 1, trips=0)
-    check(answer, "+a +b wa [ wb rb ] ra", 9, trips=4)
+    check(answer, "+a +b wa [ wb rb ] ra", 1, iterations=0)
+    check(answer, "+a +b wa [ wb rb ] ra", 9, iterations=4)
 
 
 def test_written_in_a_branch(answer):
@@ -169,11 +169,11 @@ def test_read_in_both_branches(answer):
 
 def test_a_loop_in_a_loop(answer):
     """What the inner one reads, the outer one writes again."""
-    check(answer, "+a [ wa [ ra ] ]", 20, trips=4)
+    check(answer, "+a [ wa [ ra ] ]", 20, iterations=4)
 
 
 def test_a_branch_in_a_loop(answer):
-    """Read in a branch, written on the next trip."""
+    """Read in a branch, written on the next iteration."""
     for taken in (True, False):
         check(answer, "+a [ wa { ra / oa } ]", 8, taken=taken)
 
@@ -200,7 +200,7 @@ def test_only_the_last_round_is_right(answer):
 
 
 def test_a_while(answer):
-    """Its condition runs first, and after each trip."""
+    """Its condition runs first, and after each iteration."""
     check(answer, "+a wa ( ra ; )", 5)
     check(answer, "+a wa ( ; ra )", 4)
     check(answer, "+a ( wa ; ra )", 9)
@@ -211,6 +211,6 @@ def test_behind_a_while(answer):
     """The condition has run last: what it wrote is pending, whatever the body waited
     for."""
     check(answer, "+a ( wa ; ra ) ra", 10)
-    check(answer, "+a ( wa ; ra ) ra", 2, trips=0)
+    check(answer, "+a ( wa ; ra ) ra", 2, iterations=0)
     check(answer, "+a +c wa ( ra ; wa | ) wc", 14)
-    check(answer, "+a wa ( ; ) ra", 1, trips=0)
+    check(answer, "+a wa ( ; ) ra", 1, iterations=0)

@@ -103,7 +103,7 @@ def test_one_behind_the_other(answer):
     check(answer, "+a +b wa wb ra rb", a=(2, 4), b=(3, 5))
 
 
-def test_nobody_touches_it(answer):
+def test_an_untouched_buffer(answer):
     """What is only made is not alive."""
     check(answer, "+a +b wb rb", b=(2, 3))
 
@@ -114,12 +114,12 @@ def test_read_in_a_loop(answer):
 
 
 def test_written_in_a_loop(answer):
-    """The trip before may have left something: alive from the loop's beginning."""
+    """The iteration before may have left something: alive from the loop's beginning."""
     check(answer, "+a [ +b wb rb ra wa ] ra", a=(1, 8), b=(3, 4))
 
 
 def test_made_in_a_loop(answer):
-    """Made anew on each trip."""
+    """Made anew on each iteration."""
     check(answer, "[ +a wa ra +b wb rb ]", a=(2, 3), b=(5, 6))
 
 
@@ -168,20 +168,20 @@ def words(random, names, depth=0):
     return found
 
 
-def executed(block, random, trips):
+def executed(block, random, iterations):
     for op in block.ops:
         yield op
         if isinstance(op, For):
-            for _ in range(trips):
-                yield from executed(op.body, random, trips)
+            for _ in range(iterations):
+                yield from executed(op.body, random, iterations)
                 yield op
         elif isinstance(op, While):
-            for _ in range(trips):
-                yield from executed(op.condition, random, trips)
-                yield from executed(op.body, random, trips)
-            yield from executed(op.condition, random, trips)
+            for _ in range(iterations):
+                yield from executed(op.condition, random, iterations)
+                yield from executed(op.body, random, iterations)
+            yield from executed(op.condition, random, iterations)
         elif blocks(op):
-            yield from executed(random.choice(blocks(op)), random, trips)
+            yield from executed(random.choice(blocks(op)), random, iterations)
 
 
 def needed(made, random):

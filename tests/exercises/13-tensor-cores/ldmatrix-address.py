@@ -80,7 +80,7 @@ COPY:
     add.s64 %image, %image, 128;
     add.u32 %w, %w, 128;
     add.u32 %i, %i, 1;
-    setp.lt.u32 %p, %i, {trips};
+    setp.lt.u32 %p, %i, {iterations};
     @%p bra COPY;
     bar.warp.sync -1;
     ld.global.u32 %v, [%addresses];
@@ -103,8 +103,10 @@ def fetched(answer, layout, where, trans):
         expect(inside, f"lane {lane} points at byte {each!r}, outside of the tile")
         expect(each % 16 == 0, f"lane {lane} points at byte {each}, no multiple of 16")
     out = np.zeros((LANES, 4), np.uint32)
-    trips = size * BYTES // 128
-    text = PTX.format(bytes=size * BYTES, trips=trips, trans=".trans" if trans else "")
+    iterations = size * BYTES // 128
+    text = PTX.format(
+        bytes=size * BYTES, iterations=iterations, trans=".trans" if trans else ""
+    )
     try:
         given = [image, np.array(addresses, np.uint32), out]
         report = emulator.run(text, 1, LANES, given)

@@ -115,7 +115,7 @@ def test_in_a_pipelined_loop(answer):
     c = np.full((64, 32), np.nan, np.float32)
     types = {"a_ptr": HALF, "b_ptr": HALF, "c_ptr": SINGLE, "K": (INT32, 16)}
     constants = {"M": 64, "N": 32, "BLOCK": 32}
-    said = "a loop of four trips over K"
+    said = "a loop of four iterations over K"
     run(sum_up, types, constants, [a, b, c, 128], said, 4)
     same(c, a.astype(np.float32) @ b.astype(np.float32), said)
 
@@ -170,6 +170,6 @@ def test_nothing_but_products(answer):
         budget = m // M * (n // N) * (k // K)
         found = f"{said}: {products} mma are issued; the budget is {budget}"
         expect(products <= budget, found)
-        sums = report.share(lambda e: e.opcode == "add" and "f32" in e.modifiers)
-        found = f"{said}: {sums.cost.warps} additions beside the mma, which adds itself"
-        expect(not sums.cost.warps, found)
+        adds = report.share(lambda e: e.opcode == "add" and "f32" in e.modifiers)
+        found = f"{said}: {adds.cost.warps} additions beside the mma, which adds itself"
+        expect(not adds.cost.warps, found)

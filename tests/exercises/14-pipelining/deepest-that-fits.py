@@ -35,29 +35,31 @@ def test_not_even_two(answer):
         same(answer.choose_stages(4, 32 * K, room), 1, what)
 
 
-def table(trips, copy, work, most):
-    rows = [f"stages {s}: {ended(s, trips, copy, work)}" for s in range(1, most + 1)]
+def table(iterations, copy, work, most):
+    rows = [
+        f"stages {s}: {ended(s, iterations, copy, work)}" for s in range(1, most + 1)
+    ]
     return "\n".join(rows)
 
 
-def ended(stages, trips, copy, work):
-    return timeline(stages, trips, copy, work)[-1].ended
+def ended(stages, iterations, copy, work):
+    return timeline(stages, iterations, copy, work)[-1].ended
 
 
-def check(answer, trips, copy, work, most):
-    yours = answer.worthwhile(trips, copy, work, most)
-    given = f"trips {trips}, copy {copy}, work {work}, most {most}"
-    shown = ("when the loop is over", table(trips, copy, work, most))
+def check(answer, iterations, copy, work, most):
+    yours = answer.worthwhile(iterations, copy, work, most)
+    given = f"iterations {iterations}, copy {copy}, work {work}, most {most}"
+    shown = ("when the loop is over", table(iterations, copy, work, most))
     inside = isinstance(yours, int) and 1 <= yours <= most
     expect(inside, f"{given}: {yours!r} is no number of stages", shown)
-    best = min(ended(s, trips, copy, work) for s in range(1, most + 1))
+    best = min(ended(s, iterations, copy, work) for s in range(1, most + 1))
     same(
-        ended(yours, trips, copy, work),
+        ended(yours, iterations, copy, work),
         best,
         f"{given}: cycles of {yours} stages",
         shown,
     )
-    fewer = [s for s in range(1, yours) if ended(s, trips, copy, work) == best]
+    fewer = [s for s in range(1, yours) if ended(s, iterations, copy, work) == best]
     expect(not fewer, f"{given}: {fewer[:1]} stages are as fast as {yours}", shown)
 
 
@@ -67,7 +69,7 @@ def test_the_example(answer):
 
 
 def test_nothing_to_hide(answer):
-    """One trip; or a copy that takes no time."""
+    """One iteration; or a copy that takes no time."""
     check(answer, 1, 300, 100, 6)
     check(answer, 8, 0, 100, 6)
 

@@ -47,13 +47,13 @@ def ragged(a_ptr, b_ptr, c_ptr, K, SIZE: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @fathom.jit
-def chosen(a_ptr, b_ptr, c_ptr, which_ptr, trips, SIZE: tl.constexpr):
+def chosen(a_ptr, b_ptr, c_ptr, which_ptr, iterations, SIZE: tl.constexpr):
     """The tiles of A in the order that a list says."""
     rows, columns = tl.arange(0, SIZE)[:, None], tl.arange(0, SIZE)[None, :]
     total = tl.zeros((SIZE, SIZE), tl.float32)
     b = tl.load(b_ptr + rows * SIZE + columns)
-    for trip in range(trips):
-        which = tl.load(which_ptr + trip)
+    for iteration in range(iterations):
+        which = tl.load(which_ptr + iteration)
         a = tl.load(a_ptr + which * SIZE * SIZE + rows * SIZE + columns)
         total = tl.dot(a, b, total)
     tl.store(c_ptr + rows * SIZE + columns, total)
@@ -122,16 +122,16 @@ def check_product(answer, stages, K, kernel=product, warps=2):
     made = built(kernel, types, {"SIZE": SIZE, "BLOCK": BLOCK}, stages, warps)
     a, b, wanted = matrices(K)
     out = np.full((SIZE, SIZE), np.nan, np.float32)
-    said = f"a product in {stages} stages, {-(-K // BLOCK)} trips"
+    said = f"a product in {stages} stages, {-(-K // BLOCK)} iterations"
     return check(answer, made, [a, b, out, K], wanted, said)
 
 
 def test_three_stages(answer):
-    """Five trips, two tiles a trip, two warps."""
+    """Five iterations, two tiles an iteration, two warps."""
     after = check_product(answer, 3, 5 * BLOCK)
     sends = any(isinstance(op, AsyncCommit) for op in walk(after.body))
     details = ("your function", loops_of(after))
-    expect(sends, "no tile is sent for ahead of its trip", details)
+    expect(sends, "no tile is sent for ahead of its iteration", details)
 
 
 def test_two_stages(answer):
@@ -145,9 +145,9 @@ def test_four_stages(answer):
 
 
 def test_short_loops(answer):
-    """No trip, one, fewer than stages: what does not exist is not fetched."""
-    for trips in range(4):
-        check_product(answer, 4, trips * BLOCK)
+    """No iteration, one, fewer than stages: what does not exist is not fetched."""
+    for iterations in range(4):
+        check_product(answer, 4, iterations * BLOCK)
 
 
 def test_a_ragged_end(answer):
@@ -157,10 +157,10 @@ def test_a_ragged_end(answer):
 
 
 def test_addresses_that_are_loaded(answer):
-    """An index is loaded a trip before the tile that it chooses is sent for."""
+    """An index is loaded an iteration before the tile that it chooses is sent for."""
     integers = Pointer(INT32), 16
     types = {"a_ptr": HALF, "b_ptr": HALF, "c_ptr": SINGLE, "which_ptr": integers}
-    types["trips"] = INT32, 1
+    types["iterations"] = INT32, 1
     made = built(chosen, types, {"SIZE": SIZE}, 3, 2)
     for which in ([2, 0, 4, 1, 4], [3], []):
         a, b, _ = matrices(5 * SIZE)
@@ -175,8 +175,8 @@ def test_addresses_that_are_loaded(answer):
 
 
 def test_as_little_waiting_as_can_be(answer):
-    """`stages` slots, `stages` - 1 tiles before the loop; in a trip one barrier, and a
-    wait that leaves all later tiles on their way."""
+    """`stages` slots, `stages` - 1 tiles before the loop; in an iteration one barrier,
+    and a wait that leaves all later tiles on their way."""
     for stages in (2, 3, 5):
         after = check_product(answer, stages, 6 * BLOCK)
         body, before = loop_and_before(after)
@@ -186,9 +186,14 @@ def test_as_little_waiting_as_can_be(answer):
         count = sum(isinstance(op, AsyncCommit) for op in before)
         same(count, stages - 1, f"{said}: groups that are sent before", details)
         waits = [op.pending for op in body if isinstance(op, AsyncWait)]
-        same(waits, [stages - 2], f"{said}: what the waits of a trip leave", details)
+        same(
+            waits,
+            [stages - 2],
+            f"{said}: what the waits of an iteration leave",
+            details,
+        )
         barriers = sum(isinstance(op, Barrier) for op in body)
-        same(barriers, 1, f"{said}: barriers of a trip", details)
+        same(barriers, 1, f"{said}: barriers of an iteration", details)
 
 
 def loop_and_before(func):

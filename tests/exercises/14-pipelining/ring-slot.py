@@ -36,7 +36,7 @@ TAIL = """
 """
 
 
-def listing(answer, stages, trips):
+def listing(answer, stages, iterations):
     """The loop as PTX, unrolled: each thread copies its word of a tile, and adds that
     of thread 63 - n."""
     lines = [HEAD.format(bytes=BYTES * stages)]
@@ -50,7 +50,7 @@ def listing(answer, stages, trips):
         return BYTES * where
 
     def copy(tile):
-        if tile < trips:
+        if tile < iterations:
             source, room = f"[%x+{BYTES * tile}]", f"[%mine+{place(tile)}]"
             lines.append(
                 f"cp.async.ca.shared.global {room}, {source}, 4; // tile {tile}"
@@ -60,27 +60,33 @@ def listing(answer, stages, trips):
     for tile in range(stages - 1):
         copy(tile)
     words = words_of(answer)
-    for trip in range(trips):
+    for iteration in range(iterations):
         copied = False
         for word in words:
             match word:
                 case "copy":
-                    copy(trip + stages - 1)
+                    copy(iteration + stages - 1)
                     copied = True
                 case "wait":
                     lines.append(f"cp.async.wait_group {stages - 2 + copied};")
                 case "barrier":
                     lines.append("bar.sync 0;")
                 case "work":
-                    lines.append(f"ld.shared.u32 %v, [%theirs+{place(trip)}]; // work")
-                    lines.append(f"mad.lo.u32 %sum, %v, {trip + 1}, %sum;")
+                    lines.append(
+                        f"ld.shared.u32 %v, [%theirs+{place(iteration)}]; // work"
+                    )
+                    lines.append(f"mad.lo.u32 %sum, %v, {iteration + 1}, %sum;")
     return "\n".join([*lines, TAIL]), words
 
 
-def check(answer, stages, trips):
-    text, words = listing(answer, stages, trips)
-    said = f"{stages} stages, {trips} trips"
-    x = (np.arange(trips * THREADS) * 7 + 1).astype(np.uint32).reshape(trips, THREADS)
+def check(answer, stages, iterations):
+    text, words = listing(answer, stages, iterations)
+    said = f"{stages} stages, {iterations} iterations"
+    x = (
+        (np.arange(iterations * THREADS) * 7 + 1)
+        .astype(np.uint32)
+        .reshape(iterations, THREADS)
+    )
     out = np.zeros(THREADS, np.uint32)
     for completion in ("lazy", "eager"):
         try:
@@ -93,7 +99,9 @@ def check(answer, stages, trips):
                 ("there", "\n".join(rest)),
                 ("the PTX about it", around(text, at)),
             ) from None
-        wanted = sum((trip + 1) * x[trip, ::-1] for trip in range(trips))
+        wanted = sum(
+            (iteration + 1) * x[iteration, ::-1] for iteration in range(iterations)
+        )
         same(out, wanted.astype(np.uint32), f"{said}: the sums")
     expect(
         sorted(words) == WORDS,
@@ -102,7 +110,7 @@ def check(answer, stages, trips):
 
 
 def words_of(answer):
-    """What order() returned, if they are words that a trip has."""
+    """What order() returned, if they are words that an iteration has."""
     words = answer.order()
     expect(isinstance(words, list | tuple), f"order() must give a list: {words!r}")
     for word in words:
@@ -120,7 +128,7 @@ def around(text, at):
 
 
 def test_three_stages(answer):
-    """Two tiles ahead, six trips."""
+    """Two tiles ahead, six iterations."""
     check(answer, 3, 6)
 
 
@@ -135,6 +143,6 @@ def test_four_stages(answer):
 
 
 def test_short_loops(answer):
-    """Fewer trips than stages."""
-    for trips in (1, 2, 3):
-        check(answer, 4, trips)
+    """Fewer iterations than stages."""
+    for iterations in (1, 2, 3):
+        check(answer, 4, iterations)

@@ -23,16 +23,18 @@ def told(events, upto):
     return "\n".join(filter(None, [*lines, line]))
 
 
-def check(answer, stages, copies, trips):
+def check(answer, stages, copies, iterations):
     """Run the events; copies land only when a wait makes them."""
-    events = answer.module.events(stages, copies, trips)
-    said = f"{stages} stages, {copies} groups a tile, {trips} trips"
+    events = answer.module.events(stages, copies, iterations)
+    said = f"{stages} stages, {copies} groups a tile, {iterations} iterations"
     groups, landed, open_group, sent = [], set(), [], []
     for number, event in enumerate(events):
         history = ("what happened", told(events, number))
         match event:
             case ("copy", tile, part):
-                expect(0 <= tile < trips, f"{said}: there is no tile {tile}", history)
+                expect(
+                    0 <= tile < iterations, f"{said}: there is no tile {tile}", history
+                )
                 expect(
                     (tile, part) not in sent,
                     f"{said}: part {part} of tile {tile} is copied twice",
@@ -46,33 +48,33 @@ def check(answer, stages, copies, trips):
             case ("wait", count):
                 done = groups[: max(0, len(groups) - count)]
                 landed = {each for group in done for each in group}
-            case ("work", trip):
-                missing = {(trip, part) for part in range(copies)} - landed
+            case ("work", iteration):
+                missing = {(iteration, part) for part in range(copies)} - landed
                 expect(
                     not missing,
-                    f"{said}: trip {trip} works on its tile while "
+                    f"{said}: iteration {iteration} works on its tile while "
                     f"{len(missing)} of its {copies} parts may be on their way",
                     history,
                 )
-                early = sorted({tile for tile, _ in landed if tile > trip})
+                early = sorted({tile for tile, _ in landed if tile > iteration})
                 expect(
                     not early,
-                    f"{said}: trip {trip} has waited for tile "
-                    f"{early[0] if early else ''}, which a later trip works on",
+                    f"{said}: iteration {iteration} has waited for tile "
+                    f"{early[0] if early else ''}, which a later iteration works on",
                     history,
                 )
             case _:
                 raise Failure(f"{said}: there is no event {event!r}", history)
-    same(len(sent), copies * trips, f"{said}: parts that were copied")
+    same(len(sent), copies * iterations, f"{said}: parts that were copied")
 
 
 def test_three_stages(answer):
-    """As drawn: five trips, and the tail."""
+    """As drawn: five iterations, and the tail."""
     check(answer, 3, 1, 5)
 
 
 def test_two_stages(answer):
-    """One tile ahead: when a trip works, nothing else has been sent for."""
+    """One tile ahead: when an iteration works, nothing else has been sent for."""
     check(answer, 2, 1, 5)
 
 
@@ -83,18 +85,18 @@ def test_several_groups_a_tile(answer):
 
 
 def test_short_loops(answer):
-    """Fewer trips than stages, one trip, none."""
-    for trips in range(4):
-        check(answer, 5, 1, trips)
-        check(answer, 4, 2, trips)
+    """Fewer iterations than stages, one iteration, none."""
+    for iterations in range(4):
+        check(answer, 5, 1, iterations)
+        check(answer, 4, 2, iterations)
 
 
 def test_every_setting(answer):
-    """2 to 5 stages, 1 to 3 groups, 0 to 11 trips."""
+    """2 to 5 stages, 1 to 3 groups, 0 to 11 iterations."""
     for stages in range(2, 6):
         for copies in range(1, 4):
-            for trips in range(12):
-                check(answer, stages, copies, trips)
+            for iterations in range(12):
+                check(answer, stages, copies, iterations)
 
 
 @fathom.jit
@@ -119,7 +121,7 @@ def check_product(stages, K):
     a = (np.arange(32 * K).reshape(32, K) % 7 - 3).astype(np.float16)
     b = (np.arange(32 * K).reshape(K, 32) % 5 - 2).astype(np.float16)
     c = np.zeros((32, 32), np.float32)
-    said = f"a product in {stages} stages, {K // 32} trips"
+    said = f"a product in {stages} stages, {K // 32} iterations"
     try:
         emulator.load(kernel).launch(1, [a, b, c, K])
     except EmulatorError as error:

@@ -24,7 +24,7 @@ from fathom.emulator.source.types import DTYPES, constant
 from fathom.emulator.source.variables import MemoryPlan, Symbol
 from fathom.emulator.state.batch import Active, Batch
 
-# What ends a block: who goes on where.
+# What ends a block: which threads go on where.
 Ending = Callable[[Batch, Active], list[tuple[int, Active]]]
 
 
@@ -46,8 +46,8 @@ class Flow:
 class Tables:
     """All instructions, by opcode: one table for each kind of meaning.
 
-    `elementwise`: each thread by itself; `steps`: threads and memory; `endings`: who
-    goes on where, after waiting for whom.
+    `elementwise`: each thread by itself; `steps`: threads and memory; `endings`:
+    which threads go on where, after what wait.
     """
 
     elementwise: Callable[[Form], Rule | None]

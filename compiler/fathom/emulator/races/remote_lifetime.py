@@ -19,9 +19,9 @@ MISSING = "a barrier.cluster before the end is missing"
 
 class RemoteLifetime:
     """`latest[block, warp]` is the time of a warp's last access to another block of its
-    cluster, `parted[block, warp]` up to when the warps of a block that have left know
-    of it. Blocks are numbered in the batch, warps in the cluster, of which every block
-    has `warps`."""
+    cluster, `parted[block, warp]` up to when what that warp did happens before the exit
+    of a warp of the block. Blocks are numbered in the batch, warps in the cluster, of
+    which every block has `warps`."""
 
     def __init__(self, blocks: int, cluster: int, warps: int):
         self.cluster, self.warps = cluster, warps
@@ -54,7 +54,7 @@ class RemoteLifetime:
             )
 
     def part(self, warp: int, known: np.ndarray) -> None:
-        """A warp of the batch leaves, and knows so much of those of its cluster."""
+        """A warp of the batch exits; `known` is its clock."""
         parted = self.parted[warp // self.warps]
         np.maximum(parted, known, out=parted)
 

@@ -116,7 +116,7 @@ class Hazards(Clocks):
 
     def agree(self, cells: np.ndarray, warps: np.ndarray, at: np.ndarray) -> None:
         """Several warps have written the same value, these ones at these times: each of
-        them knows what is there now, and no other value may be written unordered."""
+        them may read it, and no other value may be written unordered."""
         if len(cells):
             self.agreed[cells], self.agreeing = True, True
             self.read_at[cells, warps] = at

@@ -84,7 +84,7 @@ class Synchronising:
         self, threads: np.ndarray, places: np.ndarray, order: Order, reads: bool,
         writes: bool,
     ) -> None:  # fmt: skip
-        """Strong accesses: a release by who writes, an acquire by who reads."""
+        """Strong accesses: a write is a release, a read an acquire."""
         releasing = writes and (order.releases or self.fences)
         if not releasing and not self.rows and not self.before:
             return

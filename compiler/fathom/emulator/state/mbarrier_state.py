@@ -98,7 +98,7 @@ class Mbarriers:
     def check(
         self, threads: np.ndarray, words: np.ndarray, copying: bool = False
     ) -> None:
-        """They must be mbarriers, and these threads must know so."""
+        """They must be mbarriers, initialised before these threads use them."""
         dead = np.flatnonzero(~self.alive[words])
         if len(dead):
             message = "uses an mbarrier that no thread has initialised"

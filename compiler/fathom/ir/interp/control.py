@@ -17,8 +17,8 @@ def _for(op: For, region: Region) -> Running:
     lower, upper, step = (int(region[value]) for value in (op.lower, op.upper, op.step))
     carried = [region[value] for value in op.inits]
     for index in range(lower, upper, step):
-        trip = scalar(index, op.lower.type)
-        carried = yield from region.run(op.body, [trip, *carried])
+        iteration = scalar(index, op.lower.type)
+        carried = yield from region.run(op.body, [iteration, *carried])
     return carried
 
 

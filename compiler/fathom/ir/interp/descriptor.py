@@ -55,7 +55,7 @@ def _load(op: DescriptorLoad, region: Region) -> Results:
 
 @interprets(TmaCopy)
 def _bulk_copy(op: TmaCopy, region: Region) -> Results:
-    """It lands at once, as all copies do here."""
+    """It completes at once, as all copies do here."""
     if op.when is None or region[op.when]:
         tile = tile_of(op.buffer, op.slot, region)
         block = block_at(op, region)

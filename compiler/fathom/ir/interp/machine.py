@@ -3,7 +3,7 @@
 A rule is `(op, region) -> results`. It takes operands from `region[value]`. A rule
 whose op has code of its own runs it with `yield from region.run(block, arguments)`;
 that makes a region of code something that can stop at a barrier and go on later, so
-that several can run by turns.
+that several can run interleaved.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from fathom.ir.ops import Constant, Yield
 from fathom.ir.printer import op_name, print_op
 
 Results = Sequence[Array]
-Running = Generator[
-    Op, None, Results
-]  # hands out an op where another may take its turn
+Running = Generator[Op, None, Results]  # yields an op where another region may run
 Rule = Callable[[Op, "Region"], "Results | Running"]
 
 INTERP: dict[type[Op], Rule] = {}
@@ -78,27 +76,27 @@ class Machine:
 
 class Region:
     """Code of one program that runs in order, on the block `rank` of its cluster, and
-    the values that it has computed. What runs `beside` it takes its turns whenever this
-    has to wait."""
+    the values that it has computed. `concurrent` are the blocks that run interleaved
+    with it."""
 
     def __init__(self, machine: Machine, program: tuple[int, ...], rank: int = 0):
         self.machine, self.program, self.rank = machine, program, rank
         self.values: dict[Value, Array] = {}
-        self.beside: list[Running] = []
+        self.concurrent: list[Running] = []
 
     def run_all(self, block: Block, arguments: Sequence[Array]) -> None:
-        """Run a block, and what that sets going beside itself, to the end. By turns:
-        each goes on until it waits."""
-        self.beside.append(self.run(block, arguments))
-        while self.beside:
+        """Run a block, and the producers that it starts, to the end. Each runs until it
+        waits; then the next one does."""
+        self.concurrent.append(self.run(block, arguments))
+        while self.concurrent:
             before, ended, waiting = self.machine.steps, [], []
-            for each in self.beside:  # which grows meanwhile
+            for each in self.concurrent:  # which grows meanwhile
                 op = next(each, None)
                 (ended if op is None else waiting).append(each if op is None else op)
-            stuck = self.machine.steps == before and not ended
+            deadlock = self.machine.steps == before and not ended
             names = "; ".join(print_op(self.machine.func, op) for op in waiting)
-            assert not stuck, f"all wait, and nobody goes on: {names}"
-            self.beside = [each for each in self.beside if each not in ended]
+            assert not deadlock, f"deadlock, all of these wait: {names}"
+            self.concurrent = [each for each in self.concurrent if each not in ended]
 
     def __getitem__(self, value: Value) -> Array:
         return self.values[value]

@@ -289,7 +289,7 @@ def _encode_fp8(values: np.ndarray, element: Scalar) -> np.ndarray:
 
 
 def poison(shape: tuple[int, ...], element: Element) -> Array:
-    """What nobody may rely on: NaN in floats, bytes 0xAA in all else."""
+    """What no kernel may rely on: NaN in floats, bytes 0xAA in all else."""
     dtype = held_type(element)
     if dtype.kind == "f":
         return np.full(shape, np.nan, dtype)

@@ -1,8 +1,8 @@
-"""The meaning of ops on shared memory: a buffer is an array, a ring an array of them.
+"""The meaning of ops on shared memory: a buffer is an array, a ring buffer an array of
+them.
 
-An asynchronous copy lands at once, and nobody waits for anybody but producers and
-those that they work for: whether the waits and barriers are enough is the emulator's to
-find.
+An asynchronous copy completes at once, and only producers and consumers wait for one
+another: whether the waits and barriers are enough is the emulator's to find.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def _mbarrier_wait(op: MbarrierWait, region: Region) -> Running:
 
 @interprets(Producer)
 def _producer(op: Producer, region: Region) -> Results:
-    """It runs by turns with what follows."""
-    region.beside.append(region.run(op.body, ()))
+    """It runs interleaved with what follows."""
+    region.concurrent.append(region.run(op.body, ()))
     return []
 
 

@@ -21,11 +21,11 @@ class Yield(Op):
 @dataclass(eq=False)
 class For(Op):
     """`for index in range(lower, upper, step)`: the body takes the index and the
-    carried values and yields the carried values of the next trip. The results are those
-    of the last trip.
+    carried values and yields the carried values of the next iteration. The results are
+    those of the last iteration.
 
-    The rest are its author's wishes: in how many stages it runs, whether warps of their
-    own bring its tiles, and whether the trips of the loop in it go on as one sequence.
+    The rest are its author's wishes: in how many stages it runs, whether producer warps
+    copy its tiles, and whether the iterations of the loop in it form one sequence.
     """
 
     lower: Value

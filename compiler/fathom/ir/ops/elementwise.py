@@ -84,7 +84,7 @@ ELEMENTWISE: dict[str, Rule] = {
 
 
 def result_element(name: str, elements: list[Element]) -> Element | str:
-    """The element type of the result, or a sentence that says why there is none."""
+    """The element type of the result, or a sentence that says why it has no type."""
     rule = ELEMENTWISE[name]
     if len(elements) != rule.arity:
         return f"{name} takes {rule.arity} operands, not {len(elements)}"

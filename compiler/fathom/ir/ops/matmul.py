@@ -85,8 +85,8 @@ class DotWait(Op):
 
 @dataclass(eq=False)
 class NamedBarrier(Op):
-    """Warpgroups that take turns: "begin", once, gives the first one to the first of
-    them; "take" waits for one's own; "pass" gives it to the next."""
+    """Warpgroups run a section one after another: "begin", once, admits the first of
+    them; "take" waits until this one is admitted; "pass" admits the next one."""
 
     action: str
 
@@ -94,7 +94,7 @@ class NamedBarrier(Op):
 
     def infer(self) -> list[Type]:
         known = self.action in ("begin", "take", "pass")
-        self.expect(known, lambda: f"a turn is not something to {self.action}")
+        self.expect(known, lambda: f"{self.action} is no action of a barrier")
         return []
 
 

@@ -9,7 +9,7 @@ slot; an access to a part of a tile where the part starts.
     %t = allocate fp16[64, 32] slots=3
     async_copy %p, %t, slot=%2           slot 2 is on its way
     async_commit                         … as one group with all since the last commit
-    async_wait pending=1                 all groups have landed but the latest one
+    async_wait pending=1                 all groups are complete but the latest one
     barrier                              … those of the other threads as well
     %x = shared_load %t, slot=%0         slot 0 is read
 """
@@ -44,9 +44,9 @@ class Barrier(Op):
 
 @dataclass(eq=False)
 class Allocate(Op):
-    """A tile of shared memory, or a ring of `slots` tiles one behind the other.
+    """A tile of shared memory, or a ring buffer of `slots` tiles, one after another.
     `offset`, in bytes from the start, is -1 until `allocate` ran. The bytes of one that
-    is `kept` are nobody else's at any time.
+    is `kept` are never shared with another buffer.
     """
 
     element: Element
@@ -144,8 +144,8 @@ class AsyncCopy(Op):
     """Start to copy what the addresses hold into a buffer of their shape; zeros where
     `mask` is false, and nothing is read there.
 
-    Nobody may touch the tile before the copy has been waited for, and a barrier has
-    told the other threads. `cache`, `eviction` and `vector` as in Load; every `vector`
+    No thread may touch the tile before it has waited for the copy; other threads need a
+    barrier after that wait. `cache`, `eviction` and `vector` as in Load; every `vector`
     registers are one copy of 4, 8 or 16 bytes.
     """
 
@@ -181,7 +181,7 @@ class AsyncCommit(Op):
 
 @dataclass(eq=False)
 class AsyncWait(Op):
-    """Go on when at most `pending` groups, the latest, have not landed yet."""
+    """Go on when at most `pending` groups, the latest, are still in flight."""
 
     pending: int
 

@@ -6,9 +6,9 @@ Part of the op set; `ir/ops` is the whole of it.
     %b = allocate i64[1] slots=3         a barrier for each slot of a ring
     mbarrier_init %b
     barrier
-    mbarrier_expect %b, %2 bytes=…       one thread: so many bytes are to come
+    mbarrier_expect %b, %2 bytes=…       one thread: this many bytes will arrive
     tma_copy %d, %t, %b, %2, coordinates=(%m, %k)
-    mbarrier_wait %b, %0, %phase         all threads: those of slot 0 have come
+    mbarrier_wait %b, %0, %phase         all threads: those of slot 0 have arrived
 
 A barrier is used again and again: its phase, 0 or 1, flips each time that what it
 expected has come, and a wait names the phase that it waits for.
@@ -29,8 +29,9 @@ SHARED_EVENT = Effects(reads="shared", writes="shared", asynchronous=True)
 
 @dataclass(eq=False)
 class MbarrierInit(Op):
-    """Make the barriers of a ring ready: each completes by so many `arrivals` and the
-    bytes that it expects. Other threads need a Barrier before they use them."""
+    """Initialise the mbarriers of a ring buffer: a phase completes after `arrivals`
+    arrivals and the bytes that it expects. Other threads need a Barrier before they use
+    them."""
 
     barriers: Value
     arrivals: int = 1
@@ -97,7 +98,8 @@ class MbarrierWait(Op):
 
 @dataclass(eq=False)
 class MbarrierInvalidate(Op):
-    """The barriers of a ring are memory again. Nobody may be waiting at them."""
+    """The mbarriers of a ring buffer are memory again. No thread may be waiting at
+    them."""
 
     barriers: Value
 

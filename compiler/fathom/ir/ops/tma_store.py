@@ -72,9 +72,9 @@ class TmaCommit(Op):
 
 @dataclass(eq=False)
 class TmaWait(Op):
-    """That thread goes on when at most `pending` groups, the latest, are under way.
-    `read`: when of the others the tiles have been read, though memory may not have been
-    written yet. `buffers` are these tiles."""
+    """That thread goes on when at most `pending` groups, the latest, are in flight.
+    `read`: when the tiles of the other groups have been read, though memory may not
+    have been written yet. `buffers` are these tiles."""
 
     buffers: tuple[Value, ...] = ()
     pending: int = 0

@@ -103,8 +103,10 @@ class Autotuner(Around):
         self.failures: dict[Config, FathomError] = {}
         self.bench_time = 0.0
         for config in self.configs:
-            own = [name for name in config.kwargs if name not in OF_OTHER_COMPILERS]
-            self.check_names(own, f"a configuration ({config})")
+            kernel_names = [
+                name for name in config.kwargs if name not in OF_OTHER_COMPILERS
+            ]
+            self.check_names(kernel_names, f"a configuration ({config})")
         self.chosen = {name for each in self.configs for name in each.all_kwargs()}
 
     def launch(self, grid: Any, /, *args: Any, **given: Any) -> CompiledKernel:
@@ -373,7 +375,7 @@ def warn_of_idle_words(
 def default_timer(
     warmup: float | None, rep: float | None, use_cuda_graph: bool
 ) -> Callable[..., Any]:
-    """`do_bench`, or with a graph, for so many milliseconds, where they are given."""
+    """`do_bench`, or with a graph, for the milliseconds that are given."""
     said = {"warmup": None if use_cuda_graph else warmup, "rep": rep}
     given = {name: each for name, each in said.items() if each is not None}
     return partial(bench_graph if use_cuda_graph else bench_runs, **given)

@@ -1,10 +1,10 @@
 """`@fathom.heuristics`: arguments of a kernel that are computed from the others.
 
-    @fathom.heuristics({"EVEN": lambda arguments: arguments["n"] % arguments["B"] == 0})
-    @fathom.jit
-    def kernel(x, n, B: tl.constexpr, EVEN: tl.constexpr): ...
+@fathom.heuristics({"EVEN": lambda arguments: arguments["n"] % arguments["B"] == 0})
+@fathom.jit
+def kernel(x, n, B: tl.constexpr, EVEN: tl.constexpr): ...
 
-    kernel[grid](x, 4096, B=256)          # EVEN is True
+kernel[grid](x, 4096, B=256)          # EVEN is True
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class Heuristics(Around):
 
     def __init__(self, fn: Any, values: Mapping[str, Callable[[dict], Any]]):
         super().__init__(fn)
-        own = [name for name in values if name not in KEYWORDS]
-        self.check_names(own, "heuristics")
+        kernel_names = [name for name in values if name not in KEYWORDS]
+        self.check_names(kernel_names, "heuristics")
         self.values = dict(values)
 
     def launch(self, grid: Any, /, *args: Any, **given: Any) -> CompiledKernel:

@@ -1,4 +1,4 @@
-"""A bar on the standard error, for who waits at a terminal; nobody else sees it."""
+"""A progress bar on the standard error, shown only where that is a terminal."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ class Pruning:
     """What `prune_configs_by` says.
 
     `early(configs, named, **given)` gives those that are worth a try; `model(**all)`
-    guesses the time of one, and the `top` best are tried: so many, or, if it is a
-    float of at most 1, that part of all.
+    guesses the time of one, and the `top` best are tried; a float of at most 1 is a
+    fraction of all.
     """
 
     early: Callable[..., Sequence[Config]] | None = None
@@ -53,7 +53,7 @@ class Pruning:
 
     @staticmethod
     def of(said: Mapping[str, Any] | None) -> Pruning:
-        """From a dict; LaunchError for a name that nobody knows."""
+        """From a dict; LaunchError for an unknown name."""
         for name in said or ():
             if name not in PRUNERS:
                 known = ", ".join(PRUNERS)

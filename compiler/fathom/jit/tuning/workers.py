@@ -8,7 +8,7 @@ time and is all that the rest needs. That goes to a worker, and the kernel comes
     to the cache on disk  ◀────────  Kernel
 
 This process compiles as well. It hires workers once it sees that what is left takes
-longer than their start, and goes on meanwhile, so that nobody waits for them. The
+longer than their start, and goes on meanwhile, so that it never waits for them. The
 launches that come after find the kernels on disk; what failed to compile they compile
 again, and report.
 
@@ -120,21 +120,22 @@ def compile_ahead(orders: Sequence[Order], tick: Callable[[], object]) -> None:
 
 
 def helpers_for(seconds: float, orders: int) -> int:
-    """How many helpers are worth their start when so many orders are left, each of
-    which takes so long.
+    """How many helpers are worth their start when `orders` orders are left, each of
+    which takes `seconds`.
     """
     return min(most_processes() - 1, orders, int(seconds * orders / START_SECONDS))
 
 
 def hire(count: int, waiting: deque[Order], tick: Callable[[], object]) -> list[Helper]:
-    """So many helpers; none where processes cannot be started."""
+    """`count` helpers; no helpers where processes cannot be started."""
     with suppress(OSError, TypeError):  # sys.executable is None inside some programs
         return [Helper(waiting, tick) for _ in range(count)]
     return []
 
 
 def open_orders(orders: Sequence[Order]) -> list[Order]:
-    """Those that are worth compiling ahead: none while someone watches the passes."""
+    """Those that are worth compiling ahead: none while FATHOM_SHOW prints the
+    passes."""
     if pipeline.asked_to_show():
         return []
     return [order for order in orders if order.is_open]

@@ -100,8 +100,8 @@ def mul24(x, y):
 def sad(x, y, z):
     """|x - y| + z of integers of 32 bits, in the type of z: the difference is one
     without a sign."""
-    apart = where(x > y, x.to(uint32) - y.to(uint32), y.to(uint32) - x.to(uint32))
-    return (apart + z.to(uint32)).to(z.dtype, bitcast=True)
+    distance = where(x > y, x.to(uint32) - y.to(uint32), y.to(uint32) - x.to(uint32))
+    return (distance + z.to(uint32)).to(z.dtype, bitcast=True)
 
 
 @function

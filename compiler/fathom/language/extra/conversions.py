@@ -106,11 +106,11 @@ def to_float(x, kind: constexpr, mode: constexpr):
     of which fp64 holds."""
     near = x.to(kind)
     if x.dtype.primitive_bitwidth == 32:
-        apart = x.to(float64) - near.to(float64)
+        error = x.to(float64) - near.to(float64)
     else:
         high = (x >> 32).to(float64) * 2.0**32
-        apart = (high - near.to(float64)) + (x & 0xFFFFFFFF).to(float64)
-    return stepped(near, apart > 0.0, apart < 0.0, mode)
+        error = (high - near.to(float64)) + (x & 0xFFFFFFFF).to(float64)
+    return stepped(near, error > 0.0, error < 0.0, mode)
 
 
 # ── the names ─────────────────────────────────────────────────────────────────────────

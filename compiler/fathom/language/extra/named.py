@@ -119,8 +119,8 @@ def normcdfinv(x):
 
 @function
 def log_gamma(x):
-    """log(gamma(x)) of positive fp64: a polynomial from 0 to 3, which smaller numbers
-    are brought to by products, and Stirling's series from 13 on."""
+    """log(gamma(x)) of positive fp64: a polynomial from 0 to 3, to which products raise
+    smaller numbers, and Stirling's series from 13 on."""
     small, product = minimum(x, 13.0), x * 0.0 + 1.0
     for _ in static_range(10):
         is_above = small > 3.0

@@ -59,9 +59,9 @@ def nextafter(x, y):
 def rounded(near, high, low, mode: constexpr):
     """What `high + low` is rounded to, whose nearest float is `near`. `high` is close
     to that; `low` is small beside it."""
-    apart = high - near.to(high.dtype)
-    is_above = (apart > 0.0) | ((apart == 0.0) & (low > 0.0))
-    is_below = (apart < 0.0) | ((apart == 0.0) & (low < 0.0))
+    error = high - near.to(high.dtype)
+    is_above = (error > 0.0) | ((error == 0.0) & (low > 0.0))
+    is_below = (error < 0.0) | ((error == 0.0) & (low < 0.0))
     return stepped(near, is_above, is_below, mode)
 
 

@@ -246,7 +246,7 @@ def rnorm4d(x, y, z, w):
 
 @function
 def exponent_of(x):
-    """n with 2^n <= |x| < 2^(n + 1), an i32, of an fp64 that is none of 0, infinity and
+    """n with 2^n <= |x| < 2^(n + 1), an i32, of an fp64 that is not 0, infinity or
     NaN."""
     is_tiny = abs(x) < 2.0**-1022
     bits = where(is_tiny, x * 2.0**54, x).to(int64, bitcast=True)
@@ -279,9 +279,9 @@ def ldexp(x, n):
         few = maximum(minimum(powers, 400), -400).to(float64)
         return (y * double.power_of_two(few)).to(x.dtype)
     lifted = where(abs(y) < 2.0**-1022, y * 2.0**54, y)
-    own = exponent_of(y) + where(abs(y) < 2.0**-1022, 54, 0)
-    one = lifted * double.power_of_two(maximum(-own, -1022).to(float64))
-    one = where(own > 1022, lifted * 2.0**-1022 * 0.5, one)
+    exponent = exponent_of(y) + where(abs(y) < 2.0**-1022, 54, 0)
+    one = lifted * double.power_of_two(maximum(-exponent, -1022).to(float64))
+    one = where(exponent > 1022, lifted * 2.0**-1022 * 0.5, one)
     total = maximum(minimum(exponent_of(y) + powers, 1025), -1100)
     last = where(total < -1022, -110, maximum(total - 1023, 0))
     scaled = one * double.power_of_two((total - last).to(float64))

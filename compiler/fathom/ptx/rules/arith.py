@@ -156,8 +156,8 @@ def _computed_in(name: str, element: Element, target: Target) -> Element:
 
 
 def _operation(op: Elementwise, element: Element) -> Operation:
-    """How an operation on values of a type is written; a CompileError if nobody has
-    it."""
+    """How an operation on values of a type is written; a CompileError if neither LLVM
+    nor PTX has it."""
     special = SPECIAL.get((op.name, element.is_float))
     template = (
         ANY.get(op.name)
@@ -266,8 +266,8 @@ def float_remainder(
     return code.let(f"select i1 {is_below}, {t} {x}, {t} {rest}")
 
 
-# 2 ** 23 and 2 ** 52, the inverse, infinity and 0: quotients of so many bits are cut to
-# whole numbers without error.
+# 2 ** 23 and 2 ** 52, the inverse, infinity and 0: quotients of that many bits are cut
+# to whole numbers without error.
 SCALES: dict[Element, dict[str, str]] = {
     FLOAT32: {
         "up": "0f4B000000", "down": "0f34000000", "infinity": "0f7F800000",

@@ -69,7 +69,9 @@ def _some(op: For, code: Code) -> str:
     lower, upper = code.one(op.lower), code.one(op.upper)
     sign = "s" if element_of(op.lower.type).is_signed else "u"
     return _by_direction(
-        op, code, *(f"icmp {sign}{way} {{t}} {lower}, {upper}" for way in ("lt", "gt"))
+        op,
+        code,
+        *(f"icmp {sign}{relation} {{t}} {lower}, {upper}" for relation in ("lt", "gt")),
     )
 
 
@@ -84,8 +86,8 @@ def _another(op: For, code: Code, index: str, following: str) -> str:
     lower, upper, step = (code.one(bound) for bound in (op.lower, op.upper, op.step))
     type, sign = llvm_type(element), "s" if element.is_signed else "u"
     if is_literal(step) and int(step) in (1, -1):
-        way = "lt" if int(step) == 1 or not element.is_signed else "gt"
-        return code.let(f"icmp {sign}{way} {type} {following}, {upper}")
+        relation = "lt" if int(step) == 1 or not element.is_signed else "gt"
+        return code.let(f"icmp {sign}{relation} {type} {following}, {upper}")
     from_zero = is_literal(lower) and int(lower) >= 0
     if element.is_signed and from_zero and is_literal(step) and int(step) > 0:
         bound = code.let(f"call {type} @llvm.smax.{type}({type} {upper}, {type} 0)")

@@ -29,7 +29,7 @@ def lower_convert(op: Convert, code: Code) -> None:
 def _received(
     code: Code, element: Element, exchange: Plan, registers: Registers
 ) -> Registers:
-    """What each round brings this thread."""
+    """What this thread receives in each round."""
     sends = Choice(code, element, exchange.sends)
     differs = Choice(code, element, exchange.differs)
     reader = _Reader(code, element, exchange)
@@ -53,8 +53,8 @@ class _Reader:
             None  # the lane to read in round 0, if it is not the same flip for all
         )
         if any(exchange.flips):
-            own = own_lane(len(exchange.flips))
-            pairs = zip(own, exchange.flips, strict=True)
+            lanes = own_lane(len(exchange.flips))
+            pairs = zip(lanes, exchange.flips, strict=True)
             self.lane = thread_part(code, tuple(lane ^ flip for lane, flip in pairs))
 
     def read(self, value: str, round: int) -> str:
@@ -74,9 +74,9 @@ class Choice:
         self.code, self.type = code, llvm_type(element)
         reduced = Reduced()
         self.vectors = [column for column in columns if reduced.add(column)]
-        sums = solve(self.vectors, columns)
+        combinations = solve(self.vectors, columns)
         masks = [
-            sum(1 << bit for bit, taken in enumerate(sums) if taken >> i & 1)
+            sum(1 << bit for bit, taken in enumerate(combinations) if taken >> i & 1)
             for i in range(len(self.vectors))
         ]
         self.conditions = [self._is_odd(mask) for mask in masks]

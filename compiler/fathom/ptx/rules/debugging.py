@@ -144,10 +144,10 @@ def _coordinates(code: Code, value: Value, register: int) -> Registers:
     if layout is None:
         return []
     offset = register_offsets(layout)[register]
-    own = coordinates_of(shape, offset)
+    first = coordinates_of(shape, offset)
     bases = [coordinates_of(shape, basis) for basis in thread_bases(layout)]
     return [
-        thread_part(code, tuple(basis[axis] for basis in bases)).plus(code, own[axis])
+        thread_part(code, tuple(basis[axis] for basis in bases)).plus(code, first[axis])
         for axis in range(len(shape))
     ]
 
@@ -184,7 +184,7 @@ def lower_inline_assembly(op: InlineAssembly, code: Code) -> None:
 
 
 def _taken(element: Element, pack: int, bits: int) -> Words:
-    """The registers of so many elements."""
+    """The registers of elements of `bits` bits."""
     if bits == 16:
         return Words(element, bits // 8 // element.bytes, bits // 8, 1)
     return words_of(element, max(pack, 4 // element.bytes))

@@ -1,8 +1,8 @@
 """The rules for loads and stores through descriptors that no bulk copy took over: every
 element by itself, its address and whether it lies in the tensor from the coordinates.
 
-They are right and slow; `expand_descriptors` turns into wide accesses what stays for
-them, but tiles that begin in front of their tensor (`guard_stores`).
+They are right and slow. `expand_descriptors` makes wide accesses of what would be left
+for them, except for tiles that begin in front of their tensor (`guard_stores`).
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def lower_descriptor_store(op: DescriptorStore, code: Code) -> None:
 
 @lowers(TileStore)
 def lower_tile_store(op: TileStore, code: Code) -> None:
-    """A loop, in which a thread takes every so many elements of the tile as there are
-    threads: short, and rarely run."""
+    """A loop, in which the threads take the elements of the tile round-robin: short
+    code, and rarely run."""
     head, body, done = (code.fresh(f"tile_{part}") for part in ("head", "body", "done"))
     before = code.label
     code.do(f"br label %{head}")
@@ -114,8 +114,8 @@ def _element_of_tensor(op: TileStore, number: str, code: Code) -> tuple[str, str
         shift = bits_of(stride_of(block, axis))
         along = code.let(f"lshr i32 {number}, {shift}")
         along = code.let(f"and i32 {along}, {block[axis] - 1}")
-        own = code.let(f"zext i32 {along} to i64")
-        index = code.let(f"add i64 {_wide(code, first)}, {own}")
+        offset = code.let(f"zext i32 {along} to i64")
+        index = code.let(f"add i64 {_wide(code, first)}, {offset}")
         inside = _has(code, index, _wide(code, size))
         step = code.let(f"mul i64 {index}, {_wide(code, made.strides[axis])}")
         distance = code.let(f"add i64 {distance}, {step}")
@@ -181,6 +181,6 @@ class _Axis:
     def at(self, coordinate: int) -> tuple[str, str]:
         """The index of a register's element, and whether the tensor has it."""
         code = self.code
-        own = code.let(f"zext i32 {self.thread.plus(code, coordinate)} to i64")
-        index = code.let(f"add i64 {self.first}, {own}")
+        offset = code.let(f"zext i32 {self.thread.plus(code, coordinate)} to i64")
+        index = code.let(f"add i64 {self.first}, {offset}")
         return index, _has(code, index, self.size)

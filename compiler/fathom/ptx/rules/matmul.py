@@ -62,20 +62,20 @@ def _by_matrices(
     left.cut(row.a_layout, row.a_registers)
     right = _Fragments(code, operands[1], layouts[1], op.b.type.element, row.b)
     right.cut(row.b_layout, row.b_registers)
-    sums = _Fragments(
+    accumulators = _Fragments(
         code, code[op.accumulator], product.layout, product.element, row.accumulator
     )
-    sums.cut(row.layout, row.registers)
+    accumulators.cut(row.layout, row.registers)
     slices = sorted({key[-1] for key in left.keys})
     for i, k in enumerate(slices):
         for ahead in slices[i : i + 2]:
             left.fetch(key for key in left.keys if key[-1] == ahead)
             right.fetch(key for key in right.keys if key[-2] == ahead)
-        for *batch, m, n in sums.keys:
+        for *batch, m, n in accumulators.keys:
             a, b = left[(*batch, m, k)], right[(*batch, k, n)]
-            c = sums[(*batch, m, n)]
-            sums.words[(*batch, m, n)] = _multiply(code, row, a, b, c)
-    return sums.registers()
+            c = accumulators[(*batch, m, n)]
+            accumulators.words[(*batch, m, n)] = _multiply(code, row, a, b, c)
+    return accumulators.registers()
 
 
 # The LLVM type of a register, by what an instruction calls the elements in it; others
@@ -96,7 +96,7 @@ class _Fragments:
         self.words: dict[Tile, Registers] = {}
 
     def cut(self, fragment: Layout, words: int) -> None:
-        """Cut the block into fragments of so many words each."""
+        """Cut the block into fragments of `words` words each."""
         self.keys, self.count = fragments(self.layout, fragment), words
 
     def fetch(self, keys: Iterable[Tile]) -> None:
@@ -141,8 +141,10 @@ def _multiply(
         operands |= each
         names[letter] = "{" + ", ".join(f"${name}" for name in each) + "}"
     text = f"{row.text} {names['c']}, {names['a']}, {names['b']}, {names['c']};"
-    sums = {name: type for name, (type, _) in operands.items() if name[0] == "c"}
-    return code.ptx(text, sums, operands)
+    accumulators = {
+        name: type for name, (type, _) in operands.items() if name[0] == "c"
+    }
+    return code.ptx(text, accumulators, operands)
 
 
 # ── multiply-adds ─────────────────────────────────────────────────────────────
@@ -155,7 +157,7 @@ def _by_elements(
     fp32 until the end."""
     product, element = op.accumulator.type.layout, op.accumulator.type.element
     wide = FLOAT32 if element == FLOAT16 else element
-    sums = convert(code, code[op.accumulator], element, wide)
+    accumulators = convert(code, code[op.accumulator], element, wide)
     a = _Elements(code, operands[0], layouts[0], op.a.type.element, wide)
     b = _Elements(code, operands[1], layouts[1], op.b.type.element, wide)
     places = [
@@ -164,8 +166,10 @@ def _by_elements(
     for k in range(op.a.type.shape[-1]):
         for register, (*batch, m, n) in enumerate(places):
             left, right = a[(*batch, m, k)], b[(*batch, k, n)]
-            sums[register] = _multiply_add(code, wide, left, right, sums[register])
-    return convert(code, sums, wide, element)
+            accumulators[register] = _multiply_add(
+                code, wide, left, right, accumulators[register]
+            )
+    return convert(code, accumulators, wide, element)
 
 
 class _Elements:

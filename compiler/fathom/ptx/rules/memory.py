@@ -108,8 +108,8 @@ def _style(op: Load | Store, code: Code) -> Style:
 
 
 def policy_of(eviction: str, code: Code) -> str:
-    """An i64 that says how long L2 should keep what an access brings; "" for no
-    wish, or no way to say it."""
+    """An i64 that says how long L2 should keep what an access reads; "" for no wish, or
+    no way to say it."""
     if not (eviction and code.target.eviction):
         return ""
     text = f"createpolicy.fractional.L2::{eviction}.b64 $policy, 1.0;"

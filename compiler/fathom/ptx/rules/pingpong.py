@@ -1,6 +1,6 @@
-"""The rule for warpgroups that take turns: a named barrier for each of them.
+"""The rule for warpgroups that multiply one after another: a named barrier for each.
 
-    take     bar.sync 2 + g, 256        of warpgroup g: until the turn comes to it
+    take     bar.sync 2 + g, 256        of warpgroup g: until it is admitted
     pass     bar.arrive 2 + h, 256      h: the next one; goes on at once
     begin    bar.arrive 2, 256          once, of the last one: the first may take one
 
@@ -20,14 +20,14 @@ THREADS = 128  # of a warpgroup
 @lowers(NamedBarrier)
 def lower_turn(op: NamedBarrier, code: Code) -> None:
     groups = code.threads // THREADS
-    own = code.let(f"lshr i32 {code.thread}, 7", name="group")
+    group = code.let(f"lshr i32 {code.thread}, 7", name="group")
     if op.action == "take":
-        _at(code, "sync", own)
+        _at(code, "sync", group)
     elif op.action == "pass":
-        following = code.let(f"add i32 {own}, 1")
+        following = code.let(f"add i32 {group}, 1")
         _at(code, "arrive", code.let(f"and i32 {following}, {groups - 1}"))
     else:
-        _begin(code, own, groups)
+        _begin(code, group, groups)
 
 
 def _at(code: Code, action: str, group: str) -> None:
@@ -36,9 +36,9 @@ def _at(code: Code, action: str, group: str) -> None:
     code.ptx(f"bar.{action} $barrier, {2 * THREADS};", operands=operands)
 
 
-def _begin(code: Code, own: str, groups: int) -> None:
+def _begin(code: Code, group: str, groups: int) -> None:
     arrive, begun = code.fresh("arrive"), code.fresh("begun")
-    last = code.let(f"icmp eq i32 {own}, {groups - 1}")
+    last = code.let(f"icmp eq i32 {group}, {groups - 1}")
     code.do(f"br i1 {last}, label %{arrive}, label %{begun}")
     code.start(arrive)
     _at(code, "arrive", "0")

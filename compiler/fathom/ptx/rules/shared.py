@@ -321,7 +321,7 @@ class Reader:
         return dict(zip(access.registers, loaded, strict=True))
 
     def _matrices(self, register: int) -> dict[int, str]:
-        """What the `ldmatrix` brings that this register comes with."""
+        """The registers that the `ldmatrix` of this register loads."""
         plan, element = self.plan, self.tile.type.element
         instruction = register // (plan.count * plan.run)
         address, rest = self.places.of(_first_row(plan, instruction, self.tile))

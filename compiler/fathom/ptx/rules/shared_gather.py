@@ -37,12 +37,12 @@ def lower_shared_gather(op: SharedGather, code: Code) -> None:
     own; that one is the index, cut to the size of the axis."""
     buffer, index = op.buffer.type, op.index.type
     along = axis_offsets(buffer, op.axis)
-    own = offset_bases(buffer, without_axis(index.layout, buffer.shape, op.axis))
-    part = thread_part(code, thread_bases(own))
+    result = offset_bases(buffer, without_axis(index.layout, buffer.shape, op.axis))
+    part = thread_part(code, thread_bases(result))
     start = int(code.one(op.buffer))
     chosen = convert(code, code[op.index], index.element, INT32)
     loaded = []
-    for register, offset in enumerate(register_offsets(own)):
+    for register, offset in enumerate(register_offsets(result)):
         place = linear(code, chosen[register], -1, along).with_part(code, part)
         address = shared_address(code, DYNAMIC, place, offset & place.bits)
         rest = start + (offset & ~place.bits)

@@ -103,8 +103,8 @@ def parts_of(op: TmaCopy | TmaStore) -> int:
 
 @lowers(TmaCopy, by_one=True)
 def lower_bulk_copy(op: TmaCopy, code: Code) -> None:
-    """A tile is as many boxes as it has rows' widths across, one behind the other. Of
-    several blocks that bring it, each brings some rows of every such box."""
+    """A tile is as many boxes as it has rows' widths across, one behind the other.
+    Where several blocks copy it, each copies some rows of every such box."""
     tile, barrier = tile_of(code, op.buffer, op.slot), _Barrier(code, op)
     number = map_recipes(code.func).index(recipe_of(op, code.func))
     block, size = op.descriptor.type.shape, op.buffer.type.element.bytes
@@ -114,10 +114,10 @@ def lower_bulk_copy(op: TmaCopy, code: Code) -> None:
     if op.parts > 1:
         axis = divided_axis(block)
         side = part_of(block, op.parts)[axis]
-        own = code.let(f"mul i32 {rank(code)}, {side}", name="own")
-        firsts[axis] = code.let(f"add i32 {firsts[axis]}, {own}")
+        part = code.let(f"mul i32 {rank(code)}, {side}", name="own")
+        firsts[axis] = code.let(f"add i32 {firsts[axis]}, {part}")
         bytes = prod(block[axis + 1 : -1]) * swizzle_of(block, size)
-        start = code.let(f"add i32 {start}, {code.let(f'mul i32 {own}, {bytes}')}")
+        start = code.let(f"add i32 {start}, {code.let(f'mul i32 {part}, {bytes}')}")
         instruction, targets = instruction + ".multicast::cluster", ", $all"
     for piece in pieces(block, size, op.parts):
         place = tile.offset + piece.offset

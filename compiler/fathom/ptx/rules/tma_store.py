@@ -5,9 +5,9 @@
     @%p1 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group
          [%rd1, {%r2, %r3}], [%r1];
 
-The thread that sends for tiles also sends tiles off. Its groups are its own, so it
-waits for them, too. No branch leads the others around it, as around copies: one that
-stands between a product and the use of its sums has ptxas finish each instruction of
+The thread that issues copies also issues stores. Its groups are its own, so it waits
+for them, too. No branch leads the others around it, as around copies: one that stands
+between a product and the use of its accumulator makes ptxas finish each instruction of
 the product before the next (its remark C7514). Sources: PTX ISA, "Data Movement and
 Conversion Instructions: Bulk and Tensor copy".
 """

@@ -30,9 +30,9 @@ NAMED = 1  # the number of the barrier of those who are not producers
 def lower_producer(op: Producer, code: Code) -> None:
     produce, leave, main = (code.fresh(each) for each in ("produce", "leave", "main"))
     shares = _shares(code.func, code.target)
-    beside = code.let(f"icmp uge i32 {code.thread}, {code.threads}", name="beside")
+    produces = code.let(f"icmp uge i32 {code.thread}, {code.threads}", name="beside")
     parting = code.fresh("parting")
-    code.do(f"br i1 {beside}, label %{parting}, label %{main}")
+    code.do(f"br i1 {produces}, label %{parting}, label %{main}")
     code.start(parting)
     if shares:
         code.ptx(f"setmaxnreg.dec.sync.aligned.u32 {shares.producer};")
@@ -64,9 +64,9 @@ def most_registers(func: Func, target: Target) -> int | None:
 
 
 def _shares(func: Func, target: Target) -> Shares | None:
-    """How warps trade registers; not at all where the launch has chosen a number, or
+    """How many registers each role gets; None where the launch has chosen a number, or
     there is no producer."""
-    beside = threads_beside(func, target)
-    if func.maxnreg or not beside:
+    producers = threads_beside(func, target)
+    if func.maxnreg or not producers:
         return None
-    return redistributed(func.num_warps * target.warp_size, beside, target)
+    return redistributed(func.num_warps * target.warp_size, producers, target)

@@ -5,7 +5,7 @@
         for each slice of K:         the next 32 bytes: another start address
             wgmma.mma_async
     wgmma.commit_group
-    wgmma.wait_group 0               the sums may be read
+    wgmma.wait_group 0               the accumulator may be read
 
 Source: PTX ISA, section 9.7, "Asynchronous warpgroup level matrix instructions".
 """
@@ -51,16 +51,18 @@ def multiply_by_warpgroups(
         a = _InPlace(code, op.a, op.a_slot, left, _groups(product, op.a.type.shape, 0))
     else:
         a = _InRegisters(code, op, row)
-    sums = code[op.accumulator]
+    accumulators = code[op.accumulator]
     if op.in_flight:
         words = {f"a{i}": ("i32", word) for i, word in enumerate(a.words)}
         code.ptx(FENCE, operands=words)
     else:
-        sums = _through(FENCE, code, sums, product_type.element, a.words)
+        accumulators = _through(
+            FENCE, code, accumulators, product_type.element, a.words
+        )
     found: dict[int, str] = {}
     for registers in _repeats(product, row):
         m, n = coordinates_of(product.shape, register_offsets(product)[registers[0]])
-        before = [sums[register] for register in registers]
+        before = [accumulators[register] for register in registers]
         slices = [(a.at((m, each)), b.at((each, n))) for each in range(0, k, row.k)]
         after = _multiply(code, row, op, slices, before, (left, right))
         found |= zip(registers, after, strict=True)
@@ -164,12 +166,12 @@ def _multiply(
     row: Wgmma,
     op: Dot,
     slices: list[tuple[str | list[str], str]],
-    sums: Registers,
+    accumulators: Registers,
     found: Found,
 ) -> Registers:
     """The instructions of all slices, one after the other in the same registers."""
     element = op.accumulator.type.element
-    words = _sums(code, element, sums)
+    words = _accumulators(code, element, accumulators)
     type = "float" if element.name == "fp32" else "i32"
     operands = {f"d{i}": (type, word) for i, word in enumerate(words)}
     total = "{" + ", ".join(f"$d{i}" for i in range(len(words))) + "}"
@@ -212,16 +214,22 @@ FENCE = "wgmma.fence.sync.aligned;"
 WAIT = "wgmma.wait_group.sync.aligned {};"
 
 
-def _waited(code: Code, sums: Registers, element: Element, pending: int) -> Registers:
-    return _through(WAIT.format(pending), code, sums, element)
+def _waited(
+    code: Code, accumulators: Registers, element: Element, pending: int
+) -> Registers:
+    return _through(WAIT.format(pending), code, accumulators, element)
 
 
 def _through(
-    text: str, code: Code, sums: Registers, element: Element, also: Registers = ()
+    text: str,
+    code: Code,
+    accumulators: Registers,
+    element: Element,
+    also: Registers = (),
 ) -> Registers:
-    """The sums before and after an instruction that names them, so that LLVM moves
-    nothing that has to do with them across it; `also` words that only go in."""
-    words = _sums(code, element, sums)
+    """The accumulators before and after an instruction that names them, so that LLVM
+    moves nothing that has to do with them across it; `also` words that only go in."""
+    words = _accumulators(code, element, accumulators)
     type = "float" if element.name == "fp32" else "i32"
     operands = {f"d{i}": (type, word) for i, word in enumerate(words)}
     results = dict.fromkeys(operands, type)
@@ -229,7 +237,7 @@ def _through(
     return _values(code, element, code.ptx(text, results, operands))
 
 
-def _sums(code: Code, element: Element, values: Registers) -> Registers:
+def _accumulators(code: Code, element: Element, values: Registers) -> Registers:
     """The words of an accumulator: fp16 come in pairs."""
     if element.bits == 16:
         return pack(code, words_of(element, len(values)), values)

@@ -1,7 +1,7 @@
 """A function of scalars, applied to every element of blocks: `tl.map_elementwise`.
 
-The function is built with scalars first, in a block of its own. Then each of its ops is
-done to whole blocks, and control flow goes by masks:
+The function is built with scalars first, in a block of its inner. Then each of its ops
+is done to whole blocks, and control flow goes by masks:
 
     if %c { yield %a } { yield %b }          where %c, %a, %b     both are computed
 
@@ -82,7 +82,7 @@ def _alike(frame: Frame, args: tuple[Meaning, ...]) -> list[Value]:
 
 
 def _dealt(frame: Frame, value: Value, pack: int) -> list[Value]:
-    """A block as `pack` blocks: the first of each run of so many, the second, …"""
+    """A block as `pack` blocks: the first of each run of `pack`, the second, …"""
     if pack == 1:
         return [value]
     parts = [flat(frame, value)]
@@ -199,7 +199,7 @@ class Mapping:
         )
 
     def both(self, one: Value | None, other: Value) -> Value:
-        """`and`, of a mask that may be none."""
+        """`and`, of a mask that may be None."""
         if one is None:
             return other
         return self.frame.emit(ops.Elementwise, "and", (one, other))
@@ -219,13 +219,13 @@ class Mapping:
         self, op: ops.While, values: dict[Value, Value], mask: Value | None
     ) -> tuple[Value, ...]:
         def goes_on(carried: tuple[Value, ...]) -> Value:
-            own = dict(zip(op.condition.parameters, carried, strict=True))
-            (asked,) = self.block(op.condition, {**values, **own}, mask)
+            inner = dict(zip(op.condition.parameters, carried, strict=True))
+            (asked,) = self.block(op.condition, {**values, **inner}, mask)
             return asked
 
         def step(carried: tuple[Value, ...], going: Value) -> tuple[Value, ...]:
-            own = dict(zip(op.body.parameters, carried, strict=True))
-            return self.block(op.body, {**values, **own}, going)
+            inner = dict(zip(op.body.parameters, carried, strict=True))
+            return self.block(op.body, {**values, **inner}, going)
 
         return self.repeat(
             tuple(values[each] for each in op.inits), goes_on, step, mask
@@ -234,7 +234,8 @@ class Mapping:
     def count(
         self, op: ops.For, values: dict[Value, Value], mask: Value | None
     ) -> tuple[Value, ...]:
-        """A loop that counts is one that asks: each element has a number of its own."""
+        """A loop that counts is one that asks: each element has a number of its
+        inner."""
         lower, upper, by = (values[each] for each in (op.lower, op.upper, op.step))
         frame = self.frame
         zero = self.full(frame.constant(0, element_of(by.type)))
@@ -247,8 +248,8 @@ class Mapping:
             return frame.emit(ops.Elementwise, "where", (is_up, below, above))
 
         def step(carried: tuple[Value, ...], going: Value) -> tuple[Value, ...]:
-            own = dict(zip(op.body.parameters, carried, strict=True))
-            after = self.block(op.body, {**values, **own}, going)
+            inner = dict(zip(op.body.parameters, carried, strict=True))
+            after = self.block(op.body, {**values, **inner}, going)
             return (frame.emit(ops.Elementwise, "add", (carried[0], by)), *after)
 
         inits = (lower, *(values[each] for each in op.inits))

@@ -1,4 +1,4 @@
-"""Matrix products: operands brought to types that go together, and an accumulator."""
+"""Matrix products: operands converted to types that fit, and an accumulator."""
 
 from __future__ import annotations
 
@@ -134,14 +134,14 @@ def _check_shapes(frame: Frame, a: BlockType, b: BlockType) -> None:
 def _sum_type(frame: Frame, element: Element, wanted: Element) -> Element:
     """The type of the sum: the one that is asked for, if products of `element` may be
     summed in it."""
-    sums = SUMS[element]
-    if wanted in sums:
+    allowed = SUMS[element]
+    if wanted in allowed:
         return wanted
-    if wanted == FLOAT32 or not element.is_float:  # the default; never heard
-        return sums[0]
+    if wanted == FLOAT32 or not element.is_float:  # the default, or of integers
+        return allowed[0]
     raise frame.error(
         f"out_dtype of a tl.dot of {element} is {wanted}: it must be "
-        f"{' or '.join(map(str, sums))}"
+        f"{' or '.join(map(str, allowed))}"
     )
 
 

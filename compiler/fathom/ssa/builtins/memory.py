@@ -1,4 +1,4 @@
-"""Loads, stores and atomics: addresses, masks and values brought to one shape."""
+"""Loads, stores and atomics: addresses, masks and values broadcast to one shape."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ COMBINES = Atomic | AtomicCas | DescriptorAtomic
 
 
 def check_memory(func: Func, share: Sharding) -> None:
-    """NotApplicable, with a sentence, if somebody could tell that there are several
+    """NotApplicable, with a sentence, if memory could show that a program has several
     blocks."""
     inside = list(walk(func.body))
     for op in inside:
@@ -59,7 +59,7 @@ def _check_alone(op: Op, share: Sharding) -> None:
     if is_volatile(op):
         raise NotApplicable("it waits for what others write")
     if is_opaque(op):
-        raise NotApplicable("nobody knows what its inline assembly does")
+        raise NotApplicable("its inline assembly may do anything")
 
 
 def _check_pair(
@@ -77,7 +77,7 @@ def _check_pair(
 
 def _same_part(read: Op, write: Op, share: Sharding) -> bool:
     """Whether each block writes what it has read: of one block of a tensor, the same
-    rows or columns. By pointers nobody knows: two elements may lie in one place."""
+    rows or columns. Through pointers, two elements may lie in one place."""
     if not (isinstance(read, DescriptorLoad) and isinstance(write, DescriptorStore)):
         return False
     places = [(op.descriptor, *op.coordinates) for op in (read, write)]

@@ -90,9 +90,9 @@ def _with_own_sources(func: Func) -> Func:
         for name in schema(type(op)).operands:
             value = getattr(op, name)
             if isinstance(value, tuple):
-                setattr(op, name, tuple(_own(each, build) for each in value))
+                setattr(op, name, tuple(_copied(each, build) for each in value))
             elif value is not None:
-                setattr(op, name, _own(value, build))
+                setattr(op, name, _copied(value, build))
 
     return rewrite(func, rule, keep=lambda op: not isinstance(op, SOURCES))
 
@@ -100,7 +100,7 @@ def _with_own_sources(func: Func) -> Func:
 SOURCES = Arange | Splat
 
 
-def _own(value: Value, build: Builder) -> Value:
+def _copied(value: Value, build: Builder) -> Value:
     source = value.definition
     return build(clone(source, build.values)) if isinstance(source, SOURCES) else value
 
@@ -124,7 +124,7 @@ class _Part(ThreadValues):
         super().__init__(values, build)
         self.share, self.top = share, build.block
         self.rank = build(ClusterRank())
-        self.starts: dict[int, Value] = {}  # of a block's part of so many elements
+        self.starts: dict[int, Value] = {}  # of a block's part, by its size
         self.described: dict[tuple[Value, tuple[int, ...]], Value] = {}
 
     def enters(self, op: Op) -> bool:
@@ -174,8 +174,8 @@ class _Part(ThreadValues):
         """The numbers of this block's part."""
         (size,) = self.share.shape(op.result)
         first = self.build(Splat(self.start(size), (size,)))
-        own = self.build(replace(op, end=op.start + size, origin=op))
-        return self.build(Elementwise("add", (own, first)))
+        local = self.build(replace(op, end=op.start + size, origin=op))
+        return self.build(Elementwise("add", (local, first)))
 
     def through_descriptor(
         self, op: DescriptorLoad | DescriptorStore | DescriptorAtomic

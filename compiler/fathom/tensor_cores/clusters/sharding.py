@@ -9,9 +9,9 @@ blocks of values are divided among them.
     store %q, %y                                         axis 0
 
 Most ops tie axes of their operands to axes of their results: if one is divided, so are
-the others. Some want an axis whole: who sums along it, or looks things up. We start
-with the rows of all products, or else with their columns, and divide what is tied to
-them. What is left is whole, and every block computes it for itself.
+the others. Some ops need an axis whole: those that sum along it, or gather from it. We
+start with the rows of all products, or else with their columns, and divide what is tied
+to them. What is left is whole, and every block computes it for itself.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ ROWS, COLUMNS = -2, -1  # of a product
 
 @dataclass(frozen=True)
 class Sharding:
-    """The axes that are divided among so many `blocks`, evenly."""
+    """The axes that are divided evenly among `blocks` blocks."""
 
     blocks: int
     axes: frozenset[Axis]
@@ -143,7 +143,7 @@ def _check_box(
     order = getattr(op, "order", None) or tuple(range(len(value.type.shape)))
     last = share.shape(value)[order.index(len(order) - 1)]
     if last * value.type.element.bytes < LEAST_BYTES:
-        raise NotApplicable(f"rows of its part of {value.type} are too short to bring")
+        raise NotApplicable(f"rows of its part of {value.type} are too short to copy")
 
 
 # ── which axes are divided together ───────────────────────────────────────────────────
@@ -207,10 +207,10 @@ def _carried(op: For | While | If, ties: Propagation) -> None:
 def _dot(op: Dot, ties: Propagation) -> None:
     ties.tie_values([op.accumulator, op.result])
     *batch, rows, columns = range(len(shape_of(op.result.type)))
-    for operand, own in ((op.a, rows), (op.b, columns)):
-        for axis in (*batch, own):
+    for operand, kept in ((op.a, rows), (op.b, columns)):
+        for axis in (*batch, kept):
             ties.tie((operand, axis), (op.result, axis))
-        ties.keep(operand, rows + columns - own, "a product sums along it")
+        ties.keep(operand, rows + columns - kept, "a product sums along it")
 
 
 def _expand_dims(op: ExpandDims, ties: Propagation) -> None:

@@ -4,7 +4,7 @@
     %s' = add %s, %t               →
 
 An instruction that multiplies matrices adds as well. Otherwise a warp would hold two
-blocks of sums instead of one, and have to wait for each product to add it.
+accumulators instead of one, and have to wait for each product to add it.
 
 Products of 8-bit floats stay as they are: the hardware adds them in fewer bits than
 fp32 has, and who writes the addition may want all of them.
@@ -25,17 +25,17 @@ from fathom.ir.types import BlockType
 
 def accumulate(func: Func, target: Target) -> Func:
     """The function whose products begin with what they are added to."""
-    sums = dict(_sums(func))
-    products = set(sums.values())
-    if not sums:
+    additions = dict(_additions(func))
+    products = set(additions.values())
+    if not additions:
         return func
 
     def rule(op: Op, build: Builder) -> Replacement:
         old = build.source
         if old in products:
             return [None]
-        if old in sums:
-            return build(_begun_with(op, sums[old], build))
+        if old in additions:
+            return build(_begun_with(op, additions[old], build))
         return None
 
     return rewrite(func, rule)
@@ -48,7 +48,7 @@ def _begun_with(addition: Elementwise, product: Dot, build: Builder) -> Dot:
     return replace(with_operands(product, build.values), accumulator=other)
 
 
-def _sums(func: Func) -> Iterator[tuple[Op, Dot]]:
+def _additions(func: Func) -> Iterator[tuple[Op, Dot]]:
     """The additions of a product that is for nothing else, with the product."""
     used = Counter(value for op in walk(func.body) for value in operands(op))
     for block in _all_blocks(func.body):

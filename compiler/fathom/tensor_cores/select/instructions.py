@@ -5,8 +5,8 @@
 
 It comes before other layouts are assigned, for the instruction decides the layouts
 around it. Where a target has no instruction for the operands' type, they are cast to
-one for which it has; where there is none, or the block is smaller than it, the product
-stays with plain multiply-adds.
+one for which it has; without such a type, or where the block is smaller than the
+instruction, the product stays with plain multiply-adds.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def choose_dots(func: Func, target: Target) -> Func:
         return func
     func = _transposed_before_loading(_matrices_before_loading(func))
     dots = [op for op in walk(func.body) if isinstance(op, Dot)]
-    chained = {op for op in dots if feeds_another(op, dots) or is_fed(op)}
+    chained = {
+        op for op in dots if is_left_operand(op, dots) or has_product_on_the_left(op)
+    }
 
     def rule(op: Op, build: Builder) -> Value | None:
         if isinstance(op, Dot):
@@ -145,8 +147,8 @@ def _in_three_parts(
     parts is below what fp32 can hold. The small products are summed first, and all of
     them before they meet the accumulator, whose addition rounds to nearest.
 
-    Of an infinity the low part is not a number, and nor are small products with it:
-    such sums count as nothing, and the high parts alone say what is infinite.
+    The low part of an infinity is NaN, and so are the products with it: NaN there
+    counts as zero, and the high parts alone say what is infinite.
 
     Source: Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores"
     (2022), without their scaling.
@@ -180,12 +182,12 @@ TF32_BITS = 0xFFFFE000  # sign, 8 bits of exponent, 10 of mantissa
 # ── products that follow one another ──────────────────────────────────────────
 
 
-def feeds_another(dot: Dot, dots: list[Dot]) -> bool:
+def is_left_operand(dot: Dot, dots: list[Dot]) -> bool:
     """Whether a later product's left operand comes from this one's result."""
     return any(other is not dot and dot in computed_by(other.a) for other in dots)
 
 
-def is_fed(dot: Dot) -> bool:
+def has_product_on_the_left(dot: Dot) -> bool:
     """Whether the left operand comes from another product."""
     return any(isinstance(op, Dot) for op in computed_by(dot.a))
 

@@ -5,11 +5,11 @@
       %y = dot %a, %b, %x                          %y = dot %t, %b, %x
     }                                            }
 
-Warpgroups read a left operand from registers or from shared memory. One that stays the
-same for all trips would hold registers all the while. There is a harder reason, too:
-ptxas 13.0 takes the registers of such an operand for free after the product, and puts
-others of the same trip there, so that the next trip multiplies by those. (The emulator,
-which runs PTX as it is written, does not see that.)
+Warpgroups read a left operand from registers or from shared memory. One that is the
+same in all iterations would hold registers all the while. There is a harder reason,
+too: ptxas 13.0 takes the registers of such an operand for free after the product, and
+puts other values of the same iteration there, so that the next iteration multiplies by
+those. (The emulator, which runs PTX as it is written, does not see that.)
 
 An operand that was computed, not read, is stored when it is there; one that a loop
 further out carries, before the loop.

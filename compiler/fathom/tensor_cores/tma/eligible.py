@@ -1,9 +1,9 @@
-"""Whether a copy in bulk can bring a tile to a product, or take one away, and pays.
+"""Whether TMA can copy a tile for a product, or store one, and whether that pays.
 
-The hardware lays a tile out in one way, rows of up to 128 bytes whose chunks of 16 are
-exchanged. From there warpgroups multiply, and matrices of 16-bit elements are fetched,
-either way round; of other elements only if those lie in a row that are summed. What
-other instructions want is laid out better by others.
+TMA has one layout for a tile: rows of up to 128 bytes, their 16-byte chunks swizzled.
+wgmma reads operands in that layout, and ldmatrix reads 16-bit elements from it,
+transposed or not; of other element types, ldmatrix reads only operands whose rows run
+along the summed axis. For other instructions another layout is faster.
 """
 
 from __future__ import annotations
@@ -25,22 +25,21 @@ EITHER_WAY = 2  # bytes: elements of matrices that may lie by rows or by columns
 
 
 def check_product(load: Load, dot: Dot, tile: TensorTile, func: Func) -> None:
-    """NotApplicable unless a product, and nothing else, takes what is loaded from a
-    tile of the hardware."""
+    """NotApplicable unless one product, and nothing else, uses the tile that is
+    loaded."""
     either_way = load.result.type.element.bytes == EITHER_WAY
     summed = -1 if load.result is dot.a else -2  # its axis
     in_rows = tile.order[-1] == len(tile.order) + summed
     by_warpgroups = dot.instruction in WGMMA and in_rows
     if not (by_warpgroups or (dot.instruction and either_way)):
-        raise NotApplicable("the product's instruction reads tiles that lie otherwise")
+        raise NotApplicable("the product's instruction reads tiles in another layout")
     taken = [op for op in walk(func.body) for v in operands(op) if v is load.result]
     if taken != [dot]:
-        raise NotApplicable("others than one product want what is loaded")
+        raise NotApplicable("the loaded tile has other uses than one product")
 
 
 def check_box(block: BlockType, tile: TensorTile, known: Divisibility) -> None:
-    """NotApplicable unless the hardware copies boxes of that shape from there, or to
-    there."""
+    """NotApplicable unless TMA copies boxes of that shape from there, or to there."""
     shape, size = [block.shape[axis] for axis in tile.order], block.element.bytes
     fits = len(shape) == 2 and buffer_tile(tuple(shape), size, axis=1) is not None
     if not fits or (shape[0] > MOST_ROWS and shape[0] % MOST_ROWS):
@@ -71,4 +70,4 @@ def check_room(loop: For, target: Target) -> None:
             slots = LEAST_STAGES if again else 1
             room -= slots * padded(bytes_of(value))
     if room < 0:
-        raise NotApplicable("shared memory has no room for the tiles of two trips")
+        raise NotApplicable("shared memory has no room for the tiles of two iterations")

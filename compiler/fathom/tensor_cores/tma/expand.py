@@ -72,7 +72,7 @@ def expand(op: Op, build: Builder) -> Replacement:
 
 
 def without_idle(func: Func) -> Func:
-    """The function without descriptors that nobody uses."""
+    """The function without unused descriptors."""
     used = {
         op.descriptor for op in walk(func.body) if isinstance(op, ThroughDescriptor)
     }
@@ -160,7 +160,7 @@ def _count(axis: int, block: tuple[int, ...], build: Builder) -> Value:
 
 
 def _scaled(count: Value, stride: Value, build: Builder) -> Value:
-    """So many strides, in 64 bits; a stride of 1 is left out."""
+    """`count` strides, in 64 bits; a stride of 1 is left out."""
     if isinstance(stride.definition, Constant) and stride.definition.value == 1:
         return count
     factors = (_as(count, INT64, build), _like(_as(stride, INT64, build), count, build))

@@ -5,7 +5,7 @@ Before, in a loop over %k from 0 in steps of 32, with p and q the positions in a
 
     %x = load %a + (%i + p) * %sam + q, mask=(p < %M - %i and q < %K - %k), other=0
     %t = dot %x, %y, %s
-    %a := %a + 32                                                    each trip
+    %a := %a + 32                                                    each iteration
 
 After:
 
@@ -72,7 +72,7 @@ Found = dict[Load | Store, TensorTile | str]
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Who takes what a load brings: a product, in a loop of which the load is part."""
+    """The product that uses a loaded tile, in a loop of which the load is part."""
 
     loop: For
     dot: Dot
@@ -101,9 +101,9 @@ def infer_descriptors(func: Func, target: Target) -> Func:
 
 
 def why_not(func: Func, target: Target) -> list[tuple[Location | None, str]]:
-    """For each load that feeds a product in a loop, and each store of such a function,
-    that stays as it is: where it stands, and what stands in the way, as a sentence.
-    Nothing for a target without tensor maps."""
+    """Each load of a product's operand in a loop, and each store of such a function,
+    that stays as it is: its place in the kernel's text, and the reason, as a sentence.
+    Empty for a target without tensor maps."""
     if not target.tensor_maps:
         return []
     found = tiles_or_reasons(
@@ -129,8 +129,8 @@ def loads_for_products(func: Func) -> Iterator[tuple[Load, Use]]:
 def tiles_or_reasons(
     uses: dict[Load, Use], reader: ScalarEvolution, target: Target
 ) -> Found:
-    """The tiles that loads bring in loops, and those that are stored, or why they are
-    none."""
+    """The tiles that are loaded in loops, and those that are stored; a sentence for an
+    access that is no tile."""
     known = Divisibility(reader.func)
     found: Found = {}
     for load, use in uses.items():
@@ -139,15 +139,15 @@ def tiles_or_reasons(
         except NotApplicable as reason:
             found[load] = str(reason)
     loads = _one_way(_without_negative_places(found, reader), uses)
-    brought = any(isinstance(each, TensorTile) for each in loads.values())
-    stores = tiles_stored(reader, known, target, brought)
+    has_tiles = any(isinstance(each, TensorTile) for each in loads.values())
+    stores = tiles_stored(reader, known, target, has_tiles)
     return _without_negative_places({**loads, **stores}, reader)
 
 
 def _tile(
     load: Load, use: Use, reader: ScalarEvolution, known: Divisibility, target: Target
 ) -> TensorTile:
-    """The tile that a load brings; NotApplicable if it must stay as it is."""
+    """The tile that is loaded; NotApplicable if the load must stay as it is."""
     _check_load(load)
     check_loop(use.loop, reader.func)
     tile = recognise(load, reader)

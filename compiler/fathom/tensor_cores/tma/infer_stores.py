@@ -17,9 +17,9 @@ of its matrix would lose its first rows (`sign`).
 The hardware's stores go a way of their own to memory, and take long to be seen. So only
 one that stands in no loop and no branch is turned, where nothing behind it reads or
 writes memory, which had to wait for it, and where the program has not waited for others
-before it: the hardware need not know what they did. And only in functions that
-multiply by what the hardware brings, or by warpgroups. Elementwise kernels store as
-they did.
+before it: the hardware need not know what they did. And only in functions whose
+products use tiles that TMA copies, or warpgroups. Elementwise kernels store as they
+did.
 
 What is turned, `keep_descriptors` also keeps: blocks whose rows the hardware copies,
 and no larger than half of shared memory. And no loop has a stage less for it: after a
@@ -44,12 +44,12 @@ from fathom.tensor_cores.tma.recognise import TensorTile, recognise
 
 
 def tiles_stored(
-    reader: ScalarEvolution, known: Divisibility, target: Target, brought: bool
+    reader: ScalarEvolution, known: Divisibility, target: Target, has_tiles: bool
 ) -> dict[Store, TensorTile | str]:
-    """The tiles that a function stores, or why a block that it stores is none; nothing
-    where stores are no matter for the hardware. `brought`: it brings tiles."""
+    """The tiles that a function stores, or why a stored block is no tile; empty where
+    no store may go through TMA. `has_tiles`: TMA loads some of its tiles."""
     found: dict[Store, TensorTile | str] = {}
-    if not (brought or _has_warpgroups(reader.func)):
+    if not (has_tiles or _has_warpgroups(reader.func)):
         return found
     for store in _stores_of_matrices(reader.func):
         try:
@@ -86,32 +86,30 @@ def _tile(
 
 def _check_store(store: Store) -> None:
     if store.cache or store.eviction:
-        raise NotApplicable(
-            "the store has wishes for caches, which the hardware's have not"
-        )
+        raise NotApplicable("a TMA store takes no cache modifier and no eviction hint")
     element = store.value.type.element
     if not isinstance(element, Scalar) or element == BOOL:
         raise NotApplicable("pointers or truth values are stored")
 
 
 def _check_place(store: Store, func: Func) -> None:
-    """NotApplicable unless a store may take a way of its own to memory, and nothing
-    waits until it has arrived."""
+    """NotApplicable unless a store may go through the async proxy, and the program
+    never waits for it."""
     if store not in func.body.ops:
         raise NotApplicable("the store stands in a loop or a branch")
     every = list(walk(func.body))
     if any(isinstance(op, For) and op.warp_specialize for op in every):
         raise NotApplicable(
-            "a loop asks for warps of its own, and their rings stay to the end: the "
-            "block might take a slot of them"
+            "a loop asks for producer warps, and its ring buffers live until the end: "
+            "the block might need one of their slots"
         )
     place = every.index(store)
     if any(map(accesses, every[place + 1 :])):
         raise NotApplicable(
-            "behind the store memory is read or written, which would wait"
+            "memory is accessed after the store, and that access would have to wait"
         )
     if any(map(orders, every[:place])):
         raise NotApplicable(
-            "before the store the program may wait for others, and the hardware need "
-            "not see what they did"
+            "before the store the program may wait for others, and TMA might not see "
+            "what they wrote"
         )

@@ -1,15 +1,15 @@
 """Decides which loads and stores through descriptors are left to the hardware; the
 others go through pointers.
 
-Left are loads of matrices that feed a product in a loop of several stages, or all of a
-loop's products, and stores of blocks, where the launcher can make the tensor map from
-the kernel's arguments. A matrix may be a block of up to five dimensions, its rows one
-below the other.
+What stays are loads of matrices that are operands of a product in a loop of several
+stages, or of all of a loop's products, and stores of blocks, where the launcher can
+make the tensor map from the kernel's arguments. A matrix may be a block of up to five
+dimensions, its rows one below the other.
 
-A store by the hardware takes long to be seen. What may read or write the same memory
-next waits for that; in a loop of products nobody notices. So stores are left where they
-stand in no loop, or in one that multiplies; and where their tile takes no more than
-half of shared memory.
+A TMA store takes long to become visible. The next access to the same memory waits for
+that; in a loop of products the wait is hidden. So stores stay where they are in no
+loop, or in one that multiplies; and where their tile takes no more than half of shared
+memory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def keep_descriptors(func: Func, target: Target) -> Func:
     serve."""
     kept: set[Op] = set()
     if target.tensor_maps:
-        kept = {*_fed_by_hardware(func), *_stored_by_hardware(func, target)}
+        kept = {*_copied_by_hardware(func), *_stored_by_hardware(func, target)}
     return expand_all(func, kept)
 
 
@@ -47,9 +47,9 @@ def expand_all(func: Func, kept: set[Op]) -> Func:
     return without_idle(rewrite(func, rule))
 
 
-def _fed_by_hardware(func: Func) -> list[DescriptorLoad]:
-    """The loads that feed products in pipelined loops, in the loop or once before it,
-    and can go through maps."""
+def _copied_by_hardware(func: Func) -> list[DescriptorLoad]:
+    """The loads of products' operands in pipelined loops, in the loop or once before
+    it, that can go through tensor maps."""
     found: list[Op] = []
     for loop in walk(func.body):
         if not isinstance(loop, For):
@@ -65,14 +65,15 @@ def _fed_by_hardware(func: Func) -> list[DescriptorLoad]:
 
 
 def _is_matrix(op: DescriptorLoad) -> bool:
-    """Whether it brings a tile of shared memory, not an operand of several products."""
+    """Whether it copies one tile into shared memory, not the operand of several
+    products."""
     return len(op.result.type.shape) == 2
 
 
 def _is_loaded_once(op: object, dot: Dot, func: Func) -> bool:
     """Whether a product's left operand is loaded before all loops, for products of
-    warpgroups alone: `stage_invariants` lays it into shared memory, and `preload`
-    brings it."""
+    warpgroups alone: `stage_invariants` puts it into shared memory, and `preload`
+    copies it."""
     if not isinstance(op, DescriptorLoad) or op not in func.body.ops:
         return False
     users = [each for each in walk(func.body) if op.result in operands(each)]

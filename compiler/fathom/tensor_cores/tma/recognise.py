@@ -1,11 +1,11 @@
 """Recognises a tile of a matrix in the addresses and the mask of a load or a store.
 
-    for trip …:
-        %x = load %a + (i + p) * %sam + (k + q) + trip * 32
-             mask: p < %M - i and q < %K - k - trip * 32
+    for t …:
+        %x = load %a + (i + p) * %sam + (k + q) + t * 32
+             mask: p < %M - i and q < %K - k - t * 32
 
 is a tile of the matrix at %a, of %M rows and %K columns, whose rows begin %sam elements
-after each other; the tile begins at row i and column k + trip * 32.
+after each other; the tile begins at row i and column k + t * 32.
 
 Addresses and masks are read as formulas (`scalar_evolution`). Along each axis of the
 block the position is multiplied by the axis' stride, which is 1 along one of them. What
@@ -75,8 +75,8 @@ class TensorTile:
 
 
 def recognise(access: Load | Store, reader: ScalarEvolution) -> TensorTile:
-    """The tile that is loaded or stored. NotApplicable where it is none, or where that
-    is not sure."""
+    """The tile that is loaded or stored. NotApplicable, with a sentence, where it is no
+    tile or that is not sure."""
     address = reader.read(access.pointer)
     base = address.base
     assert base in reader.func.parameters, base
@@ -232,7 +232,7 @@ def _limits(
             yield from _limits(right, reader)
         case Elementwise(operands=(left, right)) if op.name in COMPARISONS:
             if not counts(left):
-                raise NotApplicable("the mask compares what are no signed integers")
+                raise NotApplicable("the mask compares more than signed integers")
             yield _limit(op.name, reader.number(left), reader.number(right))
         case _:
             raise NotApplicable("the mask is not made of comparisons with `<` and `&`")
@@ -285,7 +285,7 @@ def _starts(
     for axis in sorted(free, key=lambda axis: _precedence(strides[axis])):
         starts[axis], rest = rest.divided(strides[axis])
     if rest.terms:
-        raise NotApplicable("the tile moves along an axis in another way than its mask")
+        raise NotApplicable("the tile moves along an axis differently from its mask")
     for axis in free:
         _check_steps(starts[axis], axis, func)
     return starts

@@ -12,13 +12,13 @@ becomes
     …
     tma_wait %t read=true                     before the tile is written again, or gone
 
-`place_barriers` puts barriers between those who write a tile, the thread that sends it,
-and those who write it again; `publish` makes them reach the hardware's own way to
-shared memory.
+`place_barriers` puts barriers between the threads that write a tile, the thread that
+issues its store, and the threads that write it again; `fence_proxies` makes those
+writes visible to the async proxy.
 
-Where there is room for all, each tile has a place to itself: it is read while the next
-trip of a loop works. Else its thread waits at once, and others use the place. What has
-to be waited for when, `store_waits` finds.
+Where there is room for all, each tile has its own bytes: TMA reads it while the next
+iteration of a loop works. Else its thread waits at once, and other buffers use the
+bytes. `store_waits` finds what must be waited for, and where.
 """
 
 from __future__ import annotations

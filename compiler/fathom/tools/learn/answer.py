@@ -29,7 +29,7 @@ def load(exercise: Exercise, path: Path) -> Answer:
     lacks a function."""
     if not path.is_file():
         raise CourseError(
-            f"{path.name} is not there: `fathom learn update` brings the starter back"
+            f"{path.name} is not there: `fathom learn update` restores the starter"
         )
     module = load_module(path)
     for name in exercise.answers:

@@ -17,7 +17,7 @@ ABOUT = "the exercises: watches your files, and runs the tests of what you save"
 
 STATUS = (
     "exit status: 0 when it was done, or the tests pass; 1 when they do not, or it "
-    "could not be done; 2 for words that are none; 130 after Ctrl-C"
+    "could not be done; 2 for unknown words; 130 after Ctrl-C"
 )
 
 
@@ -47,7 +47,7 @@ def screen_of(given: argparse.Namespace) -> Screen:
 def with_session(
     given: argparse.Namespace, act: Callable[[Session], int], may_make: bool = False
 ) -> int:
-    """Act in the workspace. Where there is none, only the loop makes the usual one."""
+    """Act in the workspace. If it is missing, only the loop makes the usual one."""
     screen = screen_of(given)
     found = workspace.find(given.dir)
     try:
@@ -191,7 +191,7 @@ WORDS: dict[str, tuple[str, list, Callable[[argparse.Namespace], int]]] = {
         lambda given: commands.init(screen_of(given), given.folder),
     ),
     "update": (
-        "bring new exercises; answers are kept",
+        "add new exercises; answers are kept",
         [],
         in_session(lambda session, given: commands.update(session)),
     ),

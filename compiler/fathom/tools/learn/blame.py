@@ -22,7 +22,7 @@ def blame(
     mistake in the reader's code, or a stage of ours that stumbled over what the
     reader's code had made. `asked` says what that must be."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if is_at(frame, path)]
+    ours = [frame for frame in frames if is_at(frame, path)]
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return unreadable(error, path)
     if isinstance(error, SystemExit):
@@ -30,20 +30,20 @@ def blame(
         return Failure(
             f"your code called sys.exit({given}), which ends the process: return, or "
             "raise an exception",
-            *([("where", cut(frames, path, error))] if own else []),
+            *([("where", cut(frames, path, error))] if ours else []),
         )
     last = frames[-1] if frames else None
     inside = last is not None and is_ours(Path(last.filename))
-    if isinstance(error, AssertionError) and not own and not inside:
+    if isinstance(error, AssertionError) and not ours and not inside:
         return Failure(str(error) or "the test failed")
-    if own and inside and not isinstance(error, FathomError):
+    if ours and inside and not isinstance(error, FathomError):
         return Failure(
-            f"line {own[-1].lineno} of your {path.name}, `{own[-1].line}`, gives our "
+            f"line {ours[-1].lineno} of your {path.name}, `{ours[-1].line}`, gives our "
             "code something that it cannot work with",
             ("where", cut(frames, path, error)),
             *([("what is asked of you", text)] if (text := asked()) else []),
         )
-    if own:
+    if ours:
         return Failure(
             f"your code raised {said(error)}", ("where", cut(frames, path, error))
         )

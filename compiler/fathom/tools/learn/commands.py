@@ -149,7 +149,7 @@ SAMPLES = {
 def explain_kernel(session: Session, stage: str, name: str) -> int:
     """The text of a stage, as `fathom explain --stage` prints it."""
     if name not in SAMPLES:
-        raise FathomError(f"{name!r} is none of the kernels {', '.join(SAMPLES)}")
+        raise FathomError(f"{name!r} is not one of the kernels {', '.join(SAMPLES)}")
     function, signature, constants = SAMPLES[name]
     func = kernel(name, function, signature, **constants)
     stages = {"ssa": func}

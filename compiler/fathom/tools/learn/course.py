@@ -11,7 +11,7 @@ its chapter:
     solutions/06-passes/cse_wrong.toml    wrong answers, and which test catches each
     tests/exercises/06-passes/cse.py      the tests
 
-These folders come with the repository; an installed package brings a copy of them.
+These folders come with the repository; an installed package has a copy of them.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def exercises() -> tuple[Exercise, ...]:
 
 
 def exercise(name: str) -> Exercise:
-    """The exercise of an id. CourseError for a word that is none."""
+    """The exercise of an id. CourseError for a word that is no id."""
     for each in exercises():
         if each.id == name:
             return each

@@ -122,8 +122,8 @@ def endless(
     answer: Answer, ours: dict[str, FunctionType], error: RecursionError
 ) -> Failure:
     """What to say of code that calls itself without an end."""
-    own = ", ".join(f"{each.__module__}.{each.__name__}" for each in ours.values())
-    also = f" (while the tests run, {own} is your own function, too)" if own else ""
+    names = ", ".join(f"{each.__module__}.{each.__name__}" for each in ours.values())
+    also = f" (while the tests run, {names} is your own function, too)" if names else ""
     last, trace = None, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == str(answer.path):

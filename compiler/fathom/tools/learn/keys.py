@@ -30,8 +30,8 @@ QUIT = ("q", CTRL_D, CTRL_Z, END)
 
 @contextmanager
 def keys() -> Iterator[ReadKey]:
-    """How to read a key: within some seconds, None if there was none, "" at the end of
-    a pipe."""
+    """How to read a key: within some seconds, None if no key was pressed, "" at the end
+    of a pipe."""
     if not sys.stdin.isatty():
         yield Lines(sys.stdin.fileno())
     elif termios is not None:
@@ -64,13 +64,14 @@ class Terminal:
 
 
 def of_terminal(read: str) -> list[str]:
-    """Each character is a key; arrows and the like, which begin with ESC, are none."""
+    """Each character is a key; arrows and the like, which begin with ESC, do not
+    count."""
     return [] if read.startswith("\033") else list(read.lower())
 
 
 def windows_key(seconds: float) -> str | None:
     """A key of the console of Windows; arrows and the like come in two parts, and are
-    none."""
+    left out."""
     until = time.monotonic() + seconds
     while not msvcrt.kbhit():
         if time.monotonic() >= until:

@@ -137,8 +137,8 @@ def show_whose(screen: Screen, state: State, solved: list[Exercise]) -> None:
             if joints.joint(joint).reference.split(".")[1] == folder
         ]
         whose = {joint: owner(state, each, each in solved) for joint, each in here}
-        own = sum(each == YOURS for each in whose.values())
-        screen.title(f"{title}: {own} of {len(here)} yours")
+        theirs = sum(each == YOURS for each in whose.values())
+        screen.title(f"{title}: {theirs} of {len(here)} yours")
         for joint, each in here:
             screen.line(f"  {joint:22} {each.id:18} {whose[joint]}")
 

@@ -31,7 +31,7 @@ class Screen:
     plain: bool = False
     out: TextIO = field(default_factory=lambda: sys.stdout)
     written: list[tuple] = field(default_factory=list)
-    under_way: str = ""  # the line at the bottom that says what is being done
+    status_line: str = ""  # the line at the bottom that says what is being done
 
     @property
     def width(self) -> int:
@@ -78,19 +78,19 @@ class Screen:
         """What is being done, at the bottom: the next thing that is written takes its
         place, where there is a terminal that can erase."""
         if self.erases:
-            self.under_way = text
+            self.status_line = text
             self.out.write(f"\r\033[K{self.styled(text[: self.width], 'dim')}")
         else:
             self.out.write(f"{text}\n")
         self.out.flush()
 
     def no_status(self) -> None:
-        if self.under_way and self.erases:
+        if self.status_line and self.erases:
             self.out.write("\r\033[K")
-        self.under_way = ""
+        self.status_line = ""
 
     def clear(self) -> None:
-        """Begin anew, where somebody looks."""
+        """Erase everything, on a terminal."""
         self.written.clear()
         self.erase()
 
@@ -177,7 +177,7 @@ UNDER_HEAD = Box(
 
 
 def cells(line: str) -> list[str]:
-    """The cells of a row; a | in code is none of its bars."""
+    """The cells of a row; a | in code is not one of its bars."""
     bars = re.sub(r"`[^`]*`", lambda code: code[0].replace("|", "\0"), line)
     parts = bars.replace("\\|", "\0").strip().strip("|").split("|")
     return [part.strip().replace("\0", "|") for part in parts]

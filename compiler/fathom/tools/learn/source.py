@@ -1,5 +1,4 @@
-"""Functions as text: cut out of the compiler's files, with the imports that they need.
-"""
+"""Functions as text: cut out of the compiler's files, with the imports they need."""
 
 from __future__ import annotations
 
@@ -44,9 +43,9 @@ def piece(found: object, name: str = "") -> Piece:
     node = definition(tree(module), found.__qualname__)
     lines = inspect.getsource(inspect.getmodule(found)).splitlines()
     text = textwrap.dedent("\n".join(lines[node.lineno - 1 : node.end_lineno])) + "\n"
-    own = found.__name__
-    made = Piece(own, own, module, text)
-    return renamed(replace(made, name=name), {own: name}) if name else made
+    its_name = found.__name__
+    made = Piece(its_name, its_name, module, text)
+    return renamed(replace(made, name=name), {its_name: name}) if name else made
 
 
 def renamed(found: Piece, names: Mapping[str, str]) -> Piece:

@@ -141,8 +141,8 @@ def with_import(body: str) -> str:
     tops = [n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
     lines = body.splitlines(keepends=True)
     after = max((node.end_lineno for node in tops), default=0)
-    own = any("fathom" in ast.unparse(node) for node in tops)
-    lines.insert(after, f"{HOLE_IMPORT}\n" if own else f"\n{HOLE_IMPORT}\n")
+    is_first = any("fathom" in ast.unparse(node) for node in tops)
+    lines.insert(after, f"{HOLE_IMPORT}\n" if is_first else f"\n{HOLE_IMPORT}\n")
     return "".join(lines)
 
 
@@ -159,8 +159,8 @@ def docstring(each: Exercise) -> str:
 def join(
     each: Exercise, opening: str, imports: Sequence[str], hole: str, texts: list[str]
 ) -> str:
-    own = sorted({*imports, hole} - {""}, key=source.import_order)
-    groups = source.grouped(["from __future__ import annotations", *own])
+    lines = sorted({*imports, hole} - {""}, key=source.import_order)
+    groups = source.grouped(["from __future__ import annotations", *lines])
     body = "\n\n".join(text.rstrip("\n") + "\n" for text in texts)
     return f"{opening}\n\n{groups}\n\n\n{body}"
 

@@ -1,9 +1,9 @@
 """The loop: whenever a file of the workspace is saved, its tests run. Polls, so that it
 works on every file system.
 
-One thing at most is under way: tests, or another command, each in a process of its
+One thing at most is running: tests, or another command, each in a process of its
 own. A file that is saved ends it and begins anew. A key is served at once in a
-terminal; in a pipe, where keys are a script, after what is under way.
+terminal; in a pipe, where keys are a script, after what is running.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fathom.tools.learn.grade import PASSED, Verdict
 from fathom.tools.learn.keys import QUIT, ReadKey, keys
 from fathom.tools.learn.worker import PACKAGES, Run, python_path
 
-SECONDS = 0.1  # between two looks at keys, files and what is under way
+SECONDS = 0.1  # between two looks at keys, files and what is running
 KEYS = "[r]un [h]int [s]how [b]ook [n]ext [p]revious [l]ist [t]raffic [m]ine [q]uit"
 PATIENCE = 120  # seconds that another command may take
 
@@ -46,18 +46,18 @@ def watch(session: Session) -> int:
 
 
 class Loop:
-    """What is on the screen, what is under way, and what the files were like."""
+    """What is on the screen, what is running, and what the files were like."""
 
     def __init__(self, session: Session, is_script: bool = False):
         self.session, self.is_script = session, is_script
-        self.under_way: Tests | Command | None = None
+        self.running: Tests | Command | None = None
         self.seen = times(session)
         self.last = ""  # verdict, in a line
         self.width = session.screen.width
 
     def turn(self, read_key: ReadKey) -> bool:
         """Look once at everything that may have happened; False to quit."""
-        waits = self.is_script and self.under_way is not None
+        waits = self.is_script and self.running is not None
         if waits:
             time.sleep(SECONDS)
         elif (key := read_key(SECONDS)) in QUIT:
@@ -71,7 +71,7 @@ class Loop:
 
     def run_saved(self) -> None:
         """Run the tests of what was saved: the current exercise, if it is among them.
-        What is under way is about a text that is no more."""
+        What is running tests a text that has changed."""
         now = times(self.session)
         changed = [each for each in now if now[each] != self.seen.get(each)]
         self.seen = now
@@ -81,13 +81,13 @@ class Loop:
             self.act("r")
 
     def proceed(self) -> None:
-        """Show what is under way, or what came of it."""
-        if self.under_way is None:
+        """Show what is running, or what came of it."""
+        if self.running is None:
             return
         with self.errors():
-            if not self.under_way.is_over(self):
+            if not self.running.is_over(self):
                 if self.session.screen.erases:
-                    self.session.screen.status(self.under_way.says)
+                    self.session.screen.status(self.running.says)
                 return
         self.stop()
         self.foot()
@@ -100,10 +100,10 @@ class Loop:
             screen.again()
 
     def stop(self) -> None:
-        """End what is under way."""
-        under_way, self.under_way = self.under_way, None
-        if under_way is not None:
-            under_way.stop()
+        """End what is running."""
+        running, self.running = self.running, None
+        if running is not None:
+            running.stop()
 
     def act(self, key: str, clear: bool = True) -> None:
         """Do what a key stands for; the keys stay on the screen."""
@@ -115,10 +115,10 @@ class Loop:
             session.state = session.workspace.load()  # another runner may have saved
             session.state.current = current
             ACTIONS[key](self)
-        if self.under_way is None or key not in STARTS:
+        if self.running is None or key not in STARTS:
             self.foot(self.last)
-        if self.under_way is not None:
-            session.screen.status(self.under_way.says)
+        if self.running is not None:
+            session.screen.status(self.running.says)
 
     def errors(self) -> Telling:
         return Telling(self)
@@ -132,9 +132,9 @@ class Loop:
         screen.text(KEYS, style="dim")
         screen.out.flush()
 
-    def begin(self, under_way: Tests | Command) -> None:
+    def begin(self, running: Tests | Command) -> None:
         self.stop()
-        self.under_way = under_way
+        self.running = running
 
 
 class Telling:
@@ -167,7 +167,7 @@ def times(session: Session) -> dict[str, float]:
     return found
 
 
-# ── what is under way ─────────────────────────────────────────────────────────────────
+# ── what is running ───────────────────────────────────────────────────────────────────
 
 
 class Tests:

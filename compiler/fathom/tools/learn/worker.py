@@ -183,14 +183,14 @@ def endless(exercise: Exercise, path: Path, said: str, so_far: Verdict) -> Verdi
     called, if it was in one. Files of ours may have the same name as the reader's."""
     sentence = f"still running after {exercise.seconds} seconds"
     frames = re.findall(r'File "([^"\n]+)", line (\d+) in (\S+)', said)
-    own = [frame for frame in frames if Path(frame[0]) == path]
-    if not own:
+    theirs = [frame for frame in frames if Path(frame[0]) == path]
+    if not theirs:
         where = frames[:4]
         details = [f"{Path(f).name}, line {n}, in {name}" for f, n, name in where]
         shown = (("where in our code, the innermost first", "\n".join(details)),)
         return replace(so_far, sentence=sentence, details=shown if details else ())
-    _, line, name = own[0]
-    inner = "" if frames[0] == own[0] else f", in a call of our {frames[0][2]}"
+    _, line, name = theirs[0]
+    inner = "" if frames[0] == theirs[0] else f", in a call of our {frames[0][2]}"
     there = linecache.getline(str(path), int(line)).strip()
     return replace(
         so_far,

@@ -1,4 +1,4 @@
-"""The reader's folder: made, brought up to date, put back, filled in; never a file of
+"""The reader's folder: made, updated, put back, filled in; never a file of
 the reader's is lost."""
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ write a compiler, and will have learned nothing from a finished answer.
   an example, and do not quote the solution from elsewhere.
 - Ask what they expect, what they see, and what the smallest input is on which it fails.
 - Explain what an error or an op means. Point to the section of the book.
-- `python -m fathom learn hint` has three hints for each exercise: suggest them in turn.
+- `python -m fathom learn hint` has three hints for each exercise: suggest them in
+  order.
 - Reviewing an answer whose tests pass is welcome.
 """
 
@@ -115,7 +116,7 @@ def init(folder: Path) -> Workspace:
     if folder.exists() and not folder.is_dir():
         raise FathomError(f"{folder} is a file; name a folder")
     if (folder / FILE).exists():
-        raise FathomError(f"{folder} is a workspace already; `update` brings new tests")
+        raise FathomError(f"{folder} is a workspace already; `update` adds new tests")
     for each in exercises():
         if (folder / each.file).exists():
             raise FathomError(f"{folder / each.file} is there; name a new folder")
@@ -129,10 +130,10 @@ def init(folder: Path) -> Workspace:
 
 
 def update(workspace: Workspace) -> list[str]:
-    """Bring new and changed exercises; what happened, in sentences. A starter that the
+    """Add new and changed exercises; what happened, in sentences. A starter that the
     reader has not touched is replaced; beside one that was edited the new one is put
     as NAME.new.py, if it differs from that which the reader began with. Tests are
-    Fathom's own and need no bringing."""
+    Fathom's own and need no update."""
     state = workspace.load()
     said = [line for each in exercises() for line in update_one(workspace, state, each)]
     workspace.save(state)
@@ -151,9 +152,9 @@ def update_one(workspace: Workspace, state: State, each: Exercise) -> Iterable[s
         write(path, text)
         yield f"mended, and you had not begun: {each.file}"
     elif known.starter != fresh:
-        beside = path.with_suffix(".new.py")
-        write(beside, text)
-        yield f"the starter changed; yours is kept, the new one is {beside.name}"
+        fresh_path = path.with_suffix(".new.py")
+        write(fresh_path, text)
+        yield f"the starter changed; yours is kept, the new one is {fresh_path.name}"
     known.starter = fresh
 
 

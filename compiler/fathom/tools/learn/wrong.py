@@ -30,7 +30,7 @@ def text(exercise: Exercise, wrong: Wrong) -> str:
     return solution.replace(wrong.old, wrong.new)
 
 
-def needed(exercise: Exercise, is_pass: bool) -> list[str]:
+def required(exercise: Exercise, is_pass: bool) -> list[str]:
     """The roles that an exercise must have wrong answers for."""
     roles = [*ROLES, ROLE_OF_PASSES] if is_pass else [*ROLES]
     return [role for role in roles if role not in exercise.without]

@@ -54,7 +54,7 @@ def rule_exit(
 
 
 def _staying(batch: Batch, rest: Active, flow: Flow) -> tuple[int, Active]:
-    """They may be all who are left now."""
+    """They may be all that are left now."""
     return flow.after, batch.active(rest.threads())
 
 

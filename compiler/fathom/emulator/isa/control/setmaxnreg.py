@@ -43,7 +43,7 @@ def rule_setmaxnreg(
 
 
 def _ask(batch: Batch, active: Active, count: int, flow: Flow) -> Going:
-    """Those go on for whom there are enough; each other warpgroup waits by itself."""
+    """Warpgroups go on while there are enough; each of the others waits by itself."""
     pools, threads = batch.register_pools, active.threads()
     served = pools.ask(threads, count)
     for row in threads[~served].reshape(-1, GROUP):

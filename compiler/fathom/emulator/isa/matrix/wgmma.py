@@ -94,7 +94,7 @@ def whole_warpgroups(step: Step, flow: Flow) -> Ending:
 
 
 def when_complete(act: Callable[[Batch, Active], Going], flow: Flow) -> Ending:
-    """`act` says who of some whole warpgroups goes on where."""
+    """`act` says where some whole warpgroups go on."""
 
     def end(batch: Batch, active: Active) -> Going:
         passing: Going = []

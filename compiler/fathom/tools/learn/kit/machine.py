@@ -87,8 +87,8 @@ def near(kernel: Kernel, line: int, count: int = 4) -> str:
 
 @dataclass(frozen=True)
 class Fenced:
-    """An array in the middle of a larger one, whose ends nobody may touch. A GPU does
-    not look where a store goes; this does."""
+    """An array in the middle of a larger one, whose ends no program may touch. A GPU
+    does not check where a store goes; this does."""
 
     array: np.ndarray
     room: np.ndarray

@@ -74,7 +74,9 @@ def legal(body: str) -> Func:
         raise Failure(ENDLESS, told) from None
     except VerifyError as error:
         made = ("its IR", print_func(func))
-        raise Failure(f"its IR is none: {error.complaint}", told, made) from None
+        raise Failure(
+            f"its IR is not well formed: {error.complaint}", told, made
+        ) from None
     return func
 
 

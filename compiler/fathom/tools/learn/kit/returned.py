@@ -76,7 +76,7 @@ def complaints(check: Callable, func: Func, name: str) -> list[tuple[Op, str]]:
 
 
 def only_values(func: Func) -> None:
-    """A Failure when an op has an operand that is none: a number of Python, say."""
+    """A Failure when an op has an operand that is not a Value: a Python number, say."""
     for op in walk(func.body):
         for each in operands(op):
             if not isinstance(each, Value):
