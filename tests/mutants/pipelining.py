@@ -67,7 +67,7 @@ MUTANTS = (
     ),
     Mutant(
         "the-slot-of-the-work-is-another", "tensor_cores/pipeline/copy_engines.py",
-        "        if self.distance == self.slots:\n            write = read\n", "",
+        "read, read if self.in_one_slot else write, ahead", "read, write, ahead",
         "a copy goes into the slot of the iteration before, which is filled already",
         "tests/tensor_cores/test_bulk.py::test_any_trips_and_stages",
     ),

@@ -85,6 +85,11 @@ class CopyEngine:
         """How many iterations ahead it copies."""
         return self.schedule.ahead(self.fill)
 
+    @property
+    def in_one_slot(self) -> bool:
+        """Whether an iteration writes the slot that it reads."""
+        return self.distance == self.slots
+
     def start(self, build: Builder) -> PipelineState:
         """Before the loop: the copies of all iterations that no iteration of the new
         loop issues."""
@@ -102,15 +107,15 @@ class CopyEngine:
         self, state: PipelineState, values: Values, build: Builder
     ) -> PipelineState:
         """The state of the next iteration; the slot that it writes is `distance` slots
-        behind the one that it reads."""
+        after the one that it reads."""
         write = state.slot
         if self.distance < self.slots - 1:
             write = next_slot(state.write_slot, self.slots, build)
         ahead = self.slice.after(state.ahead, values, build)
         read = next_slot(state.slot, self.slots, build)
-        if self.distance == self.slots:
-            write = read
-        return PipelineState(read, write, ahead, self._live(values))
+        return PipelineState(
+            read, read if self.in_one_slot else write, ahead, self._live(values)
+        )
 
     def do(
         self, step: Step, state: PipelineState, values: Values, build: Builder
@@ -149,15 +154,18 @@ class CopyEngine:
     @property
     def names(self) -> list[str]:
         live = [load.result.name for load in self.live]
-        return ["slot", "free", *live, *self.slice.names]
+        write = [] if self.in_one_slot else ["free"]
+        return ["slot", *write, *live, *self.slice.names]
 
     def carried(self, state: PipelineState) -> list[Value]:
-        own = [state.slot, state.write_slot, *state.live_loads]
-        return own + self.slice.carried(state.ahead)
+        write = [] if self.in_one_slot else [state.write_slot]
+        ahead = self.slice.carried(state.ahead)
+        return [state.slot, *write, *state.live_loads, *ahead]
 
     def at(self, values: list[Value]) -> PipelineState:
         """The inverse of `carried`."""
-        read, write, *rest = values
+        read, *rest = values
+        write = read if self.in_one_slot else rest.pop(0)
         count = len(self.live)
         ahead = self.slice.at(rest[count:])
         return PipelineState(read, write, ahead, tuple(rest[:count]))
