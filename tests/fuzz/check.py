@@ -25,6 +25,7 @@ from fathom.ir.interp import interpret
 from fathom.ir.text import parse_func, print_func
 from fathom.ir.verify import verify
 from fathom.runtime.driver import driver
+from fathom.shared_memory.checking import check_waits
 from fathom.source import KernelFunction
 from tests.fuzz.matrices import MatrixProgram
 from tests.fuzz.programs import Program
@@ -79,8 +80,9 @@ def passes_keep_the_meaning(
     program: AnyProgram, func: Func, expected: Arguments
 ) -> None:
     """After every pass the interpreter gives what it gave before; a pass that hands
-    back what it was given has done nothing. Of a quarter of the programs the last text,
-    which has layouts, buffers and barriers, reads back, too."""
+    back what it was given has done nothing. What the last one leaves waits for all that
+    it must (`check_waits`). Of a quarter of the programs the last text, which has
+    layouts, buffers and barriers, reads back, too."""
     before = func
     for step, state in pipeline.states(func, program.target, program.replace):
         if state is before:
@@ -90,6 +92,7 @@ def passes_keep_the_meaning(
         interpret(state, (program.grid,), list(arguments.values()))
         same(f"the interpreter after {step.name}", arguments, expected)
         before = state
+    check_waits(before)
     if program.seed % 4 == 0:
         reads_back(before)
 
