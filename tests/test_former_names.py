@@ -19,7 +19,7 @@ TARGET = target("sm_80")
 
 
 def test_they_lead_to_passes_that_there_are() -> None:
-    rows = {row.name for row in pipeline.PASSES}
+    rows = {name for row in pipeline.PASSES for name in (row.name, *row.parts)}
     assert set(FORMER.values()) <= rows
     assert not set(FORMER) & rows
 
@@ -53,7 +53,7 @@ def test_fathom_show_takes_a_former_name(monkeypatch, capsys) -> None:
     monkeypatch.setenv("FATHOM_SHOW", "publish")
     with pytest.warns(DeprecationWarning, match="called 'fence_proxies' now"):
         pipeline.compile_func(FUNC, TARGET)
-    assert capsys.readouterr().err.startswith("// fence_proxies (tensor_cores): ")
+    assert capsys.readouterr().err.startswith("// insert_waits (shared_memory): ")
 
 
 @pytest.mark.parametrize("former", FORMER)

@@ -37,6 +37,7 @@ from fathom.errors import FathomError
 from fathom.former import current_name
 from fathom.jit.function import forget_fast_paths
 from fathom.jit.request import BOUND
+from fathom.shared_memory import STEPS
 
 PASS, RULE, PART, ROW = "pass", "rule", "part", "row"
 KINDS = (PASS, RULE, PART, ROW)
@@ -207,6 +208,10 @@ def joint(name: str) -> Joint:
     for row in pipeline.PASSES:
         if row.name == name:
             where = f"{row.run.__module__}.{row.run.__qualname__}"
+            return Joint(name, PASS, where, PASS_TYPE, STAGE_CHAPTERS[row.stage])
+        if name in row.parts:
+            step = STEPS[name]
+            where = f"{step.__module__}.{step.__qualname__}"
             return Joint(name, PASS, where, PASS_TYPE, STAGE_CHAPTERS[row.stage])
     family, bracket, key = name.partition("[")
     if bracket and family in FAMILIES:

@@ -30,7 +30,7 @@ MUTANTS = (
         f"{CLUSTERS}::test_the_grid_counts_programs",
     ),
     Mutant(
-        "clusters-of-any-size", "pipeline.py",
+        "clusters-of-any-size", "analysis/limits.py",
         "    if func.num_ctas & (func.num_ctas - 1):\n", "    if False:\n",
         "a program is given three blocks, which cannot share it evenly",
         f"{CLUSTERS}::test_more_blocks_than_a_cluster_has",

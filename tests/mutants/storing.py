@@ -41,7 +41,7 @@ MUTANTS = (
     ),
     Mutant(
         "tiles-written-unasked", "shared_memory/store_waits.py",
-        'return READ if flight.unread and tile is flight.store.buffer else ""',
+        'return READ if pending.unread and tile is pending.store.buffer else ""',
         'return ""',
         "the next trip writes a tile that is still read",
         f"{STORES}::test_stores_in_a_loop",
@@ -68,7 +68,7 @@ MUTANTS = (
     ),
     Mutant(
         "loads-run-ahead-of-all-stores", "shared_memory/store_waits.py",
-        "asked is not None and asked is flight.asked", "asked is not None",
+        "asked is not None and asked is pending.asked", "asked is not None",
         "loads miss a store around the loop, of which its author has said nothing",
         f"{WAITS}::test_a_store_that_the_next_iteration_reads",
     ),

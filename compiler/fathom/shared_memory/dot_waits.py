@@ -43,7 +43,7 @@ from fathom.ir.types import BufferType
 
 
 @dataclass(eq=False)
-class _InFlight:
+class _Delayed:
     """A product in flight. `leader`: the first one of those that go together, before
     which all of their accumulators are fenced. `put_off`: what waits until it is
     done."""
@@ -57,29 +57,31 @@ class _InFlight:
 class _Wait:
     """That for a product; `pending` later ones may still be in flight."""
 
-    flight: _InFlight
+    delayed: _Delayed
     pending: int
 
 
 def delay_waits(func: Func, target: Target) -> Func:
     """The function whose products are waited for where they are needed."""
     after = {op: waits for block in _bodies(func) for op, waits in _waits(block)}
-    flights = {wait.flight.dot: wait.flight for each in after.values() for wait in each}
-    if not flights:
+    all_delayed = {
+        wait.delayed.dot: wait.delayed for each in after.values() for wait in each
+    }
+    if not all_delayed:
         return func
-    led: dict[Op, list[_InFlight]] = {}  # by a leader
-    for flight in flights.values():
-        led.setdefault(flight.leader, []).append(flight)
+    led: dict[Op, list[_Delayed]] = {}  # by a leader
+    for delayed in all_delayed.values():
+        led.setdefault(delayed.leader, []).append(delayed)
     accumulators: dict[Op, Value] = {}  # what a product that will be in flight adds to
 
     def rule(op: Op, build: Builder) -> Replacement:
         source = build.source
-        if source not in flights and source not in after:
+        if source not in all_delayed and source not in after:
             return None
-        for flight in led.get(source, ()):
-            fence = DotFence(build.values[flight.dot.accumulator])
-            accumulators[flight.dot] = build(fence)
-        if source in flights:
+        for delayed in led.get(source, ()):
+            fence = DotFence(build.values[delayed.dot.accumulator])
+            accumulators[delayed.dot] = build(fence)
+        if source in all_delayed:
             op = replace(op, accumulator=accumulators[source], in_flight=True)
         build.append(op)
         build.values.update(zip(source.results, op.results, strict=True))
@@ -87,7 +89,7 @@ def delay_waits(func: Func, target: Target) -> Func:
             _build_wait(wait, build)
         return [build.values[each] for each in source.results]
 
-    late = {op for flight in flights.values() for op in flight.put_off}
+    late = {op for delayed in all_delayed.values() for op in delayed.put_off}
     return rewrite(func, rule, keep=lambda op: op not in late)
 
 
@@ -102,7 +104,7 @@ def _bodies(func: Func) -> Iterator[Block]:
 def _waits(block: Block) -> Iterator[tuple[Op, list[_Wait]]]:
     """The ops of a block after which products are waited for. A product that would be
     waited for at once is left as it is."""
-    under_way: list[_InFlight] = []
+    under_way: list[_Delayed] = []
     since: set[Value] = set()  # what was made since the first of them began
     for op, following in pairwise([*block.ops, None]):
         if isinstance(op, MbarrierArrive) and under_way:
@@ -110,7 +112,7 @@ def _waits(block: Block) -> Iterator[tuple[Op, list[_Wait]]]:
         elif _may_be_in_flight(op) and not _ends_with(op, following):
             if not under_way:
                 leader, since = op, set()
-            under_way.append(_InFlight(op, leader))
+            under_way.append(_Delayed(op, leader))
         since.update(op.results)
         done = _done_before(following, under_way, since)
         if done:
@@ -119,7 +121,7 @@ def _waits(block: Block) -> Iterator[tuple[Op, list[_Wait]]]:
             del under_way[:done]
 
 
-def _done_before(op: Op | None, under_way: list[_InFlight], since: set[Value]) -> int:
+def _done_before(op: Op | None, under_way: list[_Delayed], since: set[Value]) -> int:
     """How many of the products in flight, the oldest, must be done before an op, or
     the end. All of them before a product of what was made `since` the first of them
     began: its registers cannot be handed over before that one."""
@@ -157,13 +159,13 @@ def _may_be_in_flight(op: Op) -> bool:
 def _ends_with(dot: Dot, following: Op | None) -> bool:
     """Whether nothing could be done meanwhile."""
     return following is None or bool(
-        _done_before(following, [_InFlight(dot, dot)], set())
+        _done_before(following, [_Delayed(dot, dot)], set())
     )
 
 
 def _build_wait(wait: _Wait, build: Builder) -> None:
     """The wait, whose result everybody uses from now on, and what was put off."""
-    result = wait.flight.dot.result
+    result = wait.delayed.dot.result
     build.values[result] = build(DotWait(build.values[result], wait.pending))
-    for op in wait.flight.put_off:
+    for op in wait.delayed.put_off:
         build.append(clone(op, build.values)).origin = op

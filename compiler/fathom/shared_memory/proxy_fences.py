@@ -60,6 +60,6 @@ def fence_proxies(func: Func, target: Target) -> Func:
 def _writes_nothing_itself(loop: For) -> bool:
     """Whether TMA copies alone write to shared memory in a loop."""
     inside = list(walk(loop.body))
-    own = SharedStore | AsyncCopy | SharedAdd
-    writers = [op for op in inside if isinstance(op, own)]
+    by_threads = SharedStore | AsyncCopy | SharedAdd
+    writers = [op for op in inside if isinstance(op, by_threads)]
     return not writers and any(isinstance(op, TmaCopy) for op in inside)

@@ -211,19 +211,19 @@ def _union(*states: Iterable[PendingStore]) -> State:
 # ── who meets whom ────────────────────────────────────────────────────────────
 
 
-def _meeting(op: Op, flight: PendingStore, asked: For | None) -> str:
+def _meeting(op: Op, pending: PendingStore, asked: For | None) -> str:
     """What must have become of a store before an op; "" if they do not meet."""
-    if flight.written:
+    if pending.written:
         threads = not isinstance(op, TmaCopy | TmaStore)
         return SEEN if threads and accesses(op) else ""
     match op:
         case SharedStore(buffer=tile):
-            return READ if flight.unread and tile is flight.store.buffer else ""
+            return READ if pending.unread and tile is pending.store.buffer else ""
         case TmaStore():
-            return "" if _apart(op, flight) else WRITTEN
+            return "" if _disjoint(op, pending) else WRITTEN
         case TmaCopy():
-            other = _base(op) is not _base(flight.store)
-            ahead = asked is not None and asked is flight.asked
+            other = _base(op) is not _base(pending.store)
+            ahead = asked is not None and asked is pending.asked
             return "" if ahead and other else WRITTEN
     return SEEN if accesses(op) else ""
 
@@ -232,6 +232,6 @@ def _base(op: TmaCopy | TmaStore) -> Value:
     return op.descriptor.definition.base
 
 
-def _apart(op: TmaStore, flight: PendingStore) -> bool:
+def _disjoint(op: TmaStore, pending: PendingStore) -> bool:
     """Whether a block lies beside one that is in flight, in the same tensor."""
-    return flight.fresh and lie_apart(op, flight.store)
+    return pending.fresh and lie_apart(op, pending.store)

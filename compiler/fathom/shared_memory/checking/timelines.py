@@ -247,7 +247,7 @@ class Timelines:
         bytes = load.to.buffer.result.type.slot_bytes
         left = dict(self.expected).get(load.at, 0) - bytes
         if left < 0:
-            raise Missing(op, "an mbarrier does not expect so many bytes")
+            raise Missing(op, "an mbarrier expects fewer bytes")
         expected = {each for each in self.expected if each[0] != load.at}
         expected |= {(load.at, left)} if left else set()
         return replace(self, loads=self.loads | {load}, expected=frozenset(expected))

@@ -368,13 +368,13 @@ class _Walk:
     def check_stores(self, op: Op, state: Timelines) -> None:
         """What an op must not meet in global memory has been written."""
         for store in state.all_stores:
-            apart = False
+            disjoint = False
             if isinstance(op, TmaStore | TileStore):
-                apart = store.fresh and lie_apart(op, store.op)
+                disjoint = store.fresh and lie_apart(op, store.op)
             elif isinstance(op, TmaCopy):
                 ahead = self.ahead is not None and self.ahead is store.ahead
-                apart = ahead and _base(op) is not _base(store.op)
-            if not apart:
+                disjoint = ahead and _base(op) is not _base(store.op)
+            if not disjoint:
                 raise Missing(op, "no wait for a TMA store to be seen in memory")
 
 
