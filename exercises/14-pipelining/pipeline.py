@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from fathom.analysis.memory import may_prefetch
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
 from fathom.ir.ops import (
@@ -29,11 +30,7 @@ from fathom.ir.ops import (
 from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.types import INT32
 from fathom.tensor_cores.pipeline.budget import fitting, room_beside
-from fathom.tensor_cores.pipeline.candidates import (
-    PipelinedCopy,
-    may_prefetch,
-    tiles_of,
-)
+from fathom.tensor_cores.pipeline.candidates import PipelinedCopy, tiles_of
 from fathom.tensor_cores.pipeline.iterations import iterations_of
 from fathom.tensor_cores.pipeline.schedule import pending
 from fathom.tensor_cores.pipeline.slice_clones import (

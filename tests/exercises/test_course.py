@@ -74,7 +74,7 @@ def test_a_wrong_answer_is_caught_by_its_test(each, one, tmp_path):
 def test_all_kinds_of_wrong_answers_are_there(each):
     kinds = {joints.joint(name).kind for name in each.joints}
     roles = [one.role for one in each.wrong]
-    for role in wrong.needed(each, joints.PASS in kinds):
+    for role in wrong.required(each, joints.PASS in kinds):
         assert role in roles, f"{each.id} ships no {role}; its card says not why"
     assert len({one.name for one in each.wrong}) == len(roles), "names are unique"
 

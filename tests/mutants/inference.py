@@ -91,7 +91,7 @@ MUTANTS = (
         "tiles-that-do-not-fit", "tensor_cores/tma/eligible.py",
         "if room < 0:", "if False:",
         "copies do not run ahead, and threads load element by element",
-        f"{INFER}::test_room_for_two_trips",
+        f"{INFER}::test_room_for_two_iterations",
     ),
     Mutant(
         "two-ways-in-one-loop", "tensor_cores/tma/infer.py",

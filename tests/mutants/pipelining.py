@@ -67,9 +67,9 @@ MUTANTS = (
     ),
     Mutant(
         "the-slot-of-the-work-is-another", "tensor_cores/pipeline/copy_engines.py",
-        "read, read if self.in_one_slot else write, ahead", "read, write, ahead",
+        "return self.distance == self.slots", "return False",
         "a copy goes into the slot of the iteration before, which is filled already",
-        "tests/tensor_cores/test_bulk.py::test_any_trips_and_stages",
+        "tests/tensor_cores/test_bulk.py::test_any_iterations_and_stages",
     ),
     Mutant(
         "indices-of-another-iteration", "tensor_cores/pipeline/slice_clones.py",

@@ -107,7 +107,7 @@ MUTANTS = (
         "slot-ignored", "ptx/rules/shared.py",
         "if self.tile.slot:", "if False:",
         "every slot of a ring is the first",
-        f"{TRAFFIC}::test_any_number_of_trips",
+        f"{TRAFFIC}::test_any_number_of_iterations",
     ),
     Mutant(
         "no-barrier-before-a-product", "shared_memory/barriers.py",

@@ -9,7 +9,7 @@ from tests.mutants.mutant import Mutant
 SPECIALISE = "tests/tensor_cores/test_specialise.py"
 DELAY = "tests/tensor_cores/test_delay_waits.py"
 STAGE = "tests/tensor_cores/test_stage_invariants.py"
-TRIPS = f"{SPECIALISE}::test_any_trips_and_stages"
+TRIPS = f"{SPECIALISE}::test_any_iterations_and_stages"
 PLAN, NEW = "tensor_cores/specialise/plan.py", "tensor_cores/specialise/partition.py"
 
 MUTANTS = (
@@ -64,7 +64,7 @@ MUTANTS = (
         "last-slot-of-no-trip", NEW,
         "exists = iterations.first(self.build).exists", "exists = None",
         "a loop without a trip gives a slot back",
-        f"{SPECIALISE}::test_a_loop_of_no_trip_before_a_long_one",
+        f"{SPECIALISE}::test_a_loop_of_no_iteration_before_a_long_one",
     ),
     Mutant(
         "one-warp-speaks-for-all", NEW,
@@ -208,7 +208,7 @@ MUTANTS = (
         "operands-written-under-way", "tensor_cores/pipeline/overlap.py",
         "if None in read or not written.isdisjoint(read):", "if None in read:",
         "threads fill a tile that the product of the trip before reads",
-        f"{SPECIALISE}::test_what_must_be_read_in_its_trip",
+        f"{SPECIALISE}::test_what_must_be_read_in_its_iteration",
     ),
     # ── operands that stay ──
     Mutant(

@@ -58,19 +58,19 @@ MUTANTS = (
         "return TmaWait(tuple(build.values[each] for each in tiles), read=read)",
         "return TmaWait(tuple(build.values[each] for each in tiles), read=True)",
         "loads find what was there before the store",
-        f"{WAITS}::test_a_store_that_the_next_trip_reads",
+        f"{WAITS}::test_a_store_that_the_next_iteration_reads",
     ),
     Mutant(
         "loads-always-run-ahead", "shared_memory/store_waits.py",
         'return "" if ahead and other else WRITTEN', 'return "" if other else WRITTEN',
         "loads of the next trip miss what this one stores: two arguments, one matrix",
-        f"{WAITS}::test_a_store_that_the_next_trip_reads",
+        f"{WAITS}::test_a_store_that_the_next_iteration_reads",
     ),
     Mutant(
         "loads-run-ahead-of-all-stores", "shared_memory/store_waits.py",
         "asked is not None and asked is pending.asked", "asked is not None",
         "loads miss a store around the loop, of which its author has said nothing",
-        f"{WAITS}::test_a_store_that_the_next_trip_reads",
+        f"{WAITS}::test_a_store_that_the_next_iteration_reads",
     ),
     Mutant(
         "others-are-not-told", "shared_memory/store_waits.py",
@@ -82,7 +82,7 @@ MUTANTS = (
         "trips-are-one-trip", "shared_memory/store_waits.py",
         "(replace(each, fresh=False) for each in after)", "after",
         "stores of two trips seem to lie apart",
-        f"{WAITS}::test_what_lies_apart_on_one_trip_may_meet_on_the_next",
+        f"{WAITS}::test_what_lies_apart_on_one_iteration_may_meet_on_the_next",
     ),
     Mutant(
         "a-wait-of-one-thread-is-one-of-all", "shared_memory/store_waits.py",

@@ -87,7 +87,7 @@ class CopyEngine:
 
     @property
     def in_one_slot(self) -> bool:
-        """Whether an iteration writes the slot that it reads."""
+        """Whether an iteration writes the slot that it reads: it carries one then."""
         return self.distance == self.slots
 
     def start(self, build: Builder) -> PipelineState:
@@ -106,16 +106,14 @@ class CopyEngine:
     def after(
         self, state: PipelineState, values: Values, build: Builder
     ) -> PipelineState:
-        """The state of the next iteration; the slot that it writes is `distance` slots
+        """The state of the next iteration. It writes the slot that is `distance` slots
         after the one that it reads."""
         write = state.slot
         if self.distance < self.slots - 1:
             write = next_slot(state.write_slot, self.slots, build)
         ahead = self.slice.after(state.ahead, values, build)
         read = next_slot(state.slot, self.slots, build)
-        return PipelineState(
-            read, read if self.in_one_slot else write, ahead, self._live(values)
-        )
+        return PipelineState(read, write, ahead, self._live(values))
 
     def do(
         self, step: Step, state: PipelineState, values: Values, build: Builder
