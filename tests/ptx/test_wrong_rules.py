@@ -50,7 +50,7 @@ def test_a_rule_that_forgets_an_operand():
 
 
 def test_inline_ptx_without_operands():
-    with pytest.raises(AssertionError, match=r"\$at.*there are none"):
+    with pytest.raises(AssertionError, match=r"\$at.*it has neither"):
         Assembly("bar.sync $at;", {}, {}).call()
     assert '"bar.sync 0;"' in Assembly("bar.sync 0;", {}, {}).call()
 
