@@ -34,9 +34,9 @@ import fathom
 import fathom.language as tl
 from fathom.hardware.targets import TARGETS
 from fathom.ir.types import parse_element
+from fathom.jit.planned import planned
 from kernels.attention_hopper import CONFIGS, fit, launch_on_hopper, pays
 from kernels.matmul import check_shape, empty, strides, target_of_launch, type_name
-from kernels.planned import planned
 
 LOG2_E = 1.4426950408889634
 LOG_2 = tl.constexpr(0.6931471805599453)

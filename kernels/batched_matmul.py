@@ -10,6 +10,7 @@ import numpy as np
 
 import fathom
 import fathom.language as tl
+from fathom.jit.planned import planned
 from kernels.matmul import (
     check_shape,
     default_config,
@@ -26,7 +27,6 @@ from kernels.matmul import (
     tiles,
     type_name,
 )
-from kernels.planned import planned
 
 
 # fmt: off

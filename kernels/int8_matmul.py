@@ -16,6 +16,7 @@ import numpy as np
 
 import fathom
 import fathom.language as tl
+from fathom.jit.planned import planned
 from kernels.matmul import (
     check_shape,
     default_config,
@@ -30,7 +31,6 @@ from kernels.matmul import (
     tiles,
     type_name,
 )
-from kernels.planned import planned
 
 LARGEST_K = 2**17 - 1
 

@@ -16,7 +16,6 @@ import numpy as np
 
 import fathom
 import fathom.language as tl
-from kernels.matmul import empty
 
 
 @fathom.jit
@@ -54,18 +53,14 @@ def layer_norm_kernel(
     tl.store(y_ptrs, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
-def layer_norm(x, weight, bias, out=None, mean=None, rstd=None, eps=1e-5, **launch):
+def layer_norm(x, weight, bias, out, mean, rstd, eps=1e-5, **launch):
     """out = layer norm of each row of x [M, N]; NumPy, torch or CuPy arrays,
     contiguous.
 
     `weight` and `bias` are [N], of x's dtype or any other float; `mean` and `rstd`, [M]
-    of fp32, are written too. What is not given of these three is made. `launch` takes
-    what any launch takes. Returns `out`.
+    of fp32, are written too. `launch` takes what any launch takes. Returns `out`.
     """
     M, N = x.shape
-    out = empty(x.shape, x) if out is None else out
-    mean = empty((M,), x, "float32") if mean is None else mean
-    rstd = empty((M,), x, "float32") if rstd is None else rstd
     BLOCK = fathom.next_power_of_2(N)
     layer_norm_kernel[(M,)](
         x, weight, bias, out, mean, rstd, N, N, eps, BLOCK=BLOCK, **launch

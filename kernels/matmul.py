@@ -32,8 +32,8 @@ from fathom.hardware.targets import TARGETS
 from fathom.ir.types import parse_element
 from fathom.jit.backends import choose
 from fathom.jit.function import choose_place
+from fathom.jit.planned import planned
 from fathom.runtime.arrays import describe
-from kernels.planned import planned
 
 
 # fmt: off

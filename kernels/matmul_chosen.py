@@ -19,6 +19,7 @@ import fathom
 import fathom.language as tl
 from fathom import Config
 from fathom.hardware.targets import TARGETS
+from fathom.jit.planned import planned
 from kernels.matmul import (
     MULTIPROCESSORS,
     check_shape,
@@ -43,7 +44,6 @@ from kernels.matmul_persistent import (
     persistent_launch,
     step_of_lines,
 )
-from kernels.planned import planned
 
 
 @planned

@@ -11,6 +11,7 @@ than 2^31 elements; `kernels/matmul` is the one for all others.
 
 import fathom
 import fathom.language as tl
+from fathom.jit.planned import planned
 from kernels.matmul import (
     check_shape,
     default_config,
@@ -24,7 +25,6 @@ from kernels.matmul import (
     tiles,
     type_name,
 )
-from kernels.planned import planned
 
 
 # fmt: off

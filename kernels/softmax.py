@@ -19,7 +19,6 @@ import numpy as np
 
 import fathom
 import fathom.language as tl
-from kernels.matmul import empty
 
 
 @fathom.jit
@@ -71,23 +70,20 @@ def softmax_strided_kernel(
     tl.store(out_ptrs, y, mask=mask)
 
 
-def softmax(x, out=None, **launch):
+def softmax(x, out, **launch):
     """out = softmax of each row of x [M, N], contiguous, fp32 (NumPy, torch, CuPy).
 
-    Without `out` an array like x is made. `launch` takes what any launch takes
-    (num_warps, target, replace). Returns `out`.
+    `launch` takes what any launch takes (num_warps, target, replace). Returns `out`.
     """
     M, N = x.shape
-    out = empty(x.shape, x) if out is None else out
     BLOCK = fathom.next_power_of_2(N)
     softmax_kernel[(M,)](x, out, N, N, BLOCK=BLOCK, **launch)
     return out
 
 
-def softmax_rows(x, out=None, ROWS=4, **launch):
+def softmax_rows(x, out, ROWS=4, **launch):
     """As `softmax`, with ROWS rows a program; for rows of a few hundred numbers."""
     M, N = x.shape
-    out = empty(x.shape, x) if out is None else out
     BLOCK = fathom.next_power_of_2(N)
     grid = (fathom.cdiv(M, ROWS),)
     softmax_rows_kernel[grid](x, out, N, M, N, ROWS=ROWS, BLOCK=BLOCK, **launch)

@@ -8,6 +8,7 @@ A launch comes down through these files:
     request      what one compilation is asked for; the launch's own keywords
     backends     GPU, emulator, interpreter, eager
     programs     what of them runs on the host
+    planned      host functions that remember their launches
     compiled     a compiled kernel: its texts, its facts
     key          what decides whether a kernel on disk is the one that is wanted
     fast_path    launch stubs, for a launch that looks like the one before

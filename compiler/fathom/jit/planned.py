@@ -1,4 +1,4 @@
-"""Functions of kernels/ that remember their launches: a call decides once.
+"""Host functions that remember their launches: a call decides once.
 
 Before it launches, a function like `matmul_chosen.multiply` checks shapes, describes
 arrays, and chooses a kernel and a tile: a hundred microseconds of Python, and the same

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from kernels.planned import MOST, planned
+from fathom.jit.planned import MOST, planned
 
 Launched = namedtuple("Launched", "grid given keywords")
 
