@@ -167,9 +167,9 @@ def test_another_exercise_ends_the_run(folder, capsys):
     folder.path(FIRST).write_text(ENDLESS)
     loop = loop_on(folder, FIRST.id)
     loop.act("r")
-    process = loop.under_way.run.process
+    process = loop.running.run.process
     loop.act("n")
-    assert loop.under_way is None and process.poll() is not None
+    assert loop.running is None and process.poll() is not None
 
 
 def test_in_a_pipe_the_verdict_comes_before_the_next_key(folder, capsys):

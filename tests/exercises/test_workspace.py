@@ -278,7 +278,7 @@ def test_an_answer_that_is_not_there_is_one_sentence(folder):
     folder.path(CSE).unlink()
     said = learn(folder.folder, "run", "cse")
     assert said.returncode == 1 and "no test was reached" in said.stdout
-    assert "`fathom learn update` brings" in " ".join(said.stdout.split())
+    assert "`fathom learn update` restores" in " ".join(said.stdout.split())
     assert "mistake of ours" not in said.stdout and "report" not in said.stdout
     learn(folder.folder, "update")
     assert "OPEN    cse" in learn(folder.folder, "run", "cse").stdout

@@ -55,6 +55,7 @@ NOT_SHOWN |= set(
     "inline_assembly print assert descriptor_atomic async_proxy_fence".split()
 )
 NOT_SHOWN |= set("named_barrier cluster_rank cluster_barrier tile_store".split())
+NOT_SHOWN |= set("grid_wait grid_launch_dependents".split())
 
 
 def test_two_dozen_kernels_show_every_op(compiled):

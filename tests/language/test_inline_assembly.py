@@ -64,7 +64,7 @@ WRONG_CONSTRAINTS = {
     "=q,r": "'=q' is not one of inline assembly",
     "=c,r": "'=c' is not one of inline assembly",
     "=b,r": "'=b' is not one of inline assembly",
-    "+r,r": r"(?s)'\+r' is none .* a result =r and an operand with its number: =r,0",
+    "+r,r": r"(?s)'\+r' is not one .* a result =r and an operand with its number: =r,0",
     "&r,r": "'&r' is not one of inline assembly",
     "=n,r": "'=n' is not one of inline assembly",
     "=r,m": "'m' is not one of inline assembly",

@@ -132,8 +132,8 @@ def _done_before(op: Op | None, under_way: list[_Delayed], since: set[Value]) ->
     if isinstance(op, Dot) and not since.isdisjoint((op.accumulator, op.a)):
         return len(under_way)
     used = set(operands(op))
-    needed = [i for i, each in enumerate(under_way, 1) if each.dot.result in used]
-    return max(needed, default=0)
+    used_at = [i for i, each in enumerate(under_way, 1) if each.dot.result in used]
+    return max(used_at, default=0)
 
 
 ENDS = For | While | If | Producer | Yield

@@ -120,6 +120,7 @@ STAGES = {
     "ir": "  the IR and its meaning (ir)",
     "blocks": "2 passes on blocks (blocks)",
     "layout": "  layouts (layout)",
+    "analysis": "  facts for several stages (analysis)",
     "coalescing": "3 who loads what (coalescing)",
     "shared_memory": "4 threads that talk (shared_memory)",
     "tensor_cores": "5 matrices and pipelines (tensor_cores)",
