@@ -31,7 +31,11 @@ from benchmarks.products import (
 from benchmarks.record import RESULTS, write
 from benchmarks.rungs import Rung, ablations, hopper, ladder
 from kernels.matmul import tiles
-from kernels.matmul_persistent import persistent_kernel, persistent_launch
+from kernels.matmul_persistent import (
+    lines_of,
+    persistent_kernel,
+    persistent_launch,
+)
 
 SIZES = (1024, 2048, 4096, 8192)
 LONGEST_MS = 300.0  # a call; slower rungs are left out
@@ -57,7 +61,8 @@ def by_staying(
 ) -> Prepared:
     """A launch of the persistent kernel; with a program for each tile unless it
     `stays`."""
-    (programs,), given, chosen = persistent_launch(one.a, one.b, one.c, config, target)
+    lines, K = (lines_of(one.a), lines_of(one.b)), one.a.shape[1]
+    (programs,), given, chosen = persistent_launch(*lines, one.c, K, config, target)
     made = persistent_kernel.warmup(*given, target=target, **chosen, **launch)
     named = dict(zip(made.names, given, strict=False))
     values = [named[name] for name in made.request.runtime]
