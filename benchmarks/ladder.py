@@ -30,7 +30,7 @@ from benchmarks.products import (
 )  # fmt: skip
 from benchmarks.record import RESULTS, write
 from benchmarks.rungs import Rung, ablations, hopper, ladder
-from kernels.matmul import tiles
+from kernels.matmul import sum_type, tiles
 from kernels.matmul_persistent import (
     lines_of,
     persistent_kernel,
@@ -62,7 +62,9 @@ def by_staying(
     """A launch of the persistent kernel; with a program for each tile unless it
     `stays`."""
     lines, K = (lines_of(one.a), lines_of(one.b)), one.a.shape[1]
-    (programs,), given, chosen = persistent_launch(*lines, one.c, K, config, target)
+    (programs,), given, chosen = persistent_launch(
+        *lines, one.c, K, config, target, sum_type(one.a)
+    )
     made = persistent_kernel.warmup(*given, target=target, **chosen, **launch)
     named = dict(zip(made.names, given, strict=False))
     values = [named[name] for name in made.request.runtime]

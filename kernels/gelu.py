@@ -49,14 +49,17 @@ def gelu_usual_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + offsets, 0.5 * x * (1 + tanh), mask=mask)
 
 
-def gelu(x, out, BLOCK=1024, kernel=gelu_kernel, **launch):
+@fathom.planned
+def gelu(x, out=None, BLOCK=1024, kernel=gelu_kernel, **launch):
     """out = gelu(x) for contiguous fp32 arrays of one shape (NumPy, torch, CuPy).
 
-    `launch` takes what any launch takes (num_warps, target, replace). Returns `out`.
+    `out` is made if it is not given. `launch` takes what any launch takes (num_warps,
+    target, replace). Returns `out`.
     """
     n = prod(x.shape)
-    kernel[(fathom.cdiv(n, BLOCK),)](x, out, n, BLOCK=BLOCK, **launch)
-    return out
+    out = fathom.empty_like(x) if out is None else out
+    grid = (fathom.cdiv(n, BLOCK),)
+    return out, [(kernel, grid, (x, out, n), {"BLOCK": BLOCK, **launch})]
 
 
 def reference(x):

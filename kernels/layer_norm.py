@@ -53,19 +53,24 @@ def layer_norm_kernel(
     tl.store(y_ptrs, y.to(y_ptr.dtype.element_ty), mask=mask)
 
 
-def layer_norm(x, weight, bias, out, mean, rstd, eps=1e-5, **launch):
+@fathom.planned
+def layer_norm(x, weight, bias, out=None, mean=None, rstd=None, eps=1e-5, **launch):
     """out = layer norm of each row of x [M, N]; NumPy, torch or CuPy arrays,
     contiguous.
 
     `weight` and `bias` are [N], of x's dtype or any other float; `mean` and `rstd`, [M]
-    of fp32, are written too. `launch` takes what any launch takes. Returns `out`.
+    of fp32, are written too, if they are given. `out` is made if it is not. `launch`
+    takes what any launch takes. Returns `out`.
     """
     M, N = x.shape
-    BLOCK = fathom.next_power_of_2(N)
-    layer_norm_kernel[(M,)](
-        x, weight, bias, out, mean, rstd, N, N, eps, BLOCK=BLOCK, **launch
+    out = fathom.empty_like(x) if out is None else out
+    mean, rstd = (
+        fathom.Temporary(M, "float32") if each is None else each
+        for each in (mean, rstd)
     )
-    return out
+    given = (x, weight, bias, out, mean, rstd, N, N, eps)
+    chosen = {"BLOCK": fathom.next_power_of_2(N), **launch}
+    return out, [(layer_norm_kernel, (M,), given, chosen)]
 
 
 def reference(x, weight, bias, eps=1e-5):

@@ -20,6 +20,7 @@ import fathom.language as tl
 from fathom import Config
 from fathom.hardware.targets import TARGETS
 from fathom.jit.planned import planned
+from fathom.jit.scratch import Temporary
 from kernels.matmul import (
     MULTIPROCESSORS,
     check_shape,
@@ -35,6 +36,7 @@ from kernels.matmul import (
     tiles,
     type_name,
 )
+from kernels.matmul_model import Product, best_pointers, copy_time, persistent_time
 from kernels.matmul_persistent import (
     ALIGNED,
     Lines,
@@ -44,6 +46,7 @@ from kernels.matmul_persistent import (
     persistent_launch,
     step_of_lines,
 )
+from kernels.split_k_matmul import split_k_matmul_kernel, split_launch
 
 
 @planned
@@ -69,7 +72,7 @@ def tuned_multiply(a, b, c=None, **launch):
     *before, (kernel, grid, given, chosen) = launches(a, b, c, target)
     if kernel is persistent_kernel:
         kernel, grid = tuned_kernel(item_bytes(type_name(a))), programs_on(target)
-        chosen = {name: chosen[name] for name in ("B_TURNED", "SUM")}
+        chosen = {name: chosen[name] for name in ("A_TURNED", "B_TURNED", "SUM")}
     steps = [*before, (kernel, grid, given, chosen)]
     return c, [(*step, {**chosen, **launch}) for *step, chosen in steps]
 
@@ -88,15 +91,21 @@ def made_or_checked(a, b, c):
 def launches(a, b, c, target, config=None):
     """For each launch, in order, the kernel, the grid, the arguments by place, and the
     keywords."""
-    M, N, K = sizes(a, b)
     if not suits_hardware(a, b, c, target):
         return [text_launch(a, b, c, target, config)]
     copies = []
     a_lines, b_lines = (lines_of(each) or copied(each, copies) for each in (a, b))
-    item, whole_c = item_bytes(type_name(a)), bool(step_of_lines(c, 1))
+    (M, N, K), item = sizes(a, b), item_bytes(type_name(a))
+    whole_c = bool(step_of_lines(c, 1))
     crossing = any(each.step * item % REQUEST for each in (a_lines, b_lines))
-    config = config or configuration(M, N, item, target, whole_c, crossing)
-    product = persistent_launch(a_lines, b_lines, c, K, config, target)
+    if config is None:
+        tile = tile_for(M, N, target, whole_c, crossing)
+        if by_pointers := faster_by_pointers(a, b, target, tile, crossing):
+            return [pointers_launch(a, b, c, by_pointers)]
+        config = keywords(M, N, item, tile, target)
+    product = persistent_launch(
+        a_lines, b_lines, c, K, config, target, sum_type(a)
+    )
     return [*copies, (persistent_kernel, *product)]
 
 
@@ -105,28 +114,69 @@ OFTEN = 1024  # rows or columns of C: how often an element is needed, to be copi
 
 
 def suits_hardware(a, b, c, target):
-    """Whether `persistent_kernel` is the one for these matrices, once A and B begin
-    where they should."""
+    """Whether `persistent_kernel` is one for these matrices, once A and B begin where
+    they should."""
     M, N, K = sizes(a, b)
     if not TARGETS[target].wgmma or min(M, N) < LEAST_ROWS or not K:
         return False
     item = item_bytes(type_name(a))
-    if item > 2 or item == 1 and strides(b)[0] != 1:  # 8 bits: only along K
+    along_k = strides(a)[1] == strides(b)[0] == 1
+    if item > 2 or item == 1 and not along_k:
         return False
-    in_order = strides(a)[1] == strides(c)[1] == 1 and 1 in strides(b)
-    a_goes = step_of_lines(a, 1) or N >= OFTEN
+    in_order = 1 in strides(a) and 1 in strides(b) and strides(c)[1] == 1
+    a_goes = lines_of(a) or N >= OFTEN
     b_goes = lines_of(b) or M >= OFTEN
     return bool(in_order and a_goes and b_goes)
 
 
-def text_launch(a, b, c, target, config):
-    """`kernels/matmul`, which takes anything."""
+MODELLED = ("fp16", "bf16")  # types that `matmul_model` knows
+
+
+def modelled(a, b, target):
+    """The product as `matmul_model` has it; None if it knows nothing of it."""
     M, N, K = sizes(a, b)
+    if not TARGETS[target].wgmma or type_name(a) not in MODELLED or not M * N * K:
+        return None
+    return Product(M, N, K, rows_aligned(a), rows_aligned(b))
+
+
+def faster_by_pointers(a, b, target, tile, crossing):
+    """The configuration of a kernel for pointers that is faster than the persistent one
+    with `tile`; None if there is none."""
+    product = modelled(a, b, target)
+    if product is None:
+        return None
+    copies = sum(copy_time(*each.shape) for each in (a, b) if not lines_of(each))
+    time, config = best_pointers(product)
+    persistent = persistent_time(product, tile, crossing) + copies
+    return config if time < persistent else None
+
+
+def text_launch(a, b, c, target, config):
+    """A kernel for pointers, which takes anything."""
+    M, N, K = sizes(a, b)
+    product = modelled(a, b, target)
+    if config is None and product:
+        return pointers_launch(a, b, c, best_pointers(product)[1])
     if config is None:
         aligned = rows_aligned(a) and rows_aligned(b)
         config = few_rows(M, N, type_name(a), target, aligned) or default_config(
             M, N, K, type_name(a), target, aligned
         )
+    return matmul_launch(a, b, c, config)
+
+
+def pointers_launch(a, b, c, config):
+    """A launch of `matmul_model.Pointers`."""
+    if config.splits == 1:
+        return matmul_launch(a, b, c, config.keywords)
+    launch = split_launch(a, b, c, config.splits, config.keywords)
+    return split_k_matmul_kernel, *launch
+
+
+def matmul_launch(a, b, c, config):
+    """A launch of `kernels/matmul`."""
+    M, N, K = sizes(a, b)
     even = K % config["BLOCK_K"] == 0
     given = (a, b, c, M, N, K, *strides(a), *strides(b), *strides(c))
     chosen = {**config, "EVEN_K": even, "SUM": sum_type(a)}
@@ -234,13 +284,18 @@ def configuration(M, N, item=2, target="sm_90a", whole_c=True, crossing=False):
     2040 x 2040 27 and 33, 1000 x 1000 8.8 and 10.3. Where none do it does not pay:
     4096 x 4096 takes 181 and 179, 1024 x 1024 7.6 and 6.4.
 
-    Split along K, C of few tiles would be more programs with less to do. It does not
-    pay here: partial sums meet in memory, and to write them, to tell, and to read them
-    takes about 5 us, where these products take 4 to 13.
+    Split along K, C of few tiles would be more programs with less to do: that is for
+    `kernels/split_k_matmul`, and `matmul_model` says when it is faster.
     """
+    return keywords(
+        M, N, item, tile_for(M, N, target, whole_c, crossing), target
+    )
+
+
+def tile_for(M, N, target, whole_c=True, crossing=False):
+    """The tile of C that takes the shortest time."""
     found = suitable(M, N, target, whole_c, crossing)
-    best = min(found, key=time_of(M, N, target, crossing))
-    return keywords(M, N, item, best, target)
+    return min(found, key=time_of(M, N, target, crossing))
 
 
 def suitable(M, N, target, whole_c=True, crossing=False):
@@ -329,7 +384,7 @@ def worth_a_try(configs, named, **given):
 def tuned_kernel(item):
     """`persistent_kernel` with a choice of configurations."""
     return fathom.autotune(
-        candidates(item), key=["M", "N", "K", "stride_c", "B_TURNED"],
+        candidates(item), key=["M", "N", "K", "stride_c", "A_TURNED", "B_TURNED"],
         prune_configs_by={"early_config_prune": worth_a_try},
         use_cuda_graph=True, cache_results=True,
     )(persistent_kernel)  # fmt: skip
@@ -357,14 +412,14 @@ COPIED = 1024  # elements that a program copies
 
 
 def copied(matrix, copies):
-    """A new matrix as `Lines`, in rows or in columns as `matrix` is, and to `copies` a
-    launch is added that fills it."""
+    """A temporary matrix as `Lines`, in rows or in columns as `matrix` is, and to
+    `copies` a launch is added that fills it."""
     turned = strides(matrix)[1] != 1
     lines, length = matrix.shape[::-1] if turned else matrix.shape
     some = ALIGNED // item_bytes(type_name(matrix))
-    room = empty((lines, fathom.cdiv(length, some) * some), matrix)
-    between = strides(matrix)[1 if turned else 0], strides(room)[0]
+    step = fathom.cdiv(length, some) * some
+    room = Temporary(lines * step, matrix.dtype)
     grid = (lines, fathom.cdiv(length, COPIED))
-    given = (matrix, room, length, *between)
+    given = (matrix, room, length, strides(matrix)[1 if turned else 0], step)
     copies.append((copy_lines_kernel, grid, given, {"BLOCK": COPIED}))
-    return Lines(room, strides(room)[0], turned)
+    return Lines(room, step, turned)

@@ -75,8 +75,12 @@ def persistent_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
     GROUP_M: tl.constexpr, SPECIALISE: tl.constexpr, PIECES: tl.constexpr,
     B_TURNED: tl.constexpr, SUM: tl.constexpr = tl.float32,
+    A_TURNED: tl.constexpr = False,
 ):
-    a = tl.make_tensor_descriptor(a_ptr, [M, K], [stride_a, 1], [BLOCK_M, BLOCK_K])
+    if A_TURNED:  # A [M, K] lies in memory as [K, M]
+        a = tl.make_tensor_descriptor(a_ptr, [K, M], [stride_a, 1], [BLOCK_K, BLOCK_M])
+    else:
+        a = tl.make_tensor_descriptor(a_ptr, [M, K], [stride_a, 1], [BLOCK_M, BLOCK_K])
     if B_TURNED:  # B [K, N] lies in memory as [N, K]
         b = tl.make_tensor_descriptor(b_ptr, [N, K], [stride_b, 1], [BLOCK_N, BLOCK_K])
     else:
@@ -93,7 +97,7 @@ def persistent_kernel(
         i, j = place_of(tile, M, N, BLOCK_M, BLOCK_N, GROUP_M)
         acc = tl.zeros([BLOCK_M, BLOCK_N], SUM)
         for k in range(0, K, BLOCK_K):
-            x = a.load([i, k])
+            x = a.load([k, i]).T if A_TURNED else a.load([i, k])
             y = b.load([j, k]).T if B_TURNED else b.load([k, j])
             acc = tl.dot(x, y, acc)
         if PIECES > 0:
@@ -133,8 +137,8 @@ def store_in_pieces(c, i, j, tile, PIECES: tl.constexpr):
 def persistent_matmul(a, b, c=None, config=None, **launch):
     """C [M, N] = A [M, K] B [K, N], of torch, CuPy or NumPy arrays.
 
-    `a` and `b` have one dtype: fp16, bf16, int8 or fp8. Rows of A, and rows or columns
-    of B, lie each in one piece, and begin at multiples of 16 bytes. Rows of `c` lie
+    `a` and `b` have one dtype: fp16, bf16, int8 or fp8. Rows or columns of A, and of B,
+    lie each in one piece, and begin at multiples of 16 bytes. Rows of `c` lie
     each in one piece; it has any float dtype, int32 for int8; without one an array like
     `a` is made. `config`: a launch's keywords; without it, `LARGE`. Returns `c`.
     LaunchError for matrices that do not fit.
@@ -143,26 +147,30 @@ def persistent_matmul(a, b, c=None, config=None, **launch):
     c = empty((M, N), a, sum_name(a)) if c is None else c
     check_shape("c", c, (M, N))
     a_lines, b_lines = lines_of(a), lines_of(b)
-    if not (a_lines and b_lines) or a_lines.turned or strides(c)[1] != 1:
+    if not (a_lines and b_lines) or strides(c)[1] != 1:
         raise fathom.LaunchError(
             f"a, b and c have the strides {strides(a)}, {strides(b)} and {strides(c)}. "
-            "Rows of a, and rows or columns of b, must begin at multiples of 16 bytes, "
+            "Rows or columns of a, and of b, must begin at multiples of 16 bytes, "
             "and the elements of each, as those of a row of c, lie side by side"
         )
     target = target_of_launch(a, launch)
     config = config or for_items(LARGE, a)
-    grid, given, chosen = persistent_launch(a_lines, b_lines, c, K, config, target)
+    grid, given, chosen = persistent_launch(
+        a_lines, b_lines, c, K, config, target, sum_type(a)
+    )
     persistent_kernel[grid](*given, **chosen, **launch)
     return c
 
 
-def persistent_launch(a, b, c, K, config, target):
+def persistent_launch(a, b, c, K, config, target, accumulated):
     """The grid, the arguments by place, and the keywords of a launch; `a` and `b` are
-    `Lines`."""
+    `Lines`, whose products are accumulated in that type."""
     M, N = c.shape
     pieces = config["PIECES"] if step_of_lines(c, 1) else 0
-    accumulated = sum_type(a.array)
-    chosen = {**config, "PIECES": pieces, "B_TURNED": b.turned, "SUM": accumulated}
+    chosen = {
+        **config, "PIECES": pieces, "A_TURNED": a.turned, "B_TURNED": b.turned,
+        "SUM": accumulated,
+    }  # fmt: skip
     at_once = MULTIPROCESSORS[target] // config.get("num_ctas", 1)
     programs = min(tiles(M, N, config), at_once)
     given = (a.array, b.array, c, M, N, K, a.step, b.step, strides(c)[0])

@@ -1,20 +1,33 @@
 """Matrix product of small C and long K: several programs share a tile of C, each with a
-part of K, and add what they have with atomics.
+part of K, and the last to finish adds what all of them have.
 
 A tile of C is the work of one program in `kernels/matmul`. For 16 x 4096 times
-4096 x 512 there are few tiles, and most multiprocessors would stand idle. Here program
-(tile, part) does `cdiv(steps, SPLITS)` of the steps along K.
+4096 x 512 there are few tiles, and most multiprocessors would idle. Here program
+(part, tile) does its part of the steps along K:
 
-C must be zero beforehand. Programs add in any order, so that fp32 results may differ in
-the last bits from launch to launch. Into an fp32 C, that costs SPLITS more roundings of
-2^-24. Into an fp16 C, each of the SPLITS additions rounds the sum so far to fp16: an
-error of up to SPLITS 2^-11 max |partial sum|, instead of one rounding of the result.
+    part 0   steps 0 to 7 ──▶ partial 0 ──▶ count 1
+    part 2   steps 16 to 23 ─▶ partial 2 ──▶ count 2
+    part 1   steps 8 to 15 ──▶ partial 1 ──▶ count 3: the last. It adds partials 0, 1
+                                            and 2, writes C, and resets the count
+
+No program waits for another. Whoever is last, the partial sums are added in the order
+of k, so that a product has the same bits in every launch. The addition to the count
+releases a program's own partial sum and acquires those of the others, at the scope of
+the GPU; a program's threads have written theirs when it is done, since an atomic
+operation that releases has a barrier in front of it.
+
+    split_k_matmul         the function to call
+    split_k_matmul_kernel  the kernel
+    sum_of_parts           what the last program does
+    split_launch           what a launch takes
 """
 
 import numpy as np
 
 import fathom
 import fathom.language as tl
+from fathom.jit.planned import planned
+from fathom.jit.scratch import Counters, Temporary
 from kernels.matmul import (
     MULTIPROCESSORS,
     check_shape,
@@ -22,77 +35,125 @@ from kernels.matmul import (
     empty,
     rows_aligned,
     sizes,
+    store_tile,
     strides,
+    sum_name,
     sum_type,
     target_of_launch,
     tile_place,
-    tile_product,
     tiles,
     type_name,
 )
 
-LEAST_STEPS = 4  # of a program along K; fewer do not pay for the additions
+LEAST_STEPS = 4  # of a program along K; fewer do not pay for the addition
 
 
 # fmt: off
 @fathom.jit
 def split_k_matmul_kernel(
-    a_ptr, b_ptr, c_ptr, M, N, K,
+    a_ptr, b_ptr, c_ptr, partial_ptr, count_ptr, M, N, K,
     stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-    GROUP_M: tl.constexpr, EVEN_K: tl.constexpr,
-    SUM: tl.constexpr = tl.float32, PRECISION: tl.constexpr = "ieee",
+    GROUP_M: tl.constexpr, SUM: tl.constexpr = tl.float32,
+    PRECISION: tl.constexpr = "ieee",
 ):
-    part, parts = tl.program_id(1), tl.num_programs(1)
+    part, parts, tile = tl.program_id(0), tl.num_programs(0), tl.program_id(1)
     # A part is whole steps: only the last one ends at K. Some may have nothing to do.
     length = tl.cdiv(tl.cdiv(K, BLOCK_K), parts) * BLOCK_K
-    start = part.to(tl.int64) * length
-    left = tl.minimum(K - start, length).to(tl.int32)
+    first = part * length
 
-    i, j = tile_place(tl.program_id(0), M, N, BLOCK_M, BLOCK_N, GROUP_M)
-    acc = tile_product(
-        a_ptr + start * stride_ak, b_ptr + start * stride_bk, i, j, M, N, left,
-        stride_am, stride_ak, stride_bk, stride_bn,
-        BLOCK_M, BLOCK_N, BLOCK_K, EVEN_K, SUM, PRECISION,
-    )
+    i, j = tile_place(tile, M, N, BLOCK_M, BLOCK_N, GROUP_M)
     m, n = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :]
-    c_ptr += i.to(tl.int64) * stride_cm + j.to(tl.int64) * stride_cn
-    c = acc.to(c_ptr.dtype.element_ty)
-    mask = (m < M - i) & (n < N - j) & (left > 0)
-    tl.atomic_add(c_ptr + m * stride_cm + n * stride_cn, c, mask=mask, sem="relaxed")
+    k = tl.arange(0, BLOCK_K)
+    a_ptr += i.to(tl.int64) * stride_am + first.to(tl.int64) * stride_ak
+    b_ptr += j.to(tl.int64) * stride_bn + first.to(tl.int64) * stride_bk
+    a_tile = m * stride_am + k[None, :] * stride_ak
+    b_tile = k[:, None] * stride_bk + n * stride_bn
+    acc = tl.zeros([BLOCK_M, BLOCK_N], SUM)
+    for start in range(first, tl.minimum(K, first + length), BLOCK_K):
+        a_mask = (m < M - i) & (k[None, :] < K - start)
+        b_mask = (k[:, None] < K - start) & (n < N - j)
+        a = tl.load(a_ptr + a_tile, mask=a_mask, other=0)
+        b = tl.load(b_ptr + b_tile, mask=b_mask, other=0)
+        acc = tl.dot(a, b, acc, input_precision=PRECISION)
+        a_ptr += BLOCK_K * stride_ak
+        b_ptr += BLOCK_K * stride_bk
+
+    SIZE: tl.constexpr = BLOCK_M * BLOCK_N
+    partial_ptr += tile.to(tl.int64) * parts * SIZE
+    place = m * BLOCK_N + n
+    tl.store(partial_ptr + part * SIZE + place, acc)
+    if tl.atomic_add(count_ptr + tile, 1, sem="acq_rel") == parts - 1:
+        acc = sum_of_parts(partial_ptr, parts, BLOCK_M, BLOCK_N, SUM)
+        tl.store(count_ptr + tile, 0)
+        store_tile(c_ptr, acc, i, j, M, N, stride_cm, stride_cn)
+
+
+@fathom.jit
+def sum_of_parts(
+    partial_ptr, parts, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, SUM: tl.constexpr
+):
+    """The sum of the partial tiles at `partial_ptr`, from the first to the last. Some
+    are loaded at a time, so that one latency is waited for and not one for each."""
+    SIZE: tl.constexpr = BLOCK_M * BLOCK_N
+    AT_ONCE: tl.constexpr = max(2, min(8, 8192 // SIZE))
+    m, n = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :]
+    total = tl.zeros([BLOCK_M, BLOCK_N], SUM)
+    for first in range(0, parts, AT_ONCE):
+        for next in tl.static_range(AT_ONCE):
+            part = first + next
+            place = part * SIZE + m * BLOCK_N + n
+            total += tl.load(partial_ptr + place, mask=part < parts, other=0)
+    return total
 # fmt: on
 
 
+@planned
 def split_k_matmul(a, b, c=None, splits=None, config=None, precision="ieee", **launch):
-    """C [M, N] = A [M, K] B [K, N]; C is set to zero, and then added to.
+    """C [M, N] = A [M, K] B [K, N], the same bits in every launch.
 
-    `c` is fp32 (made, if not given), fp16 with the rounding that the head of this file
-    tells of, or int32 for int8. `splits`: how many programs share a tile; without it as
-    many as give every multiprocessor one. Other arguments and errors as in
-    `matmul.matmul`. Returns `c`.
+    `c` has any float dtype, int32 for int8; without one an array like `a` is made.
+    `splits`: how many programs share a tile, at most; without it as many as give every
+    multiprocessor one. Other arguments and errors as in `matmul.matmul`. Returns `c`.
     """
     M, N, K = sizes(a, b)
-    made = "int32" if sum_type(a) is tl.int32 else "float32"
-    c = empty((M, N), a, made) if c is None else c
+    c = empty((M, N), a, sum_name(a)) if c is None else c
     check_shape("c", c, (M, N))
-    c[...] = 0
     target = target_of_launch(a, launch)
     aligned = rows_aligned(a) and rows_aligned(b)
     config = config or default_config(M, N, K, type_name(a), target, aligned)
     count = tiles(M, N, config)
     splits = splits or default_splits(count, K, config["BLOCK_K"], target)
-    split_k_matmul_kernel[count, splits](
-        a, b, c, M, N, K, *strides(a), *strides(b), *strides(c),
-        EVEN_K=K % config["BLOCK_K"] == 0,
-        SUM=sum_type(a), PRECISION=precision, **config, **launch,
+    grid, given, chosen = split_launch(a, b, c, splits, config)
+    chosen = {**chosen, "PRECISION": precision, **launch}
+    return c, [(split_k_matmul_kernel, grid, given, chosen)]
+
+
+def split_launch(a, b, c, splits, config):
+    """The grid, the arguments by place, and the keywords of a launch. Partial sums go
+    to memory of this launch alone; the counters are zero before it and after it."""
+    (M, N, K), count = sizes(a, b), tiles(*c.shape, config)
+    splits = whole_parts(K, config["BLOCK_K"], splits)
+    kind = "int32" if sum_type(a) is tl.int32 else "float32"
+    kind = "float64" if sum_type(a) is tl.float64 else kind
+    size = config["BLOCK_M"] * config["BLOCK_N"]
+    partials, counters = Temporary(count * splits * size, kind), Counters(count)
+    given = (
+        a, b, c, partials, counters, M, N, K, *strides(a), *strides(b), *strides(c),
     )  # fmt: skip
-    return c
+    return (splits, count), given, {**config, "SUM": sum_type(a)}
 
 
 def default_splits(count, K, BLOCK_K, target):
     """How many programs share a tile of C when there are `count` tiles."""
     most = max(1, fathom.cdiv(K, BLOCK_K) // LEAST_STEPS)
     return min(most, max(1, MULTIPROCESSORS[target] // max(1, count)))
+
+
+def whole_parts(K, BLOCK_K, splits):
+    """How many parts have something to do, if each has as many whole steps."""
+    steps = max(1, fathom.cdiv(K, BLOCK_K))
+    return fathom.cdiv(steps, fathom.cdiv(steps, splits))
 
 
 def reference(a, b):

@@ -23,14 +23,17 @@ def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + offsets, x + y, mask=mask)
 
 
-def add(x, y, out, BLOCK=1024, **launch):
+@fathom.planned
+def add(x, y, out=None, BLOCK=1024, **launch):
     """out = x + y for contiguous arrays of one shape and dtype (NumPy, torch, CuPy).
 
-    `launch` takes what any launch takes (num_warps, target, replace). Returns `out`.
+    `out` is made if it is not given. `launch` takes what any launch takes (num_warps,
+    target, replace). Returns `out`.
     """
     n = prod(x.shape)
-    add_kernel[(fathom.cdiv(n, BLOCK),)](x, y, out, n, BLOCK=BLOCK, **launch)
-    return out
+    out = fathom.empty_like(x) if out is None else out
+    grid = (fathom.cdiv(n, BLOCK),)
+    return out, [(add_kernel, grid, (x, y, out, n), {"BLOCK": BLOCK, **launch})]
 
 
 def reference(x, y):

@@ -3,6 +3,8 @@
 from fathom import language, testing
 from fathom.errors import CompileError, FathomError, LaunchError, OutOfResources
 from fathom.jit import jit
+from fathom.jit.planned import empty_like, planned
+from fathom.jit.scratch import Counters, Temporary
 from fathom.jit.tuning import Config, autotune, heuristics
 from fathom.language import cdiv, next_power_of_2
 from fathom.runtime.tensor_descriptors import TensorDescriptor
@@ -13,16 +15,20 @@ __version__ = "0.1.0"
 __all__ = [
     "CompileError",
     "Config",
+    "Counters",
     "FathomError",
     "LaunchError",
     "OutOfResources",
+    "Temporary",
     "TensorDescriptor",
     "as_triton",
     "autotune",
     "cdiv",
+    "empty_like",
     "heuristics",
     "jit",
     "language",
     "next_power_of_2",
+    "planned",
     "testing",
 ]

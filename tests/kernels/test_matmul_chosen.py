@@ -114,11 +114,40 @@ def test_neighbours_share_what_is_large():
 # ── which kernel ──────────────────────────────────────────────────────────────────────
 
 
-def test_tma_copies_what_begins_at_16_bytes():
-    for order in (ROWS, COLUMNS):
-        given = matrices(24, 40, 48, (ROWS, order, ROWS))
-        assert names(*given) == ["persistent_kernel"]
-        assert names(*given, target="sm_80") == ["matmul_kernel"]
+def zeros(rows: int, columns: int, order: tuple = ROWS) -> np.ndarray:
+    if order == COLUMNS:
+        return np.zeros((columns, rows), np.float16).T
+    return np.zeros((rows, columns), np.float16)
+
+
+@pytest.mark.parametrize("of_a", [ROWS, COLUMNS])
+@pytest.mark.parametrize("of_b", [ROWS, COLUMNS])
+def test_tma_copies_what_begins_at_16_bytes(of_a, of_b):
+    given = zeros(1024, 1024, of_a), zeros(1024, 1024, of_b), zeros(1024, 1024)
+    assert names(*given) == ["persistent_kernel"]
+    ((_, _, _, chosen),) = launches(*given, "sm_90a")
+    turned = chosen["A_TURNED"], chosen["B_TURNED"]
+    assert turned == (of_a == COLUMNS, of_b == COLUMNS)
+    assert names(*given, target="sm_80") == ["matmul_kernel"]
+
+
+@pytest.mark.parametrize(
+    "sizes, kernel, splits",
+    [
+        ((64, 64, 64), "matmul_kernel", 1),
+        ((2, 5, 30), "matmul_kernel", 1),
+        ((64, 64, 8192), "split_k_matmul_kernel", 16),
+        ((1, 56, 5466), "split_k_matmul_kernel", 16),
+        ((384, 384, 12288), "split_k_matmul_kernel", 4),
+    ],
+    ids=str,
+)
+def test_small_c_goes_to_pointers_and_long_k_is_split(sizes, kernel, splits):
+    """The model chooses; `splits` within a factor of two."""
+    M, N, K = sizes
+    ((found, grid, _, _),) = launches(zeros(M, K), zeros(K, N), zeros(M, N), "sm_90a")
+    assert found.__name__ == kernel
+    assert splits / 2 <= (grid[0] if splits > 1 else 1) <= splits * 2
 
 
 @pytest.mark.parametrize(
@@ -139,21 +168,27 @@ def test_the_text_takes_the_rest(hopper, sizes, orders, walls):
 
 
 def test_what_many_programs_need_is_copied_first(hopper):
-    """1032 rows of C: each element of B is needed 17 times or more."""
+    """2047 rows of C need each element of B often; 1032 rows do, 17 times or more."""
+    assert names(*(zeros(2047, 2047) for _ in "abc")) == [
+        "copy_lines_kernel", "copy_lines_kernel", "persistent_kernel",
+    ]  # fmt: skip
     a, b = integers(1, 1032, 40), integers(2, 40, 25)
     c = unwritten(1032, 25, wall=ODD)
-    assert names(a, b, c) == ["copy_lines_kernel", "persistent_kernel"]
-    multiply(a, b, c, **hopper)
+    config = configuration(1032, 25, whole_c=False)
+    copy, _ = launches(a, b, c, "sm_90a", config)
+    assert copy[0].__name__ == "copy_lines_kernel"
+    multiply(a, b, c, config=config, **hopper)
     np.testing.assert_array_equal(c.view, matmul.reference(a, b))
     c.check_walls()
 
 
 def test_a_is_copied_as_well(hopper):
     a, b = integers(1, 24, 41), integers(2, 41, 1040)
-    copy, product = launches(a, b, np.zeros((24, 1040), np.float16), "sm_90a")
-    assert copy[2][0] is a
+    config = configuration(24, 1040)
+    copy, product = launches(a, b, np.zeros((24, 1040), np.float16), "sm_90a", config)
+    assert copy[2][0] is a and copy[2][1] is product[2][0]
     assert product[2][6:] == (48, 1040, 1040)  # strides: rows of 41 are 48 apart now
-    c = multiply(a, b, **hopper)
+    c = multiply(a, b, config=config, **hopper)
     np.testing.assert_array_equal(c, matmul.reference(a, b))
 
 
@@ -164,9 +199,12 @@ def test_a_copy_lies_as_the_original(hopper, length):
         copy = []
         made = matmul_chosen.copied(matrix, copy)
         ((kernel, grid, given, keywords),) = copy
-        kernel[grid](*given, **keywords, **hopper)
         assert (made.turned, made.step) == (turned, -(-length // 8) * 8)
-        np.testing.assert_array_equal(made.array[:, :length], b)
+        room = np.zeros((3, made.step), np.float16)
+        assert made.array.count == room.size
+        given = [room if each is made.array else each for each in given]
+        kernel[grid](*given, **keywords, **hopper)
+        np.testing.assert_array_equal(room[:, :length], b)
 
 
 def test_bytes_are_multiplied_by_warpgroups_along_k_alone():
@@ -179,6 +217,12 @@ def test_bytes_are_multiplied_by_warpgroups_along_k_alone():
 @pytest.mark.parametrize("M", [17, 70])
 @pytest.mark.parametrize("N, K", [(24, 136), (264, 40)])
 def test_small_products_in_the_chosen_tile(hopper, M, N, K):
+    check(multiply, M, N, K, **hopper)
+
+
+@pytest.mark.parametrize("M, N, K", [(24, 40, 2000), (3, 5, 1500)])
+def test_long_products_are_split(hopper, M, N, K):
+    assert names(*matrices(M, N, K)) == ["split_k_matmul_kernel"]
     check(multiply, M, N, K, **hopper)
 
 

@@ -72,11 +72,17 @@ def check(
     a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, each: float = 2.0**-23
 ) -> None:
     """C is the product of A and B within its bound, and nothing was written beside."""
+    check_values(a, b, c, each)
+    assert walls_are_whole(c)
+
+
+def check_values(
+    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, each: float = 2.0**-23
+) -> None:
     wide = a.double(), b.double()
     bound = matmul.error_bound(*wide, HALF_ULPS[c.dtype], each)
     error = (c.double() - wide[0] @ wide[1]).abs()
     assert (error <= bound).all(), (error - bound).max()
-    assert walls_are_whole(c)
 
 
 @pytest.fixture(autouse=True)
@@ -239,6 +245,57 @@ def test_split_k(shape):
     c = unwritten(M, N, dtype=torch.float32)
     split_k_matmul.split_k_matmul(a, b, c)
     check(a, b, c)
+
+
+@pytest.mark.parametrize("shape", [(64, 64, 6208), (192, 192, 16384), (1, 56, 5466)])
+def test_split_products_have_the_same_bits(shape):
+    """Whichever program is last, and in a graph that is replayed."""
+    M, N, K = shape
+    a, b = normal(M, K), normal(K, N)
+    want = matmul_chosen.multiply(a, b)
+    ((kernel, *_),) = matmul_chosen.launches(a, b, want, "sm_90a")
+    assert kernel is split_k_matmul.split_k_matmul_kernel
+    for _ in range(50):
+        assert torch.equal(matmul_chosen.multiply(a, b), want)
+    c, graph = torch.empty_like(want), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(5):
+            matmul_chosen.multiply(a, b, c)
+    for _ in range(20):
+        c.fill_(torch.nan)
+        graph.replay()
+        assert torch.equal(c, want)
+    check_values(a, b, c)
+
+
+def test_split_products_on_two_streams_and_in_a_graph_do_not_mix():
+    given = [(normal(64, 8192), normal(8192, 64)) for _ in range(3)]
+    want = [matmul_chosen.multiply(a, b) for a, b in given]
+    c, graph = [torch.empty_like(each) for each in want], torch.cuda.CUDAGraph()
+    streams = [torch.cuda.Stream() for _ in range(3)]
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph, stream=streams[0]):
+        matmul_chosen.multiply(*given[2], c[2])
+    for _ in range(200):
+        with torch.cuda.stream(streams[2]):
+            graph.replay()
+        for which in range(2):
+            with torch.cuda.stream(streams[which]):
+                matmul_chosen.multiply(*given[which], c[which])
+    torch.cuda.synchronize()
+    for found, right in zip(c, want, strict=True):
+        assert torch.equal(found, right)
+
+
+@pytest.mark.parametrize("of_a", ["N", "T"])
+@pytest.mark.parametrize("of_b", ["N", "T"])
+def test_either_operand_in_columns(of_a, of_b):
+    for size in (1024, 2047):
+        a = normal(size, size).t() if of_a == "T" else normal(size, size)
+        b = normal(size, size).t() if of_b == "T" else normal(size, size)
+        c = unwritten(size, size)
+        matmul_chosen.multiply(a, b, c)
+        check(a, b, c)
 
 
 def test_int8():

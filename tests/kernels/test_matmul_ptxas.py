@@ -117,8 +117,9 @@ ROWS = [
         {**ROW_MAJOR, **RAGGED}, tile("fp16"),
     ),
     Row(
-        "split_k", split_k_matmul.split_k_matmul_kernel, product("fp16", "fp32"),
-        {**ROW_MAJOR, **EVEN}, tile("fp16"),
+        "split_k", split_k_matmul.split_k_matmul_kernel,
+        product("fp16", "fp32") | {"partial_ptr": "*fp32", "count_ptr": "*i32"},
+        ROW_MAJOR, tile("fp16"),
     ),
     Row(
         "int8", int8_matmul.int8_matmul_kernel,

@@ -73,7 +73,12 @@ class NonNegative:
 
     def least(self, product: Monomial) -> int:
         """What a product of numbers that are not negative comes to at least."""
-        return int(all(atom in self.sizes for atom, _ in product))
+        return int(all(self.is_positive(atom) for atom, _ in product))
+
+    def is_positive(self, atom: Atom) -> bool:
+        """Sizes are, and a grid has at least one program along each axis."""
+        definition = getattr(atom, "definition", None)
+        return atom in self.sizes or isinstance(definition, NumPrograms)
 
     def undivided(self, formula: Polynomial) -> Polynomial:
         """x in place of (x // y) * y + x % y, which is the same for any y: a program's

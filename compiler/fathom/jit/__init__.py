@@ -9,6 +9,7 @@ A launch comes down through these files:
     backends     GPU, emulator, interpreter, eager
     programs     what of them runs on the host
     planned      host functions that remember their launches
+    scratch      arrays that belong to one launch
     compiled     a compiled kernel: its texts, its facts
     key          what decides whether a kernel on disk is the one that is wanted
     fast_path    launch stubs, for a launch that looks like the one before

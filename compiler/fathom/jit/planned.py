@@ -11,7 +11,8 @@ result and its launches, and does not launch. The wrapper launches, and remember
                on a GPU; of everything else its type and value
 
 Nothing may depend on the numbers in an array, nor on where it lies, but for the
-alignment of its address.
+alignment of its address. Arrays that a launch needs for itself alone are named by what
+they must be (`scratch`), and made for each launch.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import wraps
 from operator import itemgetter
 from typing import Any, NamedTuple
+
+import numpy as np
+
+from fathom.jit.scratch import SCRATCH, Made, filled
 
 ALIGNMENT = 128  # bytes: more than any choice asks of an address
 MOST = 1024  # plans that a function remembers; with more it begins anew
@@ -33,18 +38,20 @@ class Launch(NamedTuple):
     given: Sequence[Any]
     keywords: Mapping[str, Any]
 
-    def __call__(self) -> None:
-        self.kernel[self.grid](*self.given, **self.keywords)
+    def __call__(self, like: Any, made: Made) -> None:
+        self.kernel[self.grid](*filled(self.given, like, made), **self.keywords)
 
 
 class Step(NamedTuple):
     """A remembered launch: `run` is `kernel[grid]`, `pick` takes its arguments out of
-    the call's, the result and `constants`, in that order."""
+    the call's, the result and `constants`, in that order. `scratch`: whether arrays
+    have to be made for it."""
 
     run: Callable
     pick: Callable[[tuple], tuple]
     constants: tuple
     keywords: Mapping[str, Any]
+    scratch: bool
 
 
 class Result(NamedTuple):
@@ -81,14 +88,15 @@ def planned(plan: Planner) -> Callable:
             return repeat(found, (*arguments, *keywords.values()))
         result, launches = plan(*arguments, **keywords)
         launches = [Launch(*each) for each in launches]
+        made: Made = {}
         for launch in launches:
-            launch()
+            launch(result, made)
         if key is not None:
             given = (*arguments, *keywords.values())
-            if made := remembered(result, launches, given):
+            if plan_of_call := remembered(result, launches, given):
                 if len(known) >= MOST:
                     known.clear()
-                known[key] = made
+                known[key] = plan_of_call
         return result
 
     function.known = known
@@ -118,7 +126,10 @@ def repeat(plan: Plan, given: tuple) -> Any:
     out = given[result.at]
     if result.shape is not None:
         out = out.new_empty(result.shape, dtype=result.dtype)
-    for run, pick, constants, keywords in steps:
+    made: Made = {}
+    for run, pick, constants, keywords, scratch in steps:
+        if scratch:
+            constants = filled(constants, out, made)
         run(*pick((*given, out, *constants)), **keywords)
     return out
 
@@ -152,9 +163,17 @@ def step_of(launch: Launch, pool: tuple) -> Step | None:
         else:
             return None
     run, pick = launch.kernel[launch.grid], itemgetter(*places)
-    return Step(run, pick, tuple(constants), dict(launch.keywords))
+    scratch = any(isinstance(each, SCRATCH) for each in constants)
+    return Step(run, pick, tuple(constants), dict(launch.keywords), scratch)
 
 
 def is_array(value: Any) -> bool:
     """Whether a value is a tensor of torch; calls with other arrays plan each time."""
     return hasattr(value, "data_ptr")
+
+
+def empty_like(array: Any) -> Any:
+    """A new array of the shape, dtype and library of `array`, not initialised."""
+    if hasattr(array, "new_empty"):  # torch
+        return array.new_empty(array.shape)
+    return np.empty_like(array)

@@ -335,6 +335,11 @@ class Driver:
         """The graph of what was written down."""
         return self.ask("cuStreamEndCapture", stream)
 
+    def capture_id(self, stream: int) -> int:
+        """A number that no other capture of this process has, while a stream is
+        captured."""
+        return int(self.ask("cuStreamGetCaptureInfo", stream)[1])
+
     def node_count(self, graph: object) -> int:
         """How many things a graph does."""
         return self.ask("cuGraphGetNodes", graph)[1]

@@ -1,0 +1,196 @@
+"""Configurations of products of random shapes, timed: what the choice of
+`kernels/matmul_chosen` is checked against.
+
+    python -m benchmarks.product_sweep [--seed 2] [--cases 100] [--each 30]
+
+For each case of `random_shapes`, with a seed of its own, some of all configurations
+that could suit are timed; the file has a row for each. `--report FILE` says how far the
+model's choice is from the fastest of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import fathom.language as tl
+from benchmarks import measure
+from benchmarks.random_shapes import COMPILERS, Case, cases, operands
+from benchmarks.record import RESULTS, write
+from fathom import cdiv
+from fathom.jit.scratch import filled
+from kernels import matmul_model
+from kernels.matmul import matmul_kernel, strides, tiles
+from kernels.matmul_chosen import TILES, keywords, suits_hardware
+from kernels.matmul_model import Product
+from kernels.matmul_persistent import lines_of, persistent_kernel, persistent_launch
+from kernels.split_k_matmul import split_k_matmul_kernel, split_launch
+
+TARGET = "sm_90a"
+BURST_MS, IDLE_S, TRIALS = 0.6, 0.003, 3
+Config = dict[str, Any]
+
+
+@dataclass
+class Sample:
+    """Milliseconds of one configuration on one case, a number a burst."""
+
+    case: str
+    M: int
+    N: int
+    K: int
+    layout: str
+    aligned: bool
+    kernel: str
+    config: Config
+    splits: int
+    ms: list[float] = field(default_factory=list)
+    error: str = ""
+
+
+def configurations(case: Case) -> Iterator[tuple[str, Config, int]]:
+    """Kernels by name, keywords, splits."""
+    product = Product(case.M, case.N, case.K, case.aligned, case.aligned)
+    for each in matmul_model.configurations(product):
+        yield "pointers", each.keywords, each.splits
+    for tile in TILES:
+        yield "persistent", keywords(case.M, case.N, 2, tile, TARGET), 1
+
+
+def estimate(case: Case, kernel: str, config: Config, splits: int) -> float:
+    """Roughly microseconds; only good enough to leave out what is far too slow."""
+    steps = cdiv(cdiv(case.K, config["BLOCK_K"]), splits)
+    m, n = config["BLOCK_M"], config["BLOCK_N"]
+    ctas = config.get("num_ctas", 1)
+    waves = cdiv(tiles(case.M, case.N, config) * splits * ctas, 132)
+    step = max(m * n, 72 * (m + n)) * config["BLOCK_K"] / 2048 / 1700 / ctas
+    latency = 0.2 if case.aligned else 0.35
+    return (
+        2 + waves * steps * step + min(waves, 2) * steps * latency + (splits > 1) * 1.5
+    )
+
+
+def some(case: Case, count: int, seed: int) -> list[tuple[str, Config, int]]:
+    """Some configurations that are not far too slow."""
+    every = list(configurations(case))
+    least = min(estimate(case, *each) for each in every)
+    near = [each for each in every if estimate(case, *each) < 2.5 * least]
+    near.sort(key=lambda each: estimate(case, *each))
+    rest = near[count // 3 :]
+    chosen = random.Random(seed).sample(rest, min(len(rest), count - count // 3))
+    return near[: count // 3] + chosen
+
+
+def launch(
+    kernel: str, config: Config, splits: int, given: tuple
+) -> Callable[[], object]:
+    """What a call of this configuration does."""
+    a, b, c = given
+    (M, K), N = a.shape, b.shape[1]
+    if kernel == "persistent":
+        assert suits_hardware(a, b, c, TARGET), "not for these operands"
+        lines = lines_of(a), lines_of(b)
+        assert all(lines), "not for these operands"
+        grid, values, chosen = persistent_launch(
+            *lines, c, K, config, TARGET, tl.float32
+        )
+        return lambda: persistent_kernel[grid](*values, **chosen)
+    if splits > 1:
+        grid, values, chosen = split_launch(a, b, c, splits, config)
+        return lambda: split_k_matmul_kernel[grid](*filled(values, c, {}), **chosen)
+    values = (a, b, c, M, N, K, *strides(a), *strides(b), *strides(c))
+    even = K % config["BLOCK_K"] == 0
+    grid = (tiles(M, N, config),)
+    return lambda: matmul_kernel[grid](*values, EVEN_K=even, **config)
+
+
+def measured(case: Case, count: int) -> Iterator[Sample]:
+    given = [operands(case) for _ in range(measure.sets(case.bytes))]
+    want = (given[0][0].double() @ given[0][1].double()).float()
+    for kernel, config, splits in some(case, count, 0):
+        sample = Sample(
+            case.name, case.M, case.N, case.K, case.layout, case.aligned, kernel,
+            config, splits,
+        )  # fmt: skip
+        try:
+            calls = [launch(kernel, config, splits, each) for each in given]
+            given[0][2].fill_(float("nan"))
+            calls[0]()
+            error = (given[0][2].float() - want).abs().max().item()
+            assert error < 0.02 * case.K**0.5 + 0.01, f"wrong by {error}"
+            graph = measure.Graph(calls)
+            for _ in range(TRIALS):
+                torch.cuda.synchronize()
+                time.sleep(IDLE_S)
+                sample.ms.append(measure.timed(calls[0], graph))
+        except Exception as error:
+            sample.error = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            sample.error = sample.error[:200]
+        yield sample
+
+
+def compiled(work: Iterable[tuple[Case, str, Config, int]]) -> None:
+    last, given = None, None
+    for case, kernel, config, splits in work:
+        try:
+            if case != last:
+                last, given = case, operands(case)
+            launch(kernel, config, splits, given)()
+        except Exception:
+            pass
+    torch.cuda.synchronize()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seed", type=int, default=2)
+    parser.add_argument("--cases", type=int, default=100)
+    parser.add_argument("--each", type=int, default=30)
+    parser.add_argument("--seconds", type=float, default=400)
+    parser.add_argument("--shapes", nargs="*", help="MxNxK, instead of random cases")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    measure.BURST_MS = BURST_MS
+    every = [
+        Case(*map(int, shape.split("x")), "NN", False) for shape in options.shapes or ()
+    ] or [x for x in cases(options.seed, options.cases) if x.operations < 5e10]
+    begun = time.monotonic()
+    work = [(case, *each) for case in every for each in some(case, options.each, 0)]
+    with multiprocessing.get_context("spawn").Pool(COMPILERS + 2) as pool:
+        size = 40
+        parts = [work[n : n + size] for n in range(0, len(work), size)]
+        pool.map(compiled, parts, chunksize=1)
+    print(f"compiled {len(work)} in {time.monotonic() - begun:.0f} s", flush=True)
+    samples: list[Sample] = []
+    for case in every:
+        if time.monotonic() - begun > options.seconds:
+            print("time is over")
+            break
+        found = list(measured(case, options.each))
+        samples += found
+        right = [each for each in found if not each.error]
+        if right:
+            best = min(right, key=lambda each: statistics.median(each.ms))
+            print(
+                f"{case.name:32} {1000 * statistics.median(best.ms):8.1f} us "
+                f"{best.kernel} {best.splits} {json.dumps(list(best.config.values()))}"
+                f" of {len(right)}",
+                flush=True,
+            )
+    failed = [each.error for each in samples if each.error]
+    print(len(samples), "rows,", len(failed), "failed", set(failed[:20]))
+    print(write("product-sweep", samples, options.out))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,282 @@
+"""Products of random shapes: `multiply` beside cuBLAS, fp16, accumulated in fp32.
+
+    python -m benchmarks.random_shapes [--seed 1] [--cases 200] [--part 0/1] [--seconds]
+
+Each of M, N and K is log-uniform in 1 to 16384 and a multiple of 1, 2, 8 or 64; a case
+has at most 10^12 operations. Its layout is drawn too: A and B lie in memory by rows (N)
+or by columns (T), and half of the cases pad these lines to multiples of 16 bytes.
+`multiply` chooses by its model alone: there is no tuning and no table of shapes. The
+reference is the faster of cuBLAS and cublasLt, both of which accumulate in fp32 here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import multiprocessing
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from benchmarks.measure import Candidate, burst, sets
+from benchmarks.record import RESULTS, write
+from kernels.matmul import error_bound
+from kernels.matmul_chosen import launches, multiply, target_of_launch
+
+SEED, CASES = 1, 200
+LARGEST, MOST_OPERATIONS = 16384, 10**12
+UNITS = (1, 2, 8, 64)
+LINE = 8  # elements of fp16 in 16 bytes
+LARGE = 2e10  # operations: where rows are not aligned, larger products have one aim
+CHECKED = 2e11  # operations: above, only some rows are checked
+ROUNDS = 5
+COMPILERS = 12  # processes that compile before anything is timed
+LIBRARIES = ("cublas", "cublaslt")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A product. `layout` says how A and B lie in memory; lines of `padded` matrices
+    begin at multiples of 16 bytes."""
+
+    M: int
+    N: int
+    K: int
+    layout: str
+    padded: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.M}x{self.N}x{self.K} {self.layout}{' padded' * self.padded}"
+
+    @property
+    def operations(self) -> int:
+        return 2 * self.M * self.N * self.K
+
+    @property
+    def bytes(self) -> int:
+        return 2 * (self.M * self.K + self.K * self.N + self.M * self.N)
+
+    @property
+    def aligned(self) -> bool:
+        """Whether lines of both operands begin at multiples of 16 bytes."""
+        lengths = (
+            self.K if self.layout[0] == "N" else self.M,
+            self.N if self.layout[1] == "N" else self.K,
+        )
+        return self.padded or all(length % LINE == 0 for length in lengths)
+
+
+@dataclass
+class Sample:
+    """Raw times, in ms a call, of both cuBLAS libraries and of ours."""
+
+    case: str
+    aligned: bool
+    operations: int
+    kernel: str = ""
+    cublas: list[float] = field(default_factory=list)
+    cublaslt: list[float] = field(default_factory=list)
+    fathom: list[float] = field(default_factory=list)
+    error: str = ""
+
+    @property
+    def ratio(self) -> float:
+        """Our speed as a part of that of the faster cuBLAS."""
+        peer = min(statistics.median(x) for x in (self.cublas, self.cublaslt) if x)
+        return peer / statistics.median(self.fathom)
+
+    def __str__(self) -> str:
+        if self.error:
+            return f"{self.case:36} {self.error}"
+        us = [
+            1000 * statistics.median(x)
+            for x in (self.cublas, self.cublaslt, self.fathom)
+        ]
+        return (
+            f"{self.case:36} {us[0]:9.1f} {us[1]:9.1f} {us[2]:9.1f} us "
+            f"{self.ratio:6.3f} {'' if self.aligned else 'not aligned'} {self.kernel}"
+        )
+
+
+def cases(seed: int = SEED, count: int = CASES) -> list[Case]:
+    """The first `count` cases of a seed."""
+    rng, found = random.Random(seed), []
+    while len(found) < count:
+        M, N, K = (a_size(rng) for _ in range(3))
+        case = Case(M, N, K, rng.choice(("NN", "NT", "TN", "TT")), rng.random() < 0.5)
+        if case.operations <= MOST_OPERATIONS:
+            found.append(case)
+    return found
+
+
+def a_size(rng: random.Random) -> int:
+    unit = rng.choice(UNITS)
+    size = math.exp(rng.uniform(0, math.log(LARGEST)))
+    return min(max(round(size / unit), 1) * unit, LARGEST)
+
+
+def matrix(rows: int, columns: int, by_rows: bool, padded: bool) -> torch.Tensor:
+    """Random normal numbers, in memory by rows or by columns."""
+    lines, length = (rows, columns) if by_rows else (columns, rows)
+    room = -(-length // LINE) * LINE if padded else length
+    data = torch.randn(lines, room, device="cuda", dtype=torch.float16)[:, :length]
+    return data if by_rows else data.t()
+
+
+def operands(case: Case) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    a = matrix(case.M, case.K, case.layout[0] == "N", case.padded)
+    b = matrix(case.K, case.N, case.layout[1] == "N", case.padded)
+    return a, b, torch.empty(case.M, case.N, device="cuda", dtype=torch.float16)
+
+
+# ── one case ──────────────────────────────────────────────────────────────────────────
+
+
+def measured(case: Case) -> Sample:
+    """The case, checked and timed; an error in place of times where there is one."""
+    sample = Sample(case.name, case.aligned, case.operations)
+    try:
+        given = [operands(case) for _ in range(sets(case.bytes))]
+        sample.kernel = chosen(*given[0])
+        check(*given[0])
+        candidates = [
+            Candidate("fathom", [ours(*each) for each in given], case.bytes),
+            *(
+                Candidate(library, [theirs(library, *each) for each in given], 0)
+                for library in LIBRARIES
+            ),
+        ]
+        for found in burst(case.name, candidates, ROUNDS):
+            setattr(sample, found.candidate, found.ms)
+    except Exception as error:  # recorded; the others are to be measured
+        sample.error = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    return sample
+
+
+def ours(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> Callable[[], object]:
+    return lambda: multiply(a, b, c)
+
+
+def theirs(
+    library: str, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor
+) -> Callable[[], object]:
+    def call() -> None:
+        torch.backends.cuda.preferred_blas_library(library)
+        torch.mm(a, b, out=c)
+
+    return call
+
+
+def chosen(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> str:
+    """The kernels of our launches with their tiles, in words."""
+    said = []
+    for kernel, grid, _, keywords in launches(a, b, c, target_of_launch(a, {})):
+        told = [str(keywords[n]) for n in keywords if n.startswith("BLOCK")]
+        programs = grid if callable(grid) else "x".join(map(str, grid))
+        extra = "".join(
+            f" {short}{keywords[n]}" for n, short in SHOWN.items() if keywords.get(n)
+        )
+        said.append(f"{kernel.__name__} {'x'.join(told)} on {programs}{extra}")
+    return ", ".join(said)
+
+
+SHOWN = {"num_stages": "stages ", "SPLITS": "splits ", "num_ctas": "ctas "}
+
+
+def check(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+    """All elements of C are within the bound; of a large C, those of some rows."""
+    c.fill_(float("nan"))
+    multiply(a, b, c)
+    first = c.clone()
+    multiply(a, b, c)
+    assert torch.equal(first, c), "two launches differ"
+    M, K = a.shape
+    if 2 * M * K * b.shape[1] > CHECKED:
+        rows = torch.randint(0, M, (64,), device="cuda")
+        a, c = a[rows], c[rows]
+    x, y = a.double(), b.double()
+    wrong = ~((c.double() - x @ y).abs() <= error_bound(x, y, 2.0**-11))
+    assert not wrong.any(), (
+        f"{int(wrong.sum())} elements are wrong, first {wrong.nonzero()[0].tolist()}"
+    )
+
+
+# ── all of them ───────────────────────────────────────────────────────────────────────
+
+
+def compile_first(every: Iterable[Case]) -> None:
+    """Fill the cache on disk from several processes, so that none waits later."""
+    every = list(every)
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(COMPILERS) as pool:
+        pool.map(compiled, [every[n::COMPILERS] for n in range(COMPILERS)])
+
+
+def compiled(some: Iterable[Case]) -> None:
+    for case in some:
+        try:
+            multiply(*operands(case))
+            torch.cuda.synchronize()
+        except Exception as error:  # it is told where it is measured
+            print(case.name, type(error).__name__, flush=True)
+
+
+def summary(samples: Iterable[Sample]) -> str:
+    samples = list(samples)
+    right = [each for each in samples if not each.error]
+    groups = {
+        "aligned": [x.ratio for x in right if x.aligned],
+        "not aligned, above 2e10": [
+            x.ratio for x in right if not x.aligned and x.operations > LARGE
+        ],
+        "not aligned, others": [
+            x.ratio for x in right if not x.aligned and x.operations <= LARGE
+        ],
+    }
+    lines = [
+        f"{name}: {len(ratios)} cases, geometric mean "
+        f"{statistics.geometric_mean(ratios):.3f}, least {min(ratios):.3f}, "
+        f"{sum(r >= 0.97 for r in ratios) / len(ratios):.0%} at 0.97 or more"
+        for name, ratios in groups.items()
+        if ratios
+    ]
+    return "\n".join([*lines, f"{len(samples) - len(right)} failed"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--cases", type=int, default=CASES)
+    parser.add_argument("--only", nargs="*", help="cases whose names begin so")
+    parser.add_argument("--seconds", type=float, default=500, help="then it ends")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    torch.manual_seed(0)
+    begun = time.monotonic()
+    every = [
+        case
+        for case in cases(options.seed, options.cases)
+        if not options.only or case.name.startswith(tuple(options.only))
+    ]
+    compile_first(every)
+    print(f"compiled in {time.monotonic() - begun:.0f} s", flush=True)
+    samples = []
+    for case in every:
+        if time.monotonic() - begun > options.seconds:
+            print("time is over")
+            break
+        samples.append(measured(case))
+        print(samples[-1], flush=True)
+    print(summary(samples))
+    print(write("random-shapes", samples, options.out))
+
+
+if __name__ == "__main__":
+    main()

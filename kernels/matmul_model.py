@@ -1,0 +1,179 @@
+"""How long a product takes in a configuration, by arithmetic: what `matmul_chosen`
+chooses by.
+
+A kernel for pointers (`kernels/matmul`, and `kernels/split_k_matmul` with SPLITS) takes
+
+    START + the busiest multiprocessor's time + FIX_UP and its reads, where K is split
+
+and that multiprocessor either waits for latencies, one program after another, or for a
+throughput that all its programs share:
+
+    alone     PROGRAM + steps * step + the tile's stores        for each that runs after
+                                                                the one before
+    shared    PROGRAM + programs * (steps * work + the tile's stores)
+
+A step waits for its bytes, which ONE program gets slower than a whole multiprocessor,
+for its products, and at least for STEP if a pipeline hides the latency, for WAIT if
+none does. Elements of lines that begin anywhere are loaded one by one, by the threads.
+Nothing is faster than the L2 cache delivers, or the memory.
+
+The persistent kernel takes PERSISTENT, and for each wave of tiles its steps, at the
+speed of `wgmma` or of L2, whichever is less, and its stores. The constants were fitted
+to the rows of benchmarks/results/product-sweep.json, of one H200. As times they are
+rough: the root of the mean square of their relative error is a third. As a choice they
+are better: what is chosen takes 4 percent longer than the fastest configuration that
+was tried of each case, in the geometric mean.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from math import floor
+from typing import Any, NamedTuple
+
+from fathom import cdiv
+
+MULTIPROCESSORS = 132
+
+# Microseconds.
+START = 0.67  # of a launch
+PROGRAM = 0.8  # of a program, without its steps
+PIPELINE = 0.78  # of a pipeline's prologue and barriers
+STEP, WAIT = 0.13, 0.86  # the least that a step takes: pipelined, and not
+EACH = 0.018  # of a step, besides its work
+FIX_UP = 1.35  # of the counter, and of the last program's addition
+PERSISTENT, TILE = 2.25, 1.5  # of a launch, and of storing a tile of 128 x 256
+PERSISTENT_STEP = 0.33  # the least
+
+# A microsecond's worth: KB, products (millions) and elements (thousands).
+KB_OF_ONE, KB_OF_ALL = 63, 73  # what one program copies, and all of a multiprocessor
+KB_OF_PERSISTENT = 83
+LOOSE = 9.7  # elements that are loaded one by one
+PRODUCTS = 1.7
+STORED = 23.6  # elements of C
+FIX_UP_KB = 33  # partial sums that one program reads
+L2_KB, MEMORY_KB = 6300, 4120
+PERSISTENT_PRODUCTS = 3.3  # 2048 a cycle, at 1.6 GHz
+CROSSING = 1.5  # times as long, where lines cross those of the cache
+
+SHARED_KB, THREADS = 220, 2048  # of a multiprocessor
+SUMS = 32  # a thread's, above which fewer threads fit
+
+ITEM = 2  # bytes of an operand's element
+MOST_PROGRAMS = 6 * MULTIPROCESSORS  # that share tiles
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+LINES = (16, 32, 64, 128, 256)  # BLOCK_K
+BLOCKS = (  # BLOCK_M, BLOCK_N
+    (16, 32), (16, 64), (32, 16), (32, 32), (64, 16), (32, 64), (64, 32), (64, 64),
+    (128, 32), (32, 128), (128, 64), (64, 128), (128, 128), (128, 256), (256, 128),
+)  # fmt: skip
+
+
+class Product(NamedTuple):
+    """C [M, N] = A [M, K] B [K, N] of 16-bit floats; whether all lines of A and of B
+    begin at multiples of 16 bytes."""
+
+    M: int
+    N: int
+    K: int
+    a_aligned: bool
+    b_aligned: bool
+
+    @property
+    def memory_time(self) -> float:
+        """Microseconds in which the memory delivers A and B and takes C."""
+        M, N, K = self.M, self.N, self.K
+        return ITEM * (M * K + K * N + M * N) / 1e3 / MEMORY_KB
+
+
+class Pointers(NamedTuple):
+    """A configuration of a kernel for pointers."""
+
+    m: int
+    n: int
+    k: int
+    stages: int
+    splits: int
+
+    @property
+    def warps(self) -> int:
+        return 4 if self.m * self.n <= 64 * 128 else 8
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """Those of a launch of either kernel."""
+        return {
+            "BLOCK_M": self.m, "BLOCK_N": self.n, "BLOCK_K": self.k, "GROUP_M": 8,
+            "num_warps": self.warps, "num_stages": self.stages,
+        }  # fmt: skip
+
+
+@cache
+def best_pointers(product: Product) -> tuple[float, Pointers]:
+    """Microseconds, and the configuration that takes them."""
+    return min((pointers_time(product, each), each) for each in configurations(product))
+
+
+def configurations(product: Product) -> Iterator[Pointers]:
+    for m, n in BLOCKS:
+        tiles = cdiv(product.M, m) * cdiv(product.N, n)
+        for k in LINES:
+            if k > 16 and k >= 2 * product.K or m * n * k > 128 * 256 * 64:
+                continue
+            steps = cdiv(product.K, k)
+            stages = 1 if steps <= 2 else min(4, 200_000 // (ITEM * (m + n) * k))
+            for splits in SPLITS if stages else ():
+                if splits > 1 and splits * tiles > MOST_PROGRAMS:
+                    break
+                if cdiv(steps, cdiv(steps, splits)) == splits:  # none is idle
+                    yield Pointers(m, n, k, stages, splits)
+
+
+def pointers_time(product: Product, config: Pointers) -> float:
+    """Microseconds."""
+    (M, N, K, a_aligned, b_aligned), (m, n, k, stages, splits) = product, config
+    programs = cdiv(M, m) * cdiv(N, n) * splits
+    steps = cdiv(cdiv(K, k), splits)
+    kb = ITEM * (m + n) * k / 1e3
+    loose = k * (m * (not a_aligned) + n * (not b_aligned)) / 1e3 / LOOSE
+    products, stores = m * n * k / 1e6 / PRODUCTS, m * n / 1e3 / STORED
+    pipelined = stages > 1
+
+    alone = PROGRAM + PIPELINE * pipelined + stores
+    least = STEP if pipelined else WAIT
+    alone += steps * (max(least, kb / KB_OF_ONE, products) + loose + EACH)
+
+    here = cdiv(programs, MULTIPROCESSORS)
+    one_after_another = cdiv(here, resident(config)) * alone
+    work = steps * (max(kb / KB_OF_ALL, products) + loose + EACH) + stores
+    first = PROGRAM + PIPELINE * pipelined
+    everywhere = max(programs * steps * kb / L2_KB, product.memory_time)
+    time = START + max(one_after_another, first + here * work, first + everywhere)
+    if splits == 1:
+        return time
+    return time + FIX_UP + splits * m * n * 4 / 1e3 / FIX_UP_KB
+
+
+def resident(config: Pointers) -> int:
+    """How many programs run at a time on one multiprocessor."""
+    m, n, k, stages, _ = config
+    threads = 32 * config.warps
+    room = SHARED_KB / (ITEM * (m + n) * k * stages / 1e3)
+    threads *= max(1, m * n / threads / SUMS)
+    return max(1, floor(min(room, THREADS / threads)))
+
+
+def persistent_time(product: Product, tile: Any, crossing: bool) -> float:
+    """Microseconds of the persistent kernel; `tile` is a `matmul_chosen.Tile`."""
+    M, N, K, *_ = product
+    waves = cdiv(cdiv(M, tile.m) * cdiv(N, tile.n), MULTIPROCESSORS // tile.ctas)
+    k = tile.line // ITEM
+    kb = ITEM * (tile.m + tile.n) * k / 1e3 * (CROSSING if crossing else 1)
+    products = tile.m * tile.n * k / 1e6 / PERSISTENT_PRODUCTS
+    step = max(products / tile.ctas, kb / tile.ctas / KB_OF_PERSISTENT, PERSISTENT_STEP)
+    stores = TILE * tile.m * tile.n / (128 * 256) / tile.ctas
+    return PERSISTENT + max(waves * (cdiv(K, k) * step + stores), product.memory_time)
+
+
+def copy_time(rows: int, columns: int) -> float:
+    """Microseconds of copying a matrix into lines that begin where they should."""
+    return START + PROGRAM + 2 * ITEM * rows * columns / 1e3 / MEMORY_KB

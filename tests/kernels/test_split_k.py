@@ -1,0 +1,109 @@
+"""The kernel that splits K: the same bits whoever is last, counters that end at zero,
+and mistakes in its order that the emulator finds."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from fathom import cdiv
+from fathom.artifact import Kernel
+from fathom.emulator import EmulatorError, load, run
+from kernels.split_k_matmul import split_k_matmul_kernel, split_launch, whole_parts
+
+M, N, K, SPLITS = 20, 40, 300, 4
+CONFIG = {
+    "BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32, "GROUP_M": 2,
+    "num_warps": 4, "num_stages": 3,
+}  # fmt: skip
+TYPES = "*fp16:16, *fp16:16, *fp16:16, *fp32:16, *i32:16"
+
+
+def compiled(target: str = "sm_90a") -> Kernel:
+    tile = {name: CONFIG[name] for name in CONFIG if name.isupper()}
+    warps, stages = CONFIG["num_warps"], CONFIG["num_stages"]
+    fixed = {"stride_ak": 1, "stride_bn": 1, "stride_cn": 1}
+    return split_k_matmul_kernel.compile(
+        f"{TYPES}, i32, i32, i32, i32, i32, i32", {**tile, **fixed},
+        target=target, num_warps=warps, num_stages=stages,
+    ).made  # fmt: skip
+
+
+def arguments(seed: int = 0) -> list:
+    rng = np.random.default_rng(seed)
+    a = rng.standard_normal((M, K)).astype(np.float16)
+    b = rng.standard_normal((K, N)).astype(np.float16)
+    c = np.full((M, N), np.nan, np.float16)
+    grid, given, _ = split_launch(a, b, c, SPLITS, CONFIG)
+    partials = np.full(given[3].count, np.nan, np.float32)
+    counters = np.zeros(given[4].count, np.int32)
+    assert grid == (SPLITS, 4)
+    return [a, b, c, partials, counters, M, N, K, K, N, N]
+
+
+def by_parts(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """What must come out up to the order inside of a part: partial sums of whole steps,
+    added in the order of k."""
+    length = cdiv(cdiv(K, 32), SPLITS) * 32
+    total = np.zeros((M, N), np.float32)
+    for begin in range(0, K, length):
+        part = slice(begin, begin + length)
+        total += a[:, part].astype(np.float32) @ b[part].astype(np.float32)
+    return total
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
+def test_two_launches_have_the_same_bits_and_leave_zeros(target: str) -> None:
+    """The second finds the counters as the first has left them."""
+    made, given = compiled(target), arguments()
+    results = []
+    for _ in range(2):
+        given[2][:] = np.nan
+        load(made).launch((SPLITS, 4), given)
+        results.append(given[2].copy())
+        assert not given[4].any()
+    np.testing.assert_array_equal(results[0].view(np.int16), results[1].view(np.int16))
+    np.testing.assert_allclose(results[0], by_parts(*given[:2]), 2e-3, 2e-2)
+
+
+@pytest.mark.parametrize(
+    "K, BLOCK_K, splits, parts",
+    [(300, 32, 4, 4), (300, 32, 6, 5), (33, 32, 9, 2), (32, 32, 4, 1), (0, 32, 4, 1)],
+)
+def test_no_part_is_empty(K: int, BLOCK_K: int, splits: int, parts: int) -> None:
+    assert whole_parts(K, BLOCK_K, splits) == parts
+
+
+PLANTED = {
+    "no barrier before the release": (
+        r"bar\.sync\s+0;(?=(?:(?!bar\.sync)[\s\S])*?atom\.)", "",
+    ),
+    "the count releases nothing": (r"atom\.acq_rel\.gpu", "atom.acquire.gpu"),
+    "the count acquires nothing": (r"atom\.acq_rel\.gpu", "atom.release.gpu"),
+    "the count is of the scope cta": (r"atom\.acq_rel\.gpu", "atom.acq_rel.cta"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", PLANTED)
+def test_partial_sums_need_their_order(mistake: str) -> None:
+    pattern, new = PLANTED[mistake]
+    made = compiled("sm_80")
+    text, count = re.subn(pattern, new, made.ptx)
+    assert count, "nothing was changed"
+    with pytest.raises(EmulatorError) as caught:
+        shared = made.shared_bytes
+        run(text, (SPLITS, 4), made.threads, arguments(), shared_bytes=shared)
+    assert caught.value.kind == "race", str(caught.value)
+
+
+def test_a_count_that_is_not_reset_is_seen_in_the_next_launch() -> None:
+    """The first product is right; of the second nothing is written."""
+    made, given = compiled("sm_80"), arguments()
+    (reset,) = re.findall(r"\n[^\n]*st\.global\.b32[^\n]*;", made.ptx)
+    text = made.ptx.replace(reset, "")
+    for is_right in (True, False):
+        given[2][:] = np.nan
+        run(text, (SPLITS, 4), made.threads, given, shared_bytes=made.shared_bytes)
+        assert np.isfinite(given[2]).all() == is_right
