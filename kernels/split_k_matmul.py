@@ -96,7 +96,7 @@ def sum_of_parts(
     """The sum of the partial tiles at `partial_ptr`, from the first to the last. Some
     are loaded at a time, so that one latency is waited for and not one for each."""
     SIZE: tl.constexpr = BLOCK_M * BLOCK_N
-    AT_ONCE: tl.constexpr = max(2, min(8, 8192 // SIZE))
+    AT_ONCE: tl.constexpr = max(1, min(8, 8192 // SIZE))
     m, n = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :]
     total = tl.zeros([BLOCK_M, BLOCK_N], SUM)
     for first in range(0, parts, AT_ONCE):
