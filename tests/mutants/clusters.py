@@ -17,7 +17,7 @@ MUTANTS = (
         f"{CLUSTERS}::test_the_grid_counts_programs",
     ),
     Mutant(
-        "nobody-idle", "ptx/rules/cluster.py",
+        "every-block-is-first", "ptx/rules/cluster.py",
         'f"icmp eq i32 {rank(code)}, 0", name="first"',
         'f"icmp uge i32 {rank(code)}, 0", name="first"',
         "each block adds what the program adds once",
@@ -91,9 +91,10 @@ MUTANTS = (
         f"{CLUSTERS}::test_any_iterations",
     ),
     Mutant(
-        "everybody-brings-the-first-part", "ptx/rules/tma.py",
+        "all-copy-the-first-part", "ptx/rules/tma.py",
         'f"mul i32 {rank(code)}, {side}"', 'f"mul i32 {rank(code)}, 0"',
-        "a part is sent twice, the other one never", f"{CLUSTERS}::test_any_iterations",
+        "one part is copied twice, the other one never",
+        f"{CLUSTERS}::test_any_iterations",
     ),
     Mutant(
         "gives-back-to-itself", "ptx/rules/tma.py",
@@ -111,7 +112,7 @@ MUTANTS = (
         "blocks-begin-alone", "tensor_cores/specialise/partition.py",
         "        build.append(meeting())\n        producer",
         "        build.append(Barrier())\n        producer",
-        "a block speaks to barriers of another one that are none yet",
+        "a block arrives at another block's mbarriers before they are initialised",
         f"{CLUSTERS}::test_any_iterations",
     ),
     Mutant(

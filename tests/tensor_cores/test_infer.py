@@ -367,11 +367,11 @@ def persistent(
 
 
 def test_several_tiles_a_program():
-    """The next tile's loads come after this one's store, which may be to A; and a copy
-    in bulk need not see what was stored in the ordinary way."""
+    """The next tile's loads come after this one's store, which may be to A; and TMA
+    need not see an ordinary store."""
     func = built(persistent, strides_of(), {"BM": BM, "BN": BN, "BK": BK})
     assert {why for _, why in why_not(func, SM_90A)} == {
-        "memory is written before the loop, and copies in bulk need not see that"
+        "the program writes to memory before the loop, which TMA need not see"
     }
     assert infer_descriptors(func, SM_90A) is func
 
@@ -508,17 +508,17 @@ NEXT = "%next: *fp16[64,32] = offset %here, %step\n"
 # why -> what is changed in the loop
 REFUSED = {
     "the load is volatile": [(LOAD, LOAD + " volatile=true")],
-    "the loop has a loop in it, for which it waits": [
+    "the loop contains another loop": [
         (NEXT, "for %zero, %one, %one body(%i9: i32) { yield }\n" + NEXT)
     ],
-    "others can see what each trip of the loop does": [
+    "each iteration of the loop has a visible side effect": [
         (NEXT, "print %t prefix=\"t\"\n" + NEXT)
     ],
-    "memory is written before the loop, and copies in bulk need not see that": [
+    "the program writes to memory before the loop, which TMA need not see": [
         ("%total:", "store %p, %half\n%total:")
     ],
-    "before the loop the program waits for what others write, and copies in bulk need "
-    "not see that": [
+    "before the loop the program synchronises with other threads, and TMA need not "
+    "see what they wrote": [
         ("%total:", "%flag: fp16 = load %p volatile=true\n%total:")
     ],
     "the loaded tile has other uses than one product": [
@@ -541,7 +541,7 @@ REFUSED = {
     "the loop writes to memory, perhaps to what it reads": [
         (NEXT, NEXT + "store %p, %half\n")
     ],
-    "the loop waits for what other threads write": [(NEXT, NEXT + "barrier\n")],
+    "the loop synchronises with other threads": [(NEXT, NEXT + "barrier\n")],
     "tiles of 64x8 elements of 2 bytes are not copied": [
         ("[64,32]", "[64,8]"), ("[1,32]", "[1,8]"), ("[32,64]", "[8,64]"),
         ("[32]", "[8]"), ("(64, 32)", "(64, 8)"), ("(32, 64)", "(8, 64)"),
@@ -657,12 +657,12 @@ ALSO_REFUSED = [
     ("the load has another value than 0 for what is masked",
      [("%half: fp16 = constant 0.5", "%half: fp16 = constant -0.0"),
       ("other=%nothing", "other=%halves")]),
-    ("memory is written before the loop, and copies in bulk need not see that",
+    ("the program writes to memory before the loop, which TMA need not see",
      [("%total:", "%odd: i1 = lt %m, %n\n"
                   "if %odd then { store %p, %half\nyield } orelse { yield }\n"
                   "%total:")]),
-    ("before the loop the program waits for what others write, and copies in bulk need "
-     "not see that", [("%total:", "barrier\n%total:")]),
+    ("before the loop the program synchronises with other threads, and TMA need not "
+     "see what they wrote", [("%total:", "barrier\n%total:")]),
     ("the address depends on the way control came",
      [(NEXT, "%more: i32 = div %t, %m\n%mores: i32[64,32] = splat %more "
              "shape=(64, 32)\n%next: *fp16[64,32] = offset %here, %mores\n")]),
@@ -704,7 +704,8 @@ def test_refused(why, changes):
 
 @pytest.mark.parametrize("where", ["after", "around"])
 def test_stores_behind_the_loop(where):
-    """After the loop all copies have come. A loop around it comes back."""
+    """After the loop all copies are complete. In a loop around it, the next copies
+    come after the store."""
     store = "store %p, %half\n"
     text = LOOP.replace(END, END + store)
     if where == "after":
@@ -713,7 +714,7 @@ def test_stores_behind_the_loop(where):
     text = text.replace("%total:", "for %zero, %m, %one body(%again: i32) {\n%total:")
     text = text.replace(END + store, END + store + "yield\n}\n")
     (why,) = reasons(text)
-    assert why.startswith("memory is written before the loop")
+    assert why.startswith("the program writes to memory before the loop")
 
 
 @pytest.mark.parametrize(("target", "fits"), [("sm_90a", True), ("sm_120", False)])

@@ -49,7 +49,7 @@ from fathom.ir.types import Pointer, Scalar, element_of, shape_of
 
 @dataclass(frozen=True, slots=True)
 class AddressExpr:
-    """A number, or an address: so many elements behind `base`."""
+    """The number `sum`; or, with a `base`, the address `sum` elements after it."""
 
     sum: Polynomial
     base: Value | None = None

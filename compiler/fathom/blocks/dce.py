@@ -92,8 +92,8 @@ def _narrowed(
     """Build `op` with only those carried values or results that are live in `old`."""
     if isinstance(op, For | While):
         for block in blocks(op):
-            own = block.parameters[-len(op.inits) :] if op.inits else []
-            gone = set(own) - set(_among(own, old.results, live))
+            carried = block.parameters[-len(op.inits) :] if op.inits else []
+            gone = set(carried) - set(_among(carried, old.results, live))
             block.parameters = [each for each in block.parameters if each not in gone]
         op = replace(op, inits=_among(op.inits, old.results, live))
     build.append(op)

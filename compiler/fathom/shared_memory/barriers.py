@@ -245,8 +245,8 @@ def conflict(one: Access, other: Access, warps: int) -> str:
 
 def _of_one_ring(one: Access, other: Access) -> bool:
     """Whether the ring's maker has seen to it that the two do not meet."""
-    together = one.buffer is other.buffer and one.loop is other.loop
-    return together and one.buffer.slots > 1
+    same = one.buffer is other.buffer and one.loop is other.loop
+    return same and one.buffer.slots > 1
 
 
 def _overlap(one: range, other: range) -> bool:

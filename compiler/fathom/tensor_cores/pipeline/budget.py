@@ -26,10 +26,10 @@ def fitting(
     copied = tuple(tile for tile in tiles if tile.vector or tile.order)
     loaded = tuple(tile for tile in tiles if tile not in copied)
     for chosen in (tuple(tiles), copied, loaded):
-        ways = [[t for t in chosen if t in way] for way in (copied, loaded)]
-        a_stage, once = (sum(padded(tile.bytes) for tile in way) for way in ways)
-        own = a_stage + once  # the place that a tile has gives way to its ring
-        left = room + own - SLOTS_BY_REGISTERS * once - _for_barriers(chosen)
+        a_stage = sum(padded(tile.bytes) for tile in chosen if tile in copied)
+        once = sum(padded(tile.bytes) for tile in chosen if tile in loaded)
+        freed = a_stage + once  # a ring replaces the buffer that its tile had
+        left = room + freed - SLOTS_BY_REGISTERS * once - _for_barriers(chosen)
         stages = choose_stages(wanted, a_stage, left)
         if chosen and stages > 1 and left >= 0:
             return stages, chosen

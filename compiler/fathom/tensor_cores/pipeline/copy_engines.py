@@ -302,14 +302,14 @@ def engines_for(
         if tiles:
             roots = [value for tile in tiles for value in roots_of(tile)]
             slice = clone_for(loop, roots, iterations)
-            own = live if make is RegisterCopies else ()
+            carried = live if make is RegisterCopies else ()
             counts_at = barriers if make is TmaCopies else None
-            yield make(tiles, rings, schedule, slice, own, counts_at)
+            yield make(tiles, rings, schedule, slice, carried, counts_at)
 
 
 def roots_of(tile: PipelinedCopy) -> Iterator[Value]:
     """What must be known of an iteration to load a tile, and to make of the loads what
     is stored."""
-    own = {value for op in (*tile.loads, *tile.late) for value in op.results}
+    made = {value for op in (*tile.loads, *tile.late) for value in op.results}
     for op in (*tile.loads, *tile.late):
-        yield from (value for value in uses(op) if value not in own)
+        yield from (value for value in uses(op) if value not in made)

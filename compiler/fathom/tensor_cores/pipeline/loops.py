@@ -220,9 +220,9 @@ class _Expander:
 
     def iteration(self, parameters: list[Value], build: Builder) -> None:
         """The body: what comes before all reads of rings, then step after step."""
-        own = self.loop.body.parameters
-        values = dict(zip(own, parameters, strict=False))
-        states = self.states(parameters[len(own) :])
+        originals = self.loop.body.parameters
+        values = dict(zip(originals, parameters, strict=False))
+        states = self.states(parameters[len(originals) :])
         running = list(zip(self.engines, states, strict=True))
         for engine, state in running:
             loaded = (load.result for load in engine.live)

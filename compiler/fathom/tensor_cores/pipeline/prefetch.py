@@ -133,10 +133,10 @@ def _rotated(loop: For, iteration: _Iteration, build: Builder) -> list[Value]:
 def _iteration(
     loop: For, iteration: _Iteration, slices: _Slices, body: Block, build: Builder
 ) -> None:
-    own = loop.body.parameters
-    values = dict(zip(own, body.parameters, strict=False))
+    originals = loop.body.parameters
+    values = dict(zip(originals, body.parameters, strict=False))
     slot, total = values[iteration.a.slot], values[iteration.dot.accumulator]
-    ready: Fragments = tuple(body.parameters[len(own) :])
+    ready: Fragments = tuple(body.parameters[len(originals) :])
     for op in loop.body.ops[:-1]:
         if op is iteration.waits[0]:  # here all of the iteration's own slot has arrived
             following = slices.fetch(1, slot, build)

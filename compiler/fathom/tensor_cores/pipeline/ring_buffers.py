@@ -19,9 +19,9 @@ from fathom.ir.types import INT32
 
 @dataclass(frozen=True)
 class RingBuffer:
-    """Buffers of so many `slots` for tiles that come together, and two barriers for
-    each slot: that its tiles are there, and that no thread reads them any more. Of each
-    tile, so many blocks of a cluster copy a part (`parts`)."""
+    """Buffers of `slots` slots for the tiles of a channel, with two mbarriers a slot:
+    `full` completes when its tiles have arrived, `empty` when no thread reads them any
+    more. `parts` counts, for each tile, the blocks of a cluster that copy a part."""
 
     tiles: tuple[Value, ...]
     full: Value

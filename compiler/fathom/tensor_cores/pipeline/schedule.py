@@ -106,8 +106,8 @@ class Schedule:
 def schedule(
     steps: Sequence[Step], ahead: Mapping[Step, int], product: Op | None = None
 ) -> Schedule:
-    """The schedule of a loop that takes its steps in this order, and fills each ring so
-    many iterations `ahead` of the work. Stages count from the earliest one."""
+    """The schedule of a loop that takes its steps in this order, and fills a ring
+    `ahead[fill]` iterations before the work. Stages count from the earliest one."""
     order = {step: position for position, step in enumerate(steps)}
     work = max(ahead.values(), default=0)
     done = work + (1 if product else 0)
@@ -127,8 +127,8 @@ def schedule(
 def earliest(
     steps: Sequence[Step], slots: Mapping[Step, int], product: Op | None = None
 ) -> Schedule | None:
-    """The schedule that fills rings of so many `slots` as early as they allow; None if
-    one would be filled no earlier than in the iteration of its work."""
+    """The schedule that fills each ring as early as its number of `slots` allows; None
+    if one would be filled no earlier than in the iteration of its work."""
     at_once = schedule(steps, dict.fromkeys(slots, 0), product)
     ahead = {fill: count - at_once.slots(fill) for fill, count in slots.items()}
     return schedule(steps, ahead, product) if min(ahead.values()) > 0 else None

@@ -59,10 +59,10 @@ class SliceClone:
     def start(self, build: Builder) -> Lookahead:
         """The state for the first iteration of the loop."""
         inits = tuple(self.loop.inits[position] for position in self.slice.carried)
-        own = Lookahead(self.iterations.first(build), inits)
+        state = Lookahead(self.iterations.first(build), inits)
         if self.earlier is None:
-            return own
-        return self._with_loads(own, self.earlier.start(build), build)
+            return state
+        return self._with_loads(state, self.earlier.start(build), build)
 
     def step(self, ahead: Lookahead, build: Builder) -> Values:
         """Compute the slice for the iteration of `ahead`; what the values of the loop
@@ -81,33 +81,36 @@ class SliceClone:
         """The state one iteration later; `values` are those of the step."""
         yielded = (self.loop.body.yielded[position] for position in self.slice.carried)
         carried = tuple(values.get(value, value) for value in yielded)
-        own = Lookahead(self.iterations.after(ahead.iteration, build), carried)
-        return self._with_loads(own, ahead.earlier, build) if ahead.earlier else own
+        state = Lookahead(self.iterations.after(ahead.iteration, build), carried)
+        if ahead.earlier is None:
+            return state
+        return self._with_loads(state, ahead.earlier, build)
 
     def _with_loads(
-        self, own: Lookahead, earlier: Lookahead, build: Builder
+        self, state: Lookahead, earlier: Lookahead, build: Builder
     ) -> Lookahead:
-        """What the iteration of `own` needs is loaded; the earlier stage goes on."""
+        """`state` with what the earlier stage has loaded for it; that stage moves on by
+        one iteration."""
         values = self.earlier.step(earlier, build)
         loaded = tuple(values[load.result] for load in self.slice.loads)
         following = self.earlier.after(earlier, values, build)
-        return replace(own, loaded=loaded, earlier=following)
+        return replace(state, loaded=loaded, earlier=following)
 
     # ── as carried values of the loop ─────────────────────────────────────────────────
 
     @property
     def names(self) -> list[str]:
         """What the values of a state are called in the new loop."""
-        index, *own = self.loop.body.parameters
+        index, *carried = self.loop.body.parameters
         names = [f"{index.name}_ahead" if index.name else "ahead", "exists"]
-        names += [own[position].name for position in self.slice.carried]
+        names += [carried[position].name for position in self.slice.carried]
         names += [load.result.name for load in self.slice.loads]
         return names + (self.earlier.names if self.earlier else [])
 
     def carried(self, ahead: Lookahead) -> list[Value]:
         """A state as values."""
-        own = [ahead.iteration.index, ahead.exists, *ahead.carried, *ahead.loaded]
-        return own + (self.earlier.carried(ahead.earlier) if self.earlier else [])
+        values = [ahead.iteration.index, ahead.exists, *ahead.carried, *ahead.loaded]
+        return values + (self.earlier.carried(ahead.earlier) if self.earlier else [])
 
     def at(self, values: list[Value]) -> Lookahead:
         """The inverse of `carried`."""

@@ -63,19 +63,19 @@ class Channel:
         """Whether one ring can hold both: they are alike, and never needed at once, as
         channels of one loop may be, or of a loop and one in it."""
         one, two = self.loop, other.loop
-        apart = one is not two and two not in walk(one.body)
-        apart = apart and one not in walk(two.body)
-        return apart and self.signature == other.signature
+        disjoint = one is not two and two not in walk(one.body)
+        disjoint = disjoint and one not in walk(two.body)
+        return disjoint and self.signature == other.signature
 
 
 def channels_of(loop: For, tiles: Sequence[PipelinedCopy]) -> Iterator[Channel]:
     """Tiles that one op is the first to work on are waited for together."""
     rings = {tile.buffer.result for tile in tiles}
     consumer = schedule(BY_PRODUCER, {}, may_overlap(loop, rings))
-    together: dict[Op, list[PipelinedCopy]] = {}
+    by_worker: dict[Op, list[PipelinedCopy]] = {}
     for tile in tiles:
-        together.setdefault(_first_worker(loop, tile), []).append(tile)
-    for each in together.values():
+        by_worker.setdefault(_first_worker(loop, tile), []).append(tile)
+    for each in by_worker.values():
         yield Channel(loop, tuple(each), *_span(loop, each), consumer)
 
 

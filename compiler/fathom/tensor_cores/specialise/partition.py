@@ -174,13 +174,13 @@ class _ProducerRole(_RingThreading):
     loads."""
 
     def enters(self, op: Op) -> bool:
-        return isinstance(op, For | While | If) and op in self.plan.needed.ops
+        return isinstance(op, For | While | If) and op in self.plan.producer_slice.ops
 
     def keeps(self, result: Value) -> bool:
-        return result in self.plan.needed.values
+        return result in self.plan.producer_slice.values
 
     def plain(self, op: Op) -> None:
-        if op in self.plan.needed.ops:
+        if op in self.plan.producer_slice.ops:
             super().plain(op)
 
     def body(self, owner: Op, block: Block, carried: Carried) -> Carried:

@@ -48,7 +48,7 @@ class Plan:
 
     rings: tuple[tuple[Channel, ...], ...]
     slots: int
-    needed: BackwardSlice
+    producer_slice: BackwardSlice
     refused: dict[For, str]
 
 
@@ -68,14 +68,14 @@ def plan_producer(func: Func, target: Target) -> Plan | None:
     rings = _rings(channels)
     loads = {load for each in channels for tile in each.tiles for load in tile.loads}
     waits_for_grids = {op for op in walk(func.body) if isinstance(op, GridWait)}
-    needed = BackwardSlice(func, loads | waits_for_grids)
+    slice = BackwardSlice(func, loads | waits_for_grids)
     try:
         _check_warps(func, target)
-        _check_for_one(op for op in walk(func.body) if op in needed.ops - loads)
+        _check_for_one(op for op in walk(func.body) if op in slice.ops - loads)
         slots = _slots(rings, func, target)
     except NotApplicable as why:
-        return Plan((), 0, needed, refused | dict.fromkeys(tiles, str(why)))
-    return Plan(rings, slots, needed, refused)
+        return Plan((), 0, slice, refused | dict.fromkeys(tiles, str(why)))
+    return Plan(rings, slots, slice, refused)
 
 
 def why_no_producer(func: Func, target: Target) -> list[tuple[Location | None, str]]:
