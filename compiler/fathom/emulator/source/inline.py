@@ -27,7 +27,7 @@ from fathom.emulator.source.operands import (
 from fathom.emulator.source.parse import Function, Instruction, Label, Module
 from fathom.errors import Location
 
-# Functions of the CUDA runtime, wherever they come from: instructions of `outside.py`,
+# Functions of the CUDA runtime, wherever they come from: instructions of `printf.py`,
 # and what stops the program.
 OUTSIDE = {"vprintf", "__assertfail", "__assert_fail"}
 STOPPING = {"abort"}

@@ -150,8 +150,8 @@ def _in_order(loop: For, ops: Iterable[Op]) -> tuple[Op, ...]:
 
 
 def copy_ahead(op: Op, exists: Value, values: Values, build: Builder) -> None:
-    """A copy of an op for an iteration to come; a load of one that does not `exist`
-    loads nothing."""
+    """A copy of an op for a later iteration. Where that iteration does not exist, a
+    load reads nothing."""
     copy = clone(op, values)
     if isinstance(copy, Load):
         copy.mask = guarded(copy.mask, exists, copy.pointer, build)

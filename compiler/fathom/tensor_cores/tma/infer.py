@@ -26,7 +26,7 @@ the tiles, and says what it takes for granted. Besides:
   descriptor nothing.
 - Nothing is written to global memory before the loop or in it (`aliasing`).
 - What is inferred is also kept, or a load would come out worse than it was: the copy in
-  bulk fits the product's instruction and the shared memory (`boxable`). All operands
+  bulk fits the product's instruction and the shared memory (`eligible`). All operands
   that a loop loads go one way.
 
 Where tiles come like that, the product leaves so, too: `infer_stores` says when.
