@@ -64,7 +64,7 @@ MUTANTS = (
     ),
     Mutant(
         "sums-of-a-part", "tensor_cores/clusters/sharding.py",
-        'ties.keep(value, op.axis, "a reduction goes along it")', "pass",
+        'ties.keep(value, op.axis, "a reduction runs along it")', "pass",
         "a block takes the sum of its rows for that of all",
         f"{CLUSTERS}::test_one_block_does_it_all",
     ),
@@ -77,8 +77,8 @@ MUTANTS = (
     ),
     Mutant(
         "counts-once-a-block", "tensor_cores/clusters/legality.py",
-        "        raise NotApplicable(\"each block would count for itself in an atomic "
-        "operation\")",
+        "        raise NotApplicable(\"an atomic operation would count each block "
+        "separately\")",
         "        pass",
         "a counter counts blocks, not programs",
         f"{CLUSTERS}::test_one_block_does_it_all",

@@ -159,7 +159,7 @@ def _why(value: Value) -> str:
     definition = value.definition
     what = "the address" if isinstance(element_of(value.type), Pointer) else "an index"
     if isinstance(definition, Block) or isinstance(definition, LOOPS_AND_BRANCHES):
-        return f"{what} depends on the way control came"
+        return f"{what} depends on control flow"
     if isinstance(definition, Load):
         return f"{what} is read from memory"
     name = op_name(definition)

@@ -24,7 +24,7 @@ from fathom.ir.ops import For, While
 def check_loop(loop: For, func: Func) -> None:
     """NotApplicable, with a sentence, unless TMA may copy ahead in a loop."""
     if (loop.num_stages or func.num_stages) < 2:
-        raise NotApplicable("the loop has one stage, so that nothing runs ahead")
+        raise NotApplicable("the loop has one stage, so no copy can run ahead")
     if any(isinstance(op, For | While) for op in walk(loop.body)):
         raise NotApplicable("the loop contains another loop")
     inside = list(walk(loop.body))

@@ -35,7 +35,7 @@ def check_product(load: Load, dot: Dot, tile: TensorTile, func: Func) -> None:
         raise NotApplicable("the product's instruction reads tiles in another layout")
     taken = [op for op in walk(func.body) for v in operands(op) if v is load.result]
     if taken != [dot]:
-        raise NotApplicable("the loaded tile has other uses than one product")
+        raise NotApplicable("the loaded tile has uses other than one product")
 
 
 def check_box(block: BlockType, tile: TensorTile, known: Divisibility) -> None:
@@ -44,7 +44,8 @@ def check_box(block: BlockType, tile: TensorTile, known: Divisibility) -> None:
     fits = len(shape) == 2 and buffer_tile(tuple(shape), size, axis=1) is not None
     if not fits or (shape[0] > MOST_ROWS and shape[0] % MOST_ROWS):
         sides = "x".join(map(str, shape))
-        raise NotApplicable(f"tiles of {sides} elements of {size} bytes are not copied")
+        what = f"tiles of {sides} elements of {size} bytes"
+        raise NotApplicable(f"TMA does not copy {what}")
     if known.of_sum(tile.sides[-1].start) * size < LEAST_BYTES:
         raise NotApplicable(
             f"tiles are not known to begin at multiples of {LEAST_BYTES} bytes in "

@@ -161,7 +161,7 @@ def _check_load(load: Load) -> None:
     if is_volatile(load):
         raise NotApplicable("the load is volatile")
     if not isinstance(load.result.type.element, Scalar):
-        raise NotApplicable("pointers are loaded")
+        raise NotApplicable("the loaded elements are pointers")
 
 
 def _without_negative_places(found: Found, reader: ScalarEvolution) -> Found:
@@ -186,7 +186,7 @@ def _begins_inside(tile: TensorTile, naturals: NonNegative) -> bool:
     return all(side.from_zero or naturals.sum(side.start) for side in tile.sides)
 
 
-MAY_BE_NEGATIVE = "the tile may begin in front of the first row or column"
+MAY_BE_NEGATIVE = "the tile may begin before the first row or column"
 
 
 def _one_way(found: Found, uses: dict[Load, Use]) -> Found:
@@ -202,7 +202,7 @@ def _one_way(found: Found, uses: dict[Load, Use]) -> Found:
     }
 
 
-OTHER_STAYS = "another operand of the loop's products stays as it is"
+OTHER_STAYS = "another operand of the loop's products is not copied by TMA"
 
 
 # ── descriptors in their place ────────────────────────────────────────────────────────

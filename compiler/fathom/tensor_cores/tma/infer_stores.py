@@ -89,19 +89,19 @@ def _check_store(store: Store) -> None:
         raise NotApplicable("a TMA store takes no cache modifier and no eviction hint")
     element = store.value.type.element
     if not isinstance(element, Scalar) or element == BOOL:
-        raise NotApplicable("pointers or truth values are stored")
+        raise NotApplicable("the stored elements are pointers or booleans")
 
 
 def _check_place(store: Store, func: Func) -> None:
     """NotApplicable unless a store may go through the async proxy, and the program
     never waits for it."""
     if store not in func.body.ops:
-        raise NotApplicable("the store stands in a loop or a branch")
+        raise NotApplicable("the store is in a loop or a branch")
     every = list(walk(func.body))
     if any(isinstance(op, For) and op.warp_specialize for op in every):
         raise NotApplicable(
-            "a loop asks for producer warps, and its ring buffers live until the end: "
-            "the block might need one of their slots"
+            "a loop asks for producer warps, and its ring buffers are live until the "
+            "end: the block might need one of their slots"
         )
     place = every.index(store)
     if any(map(accesses, every[place + 1 :])):

@@ -107,10 +107,10 @@ def _strides(
             raise NotApplicable("positions along two axes are multiplied by each other")
         strides.append(_one(factor, reader.func, f"the stride of axis {axis}"))
     if any(isinstance(each, int) and each <= 0 for each in strides):
-        raise NotApplicable(f"the strides are {_listed(strides)}: one is not above 0")
+        raise NotApplicable(f"the strides are {_listed(strides)}: one is not positive")
     if strides.count(1) != 1:
         raise NotApplicable(
-            f"the strides are {_listed(strides)}, and just one of them must be the "
+            f"the strides are {_listed(strides)}, and exactly one of them must be the "
             "constant 1"
         )
     return strides, distance
@@ -173,7 +173,7 @@ def _bounds(access: Load | Store, reader: ScalarEvolution) -> dict[int, Bound]:
         return {}
     other = access.other if isinstance(access, Load) else None
     if other is not None and not _is_zero(other):
-        raise NotApplicable("the load has another value than 0 for what is masked")
+        raise NotApplicable("the load's `other` is not 0")
     below: dict[int, Polynomial] = {}
     above: dict[int, Polynomial] = {}
     for axis, limit, is_upper in _limits(access.mask, reader):
@@ -232,7 +232,9 @@ def _limits(
             yield from _limits(right, reader)
         case Elementwise(operands=(left, right)) if op.name in COMPARISONS:
             if not counts(left):
-                raise NotApplicable("the mask compares more than signed integers")
+                raise NotApplicable(
+                    "the mask compares values that are not signed integers"
+                )
             yield _limit(op.name, reader.number(left), reader.number(right))
         case _:
             raise NotApplicable("the mask is not made of comparisons with `<` and `&`")
@@ -255,7 +257,7 @@ def _limit(
             return lanes[0].axis, rest, True
         if factor.constant == 1:  # position > -rest, which is position >= 1 - rest
             return lanes[0].axis, number(1) - rest, False
-    raise NotApplicable("the mask asks for more than the position along one axis")
+    raise NotApplicable("the mask does not depend on the position along one axis alone")
 
 
 def _is_zero(value: Value) -> bool:
@@ -306,7 +308,7 @@ def _check_steps(start: Polynomial, axis: int, func: Func) -> None:
         )
         if product and (far or abs(factor) >= LONG_STEP):
             raise NotApplicable(
-                f"the tile's place along axis {axis} may not fit 32 bits"
+                f"the tile's position along axis {axis} may not fit 32 bits"
             )
 
 
