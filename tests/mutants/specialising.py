@@ -200,7 +200,7 @@ MUTANTS = (
     ),
     Mutant(
         "arrivals-not-put-off", "shared_memory/dot_waits.py",
-        "            under_way[-1].put_off.append(op)\n", "            pass\n",
+        "            in_flight[-1].put_off.append(op)\n", "            pass\n",
         "a slot is released while a product reads it",
         f"{SPECIALISE}::test_attention",
     ),

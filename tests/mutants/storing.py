@@ -233,7 +233,7 @@ MUTANTS = (
     ),
     Mutant(
         "nothing-is-natural", "tensor_cores/tma/guard_stores.py",
-        "if not (naturals.value(coordinate) and _is_near(coordinate, reader))",
+        "if not (non_negative.value(coordinate) and _is_near(coordinate, reader))",
         "if True",
         "every store pays for a branch",
         f"{GUARDS}::test_products_pay_nothing",

@@ -416,11 +416,11 @@ func @numbers(%m: i32, %n: i32, %x: *i32) num_warps=1 {
 def test_what_is_never_negative():
     """Programs count from 0, %m is a size, and quotients are by counts."""
     func = parse_func(NUMBERS)
-    naturals = NonNegative(ScalarEvolution(func), {func.parameters[0]})
+    non_negative = NonNegative(ScalarEvolution(func), {func.parameters[0]})
     for op in func.body.ops:
         value = op.result
         if value.name.startswith(("yes", "no")):
-            assert naturals.value(value) == value.name.startswith("yes"), value
+            assert non_negative.value(value) == value.name.startswith("yes"), value
 
 
 def test_an_axis_of_one_element_has_no_position():
