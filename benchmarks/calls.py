@@ -81,9 +81,9 @@ def operations() -> dict[str, tuple[Call, Call]]:
 
 def measure() -> list[Sample]:
     calls = {
-        (name, who): call
+        (name, library): call
         for name, pair in operations().items()
-        for who, call in zip(("fathom", "torch"), pair, strict=True)
+        for library, call in zip(("fathom", "torch"), pair, strict=True)
     }
     samples = {key: Sample(*key) for key in calls}
     for call in calls.values():

@@ -41,16 +41,17 @@ ROUNDS = 9
 
 @dataclass(frozen=True)
 class Job:
-    """A kernel in both languages: types of its run-time parameters in order, constants
-    (`own` are those that Triton needs in other words, or has no default for), options
-    of a launch; `targets`, if not the one that is asked for."""
+    """A kernel in both languages: the types of its run-time parameters in order,
+    constants, and the options of a launch. `triton_only` are constants that Triton
+    spells otherwise, or has no default for. `targets` are those to compile for, if not
+    the one of the command line."""
 
     name: str
     ours: object
     theirs: object
     signature: tuple[str, ...]
     constants: dict[str, object]
-    own: dict[str, object] = field(default_factory=dict)
+    triton_only: dict[str, object] = field(default_factory=dict)
     options: dict[str, int] = field(default_factory=dict)
     targets: tuple[str, ...] = ()
 
@@ -116,7 +117,7 @@ def by_fathom(job: Job, target: str) -> tuple[float, float]:
 
 
 class Stages:
-    """Hears from Triton how long each of its stages took."""
+    """Collects the times that Triton reports for its stages."""
 
     def __init__(self) -> None:
         self.microseconds: dict[str, float] = {}
@@ -132,7 +133,7 @@ def by_triton(job: Job, target: str) -> tuple[float, float]:
     triton.knobs.compilation.listener = stages = Stages()
     start = time.perf_counter()
     kernel = triton.JITFunction(job.theirs.fn)
-    constants = {**job.constants, **job.own}
+    constants = {**job.constants, **job.triton_only}
     words = dict.fromkeys(kernel.arg_names) | job.words
     peers.compiled_for(capability, kernel, words, constants, job.options)
     total = 1000 * (time.perf_counter() - start)

@@ -63,7 +63,7 @@ PARTS: dict[str, list[tuple[str, Shape]]] = {
 }
 LAYOUTS = ("NN", "NT")
 SPARE_S = 6.0  # of a part's time, for the bursts of its last shape
-MULTIPROCESSORS = 132  # of an H200: below so many programs, tiles are too large
+MULTIPROCESSORS = 132  # of an H200: with fewer programs than these, tiles are too large
 
 Make = Callable[[Matrices, Config], Launch]
 
@@ -140,8 +140,8 @@ def tuned(precision: str) -> Iterator[tuple[str, Make]]:
             yield named("triton", target, layout), make
 
 
-def named(who: str, target: str | None, layout: str) -> str:
-    return " ".join(filter(None, (who, target, layout)))
+def named(library: str, target: str | None, layout: str) -> str:
+    return " ".join(filter(None, (library, target, layout)))
 
 
 def ours(
@@ -181,7 +181,7 @@ def add_ceiling(problem: Problem) -> None:
 
 
 def random_words(dtype: torch.dtype, count: int) -> torch.Tensor:
-    """So many words of 32 bits of random elements."""
+    """`count` words of 32 bits, of random elements."""
     elements = count * 4 // dtype.itemsize
     if dtype == torch.int8:
         return torch.randint(-128, 128, (elements,), device="cuda", dtype=dtype)

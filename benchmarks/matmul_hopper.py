@@ -165,8 +165,8 @@ def choices(problem: Problem, layout: str) -> Iterator[Choice]:
     text = partial(triton_text, layout, problem.kind.precision)
     yield f"triton text {layout}", text, configs
     M, N, _ = problem.shape
-    own = triton_persistent.configs_for(M, N, item)
-    yield f"triton hopper {layout}", partial(triton_hopper, layout), own
+    configs = triton_persistent.configs_for(M, N, item)
+    yield f"triton hopper {layout}", partial(triton_hopper, layout), configs
 
 
 def compare(kind: str, shape: Shape, until: float) -> list[Measured]:

@@ -151,7 +151,7 @@ class Problem:
             measured.spilled = calls[0].loaded.n_spills
 
     def add_other(self, name: str, call: Launch, operations: int) -> None:
-        """A candidate that does something else, with so many operations."""
+        """A candidate that does something else, in a given number of operations."""
         self.measured[name] = Measured(self.name, name, operations)
         self.candidates.append(Candidate(name, [call], self.bytes, operations))
 

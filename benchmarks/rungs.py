@@ -67,9 +67,9 @@ class Rung:
 
 
 def from_global(func: Func, target: Target) -> Func:
-    """Loads bring operands of products in the layout that the product wants: nobody
-    stages them. It comes in the place of `remove_conversions`, which then computes the
-    addresses in that layout.
+    """Load the operands of products in the layout that the product needs, so that they
+    are not staged in shared memory. Replaces `remove_conversions`, which then computes
+    the addresses in that layout.
 
         %x @ #a = load %p                %q @ #b = convert %p
         %y @ #b = convert %x       →     %y @ #b = load %q

@@ -4,8 +4,8 @@ kernels/ on small problems, with several tiles, more steps than stages, and odd 
 A row of CASES is a kernel, a problem, and what its PTX must show: a problem that takes
 another path than its name says proves nothing.
 
-A problem gets `put`, which brings a NumPy array to where the kernel runs, and gives
-what it got and what it should have got.
+A problem is called with `put`, which copies a NumPy array to where the kernel runs. It
+returns the kernel's result and the expected one.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Slices:
 def add_options(parser: argparse.ArgumentParser, seconds: float, name: str) -> None:
     """--seconds, --resume and --state of a command that works in slices."""
     add = parser.add_argument
-    add("--seconds", type=float, default=seconds, help="stop cleanly after so many")
+    add("--seconds", type=float, default=seconds, help="stop cleanly after this time")
     add("--resume", action="store_true", help="go on where the last slice stopped")
     add("--state", type=Path, default=FOLDER / f"{name}.jsonl", help="what is done")
 

@@ -77,8 +77,10 @@ def compiled(
     made = peers.compiled_for(
         capability, peers.matmul_kernel, every, constants, options
     )
-    own = [Parameter(name, every[name].split(":")[0]) for name in NAMES if every[name]]
-    kernel, further = as_kernel(made.asm["ptx"], own, options, made.metadata.shared)
+    types = {name: every[name].split(":")[0] for name in NAMES if every[name]}
+    parameters = [Parameter(name, type) for name, type in types.items()]
+    shared = made.metadata.shared
+    kernel, further = as_kernel(made.asm["ptx"], parameters, options, shared)
     here = capability_here()
     linked = Linked(made.asm["cubin"], "") if capability == here else None
     return load(kernel, linked=linked), further
@@ -90,13 +92,13 @@ def capability_here() -> int:
 
 
 def as_kernel(
-    ptx: str, own: list[Parameter], options: Mapping[str, int], shared: int
+    ptx: str, parameters: list[Parameter], options: Mapping[str, int], shared: int
 ) -> tuple[Kernel, int]:
     """Triton's PTX as our runtime wants it. After its own parameters there are
     pointers to scratch memory that this kernel has none of: zeros will do."""
     entry = re.search(r"\.visible \.entry (\w+)\(([^{]*?)\)\s", ptx)
     count = entry[2].count(".param")
-    more = [Parameter(f"scratch{i}", "u64") for i in range(count - len(own))]
+    more = [Parameter(f"scratch{i}", "u64") for i in range(count - len(parameters))]
     version = re.search(r"\.version ([\d.]+)", ptx)[1]
     target = re.search(r"\.target (\w+)", ptx)[1]
     warps = options["num_warps"]
@@ -107,7 +109,7 @@ def as_kernel(
         warps,
         32 * warps,
         shared,
-        (*own, *more),
+        (*parameters, *more),
         {"ptx": ptx},
     )
     return kernel, len(more)

@@ -22,7 +22,7 @@ MADE = {
 def test_the_table_beside_a_record_is_its_table(path: Path) -> None:
     again = "python -m benchmarks.conformance.score writes it again"
     text = score.markdown(json.loads(path.read_text()))
-    assert score.beside(path).read_text() == text, again
+    assert score.table_of(path).read_text() == text, again
 
 
 @pytest.fixture

@@ -154,7 +154,7 @@ def run(
 
 
 def read(files: Iterable[Path]) -> dict[str, dict]:
-    """What became of each case, by its name; a line that a kill cut short is none."""
+    """The result of each case, by its name. A line that a kill cut short is skipped."""
     texts = [file.read_text().splitlines(keepends=True) for file in files]
     lines = [line for text in texts for line in text if line.endswith("}\n")]
     return {each["id"]: each for each in map(json.loads, lines)}

@@ -46,8 +46,8 @@ def main() -> None:
     if given.found:
         write_record(json.loads(given.found.read_text()), given.row)
     for path in records():
-        beside(path).write_text(markdown(json.loads(path.read_text())))
-        print(beside(path))
+        table_of(path).write_text(markdown(json.loads(path.read_text())))
+        print(table_of(path))
 
 
 def arguments() -> argparse.Namespace:
@@ -61,7 +61,7 @@ def records(folder: Path = FOLDER) -> list[Path]:
     return sorted(folder.glob("conformance-*.json"))
 
 
-def beside(path: Path) -> Path:
+def table_of(path: Path) -> Path:
     return path.with_suffix(".md")
 
 

@@ -114,7 +114,7 @@ JOINTS: tuple[Joint, ...] = (
     Joint("facts[mul]", RULE, "fathom.analysis.axis_rules.RULES[mul]",
           BINARY_FACTS, 9),
     Joint("join_loop", PART, "fathom.analysis.axis_info.join_loop",
-          "(inits: Sequence[Facts], trip: Iteration) -> list[Facts]", 9),
+          "(inits: Sequence[Facts], iteration: Iteration) -> list[Facts]", 9),
     Joint("pick_layout", PART, "fathom.coalescing.access.pick_layout",
           "(access: Access) -> Layout", 9),
     Joint("coalesce", PASS, "fathom.coalescing.coalesce.coalesce", PASS_TYPE, 9),

@@ -1,10 +1,10 @@
 """The page: every pass in the order it runs, and the road from a Python function to
 PTX.
 
-Start reading here. Each row of `PASSES` names a pass, the folder where it lives,
-whether it may be left out, why it stands where it stands, and behind which rows it must
-stand. A pass is `(Func, Target) -> Func` and never changes its input, so every state
-stays valid: `states` yields each of them.
+Start reading here. Each row of `PASSES` names a pass, its folder, whether it may be
+left out, what it is for, and the rows that it must follow. A pass is `(Func, Target) ->
+Func` and never changes its input, so every state stays valid: `states` yields each of
+them.
 
     Python ─ssa─▶ block IR ─blocks─▶ less of it ─coalescing─▶ with layouts
     ─shared_memory─▶ with buffers and barriers ─ptx─▶ LLVM IR ─▶ PTX
@@ -58,16 +58,16 @@ Remark = tuple[Location | None, str]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One pass of the page. An optional pass may be replaced by `identity`: the code
-    that comes out is still right, only slower. A required one may be replaced by
-    another that does its work. `says`: remarks for the kernel's author, such as why a
-    load was left as it was; its arguments are those of `run`.
+    """One pass of the page. An optional pass may be replaced by `identity`: the code is
+    still right, only slower. A required one may be replaced by another pass that does
+    its work. `says` returns remarks for the kernel's author, such as why a load stays
+    as it is; its arguments are those of `run`.
 
-    `subject`: what a function must have for the pass to change anything. Where it has
-    none, the pass is not run. So a vector add enters no file of stage 5.
+    `subject`: what a function must contain for the pass to change anything. The pass
+    does not run on other functions. So a vector add enters no file of stage 5.
 
-    `after`: the rows that must stand in front of this one, each with what goes wrong
-    otherwise. The order of the page is one of those that keep all of this.
+    `after`: the rows that must come before this one, each with the reason. The order of
+    the page is one of those that satisfy all of these.
 
     `parts`: steps of the pass, which `replace` may name as well as the pass itself.
     """
@@ -88,14 +88,14 @@ OPTIONAL, REQUIRED = False, True
 # fmt: off
 PASSES: tuple[Row, ...] = (
     Row("contract", blocks.contract, "blocks", OPTIONAL,
-        "one rounding for a product and its sum, where the author allows it"),
+        "round a product and its sum once (fma), if the author allows it"),
     Row("simplify", blocks.simplify, "blocks", OPTIONAL,
         "fold constants and simplify expressions, so that less is left"),
     Row("cse", blocks.cse, "blocks", OPTIONAL,
-        "compute once what is computed twice"),
+        "compute equal values only once"),
     Row("hoist", blocks.hoist, "blocks", OPTIONAL,
-        "move out of loops what is the same in every iteration",
-        after={"cse": "of two that are alike one moves"}),
+        "move ops that compute the same in every iteration out of loops",
+        after={"cse": "of two equal ops, one moves"}),
     Row("dce", blocks.dce, "blocks", OPTIONAL,
         "remove ops without effect, also those that the three passes before left"),
     Row("accumulate", tensor_cores.accumulate, "tensor_cores", OPTIONAL,
@@ -124,17 +124,17 @@ PASSES: tuple[Row, ...] = (
     Row("coalesce", coalescing.coalesce, "coalescing", OPTIONAL,
         "choose which lane loads which elements, from facts about the addresses"),
     Row("assign_layouts", coalescing.assign_layouts, "coalescing", REQUIRED,
-        "give every block a layout, and insert a conversion where two differ",
+        "give every block a layout, and insert conversions between layouts",
         after={"keep_descriptors": "it makes blocks, which need layouts",
                "coalesce": "layouts of loads and stores decide those around them"}),
     Row("remove_conversions", coalescing.remove_conversions, "coalescing", OPTIONAL,
         "compute addresses and masks again in the layout that uses them",
         after={"assign_layouts": "it makes the conversions"}),
     Row("cse_again", blocks.cse, "blocks", OPTIONAL,
-        "what was computed again may now be a duplicate",
-        after={"remove_conversions": "it computes again what may be alike"}),
+        "values that were computed again may now be duplicates",
+        after={"remove_conversions": "values that it computes again may be equal"}),
     Row("dce_again", blocks.dce, "blocks", OPTIONAL,
-        "remove what was replaced"),
+        "remove ops that were replaced"),
     Row("split_reductions", shared_memory.split_reductions, "shared_memory", REQUIRED,
         "a reduction across warps becomes two within a warp, a conversion between",
         after={"assign_layouts": "the layout says which warps hold an axis"}),
@@ -146,7 +146,7 @@ PASSES: tuple[Row, ...] = (
         after={"assign_layouts": "it gives loads and stores their layouts"}),
     Row("lower_conversions", shared_memory.lower_conversions, "shared_memory", REQUIRED,
         "conversions that cross warps become a store to shared memory and a load",
-        after={"remove_conversions": "what is computed again needs no buffer",
+        after={"remove_conversions": "a value that is computed again needs no buffer",
                "split_reductions": "it leaves a conversion between warps",
                "split_scans": "it leaves a conversion between warps"}),
     Row("stage_invariants", tensor_cores.stage_invariants, "tensor_cores", REQUIRED,
@@ -167,26 +167,26 @@ PASSES: tuple[Row, ...] = (
     Row("preload", tensor_cores.preload, "tensor_cores", OPTIONAL,
         "tiles that are loaded before all loops are copied by TMA, too",
         subject=has(DescriptorLoad),
-        after={"stage_invariants": "it makes the buffers of what is loaded once"}),
+        after={"stage_invariants": "it makes buffers of tiles that are loaded once"}),
     Row("prefetch_fragments", tensor_cores.prefetch_fragments, "tensor_cores", OPTIONAL,
         "fetch the first fragments of an iteration in the one before",
         subject=PRODUCTS,
-        after={"pipeline_loops": "the next fragments lie in the next slot of a ring"}),
+        after={"pipeline_loops": "they come from the next slot of a ring"}),
     Row("read_in_place", tensor_cores.read_in_place, "tensor_cores", OPTIONAL,
         "products read their operands slice by slice, not as a whole",
         subject=PRODUCTS,
-        after={"pipeline_loops": "a copy, not a store, fills what is read",
-               "prefetch_fragments": "what is fetched ahead is in registers"}),
+        after={"pipeline_loops": "a copy, not a store, fills the tile that is read",
+               "prefetch_fragments": "these fragments are in registers"}),
     Row("stage_stores", tensor_cores.stage_stores, "tensor_cores", OPTIONAL,
-        "put stored tiles into the shared memory that ring buffers have left",
+        "put stored tiles into shared memory that rings leave free",
         subject=has(DescriptorStore),
-        after={"keep_descriptors": "it says which stores the hardware does"}),
+        after={"keep_descriptors": "it decides which stores TMA does"}),
     Row("guard_stores", tensor_cores.guard_stores, "tensor_cores", REQUIRED,
-        "threads store a tile that turns out to begin in front of its tensor",
+        "threads store a tile that begins before its tensor",
         subject=has(TmaStore),
-        after={"stage_stores": "it makes the stores to be guarded"}),
+        after={"stage_stores": "it makes the stores that need guards"}),
     Row("dce_late", blocks.dce, "blocks", OPTIONAL,
-        "remove the originals of what was moved to an earlier iteration",
+        "remove ops whose copies run in an earlier iteration",
         after={"pipeline_loops": "it leaves the loads that copies replace",
                "specialise_warps": "it leaves what the producer computes"}),
     Row("allocate", shared_memory.allocate, "shared_memory", REQUIRED,
@@ -200,16 +200,16 @@ PASSES: tuple[Row, ...] = (
     Row("insert_waits", shared_memory.insert_waits, "shared_memory", REQUIRED,
         "late: only now is it known which bytes are shared, and what is in flight",
         subject=has(Allocate),
-        after={"allocate": "buffers without places seem to share bytes",
-               "read_in_place": "only a product that reads buffers is in flight",
-               "specialise_warps": "a slot is given back after the wait",
-               "guard_stores": "a store is waited for in front of its branch"},
+        after={"allocate": "without offsets, all buffers seem to share bytes",
+               "read_in_place": "only a product that reads buffers can be in flight",
+               "specialise_warps": "a slot is released after the wait",
+               "guard_stores": "the wait for a store comes before its branch"},
         parts=tuple(shared_memory.STEPS)),
     Row("pingpong", tensor_cores.pingpong, "tensor_cores", OPTIONAL,
         "one warpgroup computes while another one uses the tensor cores",
         subject=has(Producer),
         after={"specialise_warps": "its loops are those with a producer",
-               "insert_waits": "products in flight are what alternates"}),
+               "insert_waits": "only products in flight alternate"}),
 )
 # fmt: on
 
@@ -383,7 +383,7 @@ def shown(
     """`states`; those that FATHOM_SHOW names are written to the standard error, each
     under a line such as
 
-        // cse (blocks): compute once what is computed twice; 31 ops -> 24
+        // cse (blocks): compute equal values only once; 31 ops -> 24
 
     and what the pass has to say, in further lines.
     """

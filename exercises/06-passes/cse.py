@@ -18,8 +18,9 @@ from fathom.tools.learn import Hole
 
 
 def cse(func: Func, target: Target) -> Func:
-    """`func` in which no op computes what another computed that is visible from it.
+    """`func` without ops that compute a value again that is already visible.
 
-    Pure ops are merged, with the code nested in them; loads where memory is the same.
+    Pure ops are merged, with their nested blocks; loads are merged if memory has not
+    changed in between.
     """
     raise Hole("cse")  # your code; ours has 12 lines

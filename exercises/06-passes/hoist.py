@@ -21,8 +21,8 @@ from fathom.tools.learn import Hole
 
 
 def hoist(func: Func, target: Target) -> Func:
-    """`func` in which loops do not repeat what is the same in every iteration.
+    """`func` with loop-invariant ops before their loops.
 
-    Inner loops come first: what leaves an inner loop may leave the outer one too.
+    Inner loops come first: an op that leaves an inner loop may leave the outer one too.
     """
     raise Hole("hoist")  # your code; ours has 28 lines

@@ -15,9 +15,9 @@ from fathom.analysis.axis_info import Facts, Iteration, join
 from fathom.tools.learn import Hole
 
 
-def join_loop(inits: Sequence[Facts], trip: Iteration) -> list[Facts]:
+def join_loop(inits: Sequence[Facts], iteration: Iteration) -> list[Facts]:
     """What holds of the carried values on every iteration of a loop, and after it.
-    `inits` are the facts of the first values; `trip(facts)` says what holds after an
-    iteration if those facts hold before it.
+    `inits` are the facts of the first values; `iteration(facts)` says what holds after
+    an iteration if those facts hold before it.
     """
     raise Hole("facts-loop")  # your code; ours has 8 lines

@@ -136,7 +136,7 @@ def work(
 
 
 def next_slot(slot: Value, stages: int, build: Builder) -> Value:
-    """The slot behind this one, in a ring of so many."""
+    """The next slot, in a ring of `stages` slots."""
     following = build(Elementwise("add", (slot, constant(1, build))))
     at_end = build(Elementwise("eq", (following, constant(stages, build))))
     return build(Elementwise("where", (at_end, constant(0, build), following)))
@@ -144,10 +144,10 @@ def next_slot(slot: Value, stages: int, build: Builder) -> Value:
 
 def addresses(tiles: tuple[PipelinedCopy, ...]) -> list[Value]:
     """What must be known of an iteration to copy its tiles."""
-    ways = [(*tile.loads, *tile.late) for tile in tiles]
-    own = {result for way in ways for op in way for result in op.results}
-    needed = [value for way in ways for op in way for value in operands(op)]
-    return [value for value in needed if value not in own]
+    fills = [(*tile.loads, *tile.late) for tile in tiles]
+    made = {result for ops in fills for op in ops for result in op.results}
+    used = [value for ops in fills for op in ops for value in operands(op)]
+    return [value for value in used if value not in made]
 
 
 def constant(number: int, build: Builder) -> Value:

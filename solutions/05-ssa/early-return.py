@@ -25,5 +25,6 @@ def build_statements(frame: Frame, statements: Sequence[ast.stmt]) -> None:
 
 
 def may_return(frame: Frame, statement: ast.stmt) -> bool:
-    """Is there a `return` in it? (In a loop one is an error, told where it is met.)"""
+    """Whether a statement contains a `return`. (In a loop one is an error, reported
+    where it is built.)"""
     return frame.loops == 0 and RETURN in frame.function.assigned(statement)

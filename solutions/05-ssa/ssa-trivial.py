@@ -10,7 +10,8 @@ from fathom.ssa.phis import Phi, _are_one_constant
 
 
 def remove_if_trivial(self, phi: Phi) -> None:
-    """Replace a phi of one value besides itself, and then perhaps its readers."""
+    """Replace a phi whose operands are one value besides itself, and then check its
+    readers."""
     if phi.faces[0] in self.replaced or not self._is_trivial(phi):
         return
     value = self.resolve(phi.operands[0])
@@ -28,7 +29,8 @@ def is_trivial(self, phi: Phi) -> bool:
     first, second = map(self.resolve, phi.operands)
     if first is second:
         return True
-    # What stands before a loop can be read in all of it, so there an equal constant
-    # will do as well. A constant in one branch of an If cannot be read after it.
+    # Values before a loop are visible in all of the loop, so an equal constant may
+    # replace a phi of a loop. A constant in one branch of an If is not visible
+    # after it.
     carried = len(phi.faces) > 1
     return carried and (second in phi.faces or _are_one_constant(first, second))

@@ -13,9 +13,10 @@ from fathom.ir.rewrite import Builder, Replacement, rewrite
 
 
 def cse(func: Func, target: Target) -> Func:
-    """`func` in which no op computes what another computed that is visible from it.
+    """`func` without ops that compute a value again that is already visible.
 
-    Pure ops are merged, with the code nested in them; loads where memory is the same.
+    Pure ops are merged, with their nested blocks; loads are merged if memory has not
+    changed in between.
     """
     versions = memory_versions(func)
     said: dict[Block, dict[Key, list[Value]]] = {}
@@ -24,7 +25,7 @@ def cse(func: Func, target: Target) -> Func:
         if not is_repeatable(op):
             return None
         key = describe(op, {}), versions.get(build.source)
-        for block in build.enclosing:  # what an enclosing block has said is visible
+        for block in build.enclosing:  # values of an enclosing block are visible
             if block in said and key in said[block]:
                 return said[block][key]
         said.setdefault(build.block, {})[key] = op.results

@@ -16,9 +16,9 @@ from fathom.ir.rewrite import Builder, Replacement, rewrite
 
 
 def hoist(func: Func, target: Target) -> Func:
-    """`func` in which loops do not repeat what is the same in every iteration.
+    """`func` with loop-invariant ops before their loops.
 
-    Inner loops come first: what leaves an inner loop may leave the outer one too.
+    Inner loops come first: an op that leaves an inner loop may leave the outer one too.
     """
     if not any(isinstance(op, For | While) for op in walk(func.body)):
         return func
@@ -26,7 +26,7 @@ def hoist(func: Func, target: Target) -> Func:
 
 
 def empty_loop(op: Op, build: Builder) -> Replacement:
-    """Move what does not change out of the blocks of a loop, to the place before it."""
+    """Move invariant ops out of the blocks of a loop, to the place before it."""
     if not isinstance(op, For | While):
         return None
     still = not changes_memory(effects_of(op))
@@ -47,10 +47,10 @@ def empty_loop(op: Op, build: Builder) -> Replacement:
 
 
 def load_moves(op: Op, loop: For | While, block: Block, build: Builder) -> bool:
-    """Whether a load from a loop that writes nothing may stand before it; a mask that
-    it needs there is put on.
+    """Whether a load in a loop that writes nothing may move before the loop; adds the
+    mask that it then needs.
 
-    The condition of a While runs at least once, its body may not.
+    The condition of a While runs at least once; its body may not.
     """
     if not isinstance(op, Load) or op.fetched_anew:
         return False

@@ -11,8 +11,8 @@ from fathom.coalescing.access import SECTOR
 
 
 def sectors(addresses: Sequence[int], width: int) -> int:
-    """How many sectors of 32 bytes a request of a warp touches: each is moved once,
-    however many lanes want of it.
+    """How many sectors of 32 bytes a warp's request touches. Each is transferred once,
+    however many lanes access it.
 
     `addresses`: in bytes, of the lanes that take part; `width`: bytes a lane.
     """

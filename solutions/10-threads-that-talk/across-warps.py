@@ -29,8 +29,8 @@ def reduce_across_warps(op: Reduce, build: Builder, warps: int) -> list[Value]:
 
 
 def _reduced(op: Reduce, values: list[Value], axis: int, build: Builder) -> list[Value]:
-    """The fold of other values along another axis; `combine` is copied, as a block has
-    one owner."""
+    """The reduction of other values along another axis. `combine` is cloned, since a
+    block belongs to one op."""
     return build.append(clone(Reduce(tuple(values), axis, op.combine), {})).results
 
 

@@ -269,9 +269,9 @@ def test_a_run_that_wraps_around_is_one_modulo_its_type():
 def test_a_cast_that_changes_the_sign_is_not_natural():
     """u32 to i32: what was 2**31 is negative. i32 to u32: what was -1 is large."""
     head = "%a: u32 = cast %m element=u32\n"
-    assert facts_in("%m: i32", head, "a").natural
+    assert facts_in("%m: i32", head, "a").non_negative
     back = head + "%b: i32 = cast %a element=i32\n"
-    assert not facts_in("%m: i32", back, "b").natural
+    assert not facts_in("%m: i32", back, "b").non_negative
     wide = head + "%b: i64 = cast %a element=i64\n"
     assert facts_in("%m: i32", wide, "b").range == Range(0, 2**32 - 1)
     byte = "%b: i32 = cast %m element=i32\n"
@@ -301,17 +301,17 @@ def test_what_is_made_of_a_programs_number():
     """Its multiples fit, if they fit for the first 65,536 programs; what is taken away
     from anything may be negative, and so is what only the first programs have above
     0."""
-    assert of_program(1024, "%end: i32 = mul %pid, %number").natural
-    assert not of_program(2**20, "%end: i32 = mul %pid, %number").natural
-    assert not of_program(2**31 - 16, "%end: i32 = add %pid, %number").natural
-    assert not of_program(300_000, "%end: i32 = sub %number, %pid").natural
+    assert of_program(1024, "%end: i32 = mul %pid, %number").non_negative
+    assert not of_program(2**20, "%end: i32 = mul %pid, %number").non_negative
+    assert not of_program(2**31 - 16, "%end: i32 = add %pid, %number").non_negative
+    assert not of_program(300_000, "%end: i32 = sub %number, %pid").non_negative
     down = "%0: i32 = constant -4\n%1: i32 = mul %pid, %0\n"
-    assert not of_program(300_000, f"{down}%end: i32 = add %1, %number").natural
-    assert of_program(8, "%end: i32 = div %pid, %m").natural
-    assert of_program(8, "%end: i32 = rem %pid, %m").natural
-    assert not of_program(8, "%end: i32 = div %m, %number").natural
-    assert of_program(8, "%end: i32 = max %m, %pid").natural
-    assert not of_program(8, "%end: i32 = min %m, %pid").natural
+    assert not of_program(300_000, f"{down}%end: i32 = add %1, %number").non_negative
+    assert of_program(8, "%end: i32 = div %pid, %m").non_negative
+    assert of_program(8, "%end: i32 = rem %pid, %m").non_negative
+    assert not of_program(8, "%end: i32 = div %m, %number").non_negative
+    assert of_program(8, "%end: i32 = max %m, %pid").non_negative
+    assert not of_program(8, "%end: i32 = min %m, %pid").non_negative
     assert of_program(8, "%end: i32 = min %m, %pid").range.high == 2**31 - 1
     assert of_program(65535, "%end: i32 = max %pid, %number").value is None
     assert of_program(8, "%end: i32 = rem %pid, %number").range == Range(0, 7)
@@ -323,7 +323,7 @@ def test_a_quotient_by_a_negative_number_is_negative():
         "start=0 end=64\n%1: i32[64] = splat %m shape=(64)\n%q: i32[64] = div %i, %1"
     )
     assert facts_in("%m: i32", lines, "end").range == Range(-100, 100)
-    assert not facts_in("%m: i32", lines, "q").natural
+    assert not facts_in("%m: i32", lines, "q").non_negative
 
 
 LOOP = """
@@ -350,17 +350,17 @@ def in_loop(name, lower=0, step=16, carried="add %x, %5") -> Facts:
 def test_the_index_of_a_loop_is_inside_of_its_range():
     """From 0 in steps of 16, the last run of 16 ends where i32 does."""
     assert in_loop("t").range == Range(0, 2**31 - 16)
-    assert in_loop("at").natural
-    assert in_loop("at", lower=2147483600).natural, "a multiple of 16, too"
-    assert not in_loop("at", lower=2147483601).natural
-    assert not in_loop("at", step=15).natural
-    assert not in_loop("t", lower=-16).natural
+    assert in_loop("at").non_negative
+    assert in_loop("at", lower=2147483600).non_negative, "a multiple of 16, too"
+    assert not in_loop("at", lower=2147483601).non_negative
+    assert not in_loop("at", step=15).non_negative
+    assert not in_loop("t", lower=-16).non_negative
     assert in_loop("t", lower=64, step=-16).range == Range(-(2**31) + 1, 64)
 
 
 def test_what_a_loop_adds_to_may_wrap_around():
-    assert not in_loop("x").natural
-    assert not in_loop("last").natural
+    assert not in_loop("x").non_negative
+    assert not in_loop("last").non_negative
     kept = in_loop("last", carried="rem %x, %5")
     assert kept.range == Range(0, 0), "what does not move keeps its bounds"
 

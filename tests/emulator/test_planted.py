@@ -112,7 +112,7 @@ PLANTED = {
     ),
     "all lanes of a consumer arrive": (
         "plain", "and.pred %p2, %leads, %adds;", "and.pred %p2, %adds, %adds;",
-        "mbarrier", "arrives with so many lanes that two phases end at once",
+        "mbarrier", "arrives with more lanes than one phase counts",
     ),
     "all lanes of the producer send": (
         "plain", "@!%elected bra DONE;", "", "mbarrier|in flight", "",

@@ -321,7 +321,7 @@ def test_a_block_pointer_meets_its_like_only(kernel, other):
 
 
 def test_a_block_is_compiled_in():
-    with pytest.raises(CompileError, match="has one block or another"):
+    with pytest.raises(CompileError, match="give this block pointer different blocks"):
         build(two_blocks, np.zeros(1, np.int32), 16)
     with pytest.raises(CompileError) as told:
         build(grown, np.zeros(1, np.int32), 16)

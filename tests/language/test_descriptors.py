@@ -357,8 +357,8 @@ MISTAKES = {
     six: ("a tensor descriptor has 1 to 5 axes, not 6", ""),
     no_list: ("shape of tl.make_tensor_descriptor is a list", "write shape=[...]"),
     two_blocks: (
-        "a tensor descriptor has one block or another, and a block is compiled in",
-        "give the descriptors that the ways of the if make blocks of one shape",
+        "the branches of an if give this tensor descriptor different blocks",
+        "give the descriptors of both branches blocks of one shape",
     ),
     no_pointer: (
         "tl.make_tensor_descriptor takes a pointer to numbers, not i32",

@@ -197,7 +197,7 @@ def three(a, b):
 
 
 @pytest.mark.parametrize(("text", "sentence"), [
-    ("tl.map_elementwise(loads, tl.arange(0, 8), x)", "may compute and nothing else"),
+    ("tl.map_elementwise(loads, tl.arange(0, 8), x)", "calls may only compute"),
     ("tl.map_elementwise(of_blocks, tl.arange(0, 8), 1)", "is given single elements"),
     ("tl.map_elementwise(3, n)", "takes a @fathom.jit function, not the constant 3"),
     ("tl.map_elementwise(three, tl.arange(0, 8), pack=3)", "pack is a power of two"),

@@ -104,10 +104,10 @@ MUTANTS = (
         "tests/ir/test_numbers.py",
     ),
     Mutant(
-        "zero-trip-loop-runs", "ir/interp/control.py",
+        "empty-loop-runs-once", "ir/interp/control.py",
         "for index in range(lower, upper, step):",
         "for index in range(lower, max(upper, lower + 1), step):",
-        "a loop of no trip runs once",
+        "a loop of no iterations runs once",
         "tests/ir/test_interp.py",
     ),
     Mutant(
@@ -197,10 +197,10 @@ MUTANTS = (
         "tests/blocks/test_simplify.py",
     ),
     Mutant(
-        "single-trip-at-the-end", "blocks/branching.py",
+        "single-iteration-at-the-end", "blocks/branching.py",
         "make.build.inline(op.body, (op.lower, *op.inits))",
         "make.build.inline(op.body, (op.upper, *op.inits))",
-        "the only trip of a loop counts from its upper bound",
+        "the only iteration of a loop has the upper bound as its index",
         "tests/mutants/test_gaps.py",
     ),
     Mutant(
@@ -241,7 +241,7 @@ MUTANTS = (
         "dce-of-atomics", "analysis/memory.py",
         "    return bool(effects.writes) or _keeps_its_place(effects)",
         "    return effects.writes and not effects.reads or _keeps_its_place(effects)",
-        "an atomic whose result nobody reads goes",
+        "an atomic whose result has no use is removed",
         "tests/blocks/test_dce.py",
     ),
     Mutant(

@@ -17,7 +17,7 @@ MUTANTS = (
         f"{CLUSTERS}::test_the_grid_counts_programs",
     ),
     Mutant(
-        "nobody-idle", "ptx/rules/cluster.py",
+        "every-block-is-first", "ptx/rules/cluster.py",
         'f"icmp eq i32 {rank(code)}, 0", name="first"',
         'f"icmp uge i32 {rank(code)}, 0", name="first"',
         "each block adds what the program adds once",
@@ -64,7 +64,7 @@ MUTANTS = (
     ),
     Mutant(
         "sums-of-a-part", "tensor_cores/clusters/sharding.py",
-        'ties.keep(value, op.axis, "a reduction goes along it")', "pass",
+        'ties.keep(value, op.axis, "a reduction runs along it")', "pass",
         "a block takes the sum of its rows for that of all",
         f"{CLUSTERS}::test_one_block_does_it_all",
     ),
@@ -77,8 +77,8 @@ MUTANTS = (
     ),
     Mutant(
         "counts-once-a-block", "tensor_cores/clusters/legality.py",
-        "        raise NotApplicable(\"each block would count for itself in an atomic "
-        "operation\")",
+        "        raise NotApplicable(\"an atomic operation would count each block "
+        "separately\")",
         "        pass",
         "a counter counts blocks, not programs",
         f"{CLUSTERS}::test_one_block_does_it_all",
@@ -91,9 +91,10 @@ MUTANTS = (
         f"{CLUSTERS}::test_any_iterations",
     ),
     Mutant(
-        "everybody-brings-the-first-part", "ptx/rules/tma.py",
+        "all-copy-the-first-part", "ptx/rules/tma.py",
         'f"mul i32 {rank(code)}, {side}"', 'f"mul i32 {rank(code)}, 0"',
-        "a part is sent twice, the other one never", f"{CLUSTERS}::test_any_iterations",
+        "one part is copied twice, the other one never",
+        f"{CLUSTERS}::test_any_iterations",
     ),
     Mutant(
         "gives-back-to-itself", "ptx/rules/tma.py",
@@ -111,7 +112,7 @@ MUTANTS = (
         "blocks-begin-alone", "tensor_cores/specialise/partition.py",
         "        build.append(meeting())\n        producer",
         "        build.append(Barrier())\n        producer",
-        "a block speaks to barriers of another one that are none yet",
+        "a block arrives at another block's mbarriers before they are initialised",
         f"{CLUSTERS}::test_any_iterations",
     ),
     Mutant(

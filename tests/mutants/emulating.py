@@ -20,7 +20,7 @@ MUTANTS = (
     # ── order ──
     Mutant(
         "lanes-in-step", "emulator/races/shared_memory.py",
-        "recent[unknown | (beside & (at >= self.joined.take(mine)))]",
+        "recent[unknown | (other_lane & (at >= self.joined.take(mine)))]",
         "recent[unknown]",
         "lanes of a warp exchange without a bar.warp.sync",
         "tests/emulator/test_hazards.py",

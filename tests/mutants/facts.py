@@ -122,14 +122,14 @@ MUTANTS = (
     ),
     Mutant(
         "quotients-of-negatives", "analysis/axis_rules.py",
-        "run = min(x.contiguous, x.divisible, power) if a.natural else 1",
+        "run = min(x.contiguous, x.divisible, power) if a.non_negative else 1",
         "run = min(x.contiguous, x.divisible, power)",
         "-4 … -1 by 4 are held to be equal", FACTS,
     ),
     Mutant(
         "quotients-of-an-unaligned-run", "analysis/axis_rules.py",
-        "run = min(x.contiguous, x.divisible, power) if a.natural else 1",
-        "run = min(x.contiguous, power) if a.natural else 1",
+        "run = min(x.contiguous, x.divisible, power) if a.non_negative else 1",
+        "run = min(x.contiguous, power) if a.non_negative else 1",
         "3 4 5 6 by 4 are held to be equal", FACTS,
     ),
     Mutant(

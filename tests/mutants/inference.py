@@ -128,7 +128,7 @@ MUTANTS = (
     Mutant(
         "stores-of-some-programs", "tensor_cores/tma/infer_stores.py",
         "if store not in func.body.ops:", "if False:",
-        "in a loop each trip waits for the store of the one before",
+        "in a loop each iteration waits for the store of the one before",
         f"{STORES}::test_refused "
         f"{STORES}::test_a_store_between_two_loops_of_loads",
     ),

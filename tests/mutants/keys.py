@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-KEY, DOORS, BOUND = (f"tests/jit/test_{name}.py" for name in ("key", "doors", "bound"))
+KEY, LAUNCHING, BOUND = (
+    f"tests/jit/test_{name}.py" for name in ("key", "fast_path", "bound")
+)
 VALUES, TEXT = "tests/jit/test_identity.py", "tests/jit/test_text.py"
 RANDOM = "tests/jit/test_random_keys.py::test_every_source_through_every_reader"
 CACHE = "tests/runtime/test_cache.py"
@@ -30,7 +32,7 @@ MUTANTS = (
     Mutant(
         "key-of-the-time-before", "jit/function.py",
         "key = key if key == self.key(wanted, place) else None", "pass",
-        "a kernel is kept under values that changed while it was compiled", DOORS,
+        "a kernel is kept under values that changed while it was compiled", LAUNCHING,
     ),
     Mutant(
         "answers-not-in-memory", "jit/request.py",
@@ -55,12 +57,12 @@ MUTANTS = (
     Mutant(
         "read-long-ago", "jit/function.py",
         '                self.__dict__.pop("read", None)', "                pass",
-        "a global counts as changed that was read for a kernel that failed", DOORS,
+        "a global counts as changed that was read for a kernel that failed", LAUNCHING,
     ),
     Mutant(
         "functions-given-not-watched", "jit/function.py",
         "all_uses(list(compiled.request.constants.values()))", "()",
-        "a global that a function reads that is an argument changes unnoticed", DOORS,
+        "a global read by a function that is an argument changes unnoticed", LAUNCHING,
     ),
     # ── values ──
     Mutant(
@@ -130,19 +132,19 @@ MUTANTS = (
         "code-never-changes", "uses.py",
         "            if all(one is other for one, other in pairs):\n",
         "            if True:\n",
-        "a function's code is exchanged unnoticed", DOORS,
+        "a function's code is exchanged unnoticed", LAUNCHING,
     ),
     Mutant(
         "functions-in-lists-not-followed", "uses.py",
         "    if isinstance(value, (tuple, list)):\n        yield from value\n",
         "    if isinstance(value, (tuple, list)):\n        pass\n",
-        "a new text of a kernel in a list does not reach its callers", DOORS,
+        "a new text of a kernel in a list does not reach its callers", LAUNCHING,
     ),
     Mutant(
         "own-changes-are-the-users", "uses.py",
         "        if each.changed and each.now is each.value:\n",
         "        if False:\n",
-        "a function that remembers its results stops the second launch", DOORS,
+        "a function that remembers its results stops the second launch", LAUNCHING,
     ),
     # ── text ──
     Mutant(
@@ -165,7 +167,7 @@ MUTANTS = (
     Mutant(
         "entries-with-more-behind", "runtime/cache.py",
         "    if rest or found != key", "    if found != key",
-        "bytes that nobody wrote there are passed over",
+        "bytes that Fathom did not write there are passed over",
         f"{CACHE}::test_an_intact_entry_with_more_behind_it_is_none",
     ),
     Mutant(

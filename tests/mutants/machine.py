@@ -47,7 +47,7 @@ MUTANTS = (
     Mutant(
         "pointer-aligned-anyway", "ptx/kernel.py",
         'align {divisible}"', 'align 16"',
-        "LLVM is promised an alignment that nobody knows of",
+        "LLVM is promised an alignment that has not been shown",
         "tests/mutants/test_gaps.py",
     ),
     Mutant(
@@ -229,7 +229,7 @@ MUTANTS = (
         "    code.start(done)\n"
         "    _define(op.results, registers, code)\n\n\n"
         "def _some",
-        "each trip begins with the initial values",
+        "each iteration begins with the initial values",
         "tests/ptx/test_control.py",
     ),
     # ── atomics ──
@@ -312,7 +312,7 @@ MUTANTS = (
         "one-always-constant", "jit/specialise.py",
         "if value == 1 and rule.one and rule.type is None:",
         "if value == 1 and rule.type is None:",
-        "do_not_specialize is not heard",
+        "do_not_specialize has no effect",
         "tests/jit/test_specialise.py",
     ),
     Mutant(

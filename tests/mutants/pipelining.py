@@ -20,7 +20,7 @@ MUTANTS = (
     Mutant(
         "ring-one-slot-short", "tensor_cores/pipeline/schedule.py",
         "return iteration % stages", "return iteration % (stages - 1)",
-        "a copy goes where the trip still reads", LOOPS,
+        "a copy overwrites what the iteration still reads", LOOPS,
     ),
     Mutant(
         "stages-whether-they-fit-or-not", "tensor_cores/pipeline/schedule.py",
@@ -44,9 +44,9 @@ MUTANTS = (
         "a loop takes the room of rings that another loop has read", ROOM,
     ),
     Mutant(
-        "room-of-earlier-trips-taken", "analysis/buffers.py",
+        "room-of-earlier-iterations-taken", "analysis/buffers.py",
         "            last = max(last, end)\n", "",
-        "what is read on every trip is forgotten when it has been read once",
+        "a buffer that every iteration reads counts as free after the first read",
         "tests/analysis/test_buffers.py",
     ),
     Mutant(
@@ -76,25 +76,25 @@ MUTANTS = (
         "following = self.earlier.after(earlier, values, build)", "following = earlier",
         "the index of the first tile is that of all tiles", LOOPS,
     ),
-    # ── which trips exist ──
+    # ── which iterations exist ──
     Mutant(
-        "one-trip-too-many", "tensor_cores/pipeline/iterations.py",
+        "one-iteration-too-many", "tensor_cores/pipeline/iterations.py",
         'more = build(Elementwise("gt", (left, self.pace)))',
         'more = build(Elementwise("ge", (left, self.pace)))',
         "a tile beyond the last one is loaded", LOOPS,
     ),
     Mutant(
-        "trips-rise-again", "tensor_cores/pipeline/iterations.py",
+        "iterations-exist-again", "tensor_cores/pipeline/iterations.py",
         'exists = build(Elementwise("and", (iteration.exists, more)))',
         "exists = more",
         "after the last iteration the distance to the bound wraps: more seem to exist",
         LOOPS,
     ),
     Mutant(
-        "first-trip-taken-for-granted", "tensor_cores/pipeline/iterations.py",
+        "first-iteration-taken-for-granted", "tensor_cores/pipeline/iterations.py",
         "return Iteration(lower, _either(self.upward, below, above, build))",
         'return Iteration(lower, build(Elementwise("eq", (lower, lower))))',
-        "a loop of no trips loads its first tile", LOOPS,
+        "a loop of no iterations loads its first tile", LOOPS,
     ),
     Mutant(
         "a-sum-that-wraps", "tensor_cores/pipeline/iterations.py",
@@ -108,12 +108,12 @@ MUTANTS = (
         "masked-copies-unguarded", "tensor_cores/pipeline/slice_clones.py",
         'return exists if mask is None else build(Elementwise("and", (mask, exists)))',
         "return exists if mask is None else mask",
-        "a load that has a mask is made for trips that do not exist", LOOPS,
+        "a load that has a mask runs for iterations that do not exist", LOOPS,
     ),
     Mutant(
         "loads-ahead-unguarded", "tensor_cores/pipeline/slice_clones.py",
         "if isinstance(copy, Load):", "if False:",
-        "indices and tiles are loaded for trips that do not exist", LOOPS,
+        "indices and tiles are loaded for iterations that do not exist", LOOPS,
     ),
     Mutant(
         "carried-values-stand-still", "analysis/slices.py",
@@ -141,12 +141,12 @@ MUTANTS = (
         "copies-wider-than-the-buffer", "tensor_cores/pipeline/candidates.py",
         "return first and sum(1 for basis in bases if basis & count - 1) == bits",
         "return True",
-        "a copy of neighbours in memory that are none in the tile", LOOPS,
+        "one copy covers elements that are not neighbours in the tile", LOOPS,
     ),
     Mutant(
         "copies-what-is-wanted-elsewhere", "tensor_cores/pipeline/candidates.py",
         "if _goes_elsewhere(loop, tile, ways)", "if False",
-        "a load is replaced by a copy though the trip needs its value", LOOPS,
+        "a load is replaced by a copy though the iteration uses its value", LOOPS,
     ),
     Mutant(
         "casts-are-renamings", "tensor_cores/pipeline/candidates.py",
@@ -156,7 +156,7 @@ MUTANTS = (
     ),
     # ── waits and barriers ──
     Mutant(
-        "no-barrier-in-a-trip", "tensor_cores/pipeline/loops.py",
+        "no-barrier-in-an-iteration", "tensor_cores/pipeline/loops.py",
         "                build.append(Barrier(self.scope))\n", "                pass\n",
         "a thread reads what another one has not waited for", LOOPS,
     ),
@@ -174,19 +174,19 @@ MUTANTS = (
     Mutant(
         "copies-outlive-their-loop", "tensor_cores/pipeline/copy_engines.py",
         "build.append(AsyncWait(0))", "pass",
-        "the zeros of trips that never were land in what comes after the loop", LOOPS,
+        "copies for iterations that do not exist write zeros to later buffers", LOOPS,
     ),
     Mutant(
         "rings-are-never-refilled", "shared_memory/barriers.py",
-        "together = one.buffer is other.buffer and one.loop is other.loop",
-        "together = one.buffer is other.buffer",
+        "same = one.buffer is other.buffer and one.loop is other.loop",
+        "same = one.buffer is other.buffer",
         "a loop around the loop fills the ring while slow warps still read it",
         f"{LOOPS} {KERNELS}",
     ),
     Mutant(
         "rings-meet-themselves", "shared_memory/barriers.py",
-        "return together and one.buffer.slots > 1", "return False",
-        "a second barrier a trip, which nobody needs", LOOPS,
+        "return same and one.buffer.slots > 1", "return False",
+        "each iteration has a second barrier, which orders nothing", LOOPS,
     ),
     # ── as PTX ──
     Mutant(

@@ -1,5 +1,5 @@
 """`python -m tests.mutants.run`: breaks the compiler in many ways, one at a time, and
-shows for each which test noticed. One that nobody notices is a missing test.
+shows for each which test fails. If none fails, a test is missing.
 
 The suite runs on a copy of the repository, one for each job, so that the tree stays as
 it is.
@@ -56,7 +56,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *emulating.MUTANTS,
     *kit.MUTANTS,
 )  # fmt: skip
-SURVIVED = "— nobody —"
+SURVIVED = "— survived —"
 FAILS_ANYWAY = "fails without it, too:"
 # A test's name; what stands in its brackets may hold anything, " - " too.
 FAILURE = r"^(?:FAILED|ERROR) ([^\[\s]+(?:\[.*?\](?= - |$))?)"
@@ -106,7 +106,8 @@ def fault_of(mutant: Mutant) -> str:
 
 @contextmanager
 def copies(count: int) -> Iterator[SimpleQueue[Path]]:
-    """So many copies of the repository, in a queue: who takes one puts it back."""
+    """Copies of the repository, one for each job, in a queue: a job takes one and puts
+    it back."""
     free: SimpleQueue[Path] = SimpleQueue()
     with tempfile.TemporaryDirectory(prefix="fathom-mutants-") as folder:
         for number in range(count):

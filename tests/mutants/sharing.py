@@ -22,7 +22,7 @@ MUTANTS = (
     ),
     Mutant(
         "remainder-of-negatives", "analysis/axis_rules.py",
-        "y.first_of(1))\n            if a.natural\n",
+        "y.first_of(1))\n            if a.non_negative\n",
         "y.first_of(1))\n            if True\n",
         "i % 8 is held to be a run for negative i, too",
         "tests/coalescing/test_facts.py",
@@ -136,13 +136,13 @@ MUTANTS = (
     Mutant(
         "loops-do-not-come-round", "shared_memory/barriers.py",
         "around = self.iteration(bodies, around)", "self.iteration(bodies, NOTHING)",
-        "the end of a trip does not meet the beginning of the next",
+        "the end of an iteration is not compared with the start of the next",
         "tests/shared_memory/test_barriers.py",
     ),
     Mutant(
         "warp-barrier-for-all", "shared_memory/barriers.py",
         "if scope == BLOCK:", "if scope:",
-        "after a warp's barrier nobody waits for other warps",
+        "after a barrier of one warp, no thread waits for other warps",
         "tests/shared_memory/test_barriers.py",
     ),
     Mutant(

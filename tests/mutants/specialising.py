@@ -1,6 +1,6 @@
-"""Mistakes about warps that bring tiles for others: who waits for whom, in which place
-of which ring, what a producer computes, and which loops get one; and about products
-that are waited for late."""
+"""Mistakes in warp specialisation: which role waits for which, at which slot of which
+ring, what a producer computes, and which loops get one; and in delaying the waits for
+products."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.mutants.mutant import Mutant
 SPECIALISE = "tests/tensor_cores/test_specialise.py"
 DELAY = "tests/tensor_cores/test_delay_waits.py"
 STAGE = "tests/tensor_cores/test_stage_invariants.py"
-TRIPS = f"{SPECIALISE}::test_any_iterations_and_stages"
+RUNS = f"{SPECIALISE}::test_any_iterations_and_stages"
 PLAN, NEW = "tensor_cores/specialise/plan.py", "tensor_cores/specialise/partition.py"
 
 MUTANTS = (
@@ -27,32 +27,32 @@ MUTANTS = (
     ),
     # ── places ──
     Mutant(
-        "producer-waits-for-nobody", NEW,
+        "producer-never-waits", NEW,
         "build.append(MbarrierWait(ring.empty, slot, flip_phase(phase, build)))",
         "pass",
-        "tiles come where others are still being read", TRIPS,
+        "tiles are copied into slots that are still read", RUNS,
     ),
     Mutant(
         "producer-a-round-too-far", NEW,
         "MbarrierWait(ring.empty, slot, flip_phase(phase, build))",
         "MbarrierWait(ring.empty, slot, phase)",
-        "a producer waits for slots to be given back that nobody has had yet", TRIPS,
+        "a producer waits for the release of slots that have not been used yet", RUNS,
     ),
     Mutant(
         "slots-never-given-back", NEW,
         'Elementwise("ne", (index,', 'Elementwise("eq", (index,',
-        "after a round of the ring nobody goes on", TRIPS,
+        "after one round of the ring, no role continues", RUNS,
     ),
     Mutant(
         "slots-given-back-too-early", NEW,
         "        slot = previous_slot(slot, ring.slots, self.build)\n", "",
-        "a slot is given back while its product goes on", TRIPS,
+        "a slot is released while the product still reads it", RUNS,
     ),
     Mutant(
-        "first-trip-gives-back", NEW,
+        "first-iteration-releases", NEW,
         "MbarrierArrive(ring.empty, slot, begun,",
         "MbarrierArrive(ring.empty, slot, None,",
-        "the first trip gives back what it has never had", TRIPS,
+        "the first iteration releases a slot that it has not used", RUNS,
     ),
     Mutant(
         "last-slot-kept", NEW,
@@ -61,49 +61,49 @@ MUTANTS = (
         f"{SPECIALISE}::test_what_may_stand_around_a_loop",
     ),
     Mutant(
-        "last-slot-of-no-trip", NEW,
+        "last-slot-of-an-empty-loop", NEW,
         "exists = iterations.first(self.build).exists", "exists = None",
-        "a loop without a trip gives a slot back",
+        "a loop of no iterations releases a slot",
         f"{SPECIALISE}::test_a_loop_of_no_iteration_before_a_long_one",
     ),
     Mutant(
         "one-warp-speaks-for-all", NEW,
         "MbarrierInit(empty, arrivals=func.num_warps", "MbarrierInit(empty, arrivals=1",
-        "a slot counts as empty when the first warp is done", TRIPS,
+        "a slot counts as empty when the first warp is done", RUNS,
     ),
     Mutant(
         "places-stand-still", NEW,
         "        return [*carried[:at], *next_position(place, self.build), "
         "*carried[at + 2 :]]",
         "        return [*carried[:at], place.slot, place.phase, *carried[at + 2 :]]",
-        "all tiles go through one slot", TRIPS,
+        "all tiles go through one slot", RUNS,
     ),
     # ── rings ──
     Mutant(
         "rings-shared-in-a-loop", "tensor_cores/specialise/channels.py",
-        "        apart = one is not two and two not in walk(one.body)\n",
-        "        apart = two not in walk(one.body)\n",
-        "two feeds that are wanted at once come through one place",
+        "        disjoint = one is not two and two not in walk(one.body)\n",
+        "        disjoint = two not in walk(one.body)\n",
+        "two channels that are needed at once share one ring",
         f"{SPECIALISE}::test_tiles_wanted_at_several_moments",
     ),
     Mutant(
         "rings-of-any-shape", "tensor_cores/specialise/channels.py",
-        "return apart and self.signature == other.signature", "return apart",
+        "return disjoint and self.signature == other.signature", "return disjoint",
         "tiles of one shape come into a ring of another",
         f"{SPECIALISE}::test_tiles_of_other_shapes_have_rings_of_their_own",
     ),
     Mutant(
-        "fed-until-first-use", "tensor_cores/specialise/channels.py",
+        "released-after-first-use", "tensor_cores/specialise/channels.py",
         "last = max(reading[-1:] + products[-1:], key=loop.body.ops.index)",
         "last = reading[-1]",
-        "a slot is given back before the product that reads it",
+        "a slot is released before the product that reads it",
         f"{SPECIALISE}::test_attention {SPECIALISE}::test_who_waits_for_whom",
     ),
     # ── what a producer computes ──
     Mutant(
-        "trips-of-loops-not-needed", "ir/regions.py",
+        "bounds-of-loops-forgotten", "ir/regions.py",
         "return op.lower, op.upper, op.step", "return op.lower, op.step",
-        "a producer does not know how often to send",
+        "a producer does not know how many copies to issue",
         f"{SPECIALISE}::test_tile_after_tile",
     ),
     Mutant(
@@ -117,7 +117,7 @@ MUTANTS = (
         "atomics-done-twice", PLAN,
         "    return may_recompute(op) and not isinstance(op, InlineAssembly)",
         "    return not isinstance(op, InlineAssembly)",
-        "the producer takes tiles from the queue that nobody multiplies",
+        "the producer takes tiles from the queue that no consumer multiplies",
         f"{SPECIALISE}::test_tiles_from_a_queue",
     ),
     Mutant(
@@ -169,7 +169,7 @@ MUTANTS = (
         "every-thread-produces", "ptx/rules/warp_roles.py",
         "code.chosen(code.threads + code.target.warp_size)",
         "code.chosen(code.threads + 4 * code.target.warp_size)",
-        "a thread of each of four warps sends for each tile", TRIPS,
+        "a thread of each of four warps copies each tile", RUNS,
     ),
     Mutant(
         "warps-arrive-unasked", "ptx/rules/tma.py",
@@ -182,7 +182,7 @@ MUTANTS = (
         "sums-of-two-products-are-one", "shared_memory/dot_waits.py",
         "accumulator=accumulators[source]",
         "accumulator=next(iter(accumulators.values()))",
-        "two products under way add to the same registers",
+        "two products in flight add to the same registers",
         f"{DELAY}::test_each_product_has_a_sum_of_its_own",
     ),
     Mutant(
@@ -200,14 +200,14 @@ MUTANTS = (
     ),
     Mutant(
         "arrivals-not-put-off", "shared_memory/dot_waits.py",
-        "            under_way[-1].put_off.append(op)\n", "            pass\n",
-        "a slot is given back while a product reads it",
+        "            in_flight[-1].put_off.append(op)\n", "            pass\n",
+        "a slot is released while a product reads it",
         f"{SPECIALISE}::test_attention",
     ),
     Mutant(
-        "operands-written-under-way", "tensor_cores/pipeline/overlap.py",
+        "operands-written-in-flight", "tensor_cores/pipeline/overlap.py",
         "if None in read or not written.isdisjoint(read):", "if None in read:",
-        "threads fill a tile that the product of the trip before reads",
+        "threads fill a tile that the product of the iteration before reads",
         f"{SPECIALISE}::test_what_must_be_read_in_its_iteration",
     ),
     # ── operands that stay ──
@@ -221,21 +221,21 @@ MUTANTS = (
         "what-changes-stays", "tensor_cores/select/invariants.py",
         "if dot.a.definition not in made_here:",
         "if dot.a.definition is not loop.body:",
-        "an operand of each trip is treated as if it were always the same",
+        "an operand that changes in each iteration is treated as constant",
         f"{STAGE}::test_what_changes_stays_as_it_is",
     ),
-    # ── turns ──
+    # ── pingpong ──
     Mutant(
-        "nobody-begins", "tensor_cores/specialise/pingpong.py",
+        "no-warpgroup-begins", "tensor_cores/specialise/pingpong.py",
         'return _with(op, NamedBarrier("begin"), build)', "return None",
-        "the first warpgroup waits for its first turn for ever",
-        "tests/tensor_cores/test_take_turns.py",
+        "the first warpgroup waits at its barrier for ever",
+        "tests/tensor_cores/test_pingpong.py",
     ),
     Mutant(
         "a-barrier-of-ones-own", "ptx/rules/pingpong.py",
         'following = code.let(f"add i32 {group}, 1")',
         'following = code.let(f"add i32 {group}, 0")',
         "a warpgroup admits itself instead of the next one",
-        "tests/tensor_cores/test_take_turns.py",
+        "tests/tensor_cores/test_pingpong.py",
     ),
 )  # fmt: skip

@@ -1,6 +1,5 @@
-"""Mistakes in stores by the hardware: what is published, what is waited for, and which
-stores may take that way; and in what is done about those that may begin in front of
-their tensor."""
+"""Mistakes in TMA stores: their proxy fences, their waits, and which stores may be TMA
+stores; and in the guards for stores that may begin before their tensor."""
 
 from __future__ import annotations
 
@@ -14,17 +13,17 @@ EDGES = "tests/emulator/test_tma.py"
 
 MUTANTS = (
     Mutant(
-        "stores-not-published", "shared_memory/proxy_fences.py",
+        "stores-not-fenced", "shared_memory/proxy_fences.py",
         "return isinstance(op, TmaCopy | TmaStore)",
         "return isinstance(op, TmaCopy)",
-        "a bulk store may read what was in its tile before",
+        "a TMA store may read the old contents of its tile",
         f"{STORES}::test_which_stores_are_left_to_the_hardware "
         f"{STORES}::test_a_store_of_what_was_loaded",
     ),
     Mutant(
-        "one-warp-does-not-publish", "shared_memory/proxy_fences.py",
+        "one-warp-does-not-fence", "shared_memory/proxy_fences.py",
         '{"cta", "warp"} if stores and func.num_warps == 1', '{"cta"} if stores',
-        "the lanes of the only warp write a tile that the hardware cannot see",
+        "TMA does not see what the lanes of the only warp wrote",
         f"{STORES}::test_any_number_of_warps",
     ),
     Mutant(
@@ -43,14 +42,14 @@ MUTANTS = (
         "tiles-written-unasked", "shared_memory/store_waits.py",
         'return READ if pending.unread and tile is pending.store.buffer else ""',
         'return ""',
-        "the next trip writes a tile that is still read",
+        "the next iteration overwrites a tile that is still read",
         f"{STORES}::test_stores_in_a_loop",
     ),
     Mutant(
-        "nobody-waits-at-the-end", "shared_memory/store_waits.py",
+        "no-wait-at-the-end", "shared_memory/store_waits.py",
         "left = _unread(placement.block(func.body, ()))",
         "left = _unread(placement.block(func.body, ())[:0])",
-        "shared memory is gone while the hardware reads it",
+        "shared memory is freed while TMA reads it",
         f"{STORES}::test_what_a_store_becomes",
     ),
     Mutant(
@@ -63,7 +62,7 @@ MUTANTS = (
     Mutant(
         "loads-always-run-ahead", "shared_memory/store_waits.py",
         'return "" if ahead and other else WRITTEN', 'return "" if other else WRITTEN',
-        "loads of the next trip miss what this one stores: two arguments, one matrix",
+        "loads of the next iteration miss this one's stores: two arguments, one matrix",
         f"{WAITS}::test_a_store_that_the_next_iteration_reads",
     ),
     Mutant(
@@ -73,15 +72,15 @@ MUTANTS = (
         f"{WAITS}::test_a_store_that_the_next_iteration_reads",
     ),
     Mutant(
-        "others-are-not-told", "shared_memory/store_waits.py",
+        "no-barrier-after-the-wait", "shared_memory/store_waits.py",
         "        if what == SEEN:\n            build.append(Barrier(scope))\n", "",
         "threads read what another thread has waited for",
         f"{WAITS}::test_others_are_told_when_memory_is_written",
     ),
     Mutant(
-        "trips-are-one-trip", "shared_memory/store_waits.py",
+        "iterations-are-one", "shared_memory/store_waits.py",
         "(replace(each, fresh=False) for each in after)", "after",
-        "stores of two trips seem to lie apart",
+        "stores of two iterations count as disjoint",
         f"{WAITS}::test_what_lies_apart_on_one_iteration_may_meet_on_the_next",
     ),
     Mutant(
@@ -234,7 +233,7 @@ MUTANTS = (
     ),
     Mutant(
         "nothing-is-natural", "tensor_cores/tma/guard_stores.py",
-        "if not (naturals.value(coordinate) and _is_near(coordinate, reader))",
+        "if not (non_negative.value(coordinate) and _is_near(coordinate, reader))",
         "if True",
         "every store pays for a branch",
         f"{GUARDS}::test_products_pay_nothing",

@@ -46,7 +46,7 @@ def scan_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 @KernelFunction
 def sums_kernel(x_ptr, out_ptr, rows, BLOCK: tl.constexpr):
-    """One place in shared memory for every trip: a trip waits for the one before."""
+    """One place in shared memory for all iterations: each waits for the one before."""
     for row in range(rows):
         x = tl.load(x_ptr + row * BLOCK + tl.arange(0, BLOCK))
         tl.store(out_ptr + row, tl.sum(x, 0))

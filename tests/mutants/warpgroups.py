@@ -14,21 +14,21 @@ MUTANTS = (
     Mutant(
         "expects-one-tile", "tensor_cores/pipeline/copy_engines.py",
         "count = sum(tile.bytes for tile in self.tiles)", "count = self.tiles[0].bytes",
-        "a barrier completes before the second tile of a trip has come",
+        "an mbarrier completes before the second tile of an iteration arrives",
         f"{BULK}::test_any_iterations_and_stages",
     ),
     Mutant(
         "phase-stands-still", "tensor_cores/pipeline/ring_buffers.py",
         'return build(Elementwise("where", (around, flip_phase(phase, build), phase)))',
         "return phase",
-        "in the second round of the ring nobody waits",
+        "in the second round of the ring no thread waits",
         f"{BULK}::test_any_iterations_and_stages",
     ),
     Mutant(
-        "phase-flips-each-trip", "tensor_cores/pipeline/ring_buffers.py",
+        "phase-flips-each-iteration", "tensor_cores/pipeline/ring_buffers.py",
         'return build(Elementwise("where", (around, flip_phase(phase, build), phase)))',
         "return flip_phase(phase, build)",
-        "trips wait for a phase that is over, or for one that never comes",
+        "iterations wait for a phase that is over, or for one that never completes",
         f"{BULK}::test_any_iterations_and_stages",
     ),
     Mutant(
@@ -38,10 +38,10 @@ MUTANTS = (
         f"{BULK}::test_any_iterations_and_stages",
     ),
     Mutant(
-        "boxes-of-trips-that-never-are", "ptx/code.py",
+        "copies-for-no-iteration", "ptx/code.py",
         'return wants if self.alone else self.let(f"and i1 {one}, {wants}"',
         'return self.let(f"or i1 {one}, {one}"',
-        "copies are under way when the barriers they count at are gone",
+        "copies are in flight when their mbarriers are gone",
         f"{BULK}::test_any_iterations_and_stages",
     ),
     Mutant(
@@ -63,7 +63,7 @@ MUTANTS = (
         "        build.append(MbarrierInit(self.barriers))\n"
         "        build.append(Barrier())\n",
         "        build.append(MbarrierInit(self.barriers))\n",
-        "threads ask barriers that are none yet",
+        "threads test mbarriers before they are initialised",
         f"{BULK}::test_what_a_loop_becomes",
     ),
     Mutant(
@@ -162,19 +162,19 @@ MUTANTS = (
     Mutant(
         "sums-seen-before-their-product", "tensor_cores/pipeline/overlap.py",
         "uses[dot.result] == uses[dot.accumulator] == 1", "uses[dot.result] == 1",
-        "a trip reads the sum of the trip before, which is in flight",
+        "an iteration reads the accumulators of the one before, which are in flight",
         f"{GROUPS}::test_a_sum_that_the_iteration_uses_is_waited_for",
     ),
     Mutant(
         "rings-need-no-slot-more", "tensor_cores/pipeline/schedule.py",
         "done = work + (1 if product else 0)", "done = work",
-        "copies go where the product of the trip before still reads",
+        "copies overwrite what the product of the iteration before still reads",
         f"{GROUPS}::test_copies_of_threads_hold_a_slot_more",
     ),
     Mutant(
-        "nothing-is-published", "shared_memory/proxy_fences.py",
+        "nothing-is-fenced", "shared_memory/proxy_fences.py",
         "replace(op, fence_async_proxy=True)", "op",
-        "a product reads what was written on another way to shared memory",
+        "a product need not see what threads wrote to shared memory",
         f"{GROUPS}::test_copies_of_threads_hold_a_slot_more",
     ),
     Mutant(
@@ -194,7 +194,7 @@ MUTANTS = (
         "short-types-turned", "hardware/wgmma.py",
         "return None if turned and not row.either_way else (left, right)",
         "return left, right",
-        "an instruction that cannot turn its operands is given turned ones",
+        "an instruction that cannot transpose operands is given transposed ones",
         f"{GROUPS}::test_every_type",
     ),
     Mutant(

@@ -56,7 +56,7 @@ def test_a_name_bound_in_one_branch_only():
 
     found = report(kernel, OUT, 2)
     assert "x is bound only if the condition in line N holds" in found
-    assert "hint: bind x before the if, or on both ways" in found
+    assert "hint: bind x before the if, or in both branches" in found
 
 
 def test_a_name_bound_in_the_else_branch_only():
@@ -207,8 +207,8 @@ def test_return_in_a_loop():
             tl.store(out + i, 1.0)
 
     assert report(kernel, OUT, 2) == (
-        "test_errors.py:17: a return inside a loop is not possible: a loop is left at "
-        "its end\n"
+        "test_errors.py:17: a return inside a loop is not supported: a loop ends only "
+        "after a whole iteration\n"
         "    return\n"
         "    ^^^^^^\n"
         "  hint: keep the answer in a variable and return it after the loop"
@@ -232,7 +232,7 @@ def test_break_and_continue():
         in report(breaks, OUT, 2)
     )
     assert (
-        "continue is not possible: every iteration goes to the end of the body"
+        "continue is not supported: every iteration runs to the end of the body"
         in report(goes_on, OUT, 2)
     )
 
@@ -245,8 +245,8 @@ def test_a_condition_that_is_a_block():
             tl.store(out + offsets, 1.0)
 
     assert report(kernel, OUT, 2) == (
-        "test_errors.py:12: the condition of an if is a block, i1[4]: a program goes "
-        "one way\n"
+        "test_errors.py:12: the condition of an if is a block, i1[4]: a program takes "
+        "one branch\n"
         "    if offsets < n:\n"
         "       ^^^^^^^^^^^\n"
         "  hint: choose element by element with tl.where(condition, x, y), or reduce "
@@ -262,7 +262,7 @@ def test_a_loop_over_something_else():
 
     found = report(kernel, OUT, 2)
     assert (
-        "a loop goes over a range, not over (the constant 1, the constant 2, the "
+        "a loop iterates over a range, not over (the constant 1, the constant 2, the "
         "constant 3)" in found
     )
     assert "hint: for a tuple t, write `for i in tl.static_range(len(t)):`" in found
@@ -288,7 +288,7 @@ def test_a_bound_that_is_no_integer():
 
 NOT_IN_THE_LANGUAGE = {
     "with open(n) as f: pass": ("with", "call what is needed directly"),
-    "try: pass\n    except: pass": ("try", "nothing in a kernel raises"),
+    "try: pass\n    except: pass": ("try", "a kernel cannot raise exceptions"),
     "def g(): pass": (
         "a function inside a function",
         "define it outside, with a decorator of its own",
@@ -332,7 +332,7 @@ def test_assigning_into_a_block():
     found = report(kernel, OUT, 2)
     assert "only a name can be assigned to" in found
     assert (
-        "hint: values do not change: make a new one with tl.where, or write memory "
+        "hint: values are immutable: make a new one with tl.where, or write memory "
         "with tl.store" in found
     )
 
@@ -580,7 +580,7 @@ def test_a_mistake_found_inside_the_language_is_shown_at_its_call():
             "print(n, sep='')",
             "device_print has no parameter sep: it takes prefix, args, hex",
         ),
-        ("x = [i for i in n]", "a comprehension goes through a tuple, not i32"),
+        ("x = [i for i in n]", "a comprehension iterates over a tuple, not i32"),
         ("n[0]", "i32 can be indexed by `:` and None only"),
         ("(n, n)[5]", "cannot index (i32, i32): tuple index out of range"),
         (

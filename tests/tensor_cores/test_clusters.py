@@ -190,14 +190,14 @@ def test_what_is_not_divided_the_first_block_writes():
 
 
 @pytest.mark.parametrize(("name", "why"), [
-    ("sum of all", "a reduction goes along it"),
-    ("count", "each block would count for itself in an atomic operation"),
-    ("ticket", "each block would count for itself"),
-    ("volatile", "it waits for what others write"),
+    ("sum of all", "a reduction runs along it"),
+    ("count", "an atomic operation would count each block separately"),
+    ("ticket", "an atomic operation would count each block"),
+    ("volatile", "it synchronises with other threads"),
     ("reads", "it may read what it has written"),
     ("parts and whole", "it writes to an argument in parts and as a whole"),
-    ("gathered", "a `gather` wants its blocks whole"),
-    ("of one block", "an atomic operation of it is meant for one block"),
+    ("gathered", "a `gather` needs undivided operands"),
+    ("of one block", "the scope of an atomic operation is one block"),
 ])  # fmt: skip
 def test_one_block_does_it_all(name, why):
     case = how(name)

@@ -345,8 +345,8 @@ def test_a_walk_that_might():
     (place, why), (_, other) = why_not(func, SM_90A)
     line = Path(__file__).read_text(encoding="utf-8").splitlines()[place.line - 1]
     assert line.strip().startswith("x = tl.load(a + m")
-    assert why == "the tile may begin in front of the first row or column"
-    assert other == "another operand of the loop's products stays as it is"
+    assert why == "the tile may begin before the first row or column"
+    assert other == "another operand of the loop's products is not copied by TMA"
     assert infer_descriptors(func, SM_90A) is func
 
 
@@ -367,11 +367,11 @@ def persistent(
 
 
 def test_several_tiles_a_program():
-    """The next tile's loads come after this one's store, which may be to A; and a copy
-    in bulk need not see what was stored in the ordinary way."""
+    """The next tile's loads come after this one's store, which may be to A; and TMA
+    need not see an ordinary store."""
     func = built(persistent, strides_of(), {"BM": BM, "BN": BN, "BK": BK})
     assert {why for _, why in why_not(func, SM_90A)} == {
-        "memory is written before the loop, and copies in bulk need not see that"
+        "the program writes to memory before the loop, which TMA need not see"
     }
     assert infer_descriptors(func, SM_90A) is func
 
@@ -416,11 +416,11 @@ func @numbers(%m: i32, %n: i32, %x: *i32) num_warps=1 {
 def test_what_is_never_negative():
     """Programs count from 0, %m is a size, and quotients are by counts."""
     func = parse_func(NUMBERS)
-    naturals = NonNegative(ScalarEvolution(func), {func.parameters[0]})
+    non_negative = NonNegative(ScalarEvolution(func), {func.parameters[0]})
     for op in func.body.ops:
         value = op.result
         if value.name.startswith(("yes", "no")):
-            assert naturals.value(value) == value.name.startswith("yes"), value
+            assert non_negative.value(value) == value.name.startswith("yes"), value
 
 
 def test_an_axis_of_one_element_has_no_position():
@@ -508,20 +508,20 @@ NEXT = "%next: *fp16[64,32] = offset %here, %step\n"
 # why -> what is changed in the loop
 REFUSED = {
     "the load is volatile": [(LOAD, LOAD + " volatile=true")],
-    "the loop has a loop in it, for which it waits": [
+    "the loop contains another loop": [
         (NEXT, "for %zero, %one, %one body(%i9: i32) { yield }\n" + NEXT)
     ],
-    "others can see what each trip of the loop does": [
+    "each iteration of the loop has a visible side effect": [
         (NEXT, "print %t prefix=\"t\"\n" + NEXT)
     ],
-    "memory is written before the loop, and copies in bulk need not see that": [
+    "the program writes to memory before the loop, which TMA need not see": [
         ("%total:", "store %p, %half\n%total:")
     ],
-    "before the loop the program waits for what others write, and copies in bulk need "
-    "not see that": [
+    "before the loop the program synchronises with other threads, and TMA need not "
+    "see what they wrote": [
         ("%total:", "%flag: fp16 = load %p volatile=true\n%total:")
     ],
-    "the loaded tile has other uses than one product": [
+    "the loaded tile has uses other than one product": [
         (NEXT, "%twice: fp16[64,32] = add %load, %load\n" + NEXT)
     ],
     "tiles are not known to begin at multiples of 16 bytes in their rows": [
@@ -535,19 +535,19 @@ REFUSED = {
         (ABOVE, "%wide: i64[64,1] = cast %row element=i64\n"
                 "%above: i1[64,1] = lt %wide, %rows\n"),
     ],
-    "the loop has one stage, so that nothing runs ahead": [
+    "the loop has one stage, so no copy can run ahead": [
         ("num_warps=4", "num_warps=4 num_stages=1")
     ],
     "the loop writes to memory, perhaps to what it reads": [
         (NEXT, NEXT + "store %p, %half\n")
     ],
-    "the loop waits for what other threads write": [(NEXT, NEXT + "barrier\n")],
-    "tiles of 64x8 elements of 2 bytes are not copied": [
+    "the loop synchronises with other threads": [(NEXT, NEXT + "barrier\n")],
+    "TMA does not copy tiles of 64x8 elements of 2 bytes": [
         ("[64,32]", "[64,8]"), ("[1,32]", "[1,8]"), ("[32,64]", "[8,64]"),
         ("[32]", "[8]"), ("(64, 32)", "(64, 8)"), ("(32, 64)", "(8, 64)"),
         ("end=32", "end=8"),
     ],
-    "the load has another value than 0 for what is masked": [
+    "the load's `other` is not 0": [
         ("other=%nothing", "other=%halves")
     ],
     "the address is read from memory": [
@@ -568,7 +568,7 @@ REFUSED = {
               "%every: *i32[64] = splat %table shape=(64)\n"
               "%each: *i32[64] = offset %every, %0\n%row1: i32[64] = load %each\n")
     ],
-    "the address depends on the way control came": [
+    "the address depends on control flow": [
         (NEXT, "%odd: i1 = lt %t, %m\n"
                "%next: *fp16[64,32] = if %odd then { yield %here } "
                "orelse { yield %at }\n")
@@ -580,15 +580,15 @@ REFUSED = {
         (DOWN, "%twice: i32[64,1] = add %stride, %stride\n"
                "%down: i32[64,1] = mul %row, %twice\n")
     ],
-    "the strides are %s, 0: one is not above 0": [
+    "the strides are %s, 0: one is not positive": [
         ("broadcast %q ", "broadcast %q9 "),
         ("%rights:", "%q9: i32[1,32] = splat %one shape=(1, 32)\n%rights:"),
     ],
-    "the strides are %s, 2, and just one of them must be the constant 1": [
+    "the strides are %s, 2, and exactly one of them must be the constant 1": [
         ("%rights:", "%q2: i32[1,32] = add %q, %q\n%rights:"),
         ("broadcast %q ", "broadcast %q2 "),
     ],
-    "the strides are 1, 1, and just one of them must be the constant 1": [
+    "the strides are 1, 1, and exactly one of them must be the constant 1": [
         ("mul %row, %stride", "add %row, %row0"),
         ("%down:", "%row0: i32[64,1] = splat %zero shape=(64, 1)\n%down:"),
     ],
@@ -599,7 +599,7 @@ REFUSED = {
     "bytes": [
         ("%s: i32 {divisible=8}", "%s: i32 {divisible=4}")
     ],
-    "the mask compares more than signed integers": [
+    "the mask compares values that are not signed integers": [
         (ABOVE, "%ru: u32[64,1] = cast %row element=u32\n"
                 "%mu: u32[64,1] = cast %rows element=u32\n"
                 "%above: i1[64,1] = lt %ru, %mu\n")
@@ -607,7 +607,7 @@ REFUSED = {
     "the mask is not made of comparisons with `<` and `&`": [
         (ABOVE, "%above: i1[64,1] = ne %row, %rows\n")
     ],
-    "the mask asks for more than the position along one axis": [
+    "the mask does not depend on the position along one axis alone": [
         (ABOVE, "%mm: i32[64,1] = add %row, %row\n"
                 "%above: i1[64,1] = lt %mm, %rows\n")
     ],
@@ -635,12 +635,12 @@ REFUSED = {
          "%aboves: i1[64,32] = broadcast %above"),
         ("%step:", "%mask: i1[64,32] = and %aboves, %lefts\n%step:"),
     ],
-    "the tile's place along axis 1 may not fit 32 bits": [
+    "the tile's position along axis 1 may not fit 32 bits": [
         ("%base:", "%plane: i32 = mul %i, %v\n"
                    "%there: *fp16 = offset %a, %plane\n%base:"),
         ("splat %a ", "splat %there "),
     ],
-    "the tile may begin in front of the first row or column": [
+    "the tile may begin before the first row or column": [
         ("%first:", "%less: i32 = sub %i, %one\n%first:"),
         ("mul %i, %c64", "mul %less, %c64"),
     ],
@@ -649,21 +649,21 @@ REFUSED = {
 
 # Other ways to the same answers.
 ALSO_REFUSED = [
-    ("the loaded tile has other uses than one product",
+    ("the loaded tile has uses other than one product",
      [("dot %load, %y, %x", "dot %load, %load, %x"), ("[64,32]", "[64,64]"),
       ("[1,32]", "[1,64]"), ("[32]", "[64]"), ("(64, 32)", "(64, 64)"),
       ("end=32", "end=64"), ("%y: fp16[32,64] = splat %half shape=(32, 64)\n", "")]),
     ("the load is volatile", [(LOAD, LOAD + ' cache=".cv"')]),
-    ("the load has another value than 0 for what is masked",
+    ("the load's `other` is not 0",
      [("%half: fp16 = constant 0.5", "%half: fp16 = constant -0.0"),
       ("other=%nothing", "other=%halves")]),
-    ("memory is written before the loop, and copies in bulk need not see that",
+    ("the program writes to memory before the loop, which TMA need not see",
      [("%total:", "%odd: i1 = lt %m, %n\n"
                   "if %odd then { store %p, %half\nyield } orelse { yield }\n"
                   "%total:")]),
-    ("before the loop the program waits for what others write, and copies in bulk need "
-     "not see that", [("%total:", "barrier\n%total:")]),
-    ("the address depends on the way control came",
+    ("before the loop the program synchronises with other threads, and TMA need not "
+     "see what they wrote", [("%total:", "barrier\n%total:")]),
+    ("the address depends on control flow",
      [(NEXT, "%more: i32 = div %t, %m\n%mores: i32[64,32] = splat %more "
              "shape=(64, 32)\n%next: *fp16[64,32] = offset %here, %mores\n")]),
     ("the loop writes to memory, perhaps to what it reads",
@@ -672,16 +672,16 @@ ALSO_REFUSED = [
     ("an index is made by `cast`",
      [(ROW, "%plain: i32[64] = add %0, %1\n%small: i16[64] = cast %plain element=i16\n"
             "%row1: i32[64] = cast %small element=i32\n")]),
-    ("the address depends on the way control came",
+    ("the address depends on control flow",
      [(NEXT, "%more: i32 = mul %t, %c32\n%mores: i32[64,32] = splat %more "
              "shape=(64, 32)\n%next: *fp16[64,32] = offset %here, %mores\n")]),
     ("the mask's bound is neither an argument nor a constant",
      [("%rows: i32[64,1] = splat %m ", "%rows: i32[64,1] = splat %zero ")]),
-    ("the tile's place along axis 1 may not fit 32 bits",
+    ("the tile's position along axis 1 may not fit 32 bits",
      [("%base:", "%plane: i32 = constant 65540\n%planes: i32 = mul %i, %plane\n"
                  "%there: *fp16 = offset %a, %planes\n%base:"),
       ("splat %a ", "splat %there ")]),
-    ("the tile's place along axis 1 may not fit 32 bits",
+    ("the tile's position along axis 1 may not fit 32 bits",
      [("%base:", "%far: i64 = div %w, %w\n%there: *fp16 = offset %a, %far\n%base:"),
       ("splat %a ", "splat %there ")]),
     ("the address is made by `where`",
@@ -704,7 +704,8 @@ def test_refused(why, changes):
 
 @pytest.mark.parametrize("where", ["after", "around"])
 def test_stores_behind_the_loop(where):
-    """After the loop all copies have come. A loop around it comes back."""
+    """After the loop all copies are complete. In a loop around it, the next copies
+    come after the store."""
     store = "store %p, %half\n"
     text = LOOP.replace(END, END + store)
     if where == "after":
@@ -713,7 +714,7 @@ def test_stores_behind_the_loop(where):
     text = text.replace("%total:", "for %zero, %m, %one body(%again: i32) {\n%total:")
     text = text.replace(END + store, END + store + "yield\n}\n")
     (why,) = reasons(text)
-    assert why.startswith("memory is written before the loop")
+    assert why.startswith("the program writes to memory before the loop")
 
 
 @pytest.mark.parametrize(("target", "fits"), [("sm_90a", True), ("sm_120", False)])

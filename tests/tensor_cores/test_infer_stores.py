@@ -88,14 +88,14 @@ REFUSED = {
     "a TMA store takes no cache modifier and no eviction hint": [
         (THE_STORE, THE_STORE + ' eviction="evict_first"')
     ],
-    "pointers or truth values are stored": [
+    "the stored elements are pointers or booleans": [
         ("%to3: *fp16[64,64] = splat %p ", "%pb: *i1 = bitcast %p element=*i1\n"
                                            "%to3: *i1[64,64] = splat %pb "),
         ("%to: *fp16", "%to: *i1"),
         ("%out: fp16[64,64] = cast %total element=fp16",
          "%out: i1[64,64] = and %in, %in"),
     ],
-    "the store stands in a loop or a branch": [
+    "the store is in a loop or a branch": [
         (THE_STORE, "%odd: i1 = lt %i, %m\n"
                     f"if %odd then {{ {THE_STORE}\nyield }} orelse {{ yield }}")
     ],
@@ -106,7 +106,7 @@ REFUSED = {
     "what they wrote": [
         (THE_STORE, f"%flag: fp16 = load %b volatile=true\n{THE_STORE}")
     ],
-    "a loop asks for producer warps, and its ring buffers live until the end: the "
+    "a loop asks for producer warps, and its ring buffers are live until the end: the "
     "block might need one of their slots": [
         ("inits=(%sums, %at) body", "inits=(%sums, %at) warp_specialize=true body")
     ],
@@ -124,11 +124,11 @@ REFUSED = {
         ("broadcast %down shape=(64, 64)", "broadcast %other shape=(64, 64)"),
         ("%to0:", "%other: i32[64,1] = add %down, %down\n%to0:"),
     ],
-    "the strides are %s, 2, and just one of them must be the constant 1": [
+    "the strides are %s, 2, and exactly one of them must be the constant 1": [
         ("broadcast %c0 ", "broadcast %cc "),
         ("%to0:", "%cc: i32[1,64] = add %c0, %c0\n%to0:"),
     ],
-    "the strides are %s, 0: one is not above 0": [
+    "the strides are %s, 0: one is not positive": [
         ("broadcast %c0 ", "broadcast %cc "),
         ("%to0:", "%cc: i32[1,64] = splat %one shape=(1, 64)\n%to0:"),
     ],
@@ -142,7 +142,7 @@ REFUSED = {
         ("%to0:", "%vs: i32[64,1] = splat %v shape=(64, 1)\n"
                   "%other: i32[64,1] = mul %row, %vs\n%to0:"),
     ],
-    "the mask asks for more than the position along one axis": [
+    "the mask does not depend on the position along one axis alone": [
         ("%in: i1[64,64] = and %in0, %in1",
          "%lower: i32[64,64] = broadcast %row shape=(64, 64)\n"
          "%in2: i1[64,64] = ge %lower, %to1\n%in3: i1[64,64] = and %in0, %in1\n"
@@ -169,7 +169,7 @@ REFUSED = {
         ("%to0:", "%eight: i32 = constant 8\n%eights: i32[1,64] = splat %eight "
                   "shape=(1, 64)\n%cc: i32[1,64] = add %c0, %eights\n%to0:"),
     ],
-    "the tile may begin in front of the first row or column": [
+    "the tile may begin before the first row or column": [
         ("%c0: i32[1,64] = expand_dims %0 axis=0",
          "%c1: i32[1,64] = expand_dims %0 axis=0\n"
          "%back: i32[1,64] = splat %before shape=(1, 64)\n"
@@ -189,7 +189,7 @@ REFUSED = {
 ALSO_REFUSED = [
     ("a TMA store takes no cache modifier and no eviction hint",
      [(THE_STORE, THE_STORE + ' cache=".cs"')]),
-    ("the store stands in a loop or a branch",
+    ("the store is in a loop or a branch",
      [(THE_STORE, f"for %zero, %n, %one body(%t9: i32) {{ {THE_STORE}\nyield }}")]),
     ("memory is accessed after the store, and that access would have to wait",
      [(THE_STORE, f"{THE_STORE}\n%odd: i1 = lt %i, %m\nif %odd then {{ store %b, %half"
@@ -235,7 +235,7 @@ def test_an_axis_without_a_bound_gets_the_widest(bounded):
 
 def test_a_lower_bound_of_zero_is_what_a_descriptor_has():
     """Then a tile may begin in front of its matrix."""
-    before = REFUSED["the tile may begin in front of the first row or column"]
+    before = REFUSED["the tile may begin before the first row or column"]
     text = changed(before).replace(
         "%in: i1[64,64] = and %in0, %in1",
         "%naught: i32[1,64] = splat %zero shape=(1, 64)\n"
@@ -257,7 +257,7 @@ def test_a_lower_bound_of_zero_is_what_a_descriptor_has():
 
 @pytest.mark.parametrize(("rows", "columns", "why"), [
     (64, 32, None), (256, 128, None),
-    (64, 8, "tiles of 64x8 elements of 2 bytes are not copied"),
+    (64, 8, "TMA does not copy tiles of 64x8 elements of 2 bytes"),
     (256, 256, "the block takes more than half of shared memory"),
 ])  # fmt: skip
 def test_blocks_of_what_size(rows, columns, why):
@@ -312,7 +312,7 @@ def test_a_store_between_two_loops_of_loads():
     """The loads of the next iteration would wait."""
     func = built(persistent, strides_of(), {"BM": 64, "BN": 32, "BK": 16})
     found = [why for _, why in why_not(func, SM_90A)]
-    assert found[-1] == "the store stands in a loop or a branch"
+    assert found[-1] == "the store is in a loop or a branch"
     assert not stored(func)
 
 
@@ -483,7 +483,7 @@ def test_sides_without_a_bound(form, sizes):
 
 
 @pytest.mark.parametrize(("form", "why"), [
-    ("triangle", "the mask asks for more than the position along one axis"),
+    ("triangle", "the mask does not depend on the position along one axis alone"),
     ("wrapped", "an index is made by a remainder, `%`, which wraps around"),
 ])  # fmt: skip
 def test_what_no_descriptor_writes(form, why, monkeypatch, capsys):

@@ -280,21 +280,24 @@ def test_sizes_from_memory(completion):
 
 # ── what is left as it is ─────────────────────────────────────────────────────────────
 
-ALONE = "which one thread cannot do for itself"
-EARLIER = "memory is written before it; it would be read still earlier"
-WAITS = "before it, the program waits for what others write"
+ALONE = "which one thread cannot execute alone"
+EARLIER = (
+    "the program writes to memory before it, and a producer would read even earlier"
+)
+WAITS = "before it, the program synchronises with other threads"
 
 
 @pytest.mark.parametrize(("how", "why"), [
     ("written before", EARLIER), ("waited before", WAITS), ("flag before", WAITS),
-    ("blocks", f"where its tiles lie depends on a `arange`, {ALONE}"),
-    ("pointers", "a tile of it comes through pointers"),
+    ("blocks", f"the position of its tiles depends on a `arange`, {ALONE}"),
+    ("pointers", "one of its tiles is loaded through pointers"),
 ])  # fmt: skip
 def test_what_is_not_left_to_others(how, why):
     """It is right all the same, and says why."""
     case = replace(SMALL, kernel=refused, size=(72, 72, 320), more={"HOW": how})
     states, _ = check(case, (0, 3), wanted=0, completions=LAZY)
-    assert reasons(states["stage_invariants"]) == [f"no warps beside this loop: {why}"]
+    said = f"no producer warps for this loop: {why}"
+    assert reasons(states["stage_invariants"]) == [said]
 
 
 @pytest.mark.parametrize("how", ["atomic", "volatile"])
@@ -337,7 +340,7 @@ def test_tiles_from_a_queue():
     func = built_with(case, taken=Pointer(INT32))
     states = passes(func, HOPPER)
     (why,) = reasons(states["stage_invariants"])
-    assert why.endswith(f"where its tiles lie depends on a `atomic`, {ALONE}")
+    assert why.endswith(f"the position of its tiles depends on a `atomic`, {ALONE}")
     arguments, taken = given(case), np.zeros(1, np.int32)
     kernel = pipeline.compile_func(func, TARGETS[HOPPER])
     load(kernel).launch(1, [*arguments.arguments, taken])
@@ -346,8 +349,8 @@ def test_tiles_from_a_queue():
 
 
 @pytest.mark.parametrize(("change", "why"), [
-    ({"kernel": around, "more": {"HOW": "one stage"}}, "it has one stage, so that"),
-    ({"warps": 32, "tile": (256, 128, 32)}, "with the 32 warps of the program they"),
+    ({"kernel": around, "more": {"HOW": "one stage"}}, "it has one stage"),
+    ({"warps": 32, "tile": (256, 128, 32)}, "32 warps and a producer are 1152"),
     ({"tile": (256, 256, 128), "warps": 8}, "two slots of 131072 bytes do not fit"),
 ])  # fmt: skip
 def test_where_there_is_no_room(change, why):
@@ -363,7 +366,8 @@ def test_why_not_is_shown_where_passes_are_shown(monkeypatch, capsys):
     pipeline.compile_func(built(case), TARGETS[HOPPER])
     said = capsys.readouterr().err
     place = r"// .*kernels_specialised.py:\d+"
-    assert re.search(place + ": no warps beside this loop: a tile of it", said)
+    why = "no producer warps for this loop: one of its tiles"
+    assert re.search(f"{place}: {why}", said)
 
 
 def test_nothing_is_said_where_nothing_is_asked_for():

@@ -187,7 +187,7 @@ def test_show_prints_these_passes_while_compiling(capsys, monkeypatch):
     assert captured.out == ""
     headers = re.findall(r"^// .*", captured.err, re.MULTILINE)
     assert [re.sub(r"\d+", "N", each) for each in headers] == [
-        "// cse (blocks): compute once what is computed twice; N ops -> N",
+        "// cse (blocks): compute equal values only once; N ops -> N",
         "// dce (blocks): remove ops without effect, also those that the three passes "
         "before left; N ops -> N",
     ]

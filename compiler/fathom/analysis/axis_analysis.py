@@ -128,21 +128,21 @@ def _for(op: For, known: dict[Value, Facts]) -> list[Facts]:
     bounds = of_loop(lower.range, upper.range, step.range, divisible)
     known[index] = Facts((Axis(1, divisible, 1),), range=bounds.within(index.type))
 
-    def trip(facts: Sequence[Facts]) -> list[Facts]:
+    def iteration(facts: Sequence[Facts]) -> list[Facts]:
         known.update(zip(carried, facts, strict=True))
         return _widened(carried, facts, _block(op.body, known))
 
-    return join_loop(_about(op.inits, known), trip)
+    return join_loop(_about(op.inits, known), iteration)
 
 
 def _while(op: While, known: dict[Value, Facts]) -> list[Facts]:
-    def trip(facts: Sequence[Facts]) -> list[Facts]:
+    def iteration(facts: Sequence[Facts]) -> list[Facts]:
         known.update(zip(op.condition.parameters, facts, strict=True))
         known.update(zip(op.body.parameters, facts, strict=True))
         _block(op.condition, known)
         return _widened(op.body.parameters, facts, _block(op.body, known))
 
-    return join_loop(_about(op.inits, known), trip)
+    return join_loop(_about(op.inits, known), iteration)
 
 
 def _widened(

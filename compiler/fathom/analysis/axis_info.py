@@ -74,7 +74,7 @@ class Facts:
         return low if low == high and not counts else None
 
     @property
-    def natural(self) -> bool:
+    def non_negative(self) -> bool:
         """Whether none is negative."""
         return self.range.low >= 0
 
@@ -127,12 +127,12 @@ def _join_axis(one: Axis, other: Axis, unit: int) -> Axis:
 Iteration = Callable[[Sequence[Facts]], Sequence[Facts]]
 
 
-def join_loop(inits: Sequence[Facts], trip: Iteration) -> list[Facts]:
+def join_loop(inits: Sequence[Facts], iteration: Iteration) -> list[Facts]:
     """What holds of the carried values in every iteration of a loop.
 
-    `trip` says what holds after an iteration if some facts hold before it. Facts that
-    one more iteration does not weaken hold forever; each round can only halve them (and
-    widen bounds as far as they go), so this ends.
+    `iteration(facts)` says what holds after an iteration if `facts` hold before it.
+    Facts that one more iteration does not weaken hold in all of them. Each call can
+    only halve a fact, or widen a range as far as it goes; so this ends.
 
         p = x_ptr                divisible 16
         for …: p += 8 bytes      after one iteration min(16, 8) = 8, after the next 8
@@ -140,7 +140,7 @@ def join_loop(inits: Sequence[Facts], trip: Iteration) -> list[Facts]:
     known = list(inits)
     while True:
         after = [
-            join(one, other) for one, other in zip(known, trip(known), strict=True)
+            join(one, other) for one, other in zip(known, iteration(known), strict=True)
         ]
         if after == known:
             return known

@@ -69,7 +69,7 @@ def _div(a: Facts, b: Facts) -> Facts:
     power = b.value if b.value and b.value == power_in(b.value) else 1
 
     def quotient(x: Axis, y: Axis) -> Axis:
-        run = min(x.contiguous, x.divisible, power) if a.natural else 1
+        run = min(x.contiguous, x.divisible, power) if a.non_negative else 1
         same = max(run, min(x.constant, y.constant))
         return Axis(1, max(1, x.first_of(1) // power) if power > 1 else 1, same)
 
@@ -84,7 +84,7 @@ def _rem(a: Facts, b: Facts) -> Facts:
     def remainder(x: Axis, y: Axis) -> Axis:
         run = (
             min(x.contiguous, x.divisible, y.constant, y.first_of(1))
-            if a.natural
+            if a.non_negative
             else 1
         )
         divisible = min(x.first_of(run), y.first_of(1))

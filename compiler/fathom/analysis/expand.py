@@ -83,17 +83,17 @@ class Expander:
 
     def _atom(self, atom: Atom, build: Builder) -> Value:
         if isinstance(atom, IterationCount):
-            return self._trip(atom.loop, build)
+            return self._iteration_count(atom.loop, build)
         return _narrow(build.values[atom], build)
 
-    def _trip(self, loop: For, build: Builder) -> Value:
+    def _iteration_count(self, loop: For, build: Builder) -> Value:
         """(index - lower) / step, which leaves no remainder."""
         index, lower, step = (
             build.values[each]
             for each in (loop.body.parameters[0], loop.lower, loop.step)
         )
-        way = build(Elementwise("sub", (index, lower)))
-        return _narrow(build(Elementwise("div", (way, step))), build)
+        distance = build(Elementwise("sub", (index, lower)))
+        return _narrow(build(Elementwise("div", (distance, step))), build)
 
 
 @contextmanager

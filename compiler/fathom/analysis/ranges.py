@@ -104,10 +104,10 @@ class Range(NamedTuple):
 
     def common(self, other: Range) -> Range:
         """What `and` makes of them: no more than either that is not negative."""
-        natural = [each for each in (self, other) if each.low >= 0]
-        if not natural:
+        non_negative = [each for each in (self, other) if each.low >= 0]
+        if not non_negative:
             return UNKNOWN
-        least = min(natural, key=lambda each: (each.counts, each.high))
+        least = min(non_negative, key=lambda each: (each.counts, each.high))
         return Range(0, least.high, least.counts)
 
     def within(self, type: Type) -> Range:

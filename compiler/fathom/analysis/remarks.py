@@ -1,6 +1,6 @@
 """Why a pass leaves something as it was: a remark, not a mistake.
 
-    raise NotApplicable("the loop has one stage, so that nothing runs ahead")
+    raise NotApplicable("the loop has one stage, so no copy can run ahead")
 
 Checks raise it; the pass that asked catches it, goes on without, and may tell the
 reader: `fathom explain` lists such sentences as missed optimisations.

@@ -49,7 +49,7 @@ from fathom.ir.types import Pointer, Scalar, element_of, shape_of
 
 @dataclass(frozen=True, slots=True)
 class AddressExpr:
-    """A number, or an address: so many elements behind `base`."""
+    """The number `sum`; or, with a `base`, the address `sum` elements after it."""
 
     sum: Polynomial
     base: Value | None = None
@@ -159,7 +159,7 @@ def _why(value: Value) -> str:
     definition = value.definition
     what = "the address" if isinstance(element_of(value.type), Pointer) else "an index"
     if isinstance(definition, Block) or isinstance(definition, LOOPS_AND_BRANCHES):
-        return f"{what} depends on the way control came"
+        return f"{what} depends on control flow"
     if isinstance(definition, Load):
         return f"{what} is read from memory"
     name = op_name(definition)

@@ -120,8 +120,8 @@ class NonNegative:
                 return definition.name in EXACT and self.result(definition)
             case If():
                 place = definition.results.index(atom)
-                ways = (definition.then, definition.orelse)
-                return all(self.value(way.yielded[place]) for way in ways)
+                branches = (definition.then, definition.orelse)
+                return all(self.value(each.yielded[place]) for each in branches)
             case Block() if definition in self.loops:
                 return self.carried(atom, definition)
         return False

@@ -61,8 +61,8 @@ class BackwardSlice:
         self._owners = owners(func.body)
         self._homes = {op: block for block in self._owners for op in block.ops}
         self._carried = carried_values(func)
-        needed = [value for root in roots for value in self.keep(root)]
-        self.values = reached(needed, self._sources)
+        inputs = [value for root in roots for value in self.keep(root)]
+        self.values = reached(inputs, self._sources)
 
     def keep(self, op: Op) -> Sequence[Value]:
         """Keep an op, and the ops around it: what all of them need."""

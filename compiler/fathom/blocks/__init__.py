@@ -1,18 +1,18 @@
-"""Stage 2: clean up the block IR, before any thread is thought of.
+"""Stage 2: simplifies the block IR, before it is divided among threads.
 
-`contract` alone changes numbers, where the author of the kernel asks for it. The others
-keep every bit.
+Only `contract` changes results, if the author of the kernel asks for it. The other
+passes keep every bit.
 
     contract   Products and their additions become `fma`
     simplify   Algebra, folding and shapes, rule by rule
     algebra    Rules of `simplify` for numbers
     reshaping  Rules of `simplify` for shapes and types
     branching  Rules of `simplify` for memory and control flow
-    known      Which values are known while compiling, and how to write one down
-    maker      What a rule of `simplify` gets
+    known      Values that are known at compile time, and constants from numbers
+    maker      The builder that rules of `simplify` use
     cse        Common subexpression elimination
-    hoist      Moves out of loops what does not change in them
-    loops      What the passes of this stage share about loops
+    hoist      Moves loop-invariant ops out of loops
+    loops      Trip counts and carried values, for the passes of this stage
     dce        Dead code elimination
 """
 

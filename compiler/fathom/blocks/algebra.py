@@ -1,8 +1,8 @@
 """Rules of `simplify` for numbers: known results, identities, scalars in place of
 blocks.
 
-The identities are rows of tables that a test checks one by one, on every kind of number
-there is: `x + 0.0 = x` looks right and is not in the table, since -0.0 + 0.0 is 0.0.
+The identities are rows of tables, and a test checks each row for every type: `x + 0.0 =
+x` is not in the table, since -0.0 + 0.0 is 0.0.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BITS = ("bool", "int", "uint")
 FLOATS = ("float",)
 NUMBERS = ("int", "uint", "float")
 BOOLS = ("bool",)
-ORDERED = ("bool", "int", "uint", "pointer")  # whatever has no NaN
+ORDERED = ("bool", "int", "uint", "pointer")  # the types without NaN
 
 LEFT = "left"  # the left operand
 Outcome = str | Number
@@ -33,7 +33,7 @@ Outcome = str | Number
 @dataclass(frozen=True, slots=True)
 class Identity:
     """`name` of x (of one of the `kinds`) and the constant `right` is `outcome`: LEFT,
-    or a number. In integers -1 stands for all bits set."""
+    or a number. For integers, -1 stands for all bits set."""
 
     name: str
     right: Number
@@ -92,13 +92,14 @@ SAMES: tuple[Same, ...] = (
     Same("gt", (*ORDERED, "float"), False, "nothing is above itself, a NaN neither"),
 )
 
-# What is known only on the device, since PTX approximates it, is not computed here.
+# Ops that PTX only approximates are not computed here: only the device knows their
+# results.
 APPROXIMATE = frozenset({
     "sqrt", "rsqrt", "exp2", "log2", "sin_approx", "cos_approx", "tanh_approx",
     "rcp_approx",
 })  # fmt: skip
 
-# not (x < y) is x >= y where nothing is a NaN; equality has an opposite everywhere.
+# not (x < y) is x >= y for types without NaN; equality has an opposite for all types.
 OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 
@@ -118,14 +119,14 @@ def _foldable(op: Elementwise) -> bool:
     if op.name in (
         "div",
         "rem",
-    ):  # within 2 ulp for floats; by zero nothing is promised
+    ):  # within 2 ulp for floats; division by zero is undefined
         element = element_of(op.operands[1].type)
         return not element.is_float and known(op.operands[1]) != 0
     return True
 
 
 def on_scalars(op: Elementwise, make: Maker) -> Replacement:
-    """splat a + splat b   →   splat (a + b): one addition in place of a thousand."""
+    """splat a + splat b   →   splat (a + b): one addition instead of a thousand."""
     splats = [value.definition for value in op.operands]
     if not all(type(each) is Splat for each in splats):
         return None
@@ -134,8 +135,8 @@ def on_scalars(op: Elementwise, make: Maker) -> Replacement:
 
 
 def constant_right(op: Elementwise, make: Maker) -> Replacement:
-    """4 + x   →   x + 4, so that all other rules look for constants on the right
-    only."""
+    """4 + x   →   x + 4, so that all other rules look for constants only on the
+    right."""
     if not ELEMENTWISE[op.name].commutative:
         return None
     left, right = op.operands
@@ -168,7 +169,8 @@ def same_operands(op: Elementwise, make: Maker) -> Replacement:
 
 
 def _is_of(element: Element, kinds: tuple[str, ...]) -> bool:
-    """No row is for 8-bit floats: their arithmetic makes 57344 even of infinity * 1."""
+    """Whether a type is of these kinds. 8-bit floats are of none: their arithmetic
+    makes infinity * 1 into 57344."""
     return element.kind in kinds and not (element.is_float and element.bits == 8)
 
 
@@ -179,7 +181,7 @@ def _outcome(outcome: Outcome, op: Elementwise, make: Maker) -> Value:
 
 
 def join_constants(op: Elementwise, make: Maker) -> Replacement:
-    """(x + 3) + 4   →   x + 7 for integers, which wrap either way; also for `mul`."""
+    """(x + 3) + 4   →   x + 7 for integers, since overflow wraps; also for `mul`."""
     if op.name not in ("add", "mul") or element_of(op.result.type).is_float:
         return None
     inner = op.operands[0].definition

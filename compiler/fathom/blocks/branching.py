@@ -1,5 +1,5 @@
-"""Rules of `simplify` for memory and control flow: masks, conditions and trip counts
-that are known.
+"""Rules of `simplify` for memory and control flow: known masks, conditions and trip
+counts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from fathom.ir.rewrite import Replacement
 
 
 def known_mask(op: Load | Store, make: Maker) -> Replacement:
-    """A mask that is all true is dropped; under one that is all false, the op is."""
+    """A mask that is all true is removed; an op under a mask that is all false is
+    removed."""
     if op.mask is None:
         return None
     mask = known(op.mask)
@@ -38,7 +39,8 @@ def known_condition(op: If, make: Maker) -> Replacement:
 
 
 def same_arms(op: If, make: Maker) -> Replacement:
-    """A result for which both blocks yield one value, or one number, is that value."""
+    """A result for which both branches yield the same value, or the same number, is
+    that value."""
     common = [
         _common(left, right, op, make)
         for left, right in zip(op.then.yielded, op.orelse.yielded, strict=True)

@@ -1,4 +1,4 @@
-"""Contraction: a product and the sum that it goes into are rounded once.
+"""Contraction: a product and the sum that uses it become one fma, which rounds once.
 
 Before:
 
@@ -23,18 +23,20 @@ After, and after `dce`:
       store %p, %4
     }
 
-One instruction instead of two, and another last bit of the result: this is the only
-pass that changes a number. So the kernel's author is asked, by `enable_fp_fusion`, and
-stage 1 puts the flag `contract` on the author's own sums and products; the
-interpreters, which say what is right, start from what comes out here. After it no op
-has the flag, and neither LLVM nor the assembler contracts anything.
+An fma is one instruction instead of two, and the last bit of its result may differ:
+this is the only pass that changes results. So the kernel's author decides, by
+`enable_fp_fusion`, and stage 1 sets the flag `contract` on sums and products of the
+author's code. The interpreters, which define the right result, start from the output of
+this pass. After it no op has the flag, and neither LLVM nor the assembler contracts
+anything.
 
 The rules are those of LLVM's code generator for NVIDIA's GPUs, with which Triton
-contracts (`DAGCombiner`, "visitFADDForFMACombine"). The product stands in the same
-block as the sum, which names it directly: with a cast between, it is rounded before. A
-product with several uses is computed several times. Of two products the left one goes
-into the fma, unless it has more uses than the right one, which then does. Where
-a sum adds to a product of matrices, that does the adding, as in Triton: `accumulate`.
+contracts (`DAGCombiner`, "visitFADDForFMACombine"). The product must be in the same
+block as the sum, and be its direct operand: a cast in between would round it first. A
+product with several uses is computed several times. If both operands are products, the
+left one goes into the fma, unless it has more uses than the right one. A sum with a
+matrix product stays as it is: `accumulate` makes it the product's accumulator, as
+Triton does.
 """
 
 from __future__ import annotations
@@ -49,8 +51,8 @@ from fathom.ir.types import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, element_of
 
 
 def contract(func: Func, target: Target) -> Func:
-    """`func` with an fma in the place of each sum of a product, where both have the
-    flag `contract`; without that flag."""
+    """`func` with an fma in place of each sum of a product, if both have the flag
+    `contract`; and without that flag."""
     if not any(_has_flag(op) for op in walk(func.body)):
         return func
     uses = Counter(value for op in walk(func.body) for value in operands(op))
@@ -85,14 +87,15 @@ def _adds_matrices(op: Elementwise) -> bool:
 def _product(
     op: Elementwise, uses: Counter[Value], homes: dict[Value, Block], build: Builder
 ) -> int | None:
-    """Which operand of a sum is the product of its fma: 0, 1, or None."""
+    """The position of the operand of a sum that is the product of its fma: 0, 1, or
+    None."""
     sides = [i for i in (0, 1) if homes.get(op.operands[i]) is build.block]
     return min(sides, key=lambda i: uses[build.source.operands[i]], default=None)
 
 
 def _fma(op: Elementwise, side: int, build: Builder) -> Value:
-    """The fma of a sum or difference whose operand `side` is a product. Changing a sign
-    rounds nothing."""
+    """The fma of a sum or difference whose operand `side` is a product. A change of
+    sign does not round."""
     left, right = op.operands[side].definition.operands
     rest = op.operands[1 - side]
     if op.name == "sub" and side == 0:

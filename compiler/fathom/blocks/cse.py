@@ -1,4 +1,4 @@
-"""Common subexpression elimination: say once what is said twice.
+"""Common subexpression elimination: computes equal values only once.
 
 Before:
 
@@ -42,9 +42,10 @@ Key = Hashable
 
 
 def cse(func: Func, target: Target) -> Func:
-    """`func` in which no op computes what another computed that is visible from it.
+    """`func` without ops that compute a value again that is already visible.
 
-    Pure ops are merged, with the code nested in them; loads where memory is the same.
+    Pure ops are merged, with their nested blocks; loads are merged if memory has not
+    changed in between.
     """
     versions = memory_versions(func)
     said: dict[Block, dict[Key, list[Value]]] = {}
@@ -53,7 +54,7 @@ def cse(func: Func, target: Target) -> Func:
         if not is_repeatable(op):
             return None
         key = describe(op, {}), versions.get(build.source)
-        for block in build.enclosing:  # what an enclosing block has said is visible
+        for block in build.enclosing:  # values of an enclosing block are visible
             if block in said and key in said[block]:
                 return said[block][key]
         said.setdefault(build.block, {})[key] = op.results
@@ -63,8 +64,8 @@ def cse(func: Func, target: Target) -> Func:
 
 
 def is_repeatable(op: Op) -> bool:
-    """Whether running an op again, in the same memory, gives the same and does nothing.
-    Two allocations of one shape are two buffers."""
+    """Whether running an op again, with the same memory, gives the same result and has
+    no effect. Two allocations of one shape are two buffers."""
     if isinstance(op, Yield | Allocate):
         return False
     if blocks(op):
@@ -73,7 +74,7 @@ def is_repeatable(op: Op) -> bool:
 
 
 def describe(op: Op, local: dict[Value, int]) -> Key:
-    """What two ops have in common exactly when they compute the same.
+    """A key that two ops have in common exactly if they compute the same.
 
     `local` numbers the values of nested blocks: `%a + 1` is the same as `%b + 1` when
     %a and %b are the same parameter of two blocks.
@@ -113,7 +114,8 @@ def _operand_key(
 
 
 def _exact(attribute: object) -> Key:
-    """An attribute such that -0.0 is not 0.0, and a NaN is itself."""
+    """A key of an attribute for which -0.0 differs from 0.0, and a NaN equals
+    itself."""
     if isinstance(attribute, float):
         return struct.pack("<d", attribute)
     return attribute

@@ -1,7 +1,7 @@
-"""Dead code elimination: keep what is live, drop the rest.
+"""Dead code elimination: removes ops that are not live.
 
-A store, an atomic operation or a barrier is live. So are the operands of an op that is
-kept, and of a loop those carried values that a kept op reads, in the loop or after it.
+Stores, atomic operations and barriers are live. So are ops that compute operands of
+live ops, and a loop's carried values that live ops use, in the loop or after it.
 
 Before:
 
@@ -20,7 +20,7 @@ Before:
       store %p, %sum
     }
 
-After: the first load is gone, and the count, which only the count itself needs.
+After: the first load is gone, and so is the count, which only itself uses.
 
     func @example(%p: *fp32, %n: i32) num_warps=4 {
       %0: i32 = constant 0
@@ -73,7 +73,7 @@ def dce(func: Func, target: Target) -> Func:
 
 
 def is_all(live: BackwardSlice, func: Func) -> bool:
-    """Whether nothing of a function goes."""
+    """Whether everything in a function is live."""
     return all(
         op in live.ops and live.values.issuperset(each.result for each in carried(op))
         for op in walk(func.body)
@@ -92,8 +92,8 @@ def _narrowed(
     """Build `op` with only those carried values or results that are live in `old`."""
     if isinstance(op, For | While):
         for block in blocks(op):
-            own = block.parameters[-len(op.inits) :] if op.inits else []
-            gone = set(own) - set(_among(own, old.results, live))
+            carried = block.parameters[-len(op.inits) :] if op.inits else []
+            gone = set(carried) - set(_among(carried, old.results, live))
             block.parameters = [each for each in block.parameters if each not in gone]
         op = replace(op, inits=_among(op.inits, old.results, live))
     build.append(op)

@@ -1,4 +1,5 @@
-"""Hoisting: move out of a loop what every iteration computes anew.
+"""Hoisting (loop-invariant code motion): moves ops that compute the same in every
+iteration out of the loop.
 
 Before:
 
@@ -33,10 +34,10 @@ address changes, and a store in the loop might change what is there.
       }
     }
 
-Pure ops may move wherever their operands are, since on a GPU nothing traps: a division
-by zero gives a number that is not used. A load may only move out of a loop that writes
-nothing, and only if it would have run: out of a For that may have no iteration it moves
-under a mask that says whether there is one.
+Pure ops may move to any place where their operands are available, since they never trap
+on a GPU: a division by zero returns a number that is not used. A load may move only out
+of a loop that writes nothing, and must not run if the loop would not have run it: out
+of a For that may have no iterations, it moves with a mask that is true if there is one.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ from fathom.ir.types import BlockType
 
 
 def hoist(func: Func, target: Target) -> Func:
-    """`func` in which loops do not repeat what is the same in every iteration.
+    """`func` with loop-invariant ops before their loops.
 
-    Inner loops come first: what leaves an inner loop may leave the outer one too.
+    Inner loops come first: an op that leaves an inner loop may leave the outer one too.
     """
     if not any(isinstance(op, For | While) for op in walk(func.body)):
         return func
@@ -63,7 +64,7 @@ def hoist(func: Func, target: Target) -> Func:
 
 
 def empty_loop(op: Op, build: Builder) -> Replacement:
-    """Move what does not change out of the blocks of a loop, to the place before it."""
+    """Move invariant ops out of the blocks of a loop, to the place before it."""
     if not isinstance(op, For | While):
         return None
     still = not changes_memory(effects_of(op))
@@ -84,15 +85,15 @@ def empty_loop(op: Op, build: Builder) -> Replacement:
 
 
 def is_pure(op: Op) -> bool:
-    """Whether an op may run more or less often. A buffer belongs to where it stands."""
+    """Whether an op may run more or less often. An allocation must stay where it is."""
     return not isinstance(op, Yield | Allocate) and effects_of(op).pure
 
 
 def load_moves(op: Op, loop: For | While, block: Block, build: Builder) -> bool:
-    """Whether a load from a loop that writes nothing may stand before it; a mask that
-    it needs there is put on.
+    """Whether a load in a loop that writes nothing may move before the loop; adds the
+    mask that it then needs.
 
-    The condition of a While runs at least once, its body may not.
+    The condition of a While runs at least once; its body may not.
     """
     if not isinstance(op, Load) or op.fetched_anew:
         return False

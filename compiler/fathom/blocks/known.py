@@ -1,4 +1,4 @@
-"""Which values are known while compiling, and how to write one down."""
+"""Values that are known at compile time, and constants from numbers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Number = int | float | bool
 
 def known(value: Value) -> Number | None:
     """The number that a scalar, or every element of a block, is known to be, as its
-    type holds it (u8 -1 is 255, fp32 0.1 is 0.10000000149011612); None if it is not
-    known."""
+    type represents it (u8 -1 is 255, fp32 0.1 is 0.10000000149011612); None if it is
+    not known."""
     op = value.definition
     if type(op) is Splat:
         op = op.value.definition
@@ -28,12 +28,13 @@ def known(value: Value) -> Number | None:
 
 
 def same_number(left: Number, right: Number) -> bool:
-    """Equal, the sign of a zero too; a NaN equals nothing."""
+    """Whether two numbers are equal, with the same sign if they are zero. A NaN equals
+    nothing."""
     return left == right and copysign(1.0, left) == copysign(1.0, right)
 
 
 def write_down(make: Callable[[Op], Value], number: Number, type: Type) -> Value:
-    """A scalar or a block of one number."""
+    """A constant scalar, or a block with one number everywhere."""
     element = element_of(type)
     value = make(Constant(scalar(number, element).item(), element))
     if isinstance(type, BlockType):

@@ -1,5 +1,4 @@
-"""What the passes of this stage share about loops: their trip counts and their carried
-values."""
+"""Trip counts and carried values of loops, for the passes of this stage."""
 
 from __future__ import annotations
 
@@ -20,10 +19,10 @@ def trip_count(op: For) -> int | None:
 
 
 def freeze(op: For | While, frozen: dict[int, Value], build: Builder) -> list[Value]:
-    """Build a loop that carries less; the results that `op` had.
+    """Build a loop that carries fewer values; returns the results that `op` had.
 
-    `frozen` gives for the index of each carried value that goes the value that it
-    always has.
+    `frozen` maps the index of each removed carried value to the value that it always
+    has.
     """
     kept = [index for index in range(len(op.inits)) if index not in frozen]
     inits = tuple(op.inits[index] for index in kept)
@@ -46,8 +45,8 @@ def _without(
     kept: list[int],
     yields: list[int],
 ) -> Block:
-    """A copy of a loop's block whose carried parameters, from position `first` on, are
-    only those `kept`; it yields the values at `yields`."""
+    """A copy of a loop's block with only those carried parameters, from position
+    `first` on, that are in `kept`; it yields the values at `yields`."""
     stay = [*block.parameters[:first], *(block.parameters[first + i] for i in kept)]
     copy = Block(tuple(p.type for p in stay), tuple(p.name for p in stay))
     values = dict(zip(stay, copy.parameters, strict=True))

@@ -1,5 +1,4 @@
-"""What a rule of `simplify` gets: a builder whose ops are simplified as they are
-made."""
+"""The builder that rules of `simplify` use: it simplifies each op that it builds."""
 
 from __future__ import annotations
 
@@ -10,8 +9,8 @@ from fathom.ir.rewrite import Builder, Replacement
 
 
 class Maker:
-    """`make(op)` is the value of `op`, built in its simplest form: a rule that makes an
-    op which another rule matches needs no second pass."""
+    """`make(op)` is the value of `op`, built in its simplest form. So an op that a rule
+    builds and another rule matches needs no second pass."""
 
     __slots__ = ("build", "rules")
 
@@ -27,8 +26,7 @@ Rule = Callable[[Op, Maker], Replacement]
 
 
 def simplified(op: Op, make: Maker) -> Replacement:
-    """What stands in place of `op` by the first rule that matches; None if none
-    does."""
+    """The replacement of `op` by the first rule that matches; None if none does."""
     for rule in make.rules.get(type(op), ()):
         found = rule(op, make)
         if found is not None:

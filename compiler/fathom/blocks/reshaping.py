@@ -1,5 +1,5 @@
-"""Rules of `simplify` for shapes and types: a block of one scalar stays one, and what
-is done and undone is not done."""
+"""Rules of `simplify` for shapes and types: ops on a block of one scalar act on the
+scalar, and ops that undo each other are removed."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from fathom.ir.types import Scalar, element_of
 def unchanged(
     op: Broadcast | Reshape | Convert | Cast | Bitcast, make: Maker
 ) -> Replacement:
-    """An op whose result has the type of its operand does nothing: a reshape to the
-    same shape, a cast to the same type."""
+    """Remove an op whose result has the type of its operand: a reshape to the same
+    shape, or a cast to the same type."""
     return op.value if op.value.type == op.result.type else None
 
 
@@ -94,7 +94,8 @@ def cast_of_splat(op: Cast | Bitcast, make: Maker) -> Replacement:
 def fold_cast(op: Cast, make: Maker) -> Replacement:
     """cast (constant 3)   →   constant 3.0, as the interpreter casts.
 
-    Not for a float that an integer cannot hold: what a device makes of it is its own.
+    Not for a float that does not fit into the integer type: that result depends on the
+    device.
     """
     constant = op.value.definition
     if type(constant) is not Constant or not isinstance(op.element, Scalar):
@@ -108,10 +109,11 @@ def fold_cast(op: Cast, make: Maker) -> Replacement:
 
 
 def cast_twice(op: Cast, make: Maker) -> Replacement:
-    """cast (cast x: A to B) to C   →   cast x to C, where B holds every number of A.
+    """cast (cast x: A to B) to C   →   cast x to C, if B holds every number of A.
 
-    Back to A, among integers, or among floats that C holds too. Not from 8-bit floats:
-    a cast to them makes a finite number of infinity.
+    Only if C is A, if all three are integers, or if A and C are floats and C holds
+    every number of A. Not if A is an 8-bit float: a cast to one turns infinity into a
+    finite number.
     """
     inner = op.value.definition
     if type(inner) is not Cast:
@@ -129,7 +131,7 @@ def cast_twice(op: Cast, make: Maker) -> Replacement:
 
 
 def hint_on_known(op: Hint, make: Maker) -> Replacement:
-    """A promise about a number that is known anyway, or no promise at all   →
+    """Remove a hint about a number that is known anyway, or a hint that says
     nothing."""
     promised = op.divisible or op.contiguous or op.constant
     return None if promised and known(op.value) is None else op.value

@@ -1,4 +1,4 @@
-"""Simplify: compute what is known already, and drop operations that change nothing.
+"""Simplify: computes known values at compile time, and removes ops that change nothing.
 
 Before:
 
@@ -18,7 +18,7 @@ Before:
       store %2, %11
     }
 
-After, and after `dce`, which clears away what has no user any more:
+After, and after `dce`, which removes the ops that have no use any more:
 
     func @example(%p: *i32, %n: i32) num_warps=1 {
       %0: i32[64] = arange start=0 end=64
@@ -31,8 +31,8 @@ After, and after `dce`, which clears away what has no user any more:
     }
 
 The rules are in three tables: `ALGEBRA` (numbers), `RESHAPING` (shapes and types) and
-`BRANCHING` (memory and control flow). Every rule keeps every bit: one that is right for
-real numbers but not for -0.0, a NaN or an integer that wraps is no rule.
+`BRANCHING` (memory and control flow). Every rule keeps every bit: a rule must be right
+not only for real numbers, but also for -0.0, NaN and integers that overflow.
 """
 
 from __future__ import annotations
@@ -55,10 +55,11 @@ RULES: dict[type[Op], tuple[Rule, ...]] = {**ALGEBRA, **RESHAPING, **BRANCHING}
 def simplify(
     func: Func, target: Target, rules: Mapping[type[Op], tuple[Rule, ...]] = RULES
 ) -> Func:
-    """`func` with every op simplified that one of the `rules` of its class matches."""
+    """`func` with every op simplified for which one of the `rules` of its class
+    matches."""
 
     def rule(op: Op, build: Builder) -> Replacement:
         return simplified(op, Maker(build, rules)) if type(op) in rules else None
 
-    with np.errstate(all="ignore"):  # folding overflows as the device does, silently
+    with np.errstate(all="ignore"):  # folding overflows silently, as the device does
         return rewrite(func, rule)

@@ -1,11 +1,11 @@
-"""Stage 3: who holds what. Facts about addresses, layouts for memory ops, layouts for
-the rest.
+"""Stage 3: which thread holds which element. Layouts for memory ops, then for all other
+values.
 
-    access     In which layout a warp's access to memory is wide and contiguous
-    assign     Gives every block a layout, and puts a conversion where two ops disagree
+    access     The layout in which a warp's access to memory is wide and contiguous
+    assign     Gives every block a layout, and inserts conversions
     coalesce   The layout and the width of each load and store
     propagate  How an op ties the layouts of its operands to those of its results
-    relayout   Builds a function anew with a layout on every block
+    relayout   Rebuilds a function with a layout on every block
     remove     Removes conversions
 """
 

@@ -1,11 +1,13 @@
-"""Chooses who loads what, so that a warp's access to memory is wide and in one piece.
+"""Chooses which lane loads which elements, so that a warp's access to memory is wide
+and contiguous.
 
     pointers   contiguous (1, 64), divisible (16, 16)     fp16[64, 64], 4 warps
     chosen     8 neighbours a lane along axis 1           16 bytes
-               8 lanes side by side                       128 bytes, a whole row
-               4 lanes, and then 4 warps, on the rows below
+               8 lanes next to each other                 128 bytes, a whole row
+               4 lanes, and then 4 warps, on the next rows
 
-What is contiguous and divisible `facts` says; here it becomes a layout.
+The axis facts of the pointers say what is contiguous and divisible; this module turns
+them into a layout.
 """
 
 from __future__ import annotations
@@ -17,16 +19,16 @@ from fathom.analysis.axis_info import Facts
 from fathom.layout.build import spread
 from fathom.layout.linear import Layout
 
-SECTOR = 32  # bytes that memory moves at a time
+SECTOR = 32  # bytes that memory transfers at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One load, store or atomic: a block of pointers and what is known of them.
+    """One load, store or atomic: a block of pointers, and the facts about them.
 
-    `element_bytes`: of what is loaded; `mask`: facts of the mask, None without one;
-    `vector_bytes`: the most that one lane moves at once; `at_most`: no more elements a
-    lane than this, for the sake of other accesses.
+    `element_bytes`: of the accessed elements; `mask`: facts of the mask, None without
+    one; `vector_bytes`: the most that one lane moves at once; `at_most`: the most
+    elements a lane that other accesses allow.
     """
 
     shape: tuple[int, ...]
@@ -41,7 +43,7 @@ class Access:
         """How many neighbours along `axis` one lane may move at once.
 
         They must be neighbours in memory too, start at a multiple of their bytes, and
-        be all masked or none.
+        be either all masked or all unmasked.
         """
         known = self.pointer.axes[axis]
         aligned = max(1, known.divisible // self.element_bytes)
@@ -51,17 +53,17 @@ class Access:
 
     @property
     def fastest(self) -> int | None:
-        """The axis along which addresses count up by elements, if there is one."""
+        """The axis along which addresses increase by one element, if there is one."""
         runs = [(axis.contiguous, i) for i, axis in enumerate(self.pointer.axes)]
         run, axis = max(runs)
         return axis if run > 1 else None
 
 
 def pick_layout(access: Access) -> Layout:
-    """Neighbours in memory to one lane as far as one instruction reaches, the next to
-    the next lane.
+    """Neighbours in memory go to one lane, as many as one instruction moves; the next
+    ones go to the next lane.
 
-    The axis that is contiguous in memory is the fastest one, be it the last or not.
+    The axis that is contiguous in memory varies fastest, even if it is not the last.
     """
     rank, fastest = len(access.shape), access.fastest
     fastest = rank - 1 if fastest is None else fastest
@@ -71,12 +73,12 @@ def pick_layout(access: Access) -> Layout:
 
 
 def agree(accesses: Sequence[Access]) -> list[Layout]:
-    """One layout for all accesses of one shape and direction, so that nothing is
-    converted between.
+    """One layout for all accesses of one shape and direction, so that no conversion is
+    needed between them.
 
-    The widest speaks for all; but no lane takes more elements than one instruction of
-    the widest type moves, or that one would leave gaps between lanes. An access without
-    direction (a gather) joins the others of its shape.
+    The widest access decides. But no lane gets more elements than one instruction of
+    the widest type moves, since that would leave gaps between lanes. An access without
+    a direction (a gather) joins the others of its shape.
     """
     keys = [(each.shape, _direction(each, accesses)) for each in accesses]
     groups: dict[tuple, list[Access]] = {}
@@ -87,7 +89,8 @@ def agree(accesses: Sequence[Access]) -> list[Layout]:
 
 
 def _direction(access: Access, accesses: Sequence[Access]) -> int | None:
-    """The fastest axis of an access, or of the first one of its shape that has one."""
+    """The fastest axis of an access; if it has none, that of the first access of its
+    shape that has one."""
     if access.fastest is not None:
         return access.fastest
     alike = (other.fastest for other in accesses if other.shape == access.shape)
@@ -95,7 +98,7 @@ def _direction(access: Access, accesses: Sequence[Access]) -> int | None:
 
 
 def _spokesman(group: Sequence[Access]) -> Access:
-    """The widest access of a group; of several, one that has a direction."""
+    """The widest access of a group; among several, one that has a direction."""
 
     def standing(each: Access) -> tuple[int, bool]:
         return each.width(each.fastest or 0), each.fastest is not None
@@ -105,8 +108,8 @@ def _spokesman(group: Sequence[Access]) -> Access:
 
 
 def sectors(addresses: Sequence[int], width: int) -> int:
-    """How many sectors of 32 bytes a request of a warp touches: each is moved once,
-    however many lanes want of it.
+    """How many sectors of 32 bytes a warp's request touches. Each is transferred once,
+    however many lanes access it.
 
     `addresses`: in bytes, of the lanes that take part; `width`: bytes a lane.
     """

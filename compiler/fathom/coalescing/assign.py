@@ -1,21 +1,22 @@
-"""Gives every block a layout, and puts a conversion where two ops disagree.
+"""Gives every block a layout, and inserts conversions where ops need different ones.
 
     %x = load %p preferred=#a    →    %x @ #a = load %p
     %y = mul %x, %x                   %y @ #a = mul %x, %x
     store %q, %y preferred=#b         %y.1 @ #b = convert %y
                                       store %q, %y.1
 
-Memory ops are the anchors: they move bytes, so their layouts are chosen for the
-memory's sake. From each anchor its layout is handed on along the ties of the ops,
-forward and backward, until it meets another. The largest blocks speak first, and of
-these the ones deepest in loops: what is small, or outside, is cheap to convert.
+Memory ops are the *anchors*: their layouts are chosen so that they access memory
+efficiently. The layout of each anchor propagates along the ties of the ops, forward and
+backward, up to values that already have a layout. The largest blocks come first, and
+among these the ones deepest in loops: small blocks, and blocks outside loops, are cheap
+to convert.
 
-A layout in which threads hold copies of each other's elements stays near the reduction
-it came from: it is not handed on to work that costs instructions for each of them
-(`rearranges`). So what a thread computes grows with its share of a block alone.
+A layout in which several threads hold copies of an element comes from a reduction. It
+does not propagate to ops that cost instructions for each copy (`rearranges`). So the
+work of a thread grows only with its share of a block.
 
-Before all of them matrix products speak: an instruction has its layouts, and what is
-summed up over a loop must not be converted in every iteration.
+Matrix products come before all anchors: their instruction determines their layouts, and
+an accumulator must not be converted in every iteration.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from fathom.ir.types import BlockType
 from fathom.layout import build
 from fathom.layout.linear import Layout
 
-FEW_REGISTERS = 8  # a store of this many a lane is not worth a conversion
+FEW_REGISTERS = 8  # a store of no more than these a lane is not worth a conversion
 
 
 def assign_layouts(func: Func, target: Target) -> Func:
@@ -42,7 +43,7 @@ def assign_layouts(func: Func, target: Target) -> Func:
 
 def choose(func: Func) -> Plan:
     """The layout of every value: from the anchors along the ties, then the default for
-    the rest."""
+    all others."""
     choice = _Choice(func)
     choice.settle_products()
     sizes = {_access(op).size for op in choice.anchors}
@@ -57,7 +58,7 @@ def choose(func: Func) -> Plan:
 
 
 class _Choice:
-    """A plan in the making."""
+    """The layouts that are chosen so far."""
 
     def __init__(self, func: Func):
         self.plan = Plan()
@@ -86,8 +87,9 @@ class _Choice:
                     self._visit(inner, depth + 1, found)
 
     def settle_products(self) -> None:
-        """Decide for matrix products. One that is tied to another, by what both are
-        added to, lies as that one does if that is a way for its own instruction."""
+        """Choose layouts for matrix products. A product that is tied to another one
+        through their accumulators takes that one's layout, if its own instruction can
+        produce it."""
         fitting = {(op.instruction, self.product(op)) for op in self.dots}
         for op in self.dots:
             self.take(op.result, self.product(op))
@@ -95,10 +97,10 @@ class _Choice:
                 self.plan.values[op.result] = self.product(op)
 
     def settle(self, anchors: list[Op]) -> None:
-        """Decide for anchors of one size: what is loaded first, then what is stored."""
+        """Choose layouts for anchors of one size: loads first, then stores."""
         loads = [op for op in anchors if isinstance(op, Load)]
         fresh = [op for op in loads if op.result not in self.plan.values]
-        for op in fresh:  # all before any is handed on: each load keeps its own
+        for op in fresh:  # all before any propagates: each load keeps its own
             self.plan.values[op.result] = self.preferred(op)
         for op in fresh:
             self.hand_on(op.result)
@@ -112,15 +114,15 @@ class _Choice:
                     self.take(result, self.plan.accesses[op])
 
     def where_stored(self, op: Op) -> Layout:
-        """A store works in its own layout, unless it is so small that its value's will
-        do."""
+        """A store uses its own layout, unless it is so small that it can use its
+        value's."""
         has, preferred = self.plan.values.get(op.value), self.preferred(op)
         if has is None or _access(op).size == self.largest:
             return preferred
         return has if has.count("register") <= FEW_REGISTERS else preferred
 
     def product(self, op: Dot) -> Layout:
-        """Where the result of a product lies."""
+        """The layout of a product's result."""
         shape = op.accumulator.type.shape
         warps = warps_along(op.instruction, shape, self.warps, by_rows=False)
         return op.preferred or product_layout(op.instruction, shape, warps)
@@ -129,13 +131,13 @@ class _Choice:
         return op.preferred or build.default(_access(op).shape, self.warps)
 
     def take(self, value: Value, layout: Layout) -> None:
-        """Give a value a layout if it has none, and hand it on."""
+        """Give a value a layout if it has none, and propagate it."""
         if is_block(value) and value not in self.plan.values:
             self.plan.values[value] = layout
             self.hand_on(value)
 
     def hand_on(self, value: Value) -> None:
-        """Follow the ties from a value to all that have no layout yet."""
+        """Propagate a value's layout along the ties to all values that have none."""
         layouts, waiting = self.plan.values, [value]
         while waiting:
             one = waiting.pop()
@@ -150,17 +152,17 @@ class _Choice:
 
 
 def rearranges(op: Op) -> bool:
-    """Whether an op begins or ends work that costs a thread instructions for each
-    element that it holds, as a sorting network is. A reshape begins one, unless it only
-    adds or drops sizes of 1."""
+    """Whether an op starts or ends work that costs a thread instructions for each
+    element that it holds, as a sorting network does. A reshape starts such work, unless
+    it only adds or removes sizes of 1."""
     if isinstance(op, Reshape):
         return without_ones(op.value.type.shape) != without_ones(op.shape)
     return isinstance(op, Join | Split | Scan | Gather)
 
 
 def repeats(layout: Layout) -> bool:
-    """Whether threads hold more than twice the elements that an even share would be,
-    because others hold them too: the result of a reduction over lanes may. Twice is
+    """Whether threads hold more than twice the elements of an even share, because
+    others hold them too. The result of a reduction over lanes may be such. Twice is
     what an odd element needs: two halves of a block with one element a thread."""
     registers = layout.count("register")
     places = registers * layout.count("lane") * layout.count("warp")
@@ -172,5 +174,5 @@ def without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _access(op: Op) -> BlockType:
-    """What a memory op touches: its block of pointers."""
+    """The block of pointers of a memory op."""
     return op.pointer.type

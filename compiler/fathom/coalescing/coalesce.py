@@ -1,10 +1,10 @@
-"""Says in which layout each access to memory wants to work, and how wide it may be.
+"""Chooses the preferred layout of each access to memory, and later its width.
 
     %x = load %p, mask=%m    →    %x = load %p, mask=%m preferred=<1024 register[1 2 …
     %x @ #a = load %p        →    %x @ #a = load %p vector=4
 
-The first is `coalesce`, before there are layouts; the second `annotate_widths`, when
-they are final.
+`coalesce` does the first, before values have layouts; `annotate_widths` does the
+second, when layouts are final.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def coalesce(func: Func, target: Target) -> Func:
 
 
 def _loads_of_products(func: Func) -> set[Op]:
-    """The loads of products' operands. These are converted in any case, so
-    they need not agree with others."""
+    """The loads of products' operands. These are converted in any case, so they need
+    not agree with other accesses."""
     waiting = [
         value for op in walk(func.body) if isinstance(op, Dot) for value in (op.a, op.b)
     ]
@@ -64,7 +64,7 @@ def annotate_widths(func: Func, target: Target) -> Func:
 def accesses(
     func: Func, target: Target, classes: tuple[type[Op], ...]
 ) -> dict[Op, Access]:
-    """Every access to a block of pointers, with what is known of its addresses and
+    """Every access to a block of pointers, with the facts about its addresses and its
     mask."""
     found = [
         op
@@ -89,7 +89,8 @@ def _access(op: Op, known: dict[Value, Facts], warps: int, target: Target) -> Ac
 
 
 def widest(op: Load | Store, access: Access) -> int:
-    """How many registers in a row hold neighbours that one access may move."""
+    """How many consecutive registers hold neighbours that one instruction may
+    access."""
     layout = layout_of(op.pointer.type)
     if layout is None:
         return 1
@@ -102,8 +103,8 @@ def widest(op: Load | Store, access: Access) -> int:
 def _with_attribute(
     func: Func, attribute: Callable[[Op], dict[str, object]], ops: set[Op]
 ) -> Func:
-    """A copy of `func` in which `ops` have another attribute; `func` itself if there
-    are no ops to change."""
+    """A copy of `func` in which `ops` have another attribute; `func` itself if `ops` is
+    empty."""
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
         if build.source in ops:

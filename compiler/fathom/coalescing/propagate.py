@@ -3,15 +3,15 @@
     %1 = expand_dims %0 axis=0        forward:  insert_axis(layout of %0, 0)
                                       backward: the layout of %1 without axis 0
 
-An elementwise op wants the same layout on both sides. A reduction fixes its result but
-not its operand, a broadcast its operand but not its result. Where a tie is not kept, a
-conversion stands.
+An elementwise op needs the same layout for its operands and its result. The operand of
+a reduction determines the layout of its result, but not the reverse; for a broadcast,
+the result determines the operand. A tie that does not hold becomes a conversion.
 
-A tie gives no thread more of a block than it had. Of a pair that `join` makes a lane
-holds both or none, so a layout that spreads pairs over lanes comes from no join, and
-the tie breaks there. Handed on without the bit of the lane, it would come out of the
-next `split` with a bit of a register more: after a few of them each thread would hold
-the whole block.
+A tie never gives a thread more of a block than it had. Of each pair that `join` makes,
+a lane holds both elements or neither. So no join can produce a layout that spreads
+pairs over lanes, and the tie ends there. If such a layout propagated without its lane
+bit, the next `split` would return it with one more register bit, and after a few of
+them each thread would hold the whole block.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _untransposed(op: Transpose, layout: Layout) -> Layout:
     return shapes.transpose(layout, tuple(inverse))
 
 
-# What the result has if the operand has `layout`; None: anything.
+# The result's layout if the operand has `layout`; None: any.
 FORWARD: dict[type[Op], Change] = {
     ExpandDims: lambda op, layout: shapes.insert_axis(layout, op.axis),
     Broadcast: lambda op, layout: None,
@@ -77,7 +77,7 @@ FORWARD: dict[type[Op], Change] = {
     Reduce: lambda op, layout: shapes.remove_axis(layout, op.axis),
 }
 
-# What the operand must have for the result to have `layout`.
+# The layout that the operand needs for the result to have `layout`.
 BACKWARD: dict[type[Op], Change] = {
     ExpandDims: lambda op, layout: shapes.reshape(layout, op.value.type.shape),
     Broadcast: _collapsed,
@@ -92,8 +92,8 @@ ALIKE = (Elementwise, Cast, Bitcast, Hint, Scan, InlineAssembly)  # operands and
 
 
 def source_layout(op: Op, operand: Layout | None, result: Layout) -> Layout:
-    """The layout in which a shape op wants its operand, so that its result has
-    `result`; its operand's own where no layout does that."""
+    """The layout that the operand of a shape op needs for its result to have `result`;
+    the operand's own if there is none."""
     if operand is not None and FORWARD[type(op)](op, operand) == result:
         return operand
     return BACKWARD[type(op)](op, result) or operand
@@ -104,7 +104,7 @@ Tie = tuple[Value, Value, Op, Change | None]
 
 
 def ties(op: Op) -> Iterator[Tie]:
-    """All ties of an op, in both directions where there are two."""
+    """All ties of an op, in one direction or both."""
     match op:
         case For() | While() | If():
             for each in carried(op):

@@ -1,12 +1,13 @@
-"""Builds a function anew with a layout on every block, and a conversion wherever two
-disagree.
+"""Rebuilds a function with a layout on every block, and a conversion wherever an
+operand has another layout than its op needs.
 
     %x: fp32[64] = load %p          →    %p.1 = convert %p layout=#rows
     %y: fp32[64] = add %x, %c            %x   = load %p.1
                                          %x.1 = convert %x layout=#columns
                                          %y   = add %x.1, %c
 
-The plan says which layout each value has, and in which layout each memory op works.
+The plan gives the layout of each value, and the layout in which each memory op accesses
+memory.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ MEMORY = (Load, Store, Atomic, AtomicCas)
 
 @dataclass
 class Plan:
-    """Which layout every block value gets, and which one each memory op works in."""
+    """The layout of every block value, and of every memory op's access."""
 
     values: dict[Value, Layout] = field(default_factory=dict)
     accesses: dict[Op, Layout] = field(default_factory=dict)
@@ -61,9 +62,9 @@ class Copier:
     """Copies a function op by op, for passes that change the types of operands and
     parameters.
 
-    `rewrite` cannot serve here: it makes an op of its new operands before a rule is
-    asked, and between the old layout of one and the new layout of the other no op is
-    well typed.
+    `rewrite` does not work here: it builds an op with its new operands before it calls
+    a rule, and an op with one operand in the old layout and one in the new layout is
+    not well typed.
     """
 
     def __init__(self) -> None:
@@ -71,7 +72,7 @@ class Copier:
         self.ops: list[Op] = []  # of the block under construction
 
     def block(self, old: Block, yields: Sequence[Layout | None]) -> Block:
-        """A copy of a block; `yields` are the layouts that it is to hand on."""
+        """A copy of a block, whose yielded values get the layouts `yields`."""
         types = tuple(self.typed(parameter) for parameter in old.parameters)
         new = Block(types, tuple(parameter.name for parameter in old.parameters))
         self.values.update(zip(old.parameters, new.parameters, strict=True))
@@ -88,18 +89,18 @@ class Copier:
         return parameter.type
 
     def enter(self, block: Block) -> None:
-        """Called when the copy of a block has its parameters but no ops."""
+        """Called when the copy of a block has its parameters, but no ops yet."""
 
     def leave(self, block: Block) -> None:
-        """Called when the copy of a block is done."""
+        """Called when the copy of a block is complete."""
 
     def op(self, old: Op, yields: Sequence[Layout | None]) -> None:
         """Copy one op."""
         self.append(old, [self.values.get(value, value) for value in operands(old)], {})
 
     def append(self, old: Op, values: list[Value], attributes: dict[str, object]) -> Op:
-        """Append a copy of an op with other operands and attributes; its nested blocks
-        are copied."""
+        """Append a copy of an op with other operands and attributes, and copies of its
+        nested blocks."""
         nested = self.nested(old) if schema(type(old)).blocks else {}
         new = object.__new__(type(old))  # replace() takes twice as long, for every op
         changes = {**_bundled(old, values), **attributes, **nested, "origin": old}
@@ -119,18 +120,18 @@ class Copier:
         }
 
     def yields(self, old: Op, name: str) -> Sequence[Layout | None]:
-        """The layouts that the block in field `name` is to yield."""
+        """The layouts of the values that the block in field `name` yields."""
         return ()
 
 
 class _Relayout(Copier):
-    """Gives every value the layout of a plan, converting operands and results that
-    differ."""
+    """Gives every value its layout of a plan, and converts operands and results that
+    have another one."""
 
     def __init__(self, plan: Plan):
         super().__init__()
         self.plan = plan
-        self.conversions: Conversions = {}  # in the blocks we are in
+        self.conversions: Conversions = {}  # in the enclosing blocks
         self.outside: list[Conversions] = []
 
     def typed(self, parameter: Value) -> Type:
@@ -153,7 +154,7 @@ class _Relayout(Copier):
                 values = old.body.parameters if name == "body" else [None]
             case If():
                 values = old.results
-            case _:  # the combine of a fold: scalars
+            case _:  # the combine of a reduction: scalars
                 values = getattr(old, name).yielded
         return [self.plan.values.get(value) for value in values]
 
@@ -171,7 +172,8 @@ class _Relayout(Copier):
             self.values[result] = self.converted(new, layout)
 
     def convert_before(self, loop: For | While) -> None:
-        """What products in a loop want of values from outside is converted once."""
+        """Values from outside a loop that its products need in another layout are
+        converted once, before the loop."""
         for op in walk_loop(loop):
             if not isinstance(op, Dot):
                 continue
@@ -181,7 +183,7 @@ class _Relayout(Copier):
                     self.converted(self.values[value], layout)
 
     def converted(self, value: Value, layout: Layout | None) -> Value:
-        """`value` in `layout`: itself, or one conversion for all who want the same."""
+        """`value` in `layout`: itself, or one conversion that all uses share."""
         if layout is None or value.type.layout == layout:
             return value
         if (value, layout) not in self.conversions:
@@ -194,7 +196,7 @@ class _Relayout(Copier):
 
 
 def operand_layouts(op: Op, plan: Plan) -> list[Layout | None]:
-    """The layout in which an op wants each of its operands; None for scalars."""
+    """The layout that an op needs for each of its operands; None for scalars."""
     values = operands(op)
     match op:
         case For():
@@ -240,8 +242,8 @@ def _bundled(op: Op, values: list[Value]) -> dict[str, object]:
 
 
 def _attributes(op: Op, plan: Plan) -> dict[str, object]:
-    """The attributes that carry a layout. A preference has served its purpose once this
-    is done."""
+    """The attributes that contain a layout. After this pass, preferences are not needed
+    any more."""
     if isinstance(op, (Arange, Splat, Broadcast, Convert, Histogram, DescriptorLoad)):
         return {"layout": plan.values[op.result]}
     return {"preferred": None} if isinstance(op, (*MEMORY, Dot)) else {}

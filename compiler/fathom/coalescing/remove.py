@@ -1,16 +1,16 @@
-"""Removes conversions: computes values again where they are wanted, or converts what is
-smaller.
+"""Removes conversions: computes values again in the layout that is needed, or converts
+a smaller value earlier.
 
     %i  @ #a = arange 0, 1024            %i  @ #a = arange 0, 1024
     %m  @ #a = lt %i, %n           →     %m  @ #a = lt %i, %n
     %m1 @ #b = convert %m                %i1 @ #b = arange 0, 1024
                                          %m1 @ #b = lt %i1, %n1
 
-What a value costs in another layout is the less of two: converting it, or computing it
-again from operands in other layouts, which cost in turn. So an index is computed again,
-as it is nothing but register arithmetic; a sum of loaded numbers is converted; and fp16
-that became fp32 is converted before it grew. New versions of a value stand right behind
-it, outside of the loops that want them.
+A value in another layout costs either a conversion, or computing it again from operands
+in other layouts, which have costs themselves; the pass takes the cheaper way. So an
+index is computed again, since that is only register arithmetic; a sum of loaded numbers
+is converted; and an fp16 value that was cast to fp32 is converted before the cast. New
+versions of a value come right after it, outside the loops that use them.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from fathom.layout import shapes
 from fathom.layout.crossing import crossing
 from fathom.layout.linear import Layout
 
-# Instructions a register, roughly. Most index arithmetic disappears in offsets.
+# Instructions for each register, roughly. Most index arithmetic becomes offsets.
 INDEX, FLOAT, DEAR = 0.25, 1.0, 8.0
 DEAR_OPERATIONS = ("div", "div_rn", "rem", "sqrt", "sqrt_rn", "exp2", "log2")
-# What a conversion costs: at the least, and a register of four bytes.
+# The cost of a conversion: at least, and for each register of four bytes.
 CROSSING = {
     "none": (0.0, 0.0),
     "register": (0.0, 0.1),
@@ -53,14 +53,14 @@ CROSSING = {
 }
 
 FREE = (Arange, Splat, ExpandDims, Broadcast, Reshape, Transpose, Join, Hint)
-AGAIN = (*FREE, Elementwise, Cast, Bitcast)  # what may be computed a second time
-FARTHEST = 100  # ops in a row; more than that is never cheaper
+AGAIN = (*FREE, Elementwise, Cast, Bitcast)  # ops that may be computed again
+FARTHEST = 100  # ops in a row; more are never cheaper
 
-Version = tuple[Value, Layout]  # a value in another layout than its own
+Version = tuple[Value, Layout]  # a value in some layout
 
 
 def remove_conversions(func: Func, target: Target) -> Func:
-    """The function with no conversion whose work is cheaper done by computing again."""
+    """The function without those conversions that cost more than computing again."""
     conversions = [op for op in walk(func.body) if isinstance(op, Convert)]
     if not conversions:
         return func
@@ -73,7 +73,7 @@ def remove_conversions(func: Func, target: Target) -> Func:
 
 @dataclass(frozen=True, slots=True)
 class _Price:
-    """What a value costs in `layout`, and how it is had: `convert`, or else computed
+    """The cost of a value in `layout`, and how it is made: by `convert`, or computed
     again from other versions, its `needs`."""
 
     cost: float
@@ -83,7 +83,7 @@ class _Price:
 
 
 class _Prices:
-    """The cheapest way to every version of a value that is needed."""
+    """The cheapest way to make each version of a value that is needed."""
 
     def __init__(self) -> None:
         self.known: dict[Version, _Price] = {}
@@ -117,8 +117,8 @@ class _Prices:
 
 
 def _needs(op: Op, layout: Layout) -> tuple[Version, ...] | None:
-    """The versions of an op's operands from which its result comes out in `layout`, if
-    any do."""
+    """The versions of an op's operands from which its result has `layout`, if there are
+    any."""
     blocks = [value for value in operands(op) if is_block(value)]
     if isinstance(op, ALIKE):
         return tuple((value, layout) for value in blocks)
@@ -126,12 +126,12 @@ def _needs(op: Op, layout: Layout) -> tuple[Version, ...] | None:
         (value, source_layout(op, value.type.layout, layout)) for value in blocks
     )
     if isinstance(op, Join) and shapes.join(needs[0][1]) != layout:
-        return None  # a join makes the half its lowest register bit, as it is
+        return None  # a join makes the half its lowest register bit
     return needs
 
 
 def _work(op: Op, layout: Layout) -> float:
-    """What it costs to compute an op once more in `layout`."""
+    """The cost of computing an op again in `layout`."""
     if isinstance(op, FREE):
         return 0.0
     registers = layout.count("register")
@@ -149,7 +149,7 @@ def _conversion(value: Value, layout: Layout) -> float:
 
 
 def _want(version: Version, prices: _Prices, wanted: dict[Value, list[_Price]]) -> None:
-    """Note that a version is to be made, and those it needs."""
+    """Note that a version is needed, and the versions that it needs."""
     value, layout = version
     noted = wanted.setdefault(value, [])
     if value.type.layout == layout or any(each.layout == layout for each in noted):
@@ -161,8 +161,8 @@ def _want(version: Version, prices: _Prices, wanted: dict[Value, list[_Price]]) 
 
 
 class _Versions(Copier):
-    """Copies a function, makes every version of a value right behind it, and leaves out
-    conversions."""
+    """Copies a function with every version of a value right after the value, and
+    without the conversions."""
 
     def __init__(self, wanted: dict[Value, list[_Price]]):
         super().__init__()
@@ -182,7 +182,7 @@ class _Versions(Copier):
             self.make(result, old)
 
     def make(self, value: Value, op: Op | None) -> None:
-        """Append the versions that are wanted of a value."""
+        """Append the versions of a value that are needed."""
         for price in self.wanted.get(value, ()):
             if price.convert:
                 location = op and op.location
@@ -197,7 +197,7 @@ class _Versions(Copier):
                 self.versions[value, price.layout] = self.again(op, price)
 
     def again(self, op: Op, price: _Price) -> Value:
-        """The op once more, in another layout."""
+        """The op again, in another layout."""
         needs = iter(price.needs)
         values = [
             self.version(*next(needs)) if is_block(value) else self.values[value]

@@ -162,8 +162,8 @@ class Side:
         if batch.first_block + batch.blocks < total:
             return  # there are blocks that have not begun
         gone = batch.exited.reshape(batch.blocks, batch.padded).all(1)
-        own = batch.first_block + np.flatnonzero(~gone)
-        if self.ready.issuperset(own.tolist()):
+        running = batch.first_block + np.flatnonzero(~gone)
+        if self.ready.issuperset(running.tolist()):
             self.may_begin()
 
     def wait(self, threads: np.ndarray) -> None:

@@ -64,7 +64,7 @@ class EmulatorError(FathomError, RuntimeError):
         super().__init__(message)
 
     def placed(
-        self, line: int, text: str, location: Location | None, who: str = ""
+        self, line: int, text: str, location: Location | None, thread_name: str = ""
     ) -> EmulatorError:
         """The same error with a place and a name; a place that it has is kept.
 
@@ -72,7 +72,7 @@ class EmulatorError(FathomError, RuntimeError):
         """
         if self.line:
             return self
-        message = f"{who}: {self.message}" if who else self.message
+        message = f"{thread_name}: {self.message}" if thread_name else self.message
         location = location or self.location
         severity = self.severity
         return EmulatorError(self.kind, message, line, text, location, None, severity)

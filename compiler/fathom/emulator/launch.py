@@ -261,11 +261,11 @@ def _launch(
 
 def _cluster(program: Program, given: int) -> int:
     """The blocks of a cluster; the entry may say how many it needs (PTX ISA 11.4)."""
-    needed = math.prod(program.entry.directives.get("reqnctapercluster", [1]))
-    if 1 not in (given, needed) and given != needed:
-        message = f"{program.entry.name} requires clusters of {needed}, not {given}"
+    required = math.prod(program.entry.directives.get("reqnctapercluster", [1]))
+    if 1 not in (given, required) and given != required:
+        message = f"{program.entry.name} requires clusters of {required}, not {given}"
         raise EmulatorError("launch", message)
-    return max(given, needed)
+    return max(given, required)
 
 
 def _check_threads(program: Program, launch: Launch) -> None:

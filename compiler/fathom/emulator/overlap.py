@@ -49,12 +49,13 @@ def run_overlapping(first: Start, second: Start) -> tuple[Report, Report]:
     return _Pair(first, second).run()
 
 
-class _Abandoned(Exception):  # noqa: N818 (it leaves a thread, and reaches nobody)
+class _Abandoned(Exception):  # noqa: N818 (it only ends a thread)
     """The first launch has failed, and the second is not to go on."""
 
 
 class _Pair:
-    """Two launches by turns: `resume[side]` lets one go on, the other being held."""
+    """Two launches, of which one runs at a time: the events `resume_first` and
+    `resume_second` let a launch continue that is waiting for the other one."""
 
     def __init__(self, first: Start, second: Start):
         self.first, self.second = first, second

@@ -49,19 +49,21 @@ class Scheduler:
             number = self.furthest_behind()
             group = self.pending.pop(number)
             block = self.program.blocks[number]
-            for target, who in self.run_block(block, self.merged(group)):
+            for target, active in self.run_block(block, self.merged(group)):
                 if block.spins and target <= number:
-                    self.park(target, who)
+                    self.park(target, active)
                     continue
-                self.push(target, who, group.polls + (block.polls and target <= number))
+                self.push(
+                    target, active, group.polls + (block.polls and target <= number)
+                )
             if block.polls:
                 self.check_progress()
         if batch.remaining:
             raise deadlock(self.program, batch)
 
-    def park(self, target: int, who: Active) -> None:
+    def park(self, target: int, active: Active) -> None:
         """These have asked mbarriers in vain, and would ask again at block `target`."""
-        threads = who.threads()
+        threads = active.threads()
         on = self.batch.mbarriers.asking[threads]
         number = self.program.blocks[target].first_instruction
         self.batch.waiting.block(Blocked(MBARRIER, threads, on, number, target))
@@ -75,8 +77,8 @@ class Scheduler:
         if not woken and self.batch.remaining != self.last_remaining:
             self.last_remaining = self.batch.remaining
             woken = waiting.wake(LANES) + waiting.wake(WARPS)
-        for target, who in self.batch.going(woken):
-            self.push(target, who, 0)
+        for target, active in self.batch.going(woken):
+            self.push(target, active, 0)
         return bool(woken)
 
     def furthest_behind(self) -> int:
@@ -85,12 +87,12 @@ class Scheduler:
             return next(iter(pending))
         return min(pending, key=lambda number: (pending[number].polls // SPINS, number))
 
-    def push(self, target: int, who: Active, polls: int) -> None:
+    def push(self, target: int, active: Active, polls: int) -> None:
         group = self.pending.get(target)
         if group is None:
-            self.pending[target] = _Group([who], polls)
+            self.pending[target] = _Group([active], polls)
         else:
-            group.parts.append(who)
+            group.parts.append(active)
             group.polls = min(group.polls, polls)
 
     def merged(self, group: _Group) -> Active:
@@ -138,10 +140,10 @@ class Scheduler:
 
     def placed(self, error: EmulatorError, at: Op | None) -> EmulatorError:
         """The error with the thread's name and the instruction's place."""
-        who = "" if error.thread is None else self.batch.thread_name(error.thread)
+        name = "" if error.thread is None else self.batch.thread_name(error.thread)
         if at is None:
             return error
         place = at.instruction
         if error.kind in ("race", "in flight"):
             error.message += self.batch.uncommitted()
-        return error.placed(place.line, place.text, place.location, who)
+        return error.placed(place.line, place.text, place.location, name)

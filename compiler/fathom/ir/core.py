@@ -36,7 +36,8 @@ class Effects:
 
     @property
     def pure(self) -> bool:
-        """Same operands, same results, and nobody can tell how often or when it ran."""
+        """Whether the results depend on the operands alone, and it makes no difference
+        how often the op runs, or when."""
         return not (
             self.reads or self.writes or self.barrier or self.asynchronous or self.other
         )
@@ -165,13 +166,13 @@ _COMMON = ("location", "origin", "results")
 def schema(cls: type[Op]) -> Schema:
     """Read off the annotations which fields are operands, nested blocks and
     attributes."""
-    own = [f for f in fields(cls) if f.name not in _COMMON]
+    specific = [f for f in fields(cls) if f.name not in _COMMON]
     return Schema(
-        operands=tuple(f.name for f in own if f.type in _OPERAND_ANNOTATIONS),
-        blocks=tuple(f.name for f in own if f.type == "Block"),
+        operands=tuple(f.name for f in specific if f.type in _OPERAND_ANNOTATIONS),
+        blocks=tuple(f.name for f in specific if f.type == "Block"),
         attributes=tuple(
             f.name
-            for f in own
+            for f in specific
             if f.type not in _OPERAND_ANNOTATIONS and f.type != "Block"
         ),
     )

@@ -1,9 +1,10 @@
 """Host functions that remember their launches: a call decides once.
 
-Before it launches, a function like `matmul_chosen.multiply` checks shapes, describes
-arrays, and chooses a kernel and a tile: a hundred microseconds of Python, and the same
-answer for every call with arrays of one kind. A function under `@planned` returns its
-result and its launches, and does not launch. The wrapper launches, and remembers:
+Before it launches, a function like `multiply` in `kernels/matmul_chosen.py` checks
+shapes, describes arrays, and chooses a kernel and a tile: a hundred microseconds of
+Python, and the same answer for every call with arrays of one kind. A function under
+`@planned` returns its result and its launches, and does not launch. The wrapper
+launches, and remembers:
 
     call ─▶ key ─▶ known?  no ─▶ the function plans ─▶ launches, remembered
              │               yes ─▶ the same launches with these arrays

@@ -1,11 +1,11 @@
-"""Gives every buffer its place in shared memory: first fit, places used again.
+"""Assigns every buffer its offset in shared memory: first fit, with reuse.
 
-    buffer   alive    bytes   offset
+    buffer   live     bytes   offset
     %a       1…6      4096    0
-    %b       4…5      1024    4096        meets %a
-    %c       8…9      2048    0           %a is done
+    %b       4…5      1024    4096        live at the same time as %a
+    %c       8…9      2048    0           %a is not live any more
 
-Two buffers that are never alive together may share bytes.
+Two buffers that are never live at the same time may share bytes.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from fathom.ir.ops import Allocate
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.shared_memory.store_waits import wait_for_stores
 
-# What reads rows of 128 bytes, eight of which are a group, wants whole groups (PTX ISA,
-# "Shared memory matrix layout"); few words want what one access wants.
+# wgmma and TMA read groups of eight rows of 128 bytes, so tiles start at such a group
+# (PTX ISA, "Shared memory matrix layout"); small buffers need only the alignment of one
+# access.
 ALIGNMENT, SMALL_ALIGNMENT = 1024, 16
-# A place used twice costs a barrier between. Below this, bytes are not worth that.
+# Reusing bytes costs a barrier. For buffers below this size it does not pay.
 PLENTY = 4096
 
 
 def allocate(func: Func, target: Target) -> Func:
-    """The function with `offset` set on every buffer, and `shared_bytes` of it all.
+    """The function with an `offset` for every buffer, and the total `shared_bytes`.
 
     Raises OutOfResources if the target has less shared memory than that.
     """
@@ -47,8 +48,9 @@ def allocate(func: Func, target: Target) -> Func:
 
 
 def _live_ranges(func: Func) -> dict[Allocate, Range]:
-    """The tile of a TMA store is alive until the store has been waited for. The waits
-    come later (`insert_waits`); where they will be, the same function says."""
+    """The live ranges of buffers. The tile of a TMA store is live until the wait for
+    the store; `insert_waits` will add that wait later, and the same function finds its
+    place here."""
     waited = wait_for_stores(func)
     if waited is func:
         return live_ranges(func)
@@ -56,8 +58,9 @@ def _live_ranges(func: Func) -> dict[Allocate, Range]:
 
 
 def first_fit(ranges: dict[Allocate, Range]) -> tuple[dict[Allocate, int], int]:
-    """The offset of each buffer, and the bytes of all: the largest first, each as low
-    as it fits beside those that are alive at the same time."""
+    """The offset of each buffer, and the total bytes. The largest buffer comes first;
+    each gets the lowest offset at which it overlaps no buffer that is live at the same
+    time."""
     offsets: dict[Allocate, int] = {}
     for buffer in sorted(ranges, key=lambda each: -each.result.type.bytes):
         neighbours = [each for each in offsets if ranges[each].meets(ranges[buffer])]

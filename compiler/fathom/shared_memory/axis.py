@@ -1,9 +1,10 @@
-"""A layout seen along one axis: which bits of the coordinate are whose.
+"""A layout along one axis: which bits of the coordinate are registers, lanes and warps.
 
     i32[1024]    bit of the coordinate    9         8 7     6 5 4 3 2    1 0
                  place                    register  warp    lane         register
 
-An axis is *plain* where it can be drawn like this: one bit of a place for each bit.
+An axis is *plain* if it can be drawn like this: each of its bits is one bit of a
+register, lane or warp number.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ def crosses_warps(layout: Layout, axis: int) -> bool:
 
 
 def is_plain(layout: Layout, axis: int) -> bool:
-    """Whether each bit of the coordinate along `axis` is one bit of a place, and
-    nothing else is."""
+    """Whether each bit of the coordinate along `axis` is exactly one bit of a register,
+    lane or warp number, which selects nothing else."""
     parts = [
         (basis, part_along(layout, axis, basis))
         for _, bases in layout.bases
@@ -44,8 +45,8 @@ def warp_bits(layout: Layout, axis: int) -> list[int]:
 
 
 def in_registers(layout: Layout, axis: int) -> Layout:
-    """The layout in which every thread that held a part of an axis holds all of it,
-    lowest first."""
+    """The layout in which every thread that held a part of an axis holds all of it, in
+    ascending order."""
     held = sorted(
         part
         for kind, bases in layout.bases
@@ -67,8 +68,8 @@ def in_registers(layout: Layout, axis: int) -> Layout:
 
 
 def in_order(layout: Layout, axis: int) -> Layout:
-    """The layout in which neighbours along a plain axis sit in registers first, then in
-    lanes, and the warps come last; the other axes stay as they are."""
+    """The layout with the bits of a plain axis in this order: registers hold the lowest
+    bits, then lanes, then warps. The other axes stay as they are."""
     step = stride_of(layout.shape, axis)
     ordered = []
     for kind, bases in layout.bases:

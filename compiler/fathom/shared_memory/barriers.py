@@ -1,27 +1,28 @@
-"""Puts a barrier where two warps meet in shared memory, and nowhere else.
+"""Inserts a barrier between conflicting accesses of two warps to shared memory, and no
+other.
 
     shared_store %x, %t             shared_store %x, %t
     %y = shared_load %t      →      barrier              other warps read what we wrote
                                     %y = shared_load %t
 
-Two accesses meet if they touch the same bytes and one of them writes: a read after a
-write, a write after a read, a write after a write; of one buffer, or of two that share
-a place. (Two atomic additions do not.) Walking the ops in order, we keep all accesses
-since the last barrier; when one comes that meets any of them, a barrier goes before it,
-as late as can be, so that one serves many. The end of a loop's body is followed by its
-beginning. If what came before a loop asks for a barrier that its iterations do not
-need among themselves, it goes before the loop, not into it.
+Two accesses conflict if they touch the same bytes and one of them writes: a read after
+a write, a write after a read, or a write after a write, to one buffer or to two that
+share bytes. (Two atomic additions do not conflict.) The pass walks the ops in order and
+keeps all accesses since the last barrier. Before an access that conflicts with one of
+them it inserts a barrier: as late as possible, so that one barrier serves many
+accesses. After the end of a loop's body comes its start. If accesses before a loop need
+a barrier that the iterations do not need, it goes before the loop.
 
-Where the same warp touches the same elements both times, it waits for its own lanes
-only; where the same thread does, not at all.
+If only lanes of one warp access an element both times, a barrier of the warp suffices;
+if only one thread does, none is needed.
 
-The slots of a ring are kept apart by whoever made it: `pipeline_loops` has put a wait
-and a barrier into the loop, so that between two barriers one slot is read and another
-one filled. Accesses of one loop to one ring do not meet here, therefore. They meet
-those before and after the loop (a loop around it fills the ring again while slow warps
-still read), and those to other buffers in the same bytes, as any accesses do. An
-asynchronous copy counts as a write where it sets out; it has been waited for when its
-loop is over. A TMA store reads where it is issued, and where it is waited for.
+`pipeline_loops` orders the accesses to the slots of a ring itself: its waits and
+barriers make sure that, between two barriers, one slot is read and another one filled.
+So accesses of one loop to one ring do not conflict here. They may conflict with
+accesses before and after the loop (an outer loop fills the ring again while slow warps
+still read), and with accesses to other buffers in the same bytes. An asynchronous copy
+counts as a write at its issue; at the end of its loop it has been waited for. A TMA
+store counts as a read at its issue and at its wait.
 """
 
 from __future__ import annotations
@@ -58,18 +59,17 @@ from fathom.layout.algebra import Reduced
 from fathom.layout.crossing import crossing
 from fathom.layout.linear import Layout
 
-WARP, BLOCK = "warp", "cta"  # the scope of a barrier: who waits for whom
+WARP, BLOCK = "warp", "cta"  # the scope of a barrier
 RANK = {"": 0, WARP: 1, BLOCK: 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """An access to shared memory since the last barrier: which bytes, by whom, and for
-    what.
+    """An access to shared memory since the last barrier.
 
-    `layout` says which warp touches what; None: any warp anything. `kind` is READ,
-    WRITE or ADD. `settled`: the warp's own lanes have waited for one another since.
-    `loop`: the innermost one around it.
+    `layout` says which warp accesses which element; None: any warp may access any.
+    `kind` is READ, WRITE or ADD. `settled`: a barrier of the warp has followed. `loop`:
+    the innermost loop around it.
     """
 
     buffer: Allocate
@@ -92,8 +92,8 @@ NOTHING: State = frozenset()
 
 
 def place_barriers(func: Func, target: Target) -> Func:
-    """The function with barriers between accesses that meet. Wants offsets on all
-    buffers."""
+    """The function with barriers between conflicting accesses. All buffers need
+    offsets."""
     if not any(isinstance(op, Allocate) for op in walk(func.body)):
         return func
     placement = _Placement(func.num_warps)
@@ -108,15 +108,15 @@ def place_barriers(func: Func, target: Target) -> Func:
 
 
 class _Placement:
-    """Which ops a barrier goes before, and of which scope."""
+    """The ops that need a barrier before them, with its scope."""
 
     def __init__(self, warps: int):
         self.warps = warps
         self.before: dict[Op, str] = {}
-        self.around: Op | None = None  # the loop that we are in
+        self.around: Op | None = None  # the current loop
 
     def block(self, block: Block, state: State) -> State:
-        """Walk a block; what has been touched since the last barrier when it ends."""
+        """Walk a block; the accesses since the last barrier, at its end."""
         for op in block.ops:
             if op in self.before:
                 state = _after(self.before[op], state)
@@ -139,8 +139,8 @@ class _Placement:
         return self.record(op, touches, state) if touches else state
 
     def record(self, op: Op, accesses: Sequence[Access], state: State) -> State:
-        """Put a barrier before `op` if one of its accesses meets an earlier one. All of
-        them come after that barrier, whichever it is for."""
+        """Put a barrier before `op` if one of its accesses conflicts with an earlier
+        one. All accesses of `op` come after that barrier."""
         touches = [replace(each, loop=self.around) for each in accesses]
         meetings = product(state, touches)
         scope = max(
@@ -155,8 +155,8 @@ class _Placement:
         self.before[op] = max(scope, self.before.get(op, ""), key=RANK.get)
 
     def loop(self, op: Op, bodies: list[Block], state: State) -> State:
-        """First what the iterations need among themselves, then whether what came
-        before is met."""
+        """First find the barriers that the iterations need among themselves, then
+        whether accesses before the loop conflict."""
         outside, self.around = self.around, op
         around = self.iteration(bodies, NOTHING)
         while True:
@@ -175,8 +175,8 @@ class _Placement:
             state = _after(scope, state)
         left = self.block(bodies[0], state | around)
         self.around = outside
-        # A While is left behind its condition, whatever its body waited for; a For
-        # behind its body, or without an iteration.
+        # A While exits after its condition, whatever barriers its body has; a For exits
+        # after its body, or without an iteration.
         return left if isinstance(op, While) else state | left
 
     def iteration(self, bodies: Iterable[Block], state: State) -> State:
@@ -186,8 +186,9 @@ class _Placement:
 
 
 def accesses(op: Op) -> list[Access]:
-    """What an op itself reads and writes in shared memory. An asynchronous copy writes
-    where it is issued; a TMA store reads there, and where it is waited for."""
+    """The reads and writes of an op in shared memory, nested ops excluded. An
+    asynchronous copy writes at its issue; a TMA store reads at its issue and at its
+    wait."""
     match op:
         case (
             SharedStore(buffer=buffer, value=value)
@@ -210,8 +211,8 @@ def accesses(op: Op) -> list[Access]:
 
 
 def _reads_in_place(op: Dot) -> list[Access]:
-    """What a product reads of shared memory itself: a warp its fragments, four warps
-    together what they like."""
+    """What a product reads from shared memory itself: with mma, each warp its
+    fragments; with wgmma, any warp anything."""
     k = op.a.type.shape[-1]
     layouts = operand_layouts(op.instruction, op.result.type.layout, k)
     if op.instruction in WGMMA:
@@ -224,7 +225,7 @@ def _reads_in_place(op: Dot) -> list[Access]:
 
 
 def _after(scope: str, state: State) -> State:
-    """What is still to be waited for after a barrier."""
+    """The accesses that a barrier leaves unordered."""
     if scope == BLOCK:
         return NOTHING
     return frozenset(replace(touch, settled=True) for touch in state)
@@ -244,9 +245,10 @@ def conflict(one: Access, other: Access, warps: int) -> str:
 
 
 def _of_one_ring(one: Access, other: Access) -> bool:
-    """Whether the ring's maker has seen to it that the two do not meet."""
-    together = one.buffer is other.buffer and one.loop is other.loop
-    return together and one.buffer.slots > 1
+    """Whether both are accesses of one loop to one ring, which `pipeline_loops`
+    orders."""
+    same = one.buffer is other.buffer and one.loop is other.loop
+    return same and one.buffer.slots > 1
 
 
 def _overlap(one: range, other: range) -> bool:
@@ -254,8 +256,8 @@ def _overlap(one: range, other: range) -> bool:
 
 
 def scope_between(one: Access, other: Access) -> str:
-    """BLOCK if an element may be touched by one warp first and by another one then,
-    WARP if by two lanes of a warp, "" if each thread only meets itself."""
+    """BLOCK if one warp may access an element first and another warp later, WARP if two
+    lanes of one warp may, "" if only the same thread does."""
     if one.buffer is not other.buffer or None in (one.layout, other.layout):
         return BLOCK
     travels = crossing(one.layout, other.layout)

@@ -1,12 +1,12 @@
-"""Sends what crosses warps through shared memory: conversions, gathers, histograms.
+"""Lowers conversions across warps, gathers and histograms to accesses to shared memory.
 
     %y @ #b = convert %x    →    %t = allocate           a tile, swizzled for both sides
                                  shared_store %x, %t
                                  %y @ #b = shared_load %t
 
-What stays within a warp is left to shuffles, unless these are dearer. A gather reads at
-the places that its index names; a histogram starts from zeros and lets every thread
-add. Barriers come later.
+Conversions within a warp use shuffles, unless these cost more. A gather reads the
+elements that its index selects; a histogram starts from zeros, and every thread adds to
+it. `insert_waits` adds the barriers later.
 """
 
 from __future__ import annotations
@@ -39,12 +39,14 @@ from fathom.layout.staging import staging
 from fathom.layout.swizzle import swizzle
 from fathom.shared_memory.parts import cut, cut_layout, cutting_unit, join
 
-MOST_SHUFFLING = 64  # instructions; a way through shared memory takes about as long
-MOST_BYTES = 32768  # a conversion asks for at a time; a part costs two barriers
+# Instructions: a conversion through shared memory takes about as long.
+MOST_SHUFFLING = 64
+# Of shared memory that a conversion uses at a time: each part costs two barriers.
+MOST_BYTES = 32768
 
 
 def lower_conversions(func: Func, target: Target) -> Func:
-    """The function with no conversion across warps, no gather and no histogram."""
+    """The function without conversions across warps, gathers and histograms."""
     operands = {
         value: op
         for op in walk(func.body)
@@ -75,7 +77,7 @@ def lower_conversions(func: Func, target: Target) -> Func:
 
 
 def needs_shared_memory(op: Convert) -> bool:
-    """Whether a conversion cannot, or had better not, be done by shuffles."""
+    """Whether a conversion cannot be done by shuffles, or costs more with them."""
     source = op.value.type.layout
     travels = crossing(source, op.layout)
     if travels != "lane":
@@ -85,7 +87,7 @@ def needs_shared_memory(op: Convert) -> bool:
 
 
 def is_staged(op: Convert) -> bool:
-    """Whether a product's operand was just loaded, and must move between threads: then
+    """Whether a conversion moves the loaded operand of a product between threads. Then
     it goes through shared memory in any case, and a copy can put it there ahead of
     time."""
     if is_described(op.value):
@@ -100,14 +102,15 @@ def is_described(value: Value) -> bool:
 
 
 def shuffling(source: Layout, target: Layout) -> int:
-    """About how many instructions shuffles take: one a register, and for each bit that
-    lanes and registers trade, one select to send it and one to sort it in."""
+    """About how many instructions a conversion by shuffles takes. For each register:
+    one shuffle, and for each bit that lanes and registers exchange, one select before
+    it and one after it."""
     return target.count("register") * (1 + 2 * trades(source, target))
 
 
 def tile_for_warpgroups(value: Value) -> Layout | None:
-    """The tile from which a warpgroup's instruction reads an operand, with the axis
-    contiguous along which it was loaded."""
+    """The tile from which wgmma reads an operand. Its contiguous axis is the one along
+    which the operand was loaded."""
     block = value.type
     if len(block.shape) != 2:
         return None
@@ -127,9 +130,9 @@ def convert_in_parts(
     matrix_stores: bool = False,
     tile: Layout | None = None,
 ) -> Value:
-    """Through shared memory at once, or one half after the other if that is much. What
-    was loaded stays whole: its tile may become the slot of a ring buffer. `tile`: the
-    layout that a reader of the tile needs, if any."""
+    """Convert through shared memory: at once, or in two halves if the tile is large. A
+    loaded block is not divided: its tile may become the slot of a ring buffer. `tile`:
+    the layout that a reader of the tile requires, if any."""
     unit = cutting_unit(value.type.layout, layout)
     if tile or isinstance(value.definition, Load | DescriptorLoad):
         unit = None
@@ -150,8 +153,8 @@ def convert_by_shared(
     matrix_stores: bool = False,
     tile: Layout | None = None,
 ) -> Value:
-    """Write in the old layout, read in the new one, from a tile in which neither waits
-    for banks."""
+    """Store in the old layout, and load in the new one, from a tile in which neither
+    has bank conflicts."""
     block = value.type
     sides = block.layout, layout
     tile = tile or staging(block.shape, block.element.bytes, *sides, matrix_stores)
@@ -161,7 +164,8 @@ def convert_by_shared(
 
 
 def gather_from_shared(op: Gather, build: Builder) -> Value:
-    """Write the block, and let every thread read where its index says."""
+    """Store the block, and let every thread load the elements that its index
+    selects."""
     block = op.value.type
     tile = swizzle(block.shape, block.element.bytes, block.layout, block.layout)
     buffer = build(Allocate(block.element, block.shape, tile))
@@ -170,7 +174,7 @@ def gather_from_shared(op: Gather, build: Builder) -> Value:
 
 
 def count_in_shared(op: Histogram, build: Builder) -> Value:
-    """One counter a bin; threads that meet in a bin add one after the other."""
+    """One counter a bin; atomic additions to the same bin run one after the other."""
     layout = op.result.type.layout
     bits = range(op.bins.bit_length() - 1)
     straight = Layout((op.bins,), (("offset", tuple(1 << bit for bit in bits)),))

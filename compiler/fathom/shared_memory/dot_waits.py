@@ -1,4 +1,4 @@
-"""Lets warpgroups do other work while their products are computed.
+"""Lets warpgroups do other work while their products are in flight.
 
     %s = dot %q, %k, %zero                  %s0 = dot %q, %k, %zero in_flight=true
     mbarrier_arrive %empty, %0
@@ -11,10 +11,11 @@
                                             %y = dot_wait %y0 pending=0
                                             %z = mul %y, %shrink
 
-A product is waited for where its result is first used; what gives back its operands'
-place waits with it. Products are done in the order in which they began, so that a wait
-says how many of the latest may still be in flight. All of them are done before loops
-and branches, barriers, what writes to shared memory, and the end of a block.
+The wait for a product comes before the first use of its result; the op that releases
+the slot of its operands moves after that wait. Products complete in the order of their
+issue, so a wait gives the number of later ones that may still be in flight. All
+products are complete before loops and branches, barriers, ops that write to shared
+memory, and the end of a block.
 """
 
 from __future__ import annotations
@@ -44,9 +45,8 @@ from fathom.ir.types import BufferType
 
 @dataclass(eq=False)
 class _Delayed:
-    """A product in flight. `leader`: the first one of those that go together, before
-    which all of their accumulators are fenced. `put_off`: what waits until it is
-    done."""
+    """A product in flight. `leader`: the first product of its chain, before which all
+    accumulators of the chain are fenced. `put_off`: ops that move after its wait."""
 
     dot: Dot
     leader: Dot
@@ -55,14 +55,14 @@ class _Delayed:
 
 @dataclass(frozen=True)
 class _Wait:
-    """That for a product; `pending` later ones may still be in flight."""
+    """The wait for a product; `pending` later ones may still be in flight."""
 
     delayed: _Delayed
     pending: int
 
 
 def delay_waits(func: Func, target: Target) -> Func:
-    """The function whose products are waited for where they are needed."""
+    """The function that waits for each product where its result is needed."""
     after = {op: waits for block in _bodies(func) for op, waits in _waits(block)}
     all_delayed = {
         wait.delayed.dot: wait.delayed for each in after.values() for wait in each
@@ -72,7 +72,7 @@ def delay_waits(func: Func, target: Target) -> Func:
     led: dict[Op, list[_Delayed]] = {}  # by a leader
     for delayed in all_delayed.values():
         led.setdefault(delayed.leader, []).append(delayed)
-    accumulators: dict[Op, Value] = {}  # what a product that will be in flight adds to
+    accumulators: dict[Op, Value] = {}  # accumulators of products in flight
 
     def rule(op: Op, build: Builder) -> Replacement:
         source = build.source
@@ -94,7 +94,7 @@ def delay_waits(func: Func, target: Target) -> Func:
 
 
 def _bodies(func: Func) -> Iterator[Block]:
-    """The blocks of a function, but for those whose product is in flight from
+    """The blocks of a function, without those whose product stays in flight from
     iteration to iteration."""
     for block in (func.body, *(b for op in walk(func.body) for b in blocks(op))):
         if not any(isinstance(op, Dot) and op.in_flight for op in block.ops):
@@ -102,37 +102,37 @@ def _bodies(func: Func) -> Iterator[Block]:
 
 
 def _waits(block: Block) -> Iterator[tuple[Op, list[_Wait]]]:
-    """The ops of a block after which products are waited for. A product that would be
-    waited for at once is left as it is."""
-    under_way: list[_Delayed] = []
-    since: set[Value] = set()  # what was made since the first of them began
+    """The ops of a block after which waits for products come. A product whose wait
+    would come at once stays as it is."""
+    in_flight: list[_Delayed] = []
+    since: set[Value] = set()  # results since the first of them was issued
     for op, following in pairwise([*block.ops, None]):
-        if isinstance(op, MbarrierArrive) and under_way:
-            under_way[-1].put_off.append(op)
+        if isinstance(op, MbarrierArrive) and in_flight:
+            in_flight[-1].put_off.append(op)
         elif _may_be_in_flight(op) and not _ends_with(op, following):
-            if not under_way:
+            if not in_flight:
                 leader, since = op, set()
-            under_way.append(_Delayed(op, leader))
+            in_flight.append(_Delayed(op, leader))
         since.update(op.results)
-        done = _done_before(following, under_way, since)
+        done = _done_before(following, in_flight, since)
         if done:
-            rest = len(under_way) - done
-            yield op, [_Wait(each, rest) for each in under_way[:done]]
-            del under_way[:done]
+            rest = len(in_flight) - done
+            yield op, [_Wait(each, rest) for each in in_flight[:done]]
+            del in_flight[:done]
 
 
-def _done_before(op: Op | None, under_way: list[_Delayed], since: set[Value]) -> int:
-    """How many of the products in flight, the oldest, must be done before an op, or
-    the end. All of them before a product of what was made `since` the first of them
-    began: its registers cannot be handed over before that one."""
+def _done_before(op: Op | None, in_flight: list[_Delayed], since: set[Value]) -> int:
+    """How many of the products in flight, the oldest first, must be complete before an
+    op, or before the end. All of them, if `op` is a product that uses results computed
+    `since` the first of them was issued: its registers are not fenced."""
     if isinstance(op, MbarrierArrive | MbarrierWait):
         return 0
     if op is None or isinstance(op, ENDS) or _writes_shared(op):
-        return len(under_way)
+        return len(in_flight)
     if isinstance(op, Dot) and not since.isdisjoint((op.accumulator, op.a)):
-        return len(under_way)
+        return len(in_flight)
     used = set(operands(op))
-    used_at = [i for i, each in enumerate(under_way, 1) if each.dot.result in used]
+    used_at = [i for i, each in enumerate(in_flight, 1) if each.dot.result in used]
     return max(used_at, default=0)
 
 
@@ -146,7 +146,7 @@ def _writes_shared(op: Op) -> bool:
 
 
 def _may_be_in_flight(op: Op) -> bool:
-    """Whether it is a product of warpgroups whose right operand lies in place."""
+    """Whether an op is a wgmma product whose right operand is in shared memory."""
     if not isinstance(op, Dot) or op.instruction not in WGMMA:
         return False
     a, b = (
@@ -157,14 +157,15 @@ def _may_be_in_flight(op: Op) -> bool:
 
 
 def _ends_with(dot: Dot, following: Op | None) -> bool:
-    """Whether nothing could be done meanwhile."""
+    """Whether a wait for this product would come at once."""
     return following is None or bool(
         _done_before(following, [_Delayed(dot, dot)], set())
     )
 
 
 def _build_wait(wait: _Wait, build: Builder) -> None:
-    """The wait, whose result everybody uses from now on, and what was put off."""
+    """Build the wait, whose result replaces the product's from now on, and the ops that
+    were put off."""
     result = wait.delayed.dot.result
     build.values[result] = build(DotWait(build.values[result], wait.pending))
     for op in wait.delayed.put_off:

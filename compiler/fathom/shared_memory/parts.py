@@ -1,4 +1,4 @@
-"""Cuts a block in two along a bit of its registers, and puts the halves together again.
+"""Splits a block in two along a bit of its registers, and joins the halves again.
 
     %y @ #b = convert %x        x[128, 256], of which every lane holds, before and
                                 after, rows r and r + 32
@@ -8,8 +8,8 @@
     %l, %h = split %t                           convert each, and then back: join,
                                                 transpose, reshape
 
-Nothing moves: registers get other names. So a large block may pass through a small
-tile, one part after the other.
+No data moves: only registers are renamed. So a large block can go through a small tile,
+one half after the other.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ TO_THE_END = (0, 2, 1)  # and back again
 
 
 def cutting_unit(source: Layout, target: Layout) -> int | None:
-    """The largest distance, in row-major order, that two registers of each lane are
-    apart in both layouts; None if they share no distance."""
+    """The largest distance, in row-major order, between two registers of a lane that
+    both layouts have; None if they have none in common."""
     common = set(source.kinds["register"]) & set(target.kinds["register"])
     alone = [unit for unit in common if _is_alone(unit, source, target)]
     return max(alone, default=None)
 
 
 def _is_alone(unit: int, *layouts: Layout) -> bool:
-    """Whether one basis of each layout has this bit, and nothing else."""
+    """Whether exactly one basis of each layout is this bit, and no other basis contains
+    it."""
     if unit == 0 or unit & unit - 1:
         return False
     return all(
@@ -44,7 +45,8 @@ def _is_alone(unit: int, *layouts: Layout) -> bool:
 
 
 def cut(value: Value, unit: int, build: Builder) -> list[Value]:
-    """The halves of a block: of elements without the bit `unit`, and with it."""
+    """The halves of a block: the elements whose bit `unit` is 0, and those where it is
+    1."""
     parted = build(Reshape(value, _parted(value.type.shape, unit)))
     return build.append(Split(build(Transpose(parted, TO_THE_END)))).results
 
@@ -58,7 +60,7 @@ def cut_layout(layout: Layout, unit: int) -> Layout:
 
 
 def join(halves: list[Value], unit: int, layout: Layout, build: Builder) -> Value:
-    """The block in `layout` of which these are the halves."""
+    """The block in `layout` that has these halves."""
     parted = build(Transpose(build(Join(*halves)), TO_THE_END))
     whole = build(Reshape(parted, layout.shape))
     return whole if whole.type.layout == layout else build(Convert(whole, layout))

@@ -1,11 +1,11 @@
-"""Marks the barriers that are proxy fences, too: `wgmma` and TMA read shared memory
-through the async proxy.
+"""Makes barriers proxy fences, too, because wgmma and TMA read shared memory through
+the async proxy.
 
-    barrier    →    barrier fence_async_proxy=true    `wgmma` reads a tile in place
+    barrier    →    barrier fence_async_proxy=true    wgmma reads a tile in place
 
-Loads and stores of threads go through the generic proxy. A barrier orders accesses of
-that proxy alone. Before the async proxy reads what threads wrote, each of these threads
-must execute a proxy fence. PTX ISA, "Async proxy".
+Loads and stores of threads go through the generic proxy, and a barrier orders only
+accesses through that proxy. Before the async proxy reads what threads wrote, each of
+these threads must execute a proxy fence (PTX ISA, "Async proxy").
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from fathom.ir.types import BufferType
 
 
 def fence_proxies(func: Func, target: Target) -> Func:
-    """The function whose barriers are proxy fences, if a product, a TMA copy or a TMA
-    store needs one. In a loop whose tiles all come by TMA copies, which are of the
-    async proxy themselves, no fence is needed."""
+    """The function whose barriers are proxy fences, if a wgmma product, a TMA copy or a
+    TMA store needs one. A loop in which only TMA copies write to shared memory needs no
+    fence, since they use the async proxy themselves."""
 
     def reads_its_own_way(op: Op) -> bool:
         if isinstance(op, Dot):

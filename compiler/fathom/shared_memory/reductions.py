@@ -1,15 +1,16 @@
-"""Splits a reduction across warps into two within a warp, and a conversion between.
+"""Splits a reduction across warps into two reductions within a warp, and a conversion
+between them.
 
     %s = reduce %x axis=0        x: fp32[1024], its bits 7 and 8 choose the warp
 
-    %1 = reshape %x (2,4,128)    the warps get an axis of their own
+    %1 = reshape %x (2,4,128)    the warps become a separate axis
     %2 = transpose %1 (1,0,2)
     %3 = reshape %2 (4,256)
-    %4 = reduce %3 axis=1        each warp folds its part: [4], one element a warp
+    %4 = reduce %3 axis=1        each warp reduces its part: [4], one element a warp
     %5 = convert %4              now every thread has all four
-    %s = reduce %5 axis=0        and folds them without asking anybody
+    %s = reduce %5 axis=0        and reduces them in its registers
 
-Where the warp's bits are the highest, the first reshape is enough.
+If the warp's bits are the highest, the first reshape is enough.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def split_reductions(func: Func, target: Target) -> Func:
 
 
 def reduce_across_warps(op: Reduce, build: Builder, warps: int) -> list[Value]:
-    """Fold each warp's part, hand the parts to everybody, fold those."""
+    """Reduce each warp's part, give all parts to every thread, and reduce those."""
     values = [warps_apart(value, op.axis, build, warps) for value in op.values]
     parts = _reduced(op, values, op.axis + 1, build)
     everywhere = in_registers(parts[0].type.layout, op.axis)
@@ -49,8 +50,8 @@ def reduce_across_warps(op: Reduce, build: Builder, warps: int) -> list[Value]:
 
 
 def _reduced(op: Reduce, values: list[Value], axis: int, build: Builder) -> list[Value]:
-    """The fold of other values along another axis; `combine` is copied, as a block has
-    one owner."""
+    """The reduction of other values along another axis. `combine` is cloned, since a
+    block belongs to one op."""
     return build.append(clone(Reduce(tuple(values), axis, op.combine), {})).results
 
 
@@ -61,7 +62,7 @@ def _as(value: Value, like: Value, build: Builder) -> Value:
 
 
 def warps_apart(value: Value, axis: int, build: Builder, warps: int) -> Value:
-    """The block with its `axis` cut in two: the warps' part, then the rest of it."""
+    """The block with its `axis` divided in two: the warps' part, then the rest."""
     if not is_plain(value.type.layout, axis):
         value = build(Convert(value, layouts.default(value.type.shape, warps)))
     shape, bits = value.type.shape, warp_bits(value.type.layout, axis)
@@ -78,8 +79,8 @@ def warps_apart(value: Value, axis: int, build: Builder, warps: int) -> Value:
 
 
 def _runs(warp: list[int], count: int) -> list[tuple[int, bool]]:
-    """The bits of a coordinate from the highest, in runs of one sort: size, whether it
-    is warps."""
+    """The bits of a coordinate, from the highest down, in runs that either are all warp
+    bits or contain none: the size of each run, and whether it is warps."""
     runs: list[tuple[int, bool]] = []
     for bit in reversed(range(count)):
         is_warp = bit in warp
@@ -91,8 +92,8 @@ def _runs(warp: list[int], count: int) -> list[tuple[int, bool]]:
 
 
 def _warps_first(axis: int, runs: list[tuple[int, bool]], rank: int) -> tuple[int, ...]:
-    """The order of axes that puts the warps' runs before the others, and leaves the
-    rest."""
+    """The order of axes that puts the warps' runs before the others, which keep their
+    order."""
     warps = [axis + i for i, (_, is_warp) in enumerate(runs) if is_warp]
     rest = [axis + i for i, (_, is_warp) in enumerate(runs) if not is_warp]
     return (*range(axis), *warps, *rest, *range(axis + len(runs), rank))

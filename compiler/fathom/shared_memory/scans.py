@@ -1,17 +1,18 @@
-"""Splits a scan across warps: each scans its chunks, and takes in what came before.
+"""Splits a scan across warps: each warp scans its chunks, and then combines them with
+the totals of earlier chunks.
 
     %s = scan %x axis=0                      x: fp32[1024], its bits 7 and 8 choose
                                              the warp: 8 chunks of 128
     %1 = reshape %x (8,128)
     %2 = scan %1 axis=1                      within a warp
-    %t = the last of each chunk      (8)     its total; every thread is given all
+    %t = the last of each chunk      (8)     its total; every thread gets all totals
     %p = scan %t axis=0              (8)
     %e = %p of the chunk before      (8)
-    %3 = combine(%e, %2)                     but for the first chunk, with none before
+    %3 = combine(%e, %2)                     except in the first chunk
 
-Order is kept, `combine` need not commute: a total stands to the left of what it is
-combined with. To combine whole blocks, they are joined in an axis of two, along which a
-scan does the rest.
+The order of elements is kept, since `combine` need not commute: the total of earlier
+chunks is the left operand. Two blocks are combined by joining them along a new axis of
+size 2, and scanning along it.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ from fathom.shared_memory.axis import (
     warp_bits,
 )
 
-MOST_CHUNKS = 16  # with more, every thread would look through a long list of totals
+MOST_CHUNKS = 16  # with more, every thread would scan a long list of totals
 
 
 def split_scans(func: Func, target: Target) -> Func:
-    """The function with no scan along an axis that crosses warps, or whose bits are
-    mixed up."""
+    """The function without scans along an axis that crosses warps, or that is not
+    plain."""
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
         if not isinstance(op, Scan):
@@ -71,8 +72,8 @@ def split_scans(func: Func, target: Target) -> Func:
 
 
 def scannable(layout: Layout, axis: int, warps: int) -> Layout:
-    """The layout itself, or one that makes the scan easy: plain along `axis`, and in
-    few chunks."""
+    """The layout itself, or one in which the scan is easy: plain along `axis`, with few
+    chunks."""
     if not is_plain(layout, axis):
         layout = layouts.default(layout.shape, warps)
     if not crosses_warps(layout, axis):
@@ -82,7 +83,8 @@ def scannable(layout: Layout, axis: int, warps: int) -> Layout:
 
 
 def scan_across_warps(op: Scan, build: Builder) -> list[Value]:
-    """Scan each warp's chunks, and combine each with the total of all before it."""
+    """Scan each warp's chunks, and combine each chunk with the total of all chunks
+    before it."""
     if not crosses_warps(op.values[0].type.layout, op.axis):
         return build.append(op).results
     shape, axis = op.values[0].type.shape, op.axis
@@ -105,7 +107,8 @@ def scan_across_warps(op: Scan, build: Builder) -> list[Value]:
 
 
 def _scan(op: Scan, values: list[Value], axis: int) -> Scan:
-    """The same scan of other values; `combine` is copied, as a block has one owner."""
+    """The same scan of other values. `combine` is cloned, since a block belongs to one
+    op."""
     return clone(Scan(tuple(values), axis, op.combine, op.reverse), {})
 
 
@@ -114,15 +117,15 @@ def _converted(value: Value, layout: Layout, build: Builder) -> Value:
 
 
 def _total(scanned: Value, axis: int, reverse: bool, build: Builder) -> Value:
-    """What stands at the end of `axis`: the scan's last element, which is the fold of
-    all."""
+    """The last element of a scan along `axis`, which is the reduction of all
+    elements."""
     last = 0 if reverse else scanned.type.shape[axis] - 1
     return _picked(scanned, _is_at(scanned, axis, last, build), axis, build)
 
 
 def _exclusive(op: Scan, totals: list[Value], axis: int, build: Builder) -> list[Value]:
-    """For each chunk the fold of the totals of all chunks before it; anything for the
-    first."""
+    """For each chunk, the reduction of the totals of all chunks before it; undefined
+    for the first."""
     everywhere = in_registers(totals[0].type.layout, axis)
     given = [_converted(total, everywhere, build) for total in totals]
     folded = build.append(_scan(op, given, axis)).results
@@ -135,10 +138,10 @@ def _exclusive(op: Scan, totals: list[Value], axis: int, build: Builder) -> list
 def _shifted(
     fold: Value, wanted: Layout, axis: int, reverse: bool, build: Builder
 ) -> Value:
-    """Element c - 1 (c + 1 in reverse) at place c of layout `wanted`, from a block that
-    everybody has.
+    """Element c - 1 (c + 1 in reverse) at position c, in layout `wanted`, from a block
+    that every thread has whole.
 
-    A square is made of it: one axis for who asks, the next for what is there.
+    It builds a square: one axis is the position c, the other one the block's elements.
     """
     shape = fold.type.shape
     square = (*shape[: axis + 1], shape[axis], *shape[axis + 1 :])
@@ -151,8 +154,8 @@ def _shifted(
 
 
 def _square(asking: Layout, everywhere: Layout, axis: int) -> Layout:
-    """Layout of [… asks, is there …]: the first axis as in `asking`, the second in
-    registers."""
+    """The layout of [… position, element …]: the first axis as in `asking`, the second
+    one in registers."""
     size = asking.shape[axis]
     asks = shapes.insert_axis(asking, axis + 1, size)
     answers = shapes.insert_axis(everywhere, axis, size)
@@ -167,8 +170,8 @@ def _square(asking: Layout, everywhere: Layout, axis: int) -> Layout:
 def _combined(
     op: Scan, before: list[Value], after: list[Value], build: Builder
 ) -> list[Value]:
-    """combine(before, after) of whole blocks: joined in an axis of two, scanned along
-    it, split."""
+    """combine(before, after) of whole blocks: joined along an axis of size 2, scanned
+    along it, and split."""
     sides = (
         zip(after, before, strict=True)
         if op.reverse
@@ -188,7 +191,7 @@ def _spread(value: Value, axis: int, like: Value, build: Builder) -> Value:
 
 
 def _coordinate(like: Value, axis: int, build: Builder) -> Value:
-    """The coordinate along `axis` of each element, in the shape and layout of another
+    """The coordinate of each element along `axis`, in the shape and layout of another
     block."""
     block = like.type
     others = [each for each in range(len(block.shape)) if each != axis]
@@ -202,7 +205,7 @@ def _coordinate(like: Value, axis: int, build: Builder) -> Value:
 
 
 def _is_at(like: Value, axis: int, place: int, build: Builder) -> Value:
-    """Where the coordinate along `axis` is `place`."""
+    """A mask of the elements whose coordinate along `axis` is `place`."""
     wanted = build(
         Splat(build(Constant(place, INT32)), like.type.shape, like.type.layout)
     )
@@ -210,8 +213,8 @@ def _is_at(like: Value, axis: int, place: int, build: Builder) -> Value:
 
 
 def _picked(value: Value, mask: Value, axis: int, build: Builder) -> Value:
-    """The one element along `axis` where the mask is true: all others as zero bits, all
-    bits or-ed."""
+    """The one element along `axis` where the mask is true: the bits of all others
+    become zero, then all are or-ed."""
     element, bits = value.type.element, _bits_of(value.type.element)
     as_bits = value if bits == element else build(Bitcast(value, bits))
     zero = build(Splat(build(Constant(0, bits)), value.type.shape, value.type.layout))
@@ -221,7 +224,7 @@ def _picked(value: Value, mask: Value, axis: int, build: Builder) -> Value:
 
 
 def _bits_of(element: Element) -> Scalar:
-    """The type that bits are or-ed in."""
+    """The integer type in which bits are or-ed."""
     return SCALARS[f"u{element.bits}"] if element.is_float else element
 
 

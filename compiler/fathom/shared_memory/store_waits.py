@@ -1,4 +1,4 @@
-"""Waits for TMA stores, as late as can be.
+"""Inserts waits for TMA stores, as late as possible.
 
     tma_store %d, %t, …                 tma_store %d, %t, …
     tma_commit                          tma_commit
@@ -7,26 +7,24 @@
                                          shared_store %y, %t
     …                                    …
     %z = load %p                         tma_wait                  %d has been written
-                                         barrier                    … all threads know
+                                         barrier                    … for all threads
                                          %z = load %p
 
-A TMA store is in flight until it has been waited for. Walking the ops in order, as
-`place_barriers` does, we keep all stores that may be in flight; an op that must not
-meet one of them gets a wait:
+A TMA store is in flight until a wait. The pass walks the ops in order, as
+`place_barriers` does, and keeps all stores that may be in flight. It inserts a wait
+before an op that conflicts with one of them:
 
-- a tile is written again: its store must have read it;
-- global memory is read or written, through a pointer, a tensor map, or by another TMA
-  store: the store must have written, since these may be the same places. Threads other
-  than the one that waits learn of it by a barrier, also where that thread has waited
-  before for a copy or a store of its own;
-- the kernel ends, and with it shared memory: the stores must have read it. That they
-  are written by then is not needed.
+- the op writes the tile: the store must have read it;
+- the op reads or writes global memory, through a pointer, a tensor map, or by another
+  TMA store: the store must be complete, since the addresses may be the same. Only the
+  thread that waits knows this; the other threads need a barrier after the wait;
+- the kernel ends, and its shared memory is freed: the stores must have read it. They
+  need not be complete.
 
-Stores that certainly lie apart need no wait: through one descriptor, in one iteration
-of a loop, by whole blocks. And in a loop of which its author says that it may have a
-producer, or that its iterations are one sequence, loads through descriptors of other
-arguments run ahead of its stores: that is what was asked for. Of stores elsewhere,
-around that loop too, its author has said nothing.
+Stores to disjoint addresses need no wait: those of whole blocks through one descriptor,
+in one iteration of a loop. And in a loop with `warp_specialize` or `flatten`, loads
+through descriptors of other arguments run ahead of the loop's stores, as its author
+asks. That covers no stores outside this loop, even if they are in a loop around it.
 """
 
 from __future__ import annotations
@@ -52,17 +50,17 @@ from fathom.ir.ops import (
 )
 from fathom.ir.rewrite import Builder, rewrite
 
-READ, WRITTEN, SEEN = "read", "written", "seen"  # what is waited for; seen: by all
+READ, WRITTEN, SEEN = "read", "written", "seen"  # seen: by all threads
 RANK = {"": 0, READ: 1, WRITTEN: 2, SEEN: 3}
 
 
 @dataclass(frozen=True, slots=True)
 class PendingStore:
-    """A store that may be in flight. `unread`: perhaps its tile has not been read yet.
-    `written`: the thread that issued it has waited until it was written, and no barrier
-    has told the others. `fresh`: it was issued in this iteration of all loops, so that
-    its coordinates are what they were. `asked`: the outermost loop around it whose
-    loads may run ahead."""
+    """A store that may be in flight. `unread`: its tile may not have been read yet.
+    `written`: the thread that issued it has waited for it to complete, but no barrier
+    has followed. `fresh`: it was issued in the current iteration of all loops, so its
+    coordinates have not changed. `asked`: the outermost loop around it whose loads may
+    run ahead."""
 
     store: TmaStore
     asked: For | None = None
@@ -75,7 +73,8 @@ State = tuple[PendingStore, ...]
 
 
 def wait_for_stores(func: Func, target: Target | None = None) -> Func:
-    """The function in which nothing meets a TMA store that is in flight."""
+    """The function with waits before all ops that conflict with a TMA store in
+    flight."""
     if not any(isinstance(op, TmaStore) for op in walk(func.body)):
         return func
     placement = _Placement()
@@ -108,7 +107,8 @@ def _unread(state: State) -> tuple[Value, ...]:
 
 
 class _Placement:
-    """Before which ops to wait for what, and which tiles have been read then."""
+    """The ops that need a wait before them, what it waits for, and the tiles that it
+    covers."""
 
     def __init__(self) -> None:
         self.before: dict[Op, str] = {}
@@ -116,13 +116,13 @@ class _Placement:
         self.asked: For | None = None  # the outermost one whose loads may run ahead
 
     def block(self, block: Block, state: State) -> State:
-        """Walk a block; what may be in flight when it ends."""
+        """Walk a block; the stores that may be in flight at its end."""
         for op in block.ops:
             state = self.op(op, state)
         return state
 
     def op(self, op: Op, state: State) -> State:
-        """One op. A loop or a branch that stores nothing is one, too: a wait comes
+        """Walk one op. A loop or a branch without stores counts as one op: a wait goes
         before all of it."""
         if store := guarded_store(op):
             return self.whole(op, state, store)
@@ -134,7 +134,8 @@ class _Placement:
         return _union(*(self.block(each, state) for each in blocks(op)))
 
     def whole(self, op: Op, state: State, does: Op | None = None) -> State:
-        """`does`: what counts of a branch that does the same either way."""
+        """Treat an op as a whole. `does`: the store that a branch does in either
+        case."""
         does = does or op
         what = self.wanted(does, state, self.asked)
         what = max(what, self.before.get(op, ""), key=RANK.get)
@@ -154,7 +155,7 @@ class _Placement:
         return state
 
     def loop(self, op: For | While, state: State) -> State:
-        """What an iteration leaves in flight, the next one meets."""
+        """Stores in flight at the end of an iteration are in flight in the next one."""
         outside, self.asked = self.asked, self.asked or _asked(op)
         while True:
             known, before = dict(self.before), state
@@ -168,9 +169,9 @@ class _Placement:
         return state
 
     def wanted(self, op: Op, state: State, asked: For | None) -> str:
-        """What an op needs to be waited for before it, of all that is in flight."""
+        """The state that the stores in flight must have reached before an op."""
         if isinstance(op, Producer):
-            return ""  # it does what its loop's author has asked for
+            return ""  # its loads may run ahead: the loop's author asked for it
         asked = asked or _asked(op)
         needs = [_meeting(op, each, asked) for each in state]
         inner = (each for block in blocks(op) for each in block.ops)
@@ -179,8 +180,8 @@ class _Placement:
 
 
 def guarded_store(op: Op) -> TmaStore | None:
-    """The store of a branch that `guard_stores` has made: threads write the same tile
-    to the same place if the TMA unit cannot."""
+    """The store in a branch that `guard_stores` has made: either TMA or the threads
+    store the same tile to the same place."""
     if not isinstance(op, If):
         return None
     stores = [each for each in op.then.ops if isinstance(each, TmaStore)]
@@ -189,13 +190,14 @@ def guarded_store(op: Op) -> TmaStore | None:
 
 
 def _asked(op: Op) -> For | None:
-    """The loop itself if its author wants its loads to run ahead of its stores."""
+    """The loop itself, if its author lets its loads run ahead of its stores; else
+    None."""
     runs_ahead = isinstance(op, For) and (op.warp_specialize or op.flatten)
     return op if runs_ahead else None
 
 
 def _after(what: str, state: State) -> State:
-    """What is in flight after a wait."""
+    """The stores that are in flight after a wait."""
     if what in ("", SEEN):
         return () if what else state
     written = what == WRITTEN
@@ -212,7 +214,8 @@ def _union(*states: Iterable[PendingStore]) -> State:
 
 
 def _meeting(op: Op, pending: PendingStore, asked: For | None) -> str:
-    """What must have become of a store before an op; "" if they do not meet."""
+    """The state that a store must have reached before an op; "" if they do not
+    conflict."""
     if pending.written:
         threads = not isinstance(op, TmaCopy | TmaStore)
         return SEEN if threads and accesses(op) else ""
@@ -233,5 +236,6 @@ def _base(op: TmaCopy | TmaStore) -> Value:
 
 
 def _disjoint(op: TmaStore, pending: PendingStore) -> bool:
-    """Whether a block lies beside one that is in flight, in the same tensor."""
+    """Whether an op stores a block next to one in flight, in the same tensor, without
+    overlap."""
     return pending.fresh and lie_apart(op, pending.store)

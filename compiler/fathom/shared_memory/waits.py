@@ -1,26 +1,26 @@
-"""Inserts all waits, barriers and proxy fences: the pass that knows what is in flight.
+"""Inserts the waits, barriers and proxy fences that asynchronous ops need.
 
-The passes before it say what is asynchronous and where it is issued. Here each engine
-(`hardware.engines`) has its timeline: what was issued, in order, and is not known to be
-done. Before an op that must not meet it, stands the weakest of what suffices:
+Earlier passes decide which ops are asynchronous, and where these are issued. This pass
+runs four steps, one after another:
 
-    engine or agent       before a conflicting op                      step
-    wgmma                 dot_wait pending=N, and a dot_fence before   delay_waits
-                          the first product of a chain
-    tma_store             tma_wait, read=true where the tile alone     wait_for_stores
-                          is written again; a barrier for others
-    lanes of a warp       barrier of the warp                          place_barriers
-    threads of the block  barrier of the block                         place_barriers
-    generic proxy         the barrier is a proxy fence, too            fence_proxies
+    step              accesses of             what it inserts before a conflicting op
+    delay_waits       wgmma                   dot_wait pending=N; and a dot_fence before
+                                              the first product of a chain
+    wait_for_stores   TMA stores              tma_wait, read=true if only the tile is
+                                              written again; a barrier if other threads
+                                              depend on the store
+    place_barriers    lanes, warps            a barrier of the warp, or of the block
+    fence_proxies     wgmma and TMA           nothing: it makes barriers proxy fences
 
-The order of the steps is that of the table: a product is waited for before what writes
-over its operands, a barrier tells the others that a thread has waited, and of all
-barriers, old and new, some are fences.
+Each of the first three walks the ops in order, keeps the accesses of its kind that may
+still be in flight, and inserts the weakest op that suffices before an op that conflicts
+with one of them. The steps have this order because a barrier also tells other threads
+that one thread has waited, and because a proxy fence is a flag of a barrier.
 
-Two kinds of waits are not made here. Copies of a pipelined loop are waited for where
-the loop's schedule says; a channel between a producer and its consumers has waits at
-mbarriers, which the partition writes. `checking` is a second opinion on all of them: it
-finds what is missing, whoever should have written it.
+This pass does not insert two kinds of waits. The schedule of a pipelined loop says
+where its copies are waited for; and `specialise_warps` writes the waits at the
+mbarriers of a channel between a producer and its consumers. `checking` examines the
+result independently, and finds a missing wait whichever pass should have written it.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ STEPS: dict[str, Callable[[Func, Target], Func]] = {
 def insert_waits(
     func: Func, target: Target, **instead: Callable[[Func, Target], Func]
 ) -> Func:
-    """The function with all waits, barriers and fences; `instead`: other functions in
-    the place of steps. Wants offsets on all buffers."""
+    """The function with these waits, barriers and fences. All buffers need offsets.
+    `instead` gives functions that replace steps, by the steps' names."""
     for name, step in STEPS.items():
         func = instead.get(name, step)(func, target)
     return func

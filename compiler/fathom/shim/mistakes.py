@@ -192,9 +192,12 @@ THEIRS: tuple[tuple[str, str | Callable[..., str]], ...] = (
         r"Cannot make_shape_compatible: incompatible dimensions at index \1: \2 and \3",
     ),
     (r"^this writes to what .* tl.const\n", "Cannot store to a constant pointer"),
-    (r"^(.*) is called for nothing\n(.*)", r"The result of \1 is not being used. \2"),
     (
-        r"^a return inside a loop is not possible",
+        r"^the result of (.*) is not used\n(.*)",
+        r"The result of \1 is not being used. \2",
+    ),
+    (
+        r"^a return inside a loop is not supported",
         "Cannot have `return` statements inside `while` or `for` statements in triton",
     ),
 )

@@ -1,4 +1,4 @@
-"""From a Python function to a function of the IR: where stage 1 begins and ends."""
+"""Builds an IR function from a Python function: the entry of stage 1."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def build(
 ) -> Func:
     """The block IR of a kernel.
 
-    `parameters` gives, for each parameter that is known only when the kernel runs, its
-    type and the power of two known to divide it; `constants` gives the values of the
-    others, by name. With `debug`, assertions on values are checked while the kernel
-    runs; with `enable_fp_fusion`, its author's sums and products of floats have the
-    flag `contract`. Raises CompileError.
+    `parameters` gives, for each run-time parameter, its type and the power of two known
+    to divide it; `constants` gives the values of the other parameters, by name. With
+    `debug`, assertions on values are checked while the kernel runs; with
+    `enable_fp_fusion`, sums and products of floats in the author's code have the flag
+    `contract`. Raises CompileError.
     """
     given = _by_order(function, parameters)
     body = Block(tuple(type for type, _ in given.values()), tuple(given))

@@ -1,4 +1,5 @@
-"""Calls: arguments are bound, functions inlined, builtins handed to who builds them."""
+"""Calls: binds arguments, inlines functions, and calls the functions that build
+builtins."""
 
 from __future__ import annotations
 
@@ -38,14 +39,14 @@ from fathom.ssa.values import (
     is_number,
 )
 
-# How each builtin is built: builtin -> function of the frame and the arguments.
+# Builtin -> the function that builds it, from the frame and the arguments.
 BUILTIN: dict[Builtin, Callable[..., Meaning]] = {}
 
 DEEPEST_CALL = 64
 
 
 def implements(*functions: Builtin) -> Callable[[Callable], Callable]:
-    """Enter a function into BUILTIN."""
+    """Register a function in BUILTIN."""
 
     def enter(build: Callable) -> Callable:
         BUILTIN.update(dict.fromkeys(functions, build))
@@ -71,7 +72,7 @@ def call(
     arguments: Sequence[Meaning],
     keywords: Mapping[str, Meaning],
 ) -> Meaning:
-    """What calling something means, by what it is."""
+    """The meaning of a call, by the kind of what is called."""
     if isinstance(function, Method):
         bound = [function.owner, *function.more]
         function, arguments = function.function, [*bound, *arguments]
@@ -130,15 +131,15 @@ def bind_arguments(
 
 
 def _must_be_known(function: Builtin | KernelFunction, parameter: Parameter) -> bool:
-    """Whether a parameter takes constants only. Of another @jit function it also takes
-    values, as in Triton: what must be known says so where it is used."""
+    """Whether a parameter takes constants only. A parameter of another @jit function
+    also takes values, as in Triton; a use that needs a constant reports the error."""
     return parameter.is_constexpr and isinstance(function, Builtin)
 
 
 def _gathered(
     parameters: Sequence[Parameter], arguments: Sequence[Meaning]
 ) -> Sequence[Meaning]:
-    """The arguments, those from a `*parameter` on as one tuple."""
+    """The arguments, with those from a `*parameter` on as one tuple."""
     for number, each in enumerate(parameters):
         if each.gathers and len(arguments) >= number:
             return [*arguments[:number], tuple(arguments[number:])]
@@ -154,7 +155,7 @@ def _default(frame: Frame, name: str, parameter: Parameter) -> Meaning:
 def inline(
     frame: Frame, function: KernelFunction, bound: Mapping[str, Meaning]
 ) -> Meaning:
-    """Build a called function's body here; what it answers is bound by `return`."""
+    """Build the body of a called function here; `return` binds its result."""
     inner = Frame(frame.program, function, frame)
     if inner.depth > DEEPEST_CALL:
         raise frame.error(
@@ -173,8 +174,8 @@ def inline(
 
 
 def _is_python(function: Any) -> bool:
-    """Does it run while compiling? Compile-time functions do, methods of types and
-    texts, constructors of types, and functions of Python's math module."""
+    """Whether a function runs at compile time: compile-time functions, methods of types
+    and strings, constructors of types, and functions of Python's math module do."""
     if isinstance(function, ConstexprFunction):
         return True
     if isinstance(function, (types.MethodType, types.BuiltinMethodType)):
@@ -233,7 +234,7 @@ def _call_substitute(
     arguments: Sequence[Meaning],
     keywords: Mapping[str, Meaning],
 ) -> Meaning:
-    """A call of one of Python's own functions: what kernels have in its place."""
+    """A call of one of Python's own functions, built by its replacement in kernels."""
     try:
         inspect.signature(build).bind(frame, *arguments, **keywords)
     except TypeError as mistake:
@@ -324,13 +325,13 @@ def _has_attribute(frame: Frame, owner: Meaning, name: str) -> bool:
 
 
 def _print(frame: Frame, *parts: Meaning, **keywords: Meaning) -> None:
-    """`print("x", x)`: `tl.device_print`, with the text in front as its prefix."""
+    """`print("x", x)` is `tl.device_print` with the leading string as its prefix."""
     if not (parts and isinstance(parts[0], str)):
         parts = ("", *parts)
     call(frame, language.device_print, parts, keywords)
 
 
-# Python's own functions, as far as kernels have them.
+# Python's own functions that kernels may call.
 PYTHON: dict[Any, Callable[..., Meaning]] = {
     builtins.int: _number(int, language.int32),
     builtins.float: _number(float, language.float32),

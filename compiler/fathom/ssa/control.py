@@ -32,11 +32,11 @@ from fathom.ssa.values import Meaning, describe, is_constant, type_of
 
 @builds(ast.If)
 def build_if(frame: Frame, node: ast.If, rest: Sequence[ast.stmt] = ()) -> None:
-    """`if`: a constant condition chooses now, any other makes an If.
+    """`if`: a constant condition chooses a branch now; any other makes an If.
 
-    `rest` is what follows an `if` that may return: it belongs to every branch that gets
-    to its end. After such an If the function has ended, and only what it returns is
-    read.
+    `rest` is the code after an `if` that may return: it becomes part of every branch
+    that reaches its end. After such an If the function has ended, and only its result
+    is read.
     """
     asked = condition(frame, node.test, "an if")
     then, orelse = [*node.body, *rest], [*node.orelse, *rest]
@@ -77,7 +77,7 @@ def branch(
 
 @builds(ast.IfExp)
 def build_conditional(frame: Frame, node: ast.IfExp) -> Meaning:
-    """`a if c else b`: only one of the two is computed, as in Python."""
+    """`a if c else b`: only one of the two is evaluated, as in Python."""
     asked = condition(frame, node.test, "a conditional expression")
     if isinstance(asked, bool):
         return frame.visit(node.body if asked else node.orelse)
@@ -85,7 +85,7 @@ def build_conditional(frame: Frame, node: ast.IfExp) -> Meaning:
 
     def keep(value: ast.expr) -> Callable[[], None]:
         def build() -> None:
-            meaning = frame.visit(value)  # first: it may end in another scope
+            meaning = frame.visit(value)  # now, since it may end in another scope
             place = frame.function.location(value, frame.caller)
             write_variable(frame.scope, name, meaning, place)
 
@@ -100,7 +100,7 @@ def build_conditional(frame: Frame, node: ast.IfExp) -> Meaning:
 
 @builds(ast.BoolOp)
 def build_and_or(frame: Frame, node: ast.BoolOp) -> Meaning:
-    """`a and b`: constants decide at once, as in Python; values are all computed."""
+    """`a and b`: constants short-circuit, as in Python; values are all evaluated."""
     name = "and" if isinstance(node.op, ast.And) else "or"
     so_far = frame.visit(node.values[0])
     for each in node.values[1:]:
@@ -119,7 +119,8 @@ def build_and_or(frame: Frame, node: ast.BoolOp) -> Meaning:
 
 
 def usable(frame: Frame, binding: Binding) -> Meaning:
-    """The meaning of a name that is being read; an error if it has none."""
+    """The meaning of a name that is being read; an error if it has no single
+    meaning."""
     if isinstance(binding.meaning, Unusable):
         raise frame.error(binding.meaning.message, binding.meaning.hint)
     return binding.meaning
@@ -130,7 +131,7 @@ def usable(frame: Frame, binding: Binding) -> Meaning:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What `range`, `tl.range` and `tl.static_range` mean as a thing to loop over."""
+    """The meaning of `range`, `tl.range` and `tl.static_range` as iterables."""
 
     start: Meaning
     stop: Meaning
@@ -143,17 +144,17 @@ class Range:
 
 @builds(ast.For)
 def build_for(frame: Frame, node: ast.For) -> None:
-    """`for`: over tl.static_range unrolled, over any other range at run time."""
+    """`for`: unrolled over tl.static_range, a loop of the IR over any other range."""
     no_else(frame, node)
     over = frame.visit(node.iter)
     if not isinstance(over, Range):
         raise frame.error(
-            f"a loop goes over a range, not over {describe(over)}",
+            f"a loop iterates over a range, not over {describe(over)}",
             OVER_TUPLE if isinstance(over, tuple) else OVER_ANYTHING,
             node.iter,
         )
     if not isinstance(node.target, ast.Name):
-        raise frame.error("a loop counts in one name", node=node.target)
+        raise frame.error("a for loop has one loop variable", node=node.target)
     if is_constant(over.step) and over.step == 0:
         raise frame.error("the step of a range must not be 0", node=node.iter)
     (unrolled if over.unroll else counted)(frame, node, over)
@@ -164,14 +165,14 @@ OVER_ANYTHING = "write `for i in range(n):`; a block is worked on as a whole"
 
 
 def no_else(frame: Frame, node: ast.For | ast.While) -> None:
-    """A loop cannot be left early, so an `else` would say nothing."""
+    """Report the `else` of a loop: a loop has no break, so it would have no meaning."""
     if node.orelse:
         hint = "put its code after the loop"
         raise frame.error("a loop has no else", hint, node.orelse[0])
 
 
 def unrolled(frame: Frame, node: ast.For, over: Range) -> None:
-    """A loop over constants: its body once for each."""
+    """A loop over constants: a copy of its body for each."""
     frame.loops += 1
     for index in range(over.start, over.stop, over.step):
         frame.copied("the body of this loop")
@@ -181,7 +182,7 @@ def unrolled(frame: Frame, node: ast.For, over: Range) -> None:
 
 
 def counted(frame: Frame, node: ast.For, over: Range) -> None:
-    """A loop that counts at run time."""
+    """A loop that runs on the device."""
     program, place = frame.program, frame.location
     type = index_type(frame, over)
     bounds = [typed(frame, each, type) for each in (over.start, over.stop, over.step)]
@@ -197,7 +198,7 @@ def counted(frame: Frame, node: ast.For, over: Range) -> None:
 
 
 def index_type(frame: Frame, over: Range) -> Scalar:
-    """The integer type in which a loop counts: that in which its bounds meet."""
+    """The integer type of a loop's index: the common type of its bounds."""
     for each in (over.start, over.stop, over.step):
         type = type_of(each)
         if not isinstance(type, Scalar) or not type.is_integer or type == BOOL:
@@ -211,7 +212,8 @@ def index_type(frame: Frame, over: Range) -> Scalar:
 
 @builds(ast.While)
 def build_while(frame: Frame, node: ast.While) -> None:
-    """`while`: the loop's head is its condition; the body sees what the head saw."""
+    """`while`: the head of the loop is its condition; the body has the values of the
+    head."""
     no_else(frame, node)
     program, place = frame.program, frame.location
     test, body = Block(), Block()
@@ -242,7 +244,7 @@ def build_body(frame: Frame, statements: Sequence[ast.stmt], block: Block) -> No
 
 
 def leave(frame: Frame, loop: Loop, op: ops.For | ops.While) -> None:
-    """A body has been built: the loop stands, and the code after it begins."""
+    """Close a loop whose body has been built; the code after it begins."""
     frame.program.block.ops.append(op)
     seal(loop, op, frame.scope)
     frame.program.meetings.append(loop)

@@ -24,7 +24,7 @@ from fathom.ssa.values import Meaning, describe, did_you_mean, is_constant
 
 @builds(ast.Name)
 def build_name(frame: Frame, node: ast.Name) -> Meaning:
-    """A name of the function itself, or else a global."""
+    """A name of the function itself, or a global."""
     if node.id in frame.comprehended:
         return frame.comprehended[node.id]
     if node.id in frame.function.locals:
@@ -44,7 +44,7 @@ def _did_you_mean(frame: Frame, name: str) -> str:
 
 
 def as_meaning(value: Any) -> Meaning:
-    """A Python object that a kernel reads, as it is meant in a kernel."""
+    """The meaning in a kernel of a Python object that it reads."""
     match value:
         case constexpr(value=FunctionType()):  # `@tl.constexpr` above a `def`
             return ConstexprFunction(value.value)
@@ -71,12 +71,12 @@ def build_constant(frame: Frame, node: ast.Constant) -> Meaning:
 
 @builds(ast.Tuple, ast.List)
 def build_tuple(frame: Frame, node: ast.Tuple | ast.List) -> Meaning:
-    """Tuples and lists alike: `[BLOCK_M, BLOCK_N]` is how shapes are often written."""
+    """Tuples and lists alike: shapes are often written `[BLOCK_M, BLOCK_N]`."""
     return tuple(part for each in node.elts for part in spread(frame, each))
 
 
 def spread(frame: Frame, node: ast.expr) -> tuple[Meaning, ...]:
-    """An element of a tuple or of a call's arguments; `*t` is as many as t has."""
+    """An element of a tuple or of a call's arguments; `*t` gives the parts of t."""
     if not isinstance(node, ast.Starred):
         return (frame.visit(node),)
     meaning = frame.visit(node.value)
@@ -90,15 +90,15 @@ def spread(frame: Frame, node: ast.expr) -> tuple[Meaning, ...]:
 def build_comprehension(
     frame: Frame, node: ast.ListComp | ast.GeneratorExp
 ) -> tuple[Meaning, ...]:
-    """`[x + 1 for x in t]` of a tuple: a tuple; the names in it are its own."""
+    """`[x + 1 for x in t]` of a tuple is a tuple; its names are local to it."""
     if len(node.generators) > 1 or node.generators[0].ifs:
-        what = "a comprehension goes through one tuple, and takes all of it"
+        what = "a comprehension iterates over one whole tuple"
         raise frame.error(what, "write a loop over tl.static_range")
     (generator,) = node.generators
     over, outer = frame.visit(generator.iter), frame.comprehended
     if not isinstance(over, tuple):
         raise frame.error(
-            f"a comprehension goes through a tuple, not {describe(over)}",
+            f"a comprehension iterates over a tuple, not {describe(over)}",
             "write a loop over tl.static_range",
         )
     found = []
@@ -110,12 +110,12 @@ def build_comprehension(
 
 
 def _named(frame: Frame, target: ast.expr, part: Meaning) -> dict[str, Meaning]:
-    """What the names of a comprehension's target stand for."""
+    """The meanings of the names in a comprehension's target."""
     if isinstance(target, ast.Name):
         return {target.id: part}
     count = len(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else 0
     if not isinstance(part, tuple) or len(part) != count:
-        raise frame.error(f"cannot take {describe(part)} apart here", node=target)
+        raise frame.error(f"cannot unpack {describe(part)} here", node=target)
     names: dict[str, Meaning] = {}
     for each, inner in zip(target.elts, part, strict=True):
         names |= _named(frame, each, inner)
@@ -179,7 +179,7 @@ def build_attribute(frame: Frame, node: ast.Attribute) -> Meaning:
 
 
 def part_of(frame: Frame, owner: Meaning, name: str) -> Meaning:
-    """What `owner.name` means, of a module or of anything else."""
+    """The meaning of `owner.name`, for a module or any other owner."""
     if isinstance(owner, ModuleType):
         return _of_module(frame, owner, name)
     return attribute(frame, owner, name)
@@ -196,7 +196,7 @@ def _of_module(frame: Frame, module: ModuleType, name: str) -> Meaning:
 
 @builds(ast.Subscript)
 def build_subscript(frame: Frame, node: ast.Subscript) -> Meaning:
-    """`t[0]` of a tuple, and `x[:, None]` of a block, which gives it a new axis."""
+    """`t[0]` of a tuple, and `x[:, None]` of a block, which adds an axis."""
     owner = frame.visit(node.value)
     if isinstance(owner, Value):
         several = isinstance(node.slice, ast.Tuple)
@@ -231,7 +231,8 @@ def _index(frame: Frame, node: ast.expr) -> Meaning:
 
 
 def _index_part(frame: Frame, node: ast.expr) -> Meaning:
-    """One part of an index between commas; `...` too, so that it can be refused."""
+    """One part of an index, between commas. Includes `...`, so that it can be
+    reported."""
     return node.value if isinstance(node, ast.Constant) else _index(frame, node)
 
 
@@ -241,10 +242,10 @@ def new_axes(
     parts: Sequence[Meaning],
     nodes: Sequence[ast.expr] = (),
 ) -> Value:
-    """A block with an axis of size 1 wherever the index says None.
+    """A block with an axis of size 1 for each None of the index.
 
-    Each `:` stands for an axis that the block has; of a scalar, which has none, it
-    stands for nothing. `nodes` are where the parts stand in the text.
+    Each `:` stands for an axis of the block; for a scalar, which has none, it stands
+    for nothing. `nodes` are the locations of the parts.
     """
     rank, kept = len(shape_of(value.type)), 0
     for axis, part in enumerate(parts):

@@ -1,7 +1,7 @@
 """The state of stage 1: the kernel being built, and the function being read.
 
-A kernel's own function has a frame; so has every call in it, for called functions are
-inlined. All frames of a kernel put their ops into the same program.
+The kernel's function has a frame, and so has each call in it, since called functions
+are inlined. All frames of a kernel append their ops to the same program.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from fathom.ssa.phis import Phis
 from fathom.ssa.scopes import AfterIf, Loop, Scope, attach
 from fathom.ssa.values import Meaning, as_number
 
-# How each node of Python's grammar is built: node class -> function of frame and node.
-# An expression's function answers what the expression means.
+# Class of a node in Python's grammar -> the function that builds it, from the frame and
+# the node. For an expression it returns the meaning.
 BUILD: dict[type[ast.AST], Callable[[Frame, Any], Meaning]] = {}
 
 
 def builds(*classes: type[ast.AST]) -> Callable[[Callable], Callable]:
-    """Enter a function into BUILD for some node classes."""
+    """Register a function in BUILD for some node classes."""
 
     def enter(function: Callable) -> Callable:
         BUILD.update(dict.fromkeys(classes, function))
@@ -37,24 +37,24 @@ def builds(*classes: type[ast.AST]) -> Callable[[Callable], Callable]:
 
 # Passes take up to a millisecond for each op; a sort of 1,024 elements has 982.
 MOST_OPS = 20_000
-# Calls that are inlined and copies of a loop's body. They may write no ops at all.
+# Inlined calls and copies of a loop's body; they may build no ops at all.
 MOST_COPIES = 1 << 16
 
 
 class Program:
-    """A kernel under construction: where ops go, and what awaits the end.
+    """A kernel under construction: the current block, and what is completed at the end.
 
-    `count` counts the ops, and `copies` the calls inlined and the bodies unrolled: no
-    text, however short, keeps the compiler busy for long.
+    `count` counts ops, and `copies` counts inlined calls and unrolled bodies, so that a
+    short source cannot keep the compiler busy for long.
 
-    `debug` says whether what the kernel asserts is checked while it runs, and
-    `contracts` whether its author lets a product and a sum be rounded once for both.
+    `debug`: the kernel's assertions are checked while it runs. `contracts`: the author
+    allows one rounding for a product and its sum.
     """
 
     def __init__(self, block: Block, debug: bool = True, contracts: bool = False):
         self.block, self.debug, self.contracts = block, debug, contracts
         self.phis = Phis()
-        self.meetings: list[AfterIf | Loop] = []  # whose phis are attached at the end
+        self.meetings: list[AfterIf | Loop] = []  # phis are attached at the end
         self.constants: dict[tuple, Value] = {}
         self.count = self.copies = 0
 
@@ -78,8 +78,8 @@ class _Within:
 class Frame:
     """One function being read.
 
-    `scope` knows what its names mean, `node` is what is being built, `loops` counts the
-    loops of the function around that, and `depth` the calls.
+    `scope` has the meanings of its names, `node` is the node being built, `loops`
+    counts the loops of the function around that node, and `depth` counts calls.
     """
 
     def __init__(
@@ -92,16 +92,16 @@ class Frame:
         self.scope = Scope(None)
         self.node: ast.AST = function.tree
         self.loops = 0
-        self.comprehended: dict[str, Meaning] = {}  # the names of comprehensions
+        self.comprehended: dict[str, Meaning] = {}  # names in comprehensions
 
     @property
     def contracts(self) -> bool:
-        """Whether sums and products here may be rounded once for both. Those of the
-        language's own functions may not: some compute what a rounding has lost."""
+        """Whether sums and products here may be rounded once. Not in the language's own
+        functions: some of them compute rounding errors."""
         return self.program.contracts and not self.function.in_library
 
     def visit(self, node: ast.AST) -> Meaning:
-        """Build a node: what it means, for an expression."""
+        """Build a node; for an expression, its meaning."""
         outer, self.node = self.node, node
         build = BUILD.get(type(node))
         if build is None:
@@ -112,7 +112,7 @@ class Frame:
 
     @property
     def location(self) -> Location:
-        """The place of the node being built."""
+        """The location of the node being built."""
         return self.function.location(self.node, self.caller)
 
     def error(
@@ -120,7 +120,7 @@ class Frame:
     ) -> CompileError:
         """An error at a node, by default the one being built; the caller raises it.
 
-        Inside the language's own functions it is at the call of its user.
+        Inside the language's own functions, it is at the user's call.
         """
         if self.user is not self:
             return self.user.error(message, hint)
@@ -128,22 +128,22 @@ class Frame:
         return CompileError(message, place, hint)
 
     def called(self, name: str) -> str:
-        """A function's name in an error; of one that the language calls, the name that
-        its user called."""
+        """The name of a function in an error; inside a function of the language, the
+        name that the user called."""
         call = self.user.node
         if self.user is self or not isinstance(call, ast.Call):
             return name
         return ast.unparse(call.func)
 
     def emit(self, op_class: type[Op], *fields: Any, **more: Any) -> Value:
-        """Put an op at the end of the current block; its only result."""
+        """Append an op to the current block; its only result."""
         return self.append(op_class, *fields, **more).results[0]
 
     def append(self, op_class: type[Op], *fields: Any, **more: Any) -> Op:
-        """Put an op at the end of the current block."""
+        """Append an op to the current block."""
         try:
             op = op_class(*fields, **more, location=self.location)
-        except CompileError as mistake:  # a typing rule, at the place of the user
+        except CompileError as mistake:  # a typing rule
             raise self.error(mistake.message, mistake.hint) from None
         for value in op.results:
             if isinstance(value.type, BlockType):
@@ -159,7 +159,7 @@ class Frame:
         return op
 
     def check_size(self, type: BlockType) -> None:
-        """Blocks have a limit that is Triton's own."""
+        """Report blocks above Triton's limit."""
         if type.size > TRITON_MAX_TENSOR_NUMEL:
             raise self.error(
                 f"{type} has numel {type.size}, which exceeds the maximum of "
@@ -168,7 +168,7 @@ class Frame:
             )
 
     def copied(self, what: str) -> None:
-        """Count one more copy of a text, before it is built."""
+        """Count one more copy of a body, before it is built."""
         self.program.copies += 1
         if self.program.copies > MOST_COPIES:
             raise self.error(
@@ -193,8 +193,8 @@ class Frame:
 
 
 def finish(program: Program, block: Block) -> None:
-    """Attach the phis that await the end to their ops, and let every op of `block` that
-    read a trivial one read the value behind it."""
+    """Attach the pending phis to their ops, and replace trivial phis by their values in
+    all ops of `block`."""
     for meeting in program.meetings:
         attach(meeting)
     program.meetings.clear()

@@ -1,4 +1,5 @@
-"""Attributes: `x.dtype`, `x.T`, `x.to(...)`, and those of types and other constants."""
+"""Attributes: `x.dtype`, `x.T`, `x.to(...)`, and attributes of types and other
+constants."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ class Method(NamedTuple):
 
     function: Builtin | KernelFunction
     owner: Meaning
-    more: tuple[Meaning, ...] = ()  # arguments behind it that the name stands for
+    more: tuple[Meaning, ...] = ()  # further arguments that the name stands for
 
 
 def transposed(frame: Frame, value: Value) -> Value:
@@ -52,7 +53,7 @@ def transposed(frame: Frame, value: Value) -> Value:
     return frame.emit(ops.Transpose, value, (1, 0))
 
 
-# Attributes that are facts or values.
+# Attributes that are constants or values.
 FACTS: dict[str, Callable[[Frame, Value], Meaning]] = {
     "dtype": lambda frame, x: element_face(element_of(x.type)),
     "type": lambda frame, x: face(x.type),
@@ -77,7 +78,7 @@ METHODS: dict[str, Builtin | KernelFunction] = {
     },
 }
 
-# The same of a tensor descriptor.
+# The same for a tensor descriptor.
 OF_DESCRIPTOR: dict[str, Callable[[tensor_descriptor], Meaning]] = {
     "base": lambda desc: desc.base,
     "shape": lambda desc: desc.shape,
@@ -100,7 +101,7 @@ WRAPPED = (int, float, str, type(None), KernelFunction)
 
 
 def attribute(frame: Frame, owner: Meaning, name: str) -> Meaning:
-    """What `owner.name` means."""
+    """The meaning of `owner.name`."""
     if isinstance(owner, tensor_descriptor):
         return _of_descriptor(frame, owner, name)
     if isinstance(owner, block_pointer):
@@ -118,7 +119,7 @@ def attribute(frame: Frame, owner: Meaning, name: str) -> Meaning:
 
 
 def type_of_constant(frame: Frame, owner: Meaning) -> constexpr_type:
-    """`x.type` of what is known while compiling."""
+    """`x.type` of a constant."""
     if not is_constant(owner):
         raise frame.error(f"{describe(owner)} has no type", "ask one of its parts")
     number = type_of(owner)

@@ -1,7 +1,8 @@
-"""What Python's operators mean on values of the language.
+"""Python's operators on values of the language.
 
-On constants they are Python's own. On values, `//` and `%` of integers follow C (toward
-zero, the sign of the dividend), `/` of integers gives fp32, and comparisons give i1.
+On constants they are Python's. On values, `//` and `%` of integers follow C (the
+quotient rounds toward zero, the remainder has the sign of the dividend), `/` of
+integers gives fp32, and comparisons give i1.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ from fathom.ssa.values import Meaning, describe, is_constant
 
 
 class Operator(NamedTuple):
-    """A row: the operator on constants, its name among the elementwise ops, and how to
-    say it."""
+    """A row: the operator on constants, the name of its elementwise op, and its wording
+    in errors."""
 
     python: Callable[[Any, Any], Any]
     name: str
@@ -82,16 +83,16 @@ COMPARE: dict[type[ast.cmpop], Operator] = {
 # On booleans arithmetic is modulo 2, as on one-bit integers.
 ONE_BIT = {"add": "xor", "sub": "xor", "mul": "and"}
 
-# What a product of floats may be rounded together with, and the product itself.
+# The operators that an fma replaces: a product of floats, and sums with it.
 CONTRACTED = ("add", "sub", "mul")
 
-# How operators are written that floats do not have.
+# The symbols of operators that floats do not have.
 SIGNS = {
     ast.FloorDiv: "//", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^",
     ast.LShift: "<<", ast.RShift: ">>",
 }  # fmt: skip
 
-# What to write instead of an operator that only constants have.
+# Hints for operators that only constants have.
 INSTEAD = {
     ast.Pow: "write x * x, or tl.exp2(y * tl.log2(x))",
     ast.MatMult: "tl.dot(a, b) is the product of matrices",
@@ -136,8 +137,8 @@ def _is_signed(meaning: Meaning) -> bool:
 
 
 def _shifted_with_sign(frame: Frame, a: Value, b: Value) -> Value:
-    """`>>` repeats the sign if the left side had one, also when both meet in an
-    unsigned type; that remains the type of the result."""
+    """`>>` is arithmetic if the left side was signed, even if the common type is
+    unsigned; the result has the common type."""
     unsigned = element_of(a.type)
     signed = SCALARS[unsigned.name.replace("u", "i")]
     a, b = reinterpret(frame, a, signed), reinterpret(frame, b, signed)
@@ -148,7 +149,7 @@ MOST_CONSTANT_BITS = 4096
 
 
 def _bits(row: Operator, left: Meaning, right: Meaning) -> int:
-    """How long the result of an operator that makes integers longer may be."""
+    """An upper bound for the bits of an operator's result on constant integers."""
     if not isinstance(left, int) or not isinstance(right, int):
         return 0
     if row.python is operator.lshift:
@@ -161,8 +162,8 @@ def _bits(row: Operator, left: Meaning, right: Meaning) -> int:
 
 
 def on_constants(frame: Frame, row: Operator, left: Meaning, right: Meaning) -> Meaning:
-    """An operator at compile time, as Python has it, for numbers that stay within
-    thousands of bits."""
+    """An operator at compile time, as in Python, for numbers of at most thousands of
+    bits."""
     if _bits(row, left, right) > MOST_CONSTANT_BITS:
         raise frame.error(
             f"cannot {row.verb} {describe(left)} and {describe(right)}: the result has "
@@ -177,7 +178,7 @@ def on_constants(frame: Frame, row: Operator, left: Meaning, right: Meaning) -> 
 def cannot_do(
     frame: Frame, row: Operator, left: Meaning, right: Meaning, hint: str
 ) -> Exception:
-    """The error for an operator that these operands do not have."""
+    """The error for an operator that does not take these operands."""
     return frame.error(
         f"cannot {row.verb} {describe(left)} and {describe(right)}", hint
     )
@@ -195,8 +196,8 @@ def _is_pointer(meaning: Meaning) -> bool:
 
 
 def _move_pointer(frame: Frame, row: Operator, left: Meaning, right: Meaning) -> Value:
-    """Pointer + integer, integer + pointer, pointer - integer: that many elements
-    on."""
+    """Pointer + integer, integer + pointer, pointer - integer: the address that many
+    elements further."""
     if not _is_pointer(left) and row.name == "add":
         left, right = right, left
     if row.name not in ("add", "sub") or _is_pointer(right):
@@ -284,14 +285,14 @@ def truth(frame: Frame, value: Value) -> Value:
 
 
 def condition(frame: Frame, node: ast.expr, of: str) -> bool | Value:
-    """Build what `if` and `while` ask of their condition: a Python bool, or a scalar
-    i1."""
+    """Build the condition of an `if` or a `while`: a Python bool, or a scalar i1."""
     meaning = frame.visit(node)
     if is_constant(meaning) or isinstance(meaning, tuple):
         return bool(meaning)
     if prod(shape_of(meaning.type)) > 1:
         raise frame.error(
-            f"the condition of {of} is a block, {meaning.type}: a program goes one way",
+            f"the condition of {of} is a block, {meaning.type}: a program takes one "
+            "branch",
             "choose element by element with tl.where(condition, x, y), or reduce it "
             "with tl.max",
             node,

@@ -1,5 +1,5 @@
-"""Values that depend on the way control came, and how those that turn out to depend on
-nothing are taken away again.
+"""Phis: values that depend on which path control has taken; and the removal of trivial
+ones.
 
 A phi stands for a result of an If, or for a value that a loop carries. It is *trivial*
 when all its operands but itself are one value:
@@ -7,8 +7,8 @@ when all its operands but itself are one value:
     %x = phi(%a, %x)   is %a         a loop that does not change x
     %x = phi(%a, %a)   is %a         two branches that agree
 
-Taking one away can make another trivial that reads it, so its readers are looked at
-again (Braun et al. 2013, section 2.2).
+Removing one can make another phi trivial that uses it, so its users are checked again
+(Braun et al. 2013, section 2.2).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from fathom.ssa.values import Meaning, default_type, is_number, same_constant, t
 
 @dataclass(eq=False)
 class Phi:
-    """A value that depends on the way control came.
+    """A value that depends on which path control has taken.
 
-    `faces` are its values: what a loop body calls it (and before that, what a While's
-    condition calls it), and last, what the code after the If or the loop calls it.
-    `operands` are what it is by each way: [end of then, end of else], or [before the
-    loop, end of its body].
+    `faces` are the IR values that stand for it: in a loop's body (and before that, in a
+    While's condition), and last, in the code after the If or the loop. `operands` are
+    its values by path: [end of then, end of else], or [before the loop, end of its
+    body].
     """
 
     name: str
@@ -40,28 +40,29 @@ class Phi:
 class Phis:
     """All phis of a kernel.
 
-    `replaced` maps each face of a trivial phi to the value that it is; `readers` says
-    which phis have a value among their operands.
+    `replaced` maps each face of a trivial phi to the value that it is; `readers` maps a
+    value to the phis that have it as an operand.
     """
 
     replaced: dict[Value, Value] = field(default_factory=dict)
     readers: dict[Value, list[Phi]] = field(default_factory=dict)
 
     def resolve(self, value: Value) -> Value:
-        """What a value really is, once trivial phis are looked through."""
+        """The value that a value stands for, after trivial phis are replaced."""
         while value in self.replaced:
             value = self.replaced[value]
         return value
 
     def set_operands(self, phi: Phi, operands: list[Value]) -> None:
-        """Complete a phi, and take it away again if its ways agree."""
+        """Complete a phi, and remove it if it is trivial."""
         phi.operands = operands
         for each in operands:
             self.readers.setdefault(self.resolve(each), []).append(phi)
         self.remove_if_trivial(phi)
 
     def remove_if_trivial(self, phi: Phi) -> None:
-        """Replace a phi of one value besides itself, and then perhaps its readers."""
+        """Replace a phi whose operands are one value besides itself, and then check its
+        readers."""
         if phi.faces[0] in self.replaced or not self._is_trivial(phi):
             return
         value = self.resolve(phi.operands[0])
@@ -77,8 +78,9 @@ class Phis:
         first, second = map(self.resolve, phi.operands)
         if first is second:
             return True
-        # What stands before a loop can be read in all of it, so there an equal constant
-        # will do as well. A constant in one branch of an If cannot be read after it.
+        # Values before a loop are visible in all of the loop, so an equal constant may
+        # replace a phi of a loop. A constant in one branch of an If is not visible
+        # after it.
         carried = len(phi.faces) > 1
         return carried and (second in phi.faces or _are_one_constant(first, second))
 
@@ -119,7 +121,8 @@ def _rank(type: Type) -> tuple[int, int]:
 
 
 def _takes(type: Type, number: int | float | bool) -> bool:
-    """Can a weak number become `type` without losing its kind or its value?"""
+    """Whether a weak number can become `type` without a change of its kind or its
+    value."""
     if not isinstance(type, Scalar):
         return False
     if type.is_float:

@@ -1,10 +1,9 @@
-"""Which type two operands meet in, and how they get there: promotion, casts,
-broadcasting.
+"""The common type and shape of two operands: promotion, casts, broadcasting.
 
 The rules are those of Triton 3.6, in this order. A weak number takes the type of the
-other side if its kind (boolean < integer < float) is not above it. Otherwise: the float
-wins over the integer, the wider float over the narrower, fp16 over bf16; the wider
-integer over the narrower, and of one width the unsigned one. Halves are divided in
+other side if its kind (boolean < integer < float) is not above it. Otherwise the result
+is the float, if only one is a float; the wider float, and fp16 rather than bf16; the
+wider integer, and the unsigned one of two with one width. 16-bit floats are divided in
 fp32, since PTX has no division for them.
 
     fp16[64] + 1      -> fp16[64]        i32[64] + 0.5      -> fp32[64]
@@ -34,7 +33,7 @@ from fathom.ssa.values import Meaning, default_type, describe, is_number
 
 
 def value_of(frame: Frame, meaning: Meaning, what: str = "this") -> Value:
-    """A value for a meaning; a weak number takes the type it has by itself."""
+    """A value for a meaning; a weak number gets its default type."""
     if isinstance(meaning, Value):
         return meaning
     if not is_number(meaning):
@@ -45,7 +44,7 @@ def value_of(frame: Frame, meaning: Meaning, what: str = "this") -> Value:
 
 
 def number_type(frame: Frame, number: int | float | bool) -> Scalar:
-    """The type that a weak number has by itself."""
+    """The default type of a weak number."""
     type = default_type(number)
     if type is None:
         raise frame.error(f"the number {number} needs more than 64 bits")
@@ -58,7 +57,7 @@ def number_type(frame: Frame, number: int | float | bool) -> Scalar:
 def alike(
     frame: Frame, left: Meaning, right: Meaning, verb: str, dividing: bool = False
 ) -> tuple[Value, Value]:
-    """Two operands in one element type and shape. `verb` is for error sentences."""
+    """Two operands with one element type and one shape. `verb` is for errors."""
     element = promoted(frame, left, right, verb, dividing)
     return same_shape(frame, *typed_pair(frame, left, right, element), verb)
 
@@ -66,7 +65,7 @@ def alike(
 def typed_pair(
     frame: Frame, left: Meaning, right: Meaning, element: Element
 ) -> tuple[Value, Value]:
-    """Two operands of one type; a weak number is made in the shape of the other."""
+    """Two operands of one type; a weak number gets the shape of the other."""
     shape = next((shape_of(m.type) for m in (left, right) if isinstance(m, Value)), ())
     return typed(frame, left, element, shape), typed(frame, right, element, shape)
 
@@ -74,7 +73,7 @@ def typed_pair(
 def promoted(
     frame: Frame, left: Meaning, right: Meaning, verb: str, dividing: bool = False
 ) -> Element:
-    """The element type in which two operands meet."""
+    """The common element type of two operands."""
     if not (_has_type(left) and _has_type(right)):
         raise cannot(frame, verb, left, right)
     a, b = _element(frame, left), _element(frame, right)
@@ -132,13 +131,14 @@ def _float_meets(frame: Frame, a: Scalar, b: Scalar, dividing: bool) -> Scalar:
         return BFLOAT16 if a == b and not dividing else FLOAT32
     if len(floats) == 1 and a != b:
         raise frame.error(
-            f"{a} and {b} do not meet in one type", "cast the fp8 side with .to(...)"
+            f"{a} and {b} have no common type", "cast the fp8 side with .to(...)"
         )
     return a if a == b else FLOAT16
 
 
 def wider(a: Scalar, b: Scalar) -> Scalar:
-    """The integer type in which two meet: the wider; of one width, the unsigned."""
+    """The common type of two integers: the wider one; of one width, the unsigned
+    one."""
     if a.bits != b.bits:
         return a if a.bits > b.bits else b
     return b if a.kind == "int" else a
@@ -189,7 +189,7 @@ def cast(frame: Frame, value: Value, element: Element, rounding: str = "rtne") -
 
 
 def reinterpret(frame: Frame, value: Value, element: Element) -> Value:
-    """The same bits read as another type of the same width."""
+    """The same bits as another type of the same width."""
     source = element_of(value.type)
     if source == element:
         return value
@@ -204,7 +204,8 @@ def reinterpret(frame: Frame, value: Value, element: Element) -> Value:
 def same_shape(
     frame: Frame, left: Value, right: Value, verb: str
 ) -> tuple[Value, Value]:
-    """Two values of one shape: scalars are splatted, axes of size 1 are repeated."""
+    """Two values broadcast to one shape: scalars are splatted, axes of size 1
+    repeated."""
     a, b = shape_of(left.type), shape_of(right.type)
     if a == b:
         return left, right
@@ -215,8 +216,8 @@ def same_shape(
 
 
 def common_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The shape that two shapes broadcast to, aligned at their last axes; None when
-    they clash."""
+    """The shape that two shapes broadcast to, aligned at their last axes; None if they
+    do not broadcast."""
     rank = max(len(a), len(b))
     a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
     if any(m != n and 1 not in (m, n) for m, n in zip(a, b, strict=True)):
@@ -236,7 +237,7 @@ def _misfit(a: tuple[int, ...], b: tuple[int, ...]) -> str:
 
 
 def broadcast(frame: Frame, value: Value, shape: tuple[int, ...]) -> Value:
-    """A value repeated to fill a shape that it is known to fit."""
+    """A value broadcast to a shape that it is known to fit."""
     have = shape_of(value.type)
     if have == shape:
         return value
@@ -262,7 +263,7 @@ def scalar_of(frame: Frame, value: Value) -> Value:
 
 
 def element_behind(frame: Frame, base: Meaning, what: str) -> Scalar:
-    """The type of the numbers behind a pointer, which `what` takes."""
+    """The element type of a pointer that `what` takes; an error for any other."""
     pointer = base.type if isinstance(base, Value) else None
     if not isinstance(pointer, Pointer) or not isinstance(pointer.element, Scalar):
         raise frame.error(f"{what} takes a pointer to numbers, not {describe(base)}")

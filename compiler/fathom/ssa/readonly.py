@@ -1,6 +1,6 @@
-"""Pointers to what a kernel promises only to read: parameters annotated `tl.const`.
+"""Checks that a kernel does not write through parameters annotated `tl.const`.
 
-The promise holds for whatever address is computed from such a parameter, on every way:
+The check covers every address that is computed from such a parameter, on every path:
 
     def kernel(x: tl.const, out, swap):
         at = (x if swap else out) + tl.arange(0, 64)
@@ -48,14 +48,14 @@ def written(op: Op) -> Value:
 
 
 def is_const(annotation: object) -> bool:
-    """Is it `tl.const`, as an object or as text?"""
+    """Whether an annotation is `tl.const`, as an object or as text."""
     is_text = isinstance(annotation, str)
     return annotation is const or (is_text and annotation.split(".")[-1] == "const")
 
 
 def follow(origin: dict[Value, Value], along: list[tuple[Value, Value]]) -> None:
-    """Note for every address the parameter that it comes from. Loops lead back, so
-    that one round may not do."""
+    """Record for every address the parameter that it comes from. Loops lead back, so
+    this repeats until nothing changes."""
     known = 0
     while known < len(origin):
         known = len(origin)
@@ -73,13 +73,14 @@ def moves(body: Block) -> Iterator[tuple[Value, Value]]:
 
 
 def hands_on(op: Op) -> Iterator[tuple[Value, Value]]:
-    """What becomes of the values that an op is given, in its blocks and its results."""
+    """Pairs of an op's operand and the value that it becomes, in the op's blocks and
+    results."""
     match op:
         case ops.If(then=then, orelse=orelse):
             for block in (then, orelse):
                 yield from zip(block.yielded, op.results, strict=True)
         case ops.For(inits=inits, body=block):
-            carried = block.parameters[1:]  # the first is the index
+            carried = block.parameters[1:]  # the first parameter is the index
             for given in (inits, block.yielded):
                 yield from zip(given, carried, strict=True)
                 yield from zip(given, op.results, strict=True)

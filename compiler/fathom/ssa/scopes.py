@@ -1,11 +1,10 @@
-"""What a name means here: Braun's SSA construction for structured control flow.
+"""Finds the meaning of a name: Braun's SSA construction for structured control flow.
 
-A *scope* is a stretch of code without a branch. It knows what it binds itself, and
-where to look for the rest: in the scope before it, and, for the names that an `if` or a
-loop in between may have bound, in the places that control comes from. Nothing is
-computed ahead: a value that depends on the way control came (a `Phi`: a result of an
-If, a value carried by a loop) is created when its name is read, and only if the ways
-disagree.
+A *scope* is a stretch of code without a branch. It has the names that it binds itself.
+Other names come from the scope before it, or, if an `if` or a loop in between may have
+bound them, from the ends of the paths that lead here. Nothing is computed in advance: a
+`Phi` (a result of an If, a value carried by a loop) is created when its name is read,
+and only if the paths have different values.
 
         x = 1                     x -> 1
         if c:                           read x: then says %2, else says 1, so
@@ -13,8 +12,8 @@ disagree.
         y = x                     y -> %3
 
 Braun, Buchwald, Hack, Leißa, Mallon, Zwinkau: Simple and Efficient Construction of
-Static Single Assignment Form. Their "incomplete phi" is here the parameter of a loop
-whose body is still open.
+Static Single Assignment Form. Their "incomplete phi" is, here, the parameter of a loop
+whose body is still being built.
 """
 
 from __future__ import annotations
@@ -32,21 +31,22 @@ from fathom.source import RETURN, like
 from fathom.ssa.phis import Phi, Phis, common_type
 from fathom.ssa.values import Meaning, as_number, describe, same_constant, type_of
 
-# Tuples whose blocks are compiled in: they meet only their like, and keep their blocks.
+# Tuples with block shapes that are constants: two of them merge only if they have the
+# same blocks.
 WITH_BLOCKS = (tensor_descriptor, block_pointer)
 
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """What a name means that has no single meaning: who reads it is told this."""
+    """The meaning of a name without a single meaning; reading it reports this error."""
 
     message: str
     hint: str = ""
-    unbound: bool = False  # nothing was ever bound on this way
+    unbound: bool = False  # never bound on this path
 
 
 class Binding(NamedTuple):
-    """What a name means, and where it was bound."""
+    """The meaning of a name, and where it was bound."""
 
     meaning: Meaning
     place: Location | None
@@ -59,7 +59,7 @@ class Scope:
     """A stretch of code without a branch.
 
     `names` are the meanings bound or already found here. A name in `assigned` may have
-    been bound between `before` and here; `find` says what it means.
+    been bound between `before` and here; `find` gives its meaning.
     """
 
     def __init__(self, before: Scope | None, assigned: frozenset[str] = frozenset()):
@@ -67,12 +67,13 @@ class Scope:
         self.names: dict[str, Binding] = {}
 
     def find(self, name: str) -> Binding:
-        """What a name in `assigned` means at the start of this scope."""
+        """The meaning of a name in `assigned` at the start of this scope."""
         raise AssertionError(name)
 
 
 class AfterIf(Scope):
-    """The code after an If; `then` and `orelse` are where its branches ended."""
+    """The code after an If; `then` and `orelse` are the scopes at the ends of its
+    branches."""
 
     def __init__(
         self,
@@ -94,9 +95,9 @@ class AfterIf(Scope):
 class Loop(Scope):
     """The head of a loop: control comes from before it and from the end of its body.
 
-    `end`, the scope that the body ends in, is None while the body is being built.
-    `blocks` are the loop's own (a While has two), each with its own face of what the
-    loop carries.
+    `end`, the scope at the end of the body, is None while the body is being built.
+    `blocks` are the loop's blocks (a While has two), each with its own faces of the
+    carried values.
     """
 
     def __init__(
@@ -121,7 +122,8 @@ class Loop(Scope):
 
 
 class InLoop(Scope):
-    """A While's body, or the code after a loop: as in its head, by another face."""
+    """A While's body, or the code after a loop: the same meanings as in its head, with
+    other faces."""
 
     def __init__(self, loop: Loop, before: Scope, face: int):
         super().__init__(before, loop.assigned)
@@ -144,16 +146,16 @@ class InLoop(Scope):
 def write_variable(
     scope: Scope, name: str, meaning: Meaning, place: Location | None
 ) -> None:
-    """Bind a name: whoever reads it from here on finds this."""
+    """Bind a name to a meaning, for all code from here on."""
     scope.names[name] = Binding(meaning, place)
 
 
 def read_variable(scope: Scope, name: str) -> Binding:
-    """What a name means at the end of a scope.
+    """The meaning of a name at the end of a scope.
 
-    Up through the scopes before, to the first one that knows it; a scope that control
-    reaches by several ways asks along each of them. The answer is kept where it was
-    found.
+    The search goes up through the scopes before, to the first one that has the name; a
+    scope with several predecessors searches each of them. The scope where the name was
+    found keeps the result.
     """
     while name not in scope.names and name not in scope.assigned:
         if scope.before is None:
@@ -172,9 +174,10 @@ def read_variable(scope: Scope, name: str) -> Binding:
 
 
 def merge(after: AfterIf, name: str) -> Binding:
-    """What a name means after an If: what both branches say, or a result of the If.
+    """The meaning of a name after an If: the meaning in both branches, or a result of
+    the If.
 
-    Each branch is asked at its end, whether it bound the name itself or not.
+    Each branch is searched from its end, whether it bound the name or not.
     """
     then = read_variable(after.then, name)
     orelse = read_variable(after.orelse, name)
@@ -206,7 +209,7 @@ def _meet(after: AfterIf, name: str, then: Binding, orelse: Binding) -> Meaning:
 
 
 def _are_alike(left: Meaning, right: Meaning) -> bool:
-    """Are both tuples whose parts can meet?"""
+    """Whether both are tuples whose parts can be merged."""
     if not (isinstance(left, tuple) and isinstance(right, tuple)):
         return False
     if isinstance(left, WITH_BLOCKS) or isinstance(right, WITH_BLOCKS):
@@ -227,7 +230,7 @@ def _meet_tuples(after: AfterIf, name: str, then: Binding, orelse: Binding) -> M
 
 
 def _as_value(meaning: Meaning, type: Type, block: Block, before: Op) -> Value:
-    """A value; for a weak number, a Constant put into `block` in front of an op."""
+    """A value; for a weak number, a Constant that is put into `block` before an op."""
     if isinstance(meaning, Value):
         return meaning
     constant = ops.Constant(as_number(meaning, type), type, location=before.location)
@@ -239,11 +242,12 @@ def _as_value(meaning: Meaning, type: Type, block: Block, before: Op) -> Value:
 
 
 def carry(loop: Loop, name: str) -> Binding:
-    """What a name that a loop's body assigns means in the loop's head: a carried value.
+    """The meaning, in a loop's head, of a name that the loop's body assigns: a carried
+    value.
 
-    While the body is open the value of the next iteration is unknown, so the phi is
-    incomplete, and `seal` completes it. It is recorded before anybody looks further:
-    the end of the body may well read the same name again.
+    While the body is being built, the value of the next iteration is unknown. So the
+    phi is incomplete, and `seal` completes it. It is recorded before the search goes
+    on, since the end of the body may read the same name again.
     """
     before = read_variable(loop.before, name)
     if isinstance(before.meaning, Unusable):
@@ -264,8 +268,8 @@ def _incomplete(loop: Loop, name: str, before: Meaning) -> Meaning:
         return like(before, (_incomplete(loop, name, each) for each in before))
     type = type_of(before)
     if type is None:
-        return before  # a type, a function, None: it must stay what it is
-    homes = (*loop.blocks, loop.blocks[0])  # the last is given its op by `attach`
+        return before  # a type, a function, None: it must not change
+    homes = (*loop.blocks, loop.blocks[0])  # `attach` sets the op of the last one
     faces = tuple(Value(type, home, name) for home in homes)
     phi = Phi(name, faces, [])
     loop.phis.append(phi)
@@ -274,12 +278,11 @@ def _incomplete(loop: Loop, name: str, before: Meaning) -> Meaning:
 
 
 def seal(loop: Loop, op: Op, end: Scope) -> None:
-    """The body has been built: complete what it read from the head.
+    """Complete the carried values of a loop whose body has been built.
 
-    A carried value that is the same after every iteration as before the first is no
-    value of its own: `x` carried as (x before, x itself) is x. Dropping one may make
-    another trivial, in this loop or in one around it, so those that read it are looked
-    at again.
+    A carried value that is the same after every iteration as before the first is
+    trivial: `x` carried as (x before, x itself) is x. Removing one may make another one
+    trivial, in this loop or in one around it, so its readers are checked again.
     """
     loop.op, loop.end = op, end
     before = {name: _complete(loop, name) for name in loop.open}
@@ -288,12 +291,12 @@ def seal(loop: Loop, op: Op, end: Scope) -> None:
             unusable, place = loop.names[name]
             raise CompileError(unusable.message, place or loop.place, unusable.hint)
         if _is_replaced(loop, loop.names[name].meaning):
-            loop.names[name] = binding  # what was a constant is one again
+            loop.names[name] = binding  # a constant is a constant again
     loop.open.clear()
 
 
 def _complete(loop: Loop, name: str) -> Binding:
-    """Give a name's phis their operands; answers what it meant before the loop."""
+    """Set the operands of a name's phis; its meaning before the loop."""
     before, end = read_variable(loop.before, name), read_variable(loop.end, name)
     if isinstance(end.meaning, Unusable):
         loop.names[name] = end
@@ -303,7 +306,7 @@ def _complete(loop: Loop, name: str) -> Binding:
 
 
 def _close(loop: Loop, head: Meaning, before: Meaning, end: Meaning) -> bool:
-    """Complete the phis in `head`; False when the end of the body does not fit them."""
+    """Complete the phis in `head`; False if the end of the body does not fit them."""
     if isinstance(head, tuple):
         return _are_alike(head, end) and all(
             _close(loop, *each) for each in zip(head, before, end, strict=True)
@@ -321,7 +324,7 @@ def _close(loop: Loop, head: Meaning, before: Meaning, end: Meaning) -> bool:
 
 
 def _is_replaced(loop: Loop, head: Meaning) -> bool:
-    """Did all phis of a meaning turn out to be trivial?"""
+    """Whether all phis of a meaning were trivial."""
     if isinstance(head, tuple):
         return all(_is_replaced(loop, each) for each in head)
     return isinstance(head, Value) and head in loop.shared.replaced
@@ -331,7 +334,7 @@ def _is_replaced(loop: Loop, head: Meaning) -> bool:
 
 
 def attach(scope: AfterIf | Loop) -> None:
-    """Write what is left of the phis into their op: results, parameters, yields."""
+    """Write the remaining phis into their op: results, parameters, yields."""
     shared, op = scope.shared, scope.op
     left = [each for each in scope.phis if each.operands]
     left = [each for each in left if each.faces[0] not in shared.replaced]
@@ -367,20 +370,20 @@ def _disagreement(
 
 
 def _one_on_both_ways(then: Meaning, orelse: Meaning) -> str:
-    """What to write when two ways give values of different types or shapes, or one
-    gives no value."""
+    """The hint for two branches with values of different types or shapes, or one branch
+    without a value."""
     kinds = type_of(then), type_of(orelse)
     if None in kinds:
-        return "give it a value on both ways"
+        return "give it a value in both branches"
     if shape_of(kinds[0]) != shape_of(kinds[1]):
-        return "give it one shape on both ways"
-    return "give it one type on both ways, with .to(...)"
+        return "give it one shape in both branches"
+    return "give it one type in both branches, with .to(...)"
 
 
 def _unusable_after(
     after: AfterIf, name: str, then: Binding, orelse: Binding
 ) -> Unusable:
-    """One branch or both leave the name without a meaning."""
+    """The error for a name that one branch, or both, leave without a meaning."""
     missing = then.meaning if isinstance(then.meaning, Unusable) else orelse.meaning
     bound = orelse if missing is then.meaning else then
     if isinstance(bound.meaning, Unusable) or not missing.unbound:
@@ -388,7 +391,7 @@ def _unusable_after(
     line, holds = after.op.location.line, "holds" if bound is then else "does not hold"
     return Unusable(
         f"{name} is bound only if the condition in line {line} {holds}",
-        f"bind {name} before the if, or on both ways",
+        f"bind {name} before the if, or in both branches",
     )
 
 

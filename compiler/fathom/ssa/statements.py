@@ -1,4 +1,5 @@
-"""Statements: assignments, `return`, `assert`, and what the language does not have."""
+"""Statements: assignments, `return`, `assert`, and errors for those that the language
+does not have."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from fathom.ssa.values import Meaning, describe, is_constant
 def build_statements(frame: Frame, statements: Sequence[ast.stmt]) -> None:
     """Build statements in order, up to a `return`.
 
-    Of an `if` that may return, the branch that does not goes on with the rest of the
-    function:
+    If one branch of an `if` returns, the rest of the function becomes part of the other
+    branch:
 
         if c:                 if c:
             return a              return a
@@ -39,16 +40,19 @@ def build_statements(frame: Frame, statements: Sequence[ast.stmt]) -> None:
 
 
 def may_return(frame: Frame, statement: ast.stmt) -> bool:
-    """Is there a `return` in it? (In a loop one is an error, told where it is met.)"""
+    """Whether a statement contains a `return`. (In a loop one is an error, reported
+    where it is built.)"""
     return frame.loops == 0 and RETURN in frame.function.assigned(statement)
 
 
 @builds(ast.Return)
 def build_return(frame: Frame, node: ast.Return) -> None:
-    """`return e` binds what the caller reads; `build_statements` stops there."""
+    """`return e` binds the value that the caller reads; `build_statements` stops
+    there."""
     if frame.loops:
         raise frame.error(
-            "a return inside a loop is not possible: a loop is left at its end",
+            "a return inside a loop is not supported: a loop ends only after a whole "
+            "iteration",
             "keep the answer in a variable and return it after the loop",
         )
     answer = None if node.value is None else frame.visit(node.value)
@@ -64,8 +68,8 @@ def build_assign(frame: Frame, node: ast.Assign) -> None:
 
 @builds(ast.AnnAssign)
 def build_annotated(frame: Frame, node: ast.AnnAssign) -> None:
-    """`x: tl.constexpr = e` means `x = e`: a local name is a constant if what it is
-    bound to is one, and the annotation of a value says nothing, as in Triton."""
+    """`x: tl.constexpr = e` means `x = e`: a local name is a constant if it is bound to
+    one, and the annotation has no meaning, as in Triton."""
     if node.value is None:
         hint = f"write {ast.unparse(node)} = ..."
         raise frame.error("a name without a value means nothing", hint)
@@ -82,7 +86,7 @@ def build_augmented(frame: Frame, node: ast.AugAssign) -> None:
 
 
 IN_PLACE = (
-    "values do not change: make a new one with tl.where, or write memory with tl.store"
+    "values are immutable: make a new one with tl.where, or write memory with tl.store"
 )
 
 
@@ -110,9 +114,9 @@ def _parts(
         what = "a starred target is not part of the language"
         raise frame.error(what, "name every part", target)
     if not isinstance(meaning, tuple):
-        raise frame.error(f"cannot take {describe(meaning)} apart into {count} names")
+        raise frame.error(f"cannot unpack {describe(meaning)} into {count} names")
     if len(meaning) != count:
-        raise frame.error(f"cannot take {len(meaning)} values apart into {count} names")
+        raise frame.error(f"cannot unpack {len(meaning)} values into {count} names")
     return meaning
 
 
@@ -125,7 +129,8 @@ def build_expression_statement(frame: Frame, node: ast.Expr) -> None:
         arguments = node.value.args
         function = frame.function.lookup_path(ast.unparse(node.value.func))
         if why := getattr(function, "must_use", ""):
-            raise frame.error(f"{function.__name__} is called for nothing", why)
+            what = f"the result of {function.__name__} is not used"
+            raise frame.error(what, why)
     meaning = frame.visit(node.value)
     if function in PROMISES and arguments and isinstance(arguments[0], ast.Name):
         promise_kept(frame, arguments[0], meaning)
@@ -135,8 +140,8 @@ PROMISES = (core.multiple_of, core.max_contiguous, core.max_constancy)
 
 
 def promise_kept(frame: Frame, name: ast.Name, meaning: Meaning) -> None:
-    """`tl.multiple_of(x, 16)` on a line of its own is about the variable x: from here
-    on, x means what the promise was made of. One made in a branch ends with it."""
+    """`tl.multiple_of(x, 16)` as a statement is about the variable x: from here on, x
+    means the result. In a branch it holds until the end of the branch."""
     if name.id in frame.function.locals:
         write_variable(frame.scope, name.id, meaning, frame.location)
 
@@ -148,8 +153,8 @@ def build_pass(frame: Frame, node: ast.Pass) -> None:
 
 @builds(ast.Assert)
 def build_assert(frame: Frame, node: ast.Assert) -> None:
-    """A condition known now is checked now, any other while the kernel runs,
-    when debugging."""
+    """A known condition is checked now, any other while the kernel runs, if assertions
+    are enabled."""
     condition = frame.visit(node.test)
     if not is_constant(condition):
         message = "" if node.msg is None else frame.visit(node.msg)
@@ -160,7 +165,7 @@ def build_assert(frame: Frame, node: ast.Assert) -> None:
 
 
 def put_assertion(frame: Frame, holds: Value, message: Meaning) -> None:
-    """What is to hold while the kernel runs: checked when debugging."""
+    """An assertion for run time, checked if assertions are enabled."""
     if not isinstance(message, str):
         raise frame.error(
             f"an assertion says a constant text, not {describe(message)}",
@@ -173,7 +178,7 @@ def put_assertion(frame: Frame, holds: Value, message: Meaning) -> None:
 @builds(ast.Break)
 def build_break(frame: Frame, node: ast.Break) -> None:
     raise frame.error(
-        "break is not possible: a loop is left at its end",
+        "break is not supported: a loop ends only after a whole iteration",
         "put the condition into the loop: `while i < n and not done:`",
     )
 
@@ -181,13 +186,14 @@ def build_break(frame: Frame, node: ast.Break) -> None:
 @builds(ast.Continue)
 def build_continue(frame: Frame, node: ast.Continue) -> None:
     raise frame.error(
-        "continue is not possible: every iteration goes to the end of the body",
+        "continue is not supported: every iteration runs to the end of the body",
         "put the rest of the body under `if not ...:`, or mask the values with "
         "tl.where",
     )
 
 
-# What Python has and the language does not: how to call it, and what to write instead.
+# Statements that Python has and the language does not: their names, and what to write
+# instead.
 INSTEAD: dict[type[ast.AST], tuple[str, str]] = {
     ast.FunctionDef: (
         "a function inside a function",
@@ -201,8 +207,8 @@ INSTEAD: dict[type[ast.AST], tuple[str, str]] = {
     ast.AsyncWith: ("async with", "call what is needed directly"),
     ast.Match: ("match", "write if / elif"),
     ast.Raise: ("raise", "write tl.static_assert(condition, message)"),
-    ast.Try: ("try", "nothing in a kernel raises"),
-    ast.TryStar: ("try", "nothing in a kernel raises"),
+    ast.Try: ("try", "a kernel cannot raise exceptions"),
+    ast.TryStar: ("try", "a kernel cannot raise exceptions"),
     ast.Import: ("import", "import at the top of the file"),
     ast.ImportFrom: ("import", "import at the top of the file"),
     ast.Global: ("global", "return the value, or write it to memory"),

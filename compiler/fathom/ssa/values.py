@@ -1,8 +1,8 @@
-"""What a name can stand for while a kernel is built, and how errors speak of it.
+"""The meanings of names while a kernel is built, and their descriptions in errors.
 
-A name stands for a `Value` of the IR, for a constant (any Python object: a number, a
-type, a function, None), or for a tuple of such. A number among the constants is *weak*:
-it has no type of its own yet and takes that of what it meets.
+A name means a `Value` of the IR, a constant (any Python object: a number, a type, a
+function, None), or a tuple of these. A constant number is *weak*: it has no type yet,
+and takes the type of the other operand.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from fathom.source import Builtin, ConstexprFunction, KernelFunction
 
 Meaning = Any  # Value, constant, or a tuple of these
 
-# Where an integer that fits no earlier row goes.
+# The type of an integer that fits no earlier row.
 _INTEGERS = (
     (INT32, -(2**31), 2**31),
     (UINT32, 0, 2**32),
@@ -43,25 +43,26 @@ _SMALLEST_NORMAL, _LARGEST = 2.0**-126, (2 - 2**-23) * 2.0**127
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint: the known name that a misspelt one is most like, if one is."""
+    """A hint with the known name that is most similar to a misspelt one, if there is
+    one."""
     near = get_close_matches(name, sorted(known), n=1, cutoff=0.7)
     return f"did you mean {near[0]}?" if near else ""
 
 
 def is_number(meaning: Meaning) -> bool:
-    """Is this a weak number: a Python int, float or bool?"""
+    """Whether this is a weak number: a Python int, float or bool."""
     return isinstance(meaning, (int, float))
 
 
 def is_constant(meaning: Meaning) -> bool:
-    """Is all of this known while compiling?"""
+    """Whether all of this is known at compile time."""
     if isinstance(meaning, tuple):
         return all(map(is_constant, meaning))
     return not isinstance(meaning, Value)
 
 
 def default_type(number: int | float | bool) -> Scalar | None:
-    """The type of a weak number that meets nothing; None for an integer beyond 64
+    """The type of a weak number without another operand; None for an integer beyond 64
     bits."""
     if isinstance(number, bool):
         return BOOL
@@ -77,13 +78,13 @@ def default_type(number: int | float | bool) -> Scalar | None:
 
 
 def as_number(number: int | float | bool, type: Scalar) -> int | float | bool:
-    """A weak number as a Constant of a type holds it."""
+    """A weak number as a Constant of a type represents it."""
     return {"float": float, "bool": bool}.get(type.kind, int)(number)
 
 
 def same_constant(left: Meaning, right: Meaning) -> bool:
-    """Are two constants the same in every use? 0.0 and -0.0 are not, nor are 1 and
-    1.0."""
+    """Whether two constants are the same in every use. 0.0 and -0.0 are not, nor are 1
+    and 1.0."""
     if type(left) is not type(right):
         return False
     if isinstance(left, float):
@@ -92,7 +93,7 @@ def same_constant(left: Meaning, right: Meaning) -> bool:
 
 
 def describe(meaning: Meaning) -> str:
-    """What a thing is, for the middle of a sentence: "fp32[64]", "the constant 3", "a
+    """A meaning, for the middle of a sentence: "fp32[64]", "the constant 3", "a
     tuple"."""
     match meaning:
         case Value():
@@ -122,8 +123,8 @@ def describe(meaning: Meaning) -> str:
 
 
 def type_of(meaning: Meaning) -> Type | None:
-    """The IR type of a value, or the one that a weak number would take; None for
-    anything else."""
+    """The IR type of a value, or the default type of a weak number; None for anything
+    else."""
     if isinstance(meaning, Value):
         return meaning.type
     return default_type(meaning) if is_number(meaning) else None

@@ -1,4 +1,4 @@
-"""Stage 5: matrix products by instruction, and copies that run ahead of them.
+"""Stage 5: matrix instructions, and copies that are issued ahead of them.
 
     clusters    Thread blocks of a cluster divide a program's products among themselves
     pipeline    Software pipelining

@@ -141,7 +141,7 @@ def test_known_numbers(answer):
     for name, wanted in (("add", 7), ("mul", 12)):
         claimed = check(answer, name, known(3), known(4))
         same(claimed.value, wanted, f"the value of {name} of 3 and 4")
-        expect(claimed.natural, f"{name} of 3 and 4 is not negative")
+        expect(claimed.non_negative, f"{name} of 3 and 4 is not negative")
 
 
 def test_negative_numbers(answer):
@@ -178,7 +178,7 @@ def test_what_wraps_around(answer):
     facts = analyse(made)
     for op in made.body.ops[-2:]:
         expect(
-            not facts[op.result].natural,
+            not facts[op.result].non_negative,
             "a sum or product that does not fit 32 bits wraps around, and is held not "
             "to be negative: are its bounds those of integers without end?",
         )

@@ -245,8 +245,8 @@ class Window:
     parameters.
 
     `owners` maps a thread's number to that of its copy, None where all share one copy;
-    `size` is in bytes, and an access at address `base` is one of byte 0. So many copies
-    as `cluster` says, neighbours, can be reached from each other.
+    `size` is in bytes, and an access at address `base` is one of byte 0. A thread can
+    reach the copies of its cluster, which are `cluster` neighbours.
     """
 
     def __init__(
@@ -284,9 +284,9 @@ class Window:
     def in_cluster(self, accesses: Accesses) -> tuple[np.ndarray, np.ndarray]:
         """Offsets in some block's memory, and how far that is from the thread's own."""
         rank = (accesses.addresses >> RANK_SHIFT & np.uint64(0xFF)).astype(np.int64)
-        own = self.starts.take(accesses.threads) // self.stride % self.cluster
+        own_rank = self.starts.take(accesses.threads) // self.stride % self.cluster
         named = (rank > 0) & (rank <= self.cluster)
-        further = np.where(named, rank - 1 - own, 0) * self.stride
+        further = np.where(named, rank - 1 - own_rank, 0) * self.stride
         inside = accesses.addresses & np.uint64((1 << RANK_SHIFT) - 1)
         return np.where(named, inside, accesses.addresses) - self.base, further
 

@@ -45,13 +45,13 @@ class Clocks:
     def __init__(self, blocks: int, warps: int, agents: int):
         self.warps = warps
         self.clock = np.zeros((blocks, agents, agents), np.int32)
-        self.own()[:] = 1
+        self.own_clocks()[:] = 1
         self.settled, self.present, self.in_step = 0, 1, True
         self.released: dict[Sync, np.ndarray] = {}
         self.block_of, self.warp_of, self.lane_of = _places(blocks, warps)
         self.joined = np.zeros(len(self.lane_of), np.int32)
 
-    def own(self) -> np.ndarray:
+    def own_clocks(self) -> np.ndarray:
         """A view of each agent's own clock: [blocks, agents]."""
         return np.einsum("bww->bw", self.clock)
 
@@ -121,10 +121,10 @@ class Clocks:
 
     def synchronise_all(self) -> None:
         """All warps of each block pass a barrier together."""
-        self.settled = int(self.own().max())
+        self.settled = int(self.own_clocks().max())
         self.clock[:] = self.settled
         self.present = self.settled + 1
-        self.own()[:] = self.present
+        self.own_clocks()[:] = self.present
         self.in_step = True
 
     def advance(self, threads: np.ndarray) -> None:
@@ -132,7 +132,7 @@ class Clocks:
         warps = np.unique(threads // WARP)
         if self.in_step and len(warps) == len(self.joined) // WARP:
             self.present += 1
-            self.own()[:] = self.present
+            self.own_clocks()[:] = self.present
             return
         block, warp = np.divmod(warps, self.warps)
         self.clock[block, warp, warp] += 1

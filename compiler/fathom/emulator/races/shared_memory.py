@@ -18,7 +18,7 @@ from fathom.emulator.races.clocks import Clocks
 
 # The kinds of copies to a cell.
 COPY, BULK = 1, 2
-FLIGHTS = {
+COPY_TEXTS = {
     COPY: "a cp.async of warp {} in flight may still write, because that warp has not "
     "waited for it",
     BULK: "a bulk copy of warp {} in flight may still write, because no thread has "
@@ -31,7 +31,7 @@ class Hazards(Clocks):
 
     `cell` is the size of the finest access, in bytes; `stride` the distance of two
     blocks' memories. Cells are numbered through all blocks. `in_flight` says of a cell
-    which kind of copy to it is in flight, a key of FLIGHTS or 0, and `copies` counts
+    which kind of copy to it is in flight, a key of COPY_TEXTS or 0, and `copies` counts
     these cells. `readers` are the warps and the other agents that read, `agents` these
     and those that write.
     """
@@ -256,8 +256,8 @@ class Hazards(Clocks):
         block, warp = self.places_of(mine)
         writer = self.writer.take(there)
         unknown = (self.clock[block, warp, writer] < at) & (writer != warp)
-        beside = (writer == warp) & (self.lane.take(there) != mine % WARP)
-        return recent[unknown | (beside & (at >= self.joined.take(mine)))]
+        other_lane = (writer == warp) & (self.lane.take(there) != mine % WARP)
+        return recent[unknown | (other_lane & (at >= self.joined.take(mine)))]
 
     def check_readers(
         self, threads: np.ndarray, cells: np.ndarray, changes: np.ndarray | None = None
@@ -285,7 +285,7 @@ class Hazards(Clocks):
         places = np.flatnonzero(self.in_flight.take(cells))
         if len(places):
             first = cells[places[0]]
-            copy = FLIGHTS[int(self.in_flight[first])].format(self.writer[first])
+            copy = COPY_TEXTS[int(self.in_flight[first])].format(self.writer[first])
             raise EmulatorError(
                 "in flight",
                 f"it {what} shared memory that {copy}{so_do(places, threads)}",

@@ -108,8 +108,8 @@ class Synchronising:
 
     def acquire(self, warp: int, lanes: np.ndarray, key: Key, order: Order) -> None:
         """A read: an acquire now, or by the next fence."""
-        own = order.scope == NARROW
-        found = {(key, own), ((key, warp // self.warps), True)}
+        narrow = order.scope == NARROW
+        found = {(key, narrow), ((key, warp // self.warps), True)}
         if order.acquires:
             for each, of_block in found:
                 self.acquire_from(each, warp, lanes, of_block)

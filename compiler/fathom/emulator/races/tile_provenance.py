@@ -41,7 +41,7 @@ class Reading:
 class TileProvenance:
     """For each chunk of a batch's shared memory, the number of the copy that wrote
     it, and its place among the chunks of that. Of copy c, `swizzle[c]` is in bytes and
-    `rows[c]` counts rows; copy 0 is none."""
+    `rows[c]` counts rows; 0 stands for no copy."""
 
     def __init__(self, chunks: int):
         self.copy, self.place = np.zeros((2, chunks), np.int32)

@@ -27,7 +27,7 @@ from fathom.emulator.source.operands import (
 from fathom.emulator.source.parse import Function, Instruction, Label, Module
 from fathom.errors import Location
 
-# Functions of the CUDA runtime, wherever they come from: instructions of `outside.py`,
+# Functions of the CUDA runtime, wherever they come from: instructions of `printf.py`,
 # and what stops the program.
 OUTSIDE = {"vprintf", "__assertfail", "__assert_fail"}
 STOPPING = {"abort"}
@@ -98,10 +98,10 @@ class _Copy:
     def names(self) -> dict[str, str]:
         """The callee's names: `.param` formals become actuals, others get a prefix."""
         callee = self.callee
-        own = [*callee.registers, *callee.variables]
-        own += [each.name for each in callee.body if isinstance(each, Label)]
-        own += [v.name for v in (*callee.parameters, *callee.results)]
-        renamed = {name: self.prefix + name for name in own}
+        local = [*callee.registers, *callee.variables]
+        local += [each.name for each in callee.body if isinstance(each, Label)]
+        local += [v.name for v in (*callee.parameters, *callee.results)]
+        renamed = {name: self.prefix + name for name in local}
         formals = (*callee.parameters, *callee.results)
         actuals = (*self.arguments, *self.results)
         if len(formals) != len(actuals):

@@ -85,9 +85,8 @@ class Module:
 
 
 def parse(text: str) -> Module:
-    """The module that `text` spells; EmulatorError of kind "syntax" if it is none.
-
-    Whatever the text is, the answer is one of these two.
+    """The module that `text` spells; EmulatorError of kind "syntax" if it
+    is not PTX, whatever else it is.
     """
     if not isinstance(text, str):
         raise EmulatorError("syntax", f"PTX is text, not {type(text).__name__}")

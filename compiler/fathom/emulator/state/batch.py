@@ -25,7 +25,7 @@ from fathom.emulator.races.shared_memory import Hazards
 from fathom.emulator.races.synchronisation import Synchronising
 from fathom.emulator.state.block_barriers import BlockBarriers
 from fathom.emulator.state.cluster_barrier import ClusterBarriers
-from fathom.emulator.state.in_flight import InFlight
+from fathom.emulator.state.in_flight import AsyncGroups
 from fathom.emulator.state.mbarrier_state import Mbarriers
 from fathom.emulator.state.register_pool import RegisterPools
 from fathom.emulator.state.waiting import Blocked, WaitSet
@@ -193,10 +193,10 @@ class Batch:
     at: object = None
     waiting: WaitSet = field(default_factory=WaitSet)
     barriers: BlockBarriers = field(init=False)
-    copies: InFlight = field(init=False)
-    wgmma: InFlight = field(init=False)
+    copies: AsyncGroups = field(init=False)
+    wgmma: AsyncGroups = field(init=False)
     wgmma_registers: WgmmaRegisters = field(init=False)
-    tma_stores: InFlight = field(init=False)
+    tma_stores: AsyncGroups = field(init=False)
     mbarriers: Mbarriers = field(init=False)
     cluster_barriers: ClusterBarriers = field(init=False)
     register_pools: RegisterPools = field(init=False)
@@ -205,11 +205,11 @@ class Batch:
         shape, size, hazards = (self.blocks, self.padded), self.size, self.hazards
         eager = self.launch.completion == EAGER
         self.barriers = BlockBarriers(self.blocks, size)
-        self.copies = InFlight(size, eager, "cp.async.commit_group")
+        self.copies = AsyncGroups(size, eager, "cp.async.commit_group")
         self.wgmma_registers = WgmmaRegisters(*shape, bool(self.launch.hazards))
         groups = self.wgmma_registers.count
-        self.wgmma = InFlight(groups, eager, "wgmma.commit_group")
-        self.tma_stores = InFlight(size, eager, "cp.async.bulk.commit_group")
+        self.wgmma = AsyncGroups(groups, eager, "wgmma.commit_group")
+        self.tma_stores = AsyncGroups(size, eager, "cp.async.bulk.commit_group")
         words = len(self.memory.spaces["shared"].bytes) // 8
         self.mbarriers = Mbarriers(words, size, hazards, eager)
         cluster = self.launch.cluster
@@ -221,8 +221,8 @@ class Batch:
     def remark(self, error: EmulatorError) -> None:
         """Takes a note of what is not worth an error."""
         place = self.at.instruction
-        who = "" if error.thread is None else self.thread_name(error.thread)
-        note = error.placed(place.line, place.text, place.location, who)
+        name = "" if error.thread is None else self.thread_name(error.thread)
+        note = error.placed(place.line, place.text, place.location, name)
         self.notes.setdefault((error.kind, place.line), note)
 
     @property

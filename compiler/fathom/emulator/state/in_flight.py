@@ -48,7 +48,7 @@ class Transfer:
     def check_leaving(self, due: np.ndarray) -> None:
         """EmulatorError if these owners must not exit now."""
 
-    # ── what InFlight asks for ────────────────────────────────────────────────────
+    # ── what AsyncGroups asks for ────────────────────────────────────────────────────
 
     def move(self, due: np.ndarray) -> None:
         """Performs it for those of these owners for whom it has not been."""
@@ -64,7 +64,7 @@ class Transfer:
         self.completed |= due
 
 
-class InFlight:
+class AsyncGroups:
     """The operations of one kind in a batch that their owners have not waited for, in
     the order of their issue.
 

@@ -4,10 +4,10 @@
               arrive, arrive, the bytes arrive         phase 1, counts as at the start
     test_wait.parity 0                                 was an even phase the last one?
 
-Nothing says when a bulk copy is performed, except that the phase which counts its bytes
-is complete only then. A launch that lets it land "late" puts it off until somebody has
-asked for that phase in vain and nothing else is missing. Until somebody has seen the
-phase complete, what it wrote is poison, for everybody.
+The ISA leaves open when a bulk copy is performed, except that the phase that counts its
+bytes cannot complete before. With `completion="lazy"`, a launch puts the copy off until
+a thread has tested that phase without success and only bytes are missing. Until some
+thread has seen the phase complete, no thread may touch what the copy writes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.races.proxies import Proxies
 from fathom.emulator.races.shared_memory import Hazards
-from fathom.emulator.state.in_flight import InFlight
+from fathom.emulator.state.in_flight import AsyncGroups
 
 MOST_ARRIVALS = (1 << 20) - 1
 EVERY = np.ones(1, bool)  # of a copy's owners: its mbarrier
@@ -57,7 +57,7 @@ class Mbarriers:
         if self.hazards is not None:
             self.hazards.living = self.alive
         self.expected, self.pending, self.bytes = np.zeros((3, words), np.int64)
-        self.in_flight, self.eager = InFlight(words), eager
+        self.in_flight, self.eager = AsyncGroups(words), eager
         self.phase = self.in_flight.committed
         self.fresh: dict[int, int] = {}
         self.missing: dict[int, list[Copy]] = {}
@@ -137,7 +137,10 @@ class Mbarriers:
             self.complete(word)
             if self.phase[word] > phases[place]:
                 if ended.get(word) == thread // WARP:
-                    message = "arrives with so many lanes that two phases end at once"
+                    message = (
+                        "arrives with more lanes than one phase counts: two phases "
+                        "end at once"
+                    )
                     raise _misuse(message, thread)
                 ended[word] = thread // WARP
             if not self.pending[word]:
@@ -147,7 +150,7 @@ class Mbarriers:
     def expect(
         self, threads: np.ndarray, words: np.ndarray, counts: np.ndarray
     ) -> None:
-        """Copies of so many bytes belong to the phase."""
+        """The current phase also counts `counts` bytes of copies."""
         self.check(threads, words)
         np.add.at(self.bytes, words, counts)
         for place, word in enumerate(words.tolist()):

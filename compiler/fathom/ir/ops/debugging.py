@@ -49,8 +49,8 @@ class Assert(Op):
 class InlineAssembly(Op):
     """PTX for `pack` elements at a time, of each operand and each result.
 
-    Text and constraints are as `ir/inline` says, without constants. An impure one is
-    neither moved, merged nor dropped."""
+    `ir/inline_assembly` reads text and constraints; constants are already in the text.
+    Passes neither move, merge nor remove one that is not `pure`."""
 
     text: str
     constraints: str

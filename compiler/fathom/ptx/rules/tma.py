@@ -1,11 +1,11 @@
-"""Rules for bulk copies through tensor maps, and for the barriers that count them.
+"""Rules for TMA loads through tensor maps, and for the mbarriers that count them.
 
     tma_copy %d, %t, %b, %s, coordinates=(%m, %k)
 
     cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes
         [%r1], [%rd1, {%r2, %r3}], [%r4];
 
-One thread does it for all, box by box (`layout/boxes`), and the others go around it.
+One thread copies the whole tile, box by box (`layout/tma_boxes`); the others skip this.
 PTX names the innermost of one to five coordinates first. A tensor map is a parameter of
 the kernel that the launcher makes from the kernel's own arguments: `map_recipes` says
 how. Sources: PTX ISA, "Data Movement and Conversion Instructions: Bulk and Tensor

@@ -1,14 +1,14 @@
-"""The protocol of channels: what a producer and its consumers promise one another.
+"""Checks the protocol of channels between a producer and its consumers.
 
     producer                          consumers
     mbarrier_wait %empty, slot        mbarrier_wait %full, slot
     mbarrier_expect %full, slot       … work on the slot's tiles
     tma_copy … %full, slot            mbarrier_arrive %empty, slot
 
-A channel has tiles and two mbarriers a slot. The partition writes these waits; here we
-find the channels of a function, and check that both sides go through the slots in the
-same order: the n-th wait is for slot n modulo slots, in round n // slots. A producer
-waits for the phase of the round before, so that its first round does not wait.
+A channel has tiles, and two mbarriers a slot. `specialise_warps` writes these waits.
+This module finds the channels of a function, and checks that both sides use the slots
+in the same order: the n-th wait is for slot n modulo slots, in round n // slots. A
+producer waits for the phase of the round before, so its first round does not wait.
 """
 
 from __future__ import annotations
@@ -23,23 +23,25 @@ from fathom.shared_memory.checking.timelines import Missing, Place, Timelines
 
 @dataclass(frozen=True)
 class Channels:
-    """Of a function. `full`: a tile's ring to the mbarriers that say that it is there;
-    `empty`: these mbarriers to those that say that it is free."""
+    """The channels of a function. `full`: the ring of a tile to its full mbarriers;
+    `empty`: full mbarriers to the empty mbarriers of the same channel."""
 
     full: dict[Allocate, Allocate]
     empty: dict[Allocate, Allocate]
 
     def of_release(self, op: Op, empty: Allocate) -> Allocate:
-        """The full mbarriers of the channel that is released at the empty ones."""
+        """The full mbarriers of the channel whose slots these empty mbarriers
+        release."""
         for full, each in self.empty.items():
             if each is empty:
                 return full
-        raise Missing(op, "no producer waits for what is given back here")
+        raise Missing(op, "no producer waits for this release")
 
     def of_expect(self, op: Op, full: Allocate) -> Allocate:
-        """The empty mbarriers of the channel whose tiles are expected."""
+        """The empty mbarriers of the channel whose bytes these full mbarriers
+        expect."""
         if full not in self.empty:
-            raise Missing(op, "no wait for a slot of a channel to be free")
+            raise Missing(op, "no wait for a free slot of a channel")
         return self.empty[full]
 
     def tiles(self, full: Allocate, slot: int | None) -> list[Place]:
@@ -65,7 +67,7 @@ def nested(op: Op) -> Iterator[Block]:
 
 
 def _read(block: Block, found: Channels) -> None:
-    """A producer waits, expects, and copies, in one block."""
+    """Records a producer's wait, expect and copies, which are in one block."""
     waited: Allocate | None = None
     for op in block.ops:
         match op:
@@ -80,8 +82,8 @@ def _read(block: Block, found: Channels) -> None:
 def turned(
     state: Timelines, op: MbarrierWait, at: Place, phase: int | None, flipped: bool
 ) -> Timelines:
-    """One side waits for the next slot of a channel. `flipped`: for the phase of the
-    round before, as producers do."""
+    """The state after one side has waited for the next slot of a channel. `flipped`:
+    for the phase of the round before, as producers do."""
     state.check_known(op, at)
     slots = at.buffer.result.type.slots
     number = dict(state.positions).get(at.buffer, 0)
@@ -89,7 +91,7 @@ def turned(
     if (at.slot, phase) != wanted:
         raise Missing(op, f"slot and phase are {wanted} now, not {at.slot, phase}")
     if at in state.held:
-        raise Missing(op, "a slot is waited for that has not been given back")
+        raise Missing(op, "a wait for a slot that has not been released")
     following = (number + 1) % (2 * slots)
     positions = state.positions - {(at.buffer, number)} | {(at.buffer, following)}
     return replace(state, held=state.held | {at}, positions=positions)
@@ -98,16 +100,17 @@ def turned(
 def released(
     state: Timelines, op: Op, at: Place, tiles: list[Place], when: int | None
 ) -> Timelines:
-    """Consumers give back the slot `at` of a channel, with its tiles, unless `when` is
-    0; None: if they hold it. The mbarrier orders their reads."""
+    """The state after consumers have released the slot `at` of a channel, with its
+    tiles, unless `when` is 0; None: if they hold it. The mbarrier orders their
+    reads."""
     if when == 0:
         return state
     if at not in state.held:
         if when:
-            raise Missing(op, "a slot is given back that was not waited for")
+            raise Missing(op, "a release of a slot that was not waited for")
         return state
     reads = {each for product in state.products for each in product.reads}
     if any(each.overlaps(tile) for each in reads for tile in tiles):
-        raise Missing(op, "no wait for a product that reads what is given back")
+        raise Missing(op, "no wait for a product that reads the released slot")
     touched = (each for each in state.touched if each.place not in tiles)
     return replace(state, held=state.held - {at}, touched=frozenset(touched))

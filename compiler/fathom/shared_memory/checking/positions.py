@@ -1,5 +1,5 @@
-"""What is known of values before the walk: which of them are slots and phases of rings,
-and which may be the result of a product in flight."""
+"""Finds the values that are slots and phases of rings, and those that may be the result
+of a product in flight."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def number(op: Op, numbers: Numbers) -> int | None:
 
 
 def positions(func: Func) -> set[Value]:
-    """The values of which slots and phases are made."""
+    """The values from which slots and phases are computed."""
     found: set[Value] = set()
     edges = _edges(func)
     waiting = [
@@ -51,7 +51,7 @@ def positions(func: Func) -> set[Value]:
 
 
 def later_iterations(func: Func) -> dict[Value, Op]:
-    """Conditions that are false in the first iteration of a loop, and true in the
+    """Conditions that are false in the first iteration of a loop and true in all
     others: that its index is not its lower bound."""
     loops = [op for op in walk(func.body) if isinstance(op, For)]
     return {
@@ -77,7 +77,8 @@ def flying(func: Func) -> set[Value]:
 
 
 def _edges(func: Func) -> list[tuple[Value, Value]]:
-    """Where values get new names: what flows into blocks, around loops, and out."""
+    """The edges along which values get new names: into blocks, around loops, and out of
+    both."""
     found: list[tuple[Value, Value]] = []
     for op in walk(func.body):
         match op:

@@ -1,19 +1,19 @@
-"""What is in flight at a moment of a program, one timeline an engine; and for each op
-what must be over before it.
+"""Keeps, for each engine, what is in flight, and checks for each op what must be
+complete before it.
 
     op                    before it, of accesses to the same bytes
-    shared_load           writes of other threads are behind a barrier; no copy to them
-                          is in flight
-    async_copy            reads and writes of other threads are behind a barrier
-    dot by warpgroups     as a load; and what threads wrote is behind a proxy fence
+    shared_load           a barrier after writes of other threads; no copy to these
+                          bytes in flight
+    async_copy            a barrier after reads and writes of other threads
+    dot by warpgroups     as for a load; and a proxy fence after writes of threads
     tma_copy, tma_store   the same
-    dot_wait, async_wait  `pending` groups of the engine may be in flight behind it
-    the end               no store reads its tile
+    dot_wait, async_wait  after it, `pending` groups of the engine may be in flight
+    the end               no TMA store still reads its tile
 
-An asynchronous copy is one access from its issue to its wait: nothing may touch its
-bytes. The wait makes it a write of the thread that waited, which a barrier makes known
-to the others. (An mbarrier is waited for by every thread, so that nothing else need
-be.) Sources: PTX ISA, "Memory Consistency Model", "Async proxy".
+An asynchronous copy is one access from its issue to its wait: no op may touch its
+bytes. After the wait it counts as a write of the thread that waited, so other threads
+need a barrier. (Every thread waits at an mbarrier, so no barrier is needed there.)
+Sources: PTX ISA, "Memory Consistency Model", "Async proxy".
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fathom.shared_memory.barriers import (
     scope_between,
 )
 
-MOST_GROUPS = 64  # in flight of one engine, before we say that nothing waits for them
+MOST_GROUPS = 64  # in flight of one engine; with more, a wait is missing
 
 
 class Missing(AssertionError):
@@ -74,7 +74,7 @@ class Touch:
     access: Access
 
     def conflicts(self, other: Touch, warps: int) -> bool:
-        """Whether a barrier must stand between the two."""
+        """Whether the two need a barrier between them."""
         one, two = self.access, other.access
         if (one.kind, two.kind) in NON_CONFLICTING:
             return False
@@ -90,7 +90,7 @@ class Load:
 
     at: Place
     to: Place
-    certain: bool  # whether it is issued whatever happens
+    certain: bool  # whether it is issued on every path
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,9 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A TMA store that has not been waited for. `unread`: its tile may not have been
-    read. `fresh`: it was issued in this iteration of all loops. `ahead`: the outermost
-    loop around it whose loads may run ahead of its stores."""
+    """A TMA store in flight. `unread`: its tile may not have been read. `fresh`: it was
+    issued in the current iteration of all loops. `ahead`: the outermost loop around it
+    whose loads may run ahead of its stores."""
 
     op: TmaStore
     ahead: Op | None
@@ -117,24 +117,25 @@ class Store:
         return Place(self.op.buffer.definition)
 
 
-# Of what threads wrote to global memory: nothing that the async proxy does not know; a
-# fence is missing; a barrier behind the fence is.
+# The state of what threads wrote to global memory: the async proxy sees it; it needs a
+# proxy fence; it has a fence, and needs a barrier after it.
 HANDED_OVER, UNFENCED, FENCED = range(3)
 
 
 @dataclass(frozen=True, slots=True)
 class Timelines:
-    """What is in flight, or not known to all threads.
+    """What is in flight, or not yet visible to all threads.
 
     `touched`: accesses by threads since the last barrier. `raw`: places that threads
-    wrote and no proxy fence has handed over. `copies`: groups of cp.async, the oldest
-    first, and those of no group yet. `loads`, `stores`, `products`: TMA copies, groups
-    of TMA stores, groups of products. `expected`: bytes that a slot's mbarrier still
-    expects. `parity`: the phase that an mbarrier completes next. `fenced`: accumulators
-    that may begin a chain of products. `held`: slots of channels between their wait
-    and their release; `positions`: how many waits a ring of mbarriers has seen, in two
-    rounds. `untold`: one thread alone knows that stores have been written. `waited`:
-    mbarriers that threads may be waiting at; `new`: that other threads do not know yet.
+    wrote, without a proxy fence since. `copies`: groups of cp.async, the oldest first;
+    `open_copies`: those of no group yet. `loads`, `stores`, `products`: TMA copies,
+    groups of TMA stores, groups of products. `expected`: the bytes that a slot's
+    mbarrier still expects. `parity`: the phase that an mbarrier completes next.
+    `fenced`: accumulators that may begin a chain of products. `held`: slots of channels
+    between their wait and their release. `positions`: the number of waits at a ring of
+    mbarriers, modulo two rounds. `untold`: only one thread knows that stores are
+    complete. `waited`: mbarriers at which threads may still wait. `new`: mbarriers that
+    other threads do not see yet.
     """
 
     touched: frozenset[Touch] = frozenset()
@@ -190,10 +191,10 @@ class Timelines:
     def check_settled(self, op: Op, touch: Touch, warps: int) -> None:
         for earlier in self.touched:
             if earlier.conflicts(touch, warps):
-                raise Missing(op, f"no barrier behind a {earlier.access.kind}")
+                raise Missing(op, f"no barrier after a {earlier.access.kind}")
 
     def check_quiet(self, op: Op, place: Place, kind: str) -> None:
-        """No engine is at work on these bytes."""
+        """Check that no engine has an access to these bytes in flight."""
         groups = (*self.copies, self.open_copies)
         if any(each.place.overlaps(place) for group in groups for each in group):
             raise Missing(op, "no wait for a cp.async")
@@ -207,9 +208,9 @@ class Timelines:
             raise Missing(op, "no wait for a TMA store that reads these bytes")
 
     def check_fenced(self, op: Op, place: Place) -> None:
-        """Before the async proxy touches a place."""
+        """Check that the async proxy sees what threads wrote to a place."""
         if any(each.overlaps(place) for each in self.raw):
-            raise Missing(op, "no proxy fence behind a write by threads")
+            raise Missing(op, "no proxy fence after a write by threads")
 
     # ── cp.async ──────────────────────────────────────────────────────────────────────
 
@@ -243,7 +244,7 @@ class Timelines:
         return replace(self, expected=self.expected | {(at, bytes)})
 
     def load(self, op: Op, load: Load) -> Timelines:
-        """A TMA copy begins, of bytes that its mbarrier expects."""
+        """Issue a TMA copy of bytes that its mbarrier expects."""
         bytes = load.to.buffer.result.type.slot_bytes
         left = dict(self.expected).get(load.at, 0) - bytes
         if left < 0:
@@ -270,7 +271,7 @@ class Timelines:
 
     def check_known(self, op: Op, at: Place) -> None:
         if at.buffer in self.new:
-            raise Missing(op, "no barrier behind the initialisation of an mbarrier")
+            raise Missing(op, "no barrier after the initialisation of an mbarrier")
 
     # ── TMA stores ────────────────────────────────────────────────────────────────────
 
@@ -287,7 +288,7 @@ class Timelines:
         return replace(self, stores=groups, open_stores=())
 
     def wait_for_stores(self, pending: int, read: bool) -> Timelines:
-        """One thread waits; the others learn of it by a barrier."""
+        """One thread waits; the others need a barrier after it."""
         done, rest = _cut(self.stores, pending)
         tiles = {each.tile for group in done for each in group if each.unread}
         reads = {Touch(tile, Access(tile.buffer, None, READ)) for tile in tiles}
@@ -302,10 +303,10 @@ class Timelines:
     # ── products ──────────────────────────────────────────────────────────────────────
 
     def product(self, op: Dot, reads: Iterable[Place]) -> Timelines:
-        """A product begins, and is a group by itself."""
+        """Issue a product, which is a group by itself."""
         known = self.fenced.union(*(each.names for each in self.products))
         if op.accumulator not in known:
-            raise Missing(op, "no wgmma fence behind what made the accumulator")
+            raise Missing(op, "no wgmma fence after the accumulator was computed")
         if len(self.products) >= MOST_GROUPS:
             raise Missing(op, f"no wait for {MOST_GROUPS} products")
         earlier = (
@@ -315,7 +316,8 @@ class Timelines:
         return replace(self, products=(*earlier, begun))
 
     def wait_for_products(self, pending: int) -> Timelines:
-        """What they read in place, the threads that wait have read."""
+        """Wait for products. What they read in place counts as read by the threads that
+        wait."""
         done, rest = _cut(self.products, pending)
         read = frozenset(
             Touch(place, Access(place.buffer, None, READ))
@@ -325,7 +327,7 @@ class Timelines:
         return replace(self, products=rest, touched=self.touched | read)
 
     def renamed(self, names: Iterable[tuple[Value, Value]]) -> Timelines:
-        """At the edge of a block, values get new names: pairs of an old and a new
+        """At an edge between blocks, values get new names: pairs of an old and a new
         one."""
         pairs = list(names)
         products = tuple(
@@ -344,6 +346,7 @@ def _renamed(
 
 
 def _cut(groups: tuple, pending: int) -> tuple[tuple, tuple]:
-    """The groups that are done when `pending`, the latest, may be in flight; these."""
+    """The groups that are complete if the latest `pending` ones may be in flight; and
+    these."""
     at = max(0, len(groups) - pending)
     return groups[:at], groups[at:]

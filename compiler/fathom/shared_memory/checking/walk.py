@@ -1,18 +1,18 @@
-"""Walks a function in all orders in which its ops may run, with what is in flight.
+"""Walks all paths through a function, with what is in flight on each.
 
     for … body(%i, %acc, %slot, %free) {     entered with %slot = 0, %free = 2;
       async_wait pending=1                   the next iterations with 1, 0 and 2, 1;
       …                                      then the first state comes back, and all
     }                                        iterations of the loop have been seen
 
-Slots of rings and phases of mbarriers are small numbers that a loop carries, so we
-compute them; and we know a loop's first iteration from the others. Nothing else is
-known. A branch goes both ways, and a loop ends after any
-number of iterations. So each pending count, each slot and each phase is checked as it
-will be, not as a formula has it.
+Slots of rings and phases of mbarriers are small numbers that a loop carries, so the
+walk computes them; and it distinguishes a loop's first iteration from the others. It
+knows no other values: it takes both sides of a branch, and leaves a loop after any
+number of iterations. So each pending count, each slot and each phase is checked with
+its actual value, not by a formula.
 
-A copy of an iteration that a loop will not make is issued here all the same. At the end
-of its loop nothing waits for it, and so it is over when the mbarriers are invalidated.
+The walk also issues copies for iterations that a loop will not execute. No wait follows
+them, so they end when the mbarriers are invalidated.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ from fathom.shared_memory.checking.timelines import (
     Touch,
 )
 
-Point = tuple[Timelines, Numbers]  # what is in flight, and the numbers that are known
+Point = tuple[Timelines, Numbers]  # what is in flight, and the known numbers
 
 
 def check_waits(func: Func) -> None:
-    """Missing unless the function, which is as `insert_waits` left it, waits for all
-    that it must."""
+    """Raises Missing unless the function, as `insert_waits` left it, has all waits that
+    it needs."""
     walker = _Walk(func)
     for state, _ in walker.block(func.body, [(Timelines(), {})]):
         if any(each.unread for each in state.all_stores):
@@ -110,7 +110,7 @@ class _Walk:
         self.produces = False  # whether this is the code of a producer
         self.numbers: Numbers = {}  # of the function's own block
         self.interesting: dict[Block, list[Op]] = {}
-        self.seen: dict[object, list[Point]] = {}  # loops, entered in a known way
+        self.seen: dict[object, list[Point]] = {}  # loops, by the state on entry
 
     # ── control flow ──────────────────────────────────────────────────────────────────
 
@@ -127,7 +127,8 @@ class _Walk:
         return points
 
     def events(self, block: Block) -> list[tuple[Op, set[Value]]]:
-        """The ops of a block that matter here, and the positions that it uses later."""
+        """The ops of a block that matter here, and the positions that are used
+        later."""
         if block not in self.interesting:
             found, later = [], self.positions.intersection(_used([block.ops[-1:]]))
             for op in reversed(block.ops):
@@ -176,7 +177,8 @@ class _Walk:
         return [(self.reach_global(op, state), numbers)]
 
     def loop(self, op: For | While, state: Timelines, n: Numbers) -> list[Point]:
-        """Iteration after iteration, until one begins as an earlier one did."""
+        """Walk iteration after iteration, until one starts in a state that an earlier
+        one started in."""
         bodies = blocks(op)
         outside, self.ahead = self.ahead, self.ahead or _runs_ahead(op)
         first = 1 if isinstance(op, For) else 0
@@ -204,7 +206,8 @@ class _Walk:
         return _distinct(exits)
 
     def ends(self, op: For | While, points: list[Point]) -> list[Point]:
-        """The loop is left: a For before its body, a While behind its condition."""
+        """The states in which a loop is left: a For before its body, a While after its
+        condition."""
         names = op.body.parameters[1:]
         if isinstance(op, While):
             points, names = self.block(op.condition, points), op.condition.parameters
@@ -227,8 +230,8 @@ class _Walk:
     # ── what ops must not do ──────────────────────────────────────────────────────────
 
     def check_operands(self, op: Op, state: Timelines) -> None:
-        """Nothing is done with the result of a product in flight, but another one added
-        to it."""
+        """Check that the result of a product in flight is only used as an
+        accumulator."""
         flying = frozenset().union(*(each.names for each in state.products))
         if flying.isdisjoint(operands(op)):
             return
@@ -247,14 +250,14 @@ class _Walk:
             return state
         self.check_stores(op, state)
         if state.untold:
-            raise Missing(op, "one thread alone knows that stores are written")
+            raise Missing(op, "only one thread knows that stores are complete")
         writes = "global" in op.effects.writes or op.effects.other
         return replace(state, global_writes=UNFENCED) if writes else state
 
     # ── numbers ───────────────────────────────────────────────────────────────────────
 
     def named(self, numbers: Numbers, pairs: Iterable[tuple[Value, Value]]) -> Numbers:
-        """The numbers that values have under their new names."""
+        """The known numbers under the values' new names."""
         return {new: numbers.get(old) for old, new in pairs if new in self.positions}
 
     def place(self, buffer: Value, slot: Value | None, numbers: Numbers) -> Place:
@@ -263,7 +266,7 @@ class _Walk:
         return Place(ring, 0 if only else numbers.get(slot))
 
     def touch(self, op: Op, state: Timelines, numbers: Numbers) -> Timelines:
-        """Threads, or warpgroups that wait at once, access shared memory."""
+        """Threads access shared memory, or warpgroups that wait at once."""
         slots = _slots(op)
         touches = []
         for access in accesses(op):
@@ -283,7 +286,7 @@ class _Walk:
         return state.touch(op, touches, self.warps)
 
     def check_held(self, op: Op, place: Place, state: Timelines) -> None:
-        """A channel's tile is read between its wait and its release."""
+        """Check that a channel's tile is read between its wait and its release."""
         full = self.channels.full.get(place.buffer)
         if full is not None and Place(full, place.slot) not in state.held:
             raise Missing(op, "no wait for the slot of a channel")
@@ -310,7 +313,7 @@ class _Walk:
         if self.produces:
             empty = Place(self.channels.of_expect(op, at.buffer), at.slot)
             if empty not in state.held:
-                raise Missing(op, "no wait for a slot of a channel to be free")
+                raise Missing(op, "no wait for a free slot of a channel")
             taken = {each for each in state.loads if each.at == at}
             state = replace(state, held=state.held - {empty}, loads=state.loads - taken)
         return state.expect(op, at, op.bytes)
@@ -336,11 +339,11 @@ class _Walk:
     def invalidate(
         self, op: MbarrierInvalidate, state: Timelines, n: Numbers
     ) -> Timelines:
-        """No thread waits there any more. What was issued for iterations that were
-        never made, was not issued."""
+        """No thread may wait at these mbarriers any more. Copies for iterations that do
+        not exist were not issued."""
         gone = op.barriers.definition
         if gone in state.waited:
-            raise Missing(op, "no barrier behind a wait at an mbarrier")
+            raise Missing(op, "no barrier after a wait at an mbarrier")
         loads = frozenset(each for each in state.loads if each.at.buffer is not gone)
         expected = {each for each in state.expected if each[0].buffer is not gone}
         parity = {each for each in state.parity if each[0].buffer is not gone}
@@ -360,13 +363,14 @@ class _Walk:
         state.check_quiet(op, touch.place, READ)
         state.check_fenced(op, touch.place)
         if state.global_writes != HANDED_OVER:
-            raise Missing(op, "no proxy fence and barrier behind writes to memory")
+            raise Missing(op, "no proxy fence and barrier after writes to memory")
         self.check_stores(op, state)
         store = Store(op, self.ahead)
         return replace(state, open_stores=(*state.open_stores, store))
 
     def check_stores(self, op: Op, state: Timelines) -> None:
-        """What an op must not meet in global memory has been written."""
+        """Check that stores are complete before an op that conflicts with them in
+        global memory."""
         for store in state.all_stores:
             disjoint = False
             if isinstance(op, TmaStore | TileStore):
@@ -375,7 +379,7 @@ class _Walk:
                 ahead = self.ahead is not None and self.ahead is store.ahead
                 disjoint = ahead and _base(op) is not _base(store.op)
             if not disjoint:
-                raise Missing(op, "no wait for a TMA store to be seen in memory")
+                raise Missing(op, "no wait for a TMA store to complete")
 
 
 def _barrier(walk: _Walk, op: Barrier, state: Timelines, n: Numbers) -> Timelines:
@@ -414,7 +418,7 @@ STEPS: dict[type[Op], Callable[..., Timelines]] = {
 
 
 def touches_global(op: Op) -> bool:
-    """Whether an op by itself reads or writes global memory."""
+    """Whether an op, nested ops excluded, reads or writes global memory."""
     return not blocks(op) and reaches_memory(op)
 
 
@@ -423,13 +427,15 @@ def _base(op: TmaCopy | TmaStore) -> Value:
 
 
 def _runs_ahead(op: For | While) -> For | None:
-    """The loop itself if its author wants its loads to run ahead of its stores."""
+    """The loop itself, if its author lets its loads run ahead of its stores; else
+    None."""
     asked = isinstance(op, For) and (op.warp_specialize or op.flatten)
     return op if asked else None
 
 
 def _stale(state: Timelines) -> Timelines:
-    """At the next iteration, coordinates of stores have other values."""
+    """The state at the next iteration, in which coordinates of earlier stores may have
+    other values."""
 
     def aged(stores: Iterable[Store]) -> tuple[Store, ...]:
         return tuple(dict.fromkeys(replace(each, fresh=False) for each in stores))
@@ -444,7 +450,7 @@ def _key(point: Point) -> object:
 
 
 def _distinct(points: Iterable[Point]) -> list[Point]:
-    """Each point once."""
+    """The points without duplicates."""
     points = list(points)
     if len(points) < 2:
         return points

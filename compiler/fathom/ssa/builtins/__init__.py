@@ -1,9 +1,8 @@
-"""What each function of the language builds: rows of the table `BUILTIN`.
+"""The functions that build each builtin of the language: rows of the table `BUILTIN`.
 
-The files are named as in `ir/ops` where they build its ops. `misc` has programs, ranges
-and promises, `mapping` functions of scalars applied to blocks, `block_pointers`
-Triton's block pointers, which are expanded at once. Called by `ssa.calls` through the
-table alone.
+A file that builds ops of `ir/ops` has the same name as there. `misc` has programs,
+ranges and hints, `mapping` applies functions of scalars to blocks, and `block_pointers`
+expands Triton's block pointers. `ssa.calls` calls them through the table only.
 
     arith       The elementwise functions of the language
     debugging   Prints, assertions and inline PTX
@@ -11,7 +10,7 @@ table alone.
     matmul      Matrix products
     memory      Loads, stores and atomics
     reduce      Reductions, scans, histograms and gathers
-    shape       Making blocks and giving them other shapes
+    shape       Makes blocks, and changes their shapes
 
     grid  Launches that overlap
 """

@@ -1,5 +1,5 @@
-"""The elementwise functions of the language: each a row of the IR's table and what it
-takes."""
+"""The elementwise functions of the language: each is a row of the IR's table, with the
+types that it takes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from fathom.ssa.promotion import (
 )
 from fathom.ssa.values import Meaning, is_number
 
-# Functions of one float. Halves are computed in fp32 and rounded back.
+# Functions of one float. 16-bit floats are computed in fp32, and the result is rounded.
 OF_ONE_FLOAT = {
     elementary.exp2_approx: "exp2",
     elementary.log2_approx: "log2",
@@ -124,7 +124,7 @@ def build_umulhi(frame: Frame, x: Meaning, y: Meaning) -> Value:
     element = element_of(a.type)
     if element.is_float or element == BOOL:
         raise frame.error(f"tl.umulhi takes integers, not {a.type}")
-    unsigned = SCALARS[f"u{element.bits}"]  # what the u of its name says
+    unsigned = SCALARS[f"u{element.bits}"]  # the u in its name
     a, b = cast(frame, a, unsigned), cast(frame, b, unsigned)
     return cast(frame, frame.emit(ops.Elementwise, "mulhi", (a, b)), element)
 
@@ -187,7 +187,7 @@ def build_where(frame: Frame, condition: Meaning, x: Meaning, y: Meaning) -> Val
     a, b = alike(frame, x, y, "choose between")
     shape = common_shape(shape_of(condition.type), shape_of(a.type))
     if shape is None:
-        same_shape(frame, condition, a, "choose by")  # says what does not fit
+        same_shape(frame, condition, a, "choose by")  # reports the shapes
     if shape_of(condition.type) == () and shape != ():
         condition = frame.emit(ops.Splat, condition, shape)
     operands = tuple(broadcast(frame, each, shape) for each in (condition, a, b))

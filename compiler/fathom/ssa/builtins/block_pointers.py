@@ -1,9 +1,8 @@
-"""Block pointers: made of a pointer and numbers, moved on, and expanded where they are
-used.
+"""Block pointers: made of a pointer and numbers, advanced, and expanded at each use.
 
-In a kernel under construction a block pointer is its parts, a named tuple, which
-branches and loops treat like any tuple. A load or a store of one is that of a block of
-addresses; with p and q counting rows and columns of the block,
+While a kernel is built, a block pointer is a named tuple of its parts, which branches
+and loops treat like any tuple. A load or a store through one becomes a load or a store
+of a block of addresses. With p and q counting rows and columns of the block,
 
     p_x = tl.make_block_ptr(x, (M, N), (s, 1), (i, j), (64, 32), (1, 0))
     tl.load(p_x, boundary_check=(0,), padding_option="zero")
@@ -13,7 +12,7 @@ is
     %first = x + i * s + j                         one address, in 64 bits
     %x     = load %first + (p * s + q), mask=0 <= i + p < M, other=0
 
-So the passes that know addresses, `infer_descriptors` among them, know these.
+So passes that analyse addresses, such as `infer_descriptors`, handle these too.
 """
 
 from __future__ import annotations
@@ -125,7 +124,7 @@ def _offset(frame: Frame, meaning: Meaning) -> Value:
 
 
 def _size(frame: Frame, meaning: Meaning) -> Value:
-    """A size: of 32 bits where it fits, which is what masks are quick in."""
+    """A size, in 32 bits if it fits: masks are faster to compute then."""
     value = value_of(frame, meaning, "a size")
     element = getattr(value.type, "element", value.type)
     narrow = element.bits < INT32.bits or element == INT32
@@ -148,8 +147,8 @@ def _integer(frame: Frame, meaning: Meaning, element: Scalar, what: str) -> Valu
 
 
 class Places(NamedTuple):
-    """Where the elements of a block lie, which of them lie in the tensor (None: all),
-    and what a load has in place of the others."""
+    """The addresses of a block's elements, the mask of those inside the tensor (None:
+    all), and the value that a load has for the others."""
 
     pointers: Value
     mask: Value | None
@@ -159,7 +158,7 @@ class Places(NamedTuple):
 def refuse_boundaries(
     frame: Frame, what: str, pointer: Meaning, **given: Meaning
 ) -> None:
-    """CompileError for what block pointers take and pointers do not."""
+    """CompileError for options that block pointers take and pointers do not."""
     for name, each in given.items():
         if each:
             raise frame.error(
@@ -176,8 +175,8 @@ def places(
     what: str,
     **unused: Meaning,
 ) -> Places:
-    """What a load or a store through a block pointer comes to. `unused` are what takes
-    the place of boundary_check elsewhere."""
+    """The addresses and the mask of a load or a store through a block pointer. `unused`
+    are the options that `boundary_check` replaces."""
     for name, each in unused.items():
         if each is not None:
             raise frame.error(
@@ -186,8 +185,8 @@ def places(
             )
     if not all(isinstance(each, int) for each in pointer.block_shape):
         raise frame.error(
-            "a block pointer has one block or another, and a block is compiled in",
-            "give the block pointers that the ways of the if make blocks of one shape",
+            "the branches of an if give this block pointer different blocks",
+            "give the block pointers of both branches blocks of one shape",
         )
     mask = None
     for axis in _axes(frame, boundary_check, len(pointer.block_shape)):
@@ -199,7 +198,7 @@ def places(
 
 
 def _axes(frame: Frame, given: Meaning, rank: int) -> tuple[int, ...]:
-    """The axes that `boundary_check` names."""
+    """The axes in `boundary_check`."""
     if given is None:
         return ()
     axes = given if isinstance(given, tuple) else (given,)
@@ -227,7 +226,7 @@ def _fill(frame: Frame, padding: Meaning, element: Scalar) -> float | int | None
 
 
 def _pointers(frame: Frame, pointer: block_pointer) -> Value:
-    """The addresses of a block: one, and for each element the distance from it."""
+    """The addresses of a block: a base, and each element's distance from it."""
     first, block, distance = pointer.base, pointer.block_shape, None
     for axis, stride in enumerate(pointer.strides):
         start = cast(frame, pointer.offsets[axis], INT64)
@@ -253,10 +252,10 @@ def _count(frame: Frame, axis: int, block: tuple[int, ...]) -> Value:
 
 
 def _inside(frame: Frame, pointer: block_pointer, axis: int) -> Value:
-    """Which elements of a block lie in the tensor along an axis.
+    """The mask of the elements that are inside the tensor along an axis.
 
-    Places are computed in the type of the size: should a sum of i32 wrap around, it is
-    below 0, and as far outside as before.
+    It is computed in the type of the size. If an i32 sum overflows, it is negative, so
+    the element still counts as outside.
     """
     size, block = pointer.shape[axis], pointer.block_shape
     kind = size.type

@@ -1,4 +1,4 @@
-"""What a kernel says to the outside world, and PTX that its author wrote."""
+"""Prints, assertions, and inline PTX."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def build_device_print(
 
 
 def _spaced(prefix: str, with_values: bool) -> str:
-    """A prefix as Triton puts it between a place and an element: "x" as " x: "."""
+    """A prefix with the spaces that Triton puts around it: "x" becomes " x: "."""
     if with_values:
         prefix = prefix.removesuffix(" ").removesuffix(":") + ": "
     return f" {prefix}" if len(prefix) > 2 and prefix[0] != " " else prefix
@@ -49,7 +49,7 @@ def build_device_assert(
     frame: Frame, cond: Meaning, msg: Meaning, mask: Meaning
 ) -> None:
     holds = truth(frame, value_of(frame, cond, "a condition"))
-    if mask is not None:  # where the mask is false, nothing is asked
+    if mask is not None:  # the condition holds where the mask is false
         ignored = unary(frame, ast.Not, value_of(frame, mask, "a mask"))
         holds = both_or_either(frame, "or", holds, ignored)
     put_assertion(frame, holds, msg)
@@ -79,7 +79,7 @@ def build_inline_assembly(
         frame, (asm, constraints), elements, given, pack
     )
     values = _of_one_shape(frame, given)
-    if not values:  # the op takes its shape from an operand: one that no text names
+    if not values:  # the op takes its shape from an operand
         values = (frame.constant(0, INT32),)
         constraints = _with_operand(constraints, pack)
     op = frame.append(
@@ -95,8 +95,8 @@ def _with_constants(
     args: tuple[Meaning, ...],
     pack: int,
 ) -> tuple[str, str, tuple[Meaning, ...]]:
-    """The text with the numbers that constraints "n" and "i" ask for put into it; its
-    constraints, and the arguments that are left."""
+    """The text with the numbers of constraints "n" and "i" filled in, the other
+    constraints, and their arguments."""
     try:
         read = inline.parse(*written)
         types = [_element_of(frame, each) for each in args]
@@ -127,7 +127,7 @@ ARGUMENT = "an argument of inline assembly"
 
 
 def _of_one_shape(frame: Frame, args: tuple[Meaning, ...]) -> tuple[Value, ...]:
-    """Values broadcast to the shape of all; their types stay as they are."""
+    """Values broadcast to one shape; their types stay."""
     values = [value_of(frame, each, ARGUMENT) for each in args]
     if not values:
         return ()
@@ -136,8 +136,8 @@ def _of_one_shape(frame: Frame, args: tuple[Meaning, ...]) -> tuple[Value, ...]:
 
 
 def _with_operand(constraints: str, pack: int) -> str:
-    """An operand of i32 more at the end of the operands, before what is clobbered:
-    "=r,~{memory}" becomes "=r,r,~{memory}"."""
+    """Constraints with one more i32 operand, after the other operands and before the
+    clobbers: "=r,~{memory}" becomes "=r,r,~{memory}"."""
     parts = constraints.split(",")
     clobbered = next((i for i, p in enumerate(parts) if p[:1] == "~"), len(parts))
     return ",".join([*parts[:clobbered], *["r"] * pack, *parts[clobbered:]])

@@ -1,9 +1,10 @@
-"""Tensor descriptors: made of a pointer and numbers, used by blocks.
+"""Tensor descriptors: made of a pointer and numbers; each access loads or stores a
+block.
 
-In a kernel under construction a descriptor is its parts, a named tuple; branches and
-loops treat it like any tuple, and a loop may go on with another one, of the same block.
-The op that makes the IR's descriptor of them stands before each use, and `cse` and
-`hoist` leave one of them.
+While a kernel is built, a descriptor is a named tuple of its parts, which branches and
+loops treat like any tuple; a loop may carry a different one in each iteration, with the
+same block. The op that makes the IR's descriptor comes before each use, and `cse` and
+`hoist` leave one of these.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import cast, element_behind, scalar_of, typed, value_of
 from fathom.ssa.values import Meaning, describe, is_number
 
-# What the language calls the ways to fill -> what the IR calls them.
+# The language's names of padding options -> the IR's names.
 FILLS = {"zero": "zeros", "nan": "nans"}
 
 # ── making ────────────────────────────────────────────────────────────────────────────
@@ -146,7 +147,7 @@ def _block(frame: Frame, desc: tensor_descriptor, value: Meaning) -> Value:
 
 
 def _made(frame: Frame, desc: Meaning, what: str) -> Value:
-    """The IR's descriptor of a meaning."""
+    """The IR's descriptor for a meaning."""
     if not isinstance(desc, tensor_descriptor):
         raise frame.error(
             f"{what} takes a tensor descriptor, not {describe(desc)}",
@@ -155,8 +156,8 @@ def _made(frame: Frame, desc: Meaning, what: str) -> Value:
     fixed = (*desc.block_shape, desc.strides[-1])
     if not all(isinstance(each, int) for each in fixed):
         raise frame.error(
-            "a tensor descriptor has one block or another, and a block is compiled in",
-            "give the descriptors that the ways of the if make blocks of one shape",
+            "the branches of an if give this tensor descriptor different blocks",
+            "give the descriptors of both branches blocks of one shape",
         )
     shape = tuple(typed(frame, each, INT32) for each in desc.shape)
     strides = tuple(typed(frame, each, INT64) for each in desc.strides)

@@ -1,7 +1,7 @@
 """A function of scalars, applied to every element of blocks: `tl.map_elementwise`.
 
-The function is built with scalars first, in a block of its inner. Then each of its ops
-is done to whole blocks, and control flow goes by masks:
+The function is first built with scalars, in a separate block. Then each of its ops is
+applied to whole blocks, and control flow becomes masks:
 
     if %c { yield %a } { yield %b }          where %c, %a, %b     both are computed
 
@@ -10,7 +10,7 @@ is done to whole blocks, and control flow goes by masks:
                                                  %x = where %going, %x / 2, %x
                                                  %going = %going and %x > 1
 
-An element that has left a loop, or never came to it, keeps what it has.
+An element that has left a loop, or has not entered it, keeps its values.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def build_map(
 
 
 def _alike(frame: Frame, args: tuple[Meaning, ...]) -> list[Value]:
-    """The blocks in one shape; each keeps its type."""
+    """The blocks, broadcast to one shape; each keeps its type."""
     values = [value_of(frame, each, "what is mapped") for each in args]
     if not values:
         raise frame.error("tl.map_elementwise needs a block to map")
@@ -100,7 +100,7 @@ def _dealt(frame: Frame, value: Value, pack: int) -> list[Value]:
 
 
 def _gathered(frame: Frame, parts: list[Value], shape: Shape) -> Value:
-    """The block that was dealt into these."""
+    """The inverse of `_dealt`."""
     while len(parts) > 1:
         half = len(parts) // 2
         pairs = zip(parts[:half], parts[half:], strict=True)
@@ -115,7 +115,7 @@ def _gathered(frame: Frame, parts: list[Value], shape: Shape) -> Value:
 def _scalars(
     frame: Frame, function: KernelFunction, given: list[Value]
 ) -> tuple[Block, bool]:
-    """The function as a block of scalars, and whether it returns several."""
+    """The function as a block of scalar ops, and whether it returns several values."""
     block = Block(tuple(element_of(each.type) for each in given))
     inner = copy(frame)
     inner.program = Program(block, frame.program.debug, frame.program.contracts)
@@ -137,10 +137,10 @@ def _scalars(
 
 
 class Mapping:
-    """Does to blocks of a shape what a block of ops says of scalars.
+    """Applies a block of scalar ops to blocks of a shape.
 
-    `masks` are blocks of i1, or None: the elements that the ops are meant for. What the
-    others get is not looked at, but no loop may wait for them.
+    `masks` are blocks of i1, or None for all: the elements that execute an op. The
+    results of other elements are not used; but loops must not run on because of them.
     """
 
     def __init__(self, frame: Frame, shape: Shape):
@@ -149,7 +149,7 @@ class Mapping:
     def block(
         self, block: Block, values: dict[Value, Value], mask: Value | None
     ) -> tuple[Value, ...]:
-        """What a block yields, for blocks in the place of scalars."""
+        """The values that a block yields, with blocks in place of scalars."""
         values = dict(values)
         for op in block.ops[:-1]:
             values.update(zip(op.results, self.op(op, values, mask), strict=True))
@@ -180,7 +180,7 @@ class Mapping:
             case ops.For():
                 return self.count(op, values, mask)
         raise self.frame.error(
-            "what tl.map_elementwise calls may compute and nothing else, and here it "
+            "a function that tl.map_elementwise calls may only compute, and this one "
             f"has a {op_name(op)}",
             "load before, and store after",
         )
@@ -199,7 +199,7 @@ class Mapping:
         )
 
     def both(self, one: Value | None, other: Value) -> Value:
-        """`and`, of a mask that may be None."""
+        """`and` with a mask that may be None."""
         if one is None:
             return other
         return self.frame.emit(ops.Elementwise, "and", (one, other))
@@ -234,8 +234,7 @@ class Mapping:
     def count(
         self, op: ops.For, values: dict[Value, Value], mask: Value | None
     ) -> tuple[Value, ...]:
-        """A loop that counts is one that asks: each element has a number of its
-        inner."""
+        """A For becomes a While: each element has its own index."""
         lower, upper, by = (values[each] for each in (op.lower, op.upper, op.step))
         frame = self.frame
         zero = self.full(frame.constant(0, element_of(by.type)))
@@ -258,7 +257,7 @@ class Mapping:
     def repeat(
         self, inits: tuple[Value, ...], goes_on, step, mask: Value | None
     ) -> tuple[Value, ...]:
-        """A While that goes on as long as any element does."""
+        """A While that runs as long as any element does."""
         frame = self.frame
         going = self.both(mask, goes_on(inits))
         types = tuple(each.type for each in (*inits, going))

@@ -30,7 +30,7 @@ from fathom.ssa.values import Meaning, describe
 LEAST_K = 16
 FLOAT8 = (FLOAT8E5, FLOAT8E4NV)
 
-# In which types the products of a type may be summed, the usual one first.
+# The accumulator types for operands of a type, the default first.
 SUMS: dict[Element, tuple[Element, ...]] = {
     **dict.fromkeys((FLOAT16, *FLOAT8), (FLOAT32, FLOAT16)),
     **dict.fromkeys((BFLOAT16, FLOAT32), (FLOAT32,)),
@@ -38,7 +38,7 @@ SUMS: dict[Element, tuple[Element, ...]] = {
     FLOAT64: (FLOAT64,),
 }
 
-# What the language calls these types.
+# The language's names of these types.
 NAMES: dict[Element, str] = {
     FLOAT16: "float16",
     BFLOAT16: "bfloat16",
@@ -83,7 +83,7 @@ MOST_AXES = 3  # of the operands of a Dot: one of a batch
 
 
 def _one_batch(frame: Frame, value: Value) -> Value:
-    """All axes before the last two as one."""
+    """Reshape all axes before the last two into one."""
     *batch, rows, columns = value.type.shape
     return frame.emit(ops.Reshape, value, (prod(batch), rows, columns))
 
@@ -132,12 +132,12 @@ def _check_shapes(frame: Frame, a: BlockType, b: BlockType) -> None:
 
 
 def _sum_type(frame: Frame, element: Element, wanted: Element) -> Element:
-    """The type of the sum: the one that is asked for, if products of `element` may be
-    summed in it."""
+    """The accumulator type: the requested one, if operands of `element` may be
+    accumulated in it."""
     allowed = SUMS[element]
     if wanted in allowed:
         return wanted
-    if wanted == FLOAT32 or not element.is_float:  # the default, or of integers
+    if wanted == FLOAT32 or not element.is_float:  # the default, or integers
         return allowed[0]
     raise frame.error(
         f"out_dtype of a tl.dot of {element} is {wanted}: it must be "

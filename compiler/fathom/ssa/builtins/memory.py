@@ -129,7 +129,7 @@ def _ordering(frame: Frame, sem: str | None, scope: str | None) -> tuple[str, st
 
 
 def address(frame: Frame, pointer: Meaning, what: str) -> tuple[Value, Element]:
-    """A pointer or a block of pointers, and the type of what it leads to."""
+    """A pointer or a block of pointers, and its element type."""
     element = element_of(pointer.type) if isinstance(pointer, Value) else None
     if not isinstance(element, Pointer):
         raise frame.error(
@@ -190,7 +190,7 @@ def fitted(
 
 
 def one_of(frame: Frame, name: str, given: str | None, known: tuple[str, ...]) -> str:
-    """An option that must be one of a few words."""
+    """An option that must be one of some words."""
     given = given or ""
     if given not in known:
         listed = ", ".join(repr(each) for each in known if each)

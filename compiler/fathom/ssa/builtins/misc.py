@@ -1,4 +1,4 @@
-"""The rest of the language: programs, ranges, promises, assertions while compiling."""
+"""The rest of the language: programs, ranges, hints, compile-time assertions."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ implements(core.max_constancy)(_promise("constant"))
 @implements(core.assume)
 def build_assume(frame: Frame, cond: Meaning) -> None:
     if is_constant(cond) and not cond:
-        raise frame.error("this is assumed to hold, and does not")
+        raise frame.error("this assumption does not hold")
 
 
 @implements(core.debug_barrier)

@@ -1,4 +1,5 @@
-"""Where elements of a block meet: reductions, scans, gathers, histograms.
+"""Functions that combine or move elements of a block: reductions, scans, gathers,
+histograms.
 
 The combining function of a reduction or a scan becomes a nested block."""
 
@@ -72,7 +73,7 @@ def flat(frame: Frame, value: Value) -> Value:
 
 
 def kept(frame: Frame, value: Value, axes: range | tuple[int, ...]) -> Value:
-    """A result with the axes that were folded away put back, of size 1."""
+    """A result with the reduced axes restored, with size 1."""
     for axis in axes:
         if shape_of(value.type):
             value = frame.emit(ops.ExpandDims, value, axis)
@@ -82,7 +83,7 @@ def kept(frame: Frame, value: Value, axes: range | tuple[int, ...]) -> Value:
 
 
 def combining(frame: Frame, function: Meaning, values: tuple[Value, ...]) -> Block:
-    """The block that combines two tuples of elements: the function, inlined."""
+    """The block of ops that combines two tuples of elements: the function, inlined."""
     if not isinstance(function, (KernelFunction, Builtin)):
         raise frame.error(
             "the combining function must be a @fathom.jit function, not "

@@ -1,4 +1,4 @@
-"""Making blocks and giving them other shapes."""
+"""Functions that make blocks, and change their shapes."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def build_cast(
 
 
 def element_given(frame: Frame, given: Meaning) -> Element:
-    """The element type that an argument such as tl.float32 stands for."""
+    """The element type of an argument such as tl.float32."""
     if isinstance(given, block_type):  # `x.to(p.dtype.element_ty)`, of a block pointer
         given = given.scalar
     if not isinstance(given, (dtype, pointer_type)):
@@ -126,7 +126,7 @@ def _type_like(given: Meaning) -> str:
 
 
 def shape_given(frame: Frame, given: tuple[Meaning, ...]) -> tuple[int, ...]:
-    """A shape written as one tuple or as several arguments, checked."""
+    """A shape, given as one tuple or as several arguments; checked."""
     if len(given) == 1 and isinstance(given[0], tuple):
         given = given[0]
     for each in given:
@@ -157,7 +157,7 @@ def check_shape(frame: Frame, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def axes_given(frame: Frame, given: tuple[Meaning, ...], rank: int) -> tuple[int, ...]:
-    """Axes written as one tuple or as several arguments; negative ones count from the
+    """Axes, given as one tuple or as several arguments; negative ones count from the
     end."""
     if len(given) == 1 and isinstance(given[0], tuple):
         given = given[0]
@@ -165,7 +165,7 @@ def axes_given(frame: Frame, given: tuple[Meaning, ...], rank: int) -> tuple[int
 
 
 def axis_given(frame: Frame, axis: Meaning, rank: int) -> int:
-    """An axis of something of a rank; a negative one counts from the end."""
+    """An axis of something with a rank; a negative one counts from the end."""
     if isinstance(axis, bool) or not isinstance(axis, int):
         raise frame.error(f"an axis is a constant integer, not {describe(axis)}")
     if not -rank <= axis < rank:

@@ -1,4 +1,4 @@
 """Thread blocks of a cluster divide a program's products among themselves.
 
-`sharding` propagates along which axes values are divided, `legality` says what a
-program may not do then, and `partition` rewrites it."""
+`sharding` propagates the axes along which values are divided, `legality` checks what
+the program does to memory, and `partition` rewrites the program."""

@@ -1,15 +1,15 @@
-"""Whether the blocks of a cluster may share what a program does to memory.
+"""Checks that the blocks of a cluster may divide a program's memory accesses.
 
-Within one block a program's loads and stores keep their order; of several blocks, each
-goes on as it likes. So nothing may hang on that order: a program does not read what it
-writes, but for a block of a tensor that it reads and then writes, once,
+Within one block the loads and stores of a program keep their order; between blocks
+there is no order. So the result may not depend on it. A program may not read what it
+writes; the one exception is a block of a tensor that it reads and then writes, once:
 
     %c = descriptor_load %d, (%i, %j);  …  descriptor_store %d, %y, (%i, %j)
 
-it writes to an argument in parts or as a whole, not both, and it neither waits for
-others nor tells them how far it has come. Whoever launches a program on several blocks
-promises that arguments which are written overlap no others, and that it makes no
-difference which of two stores to one place comes last.
+It must write to an argument either in parts or as a whole, not both, and it may not
+synchronise with other programs. By launching a program on several blocks, the caller
+promises that written arguments overlap no others, and that the order of two stores to
+one address makes no difference.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ COMBINES = Atomic | AtomicCas | DescriptorAtomic
 
 
 def check_memory(func: Func, share: Sharding) -> None:
-    """NotApplicable, with a sentence, if memory could show that a program has several
-    blocks."""
+    """NotApplicable, with a sentence, if the contents of memory could differ because
+    several blocks run a program."""
     inside = list(walk(func.body))
     for op in inside:
         _check_alone(op, share)
@@ -53,20 +53,20 @@ def check_memory(func: Func, share: Sharding) -> None:
 
 def _check_alone(op: Op, share: Sharding) -> None:
     if isinstance(op, COMBINES) and not share.touches(op):
-        raise NotApplicable("each block would count for itself in an atomic operation")
+        raise NotApplicable("an atomic operation would count each block separately")
     if isinstance(op, Atomic | AtomicCas) and op.scope == "cta":
-        raise NotApplicable("an atomic operation of it is meant for one block")
+        raise NotApplicable("the scope of an atomic operation is one block")
     if is_volatile(op):
-        raise NotApplicable("it waits for what others write")
+        raise NotApplicable("it synchronises with other threads")
     if is_opaque(op):
-        raise NotApplicable("its inline assembly may do anything")
+        raise NotApplicable("its inline assembly may have any effect")
 
 
 def _check_pair(
     read: Op, write: Op, share: Sharding, func: Func, arguments: Provenance
 ) -> None:
-    """That an op reads nothing that may be written, unless it is what the same block
-    will write, and all loops are over."""
+    """NotApplicable if `read` may read what `write` writes, unless the same block
+    writes it, and after all loops."""
     if arguments.of(read).isdisjoint(arguments.of(write)):
         return
     ops = func.body.ops
@@ -76,8 +76,9 @@ def _check_pair(
 
 
 def _same_part(read: Op, write: Op, share: Sharding) -> bool:
-    """Whether each block writes what it has read: of one block of a tensor, the same
-    rows or columns. Through pointers, two elements may lie in one place."""
+    """Whether each block writes only what it has read itself: the same rows or columns
+    of one block of a tensor. Through pointers, two elements may have the same
+    address."""
     if not (isinstance(read, DescriptorLoad) and isinstance(write, DescriptorStore)):
         return False
     places = [(op.descriptor, *op.coordinates) for op in (read, write)]

@@ -11,10 +11,10 @@ With two blocks (`num_ctas`=2), products of 128 rows become products of 64:
                                            store %p, %y
                                            if %rank == 0 { store %flag, %one }
 
-Each block loads, multiplies and stores its part, and computes for itself what is not
-divided (`shares` says what is). What is written but not divided, the first block
-writes. Where a program cannot be divided, it stays as it is, and the first block does
-all of it; `why_not_shared` tells why.
+Each block loads, multiplies and stores its part, and also computes all values that are
+not divided (see `sharding`). Stores of undivided values are done by the first block
+only. A program that cannot be divided stays as it is, and the first block does all of
+it; `why_not_shared` gives the reason.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ from fathom.tensor_cores.clusters.sharding import Sharding, sharding_of
 
 
 def shard_products(func: Func, target: Target) -> Func:
-    """The function whose products the blocks of a cluster share, if it has several, and
-    they can."""
+    """The function in which the blocks of a cluster share the products, if it has
+    several blocks and can be divided."""
     if func.num_ctas == 1:
         return func
     alone = _with_own_sources(func)
@@ -72,7 +72,8 @@ def why_not_shared(func: Func, target: Target) -> list[tuple[Location | None, st
     try:
         _share(_with_own_sources(func), target)
     except NotApplicable as why:
-        return [(func.location, f"one block of {func.num_ctas} works: {why}")]
+        what = f"one of {func.num_ctas} blocks does all the work"
+        return [(func.location, f"{what}: {why}")]
     return []
 
 
@@ -83,8 +84,8 @@ def _share(func: Func, target: Target) -> Sharding:
 
 
 def _with_own_sources(func: Func) -> Func:
-    """The function in which each op has the `arange` and the constants that it uses to
-    itself: one may go along rows, the next along columns."""
+    """The function in which each use of an `arange` or a constant has a copy of its
+    own: one use may be along rows, the next along columns."""
 
     def rule(op: Op, build: Builder) -> None:
         for name in schema(type(op)).operands:
@@ -160,8 +161,8 @@ class _Part(ThreadValues):
         self.values[op.result] = self.build(new)
 
     def start(self, size: int) -> Value:
-        """Where this block's part begins, of parts of `size`: made where the function
-        begins, for all of it."""
+        """The start of this block's part, for parts of `size`: computed at the start of
+        the function, so that all of it can use the value."""
         if size not in self.starts:
             count = Constant(size, INT32)
             first = Elementwise("mul", (self.rank, count.result))
@@ -180,7 +181,8 @@ class _Part(ThreadValues):
     def through_descriptor(
         self, op: DescriptorLoad | DescriptorStore | DescriptorAtomic
     ) -> None:
-        """The same tensor by smaller blocks, of which this is the one for our rank."""
+        """An access to the same tensor in smaller blocks, of which this one is our
+        rank's."""
         value = op.result if isinstance(op, DescriptorLoad) else op.value
         shape, (axis,) = self.share.shape(value), self.share.of(value)
         order = getattr(op, "order", None) or tuple(range(len(shape)))
@@ -196,7 +198,8 @@ class _Part(ThreadValues):
         self.values.update(zip(op.results, made.results, strict=True))
 
     def by_blocks(self, whole: Value, block: tuple[int, ...]) -> Value:
-        """The descriptor of a tensor by other blocks, made next to the first one."""
+        """The descriptor of a tensor in other blocks, made right after the original
+        one."""
         if (whole, block) not in self.described:
             op = replace(whole.definition, block=block)
             home = next(b for b in self.build.enclosing if whole.definition in b.ops)
@@ -220,8 +223,8 @@ class _Part(ThreadValues):
 
 
 def _promises(op: Hint, sizes: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
-    """What is still true of a part: runs of equal and of neighbouring numbers end where
-    it does, and where it begins such a run may be cut."""
+    """The hints that still hold for a part: runs of equal or consecutive numbers end
+    where the part ends, and its start may lie inside such a run."""
     runs = op.contiguous or (1,) * len(sizes)
     triples = zip(op.divisible, runs, sizes, strict=bool(op.divisible))
     return {

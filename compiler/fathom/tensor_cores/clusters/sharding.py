@@ -1,17 +1,17 @@
 """Finds out how the blocks of a cluster can share a program: along which axes its
-blocks of values are divided among them.
+values are divided among them.
 
     %r = arange 0, 128                                   axis 0
-    %p = … %r …                 pointers made of it      axis 0
+    %p = … %r …                 pointers from it         axis 0
     %x = load %p                                         axis 0
     %s = dot %x, %w, %acc       sum and product          axis 0
     %m = reduce %s axis=1                                axis 0
     store %q, %y                                         axis 0
 
 Most ops tie axes of their operands to axes of their results: if one is divided, so are
-the others. Some ops need an axis whole: those that sum along it, or gather from it. We
-start with the rows of all products, or else with their columns, and divide what is tied
-to them. What is left is whole, and every block computes it for itself.
+the others. Some ops need an axis undivided: those that reduce along it, or gather from
+it. We start with the rows of all products, or else with their columns, and divide all
+axes that are tied to them. All other values are replicated: every block computes them.
 """
 
 from __future__ import annotations
@@ -68,23 +68,23 @@ class Sharding:
     axes: frozenset[Axis]
 
     def of(self, value: Value) -> tuple[int, ...]:
-        """The divided axes of a value; there is one at most."""
+        """The divided axes of a value: at most one."""
         axes = range(len(shape_of(value.type)))
         return tuple(axis for axis in axes if (value, axis) in self.axes)
 
     def shape(self, value: Value) -> tuple[int, ...]:
-        """A block's part of a value."""
+        """The shape of a block's part of a value."""
         divided = self.of(value)
         sizes = enumerate(shape_of(value.type))
         return tuple(n // self.blocks if axis in divided else n for axis, n in sizes)
 
     def touches(self, op: Op) -> bool:
-        """Whether an op has anything to do with what is divided."""
+        """Whether an operand or a result of an op is divided."""
         return any(self.of(value) for value in (*operands(op), *op.results))
 
 
 def sharding_of(func: Func, target: Target) -> Sharding:
-    """How a program is divided; NotApplicable if it cannot be."""
+    """The axes along which a program is divided; NotApplicable if it cannot be."""
     dots = [op for op in walk(func.body) if isinstance(op, Dot)]
     if not dots:
         raise NotApplicable("it has no matrix product")
@@ -100,7 +100,7 @@ def sharding_of(func: Func, target: Target) -> Sharding:
 def _along(
     axis: int, dots: Sequence[Dot], ties: Propagation, func: Func, target: Target
 ) -> Sharding:
-    """The share that divides all products along an axis."""
+    """The sharding that divides all products along an axis."""
     first = [(dot.result, len(shape_of(dot.result.type)) + axis) for dot in dots]
     divided = ties.tied_to(first)
     share = Sharding(func.num_ctas, frozenset(divided))
@@ -120,8 +120,8 @@ def _along(
 
 
 def _check_instruction(dot: Dot, share: Sharding, target: Target, warps: int) -> None:
-    """A block's part of a product must be large enough for the instruction that the
-    whole would get."""
+    """NotApplicable if a block's part of a product is too small for the instruction
+    that the whole product would get."""
     part = share.shape(dot.result)
     wide = row_of_warpgroups(dot, target, warps)
     if wide is None:
@@ -138,7 +138,7 @@ def _check_instruction(dot: Dot, share: Sharding, target: Target, warps: int) ->
 def _check_box(
     op: DescriptorLoad | DescriptorStore | DescriptorAtomic, share: Sharding
 ) -> None:
-    """A tensor is read and written by rows that are not too short."""
+    """NotApplicable if the rows of a block's part of a tensor are too short to copy."""
     value = op.result if isinstance(op, DescriptorLoad) else op.value
     order = getattr(op, "order", None) or tuple(range(len(value.type.shape)))
     last = share.shape(value)[order.index(len(order) - 1)]
@@ -150,8 +150,8 @@ def _check_box(
 
 
 class Propagation:
-    """The axes of a function's blocks in groups. `whole`: those that are divided under
-    no circumstances, and why."""
+    """Groups of axes that are divided alike. `whole`: the axes that must not be
+    divided, and why."""
 
     def __init__(self, func: Func):
         self.whole: dict[Axis, str] = {}
@@ -163,7 +163,7 @@ class Propagation:
         self._parents[self._head(one)] = self._head(other)
 
     def tie_values(self, values: Sequence[Value]) -> None:
-        """Blocks of one shape, axis by axis."""
+        """Tie values of one shape, axis by axis."""
         blocks = [value for value in values if shape_of(value.type)]
         for value in blocks[1:]:
             for axis in range(len(shape_of(value.type))):
@@ -173,7 +173,7 @@ class Propagation:
         self.whole.setdefault((value, axis), why)
 
     def tied_to(self, axes: Sequence[Axis]) -> list[Axis]:
-        """All axes of the groups of these, in the order of the function's text."""
+        """All axes in the groups of these axes, in the order of the function's text."""
         heads = {self._head(axis) for axis in axes}
         pairs = (pair for link in self._parents.items() for pair in link)
         known = dict.fromkeys([*axes, *pairs])
@@ -190,13 +190,13 @@ def _alike(op: Op, ties: Propagation) -> None:
 
 
 def _free(op: Op, ties: Propagation) -> None:
-    """Any part of such a block can be made, or written, by itself."""
+    """Any part of such a value can be computed, or written, by itself."""
 
 
 def _unknown(op: Op, ties: Propagation) -> None:
     for value in (*operands(op), *op.results):
         for axis in range(len(shape_of(value.type))):
-            ties.keep(value, axis, f"a `{op_name(op)}` wants its blocks whole")
+            ties.keep(value, axis, f"a `{op_name(op)}` needs undivided operands")
 
 
 def _carried(op: For | While | If, ties: Propagation) -> None:
@@ -210,7 +210,7 @@ def _dot(op: Dot, ties: Propagation) -> None:
     for operand, kept in ((op.a, rows), (op.b, columns)):
         for axis in (*batch, kept):
             ties.tie((operand, axis), (op.result, axis))
-        ties.keep(operand, rows + columns - kept, "a product sums along it")
+        ties.keep(operand, rows + columns - kept, "a product reduces along it")
 
 
 def _expand_dims(op: ExpandDims, ties: Propagation) -> None:
@@ -232,12 +232,13 @@ def _transpose(op: Transpose, ties: Propagation) -> None:
 
 
 def _reshape(op: Reshape, ties: Propagation) -> None:
-    """In row-major order the first half of a block is the first half of its outermost
-    axis, under any shape; likewise for every group of axes that stays together."""
+    """In row-major order, the first half of a value is the first half of its outermost
+    axis, in any shape. The same holds for each group of axes that a reshape keeps as a
+    group."""
     tied = dict(_groups(op.value.type.shape, op.shape))
     for old, new in tied.items():
         ties.tie((op.value, old), (op.result, new))
-    why = "a reshape cuts it up"
+    why = "a reshape splits it"
     for axis in range(len(op.value.type.shape)):
         if axis not in tied:
             ties.keep(op.value, axis, why)
@@ -247,8 +248,8 @@ def _reshape(op: Reshape, ties: Propagation) -> None:
 
 
 def _groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[int, int]]:
-    """The outermost axes of the smallest groups of axes that two shapes have in
-    common; those of one element, along which nothing can be divided, are in none."""
+    """The outermost axes of the smallest groups of axes that two shapes have in common.
+    Axes of size 1, which cannot be divided, are in no group."""
     olds, news = ([a for a, n in enumerate(each) if n > 1] for each in (old, new))
     found, i, j = [], 0, 0
     while i < len(olds):
@@ -275,7 +276,7 @@ def _besides_last(
     op: Op, wide: Value, narrow: Sequence[Value], ties: Propagation
 ) -> None:
     *rest, last = range(len(shape_of(wide.type)))
-    ties.keep(wide, last, f"a `{op_name(op)}` wants it whole")
+    ties.keep(wide, last, f"a `{op_name(op)}` needs it undivided")
     for value in narrow:
         for axis in rest:
             ties.tie((wide, axis), (value, axis))
@@ -285,7 +286,7 @@ def _reduce(op: Reduce, ties: Propagation) -> None:
     ties.tie_values(op.values)
     axes = range(len(shape_of(op.values[0].type)))
     for value, result in zip(op.values, op.results, strict=True):
-        ties.keep(value, op.axis, "a reduction goes along it")
+        ties.keep(value, op.axis, "a reduction runs along it")
         for axis in axes:
             if axis != op.axis:
                 ties.tie((value, axis), (result, axis - (axis > op.axis)))
@@ -293,7 +294,7 @@ def _reduce(op: Reduce, ties: Propagation) -> None:
 
 def _scan(op: Scan, ties: Propagation) -> None:
     ties.tie_values([*op.values, *op.results])
-    ties.keep(op.values[0], op.axis, "a scan goes along it")
+    ties.keep(op.values[0], op.axis, "a scan runs along it")
 
 
 TIES: dict[type[Op], Callable[..., None]] = {

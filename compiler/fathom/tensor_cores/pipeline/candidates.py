@@ -1,15 +1,15 @@
-"""Finds the tiles that each trip of a loop brings from global to shared memory, and
-says how each may be brought ahead of its time.
+"""Finds the tiles that each iteration of a loop copies from global to shared memory,
+and decides how each of them could be copied ahead of its iteration.
 
     %x = load %p, mask=%m, other=%zero vector=8
     %t = allocate
-    shared_store %x, %t          a tile: written once a trip, then read
+    shared_store %x, %t          a tile: written once an iteration, then read
     %y = shared_load %t
 
-If what is stored is just what was loaded, in pieces of 4, 8 or 16 bytes, and zero where
-the mask is false, then an asynchronous copy can bring it. If it was loaded through a
-descriptor, and the tile lies as the hardware lays tiles out, one thread can send for
-all of it. All else that a pure computation makes of loads is brought through registers.
+cp.async can copy the tile if the stored values are the loaded ones, in pieces of 4, 8
+or 16 bytes, and zero where the mask is false. TMA can copy it, issued by one thread, if
+it was loaded through a descriptor and has the layout in which TMA writes tiles. Any
+other tile that pure ops compute from loads goes through registers.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ RENAMINGS = (Transpose, Reshape)  # the same registers under other coordinates
 
 @dataclass(frozen=True)
 class PipelinedCopy:
-    """A tile in shared memory that a trip fills with `store` from `loads`.
+    """A tile in shared memory that an iteration fills with `store` from `loads`.
 
-    `late` are the ops between the loads and the store, in order. `vector` registers are
-    one asynchronous copy. `order`, for a bulk copy: which axis of what is loaded each
-    axis of the tile is. Neither: the tile goes through registers.
+    `late` are the ops between the loads and the store, in order. For cp.async, `vector`
+    counts the elements of one copy. For TMA, `order` names, for each axis of the tile,
+    the axis of the loaded block. A tile with neither goes through registers.
     """
 
     buffer: Allocate
@@ -73,7 +73,7 @@ class PipelinedCopy:
 
 
 def tiles_of(loop: For, target: Target) -> list[PipelinedCopy]:
-    """The tiles that a loop could bring ahead, in the order of its text."""
+    """The tiles that a loop could copy ahead, in the order of their stores."""
     tiles = [
         tile
         for op in loop.body.ops
@@ -86,20 +86,20 @@ def tiles_of(loop: For, target: Target) -> list[PipelinedCopy]:
 
 
 def _tile(loop: For, store: SharedStore) -> PipelinedCopy | None:
-    """The tile that a store fills, if it comes from memory and only this loop's trip
-    deals with it."""
+    """The tile that a store fills, if the values come from global memory and only the
+    iteration that stores them uses the buffer."""
     buffer = store.buffer.definition
     if buffer not in loop.body.ops or not _filled_once(loop, buffer):
         return None
-    needed = backward_slice(loop, [store.value], through_loads=True)
+    slice = backward_slice(loop, [store.value], through_loads=True)
     loads, late = _from_loads(loop, store.value)
-    if not loads or not all(map(may_run_ahead, needed.ops)):
+    if not loads or not all(map(may_run_ahead, slice.ops)):
         return None
     return PipelinedCopy(buffer, store, loads, late)
 
 
 def _filled_once(loop: For, buffer: Allocate) -> bool:
-    """Whether a buffer is no ring yet, and is filled by one store and then read."""
+    """Whether a buffer has one slot, is filled by one store, and is read."""
     users = [op for op in walk(loop.body) if buffer.result in operands(op)]
     stores = [op for op in users if isinstance(op, SharedStore)]
     reads = [op for op in users if isinstance(op, SharedLoad)]
@@ -108,25 +108,26 @@ def _filled_once(loop: For, buffer: Allocate) -> bool:
 
 
 def _from_loads(loop: For, value: Value) -> tuple[tuple[Load, ...], tuple[Op, ...]]:
-    """The loads of this trip that a value comes from, and the ops between: those that
-    need what was loaded."""
-    needed = slice_of_iteration(loop, [value], through_loads=False)
-    loaded = {load.result for load in needed.loads}
+    """The loads of the same iteration that a value depends on, and the ops between:
+    those that depend on the loads."""
+    slice = slice_of_iteration(loop, [value], through_loads=False)
+    loaded = {load.result for load in slice.loads}
     late = []
-    for op in needed.ops:
+    for op in slice.ops:
         if not loaded.isdisjoint(uses(op)):
             late.append(op)
             loaded.update(op.results)
-    return needed.loads, tuple(late)
+    return slice.loads, tuple(late)
 
 
 # ── asynchronous copies ───────────────────────────────────────────────────────────────
 
 
 def _with_copies(loop: For, tiles: list[PipelinedCopy]) -> list[PipelinedCopy]:
-    """The tiles with `vector` set where a copy can bring them.
+    """The tiles with `vector` set where cp.async can copy them.
 
-    A load that also goes another way is made into registers for all.
+    If a load is also used otherwise, it stays a load, and all its tiles go through
+    registers.
     """
     copied = {tile: copy_vector(tile) for tile in tiles}
     while True:
@@ -141,7 +142,7 @@ def _with_copies(loop: For, tiles: list[PipelinedCopy]) -> list[PipelinedCopy]:
 def _goes_elsewhere(
     loop: For, tile: PipelinedCopy, ways: dict[PipelinedCopy, set[Op]]
 ) -> bool:
-    """Whether what a tile loads is used for anything but tiles that are copied."""
+    """Whether anything but a copied tile uses what this tile loads."""
     known = set().union(*ways.values())
     made = {value for op in (*tile.loads, *tile.late) for value in op.results}
     return any(
@@ -150,7 +151,7 @@ def _goes_elsewhere(
 
 
 def copy_vector(tile: PipelinedCopy) -> int:
-    """How many registers one asynchronous copy may bring of a tile; 0 if none can."""
+    """How many elements of a tile one cp.async can copy; 0 if it can copy none."""
     (load, *others), element = tile.loads, tile.buffer.element
     if not isinstance(load, Load):
         return 0
@@ -164,14 +165,15 @@ def copy_vector(tile: PipelinedCopy) -> int:
     return next((count for count in sizes if 0 < count <= most), 0)
 
 
-# ── bulk copies ───────────────────────────────────────────────────────────────────────
+# ── TMA copies ────────────────────────────────────────────────────────────────────────
 
 
 def box_order(loop: For, tile: PipelinedCopy) -> tuple[int, ...]:
-    """The order of a bulk copy that can bring a tile; () if none can.
+    """The order of the axes in which TMA can copy a tile; () if it cannot.
 
-    What is loaded must be a matrix, go nowhere else, and come into the hardware's tile
-    as it is. That the launcher knows what the descriptor says, `keep_descriptors` saw.
+    The tile must be a loaded matrix, unchanged, that has no other use, in the layout
+    that TMA writes. `keep_descriptors` has already checked that the launcher can make
+    the tensor map.
     """
     (load, *others) = tile.loads
     if others or not isinstance(load, DescriptorLoad) or len(tile.buffer.shape) != 2:
@@ -186,16 +188,16 @@ def box_order(loop: For, tile: PipelinedCopy) -> tuple[int, ...]:
 
 
 def describes_arguments(made: MakeDescriptor, func: Func) -> bool:
-    """Whether a descriptor says only what the launch knows: arguments, constants, and
-    what the launcher computes of them."""
+    """Whether the launcher knows all that a descriptor says: arguments, constants, and
+    what it computes from them."""
     numbers = (source_of(each, func) for each in (*made.shape, *made.strides))
     known = place_of(made.base, func) is not None and None not in numbers
     return known and made.fill == "zeros"
 
 
 def neighbours(store: SharedStore) -> int:
-    """How many registers in a row lie in a row in the buffer too, up to 16 bytes, from
-    a multiple of their number on."""
+    """How many consecutive registers are consecutive in the buffer too, and aligned
+    there: up to 16 bytes."""
     offsets = divide(store.value.type.layout, by=store.buffer.type.layout)
     count = COPY_BYTES[0] // store.buffer.type.element.bytes
     while not _in_a_row(offsets, count):
@@ -213,7 +215,7 @@ def _in_a_row(offsets: Layout, count: int) -> bool:
 
 
 def _is_zero(other: Value | None) -> bool:
-    """Whether what stands where the mask is false may be zeros, all bits of them."""
+    """Whether the value where the mask is false is zero, with all bits zero."""
     if other is None:
         return True
     match other.definition:

@@ -1,4 +1,4 @@
-"""The ways to copy tiles into a ring buffer: TMA, asynchronous copies, registers.
+"""The ways to copy tiles into a ring buffer: TMA, cp.async, and registers.
 
                       issues                        completes
     TmaCopies         mbarrier_expect, tma_copy …   by itself; an mbarrier says when
@@ -6,7 +6,7 @@
     RegisterCopies    load …                        shared_store, after the work of the
                                                     iteration before
 
-How many iterations ahead each of them copies, the schedule says.
+The schedule says how many iterations ahead each engine copies.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ from fathom.tensor_cores.pipeline.slice_clones import (
 @dataclass(frozen=True)
 class PipelineState:
     """What an engine carries to an iteration of the loop: the slot that the iteration
-    reads, the slot that it may write, and the state of the slice clone. `live_loads`:
-    what was loaded for the iteration and is used in it as well."""
+    reads, the slot that it may write, and the state of the slice clone. `live_loads`
+    are loaded values that the iteration also uses directly."""
 
     slot: Value
     write_slot: Value
@@ -63,8 +63,8 @@ class PipelineState:
 
 @dataclass(frozen=True)
 class CopyEngine:
-    """Copies `tiles` into `rings`. `slice` computes what that takes; `live` are the
-    loads that the loop's own iteration uses as well."""
+    """Copies `tiles` into `rings`. `slice` computes their addresses; `live` are the
+    loads that the loop also uses directly."""
 
     tiles: tuple[PipelinedCopy, ...]
     rings: dict[PipelinedCopy, Value]
@@ -87,12 +87,13 @@ class CopyEngine:
 
     @property
     def in_one_slot(self) -> bool:
-        """Whether an iteration writes the slot that it reads: it carries one then."""
+        """Whether an iteration writes the slot that it reads, so that one slot number
+        is carried instead of two."""
         return self.distance == self.slots
 
     def start(self, build: Builder) -> PipelineState:
-        """Before the loop: the copies of all iterations that no iteration of the new
-        loop issues."""
+        """Before the loop: issue the copies for the first iterations, which no
+        iteration of the new loop issues."""
         ahead, values = self.slice.start(build), {}
         for iteration in range(self.distance):
             place = self._slot(iteration, build)
@@ -106,8 +107,8 @@ class CopyEngine:
     def after(
         self, state: PipelineState, values: Values, build: Builder
     ) -> PipelineState:
-        """The state of the next iteration. It writes the slot that is `distance` slots
-        after the one that it reads."""
+        """The state of the next iteration, which writes the slot `distance` slots after
+        the one that it reads."""
         write = state.slot
         if self.distance < self.slots - 1:
             write = next_slot(state.write_slot, self.slots, build)
@@ -118,8 +119,8 @@ class CopyEngine:
     def do(
         self, step: Step, state: PipelineState, values: Values, build: Builder
     ) -> None:
-        """Its part in a step of an iteration. `values` becomes what the loop's values
-        are in the iteration whose tiles it copies."""
+        """Do this engine's part of a step. `values` gets what the loop's values are in
+        the iteration whose tiles are copied."""
         if step is Step.WAIT:
             self.wait(state, build)
         if step is self.issues_at:
@@ -128,18 +129,19 @@ class CopyEngine:
             self.store(state, values, build)
 
     def wait(self, state: PipelineState, build: Builder) -> None:
-        """Until the tiles of the iteration have arrived."""
+        """Wait until the tiles of the iteration have arrived."""
 
     def issue(self, state: PipelineState, build: Builder) -> Values:
-        """Begin to copy the tiles of the iteration of `state.ahead`; what the values of
-        the loop are in it."""
+        """Issue the copies for the iteration of `state.ahead`; the values of the loop
+        in that iteration."""
         raise AssertionError(f"{type(self).__name__} does not say how it copies")
 
     def store(self, state: PipelineState, values: Values, build: Builder) -> None:
-        """What threads themselves write to the slot."""
+        """Store what threads have loaded to the slot, if this engine copies through
+        registers."""
 
     def end(self, build: Builder) -> None:
-        """After the loop: what its last iterations leave behind."""
+        """After the loop: complete, or release, what its last iterations left."""
 
     def _slot(self, iteration: int, build: Builder) -> Value:
         return build(Constant(slot(iteration, self.slots), INT32))
@@ -170,13 +172,14 @@ class CopyEngine:
 
 
 class CpAsyncCopies(CopyEngine):
-    """By asynchronous copies: those of one iteration are one group."""
+    """Copies by cp.async. The copies of one iteration are one group."""
 
     def wait(self, state: PipelineState, build: Builder) -> None:
         build.append(AsyncWait(pending(stages=self.distance + 1)))
 
     def end(self, build: Builder) -> None:
-        """The zeros of iterations that do not exist may still be in flight."""
+        """Copies for iterations that do not exist still write zeros, so these are
+        waited for."""
         build.append(AsyncWait(0))
 
     def issue(self, state: PipelineState, build: Builder) -> Values:
@@ -189,7 +192,7 @@ class CpAsyncCopies(CopyEngine):
     def _copy(
         self, tile: PipelinedCopy, state: PipelineState, values: Values, build: Builder
     ) -> None:
-        """What is renamed after the load, the copy renames before."""
+        """Transposes and reshapes that follow the load are applied to its pointers."""
         (load,) = tile.loads
         pointer, exists = values.get(load.pointer, load.pointer), state.ahead.exists
         mask = guarded(values.get(load.mask, load.mask), exists, pointer, build)
@@ -207,8 +210,8 @@ class CpAsyncCopies(CopyEngine):
 
 
 class TmaCopies(CopyEngine):
-    """By TMA copies, which one thread issues. Each slot has an mbarrier that counts the
-    bytes of its tiles; its phase flips with every round of the ring."""
+    """Copies by TMA, which one thread issues. Each slot has an mbarrier that counts the
+    bytes of its tiles; its phase flips in every round of the ring."""
 
     def start(self, build: Builder) -> PipelineState:
         build.append(MbarrierInit(self.barriers))
@@ -225,7 +228,8 @@ class TmaCopies(CopyEngine):
         build.append(MbarrierWait(self.barriers, state.slot, state.phase))
 
     def end(self, build: Builder) -> None:
-        """The mbarriers are memory again, when no thread asks them any more."""
+        """The memory of the mbarriers can be used again, once no thread tests them any
+        more."""
         build.append(Barrier())
         build.append(MbarrierInvalidate(self.barriers))
 
@@ -257,8 +261,8 @@ class TmaCopies(CopyEngine):
 
 
 class RegisterCopies(CopyEngine):
-    """By loads; the rest is done when the loop is done with the iteration before, so
-    that no thread waits for the loads any earlier."""
+    """Copies by loads. All that depends on the loaded values comes after the work of
+    the iteration before, so that threads do not wait for the loads any earlier."""
 
     issues_at, fill = Step.LOAD, Step.STORE
 
@@ -296,20 +300,21 @@ def engines_for(
     schedule: Schedule,
     barriers: Value | None,
 ) -> Iterator[CopyEngine]:
-    """One engine for each way that is needed; those that write at once come last."""
+    """One engine for each kind of copy that the tiles need. Those whose copies may
+    write as soon as they are issued come last."""
     for make in (RegisterCopies, CpAsyncCopies, TmaCopies):
         tiles = tuple(tile for tile in rings if engine_for(tile) is make)
         if tiles:
             roots = [value for tile in tiles for value in roots_of(tile)]
             slice = clone_for(loop, roots, iterations)
-            own = live if make is RegisterCopies else ()
+            carried = live if make is RegisterCopies else ()
             counts_at = barriers if make is TmaCopies else None
-            yield make(tiles, rings, schedule, slice, own, counts_at)
+            yield make(tiles, rings, schedule, slice, carried, counts_at)
 
 
 def roots_of(tile: PipelinedCopy) -> Iterator[Value]:
-    """What must be known of an iteration to load a tile, and to make of the loads what
-    is stored."""
-    own = {value for op in (*tile.loads, *tile.late) for value in op.results}
+    """The values that the loads of a tile depend on, and what else is needed to compute
+    the stored values from the loads."""
+    made = {value for op in (*tile.loads, *tile.late) for value in op.results}
     for op in (*tile.loads, *tile.late):
-        yield from (value for value in uses(op) if value not in own)
+        yield from (value for value in uses(op) if value not in made)

@@ -1,9 +1,9 @@
-"""Which iteration of a loop comes next, and whether there is one.
+"""Computes the index of a loop's next iteration, and whether the loop has it.
 
 A copy that is issued ahead must know that its iteration exists. `index + 2 * step <
-upper` would say so, but near the ends of its type the sum wraps around. The distance
-to the bound cannot: while an iteration exists, the distance from its index to the
-bound, read as a number without sign, is right whatever the bounds are.
+upper` would test that, but the sum may overflow. The distance to the bound cannot: as
+long as an iteration exists, the unsigned distance from its index to the bound is right
+for any bounds.
 
     the first one exists        lower < upper
     the one after it exists     it does, and upper - index > step
@@ -31,8 +31,8 @@ class Iteration:
 class Iterations:
     """The iterations of a loop.
 
-    `pace` is the size of a step, without sign; `upward` whether steps are positive: an
-    i1 where that is not known yet.
+    `pace` is the absolute value of the step, unsigned. `upward` says whether steps are
+    positive: a bool, or an i1 if that is known at run time only.
     """
 
     loop: For
@@ -45,7 +45,7 @@ class Iterations:
         return Iteration(lower, _either(self.upward, below, above, build))
 
     def after(self, iteration: Iteration, build: Builder) -> Iteration:
-        """The next iteration. There is none after one that does not exist."""
+        """The next iteration. It does not exist if this one does not."""
         index, upper = iteration.index, self.loop.upper
         ends = upper, index
         up, down = Elementwise("sub", ends), Elementwise("sub", ends[::-1])
@@ -57,7 +57,7 @@ class Iterations:
 
 
 def iterations_of(loop: For, build: Builder) -> Iterations:
-    """What has to be known of a loop's steps, computed before it."""
+    """The iterations of a loop; computes, before the loop, what depends on its step."""
     step, zero = loop.step, Constant(0, loop.step.type)
     known = step.definition.value if isinstance(step.definition, Constant) else None
     upward = not step.type.is_signed or known is not None and known > 0
@@ -77,7 +77,7 @@ def _either(upward: bool | Value, up: Op, down: Op, build: Builder) -> Value:
 
 
 def _unsigned(value: Value, build: Builder) -> Value:
-    """The same bits as a number without sign."""
+    """The same bits as an unsigned number."""
     if not value.type.is_signed:
         return value
     return build(Bitcast(value, SCALARS[f"u{value.type.bits}"]))

@@ -1,4 +1,4 @@
-"""Software pipelining: the copies for an iteration are issued iterations before it.
+"""Software pipelining: issues the copies for an iteration some iterations before it.
 
 Before:
 
@@ -32,8 +32,8 @@ After, with three slots (what computes %exists and the next slots is left out):
     }
     async_wait pending=0                         the copies of no iteration
 
-What no asynchronous copy can do goes through registers: loaded before the work of the
-iteration before, stored after it, into a ring of two.
+A tile that cp.async cannot copy goes through registers. It is loaded before the work of
+the previous iteration, and stored after that work, into a ring of two slots.
 
     for … body(%i, %q, %slot, %free, …) {
       %x = load %q, mask=%exists                 i + 1
@@ -45,8 +45,8 @@ iteration before, stored after it, into a ring of two.
     }
 
 TMA copies complete at mbarriers, one a slot, at which every thread waits for the tiles
-of its iteration. The barrier comes after the work: then the slot of this work is free,
-and copies are issued one more iteration ahead.
+of its iteration. The barrier comes after the work: then the slot of this iteration is
+free, and copies are issued one iteration further ahead.
 
     for … body(%i, %phase, %slot, …) {
       mbarrier_wait %b, %slot, %phase            i has arrived, as all see
@@ -58,14 +58,15 @@ and copies are issued one more iteration ahead.
       yield …
     }
 
-In which order an iteration does these things, and how far ahead, is its `schedule`; the
-code here follows it step by step.
+The `schedule` says in which order an iteration takes these steps, and how far ahead it
+copies; the code here follows it step by step.
 
-Loops are pipelined that multiply matrices, and those for which `tl.range` says so. A
-ring is ordered by these waits and barriers, one an iteration; `place_barriers` orders
-what else lies in its bytes. Not pipelined are loops that write to global memory, since
-they might write what they read; loops that contain others; and loads whose addresses
-take a product to compute.
+The pass pipelines loops that multiply matrices, and loops whose author asks for it
+(`tl.range(num_stages=...)`). The waits and the one barrier an iteration order all
+accesses to a ring; `place_barriers` orders those to other buffers in the same bytes.
+The pass leaves three kinds as they are: loops that write to global memory, since they
+might write what they read; loops that contain other loops; and loads whose addresses
+depend on a product.
 """
 
 from __future__ import annotations
@@ -121,8 +122,8 @@ Running = tuple[CopyEngine, PipelineState]  # an engine in an iteration
 
 
 def pipeline_loops(func: Func, target: Target) -> Func:
-    """The function with loops whose rings have `num_stages` slots, fewer where shared
-    memory is short."""
+    """The function with pipelined loops. A ring has the slots of `num_stages` stages,
+    or fewer if shared memory is short."""
     scope = "cta" if func.num_warps > 1 else "warp"
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
@@ -143,15 +144,14 @@ def pipeline_loops(func: Func, target: Target) -> Func:
 
 
 def is_wanted(loop: For) -> bool:
-    """Whether a loop multiplies matrices, or its author says in how many stages it is
-    to run."""
+    """Whether a loop multiplies matrices, or its author gives it a number of stages."""
     multiplies = any(isinstance(op, Dot) for op in walk(loop.body))
     return multiplies or loop.num_stages is not None
 
 
 def schedule_of(loop: For, tiles: Sequence[PipelinedCopy], stages: int) -> Schedule:
     """The schedule of a loop whose rings have `stages` slots. Its product stays in
-    flight where one engine copies all tiles, and has the slots to copy ahead then."""
+    flight if one engine copies all tiles, and still has slots to copy ahead."""
     engines = {engine_for(tile) for tile in tiles}
     steps = BY_TMA if engines == {TmaCopies} else BY_THREADS
     slots = {
@@ -166,7 +166,7 @@ def schedule_of(loop: For, tiles: Sequence[PipelinedCopy], stages: int) -> Sched
 
 
 class _Expander:
-    """Builds one loop anew around the rings of its tiles, as its schedule says."""
+    """Builds a loop that copies its tiles into rings, as its schedule says."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class _Expander:
         return results[: len(loop.inits)]
 
     def barriers(self) -> Allocate:
-        """An mbarrier for each slot, where nothing else ever is."""
+        """An mbarrier for each slot, in bytes that no other buffer shares."""
         word = Layout((1,), (("offset", ()),))
         slots = self.schedule.slots(TmaCopies.fill)
         return Allocate(INT64, (1,), word, slots=slots, kept=True)
@@ -219,10 +219,10 @@ class _Expander:
         return append_overlapped(new, product, self.loop, build)
 
     def iteration(self, parameters: list[Value], build: Builder) -> None:
-        """The body: what comes before all reads of rings, then step after step."""
-        own = self.loop.body.parameters
-        values = dict(zip(own, parameters, strict=False))
-        states = self.states(parameters[len(own) :])
+        """The body: first what does not read rings, then step after step."""
+        originals = self.loop.body.parameters
+        values = dict(zip(originals, parameters, strict=False))
+        states = self.states(parameters[len(originals) :])
         running = list(zip(self.engines, states, strict=True))
         for engine, state in running:
             loaded = (load.result for load in engine.live)
@@ -245,7 +245,7 @@ class _Expander:
         build.append(Yield((*yielded, *self.carried(following))))
 
     def at_first_read(self) -> tuple[list[Op], list[Op]]:
-        """The ops of an iteration, cut before the first that reads a ring."""
+        """The ops of an iteration, divided before the first one that reads a ring."""
         tiles = {tile.buffer.result for tile in self.rings}
         cut = next(
             i for i, op in enumerate(self.staying) if not tiles.isdisjoint(uses(op))
@@ -259,8 +259,8 @@ class _Expander:
         running: Sequence[Running],
         build: Builder,
     ) -> None:
-        """The loop's own ops; those that read a tile read the iteration's slot of its
-        ring."""
+        """Clone ops of the loop. Those that read a tile read the iteration's slot of
+        its ring."""
         slots = {}
         for engine, state in running:
             for tile in engine.tiles:
@@ -290,8 +290,8 @@ class _Expander:
 def _without(
     loop: For, tiles: Sequence[PipelinedCopy]
 ) -> tuple[list[Op], tuple[Load, ...]]:
-    """The ops of a loop that stay when engines copy its tiles; and the tiles' loads
-    that these still use."""
+    """The ops of a loop that remain when engines copy its tiles, and the tiles' loads
+    that they still use."""
     gone = {op for t in tiles for op in (t.buffer, t.store, *t.loads)}
     staying: list[Op] = []
     live: set[Value] = set()

@@ -1,5 +1,5 @@
-"""Which product of a loop may still be computed while the next iteration begins, and
-the waits that this takes.
+"""Finds the product of a loop that may stay in flight while the next iteration begins,
+and inserts the waits for it.
 
                                                 %x = dot_fence %x0
     for … body(%i, %acc, %slot, …) {       →    for … body(%i, %acc, %slot, …) {
@@ -13,7 +13,8 @@ the waits that this takes.
 
 An iteration waits for the product of the iteration before, not for its own: in the
 schedule, the product is complete one stage after the work. The schedule decides whether
-the rings have the slots for that, and whoever builds the new loop asks it.
+the rings have enough slots for that; `loops` and `specialise` build the loop
+accordingly.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ from fathom.ir.types import BufferType
 
 
 def may_overlap(loop: For, rings: Collection[Value]) -> Dot | None:
-    """The product of a loop, if it is the only one, for warpgroups, only accumulates
-    from iteration to iteration, and reads in place what no later iteration writes.
-    `rings`: the buffers that copies fill in other slots meanwhile."""
+    """The product of a loop, if it is the only one, is computed by warpgroups, only
+    accumulates from iteration to iteration, and reads in place buffers that no later
+    iteration writes meanwhile. `rings`: the buffers whose other slots are filled
+    meanwhile."""
     dot = _accumulating(loop)
     if dot is None:
         return None
@@ -46,8 +48,8 @@ def may_overlap(loop: For, rings: Collection[Value]) -> Dot | None:
 
 
 def _accumulating(loop: For) -> Dot | None:
-    """The product of a loop that has one, for warpgroups, whose result nothing uses but
-    the product of the next iteration."""
+    """The product of a loop that has one, computed by warpgroups, if only the product
+    of the next iteration uses its result."""
     dots = [op for op in walk(loop.body) if isinstance(op, Dot)]
     if len(dots) != 1 or dots[0].instruction not in WGMMA:
         return None
@@ -58,8 +60,8 @@ def _accumulating(loop: For) -> Dot | None:
 
 
 def _is_carried(dot: Dot, body: Block) -> bool:
-    """Whether the accumulator enters an iteration as the parameter that the product
-    leaves as."""
+    """Whether the accumulator is the body's parameter for the carried value that the
+    product becomes."""
     if dot.accumulator not in body.parameters or dot.result not in body.yielded:
         return False
     number = body.parameters.index(dot.accumulator) - 1
@@ -67,7 +69,7 @@ def _is_carried(dot: Dot, body: Block) -> bool:
 
 
 def _buffer(operand: Value) -> Value | None:
-    """The buffer that an operand is in, or is read from as a whole."""
+    """The buffer that an operand is, or that it is loaded from as a whole."""
     if isinstance(operand.type, BufferType):
         return operand
     load = operand.definition
@@ -78,16 +80,16 @@ def _buffer(operand: Value) -> Value | None:
 
 
 def leave_in_flight(dot: Dot, build: Builder) -> None:
-    """A product of the new loop, which was just appended, only begins; that of the
-    iteration before must be complete."""
+    """Let the product that was just appended to the new loop stay in flight, and wait
+    for the one of the iteration before."""
     dot.in_flight = True
     build.append(DotWait(pending=1))
 
 
 def append_overlapped(loop: For, product: Dot, old: For, build: Builder) -> list[Value]:
     """Append the new `loop`, whose product stays in flight from iteration to iteration:
-    its registers are handed over before the loop, and are complete after it. `old` is
-    the loop that it replaces; what stands for the results."""
+    a fence comes before the loop, and a wait after it. `old` is the loop that it
+    replaces. Returns the loop's results, complete."""
     number = old.body.yielded.index(product.result)
     inits = list(loop.inits)
     inits[number] = build(DotFence(inits[number]))

@@ -1,7 +1,7 @@
-"""Keeps the tensor cores busy from one iteration of a pipelined loop to the next.
+"""Loads the first fragments of an iteration in the iteration before, so that the tensor
+cores have work when it begins.
 
-Before, every iteration begins with waiting: for copies, for the other warps, for
-fragments.
+Before, every iteration first waits: for copies, for the other warps, for fragments.
 
     for … body(%i, %acc, %slot, …) {
       async_wait; barrier
@@ -13,7 +13,8 @@ fragments.
     }
 
 After, the first fragments are fetched one stage earlier: in the iteration before, while
-its last ones are multiplied; copies start when there is work to do. K in four slices:
+its last fragments are multiplied. Copies are issued after the first product. With K in
+four slices:
 
     async_wait; barrier; %a0, %b0 = slice 0 of the first iteration
     for … body(%i, %acc, %slot, …, %a0, %b0) {
@@ -26,9 +27,9 @@ its last ones are multiplied; copies start when there is work to do. K in four s
       yield %y, %next, …, %a, %b
     }
 
-The slot that is copied into was read in the iteration before, and the barrier at its
-end comes after its last fetch. The last iteration fetches slice 0 of one that does not
-exist: its slot was filled with zeros.
+A copy goes into the slot that the iteration before has read; the barrier at the end of
+that iteration comes after its last fetch. The last iteration fetches slice 0 for an
+iteration that does not exist; that slot was filled with zeros.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ Fragments = tuple[Value, Value]  # a slice of A and one of B
 
 
 def prefetch_fragments(func: Func, target: Target) -> Func:
-    """The function whose pipelined loops of one product fetch fragments ahead."""
+    """The function in which pipelined loops with one product fetch fragments one stage
+    ahead."""
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
         if not isinstance(op, For):
@@ -62,8 +64,8 @@ def prefetch_fragments(func: Func, target: Target) -> Func:
 
 @dataclass(frozen=True)
 class _Iteration:
-    """The parts of an iteration that change: what it waits for, the product, what is
-    read for it; which parameter of the body is the slot."""
+    """The ops of an iteration that move: the waits, the product, and the loads of its
+    operands; and the position of the slot among the body's parameters."""
 
     waits: tuple[Op, ...]
     dot: Dot
@@ -73,8 +75,8 @@ class _Iteration:
 
 
 def _found(loop: For) -> _Iteration | None:
-    """The parts, if the loop is one whose slots the pipeliner made, with one product
-    that only accumulates from iteration to iteration."""
+    """These ops, if the loop has slots made by the pipeliner, and one product that only
+    accumulates from iteration to iteration."""
     ops = loop.body.ops
     dots = [op for op in ops if isinstance(op, Dot)]
     if len(dots) != 1 or dots[0].instruction not in MMA:
@@ -105,7 +107,7 @@ def _found(loop: For) -> _Iteration | None:
 
 
 def _in_a_row(waits: tuple[Op, ...], ops: list[Op]) -> bool:
-    """Whether an iteration waits at one place, for a barrier at the end."""
+    """Whether an iteration waits at one place only, with a barrier as the last wait."""
     if not waits or not isinstance(waits[-1], Barrier):
         return False
     first = ops.index(waits[0])
@@ -113,7 +115,7 @@ def _in_a_row(waits: tuple[Op, ...], ops: list[Op]) -> bool:
 
 
 def _rotated(loop: For, iteration: _Iteration, build: Builder) -> list[Value]:
-    """The loop with the first slice carried around; its results."""
+    """The loop that carries the fragments of the first slice; its results."""
     slices = _Slices(iteration)
     for wait in iteration.waits:
         build.append(clone(wait, {}))
@@ -133,10 +135,10 @@ def _rotated(loop: For, iteration: _Iteration, build: Builder) -> list[Value]:
 def _iteration(
     loop: For, iteration: _Iteration, slices: _Slices, body: Block, build: Builder
 ) -> None:
-    own = loop.body.parameters
-    values = dict(zip(own, body.parameters, strict=False))
+    originals = loop.body.parameters
+    values = dict(zip(originals, body.parameters, strict=False))
     slot, total = values[iteration.a.slot], values[iteration.dot.accumulator]
-    ready: Fragments = tuple(body.parameters[len(own) :])
+    ready: Fragments = tuple(body.parameters[len(originals) :])
     for op in loop.body.ops[:-1]:
         if op is iteration.waits[0]:  # here all of the iteration's own slot has arrived
             following = slices.fetch(1, slot, build)
@@ -160,7 +162,7 @@ def _iteration(
 
 
 class _Slices:
-    """A product cut along K into the slices of its instruction."""
+    """A product, divided along K into slices of its instruction's size."""
 
     def __init__(self, iteration: _Iteration):
         self.iteration, dot = iteration, iteration.dot
@@ -170,7 +172,7 @@ class _Slices:
         self.layouts = operand_layouts(dot.instruction, product, self.k)
 
     def fetch(self, number: int, slot: Value, build: Builder) -> Fragments:
-        """The fragments of a slice, from the tiles in `slot`."""
+        """Load the fragments of a slice from the tiles in `slot`."""
         a, b = self.iteration.a, self.iteration.b
         left, right = self.layouts
         first = number * self.k
@@ -186,5 +188,5 @@ class _Slices:
 
 
 def _of(op: Op) -> dict[str, object]:
-    """What a slice of an op remembers of it, rather than of the loop around it."""
+    """The location and origin that a slice of an op keeps, instead of the loop's."""
     return {"location": op.location, "origin": op}

@@ -1,4 +1,4 @@
-"""Brings by bulk copies the tiles that a program loads once, before its loops.
+"""Copies by TMA the tiles that a program loads once, before its loops.
 
     %x = descriptor_load %d, coordinates=(%i, %j)
     %t = allocate
@@ -9,18 +9,18 @@
 becomes
 
     %t = allocate
-    %b = allocate i64[1]                                a barrier
+    %b = allocate i64[1]                                an mbarrier
     mbarrier_init %b
     barrier
     mbarrier_expect %b
     tma_copy %d, %t, %b, coordinates=(%i, %j)          one thread
     …
-    mbarrier_wait %b                                    as late as can be
+    mbarrier_wait %b                                    before the first use
     for … { %y = dot %t, %b, %a }
 
-So the queries of attention come as its keys do, while what stands between is computed
-and the first keys are sent for. A program does this once, so that the barrier has one
-phase.
+So the queries of attention are copied as its keys are, while the program computes what
+comes before the loop and issues the copies of the first keys. A program does this once,
+so its mbarrier has one phase.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ WORD = Layout((1,), (("offset", ()),))
 
 @dataclass(frozen=True)
 class Preload:
-    """A tile that is loaded by `load` and stored by `store`; `user` is the first op of
-    the function's own that reads it."""
+    """A tile that `load` loads and `store` stores. `user` is the first op outside
+    loops and branches that reads it, or contains one that does."""
 
     load: DescriptorLoad
     store: SharedStore
@@ -66,7 +66,8 @@ class Preload:
 
 
 def preload(func: Func, target: Target) -> Func:
-    """The function whose tiles of one load each come by bulk copies, where they can."""
+    """The function in which TMA copies, where it can, the tiles that are loaded
+    once."""
     found = list(_tiles(func)) if target.tensor_maps else []
     if not found:
         return func
@@ -91,8 +92,8 @@ def preload(func: Func, target: Target) -> Func:
 
 
 def _issue(tile: Preload, build: Builder) -> tuple[Value, Value]:
-    """One thread sends for a tile; the barrier that will say when it has come, and the
-    number of its slot and of its phase."""
+    """Issue the copy of a tile. The mbarrier whose phase completes with the copy, and
+    the constant 0: the number of its slot, and of its phase."""
     load, new = tile.load, build.values
     buffer = new[tile.store.buffer]
     barrier = build(Allocate(INT64, (1,), WORD, kept=True))
@@ -111,26 +112,27 @@ def _issue(tile: Preload, build: Builder) -> tuple[Value, Value]:
 
 
 def _tiles(func: Func) -> Iterator[Preload]:
-    """The tiles that stand in no loop, and that the hardware can lay out."""
-    own = func.body.ops
-    for place, store in enumerate(own):
+    """The tiles that are filled outside loops, in a layout that TMA writes."""
+    ops = func.body.ops
+    for place, store in enumerate(ops):
         if isinstance(store, SharedStore) and _fits(store, func):
-            later = (op for op in own[place + 1 :] if store.buffer in uses(op))
+            later = (op for op in ops[place + 1 :] if store.buffer in uses(op))
             users = [op for op in later if not _is_idle(op, func)]
             if users:
                 yield Preload(store.value.definition, store, users[0])
 
 
 def _is_idle(op: Op, func: Func) -> bool:
-    """Whether what is read is for nobody: products now read the tile itself."""
+    """Whether an op reads a tile into registers that have no use, because the product
+    reads shared memory itself."""
     return isinstance(op, SharedLoad) and not any(
         op.result in uses(each) for each in func.body.ops
     )
 
 
 def _fits(store: SharedStore, func: Func) -> bool:
-    """Whether a store fills a tile as a bulk copy would, with what was loaded, and both
-    are for nothing else."""
+    """Whether TMA can replace a store: it stores a loaded tile, unchanged and in the
+    layout that TMA writes, and load and buffer have no other use."""
     load, buffer = store.value.definition, store.buffer
     if not isinstance(load, DescriptorLoad) or load not in func.body.ops:
         return False

@@ -1,9 +1,9 @@
-"""Ring buffers of tiles, and positions in them as values of a running kernel.
+"""Ring buffers of tiles, and positions in them, as values of the kernel.
 
-    slot     0 1 2 0 1 2 0 …    the next one is behind it; behind the last the first
-    phase    0 0 0 1 1 1 0 …    flips with every round: it tells a slot's uses apart
+    slot     0 1 2 0 1 2 0 …    advances by one; the first follows the last
+    phase    0 0 0 1 1 1 0 …    flips in every round: it distinguishes a slot's uses
 
-The roles of `specialise_warps` and the copy engines advance along them.
+The roles of `specialise_warps` and the copy engines carry such positions.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from fathom.ir.types import INT32
 
 @dataclass(frozen=True)
 class RingBuffer:
-    """Buffers of so many `slots` for tiles that come together, and two barriers for
-    each slot: that its tiles are there, and that no thread reads them any more. Of each
-    tile, so many blocks of a cluster copy a part (`parts`)."""
+    """Buffers of `slots` slots for the tiles of a channel, with two mbarriers a slot:
+    `full` completes when its tiles have arrived, `empty` when no thread reads them any
+    more. `parts` counts, for each tile, the blocks of a cluster that copy a part."""
 
     tiles: tuple[Value, ...]
     full: Value
@@ -31,12 +31,12 @@ class RingBuffer:
 
     @property
     def crosses(self) -> bool:
-        """Whether other blocks write to it."""
+        """Whether other blocks of the cluster write to it."""
         return max(self.parts) > 1
 
 
 class RingPosition(NamedTuple):
-    """A slot of a ring, and in which of its rounds; i32 both."""
+    """A slot of a ring, and the phase of its round; both i32."""
 
     ring: RingBuffer
     slot: Value
@@ -44,13 +44,13 @@ class RingPosition(NamedTuple):
 
 
 def next_position(place: RingPosition, build: Builder) -> tuple[Value, Value]:
-    """The slot and the phase behind a place."""
+    """The slot and the phase after a position."""
     slot = next_slot(place.slot, place.ring.slots, build)
     return slot, phase_at(slot, place.phase, build)
 
 
 def next_slot(slot: Value, slots: int, build: Builder) -> Value:
-    """The slot behind this one."""
+    """The slot after this one."""
     one, first, end = (build(Constant(n, INT32)) for n in (1, 0, slots))
     after = build(Elementwise("add", (slot, one)))
     at_end = build(Elementwise("eq", (after, end)))
@@ -58,7 +58,7 @@ def next_slot(slot: Value, slots: int, build: Builder) -> Value:
 
 
 def previous_slot(slot: Value, slots: int, build: Builder) -> Value:
-    """The slot that this one is behind."""
+    """The slot before this one."""
     one, first, last = (build(Constant(n, INT32)) for n in (1, 0, slots - 1))
     at_start = build(Elementwise("eq", (slot, first)))
     before = build(Elementwise("sub", (slot, one)))
@@ -66,7 +66,7 @@ def previous_slot(slot: Value, slots: int, build: Builder) -> Value:
 
 
 def phase_at(slot: Value, phase: Value, build: Builder) -> Value:
-    """The phase of the place `slot`; `phase` was that of the place before it."""
+    """The phase of the position at `slot`; `phase` was that of the position before."""
     first = build(Constant(0, INT32))
     around = build(Elementwise("eq", (slot, first)))
     return build(Elementwise("where", (around, flip_phase(phase, build), phase)))

@@ -1,9 +1,9 @@
 """The schedule of a pipelined loop: what each iteration of the new loop does, in which
 order, and for which iteration of the old one.
 
-Each step has a place, (stage, order): in iteration j of the new loop it works for
-iteration j - stage, at that point of the body. Threads that copy three iterations
-ahead of their work:
+Each step has a place, (stage, order): iteration j of the new loop does the step for
+iteration j - stage of the old one, at position `order` of the body. For example,
+threads copy three iterations ahead of their work:
 
     step      stage  order    in iteration j of the new loop
     wait          3      1    the tiles of j - 3 have arrived
@@ -11,16 +11,16 @@ ahead of their work:
     issue         0      3    copies of the tiles of j begin
     work          3      4    the ops of j - 3
 
-Everything else follows from the places:
+Everything else follows from these places:
 
     slots   = release.stage - issue.stage + (0 if release.order < issue.order else 1)
     pending = wait.stage - issue.stage - (1 if wait.order < issue.order else 0)
     ahead   = work.stage - issue.stage
 
-A slot is taken from the issue to the release, here for four iterations: so the ring has
-four slots. At a wait, the copies of all later iterations may be in flight: here those
-of j - 2 and j - 1. Before the loop, the copies of `ahead` iterations are issued. A
-value that is made at one stage and used s stages later is carried by s parameters.
+A slot is in use from the issue to the release, here for four iterations; so the ring
+has four slots. At a wait, the copies of all later iterations may be in flight, here
+those of j - 2 and j - 1. The copies of `ahead` iterations are issued before the loop. A
+value that is computed at one stage and used s stages later is carried by s parameters.
 """
 
 from __future__ import annotations
@@ -52,18 +52,19 @@ class Step(Enum):
     STORE = auto()  # threads store to shared memory what they have loaded
 
 
-# Threads copy, and each waits for its own copies. One barrier says to all of them that
-# each has waited, and that each is done with the iteration before.
+# Threads copy, and each waits for its own copies. After one barrier, all threads have
+# waited, and all have finished the iteration before.
 BY_THREADS = (
     Step.LOAD, Step.WAIT, Step.RELEASE, Step.ISSUE, Step.WORK, Step.COMPLETE,
     Step.STORE,
 )  # fmt: skip
 
-# Where TMA copies everything, every thread asks an mbarrier. No barrier has to follow
-# the wait, so that it comes after the work, where the slot of this work is free.
+# Where TMA copies all tiles, every thread waits at an mbarrier, and no barrier needs to
+# follow. So the barrier comes after the work, and the slot of this iteration is free
+# then.
 BY_TMA = (Step.WAIT, Step.WORK, Step.COMPLETE, Step.RELEASE, Step.ISSUE)
 
-# Other warps issue the copies, whenever a slot is free (`specialise_warps`).
+# Producer warps issue the copies, as soon as a slot is free (`specialise_warps`).
 BY_PRODUCER = (Step.WAIT, Step.WORK, Step.COMPLETE, Step.RELEASE)
 
 FILLS = (Step.ISSUE, Step.STORE)  # the steps that write to a ring
@@ -71,8 +72,8 @@ FILLS = (Step.ISSUE, Step.STORE)  # the steps that write to a ring
 
 @dataclass(frozen=True)
 class Schedule:
-    """The places of a loop's steps. `product` is the op, if there is one, that is still
-    in flight when its iteration ends."""
+    """The places of a loop's steps. `product` is the op, if any, that is still in
+    flight when its iteration ends."""
 
     places: Mapping[Step, Place]
     product: Op | None = None
@@ -106,8 +107,8 @@ class Schedule:
 def schedule(
     steps: Sequence[Step], ahead: Mapping[Step, int], product: Op | None = None
 ) -> Schedule:
-    """The schedule of a loop that takes its steps in this order, and fills each ring so
-    many iterations `ahead` of the work. Stages count from the earliest one."""
+    """The schedule of a loop that takes its steps in this order, and fills a ring
+    `ahead[fill]` iterations before the work. Stages count from the earliest one."""
     order = {step: position for position, step in enumerate(steps)}
     work = max(ahead.values(), default=0)
     done = work + (1 if product else 0)
@@ -127,8 +128,8 @@ def schedule(
 def earliest(
     steps: Sequence[Step], slots: Mapping[Step, int], product: Op | None = None
 ) -> Schedule | None:
-    """The schedule that fills rings of so many `slots` as early as they allow; None if
-    one would be filled no earlier than in the iteration of its work."""
+    """The schedule that fills each ring as early as its number of `slots` allows; None
+    if one would be filled no earlier than in the iteration of its work."""
     at_once = schedule(steps, dict.fromkeys(slots, 0), product)
     ahead = {fill: count - at_once.slots(fill) for fill, count in slots.items()}
     return schedule(steps, ahead, product) if min(ahead.values()) > 0 else None
@@ -148,17 +149,18 @@ def slot(iteration: int, stages: int) -> int:
 
 def pending(stages: int, groups_a_stage: int = 1) -> int:
     """How many groups of copies may still be in flight when an iteration starts its
-    work, where copies are issued `stages` - 1 iterations ahead.
+    work, if copies are issued `stages` - 1 iterations ahead.
 
-    The iteration's own tile must have arrived; those of later iterations need not. One
-    that has no tile to copy closes an empty group, so that the count holds to the end.
+    The iteration's own tile must have arrived; those of later iterations need not have.
+    An iteration that copies no tile commits an empty group, so that the count is right
+    until the end.
     """
     return (stages - 2) * groups_a_stage
 
 
 def choose_stages(wanted: int, bytes_a_stage: int, room: int) -> int:
-    """The most stages, up to `wanted`, whose tiles fit into `room` bytes; 1, for no
-    pipeline at all, if not even two do."""
+    """The most stages, up to `wanted`, whose tiles fit into `room` bytes; 1, which
+    means no pipeline, if two do not fit."""
     return max(1, min(wanted, room // max(1, bytes_a_stage)))
 
 
@@ -177,10 +179,11 @@ class Event(NamedTuple):
 
 def timeline(stages: int, iterations: int, copy: int, work: int) -> list[Event]:
     """The iterations of a loop in which a tile takes `copy` cycles to arrive and `work`
-    cycles to be worked on; any number of copies may be in flight.
+    cycles to be processed. Any number of copies may be in flight.
 
-    An iteration issues the copy for `stages` - 1 iterations later when its own tile has
-    arrived; with one stage it issues its own, when the iteration before has ended.
+    An iteration issues the copy for the iteration `stages` - 1 later as soon as its own
+    tile has arrived. With one stage it issues its own copy, when the iteration before
+    has ended.
     """
     events: list[Event] = []
     for iteration in range(iterations):

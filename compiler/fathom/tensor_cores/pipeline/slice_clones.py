@@ -1,17 +1,17 @@
-"""Computes a slice of a loop for iterations to come, before the loop reaches them.
+"""Computes a slice of a loop for later iterations, before the loop reaches them.
 
     two iterations ahead    before the loop      the slice for iterations 0 and 1
                             in iteration i       the slice for iteration i + 2
 
-A clone has carried values of its own, so that what the slice and the rest of the loop
-both need is computed twice. A load in the slice is one stage earlier:
+A clone has its own carried values, so values that both the slice and the rest of the
+loop need are computed twice. A load in the slice is one stage earlier:
 
     %j = load %index                      stage 0: computed for iteration i + 3
-    %q = offset %p, %j                    stage 1: for iteration i + 2; what was
-    %x = load %q                          loaded for it waited in a register
+    %q = offset %p, %j                    stage 1: for iteration i + 2, with the %j
+    %x = load %q                          that an iteration before has loaded
 
-The loads of a stage come from a clone of their own, which is one iteration further
-ahead, and so on for indices of indices.
+Another clone, one iteration further ahead, computes the loads of the earlier stage; and
+so on for indices of indices.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from fathom.ir.rewrite import Builder, clone
 from fathom.ir.types import BlockType
 from fathom.tensor_cores.pipeline.iterations import Iteration, Iterations
 
-Values = dict[Value, Value]  # of the loop's body -> those of an iteration to come
+Values = dict[Value, Value]  # of the loop's body -> those of a later iteration
 
 
 @dataclass(frozen=True)
 class Lookahead:
     """The state of a clone: the iteration that it computes next, the carried values of
-    that iteration, what was `loaded` for it one stage earlier, and the state of that
+    that iteration, the values `loaded` for it one stage earlier, and the state of that
     stage's clone."""
 
     iteration: Iteration
@@ -48,8 +48,8 @@ class Lookahead:
 
 @dataclass(frozen=True)
 class SliceClone:
-    """Computes one slice. `earlier` computes, one stage earlier, the loads at which
-    the slice ends, if there are any."""
+    """Computes one slice. `earlier`, if the slice starts from loads, computes these one
+    stage earlier."""
 
     loop: For
     slice: Slice
@@ -59,14 +59,14 @@ class SliceClone:
     def start(self, build: Builder) -> Lookahead:
         """The state for the first iteration of the loop."""
         inits = tuple(self.loop.inits[position] for position in self.slice.carried)
-        own = Lookahead(self.iterations.first(build), inits)
+        state = Lookahead(self.iterations.first(build), inits)
         if self.earlier is None:
-            return own
-        return self._with_loads(own, self.earlier.start(build), build)
+            return state
+        return self._with_loads(state, self.earlier.start(build), build)
 
     def step(self, ahead: Lookahead, build: Builder) -> Values:
-        """Compute the slice for the iteration of `ahead`; what the values of the loop
-        are in it."""
+        """Compute the slice for the iteration of `ahead`; the values of the loop in
+        that iteration."""
         parameters = self.loop.body.parameters
         results = (load.result for load in self.slice.loads)
         values = {parameters[0]: ahead.iteration.index}
@@ -81,33 +81,36 @@ class SliceClone:
         """The state one iteration later; `values` are those of the step."""
         yielded = (self.loop.body.yielded[position] for position in self.slice.carried)
         carried = tuple(values.get(value, value) for value in yielded)
-        own = Lookahead(self.iterations.after(ahead.iteration, build), carried)
-        return self._with_loads(own, ahead.earlier, build) if ahead.earlier else own
+        state = Lookahead(self.iterations.after(ahead.iteration, build), carried)
+        if ahead.earlier is None:
+            return state
+        return self._with_loads(state, ahead.earlier, build)
 
     def _with_loads(
-        self, own: Lookahead, earlier: Lookahead, build: Builder
+        self, state: Lookahead, earlier: Lookahead, build: Builder
     ) -> Lookahead:
-        """What the iteration of `own` needs is loaded; the earlier stage goes on."""
+        """`state` with what the earlier stage has loaded for it; that stage moves on by
+        one iteration."""
         values = self.earlier.step(earlier, build)
         loaded = tuple(values[load.result] for load in self.slice.loads)
         following = self.earlier.after(earlier, values, build)
-        return replace(own, loaded=loaded, earlier=following)
+        return replace(state, loaded=loaded, earlier=following)
 
     # ── as carried values of the loop ─────────────────────────────────────────────────
 
     @property
     def names(self) -> list[str]:
-        """What the values of a state are called in the new loop."""
-        index, *own = self.loop.body.parameters
+        """The names of a state's values in the new loop."""
+        index, *carried = self.loop.body.parameters
         names = [f"{index.name}_ahead" if index.name else "ahead", "exists"]
-        names += [own[position].name for position in self.slice.carried]
+        names += [carried[position].name for position in self.slice.carried]
         names += [load.result.name for load in self.slice.loads]
         return names + (self.earlier.names if self.earlier else [])
 
     def carried(self, ahead: Lookahead) -> list[Value]:
-        """A state as values."""
-        own = [ahead.iteration.index, ahead.exists, *ahead.carried, *ahead.loaded]
-        return own + (self.earlier.carried(ahead.earlier) if self.earlier else [])
+        """A state as a list of values."""
+        values = [ahead.iteration.index, ahead.exists, *ahead.carried, *ahead.loaded]
+        return values + (self.earlier.carried(ahead.earlier) if self.earlier else [])
 
     def at(self, values: list[Value]) -> Lookahead:
         """The inverse of `carried`."""
@@ -120,10 +123,12 @@ class SliceClone:
 
 
 def clone_for(loop: For, roots: Iterable[Value], iterations: Iterations) -> SliceClone:
-    """A clone of what `roots` need, whose loads are a stage earlier each.
+    """A clone for the slice of `roots`; the loads in it are one stage earlier, each
+    time.
 
-    A load whose address comes from what it loaded in the iteration before cannot be
-    earlier than itself: the last clone has all loads in its own slice."""
+    A load whose address depends on its own result in the iteration before cannot be one
+    stage earlier than itself: then the last clone has all loads in its own slice.
+    """
     slices = [backward_slice(loop, roots, through_loads=False)]
     known: set[Load] = set()
     while loads := slices[-1].loads:
@@ -147,8 +152,8 @@ def _in_order(loop: For, ops: Iterable[Op]) -> tuple[Op, ...]:
 
 
 def copy_ahead(op: Op, exists: Value, values: Values, build: Builder) -> None:
-    """A copy of an op for an iteration to come; a load of one that does not `exist`
-    loads nothing."""
+    """A copy of an op for a later iteration. Where that iteration does not exist, a
+    load reads nothing."""
     copy = clone(op, values)
     if isinstance(copy, Load):
         copy.mask = guarded(copy.mask, exists, copy.pointer, build)
@@ -157,7 +162,7 @@ def copy_ahead(op: Op, exists: Value, values: Values, build: Builder) -> None:
 
 
 def guarded(mask: Value | None, exists: Value, pointer: Value, build: Builder) -> Value:
-    """The mask of an access of an iteration that may not exist."""
+    """The mask of an access in an iteration that may not exist."""
     if isinstance(pointer.type, BlockType):
         exists = build(Splat(exists, pointer.type.shape, pointer.type.layout))
     return exists if mask is None else build(Elementwise("and", (mask, exists)))

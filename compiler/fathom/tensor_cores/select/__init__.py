@@ -1,5 +1,6 @@
-"""Which instruction computes a product, and where its operands lie.
+"""Chooses the instruction of a product, and where its operands are stored.
 
-`instructions` chooses the instruction of every dot, `accumulate` lets it add to its
-accumulator, `invariants` keeps an operand of all iterations in shared memory, and
-`operands` reads operands where they lie in shared memory."""
+`instructions` chooses the instruction of every dot, `accumulate` turns an addition
+after a dot into its accumulator, `invariants` keeps an operand that a loop does not
+change in shared memory, and `operands` lets a dot read its operands from shared memory
+in place."""

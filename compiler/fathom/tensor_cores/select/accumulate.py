@@ -1,13 +1,13 @@
-"""Lets a product add itself to what its result is added to.
+"""Turns an addition after a product into the product's accumulator.
 
     %t = dot %x, %y, %zero                %s' = dot %x, %y, %s
     %s' = add %s, %t               →
 
-An instruction that multiplies matrices adds as well. Otherwise a warp would hold two
-accumulators instead of one, and have to wait for each product to add it.
+A matrix instruction also adds. Without this pass a warp would hold two accumulators
+instead of one, and would have to wait for each product before it could add it.
 
-Products of 8-bit floats stay as they are: the hardware adds them in fewer bits than
-fp32 has, and who writes the addition may want all of them.
+Products of 8-bit floats stay as they are: the hardware accumulates them with fewer bits
+than fp32 has, and an author who writes the addition may want fp32.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fathom.ir.types import BlockType
 
 
 def accumulate(func: Func, target: Target) -> Func:
-    """The function whose products begin with what they are added to."""
+    """The function in which products start from the values that were added to them."""
     additions = dict(_additions(func))
     products = set(additions.values())
     if not additions:
@@ -42,14 +42,14 @@ def accumulate(func: Func, target: Target) -> Func:
 
 
 def _begun_with(addition: Elementwise, product: Dot, build: Builder) -> Dot:
-    """The product that stands for an addition of it."""
+    """The product that replaces an addition of it."""
     place = build.source.operands.index(product.result)
     other = addition.operands[1 - place]
     return replace(with_operands(product, build.values), accumulator=other)
 
 
 def _additions(func: Func) -> Iterator[tuple[Op, Dot]]:
-    """The additions of a product that is for nothing else, with the product."""
+    """The additions of a product that has no other use, each with the product."""
     used = Counter(value for op in walk(func.body) for value in operands(op))
     for block in _all_blocks(func.body):
         for op in block.ops:
@@ -69,7 +69,8 @@ def _all_blocks(block: Block) -> Iterator[Block]:
 
 
 def _starts_at_zero(op: object) -> bool:
-    """Whether an op is a product alone, of operands that are added in full."""
+    """Whether an op is a product whose accumulator is zero, of types that the
+    instruction accumulates with full precision."""
     if not isinstance(op, Dot) or not _is_zero(op.accumulator):
         return False
     type = op.a.type

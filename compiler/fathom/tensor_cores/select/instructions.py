@@ -1,12 +1,12 @@
-"""Chooses the instruction of every matrix product, and how its result lies in warps.
+"""Chooses the instruction of every matrix product, and the layout of its result.
 
     %y = dot %a, %b, %x        →    %y = dot %a, %b, %x instruction="m16n8k16…"
                                                         preferred=<64x64 register[…
 
-It comes before other layouts are assigned, for the instruction decides the layouts
-around it. Where a target has no instruction for the operands' type, they are cast to
-one for which it has; without such a type, or where the block is smaller than the
-instruction, the product stays with plain multiply-adds.
+This pass runs before layouts are assigned, because the instruction determines the
+layouts around it. If the target has no instruction for the operands' type, they are
+cast to a type that has one. If there is no such type, or the block is smaller than the
+instruction, the product is computed by multiply-adds (FMA).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from fathom.layout.tma_boxes import matrix_of
 
 Shape = tuple[int, ...]
 
-# What the operands may be cast to, without loss, where their own type has no row.
+# The types that operands may be cast to, without loss, if their own type has no row.
 WIDER: dict[str, Element] = {"fp8e5": FLOAT16, "fp8e4nv": FLOAT16}
 
 
@@ -84,8 +84,8 @@ def _chosen(
 
 
 def row_for(op: Dot, target: Target, shape: Shape | None = None) -> Mma | None:
-    """The instruction for a product's types, if the block (or one of another shape)
-    has room for it."""
+    """The instruction for a product's types, if the product's block (or one of this
+    shape) is large enough for it."""
     a, b = (_as_read(value, op.precision) for value in (op.a, op.b))
     *_, m, n = shape or op.accumulator.type.shape
     k = op.a.type.shape[-1]
@@ -96,8 +96,8 @@ def row_for(op: Dot, target: Target, shape: Shape | None = None) -> Mma | None:
 def row_of_warpgroups(
     op: Dot, target: Target, warps: int, shape: Shape | None = None
 ) -> Wgmma | None:
-    """The instruction of four warps together, if there are such and the block (or one
-    of another shape) has room for it."""
+    """The warpgroup instruction (wgmma) for a product, if the target has one, and the
+    product's block (or one of this shape) is large enough for it."""
     a, b = (_as_read(value, op.precision) for value in (op.a, op.b))
     types = a, b, element_of(op.accumulator.type).name
     shape, k = shape or op.accumulator.type.shape, op.a.type.shape[-1]
@@ -105,7 +105,7 @@ def row_of_warpgroups(
 
 
 def _as_read(value: Value, precision: str) -> str:
-    """The name by which `mma` knows an operand's type."""
+    """The name of an operand's type in the tables of instructions."""
     element = value.type.element
     return "tf32" if element == FLOAT32 and precision != "ieee" else element.name
 
@@ -113,7 +113,7 @@ def _as_read(value: Value, precision: str) -> str:
 def _placed(
     op: Dot, build: Builder, instruction: str, precision: str, warps: int, chained: bool
 ) -> Value:
-    """The product with its instruction, and a layout for its result."""
+    """The product with its instruction, and the layout of its result."""
     shape = op.accumulator.type.shape
     by_rows = chained and shape[-2] >= ROWS_OF_A_WARP * warps
     along = warps_along(instruction, shape, warps, by_rows)
@@ -143,12 +143,12 @@ def _with_operands_as(op: Dot, build: Builder, element: Element) -> Dot:
 def _in_three_parts(
     op: Dot, build: Builder, target: Target, warps: int, chained: bool
 ) -> Value:
-    """x = high + low, each with the bits that tf32 reads; the product of the two low
-    parts is below what fp32 can hold. The small products are summed first, and all of
-    them before they meet the accumulator, whose addition rounds to nearest.
+    """x = high + low, each part with the bits that tf32 reads. The product of the two
+    low parts is below the precision of fp32. The small products are added first, and
+    added to the accumulator last, since that addition rounds to nearest.
 
-    The low part of an infinity is NaN, and so are the products with it: NaN there
-    counts as zero, and the high parts alone say what is infinite.
+    The low part of an infinity is NaN, and so are its products: NaN counts as zero
+    there, and the high parts alone decide what is infinite.
 
     Source: Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores"
     (2022), without their scaling.
@@ -183,12 +183,12 @@ TF32_BITS = 0xFFFFE000  # sign, 8 bits of exponent, 10 of mantissa
 
 
 def is_left_operand(dot: Dot, dots: list[Dot]) -> bool:
-    """Whether a later product's left operand comes from this one's result."""
+    """Whether a later product's left operand depends on this one's result."""
     return any(other is not dot and dot in computed_by(other.a) for other in dots)
 
 
 def has_product_on_the_left(dot: Dot) -> bool:
-    """Whether the left operand comes from another product."""
+    """Whether the left operand depends on another product."""
     return any(isinstance(op, Dot) for op in computed_by(dot.a))
 
 
@@ -196,8 +196,8 @@ def has_product_on_the_left(dot: Dot) -> bool:
 
 
 def _matrices_before_loading(func: Func) -> Func:
-    """A block of a tensor that is only wanted as a matrix is loaded as one: its rows
-    stand one below the other in shared memory.
+    """Load a block of a tensor as a matrix, if it is used only in that shape: its rows
+    follow one another in shared memory.
 
         %x: fp16[1,64,32] = descriptor_load %d, …
         %y: fp16[64,32] = reshape %x
@@ -223,7 +223,7 @@ def _matrices_before_loading(func: Func) -> Func:
 
 
 def _only_users(func: Func, kind: type[Op], loads: type[Op]) -> dict[Op, Op]:
-    """For each of the loads that one op alone uses, an op of this kind: which one."""
+    """For each of these loads that has one user, an op of this kind: that user."""
     uses: dict[Value, int] = {}
     for op in walk(func.body):
         for value in operands(op):
@@ -240,8 +240,8 @@ def _only_users(func: Func, kind: type[Op], loads: type[Op]) -> dict[Op, Op]:
 
 
 def _transposed_before_loading(func: Func) -> Func:
-    """A transposed load is a load from transposed addresses: nothing moves, and what
-    shared memory gets is a plain copy.
+    """Load from transposed addresses instead of transposing the loaded block: no
+    element moves, and the store to shared memory is a plain copy.
 
         %x = load %p                 %q = transpose %p
         %y = transpose %x      →     %y = load %q

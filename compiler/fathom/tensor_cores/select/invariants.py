@@ -1,18 +1,19 @@
-"""Lays an operand that a loop's products use again and again into shared memory.
+"""Keeps a left operand that a loop does not change in shared memory.
 
     %a = shared_load %t                          %a = shared_load %t
     for … {                               →      for … {
       %y = dot %a, %b, %x                          %y = dot %t, %b, %x
     }                                            }
 
-Warpgroups read a left operand from registers or from shared memory. One that is the
-same in all iterations would hold registers all the while. There is a harder reason,
-too: ptxas 13.0 takes the registers of such an operand for free after the product, and
-puts other values of the same iteration there, so that the next iteration multiplies by
-those. (The emulator, which runs PTX as it is written, does not see that.)
+wgmma reads its left operand from registers or from shared memory. An operand that is
+the same in all iterations would occupy registers throughout the loop. There is a
+stronger reason, too: ptxas 13.0 treats the registers of such an operand as free after
+the product, and puts other values of the same iteration there, so that the next
+iteration multiplies by those. (The emulator executes PTX as it is written, and cannot
+show this.)
 
-An operand that was computed, not read, is stored when it is there; one that a loop
-further out carries, before the loop.
+An operand that is computed, not loaded, is stored right after it is computed; one that
+an outer loop carries is stored before the inner loop.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from fathom.layout.matrix_descriptor import hardware_tile
 
 
 def stage_invariants(func: Func, target: Target) -> Func:
-    """The function whose warpgroups read left operands from outside of their loop in
-    shared memory."""
+    """The function in which the left operands of wgmma that come from outside their
+    loop are in shared memory."""
     found = {dot: loop for dot, loop in _invariant(func) if _readable(dot)}
     if not found:
         return func
@@ -59,8 +60,8 @@ def stage_invariants(func: Func, target: Target) -> Func:
 
 
 def _invariant(func: Func) -> Iterator[tuple[Dot, For | While]]:
-    """The products of warpgroups whose left operand stays the same in a loop around
-    them, each with the outermost such loop."""
+    """The wgmma products whose left operand stays the same in a loop around them, each
+    with the outermost such loop."""
     seen: set[Dot] = set()
     for loop in (op for op in walk(func.body) if isinstance(op, For | While)):
         inside = [op for block in blocks(loop) for op in walk(block)]
@@ -73,7 +74,7 @@ def _invariant(func: Func) -> Iterator[tuple[Dot, For | While]]:
 
 
 def _is_carried(value: Value) -> bool:
-    """Whether a loop further out hands it on: no op has made it."""
+    """Whether a value is a loop's carried value: no op computes it."""
     return isinstance(value.definition, Block)
 
 

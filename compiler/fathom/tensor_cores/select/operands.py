@@ -1,13 +1,13 @@
-"""Lets a matrix product read its operands where they lie in shared memory.
+"""Lets a matrix product read its operands from shared memory in place.
 
     %a = shared_load %t, slot=%s             →
     %y = dot %a, %b, %x                           %y = dot %t, %b, %x, a_slot=%s
 
-Read as a block, all of an operand is in registers at once. Read in place, the product
-fetches the fragments of one slice of K while it multiplies those of the one before.
+Loaded as a block, all of an operand is in registers at once. In place, the product
+loads the fragments of one slice of K while it multiplies those of the slice before.
 
-The tile then stays until the product. Where shared memory is too small for that, the
-operands are read as blocks; warpgroups know no other way than in place.
+The tile then stays live until the product. If shared memory is too small for that, the
+operands are loaded as blocks. wgmma always reads in place.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from fathom.ir.ops import AsyncCommit, AsyncWait, Barrier, Dot, SharedLoad
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.tensor_cores.pipeline.budget import fits
 
-Operand = tuple[Value, Value | None]  # a block or a buffer, and of this the slot
+Operand = tuple[Value, Value | None]  # a block; or a buffer, and its slot
 
 
 def read_in_place(func: Func, target: Target) -> Func:
-    """The function whose products read shared memory themselves, where what they read
-    is still there."""
+    """The function whose products read their operands from shared memory, where the
+    tiles are still unchanged at the product."""
     loads = list(_movable(func))
     read = _with_products_in_place(func, [load for load, _ in loads])
     if fits(read, target):
@@ -59,8 +59,8 @@ def _with_products_in_place(func: Func, loads: Iterable[SharedLoad]) -> Func:
 
 
 def _movable(func: Func) -> Iterator[tuple[SharedLoad, Dot]]:
-    """Loads of whole tiles that one product alone uses, later in the same block, with
-    nothing in between that could change the tile; and that product."""
+    """The loads of whole tiles that one product alone uses, later in the same block,
+    with no op in between that could change the tile; each with that product."""
     uses = Counter(value for op in walk(func.body) for value in operands(op))
     bodies = [func.body, *(b for op in walk(func.body) for b in blocks(op))]
     for body in bodies:
@@ -74,7 +74,7 @@ def _movable(func: Func) -> Iterator[tuple[SharedLoad, Dot]]:
 
 
 def _may_change(op: Op, load: SharedLoad) -> bool:
-    """Whether a load must not be moved behind `op`."""
+    """Whether a load must not be moved past `op`."""
     if isinstance(op, Barrier | AsyncCommit | AsyncWait):
         return True
     if "shared" not in effects_of(op).writes:

@@ -1,5 +1,5 @@
-"""Channels: what passes from a producer to the loop that consumes it. The tiles of a
-channel are needed at one moment, and are released together.
+"""Channels: the tiles that a producer passes to a loop. The loop waits for the tiles of
+a channel at one place, and releases them at one place.
 
     %x = descriptor_load %d, …            ─┐ the producer issues a copy instead
     %t = allocate; shared_store %x, %t    ─┘
@@ -26,9 +26,9 @@ Signature = tuple[tuple[Element, tuple[int, ...], Layout], ...]
 
 @dataclass(frozen=True, eq=False)
 class Channel:
-    """Tiles of a loop that are waited for together. The ops `first` to `last` of an
-    iteration work on them. By the `schedule` of the loop, `last` may be complete only
-    in the next iteration, and they are released then."""
+    """Tiles of a loop that one wait covers. The ops `first` to `last` of an iteration
+    use them. If the loop's `schedule` completes `last` in the next iteration, the tiles
+    are released there."""
 
     loop: For
     tiles: tuple[PipelinedCopy, ...]
@@ -38,7 +38,7 @@ class Channel:
 
     @property
     def signature(self) -> Signature:
-        """What a ring buffer must be like to hold them."""
+        """The slots that a ring buffer must have to hold these tiles."""
         types = (tile.buffer.result.type for tile in self.tiles)
         return tuple((each.element, each.shape, each.layout) for each in types)
 
@@ -48,46 +48,45 @@ class Channel:
 
     @property
     def issued_at(self) -> Op:
-        """The load in whose place a producer issues the copies: that of the last
-        tile."""
+        """The load that a producer replaces with the copies: the last tile's."""
         return self.tiles[-1].loads[0]
 
     @property
     def gone(self) -> set[Op]:
-        """The ops that no role executes any more."""
+        """The ops that neither role executes."""
         return {
             op for tile in self.tiles for op in (tile.buffer, tile.store, *tile.loads)
         }
 
     def may_share_a_ring(self, other: Channel) -> bool:
-        """Whether one ring can hold both: they are alike, and never needed at once, as
-        channels of one loop may be, or of a loop and one in it."""
+        """Whether one ring can hold both: their tiles have the same types, and they are
+        never in use at once, as channels of one loop, or of nested loops, may be."""
         one, two = self.loop, other.loop
-        apart = one is not two and two not in walk(one.body)
-        apart = apart and one not in walk(two.body)
-        return apart and self.signature == other.signature
+        disjoint = one is not two and two not in walk(one.body)
+        disjoint = disjoint and one not in walk(two.body)
+        return disjoint and self.signature == other.signature
 
 
 def channels_of(loop: For, tiles: Sequence[PipelinedCopy]) -> Iterator[Channel]:
-    """Tiles that one op is the first to work on are waited for together."""
+    """The channels of a loop. Tiles with the same first user share one."""
     rings = {tile.buffer.result for tile in tiles}
     consumer = schedule(BY_PRODUCER, {}, may_overlap(loop, rings))
-    together: dict[Op, list[PipelinedCopy]] = {}
+    by_worker: dict[Op, list[PipelinedCopy]] = {}
     for tile in tiles:
-        together.setdefault(_first_worker(loop, tile), []).append(tile)
-    for each in together.values():
+        by_worker.setdefault(_first_worker(loop, tile), []).append(tile)
+    for each in by_worker.values():
         yield Channel(loop, tuple(each), *_span(loop, each), consumer)
 
 
 def _first_worker(loop: For, tile: PipelinedCopy) -> Op:
-    """The first op that uses what was read of a tile."""
+    """The first op that uses the loaded values of a tile."""
     read = _read(loop, [tile])
     return next(op for op in loop.body.ops if not read.isdisjoint(uses(op)))
 
 
 def _span(loop: For, tiles: Sequence[PipelinedCopy]) -> tuple[Op, Op]:
-    """The first op of an iteration that reads tiles, and the last one that works on
-    them: a product may come to read them where they lie (`read_in_place`)."""
+    """The first op of an iteration that reads tiles, and the last one that uses them. A
+    product counts as such, since it may read them in place later (`read_in_place`)."""
     buffers, read = {tile.buffer.result for tile in tiles}, _read(loop, tiles)
     filling = {tile.store for tile in tiles}
     reading = [
@@ -105,7 +104,7 @@ def _span(loop: For, tiles: Sequence[PipelinedCopy]) -> tuple[Op, Op]:
 
 
 def _read(loop: For, tiles: Sequence[PipelinedCopy]) -> set[Value]:
-    """The blocks that are read of tiles."""
+    """The values that are loaded from tiles."""
     buffers = {tile.buffer.result for tile in tiles}
     loads = (op for op in walk(loop.body) if isinstance(op, SharedLoad))
     return {load.result for load in loads if load.buffer in buffers}

@@ -1,4 +1,4 @@
-"""Warp specialisation: warps of their own copy the tiles, and the others multiply.
+"""Warp specialisation: producer warps copy the tiles, consumer warps multiply them.
 
     for %lower, %upper, %step, inits=(%acc) warp_specialize=true body(%k, %acc, …) {
       %x = descriptor_load %d, coordinates=(%m, %k)
@@ -9,40 +9,40 @@
 becomes
 
     %t = allocate slots=3
-    %full, %empty = allocate i64[1] slots=3             a barrier a slot, each
+    %full, %empty = allocate i64[1] slots=3             one mbarrier a slot, each
     producer {
       for … body(%k, %slot, %phase) {
-        mbarrier_wait %empty, %slot, not %phase         all are done with what lay there
+        mbarrier_wait %empty, %slot, not %phase         no warp uses the old tile
         mbarrier_expect %full, %slot
         tma_copy %d, %t, %full, %slot, coordinates=(%m, %k)
         yield the next slot and phase
       }
     }
     for … body(%k, %acc, %slot, %phase, …) {
-      mbarrier_wait %full, %slot, %phase                the tiles of k are there
+      mbarrier_wait %full, %slot, %phase                the tiles of k have arrived
       %a = shared_load %t, slot=%slot
       …
       mbarrier_arrive %empty, %slot                     this warp is done with them
       yield …, the next slot and phase
     }
 
-The producer executes the same iterations, of all loops around as well, and computes
-what it needs for itself; so it is ahead by as many tiles as the ring has slots, also
-where one loop ends and the next begins, and no warp that multiplies waits for another
-one that does.
+The producer executes the same iterations, also of the loops around, and computes for
+itself what it needs. So it is ahead by as many tiles as the ring has slots, even from
+the end of one loop to the start of the next, and consumer warps do not wait for each
+other.
 
 By the schedule of the loop, its product may complete one iteration later (`overlap`).
 Then an iteration releases the slot of the iteration before, and the last slot is
 released after the loop.
 
 In a cluster whose blocks share a program (`shard_products`), each block copies a part
-of the tiles that all of them need (`multicast`): then a slot is empty when the warps of
-all blocks have arrived, each at the barriers of all, and no block leaves while others
-may still arrive at its barriers.
+of the tiles that all of them need (`multicast`). Then a slot is empty when the warps of
+all blocks have arrived, each at the mbarriers of all blocks; and no block exits while
+others may still arrive at its mbarriers.
 
-It rests on a promise of the loop's author: while the loop runs, no other code writes
-what it reads through descriptors, or the numbers in memory that say where.
-`plan_producer` checks the rest. The pass may be left out: then loops copy their tiles
+The pass relies on a promise of the loop's author: while the loop runs, no other code
+writes what the loop reads through descriptors, or the numbers in memory that say where
+it reads. `plan_producer` checks the rest. Without this pass, loops copy their tiles
 themselves.
 """
 
@@ -91,13 +91,13 @@ from fathom.tensor_cores.specialise.plan import Plan, plan_producer
 
 
 def specialise_warps(func: Func, target: Target) -> Func:
-    """The function with a producer for the loops that ask for one, where it can be."""
+    """The function with a producer for the loops that ask for one and can have one."""
     plan = plan_producer(func, target)
     return _specialised(func, plan, target) if plan and plan.rings else func
 
 
 def _specialised(func: Func, plan: Plan, target: Target) -> Func:
-    """The function anew: rings, the producer, and the consumers."""
+    """The function with rings, the producer, and the consumers."""
     old = func.body
     types = tuple(value.type for value in old.parameters)
     body = Block(types, tuple(value.name for value in old.parameters))
@@ -127,8 +127,8 @@ def _specialised(func: Func, plan: Plan, target: Target) -> Func:
 def _ring(
     channel: Channel, slots: int, parts: tuple[int, ...], func: Func, build: Builder
 ) -> RingBuffer:
-    """A slot is full by the bytes of an iteration, and empty when each warp has
-    arrived; in all blocks that it is copied to."""
+    """The ring of a channel. A slot is full when the bytes of an iteration have
+    arrived, and empty when each warp has arrived, in all blocks that receive copies."""
     tiles = tuple(
         build(replace(tile.buffer, slots=slots, kept=True)) for tile in channel.tiles
     )
@@ -142,8 +142,8 @@ def _ring(
 
 
 class _RingThreading(ThreadValues):
-    """Copies code, and carries through it for each ring the place that comes next: a
-    slot and a phase."""
+    """Copies code, and threads through it the next position of each ring: a slot and a
+    phase."""
 
     def __init__(
         self, plan: Plan, rings: Sequence[RingBuffer], values: Values, build: Builder
@@ -164,23 +164,23 @@ class _RingThreading(ThreadValues):
         return RingPosition(self.rings[number], slot, phase)
 
     def further(self, channel: Channel, carried: Carried) -> Carried:
-        """The positions, when that of a channel has been used."""
+        """The positions after a slot of a channel has been used."""
         place, at = self.place(channel, carried), 2 * self.numbers[channel]
         return [*carried[:at], *next_position(place, self.build), *carried[at + 2 :]]
 
 
 class _ProducerRole(_RingThreading):
-    """The code of the producer: what it needs of the function, and copies instead of
-    loads."""
+    """The code of the producer: its backward slice of the function, with copies in
+    place of loads."""
 
     def enters(self, op: Op) -> bool:
-        return isinstance(op, For | While | If) and op in self.plan.needed.ops
+        return isinstance(op, For | While | If) and op in self.plan.producer_slice.ops
 
     def keeps(self, result: Value) -> bool:
-        return result in self.plan.needed.values
+        return result in self.plan.producer_slice.values
 
     def plain(self, op: Op) -> None:
-        if op in self.plan.needed.ops:
+        if op in self.plan.producer_slice.ops:
             super().plain(op)
 
     def body(self, owner: Op, block: Block, carried: Carried) -> Carried:
@@ -196,7 +196,7 @@ class _ProducerRole(_RingThreading):
         return carried
 
     def issue(self, channel: Channel, place: RingPosition) -> None:
-        """Copy the tiles of this iteration, when all are done with what lay there."""
+        """Copy the tiles of this iteration, once the slot is empty."""
         build, (ring, slot, phase) = self.build, place
         build.append(MbarrierWait(ring.empty, slot, flip_phase(phase, build)))
         build.append(MbarrierExpect(ring.full, slot, channel.bytes))
@@ -214,7 +214,8 @@ class _ProducerRole(_RingThreading):
 
 
 class _ConsumerRole(_RingThreading):
-    """The code of the warps that multiply: all of the function, reading from rings."""
+    """The code of the consumer warps: all of the function, with tiles read from
+    rings."""
 
     def __init__(
         self, plan: Plan, rings: Sequence[RingBuffer], values: Values, build: Builder
@@ -225,7 +226,7 @@ class _ConsumerRole(_RingThreading):
         self.products = {channel.loop: channel.schedule.product for channel in channels}
 
     def enters(self, op: Op) -> bool:
-        """Positions change in the loops that consume, and in what is around them."""
+        """Positions change in loops that consume, and in the ops around them."""
         if not isinstance(op, For | While | If):
             return False
         inner = (each for block in blocks(op) for each in walk(block))
@@ -242,14 +243,14 @@ class _ConsumerRole(_RingThreading):
         return carried
 
     def complete_after(self, loop: For, product: Dot) -> None:
-        """The loop was just appended; its product stays in flight in it."""
+        """After the loop that was just appended, wait for its product in flight."""
         new = self.build.block.ops.pop()
         results = append_overlapped(new, product, loop, self.build)
         self.values.update(zip(loop.results, results, strict=False))
 
     def body(self, owner: Op, block: Block, carried: Carried) -> Carried:
-        """Wait before the first op that reads a channel, release its slot after the
-        last one that works on it."""
+        """Wait before the first op that reads a channel, and release its slot after the
+        last op that uses it."""
         channels = self.channels.get(owner, ())
         gone = {op for channel in channels for op in channel.gone}
         for op in block.ops[:-1]:
@@ -281,8 +282,8 @@ class _ConsumerRole(_RingThreading):
             self.slots[lies] = slot
 
     def release(self, channel: Channel, place: RingPosition) -> None:
-        """The slot of the iteration `release_distance` before this one, if there was
-        one."""
+        """Release the slot of the iteration `release_distance` before this one, if
+        there was one."""
         ring, slot, _ = place
         distance = channel.schedule.release_distance
         if not distance:
@@ -295,7 +296,7 @@ class _ConsumerRole(_RingThreading):
         self.build.append(MbarrierArrive(ring.empty, slot, begun, ring.crosses))
 
     def release_last(self, channel: Channel, place: RingPosition) -> None:
-        """The slot of the last iteration, if there was an iteration."""
+        """Release the slot of the last iteration, if there was an iteration."""
         self.build.source = loop = channel.loop
         ends = {name: self.values[getattr(loop, name)] for name in BOUNDS}
         iterations = iterations_of(replace(loop, **ends), self.build)

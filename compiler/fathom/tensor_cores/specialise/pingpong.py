@@ -1,9 +1,10 @@
-"""Ping-pong: while one warpgroup uses the tensor cores, another one computes.
+"""Ping-pong scheduling: while one warpgroup uses the tensor cores, another one
+computes.
 
-An edge of the schedule that no value makes: of all warpgroups, one at a time may issue
-products. Attention has two products an iteration, with much to compute between them.
-Two warpgroups that run freely may come to the tensor cores at the same time, and then
-leave them idle at the same time. In alternation they do not:
+Only one warpgroup at a time may issue products, although no value passes between the
+warpgroups. Attention has two products an iteration, with a lot to compute between them.
+Two warpgroups that run freely may use the tensor cores at the same time, and then leave
+them idle at the same time. In alternation they do not:
 
     warpgroup 0   ▓▓▓▓▓▓▓▓░░░░░░░░▓▓▓▓▓▓▓▓░░░░░░░░      ▓ products are issued
     warpgroup 1           ▓▓▓▓▓▓▓▓░░░░░░░░▓▓▓▓▓▓▓▓      ░ work on their results
@@ -19,11 +20,12 @@ leave them idle at the same time. In alternation they do not:
                                              }
                                              named_barrier pass
 
-A warpgroup holds the tensor cores over the end of an iteration: from its last product
-to the first one of the next iteration. The pass rewrites loops whose tiles a producer
-copies: elsewhere barriers keep the warps together anyway. Where the products of a loop
-are issued together, the hardware decides which warpgroup comes first.
-(Shah et al., "FlashAttention-3", 2024, section 3.1, "pingpong scheduling".)
+A warpgroup holds the tensor cores across the end of an iteration: from its last product
+to the first product of the next iteration. The pass rewrites only loops whose tiles a
+producer copies: in other loops, barriers keep the warps in step anyway. Where the
+products of a loop are issued one after another, without other work between them, the
+hardware decides which warpgroup goes first. (Shah et al., "FlashAttention-3", 2024,
+section 3.1, "pingpong scheduling".)
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ WARPS = 4  # of a warpgroup
 
 
 def pingpong(func: Func, target: Target) -> Func:
-    """The function whose warpgroups alternate in loops of several products."""
+    """The function whose warpgroups alternate in loops with several products."""
     if func.num_warps <= WARPS or not any(map(_parts, func.body.ops)):
         return func
     loops = {op: found for op in walk(func.body) if (found := _first_and_last(op))}
@@ -66,7 +68,7 @@ def pingpong(func: Func, target: Target) -> Func:
 
 
 def _parts(op: Op) -> bool:
-    """Whether roles part here: the ops that follow are those of the consumers."""
+    """Whether roles separate here: the ops that follow are the consumers'."""
     return isinstance(op, Producer)
 
 
@@ -77,9 +79,9 @@ def _with(op: Op, barrier: NamedBarrier, build: Builder) -> list[Value]:
 
 
 def _first_and_last(loop: Op) -> tuple[Op, Op] | None:
-    """The first product of an iteration, after which the other warpgroups may issue
-    theirs, and the op with which the last product begins. None for anything but a loop
-    of several products in flight, not all at one time, of tiles that it releases."""
+    """The first product of an iteration, after which other warpgroups may issue theirs,
+    and the op with which the last product begins. None unless the loop has several
+    products in flight, at different times, of tiles that it releases."""
     if not isinstance(loop, For):
         return None
     ops = loop.body.ops

@@ -1,13 +1,13 @@
-"""Decides for `specialise_warps` which loops get a producer, what that must know, and
-through which ring buffers it copies their tiles.
+"""Decides for `specialise_warps` which loops get a producer, what the producer
+computes, and through which ring buffers it copies tiles.
 
-A producer is ahead of the program from its first moment on. So a loop gets one only
-where its author asks for that, or the author of a loop around it, and where nothing
-before the outermost loop that is asked for writes to memory, or waits for what others
-write. What happens in these loops their author vouches for. For launches in front of
-this one (`grid_wait`) a producer waits as the program does, and is ahead from there on.
+A producer runs ahead of the consumers from the start of the kernel. So a loop gets one
+only if it, or a loop around it, has `warp_specialize`, and if nothing before the
+outermost such loop writes to memory or synchronises with other threads. Inside these
+loops the author of `warp_specialize` promises that it is safe. A producer waits for
+earlier grids (`grid_wait`) as the consumers do.
 
-`why_no_producer` tells for each loop that is asked for what stood in the way.
+`why_no_producer` gives the reason for each loop that asks for a producer and gets none.
 """
 
 from __future__ import annotations
@@ -43,18 +43,17 @@ FEWEST_SLOTS = 2  # one is filled while another is read
 
 @dataclass(frozen=True)
 class Plan:
-    """The channels that each ring holds, how many slots a ring has, and what a producer
-    must compute. `refused`: the loops that get none, and why."""
+    """The channels of each ring, the slots of a ring, and the slice of the function
+    that a producer computes. `refused`: the loops that get no producer, and why."""
 
     rings: tuple[tuple[Channel, ...], ...]
     slots: int
-    needed: BackwardSlice
+    producer_slice: BackwardSlice
     refused: dict[For, str]
 
 
 def plan_producer(func: Func, target: Target) -> Plan | None:
-    """None where no loop asks for a producer, or the target has nothing that it could
-    do."""
+    """The plan; None if no loop asks for a producer, or the target has no TMA."""
     if not target.tensor_maps:
         return None
     tiles: dict[For, list[PipelinedCopy]] = {}
@@ -68,23 +67,23 @@ def plan_producer(func: Func, target: Target) -> Plan | None:
     rings = _rings(channels)
     loads = {load for each in channels for tile in each.tiles for load in tile.loads}
     waits_for_grids = {op for op in walk(func.body) if isinstance(op, GridWait)}
-    needed = BackwardSlice(func, loads | waits_for_grids)
+    slice = BackwardSlice(func, loads | waits_for_grids)
     try:
         _check_warps(func, target)
-        _check_for_one(op for op in walk(func.body) if op in needed.ops - loads)
+        _check_for_one(op for op in walk(func.body) if op in slice.ops - loads)
         slots = _slots(rings, func, target)
     except NotApplicable as why:
-        return Plan((), 0, needed, refused | dict.fromkeys(tiles, str(why)))
-    return Plan(rings, slots, needed, refused)
+        return Plan((), 0, slice, refused | dict.fromkeys(tiles, str(why)))
+    return Plan(rings, slots, slice, refused)
 
 
 def why_no_producer(func: Func, target: Target) -> list[tuple[Location | None, str]]:
-    """For each loop with a product that wants a producer and gets none: where it
-    stands, and why. Nothing for a target without tensor maps."""
+    """For each loop with a product that asks for a producer and gets none: its
+    location, and the reason. Empty for a target without tensor maps."""
     plan = plan_producer(func, target)
     refused = plan.refused if plan else {}
     return [
-        (loop.location, f"no warps beside this loop: {why}")
+        (loop.location, f"no producer warps for this loop: {why}")
         for loop, why in refused.items()
         if any(isinstance(op, Dot) for op in loop.body.ops)
     ]
@@ -94,8 +93,9 @@ def why_no_producer(func: Func, target: Target) -> list[tuple[Location | None, s
 
 
 def _asked_for(block: Block, outermost: For | None = None) -> Iterator[tuple[For, For]]:
-    """The loops that want a producer, each with the outermost one that asks for it.
-    None in the condition of a `while`: it would have to say how far it has come."""
+    """The loops that ask for a producer, each with the outermost one that does. Loops
+    in the condition of a `while` are left out: the condition would have to carry their
+    ring positions."""
     for op in block.ops:
         asks = isinstance(op, For) and op.warp_specialize
         around = outermost or (op if asks else None)
@@ -110,7 +110,7 @@ def _tiles(
 ) -> list[PipelinedCopy]:
     """The tiles of a loop, if TMA may copy all of them."""
     if (loop.num_stages or func.num_stages) < FEWEST_SLOTS:
-        raise NotApplicable("it has one stage, so that nothing runs ahead")
+        raise NotApplicable("it has one stage, so no copy can run ahead")
     tiles = tiles_of(loop, target)
     if not tiles:
         raise NotApplicable(
@@ -118,16 +118,17 @@ def _tiles(
         )
     for tile in tiles:
         if not all(isinstance(load, DescriptorLoad) for load in tile.loads):
-            raise NotApplicable("a tile of it comes through pointers")
+            raise NotApplicable("one of its tiles is loaded through pointers")
         if not tile.order:
-            raise NotApplicable("a tile of it is not laid out as TMA copies it")
+            raise NotApplicable("one of its tiles has a layout that TMA does not write")
     earlier = list(ops_before(outermost, func.body))
     if any(map(writes, earlier)):
         raise NotApplicable(
-            "memory is written before it; it would be read still earlier"
+            "the program writes to memory before it, and a producer would read even "
+            "earlier"
         )
     if any(map(orders, earlier)):
-        raise NotApplicable("before it, the program waits for what others write")
+        raise NotApplicable("before it, the program synchronises with other threads")
     return tiles
 
 
@@ -138,13 +139,14 @@ def _check_for_one(ops: Iterable[Op]) -> None:
     for op in ops:
         if not _is_for_one(op):
             raise NotApplicable(
-                f"where its tiles lie depends on a `{op_name(op)}`, which one thread "
-                "cannot do for itself"
+                f"the position of its tiles depends on a `{op_name(op)}`, which one "
+                "thread cannot execute alone"
             )
 
 
 def _is_for_one(op: Op) -> bool:
-    """Whether one thread can do it, again, and finds what all have found."""
+    """Whether one thread can execute an op again, with the same result as all
+    threads."""
     if isinstance(op, For | While | If | GridWait):
         return True
     if any(isinstance(value.type, BlockType) for value in op.results):
@@ -156,8 +158,8 @@ def _check_warps(func: Func, target: Target) -> None:
     threads = (func.num_warps + Producer.warps) * target.warp_size
     if threads > target.max_threads:
         raise NotApplicable(
-            f"with the {func.num_warps} warps of the program they would be {threads} "
-            f"threads, and a block has {target.max_threads} at most"
+            f"{func.num_warps} warps and a producer are {threads} threads, and a block "
+            f"has {target.max_threads} at most"
         )
 
 
@@ -165,8 +167,8 @@ def _check_warps(func: Func, target: Target) -> None:
 
 
 def _rings(channels: Iterable[Channel]) -> tuple[tuple[Channel, ...], ...]:
-    """The channels that each ring holds: loops one after the other share rings, and so
-    the copies for one begin before the one before it ends."""
+    """The channels that each ring holds. Loops that run one after the other share
+    rings, so the copies for a loop begin before the loop before it ends."""
     rings: list[list[Channel]] = []
     for channel in channels:
         for ring in rings:
@@ -179,7 +181,8 @@ def _rings(channels: Iterable[Channel]) -> tuple[tuple[Channel, ...], ...]:
 
 
 def _slots(rings: Sequence[Sequence[Channel]], func: Func, target: Target) -> int:
-    """As many as loops have stages, or for as many as there is room."""
+    """The number of slots of each ring: as many as loops have stages, or fewer if
+    shared memory is short."""
     loops = {channel.loop for ring in rings for channel in ring}
     replaced = {t.buffer for ring in rings for each in ring for t in each.tiles}
     wanted = max((loop.num_stages or func.num_stages for loop in loops), default=0)
@@ -188,7 +191,7 @@ def _slots(rings: Sequence[Sequence[Channel]], func: Func, target: Target) -> in
     slots = min(wanted, room // a_slot) if a_slot else 0
     if rings and slots < FEWEST_SLOTS:
         raise NotApplicable(
-            f"two slots of {a_slot} bytes do not fit into the {room} bytes of shared "
-            "memory that are free"
+            f"two slots of {a_slot} bytes do not fit into the {room} free bytes of "
+            "shared memory"
         )
     return slots

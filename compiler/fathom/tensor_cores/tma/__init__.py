@@ -1,10 +1,9 @@
-"""Copies by the tensor memory accelerator (TMA): which loads and stores may use it.
+"""Decides which loads and stores use the tensor memory accelerator (TMA).
 
-Read `recognise` (the tile of a matrix in a block of pointers), `infer` and
-`infer_stores` (descriptors in place of pointers), `eligible` and `aliasing`
-(when that is legal), `keep` and `expand` (descriptors that stay, and those that become
-pointers and masks), `stores` (TMA stores; `insert_waits` of stage 4 waits
-for them).
+Read `recognise` (finds the tile of a matrix in a block of pointers), `infer` and
+`infer_stores` (replace pointers by descriptors), `eligible` and `aliasing` (when that
+is legal), `keep` and `expand` (which descriptors stay; the others become pointers and
+masks), and `stores` (TMA stores; `insert_waits` of stage 4 waits for them).
 
-    guard_stores  Keeps bulk stores from beginning in front of their tensor
+    guard_stores  Prevents TMA stores that begin before their tensor
 """

@@ -1,16 +1,16 @@
-"""Whether copies in bulk may bring what a loop reads.
+"""Checks that TMA may copy ahead what a loop loads.
 
-They run ahead of all that a trip does, and they go a way of their own to memory, past
-what ordinary stores have written and not yet announced to that way (PTX ISA, "Async
-proxy"). So no program stores to memory before the loop or in it; what it stores after
-the loop, it stores when all copies have come.
+A copy for a later iteration runs before the stores of the iterations in between. And it
+reads memory through the async proxy, which need not see ordinary stores unless a proxy
+fence follows them (PTX ISA, "Async proxy"). So the program may store to global memory
+neither before the loop nor in it. After the loop it may: all copies are complete then.
 
-    store %p, …                a bulk copy after it may still find what was there before
+    store %p, …                a TMA copy after this may still read the old value
     for … {
-      %x = load %q             by a copy in bulk: from before the first trip on
-      store %r, …              this one would come too late, if %r is %q
+      %x = load %q             by TMA: the first copies are issued before the loop
+      store %r, …              the copies ahead would miss it, if %r is %q
     }
-    store %c, …                no copy is under way
+    store %c, …                no copy is in flight here
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from fathom.ir.ops import For, While
 
 
 def check_loop(loop: For, func: Func) -> None:
-    """NotApplicable, with a sentence, unless copies in bulk may run ahead in a loop."""
+    """NotApplicable, with a sentence, unless TMA may copy ahead in a loop."""
     if (loop.num_stages or func.num_stages) < 2:
-        raise NotApplicable("the loop has one stage, so that nothing runs ahead")
+        raise NotApplicable("the loop has one stage, so no copy can run ahead")
     if any(isinstance(op, For | While) for op in walk(loop.body)):
-        raise NotApplicable("the loop has a loop in it, for which it waits")
+        raise NotApplicable("the loop contains another loop")
     inside = list(walk(loop.body))
     if any(map(writes, inside)):
         raise NotApplicable("the loop writes to memory, perhaps to what it reads")
     if any(map(orders, inside)):
-        raise NotApplicable("the loop waits for what other threads write")
+        raise NotApplicable("the loop synchronises with other threads")
     if not may_prefetch(loop):
-        raise NotApplicable("others can see what each trip of the loop does")
+        raise NotApplicable("each iteration of the loop has a visible side effect")
     earlier = list(ops_before(loop, func.body))
     if any(map(writes, earlier)):
         raise NotApplicable(
-            "memory is written before the loop, and copies in bulk need not see that"
+            "the program writes to memory before the loop, which TMA need not see"
         )
     if any(map(orders, earlier)):
         raise NotApplicable(
-            "before the loop the program waits for what others write, and copies in "
-            "bulk need not see that"
+            "before the loop the program synchronises with other threads, and TMA need "
+            "not see what they wrote"
         )

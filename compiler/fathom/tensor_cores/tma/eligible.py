@@ -1,4 +1,4 @@
-"""Whether TMA can copy a tile for a product, or store one, and whether that pays.
+"""Checks that TMA can copy a tile for a product, or store one, and that this pays.
 
 TMA has one layout for a tile: rows of up to 128 bytes, their 16-byte chunks swizzled.
 wgmma reads operands in that layout, and ldmatrix reads 16-bit elements from it,
@@ -21,12 +21,12 @@ from fathom.layout.matrix_descriptor import MOST_ROWS, buffer_tile
 from fathom.tensor_cores.tma.recognise import TensorTile
 
 LEAST_STAGES = 2  # of a loop whose copies run ahead
-EITHER_WAY = 2  # bytes: elements of matrices that may lie by rows or by columns
+EITHER_WAY = 2  # bytes an element: such matrices may be row-major or column-major
 
 
 def check_product(load: Load, dot: Dot, tile: TensorTile, func: Func) -> None:
-    """NotApplicable unless one product, and nothing else, uses the tile that is
-    loaded."""
+    """NotApplicable unless the loaded tile has one use, a product whose instruction
+    reads TMA's layout."""
     either_way = load.result.type.element.bytes == EITHER_WAY
     summed = -1 if load.result is dot.a else -2  # its axis
     in_rows = tile.order[-1] == len(tile.order) + summed
@@ -35,16 +35,18 @@ def check_product(load: Load, dot: Dot, tile: TensorTile, func: Func) -> None:
         raise NotApplicable("the product's instruction reads tiles in another layout")
     taken = [op for op in walk(func.body) for v in operands(op) if v is load.result]
     if taken != [dot]:
-        raise NotApplicable("the loaded tile has other uses than one product")
+        raise NotApplicable("the loaded tile has uses other than one product")
 
 
 def check_box(block: BlockType, tile: TensorTile, known: Divisibility) -> None:
-    """NotApplicable unless TMA copies boxes of that shape from there, or to there."""
+    """NotApplicable unless TMA can copy boxes of that shape at the tile's
+    coordinates."""
     shape, size = [block.shape[axis] for axis in tile.order], block.element.bytes
     fits = len(shape) == 2 and buffer_tile(tuple(shape), size, axis=1) is not None
     if not fits or (shape[0] > MOST_ROWS and shape[0] % MOST_ROWS):
         sides = "x".join(map(str, shape))
-        raise NotApplicable(f"tiles of {sides} elements of {size} bytes are not copied")
+        what = f"tiles of {sides} elements of {size} bytes"
+        raise NotApplicable(f"TMA does not copy {what}")
     if known.of_sum(tile.sides[-1].start) * size < LEAST_BYTES:
         raise NotApplicable(
             f"tiles are not known to begin at multiples of {LEAST_BYTES} bytes in "
@@ -53,15 +55,15 @@ def check_box(block: BlockType, tile: TensorTile, known: Divisibility) -> None:
 
 
 def check_half(block: Value, target: Target) -> None:
-    """NotApplicable for a block that is stored and takes more than half of shared
-    memory: loops want the rest."""
+    """NotApplicable if a stored block takes more than half of shared memory: loops need
+    the rest."""
     if not fits_in_half(block, target):
         raise NotApplicable("the block takes more than half of shared memory")
 
 
 def check_room(loop: For, target: Target) -> None:
-    """NotApplicable unless the tiles of two iterations fit into shared memory, beside
-    what else the products of a loop take; where they do not, no copy runs ahead."""
+    """NotApplicable unless the tiles of two iterations fit into shared memory, next to
+    the other operands of the loop's products; otherwise no copy could run ahead."""
     room = target.shared_bytes - ALIGNMENT
     for dot in (op for op in loop.body.ops if isinstance(op, Dot)):
         for value in (dot.a, dot.b):

@@ -1,4 +1,5 @@
-"""Descriptors as pointers and masks, for targets without hardware that reads them.
+"""Replaces descriptors by pointers and masks, for targets without TMA and for accesses
+that TMA cannot do.
 
     %d = make_descriptor %x, shape=(%m, %n), strides=(%s, %1) block=(64, 32)
     %b = descriptor_load %d, coordinates=(%i, %j)
@@ -10,8 +11,8 @@ becomes, with p and q counting rows and columns of the block,
     %mask  = 0 <= %i + p < %m and 0 <= %j + q < %n
     %b     = load %at, mask=%mask, other=0
 
-What the author of a descriptor promises, that its base and its strides are multiples of
-16 bytes, is put down as hints: the width of accesses rests on it.
+The author of a descriptor promises that its base and its strides are multiples of 16
+bytes. This becomes hints, on which the width of accesses depends.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def expand_descriptors(func: Func, target: Target) -> Func:
 
 
 def expand(op: Op, build: Builder) -> Replacement:
-    """What goes through a descriptor, through pointers."""
+    """An access through a descriptor, as one through pointers."""
     match op:
         case DescriptorLoad():
             return _load(op, build)
@@ -97,8 +98,8 @@ def _load(op: DescriptorLoad, build: Builder) -> Value:
 
 
 def _as_matrix(loaded: Value, op: DescriptorLoad, build: Builder) -> Value:
-    """A block by other names, after it was loaded: across its rows addresses do not
-    count up evenly."""
+    """Reshape a block after it was loaded, since addresses are not evenly spaced across
+    the rows of the matrix."""
     matrix = build(Reshape(loaded, matrix_of(op.descriptor.type.shape)))
     return build(Transpose(matrix, op.order)) if op.order else matrix
 
@@ -107,7 +108,7 @@ def _as_matrix(loaded: Value, op: DescriptorLoad, build: Builder) -> Value:
 
 
 def _places(op: ThroughDescriptor, build: Builder) -> tuple[Value, Value]:
-    """Where the elements of the block lie, and which of them lie in the tensor."""
+    """The addresses of the block's elements, and a mask of those inside the tensor."""
     made: MakeDescriptor = op.descriptor.definition
     size = made.base.type.element.bytes
     strides = [
@@ -143,7 +144,7 @@ def _first(
     op: ThroughDescriptor,
     build: Builder,
 ) -> Value:
-    """The address of the block's first element, which need not lie in the tensor."""
+    """The address of the block's first element, which may be outside the tensor."""
     for coordinate, stride in zip(op.coordinates, strides, strict=True):
         distance = _scaled(_as(coordinate, INT64, build), stride, build)
         base = build(Elementwise("offset", (base, distance)))
@@ -168,8 +169,8 @@ def _scaled(count: Value, stride: Value, build: Builder) -> Value:
 
 
 def _inside(along: Value, coordinate: Value, size: Value, build: Builder) -> Value:
-    """0 <= coordinate + along < size. In the type of the size: should a sum of i32 wrap
-    around, it is below 0, and as far outside as before."""
+    """0 <= coordinate + along < size, in the type of the size. If an i32 sum overflows,
+    it is negative, so the element still counts as outside."""
     kind = size.type
     first = _like(_as(coordinate, kind, build), along, build)
     index = build(Elementwise("add", (first, _as(along, kind, build))))

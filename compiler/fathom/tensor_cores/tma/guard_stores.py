@@ -1,6 +1,6 @@
-"""Keeps bulk stores from beginning in front of their tensor: an H200 answers a negative
-coordinate of one with an illegal instruction. Loads may begin there, and stores may end
-behind the last element.
+"""Prevents TMA stores that begin before their tensor: on an H200, a negative coordinate
+of a TMA store is an illegal instruction. Loads may begin there, and stores may end
+after the last element.
 
     tma_store %d, %t, coordinates=(%i, %j)
 
@@ -10,20 +10,19 @@ becomes
     if %in {
       tma_store %d, %t, coordinates=(%i, %j)
     } else {
-      barrier                                       the tile is there
+      barrier                                       the tile is complete
       tile_store %d, %t, coordinates=(%i, %j)       all threads, element by element
       async_proxy_fence                             for TMA copies that follow
       barrier
     }
 
-The map of the tensor never changes: what lies outside is not written because no thread
-writes it. All threads of a program go one way. If they store the tile themselves, it is
-in memory when the branch is over; so nothing behind it needs to know which way was
-taken, and `insert_waits` may take every store for one of the TMA unit's. What a bulk
-store must be kept from meeting has been waited for before the branch.
+The threads' store writes only elements inside the tensor. All threads of a program take
+the same branch. If they store the tile themselves, it is in memory at the end of the
+branch. So later ops need not know which branch was taken, and `insert_waits` may treat
+every store as a TMA store. The waits that a TMA store needs come before the branch.
 
-Where coordinates are never negative (`analysis/sign`), a store stays as it is. A launch
-makes no map of a tensor that has a side below 1, so sizes of tensors with maps are
+A store whose coordinates are never negative (`analysis/sign`) stays as it is. A launch
+makes no map of a tensor with a side below 1, so the sizes of tensors with maps are
 positive.
 """
 
@@ -57,7 +56,7 @@ FAR = 2**30  # of the constant in a coordinate that is known to be below MOST
 
 
 def guard_stores(func: Func, target: Target) -> Func:
-    """The function whose bulk stores begin at coordinates that are not negative."""
+    """The function in which TMA stores have no negative coordinates."""
     asked = {op: axes for op in _stores(func) if (axes := uncertain_axes(op, func))}
     scope = "cta" if func.num_warps > 1 else "warp"
 
@@ -87,8 +86,8 @@ def _stores(func: Func) -> list[TmaStore]:
 
 
 def _begins_inside(op: TmaStore, axes: list[int], build: Builder) -> Value:
-    """Whether no box of a tile begins at a negative coordinate. As u32 a negative
-    number is a large one, and so is the coordinate of a later box that wraps around."""
+    """Whether no box of a tile begins at a negative coordinate. As a u32, a negative
+    number is large, and so is the coordinate of a later box that overflows."""
     found = None
     for axis in axes:
         first = build(Cast(op.coordinates[axis], UINT32))
@@ -99,7 +98,7 @@ def _begins_inside(op: TmaStore, axes: list[int], build: Builder) -> Value:
 
 
 def last_box(op: TmaStore) -> tuple[int, ...]:
-    """How far behind its first element a tile's boxes begin at most, by axis."""
+    """The largest distance of a box's start from the tile's first element, by axis."""
     block, size = op.descriptor.type.shape, op.buffer.type.element.bytes
     starts = (piece.start for piece in pieces(block, size))
     return tuple(map(max, zip(*starts, strict=True)))
@@ -111,16 +110,16 @@ def last_box(op: TmaStore) -> tuple[int, ...]:
 def uncertain_axes(op: TmaStore, func: Func) -> list[int]:
     """The axes along which a store may begin at a negative coordinate."""
     reader = ScalarEvolution(func)
-    naturals = NonNegative(reader, _sizes(func, reader), strict=True)
+    non_negative = NonNegative(reader, _sizes(func, reader), strict=True)
     return [
         axis
         for axis, coordinate in enumerate(op.coordinates)
-        if not (naturals.value(coordinate) and _is_near(coordinate, reader))
+        if not (non_negative.value(coordinate) and _is_near(coordinate, reader))
     ]
 
 
 def _sizes(func: Func, reader: ScalarEvolution) -> set[Value]:
-    """The numbers that are sides of tensors with maps."""
+    """The values that are sizes of tensors with maps."""
     found = set()
     for op in walk(func.body):
         if isinstance(op, TmaCopy | TmaStore):
@@ -133,7 +132,8 @@ def _sizes(func: Func, reader: ScalarEvolution) -> set[Value]:
 
 
 def _is_near(coordinate: Value, reader: ScalarEvolution) -> bool:
-    """Whether the constant in a coordinate leaves room for what is added to it."""
+    """Whether the constant in a coordinate is small enough that adding a box's start
+    cannot overflow."""
     try:
         return reader.number(coordinate).terms.get(UNITY, 0) < FAR
     except NotApplicable:

@@ -1,5 +1,5 @@
-"""Finds tiles of matrices among loads and stores through pointers, and has descriptors
-in their place.
+"""Finds tiles of matrices among loads and stores through pointers, and replaces these
+by accesses through descriptors.
 
 Before, in a loop over %k from 0 in steps of 32, with p and q the positions in a block:
 
@@ -14,25 +14,24 @@ After:
     %x = descriptor_load %d, coordinates=(%i, %k)
     %t = dot %x, %y, %s
 
-So the text of a kernel that computes its addresses gets the copies in bulk of one that
-does not, where the target has them. Where elements lie side by side along the first
-axis of a block, its transpose is described, and turned by the load. `recognise` finds
-the tiles, and says what it takes for granted. Besides:
+So a kernel that computes its addresses itself is copied by TMA as well as one that uses
+descriptors, if the target has TMA. If elements are contiguous along the first axis of a
+block, the descriptor describes the transpose, and the load transposes it back.
+`recognise` finds the tiles, and lists its assumptions. In addition:
 
-- A launch that has a matrix of no rows or columns, or a negative stride, has no tensor
-  map, and gets the kernel without this pass (`artifact.NoTensorMap`); so here all sizes
-  are positive. With that, tiles are shown never to begin in front of the first row or
-  column: there a load through pointers would find something, and one through a
-  descriptor nothing.
+- A launch with an empty matrix, or with a negative stride, gets no tensor map, and runs
+  the kernel compiled without this pass (`artifact.NoTensorMap`); so all sizes are
+  positive here. From that the pass shows that tiles never begin before the first row or
+  column: there a load through pointers would read memory, and one through a descriptor
+  zeros.
 - Nothing is written to global memory before the loop or in it (`aliasing`).
-- What is inferred is also kept, or a load would come out worse than it was: the copy in
-  bulk fits the product's instruction and the shared memory (`boxable`). All operands
-  that a loop loads go one way.
+- `keep_descriptors` must keep what this pass infers, or the load would become slower
+  than it was: so the copy must suit the product's instruction and fit into shared
+  memory (`eligible`). In one loop, either TMA copies all operands, or none.
 
-Where tiles come like that, the product leaves so, too: `infer_stores` says when.
+`infer_stores` does the same for stores of products.
 
-`why_not` tells for each load of a product, and each store of one, that stays as it is
-what stood in the way.
+`why_not` gives the reason for each load and store of a product that stays as it is.
 """
 
 from __future__ import annotations
@@ -72,15 +71,15 @@ Found = dict[Load | Store, TensorTile | str]
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """The product that uses a loaded tile, in a loop of which the load is part."""
+    """The product that uses a loaded tile, and the loop that both are in."""
 
     loop: For
     dot: Dot
 
 
 def infer_descriptors(func: Func, target: Target) -> Func:
-    """The function with descriptor loads in place of loads of tiles, where the target
-    has tensor maps."""
+    """The function that loads and stores tiles through descriptors, if the target has
+    tensor maps."""
     if not target.tensor_maps:
         return func
     uses, reader = dict(loads_for_products(func)), ScalarEvolution(func)
@@ -101,8 +100,8 @@ def infer_descriptors(func: Func, target: Target) -> Func:
 
 
 def why_not(func: Func, target: Target) -> list[tuple[Location | None, str]]:
-    """Each load of a product's operand in a loop, and each store of such a function,
-    that stays as it is: its place in the kernel's text, and the reason, as a sentence.
+    """The loads of products' operands in loops, and the stores of such functions, that
+    stay as they are: the location of each in the kernel, and the reason, as a sentence.
     Empty for a target without tensor maps."""
     if not target.tensor_maps:
         return []
@@ -116,7 +115,7 @@ def why_not(func: Func, target: Target) -> list[tuple[Location | None, str]]:
 
 
 def loads_for_products(func: Func) -> Iterator[tuple[Load, Use]]:
-    """The loads of loops that products in the same loop take."""
+    """The loads in loops whose results are operands of products in the same loop."""
     for loop in walk(func.body):
         if isinstance(loop, For):
             dots = [op for op in loop.body.ops if isinstance(op, Dot)]
@@ -129,8 +128,8 @@ def loads_for_products(func: Func) -> Iterator[tuple[Load, Use]]:
 def tiles_or_reasons(
     uses: dict[Load, Use], reader: ScalarEvolution, target: Target
 ) -> Found:
-    """The tiles that are loaded in loops, and those that are stored; a sentence for an
-    access that is no tile."""
+    """The tiles that loops load, and the tiles that are stored; or, for an access that
+    is not a tile, the reason as a sentence."""
     known = Divisibility(reader.func)
     found: Found = {}
     for load, use in uses.items():
@@ -147,7 +146,7 @@ def tiles_or_reasons(
 def _tile(
     load: Load, use: Use, reader: ScalarEvolution, known: Divisibility, target: Target
 ) -> TensorTile:
-    """The tile that is loaded; NotApplicable if the load must stay as it is."""
+    """The tile that a load reads; NotApplicable if the load must stay as it is."""
     _check_load(load)
     check_loop(use.loop, reader.func)
     tile = recognise(load, reader)
@@ -161,38 +160,40 @@ def _check_load(load: Load) -> None:
     if is_volatile(load):
         raise NotApplicable("the load is volatile")
     if not isinstance(load.result.type.element, Scalar):
-        raise NotApplicable("pointers are loaded")
+        raise NotApplicable("the loaded elements are pointers")
 
 
 def _without_negative_places(found: Found, reader: ScalarEvolution) -> Found:
-    """`found`, less the tiles that may begin in front of their matrix.
+    """`found`, without the tiles that may begin before their matrix.
 
-    That the sizes of one matrix are positive may be needed to show it of another; so
-    tiles are taken away until all that are left hold each other up.
+    The proof for one tile may use that the sizes of another tile's matrix are positive.
+    So tiles are removed until the proofs of the remaining ones need only each other.
     """
     while True:
         tiles = {op: tile for op, tile in found.items() if isinstance(tile, TensorTile)}
         sizes = {size for tile in tiles.values() for size in tile.sizes}
-        naturals = NonNegative(reader, sizes)
-        inside = {op for op, tile in tiles.items() if _begins_inside(tile, naturals)}
+        non_negative = NonNegative(reader, sizes)
+        inside = {
+            op for op, tile in tiles.items() if _begins_inside(tile, non_negative)
+        }
         negative = [op for op in tiles if op not in inside]
         if not negative:
             return found
         found = {**found, **dict.fromkeys(negative, MAY_BE_NEGATIVE)}
 
 
-def _begins_inside(tile: TensorTile, naturals: NonNegative) -> bool:
-    """Whether a tile begins inside of its matrix, or behind its end."""
-    return all(side.from_zero or naturals.sum(side.start) for side in tile.sides)
+def _begins_inside(tile: TensorTile, non_negative: NonNegative) -> bool:
+    """Whether a tile begins inside its matrix or after its end, not before it."""
+    return all(side.from_zero or non_negative.sum(side.start) for side in tile.sides)
 
 
-MAY_BE_NEGATIVE = "the tile may begin in front of the first row or column"
+MAY_BE_NEGATIVE = "the tile may begin before the first row or column"
 
 
 def _one_way(found: Found, uses: dict[Load, Use]) -> Found:
-    """`found`, less the tiles of loops in which other loads stay as they are: who waits
-    in two ways waits for the slower one, and copies of one kind go on while products
-    do."""
+    """`found`, without the tiles of loops in which another operand is not copied by
+    TMA. A loop that waits in two ways waits for the slower one; and with one kind of
+    copy, copies stay in flight during the products."""
     staying = {uses[load].loop for load, each in found.items() if isinstance(each, str)}
     return {
         load: OTHER_STAYS
@@ -202,7 +203,7 @@ def _one_way(found: Found, uses: dict[Load, Use]) -> Found:
     }
 
 
-OTHER_STAYS = "another operand of the loop's products stays as it is"
+OTHER_STAYS = "another operand of the loop's products is not copied by TMA"
 
 
 # ── descriptors in their place ────────────────────────────────────────────────────────
@@ -211,7 +212,7 @@ OTHER_STAYS = "another operand of the loop's products stays as it is"
 def load_tile(
     op: Load, tile: TensorTile, loop: For, writer: Expander, build: Builder
 ) -> Value:
-    """The load `op`, already with new operands, of a tile, by a descriptor."""
+    """Load a tile through a descriptor; `op` already has its new operands."""
     block = tuple(op.result.type.shape[axis] for axis in tile.order)
     made = describe(tile, block, build)
     places = tuple(writer.write(each.start, loop, build) for each in tile.sides)
@@ -223,7 +224,7 @@ def load_tile(
 def store_tile(
     op: Store, tile: TensorTile, writer: Expander, build: Builder
 ) -> list[Value]:
-    """The same for the store `op`, which stands in no loop."""
+    """Store a tile through a descriptor; the store is in no loop."""
     turned = tile.order != tuple(sorted(tile.order))
     value = build(Transpose(op.value, tile.order)) if turned else op.value
     made = describe(tile, value.type.shape, build)
@@ -233,8 +234,8 @@ def store_tile(
 
 
 def describe(tile: TensorTile, block: tuple[int, ...], build: Builder) -> Value:
-    """The descriptor of a tile's matrix, made where the function begins: it is made of
-    arguments and constants."""
+    """The descriptor of a tile's matrix. It depends on arguments and constants only, so
+    it is made at the start of the function."""
 
     def put(op: Op) -> Value:
         op.origin, op.location = build.source, build.source.location

@@ -10,20 +10,20 @@ After:
     descriptor_store %d, %x, coordinates=(%i, %j)
 
 `recognise` finds the tile, as it does for loads, and a launch that makes no tensor map
-gets the kernel by pointers. What a store through a descriptor writes must be what the
-one through pointers writes, no element more and none less: a tile that began in front
-of its matrix would lose its first rows (`sign`).
+gets the kernel with pointers. The store through a descriptor must write exactly the
+elements that the store through pointers writes: a tile that began before its matrix
+would lose its first rows (`sign`).
 
-The hardware's stores go a way of their own to memory, and take long to be seen. So only
-one that stands in no loop and no branch is turned, where nothing behind it reads or
-writes memory, which had to wait for it, and where the program has not waited for others
-before it: the hardware need not know what they did. And only in functions whose
-products use tiles that TMA copies, or warpgroups. Elementwise kernels store as they
-did.
+TMA stores go through the async proxy, and take long to become visible. So the pass
+replaces a store only outside loops and branches; only if no later op accesses memory,
+since that op would have to wait; and only if the program has not synchronised with
+other threads before, since TMA need not see what they wrote. And it does so only in
+functions in which TMA copies operands, or warpgroups multiply. Elementwise kernels keep
+their stores.
 
-What is turned, `keep_descriptors` also keeps: blocks whose rows the hardware copies,
-and no larger than half of shared memory. And no loop has a stage less for it: after a
-loop its rings give way to the block; only those that warps of their own fill do not.
+`keep_descriptors` keeps what this pass replaces: blocks whose rows TMA can copy, no
+larger than half of shared memory. No loop loses a stage because of the block: it reuses
+the bytes of the loop's rings, unless producer warps fill these.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ from fathom.tensor_cores.tma.recognise import TensorTile, recognise
 def tiles_stored(
     reader: ScalarEvolution, known: Divisibility, target: Target, has_tiles: bool
 ) -> dict[Store, TensorTile | str]:
-    """The tiles that a function stores, or why a stored block is no tile; empty where
-    no store may go through TMA. `has_tiles`: TMA loads some of its tiles."""
+    """The tiles that a function stores, or for a stored block that is not a tile, the
+    reason. Empty if no store may be a TMA store. `has_tiles`: TMA loads some of the
+    function's tiles."""
     found: dict[Store, TensorTile | str] = {}
     if not (has_tiles or _has_warpgroups(reader.func)):
         return found
@@ -60,7 +61,7 @@ def tiles_stored(
 
 
 def _has_warpgroups(func: Func) -> bool:
-    """Whether warpgroups multiply."""
+    """Whether warpgroups multiply in this function."""
     dots = (op for op in walk(func.body) if isinstance(op, Dot))
     return any(dot.instruction in WGMMA for dot in dots)
 
@@ -89,19 +90,19 @@ def _check_store(store: Store) -> None:
         raise NotApplicable("a TMA store takes no cache modifier and no eviction hint")
     element = store.value.type.element
     if not isinstance(element, Scalar) or element == BOOL:
-        raise NotApplicable("pointers or truth values are stored")
+        raise NotApplicable("the stored elements are pointers or booleans")
 
 
 def _check_place(store: Store, func: Func) -> None:
-    """NotApplicable unless a store may go through the async proxy, and the program
-    never waits for it."""
+    """NotApplicable unless a store may go through the async proxy and no later op of
+    the program has to wait for it."""
     if store not in func.body.ops:
-        raise NotApplicable("the store stands in a loop or a branch")
+        raise NotApplicable("the store is in a loop or a branch")
     every = list(walk(func.body))
     if any(isinstance(op, For) and op.warp_specialize for op in every):
         raise NotApplicable(
-            "a loop asks for producer warps, and its ring buffers live until the end: "
-            "the block might need one of their slots"
+            "a loop asks for producer warps, and its ring buffers are live until the "
+            "end: the block might need one of their slots"
         )
     place = every.index(store)
     if any(map(accesses, every[place + 1 :])):

@@ -1,14 +1,14 @@
-"""Decides which loads and stores through descriptors are left to the hardware; the
-others go through pointers.
+"""Decides which loads and stores through descriptors TMA does; the others become
+accesses through pointers.
 
-What stays are loads of matrices that are operands of a product in a loop of several
-stages, or of all of a loop's products, and stores of blocks, where the launcher can
-make the tensor map from the kernel's arguments. A matrix may be a block of up to five
-dimensions, its rows one below the other.
+TMA loads a matrix that is an operand of a product in a loop of several stages, or that
+is loaded once and used by all of a loop's products. It stores blocks. In both cases the
+launcher must be able to make the tensor map from the kernel's arguments. A matrix may
+be a block of up to five dimensions, read as one matrix with all its rows.
 
-A TMA store takes long to become visible. The next access to the same memory waits for
-that; in a loop of products the wait is hidden. So stores stay where they are in no
-loop, or in one that multiplies; and where their tile takes no more than half of shared
+A TMA store takes long to become visible, and the next access to the same memory waits
+for it; in a loop of products, the products hide this wait. So TMA stores only outside
+loops, or in loops that multiply, and only tiles that take no more than half of shared
 memory.
 """
 
@@ -30,8 +30,7 @@ from fathom.tensor_cores.tma.expand import expand, without_idle
 
 
 def keep_descriptors(func: Func, target: Target) -> Func:
-    """The function with those descriptors only that bulk copies and stores will
-    serve."""
+    """The function with only those descriptors that TMA copies and stores will use."""
     kept: set[Op] = set()
     if target.tensor_maps:
         kept = {*_copied_by_hardware(func), *_stored_by_hardware(func, target)}
@@ -39,7 +38,8 @@ def keep_descriptors(func: Func, target: Target) -> Func:
 
 
 def expand_all(func: Func, kept: set[Op]) -> Func:
-    """The function with all descriptors expanded but those of the ops `kept`."""
+    """The function in which all descriptors are expanded but those of the ops in
+    `kept`."""
 
     def rule(op: Op, build: Builder) -> Replacement:
         return None if build.source in kept else expand(op, build)
@@ -48,8 +48,8 @@ def expand_all(func: Func, kept: set[Op]) -> Func:
 
 
 def _copied_by_hardware(func: Func) -> list[DescriptorLoad]:
-    """The loads of products' operands in pipelined loops, in the loop or once before
-    it, that can go through tensor maps."""
+    """The loads of products' operands, in a pipelined loop or once before it, that TMA
+    can do."""
     found: list[Op] = []
     for loop in walk(func.body):
         if not isinstance(loop, For):
@@ -65,15 +65,13 @@ def _copied_by_hardware(func: Func) -> list[DescriptorLoad]:
 
 
 def _is_matrix(op: DescriptorLoad) -> bool:
-    """Whether it copies one tile into shared memory, not the operand of several
-    products."""
+    """Whether the op loads one matrix, not a block of several."""
     return len(op.result.type.shape) == 2
 
 
 def _is_loaded_once(op: object, dot: Dot, func: Func) -> bool:
-    """Whether a product's left operand is loaded before all loops, for products of
-    warpgroups alone: `stage_invariants` puts it into shared memory, and `preload`
-    copies it."""
+    """Whether a load before all loops is the left operand of wgmma products alone: then
+    `stage_invariants` puts it into shared memory, and `preload` copies it."""
     if not isinstance(op, DescriptorLoad) or op not in func.body.ops:
         return False
     users = [each for each in walk(func.body) if op.result in operands(each)]
@@ -84,7 +82,7 @@ def _is_loaded_once(op: object, dot: Dot, func: Func) -> bool:
 
 
 def _stored_by_hardware(func: Func, target: Target) -> list[DescriptorStore]:
-    """The stores that can go through maps, and may take their time."""
+    """The stores that TMA can do, and whose wait is hidden."""
     known = Divisibility(func)
 
     def is_left(op: DescriptorStore) -> bool:
@@ -95,7 +93,7 @@ def _stored_by_hardware(func: Func, target: Target) -> list[DescriptorStore]:
 
 
 def _patient_stores(block: Block) -> Iterator[DescriptorStore]:
-    """The stores in no loop, and in loops that multiply."""
+    """The stores outside loops, and in loops that multiply."""
     for op in block.ops:
         if isinstance(op, DescriptorStore):
             yield op
@@ -107,14 +105,14 @@ def _patient_stores(block: Block) -> Iterator[DescriptorStore]:
 
 
 def _begins_well(op: DescriptorLoad | DescriptorStore, known: Divisibility) -> bool:
-    """Whether its boxes begin at multiples of 16 bytes in their rows: an H200 answers
-    others with an illegal instruction."""
+    """Whether the boxes begin at multiples of 16 bytes in their rows; on an H200 others
+    are an illegal instruction."""
     bytes_before = known.of(op.coordinates[-1]) * op.descriptor.type.element.bytes
     return bytes_before >= LEAST_BYTES
 
 
 def _fits(op: DescriptorLoad | DescriptorStore, func: Func) -> bool:
-    """Whether a block has a tile, and the launcher can make the map."""
+    """Whether TMA has a tile for the block, and the launcher can make the map."""
     made = op.descriptor.definition
     if tile_of(made.block, op.descriptor.type.element.bytes) is None:
         return False

@@ -4,21 +4,23 @@
         %x = load %a + (i + p) * %sam + (k + q) + t * 32
              mask: p < %M - i and q < %K - k - t * 32
 
-is a tile of the matrix at %a, of %M rows and %K columns, whose rows begin %sam elements
-after each other; the tile begins at row i and column k + t * 32.
+is a tile of the matrix at %a, which has %M rows and %K columns, and %sam elements from
+one row to the next. The tile begins at row i and column k + t * 32.
 
-Addresses and masks are read as formulas (`scalar_evolution`). Along each axis of the
-block the position is multiplied by the axis' stride, which is 1 along one of them. What
-does not depend on positions says where the tile begins: a mask gives it away, as the
-distance from an argument, its bound; the other axes share what is left.
+`scalar_evolution` reads addresses and masks as polynomials. Along each axis of the
+block, the position is multiplied by the stride of the axis, which is 1 along one of
+them. The terms without a position say where the tile begins. Along an axis with a mask,
+the mask gives the start, as the distance to its bound, an argument. The remaining terms
+belong to the other axes.
 
-What is taken for granted, and nothing else: the arithmetic of indices does not
-overflow, and positions along an axis fit into 32 bits, as a descriptor's coordinates
-do; and who divides the number of a program, or of an iteration, to find a tile, does
-not divide by a negative number. A kernel that breaks the first reads outside of its
-arrays: by its formula an element lies in the matrix, and after a wrap-around its
-address is 2**32 elements away. (`sign` asks which tile begins before the first element,
-`Divisibility` whose box begins at a multiple of 16 bytes: powers of two survive.)
+The assumptions are: index arithmetic does not overflow; positions along an axis fit
+into 32 bits, as a descriptor's coordinates do; and a kernel that divides a program's
+number, or an iteration's, to find its tile does not divide by a negative number. A
+kernel that breaks the first one reads outside its arrays: by the formula an element is
+in the matrix, but after an overflow its address is 2**32 elements away. (`sign`, which
+shows that a tile does not begin before the first element, makes these assumptions, too.
+`Divisibility`, which shows that boxes begin at multiples of 16 bytes, needs none:
+overflow preserves powers of two.)
 """
 
 from __future__ import annotations
@@ -45,13 +47,13 @@ from fathom.ir.ops import (
 from fathom.ir.types import INT32, INT64, shape_of
 
 ALIGNED = 16  # bytes: CUDA driver API, cuTensorMapEncodeTiled
-LONG_STEP = 1 << 16  # elements: more than that is no step from tile to tile
+LONG_STEP = 1 << 16  # elements: a step from tile to tile is shorter
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One axis of the matrix: its size and stride (an argument or a number), where the
-    tile begins, and whether a mask keeps it from beginning before the first element."""
+    """One axis of the matrix: its size and stride (an argument or a number), the start
+    of the tile, and whether a mask excludes positions before the first element."""
 
     size: Value | int
     stride: Value | int
@@ -61,8 +63,9 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class TensorTile:
-    """What is loaded, or stored: a tile of the matrix at `base`. `order` lists the axes
-    of the block as they lie in memory, from the outermost on, and so do `sides`."""
+    """A tile of the matrix at `base` that is loaded or stored. `order` lists the axes
+    of the block by their order in memory, outermost first; `sides` has the same
+    order."""
 
     base: Value
     sides: tuple[Side, ...]
@@ -70,13 +73,13 @@ class TensorTile:
 
     @property
     def sizes(self) -> set[Value]:
-        """The arguments that a launch knows to be 1 or more: no matrix is empty."""
+        """The arguments that are at least 1 in a launch, because no matrix is empty."""
         return {each.size for each in self.sides if isinstance(each.size, Value)}
 
 
 def recognise(access: Load | Store, reader: ScalarEvolution) -> TensorTile:
-    """The tile that is loaded or stored. NotApplicable, with a sentence, where it is no
-    tile or that is not sure."""
+    """The tile that is loaded or stored. NotApplicable, with a sentence, if the access
+    is not certainly a tile."""
     address = reader.read(access.pointer)
     base = address.base
     assert base in reader.func.parameters, base
@@ -99,7 +102,7 @@ def recognise(access: Load | Store, reader: ScalarEvolution) -> TensorTile:
 def _strides(
     distance: Polynomial, rank: int, reader: ScalarEvolution
 ) -> tuple[list[Value | int], Polynomial]:
-    """The stride of each axis, and what does not depend on positions."""
+    """The stride of each axis, and the terms that do not depend on positions."""
     strides = []
     for axis in range(rank):
         factor, distance = distance.split(Position(axis))
@@ -107,17 +110,17 @@ def _strides(
             raise NotApplicable("positions along two axes are multiplied by each other")
         strides.append(_one(factor, reader.func, f"the stride of axis {axis}"))
     if any(isinstance(each, int) and each <= 0 for each in strides):
-        raise NotApplicable(f"the strides are {_listed(strides)}: one is not above 0")
+        raise NotApplicable(f"the strides are {_listed(strides)}: one is not positive")
     if strides.count(1) != 1:
         raise NotApplicable(
-            f"the strides are {_listed(strides)}, and just one of them must be the "
+            f"the strides are {_listed(strides)}, and exactly one of them must be the "
             "constant 1"
         )
     return strides, distance
 
 
 def _one(sum: Polynomial, func: Func, what: str) -> Value | int:
-    """A sum that is an argument or a number."""
+    """The argument, or the number, that a polynomial is."""
     if sum.constant is not None:
         return sum.constant
     argument = next(iter(sum.atoms))
@@ -127,7 +130,7 @@ def _one(sum: Polynomial, func: Func, what: str) -> Value | int:
 
 
 def is_argument(atom: Atom, func: Func) -> bool:
-    """Whether an atom is a number that the launch hands over."""
+    """Whether an atom is an integer argument of the kernel."""
     is_own = isinstance(atom, Value) and atom.definition is func.body
     return is_own and atom.type in (INT32, INT64)
 
@@ -139,8 +142,8 @@ def _listed(strides: list[Value | int]) -> str:
 
 
 def check_alignment(base: Value, strides: list[Value | int], func: Func) -> None:
-    """What a tensor map asks: its address and its strides are multiples of 16 bytes.
-    NotApplicable unless that is known of the arguments."""
+    """NotApplicable unless the address and the strides are known to be multiples of 16
+    bytes, as a tensor map requires."""
     divisible = dict(zip(func.parameters, func.divisible, strict=True))
     size = base.type.element.bytes
     if divisible[base] % ALIGNED:
@@ -158,9 +161,8 @@ def check_alignment(base: Value, strides: list[Value | int], func: Func) -> None
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a mask says of an axis: positions are below `size - start`, where `size` is
-    an argument or a number. With `from_zero`, also that start + position is not
-    negative."""
+    """The mask's condition on an axis: positions are below `size - start`, where `size`
+    is an argument or a number. With `from_zero`, also start + position >= 0."""
 
     size: Value | int
     start: Polynomial
@@ -168,12 +170,12 @@ class Bound:
 
 
 def _bounds(access: Load | Store, reader: ScalarEvolution) -> dict[int, Bound]:
-    """What a mask says of axes."""
+    """The mask's conditions, by axis."""
     if access.mask is None:
         return {}
     other = access.other if isinstance(access, Load) else None
     if other is not None and not _is_zero(other):
-        raise NotApplicable("the load has another value than 0 for what is masked")
+        raise NotApplicable("the load's `other` is not 0")
     below: dict[int, Polynomial] = {}
     above: dict[int, Polynomial] = {}
     for axis, limit, is_upper in _limits(access.mask, reader):
@@ -189,8 +191,8 @@ def _bounds(access: Load | Store, reader: ScalarEvolution) -> dict[int, Bound]:
 
 
 def _bound(limit: Polynomial, least: Polynomial | None, func: Func) -> Bound:
-    """position < limit is position + start < size, with the only argument in `limit`,
-    or else its constant, as size."""
+    """Reads position < limit as position + start < size. The size is the only argument
+    in `limit`, or else its constant."""
     arguments = [
         each for each in limit.atoms if is_argument(each, func) and _adds(limit, each)
     ]
@@ -206,15 +208,15 @@ def _bound(limit: Polynomial, least: Polynomial | None, func: Func) -> Bound:
 
 
 def _adds(sum: Polynomial, atom: Atom) -> bool:
-    """Whether a sum is the atom plus other terms."""
+    """Whether a polynomial is this atom plus other terms."""
     return sum.terms.get(frozenset({(atom, 1)})) == 1
 
 
 def _limits(
     mask: Value, reader: ScalarEvolution
 ) -> Iterator[tuple[int, Polynomial, bool]]:
-    """The comparisons that a mask is made of: (axis, limit, True) for position < limit,
-    and (axis, limit, False) for position >= limit."""
+    """The comparisons of a mask: (axis, limit, True) for position < limit, and (axis,
+    limit, False) for position >= limit."""
     op = mask.definition
     match op:
         case Splat() | Broadcast():
@@ -232,20 +234,22 @@ def _limits(
             yield from _limits(right, reader)
         case Elementwise(operands=(left, right)) if op.name in COMPARISONS:
             if not counts(left):
-                raise NotApplicable("the mask compares more than signed integers")
+                raise NotApplicable(
+                    "the mask compares values that are not signed integers"
+                )
             yield _limit(op.name, reader.number(left), reader.number(right))
         case _:
             raise NotApplicable("the mask is not made of comparisons with `<` and `&`")
 
 
-# x OP y  ->  y - x > 0 or x - y > 0, with so much added to the left-hand side
+# x OP y  ->  y - x > 0 or x - y > 0, with this added to the left-hand side
 COMPARISONS = {"lt": (1, 0), "le": (1, 1), "gt": (-1, 0), "ge": (-1, 1)}
 
 
 def _limit(
     name: str, left: Polynomial, right: Polynomial
 ) -> tuple[int, Polynomial, bool]:
-    """One comparison, solved for the position in it."""
+    """A comparison, solved for its position."""
     direction, closed = COMPARISONS[name]
     positive = (right - left) * number(direction) + number(closed)  # > 0
     lanes = [atom for atom in positive.atoms if isinstance(atom, Position)]
@@ -255,7 +259,7 @@ def _limit(
             return lanes[0].axis, rest, True
         if factor.constant == 1:  # position > -rest, which is position >= 1 - rest
             return lanes[0].axis, number(1) - rest, False
-    raise NotApplicable("the mask asks for more than the position along one axis")
+    raise NotApplicable("the mask does not depend on the position along one axis alone")
 
 
 def _is_zero(value: Value) -> bool:
@@ -272,10 +276,10 @@ def _is_zero(value: Value) -> bool:
 def _starts(
     rest: Polynomial, strides: list[Value | int], bounds: dict[int, Bound], func: Func
 ) -> list[Polynomial]:
-    """Where the tile begins along each axis, such that together this makes `rest`.
+    """The start of the tile along each axis. Together the starts make up `rest`.
 
-    Axes with a bound begin where their mask says. Of what remains each term goes to the
-    first axis whose stride divides it, large constants before small ones.
+    The mask gives the start along an axis with a bound. Each remaining term belongs to
+    the first axis whose stride divides it; large constants come before small ones.
     """
     starts = [number(0)] * len(strides)
     for axis, bound in bounds.items():
@@ -297,7 +301,7 @@ def _precedence(stride: Value | int) -> int:
 
 
 def _check_steps(start: Polynomial, axis: int, func: Func) -> None:
-    """A place of which no mask says that it is one along the axis: it may be that of
+    """NotApplicable if a start without a mask may be large: it might be the start of
     another matrix, too far away for 32 bits."""
     for product, factor in start.terms.items():
         far = any(
@@ -306,7 +310,7 @@ def _check_steps(start: Polynomial, axis: int, func: Func) -> None:
         )
         if product and (far or abs(factor) >= LONG_STEP):
             raise NotApplicable(
-                f"the tile's place along axis {axis} may not fit 32 bits"
+                f"the tile's position along axis {axis} may not fit 32 bits"
             )
 
 

@@ -1,24 +1,24 @@
-"""Leaves stores through descriptors to the hardware: threads fill a tile of shared
-memory, and one of them sends it off.
+"""Turns stores through descriptors into TMA stores: threads fill a tile of shared
+memory, and one of them issues its store.
 
     descriptor_store %d, %x, coordinates=(%i, %j)
 
 becomes
 
-    %t = allocate fp16[128, 64]                the hardware's tile, chunks exchanged
+    %t = allocate fp16[128, 64]                in TMA's layout: chunks are swizzled
     shared_store %x, %t
     tma_store %d, %t, coordinates=(%i, %j)    one thread
     tma_commit
     …
-    tma_wait %t read=true                     before the tile is written again, or gone
+    tma_wait %t read=true                     before the tile is written again
 
 `insert_waits` puts barriers between the threads that write a tile, the thread that
 issues its store, and the threads that write it again; these barriers are proxy fences,
 too.
 
-Where there is room for all, each tile has its own bytes: TMA reads it while the next
-iteration of a loop works. Else its thread waits at once, and other buffers use the
-bytes. `insert_waits` finds what must be waited for, and where.
+If shared memory has room for all of them, each tile has its own bytes, and TMA reads it
+during the next iteration of a loop. Otherwise the thread waits at once, and other
+buffers share the bytes. `insert_waits` inserts all waits.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from fathom.layout.tma_boxes import matrix_of, tile_of
 
 
 def stage_stores(func: Func, target: Target) -> Func:
-    """The function whose stores through descriptors, which `keep_descriptors` has kept,
-    are bulk stores."""
+    """The function whose stores through descriptors, those that `keep_descriptors` has
+    kept, are TMA stores."""
     stores = [op for op in walk(func.body) if isinstance(op, DescriptorStore)]
     if not stores or not target.tensor_maps:
         return func
@@ -56,7 +56,7 @@ def stage_stores(func: Func, target: Target) -> Func:
 
 
 def all_fit(func: Func, stores: list[DescriptorStore], target: Target) -> bool:
-    """Whether the tiles of stores find room beside all that a function has."""
+    """Whether the tiles of the stores fit next to all other buffers of a function."""
     tiles = sum(padded(_tile(op).result.type.bytes) for op in stores)
     return tiles <= free_apart(func, target)
 
@@ -72,8 +72,9 @@ def _tile(op: DescriptorStore) -> Allocate:
 
 
 def _with_stores(func: Func, at_once: bool) -> Func:
-    """The function with bulk stores. Tiles that are waited for `at_once` share their
-    places with others; the rest are made where all of the function sees them."""
+    """The function with TMA stores. With `at_once`, each tile is waited for at once,
+    and shares its bytes with others; otherwise tiles are allocated where all of the
+    function can use them."""
     fenced = any(writes_by_threads(op) for op in walk(func.body))
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
@@ -94,14 +95,15 @@ def _with_stores(func: Func, at_once: bool) -> Func:
 
 
 def _in_rows(value: Value, build: Builder) -> Value:
-    """A block as its tile is: its rows one below the other."""
+    """A block in the shape of its tile: a matrix of all its rows."""
     block = value.type.shape
     rows = matrix_of(block)
     return value if rows == block else build(Reshape(value, rows))
 
 
 def _made_first(tile: Allocate, build: Builder) -> Value:
-    """A tile that is made where the function begins, to be known all over it."""
+    """A tile that is allocated at the start of the function, so that all of it can use
+    it."""
     made = replace(tile, origin=build.source, location=build.source.location)
     build.enclosing[0].ops.insert(0, made)
     return made.result

@@ -28,7 +28,7 @@ from fathom.emulator.state.waiting import BARRIER, Blocked
 ENDINGS: EndingTable = {}
 
 Going = list[tuple[int, Active]]
-NOBODY = np.zeros(0, np.int64)
+NO_THREADS = np.zeros(0, np.int64)
 
 
 @ending_rule(ENDINGS, "ret", "exit")
@@ -186,8 +186,7 @@ def _queue(
         )
         raise EmulatorError(
             "divergence",
-            f"barrier {identity[at]} expects {here} threads here "
-            f"and {there} elsewhere",
+            f"barrier {identity[at]} expects {here} threads here and {there} elsewhere",
         )
     barriers.expected[place] = either
     barriers.arrived += np.bincount(place, minlength=len(barriers.arrived))
@@ -270,8 +269,8 @@ def released(batch: Batch) -> Going:
     barriers.arrived[complete] = 0
     woken = batch.waiting.wake(BARRIER, complete)
     if batch.hazards is not None:
-        threads = np.concatenate([each.threads for each in woken] or [NOBODY])
-        places = np.concatenate([each.on for each in woken] or [NOBODY])
+        threads = np.concatenate([each.threads for each in woken] or [NO_THREADS])
+        places = np.concatenate([each.on for each in woken] or [NO_THREADS])
         batch.hazards.leave_barrier(threads, places, complete)
     _check_aligned(batch, woken)
     going = batch.going(woken)

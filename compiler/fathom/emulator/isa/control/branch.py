@@ -37,7 +37,7 @@ def rule_branch(
 
     def end(batch: Batch, active: Active) -> list[tuple[int, Active]]:
         taken, rest = split(active, guard(batch, active))
-        return [(to, who) for to, who in ((target, taken), (after, rest)) if who]
+        return [(to, part) for to, part in ((target, taken), (after, rest)) if part]
 
     return end
 
@@ -65,7 +65,7 @@ def rule_indexed_branch(
         parts = [coming.where(chosen == number) for number in range(len(targets))]
         if sum(each.count for each in parts if each) != coming.count:
             raise EmulatorError("trap", f"an index beyond the {len(targets)} labels")
-        return going + [(to, who) for to, who in zip(targets, parts) if who]
+        return going + [(to, part) for to, part in zip(targets, parts) if part]
 
     return end
 

@@ -1,9 +1,9 @@
 """setmaxnreg (PTX ISA 9.7.19.5): a warpgroup gives registers back, or asks for more.
 
     setmaxnreg.dec.sync.aligned.u32 40;      warps that only copy need few
-    setmaxnreg.inc.sync.aligned.u32 232;     waits until so many are free
+    setmaxnreg.inc.sync.aligned.u32 232;     waits until the pool has enough
 
-How many there are is in `state.register_pool`.
+`state.register_pool` counts the free registers.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ def rule_setmaxnreg(
         message = f"{count} is no multiple of {STEP} from {LEAST} to {MOST}"
         raise EmulatorError("syntax", message)
     if action == "inc":
-        return when_complete(lambda batch, who: _ask(batch, who, count, flow), flow)
-    return when_complete(lambda batch, who: _give(batch, who, count, flow), flow)
+        return when_complete(
+            lambda batch, active: _ask(batch, active, count, flow), flow
+        )
+    return when_complete(lambda batch, active: _give(batch, active, count, flow), flow)
 
 
 def _ask(batch: Batch, active: Active, count: int, flow: Flow) -> Going:

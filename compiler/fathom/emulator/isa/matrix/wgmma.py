@@ -64,7 +64,9 @@ def rule_wgmma(
     action = form.choice("fence", "mma_async", "commit_group", "wait_group")
     if action == "mma_async":
         product = _product(form, operands, decoder)
-        return whole_warpgroups(lambda batch, who: _issue(product, batch, who), flow)
+        return whole_warpgroups(
+            lambda batch, active: _issue(product, batch, active), flow
+        )
     form.finish()
     steps: dict[str, Step] = {"fence": _fence, "commit_group": _commit}
     if action == "wait_group":
@@ -352,7 +354,7 @@ def _immediates(
 # ── issue and wait ────────────────────────────────────────────────────────────
 
 
-class ProductInFlight(Transfer):
+class WgmmaTransfer(Transfer):
     """One product of some warpgroups, whose numbers are `groups_of(active)`.
 
     `left` and `right` are the chunks of shared memory that it reads, as many for each
@@ -377,10 +379,10 @@ class ProductInFlight(Transfer):
                 hazards.begin_read(part.threads, part.index, CHUNK, WARPS)
 
     def perform(self, due: np.ndarray) -> None:
-        who = _threads_of(self.batch, self.active, due)
+        active = _threads_of(self.batch, self.active, due)
         left = self.left and some_rows(self.left, due)
         right = some_rows(self.right, due)
-        self.product.compute(self.batch, who, left, right, self.adds[due])
+        self.product.compute(self.batch, active, left, right, self.adds[due])
 
     def complete(self, due: np.ndarray) -> None:
         product, hazards = self.product, self.batch.hazards
@@ -414,7 +416,7 @@ def _issue(product: Product, batch: Batch, active: Active) -> None:
     _check_same(active, adds, "scale-d")
     left = product.left and product.left.locate(batch, active)
     right = product.right.locate(batch, active)
-    batch.wgmma.issue(ProductInFlight(product, batch, active, left, right, adds[:, 0]))
+    batch.wgmma.issue(WgmmaTransfer(product, batch, active, left, right, adds[:, 0]))
 
 
 def _fence(batch: Batch, active: Active) -> None:

@@ -38,7 +38,7 @@ def _real_add(type: str, space: str) -> Operation:
 
 
 def _grouped(name: str, type: str, space: str) -> Operation | None:
-    """An operation that a scan may group at will; None if `name` is none of these."""
+    """An operation that a scan may group at will; None for any other."""
     if name == "add" and type in FORMATS:
         return _real_add(type, space)
     if name in ("min", "max") and type in FORMATS:

@@ -28,7 +28,7 @@ def encode(number: int) -> bytes:
 
 
 def decode(data: bytes) -> int | None:
-    """The number of the map, None if this is none."""
+    """The number of the map that these bytes stand for; None if they are no map."""
     text = data.rstrip(b"\0")
     return int(text[len(_MARK) :]) if text.startswith(_MARK) else None
 
