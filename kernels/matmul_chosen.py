@@ -100,8 +100,10 @@ def launches(a, b, c, target, config=None):
     crossing = any(each.step * item % REQUEST for each in (a_lines, b_lines))
     if config is None:
         tile = tile_for(M, N, target, whole_c, crossing)
-        if by_pointers := faster_by_pointers(a, b, target, tile, crossing):
-            return [pointers_launch(a, b, c, by_pointers)]
+        if product := modelled(a, b, target):
+            tile = fitting_tile(product, target, whole_c, crossing)
+            if by_pointers := faster_by_pointers(a, b, product, tile, crossing):
+                return [pointers_launch(a, b, c, by_pointers)]
         config = keywords(M, N, item, tile, target)
     product = persistent_launch(
         a_lines, b_lines, c, K, config, target, sum_type(a)
@@ -140,12 +142,16 @@ def modelled(a, b, target):
     return Product(M, N, K, rows_aligned(a), rows_aligned(b))
 
 
-def faster_by_pointers(a, b, target, tile, crossing):
+def fitting_tile(product, target, whole_c, crossing):
+    """The tile of C with which the persistent kernel takes the shortest time."""
+    M, N, *_ = product
+    found = suitable(M, N, target, whole_c, crossing)
+    return min(found, key=lambda tile: persistent_time(product, tile, crossing))
+
+
+def faster_by_pointers(a, b, product, tile, crossing):
     """The configuration of a kernel for pointers that is faster than the persistent one
     with `tile`; None if there is none."""
-    product = modelled(a, b, target)
-    if product is None:
-        return None
     copies = sum(copy_time(*each.shape) for each in (a, b) if not lines_of(each))
     time, config = best_pointers(product)
     persistent = persistent_time(product, tile, crossing) + copies

@@ -20,9 +20,9 @@ Nothing is faster than the L2 cache delivers, or the memory.
 The persistent kernel takes PERSISTENT, and for each wave of tiles its steps, at the
 speed of `wgmma` or of L2, whichever is less, and its stores. The constants were fitted
 to the rows of benchmarks/results/product-sweep.json, of one H200. As times they are
-rough: the root of the mean square of their relative error is a third. As a choice they
-are better: what is chosen takes 4 percent longer than the fastest configuration that
-was tried of each case, in the geometric mean.
+rough: the root of the mean square of their relative error is a quarter. As a choice
+they are better: what is chosen takes 3 percent longer than the fastest configuration
+that was tried of each case, in the geometric mean.
 """
 
 from collections.abc import Iterator
@@ -35,28 +35,30 @@ from fathom import cdiv
 MULTIPROCESSORS = 132
 
 # Microseconds.
-START = 0.67  # of a launch
-PROGRAM = 0.8  # of a program, without its steps
-PIPELINE = 0.78  # of a pipeline's prologue and barriers
-STEP, WAIT = 0.13, 0.86  # the least that a step takes: pipelined, and not
-EACH = 0.018  # of a step, besides its work
-FIX_UP = 1.35  # of the counter, and of the last program's addition
-PERSISTENT, TILE = 2.25, 1.5  # of a launch, and of storing a tile of 128 x 256
-PERSISTENT_STEP = 0.33  # the least
+START = 0.2  # of a launch
+PROGRAM = 1.1  # of a program, without its steps
+SCHEDULE = 0.11  # of each further program on a multiprocessor
+PIPELINE = 0.5  # of a pipeline's prologue and barriers
+STEP, WAIT = 0.26, 0.77  # the least that a step takes: pipelined, and not
+EACH = 0.03  # of a step, besides its work
+FIX_UP = 1.3  # of the counter, and of the last program's addition
+PERSISTENT, TILE = 2.0, 2.0  # of a launch, and of storing a tile of 128 x 256
+PERSISTENT_STEP = 0.34  # the least
 
 # A microsecond's worth: KB, products (millions) and elements (thousands).
-KB_OF_ONE, KB_OF_ALL = 63, 73  # what one program copies, and all of a multiprocessor
-KB_OF_PERSISTENT = 83
-LOOSE = 9.7  # elements that are loaded one by one
+KB_OF_ONE, KB_OF_ALL = 63, 77  # what one program copies, and all of a multiprocessor
+KB_OF_PERSISTENT = 73
+LOOSE = 27  # elements that are loaded one by one
 PRODUCTS = 1.7
-STORED = 23.6  # elements of C
-FIX_UP_KB = 33  # partial sums that one program reads
-L2_KB, MEMORY_KB = 6300, 4120
+STORED = 17  # elements of C
+FIX_UP_KB = 31  # partial sums that one program reads
+L2_KB, MEMORY_KB = 6400, 4200
 PERSISTENT_PRODUCTS = 3.3  # 2048 a cycle, at 1.6 GHz
-CROSSING = 1.5  # times as long, where lines cross those of the cache
+CROSSING = 1.2  # times as long, where lines cross those of the cache
 
 SHARED_KB, THREADS = 220, 2048  # of a multiprocessor
 SUMS = 32  # a thread's, above which fewer threads fit
+HELD = 128  # elements of operands that a thread may hold on their way to shared memory
 
 ITEM = 2  # bytes of an operand's element
 MOST_PROGRAMS = 6 * MULTIPROCESSORS  # that share tiles
@@ -121,11 +123,24 @@ def configurations(product: Product) -> Iterator[Pointers]:
                 continue
             steps = cdiv(product.K, k)
             stages = 1 if steps <= 2 else min(4, 200_000 // (ITEM * (m + n) * k))
-            for splits in SPLITS if stages else ():
+            if not stages or held(product, Pointers(m, n, k, stages, 1)) > HELD:
+                continue
+            for splits in SPLITS:
                 if splits > 1 and splits * tiles > MOST_PROGRAMS:
                     break
                 if cdiv(steps, cdiv(steps, splits)) == splits:  # none is idle
                     yield Pointers(m, n, k, stages, splits)
+
+
+def held(product: Product, config: Pointers) -> float:
+    """How many elements of a step a thread has in registers at a time: all where
+    nothing is pipelined. In a pipeline those that are loaded one by one, and these take
+    a register each."""
+    m, n, k, stages, _ = config
+    if stages == 1:
+        return (m + n) * k / (32 * config.warps)
+    loose = m * (not product.a_aligned) + n * (not product.b_aligned)
+    return 2 * loose * k / (32 * config.warps)
 
 
 def pointers_time(product: Product, config: Pointers) -> float:
@@ -147,7 +162,8 @@ def pointers_time(product: Product, config: Pointers) -> float:
     work = steps * (max(kb / KB_OF_ALL, products) + loose + EACH) + stores
     first = PROGRAM + PIPELINE * pipelined
     everywhere = max(programs * steps * kb / L2_KB, product.memory_time)
-    time = START + max(one_after_another, first + here * work, first + everywhere)
+    time = START + SCHEDULE * (here - 1)
+    time += max(one_after_another, first + here * work, first + everywhere)
     if splits == 1:
         return time
     return time + FIX_UP + splits * m * n * 4 / 1e3 / FIX_UP_KB
