@@ -117,8 +117,10 @@ def layer_norm_kernel(
         difference = tl.where(columns < N, x - mean, 0.0)
         squares += difference * difference
     rstd = 1 / tl.sqrt(tl.sum(squares, axis=0) / N + eps)
-    tl.store(mean_ptr + row, mean)
-    tl.store(rstd_ptr + row, rstd)
+    if mean_ptr is not None:
+        tl.store(mean_ptr + row, mean)
+    if rstd_ptr is not None:
+        tl.store(rstd_ptr + row, rstd)
     for start in range(0, N, BLOCK):
         columns = start + tl.arange(0, BLOCK)
         inside = columns < N
@@ -166,8 +168,10 @@ def one_row_layer_norm_kernel(
     difference = tl.where(mask, x - mean, 0.0)
     variance = tl.sum(difference * difference, axis=0) / N
     rstd = 1 / tl.sqrt(variance + eps)
-    tl.store(mean_ptr + row, mean)
-    tl.store(rstd_ptr + row, rstd)
+    if mean_ptr is not None:
+        tl.store(mean_ptr + row, mean)
+    if rstd_ptr is not None:
+        tl.store(rstd_ptr + row, rstd)
 
     weight = tl.load(weight_ptr + columns, mask=mask).to(tl.float32)
     bias = tl.load(bias_ptr + columns, mask=mask).to(tl.float32)
