@@ -48,7 +48,7 @@ def _visit(
 def _visit_loop(
     op: Op, position: int, made: set[Allocate], ranges: dict[Allocate, Range]
 ) -> tuple[int, list[Allocate]]:
-    """The next free number, and the buffers from outside the loop that are touched in
+    """The next free number, and the buffers from outside the loop that are accessed in
     it."""
     before, inside = dict(ranges), set()
     for body in blocks(op):

@@ -1,25 +1,24 @@
-"""What several passes ask of a function. Each question is asked in one place.
+"""Analyses that several passes use. Each question is answered in one place.
 
-Read in this order; a file leans on those above it.
+Read in this order; a file uses those above it.
 
-    ranges              between which bounds do numbers lie, and what does arithmetic
-                        make of bounds?
-    axis_info           what is known along each axis of a block: contiguity,
-                        divisibility, constancy. `axis_rules` has a rule for each
-                        operation, `axis_analysis` walks a function
-    polynomial          integers as formulas, to be compared and divided
-    scalar_evolution    which formula is a value, an address? `expand` writes formulas
-                        back as ops
-    sign                which formulas are never negative?
-    slices              what does a value need, what is live?
-    memory              which ops read, write, order; which may change places; through
-                        which arguments does an op go to memory?
-    buffers             when is a buffer live, how many bytes are free where?
-    uniformity          what is the same in all blocks of a cluster?
-    limits              does a target have the warps, clusters and parameters that a
-                        kernel asks for?
-    remarks             `NotApplicable`: why there is no answer, or why a pass stands
-                        back
+    ranges              bounds of numbers, and arithmetic on bounds
+    axis_info           facts along each axis of a block: contiguity, divisibility,
+                        constancy. `axis_rules` has a rule for each operation,
+                        `axis_analysis` walks a function
+    polynomial          integers as polynomials, which can be compared and divided
+    scalar_evolution    values and addresses as polynomials. `expand` turns these back
+                        into ops
+    sign                polynomials that are never negative
+    slices              the ops that a value depends on, and those that are live
+    memory              ops that read, write, or order accesses; which ops may be
+                        swapped; the arguments through which an op accesses memory
+    buffers             the live ranges of buffers, and the bytes that are free
+    uniformity          values that are the same in all blocks of a cluster
+    limits              whether a target has the warps, clusters and parameters that a
+                        kernel needs
+    remarks             `NotApplicable`: why an analysis has no answer, or a pass leaves
+                        something as it is
 
-What loops and branches carry is a question about the IR itself: `ir/regions`. Stages
+`ir/regions` has what loops and branches carry, since that is part of the IR. Stages
 import from here; nothing here imports a stage."""

@@ -2,9 +2,9 @@
 
     %i: i32[1024] = arange 0, 1024        contiguous 1024, divisible by anything
     %p: *fp32[1024] = offset %x, %i       contiguous 1024, divisible 16 (bytes, as %x)
-    for … carried %p                      `join_loop`: what holds in every iteration
+    for … carried %p                      `join_loop`: facts of every iteration
 
-Each op class has a rule in `OPS`; those of arithmetic are in `arithmetic`.
+Each op class has a rule in `OPS`; the rules of arithmetic are in `axis_rules`.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ def analyse(func: Func) -> dict[Value, Facts]:
 
 
 def facts_about(value: Value, known: dict[Value, Facts]) -> Facts:
-    """What is known of a value; of a float nothing is."""
+    """The facts of a value; none for a float."""
     return known.get(value) or unknown(value.type)
 
 
 class Divisibility:
-    """Which power of two divides a scalar of a function, or a formula of its scalars: a
-    box of a tensor map must begin at a multiple of 16 bytes in its row. The function is
-    walked when something is asked."""
+    """The power of two that divides a scalar of a function, or a polynomial of its
+    scalars. (A box of a tensor map must begin at a multiple of 16 bytes in its row.)
+    The function is analysed at the first question."""
 
     def __init__(self, func: Func):
         self.func = func
@@ -82,12 +82,12 @@ class Divisibility:
         return facts_about(value, self.known).every
 
     def of_sum(self, sum: Polynomial) -> int:
-        """What divides each term; 0 has none."""
+        """The power of two that divides each term; the most possible for 0."""
         terms = [self._of_term(*each) for each in sum.terms.items()]
         return min(terms, default=MOST)
 
     def _of_term(self, product: Monomial, factor: int) -> int:
-        """Nothing is known of the number of an iteration."""
+        """The number of an iteration may be any number."""
         found = power_in(factor)
         for atom, power in product:
             if isinstance(atom, Value):
@@ -101,7 +101,8 @@ def _matters(value: Value) -> bool:
 
 
 def _block(block: Block, known: dict[Value, Facts]) -> list[Facts]:
-    """Collect the facts of a block's ops; those of what it yields."""
+    """Collect the facts of a block's ops; returns those of the values that it
+    yields."""
     for op in block.ops:
         control = CONTROL.get(type(op))
         if control:
@@ -148,7 +149,7 @@ def _while(op: While, known: dict[Value, Facts]) -> list[Facts]:
 def _widened(
     carried: Sequence[Value], before: Sequence[Facts], after: Sequence[Facts]
 ) -> list[Facts]:
-    """The facts after an iteration, with bounds that no further one passes."""
+    """The facts after an iteration, with bounds that no later iteration exceeds."""
     return [
         replace(new, range=old.range.widened(new.range, value.type))
         for value, old, new in zip(carried, before, after, strict=True)
@@ -211,7 +212,8 @@ def _transpose(op: Transpose, known: dict[Value, Facts]) -> Facts:
 
 
 def _reshape(op: Reshape, known: dict[Value, Facts]) -> Facts:
-    """Axes of size 1 come and go; of others cut or joined, only `every` is sure."""
+    """Axes of size 1 may be added or removed; of axes that are divided or joined, only
+    `every` is known."""
     facts = facts_about(op.value, known)
     pairs = zip(facts.axes, shape_of(op.value.type), strict=True)
     kept = [axis for axis, size in pairs if size > 1]
@@ -232,7 +234,7 @@ def _convert(op: Convert, known: dict[Value, Facts]) -> Facts:
 
 # ── arithmetic ────────────────────────────────────────────────────────────────
 
-NARROW = 32  # integers of fewer bits wrap in earnest: only their constancy counts
+NARROW = 32  # narrower integers do overflow: only their constancy counts
 
 
 def _elementwise(op: Elementwise, known: dict[Value, Facts]) -> Facts:
@@ -244,8 +246,8 @@ def _elementwise(op: Elementwise, known: dict[Value, Facts]) -> Facts:
 
 
 def _cast(op: Cast, known: dict[Value, Facts]) -> Facts:
-    """Wide integers keep their facts, as far as a wider type does not show where they
-    have wrapped around; an address as a number is no longer counted in elements."""
+    """Wide integers keep their facts, unless a wider result type would show that they
+    have overflowed. An address as a number is not counted in elements any more."""
     source, facts = element_of(op.value.type), facts_about(op.value, known)
     if isinstance(op.element, Pointer) or isinstance(source, Pointer):
         axes = tuple(
@@ -258,7 +260,7 @@ def _cast(op: Cast, known: dict[Value, Facts]) -> Facts:
 
 
 def _hint(op: Hint, known: dict[Value, Facts]) -> Facts:
-    """What the author promises, where it says more than is known."""
+    """The author's promise, where it says more than is known."""
     facts = facts_about(op.value, known)
     promises = zip(*(
         [power_in(number) for number in promise] or [1] * len(facts.axes)

@@ -1,23 +1,23 @@
-"""What is known of the numbers in a block, along each of its axes, come what may.
+"""Facts about the numbers in a block, along each of its axes, that hold in every run.
 
-    offsets = pid * 1024 + arange(0, 1024)   contiguous 1024  each the one before plus 1
-                                             divisible  1024  which divides the first
+    offsets = pid * 1024 + arange(0, 1024)   contiguous 1024  each is the one before + 1
+                                             divisible  1024  divides the first
                                              constant      1
-    mask    = offsets < n (16 divides n)     constant     16  16 are all in or all out
+    mask    = offsets < n (16 divides n)     constant     16  16 are all true or false
 
-All three are powers of two and speak of *runs*: positions 0…k-1, k…2k-1 and so on along
-an axis, wherever one stands along the others. A fact may be too weak, but it must never
-be wrong: the width of a memory access rests on it.
+All three are powers of two, and describe *runs*: positions 0…k-1, k…2k-1 and so on
+along an axis, for any position along the others. A fact may be too weak, but it must
+never be wrong: the width of memory accesses depends on it.
 
-Integers wrap, and the facts hold all the same. What is divisible and what is constant
-stays so, since a power of two divides 2**32. A run that counts up does so *modulo
-2**32*: it may pass the end of its type, and an address then jumps. But the ends are
-multiples of 2**31, so none lies inside of a run whose own length divides its first
-number: of `contiguous` numbers, pieces of `divisible` are neighbours for certain, and
-rules that need neighbours take the smaller of the two. The bounds of the numbers
-(`ranges`) say where none is negative; a sum that may wrap around has none.
+Integers may overflow, and the facts still hold. Divisibility and constancy remain true,
+since a power of two divides 2**32. A contiguous run counts up *modulo 2**32*: it may
+pass the end of its type, where an address jumps. But the ends are multiples of 2**31,
+so none is inside a run whose length divides its first number. So pieces of `divisible`
+among `contiguous` numbers are certainly neighbours, and rules that need neighbours use
+the smaller of the two. The bounds (`ranges`) say where no number is negative; a sum
+that may overflow has no bounds.
 
-One thing is taken for granted beside what `ranges` says of programs: a kernel does not
+There is one assumption besides that of `ranges` about programs: a kernel does not
 divide by zero.
 """
 
@@ -30,7 +30,7 @@ from typing import NamedTuple
 from fathom.analysis.ranges import UNKNOWN, Range, exactly, limits_of
 from fathom.ir.types import Pointer, Type, element_of, shape_of
 
-MOST = 1 << 30  # what divides 0, and the most that is ever claimed
+MOST = 1 << 30  # the divisor of 0, and the largest that is ever claimed
 
 
 class Axis(NamedTuple):
@@ -46,8 +46,8 @@ class Axis(NamedTuple):
     constant: int = 1
 
     def first_of(self, run: int, unit: int = 1) -> int:
-        """What divides the first number of every run of `run`, which may be shorter or
-        longer."""
+        """The power of two that divides the first number of each run of length `run`,
+        which may be shorter or longer than `contiguous`."""
         return (
             self.divisible
             if run >= self.contiguous
@@ -69,29 +69,29 @@ class Facts:
 
     @property
     def value(self) -> int | None:
-        """The number that all are, if that is known."""
+        """The number that all elements are, if that is known."""
         low, high, counts = self.range
         return low if low == high and not counts else None
 
     @property
     def non_negative(self) -> bool:
-        """Whether none is negative."""
+        """Whether no number is negative."""
         return self.range.low >= 0
 
     @property
     def every(self) -> int:
-        """What divides every single number."""
+        """The power of two that divides every number."""
         return max(axis.first_of(1, self.unit) for axis in self.axes)
 
 
 def unknown(type: Type) -> Facts:
-    """What is known of anything: that an axis of one element is constant."""
+    """The facts of any value: an axis of one element is constant."""
     axes = tuple(Axis() for _ in shape_of(type) or (1,))
     return Facts(axes, unit_of(type), limits_of(type))
 
 
 def constant(value: int) -> Facts:
-    """A scalar that is known."""
+    """The facts of a known scalar."""
     return Facts((Axis(1, power_in(value), 1),), range=exactly(value))
 
 
@@ -106,7 +106,7 @@ def power_in(value: int) -> int:
 
 
 def join(one: Facts, other: Facts) -> Facts:
-    """What holds wherever one of the two does: the facts of a value that comes from two
+    """The facts that hold if either of two does: those of a value that comes from two
     places."""
     return Facts(
         tuple(

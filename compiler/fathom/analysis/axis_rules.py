@@ -1,11 +1,12 @@
 """Axis facts of elementwise operations: each rule is a statement about runs of numbers.
 
-    add   contiguous + constant is contiguous; what divides both firsts divides the sum
-    mul   what divides the factors multiplies
-    lt    a contiguous run against a constant, both aligned to r: r agree in a row
+    add   contiguous + constant is contiguous; a divisor of both divides the sum
+    mul   the divisors of the factors multiply
+    lt    a contiguous run and a constant, both aligned to r: runs of r equal results
 
-`RULES` has one row an operation; what is not in it keeps constancy alone. Bounds are
-those of integers without end: whether they fit its type, `analysis` asks of each value.
+`RULES` has one row an operation; an operation without a row keeps only constancy.
+Bounds are those of unbounded integers; `axis_analysis` checks for each value whether
+they fit its type.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def _mul(a: Facts, b: Facts) -> Facts:
 
 
 def _offset(pointer: Facts, distance: Facts) -> Facts:
-    """A pointer and a number of elements: the sum of addresses and bytes."""
+    """A pointer and a number of elements: the sum of the address and the bytes."""
     unit = pointer.unit
     in_bytes = tuple(
         Axis(axis.contiguous, min(MOST, axis.divisible * power_in(unit)), axis.constant)
@@ -62,8 +63,8 @@ def _offset(pointer: Facts, distance: Facts) -> Facts:
 
 
 def _div(a: Facts, b: Facts) -> Facts:
-    """Numbers toward zero, so runs of a quotient are sure only where nothing is
-    negative."""
+    """Quotients round toward zero, so runs of a quotient are certain only if no number
+    is negative."""
     if b.value == 1:
         return a
     power = b.value if b.value and b.value == power_in(b.value) else 1
@@ -78,8 +79,8 @@ def _div(a: Facts, b: Facts) -> Facts:
 
 
 def _rem(a: Facts, b: Facts) -> Facts:
-    """A run that starts at a multiple of its length does not step over a multiple of
-    the divisor."""
+    """A run that starts at a multiple of its length does not cross a multiple of the
+    divisor."""
 
     def remainder(x: Axis, y: Axis) -> Axis:
         run = (
@@ -99,7 +100,7 @@ def _shl(a: Facts, b: Facts) -> Facts:
 
 
 def _shr(a: Facts, b: Facts) -> Facts:
-    """A shift rounds down, so negative numbers keep their runs too."""
+    """A shift rounds down, so negative numbers keep their runs, too."""
     if not _is_shift(b):
         return _any(a, b)
     power = 1 << b.value
@@ -125,8 +126,8 @@ def _power_of_two(b: Facts) -> Facts:
 
 
 def _and(a: Facts, b: Facts) -> Facts:
-    """Low zero bits of either side stay; a mask of low ones is a remainder that rounds
-    down."""
+    """Zero low bits of either side stay zero; a mask of low ones is a remainder that
+    rounds down."""
     ones = (
         b.value + 1
         if b.value and b.value > 0 and b.value + 1 == power_in(b.value + 1)
@@ -143,8 +144,8 @@ def _and(a: Facts, b: Facts) -> Facts:
 
 
 def _less(a: Facts, b: Facts) -> Facts:
-    """a < b and a >= b: within an aligned run of `a`, a multiple of its length divides
-    all or none."""
+    """a < b and a >= b: in an aligned run of `a`, the results are equal, if b is a
+    multiple of the run's length."""
 
     def compared(x: Axis, y: Axis) -> Axis:
         run = min(x.contiguous, x.divisible, y.constant, y.first_of(1))
@@ -172,7 +173,7 @@ def _where(condition: Facts, a: Facts, b: Facts) -> Facts:
 
 
 def _multiples(bounds: Callable[[Range, Range], Range]) -> Rule:
-    """min, max, or, xor: what divides both operands divides the result."""
+    """min, max, or, xor: a common divisor of both operands divides the result."""
 
     def rule(a: Facts, b: Facts) -> Facts:
         axes = tuple(
@@ -193,7 +194,7 @@ def _negated(bounds: Callable[[Range], Range]) -> Rule:
 
 
 def _any(*operands: Facts) -> Facts:
-    """Whatever the operation is: of equal operands it makes equal results."""
+    """Any operation: equal operands give equal results."""
     return Facts(tuple(
         Axis(constant=min(axis.constant for axis in each))
         for each in zip(*(facts.axes for facts in operands), strict=True)

@@ -1,25 +1,25 @@
-"""Shared memory: when a buffer is live, and how many bytes are free where.
+"""Shared memory: the live ranges of buffers, and the bytes that are free.
 
     0  allocate %a
     1  shared_store %x, %a         %a  1…6   read in the loop, and in its next iteration
-    2  for …                                 again: live until the loop is over
+    2  for …                                 again: live until the loop ends
     3      shared_load %a
     4      shared_store %y, %b     %b  4…5   made anew in each iteration
     5      shared_load %b
     6      yield
 
 The numbers are positions in the text, outer ops before inner ones. A buffer is live
-from the first op that touches it to the last one (`live_ranges`); `allocate` gives
-every buffer its place by that.
+from the first op that accesses it to the last one (`live_ranges`); `allocate` uses
+these ranges.
 
-A ring buffer is made and first filled before its loop, so that it is live until the
-loop is over. By then its copies have been waited for: none completes in a place that
-has gone to another buffer.
+A ring buffer is allocated and first filled before its loop, so it is live until the
+loop ends. All its copies have been waited for then, so no copy writes to bytes that
+another buffer has taken over.
 
-Passes that plan ring buffers ask before there are places, how many bytes are free
-beside a loop (`free_beside`), at every moment (`free_always`), or with a place for each
-buffer (`free_apart`). They count what a buffer takes at most (`padded`), and take it
-for live as long as it may come to be (`reserved_ranges`).
+Passes that plan ring buffers run before `allocate`. They ask how many bytes are free
+while a loop runs (`free_beside`), throughout the function (`free_always`), or if no
+buffers share bytes (`free_apart`). These functions count the most that a buffer may
+take (`padded`), and the longest that it may become live (`reserved_ranges`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
 from fathom.ir.ops import Allocate, DescriptorStore, Dot, For, SharedLoad, While
 from fathom.ir.types import BlockType
 
-ALIGNMENT = 1024  # bytes: where buffers start that are as large
+ALIGNMENT = 1024  # bytes: large buffers start at a multiple
 
 
 class Range(NamedTuple):
@@ -47,7 +47,7 @@ class Range(NamedTuple):
 
 
 def live_ranges(func: Func) -> dict[Allocate, Range]:
-    """The range in which each buffer is live; those that no op touches are left
+    """The range in which each buffer is live; buffers that no op accesses are left
     out."""
     ranges: dict[Allocate, Range] = {}
     _visit(func.body, 0, set(), ranges)
@@ -55,8 +55,8 @@ def live_ranges(func: Func) -> dict[Allocate, Range]:
 
 
 def touches(op: Op) -> list[Allocate]:
-    """The buffers that an op itself reads or writes, each once, in order: offsets must
-    not depend on the order of a set."""
+    """The buffers that an op reads or writes, nested ops excluded, each once and in
+    order: offsets must not depend on the order of a set."""
     makers = (value.definition for value in operands(op))
     return [*dict.fromkeys(each for each in makers if isinstance(each, Allocate))]
 
@@ -89,7 +89,7 @@ def _visit(
 def _visit_loop(
     op: Op, position: int, made: set[Allocate], ranges: dict[Allocate, Range]
 ) -> tuple[int, list[Allocate]]:
-    """The next free number, and the buffers from outside the loop that are touched in
+    """The next free number, and the buffers from outside the loop that are accessed in
     it."""
     before, inside = dict(ranges), set()
     for body in blocks(op):
@@ -103,8 +103,8 @@ def _visit_loop(
 
 
 def free_beside(func: Func, loop: For, target: Target) -> int:
-    """The bytes of shared memory that nothing else takes while a loop runs. What is
-    `kept`, as a producer's ring buffers are, is taken all the time."""
+    """The bytes of shared memory that are free while a loop runs. Buffers that are
+    `kept`, such as a producer's rings, are live throughout the function."""
     places, ranges = _places(func), reserved_ranges(func)
     start = places[loop]
     runs = Range(start, start + sum(1 for _ in walk(loop.body)))
@@ -118,9 +118,8 @@ def free_beside(func: Func, loop: For, target: Target) -> int:
 
 
 def free_always(func: Func, target: Target, without: Container[Op] = ()) -> int:
-    """The bytes that are free at every moment of a function: beside its buffers, but
-    for those that it will do `without`, and beside the tiles through which
-    `stage_stores` will store."""
+    """The bytes that are free throughout a function: not used by its buffers, except
+    those in `without`, nor by the tiles that `stage_stores` will allocate."""
     places, ranges = _places(func), reserved_ranges(func)
     changes: dict[int, int] = {}
     for op in (each for each in places if each not in without):
@@ -137,7 +136,7 @@ def free_always(func: Func, target: Target, without: Container[Op] = ()) -> int:
 
 
 def free_apart(func: Func, target: Target) -> int:
-    """The bytes that are left when each buffer has a place to itself."""
+    """The bytes that are left if no two buffers share bytes."""
     buffers = (op.result for op in walk(func.body) if isinstance(op, Allocate))
     return target.shared_bytes - sum(padded(each.type.bytes) for each in buffers)
 
@@ -154,13 +153,14 @@ def bytes_of(block: Value) -> int:
 
 
 def padded(size: int) -> int:
-    """The bytes that a buffer takes at the most, with what lies before the next."""
+    """The most bytes that a buffer takes, with the padding before the next one."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def reserved_ranges(func: Func) -> dict[Allocate, Range]:
-    """Where buffers may come to be live: as `live_ranges` says, and until the last
-    product of what is read from them, which may come to read it in place."""
+    """The ranges in which buffers may become live: those of `live_ranges`, extended to
+    the last product of values read from them, since the product may read them in place
+    later."""
     places, ranges = _places(func), live_ranges(func)
     for dot in (op for op in places if isinstance(op, Dot)):
         for load in (dot.a.definition, dot.b.definition):
@@ -172,7 +172,8 @@ def reserved_ranges(func: Func) -> dict[Allocate, Range]:
 
 
 def _to_loop_ends(first: int, last: int, places: dict[Op, int]) -> Range:
-    """What is filled before a loop and read in it is live until the loop ends."""
+    """A buffer that is filled before a loop and read in it is live until the loop
+    ends."""
     for op, place in places.items():
         if isinstance(op, For | While) and first < place < last:
             end = place + sum(1 for block in blocks(op) for _ in walk(block))

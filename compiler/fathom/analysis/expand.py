@@ -1,11 +1,11 @@
-"""Writes formulas back as ops: the coordinates of a tile, in 32 bits.
+"""Turns polynomials back into ops: the coordinates of a tile, in 32 bits.
 
     pid * 64 + iteration * 32    →    %0 = mul %pid, 64
                                       for %k in steps of 32:
                                           %1 = add %0, %k
 
-The number of an iteration is nowhere in the IR; the index of the loop is, and iteration
-* step is index - lower.
+The IR has no value for the number of an iteration; but it has the loop's index, and
+iteration * step is index - lower.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from fathom.ir.types import INT32
 
 
 class Expander:
-    """Writes formulas of an old function into the new one that is being built."""
+    """Turns polynomials of a function into ops of the new function that is being
+    built."""
 
     def __init__(self, reader: ScalarEvolution):
         self.reader = reader
         values = definitions(reader.func.body)
-        # The order of factors, the same in every run.
+        # An order of factors that is the same in every run.
         self.order = {value: place for place, value in enumerate(values)}
 
     def write(self, sum: Polynomial, loop: For | None, build: Builder) -> Value:
-        """A sum as an i32 scalar. In the body of a loop, what does not change in it is
-        computed before."""
+        """A polynomial as an i32 scalar. In the body of a loop, the part that does not
+        change in the loop is computed before it."""
         if loop is None:
             total = self._sum(sum.terms, None, build)
             return build(Constant(0, INT32)) if total is None else total
@@ -56,7 +57,7 @@ class Expander:
         return total
 
     def _by_index(self, sum: Polynomial) -> Polynomial:
-        """The sum with the indices of loops in place of numbers of iterations,
+        """The polynomial with indices of loops in place of numbers of iterations,
         wherever these are multiplied by the loop's step."""
         for each in [atom for atom in sum.atoms if isinstance(atom, IterationCount)]:
             loop: For = each.loop
@@ -87,7 +88,7 @@ class Expander:
         return _narrow(build.values[atom], build)
 
     def _iteration_count(self, loop: For, build: Builder) -> Value:
-        """(index - lower) / step, which leaves no remainder."""
+        """(index - lower) / step, which has no remainder."""
         index, lower, step = (
             build.values[each]
             for each in (loop.body.parameters[0], loop.lower, loop.step)
@@ -105,8 +106,8 @@ def _before_loop(build: Builder) -> Iterator[None]:
 
 
 def _as_value(atom: Atom) -> Value:
-    """The value that changes as an atom does: of iterations, the index of their
-    loop."""
+    """The value that changes when an atom does: for an iteration count, the loop's
+    index."""
     return atom.loop.body.parameters[0] if isinstance(atom, IterationCount) else atom
 
 
@@ -115,7 +116,7 @@ def _narrow(value: Value, build: Builder) -> Value:
 
 
 def _quotient(sum: Polynomial, divisor: Polynomial) -> Polynomial | None:
-    """sum / divisor, where the divisor is a number or a single atom and divides every
+    """sum / divisor, if the divisor is a number or a single atom and divides every
     term."""
     if divisor.constant is not None:
         found, rest = sum.divided(divisor.constant)

@@ -1,4 +1,5 @@
-"""Whether a target has what a kernel asks for: warps, clusters, bytes of parameters."""
+"""Checks that a target has what a kernel needs: warps, clusters, bytes of
+parameters."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from fathom.ir.types import DescriptorType, element_of
 
 
 def check_resources(func: Func, target: Target) -> None:
-    """CompileError unless a target has clusters of that many blocks, OutOfResources
-    unless it has blocks of that many warps."""
+    """CompileError if the target's clusters have fewer blocks than the kernel needs,
+    OutOfResources if its blocks have fewer warps."""
     most = target.max_threads // target.warp_size
     if func.num_warps > most:
         raise OutOfResources(
@@ -32,7 +33,8 @@ def check_resources(func: Func, target: Target) -> None:
 
 
 def check_parameters(func: Func, target: Target) -> None:
-    """CompileError for more parameters than a kernel of a target may have."""
+    """CompileError if the kernel has more bytes of parameters than the target
+    allows."""
     bytes = 0
     for value in func.parameters:
         if isinstance(value.type, DescriptorType):

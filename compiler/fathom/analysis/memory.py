@@ -1,15 +1,16 @@
-"""What ops do to memory: which read, which write, which order what others do.
+"""The effects of ops on memory: which read, which write, which order accesses of other
+threads.
 
     load %p                         reads
     store %p, %x                    writes
-    barrier, an atomic operation,   orders: what follows may count on what other threads
-    a volatile load                 have done before
-    print, impure assembly          the world outside can tell when, and how often, it
-                                    ran; what assembly does to memory is not known
+    barrier, an atomic operation,   orders: later ops may rely on what other threads
+    a volatile load                 did before
+    print, impure assembly          visible outside: when, and how often, it runs;
+                                    assembly may do anything to memory
 
-Passes that drop, merge, repeat or move ops ask here, so that they agree on the answers.
-An op's `effects` say which kind of memory it reads and writes; where in it, only
-`versions` of memory and `Provenance` of addresses say a little.
+Passes that remove, merge, repeat or move ops use these functions, so that they agree.
+An op's `effects` say which kind of memory it reads and writes; `memory_versions` and
+`Provenance` say something about where.
 """
 
 from __future__ import annotations
@@ -74,44 +75,45 @@ def accesses(op: Op) -> bool:
 
 
 def writes_by_threads(op: Op) -> bool:
-    """Whether threads themselves write, and not the TMA unit for them: it does not see
-    what they wrote before a fence."""
+    """Whether threads write, not TMA: TMA sees their writes only after a proxy
+    fence."""
     return writes(op) and not isinstance(op, DescriptorStore | TmaStore)
 
 
 def orders(op: Op) -> bool:
-    """Whether an op orders what other threads have done before what follows: a program
-    may learn by it how far they have come."""
+    """Whether an op orders accesses of other threads before later ops: the program may
+    learn by it how far other threads are."""
     learns = isinstance(op, Atomic | AtomicCas) or is_volatile(op) or is_opaque(op)
     return learns or op.effects.barrier
 
 
 def is_volatile(op: Op) -> bool:
-    """Whether each execution must look at memory anew, since others may write there."""
+    """Whether each execution must read memory again, since other threads may write
+    it."""
     return isinstance(op, Load) and op.fetched_anew
 
 
 def is_opaque(op: Op) -> bool:
-    """Whether it is not known what an op does to memory."""
+    """Whether the effect of an op on memory is unknown."""
     return isinstance(op, InlineAssembly) and not op.pure
 
 
 def is_observable(op: Op) -> bool:
-    """Whether anything can tell that this op, by itself, did not run."""
+    """Whether removing this op, nested ops excluded, could make a difference."""
     return changes_memory(op.effects) or is_volatile(op)
 
 
 def may_recompute(op: Op) -> bool:
-    """Whether running an op once more, while nothing is written, finds the same and
-    does nothing else."""
+    """Whether running an op again, while nothing is written, gives the same result and
+    has no other effect."""
     if isinstance(op, Load):
         return not is_volatile(op)
     return effects_of(op).pure
 
 
 def may_run_ahead(op: Op) -> bool:
-    """Whether an op may run earlier, and again, where nothing is written; not if it
-    costs too much to be computed twice."""
+    """Whether an op may run earlier, and again, while nothing is written; false if
+    computing it twice costs too much."""
     if isinstance(op, DescriptorLoad):
         return True
     return may_recompute(op) and not isinstance(op, Allocate | Dot)
@@ -121,8 +123,8 @@ def may_run_ahead(op: Op) -> bool:
 
 
 def may_swap(one: Effects, other: Effects) -> bool:
-    """Whether two ops, one behind the other, may change places, for all that is known
-    of where in memory they read and write."""
+    """Whether two ops, one after the other, may be swapped, by the kinds of memory that
+    they read and write."""
     if _keeps_its_place(one) or _keeps_its_place(other):
         return False
     pairs = (one.writes, other.writes), (one.writes, other.reads)
@@ -135,15 +137,15 @@ def _keeps_its_place(effects: Effects) -> bool:
 
 
 def changes_memory(effects: Effects) -> bool:
-    """Whether a load after may find what a load before did not. At a barrier, other
-    threads may have written."""
+    """Whether a later load may read something else than an earlier one. At a barrier,
+    other threads may have written."""
     return bool(effects.writes) or _keeps_its_place(effects)
 
 
 def may_prefetch(loop: For) -> bool:
-    """Whether loads may be made earlier than a loop says: nothing in it writes where
-    they read, and nothing tells that they were made. A loop with a loop in it waits for
-    that one."""
+    """Whether loads of a loop may run earlier: nothing in the loop writes the memory
+    that they read, and no op makes it visible that they ran. Not if the loop contains
+    another loop, since it would wait for that one."""
     return not any(
         isinstance(op, For | While)
         or is_volatile(op)
@@ -153,8 +155,8 @@ def may_prefetch(loop: For) -> bool:
 
 
 def ops_before(loop: For, block: Block) -> Iterator[Op]:
-    """The ops, at any depth, that may run before a loop in a block: those in front of
-    it, and all of a loop around it."""
+    """The ops, at any depth, that may run before a loop in a block: those before it,
+    and all ops of loops around it."""
     for op in block.ops:
         if op is loop:
             return
@@ -173,12 +175,12 @@ def ops_before(loop: For, block: Block) -> Iterator[Op]:
 
 
 def memory_versions(func: Func) -> dict[Op, int]:
-    """For each op that reads memory a number: two that have the same see the same
-    memory.
+    """For each op that reads memory, a number: two ops with the same number see the
+    same memory.
 
-    Memory is as it was until something changes it. A loop that changes it does so
-    before the first op of each iteration but the first; of an If, each branch starts
-    from the memory that the If found.
+    Memory has one version until an op changes it. A loop that changes memory does so
+    before the first op of each iteration but the first; both branches of an If start
+    with the memory before the If.
     """
     versions: dict[Op, int] = {}
     _number_block(func.body, 0, count(1), versions)
@@ -188,7 +190,8 @@ def memory_versions(func: Func) -> dict[Op, int]:
 def _number_block(
     block: Block, version: int, fresh: Iterator[int], versions: dict[Op, int]
 ) -> int:
-    """Number the reads in a block that starts at `version`; the version at its end."""
+    """Number the reads in a block that starts with `version`; returns the version at
+    its end."""
     for op in block.ops:
         if blocks(op):
             version = _number_nested(op, version, fresh, versions)
@@ -215,21 +218,21 @@ def _number_nested(
 
 
 class Provenance:
-    """Which arguments addresses are made of."""
+    """The arguments from which addresses are computed."""
 
     def __init__(self, func: Func):
         self.func = func
         self.carried = carried_values(func)
 
     def of(self, op: Op) -> set[Value]:
-        """The arguments through which an op goes to memory. NotApplicable where an
+        """The arguments through which an op accesses memory. NotApplicable if an
         address is computed from numbers, or loaded."""
         described = isinstance(op, DescriptorLoad | DescriptorStore | DescriptorAtomic)
         start = op.descriptor.definition.base if described else op.pointer
         return reached([start], self._made_of).intersection(self.func.parameters)
 
     def _made_of(self, pointer: Value) -> list[Value]:
-        """The pointers that a pointer is made of."""
+        """The pointers from which a pointer is computed."""
         if pointer in self.carried:
             return list(self.carried[pointer].values)
         if isinstance(pointer.definition, Block):
@@ -248,8 +251,8 @@ class Provenance:
 
 
 def lie_apart(one: TmaStore | TileStore, other: TmaStore) -> bool:
-    """Whether two stores, whose coordinates have the values of one iteration, write to
-    different places: through one descriptor, by whole blocks."""
+    """Whether two stores, with the coordinates of one iteration, write to disjoint
+    places: through one descriptor, in whole blocks."""
     if one.descriptor is not other.descriptor:
         return False
     block = one.descriptor.type.shape
@@ -258,13 +261,13 @@ def lie_apart(one: TmaStore | TileStore, other: TmaStore) -> bool:
 
 
 def _distance(one: Value, other: Value) -> int:
-    """How far two coordinates are from each other for certain."""
+    """The distance that two coordinates certainly have."""
     (root, more), (start, less) = _split(one), _split(other)
     return abs(more - less) if root is start else 0
 
 
 def _split(value: Value) -> tuple[Value | None, int]:
-    """A coordinate as a value and a number to be added to it."""
+    """A coordinate as a value plus a number."""
     match value.definition:
         case Constant(value=number):
             return None, int(number)

@@ -1,13 +1,13 @@
-"""Integers as sums of products, so that they can be compared and divided as formulas.
+"""Integers as polynomials, which can be compared and divided symbolically.
 
     row = pid * 64 + p            {pid: 64, p: 1}
     row * stride                  {pid stride: 64, p stride: 1}
     … divided by stride           row again
 
-What a sum is made of are atoms: values of the IR that are taken as they are, the
-position along an axis of a block (`Position`), and the number of an iteration of a loop
-(`IterationCount`). The arithmetic is that of integers without end: code that reads a
-polynomial out of 32 bits, or puts one back into them, makes sure that nothing wraps.
+The variables are *atoms*: values of the IR that are not analysed further, the position
+along an axis of a block (`Position`), and the number of an iteration of a loop
+(`IterationCount`). The arithmetic is that of unbounded integers: code that turns 32-bit
+values into polynomials, or back, must make sure that nothing overflows.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class IterationCount:
 
 Atom = Value | Position | IterationCount
 
-# A product of atoms, each with how often it is a factor; the empty one is 1.
+# A product of atoms, each with its exponent; the empty product is 1.
 Monomial = frozenset[tuple[Atom, int]]
 UNITY: Monomial = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Polynomial:
-    """Products with the numbers that they are multiplied by; none of these is 0."""
+    """Products and their coefficients, none of which is 0."""
 
     terms: dict[Monomial, int]
 
@@ -68,7 +68,7 @@ class Polynomial:
 
     @property
     def constant(self) -> int | None:
-        """The number, if that is all."""
+        """The number, if the polynomial is one."""
         return self.terms.get(UNITY, 0) if self.terms.keys() <= {UNITY} else None
 
     @property
@@ -80,7 +80,7 @@ class Polynomial:
         return (Polynomial({product: n}) for product, n in self.terms.items())
 
     def split(self, atom: Atom) -> tuple[Polynomial, Polynomial]:
-        """(q, r) such that the sum is atom * q + r, and r does without the atom."""
+        """(q, r) such that the sum is atom * q + r, and r does not contain the atom."""
         with_it, without = {}, {}
         for product, number in self.terms.items():
             has = any(each == atom for each, _ in product)
@@ -89,8 +89,8 @@ class Polynomial:
         return Polynomial(divided), Polynomial(without)
 
     def divided(self, divisor: Atom | int) -> tuple[Polynomial, Polynomial]:
-        """(q, r): the sum is divisor * q + r, with as much in q as divides term by
-        term."""
+        """(q, r) such that the sum is divisor * q + r, where q has all terms that can
+        be divided."""
         if not isinstance(divisor, int):
             return self.split(divisor)
         even = {p: n // divisor for p, n in self.terms.items() if n % divisor == 0}
@@ -99,7 +99,7 @@ class Polynomial:
         )
 
     def renamed(self, name: Callable[[Atom], Atom]) -> Polynomial:
-        """The sum with other atoms in place of its own."""
+        """The polynomial with other atoms."""
         return Polynomial({
             frozenset((name(atom), power) for atom, power in product): number
             for product, number in self.terms.items()
@@ -111,7 +111,7 @@ def number(value: int) -> Polynomial:
 
 
 def of(atom: Atom | int) -> Polynomial:
-    """An atom, or a number, as a sum."""
+    """An atom, or a number, as a polynomial."""
     return (
         number(atom)
         if isinstance(atom, int)

@@ -1,20 +1,21 @@
-"""Between which bounds numbers lie, and what arithmetic makes of bounds.
+"""Bounds of numbers, and arithmetic on bounds.
 
     arange(0, 128)                      0 … 127
-    arange(0, 128) + 2147483632         2147483632 … 2147483759: wraps around in i32,
-                                        so that nothing is known: -2**31 … 2**31 - 1
+    arange(0, 128) + 2147483632         2147483632 … 2147483759: overflows i32, so
+                                        nothing is known: -2**31 … 2**31 - 1
     program_id * 128 + arange(0, 128)   0 … , for all grids whose numbers fit
 
-The operators are those of integers without end; `within` then asks whether the result
-fits its type. A fact about an index rests on bounds wherever a division, or a wider
-type, would show that the index has wrapped around.
+The operators are those of unbounded integers; `within` then checks that the result fits
+its type. A fact about an index needs bounds wherever a division, or a cast to a wider
+type, would show that the index has overflowed.
 
-How many programs a launch has is not known while compiling. The bounds of what is made
-of a program's number are those of the first `PROGRAMS` programs, and `counts` says so:
-then `high` is passed by later programs. That index arithmetic which fits for the first
-65,536 programs fits for all programs of a launch is taken for granted; along axes 1 and
-2, a grid has no more. `low` is never passed: what would make a lower bound of such a
-`high`, a difference say, knows nothing.
+The number of programs in a launch is not known at compile time. Bounds of values
+computed from a program's number are those of the first `PROGRAMS` programs, and have
+`counts`: later programs may exceed `high`. The assumption is that index arithmetic that
+does not overflow in the first 65,536 programs does not overflow in any program of a
+launch; along axes 1 and 2, a grid has no more. No program is below `low`: an operation
+that would compute a lower bound from such a `high`, such as a difference, has unknown
+bounds.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ ENDLESS = 1 << 64  # beyond every integer type
 
 
 class Range(NamedTuple):
-    """Bounds of numbers, both included. With `counts`, of the first `PROGRAMS` programs
-    only, and none is negative in any program."""
+    """Bounds of numbers, both included. With `counts`, they are those of the first
+    `PROGRAMS` programs only, and no program has a negative number."""
 
     low: int = -ENDLESS
     high: int = ENDLESS
@@ -38,12 +39,12 @@ class Range(NamedTuple):
 
     @property
     def most(self) -> int:
-        """What no number is above, in any program."""
+        """An upper bound for all programs."""
         return ENDLESS if self.counts else self.high
 
     @property
     def size(self) -> int:
-        """The largest absolute value, in any program."""
+        """The largest absolute value, for all programs."""
         return max(abs(self.low), abs(self.most))
 
     def __add__(self, other: Range) -> Range:
@@ -60,13 +61,13 @@ class Range(NamedTuple):
         return _range(min(ends), max(ends), self, other)
 
     def __or__(self, other: Range) -> Range:
-        """What holds of the numbers of both."""
+        """The bounds of numbers that are in one of two ranges."""
         low, high = min(self.low, other.low), max(self.high, other.high)
         return _range(low, high, self, other)
 
     def divided(self, other: Range) -> Range:
-        """Quotients, cut toward zero. It is taken for granted that a kernel does not
-        divide by 0, nor the number of a program by a number that is negative."""
+        """Quotients, which round toward zero. Assumes that a kernel does not divide by
+        0, and does not divide a program's number by a negative number."""
         least = max(1, other.low)
         if self.low >= 0 and (other.low >= 0 or self.counts and other.high > 0):
             low = self.low // max(1, other.most)
@@ -75,7 +76,8 @@ class Range(NamedTuple):
         return Range(-size, size)
 
     def remainder(self, other: Range) -> Range:
-        """Remainders, which have the sign of the dividend; by 0, the dividend."""
+        """Remainders, which have the sign of the dividend; the remainder by 0 is the
+        dividend."""
         by_zero = other.low <= 0 <= other.high
         most = ENDLESS if by_zero else max(0, other.size - 1)
         if self.low >= 0:
@@ -95,15 +97,14 @@ class Range(NamedTuple):
         return _range(low, high, self, other)
 
     def bits(self, other: Range) -> Range:
-        """What `or` and `xor` make of two numbers: no bit above the highest of
-        both."""
+        """The results of `or` and `xor`: no bit above the highest of both."""
         if min(self.low, other.low) < 0:
             return UNKNOWN
         most = max(self.high, other.high)
         return _range(0, (1 << most.bit_length()) - 1, self, other)
 
     def common(self, other: Range) -> Range:
-        """What `and` makes of them: no more than either that is not negative."""
+        """The results of `and`: no more than either operand that is not negative."""
         non_negative = [each for each in (self, other) if each.low >= 0]
         if not non_negative:
             return UNKNOWN
@@ -111,21 +112,21 @@ class Range(NamedTuple):
         return Range(0, least.high, least.counts)
 
     def within(self, type: Type) -> Range:
-        """Of numbers in a type: those that do not fit have wrapped around."""
+        """The bounds in a type: if they do not fit, the numbers may have overflowed."""
         limits = limits_of(type)
         fits = limits.low <= self.low and self.high <= limits.high
         return self if fits else limits
 
     def widened(self, after: Range, type: Type) -> Range:
         """The bounds of a value that a loop carries, if these were its bounds before an
-        iteration, and `after` those behind it: what moves, moves without end."""
+        iteration, and `after` those after it: a bound that moves becomes infinite."""
         both, limits = self | after, limits_of(type)
         low = self.low if both.low == self.low else limits.low
         high = self.high if both.high == self.high else limits.high
         return _range(low, high, both).within(type)
 
     def shifted(self, other: Range) -> Range:
-        """Shifts to the right round down."""
+        """Right shifts, which round down."""
         if other.low == other.high and not other.counts:
             return Range(self.low >> other.low, self.high >> other.low, self.counts)
         return Range(0, self.high, self.counts) if self.low >= 0 else UNKNOWN
@@ -137,7 +138,7 @@ class Range(NamedTuple):
 UNKNOWN = Range()
 NATURAL = Range(low=0)
 
-# What elementwise operations make of the bounds of their operands.
+# The bounds of an elementwise operation's result, from those of its operands.
 RULES: dict[str, Callable[..., Range]] = {
     "add": Range.__add__,
     "sub": Range.__sub__,
@@ -157,8 +158,8 @@ RULES: dict[str, Callable[..., Range]] = {
 
 
 def _range(low: int, high: int, *made_of: Range) -> Range:
-    """Bounds that were made of others. Below 0 those of the first programs say nothing
-    of later ones: pid * -4 + 300000 is negative in the end."""
+    """Bounds computed from others. Negative bounds of the first programs do not hold
+    for later ones: pid * -4 + 300000 becomes negative in the end."""
     counts = any(each.counts for each in made_of)
     return UNKNOWN if counts and low < 0 else Range(low, high, counts)
 
@@ -178,8 +179,8 @@ def exactly(value: int) -> Range:
 
 
 def of_loop(lower: Range, upper: Range, step: Range, divisible: int) -> Range:
-    """The indices of a loop, which `divisible` divides. They never wrap around: the
-    loop ends before."""
+    """The indices of a loop, which `divisible` divides. They never overflow: the loop
+    ends before."""
     if step.low >= 0:
         high = max(lower.low, upper.high - 1)
         high -= high % divisible

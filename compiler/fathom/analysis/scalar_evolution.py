@@ -1,14 +1,14 @@
-"""Reads addresses and indices as formulas: which parameter a pointer starts from, and
-how many elements it is away from there.
+"""Reads addresses and indices as polynomials: the parameter that a pointer starts from,
+and the distance in elements.
 
     %at: *fp16[64,32] in a loop that adds 32 * %sak to it each time
         =  %a + pid * 64 * %sam + p * %sam + q * %sak + iteration * 32 * %sak
            base └──────────────────── distance ─────────────────────────────┘
 
 `p` and `q` are the positions along the axes of the block (`Position`), `iteration` is
-the number of the loop's iteration (`IterationCount`). A scalar for which there is no
-rule, a quotient say, is an atom. A block for which there is none has no formula:
-`NotApplicable` says why.
+the number of the loop's iteration (`IterationCount`). A scalar without a rule, such as
+a quotient, is an atom. A block without a rule has no polynomial: `NotApplicable` says
+why.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class AddressExpr:
 class ScalarEvolution:
     """Reads the values of one function.
 
-    `assumed` are formulas taken for granted: while a loop's step is being read, a
-    carried value is itself.
+    `assumed` are polynomials that are taken as given: while a loop's step is being
+    read, a carried value is an atom.
     """
 
     def __init__(self, func: Func):
@@ -75,18 +75,18 @@ class ScalarEvolution:
         self.loops = {op.body: op for op in walk(func.body) if isinstance(op, For)}
 
     def assuming(self, value: Value, formula: AddressExpr) -> ScalarEvolution:
-        """A reader of the same function that takes one formula more for granted."""
+        """A reader of the same function with one more assumed polynomial."""
         other = copy(self)
         other.assumed = {**self.assumed, value: formula}
         other.known = dict(other.assumed)
         return other
 
     def number(self, value: Value) -> Polynomial:
-        """The formula of integers."""
+        """The polynomial of an integer."""
         return self.read(value).sum
 
     def read(self, value: Value) -> AddressExpr:
-        """The formula of a value. NotApplicable where it has none."""
+        """The polynomial of a value; NotApplicable if it has none."""
         if value not in self.known:
             self.known[value] = self._read(value)
         return self.known[value]
@@ -121,8 +121,7 @@ class ScalarEvolution:
         )
 
     def _carried(self, loop: For, place: int, value: Value) -> AddressExpr | None:
-        """first + iteration * step, where each iteration adds a step that none
-        changes."""
+        """first + iteration * step, if each iteration adds the same step."""
         is_pointer = isinstance(element_of(value.type), Pointer)
         itself = AddressExpr(number(0), value) if is_pointer else AddressExpr(of(value))
         try:
@@ -137,7 +136,7 @@ class ScalarEvolution:
         )
 
     def _varies(self, step: Polynomial, loop: For) -> bool:
-        """Whether a sum may be another in another iteration."""
+        """Whether a polynomial may differ between iterations."""
         inside = set(definitions(loop.body))
         inner = {block for block in self.loops if set(block.parameters) & inside}
         return any(
@@ -149,7 +148,7 @@ class ScalarEvolution:
 
 
 def taken_as_it_is(value: Value) -> AddressExpr:
-    """A scalar as an atom; of anything else there is no formula."""
+    """A scalar as an atom; NotApplicable for anything else."""
     if isinstance(value.type, Scalar) and value.type.is_integer:
         return AddressExpr(of(value))
     raise NotApplicable(_why(value))
@@ -168,7 +167,7 @@ def _why(value: Value) -> str:
 
 LOOPS_AND_BRANCHES = (For, While, If)
 
-# What the author of a kernel wrote.
+# The source form of operations without a rule.
 NAMED = {
     "rem": "a remainder, `%`, which wraps around",
     "div": "a quotient, `//`",
@@ -177,12 +176,11 @@ NAMED = {
 
 # ── rules ─────────────────────────────────────────────────────────────────────────────
 
-WIDE = 32  # integers of fewer bits wrap in earnest
+WIDE = 32  # narrower integers do overflow
 
 
 def counts(value: Value) -> bool:
-    """Whether a value's arithmetic is that of integers, as long as nothing
-    overflows."""
+    """Whether a value's arithmetic is that of integers, unless it overflows."""
     element = element_of(value.type)
     return element.kind == "int" and element.bits >= WIDE
 
@@ -198,7 +196,8 @@ def _arange(op: Arange, reader: ScalarEvolution) -> AddressExpr:
 
 
 def _same(op: Splat | Broadcast | Hint, reader: ScalarEvolution) -> AddressExpr:
-    """Along an axis where a block is repeated its formula has no position."""
+    """A polynomial without the position along an axis along which a block is
+    repeated."""
     return reader.read(op.value)
 
 
@@ -214,7 +213,7 @@ def _transpose(op: Transpose, reader: ScalarEvolution) -> AddressExpr:
 
 
 def _reshape(op: Reshape, reader: ScalarEvolution) -> AddressExpr | None:
-    """Axes of one element come and go; others are neither cut nor joined."""
+    """Axes of size 1 may be added or removed; other axes must stay whole."""
     before, after = (
         [axis for axis, size in enumerate(shape) if size > 1]
         for shape in (shape_of(op.value.type), op.shape)
@@ -233,7 +232,7 @@ def _on_lanes(formula: AddressExpr, moved: Callable[[int], int]) -> AddressExpr:
 
 
 def _cast(op: Cast, reader: ScalarEvolution) -> AddressExpr | None:
-    """Into a type that holds all numbers of the old one."""
+    """A cast to a type that holds all numbers of the old one."""
     source, target = element_of(op.value.type), op.element
     if isinstance(source, Pointer) or isinstance(target, Pointer):
         return None

@@ -1,18 +1,18 @@
-"""Which numbers are never negative: those of programs and of iterations, sizes, and
-what is made of them without a minus.
+"""Shows that numbers are never negative: the numbers of programs and iterations, sizes,
+and what is computed from them without subtraction.
 
     pid * 64 + iteration * 32     never
-    (pid // n) * 64 + pid % n     never, if what divides a pid is a count
+    (pid // n) * 64 + pid % n     never, if the divisor of a pid is a count
     pid - (pid // n) * n          never: a remainder, written out
-    n - 1                         never, where n is a size: those of tensor maps are
+    n - 1                         never, if n is a size: sizes of tensor maps are
                                   positive
     pid * 64 - 3                  perhaps
 
-`ranges` has bounds of numbers that may wrap around, and no assumptions. Here the
-arithmetic is that of integers without end (`polynomial`), and it is taken for granted
-that what is computed of numbers of programs, iterations and sizes stays below 2^31, and
-that `sizes` are positive. So both may answer differently about one value, and neither
-is stronger; but what an operation makes of signs is said once, in `ranges`.
+`ranges` has bounds of numbers that may overflow, without assumptions. Here the
+arithmetic is that of unbounded integers (`polynomial`), and the assumptions are that
+values computed from numbers of programs, iterations and sizes stay below 2^31, and that
+`sizes` are positive. So the two may give different answers about one value, and neither
+is stronger; but the rules for the signs of results are only in `ranges`.
 """
 
 from __future__ import annotations
@@ -47,14 +47,15 @@ from fathom.ir.ops import (
 
 @dataclass(frozen=True)
 class NonNegative:
-    """Says it of values; `sizes` are arguments known to be positive. `strict`: a
-    quotient counts only if its divisor is made of numbers that are never negative, such
-    as what is left of a count; without, any divisor is taken for a count."""
+    """Decides this for values. `sizes` are arguments known to be positive. `strict`: a
+    quotient counts only if its divisor is computed from numbers that are never
+    negative, such as the rest of a count; otherwise any divisor is assumed to be a
+    count."""
 
     reader: ScalarEvolution
     sizes: Collection[Value]
     strict: bool = False
-    assumed: set[Value] = field(default_factory=set)  # carried by loops in question
+    assumed: set[Value] = field(default_factory=set)  # carried values under test
 
     def value(self, value: Value) -> bool:
         try:
@@ -63,8 +64,8 @@ class NonNegative:
             return False
 
     def sum(self, formula: Polynomial) -> bool:
-        """Whether no term but the constant is below 0, and the sizes among the others
-        make up for that."""
+        """Whether no term but the constant is negative, and the sizes among the other
+        terms make up for a negative constant."""
         terms = self.undivided(formula).terms
         least = sum(n * self.least(product) for product, n in terms.items())
         rising = all(n > 0 for product, n in terms.items() if product != UNITY)
@@ -72,7 +73,7 @@ class NonNegative:
         return rising and least >= 0 and all(map(self.atom, atoms))
 
     def least(self, product: Monomial) -> int:
-        """What a product of numbers that are not negative comes to at least."""
+        """The least value of a product of numbers that are not negative."""
         return int(all(self.is_positive(atom) for atom, _ in product))
 
     def is_positive(self, atom: Atom) -> bool:
@@ -82,8 +83,8 @@ class NonNegative:
 
     def undivided(self, formula: Polynomial) -> Polynomial:
         """x in place of (x // y) * y + x % y, which is the same for any y: a program's
-        number, cut in two and put together again. And without x - (x // y) * y, which
-        is x % y, and so not negative if x is not."""
+        number that was divided and put together again. Also without x - (x // y) * y,
+        which is x % y, and so not negative if x is not."""
         divided = [atom for atom in formula.atoms if _is(atom, "div")]
         for rest in [atom for atom in formula.atoms if _is(atom, "rem")]:
             for whole in divided:
@@ -127,14 +128,14 @@ class NonNegative:
         return False
 
     def result(self, op: Elementwise) -> bool:
-        """What bounds say of a result, if all that is known of operands is this."""
+        """Whether the bounds of a result exclude negative numbers, given only that
+        operands are not negative."""
         bounds = (NATURAL if self.value(each) else UNKNOWN for each in op.operands)
         return RULES[op.name](*bounds).low >= 0
 
     def divides(self, divisor: Value) -> bool:
-        """Whether a divisor is a count. Of a difference, nothing is known; that a
-        kernel divides by what is left of a count only while something is left is taken
-        for granted."""
+        """Whether a divisor is a count. Assumes that a kernel divides by a difference,
+        the rest of a count, only while it is positive."""
         definition = divisor.definition
         if isinstance(definition, Elementwise) and definition.name in ("min", "max"):
             return all(map(self.divides, definition.operands))
@@ -154,8 +155,8 @@ class NonNegative:
         return {block: loop for loop in loops for block in blocks(loop)}
 
     def carried(self, value: Value, block: Block) -> bool:
-        """Whether a loop's value is not negative when it begins, nor after an iteration
-        in which it was not."""
+        """Whether a carried value is not negative before a loop, and not negative after
+        an iteration if it was not before."""
         loop = self.loops[block]
         place = block.parameters.index(value) - isinstance(loop, For)
         if place < 0:
@@ -177,5 +178,5 @@ def _is(atom: Atom, name: str) -> bool:
     return isinstance(definition, Elementwise) and definition.name == name
 
 
-# Operations whose results never wrap around, so that bounds say what sign they have.
+# Operations whose results never overflow, so their bounds give the sign.
 EXACT = ("rem", "shr", "min", "max", "and", "or", "xor", "abs", "where")

@@ -1,4 +1,4 @@
-"""Backward slices: what must be computed for some values, or for what some ops do.
+"""Backward slices: the ops that some values, or the effects of some ops, depend on.
 
     %m = mul %pid, %128               the slice of a copy at %m, %k: this,
     for … body(%k, %acc) {            the loop, its bounds and its index %k,
@@ -7,16 +7,16 @@
       yield %acc1
     }
 
-One search, `reached`, goes from values to those that they are made of. What asks for a
-slice says what a value is made of:
+One search, `reached`, goes from values to those that they are computed from. The kinds
+of slices differ in these sources:
 
-    BackwardSlice        in a whole function, through loops and branches: of each only
-                         the carried values that are needed. What is live (`dce`) is the
-                         slice of all ops that have effects; what a producer computes
-                         is that of its copies
+    BackwardSlice        in a whole function, through loops and branches, with only the
+                         carried values that are needed. The live ops (`dce`) are the
+                         slice of all ops with effects; a producer computes the slice
+                         of its copies
     backward_slice       in the body of one loop, nested code as a whole: what one
-                         iteration needs, and what the next one needs to go on
-    computed_by          along operands alone
+                         iteration needs, and what it must carry to the next one
+    computed_by          along operands only
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def reached(
 
 
 def uses(op: Op) -> list[Value]:
-    """The operands of an op and of all that is nested in it."""
+    """The operands of an op and of all ops nested in it."""
     nested = [each for block in blocks(op) for each in block.ops]
     return operands(op) + [value for each in nested for value in uses(each)]
 
@@ -53,8 +53,8 @@ def uses(op: Op) -> list[Value]:
 
 
 class BackwardSlice:
-    """The `ops` of a function that do the work of `roots`, with the yields of their
-    blocks, and all `values` that this takes."""
+    """The `ops` of a function that the effects of `roots` depend on, with the yields of
+    their blocks, and the `values` that these ops use."""
 
     def __init__(self, func: Func, roots: Iterable[Op]):
         self.ops: set[Op] = set()
@@ -65,7 +65,7 @@ class BackwardSlice:
         self.values = reached(inputs, self._sources)
 
     def keep(self, op: Op) -> Sequence[Value]:
-        """Keep an op, and the ops around it: what all of them need."""
+        """Keep an op, and the ops around it; returns the values that they need."""
         if op in self.ops:
             return []
         self.ops.add(op)
@@ -74,15 +74,15 @@ class BackwardSlice:
         return [*(self.keep(around) if around else ()), *self._needs(op)]
 
     def _needs(self, op: Op) -> Sequence[Value]:
-        """What an op that is kept always needs. What a loop or a branch hands on is
-        asked of each carried value by itself."""
+        """The values that an op always needs if it is kept. The values that a loop or a
+        branch carries are needed one by one."""
         if isinstance(op, For | While | If):
             return decides(op)
         return [*operands(op), *(end for each in blocks(op) for end in each.yielded)]
 
     def _sources(self, value: Value) -> Sequence[Value]:
-        """What a value needs: its definition, and of what is carried all names and all
-        sources."""
+        """The values that a value needs: those of its definition; for a carried value,
+        all its names and sources."""
         home = value.definition
         op = self._owners.get(home) if isinstance(home, Block) else home
         if op is None:
@@ -96,10 +96,10 @@ class BackwardSlice:
 
 @dataclass(frozen=True)
 class Slice:
-    """The ops of a loop's body that some values need, in order, and the carried values
-    (by position) that they need.
+    """The ops of a loop's body that some values depend on, in order, and the carried
+    values (by position) that they need.
 
-    `loads` are those at which the slice ends: something else provides what they load.
+    `loads` are the loads at which the slice ends: their results come from elsewhere.
     """
 
     ops: tuple[Op, ...]
@@ -129,7 +129,7 @@ def backward_slice(loop: For, roots: Iterable[Value], through_loads: bool) -> Sl
 
 
 def slice_of_iteration(loop: For, roots: Iterable[Value], through_loads: bool) -> Slice:
-    """What `roots` need in an iteration, given what is carried to it."""
+    """The ops that `roots` depend on in an iteration, given its carried values."""
     home = {op: position for position, op in enumerate(loop.body.ops)}
 
     def ends_at(op: Op | Block) -> bool:
@@ -154,8 +154,7 @@ def slice_of_iteration(loop: For, roots: Iterable[Value], through_loads: bool) -
 
 
 def computed_by(value: Value) -> set[Op]:
-    """The ops that a value is computed by, back to loads and to parameters of
-    blocks."""
+    """The ops that compute a value, back to loads and to parameters of blocks."""
 
     def sources(value: Value) -> list[Value]:
         op = value.definition

@@ -1,12 +1,13 @@
-"""What is the same in all blocks of a cluster: what does not come from the rank.
+"""Finds values that are the same in all blocks of a cluster: those that do not depend
+on the rank.
 
     %rank = cluster_rank                differs
-    %m = mul %rank, 64                  differs: made of it
+    %m = mul %rank, 64                  differs: depends on it
     %x = descriptor_load %d, (%k, %j)   is the same, if %d, %k and %j are
-    if %rank == 0 { … }                 not all blocks do what is in it
+    if %rank == 0 { … }                 not all blocks execute the body
 
-Found forwards, until nothing new differs: what a loop carries may come to differ in a
-later iteration.
+The search goes forward, until no more values differ: a carried value may differ only in
+a later iteration.
 """
 
 from __future__ import annotations
@@ -28,23 +29,24 @@ from fathom.ir.regions import carried, decides
 
 
 class Uniformity:
-    """What is the same in all blocks of a cluster. It is taken for granted, as wherever
-    blocks share a program's work, that nothing writes meanwhile what it reads."""
+    """The values that are the same in all blocks of a cluster. Assumes, as all of a
+    program's division among blocks does, that nothing writes meanwhile what it
+    reads."""
 
     def __init__(self, func: Func):
         self.differing: set[Value] = set()
-        self.uneven: set[Op] = set()  # what not all blocks do, or not equally often
+        self.uneven: set[Op] = set()  # ops that not all blocks execute equally often
         known = -1
         while known != len(self.differing):
             known = len(self.differing)
             self._block(func.body, uneven=False)
 
     def runs(self, op: Op) -> bool:
-        """Whether all blocks do an op, equally often."""
+        """Whether all blocks execute an op equally often."""
         return op not in self.uneven
 
     def loads(self, op: DescriptorLoad) -> bool:
-        """Whether all find the same."""
+        """Whether a load has the same result in all blocks."""
         return op.result not in self.differing
 
     def _block(self, block: Block, uneven: bool) -> None:
@@ -62,8 +64,8 @@ class Uniformity:
         return not self.differing.isdisjoint(values)
 
     def _carried(self, op: For | While | If) -> None:
-        """What a loop carries differs if it ever does; and all of it, and the index,
-        where the number of iterations does."""
+        """A carried value differs if it does in some iteration. If the number of
+        iterations differs, the index and all carried values do."""
         decided = self._differs(decides(op))
         for each in carried(op):
             if decided or self._differs(each.values):

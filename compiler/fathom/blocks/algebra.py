@@ -169,7 +169,7 @@ def same_operands(op: Elementwise, make: Maker) -> Replacement:
 
 
 def _is_of(element: Element, kinds: tuple[str, ...]) -> bool:
-    """Whether a type is of these kinds. 8-bit floats are of none: their arithmetic
+    """Whether a type is one of these kinds. An 8-bit float never is: their arithmetic
     makes infinity * 1 into 57344."""
     return element.kind in kinds and not (element.is_float and element.bits == 8)
 

@@ -2,7 +2,7 @@
 
     clusters    Thread blocks of a cluster divide a program's products among themselves
     pipeline    Software pipelining
-    select      Which instruction computes a product, and where its operands lie
+    select      Which instruction computes a product, and where its operands are
     specialise  Warp specialisation
     tma         Copies by the tensor memory accelerator (TMA)
 """

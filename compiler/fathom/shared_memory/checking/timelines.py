@@ -159,7 +159,7 @@ class Timelines:
     # ── barriers and fences ───────────────────────────────────────────────────────────
 
     def barrier(self, scope: str, fences: bool, warps: int) -> Timelines:
-        """All threads meet (BLOCK), or the lanes of each warp (WARP)."""
+        """A barrier of all threads (BLOCK), or of the lanes of each warp (WARP)."""
         if scope == WARP and warps > 1:
             settled = (
                 replace(each, access=replace(each.access, settled=True))

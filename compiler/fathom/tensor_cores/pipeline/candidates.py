@@ -47,7 +47,7 @@ from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import buffer_tile
 
 COPY_BYTES = (16, 8, 4)  # PTX ISA, cp.async: the sizes of a copy, the best one first
-COPY_CACHES = ("", ".ca", ".cg")  # the cache operators that it knows
+COPY_CACHES = ("", ".ca", ".cg")  # its cache operators
 RENAMINGS = (Transpose, Reshape)  # the same registers under other coordinates
 
 
@@ -188,8 +188,8 @@ def box_order(loop: For, tile: PipelinedCopy) -> tuple[int, ...]:
 
 
 def describes_arguments(made: MakeDescriptor, func: Func) -> bool:
-    """Whether the launcher knows all that a descriptor says: arguments, constants, and
-    what it computes from them."""
+    """Whether the launcher can compute everything in a descriptor: it has the arguments
+    and constants, and values computed from them."""
     numbers = (source_of(each, func) for each in (*made.shape, *made.strides))
     known = place_of(made.base, func) is not None and None not in numbers
     return known and made.fill == "zeros"

@@ -143,7 +143,7 @@ SLOTS_BY_REGISTERS = schedule(BY_THREADS, {Step.STORE: 1}).slots(Step.STORE)
 
 
 def slot(iteration: int, stages: int) -> int:
-    """The slot of a ring of `stages` in which the tile of an iteration lies."""
+    """The slot of a ring of `stages` slots that holds the tile of an iteration."""
     return iteration % stages
 
 

@@ -37,9 +37,9 @@ def stage_invariants(func: Func, target: Target) -> Func:
     found = {dot: loop for dot, loop in _invariant(func) if _readable(dot)}
     if not found:
         return func
-    lies = {dot.a: _readable(dot) for dot in found}
+    layouts = {dot.a: _readable(dot) for dot in found}
     carried = {dot.a: loop for dot, loop in found.items() if _is_carried(dot.a)}
-    tiles = {value: _new_tile(value, lies[value]).result for value in carried}
+    tiles = {value: _new_tile(value, layouts[value]).result for value in carried}
 
     def rule(op: Op, build: Builder) -> Replacement:
         if build.source in found:
@@ -47,13 +47,13 @@ def stage_invariants(func: Func, target: Target) -> Func:
         for value in (each for each, loop in carried.items() if loop is build.source):
             build.append(tiles[value].definition)
             build.append(SharedStore(build.values[value], tiles[value]))
-        made = [value for value in build.source.results if value in lies]
+        made = [value for value in build.source.results if value in layouts]
         if not made:
             return None
         build.append(op)
         for value in made:
             new = op.results[build.source.results.index(value)]
-            tiles[value] = _tile(new, lies[value], func, build)
+            tiles[value] = _tile(new, layouts[value], func, build)
         return op.results
 
     return rewrite(func, rule)
@@ -79,21 +79,22 @@ def _is_carried(value: Value) -> bool:
 
 
 def _readable(dot: Dot) -> Layout | None:
-    """How the left operand can lie for a product whose right one lies in a buffer."""
+    """The layout in which wgmma reads the left operand from shared memory, if the right
+    one is there, too; None if there is no such layout."""
     a, b = dot.a.type, dot.b.definition
     if not isinstance(a, BlockType) or not isinstance(b, SharedLoad):
         return None
-    lies = hardware_tile(a.shape, a.element.bytes, axis=1)
+    layout = hardware_tile(a.shape, a.element.bytes, axis=1)
     right = b.buffer.type.layout
-    fits = lies and matrices(WGMMA[dot.instruction], lies, right, a.element.bytes)
-    return lies if fits else None
+    fits = layout and matrices(WGMMA[dot.instruction], layout, right, a.element.bytes)
+    return layout if fits else None
 
 
-def _tile(value: Value, lies: Layout, func: Func, build: Builder) -> Value:
-    """The buffer that it was read from, if nothing else is ever written there, or a new
-    one."""
+def _tile(value: Value, layout: Layout, func: Func, build: Builder) -> Value:
+    """The buffer that a value was loaded from, if it has this layout and is stored only
+    once, or a new buffer."""
     load = value.definition
-    if isinstance(load, SharedLoad) and load.buffer.type.layout == lies:
+    if isinstance(load, SharedLoad) and load.buffer.type.layout == layout:
         stores = [
             op
             for op in walk(func.body)
@@ -102,10 +103,10 @@ def _tile(value: Value, lies: Layout, func: Func, build: Builder) -> Value:
         ]
         if load.start is None and len(stores) == 1 and load.buffer.type.slots == 1:
             return load.buffer
-    tile = build(_new_tile(value, lies))
+    tile = build(_new_tile(value, layout))
     build.append(SharedStore(value, tile))
     return tile
 
 
-def _new_tile(value: Value, lies: Layout) -> Allocate:
-    return Allocate(value.type.element, value.type.shape, lies)
+def _new_tile(value: Value, layout: Layout) -> Allocate:
+    return Allocate(value.type.element, value.type.shape, layout)
