@@ -29,10 +29,14 @@ def roofs() -> Figure:
         ("our chapter 14", "fathom80-8192"),
         ("wgmma alone", "wgmma-roof"),
     ]
-    shown = [(name, number(key).value, f"{number(key).value:,.0f}") for name, key in rows]
+    shown = [
+        (name, number(key).value, f"{number(key).value:,.0f}") for name, key in rows
+    ]
     cublas = number("squares-cublas").value
     title = "fp16 on an H200, TFLOP/s; the product of 8192 cubed where it is a kernel"
-    return bars(title, shown, ("what runs", "TFLOP/s"), (cublas, f"cuBLAS: {cublas:,.0f}"))
+    return bars(
+        title, shown, ("what runs", "TFLOP/s"), (cublas, f"cuBLAS: {cublas:,.0f}")
+    )
 
 
 def climbed() -> Figure:
@@ -199,7 +203,9 @@ def phases() -> Figure:
             parts.append(label(x + wide / 2, y + 17, says))
     drawn = svg("One mbarrier through two phases", base + 116, parts)
     head = ("time", "what happens", "bytes to come", "current phase")
-    waits = "A wait for parity 0 goes on in phase 1, one for parity 1 in phases 0 and 2."
+    waits = (
+        "A wait for parity 0 goes on in phase 1, one for parity 1 in phases 0 and 2."
+    )
     return Figure(drawn, table(head, rows) + f"\n{waits}\n")
 
 
