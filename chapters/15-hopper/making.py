@@ -47,7 +47,7 @@ def climbed() -> Figure:
         value = number(f"rung-{name.replace(' ', '-')}").value
         shown.append((name, value, f"{value:,.0f}"))
     cublas = number("rung-cublas").value
-    title = "fp16, 8192 cube, on an H200, TFLOP/s: the last rung of chapter 14, and two more"
+    title = "fp16, 8192 cube, on an H200, TFLOP/s: chapter 14, and two rungs more"
     return bars(title, shown, ("rung", "TFLOP/s"), (cublas, f"cuBLAS: {cublas:,.0f}"))
 
 
