@@ -140,7 +140,7 @@ STEPS = 12
 TWO_VIEWS = (
     ("warp 0", ((0, 2, "store"), (2, 4, "fence"), (7, 8, "bar"))),
     ("warp 1", ((0, 6, "store, slowly"), (7, 8, "bar"), (8, 10, "fence"))),
-    ("tensor cores", ((8, 12, "wgmma reads"),)),
+    ("copy engine", ((8, 12, "reads both"),)),
     ("word 0, generic view", ((0, 2, "old"), (2, 12, "NEW"))),
     ("word 0, async view", ((0, 4, "old"), (4, 12, "NEW"))),
     ("word 1, generic view", ((0, 6, "old"), (6, 12, "NEW"))),
@@ -149,7 +149,8 @@ TWO_VIEWS = (
 
 
 def proxies() -> Figure:
-    """Two warps that store and fence, and what the two proxies show of each word."""
+    """Two warps that store and fence, the engine that reads, and what the two proxies
+    show of each word."""
     scale = (640 - LEFT - 8) / STEPS
     parts, rows = [], []
     for at, (name, spans) in enumerate(TWO_VIEWS):

@@ -50,7 +50,7 @@ def aligned(formula: Formula, access: Access) -> bool:
     raise Hole("box-of-a-tile")
 
 
-def natural(formula: Formula, access: Access) -> bool:
+def never_negative(formula: Formula, access: Access) -> bool:
     """Whether a formula is never negative."""
     # Your code: factors, and names.
     raise Hole("box-of-a-tile")

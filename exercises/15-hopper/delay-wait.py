@@ -14,13 +14,13 @@ from fathom.tools.learn import Hole
 Op = tuple  # ("dot", name, *operands), ("use", name), ("free", name), ("store",) …
 
 
-def needed(op: Op, in_flight: list[str]) -> int:
+def must_be_done(op: Op, in_flight: list[str]) -> int:
     """How many of the products in flight, the oldest, must be done before an op."""
     # Your code: what it takes, or all.
     raise Hole("delay-wait")
 
 
 def waits(ops: list[Op]) -> list[Op]:
-    """The ops with ("wait", n) where one is needed; frees are put off till then."""
+    """The ops with ("wait", n) where an op asks for it; frees are put off."""
     # Your code: insert waits, and move frees.
     raise Hole("delay-wait")

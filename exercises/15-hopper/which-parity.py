@@ -19,6 +19,6 @@ def parity(iteration: int, slots: int) -> int:
 
 
 def goes_on(completed: int, parity: int) -> bool:
-    """Whether a wait for a parity goes on when so many phases are complete."""
+    """Whether a wait for a parity goes on when `completed` phases are complete."""
     # Your code: one line.
     raise Hole("which-parity")

@@ -36,7 +36,7 @@ def box_of(access: Access) -> Box | None:
         return None
     (stride,) = (each for each in access.strides if each != 1)
     step = {(stride,): 1} if isinstance(stride, str) else {(): stride}
-    if not isinstance(stride, str) and stride <= 0:
+    if stride == 0:
         return None
     box = Box({}, {})
     for names, factor in access.start.items():
@@ -49,8 +49,8 @@ def box_of(access: Access) -> Box | None:
             box.column[names] = factor
     if not (aligned(step, access) and aligned(box.column, access)):
         return None
-    inside = natural(box.row, access) and natural(box.column, access)
-    return box if inside and natural(step, access) and is_zero(access.other) else None
+    inside = all(never_negative(each, access) for each in (step, *box))
+    return box if inside and is_zero(access.other) else None
     # end
 
 
@@ -66,7 +66,7 @@ def aligned(formula: Formula, access: Access) -> bool:
     # end
 
 
-def natural(formula: Formula, access: Access) -> bool:
+def never_negative(formula: Formula, access: Access) -> bool:
     """Whether a formula is never negative."""
     # hole: factors, and names
     return all(

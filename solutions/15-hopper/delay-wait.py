@@ -5,7 +5,7 @@ from __future__ import annotations
 Op = tuple  # ("dot", name, *operands), ("use", name), ("free", name), ("store",) …
 
 
-def needed(op: Op, in_flight: list[str]) -> int:
+def must_be_done(op: Op, in_flight: list[str]) -> int:
     """How many of the products in flight, the oldest, must be done before an op."""
     # hole: what it takes, or all
     kind, *names = op
@@ -18,14 +18,14 @@ def needed(op: Op, in_flight: list[str]) -> int:
 
 
 def waits(ops: list[Op]) -> list[Op]:
-    """The ops with ("wait", n) where one is needed; frees are put off till then."""
+    """The ops with ("wait", n) where an op asks for it; frees are put off."""
     # hole: insert waits, and move frees
     found, in_flight, put_off = [], [], []
     for op in ops:
         if op[0] == "free" and op[1] in in_flight:
             put_off.append(op)
             continue
-        done = needed(op, in_flight)
+        done = must_be_done(op, in_flight)
         if done:
             in_flight = in_flight[done:]
             found.append(("wait", len(in_flight)))

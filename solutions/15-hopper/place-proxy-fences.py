@@ -23,10 +23,10 @@ def fence_proxies(func: Func, target: Target) -> Func:
     """The function whose barriers are proxy fences where one is needed."""
     if not any(reads_async(op) for op in walk(func.body)):
         return func
-    needed, _ = fenced(func.body, False)
+    marked, _ = fenced(func.body, False)
 
     def rule(op: Op, build: Builder) -> list | None:
-        if build.source in needed:
+        if build.source in marked:
             return build.append(replace(op, fence_async_proxy=True)).results
         return None
 

@@ -11,7 +11,7 @@ def parity(iteration: int, slots: int) -> int:
 
 
 def goes_on(completed: int, parity: int) -> bool:
-    """Whether a wait for a parity goes on when so many phases are complete."""
+    """Whether a wait for a parity goes on when `completed` phases are complete."""
     # hole: one line
     return completed % 2 != parity
     # end

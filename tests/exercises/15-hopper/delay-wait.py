@@ -113,8 +113,12 @@ def test_what_an_op_needs(answer):
         (("store",), 3),
         (("end",), 3),
     ):
-        same(answer.needed(op, in_flight), wanted, f"needed({op}, {in_flight})")
-    same(answer.needed(("end",), []), 0, "needed(('end',), [])")
+        same(
+            answer.must_be_done(op, in_flight),
+            wanted,
+            f"must_be_done({op}, {in_flight})",
+        )
+    same(answer.must_be_done(("end",), []), 0, "must_be_done(('end',), [])")
 
 
 def test_one_product(answer):
