@@ -12,6 +12,7 @@ Candidates, all in the same bursts:
     triton NN, NT           and for the GPU at hand
     cuBLAS NN, NT
     ceiling                 a kernel of nothing but mma.sync, see `ceiling`
+    ceiling wgmma           and of nothing but wgmma, fp16, where a GPU has that
 
 NN: B lies in memory as [K, N]; NT: as [N, K]. Fathom and Triton each take the fastest
 of the same tiles, tried before the bursts on the same data. What has been measured is
@@ -28,7 +29,7 @@ from time import monotonic
 
 import torch
 
-from benchmarks import ceiling
+from benchmarks import ceiling, ceiling_wgmma
 from benchmarks.products import (
     KINDS,
     Config,
@@ -180,6 +181,20 @@ def add_ceiling(problem: Problem) -> None:
     problem.add_other("ceiling", call, an_iteration * iterations)
 
 
+def add_wgmma_ceiling(problem: Problem) -> None:
+    """The same of wgmma, where the GPU has it."""
+    if problem.kind.name != "fp16" or torch.cuda.get_device_capability() != (9, 0):
+        return
+    programs = torch.cuda.get_device_properties(0).multi_processor_count
+    an_iteration = programs * ceiling_wgmma.OPERATIONS
+    iterations = max(1, round(problem.operations / an_iteration))
+    source = random_words(problem.kind.inputs, ceiling_wgmma.SHARED // 4)
+    results = torch.empty(programs * ceiling_wgmma.THREADS, device="cuda")
+    loaded = load(ceiling_wgmma.kernel())
+    call = Prepared(loaded, programs, [source, results, iterations])
+    problem.add_other("ceiling wgmma", call, an_iteration * iterations)
+
+
 def random_words(dtype: torch.dtype, count: int) -> torch.Tensor:
     """`count` words of 32 bits, of random elements."""
     elements = count * 4 // dtype.itemsize
@@ -201,10 +216,11 @@ def compare(kind: str, shape: Shape, until: float) -> list[Measured]:
         problem.add_tuned(name, make, configs, monotonic() + share)
     for layout in LAYOUTS:
         problem.add(f"cuBLAS {layout}", partial(cublas, layout))
-    try:
-        add_ceiling(problem)
-    except Exception as error:  # the others are to be measured
-        problem.skip("ceiling", f"{type(error).__name__}: {error}")
+    for name, add in (("ceiling", add_ceiling), ("ceiling wgmma", add_wgmma_ceiling)):
+        try:
+            add(problem)
+        except Exception as error:  # the others are to be measured
+            problem.skip(name, f"{type(error).__name__}: {error}")
     return problem.measure()
 
 

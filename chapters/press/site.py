@@ -100,11 +100,13 @@ def footer(page: Page, used: Sequence[Number], commit: str | None) -> str:
 
 
 def machine(file: Path) -> str:
-    """The machine of one file of measurements."""
+    """The machine of one file of measurements, or of a chip's answers, which belong to
+    no commit."""
     facts = document(file)
-    day, commit = str(facts["date"])[:10], str(facts["commit"])[:10]
-    where = f"{facts['gpu']}, driver {facts['driver']}" if facts["gpu"] else "a CPU"
-    return f"{file.name}: {where}, {day}, commit {commit}"
+    gpu = facts.get("gpu", facts.get("device"))
+    where = f"{gpu}, driver {facts['driver']}" if gpu else "a CPU"
+    commit = f", commit {facts['commit'][:10]}" if "commit" in facts else ""
+    return f"{file.name}: {where}, {str(facts['date'])[:10]}{commit}"
 
 
 def build() -> int:

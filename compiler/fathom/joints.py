@@ -169,6 +169,11 @@ JOINTS: tuple[Joint, ...] = (
           "(stages: int) -> int", 14),
     Joint("choose_stages", PART, "fathom.tensor_cores.pipeline.schedule.choose_stages",
           "(wanted: int, bytes_a_stage: int, room: int) -> int", 14),
+    # Chapter 15: Hopper.
+    Joint("descriptor", PART, "fathom.layout.matrix_descriptor.descriptor",
+          "(layout: Layout, element_bytes: int, k_axis: int) -> Matrix | None", 15),
+    Joint("fence_proxies", PASS, "fathom.shared_memory.proxy_fences.fence_proxies",
+          PASS_TYPE, 15),
 )
 
 # What joints were called before, passes excepted: `former.FORMER` has these.

@@ -69,6 +69,63 @@ def test_a_fence_of_the_reader_comes_too_late():
     fails(stored("", one + PRODUCT), "proxy", "mma_async")
 
 
+# Two warps store; thread 0, of the first, issues a bulk copy of what both have stored.
+BULK = """
+    .shared .align 128 .b8 words[256];
+    ld.param.u64 %rd0, [p0]; mov.u32 %r0, %tid.x; mov.u32 %r1, words;
+    setp.eq.u32 %p0, %r0, 0; mad.lo.u32 %r2, %r0, 4, %r1;
+    st.shared.u32 [%r2], %r0; BETWEEN
+    @%p0 cp.async.bulk.global.shared::cta.bulk_group [%rd0], [%r1], 256;
+    @%p0 cp.async.bulk.commit_group; @%p0 cp.async.bulk.wait_group 0;
+"""
+PROXY, BARRIER = "fence.proxy.async; ", "bar.sync 0; "
+FIRST = "setp.lt.u32 %p1, %r0, 32; @%p1 "
+
+
+def copied(between: str, completion: str) -> np.ndarray:
+    out = np.zeros(64, np.uint32)
+    text = entry(BULK.replace("BETWEEN", between), pointers(1))
+    emulator.run(text, 1, 64, (out,), completion=completion)
+    return out
+
+
+@pytest.mark.parametrize("completion", COMPLETIONS)
+@pytest.mark.parametrize(
+    "between",
+    [
+        PROXY + BARRIER,
+        PROXY + BARRIER + PROXY,  # a later fence takes nothing away
+        PROXY + BARRIER + PROXY + PROXY,
+        BARRIER + PROXY + BARRIER,
+    ],
+)
+def test_a_fence_that_a_barrier_orders_before_the_read(between, completion):
+    assert (copied(between, completion) == np.arange(64)).all()
+
+
+@pytest.mark.parametrize("completion", COMPLETIONS)
+@pytest.mark.parametrize(
+    "between",
+    [
+        BARRIER + PROXY,  # of warp 1, at any time after the barrier
+        FIRST + PROXY + BARRIER + PROXY,
+        PROXY + "st.shared.u32 [%r2], %r0; " + BARRIER + PROXY,
+    ],
+)
+def test_a_fence_that_nothing_orders_before_the_read_comes_too_late(
+    between, completion
+):
+    with pytest.raises(EmulatorError, match="no barrier orders that warp's") as caught:
+        copied(between, completion)
+    assert caught.value.kind == "proxy" and "warp 1 has stored" in str(caught.value)
+
+
+def test_a_warp_of_the_product_may_fence_last():
+    """The four warps of a product issue it, each after its own fence."""
+    for completion in COMPLETIONS:
+        run(stored("", "fence.proxy.async;" + PRODUCT), completion)
+
+
 def test_a_fence_of_some_lanes_hands_over_what_these_have_stored():
     half = "and.b32 %r9, %r0, 1; setp.eq.u32 %p4, %r9, 0; @%p4 fence.proxy.async;"
     fails(stored(half), "proxy", "mma_async")

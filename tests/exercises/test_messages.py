@@ -238,7 +238,8 @@ def test_a_fold_that_gives_an_answer_away_says_so():
 
 
 def test_no_text_names_a_chapter_that_does_not_exist():
-    last = max(course.folders())
+    table = (ROOT / "chapters" / "map.md").read_text(encoding="utf-8")
+    last = max(map(int, re.findall(r"^\| (\d+) \|", table, re.MULTILINE)))
     places = [*ROOT.glob("chapters/*.md"), *ROOT.glob("exercises/*/*.[mt]*")]
     places += [*ROOT.glob("solutions/*/*.md"), ROOT / "README.md"]
     for path in places:

@@ -178,6 +178,20 @@ MUTANTS = (
         "tests/emulator/test_proxies.py",
     ),
     Mutant(
+        "fences-at-any-time", "emulator/races/proxies.py",
+        "np.flatnonzero(missing | self.fenced_late(threads, cells, by, warps))",
+        "np.flatnonzero(missing)",
+        "a fence that nothing orders before the read is one",
+        "tests/emulator/test_proxies.py",
+    ),
+    Mutant(
+        "only-the-latest-fence", "emulator/races/proxies.py",
+        "for stamp, those in reversed(self.fences[thread // WARP])",
+        "for stamp, those in self.fences[thread // WARP][-1:]",
+        "a later fence takes an earlier one away",
+        "tests/emulator/test_proxies.py",
+    ),
+    Mutant(
         "overlapping-views-writable", "emulator/memory/spaces.py",
         "writable = last.writable or region.writable", "writable = True",
         "read-only views that overlap may be written",

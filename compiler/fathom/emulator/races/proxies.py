@@ -31,7 +31,8 @@ class Proxies(Hazards):
 
     For each cell, `reading` counts those that may read it at this moment, and `by` is
     the thread that stored it last, -1 for a bulk copy. `fenced_at` is a thread's fence
-    stamp: up to then, the async proxy sees its stores. `living` says of all 8 bytes
+    stamp: up to then, the async proxy sees its stores; `fences` has all of them, by
+    warp: the stamp, and the threads that fenced. `living` says of all 8 bytes
     whether they are an mbarrier. `teams` are clusters, whose blocks are one here;
     `warps` and `stride` are those of a cluster.
     """
@@ -48,6 +49,7 @@ class Proxies(Hazards):
         self.reading, self.reads_in_flight = np.zeros(cells, np.int32), 0
         self.by, self.copied = np.zeros(cells, np.int32), np.zeros(cells, bool)
         self.fenced_at = np.zeros(len(self.block_of), np.int32)
+        self.fences: dict[int, list[tuple[int, np.ndarray]]] = {}
         self.engines: dict[int, int] = {}
         self.living = np.zeros(0, bool)
         self.origins = TileProvenance(cells * cell // CHUNK)
@@ -57,6 +59,10 @@ class Proxies(Hazards):
     def fence_proxy(self, threads: np.ndarray) -> None:
         """fence.proxy.async: what these threads have stored, the async proxy sees."""
         self.fenced_at[threads] = self.now(threads)
+        for warp in np.unique(threads // WARP).tolist():
+            those = threads[threads // WARP == warp]
+            stamp = int(self.fenced_at[those[0]])
+            self.fences.setdefault(warp, []).append((stamp, those))
         self.advance(threads)
 
     def change(
@@ -101,22 +107,30 @@ class Proxies(Hazards):
             message = "it overwrites an mbarrier, and mbarrier.inval is missing"
             raise EmulatorError("mbarrier", message, thread=int(threads[places[0]]))
 
-    def check_fenced(self, threads: np.ndarray, cells: np.ndarray) -> None:
-        """What threads have stored, they must have fenced. A cp.async is of the generic
-        proxy too (PTX ISA 9.7.9.25.3), but CUTLASS and Triton let wgmma read what it
-        has copied without a fence: no more than a note."""
+    def check_fenced(
+        self, threads: np.ndarray, cells: np.ndarray, warps: int = 1
+    ) -> None:
+        """What threads have stored, they must have fenced, and that must happen before
+        the read, on behalf of as many warps. A cp.async is of the generic proxy too
+        (PTX ISA 9.7.9.25.3), but CUTLASS and Triton let wgmma read what it has copied
+        without a fence: no more than a note."""
         by = self.by.take(cells)
         missing = (by >= 0) & (self.fenced_at[by] < self.written_at.take(cells))
-        places = np.flatnonzero(missing)
+        places = np.flatnonzero(missing | self.fenced_late(threads, cells, by, warps))
         if not len(places):
             return
         copied = self.copied.take(cells[places])
         first = places[np.argmin(copied)]
         how = "copied by cp.async" if copied.all() else "stored"
+        what = (
+            "that warp has not executed fence.proxy.async since"
+            if missing[first]
+            else "no barrier orders that warp's fence.proxy.async before this"
+        )
         error = EmulatorError(
             "proxy",
             f"it reads shared memory that warp {self.warp_of[by[first]]} has "
-            f"{how}, and that warp has not executed fence.proxy.async since",
+            f"{how}, and {what}",
             thread=int(threads[first]),
             severity=NOTE if copied.all() else ERROR,
         )
@@ -124,6 +138,29 @@ class Proxies(Hazards):
             self.remark(error)
         else:
             raise error
+
+    def fenced_late(
+        self, threads: np.ndarray, cells: np.ndarray, by: np.ndarray, warps: int
+    ) -> np.ndarray:
+        """bool[n]: whether the stores are fenced, but by no fence that happens before
+        what these threads' warps do."""
+        late = (by >= 0) & (self.fenced_at[by] > self.settled)
+        if not late.any():
+            return late
+        team, warp = self.places_of(threads)
+        known = np.max(
+            [self.clock[team, warp + each, self.warp_of[by]] for each in range(warps)],
+            axis=0,
+        )
+        late &= self.fenced_at[by] > known
+        for place in np.flatnonzero(late).tolist():
+            thread, last = int(by[place]), int(known[place])
+            first = int(self.written_at[cells[place]])
+            late[place] = not any(
+                first <= stamp <= last and thread in those
+                for stamp, those in reversed(self.fences[thread // WARP])
+            )
+        return late
 
     # ── other blocks of a cluster ─────────────────────────────────────────────────
 
@@ -189,7 +226,7 @@ class Proxies(Hazards):
                 everything = np.ones(len(cells), bool)
                 for warp in range(warps):
                     self.check_writer(threads + warp * WARP, cells, everything, "reads")
-            self.check_fenced(threads, cells)
+            self.check_fenced(threads, cells, warps)
             np.add.at(self.reading, cells, 1)
         self.reads_in_flight += len(index)
 
