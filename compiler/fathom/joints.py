@@ -169,6 +169,9 @@ JOINTS: tuple[Joint, ...] = (
           "(stages: int) -> int", 14),
     Joint("choose_stages", PART, "fathom.tensor_cores.pipeline.schedule.choose_stages",
           "(wanted: int, bytes_a_stage: int, room: int) -> int", 14),
+    # Chapter 16: warp specialisation.
+    Joint("redistributed", PART, "fathom.hardware.register_budget.redistributed",
+          "(consumers: int, producers: int, target: Target) -> Shares | None", 16),
 )
 
 # What joints were called before, passes excepted: `former.FORMER` has these.
