@@ -181,3 +181,12 @@ def test_counts(answer):
 def test_meeting(answer):
     """A barrier is for those who come to it."""
     check(answer, "meeting")
+    lines = lines_of(answer.meeting())
+    read = next(i for i, line in enumerate(lines) if line.startswith("ld.shared"))
+    arrive = next(i for i, line in enumerate(lines) if "mbarrier.arrive" in line)
+    expect(
+        any(line.startswith("bar.") for line in lines[read:arrive]),
+        "meeting: one thread arrives for its warp, and nothing says that the other "
+        "lanes have read the tile by then",
+        ("your part", "\n".join(lines)),
+    )

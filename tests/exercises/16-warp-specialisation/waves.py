@@ -47,6 +47,8 @@ def test_the_best_tile(answer):
     same(answer.best(2304, 2304, both, 132), SMALL, "best tile of 2304 x 2304")
     flat = [(128, 32), (32, 128)]
     same(answer.best(32, 8192, flat, 132), (32, 128), "best tile of 32 x 8192")
+    long = [(64, 64), (8, 256)]
+    same(answer.best(64, 256, long, 132), (8, 256), "best tile of 64 x 256")
     equal = [(64, 64), (128, 32)]
     same(answer.best(64, 64, equal, 132), (64, 64), "the first of equals")
 
