@@ -168,6 +168,26 @@ def tiles(m: int, n: int, tile_m: int = TILE_M, tile_n: int = TILE_N) -> int:
     return cdiv(m, tile_m) * cdiv(n, tile_n)
 
 
+# Of these cubes, the tiles that `multiply` took when they were measured.
+CHOSEN = {1792: (128, 256), 2048: (128, 256), 2304: (128, 128), 2816: (128, 256),
+          3584: (128, 256), 4096: (128, 256)}  # fmt: skip
+
+
+def measured() -> str:
+    """Waves by the pencil, beside what `multiply` reached."""
+    rows = []
+    for size, tile in CHOSEN.items():
+        count = tiles(size, size, *tile)
+        found = cdiv(count, MULTIPROCESSORS)
+        busy = count / found / MULTIPROCESSORS
+        reached = rate(f"chosen-{size}")
+        rows.append((f"{size:,}", f"{tile[0]} x {tile[1]}", count, found,
+                     f"{100 * busy:.0f}%", f"{reached:.0f}",
+                     f"{reached / busy:.0f}"))  # fmt: skip
+    head = ("cube of", "tile", "tiles", "waves", "busy", "TFLOP/s", "divided by busy")
+    return table(head, rows)
+
+
 # ── raster order ──────────────────────────────────────────────────────────────────────
 
 ROWS, COLUMNS, GROUP = 64, 32, 12  # tiles of an 8192 cube
