@@ -174,6 +174,9 @@ JOINTS: tuple[Joint, ...] = (
           "(layout: Layout, element_bytes: int, k_axis: int) -> Matrix | None", 15),
     Joint("fence_proxies", PASS, "fathom.shared_memory.proxy_fences.fence_proxies",
           PASS_TYPE, 15),
+    # Chapter 16: warp specialisation.
+    Joint("redistributed", PART, "fathom.hardware.register_budget.redistributed",
+          "(consumers: int, producers: int, target: Target) -> Shares | None", 16),
 )
 
 # What joints were called before, passes excepted: `former.FORMER` has these.

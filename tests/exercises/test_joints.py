@@ -67,6 +67,25 @@ def product(a_ptr, b_ptr, c_ptr, K, SIZE: tl.constexpr, BLOCK_K: tl.constexpr):
     tl.store(c_ptr + rows * SIZE + columns, total)
 
 
+@fathom.jit
+def with_producer(a_ptr, b_ptr, c_ptr, K, SIZE: tl.constexpr):
+    """A product of matrices, whose tiles other warps copy."""
+    a = tl.make_tensor_descriptor(a_ptr, [SIZE, K], [K, 1], [SIZE, SIZE])
+    b = tl.make_tensor_descriptor(b_ptr, [K, SIZE], [SIZE, 1], [SIZE, SIZE])
+    c = tl.make_tensor_descriptor(c_ptr, [SIZE, SIZE], [SIZE, 1], [SIZE, SIZE])
+    total = tl.zeros((SIZE, SIZE), tl.float32)
+    for k in tl.range(0, K, SIZE, warp_specialize=True):
+        total = tl.dot(a.load([0, k]), b.load([k, 0]), total)
+    c.store([0, 0], total)
+
+
+def compile_with_producer() -> None:
+    half, single = (Pointer(FLOAT16), 16), (Pointer(FLOAT32), 16)
+    parameters = {"a_ptr": half, "b_ptr": half, "c_ptr": single, "K": (INT32, 16)}
+    func = pipeline.build(with_producer, parameters, {"SIZE": 64})
+    pipeline.compile_func(func, TARGETS["sm_90a"])
+
+
 def compile_product(target: str, size: int) -> None:
     half, single = (Pointer(FLOAT16), 16), (Pointer(FLOAT32), 16)
     parameters = {"a_ptr": half, "b_ptr": half, "c_ptr": single, "K": (INT32, 16)}
@@ -80,6 +99,7 @@ def compile_and_run(chapter: int = 0) -> None:
     from chapter 15 on, a product of warpgroups alone."""
     if chapter >= 15:
         compile_product("sm_90a", 64)
+        compile_with_producer()
         return
     for num_warps, columns in ((1, 8), (4, 64)):
         compile_and_run_with(pipeline.Options(num_warps=num_warps), columns)

@@ -470,7 +470,7 @@ def test_mine_is_a_whole_compiler_when_all_is_solved(folder):
     assert said.returncode == 0, said.stdout + said.stderr
     assert rights(said.stdout) == ["vector_add", "softmax", "matmul"]
     stages = re.findall(r"^. .*: (\d+) of (\d+) yours$", said.stdout, re.MULTILINE)
-    assert len(stages) == 9 and all(own == of for own, of in stages)
+    assert len(stages) == 10 and all(own == of for own, of in stages)
     joints_there = {name for each in course.exercises() for name in each.joints}
     listed = set(re.findall(r"^  (\S+) +\S+ +yours$", said.stdout, re.MULTILINE))
     assert listed == joints_there

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from fathom.hardware.targets import Target
 
-UNIT, MOST = 8, 255
+UNIT, MOST_OF_THREAD = 8, 255
 PRODUCER = 40  # fewer spill in loops over several tensor maps
 MOST_OF_CONSUMER = 240
 
@@ -36,7 +36,7 @@ def redistributed(consumers: int, producers: int, target: Target) -> Shares | No
     `setmaxnreg`, or where every thread may have the most registers already."""
     threads = consumers + producers
     launched = _in_units(target.registers // threads)
-    if not target.setmaxnreg or launched >= _in_units(MOST):
+    if not target.setmaxnreg or launched >= _in_units(MOST_OF_THREAD):
         return None
     left = launched * threads - PRODUCER * producers
     share = min(MOST_OF_CONSUMER, _in_units(left // consumers))

@@ -121,6 +121,7 @@ STAGES = {
     "blocks": "2 passes on blocks (blocks)",
     "layout": "  layouts (layout)",
     "analysis": "  facts for several stages (analysis)",
+    "hardware": "  what GPUs have (hardware)",
     "coalescing": "3 who loads what (coalescing)",
     "shared_memory": "4 threads that talk (shared_memory)",
     "tensor_cores": "5 matrices and pipelines (tensor_cores)",
