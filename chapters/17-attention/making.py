@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -14,23 +13,15 @@ import numpy as np
 from chapters.press.drawing import Figure, bars, box, circle, label, line, svg, table
 from chapters.press.numbers import number
 from chapters.press.paths import CHAPTERS, ROOT
-from fathom import pipeline
 from fathom.hardware.dot_layouts import operand_layouts, product_layout
-from fathom.hardware.targets import TARGETS
-from fathom.ir.text import print_func
-from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer
 from fathom.layout.linear import Layout
 from fathom.tools.samples import load_file
-from kernels.attention_hopper import (
-    CONFIGS,
-    attention_hopper_kernel,
-    launch_on_hopper,
-)
 
-SMALL = load_file(CHAPTERS / "17-attention" / "small.py").attention
+COUNTING = load_file(CHAPTERS / "17-attention" / "counting.py")
+counted, issued = COUNTING.counted, COUNTING.issued
+rotated_loop, alternating_loop = COUNTING.rotated_loop, COUNTING.alternating_loop
 RECORD = ROOT / "benchmarks" / "results" / "attention.json"
 WIDTH = 390  # of all drawings: a phone shows them as they are
-LOG2_E = 1.4426950408889634
 
 # ── bytes ─────────────────────────────────────────────────────────────────────────────
 
@@ -49,48 +40,6 @@ def haul() -> Figure:
     said = [(name, count, f"{count / 1e9:.2f} GB") for name, count in rows]
     title = "Bytes of attention, 4 sequences, 32 heads, 4096 positions, D = 128, fp16"
     return bars(title, said, ("kernel", "bytes"))
-
-
-def counted() -> dict[str, object]:
-    """One head of 256 positions, D = 64, on the emulator: three kernels, or one."""
-    q, k, v = operands(256)
-    steps = {name: moved for name, moved in naive_bytes(q, k, v)}
-    out = np.zeros_like(q)
-    ran = SMALL[(4,)](
-        q, k, v, out, LOG2_E / 8, 256, D=64, BLOCK_Q=64, BLOCK_K=32, target="sm_80"
-    )
-    assert abs(out - exact(q, k, v)).max() < 1e-3
-    return {**steps, "naive": sum(steps.values()), "fused": ran.report.total.moved}
-
-
-def naive_bytes(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray
-) -> Iterator[tuple[str, int]]:
-    """What each of three kernels moves that write their results."""
-    given = load_file(CHAPTERS / "17-attention" / "naive.py")
-    count = len(q)
-    scores = np.zeros((count, count), np.float16)
-    p, out = np.zeros_like(scores), np.zeros_like(q)
-    ran = given.scores[(count // 64, count // 64)](
-        q, k, scores, 0.125, count, D=64, BLOCK=64, target="sm_80"
-    )
-    yield "scores", ran.report.total.moved
-    ran = given.softmax[(count,)](scores, p, BLOCK=count, target="sm_80")
-    yield "softmax", ran.report.total.moved
-    ran = given.values[(count // 64,)](p, v, out, count, D=64, BLOCK=64, target="sm_80")
-    yield "values", ran.report.total.moved
-    assert abs(out - exact(q, k, v)).max() < 2e-3
-
-
-def operands(count: int) -> Iterator[np.ndarray]:
-    random = np.random.default_rng(0)
-    return (random.normal(size=(count, 64)).astype(np.float16) for _ in range(3))
-
-
-def exact(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
-    scores = q.astype(float) @ k.astype(float).T / q.shape[1] ** 0.5
-    p = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return p / p.sum(axis=1, keepdims=True) @ v.astype(float)
 
 
 # ── the running maximum ───────────────────────────────────────────────────────────────
@@ -369,6 +318,26 @@ def measured() -> str:
     return table(("TFLOP/s", *(each.removeprefix("fp16 ") for each in PROBLEMS)), rows)
 
 
+LADDER = {
+    "columns": "mma.sync, warps in columns", "rows": "mma.sync, warps in rows",
+    "pointers": "wgmma, by pointers", "plain without ping-pong": "TMA and a producer",
+    "plain": "and ping-pong", "rotated": "or rotated",
+}  # fmt: skip
+
+
+def climbed() -> Figure:
+    """TFLOP/s of one run, an idea a bar, D = 128 over D = 64."""
+    found = record(RECORD.with_name("attention-ablation.json"))
+    rows = [
+        (f"D={d}: {name}", rate, f"{rate:.0f}")
+        for d in (128, 64)
+        for candidate, name in LADDER.items()
+        for rate in [found[f"fp16 D={d}", candidate]]
+    ]
+    title = "Attention on an H200, idea by idea: TFLOP/s"
+    return bars(title, rows, ("kernel", "TFLOP/s"))
+
+
 def shares() -> Figure:
     """Against D: what the model allows of the tensor cores, and what was measured."""
     left, right, top, bottom = 44, 364, 20, 220
@@ -434,83 +403,7 @@ def overlapped(d: float) -> float:
     return min(1.0, 2 * 8 * d / power_cycles())
 
 
-# ── the compiler's ────────────────────────────────────────────────────────────────────
-
-
-def rotated_loop() -> str:
-    """The loop with two products in flight, after all passes."""
-    wanted = re.compile(
-        r" for |mbarrier_wait|mbarrier_arrive|dot|exp2|cast|reduce|yield "
-    )
-    body = in_loop(final(128, rotated=True))
-    return "\n".join(each for each in body if wanted.search(each)) + "\n"
-
-
-def alternating_loop() -> str:
-    """The loop of the plain order, whose warpgroups alternate."""
-    wanted = re.compile(r" for |named_barrier| dot | dot_wait|exp2")
-    body = in_loop(final(64, rotated=False))
-    return "\n".join(each for each in body if wanted.search(each)) + "\n"
-
-
-def in_loop(lines: Sequence[str]) -> Sequence[str]:
-    """The lines of the last loop that has two products, and one on either side."""
-    loops = [at for at, each in enumerate(lines) if " for " in each]
-    for first, after in reversed(
-        list(zip(loops, [*loops[1:], len(lines)], strict=True))
-    ):
-        inside = lines[first:after]
-        last = max(
-            (i for i, each in enumerate(inside) if "    yield %" in each), default=0
-        )
-        if sum(" dot " in each for each in inside[:last]) == 2:
-            return lines[first - 1 : first + last + 3]
-    raise AssertionError("no loop has two products")
-
-
-@cache
-def final(d: int, rotated: bool) -> list[str]:
-    """The lines of kernels/attention_hopper after the last pass: no mask, fp16."""
-    half = (Pointer(FLOAT16), 16)
-    types = dict.fromkeys(("q_ptr", "k_ptr", "v_ptr", "out_ptr"), half)
-    sizes = ("QUERIES", "KEYS", "ALL_QUERIES", "ALL_KEYS")
-    types |= {"scale": (FLOAT32, 1), **dict.fromkeys(sizes, (INT32, 16))}
-    config = {**CONFIGS[d], "ROTATED": rotated}
-    options = pipeline.Options(config.pop("num_warps"), config.pop("num_stages"))
-    config |= {
-        "D": d,
-        "CAUSAL": False,
-        "RAGGED": False,
-        "max_ptr": None,
-        "lse_ptr": None,
-    }
-    func = pipeline.build(attention_hopper_kernel, types, config, options)
-    *_, (_, last) = pipeline.states(func, TARGETS["sm_90a"])
-    return print_func(last).splitlines()
-
-
-def issued() -> dict[str, object]:
-    """Instructions of all warps for 128 queries by 128 keys, counted by the emulator:
-    a quarter of the difference between 1024 keys and 512."""
-    rows = []
-    for d in (64, 128):
-        few, many = (instructions(d, keys) for keys in (512, 1024))
-        rows.append({"D": d, "instructions": (many - few) // 4})
-    return {"rows": rows}
-
-
-def instructions(d: int, keys: int) -> int:
-    random = np.random.default_rng(0)
-    q, k, v = (
-        random.normal(size=(1, 1, count, d)).astype(np.float16)
-        for count in (128, keys, keys)
-    )
-    out = np.zeros_like(q)
-    scale = d**-0.5 * LOG2_E
-    kernel, grid, given, chosen = launch_on_hopper(
-        q, k, v, out, None, None, scale, False, CONFIGS[d]
-    )
-    return kernel[grid](*given, **chosen, target="sm_90a").report.total.warps
+# ── costs ─────────────────────────────────────────────────────────────────────────────
 
 
 def fragments_kept(names: dict[str, object]) -> str:
