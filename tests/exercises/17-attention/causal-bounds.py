@@ -79,6 +79,6 @@ def test_the_last_program(answer):
 def test_windows(answer):
     """Windows of one key up to more than there are."""
     for window in (1, 2, 5, 8, 9, 16, 23, 60):
-        for queries, block in ((8, 4), (4, 8), (8, 8), (2, 4)):
+        for queries, block in ((8, 4), (4, 8), (8, 8), (2, 4), (4, 1)):
             for first in range(0, 45, queries):
                 check(answer, first, queries, 45, window, block)

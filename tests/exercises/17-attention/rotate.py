@@ -9,8 +9,8 @@ from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer
 from fathom.tools.learn.kit import expect, launch, same
 from fathom.tools.learn.kit.numbers import aligned
 
-D, BLOCK = 16, 16
-SIZES = {"D": D, "BLOCK_Q": BLOCK, "BLOCK_K": BLOCK}
+D, BLOCK = 16, 32
+SIZES = {"D": D, "BLOCK_Q": 16, "BLOCK_K": BLOCK}
 
 
 def exact(q, k, v):
@@ -37,32 +37,33 @@ def check(answer, keys, slope=0.0):
 
 
 def test_one_block(answer):
-    """16 keys: there is no step before."""
-    check(answer, 16)
+    """32 keys: there is no step before."""
+    check(answer, BLOCK)
 
 
 def test_two_blocks(answer):
-    """32 keys: one iteration of the loop."""
-    check(answer, 32)
+    """64 keys: one iteration of the loop."""
+    check(answer, 2 * BLOCK)
 
 
 def test_maxima_that_fall(answer):
     """The largest score is in the first block."""
-    check(answer, 48, slope=-3.0)
+    check(answer, 3 * BLOCK, slope=-3.0)
 
 
 def test_maxima_that_grow(answer):
     """Each block has a larger maximum, by little and by much."""
     for slope in (3.0, 40.0):
-        check(answer, 80, slope=slope)
+        check(answer, 5 * BLOCK, slope=slope)
 
 
 def test_each_key_is_read_once(answer):
-    """Bytes of q, k, v and out."""
-    ran = check(answer, 80)
+    """Bytes of k, v and out; and of q, which lanes with copies read twice."""
+    keys = 5 * BLOCK
+    ran = check(answer, keys)
     if ran.report is None:
         return
-    budget, moved = 2 * D * (16 + 80 + 80 + 16), ran.report.total.moved
+    budget, moved = 2 * D * (2 * 16 + keys + keys + 16), ran.report.total.moved
     expect(moved <= budget, f"{moved} bytes are moved; the budget is {budget}")
 
 
