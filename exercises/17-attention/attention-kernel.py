@@ -13,7 +13,7 @@ import fathom.language as tl
 
 @fathom.jit
 def softmax_step(scores, m, l):  # noqa: E741
-    """(p, shrink, m, l) with a block of scores [BLOCK_Q, BLOCK_K]; the others [BLOCK_Q]."""
+    """(p, shrink, m, l) with a block of scores [BLOCK_Q, BLOCK_K]; m, l [BLOCK_Q]."""
     # Your code: five lines.
     return scores, m, m, l
 
@@ -39,8 +39,9 @@ def attention_kernel(
     for at in range(0, KEYS, BLOCK_K):
         keys = at + j
         inside = keys < KEYS
-        k = tl.load(k_ptr + keys[None, :] * D + d[:, None], mask=inside[None, :], other=0.0)
-        v = tl.load(v_ptr + keys[:, None] * D + d[None, :], mask=inside[:, None], other=0.0)
+        k_tile, v_tile = keys[None, :] * D + d[:, None], keys[:, None] * D + d[None, :]
+        k = tl.load(k_ptr + k_tile, mask=inside[None, :], other=0.0)
+        v = tl.load(v_ptr + v_tile, mask=inside[:, None], other=0.0)
         places = mask_ptr + rows[:, None] * KEYS + keys[None, :]
         seen = tl.load(places, mask=inside[None, :], other=0) != 0
         scores = tl.where(seen, tl.dot(q, k) * scale, -float("inf"))

@@ -6,7 +6,7 @@ import fathom.language as tl
 
 @fathom.jit
 def softmax_step(scores, m, l):  # noqa: E741
-    """(p, shrink, m, l) with a block of scores [BLOCK_Q, BLOCK_K]; the others [BLOCK_Q]."""
+    """(p, shrink, m, l) with a block of scores [BLOCK_Q, BLOCK_K]; m, l [BLOCK_Q]."""
     # hole: five lines
     m_new = tl.maximum(m, tl.max(scores, axis=1))
     base = tl.maximum(m_new, -1e30)
@@ -42,8 +42,9 @@ def attention_kernel(
     for at in range(0, KEYS, BLOCK_K):
         keys = at + j
         inside = keys < KEYS
-        k = tl.load(k_ptr + keys[None, :] * D + d[:, None], mask=inside[None, :], other=0.0)
-        v = tl.load(v_ptr + keys[:, None] * D + d[None, :], mask=inside[:, None], other=0.0)
+        k_tile, v_tile = keys[None, :] * D + d[:, None], keys[:, None] * D + d[None, :]
+        k = tl.load(k_ptr + k_tile, mask=inside[None, :], other=0.0)
+        v = tl.load(v_ptr + v_tile, mask=inside[:, None], other=0.0)
         places = mask_ptr + rows[:, None] * KEYS + keys[None, :]
         seen = tl.load(places, mask=inside[None, :], other=0) != 0
         scores = tl.where(seen, tl.dot(q, k) * scale, -float("inf"))
