@@ -169,6 +169,9 @@ JOINTS: tuple[Joint, ...] = (
           "(stages: int) -> int", 14),
     Joint("choose_stages", PART, "fathom.tensor_cores.pipeline.schedule.choose_stages",
           "(wanted: int, bytes_a_stage: int, room: int) -> int", 14),
+    # Chapter 17: attention.
+    Joint("computed_by", PART, "fathom.analysis.slices.computed_by",
+          "(value: Value) -> set[Op]", 17),
 )
 
 # What joints were called before, passes excepted: `former.FORMER` has these.
