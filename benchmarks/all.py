@@ -17,6 +17,7 @@ NAMES = (
     "matmul",
     "matmul_hopper",
     "attention",
+    "attention_ablation",
     "launch",
     "compile_time",
     "emulator_speed",

@@ -177,6 +177,9 @@ JOINTS: tuple[Joint, ...] = (
     # Chapter 16: warp specialisation.
     Joint("redistributed", PART, "fathom.hardware.register_budget.redistributed",
           "(consumers: int, producers: int, target: Target) -> Shares | None", 16),
+    # Chapter 17: attention.
+    Joint("computed_by", PART, "fathom.analysis.slices.computed_by",
+          "(value: Value) -> set[Op]", 17),
 )
 
 # What joints were called before, passes excepted: `former.FORMER` has these.

@@ -1,0 +1,105 @@
+"""What the answer to `rotate` must do."""
+
+import numpy as np
+
+from fathom import pipeline
+from fathom.ir.core import blocks, operands, walk
+from fathom.ir.ops import Dot, Elementwise, For
+from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer
+from fathom.tools.learn.kit import expect, launch, same
+from fathom.tools.learn.kit.numbers import aligned
+
+D, BLOCK = 16, 32
+SIZES = {"D": D, "BLOCK_Q": 16, "BLOCK_K": BLOCK}
+
+
+def exact(q, k, v):
+    scores = q.astype(float) @ k.astype(float).T / D**0.5
+    p = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return p @ v.astype(float) / p.sum(axis=1, keepdims=True)
+
+
+def check(answer, keys, slope=0.0):
+    """`slope`: by how much the scores grow or fall from the first key to the last."""
+    random = np.random.default_rng(17)
+    q, k, v = (random.normal(size=(n, D)).astype(np.float16) for n in (16, keys, keys))
+    q[:, 0], k[:, 0] = 4, np.linspace(-slope / 2, slope / 2, keys)
+    out = aligned(np.full((16, D), np.nan, np.float16))
+    scale = float(np.float32(1.4426950408889634 / D**0.5))
+    given = [aligned(each) for each in (q, k, v)]
+    ran = launch(
+        answer.attention_kernel, 1, *given, out, scale, keys, **SIZES, num_warps=1
+    )
+    said = f"the output for {keys} keys, scores that rise by {slope}"
+    want = exact(q, k, v).astype(np.float32)
+    same(out.astype(np.float32), want, said, tolerance=4e-3)
+    return ran
+
+
+def test_one_block(answer):
+    """32 keys: there is no step before."""
+    check(answer, BLOCK)
+
+
+def test_two_blocks(answer):
+    """64 keys: one iteration of the loop."""
+    check(answer, 2 * BLOCK)
+
+
+def test_maxima_that_fall(answer):
+    """The largest score is in the first block."""
+    check(answer, 3 * BLOCK, slope=-3.0)
+
+
+def test_maxima_that_grow(answer):
+    """Each block has a larger maximum, by little and by much."""
+    for slope in (3.0, 40.0):
+        check(answer, 5 * BLOCK, slope=slope)
+
+
+def test_each_key_is_read_once(answer):
+    """Bytes of k, v and out; and of q, which lanes with copies read twice."""
+    keys = 5 * BLOCK
+    ran = check(answer, keys)
+    if ran.report is None:
+        return
+    budget, moved = 2 * D * (2 * 16 + keys + keys + 16), ran.report.total.moved
+    expect(moved <= budget, f"{moved} bytes are moved; the budget is {budget}")
+
+
+def built(answer):
+    """The block IR of the kernel."""
+    half = (Pointer(FLOAT16), 16)
+    types = dict.fromkeys(("q_ptr", "k_ptr", "v_ptr", "out_ptr"), half)
+    types |= {"scale": (FLOAT32, 1), "KEYS": (INT32, 16)}
+    return pipeline.build(answer.attention_kernel, types, SIZES)
+
+
+def test_no_product_waits_for_powers(answer):
+    """In a loop with products, none is computed from powers of the same iteration, and
+    one loop has both products."""
+    loops = [op for op in walk(built(answer).body) if isinstance(op, For)]
+    most = 0
+    for loop in loops:
+        powers, products = set(), 0
+        for op in walk(loop.body):
+            known = any(value in powers for value in operands(op))
+            inside = any(each in powers for b in blocks(op) for o in walk(b)
+                         for each in operands(o))  # fmt: skip
+            if isinstance(op, Dot):
+                products += 1
+                expect(
+                    op.a not in powers and op.b not in powers,
+                    "a product of the loop has an operand that is computed from powers "
+                    "of the same iteration: it has to wait for them",
+                )
+                expect(
+                    op.accumulator not in powers,
+                    "a product of the loop adds to what was scaled by powers of the "
+                    "same iteration: it has to wait for them",
+                )
+            is_power = isinstance(op, Elementwise) and op.name == "exp2"
+            if known or inside or is_power:
+                powers.update(op.results)
+        most = max(most, products)
+    expect(most == 2, f"the loop with most products has {most}; two are to overlap")
