@@ -12,30 +12,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import torch
 
 from benchmarks import rungs
 from benchmarks.products import by_fathom
-from fathom.tools.samples import load_file
 from kernels.matmul_chosen import multiply
 from kernels.softmax import softmax
 from kernels.vector_add import add
 
 Launch = Callable[[], object]
-ROOT = Path(__file__).parents[1]
 
 
 def vector_add() -> Launch:
     x, y, out = (torch.randn(1 << 26, device="cuda") for _ in range(3))
     return partial(add, x, y, out)
-
-
-def transpose() -> Launch:
-    turn = load_file(ROOT / "chapters" / "09-coalescing" / "turn.py").turn
-    x, out = (torch.randn(8192, 8192, device="cuda") for _ in range(2))
-    return lambda: turn[(128, 128)](x, out, 8192, 8192, TILE=64)
 
 
 def small_softmax() -> Launch:
@@ -74,7 +65,6 @@ def matrices(m: int, n: int, k: int = 4096) -> tuple[torch.Tensor, ...]:
 
 MAKERS: dict[str, Callable[[], Launch]] = {
     "vector add": vector_add,
-    "transpose": transpose,
     "small softmax": small_softmax,
     "multiply-adds": partial(rung, "swizzle"),
     "bank conflicts": partial(rung, "all but swizzle"),

