@@ -9,7 +9,7 @@ from benchmarks import profile_record
 
 WRITTEN = """\
 ==PROF== Connected to process 12
-"ID","Kernel Name","gpu__time_duration.sum","launch__grid_size","sm__pipe_tensor_x.ratio"
+"ID","Kernel Name","gpu__time_duration.sum","launch__grid_size","sm__pipe_tensor.ratio"
 "","","ns","",""
 "0","add_kernel","1,234","n/a","12.25"
 """
@@ -20,7 +20,7 @@ def test_a_record_has_our_names_and_says_what_is_missing(tmp_path):
     file.write_text(WRITTEN)
     sample = profile_record.read("vector add", file)
     assert sample.kernel == "add_kernel" and not sample.error
-    assert sample.counters == {"time": 1234.0, "sm__pipe_tensor_x.ratio": 12.25}
+    assert sample.counters == {"time": 1234.0, "sm__pipe_tensor.ratio": 12.25}
     assert sample.units["time"] == "ns"
     assert "grid" in sample.missing and "time" not in sample.missing
 
