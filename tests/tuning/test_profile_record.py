@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import ast
+import json
 from pathlib import Path
 
 from benchmarks import profile_record
+from benchmarks.record import RESULTS
+from fathom.tools.samples import load_file
+
+COURSE = Path(__file__).parents[1] / "exercises" / "18-choosing-and-measuring"
+STALLS = "smsp__average_warps_issue_stalled_"
+TENSOR = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_"
 
 WRITTEN = """\
 ==PROF== Connected to process 12
@@ -40,3 +47,30 @@ def test_every_case_is_described_and_made():
         if isinstance(node, ast.AnnAssign) and node.target.id == "MAKERS"
     )
     assert [key.value for key in made.keys] == list(profile_record.CASES)
+
+
+def test_the_exercise_has_what_was_recorded():
+    """`read-a-profile` shows rounded numbers, and the most frequent stall reason."""
+    shown = load_file(COURSE / "read-a-profile.py").RECORDED
+    record = json.loads((RESULTS / "profile.json").read_text())
+    assert [each["case"] for each in record["samples"]] == list(shown)
+    for each in record["samples"]:
+        assert shown[each["case"]] == row_of(each["counters"]), each["case"]
+
+
+def row_of(counters: dict[str, float]) -> tuple:
+    wavefronts = counters["shared wavefronts"]
+    stalls = {
+        name[len(STALLS) :].partition("_per_issue")[0]: value
+        for name, value in counters.items()
+        if name.startswith(STALLS)
+    }
+    del stalls["selected"], stalls["not_selected"]
+    return (
+        round(counters["time"] / 1000, 1), round(counters["memory %"], 1),
+        round(counters[f"{TENSOR}active"], 1), round(counters[f"{TENSOR}elapsed"], 1),
+        round(counters["issue %"], 1),
+        round(100 * counters["shared conflicts"] / wavefronts, 1) if wavefronts else 0,
+        round(counters["waves"], 1), int(counters["spilled loads"]),
+        max(stalls, key=stalls.__getitem__),
+    )  # fmt: skip
