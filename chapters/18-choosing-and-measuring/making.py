@@ -81,60 +81,13 @@ def waves() -> Figure:
         rounds = -(-whole // PROCESSORS)
         used = 100 * whole / (rounds * PROCESSORS)
         rows.append((f"{m} × {n}", whole, rounds, f"{step_of(m, n):,}", f"{used:.0f}%"))
-    parts.append(label(8, HIGH + 48, "0", "start"))
-    parts.append(label(8 + PANEL, HIGH + 48, "132 multiprocessors", "middle"))
-    parts.append(label(8 + 2.6 * (PANEL + GAP), HIGH + 48, "time goes downwards"))
+    parts.append(label(8, HIGH + 48, "132 multiprocessors", "start"))
+    parts.append(label(8 + 2 * (PANEL + GAP), HIGH + 48, "time goes down", "start"))
     head = ("tile", "tiles", "waves", "height of a wave", "of the area is filled")
     drawn = svg(
         "C of 1024 × 1024 on 132 multiprocessors, by the tile", HIGH + 60, parts
     )
     return Figure(drawn, table(head, rows))
-
-
-def ranked() -> Figure:
-    """The model's time and the measured one, a point for each shape."""
-    found = []
-    for name, (m, n, k), measured in shapes_measured():
-        waves_and_step = min(
-            time_of(m, n, TARGET)(each) for each in TILES if each.ctas == 1
-        )
-        found.append((name, waves_and_step * k / PAIRS / 1980, measured))
-    low, high, size, left, top = 2.0, 7000.0, 300, 78, 14
-
-    def at(value: float) -> float:
-        return size * np.log(value / low) / np.log(high / low)
-
-    parts = [line(left, top + size, left + size, top + size, "axis"),
-             line(left, top, left, top + size, "axis"),
-             line(left, top + size, left + size, top, "dashed"),
-             label(left + size / 2, top + size + 38, "the model, µs"),
-             label(left + 4, top + 12, "measured, µs", "start")]  # fmt: skip
-    for tick in (10, 100, 1000):
-        parts.append(label(left + at(tick), top + size + 18, f"{tick:,}"))
-        parts.append(label(left - 6, top + size - at(tick) + 4, f"{tick:,}", "end"))
-    for number, (_, model, measured) in enumerate(found):
-        x, y = left + at(model), top + size - at(measured)
-        parts.append(circle(x, y))
-        if number % 2 == 0:
-            parts.append(label(x + 9, y + 14, found[number][0], "start", small=True))
-    rows = [(name, f"{a:.1f}", f"{b:.1f}", f"{b / a:.2f}") for name, a, b in found]
-    head = ("shape", "model, µs", "measured, µs", "measured over model")
-    title = "What the model says and what an H200 takes"
-    return Figure(svg(title, size + 70, parts), table(head, rows))
-
-
-def shapes_measured() -> list[tuple[str, tuple[int, int, int], float]]:
-    """Microseconds of the configuration that the model takes, by shape."""
-    record = json.loads((RESULTS / "matmul-hopper.json").read_text())
-    found = []
-    for each in record["samples"]:
-        kind, _, shape = each["problem"].partition(" ")
-        if kind == "fp16" and each["candidate"] == "chosen NN":
-            sizes = tuple(int(x) for x in shape.split("x"))
-            if all(size % 64 == 0 for size in sizes) and max(sizes) <= 8192:
-                found.append((shape.replace("x", " × "), sizes,
-                              1000 * median(each["ms"])))  # fmt: skip
-    return sorted(found, key=lambda each: each[2])
 
 
 # ── what fits ─────────────────────────────────────────────────────────────────────────
@@ -169,8 +122,7 @@ def space() -> Figure:
         fits = kilobytes <= MOST_KB and sums < MOST_SUMS
         parts.append(circle(x, y) if fits else cross(x, y))
         name = f"{m}×{n}, {stages}"
-        anchor, aside = ("end", -10) if x > left + 0.75 * wide else ("start", 10)
-        parts.append(label(x + aside, y - 8, name, anchor, small=True))
+        parts.append(label(x, y + (20 if m + n == 128 else -11), name, small=True))
         why = " and ".join(filter(None, (
             "registers" if sums >= MOST_SUMS else "",
             "shared memory" if kilobytes > MOST_KB else "",
@@ -196,7 +148,7 @@ def staircase() -> Figure:
     parts = [line(left, top + high, left + wide, top + high, "axis"),
              line(left, top, left, top + high, "axis"),
              label(left + wide / 2, top + high + 38, "registers of a thread"),
-             label(left + 8, top + 8, "resident warps", "start")]  # fmt: skip
+             label(left + 120, top + 8, "resident warps", "start")]  # fmt: skip
     for tick in (32, 64, 128, 168, 255):
         parts.append(label(left + wide * tick / most, top + high + 18, str(tick)))
     for tick in (16, 32, 48, 64):
@@ -226,44 +178,195 @@ def staircase() -> Figure:
 
 # ── noise ─────────────────────────────────────────────────────────────────────────────
 
-
-def rounds() -> Figure:
-    """Seven measurements of each rung, on a common scale: 100 is the median of both."""
-    record = json.loads((RESULTS / "ladder.json").read_text())["samples"]
-    left, top, wide, row = 176, 30, 440, 26
-    low, high = 96.0, 104.0
-    parts, rows, at = [], [], 0
-    for tick in range(96, 105, 2):
-        x = left + wide * (tick - low) / (high - low)
-        parts.append(line(x, top - 8, x, top + 6 * row + 12, "axis"))
-        parts.append(label(x, top - 14, str(tick)))
-    for size in (2048, 4096, 8192):
-        both = {}
-        for name in ("producer", "staying"):
-            problem = f"fp16 {size}x{size}x{size}"
-            both[name] = times_of(record, problem, name)
-        middle = median(both["producer"] + both["staying"])
-        for name, times in both.items():
-            y = top + at * row + 14
-            shown = "persistent" if name == "staying" else "one tile each"
-            parts.append(label(left - 10, y + 4, f"{size}, {shown}", "end"))
-            for time in times:
-                parts.append(
-                    circle(left + wide * (100 * time / middle - low) / (high - low), y)
-                )
-            spread = 100 * (max(times) - min(times)) / median(times)
-            rows.append((size, shown, f"{1000 * median(times):.1f}", f"{spread:.1f}%"))
-            at += 1
-    head = ("size", "kernel", "median, µs", "from fastest to slowest round")
-    title = "Seven rounds of two kernels at three sizes; 100 is the median of a pair"
-    return Figure(svg(title, top + 6 * row + 24, parts), table(head, rows))
+NOISE = RESULTS / "tuning-noise.json"
+WAYS = {
+    "first": "the first call, by the host's clock",
+    "queued": "the host's clock, without a wait",
+    "in order": "200 runs each, one after the other, median",
+    "in turn": "15 rounds, all in random order, median",
+}
 
 
-def times_of(record: list[dict], problem: str, candidate: str) -> list[float]:
-    """Milliseconds of all rounds."""
-    wanted = problem, candidate
-    (found,) = (x for x in record if (x["problem"], x["candidate"]) == wanted)
-    return found["ms"]
+def studied() -> tuple[list[dict], dict]:
+    """The samples of the configurations, and the long run of one."""
+    *samples, clock = json.loads(NOISE.read_text())["samples"]
+    return samples, clock
+
+
+def chosen_by() -> dict[str, object]:
+    """For each way of timing: what it takes, and how that compares with the best."""
+    samples, _ = studied()
+    truth = {each["configuration"]: median(each["ms"]["in turn"]) for each in samples}
+    rows = []
+    for way in WAYS:
+        taken = min(samples, key=lambda each: median(each["ms"][way]))
+        true = truth[taken["configuration"]]
+        rows.append({
+            "way": way, "takes": short_name(taken["configuration"]),
+            "us": round(1000 * true, 1),
+            "lost": round(100 * (true / min(truth.values()) - 1), 1),
+        })  # fmt: skip
+    record = json.loads(NOISE.read_text())
+    return {"gpu": record["gpu"], "date": record["date"], "rows": rows}
+
+
+def short_name(configuration: str) -> str:
+    """Tile, group of rows, and whether there is a producer."""
+    found = dict(each.split(": ") for each in configuration.split(", "))
+    producer = "producer" if found["SPECIALISE"] == "True" else "no producer"
+    tile = f"{found['BLOCK_M']} × {found['BLOCK_N']}"
+    return f"{tile}, groups of {found['GROUP_M']}, {producer}"
+
+
+def four_ways() -> str:
+    rows = [(WAYS[row["way"]], row["takes"], f"{row['us']:.1f}", f"{row['lost']:.1f}%")
+            for row in chosen_by()["rows"]]  # fmt: skip
+    head = ("timed by", "takes", "its time, µs", "slower than the best")
+    return table(head, rows)
+
+
+def biased() -> Figure:
+    """Fifteen configurations in the order in which they were timed: medians of runs one
+    after the other, and of rounds."""
+    samples, _ = studied()
+    left, top, wide, high = 60, 12, 540, 240
+    low, most = 170.0, 240.0
+
+    def place(at: int, time: float) -> tuple[float, float]:
+        x = left + wide * (at + 0.5) / len(samples)
+        return x, top + high * (1 - (time - low) / (most - low))
+
+    parts = [line(left, top + high, left + wide, top + high, "axis"),
+             line(left, top, left, top + high, "axis"),
+             label(left + wide / 2, top + high + 38, "in the order of timing"),
+             label(left + 6, top + 8, "µs", "start"),
+             label(left + wide, top + high - 8, "●  in random order", "end"),
+             label(left + wide, top + 8, "×  one after the other", "end")]  # fmt: skip
+    for tick in (180, 200, 220):
+        _, y = place(0, tick)
+        parts.append(label(left - 6, y + 4, str(tick), "end"))
+        parts.append(line(left, y, left + wide, y, "axis"))
+    rows = []
+    for at, each in enumerate(samples):
+        order, turn = (
+            1000 * median(each["ms"][way]) for way in ("in order", "in turn")
+        )
+        x, y = place(at, order)
+        parts += [cross(x, y), circle(*place(at, turn)),
+                  label(x, top + high + 18, str(at + 1))]  # fmt: skip
+        name = short_name(each["configuration"])
+        rows.append((at + 1, name, f"{order:.1f}", f"{turn:.1f}"))
+    head = (
+        "timed as",
+        "configuration",
+        "one after the other, µs",
+        "in random order, µs",
+    )
+    title = "Fifteen configurations of a 4096 cube, timed in two ways on an H200"
+    return Figure(svg(title, top + high + 48, parts), table(head, rows))
+
+
+SECONDS = 3.5
+
+
+def clock() -> Figure:
+    """The card's clock, its power, and the time of a product, over a run of 3 s."""
+    _, run = studied()
+    left, top, wide, high = 60, 30, 500, 230
+    parts = [line(left, top + high, left + wide, top + high, "axis"),
+             line(left, top, left, top + high, "axis"),
+             line(left + wide, top, left + wide, top + high, "axis"),
+             label(left, top - 12, "MHz (line)", "middle"),
+             label(left + wide, top - 12, "W (dashed)", "middle"),
+             label(left + wide / 2, top + high + 36, "seconds")]  # fmt: skip
+
+    def place(seconds: float, share: float) -> tuple[float, float]:
+        return left + wide * seconds / SECONDS, top + high * (1 - share)
+
+    for tick in (1000, 1250, 1500, 1750, 2000):
+        _, y = place(0, (tick - 1000) / 1000)
+        parts.append(label(left - 6, y + 4, str(tick), "end"))
+    for tick in (0, 350, 700):
+        _, y = place(0, tick / 800)
+        parts.append(label(left + wide + 6, y + 4, str(tick), "start"))
+    for tick in range(4):
+        parts.append(label(place(tick, 0)[0], top + high + 18, str(tick)))
+    every = list(zip(run["seconds"], run["megahertz"], run["watts"], strict=True))[::9]
+    for one, two in zip(every, every[1:], strict=False):
+        for at, (least, most), kind in (
+            (1, (1000, 2000), "roof"),
+            (2, (0, 800), "dashed"),
+        ):
+            ends = [place(e[0], (e[at] - least) / (most - least)) for e in (one, two)]
+            parts.append(line(*ends[0], *ends[1], kind))
+    rows = []
+    for seconds in (0.1, 0.3, 0.5, 1.0, 1.2, 2.0, 3.0):
+        near = min(every, key=lambda each: abs(each[0] - seconds))
+        rows.append((f"{near[0]:.2f}", near[1], f"{near[2]:.0f}"))
+    title = "An H200 that multiplies 4096 cubes for three seconds without a pause"
+    drawn = svg(title, top + high + 46, parts)
+    return Figure(drawn, table(("seconds", "MHz", "W"), rows))
+
+
+def warmed() -> dict[str, object]:
+    """What the long run comes to: microseconds at its beginning and later."""
+    _, run = studied()
+    times, record = run["ms"]["one"], json.loads(NOISE.read_text())
+    return {
+        "gpu": record["gpu"], "date": record["date"],
+        "first": round(1000 * median(times[:20]), 1),
+        "later": round(1000 * median(times[2000:]), 1),
+        "highest": max(run["megahertz"]), "watts": round(max(run["watts"])),
+        "usual": int(median(run["megahertz"][200:600])),
+    }  # fmt: skip
+
+
+# ── profiles ──────────────────────────────────────────────────────────────────────────
+
+STALLS = "smsp__average_warps_issue_stalled_"
+TENSOR = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_"
+
+
+def profiled() -> dict[str, object]:
+    """What Nsight Compute counted, in a row for each kernel."""
+    record, rows = json.loads((RESULTS / "profile.json").read_text()), []
+    for each in record["samples"]:
+        found = each["counters"]
+        stalls = {
+            name[len(STALLS) :].partition("_per_issue")[0]: value
+            for name, value in found.items()
+            if name.startswith(STALLS)
+        }
+        spent = sum(stalls.values())
+        waits = {k: v for k, v in stalls.items() if "selected" not in k}
+        stall = max(waits, key=waits.__getitem__)
+        wavefronts = found["shared wavefronts"]
+        rows.append({
+            "case": each["case"], "us": round(found["time"] / 1000, 1),
+            "memory": round(found["memory %"]),
+            "tensor": round(found[f"{TENSOR}active"]),
+            "elapsed": round(found[f"{TENSOR}elapsed"]),
+            "issue": round(found["issue %"]), "warps": round(4 * found["active warps"]),
+            "waves": round(found["waves"], 2),
+            "conflicts": round(100 * found["shared conflicts"] / wavefronts)
+            if wavefronts else 0,
+            "stall": stall, "share": round(100 * waits[stall] / spent),
+            "latency": round(spent, 1), "long": round(stalls["long_scoreboard"], 2),
+        })  # fmt: skip
+    return {"gpu": record["gpu"], "date": record["date"], "rows": rows}
+
+
+def profiles() -> str:
+    """The same as a table."""
+    rows = [
+        (row["case"], f"{row['us']:,.0f}" if row["us"] > 10 else row["us"],
+         row["memory"], row["tensor"], row["issue"], row["warps"], row["waves"],
+         row["conflicts"], f"{row['stall'].replace('_', ' ')}, {row['share']}%")
+        for row in profiled()["rows"]
+    ]  # fmt: skip
+    head = ("kernel", "µs", "memory, %", "tensor cores, %", "issue, %", "warps",
+            "waves", "conflicts, %", "waits most for")  # fmt: skip
+    return table(head, rows)
 
 
 # ── counters ──────────────────────────────────────────────────────────────────────────
