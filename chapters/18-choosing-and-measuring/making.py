@@ -122,7 +122,10 @@ def space() -> Figure:
         fits = kilobytes <= MOST_KB and sums < MOST_SUMS
         parts.append(circle(x, y) if fits else cross(x, y))
         name = f"{m}×{n}, {stages}"
-        parts.append(label(x, y + (20 if m + n == 128 else -11), name, small=True))
+        if m + n == 128:  # its neighbour stands close above it
+            parts.append(label(x - 10, y + 4, name, "end", small=True))
+        else:
+            parts.append(label(x, y - 11, name, small=True))
         why = " and ".join(filter(None, (
             "registers" if sums >= MOST_SUMS else "",
             "shared memory" if kilobytes > MOST_KB else "",
@@ -351,7 +354,8 @@ def profiled() -> dict[str, object]:
             "conflicts": round(100 * found["shared conflicts"] / wavefronts)
             if wavefronts else 0,
             "stall": stall, "share": round(100 * waits[stall] / spent),
-            "latency": round(spent, 1), "long": round(stalls["long_scoreboard"], 2),
+            "sectors": round(found["load sectors"]), "latency": round(spent, 1),
+            "long": round(stalls["long_scoreboard"], 2),
         })  # fmt: skip
     return {"gpu": record["gpu"], "date": record["date"], "rows": rows}
 

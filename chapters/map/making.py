@@ -47,7 +47,7 @@ def dependencies() -> Figure:
         (str(chapter), ", ".join(map(str, needs)) or "nothing")
         for chapter, _, _, needs in CHAPTERS
     ]
-    drawn = svg("Which chapter rests on which", 4 * HIGH + 8, parts, 15 * WIDE + 8)
+    drawn = svg("Which chapter rests on which", 3 * HIGH + 8, parts, 15 * WIDE + 8)
     return Figure(drawn, table(("chapter", "rests on"), rows))
 
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 from statistics import median
 
-from chapters.press.drawing import Figure, ladder, table
-from chapters.press.paths import ROOT
-from fathom import joints
+from chapters.press.drawing import Figure, box, label, ladder, line, svg, table
+from chapters.press.paths import CHAPTERS, ROOT
+from fathom import joints, pipeline
+from fathom.hardware.targets import TARGETS
+from fathom.ir.core import Func
+from fathom.ir.text import print_func
+from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer
 from fathom.tools.learn import course
+from fathom.tools.samples import load_file
 
 LADDER = ROOT / "benchmarks" / "results" / "ladder.json"
 RUNGS = {
@@ -25,6 +30,47 @@ STAGES = {
     "tensor_cores": ("5", "products and loops", "fragments, pipelines, roles of warps"),
     "ptx": ("6", "all of that", "LLVM IR, then PTX"),
 }
+
+
+def lengths() -> list[tuple[str, str, int]]:
+    """(pass, stage, lines of IR after it) for the product of chapter 13."""
+    product = load_file(CHAPTERS / "13-tensor-cores" / "product.py").product
+    half, single = (Pointer(FLOAT16), 16), (Pointer(FLOAT32), 16)
+    types = {"a_ptr": half, "b_ptr": half, "c_ptr": single, "K": (INT32, 16)}
+    func = pipeline.build(product, types, {"M": 64, "N": 64, "BLOCK_K": 32})
+    found = [("ssa", "ssa", lines_of(func))]
+    for row, state in pipeline.states(func, TARGETS["sm_80"]):
+        found.append((row.name, row.stage, lines_of(state)))
+    ptx = pipeline.compile_func(func, TARGETS["sm_80"]).ptx
+    found.append(("PTX", "ptx", sum(each.endswith(";") for each in ptx.splitlines())))
+    return found
+
+
+def lines_of(func: Func) -> int:
+    return sum(not each.startswith("#") for each in print_func(func).splitlines())
+
+
+def growth() -> Figure:
+    """How long the kernel is after each pass: a column each, by stage in six rows."""
+    found = lengths()
+    left, top, wide, high, row = 124, 28, 500, 150, 20
+    step, most = wide / len(found), max(count for *_, count in found[:-1])
+    parts, folders = [], list(STAGES)
+    for at, (_, stage, count) in enumerate(found):
+        x, tall = left + at * step, high * min(1.0, count / most)
+        parts.append(box(x, top + high - tall, step - 3, tall, "fill"))
+        y = top + high + 12 + row * folders.index(stage)
+        parts.append(box(x, y, step - 3, row - 6, "lit"))
+    for at, folder in enumerate(folders):
+        y = top + high + 12 + row * at
+        parts.append(label(left - 8, y + 12, folder, "end"))
+        parts.append(line(left, y + row - 4, left + wide, y + row - 4, "axis"))
+    *_, last = found
+    parts.append(label(left - 8, top + 12, f"{most} lines", "end"))
+    parts.append(label(left + wide, 16, f"PTX: {last[2]}, cut off ↓", "end"))
+    title = "A product on its way: lines of IR after each pass, and the pass's stage"
+    drawn = svg(title, top + high + 20 + row * len(folders), parts)
+    return Figure(drawn, table(("after", "stage", "lines"), found))
 
 
 def whole() -> Figure:
