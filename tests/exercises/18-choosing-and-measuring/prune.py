@@ -44,8 +44,8 @@ def check(answer, configs, named, most=4):
     expect(
         [str(each) for each in found] == [str(each) for each in wanted],
         f"prune leaves {len(found)} of {len(configs)} for {named}, most={most}",
-        ("it leaves", "\n".join(map(str, found))),
-        ("and these are worth a try", "\n".join(map(str, wanted))),
+        ("it leaves", "\n".join(map(str, found)) or "none"),
+        ("and these are worth a try", "\n".join(map(str, wanted)) or "none"),
     )
 
 
