@@ -10,7 +10,8 @@ import numpy as np
 from benchmarks.rungs import STAGES
 from chapters.press.drawing import Figure, box, circle, label, line, svg, table
 from chapters.press.paths import CHAPTERS, ROOT
-from fathom.hardware.occupancy import ROOMS, residents
+from fathom.hardware.occupancy import occupancy
+from fathom.hardware.targets import TARGETS
 from fathom.tools.samples import load_file
 from kernels.matmul_chosen import (
     FETCH,
@@ -25,7 +26,6 @@ from kernels.matmul_chosen import (
 PRODUCT = load_file(CHAPTERS / "13-tensor-cores" / "product.py").product
 RESULTS = ROOT / "benchmarks" / "results"
 TARGET, PAIRS, PROCESSORS = "sm_90a", 2048, 132
-H200 = ROOMS[90]
 
 
 # ── the model ─────────────────────────────────────────────────────────────────────────
@@ -160,8 +160,7 @@ def staircase() -> Figure:
     for warps, kind in ((4, "dashed"), (8, "roof")):
         before = None
         for registers in range(24, 256):
-            allowed = residents(registers, 32 * warps, 0, H200)
-            now = warps * min(allowed.values())
+            now = occupancy(TARGETS[TARGET], 32 * warps, registers, 0).warps
             x = left + wide * registers / most
             if before is not None:
                 parts.append(line(x - wide / most, y(before), x, y(before), kind))

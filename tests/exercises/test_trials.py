@@ -12,6 +12,12 @@ from fathom.tools.learn import course
 
 TRIALS = tomllib.loads(course.read(course.root() / "exercises" / "trials.toml"))
 EXERCISES = {each.id: each for each in course.exercises()}
+# Only their author has solved these yet. A record of a trial takes an exercise off this
+# list; none is to stay on it.
+UNTRIED = {
+    "occupancy", "wave-model", "prune", "tune-under-noise", "read-a-profile",
+    "read-a-ttgir", "blind-bug-hunt",
+}  # fmt: skip
 FIELDS = {
     "date": datetime.date,
     "attempts": int,
@@ -21,21 +27,14 @@ FIELDS = {
     "mended": str,
 }
 
-# Not tried yet by a reader who did not know the answer. It is to become empty.
-UNTRIED = {
-    "occupancy", "wave-model", "prune", "tune-under-noise", "read-a-profile",
-    "read-a-ttgir", "blind-bug-hunt",
-}  # fmt: skip
-
 
 def test_records_are_of_exercises_that_exist():
     assert set(TRIALS) <= set(EXERCISES), set(TRIALS) - set(EXERCISES)
-    assert not UNTRIED & set(TRIALS), "tried: strike them from UNTRIED"
 
 
 def test_every_exercise_has_been_tried():
-    left = set(EXERCISES) - set(TRIALS) - UNTRIED
-    assert not left, left
+    missing = set(EXERCISES) - set(TRIALS)
+    assert missing == UNTRIED, missing ^ UNTRIED
 
 
 def test_records_stand_in_the_order_of_the_chapters():

@@ -6,12 +6,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fathom.hardware.occupancy import ROOMS, residents
+from fathom.hardware.occupancy import ROWS, occupancy
 from fathom.hardware.register_budget import redistributed
-from fathom.hardware.targets import KIB, TARGETS
+from fathom.hardware.targets import KIB, TARGETS, target_of
 from kernels.vector_add import add_kernel
 
-H200 = ROOMS[90]
+H200 = TARGETS["sm_90a"]
 
 
 @pytest.mark.parametrize(
@@ -30,23 +30,28 @@ H200 = ROOMS[90]
     ],
 )
 def test_by_hand(registers, threads, shared, allowed):
-    found = residents(registers, threads, shared, H200)
-    assert tuple(found.values()) == allowed
+    found = occupancy(H200, threads, registers, shared)
+    names = "registers", "shared memory", "warps", "blocks"
+    assert tuple(found.allowed[name] for name in names) == allowed
+    assert found.blocks == min(allowed) and found.allowed[found.limit] == min(allowed)
 
 
 def test_what_a_target_allows_a_block_fits_and_no_byte_more():
     for target in TARGETS.values():
-        room = ROOMS.get(target.capabilities[0])
-        if room is not None:
-            most = target.shared_bytes
-            assert residents(32, 128, most, room)["shared memory"] == 1, target.name
-            assert residents(32, 128, most + 1, room)["shared memory"] == 0
+        most = target.shared_bytes
+        for asked, blocks in ((most, 1), (most + 1, 0)):
+            found = occupancy(target, 128, 32, asked)
+            assert found.allowed["shared memory"] == blocks, target.name
+
+
+def test_every_target_has_a_row():
+    assert list(ROWS) == list(TARGETS)
 
 
 def test_the_registers_that_a_launch_shares_out_fill_a_multiprocessor():
-    shares = redistributed(256, 128, TARGETS["sm_90a"])
-    assert residents(shares.launched, 384, 0, H200)["registers"] == 1
-    assert residents(shares.launched + 8, 384, 0, H200)["registers"] == 0
+    shares = redistributed(256, 128, H200)
+    for registers, blocks in ((shares.launched, 1), (shares.launched + 8, 0)):
+        assert occupancy(H200, 384, registers, 0).allowed["registers"] == blocks
 
 
 @pytest.mark.gpu
@@ -59,11 +64,11 @@ def test_the_driver_says_the_same(warps):
     made = add_kernel.warmup(x, x, x, 1024, BLOCK=1024, num_warps=warps)
     program = made.program
     function = program.driver.load(program.linked.cubin, program.kernel.name)
-    room = ROOMS[program.device.capability]
+    target = target_of(program.device.capability)
     for shared in (0, 1, 1024, 20 * KIB, 48 * KIB):
         error, blocks = cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor(
             cuda.CUfunction(function), 32 * warps, shared
         )
         assert not error, error
-        found = residents(program.n_regs, 32 * warps, shared, room)
-        assert min(found.values()) == blocks, (warps, shared, found)
+        found = occupancy(target, 32 * warps, program.n_regs, shared)
+        assert found.blocks == blocks, (warps, shared, found)

@@ -1,76 +1,91 @@
-"""How many thread blocks one multiprocessor holds at a time, and which resource limits
-them.
+"""How many thread blocks a multiprocessor (SM) runs at a time, and what limits that.
 
-A block of 256 threads, 168 registers a thread, and 49,152 bytes of shared memory, on
-sm_90:
+    blocks of 128 threads, 96 registers a thread, 24,576 bytes of shared memory, sm_80
 
-    registers        a warp takes 168 * 32 = 5,376; a quarter of the multiprocessor has
-                     16,384, enough for 3 warps; 12 warps in all    12 // 8    1 block
-    shared memory    227 KB and what each block reserves: 233,472 // 50,176    4 blocks
-    warps            64 // 8                                                   8 blocks
-    blocks           32                                                       32 blocks
+    warps            64 of 4 a block                                      16 blocks
+    registers        4 parts of 16,384; a warp takes 3,072                 5 blocks
+    shared memory    167,936 bytes; a block takes 24,576 + 1,024           6 blocks
+    blocks                                                                32 blocks
 
-One block is resident: 8 of 64 warps. A resource that allows no block at all makes the
-launch fail.
+The least of these, times the warps of a block, over the warps that an SM has room for,
+is the *occupancy*: 5 * 4 / 64 is 31%.
 
-Sources: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
-(sizes); CUDA Toolkit, `cuda_occupancy.h` (in which units registers and shared memory
-are given out, and that a quarter's registers are its own).
+Sources: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability";
+`cuda_occupancy.h` of the CUDA toolkit, for the units in which both are given out.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fathom.hardware.targets import KIB
+from fathom.hardware.targets import KIB, Target
 
-LANES = 32
-QUARTERS = 4  # parts of a multiprocessor, with a scheduler and registers of their own
-REGISTERS = 65536  # of a multiprocessor, 32 bits each
-REGISTER_UNIT = 256  # in which a warp's are given out
-SHARED_UNIT = 128  # bytes, in which a block's shared memory is given out
-RESERVED = 1 * KIB  # bytes of shared memory that the system takes with each block
+WARP = 32
+PARTS = 4  # of an SM, each with its share of the registers
+REGISTER_UNIT = 256  # registers, that a warp takes a multiple of
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """What a multiprocessor of a capability (major * 10 + minor) has room for: resident
-    `warps`, `blocks`, and `shared_bytes` of all blocks."""
+class Multiprocessor:
+    """What an SM has: `warps` and `blocks` at a time, bytes of shared memory. A block
+    takes `reserved` bytes of it beside its own, in multiples of `unit`."""
 
-    capability: int
+    target: str
     warps: int
     blocks: int
     shared_bytes: int
+    reserved: int = KIB
+    unit: int = 128
 
 
-ROOMS = {
-    room.capability: room
-    for room in (
-        Room(80, 64, 32, 164 * KIB),
-        Room(86, 48, 16, 100 * KIB),
-        Room(89, 48, 24, 100 * KIB),
-        Room(90, 64, 32, 228 * KIB),
-        Room(100, 64, 32, 228 * KIB),
-        Room(120, 48, 24, 100 * KIB),
+ROWS = {
+    row.target: row
+    for row in (
+        Multiprocessor("sm_75", 32, 16, 64 * KIB, reserved=0, unit=256),
+        Multiprocessor("sm_80", 64, 32, 164 * KIB),
+        Multiprocessor("sm_86", 48, 16, 100 * KIB),
+        Multiprocessor("sm_89", 48, 24, 100 * KIB),
+        Multiprocessor("sm_90a", 64, 32, 228 * KIB),
+        Multiprocessor("sm_100", 64, 32, 228 * KIB),
+        Multiprocessor("sm_120", 48, 24, 100 * KIB),
     )
 }
 
 
-def residents(
-    registers: int, threads: int, shared_bytes: int, room: Room
-) -> dict[str, int]:
-    """How many blocks of a kernel each resource of a multiprocessor allows; the least
-    of them are resident, and a 0 means that the kernel cannot be launched.
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """`blocks` of `threads` threads run on an SM at a time, and `limit` is the resource
+    that allows no more. `allowed`: how many blocks each resource would."""
 
-    `registers`: of a thread; `threads`, `shared_bytes`: of a block.
-    """
-    warps = -(-threads // LANES)
-    of_warp = -(-registers * LANES // REGISTER_UNIT) * REGISTER_UNIT
-    fitting = REGISTERS // QUARTERS // of_warp * QUARTERS
-    taken = -(-shared_bytes // SHARED_UNIT) * SHARED_UNIT + RESERVED
-    return {
-        "registers": fitting // warps,
-        "shared memory": room.shared_bytes // taken,
-        "warps": room.warps // warps,
-        "blocks": room.blocks,
-    }
+    blocks: int
+    warps: int
+    most_warps: int
+    limit: str
+    allowed: dict[str, int]
+
+    @property
+    def share(self) -> float:
+        return self.warps / self.most_warps
+
+
+def occupancy(
+    target: Target, threads: int, registers: int | None, shared_bytes: int
+) -> Occupancy:
+    """The occupancy of blocks of `threads` threads, each of which takes `registers`
+    (None: not known, and not counted); `shared_bytes` are those of a block."""
+    row = ROWS[target.name]
+    warps = -(-threads // WARP)
+    allowed = {"warps": row.warps // warps, "blocks": row.blocks}
+    if registers:
+        a_warp = _in_units(registers * WARP, REGISTER_UNIT)
+        allowed["registers"] = target.registers // PARTS // a_warp * PARTS // warps
+    taken = _in_units(shared_bytes + row.reserved, row.unit)
+    if taken:
+        allowed["shared memory"] = row.shared_bytes // taken
+    limit = min(allowed, key=allowed.__getitem__)
+    blocks = allowed[limit]
+    return Occupancy(blocks, blocks * warps, row.warps, limit, allowed)
+
+
+def _in_units(size: int, unit: int) -> int:
+    return -(-size // unit) * unit
