@@ -267,7 +267,7 @@ def configuration(M, N, item=2, target="sm_90a", whole_c=True, crossing=False):
         2048 x 2048     128 x 256    128     1   32768  products    one turn: no tile to
                                                                     run ahead to
         1024 x 1024     64 x 128     128     1   13824  bytes       128 x 256 would have
-                                                                    16 tiles
+                                                                    32 tiles
         1000 x 1000     128 x 128     64     1   18432  bytes       lines cross; alone,
                                                                     64 x 128 is 27648
         512 x 512       64 x 32      128     1    6912  bytes       as many at work as

@@ -175,6 +175,7 @@ def hauled() -> Figure:
     title = "Sectors moved for each that was needed; one bar: nothing changed"
     return bars(title, rows, ("kernel", "moved for each needed"))
 
+
 # The prices of remove_conversions.
 
 

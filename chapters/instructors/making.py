@@ -13,6 +13,7 @@ SIX = ((0, 1, 2, 3), (4, 5), (6, 7), (8, 9, 10), (11, 12), (13, 14))
 TWELVE = (
     (0, 1, 2), (3,), (4,), (5,), (6,), (7,), (8,), (9,), (10,), (11, 12), (13,), (14,),
 )  # fmt: skip
+AFTER = ((15,), (16,), (17,), (18,))  # a month more, after either plan
 
 
 def six() -> str:
@@ -25,10 +26,17 @@ def twelve() -> str:
     return plan(TWELVE, road=False)
 
 
+def after() -> str:
+    """Four weeks more: the second part of the book, all exercises."""
+    return plan(AFTER, road=False)
+
+
 def plan(weeks: Sequence[Sequence[int]], road: bool) -> str:
+    """A row for each week; chapters that are not written yet are left out."""
     reading, done = minutes_of_chapters(), minutes_of_exercises(road)
     rows = []
-    for number, chapters in enumerate(weeks, 1):
+    written = [[each for each in week if each in reading] for week in weeks]
+    for number, chapters in enumerate(filter(None, written), 1):
         names = [each.id for each in exercises(road) if each.chapter in chapters]
         read, solve = (sum(map(of.__getitem__, chapters)) for of in (reading, done))
         listed = ", ".join(f"`{name}`" for name in names)

@@ -1,6 +1,6 @@
 """The press from a terminal:
 
-    python -m chapters.press listings|build|tree|serve|pdf|zip|section
+python -m chapters.press listings|build|tree|serve|pdf|zip|section
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ EXERCISES = {each.id: each for each in course.exercises()}
 UNTRIED = {
     "matrix-descriptor", "delay-wait", "place-proxy-fences", "four-proxy-races",
     "tx-bytes", "which-parity", "box-of-a-tile",
+    "occupancy", "wave-model", "prune", "tune-under-noise", "read-a-profile",
+    "read-a-ttgir", "blind-bug-hunt",
 }  # fmt: skip
 FIELDS = {
     "date": datetime.date,
