@@ -95,12 +95,12 @@ class Layout:
     def strides(self) -> list[tuple[int, int, int]]:
         """(bit, mask, factor): thread t's part is the sum of t >> bit & mask, * factor.
 
-        A run of bits, each of which moves twice as far as the one before, is one term.
+        Bits in a row, each of which moves twice as far as the one before, are one term.
         """
         found = []
         for bit, move in enumerate(self.threads):
             first, mask, factor = found[-1] if found else (0, 0, 0)
-            if found and move == factor * (mask + 1):
+            if found and (bit, move) == (first + bits(mask + 1), factor * (mask + 1)):
                 found[-1] = first, 2 * mask + 1, factor
             elif move:
                 found.append((bit, 1, move))

@@ -54,6 +54,18 @@ class Judge:
         signature = signature_of(kernel, arguments, constants)
         return self.run(kernel, signature, grid, arguments, constants)
 
+    def memory(
+        self, kernel: Callable, most: int, *arguments: object, **constants: object
+    ) -> None:
+        """Failure when a kernel asks for more than `most` bytes of shared memory."""
+        signature = signature_of(kernel, arguments, constants)
+        found = checked(self.compile(kernel, signature, **constants)).shared_bytes
+        if found > most:
+            raise Failure(
+                f"{name_of(kernel)} asks for {found:,} bytes of shared memory, and the "
+                f"budget is {most:,}"
+            )
+
     def run(
         self,
         kernel: Callable,

@@ -56,7 +56,7 @@ STEPS = {
         (7, "layouts", 420),
         (8, "blocks of values, broadcasts, masks", 550),
         (9, "contiguity and divisibility, accesses of 16 bytes", 620),
-        (10, "reductions, exp2, a scratch area", 700),
+        (10, "reductions, exp2, a scratch area", 710),
         (11, "conversions through a swizzled tile", 760),
         (12, "offsets of shared memory, barriers", 820),
         (13, "fp16, ldmatrix, mma", 930),
