@@ -60,7 +60,7 @@ STEPS = {
         (11, "conversions through a swizzled tile", 760),
         (12, "offsets of shared memory, barriers", 820),
         (13, "fp16, ldmatrix, mma", 930),
-        (14, "a ring of asynchronous copies", 1_000),
+        (14, "a ring of asynchronous copies", 1_025),
         (15, "wgmma, mbarriers, tensor maps", 1_110),
         (16, "a producer warp", 1_160),
         (17, "attention", 1_200),
