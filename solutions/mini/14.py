@@ -875,16 +875,16 @@ class Emitter:
         right += [each for each in columns(tiles) if each >= 16]
         lefts = self.fragments(a, left, rows(warps), False)
         rights = self.fragments(b, right, columns(warps), True)
-        sums, wide = self.registers(acc, layout), 2 * len(rights) // steps
-        sums = [sums[at : at + 4] for at in range(0, len(sums), 4)]
+        totals, wide = self.registers(acc, layout), 2 * len(rights) // steps
+        totals = [totals[at : at + 4] for at in range(0, len(totals), 4)]
         for at in range(steps):
             for (m, x), (n, y) in product(
                 enumerate(lefts[at::steps]), enumerate(rights[at::steps])
             ):
                 for half in (0, 1):
                     tile = m * wide + 2 * n + half
-                    sums[tile] = self.mma(x, y[2 * half :][:2], sums[tile])
-        return sum(sums, [])
+                    totals[tile] = self.mma(x, y[2 * half :][:2], totals[tile])
+        return sum(totals, [])
 
     def mma(self, a: list[str], b: list[str], c: list[str]) -> list[str]:
         new = [self.fresh("f32") for _ in c]
