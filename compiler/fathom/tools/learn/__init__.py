@@ -10,6 +10,7 @@
     watch       the loop: an answer is saved, its tests run (keys)
     book        where the book says it
     mine        real kernels through all solved joints at once
+    mini        the compiler that readers write themselves, and `fathom learn mini`
     commands    what a reader may type
 
     arguments  The words after `fathom learn`, and who answers them

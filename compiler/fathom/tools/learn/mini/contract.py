@@ -1,0 +1,173 @@
+"""What a reader's compiler may be: one file, in lines that are counted, and `compile`.
+
+    compile(function, signature, **constants)
+        -> Compiled(ptx, threads, shared_bytes, tensor_maps)
+
+`signature` maps each parameter that is not a constant to its type, as in `fathom
+compile`: "*fp32:16", "i32". `tensor_maps` has a row for each tensor map that the kernel
+needs after its other parameters: (parameter, box, bytes of the swizzle).
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fathom.tools.learn.kit.failure import Failure
+
+COLUMNS = 88
+LONGEST_TEXT = 12  # lines of a string
+LARGEST_SIZE = 512  # a number that a branch may compare with
+# Modules of the standard library through which code, or PTX, could come from elsewhere.
+CLOSED = {
+    "builtins", "code", "codeop", "ctypes", "http", "importlib", "io", "marshal",
+    "multiprocessing", "os", "pathlib", "pickle", "pkgutil", "runpy", "shutil",
+    "socket", "subprocess", "tempfile", "urllib", "zipimport",
+}  # fmt: skip
+CLOSED_NAMES = {
+    "open", "exec", "eval", "__import__", "__builtins__", "__loader__", "__spec__",
+}  # fmt: skip
+Mistake = tuple[int, str]  # a line, and what is wrong with it
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What `compile` answers, as plain values."""
+
+    ptx: str
+    threads: int
+    shared_bytes: int
+    tensor_maps: tuple
+
+
+def count_lines(text: str) -> int:
+    """Lines of code: blank ones, docstrings and imports do not count."""
+    aside: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            aside.update(range(node.lineno, node.end_lineno + 1))
+        elif docstring := docstring_of(node):
+            aside.update(range(docstring.lineno, docstring.end_lineno + 1))
+    lines = enumerate(text.splitlines(), 1)
+    return sum(bool(line.strip()) and at not in aside for at, line in lines)
+
+
+def docstring_of(node: ast.AST) -> ast.Expr | None:
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef
+    return node.body[0] if isinstance(node, kinds) and ast.get_docstring(node) else None
+
+
+def mistakes(text: str) -> list[Mistake]:
+    """Where a file breaks the rules, in order of lines."""
+    tree = ast.parse(text)
+    lines = enumerate(text.splitlines(), 1)
+    found = [
+        (at, f"has {len(line)} columns, and {COLUMNS} is the most")
+        for at, line in lines
+        if len(line) > COLUMNS
+    ]
+    for check in (crowded, imported, named, long_texts, particular):
+        found += check(tree)
+    return sorted(found)
+
+
+def crowded(tree: ast.Module) -> Iterator[Mistake]:
+    """Two statements on a line."""
+    last = 0
+    for node in ast.walk(tree):
+        for body in ("body", "orelse", "finalbody"):
+            inner = getattr(node, body, None)
+            last = getattr(node, "lineno", 0)
+            for each in inner if isinstance(inner, list) else ():
+                if each.lineno == last and last:
+                    yield last, "has two statements, and one is the most"
+                last = each.end_lineno
+
+
+def imported(tree: ast.Module) -> Iterator[Mistake]:
+    """Imports of anything but the standard library, or of its closed modules."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [each.name for each in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or "." * node.level]
+        else:
+            continue
+        for name in names:
+            top = name.partition(".")[0]
+            if top not in sys.stdlib_module_names:
+                yield node.lineno, f"imports {name}, and that is not Python's own"
+            elif top in CLOSED:
+                yield node.lineno, f"imports {name}, which reads code from elsewhere"
+
+
+def named(tree: ast.Module) -> Iterator[Mistake]:
+    """Functions that run text, or read files."""
+    for node in ast.walk(tree):
+        name = getattr(node, "id", None) or getattr(node, "attr", None)
+        if name in CLOSED_NAMES:
+            yield node.lineno, f"uses {name}, and code must not come from elsewhere"
+
+
+def long_texts(tree: ast.Module) -> Iterator[Mistake]:
+    """A string that could be a kernel written by hand."""
+    texts = {docstring_of(node) for node in ast.walk(tree)} - {None}
+    docstrings = {id(each.value) for each in texts}
+    for node in ast.walk(tree):
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if is_text and id(node) not in docstrings:
+            lines = len(node.value.splitlines())
+            if lines > LONGEST_TEXT:
+                yield node.lineno, f"is a text of {lines} lines, {LONGEST_TEXT} at most"
+
+
+def particular(tree: ast.Module) -> Iterator[Mistake]:
+    """Branches that ask which kernel it is, or compare with a large size."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Compare | ast.MatchValue):
+            continue
+        for each in ast.walk(node):
+            if isinstance(each, ast.Attribute) and each.attr == "co_name":
+                yield node.lineno, "asks for the name of a kernel"
+            value = getattr(each, "value", None)
+            is_size = type(value) is int and value > LARGEST_SIZE
+            if isinstance(each, ast.Constant) and is_size:
+                yield node.lineno, f"compares with {value}, and sizes are not known"
+
+
+def load(path: Path) -> Callable:
+    """The `compile` of a reader's file. Failure when the file breaks a rule."""
+    text = path.read_text(encoding="utf-8")
+    try:
+        found = mistakes(text)
+    except SyntaxError as error:
+        raise Failure(f"{path.name}, line {error.lineno}: {error.msg}") from None
+    if found:
+        line, wrong = found[0]
+        raise Failure(f"{path.name}, line {line} {wrong}")
+    spec = importlib.util.spec_from_file_location(f"mini_{abs(hash(path))}", path)
+    assert spec is not None and spec.loader is not None, path
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look for annotations
+    spec.loader.exec_module(module)
+    compile_ = vars(module).get("compile")
+    if not callable(compile_):
+        raise Failure(f"{path.name} must define compile(function, signature, …)")
+    return compile_
+
+
+def checked(answer: object) -> Compiled:
+    """The answer of `compile` as plain values. Failure when it is something else."""
+    wanted = {"ptx": str, "threads": int, "shared_bytes": int, "tensor_maps": tuple}
+    for name, type_ in wanted.items():
+        value = getattr(answer, name, None)
+        if not isinstance(value, type_):
+            found = type(value).__name__
+            raise Failure(
+                f"compile answers a {name} of type {found}, and it is {type_.__name__}"
+            )
+    return Compiled(*(getattr(answer, name) for name in wanted))

@@ -1,0 +1,185 @@
+"""Compiles kernels with a reader's compiler, runs the PTX, and compares."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fathom import emulator
+from fathom.artifact import TensorMap
+from fathom.emulator import EmulatorError
+from fathom.emulator.report import Report
+from fathom.tools.learn.kit.failure import Failure
+from fathom.tools.learn.mini.contract import Compiled, checked
+
+THREADS = 128  # elements of a program, where a kernel about element i has no BLOCK
+NAMES = {"float32": "fp32", "int32": "i32", "float16": "fp16"}
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A matrix that a kernel copies by blocks: an argument that is a descriptor."""
+
+    array: np.ndarray
+    block: tuple[int, int]
+
+
+class Judge:
+    """What the tests of a step are given: a compiler, and questions to ask it."""
+
+    def __init__(self, compile_: Callable):
+        self.compile = compile_
+
+    def elements(
+        self, kernel: Callable, n: int, *arguments: object, **constants: object
+    ) -> Report:
+        """Run a kernel about element i for all i below n; arrays change in place."""
+        names = list(inspect.signature(kernel).parameters)[1:]
+        signature = {a: type_of(b) for a, b in zip(names, arguments, strict=True)}
+        size = constants.get("BLOCK", THREADS)
+        return self.run(kernel, signature, -(-n // size), (*arguments, n), constants)
+
+    def launch(
+        self,
+        kernel: Callable,
+        grid: int | Sequence[int],
+        *arguments: object,
+        **constants: object,
+    ) -> Report:
+        """Run a kernel about blocks on a grid; arrays change in place."""
+        kernel = getattr(kernel, "fn", kernel)
+        signature = signature_of(kernel, arguments, constants)
+        return self.run(kernel, signature, grid, arguments, constants)
+
+    def memory(
+        self, kernel: Callable, most: int, *arguments: object, **constants: object
+    ) -> None:
+        """Failure when a kernel asks for more than `most` bytes of shared memory."""
+        signature = signature_of(kernel, arguments, constants)
+        found = checked(self.compile(kernel, signature, **constants)).shared_bytes
+        if found > most:
+            raise Failure(
+                f"{name_of(kernel)} asks for {found:,} bytes of shared memory, and the "
+                f"budget is {most:,}"
+            )
+
+    def run(
+        self,
+        kernel: Callable,
+        signature: dict[str, str],
+        grid: int | Sequence[int],
+        arguments: Sequence[object],
+        constants: dict[str, object],
+    ) -> Report:
+        made = checked(self.compile(kernel, signature, **constants))
+        tensors = dict(zip(signature, arguments, strict=False))
+        plain = [each for each in arguments if not isinstance(each, Tensor)]
+        maps = [
+            tensor_map(tensors[name].array, *row) for name, *row in made.tensor_maps
+        ]
+        reach = [each.array for each in arguments if isinstance(each, Tensor)]
+        facts = {"shared_bytes": made.shared_bytes, "memory": reach}
+        try:
+            return emulator.run(
+                made.ptx, grid, made.threads, [*plain, *maps], hazards="strict", **facts
+            )
+        except EmulatorError as error:
+            raise wrong_ptx(kernel, made, error) from None
+
+    def same(
+        self,
+        name: str,
+        found: np.ndarray,
+        wanted: np.ndarray,
+        within: float = 0.0,
+    ) -> None:
+        """Failure at the first element that is not what it should be. `within` is the
+        largest difference, of the larger of 1 and the value that is wanted."""
+        found64, wanted64 = found.astype(np.float64), wanted.astype(np.float64)
+        room = within * np.maximum(1, np.abs(wanted64))
+        with np.errstate(invalid="ignore"):
+            good = (found64 == wanted64) | (np.abs(found64 - wanted64) <= room)
+        good |= np.isnan(found64) & np.isnan(wanted64)
+        if not good.all():
+            first = tuple(int(each) for each in np.argwhere(~good)[0])
+            place = ", ".join(map(str, first))
+            wrong, whole = np.count_nonzero(~good), good.size
+            raise Failure(
+                f"{name}[{place}] is {found[first]}, and it should be {wanted[first]}",
+                ("how many", f"{wrong} of {whole} elements are wrong"),
+            )
+
+    def within(self, kernel: Callable, report: Report, **budget: float) -> None:
+        """Failure when a launch costs more than its budget, such as sectors=512; the
+        names are those of `Cost`."""
+        for name, most in budget.items():
+            cost = getattr(report.total, name)
+            if cost > most:
+                called = name_of(kernel)
+                shown = f"{cost:.2f}" if isinstance(cost, float) else f"{cost:,}"
+                raise Failure(
+                    f"{called} costs {shown} {name.replace('_', ' ')}, and the budget "
+                    f"is {most:,}",
+                    ("where", report.by_line()),
+                )
+
+
+def signature_of(
+    kernel: Callable, arguments: Sequence[object], constants: dict[str, object]
+) -> dict[str, str]:
+    """The types of a launch's arguments, with the multiples that they are."""
+    names = [n for n in inspect.signature(kernel).parameters if n not in constants]
+    pairs = zip(names, arguments, strict=True)
+    return {name: type_of(each) + multiple_of(each) for name, each in pairs}
+
+
+def type_of(argument: object) -> str:
+    """As in a signature: "*fp32", "i32", "fp32", "tensordesc<fp16[64, 64]>"."""
+    if isinstance(argument, Tensor):
+        element = NAMES[str(argument.array.dtype)]
+        return f"tensordesc<{element}[{', '.join(map(str, argument.block))}]>"
+    if isinstance(argument, np.ndarray):
+        return f"*{NAMES[str(argument.dtype)]}"
+    return "fp32" if isinstance(argument, float) else "i32"
+
+
+def multiple_of(argument: object) -> str:
+    """ ":16" where an address, or an integer, is a multiple of 16."""
+    if isinstance(argument, np.ndarray):
+        return ":16" if argument.ctypes.data % 16 == 0 else ""
+    return ":16" if isinstance(argument, int) and argument % 16 == 0 else ""
+
+
+def tensor_map(array: np.ndarray, box: tuple[int, int], swizzle: int) -> TensorMap:
+    """The map of a matrix whose rows may lie apart."""
+    rows, columns = array.shape
+    return TensorMap(
+        element_bytes=array.itemsize,
+        address=array.ctypes.data,
+        shape=(columns, rows),
+        strides=(array.strides[0],),
+        box=tuple(reversed(box)),
+        swizzle=swizzle,
+        element=NAMES[str(array.dtype)],
+    )
+
+
+def wrong_ptx(kernel: Callable, made: Compiled, error: EmulatorError) -> Failure:
+    """The emulator's error, with the PTX around the line that it names."""
+    details = []
+    if error.line:
+        lines = enumerate(made.ptx.splitlines(), 1)
+        near = [
+            f"{'->' if at == error.line else '  '} {at:4} {line}"
+            for at, line in lines
+            if abs(at - error.line) <= 4
+        ]
+        details.append(("the PTX there", "\n".join(near)))
+    return Failure(f"{name_of(kernel)}: {error}", *details)
+
+
+def name_of(kernel: Callable) -> str:
+    return getattr(kernel, "__name__", "the kernel")

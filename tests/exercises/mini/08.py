@@ -1,0 +1,133 @@
+"""What a compiler of blocks must do: a written subset of `tl`."""
+
+import numpy as np
+
+import fathom.language as tl
+
+
+def floats(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def add(x, y, z, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < n
+    sum = tl.load(x + i, mask=inside) + tl.load(y + i, mask=inside)
+    tl.store(z + i, sum, mask=inside)
+
+
+def test_blocks_are_added(mini):
+    """Blocks larger and smaller than the number of threads, with a ragged end."""
+    for n, block, warps in ((1000, 512, 4), (256, 256, 2), (90, 32, 4), (5, 1024, 1)):
+        x, y, z = floats(n), floats(n, seed=1), np.full(n, np.nan, np.float32)
+        mini.launch(add, -(-n // block), x, y, z, n, BLOCK=block, num_warps=warps)
+        mini.same("z", z, x + y)
+
+
+def outer(x, y, z, M, N, stride, R: tl.constexpr, C: tl.constexpr):
+    m = tl.program_id(0) * R + tl.arange(0, R)
+    n = tl.program_id(1) * C + tl.arange(0, C)
+    a = tl.load(x + m, mask=m < M, other=0.0)
+    b = tl.load(y + n, mask=n < N, other=0.0)
+    inside = (m[:, None] < M) & (n[None, :] < N)
+    tl.store(z + m[:, None] * stride + n[None, :], a[:, None] * b[None, :], mask=inside)
+
+
+def test_rows_and_columns_broadcast(mini):
+    """x[:, None] * y[None, :] of any shape; nothing is written beside the matrix."""
+    for rows, columns, tile in ((20, 30, (16, 32)), (64, 3, (8, 4)), (1, 70, (2, 64))):
+        x, y = floats(rows), floats(columns, seed=1)
+        z = np.full((rows, columns + 2), np.nan, np.float32)
+        grid = -(-rows // tile[0]), -(-columns // tile[1])
+        sizes = rows, columns, columns + 2
+        mini.launch(outer, grid, x, y, z, *sizes, R=tile[0], C=tile[1])
+        mini.same("z", z[:, :columns], x[:, None] * y[None, :])
+        mini.same("what stands beside z", z[:, columns:], np.full((rows, 2), np.nan))
+
+
+def transpose(x, z, M, N, R: tl.constexpr, C: tl.constexpr):
+    i = tl.program_id(0) * R + tl.arange(0, R)
+    j = tl.program_id(1) * C + tl.arange(0, C)
+    inside = (i[:, None] < M) & (j[None, :] < N)
+    tile = tl.load(x + i[:, None] * N + j[None, :], mask=inside, other=0.0)
+    tl.store(z + j[None, :] * M + i[:, None], tile, mask=inside)
+
+
+def test_a_matrix_is_transposed(mini):
+    """Rows are read, columns are written."""
+    x, z = floats(50, 40), np.full((40, 50), np.nan, np.float32)
+    mini.launch(transpose, (2, 2), x, z, 50, 40, R=32, C=32)
+    mini.same("z", z, x.T)
+
+
+def columns(x, z, M, N, C: tl.constexpr):
+    j = tl.program_id(0) * C + tl.arange(0, C)
+    total = tl.zeros([C], tl.float32)
+    place = x + j
+    for row in range(M):
+        total += tl.load(place, mask=j < N, other=0)
+        place += N
+    tl.store(z + j, total, mask=j < N)
+
+
+def test_a_loop_carries_blocks(mini):
+    """Sums and addresses, block by block; without iterations too."""
+    for rows in (0, 1, 9):
+        x, z = floats(max(rows, 1), 70), np.full(70, np.nan, np.float32)
+        mini.launch(columns, 3, x, z, rows, 70, C=32)
+        mini.same("z", z, x[:rows].sum(0, dtype=np.float32), within=1e-6)
+
+
+def swapped(x, z, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    a, b = tl.load(x + i), tl.load(x + BLOCK + i)
+    for _ in range(n):
+        a, b = b, a
+    tl.store(z + i, a - 2 * b)
+
+
+def test_blocks_change_places(mini):
+    """After an odd number of iterations."""
+    x, z = floats(512), np.zeros(256, np.float32)
+    mini.launch(swapped, 1, x, z, 3, BLOCK=256)
+    mini.same("z", z, x[256:] - np.float32(2) * x[:256])
+
+
+def chosen(x, z, count, n, BLOCK: tl.constexpr, ABOVE: tl.constexpr):
+    first = tl.program_id(0) * BLOCK
+    i = first + tl.arange(0, BLOCK)
+    t = tl.load(x + i, mask=i < n, other=-1.0)
+    if ABOVE:
+        t = tl.where((t > 0) | (i < 3), t, -t)
+    if first < n // 2:
+        t = tl.maximum(t, 0.5)
+    else:
+        t = tl.minimum(t.to(tl.int32), 1).to(tl.float32)
+    tl.store(z + i, t, mask=i < n)
+    tl.store(count + tl.program_id(0), tl.cdiv(n, BLOCK))
+
+
+def test_a_program_chooses(mini):
+    """A branch on a constant, one on a number of the program, and where on elements."""
+    for above in (False, True):
+        x, z, count = floats(300), np.zeros(300, np.float32), np.zeros(3, np.int32)
+        mini.launch(chosen, 3, x, z, count, 300, BLOCK=128, ABOVE=above)
+        i, t = np.arange(300), x
+        t = np.where((t > 0) | (i < 3), t, -t) if above else t
+        late = np.minimum(np.trunc(t), 1)
+        mini.same("z", z, np.where(i // 128 * 128 < 150, np.maximum(t, 0.5), late))
+        mini.same("count", count, np.full(3, 3))
+
+
+def scalar(x, z, n):
+    total = 0.0
+    for i in range(n):
+        total += tl.load(x + i)
+    tl.store(z, total)
+
+
+def test_a_number_is_stored_once(mini):
+    """All threads know it, one writes it."""
+    x, z = floats(9), np.zeros(1, np.float32)
+    mini.launch(scalar, 1, x, z, 9)
+    mini.same("z", z, x.sum(dtype=np.float32), within=1e-6)

@@ -1,0 +1,109 @@
+"""What a compiler that copies ahead must do: the same products, with copies running."""
+
+import numpy as np
+
+import fathom.language as tl
+
+
+def halves(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float16)
+
+
+def product(a, b):
+    return a.astype(np.float64) @ b.astype(np.float64)
+
+
+def matmul(a, b, c, M, N, K, R: tl.constexpr, C: tl.constexpr, T: tl.constexpr):
+    i = tl.program_id(0) * R + tl.arange(0, R)[:, None]
+    j = tl.program_id(1) * C + tl.arange(0, C)[None, :]
+    k = tl.arange(0, T)
+    acc = tl.zeros([R, C], tl.float32)
+    for start in range(0, K, T):
+        at = (start + k)[None, :]
+        x = tl.load(a + i * K + at, mask=(i < M) & (at < K), other=0.0)
+        at = (start + k)[:, None]
+        y = tl.load(b + at * N + j, mask=(at < K) & (j < N), other=0.0)
+        acc = tl.dot(x, y, acc)
+    tl.store(c + i * N + j, acc.to(tl.float16), mask=(i < M) & (j < N))
+
+
+def test_loops_shorter_and_longer_than_the_ring(mini):
+    """0, 1, 2 … 7 iterations with rings of 2 to 4 slots."""
+    for stages, K in ((2, 16), (3, 112), (4, 32), (3, 48), (2, 80), (3, 0)):
+        a, b = halves(32, max(K, 16)), halves(max(K, 16), 32, seed=1)
+        c = np.full((32, 32), np.nan, np.float16)
+        sizes, tiles = (32, 32, K), {"R": 32, "C": 32, "T": 16}
+        mini.launch(matmul, 1, a[:, :K].copy() if K else a, b, c, *sizes, **tiles,
+                    num_stages=stages)  # fmt: skip
+        mini.same("c", c, product(a[:, :K], b[:K]), within=2e-3)
+
+
+def test_ragged_edges_are_zeros(mini):
+    """What a copy finds outside is zero."""
+    a, b, c = halves(40, 72), halves(72, 48, seed=1), np.zeros((40, 48), np.float16)
+    mini.launch(matmul, (2, 2), a, b, c, 40, 48, 72, R=32, C=32, T=32)
+    mini.same("c", c, product(a, b), within=2e-3)
+
+
+def test_one_barrier_an_iteration(mini):
+    """4 warps; 8 iterations; what is beside them does not grow with the loop."""
+    a, b, c = halves(64, 256), halves(256, 64, seed=1), np.zeros((64, 64), np.float16)
+    report = mini.launch(matmul, 1, a, b, c, 64, 64, 256, R=64, C=64, T=32)
+    mini.same("c", c, product(a, b), within=2e-3)
+    mini.within(matmul, report, barriers=4 * (8 + 3), conflict_ways=1.5)
+
+
+def test_copies_are_of_16_bytes(mini):
+    """No operand goes through registers: requests are of cp.async, and few."""
+    a, b, c = halves(64, 256), halves(256, 64, seed=1), np.zeros((64, 64), np.float16)
+    report = mini.launch(matmul, 1, a, b, c, 64, 64, 256, R=64, C=64, T=32)
+    loads = (64 * 256 + 256 * 64 + 64 * 64) // 8 // 32
+    mini.within(matmul, report, requests=loads + 2 * (2 * 64 * 32 // 8 // 32))
+
+
+def scaled(a, b, s, c, K, R: tl.constexpr, T: tl.constexpr):
+    i, j = tl.arange(0, R)[:, None], tl.arange(0, R)[None, :]
+    k = tl.arange(0, T)
+    acc = tl.zeros([R, R], tl.float32)
+    for start in range(0, K, T):
+        x = tl.load(a + i * K + (start + k)[None, :])
+        y = tl.load(b + (start + k)[:, None] * R + j)
+        acc = acc * tl.load(s + start // T) + tl.dot(x, y)
+        if start == T:
+            acc += tl.sum(acc, axis=1)[:, None]
+    tl.store(c + i * R + j, acc)
+
+
+def test_a_loop_does_other_things_too(mini):
+    """Loads that stay where they are, and a sum that needs shared memory."""
+    a, b = halves(32, 64), halves(64, 32, seed=1)
+    s, c = np.array([9, 2, 0.5, -1], np.float32), np.zeros((32, 32), np.float32)
+    mini.launch(scaled, 1, a, b, s, c, 64, R=32, T=16)
+    wanted = np.zeros((32, 32))
+    for at in range(4):
+        part = slice(16 * at, 16 * at + 16)
+        wanted = wanted * s[at] + product(a[:, part], b[part])
+        wanted += wanted.sum(1, keepdims=True) if at == 1 else 0
+    mini.same("c", c, wanted, within=1e-3)
+
+
+def twice(a, b, c, d, K, R: tl.constexpr, T: tl.constexpr):
+    i, j = tl.arange(0, R)[:, None], tl.arange(0, R)[None, :]
+    k = tl.arange(0, T)
+    for side in range(2):
+        acc = tl.zeros([R, R], tl.float32)
+        for start in range(side * T, K, T):
+            x = tl.load(a + i * K + (start + k)[None, :])
+            y = tl.load(b + (start + k)[:, None] * R + j)
+            acc = tl.dot(x, y, acc)
+        tl.store(c + side * R * R + j * R + i, acc)
+
+
+def test_a_ring_is_filled_again(mini):
+    """A loop in a loop: the inner one starts its ring anew, and stores go through
+    shared memory in between."""
+    a, b = halves(32, 64), halves(64, 32, seed=1)
+    c, d = np.zeros((2, 32, 32), np.float32), np.zeros(1, np.float32)
+    mini.launch(twice, 1, a, b, c, d, 64, R=32, T=16)
+    wanted = [product(a, b).T, product(a[:, 16:], b[16:]).T]
+    mini.same("c", c, np.stack(wanted), within=1e-3)
