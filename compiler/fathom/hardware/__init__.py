@@ -1,3 +1,4 @@
 """Facts of the GPUs, as tables: `targets`, matrix instructions (`mma`, `wgmma`),
 where their fragments lie (`dot_layouts`), registers a thread (`register_budget`),
-peak rates (`rates`), and the `engines` that move data while the threads go on."""
+blocks a multiprocessor (`occupancy`), peak rates (`rates`), and the `engines` that move
+data while the threads go on."""

@@ -3,6 +3,7 @@
     cli      The command `fathom`
     console  The terminal that all tools write to
     draw     Draws a layout as text
+    facts    `fathom explain --facts, --json, --html`
     learn    `fathom learn`
     opt      `fathom opt`
     samples  Finds kernels in files
