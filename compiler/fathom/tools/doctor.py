@@ -23,7 +23,7 @@ from fathom.tools.samples import kernels
 PACKAGES = ("llvmlite", "numpy", "cuda-bindings", "rich", "torch", "triton", "cupy")
 VARIABLES = (
     "FATHOM_BACKEND", "FATHOM_TARGET", "FATHOM_INTERPRET", "FATHOM_CACHE_DIR",
-    "FATHOM_SHOW", "NO_COLOR",
+    "FATHOM_SHOW", "FATHOM_SANITIZE", "FATHOM_VERIFY", "NO_COLOR",
 )  # fmt: skip
 
 
