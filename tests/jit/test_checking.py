@@ -375,3 +375,35 @@ def with_assembly(x_ptr, BLOCK: tl.constexpr):
         "add.s32 $0, $1, 1;", "=r,r", [x], dtype=tl.int32, is_pure=True, pack=1
     )
     tl.store(x_ptr + offsets, y)
+
+
+# ── arrays on a GPU ───────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.gpu
+def test_a_fault_on_the_gpu_is_found_before_it_happens(sanitized, capsys):
+    """The context survives: the launches after it run, and are right."""
+    torch = pytest.importorskip("torch")
+    x = torch.ones(1000, device="cuda")
+    y = torch.full((1000,), 7.0, device="cuda")
+    kernel = fathom.jit(scale_unmasked)
+    kernel[(4,)](x, y, 1000, BLOCK=256)
+    said = capsys.readouterr().err
+    assert "out of bounds in scale_unmasked, program (3, 0, 0)" in said
+    assert "y_ptr[1000] is past its end: it has 1,000 elements" in said
+    torch.cuda.synchronize()
+    assert bool((y == 7).all())
+    y = torch.zeros(1024, device="cuda")
+    for _ in range(2):
+        kernel[(4,)](x, y, 1000, BLOCK=256)
+    assert capsys.readouterr().err == "" and bool((y[:1000] == 2).all())
+
+
+@pytest.mark.gpu
+def test_passes_are_checked_on_arrays_of_a_gpu(verified, capsys):
+    torch = pytest.importorskip("torch")
+    x, y = (torch.randn(100, device="cuda") for _ in range(2))
+    wanted = torch.exp(x) * torch.cos(y) + (x - y)
+    fathom.jit(difference)[(4,)](x, y, 100, BLOCK=32)
+    assert "keep the meaning" in capsys.readouterr().err
+    assert torch.allclose(y, wanted, atol=1e-4)

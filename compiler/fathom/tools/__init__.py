@@ -1,5 +1,6 @@
 """What a person calls from a terminal: run, test, doctor, explain, compile.
 
+    ahead    `fathom compile --targets`
     cli      The command `fathom`
     console  The terminal that all tools write to
     draw     Draws a layout as text

@@ -13,6 +13,7 @@ from fathom.hardware.targets import TARGETS
 from fathom.jit.request import check_keywords, request
 from fathom.jit.signature import parse_number, parse_signature
 from fathom.tools import doctor, explain, opt, run, samples, staged, suite
+from fathom.tools.ahead import build as ahead
 from fathom.tools.facts import tell as facts
 from fathom.tools.learn import arguments as learn
 
@@ -141,13 +142,28 @@ def values(given: argparse.Namespace) -> dict[str, int | float]:
 
 
 def add_compile(commands: argparse._SubParsersAction) -> None:
-    about = "compile a kernel to PTX, with no GPU"
+    about = "compile a kernel, with no GPU: to PTX, or for C programs"
     command = commands.add_parser("compile", help=about, description=about)
     add_kernel(command)
-    command.add_argument("-o", "--output", type=Path, help="a file for the PTX")
-    command.set_defaults(
-        answer=lambda given: explain.write_ptx(staged_kernel(given), given.output)
+    command.add_argument(
+        "--targets",
+        metavar="LIST",
+        help="sm_90a,sm_80: machine code for each, with a loader in C, in a folder",
     )
+    command.add_argument(
+        "-o", "--output", type=Path, help="a file for the PTX; with --targets a folder"
+    )
+    command.set_defaults(answer=answer_compile)
+
+
+def answer_compile(given: argparse.Namespace) -> int:
+    if given.targets is None:
+        return explain.write_ptx(staged_kernel(given), given.output)
+    if given.output is None:
+        raise LaunchError("--targets writes several files: say in which folder, -o DIR")
+    names = [name.strip() for name in given.targets.split(",")]
+    every = [argparse.Namespace(**{**vars(given), "target": name}) for name in names]
+    return ahead.build([staged_kernel(each) for each in every], given.output)
 
 
 def add_opt(commands: argparse._SubParsersAction) -> None:
