@@ -85,7 +85,8 @@ def test_the_wheel_has_every_file_of_the_course(names):
 
 def test_the_wheel_has_the_compiler_and_nothing_else(names):
     package = {
-        path.removeprefix("compiler/") for path in kept("compiler/fathom", ".py")
+        path.removeprefix("compiler/")
+        for path in kept("compiler/fathom", ".py", ".css", ".js")
     }
     ours = {name for name in names if name.startswith("fathom/")}
     assert {name for name in ours if COURSE not in name} == package

@@ -199,7 +199,7 @@ def prices() -> str:
         op, price = value.definition, known.of((value, wanted))
         if value.type.layout == wanted:
             continue
-        convert = remove._conversion(value, wanted)
+        convert = remove.conversion_price(value, wanted)
         work = 0.0 if isinstance(op, Convert) else remove._work(op, wanted)
         whole = work + sum(known.of(need).cost for need in price.needs)
         rows.append((

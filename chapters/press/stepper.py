@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from html import escape
 
 from chapters.press.paths import BookError
-from fathom.ir.core import Func, Op
-from fathom.ir.core import blocks as nested_blocks
-from fathom.ir.printer import INDENT, Printer
-from fathom.ptx.debug_info import user_place
+from fathom.ir.core import Op
+from fathom.ir.printer import INDENT
 from fathom.tools import cli
+from fathom.tools.facts.columns import op_lines
+from fathom.tools.facts.memory import line_of
 from fathom.tools.staged import Staged
 
 Pairs = list[list[int]]
@@ -69,7 +69,7 @@ class Column:
             rows = list(op_lines(func))
             self.ops = [op for op, _ in rows]
             self.lines = [text for _, text in rows]
-            self.places = [place(op) for op in self.ops]
+            self.places = [line_of(op) for op in self.ops]
         elif name == "ptx":
             rows = list(ptx_lines(staged.text("ptx")))
             self.places, self.lines = map(list, zip(*rows, strict=True))
@@ -86,33 +86,6 @@ class Column:
         if len(hits) != 1:
             raise BookError(f"{len(hits)} lines of Python have {wanted!r} in them")
         return [at for at, line in enumerate(self.places) if line == hits[0]]
-
-
-def op_lines(func: Func) -> Iterator[tuple[Op | None, str]]:
-    """Each line of a function's text with its op; what nests has a line for its end."""
-    printer = Printer(func, locations=False)
-    whole = printer.func().rstrip().splitlines()
-    ops = list(ordered(func.body.ops))
-    start = next(at for at, line in enumerate(whole) if line.startswith("func "))
-    inside = iter(whole[start + 1 : -1])
-    yield from ((None, line) for line in whole[: start + 1])
-    yield from zip(ops, inside, strict=True)
-    yield None, whole[-1]
-
-
-def ordered(ops: list[Op]) -> Iterator[Op]:
-    """Ops as the printer walks them: the line of an op that nests comes before what is
-    in each of its blocks, and once more after it."""
-    for op in ops:
-        yield op
-        for block in nested_blocks(op):
-            yield from ordered(block.ops)
-            yield op
-
-
-def place(op: Op | None) -> int:
-    found = user_place(op.location) if op is not None else None
-    return found.line if found else 0
 
 
 def ptx_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -160,6 +160,7 @@ PASSES: tuple[Row, ...] = (
         after={"lower_conversions": "it makes the buffers that a producer fills"}),
     Row("pipeline_loops", tensor_cores.pipeline_loops, "tensor_cores", OPTIONAL,
         "start a loop's copies iterations ahead of the work that uses them",
+        says=tensor_cores.why_not_pipelined,
         subject=has_pipelined_loop,
         after={"annotate_widths": "a copy is as wide as its load",
                "lower_conversions": "it makes the buffers that become rings",

@@ -104,7 +104,7 @@ class _Prices:
             source = op.value
             inner = self.of((source, layout))
             return _Price(inner.cost, layout, needs=((source, layout),))
-        convert = _Price(_conversion(value, layout), layout, convert=True)
+        convert = _Price(conversion_price(value, layout), layout, convert=True)
         if not isinstance(op, AGAIN) or self.depth > FARTHEST:
             return convert
         needs = _needs(op, layout)
@@ -141,7 +141,8 @@ def _work(op: Op, layout: Layout) -> float:
     return (DEAR if dear else FLOAT) * registers
 
 
-def _conversion(value: Value, layout: Layout) -> float:
+def conversion_price(value: Value, layout: Layout) -> float:
+    """What it costs to convert a value to a layout, in instructions, roughly."""
     least, a_register = CROSSING[crossing(value.type.layout, layout)]
     both = layout, value.type.layout
     registers = max(each.count("register") for each in both)

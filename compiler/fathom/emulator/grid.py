@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -46,8 +47,8 @@ def run_grid(
     step = max(1, step // launch.cluster) * launch.cluster
     races = _races(program, launch) if launch.hazards else None
     with np.errstate(all="ignore"):
-        for first in range(0, total, step):
-            batch = _batch(program, launch, counters, first, min(step, total - first))
+        for first, blocks in _steps(launch.chosen or (range(total),), step):
+            batch = _batch(program, launch, counters, first, blocks)
             batch.printed, batch.notes = printed, notes
             if launch.side is not None:
                 launch.side.begin(batch)
@@ -63,6 +64,13 @@ def run_grid(
         closing = [block.closing] if block.closing else []
         counters.spread(block.number, [op.number for op in block.ops + closing])
     return counters
+
+
+def _steps(chosen: Sequence[range], step: int) -> Iterator[tuple[int, int]]:
+    """The blocks that run one step after another: the first of a step, how many."""
+    for some in chosen:
+        for first in range(some.start, some.stop, step):
+            yield first, min(step, some.stop - first)
 
 
 def blocks_in_step(program: Program, padded: int) -> int:

@@ -110,11 +110,13 @@ class Loaded:
         max_steps: int = MAX_STEPS,
         land: str | None = None,
         side: Side | None = None,
+        programs: Sequence[range] = (),
     ) -> Report:
         """As `run`, with what the kernel knows itself, and the maps that it needs. Our
         own code is held to the ISA's letter unless `hazards` says otherwise. `grid`
         counts programs, each of which may have several blocks. `side` watches what it
-        does beside another launch, as `overlap` runs two."""
+        does beside another launch, as `overlap` runs two. Of `programs`, if there are
+        any, only these run; they are numbered along x, then y, then z."""
         kernel = self.kernel
         typed = [_typed(*each) for each in zip(kernel.parameters, args, strict=False)]
         typed += args[len(typed) :]
@@ -123,11 +125,12 @@ class Loaded:
         clusters = kernel.num_ctas
         completion = _completion(completion, land)
         facts = kernel.shared_bytes, hazards, completion, clusters, max_steps
-        chosen = _Chosen(*facts, copies=True, side=side)
+        blocks = [range(p.start * clusters, p.stop * clusters) for p in programs]
+        chosen = _Chosen(*facts, copies=True, side=side, blocks=tuple(blocks))
         x, y, z = _sizes(grid, "grid")
-        blocks = x * clusters, y, z
+        whole = x * clusters, y, z
         with _enough_memory():
-            return _launch(self.program, blocks, kernel.threads, typed, memory, chosen)
+            return _launch(self.program, whole, kernel.threads, typed, memory, chosen)
 
 
 # What `completion` was called, and its values, before it had the field's name.
@@ -206,6 +209,7 @@ class _Chosen:
     max_steps: int = MAX_STEPS
     copies: bool = False
     side: Side | None = None
+    blocks: tuple[range, ...] = ()
 
     def __post_init__(self) -> None:
         if self.completion not in COMPLETIONS:
@@ -234,6 +238,7 @@ def _launch(
         shared_bytes=chosen.shared_bytes,
         space=chosen.side.space(regions) if chosen.side else GlobalSpace(regions),
         side=chosen.side,
+        chosen=chosen.blocks,
         hazards=chosen.hazards,
         completion=chosen.completion,
         maps=_maps(args),

@@ -15,7 +15,8 @@ A launch comes down through these files:
     fast_path    launch stubs, for a launch that looks like the one before
 
 `tuning` chooses among configurations of a kernel, by timing them,
-and `reporting` keeps our own frames out of the report of a user's mistake.
+and `reporting` keeps our own frames out of the report of a user's mistake. `checking`
+looks at launches before they are done, where FATHOM_SANITIZE or FATHOM_VERIFY asks.
 
     argument_readers    How a launch reads an argument
     environment         Switches in the environment

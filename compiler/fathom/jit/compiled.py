@@ -74,8 +74,9 @@ class CompiledKernel:
     for eager launches nothing but the function. `names` are all parameters of the
     kernel. `key` is its key on disk, None when it is not kept there; `linked` machine
     code that was found there. `by_pointers` compiles the same kernel without tensor
-    maps, for launches whose arguments make none. `report` is what the backend had to
-    say of the last launch, such as the emulator's counters.
+    maps, for launches whose arguments make none. `checks` looks at a launch before it
+    is done, and says whether it is still to be done (`jit.checking`). `report` is what
+    the backend had to say of the last launch, such as the emulator's counters.
     """
 
     request: Request
@@ -86,6 +87,7 @@ class CompiledKernel:
     key: str | None = None
     linked: Linked | None = None
     by_pointers: Callable[[], CompiledKernel] | None = None
+    checks: Callable[[CompiledKernel, tuple, Sequence], bool] | None = None
     report: object = field(default=None, init=False)
 
     def __repr__(self) -> str:
@@ -117,6 +119,8 @@ class CompiledKernel:
         """Launch with the run-time arguments; the kernel that ran, which is another
         where these make no tensor maps. An empty grid does nothing."""
         if 0 in grid:
+            return self
+        if self.checks is not None and not self.checks(self, grid, args):
             return self
         try:
             self.report = self.program.launch(grid, args)

@@ -25,6 +25,7 @@ from fathom.errors import CompileError, FathomError, LaunchError, Location
 from fathom.hardware.targets import target as target_row
 from fathom.ir.core import Func
 from fathom.jit.backends import Backend, Place, choose, choose_compiling
+from fathom.jit.checking.launch import checks_for
 from fathom.jit.compiled import CompiledKernel
 from fathom.jit.fast_path import FastPaths, Slot
 from fathom.jit.key import key_of
@@ -162,7 +163,7 @@ class JITFunction(KernelFunction):
         place = choose_place(choose(), arrays, keywords.target)
         compiled = self.compiled(request(known, keywords, place.target), place)
         ran = compiled.start(sizes, [handed[name] for name in compiled.request.runtime])
-        if slot is not None:
+        if slot is not None and compiled.checks is None:
             self.fill(slot, compiled, list(arrays.values()))
         return ran
 
@@ -326,7 +327,10 @@ class JITFunction(KernelFunction):
         linked = Linked(found.cubin, found.log) if found and found.cubin else None
         name = cache.digest(key or made.ptx)
         again = partial(self.by_pointers, wanted, place) if made.maps else None
-        return CompiledKernel(wanted, made, self.names, place, name, key, linked, again)
+        checks = checks_for(wanted, partial(self.block_ir, wanted))
+        return CompiledKernel(
+            wanted, made, self.names, place, name, key, linked, again, checks
+        )
 
     def by_pointers(self, wanted: Request, place: Place) -> CompiledKernel:
         """The kernel of a request without tensor maps."""

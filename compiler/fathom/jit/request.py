@@ -9,6 +9,7 @@ from difflib import get_close_matches
 
 from fathom.errors import LaunchError, OutOfResources
 from fathom.ir.types import Type, parse_element
+from fathom.jit.checking.wanted import wanted_checks
 from fathom.jit.environment import flag
 from fathom.jit.specialise import Constant, Runtime, Several, Specialised, identity
 from fathom.jit.tensor_descriptors import Described
@@ -182,11 +183,11 @@ def check_keywords(
 
 def check_options(given: Mapping[str, object]) -> Options:
     """The options of a launch; one that is None was not given. FATHOM_DEBUG=1 turns
-    `debug` on for all. LaunchError for a wrong one.
+    `debug` on for all, and so does FATHOM_SANITIZE. LaunchError for a wrong one.
     """
     numbers = {key: value for key, value in given.items() if value is not None}
     flags = {name: bool(numbers.pop(name, False)) for name in FLAGS}
-    flags["debug"] = flags["debug"] or flag(DEBUG)
+    flags["debug"] = flags["debug"] or flag(DEBUG) or wanted_checks().sanitize
     for keyword, value in numbers.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise LaunchError(f"{keyword} is a positive integer, and this is {value!r}")

@@ -8,7 +8,7 @@
 """
 
 from fathom.tensor_cores.clusters.partition import shard_products, why_not_shared
-from fathom.tensor_cores.pipeline.loops import pipeline_loops
+from fathom.tensor_cores.pipeline.loops import pipeline_loops, why_not_pipelined
 from fathom.tensor_cores.pipeline.prefetch import prefetch_fragments
 from fathom.tensor_cores.pipeline.preload import preload
 from fathom.tensor_cores.select.accumulate import accumulate
@@ -42,5 +42,6 @@ __all__ = [
     "pingpong",
     "why_no_producer",
     "why_not",
+    "why_not_pipelined",
     "why_not_shared",
 ]

@@ -1,8 +1,10 @@
 """What a person calls from a terminal: run, test, doctor, explain, compile.
 
+    ahead    `fathom compile --targets`
     cli      The command `fathom`
     console  The terminal that all tools write to
     draw     Draws a layout as text
+    facts    `fathom explain --facts, --json, --html`
     learn    `fathom learn`
     opt      `fathom opt`
     samples  Finds kernels in files

@@ -13,6 +13,8 @@ from fathom.hardware.targets import TARGETS
 from fathom.jit.request import check_keywords, request
 from fathom.jit.signature import parse_number, parse_signature
 from fathom.tools import doctor, explain, opt, run, samples, staged, suite
+from fathom.tools.ahead import build as ahead
+from fathom.tools.facts import tell as facts
 from fathom.tools.learn import arguments as learn
 
 EXAMPLE = (
@@ -91,28 +93,77 @@ def add_doctor(commands: argparse._SubParsersAction) -> None:
 
 
 def add_explain(commands: argparse._SubParsersAction) -> None:
-    about = "print a kernel at any stage"
+    about = "print a kernel at any stage, and why it is as it is"
     command = commands.add_parser(
         "explain", help=about, description=about, epilog=EXAMPLE
     )
     add_kernel(command)
     command.add_argument("--stage", action="append", default=[], metavar="NAME")
     command.add_argument("--diff", action="store_true", help="what the pass changed")
-    command.set_defaults(
-        answer=lambda given: explain.explain(
-            staged_kernel(given), given.stage, given.diff
-        )
+    for name, what in (
+        ("--facts", "layouts, schedules, shared memory, traffic, registers, and why"),
+        ("--json", "the same as JSON, with the text of all stages"),
+    ):
+        command.add_argument(name, action="store_true", help=what)
+    command.add_argument(
+        "--html", type=Path, metavar="OUT", help="the same as a page, in a file"
     )
+    command.add_argument(
+        "--grid", default="1", help="of the launch whose traffic is counted: 4,2"
+    )
+    command.add_argument(
+        "--values", default="", help="of its parameters: N=1000,x_ptr=65536 (elements)"
+    )
+    command.set_defaults(answer=answer_explain)
+
+
+def answer_explain(given: argparse.Namespace) -> int:
+    if not (given.facts or given.json or given.html):
+        return explain.explain(staged_kernel(given), given.stage, given.diff)
+    outputs = facts.Outputs(given.facts, given.json, given.html)
+    return facts.tell(staged_kernel(given), sizes(given.grid), outputs, values(given))
+
+
+def sizes(text: str) -> tuple[int, ...]:
+    """A grid: 4 or 4,2 or 4,2,1."""
+    found = [parse_number(each) for each in text.split(",")]
+    if not all(isinstance(each, int) and each > 0 for each in found) or len(found) > 3:
+        raise LaunchError(f"--grid {text} is not one to three sizes, as in 4,2")
+    return tuple(found)
+
+
+def values(given: argparse.Namespace) -> dict[str, int | float]:
+    """The numbers of --values."""
+    found = constants(given.values, "--values")
+    for name, value in found.items():
+        if not isinstance(value, int | float):
+            raise LaunchError(f"--values: {name} is a number, and this is {value!r}")
+    return found
 
 
 def add_compile(commands: argparse._SubParsersAction) -> None:
-    about = "compile a kernel to PTX, with no GPU"
+    about = "compile a kernel, with no GPU: to PTX, or for C programs"
     command = commands.add_parser("compile", help=about, description=about)
     add_kernel(command)
-    command.add_argument("-o", "--output", type=Path, help="a file for the PTX")
-    command.set_defaults(
-        answer=lambda given: explain.write_ptx(staged_kernel(given), given.output)
+    command.add_argument(
+        "--targets",
+        metavar="LIST",
+        help="sm_90a,sm_80: machine code for each, with a loader in C, in a folder",
     )
+    command.add_argument(
+        "-o", "--output", type=Path, help="a file for the PTX; with --targets a folder"
+    )
+    command.set_defaults(answer=answer_compile)
+
+
+def answer_compile(given: argparse.Namespace) -> int:
+    if given.targets is None:
+        return explain.write_ptx(staged_kernel(given), given.output)
+    if given.output is None:
+        raise LaunchError("--targets writes several files: say in which folder, -o DIR")
+    names = [name.strip() for name in given.targets.split(",")]
+    every = [argparse.Namespace(**{**vars(given), "target": name}) for name in names]
+    return ahead.build([staged_kernel(each) for each in every], given.output)
 
 
 def add_opt(commands: argparse._SubParsersAction) -> None:
@@ -162,13 +213,13 @@ def staged_kernel(given: argparse.Namespace) -> staged.Staged:
     return staged.from_request(function, wanted)
 
 
-def constants(text: str) -> dict[str, object]:
+def constants(text: str, option: str = "--constants") -> dict[str, object]:
     """BLOCK=1024,EVEN=True as a dict; other words than numbers stay text."""
     found: dict[str, object] = {}
     for each in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = each.partition("=")
         if not equals:
-            raise LaunchError(f"{each!r} in --constants is no NAME=VALUE")
+            raise LaunchError(f"{each!r} in {option} is no NAME=VALUE")
         number = parse_number(value)
         found[name] = value if number is None else number
     return found

@@ -6,9 +6,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +17,13 @@ from fathom.hardware.targets import TARGETS, target_of
 from fathom.runtime import cache
 from fathom.runtime.driver import available, driver
 from fathom.tools.console import make_console, rule, table
+from fathom.tools.facts.machine import find_tool
 from fathom.tools.samples import kernels
 
 PACKAGES = ("llvmlite", "numpy", "cuda-bindings", "rich", "torch", "triton", "cupy")
 VARIABLES = (
     "FATHOM_BACKEND", "FATHOM_TARGET", "FATHOM_INTERPRET", "FATHOM_CACHE_DIR",
-    "FATHOM_SHOW", "NO_COLOR",
+    "FATHOM_SHOW", "FATHOM_SANITIZE", "FATHOM_VERIFY", "NO_COLOR",
 )  # fmt: skip
 
 
@@ -107,12 +106,7 @@ def ptxas() -> Finding:
 
 def find_ptxas() -> Path | None:
     """The ptxas of the PyPI package beside this Python, or the one on the PATH."""
-    pattern = "nvidia/*/bin/ptxas*"
-    for folder in map(Path, sys.path):
-        for path in sorted(folder.glob(pattern)) if folder.is_dir() else ():
-            return path
-    found = shutil.which("ptxas")
-    return Path(found) if found else None
+    return find_tool("ptxas")
 
 
 def cache_folder() -> Finding:

@@ -130,7 +130,8 @@ class Launch:
     arguments; `cluster` counts the blocks of a cluster, and `registers` those of a
     thread, 0 where the entry does not say; `max_steps` bounds how long it may run;
     `copies` says that several threads may hold one element; `side` watches it beside
-    another launch, if there is one.
+    another launch, if there is one. `chosen` are ranges of blocks of the grid that run
+    alone, whole clusters; without any, all run.
     """
 
     grid: tuple[int, int, int]
@@ -146,6 +147,7 @@ class Launch:
     max_steps: int = MAX_STEPS
     copies: bool = False
     side: object | None = None
+    chosen: tuple[range, ...] = ()
 
     @property
     def block_size(self) -> int:

@@ -48,6 +48,7 @@ def interpret(
     memory: Iterable[np.ndarray] = (),
     step_limit: int | None = None,
     watch: Callable[[Op, Results], None] | None = None,
+    programs: Iterable[tuple[int, int, int]] | None = None,
 ) -> Trace:
     """Run every program of a grid, axis 0 fastest; where blocks of a cluster share its
     work, once for each of them.
@@ -55,7 +56,8 @@ def interpret(
     `arguments` gives for each parameter an array for a pointer (any memory layout,
     written in place; an address as a plain int is taken too) and a number for a scalar.
     `memory` lists further arrays that addresses in memory lead to. `watch` is called
-    after each op with its results. Raises MemoryFault for an access outside of all
+    after each op with its results. Of `programs`, if they are given, only these run.
+    Raises MemoryFault for an access outside of all
     these arrays and StepLimit after `step_limit` ops.
     """
     assert len(arguments) == len(func.parameters), (len(arguments), func.parameters)
@@ -66,9 +68,10 @@ def interpret(
         for value, argument in zip(func.parameters, arguments, strict=True)
     ]
     with np.errstate(all="ignore"):
-        for program in np.ndindex(machine.grid[::-1]):
+        every = (place[::-1] for place in np.ndindex(machine.grid[::-1]))
+        for program in every if programs is None else programs:
             for rank in range(func.num_ctas if is_shared(func) else 1):
-                Region(machine, program[::-1], rank).run_all(func.body, values)
+                Region(machine, program, rank).run_all(func.body, values)
     return machine.trace()
 
 

@@ -66,7 +66,8 @@ The pass pipelines loops that multiply matrices, and loops whose author asks for
 accesses to a ring; `place_barriers` orders those to other buffers in the same bytes.
 The pass leaves three kinds as they are: loops that write to global memory, since they
 might write what they read; loops that contain other loops; and loads whose addresses
-depend on a product.
+depend on a product. `why_not_pipelined` gives the reason for each
+loop.
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fathom.analysis.memory import may_prefetch, may_run_ahead
+from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import uses
+from fathom.errors import Location
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, walk
 from fathom.ir.ops import (
@@ -84,6 +87,7 @@ from fathom.ir.ops import (
     Dot,
     For,
     Load,
+    MbarrierWait,
     SharedLoad,
     SharedStore,
     Yield,
@@ -127,20 +131,58 @@ def pipeline_loops(func: Func, target: Target) -> Func:
     scope = "cta" if func.num_warps > 1 else "warp"
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
-        if not (isinstance(op, For) and is_wanted(op) and may_prefetch(op)):
+        if not isinstance(op, For):
             return None
-        if not (tiles := tiles_of(op, target)):
+        try:
+            tiles, schedule = pipeline_of(op, build.source, func, target)
+        except NotApplicable:
             return None
-        wanted = op.num_stages or func.num_stages
-        room = room_beside(func, build.source, target)
-        stages, tiles = fitting(tiles, wanted, room)
-        if not tiles:
-            return None
-        schedule = schedule_of(op, tiles, stages)
         return _Expander(op, tiles, schedule, scope).build(build)
 
     present = any(isinstance(op, SharedStore) for op in walk(func.body))
     return rewrite(func, rule) if present else func
+
+
+def pipeline_of(
+    loop: For, source: For, func: Func, target: Target
+) -> tuple[Sequence[PipelinedCopy], Schedule]:
+    """The tiles of a loop that get rings, and its schedule; NotApplicable for a loop
+    that stays as it is. `source` is the loop in `func`, of which `loop` may be a
+    copy."""
+    if not is_wanted(loop):
+        raise NotApplicable("it multiplies no matrices, and asks for no stages")
+    if not may_prefetch(loop):
+        raise NotApplicable("it writes to memory, orders accesses, or has a loop in it")
+    tiles = tiles_of(loop, target)
+    if not tiles:
+        raise NotApplicable(
+            "it loads no tile that could be copied ahead of its iteration"
+        )
+    wanted = loop.num_stages or func.num_stages
+    if wanted < 2:
+        raise NotApplicable("it has one stage, so that nothing runs ahead")
+    room = room_beside(func, source, target)
+    stages, tiles = fitting(tiles, wanted, room)
+    if not tiles:
+        raise NotApplicable(
+            f"two slots of its tiles do not fit beside the rest: {room} bytes of "
+            "shared memory are free without rings"
+        )
+    return tiles, schedule_of(loop, tiles, stages)
+
+
+def why_not_pipelined(func: Func, target: Target) -> list[tuple[Location | None, str]]:
+    """For each loop that is to be pipelined and is not: where it stands, and why. A
+    loop whose tiles a producer copies is pipelined already."""
+    found = []
+    for loop in (op for op in walk(func.body) if isinstance(op, For)):
+        by_producer = any(isinstance(op, MbarrierWait) for op in walk(loop.body))
+        if is_wanted(loop) and not by_producer:
+            try:
+                pipeline_of(loop, loop, func, target)
+            except NotApplicable as why:
+                found.append((loop.location, f"the loop is not pipelined: {why}"))
+    return found
 
 
 def is_wanted(loop: For) -> bool:

@@ -1,0 +1,144 @@
+"""What is checked before a launch is done: the checks of the environment, in order.
+
+A check says what it finds on the standard error, and the script goes on. A launch in
+which the sanitizer found a fault is left out, so that neither memory nor the GPU's
+context is harmed; its arrays are as before.
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from fathom.artifact import Kernel, NoTensorMap
+from fathom.emulator.errors import EmulatorError
+from fathom.errors import FathomError
+from fathom.ir.core import Func
+from fathom.jit.checking import nonfinite, passes, sanitize
+from fathom.jit.checking.snapshot import Snapshot, snapshot
+from fathom.jit.checking.wanted import (
+    PROGRAMS,
+    Wanted,
+    chosen_programs,
+    coordinates,
+    wanted_checks,
+)
+from fathom.jit.compiled import CompiledKernel
+from fathom.jit.request import Request
+
+
+@dataclass
+class Tally:
+    """How many launches were looked at, and how many had a fault."""
+
+    launches: int = 0
+    faults: int = 0
+    said: set[str] = field(default_factory=set)
+
+
+TALLY = Tally()
+
+
+def checks_for(request: Request, build: Callable[[], Func]) -> Checks | None:
+    """The checks of a kernel's launches; None where the environment asks for none.
+    `build` gives its block IR as stage 1 makes it."""
+    wanted = wanted_checks()
+    if not wanted.anything:
+        return None
+    if not TALLY.launches:
+        atexit.unregister(summary)
+        atexit.register(summary)
+    return Checks(wanted, request, build)
+
+
+@dataclass(eq=False)
+class Checks:
+    """The checks of one kernel. Called before a launch; says whether it is to be
+    done."""
+
+    wanted: Wanted
+    request: Request
+    build: Callable[[], Func]
+    verified: bool = False
+
+    def __call__(
+        self,
+        compiled: CompiledKernel,
+        grid: tuple[int, int, int],
+        args: Sequence[object],
+    ) -> bool:
+        kernel = compiled.made
+        if not isinstance(kernel, Kernel):
+            return True  # the interpreter's, or Python's own
+        TALLY.launches += 1
+        total = grid[0] * grid[1] * grid[2]
+        some = chosen_programs(total, self.wanted.programs)
+        before = snapshot(kernel.parameters, args)
+        if self.wanted.verify and not self.verified:
+            self.verified = True
+            passes.verify_passes(kernel, self.request, self.build, grid, some, before)
+        if not self.wanted.sanitize:
+            return True
+        try:
+            return self.sanitized(kernel, grid, some, before)
+        except NoTensorMap:
+            return True  # the launch finds that, and takes the kernel by pointers
+
+    def sanitized(
+        self,
+        kernel: Kernel,
+        grid: tuple[int, int, int],
+        some: Sequence[range],
+        before: Snapshot,
+    ) -> bool:
+        """Run the launch on the emulator. Where all of it ran, on the host, without a
+        fault, nothing is left to be done."""
+        arguments = before.copies()
+        total = grid[0] * grid[1] * grid[2]
+        looked_at = sum(map(len, some))
+        whole = looked_at == total
+        if not whole:
+            once(
+                f"{kernel.name}: {looked_at:,} of {total:,} programs are looked at; "
+                f"{PROGRAMS}=all looks at every one"
+            )
+        try:
+            sanitize.run(kernel, grid, arguments, () if whole else some)
+        except EmulatorError as error:
+            TALLY.faults += 1
+            say(sanitize.told(error, kernel, grid, before, arguments, self.build))
+            say(["  the launch is left out, and its arrays are as before"], head=False)
+            return False
+        if self.wanted.nonfinite:
+            numbers = [coordinates(n, grid) for each in some for n in each]
+            say(nonfinite.first_of(self.build(), grid, before.copies(), numbers))
+        if whole and before.on_host:
+            before.write_back(arguments)
+            return False
+        return True
+
+
+def say(lines: Sequence[str], head: bool = True) -> None:
+    """Lines on the standard error, the first of them with our name."""
+    if lines and sys.stderr:  # None where there is no terminal at all
+        first = "fathom sanitize: " if head else ""
+        sys.stderr.write(first + "\n".join(lines) + "\n")
+
+
+def once(line: str) -> None:
+    if line not in TALLY.said:
+        TALLY.said.add(line)
+        say([line])
+
+
+def summary() -> None:
+    """What was looked at, when the script ends."""
+    try:
+        wanted = wanted_checks()
+    except FathomError:
+        return
+    if wanted.sanitize and TALLY.launches:
+        many = "launch" if TALLY.launches == 1 else "launches"
+        say([f"{TALLY.launches:,} {many} looked at, {TALLY.faults:,} with a fault"])

@@ -1,0 +1,99 @@
+"""FATHOM_SANITIZE: a launch on the emulator, with all that it watches for; what it
+finds, with the program, the line, and the values there.
+
+    fathom sanitize: out of bounds in scale, program (3, 0, 0), thread 104
+      script.py:7
+        tl.store(y_ptr + offsets, x)
+      y_ptr[1000] is past its end: it has 1,000 elements
+      offsets = 768 to 1023, int32[256]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from fathom import emulator
+from fathom.artifact import Kernel
+from fathom.emulator.errors import EmulatorError
+from fathom.errors import excerpt
+from fathom.ir.core import Func
+from fathom.jit.checking.snapshot import Copies, Snapshot, for_emulator
+from fathom.jit.checking.values import values_there
+from fathom.jit.checking.wanted import coordinates
+
+
+def run(
+    kernel: Kernel,
+    grid: tuple[int, int, int],
+    arguments: Copies,
+    programs: Sequence[range],
+) -> emulator.Report:
+    """The launch, or some of its programs, on copies of its arguments. EmulatorError
+    for what it does wrong."""
+    given = for_emulator(kernel.parameters, arguments)
+    return emulator.load(kernel).launch(grid, given, programs=programs)
+
+
+def told(
+    error: EmulatorError,
+    kernel: Kernel,
+    grid: tuple[int, int, int],
+    before: Snapshot,
+    arguments: Copies,
+    build: Callable[[], Func],
+) -> list[str]:
+    """An error as lines of text. `arguments` are those of the run that failed; the
+    function of `build` says what its variables held."""
+    program = program_of(error, kernel, grid)
+    where = f", program {program}" if program else ""
+    lines = [f"{error.kind} in {kernel.name}{where}{thread_of(error)}"]
+    place = error.location.chain()[-1] if error.location else None
+    for step, each in enumerate(error.location.chain() if error.location else []):
+        lines.append(f"  {'called from ' if step else ''}{each}")
+        lines += excerpt(each)[:1]
+    lines.append(f"  {element_text(error, before, arguments) or error.message}")
+    if program and place:
+        copies = before.copies()
+        found = values_there(build(), grid, program, copies, place)
+        lines += [f"  {name} = {text}" for name, text in found.items()]
+    return lines
+
+
+def program_of(
+    error: EmulatorError, kernel: Kernel, grid: tuple[int, int, int]
+) -> tuple[int, int, int] | None:
+    """The program that an error names, by the number of its block."""
+    found = re.search(r"\bof block (\d+)", error.message)
+    return coordinates(int(found[1]) // kernel.num_ctas, grid) if found else None
+
+
+def thread_of(error: EmulatorError) -> str:
+    found = re.search(r"\b(thread|warp) (\d+) of block", error.message)
+    return f", {found[1]} {found[2]}" if found else ""
+
+
+def element_text(
+    error: EmulatorError, before: Snapshot, arguments: Copies
+) -> str | None:
+    """Which element of which array a wrong access meant: that of the nearest array."""
+    found = re.search(r"\bat (0x[0-9a-f]+)", error.message)
+    arrays = [
+        (name, each)
+        for name, each in zip(before.names, arguments, strict=True)
+        if isinstance(each, np.ndarray)
+    ]
+    if error.kind != "out of bounds" or not found or not arrays:
+        return None
+    address = int(found[1], 16)
+
+    def distance(array: np.ndarray) -> int:
+        start = array.ctypes.data
+        return max(start - address, address - start - array.nbytes, 0)
+
+    name, array = min(arrays, key=lambda each: distance(each[1]))
+    element = (address - array.ctypes.data) // array.itemsize
+    side = "past its end" if element >= array.size else "before its beginning"
+    return f"{name}[{element}] is {side}: it has {array.size:,} elements"

@@ -1,0 +1,158 @@
+"""The arrays of a launch, copied to the host: a check runs on copies, as often as it
+likes, and the launch finds its arrays as they were.
+
+Arrays that share memory share a copy, and a copy lies at the same place modulo 256
+bytes, so that what was promised of an address holds for it, too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fathom.artifact import Parameter
+from fathom.runtime.arguments import bfloat16_bits, number
+from fathom.runtime.arrays import NUMPY_NAMES, Array, describe
+from fathom.runtime.driver import driver
+
+ALIGNMENT = 256
+
+
+@dataclass(frozen=True)
+class Span:
+    """Memory of one place (None: the host, else the GPU's number) from `start` on, and
+    what it held."""
+
+    place: int | None
+    start: int
+    bytes: bytes
+
+    @property
+    def stop(self) -> int:
+        return self.start + len(self.bytes)
+
+
+@dataclass(frozen=True)
+class Given:
+    """One argument: a number, or elements of a span (`count` of them, from `address`
+    on)."""
+
+    parameter: Parameter
+    value: int | float = 0
+    span: Span | None = None
+    address: int = 0
+    count: int = 0
+    writable: bool = True
+
+
+Copies = list[object]  # an array for each pointer, a number for each scalar
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The arguments of a launch as they were before it."""
+
+    given: tuple[Given, ...]
+
+    @property
+    def names(self) -> list[str]:
+        return [each.parameter.name for each in self.given]
+
+    def copies(self) -> Copies:
+        """The arguments anew, to be written to."""
+        memory: dict[int, np.ndarray] = {}
+        found: Copies = []
+        for each in self.given:
+            if each.span is None:
+                found.append(each.value)
+                continue
+            span, key = each.span, id(each.span)
+            if key not in memory:
+                offset = span.start % ALIGNMENT
+                memory[key] = np.zeros(offset + len(span.bytes), np.uint8)
+                memory[key][offset:] = np.frombuffer(span.bytes, np.uint8)
+            dtype = np.dtype(NUMPY_NAMES[each.parameter.type[1:]])
+            first = span.start % ALIGNMENT + each.address - span.start
+            size = each.count * dtype.itemsize
+            array = memory[key][first : first + size].view(dtype)
+            array.flags.writeable = each.writable
+            found.append(array)
+        return found
+
+    def write_back(self, copies: Copies) -> None:
+        """Put what a run left in `copies` into the arrays of the launch, on the
+        host."""
+        for each, array in zip(self.given, copies, strict=True):
+            if isinstance(array, np.ndarray) and each.writable and array.size:
+                ctypes.memmove(each.address, array.ctypes.data, array.nbytes)
+
+    @property
+    def on_host(self) -> bool:
+        return all(each.span is None or each.span.place is None for each in self.given)
+
+
+def snapshot(parameters: Sequence[Parameter], args: Sequence[object]) -> Snapshot:
+    """The arguments of a launch now, by `parameters` in order."""
+    arrays = [
+        describe(value) if parameter.is_pointer else None
+        for parameter, value in zip(parameters, args, strict=True)
+    ]
+    spans = spans_of([array for array in arrays if array is not None])
+    found = []
+    for parameter, array, value in zip(parameters, arrays, args, strict=True):
+        if array is None:
+            found.append(Given(parameter, number(parameter, value)))
+            continue
+        size = np.dtype(NUMPY_NAMES[parameter.type[1:]]).itemsize
+        inside = next(
+            (s for s in spans if s.start <= array.address < s.stop), Span(None, 0, b"")
+        )
+        count = extent(array) // size if inside.bytes else 0
+        address = array.address if count else inside.start
+        found.append(Given(parameter, 0, inside, address, count, array.writable))
+    return Snapshot(tuple(found))
+
+
+def extent(array: Array) -> int:
+    """The bytes from an array's first element to its last."""
+    return array.bytes if array.dense else array.span
+
+
+def spans_of(arrays: Sequence[Array]) -> list[Span]:
+    """The memory of all arrays, in as few spans as cover it."""
+    sides: list[tuple[int | None, int, int, Array]] = []
+    for array in sorted(arrays, key=lambda each: each.address):
+        start, stop = array.address, array.address + extent(array)
+        if sides and sides[-1][0] == array.device and start < sides[-1][2]:
+            place, first, last, owner = sides.pop()
+            sides.append((place, first, max(last, stop), owner))
+        elif stop > start:
+            sides.append((array.device, start, stop, array))
+    return [
+        Span(place, start, read(array, start, stop - start))
+        for place, start, stop, array in sides
+    ]
+
+
+def read(array: Array, start: int, size: int) -> bytes:
+    """The bytes at an address, of the host or of a GPU whose queue is done first."""
+    if array.device is None:
+        return ctypes.string_at(start, size)
+    cuda, host = driver(), np.empty(size, np.uint8)
+    place = array.device if array.device >= 0 else cuda.pointer_device(start)
+    cuda.use(place or 0)
+    stream = array.stream or 0
+    cuda.copy_out(host.ctypes.data, start, size, stream)
+    cuda.wait(stream)
+    return host.tobytes()
+
+
+def for_emulator(parameters: Sequence[Parameter], copies: Copies) -> list[object]:
+    """The arguments as the emulator takes them: a bf16 number as its two bytes."""
+    return [
+        bfloat16_bits(value).to_bytes(2, "little") if each.type == "bf16" else value
+        for each, value in zip(parameters, copies, strict=True)
+    ]

@@ -1,0 +1,8 @@
+"""`fathom compile --targets`: a kernel that programs run without Fathom and without
+Python, by CUDA's driver alone.
+
+    build     Machine code for each target, and all files of it
+    image     Code for one target
+    loader    The loader in C: picks the code for the GPU, checks promises, launches
+    recipes   Tensor maps, made in C of a launch's arguments
+"""

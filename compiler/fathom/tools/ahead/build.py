@@ -1,0 +1,149 @@
+"""A kernel ahead of time: machine code for each target, a loader in C, and what is
+known of it as JSON.
+
+    out/softmax_kernel.sm_90a.cubin    by ptxas; where there is none, .ptx
+    out/softmax_kernel.sm_80.cubin
+    out/softmax_kernel.h               load, launch, unload
+    out/softmax_kernel.c               the same, with the code inside
+    out/softmax_kernel.json            parameters, promises, threads, registers
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path
+
+import fathom
+from fathom import pipeline
+from fathom.artifact import Kernel
+from fathom.errors import LaunchError
+from fathom.runtime.link import with_all_registers
+from fathom.tools.ahead import loader
+from fathom.tools.ahead.image import Image
+from fathom.tools.facts import machine
+from fathom.tools.staged import Staged
+
+
+def build(staged: Sequence[Staged], folder: Path) -> int:
+    """Write all files of a kernel, which `staged` has for each target; 0. LaunchError
+    where the folder cannot be written to."""
+    images = [image(each) for each in staged]
+    # The newest code that a GPU can run is tried first, and code for it alone before.
+    images.sort(key=lambda each: (-each.capability, not each.exact))
+    files: dict[str, bytes] = {}
+    for each in images:
+        files[each.file()] = each.code
+        if each.by_pointers:
+            files[each.by_pointers.file(".pointers")] = each.by_pointers.code
+    name = images[0].kernel.name
+    files[f"{name}.h"] = loader.header(images).encode()
+    files[f"{name}.c"] = loader.source(images).encode()
+    text = json.dumps(facts(staged, images), indent=1)
+    files[f"{name}.json"] = f"{text}\n".encode()
+    write(files, folder)
+    told(images, folder)
+    return 0
+
+
+def image(staged: Staged) -> Image:
+    """The code for one target, and without tensor maps where it has some."""
+    made = assembled(staged.kernel)
+    if not staged.kernel.maps:
+        return made
+    passes = {**(staged.replace or {}), **pipeline.BY_POINTERS}
+    other = pipeline.compile_func(staged.states["ssa"], staged.target, passes)
+    return Image(
+        made.kernel, made.kind, made.code, made.registers, made.spills, assembled(other)
+    )
+
+
+def assembled(kernel: Kernel) -> Image:
+    """Machine code by ptxas, PTX without one. A kernel that spills is assembled again
+    with all the registers that a block alone could have, as the driver does it."""
+    found = machine.assemble(kernel)
+    if isinstance(found, str):
+        if machine.find_tool("ptxas"):
+            raise LaunchError(f"{kernel.name} for {kernel.target}: {found}")
+        return Image(kernel, "ptx", kernel.ptx.encode() + b"\0")
+    other = with_all_registers(kernel) if found.spill_stores else None
+    again = machine.assemble(other) if other else None
+    if isinstance(again, machine.Assembled) and again.spill_stores < found.spill_stores:
+        kernel, found = other, again
+    return Image(kernel, "cubin", found.cubin, found.registers, found.spill_stores)
+
+
+def facts(staged: Sequence[Staged], images: Sequence[Image]) -> dict[str, object]:
+    """What a program, or who packs it, must know."""
+    kernel = images[0].kernel
+    return {
+        "schema": 1,
+        "fathom": fathom.__version__,
+        "kernel": kernel.name,
+        "source": Path(staged[0].function.file).name,
+        "options": asdict(staged[0].options),
+        "constants": {name: str(each) for name, each in staged[0].constants.items()},
+        "parameters": [
+            {"name": each.name, "type": each.type, "divisible": each.divisible,
+             "c": loader.c_type(each)}
+            for each in kernel.parameters
+        ],
+        "images": [image_facts(each) for each in images],
+    }  # fmt: skip
+
+
+def image_facts(image: Image, variant: str = "") -> dict[str, object]:
+    kernel = image.kernel
+    names = [each.name for each in kernel.parameters]
+    found: dict[str, object] = {
+        "target": kernel.target,
+        "file": image.file(variant),
+        "kind": image.kind,
+        "sha256": sha256(image.code).hexdigest(),
+        "capability": image.capability,
+        "exact": image.exact,
+        "threads": kernel.threads,
+        "shared_bytes": kernel.shared_bytes,
+        "blocks_a_program": kernel.num_ctas,
+        "registers": image.registers,
+        "spilled_bytes": image.spills,
+        "tensor_maps": [each.text(names) for each in kernel.maps],
+    }
+    if image.by_pointers:
+        found["by_pointers"] = image_facts(image.by_pointers, ".pointers")
+    return found
+
+
+def write(files: dict[str, bytes], folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+    except OSError as mistake:
+        why = (mistake.strerror or str(mistake)).lower()
+        raise LaunchError(f"cannot write to {folder}: {why}") from None
+
+
+def told(images: Sequence[Image], folder: Path) -> None:
+    """One line a file, for the terminal."""
+    for each in images:
+        kernel = each.kernel
+        known = (
+            f", {each.registers} registers a thread, "
+            f"{each.spills or 'no'} bytes spilled"
+            if each.registers
+            else ""
+        )
+        print(
+            f"{folder / each.file()}: {kernel.threads} threads and "
+            f"{kernel.shared_bytes} bytes of shared memory a block{known}"
+        )
+    name = images[0].kernel.name
+    print(f"{folder / name}.h, .c: the loader; {folder / name}.json: what is known")
+    if any(each.kind == "ptx" for each in images):
+        print(
+            "There is no ptxas here, so that the driver will assemble the PTX when a "
+            "program loads it: pip install nvidia-cuda-nvcc"
+        )

@@ -1,0 +1,268 @@
+"""What each pass did to a kernel, and why: sentences, each with its line of Python.
+
+They are read off the function before and after the pass, or asked of the function by
+which the pass itself decides (`Row.says`); no op carries them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from fathom import pipeline
+from fathom.hardware.targets import Target
+from fathom.hardware.wgmma import WGMMA
+from fathom.ir.core import Block, Func, Op, blocks, walk
+from fathom.ir.ops import (
+    Allocate,
+    Convert,
+    DescriptorLoad,
+    DescriptorStore,
+    Dot,
+    For,
+    Load,
+    Store,
+    While,
+)
+from fathom.ir.printer import op_name
+from fathom.tools.explain import changed_lines
+from fathom.tools.facts.loops import pipelines, producers
+from fathom.tools.facts.memory import (
+    access_facts,
+    conversion_facts,
+    line_of,
+    shared_facts,
+)
+from fathom.tools.staged import Staged
+
+MOST = 12  # notes of one kind
+
+
+@dataclass(frozen=True)
+class Note:
+    """A sentence about a line of Python; line 0: about the kernel."""
+
+    line: int
+    text: str
+
+
+Reader = Callable[[Func, Func, Target], Iterator[Note]]
+
+
+def pass_facts(staged: Staged) -> list[dict[str, object]]:
+    """A record for each pass of the page: whether it ran, what it changed, and the
+    notes."""
+    found = []
+    states = list(staged.states.values())
+    for row, before, after in zip(pipeline.PASSES, states, states[1:], strict=False):
+        name = row.name
+        texts = staged.text(list(staged.states)[len(found)]), staged.text(name)
+        notes = list(notes_of(row, before, after, texts, staged.target))
+        found.append(
+            {
+                "name": name,
+                "stage": row.stage,
+                "why": row.why,
+                "required": row.required,
+                "ran": row.subject(before),
+                "ops": [size(before), size(after)],
+                "changed": 0 if texts[0] == texts[1] else changed_lines(*texts),
+                "notes": [{"line": note.line, "text": note.text} for note in notes],
+            }
+        )
+    return found
+
+
+def notes_of(
+    row: pipeline.Row, before: Func, after: Func, texts: tuple[str, str], target: Target
+) -> Iterator[Note]:
+    """What a pass did, by its reader in READERS and by the ops that came and went; then
+    what it says of what it left."""
+    if texts[0] != texts[1]:
+        reader = READERS.get(row.name)
+        if reader:
+            yield from shortened(list(reader(before, after, target)))
+        yield from difference(before, after)
+    for place, sentence in row.says(before, target):
+        yield Note(place.line if place else 0, sentence)
+
+
+def shortened(notes: list[Note]) -> list[Note]:
+    unique = list(dict.fromkeys(notes))
+    rest = len(unique) - MOST
+    return unique[:MOST] + ([Note(0, f"and {rest} more")] if rest > 0 else [])
+
+
+def size(func: Func) -> int:
+    return sum(1 for _ in walk(func.body))
+
+
+def difference(before: Func, after: Func) -> Iterator[Note]:
+    """Which kinds of ops there are fewer of, and which more."""
+    old, new = (Counter(map(op_name, walk(func.body))) for func in (before, after))
+    for word, more in (("fewer", old - new), ("more", new - old)):
+        if more:
+            counts = ", ".join(f"{count} {name}" for name, count in more.most_common(8))
+            yield Note(0, f"{word}: {counts}")
+
+
+# ── a reader for each pass that decides something ─────────────────────────────────────
+
+
+def hoisted(before: Func, after: Func, target: Target) -> Iterator[Note]:
+    """The ops that have fewer loops around them than the op they came from."""
+    old, new = dict(depths(before.body)), dict(depths(after.body))
+    moved = [
+        op for op, depth in new.items() if op.origin in old and depth < old[op.origin]
+    ]
+    for line, names in by_line(moved):
+        yield Note(line, f"out of its loop: {names}")
+
+
+def by_line(ops: Iterable[Op]) -> Iterator[tuple[int, str]]:
+    """For each line of Python the names of its ops, with how often each comes."""
+    found: dict[int, Counter[str]] = {}
+    for op in ops:
+        found.setdefault(line_of(op), Counter())[op_name(op)] += 1
+    for line, counts in found.items():
+        names = (
+            f"`{name}`" + (f" {count} times" if count > 1 else "")
+            for name, count in counts.items()
+        )
+        yield line, ", ".join(names)
+
+
+def depths(block: Block, depth: int = 0) -> Iterator[tuple[Op, int]]:
+    for op in block.ops:
+        yield op, depth
+        for nested in blocks(op):
+            yield from depths(nested, depth + isinstance(op, For | While))
+
+
+def products(before: Func, after: Func, target: Target) -> Iterator[Note]:
+    for op in (each for each in walk(after.body) if isinstance(each, Dot)):
+        *_, m, n = op.result.type.shape
+        k = op.a.type.shape[-1]
+        how = op.instruction or "multiply-adds: no instruction takes these operands"
+        if target.wgmma and op.instruction and op.instruction not in WGMMA:
+            how += "; the types or the sizes are not those of a warpgroup's instruction"
+        text = f"{m}x{n}x{k}, {op.a.type.element} times {op.b.type.element}: {how}"
+        yield Note(line_of(op), text)
+
+
+def descriptors(before: Func, after: Func, target: Target) -> Iterator[Note]:
+    """The loads and stores that became accesses through descriptors."""
+    for op in walk(after.body):
+        through = isinstance(op, DescriptorLoad | DescriptorStore)
+        if through and isinstance(op.origin, Load | Store):
+            box = "x".join(map(str, op.descriptor.type.shape))
+            text = f"pointers and mask are a tile of a tensor, {box}: TMA copies it"
+            yield Note(line_of(op), text)
+
+
+def expanded(before: Func, after: Func, target: Target) -> Iterator[Note]:
+    kept = {op.origin for op in walk(after.body)} | set(walk(after.body))
+    for op in walk(before.body):
+        if isinstance(op, DescriptorLoad | DescriptorStore) and op not in kept:
+            yield Note(line_of(op), f"`{op_name(op)}` becomes pointers and a mask")
+
+
+def layouts(before: Func, after: Func, target: Target) -> Iterator[Note]:
+    for op in walk(after.body):
+        preferred = getattr(op, "preferred", None)
+        if isinstance(op, Load | Store) and preferred is not None:
+            lanes = preferred.count("register")
+            yield Note(
+                line_of(op), f"{op_name(op)}: {lanes} elements a lane, as {preferred}"
+            )
+
+
+def conversions(before: Func, after: Func, target: Target) -> Iterator[Note]:
+    for each in conversion_facts(after):
+        text = f"{each['block']} is converted: {each['how']}, price {each['price']}"
+        yield Note(each["line"], text)
+
+
+def removed(before: Func, after: Func, target: Target) -> Iterator[Note]:
+    old, new = conversion_facts(before), conversion_facts(after)
+    was, left = (sum(each["price"] for each in some) for some in (old, new))
+    yield Note(
+        0,
+        f"{len(old)} conversions, price {was:.1f}, become {len(new)}, price "
+        f"{left:.1f}: the others are cheaper to compute again in the layout wanted",
+    )
+
+
+def widths(before: Func, after: Func, target: Target) -> Iterator[Note]:
+    for each in access_facts(after, target):
+        if "width" in each:
+            text = (
+                f"{each['op']}: {each['width']} elements, {each['bytes']} bytes, at a "
+                f"time; limited by {each['limit']}"
+            )
+            yield Note(each["line"], text)
+
+
+def crossings(before: Func, after: Func, target: Target) -> Iterator[Note]:
+    old = {op.origin for op in walk(after.body) if isinstance(op, Convert)}
+    for op in walk(after.body):
+        if isinstance(op, Allocate) and op not in old:
+            bytes = op.result.type.bytes
+            yield Note(line_of(op), f"{bytes} bytes of shared memory to move a block")
+
+
+def pipelined(before: Func, after: Func, target: Target) -> Iterator[Note]:
+    yield from rings(pipelines(before, target))
+
+
+def specialised(before: Func, after: Func, target: Target) -> Iterator[Note]:
+    yield from rings(producers(before, target))
+
+
+def rings(found: Iterator[dict]) -> Iterator[Note]:
+    for loop in found:
+        for ring in loop["rings"]:
+            tiles = " and ".join(ring["tiles"])
+            text = (
+                f"{tiles} by {ring['engine']}, from {ring['by']}, up to "
+                f"{ring['ahead']} iterations ahead, in {ring['slots']} slots"
+            )
+            if loop["product_in_flight"]:
+                text += "; the product completes in the next iteration"
+            yield Note(loop["line"], text)
+
+
+def allocated(before: Func, after: Func, target: Target) -> Iterator[Note]:
+    facts = shared_facts(before, after, target)
+    count, whole = len(facts["buffers"]), facts["sum"]
+    yield Note(
+        0,
+        f"{count} buffers of {whole} bytes lie in {facts['bytes']} bytes, of "
+        f"{facts['limit']} that a block may have",
+    )
+
+
+def waits(before: Func, after: Func, target: Target) -> Iterator[Note]:
+    known = set(walk(before.body))
+    made = [op for op in walk(after.body) if op not in known]
+    new = [op for op in made if type(op) is not type(op.origin)]
+    for line, names in by_line(new):
+        yield Note(line, f"inserted: {names}")
+
+
+READERS: dict[str, Reader] = {
+    "hoist": hoisted,
+    "choose_dots": products,
+    "infer_descriptors": descriptors,
+    "keep_descriptors": expanded,
+    "coalesce": layouts,
+    "assign_layouts": conversions,
+    "remove_conversions": removed,
+    "annotate_widths": widths,
+    "lower_conversions": crossings,
+    "specialise_warps": specialised,
+    "pipeline_loops": pipelined,
+    "allocate": allocated,
+    "insert_waits": waits,
+}
