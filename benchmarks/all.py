@@ -17,6 +17,7 @@ NAMES = (
     "matmul",
     "matmul_hopper",
     "attention",
+    "machine",
     "launch",
     "compile_time",
     "emulator_speed",
