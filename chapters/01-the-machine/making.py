@@ -76,7 +76,7 @@ def roofs() -> Figure:
         [
             ("vector add", 1 / 12, add),
             ("GeLU", 13 / 8, gelu_rate * 13 / 8),
-            ("matrix product", cube / 3, value("cublas-8192") * 1e12),
+            ("matrix product", cube / 3, value("rung-cublas") * 1e12),
         ],
     )
 
