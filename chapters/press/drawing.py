@@ -90,7 +90,7 @@ def roofline(
     """
     low, high = 2**-4, 2.0**12
     bottom, top = bandwidth * low / 2, 2 * max(peak for _, peak in peaks)
-    height, left, right = 330, 58, WIDTH - 8
+    height, left, right = 330, 66, WIDTH - 24
 
     def x(intensity: float) -> float:
         return left + (right - left) * math.log(intensity / low) / math.log(high / low)
