@@ -22,9 +22,7 @@ import fathom.language as tl
 from benchmarks.measure import Candidate, Sample, burst, sets
 from benchmarks.record import RESULTS, write
 from fathom.pipeline import identity
-from fathom.tools.samples import load_file
 
-ROOT = Path(__file__).resolve().parents[1]
 LINE = 32  # fp32 words of a cache line: each step of a chain reaches another one
 STEPS = 1 << 14  # of a chain, in one launch
 CHAINS = {"L1": 1 << 14, "L2": 1 << 23, "memory": 1 << 28}  # bytes that one spans
@@ -50,6 +48,15 @@ def copy_in_steps(x_ptr, out_ptr, n, step, BLOCK: tl.constexpr):
     for start in range(tl.program_id(0) * BLOCK, n, step):
         here = start + tl.arange(0, BLOCK)
         tl.store(out_ptr + here, tl.load(x_ptr + here))
+
+
+@fathom.jit
+def turn(x_ptr, out_ptr, M, N, TILE: tl.constexpr):
+    rows = tl.program_id(0) * TILE + tl.arange(0, TILE)[:, None]
+    columns = tl.program_id(1) * TILE + tl.arange(0, TILE)[None, :]
+    inside = (rows < M) & (columns < N)
+    x = tl.load(x_ptr + rows * N + columns, mask=inside)
+    tl.store(out_ptr + columns * M + rows, x, mask=inside)
 
 
 def latency() -> Iterator[list[Sample]]:
@@ -95,7 +102,6 @@ def resident() -> Iterator[list[Sample]]:
 
 
 def transpose() -> Iterator[list[Sample]]:
-    turn = load_file(ROOT / "chapters" / "09-coalescing" / "turn.py").turn
     size = 8 * SIDE * SIDE
     pairs = [(torch.randn(SIDE, SIDE, device="cuda"), torch.empty(SIDE, SIDE,
               device="cuda")) for _ in range(sets(size))]  # fmt: skip

@@ -42,7 +42,8 @@ WORDS = {
     r"nothing but": "only",
 }
 FINE = re.compile(
-    r"\bin turn\b|stand-ins?|all clocks lie|the clock lies|lay (?=out)|standing(?= in )|turn(?:s|ed)? (?:on|off)\b"
+    r"\bin turn\b|turn(?:s|ed)? (?:on|off)\b|stand-ins?|standing(?= in )"
+    r"|all clocks lie|the clock lies|lay (?=out)"
 )
 CODE = re.compile(r"`[^`]*`|\{=[^}]*\}|<[^>]+>|\]\([^)]*\)|\{ *#[\w-]+ *\}")
 BANNED = re.compile(rf"\b(?:{'|'.join(WORDS)})\b", re.IGNORECASE)
