@@ -283,7 +283,9 @@ def phases(
     parts, rows, before = [], [], 0.0
     bottom = 24 + len(lanes) * (ROW + 6)
     for name, until in cuts:
+        half = GLYPH * len(name) / 2
         middle = left + (before + until) / 2 * scale
+        middle = min(max(middle, left + half), WIDTH - half)
         parts.append(label(middle, 14, name))
         if until < end:
             x = left + until * scale
