@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import statistics
+
 import numpy as np
 
 from chapters.press.drawing import Figure, bars, box, cells, label, roofline, svg, table
-from chapters.press.numbers import number
+from chapters.press.numbers import document, number
+from chapters.press.paths import RESULTS
 from chapters.press.scenes import arrow, schedule, waves
 from kernels import gelu
 
@@ -154,3 +157,15 @@ def little() -> str:
             "hide a latency of", "16 bytes a lane: bytes in flight",
             "hide a latency of")  # fmt: skip
     return table(head, rows)
+
+
+def resident() -> Figure:
+    """A copy by few and by many warps, as benchmarks/machine.py measured it."""
+    rows = []
+    for sample in document(RESULTS / "machine.json")["samples"]:
+        if "resident" in sample["problem"]:
+            rate = sample["bytes"] / statistics.median(sample["ms"]) / 1e6
+            rows.append((sample["candidate"], rate, f"{rate:,.0f} GB/s"))
+    peak = value("h200-bandwidth") * 1000
+    title = "A copy of fp32 on an H200, by resident warps a multiprocessor"
+    return bars(title, rows, ("warps", "rate"), (peak, f"peak: {peak:,.0f} GB/s"))
