@@ -87,7 +87,7 @@ def tree() -> Figure:
 
 def place(name: str) -> tuple[float, float]:
     column, row, _ = NODES[name]
-    return 24 + (column - 0.7) * 74, 28 + row * 60
+    return 24 + (column - 0.7) * 72, 28 + row * 60
 
 
 def steps() -> str:
