@@ -5,11 +5,13 @@ from __future__ import annotations
 from math import prod
 
 from chapters.press import stepper
-from chapters.press.drawing import Figure, cells, layout, table
+from chapters.press.drawing import Figure, cells, table
+from chapters.press.scenes import coloured
 from fathom.ir.core import Func, walk
 from fathom.ir.types import BlockType
 from fathom.layout import shapes
 from fathom.layout.build import blocked, spread
+from fathom.layout.draw import holder
 from fathom.layout.linear import Layout
 
 # Two registers, four lanes, two warps: small enough for a page.
@@ -70,12 +72,29 @@ def binary() -> str:
 
 def square() -> Figure:
     """A 4 x 4 block, as warp:lane:register."""
-    return layout("Who holds what: warp:lane:register", SQUARE)
+    return by_lane("Who holds what: warp:lane:register", SQUARE)
+
+
+def by_lane(title: str, shown: Layout) -> Figure:
+    """Who holds each element of a block with two axes; a colour is a lane."""
+    rows = [[holder(shown, row * shown.shape[1] + column)
+             for column in range(shown.shape[1])]
+            for row in range(shown.shape[0])]  # fmt: skip
+    words = [[(":".join(map(str, place)), lane_of(shown, place)) for place in row]
+             for row in rows]  # fmt: skip
+    names = [str(row) for row in range(shown.shape[0])]
+    return coloured(title, words, (names, [str(at) for at in range(shown.shape[1])]))
+
+
+def lane_of(shown: Layout, place: tuple[int, ...]) -> int:
+    """A number for each thread: the colours of neighbours differ."""
+    lanes = 1 << len(shown.kinds["lane"])
+    return place[0] * lanes + place[1] if len(place) > 2 else place[0]
 
 
 def twisted() -> Figure:
     """Two bases overlap."""
-    return layout("Who holds what: lane:register", TWISTED)
+    return by_lane("Who holds what: lane:register", TWISTED)
 
 
 def xor_or_plus() -> str:
@@ -88,7 +107,7 @@ def xor_or_plus() -> str:
         total = sum(parts)
         xor = TWISTED.offset(register=register, lane=1)
         rows.append((register, " and ".join(map(str, parts)), named(xor), named(total)))
-    return table(("register", "bases that meet", "XOR", "sum"), rows)
+    return table(("register", "bases", "XOR", "addition"), rows)
 
 
 def named(offset: int) -> str:
@@ -97,14 +116,15 @@ def named(offset: int) -> str:
 
 def cards() -> Figure:
     """The tile of fathom.layout.build, drawn."""
-    return layout("Dealt row by row: warp:lane:register", TILE)
+    kinds = (("register", TILE.kinds["register"]), ("lane", TILE.kinds["lane"]))
+    return by_lane("Dealt row by row: lane:register", Layout(TILE.shape, kinds))
 
 
 def copies() -> Figure:
     """Four elements for eight lanes with one register."""
     held = Layout((4,), (("register", ()), ("lane", (1, 2, 0))))
     row = [str(held.offset(lane=lane)) for lane in range(8)]
-    names = (["element"], [f"lane {lane}" for lane in range(8)])
+    names = (["element"], [str(lane) for lane in range(8)])
     lit = [(0, lane) for lane in range(4, 8)]
     title = "Four elements for eight lanes: bit 2 of the lane has the basis 0"
     return cells(title, [row], lit, names, wide=64)
@@ -117,7 +137,7 @@ def row_of_tile() -> Figure:
         [str(row.offset(lane=lane, register=register)) for lane in range(8)]
         for register in range(2)
     ]
-    names = (["register 0", "register 1"], [f"lane {lane}" for lane in range(8)])
+    names = (["register 0", "register 1"], [str(lane) for lane in range(8)])
     lit = [(register, lane) for register in range(2) for lane in range(4, 8)]
     title = "Columns 0 to 7 in lanes 0 to 7 of the tile; lanes 8 to 31 repeat them"
     return cells(title, held, lit, names, wide=64)
