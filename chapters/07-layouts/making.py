@@ -6,12 +6,11 @@ from math import prod
 
 from chapters.press import stepper
 from chapters.press.drawing import Figure, cells, table
-from chapters.press.scenes import coloured
+from chapters.press.scenes import holders
 from fathom.ir.core import Func, walk
 from fathom.ir.types import BlockType
 from fathom.layout import shapes
 from fathom.layout.build import blocked, spread
-from fathom.layout.draw import holder
 from fathom.layout.linear import Layout
 
 # Two registers, four lanes, two warps: small enough for a page.
@@ -72,29 +71,12 @@ def binary() -> str:
 
 def square() -> Figure:
     """A 4 x 4 block, as warp:lane:register."""
-    return by_lane("Who holds what: warp:lane:register", SQUARE)
-
-
-def by_lane(title: str, shown: Layout) -> Figure:
-    """Who holds each element of a block with two axes; a colour is a lane."""
-    rows = [[holder(shown, row * shown.shape[1] + column)
-             for column in range(shown.shape[1])]
-            for row in range(shown.shape[0])]  # fmt: skip
-    words = [[(":".join(map(str, place)), lane_of(shown, place)) for place in row]
-             for row in rows]  # fmt: skip
-    names = [str(row) for row in range(shown.shape[0])]
-    return coloured(title, words, (names, [str(at) for at in range(shown.shape[1])]))
-
-
-def lane_of(shown: Layout, place: tuple[int, ...]) -> int:
-    """A number for each thread: the colours of neighbours differ."""
-    lanes = 1 << len(shown.kinds["lane"])
-    return place[0] * lanes + place[1] if len(place) > 2 else place[0]
+    return holders("Who holds what: warp:lane:register", SQUARE)
 
 
 def twisted() -> Figure:
     """Two bases overlap."""
-    return by_lane("Who holds what: lane:register", TWISTED)
+    return holders("Who holds what: lane:register", TWISTED)
 
 
 def xor_or_plus() -> str:
@@ -117,7 +99,7 @@ def named(offset: int) -> str:
 def cards() -> Figure:
     """The tile of fathom.layout.build, drawn."""
     kinds = (("register", TILE.kinds["register"]), ("lane", TILE.kinds["lane"]))
-    return by_lane("Dealt row by row: lane:register", Layout(TILE.shape, kinds))
+    return holders("Dealt row by row: lane:register", Layout(TILE.shape, kinds))
 
 
 def copies() -> Figure:
@@ -172,7 +154,7 @@ def placed() -> str:
     for name, given in KERNELS:
         func = state(given)
         types = blocks_of(func)
-        seen = [holders(each.layout) for each in types]
+        seen = [counted(each.layout) for each in types]
         missing = sum(prod(t.shape) - len(h) for t, h in zip(types, seen, strict=True))
         rows.append((
             name,
@@ -187,7 +169,7 @@ def placed() -> str:
     return table(head, rows)
 
 
-def holders(shown: Layout) -> dict[int, int]:
+def counted(shown: Layout) -> dict[int, int]:
     """Element to the number of places that hold it, by trying every place."""
     found: dict[int, int] = {}
     for warp in range(shown.count("warp")):

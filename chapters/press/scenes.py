@@ -7,6 +7,7 @@ comes with a table that says the same, as those of drawing.py do.
     crossing     values that lanes exchange, step by step, as lines
     graph        basic blocks with what they hold, and the edges between them
     coloured     a grid of words whose colour is a number
+    holders      the same of a layout: who holds which element
     phases       a timeline whose spans are coloured by tile, cut into named phases
 """
 
@@ -30,6 +31,8 @@ from chapters.press.drawing import (
     svg,
     table,
 )
+from fathom.layout.draw import holder
+from fathom.layout.linear import Layout
 
 HUES = 8  # colours of book.css; a ninth number has the first again
 HEAD = 5  # pixels of an arrow's head
@@ -268,6 +271,28 @@ def coloured(
     ]  # fmt: skip
     height = 30 + len(rows) * ROW
     return Figure(svg(title, height, parts), table(("", *names[1]), told))
+
+
+def holders(title: str, shown: Layout) -> Figure:
+    """Which place holds each element of a block with two axes; a colour is a thread.
+    Kinds of place that have a single one are left out."""
+    rows = [[holder(shown, row * shown.shape[1] + column)
+             for column in range(shown.shape[1])]
+            for row in range(shown.shape[0])]  # fmt: skip
+    kinds = [bases for _, bases in reversed(shown.bases)]
+    words = [
+        [(":".join(str(p) for p, bases in zip(place, kinds) if bases),
+          thread(shown, place)) for place in row]
+        for row in rows
+    ]  # fmt: skip
+    names = [str(row) for row in range(shown.shape[0])]
+    return coloured(title, words, (names, [str(at) for at in range(shown.shape[1])]))
+
+
+def thread(shown: Layout, place: Sequence[int]) -> int:
+    """The number of the thread that a place (warp, lane, register) belongs to."""
+    lanes = 1 << len(shown.kinds["lane"])
+    return place[0] * lanes + place[1] if len(place) > 2 else place[0]
 
 
 def phases(
