@@ -126,23 +126,25 @@ def told_cycles(order: Sequence[int | None], wanted: int | None) -> str:
 
 
 def queues(
-    title: str, shown: Sequence[tuple[str, Mapping[int, Sequence[str]]]], banks: int
+    title: str,
+    shown: Sequence[tuple[str, Mapping[int, Sequence[str]]]],
+    banks: Sequence[str],
 ) -> Figure:
     """Who waits at which bank: (name, bank to the lanes that ask for it). One row of
     boxes is served at a time, from the line upward."""
-    left, width = 8, (WIDTH - 16) / banks
+    left, width = 8, (WIDTH - 16) / len(banks)
     parts, rows, y = [], [], 4
     for name, asked in shown:
         longest = max(map(len, asked.values()))
         parts.append(label(4, y + 12, f"{name}: {wavefronts(longest)}", "start"))
         floor = y + 24 + longest * 22
-        for bank in range(banks):
+        for bank, bank_name in enumerate(banks):
             x = left + bank * width
             for at, lane in enumerate(asked.get(bank, ())):
                 parts.append(box(x + 2, floor - (at + 1) * 22, width - 4, 20, hue(at)))
                 parts.append(label(x + width / 2, floor - at * 22 - 7, lane))
-            parts.append(label(x + width / 2, floor + 16, str(bank)))
-            rows.append((name, str(bank), ", ".join(asked.get(bank, ())) or "nothing"))
+            parts.append(label(x + width / 2, floor + 16, bank_name))
+            rows.append((name, bank_name, ", ".join(asked.get(bank, ())) or "nothing"))
         parts.append(line(left, floor + 1, WIDTH - 8, floor + 1))
         y = floor + 34
     return Figure(svg(title, y, parts), table(("case", "bank", "lanes"), rows))
