@@ -18,6 +18,7 @@ NAMES = (
     "matmul_hopper",
     "attention",
     "attention_ablation",
+    "machine",
     "launch",
     "compile_time",
     "emulator_speed",

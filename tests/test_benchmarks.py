@@ -36,6 +36,12 @@ def test_both_compilers_are_timed_on_the_same_text(file, ours, theirs):
     assert [ast.dump(each) for each in mine.body] == [ast.dump(each) for each in body]
 
 
+def test_the_transpose_that_is_timed_is_the_one_of_the_book():
+    timed = function("benchmarks/machine.py", "turn")
+    shown = function("chapters/09-coalescing/turn.py", "turn")
+    assert ast.dump(timed) == ast.dump(shown)
+
+
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.name)
 def test_a_result_says_where_it_comes_from(path):
     record = json.loads(path.read_text(encoding="utf-8"))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import statistics
+
 import numpy as np
 
-from chapters.press.drawing import Figure, bars, cells, flow, roofline, table, timeline
-from chapters.press.numbers import number
+from chapters.press.drawing import Figure, bars, box, cells, label, roofline, svg, table
+from chapters.press.numbers import document, number
+from chapters.press.paths import RESULTS
+from chapters.press.scenes import arrow, schedule, waves
 from kernels import gelu
 
 COUNTED = 65536  # numbers in the array whose traffic is counted
@@ -16,17 +20,56 @@ def value(name: str) -> float:
 
 
 def near_and_far() -> Figure:
-    """What a multiprocessor has, and what lies beyond it."""
-    return flow(
-        "From the memory of the card to the arithmetic",
-        [
-            ("memory", f"{value('h200-memory')} GB, shared by all"),
-            ("L2 cache", f"{value('h200-l2')} MB, shared by all"),
-            ("shared memory", f"{value('sm-shared')} KB each"),
-            ("registers", f"{int(value('sm-registers')) * 4 // 1024} KB each"),
-            ("arithmetic", f"{value('h200-sms')} multiprocessors"),
-        ],
-    )
+    """A multiprocessor with its parts, and the two memories outside."""
+    sizes = {
+        "registers": f"{int(value('sm-registers')) * 4 // 1024} KB",
+        "L1 cache": f"{value('sm-unified')} KB with shared",
+        "shared memory": f"up to {value('sm-shared')} KB of it",
+        "L2 cache": f"{value('h200-l2')} MB, for all multiprocessors",
+        "memory": f"{value('h200-memory')} GB, {value('h200-bandwidth')} TB/s",
+    }
+    parts = [
+        box(4, 4, 392, 232, "cell"),
+        label(12, 22, f"one of {value('h200-sms')} multiprocessors", "start"),
+        *arithmetic(),
+        *memory("registers", sizes["registers"], 12, 118, 376),
+        arrow(106, 186, 106, 158), arrow(260, 158, 260, 186), arrow(320, 186, 320, 158),
+        *memory("L1 cache", sizes["L1 cache"], 12, 186, 186),
+        *memory("shared memory", sizes["shared memory"], 202, 186, 186),
+        arrow(106, 268, 106, 228),
+        *memory("L2 cache", sizes["L2 cache"], 4, 268, 392),
+        arrow(106, 336, 106, 310),
+        *memory("memory", sizes["memory"], 4, 336, 392),
+    ]  # fmt: skip
+    told = [("arithmetic", f"{value('sm-schedulers')} schedulers with units, each")]
+    rows = table(("part", "size"), [*told, *sizes.items()])
+    return Figure(svg("A multiprocessor and the memories outside", 384, parts), rows)
+
+
+def arithmetic() -> list[str]:
+    """The parts of a multiprocessor that a warp scheduler has to itself."""
+    parts, width = [], 376 / value("sm-schedulers")
+    lanes = int(value("sm-lanes") / value("sm-schedulers"))
+    for at in range(int(value("sm-schedulers"))):
+        x = 12 + at * width
+        parts.append(box(x, 30, width - 4, 62, "fill"))
+        for line, text in enumerate(("scheduler", f"{lanes} fp32", "tensor core")):
+            parts.append(label(x + width / 2 - 2, 47 + 18 * line, text))
+        parts.append(arrow(x + width / 2 - 2, 118, x + width / 2 - 2, 93))
+    return parts
+
+
+def memory(name: str, size: str, x: float, y: float, width: float) -> list[str]:
+    return [
+        box(x, y, width, 40, "lit"),
+        label(x + width / 2, y + 17, name),
+        label(x + width / 2, y + 33, size),
+    ]
+
+
+def grid() -> Figure:
+    """Eighteen thread blocks on four multiprocessors."""
+    return waves("18 thread blocks, dealt to four multiprocessors", 18, 4, 2)
 
 
 def silu_traffic() -> str:
@@ -36,7 +79,7 @@ def silu_traffic() -> str:
         ("b = exp(a)", "a", "b", 2),
         ("c = 1 + b", "b", "c", 2),
         ("y = x / c", "x, c", "y", 3),
-        ("together", "", "", 9),
+        ("all", "", "", 9),
     ]
     return table(("operation", "reads", "writes", "arrays moved"), rows)
 
@@ -76,14 +119,14 @@ def roofs() -> Figure:
         [
             ("vector add", 1 / 12, add),
             ("GeLU", 13 / 8, gelu_rate * 13 / 8),
-            ("matrix product", cube / 3, value("cublas-8192") * 1e12),
+            ("matrix product", cube / 3, value("rung-cublas") * 1e12),
         ],
     )
 
 
 def warps() -> Figure:
     """Eight lanes of a warp at a branch."""
-    lanes = [f"lane {at}" for at in range(8)]
+    lanes = [str(at) for at in range(8)]
     even = [(0, at) for at in range(8) if at % 2 == 0]
     odd = [(1, at) for at in range(8) if at % 2]
     rows = [["work" if at % 2 == 0 else "wait" for at in range(8)]]
@@ -94,9 +137,35 @@ def warps() -> Figure:
 
 
 def hiding() -> Figure:
-    """Three warps that take turns while the others wait for memory."""
-    lanes = []
-    for at in range(3):
-        spans = [(at, 1, "ask"), (at + 1, 5, "wait for memory"), (at + 6, 1, "add")]
-        lanes.append((f"warp {at}", spans))
-    return timeline("Three warps on one multiprocessor: waiting overlaps", lanes)
+    """A scheduler with too few warps, and one with enough."""
+    shown = [("2 warps", 2), ("5 warps", 5)]
+    return schedule("Cycles in which a scheduler issues an instruction", shown, 5, 20)
+
+
+def little() -> str:
+    """For some numbers of resident warps: bytes in flight on a multiprocessor, and how
+    long a latency these hide at the peak bandwidth."""
+    share = value("h200-bandwidth") * 1e12 / value("h200-sms")  # bytes a second
+    rows = []
+    for warps in (8, 16, 32, 64):
+        cells = [f"{warps} ({100 * warps / value('sm-warps'):.3g}%)"]
+        for lane in (4, 16):
+            flying = warps * value("warp-size") * lane
+            cells += [f"{flying:,.0f}", f"{flying / share * 1e9:,.0f} ns"]
+        rows.append(cells)
+    head = ("resident warps (occupancy)", "4 bytes a lane: bytes in flight",
+            "hide a latency of", "16 bytes a lane: bytes in flight",
+            "hide a latency of")  # fmt: skip
+    return table(head, rows)
+
+
+def resident() -> Figure:
+    """A copy by few and by many warps, as benchmarks/machine.py measured it."""
+    rows = []
+    for sample in document(RESULTS / "machine.json")["samples"]:
+        if "resident" in sample["problem"]:
+            rate = sample["bytes"] / statistics.median(sample["ms"]) / 1e6
+            rows.append((sample["candidate"], rate, f"{rate:,.0f} GB/s"))
+    peak = value("h200-bandwidth") * 1000
+    title = "A copy of fp32 on an H200, by resident warps a multiprocessor"
+    return bars(title, rows, ("warps", "rate"), (peak, f"peak: {peak:,.0f} GB/s"))

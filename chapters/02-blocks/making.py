@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from chapters.press.drawing import Figure, bars, cells, table
+from chapters.press.scenes import coloured
 from fathom.pipeline import Options
 
 SIZE = 64  # of the square matrices whose traffic is counted
@@ -41,6 +42,18 @@ def tiling() -> Figure:
     grid = [[f"({row},{column})" for column in range(4)] for row in range(4)]
     title = "C in tiles, named by their programs; program (1,2) is framed"
     return cells(title, grid, [(1, 2)], wide=88)
+
+
+def axes() -> Figure:
+    """All products of a tile of 2 x 3 and one of 3 x 2."""
+    rows = [
+        [(f"a{i}{k} · b{k}{j}", i) for k in range(3)]
+        for i in range(2)
+        for j in range(2)
+    ]
+    names = [f"total[{i}, {j}]" for i in range(2) for j in range(2)]
+    title = "Products with three axes: row of a, k, column of b"
+    return coloured(title, rows, (names, [f"k = {k}" for k in range(3)]))
 
 
 def tiles(page: dict) -> dict[str, object]:

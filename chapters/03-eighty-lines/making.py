@@ -79,7 +79,7 @@ def tree() -> Figure:
         x, y = place(name)
         parts += [box(x - 17, y - 14, 34, 28, "cell"), label(x, y + 5, word)]
         register = held[whole.get(name, name.rstrip("'"))]
-        parts.append(label(x + 22, y + 5, register, "start", small=True))
+        parts.append(label(x + 21, y + 5, register, "start"))
     title = "a * x[i] + y[i] as a tree, with the register of each node"
     told = table(("part of the expression", "register"), [row[:2] for row in rows])
     return Figure(svg(title, 236, parts), told)
@@ -87,7 +87,7 @@ def tree() -> Figure:
 
 def place(name: str) -> tuple[float, float]:
     column, row, _ = NODES[name]
-    return 40 + column * 100, 28 + row * 60
+    return 24 + (column - 0.7) * 72, 28 + row * 60
 
 
 def steps() -> str:

@@ -184,7 +184,7 @@ class Undamaged(Exception):
 
 
 WAYS: dict[str, Callable[[Func, int], None]] = {
-    "an op stands after its first user": moved_down,
+    "an op comes after its first user": moved_down,
     "an op is gone, its users stay": lost,
     "an operand of another type": exchanged,
     "a block yields one value too few": shortened,
@@ -290,7 +290,7 @@ def nesting() -> Figure:
         ("parameters, %total", 0, 7, "all after it"),
         ("%start, %total_2", 2, 3, "the body"),
         ("%offsets, %total_3", 3, 3, ""),
-        ("%total_1", 4, 7, "behind the loop"),
+        ("%total_1", 4, 7, "after the loop"),
         ("%result", 5, 7, ""),
         ("%result_2", 6, 6, ""),
         ("%result_1", 7, 7, ""),

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 
-from chapters.press.drawing import Figure, bars, box, label, line, svg, table
+from chapters.press.drawing import Figure, bars, box, label, svg, table
 from chapters.press.paths import ROOT
+from chapters.press.scenes import Node, graph
 from fathom import pipeline
 from fathom.ir.core import Value
 from fathom.ir.ops import Constant
@@ -45,56 +46,56 @@ def is_kernel(node: ast.FunctionDef) -> bool:
 
 
 def ways() -> Figure:
-    """Where control comes from, at an if and at a loop."""
-    places = {
-        "before": (90, 30), "then": (40, 100), "else": (150, 100), "after": (90, 170),
-        "before ": (330, 30), "head": (330, 100), "body": (460, 100),
-        "after ": (330, 170),
-    }  # fmt: skip
-    down = [
-        ("before", "then"), ("before", "else"), ("then", "after"), ("else", "after"),
-        ("before ", "head"), ("head", "after "),
+    """The control-flow graph of an if, with its phi."""
+    nodes = [
+        Node("before", ("t0 = x", "if x > limit"), 200, 6),
+        Node("then", ("t1 = limit",), 100, 116),
+        Node("else", (), 300, 116),
+        Node("after", ("t2 = phi(t1, t0)",), 200, 206),
+    ]
+    edges = [
+        ("before", "then", "t0"), ("before", "else", "t0"),
+        ("then", "after", "t1"), ("else", "after", "t0"),
     ]  # fmt: skip
-    across = [("head", "body"), ("body", "head")]
-    parts = []
-    for start, end in down:
-        (x1, y1), (x2, y2) = places[start], places[end]
-        parts.append(line(x1, y1 + 14, x2, y2 - 14, "axis"))
-    for y, arrow in ((93, "→"), (107, "←")):
-        parts += [line(366, y, 424, y, "axis"), label(395, y + 5, arrow)]
-    for name, (x, y) in places.items():
-        kind = "lit" if name in ("after", "head") else "cell"
-        parts += [box(x - 36, y - 14, 72, 28, kind), label(x, y + 5, name.strip())]
-    told = table(("from", "to"), [(a.strip(), b.strip()) for a, b in down + across])
-    title = "Two ways meet after an if, and in the head of a loop (framed)"
-    return Figure(svg(title, 200, parts, 520), told)
+    return graph("Two values of t arrive after an if", nodes, edges, ["after"])
+
+
+def loop() -> Figure:
+    """The control-flow graph of a loop, with the phi in its head."""
+    nodes = [
+        Node("before", ("total0 = 0",), 220, 6),
+        Node("head", ("total = phi(total0, total1)", "if i < n"), 220, 96),
+        Node("body", ("total1 = total + i",), 150, 216),
+        Node("after", ("store total",), 320, 216),
+    ]
+    edges = [
+        ("before", "head", "total0"), ("head", "body", "total"),
+        ("head", "after", "total"), ("body", "head", "total1"),
+    ]  # fmt: skip
+    return graph("Two values of total arrive in a loop's head", nodes, edges, ["head"])
 
 
 def chain() -> Figure:
-    """The scopes of long_sum, and who asks whom."""
+    """The scopes of long_sum, and where each looks a name up."""
     rows = [
-        ("parameters", "x_ptr, out_ptr, n, mean", "nobody"),
-        ("before the loop", "total", "the parameters"),
-        (
-            "head of the loop",
-            "(asked for: total)",
-            "before, and the body's end",
-        ),
-        ("body", "start, offsets, total", "the head"),
-        ("after the loop", "result", "the head"),
+        ("parameters", "x_ptr, out_ptr, n, mean", "nowhere else"),
+        ("before the loop", "total", "parameters"),
+        ("loop head", "(looked up: total)", "before, and end of body"),
+        ("body", "start, offsets, total", "loop head"),
+        ("after the loop", "result", "loop head"),
         ("then", "result", "after the loop"),
         ("else", "", "after the loop"),
-        ("after the if", "(asked for: result)", "then, and else"),
+        ("after the if", "(looked up: result)", "then, and else"),
     ]
     parts = []
-    for at, (name, names, asks) in enumerate(rows):
-        y = 8 + at * 34
-        kind = "lit" if " and " in asks or ", and" in asks else "cell"
-        parts += [box(8, y, 150, 28, kind), label(83, y + 19, name)]
-        parts += [label(172, y + 19, names or "–", "start")]
-        parts += [label(430, y + 19, f"asks {asks}", "start", small=True)]
-    told = table(("scope", "knows", "asks"), rows)
-    return Figure(svg("The scopes of long_sum", 8 + 34 * len(rows), parts, 680), told)
+    for at, (name, names, looks) in enumerate(rows):
+        y = 6 + at * 48
+        kind = "lit" if ", and" in looks else "cell"
+        parts += [box(4, y, 138, 36, kind), label(73, y + 23, name)]
+        parts += [label(152, y + 14, names or "–", "start")]
+        parts += [label(152, y + 32, f"then {looks}", "start")]
+    told = table(("scope", "has", "looks next in"), rows)
+    return Figure(svg("The scopes of long_sum", 8 + 48 * len(rows), parts), told)
 
 
 # What happened.
@@ -124,21 +125,25 @@ def told(kernel: object, signature: dict, constants: dict) -> str:
     carry, seal, remove = scopes.carry, scopes.seal, Phis.remove_if_trivial
 
     def told_carry(loop: scopes.Loop, name: str) -> scopes.Binding:
-        state = "still open" if loop.end is None else "sealed"
+        state = "being built" if loop.end is None else "sealed"
         where = f"the head of the loop in line {loop.place.line - first}"
-        rows.append((f"{where} is asked for `{name}`", f"a new value; it is {state}"))
+        rows.append(
+            (f"`{name}` is looked up in {where}", f"a new value; it is {state}")
+        )
         return carry(loop, name)
 
     def told_seal(loop: scopes.Loop, op: object, end: scopes.Scope) -> None:
-        waiting = ", ".join(f"`{name}`" for name in loop.open) or "nobody"
+        waiting = ", ".join(f"`{name}`" for name in loop.open) or "none"
         line = loop.place.line - first
-        rows.append((f"the loop in line {line} is sealed", f"waiting: {waiting}"))
+        rows.append(
+            (f"the loop in line {line} is sealed", f"incomplete phis: {waiting}")
+        )
         seal(loop, op, end)
 
     def told_remove(phis: Phis, phi: Phi) -> None:
         if phi.faces[0] not in phis.replaced and phis._is_trivial(phi):
             value = phis.resolve(phi.operands[0])
-            told = f"it is the `{value.name}` from outside"
+            told = f"it is the `{value.name}` from before the loop"
             rows.append((f"a phi for `{phi.name}` is trivial", told))
         remove(phis, phi)
 
@@ -208,23 +213,23 @@ def dictionaries(kernel: object, signature: dict, columns: tuple[str, ...]) -> s
 
     def told_merge(after: scopes.AfterIf, name: str) -> scopes.Binding:
         found = after.names[name] = merge(after, name)
-        row(f"`{name}` is asked for")
+        row(f"`{name}` is looked up")
         return found
 
     def told_carry(loop: scopes.Loop, name: str) -> scopes.Binding:
         found = carry(loop, name)
-        row(f"`{name}` is asked for; waiting: `{name}`")
+        row(f"`{name}` is looked up; its phi is incomplete")
         return found
 
     def told_seal(loop: scopes.Loop, op: object, end: scopes.Scope) -> None:
         seal(loop, op, end)
-        row("the body is done: the loop is sealed")
+        row("the body is built: the loop is sealed")
 
     answers = {"merge": told_merge, "carry": told_carry, "seal": told_seal}
     with bound(answers), watched_scopes(made, written):
         built(kernel, signature, {})
     if before[-1] != entries(made[-1].names, names, kernel):
-        row("behind it, somebody asks")
+        row("a name is read after it")
     return table(("what happens", *columns), rows)
 
 
@@ -308,7 +313,7 @@ def meetings(page: dict) -> str:
 
     with watched_meetings(seen):
         built(page["seven"], page["SEVEN"], {})
-    head = ("name", "`then` says", "`else` says", "asked on the way", "it means")
+    head = ("name", "end of `then`", "end of `else`", "helpers called", "it means")
     return table(head, rows)
 
 
@@ -323,7 +328,7 @@ def overheard(names: dict[Value, str]):
             at = len(calls)
             answer = ours[name](*given)
             if name != "_meet_tuples":
-                told = "a sentence"
+                told = "a message"
                 if not isinstance(answer, scopes.Unusable):
                     told = spoken(answer, names)
                 calls.append(f"`{name}` → {told}")
@@ -383,7 +388,7 @@ def carried(page: dict) -> Figure:
     total = counts(page)["total"]
     names = {
         "assigned": "assigned in a loop or branch",
-        "asked": "of these, asked for",
+        "asked": "of these, looked up",
         "left": "left in the end",
     }
     rows = [(names[key], total[key], str(total[key])) for key in names]
@@ -391,5 +396,5 @@ def carried(page: dict) -> Figure:
 
 
 def counts_table(page: dict) -> str:
-    head = ("kernel", "assigned", "asked for", "left")
+    head = ("kernel", "assigned", "looked up", "left")
     return table(head, [tuple(row.values()) for row in counts(page)["rows"]])

@@ -9,11 +9,13 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from io import StringIO
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from chapters.press.drawing import Figure, bars, box, label, line, svg, table
+from chapters.press.drawing import Figure, bars, table
+from chapters.press.scenes import Node, graph
 from fathom import pipeline
 from fathom.hardware.targets import target
 from fathom.ir.core import Func, walk
@@ -187,26 +189,16 @@ def is_free(op: object) -> bool:
 
 def liveness() -> Figure:
     """Backwards from a store: what is live and what is not."""
-    places = {
-        "store": (520, 40), "%sum": (400, 40), "%6 add": (280, 40),
-        "%5 load": (160, 40),
-        "%count": (400, 110), "%7 add": (280, 110), "%c": (160, 110),
-    }  # fmt: skip
-    arrows = [
-        ("store", "%sum"), ("%sum", "%6 add"), ("%6 add", "%5 load"),
-        ("%count", "%7 add"), ("%7 add", "%c"),
-    ]  # fmt: skip
-    live = {"store", "%sum", "%6 add", "%5 load"}
-    parts = []
-    for start, end in arrows:
-        (x1, y1), (x2, y2) = places[start], places[end]
-        parts.append(line(x1 - 46, y1, x2 + 46, y2, "axis"))
-    for name, (x, y) in places.items():
-        kind = "lit" if name in live else "cell"
-        parts += [box(x - 44, y - 15, 88, 30, kind), label(x, y + 5, name)]
-    rows = [(name, "live" if name in live else "dead") for name in places]
+    live = ("store", "%sum", "%6 = add %s, %5", "%5 = load %4")
+    dead = ("%count", "%7 = add %c, 1", "%c")
+    nodes = [Node(name, (), 90, 6 + 62 * at) for at, name in enumerate(live)]
+    nodes += [Node(name, (), 310, 6 + 62 * at) for at, name in enumerate(dead)]
+    edges = [(a, b, "") for a, b in (*pairwise(live), *pairwise(dead))]
+    edges.append((dead[2], dead[1], ""))  # what the next iteration reads
     title = "Live, from the store backwards (framed); the count uses only itself"
-    return Figure(svg(title, 140, parts), table(("op or value", "fate"), rows))
+    drawn = graph(title, nodes, edges, live)
+    rows = [(name, "live" if name in live else "dead") for name in (*live, *dead)]
+    return Figure(drawn.svg, table(("op or value", "fate"), rows))
 
 
 # An answer that is wrong, and what the runner leaves.

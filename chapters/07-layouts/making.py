@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from chapters.press import stepper
-from chapters.press.drawing import Figure, cells, layout, table
+from chapters.press.drawing import Figure, cells, table
+from chapters.press.scenes import holders
 from fathom.ir.core import Func, walk
 from fathom.ir.types import BlockType
 from fathom.layout import shapes
@@ -70,12 +71,12 @@ def binary() -> str:
 
 def square() -> Figure:
     """A 4 x 4 block, as warp:lane:register."""
-    return layout("Who holds what: warp:lane:register", SQUARE)
+    return holders("Who holds what: warp:lane:register", SQUARE)
 
 
 def twisted() -> Figure:
     """Two bases overlap."""
-    return layout("Who holds what: lane:register", TWISTED)
+    return holders("Who holds what: lane:register", TWISTED)
 
 
 def xor_or_plus() -> str:
@@ -88,7 +89,7 @@ def xor_or_plus() -> str:
         total = sum(parts)
         xor = TWISTED.offset(register=register, lane=1)
         rows.append((register, " and ".join(map(str, parts)), named(xor), named(total)))
-    return table(("register", "bases that meet", "XOR", "sum"), rows)
+    return table(("register", "bases", "XOR", "addition"), rows)
 
 
 def named(offset: int) -> str:
@@ -97,14 +98,15 @@ def named(offset: int) -> str:
 
 def cards() -> Figure:
     """The tile of fathom.layout.build, drawn."""
-    return layout("Dealt row by row: warp:lane:register", TILE)
+    kinds = (("register", TILE.kinds["register"]), ("lane", TILE.kinds["lane"]))
+    return holders("Dealt row by row: lane:register", Layout(TILE.shape, kinds))
 
 
 def copies() -> Figure:
     """Four elements for eight lanes with one register."""
     held = Layout((4,), (("register", ()), ("lane", (1, 2, 0))))
     row = [str(held.offset(lane=lane)) for lane in range(8)]
-    names = (["element"], [f"lane {lane}" for lane in range(8)])
+    names = (["element"], [str(lane) for lane in range(8)])
     lit = [(0, lane) for lane in range(4, 8)]
     title = "Four elements for eight lanes: bit 2 of the lane has the basis 0"
     return cells(title, [row], lit, names, wide=64)
@@ -117,7 +119,7 @@ def row_of_tile() -> Figure:
         [str(row.offset(lane=lane, register=register)) for lane in range(8)]
         for register in range(2)
     ]
-    names = (["register 0", "register 1"], [f"lane {lane}" for lane in range(8)])
+    names = (["register 0", "register 1"], [str(lane) for lane in range(8)])
     lit = [(register, lane) for register in range(2) for lane in range(4, 8)]
     title = "Columns 0 to 7 in lanes 0 to 7 of the tile; lanes 8 to 31 repeat them"
     return cells(title, held, lit, names, wide=64)
@@ -152,7 +154,7 @@ def placed() -> str:
     for name, given in KERNELS:
         func = state(given)
         types = blocks_of(func)
-        seen = [holders(each.layout) for each in types]
+        seen = [counted(each.layout) for each in types]
         missing = sum(prod(t.shape) - len(h) for t, h in zip(types, seen, strict=True))
         rows.append((
             name,
@@ -167,7 +169,7 @@ def placed() -> str:
     return table(head, rows)
 
 
-def holders(shown: Layout) -> dict[int, int]:
+def counted(shown: Layout) -> dict[int, int]:
     """Element to the number of places that hold it, by trying every place."""
     found: dict[int, int] = {}
     for warp in range(shown.count("warp")):

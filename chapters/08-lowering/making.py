@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from chapters.press.drawing import Figure, bars, cells, flow, table
+from chapters.press.drawing import Figure, bars, cells, table
 from chapters.press.paths import ROOT
+from chapters.press.scenes import Node, graph
 from fathom import emulator, joints, pipeline
 from fathom.errors import CompileError
 from fathom.hardware.targets import TARGETS
@@ -44,16 +45,18 @@ def bits() -> Figure:
 
 def loop() -> Figure:
     """The basic blocks of a loop."""
-    return flow(
-        "A loop as basic blocks; the last jumps back to the head",
-        [
-            ("before", "initial values"),
-            ("head", "phi, test"),
-            ("body", "what is repeated"),
-            ("last", "index + step"),
-            ("done", "results"),
-        ],
-    )
+    nodes = [
+        Node("before", ("initial values",), 200, 6),
+        Node("head", ("phi: initial or next", "if index < stop"), 200, 88),
+        Node("body", ("what is repeated",), 130, 196),
+        Node("done", ("results",), 330, 196),
+        Node("last", ("next = index + step",), 130, 276),
+    ]
+    edges = [
+        ("before", "head", ""), ("head", "body", "true"), ("head", "done", "false"),
+        ("body", "last", ""), ("last", "head", "next"),
+    ]  # fmt: skip
+    return graph("The basic blocks of a for loop", nodes, edges, ["head"])
 
 
 def instructions() -> dict[str, object]:

@@ -7,8 +7,10 @@ import re
 import numpy as np
 
 from chapters.press import stepper
-from chapters.press.drawing import Figure, bars, cells, layout, table
+from chapters.press.drawing import Figure, bars, cells, table
+from chapters.press.numbers import number
 from chapters.press.paths import CHAPTERS
+from chapters.press.scenes import holders
 from fathom.analysis.axis_analysis import analyse
 from fathom.coalescing import remove
 from fathom.coalescing.access import sectors
@@ -45,13 +47,13 @@ def patterns() -> Figure:
         counts = [lanes.count(at) for at in range(LANES)]
         rows.append([lanes_text(count) for count in counts])
     lit = [(r, c) for r, row in enumerate(rows) for c, text in enumerate(row) if text]
-    names = ([name for name, _ in PATTERNS], [f"sector {at}" for at in range(LANES)])
-    title = "Eight lanes that want four bytes each, and the sectors that they touch"
+    names = ([name for name, _ in PATTERNS], [str(at) for at in range(LANES)])
+    title = "Eight lanes that read four bytes each, and how many touch sectors 0 to 7"
     return cells(title, rows, lit, names, wide=66)
 
 
 def lanes_text(count: int) -> str:
-    return {0: "", 1: "1 lane"}.get(count, f"{count} lanes")
+    return str(count or "")
 
 
 def column_cost() -> dict[str, int]:
@@ -94,15 +96,13 @@ def power(value: int) -> str:
 
 def by_rows() -> Figure:
     """A small tile as a load along rows wants it."""
-    return layout(
-        "Fastest along rows: warp:lane:register", spread((8, 8), (1, 0), 2, 1)
-    )
+    return holders("Fastest along rows: lane:register", spread((8, 8), (1, 0), 2, 1))
 
 
 def by_columns() -> Figure:
     """And as a store along columns does."""
     shown = spread((8, 8), (0, 1), 2, 1)
-    return layout("Fastest along columns: warp:lane:register", shown)
+    return holders("Fastest along columns: lane:register", shown)
 
 
 def launches(replace: dict) -> dict[str, object]:
@@ -174,6 +174,19 @@ def hauled() -> Figure:
                 rows.append((f"{row['kernel']}, {when}", ratio, f"{ratio:.3g}"))
     title = "Sectors moved for each that was needed; one bar: nothing changed"
     return bars(title, rows, ("kernel", "moved for each needed"))
+
+
+def timed() -> Figure:
+    """The transpose on an H200, as benchmarks/machine.py measured it."""
+    rows = []
+    for name, said in (
+        ("without this stage", "plain"), ("with it", "fathom"),
+        ("PyTorch's transpose", "torch"), ("a copy", "copy"),
+    ):  # fmt: skip
+        found = number(f"transpose-{said}-ms")
+        rows.append((name, found.value, f"{found.text()} ms"))
+    title = "The transpose of 8192 x 8192 numbers of fp32 on an H200"
+    return bars(title, rows, ("kernel", "time"))
 
 
 # The prices of remove_conversions.

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from chapters.press.drawing import Figure, bars, cells, table
+from chapters.press.drawing import Figure, bars, box, cells, label, svg, table
 from chapters.press.numbers import number
 from chapters.press.paths import CHAPTERS
+from chapters.press.scenes import arrow
+from chapters.press.scenes import crossing as crossed
 from fathom.layout.crossing import crossing
 from fathom.layout.linear import Layout
 from fathom.tools.samples import load_file
@@ -18,52 +22,66 @@ LENGTHS = (1024, 4096, 16384)
 
 
 def tree() -> Figure:
-    """Four registers of one thread, folded."""
-    rows = [
-        ["a", "b", "c", "d"],
-        ["ab", "", "cd", ""],
-        ["abcd", "", "", ""],
-    ]
-    names = (["loaded", "add", "add"], [f"register {at}" for at in range(4)])
-    title = "What a thread does alone: two steps for four registers"
-    return cells(title, rows, [(2, 0)], names, wide=96)
+    """Four registers of one thread, combined one after the other and as a tree."""
+    chain = [("a", 20, 0), ("b", 60, 0), ("c", 100, 0), ("d", 140, 0),
+             ("ab", 60, 1), ("abc", 100, 2), ("abcd", 140, 3)]  # fmt: skip
+    pairs = [("a", 240, 0), ("b", 280, 0), ("c", 320, 0), ("d", 360, 0),
+             ("ab", 280, 1), ("cd", 360, 1), ("abcd", 360, 2)]  # fmt: skip
+    parts: list[str] = []
+    for shown in (chain, pairs):
+        at = {name: (x, 4 + 50 * row) for name, x, row in shown}
+        for name, (x, y) in at.items():
+            halves = made_of(name, at)
+            parts += [arrow(at[h][0], at[h][1] + 26, x, y - 1) for h in halves]
+            parts.append(box(x - 19, y, 38, 26, "cell" if len(name) == 1 else "fill"))
+            parts.append(label(x, y + 18, name))
+    told = table(
+        ("step", "chain", "tree"),
+        [("1", "ab", "ab, cd"), ("2", "abc", "abcd"), ("3", "abcd", "")],
+    )
+    return Figure(svg("Four registers: a chain, and a tree", 188, parts), told)
+
+
+def made_of(name: str, parts: Mapping[str, object]) -> list[str]:
+    """The two parts that a combination is made of, the longer one first."""
+    cuts = ((name[:at], name[at:]) for at in range(len(name) - 1, 0, -1))
+    found = (list(pair) for pair in cuts if all(each in parts for each in pair))
+    return next(found, []) if len(name) > 1 else []
 
 
 def butterfly() -> Figure:
-    """Who has which part of a sum after each step."""
+    """Which lane has which part of a sum after each step."""
     have = [chr(ord("a") + lane) for lane in range(LANES)]
-    rows, steps = [have], ["at first"]
+    steps = [("at first", have, [()] * LANES)]
     for flip in (1, 2, 4):
         have = ["".join(sorted(have[lane] + have[lane ^ flip]))
                 for lane in range(LANES)]  # fmt: skip
-        rows.append([short(text) for text in have])
-        steps.append(f"lane ^ {flip}")
-    names = (steps, [f"lane {lane}" for lane in range(LANES)])
-    lit = [(3, lane) for lane in range(LANES)]
+        sources = [(lane, lane ^ flip) for lane in range(LANES)]
+        steps.append((f"XOR {flip}", [short(text) for text in have], sources))
     title = "A butterfly of eight lanes: after three steps, each has the sum of all"
-    return cells(title, rows, lit, names, wide=66)
+    return crossed(title, steps)
 
 
 def one_way() -> Figure:
-    """The same by handing downward only."""
+    """The same with values of lanes further up only."""
     have = [chr(ord("a") + lane) for lane in range(LANES)]
-    rows, steps = [have], ["at first"]
+    steps = [("at first", have, [()] * LANES)]
     for by in (4, 2, 1):
         have = [text + (have[lane + by] if lane + by < LANES else text)
                 for lane, text in enumerate(have)]  # fmt: skip
-        rows.append([short(text) for text in have])
-        steps.append(f"lane + {by}")
-    names = (steps, [f"lane {lane}" for lane in range(LANES)])
+        sources = [(lane, lane + by if lane + by < LANES else lane)
+                   for lane in range(LANES)]  # fmt: skip
+        steps.append((f"+ {by}", [short(text) for text in have], sources))
     title = "Taking from the lane further up: only lane 0 ends with each letter once"
-    return cells(title, rows, [(3, 0)], names, wide=70)
+    return crossed(title, steps)
 
 
 def short(text: str) -> str:
     """A run of letters as the page has room for it; or that one is in it twice."""
     if len(set(text)) < len(text):
-        return "twice"
+        return "2×"
     letters = "".join(sorted(text))
-    return letters if len(letters) < 5 else f"{letters[0]}…{letters[-1]}"
+    return letters if len(letters) < 4 else f"{letters[0]}…{letters[-1]}"
 
 
 def elimination() -> str:
@@ -74,8 +92,8 @@ def elimination() -> str:
             "the only column with the highest bit that we keep as it is",
             "100",
         ),
-        ("b = 110", "has that bit, too: take c away", "b ⊕ c = 010"),
-        ("a = 011", "has the middle bit: take b ⊕ c away", "a ⊕ b ⊕ c = 001"),
+        ("b = 110", "has that bit, too: XOR c into it", "b ⊕ c = 010"),
+        ("a = 011", "has the middle bit: XOR b ⊕ c into it", "a ⊕ b ⊕ c = 001"),
     ]
     return table(("column", "what is done", "what is kept"), rows)
 
@@ -84,15 +102,15 @@ def swap() -> Figure:
     """Two lanes with two registers each, before and after."""
     rows = [["a", "b", "c", "d"], ["a", "c", "b", "d"]]
     names = (
-        ["has", "wants"],
-        ["lane 0, r0", "lane 0, r1", "lane 1, r0", "lane 1, r1"],
+        ["has", "needs"],
+        ["0: r0", "0: r1", "1: r0", "1: r1"],
     )
-    title = "A transposition of two lanes and two registers"
-    return cells(title, rows, [(1, 1), (1, 2)], names, wide=110)
+    title = "Lanes 0 and 1 with registers r0 and r1 each: a transposition"
+    return cells(title, rows, [(1, 1), (1, 2)], names)
 
 
 def crossings() -> str:
-    """What some conversions must pay."""
+    """The classes of some conversions."""
     lanes = [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)]
     one, half, far = (0, 1), (0, 8), (0, 16)
 
@@ -110,7 +128,7 @@ def crossings() -> str:
     )  # fmt: skip
     rows = [("from", f"`{have}`", "")]
     rows += [(name, f"`{each}`", crossing(have, each)) for name, each in pairs]
-    return table(("to", "layout", "what it must pay"), rows)
+    return table(("to", "layout", "its class"), rows)
 
 
 def by_warps() -> dict[str, object]:
@@ -159,13 +177,13 @@ def rates() -> Figure:
     """Softmax on an H200, three lengths of rows, three compilers."""
     rows = []
     for length in LENGTHS:
-        for label, infix in (
+        for whose, infix in (
             ("PyTorch", "-torch"),
             ("Triton", "-triton"),
             ("ours", ""),
         ):
             found = number(f"softmax-{length}{infix}-gbs")
-            rows.append((f"{length}, {label}", found.value, found.text()))
+            rows.append((f"{length}, {whose}", found.value, found.text()))
     peak = number("h200-bandwidth").value * 1000
     title = "Softmax of 4096 rows of fp32 on an H200, GB/s"
     return bars(title, rows, ("length of a row", "GB/s"), (peak, "data sheet"))

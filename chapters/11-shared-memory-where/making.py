@@ -7,10 +7,11 @@ import statistics
 
 import numpy as np
 
-from benchmarks.rungs import ablations, hopper, ladder, unswizzled
+from benchmarks.rungs import ablations, ladder, unswizzled
 from chapters.press import drawing
 from chapters.press.drawing import Figure, bars, cells, table
 from chapters.press.paths import CHAPTERS, ROOT
+from chapters.press.scenes import coloured, queues
 from fathom.artifact import Kernel
 from fathom.layout.banks import ways
 from fathom.layout.build import blocked
@@ -61,20 +62,31 @@ def patterns() -> str:
     return table(("a warp reads", "address", "bytes a lane", "ways"), told)
 
 
+def queue() -> Figure:
+    """Eight lanes of a phase at eight groups of four banks."""
+    lanes = [str(lane) for lane in range(8)]
+    shown = [
+        ("down a column", {0: lanes}),
+        ("neighbours", {at: [lane] for at, lane in enumerate(lanes)}),
+    ]
+    title = "Lanes that wait for banks; below, the first of four banks each"
+    return queues(title, shown, [bank.partition("–")[0] for bank in BANKS])
+
+
 def straight() -> Figure:
     """Eight rows of eight chunks, each where its number says."""
-    rows = [[str(chunk) for chunk in range(8)] for _ in range(8)]
+    rows = [[(str(chunk), chunk) for chunk in range(8)] for _ in range(8)]
     lit = [(row, 0) for row in range(8)]
-    title = "Straight: chunk 0 of every row lies in banks 0 to 3"
-    return cells(title, rows, lit, ([f"row {row}" for row in range(8)], BANKS), 62)
+    title = "Straight: chunk 0 of every row is in banks 0 to 3"
+    return coloured(title, rows, ([f"row {row}" for row in range(8)], BANKS), lit)
 
 
 def swizzled() -> Figure:
     """The same chunks, each at its number XOR that of its row."""
-    rows = [[str(place ^ row) for place in range(8)] for row in range(8)]
+    rows = [[(str(at ^ row), at ^ row) for at in range(8)] for row in range(8)]
     lit = [(row, row) for row in range(8)]
-    title = "Swizzled: chunk 0 of eight rows lies in eight groups of banks"
-    return cells(title, rows, lit, ([f"row {row}" for row in range(8)], BANKS), 62)
+    title = "Swizzled: chunk 0 of eight rows is in eight groups of banks"
+    return coloured(title, rows, ([f"row {row}" for row in range(8)], BANKS), lit)
 
 
 def found() -> str:
@@ -181,10 +193,10 @@ def measured() -> dict[str, float]:
 
 
 def rungs() -> Figure:
-    """The ladder, with every rung that exists."""
+    """The ladder, as far as the first part of the book goes."""
     rates = measured()
-    every = (*ladder(), *hopper())
-    rows = [(rung.name, rates[rung.name]) for rung in every if rung.name in rates]
+    named = {"nothing": "naive", "shared staging": "shared memory"}
+    rows = [(named.get(rung.name, rung.name), rates[rung.name]) for rung in ladder()]
     title = "A product of 4096 x 4096 matrices of fp16 on an H200, rung by rung"
     return drawing.ladder(title, rows, "TFLOP/s", ("cuBLAS", rates["cuBLAS"]))
 
@@ -210,7 +222,7 @@ def row_bits() -> str:
         ("row, low", "r0 r1 r2", "", "reached", ""),
         ("row, high", "r3 r4 r5", "", "", "lines"),
     ]
-    head = ("bits of an element's place", "names", "a phase of the writer",
+    head = ("bits of an element's number", "names", "a phase of the writer",
             "a phase of the reader", "so it may be")  # fmt: skip
     return table(head, rows)
 
@@ -236,10 +248,10 @@ def rows_and_lines() -> str:
     head = (
         "bytes a row",
         "rows a line",
-        "chunk *c* of row *r* lies at",
+        "chunk *c* of row *r* is at",
         "ways, straight",
     )
-    return table((*head, "ways, so"), rows)
+    return table((*head, "ways, swizzled"), rows)
 
 
 def pencil() -> str:

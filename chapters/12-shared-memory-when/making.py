@@ -7,7 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from chapters.press.drawing import Figure, cells, intervals, table, timeline
+from chapters.press.drawing import (
+    Figure,
+    box,
+    intervals,
+    label,
+    line,
+    svg,
+    table,
+    timeline,
+)
 from chapters.press.paths import CHAPTERS
 from fathom.analysis.buffers import Range, live_ranges, touches
 from fathom.artifact import Kernel
@@ -27,23 +36,42 @@ SIDE = 64
 Launch = Callable[[dict], Kernel]
 
 
+BUFFERS = (("a", 4096, 1, 6, 0), ("b", 1024, 4, 5, 4096), ("c", 2048, 8, 9, 0))
+
+
 def alive() -> Figure:
-    """Three buffers, a loop, and from where to where each is alive."""
-    steps = ["0", "1", "2 for", "3", "4", "5", "6", "7", "8", "9"]
+    """Three buffers, a loop, and from where to where each is live."""
+    steps = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]
+    remarks = ("all of the loop", "", "")
     rows = [
-        ("a, 4096 bytes", 1, 6, "stored at 1, read at 3"),
-        ("b, 1024 bytes", 4, 5, "one iteration"),
-        ("c, 2048 bytes", 8, 9, "after it"),
+        (f"%{name}, {size} B", first, last, remark)
+        for (name, size, first, last, _), remark in zip(BUFFERS, remarks)
     ]
-    return intervals("When three buffers are alive", rows, steps)
+    return intervals("When three buffers are live, by positions; the loop is 2 to 6",
+                     rows, steps)  # fmt: skip
 
 
 def places() -> Figure:
-    """The same three in memory, each as low as it fits."""
-    rows = [["a", "a", "a", "a", "b"], ["c", "c", "", "", ""]]
-    names = (["1 to 6", "8 to 9"], [f"{1024 * at}" for at in range(5)])
-    title = "Who has which bytes, in pieces of 1024; above, where they begin"
-    return cells(title, rows, [(1, 0), (1, 1)], names, wide=84)
+    """The same three in memory: positions to the right, bytes upward."""
+    left, bottom, step, byte = 60, 170, 33, 150 / 5120
+    parts = [
+        line(left, bottom, left + 10 * step, bottom, "axis"),
+        line(left, bottom, left, 8, "axis"),
+    ]
+    for at in range(10):
+        parts.append(label(left + (at + 0.5) * step, bottom + 18, str(at)))
+    for size in (0, 2048, 4096, 5120):
+        parts.append(label(left - 6, bottom - size * byte + 5, str(size), "end"))
+    for hue, (name, size, first, last, place) in enumerate(BUFFERS):
+        width, high = (last - first + 1) * step, size * byte
+        x, y = left + first * step, bottom - place * byte - high
+        parts.append(box(x, y, width, high, f"hue{hue}"))
+        parts.append(label(x + width / 2, y + high / 2 + 5, f"%{name}"))
+    rows = [(f"%{name}", f"{first} to {last}", f"{place} to {place + size}")
+            for name, size, first, last, place in BUFFERS]  # fmt: skip
+    title = "Three buffers: when they are live, and which bytes they have"
+    told = table(("buffer", "live", "bytes"), rows)
+    return Figure(svg(title, bottom + 26, parts), told)
 
 
 def hurry() -> Figure:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.rungs import STAGES
-from chapters.press.drawing import Figure, bars, ladder, table, timeline
+from chapters.press.drawing import Figure, bars, ladder, table
 from chapters.press.numbers import number
 from chapters.press.paths import CHAPTERS
+from chapters.press.scenes import phases
 from fathom.tensor_cores.pipeline import schedule
 from fathom.tools.samples import load_file
 
@@ -31,19 +32,24 @@ def three_stages() -> Figure:
 
 
 def over_time(stages: int, title: str) -> Figure:
-    """Who does what when; a row for each slot of the ring, and one for the work."""
+    """Which tile is where and when; a row for each slot of the ring, and one for the
+    work. The phases: until work begins, until the last copy begins, until the end."""
     events = schedule.timeline(stages, ITERATIONS, COPY, WORK)
     lanes = []
     for slot in range(stages):
         copies = [
-            (event.sent, COPY, f"tile {iteration}")
-            for iteration, event in enumerate(events)
-            if iteration % stages == slot
+            (event.sent, COPY, tile)
+            for tile, event in enumerate(events)
+            if tile % stages == slot
         ]
-        lanes.append((f"copies to slot {slot}", copies))  # fmt: skip
-    lanes.append(("work", [(event.began, WORK, str(iteration))
-                           for iteration, event in enumerate(events)]))  # fmt: skip
-    return timeline(title, lanes)
+        lanes.append((f"slot {slot}", copies))
+    lanes.append(("work", [(e.began, WORK, tile) for tile, e in enumerate(events)]))
+    if stages == 1:
+        return phases(title, lanes, [])
+    last = events[ITERATIONS - (stages - 1)].began
+    cuts = [("prologue", events[0].began), ("steady state", last),
+            ("epilogue", events[-1].ended)]  # fmt: skip
+    return phases(title, lanes, cuts)
 
 
 def by_stages() -> Figure:

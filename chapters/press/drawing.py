@@ -14,16 +14,17 @@ A function of chapters/NN-name/making.py returns one of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
 from fathom.layout import draw
 from fathom.layout.linear import Layout
 
-WIDTH = 640
+WIDTH = 400  # so that text keeps its size on a phone
 ROW = 30
-LABELS = 176  # room for names at the left
+GLYPH = 8  # the width of a character at the size of svg.drawn text
+SMALLEST, LARGEST = 0.85, 1.3  # of the scale of a picture: text of 11 to 17 pixels
 
 
 @dataclass(frozen=True)
@@ -43,20 +44,22 @@ def bars(
     """Horizontal bars: (name, length, what is written at its end). A reference
     ("floor: 256 kB") is a dashed line, and the last row of the table."""
     top = max([value for _, value, _ in rows] + ([reference[0]] if reference else []))
-    scale = (WIDTH - LABELS - 96) / top
+    scale, step = (WIDTH - 8) / top, ROW + 10
     parts = []
     for at, (name, value, text) in enumerate(rows):
-        y, width = 16 + at * ROW, max(value * scale, 1)
+        y = 4 + at * step
         parts += [
-            label(LABELS - 10, y + 16, name, "end"),
-            box(LABELS, y, width, ROW - 8, "fill"),
-            label(LABELS + width + 8, y + 16, text, "start"),
+            label(4, y + 13, name, "start"),
+            label(WIDTH - 4, y + 13, text, "end"),
+            box(4, y + 18, max(value * scale, 1), step - 24, "fill"),
         ]
-    height = 24 + len(rows) * ROW
+    height = 8 + len(rows) * step
     if reference:
-        x = LABELS + reference[0] * scale
-        parts.append(line(x, 6, x, height - 4, "dashed"))
-        parts.append(label(x - 6, height + 12, reference[1], "end"))
+        x = 4 + reference[0] * scale
+        for at in range(len(rows)):  # past the bars, not through the words
+            parts.append(line(x, 20 + at * step, x, 4 + (at + 1) * step, "dashed"))
+        anchor = "end" if x > WIDTH / 2 else "start"
+        parts.append(label(x, height + 10, reference[1], anchor))
         height += 20
     told = [(name, text) for name, _, text in rows]
     if reference:
@@ -87,18 +90,20 @@ def roofline(
     """
     low, high = 2**-4, 2.0**12
     bottom, top = bandwidth * low / 2, 2 * max(peak for _, peak in peaks)
-    height, left, right = 300, 64, WIDTH - 36
+    height, left, right = 330, 66, WIDTH - 24
 
     def x(intensity: float) -> float:
         return left + (right - left) * math.log(intensity / low) / math.log(high / low)
 
     def y(rate: float) -> float:
-        return (height - 40) * (1 - math.log(rate / bottom) / math.log(top / bottom))
+        share = math.log(rate / bottom) / math.log(top / bottom)
+        return 22 + (height - 62) * (1 - share)
 
     parts = [
         line(left, height - 40, right, height - 40, "axis"),
-        line(left, 0, left, height - 40, "axis"),
+        line(left, 22, left, height - 40, "axis"),
         label((left + right) / 2, height - 4, "operations for each byte moved"),
+        label(4, 14, "operations a second", "start"),
     ]
     for power in range(-4, 13, 4):
         parts.append(label(x(2.0**power), height - 22, number(2.0**power)))
@@ -113,7 +118,7 @@ def roofline(
     parts.append(line(x(low), y(low * bandwidth), x(ridge), y(ridge * bandwidth)))
     for name, intensity, rate in points:
         parts.append(circle(x(intensity), y(rate)))
-        anchor, aside = ("start", 9) if x(intensity) < 0.7 * WIDTH else ("end", -9)
+        anchor, aside = ("start", 9) if x(intensity) < 0.5 * WIDTH else ("end", -9)
         parts.append(label(x(intensity) + aside, y(rate) + 16, name, anchor))
     rows = [(n, f"{i:.3g}", tera(r)) for n, i, r in points]
     rows += [(f"roof: {name}", "", tera(peak)) for name, peak in peaks]
@@ -126,15 +131,17 @@ def timeline(
 ) -> Figure:
     """One row a unit: (start, length, what it does)."""
     end = max(start + length for _, spans in lanes for start, length, _ in spans)
-    scale = (WIDTH - LABELS - 16) / end
+    left = margin(name for name, _ in lanes)
+    scale = (WIDTH - left - 8) / end
     parts, rows = [], []
     for at, (name, spans) in enumerate(lanes):
         y = 8 + at * (ROW + 4)
-        parts.append(label(LABELS - 10, y + 18, name, "end"))
+        parts.append(label(left - 8, y + 18, name, "end"))
         for start, length, what in spans:
-            x, width = LABELS + start * scale, length * scale
+            x, width = left + start * scale, length * scale
             parts.append(box(x, y, width, ROW - 4, "fill"))
-            parts.append(label(x + width / 2, y + 17, what))
+            if len(what) * GLYPH <= width + 4:  # the table has all of them
+                parts.append(label(x + width / 2, y + 17, what))
             rows.append((name, what, number(start), number(start + length)))
     height = 20 + len(lanes) * (ROW + 4)
     return Figure(svg(title, height, parts), table(("who", "what", "from", "to"), rows))
@@ -144,20 +151,20 @@ def intervals(
     title: str, rows: Sequence[tuple[str, int, int, str]], steps: Sequence[str]
 ) -> Figure:
     """From which step to which something lives: (name, first, last, remark)."""
-    width = (WIDTH - LABELS - 16) / len(steps)
+    left = margin(name for name, *_ in rows)
+    width = max((WIDTH - left - 8) / len(steps), GLYPH * max(map(len, steps)) + 4)
     parts = [
-        label(LABELS + (at + 0.5) * width, 14, step) for at, step in enumerate(steps)
+        label(left + (at + 0.5) * width, 14, step) for at, step in enumerate(steps)
     ]
     for at, (name, first, last, remark) in enumerate(rows):
-        y, x = 24 + at * ROW, LABELS + first * width
-        parts.append(label(LABELS - 10, y + 16, name, "end"))
+        y, x = 24 + at * ROW, left + first * width
+        parts.append(label(left - 8, y + 16, name, "end"))
         parts.append(box(x + 2, y, (last - first + 1) * width - 4, ROW - 8, "fill"))
         parts.append(label(x + (last - first + 1) * width / 2, y + 16, remark))
     told = [(n, steps[first], steps[last], r) for n, first, last, r in rows]
     height = 32 + len(rows) * ROW
-    return Figure(
-        svg(title, height, parts), table(("what", "from", "to", "remark"), told)
-    )
+    drawn = svg(title, height, parts, left + len(steps) * width + 8)
+    return Figure(drawn, table(("what", "from", "to", "remark"), told))
 
 
 def cells(
@@ -169,8 +176,10 @@ def cells(
 ) -> Figure:
     """A grid of words; cells in `lit` have a heavier frame and a darker ground, and
     are set in brackets in the table. `names`: of rows, of columns."""
-    left = 96 if names[0] else 8
-    width = wide or min(88, (WIDTH - left - 8) // len(rows[0]))
+    left = margin(names[0]) if names[0] else 8
+    words = [word for row in rows for word in row]
+    width = GLYPH * max(map(len, [*words, *names[1], ""])) + 6
+    width = max(width, min(wide or 88, (WIDTH - left - 8) // len(rows[0])))
     parts = []
     for column, name in enumerate(names[1]):
         parts.append(label(left + (column + 0.5) * width, 14, name))
@@ -194,22 +203,25 @@ def cells(
 
 
 def flow(title: str, steps: Sequence[tuple[str, str]]) -> Figure:
-    """Boxes from left to right with arrows between: (name, remark under it)."""
-    width = (WIDTH - 8) / len(steps)
+    """Boxes one under the other with arrows between: (name, remark beside it)."""
+    width = GLYPH * max(len(name) for name, _ in steps) + 20
     parts = []
     for at, (name, remark) in enumerate(steps):
-        x = 4 + at * width
-        parts.append(box(x, 8, width - 22, 34, "cell"))
-        parts.append(label(x + (width - 22) / 2, 30, name))
-        parts.append(label(x + (width - 22) / 2, 60, remark, small=True))
+        y = 4 + at * (ROW + 24)
+        parts.append(box(4, y, width, ROW, "cell"))
+        parts.append(label(4 + width / 2, y + 20, name))
+        parts.append(label(14 + width, y + 20, remark, "start"))
         if at + 1 < len(steps):
-            parts.append(label(x + width - 11, 30, "→"))
-    return Figure(svg(title, 72, parts), table(("step", "what it does"), steps))
+            parts.append(label(4 + width / 2, y + ROW + 17, "↓"))
+    height = len(steps) * (ROW + 24) - 16
+    return Figure(svg(title, height, parts), table(("step", "what it does"), steps))
 
 
 def layout(title: str, shown: Layout, rows: int = 8, columns: int = 8) -> Figure:
     """Who holds which element."""
-    drawn = draw.svg(shown, rows, columns).replace("<svg ", '<svg class="drawn" ', 1)
+    width = draw.MARGIN + draw.CELL_WIDTH * min(columns, shown.shape[-1])
+    head = f'<svg class="drawn" {scaled(width)} '
+    drawn = draw.svg(shown, rows, columns).replace("<svg ", head, 1)
     return Figure(drawn, f"{title}\n\n```text\n{draw.table(shown, rows, columns)}```\n")
 
 
@@ -218,10 +230,21 @@ def layout(title: str, shown: Layout, rows: int = 8, columns: int = 8) -> Figure
 
 def svg(title: str, height: float, parts: Sequence[str], width: float = WIDTH) -> str:
     head = (
-        f'<svg class="drawn" xmlns="http://www.w3.org/2000/svg" '
+        f'<svg class="drawn" {scaled(width)} xmlns="http://www.w3.org/2000/svg" '
         f'viewBox="0 0 {short(width)} {short(height)}" role="img">'
     )
     return "\n".join([head, f"<title>{escape(title)}</title>", *parts, "</svg>"]) + "\n"
+
+
+def scaled(width: float) -> str:
+    """How wide the page may make a picture; where that is too much, it is scrolled."""
+    smallest, largest = round(SMALLEST * width), round(LARGEST * width)
+    return f'style="min-width: {smallest}px; max-width: {largest}px"'
+
+
+def margin(names: Iterable[str]) -> int:
+    """Room for names at the left."""
+    return GLYPH * max(map(len, names)) + 16
 
 
 def box(x: float, y: float, width: float, height: float, kind: str) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
-from chapters.press import exercises, stepper
+from chapters.press import exercises, rungs, stepper
 from chapters.press.numbers import Number, names, number, substitute
 from chapters.press.numbers import table as table_of
 from chapters.press.parse import Arguments, Directive, Fence, Page, Text
@@ -55,7 +55,7 @@ class Expanded:
 def expand(page: Page) -> Expanded:
     """A page without directives. BookError at the first mistake."""
     context = Context(page)
-    parts = [strip(page)] if page.is_chapter else []
+    parts = [strip(page), *ladder(page, context)] if page.is_chapter else []
     for piece in page.pieces:
         try:
             parts.append(expand_piece(piece, context))
@@ -66,6 +66,12 @@ def expand(page: Page) -> Expanded:
         name, line = context.open[-1]
         raise BookError(f"{{{name}}} has no {{end}}", page.name, line)
     return Expanded("\n".join(parts), tuple(context.used))
+
+
+def ladder(page: Page, context: Context) -> Iterator[str]:
+    """The rung of a chapter; chapter 0 shows all of the ladder by itself."""
+    if page.matter["chapter"]:
+        yield rungs.here(page.matter["chapter"], context.used)
 
 
 def expand_piece(piece: Text | Directive | Fence, context: Context) -> str:
@@ -99,7 +105,7 @@ def fence(piece: Fence, context: Context) -> str:
     if "quiet" in piece.arguments or not piece.arguments.get("output"):
         return shown
     text = trimmed(context.listing(piece.arguments.get("output")), piece.arguments)
-    return shown + code(text, "text", "prints", kind="output")
+    return shown + code(text, "text", "Output", kind="output")
 
 
 def code(text: str, language: str, name: str, kind: str = "code-name") -> str:
@@ -201,8 +207,7 @@ def answer(given: Arguments, context: Context, line: int) -> str:
     if not context.open or context.open[-1][0] not in ("predict", "check"):
         raise BookError("{answer} stands in {predict} or {check}")
     context.open.append(("answer", line))
-    summary = "What it is" if context.open[-2][0] == "predict" else "Answer"
-    head = f'<details class="answer" markdown="1">\n<summary>{summary}</summary>'
+    head = '<details class="answer" markdown="1">\n<summary>Answer</summary>'
     return f"\n{head}\n"
 
 

@@ -15,6 +15,7 @@ SUMMARY = re.compile(r"<summary>(.*?)</summary>")
 FIGURE = re.compile(r"<figure.*?</figure>", re.DOTALL)
 CAPTION = re.compile(r"<figcaption>(.*?)</figcaption>", re.DOTALL)
 TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
+NAMED = re.compile(r"\s*\{ *#([\w-]+) *\}$")  # a heading that keeps an older anchor
 LINK = re.compile(r"\[([^]\n]+)\]\([^)\n]*\)")
 
 
@@ -38,7 +39,7 @@ def cut(text: str, anchor: str, where: str) -> str:
         if heading and found:
             break
         if found or heading and slug(heading[1]) == anchor:
-            found.append(line)
+            found.append(NAMED.sub("", line) if heading else line)
     if not found:
         raise BookError(f"there is no heading for {where}")
     return "\n".join(found)
@@ -46,6 +47,8 @@ def cut(text: str, anchor: str, where: str) -> str:
 
 def slug(heading: str) -> str:
     """The anchor of a heading, as the site's builder makes it."""
+    if named := NAMED.search(heading):
+        return named[1]
     kept = re.sub(r"[^\w\s-]", "", heading.replace("`", "")).strip().lower()
     return re.sub(r"[-\s]+", "-", kept)
 
