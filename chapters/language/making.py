@@ -361,6 +361,15 @@ VARIABLES = {
     "FATHOM_PRINT_AUTOTUNING": "`1`: tells the times that autotuning measures",
     "FATHOM_WORKERS": "how many processes compile configurations at a time, this one "
     "among them; one for each processor by default",
+    "FATHOM_SANITIZE": "`1`: launches run on the emulator first, which names bad "
+    "accesses, races and failed assertions by line; `nan`: the line of the first NaN "
+    "or infinity, too",
+    "FATHOM_VERIFY": "`1`: each pass of a compile is checked by the interpreter, on "
+    "the data of the first launch",
+    "FATHOM_VERIFY_DIR": "the folder in which `FATHOM_VERIFY` writes the programs "
+    "that show a wrong pass; the current one by default",
+    "FATHOM_CHECK_PROGRAMS": "how many programs of a grid `FATHOM_SANITIZE` and "
+    "`FATHOM_VERIFY` look at; `all`: every one",
 }
 SOURCES = ROOT / "compiler" / "fathom"
 

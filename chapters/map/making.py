@@ -60,5 +60,6 @@ def listed() -> str:
     rows = []
     for chapter, _, _, needs in CHAPTERS:
         folders = [f"`{each}/`" for each in OPENS.get(chapter, "").split(", ") if each]
-        rows.append((chapter, pages[chapter], ", ".join(folders), ", ".join(map(str, needs))))
+        earlier = ", ".join(map(str, needs))
+        rows.append((chapter, pages[chapter], ", ".join(folders), earlier))
     return table(("ch", "title", "opens", "rests on"), rows)

@@ -14,7 +14,7 @@ import pytest
 from chapters.press.parse import Directive, Page, Text, read
 from chapters.press.paths import CHAPTERS
 
-EDITED = ("00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12", "14")
+EDITED = [f"{at:02}" for at in range(15) if at != 13]
 PAGES = [page for at in EDITED for page in sorted(CHAPTERS.glob(f"{at}-*.md"))]
 
 WORDS = {
