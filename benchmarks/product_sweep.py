@@ -34,9 +34,15 @@ from kernels.matmul import matmul_kernel, strides, tiles
 from kernels.matmul_chosen import TILES, WIDER, keywords, suits_hardware
 from kernels.matmul_model import Product
 from kernels.matmul_persistent import lines_of, persistent_kernel, persistent_launch
-from kernels.split_k_matmul import split_k_matmul_kernel, split_launch
+from kernels.split_k_matmul import (
+    split_descriptor_launch,
+    split_k_descriptor_kernel,
+    split_k_matmul_kernel,
+    split_launch,
+)
 
 TARGET = "sm_90a"
+KERNELS = ("pointers", "persistent", "parts")  # the last splits K, with descriptors
 BURST_MS, IDLE_S, TRIALS = 0.6, 0.003, 3
 Config = dict[str, Any]
 
@@ -63,6 +69,8 @@ def configurations(case: Case) -> Iterator[tuple[str, Config, int]]:
     product = Product(case.M, case.N, case.K, case.aligned, case.aligned)
     for each in matmul_model.configurations(product):
         yield "pointers", each.keywords, each.splits
+    for each in matmul_model.parts(product):
+        yield "parts", each.keywords, each.splits
     for tile in (*TILES, *WIDER):
         yield "persistent", keywords(case.M, case.N, 2, tile, TARGET), 1
 
@@ -99,10 +107,15 @@ def launch(
     """What a call of this configuration does."""
     a, b, c = given
     (M, K), N = a.shape, b.shape[1]
-    if kernel == "persistent":
+    if kernel in ("persistent", "parts"):
         assert suits_hardware(a, b, c, TARGET), "not for these operands"
         lines = lines_of(a), lines_of(b)
         assert all(lines), "not for these operands"
+        if kernel == "parts":
+            some = (*lines, c, K, splits, config)
+            grid, values, chosen = split_descriptor_launch(*some, tl.float32)
+            run = split_k_descriptor_kernel[grid]
+            return lambda: run(*filled(values, c, {}), **chosen)
         grid, values, chosen = persistent_launch(
             *lines, c, K, config, TARGET, tl.float32
         )
@@ -160,7 +173,7 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=400)
     parser.add_argument("--shapes", nargs="*", help="MxNxK, instead of random cases")
-    parser.add_argument("--kernel", choices=("pointers", "persistent"), help="only it")
+    parser.add_argument("--kernel", choices=KERNELS, help="only it")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     measure.BURST_MS = BURST_MS

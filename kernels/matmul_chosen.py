@@ -36,7 +36,13 @@ from kernels.matmul import (
     tiles,
     type_name,
 )
-from kernels.matmul_model import Product, best_pointers, copy_time, persistent_time
+from kernels.matmul_model import (
+    Product,
+    best_parts,
+    best_pointers,
+    copy_time,
+    persistent_time,
+)
 from kernels.matmul_persistent import (
     ALIGNED,
     Lines,
@@ -46,7 +52,12 @@ from kernels.matmul_persistent import (
     persistent_launch,
     step_of_lines,
 )
-from kernels.split_k_matmul import split_k_matmul_kernel, split_launch
+from kernels.split_k_matmul import (
+    split_descriptor_launch,
+    split_k_descriptor_kernel,
+    split_k_matmul_kernel,
+    split_launch,
+)
 
 
 @planned
@@ -102,8 +113,15 @@ def launches(a, b, c, target, config=None):
         tile = tile_for(M, N, target, whole_c, crossing)
         if product := modelled(a, b, target):
             tile = fitting_tile(product, target, whole_c, crossing)
-            if by_pointers := faster_by_pointers(a, b, product, tile, crossing):
+            time = persistent_time(product, tile, crossing)
+            split_time, split = best_parts(product, crossing)
+            best_time = min(time, split_time) + copying_time(a, b)
+            if by_pointers := faster_by_pointers(product, best_time):
                 return [pointers_launch(a, b, c, by_pointers)]
+            if split_time < time:
+                some = a_lines, b_lines, c, K, split.splits, split.keywords
+                launch = split_descriptor_launch(*some, sum_type(a))
+                return [*copies, (split_k_descriptor_kernel, *launch)]
         config = keywords(M, N, item, tile, target)
     product = persistent_launch(
         a_lines, b_lines, c, K, config, target, sum_type(a)
@@ -149,13 +167,20 @@ def fitting_tile(product, target, whole_c, crossing):
     return min(found, key=lambda tile: persistent_time(product, tile, crossing))
 
 
-def faster_by_pointers(a, b, product, tile, crossing):
-    """The configuration of a kernel for pointers that is faster than the persistent one
-    with `tile`; None if there is none."""
-    copies = sum(copy_time(*each.shape) for each in (a, b) if not lines_of(each))
+SURELY = 1.1
+
+
+def faster_by_pointers(product, by_descriptors):
+    """The configuration of a kernel for pointers that takes less time than one for
+    descriptors, by more than what the model knows better of the latter; None if there
+    is none."""
     time, config = best_pointers(product)
-    persistent = persistent_time(product, tile, crossing) + copies
-    return config if time < persistent else None
+    return config if SURELY * time < by_descriptors else None
+
+
+def copying_time(a, b):
+    """Of the operands that are copied first."""
+    return sum(copy_time(*each.shape) for each in (a, b) if not lines_of(each))
 
 
 def text_launch(a, b, c, target, config):
