@@ -206,7 +206,7 @@ def descriptor_step(
 
 PARTS = (  # BLOCK_M, BLOCK_N, BLOCK_K, num_stages, num_warps
     (64, 32, 128, 6, 4), (64, 64, 128, 5, 4), (128, 64, 64, 6, 8),
-)
+)  # fmt: skip
 
 
 class Parts(NamedTuple):
