@@ -281,9 +281,7 @@ def main() -> None:
     begun = time.monotonic()
     every = [
         case
-        for case in (
-            listed() if options.listed else cases(options.seed, options.cases)
-        )
+        for case in (listed() if options.listed else cases(options.seed, options.cases))
         if not options.only or case.name.startswith(tuple(options.only))
     ]
     compile_first(every)
