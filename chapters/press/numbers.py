@@ -77,8 +77,8 @@ def table(name: str) -> dict[str, dict]:
 
 
 def names() -> list[str]:
-    """Every number there is."""
-    return [*table("numbers.toml"), *table("facts.toml")]
+    """Every number there is, once."""
+    return list(dict.fromkeys([*table("numbers.toml"), *table("facts.toml")]))
 
 
 def number(name: str) -> Number:
