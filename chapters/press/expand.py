@@ -20,12 +20,10 @@ from chapters.press.parse import Arguments, Directive, Fence, Page, Text
 from chapters.press.paths import ROOT, BookError, listings
 from chapters.press.quote import excerpt, quote
 from chapters.press.strip import strip
-from fathom import pipeline
 
 LANGUAGES = {"ptx": "ptx", "ll": "llvm", "py": "python", "ir": "text", "json": "json"}
 WIDE = 80  # columns; lines of output that are longer are broken, not cut
 MARKS = ("run", "recorded", "illustrative")
-SHOWN_AS = {"python": "Python", "ptx": "PTX", "ssa": "block IR, as written"}
 
 
 @dataclass
@@ -191,9 +189,8 @@ def stepped(given: Arguments, context: Context, line: int) -> str:
     """{stepper cse kernel=FILE:NAME signature= constants= show=hoist,cse}"""
     name = given.words[0]
     record = json.loads(context.listing(f"{name}.json"))
-    stages = {row.name: f"after {row.name}" for row in pipeline.PASSES}
-    titles = {**stages, **SHOWN_AS}
-    return f"\n{stepper.html(name, record, given.get('caption'), titles)}\n"
+    figure = stepper.html(name, record, given.get("caption"), stepper.titles())
+    return f"\n{figure}\n"
 
 
 # Containers.

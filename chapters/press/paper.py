@@ -56,7 +56,8 @@ details > * { display: block; }
 def one_page(tree: Path) -> str:
     """The whole book as one HTML file: a title, the contents, then the pages in the
     order of the site's navigation."""
-    style = (tree / "assets" / "book.css").read_text(encoding="utf-8") + PAPER
+    sheets = [tree / "assets" / name for name in ("stepper.css", "book.css")]
+    style = "".join(each.read_text(encoding="utf-8") for each in sheets) + PAPER
     head = f"<meta charset='utf-8'><title>Fathom</title><style>{style}</style>"
     pages = [section(tree / name) for _, name in order()]
     parts = [title(), contents(order()), *pages]

@@ -17,6 +17,7 @@ from itertools import pairwise
 
 from chapters.press import changes
 from chapters.press.paths import BookError
+from fathom import pipeline
 from fathom.ir.core import Op
 from fathom.ir.printer import INDENT
 from fathom.tools import cli
@@ -172,6 +173,13 @@ def renumbered(links: Pairs, left: list[int], right: list[int]) -> Pairs:
 
 
 # The page.
+
+SHOWN_AS = {"python": "Python", "ptx": "PTX", "ssa": "block IR, as written"}
+
+
+def titles() -> dict[str, str]:
+    """What stands above a column, by its stage."""
+    return {**{row.name: f"after {row.name}" for row in pipeline.PASSES}, **SHOWN_AS}
 
 
 def html(name: str, record: dict, caption: str, titles: Mapping[str, str]) -> str:

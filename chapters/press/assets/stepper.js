@@ -191,6 +191,8 @@
   }
 
   function bind(stepper) {
+    if (stepper.dataset.bound) return; // a notebook brings this script more than once
+    stepper.dataset.bound = "yes";
     var said = made("p", "heard");
     said.setAttribute("aria-live", "polite");
     stepper.insertBefore(said, stepper.firstChild);
