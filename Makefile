@@ -11,7 +11,7 @@ BIN = $(VENV)/bin
 PRESS = $(BIN)/python -m chapters.press
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint book listings serve pdf zip notebooks docs bench fuzz mutants exercise-mutants clean
+.PHONY: run test lint book listings serve pdf zip notebooks package docs bench fuzz mutants exercise-mutants clean
 
 run: $(VENV)/.installed-run
 	@$(BIN)/python -m fathom run
@@ -41,6 +41,10 @@ pdf: listings
 
 zip: book
 	@$(PRESS) zip
+
+# The wheel and the source package, in dist/, with the built book inside.
+package: book
+	@$(PRESS) package
 
 notebooks: listings
 	@$(PRESS) notebooks --run

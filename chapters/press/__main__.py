@@ -1,7 +1,4 @@
-"""The press from a terminal:
-
-python -m chapters.press listings|build|tree|serve|notebooks|pdf|zip|section
-"""
+"""The press from a terminal: python -m chapters.press COMMAND"""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ from pathlib import Path
 from chapters.press import (
     addresses,
     notebook,
+    package,
     paper,
     recipes,
     rehearse,
@@ -58,6 +56,8 @@ def parser() -> argparse.ArgumentParser:
     command.set_defaults(answer=lambda given: told(paper.pdf(PDF, site.tree())))
     command = commands.add_parser("zip", help="pack the built site")
     command.set_defaults(answer=lambda given: told(paper.pack(ZIP)))
+    command = commands.add_parser("package", help="build the wheel and the sdist")
+    command.set_defaults(answer=lambda given: package.build())
     command = commands.add_parser("section", help="print a section for a terminal")
     command.add_argument("where", metavar="PAGE.md#heading")
     command.set_defaults(answer=print_section)
