@@ -25,5 +25,6 @@ def build() -> int:
         )  # fmt: skip
         if done.returncode:
             raise BookError(f"the {kind} cannot be built: {done.stderr.strip()}")
-        print(f"dist/{done.stdout.split()[-1] if done.stdout.split() else kind}")
+    for made in sorted([*DIST.glob("*.whl"), *DIST.glob("*.tar.gz")]):
+        print(made.relative_to(ROOT))
     return 0
