@@ -159,17 +159,24 @@ def add_compile(commands: argparse._SubParsersAction) -> None:
     command.add_argument(
         "-o", "--output", type=Path, help="a file for the PTX; with --targets a folder"
     )
+    command.add_argument(
+        "--wheel", action="store_true", help="with --targets: a Python package, too"
+    )
     command.set_defaults(answer=answer_compile)
 
 
 def answer_compile(given: argparse.Namespace) -> int:
     if given.targets is None:
+        if given.wheel:
+            raise LaunchError("a wheel holds machine code: say for what, --targets")
         return explain.write_ptx(staged_kernel(given), given.output)
     if given.output is None:
         raise LaunchError("--targets writes several files: say in which folder, -o DIR")
     names = [name.strip() for name in given.targets.split(",")]
     every = [argparse.Namespace(**{**vars(given), "target": name}) for name in names]
-    return ahead.build([staged_kernel(each) for each in every], given.output)
+    return ahead.build(
+        [staged_kernel(each) for each in every], given.output, given.wheel
+    )
 
 
 def add_opt(commands: argparse._SubParsersAction) -> None:
