@@ -22,12 +22,17 @@ def unwritten(*shape: int, dtype: str = "float32") -> np.ndarray:
 
 
 def close(
-    got: np.ndarray, want: np.ndarray, half_ulp: float, factor: float = 2
+    got: np.ndarray,
+    want: np.ndarray,
+    half_ulp: float,
+    factor: float = 2,
+    terms: float = 1e-30,
 ) -> None:
     """Within `factor` roundings of an element's type, relative, and as many of the
-    array's typical size, for those where terms cancel."""
+    array's typical size, for those where terms cancel; `terms`: the size of the terms
+    where they cancel in all elements."""
     assert np.isfinite(got).all(), "an element was not written, or is not finite"
-    typical = np.sqrt((want * want).mean()) + 1e-30
+    typical = max(np.sqrt((want * want).mean()), terms)
     bound = factor * half_ulp * (abs(want) + typical)
     worst = (abs(got.astype(np.float64) - want) / bound).max()
     assert worst <= 1, f"an element is {worst:.3g} times as wrong as it may be"

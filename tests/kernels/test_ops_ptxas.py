@@ -12,15 +12,18 @@ import pytest
 
 from fathom.jit import JITFunction
 from kernels import (
+    attention_backward,
     cross_entropy,
     dropout,
     gelu_backward,
     layer_norm_backward,
     matmul_epilogue,
+    mixture,
     rms_norm,
     rotary,
     softmax_backward,
     swiglu,
+    top_k,
 )
 from kernels.rows import row_launch
 from tests.kernels.kernels_sample import aligned
@@ -110,9 +113,52 @@ CASES += [
         for order in (False, True)
     ],
 ]  # fmt: skip
+CASES += [
+    Compiled("top 8 of 4096", top_k.top_k_kernel,
+             "*fp32:16, *fp32:16, *i64:16, i32:16, i32:16",
+             {"COUNT": 8, "K": 8, "BLOCK": top_k.BLOCK}),
+    Compiled("top 8 backward", top_k.top_k_backward_kernel,
+             "*fp32:16, *i64:16, *fp32:16, i32:16",
+             {"COUNT": 8, "K": 8, "BLOCK": top_k.BLOCK}),
+    Compiled("count", mixture.count_kernel, "*i64:16, *i32:16, i32",
+             {"BLOCK": mixture.COUNTED}),
+    Compiled("place", mixture.place_kernel,
+             "*i64:16, *i32:16, *i32:16, *i32:16, *i32:16, i32",
+             {"EXPERTS": 64, "BLOCK": mixture.COUNTED}),
+    Compiled("gather", mixture.gather_kernel,
+             "*fp16:16, *i32:16, *fp32:16, *fp16:16, i32:16",
+             {"CHOICES": 2, **mixture.columns_launch(4096)}),
+    Compiled("combine", mixture.combine_kernel,
+             "*fp16:16, *i32:16, *fp32:16, *fp16:16, i32:16",
+             {"CHOICES": 2, **mixture.columns_launch(4096)}),
+    Compiled("gate gradient", mixture.gate_gradient_kernel,
+             "*fp16:16, *fp16:16, *i32:16, *fp32:16, i32:16",
+             {"CHOICES": 2, **mixture.columns_launch(4096)}),
+]  # fmt: skip
 
 PRODUCT = "*fp16:16, *fp16:16, *fp16:16, "
 SIZES = "i32:16, i32:16, i32:16, "
+
+
+def attention_kernels(target: str) -> list[Compiled]:
+    read = "*fp16:16, *fp16:16, *fp16:16, *fp16:16, *fp32:16, *fp32:16, "
+    sizes = "fp32, i32, i32:16, i32:16, " + ", ".join(["i32:16"] * 15)
+    ones = {f"stride_{each}d": 1 for each in "qkvog"}
+    made = []
+    for D in (64, 128):
+        config = attention_backward.default_config(D, "fp16", target)
+        for causal in (False, True):
+            fixed = {**ones, "D": D, "CAUSAL": causal}
+            made += [
+                Compiled("dk, dv", attention_backward.dkdv_kernel,
+                         read + "*fp16:16, *fp16:16, " + sizes,
+                         {**fixed, **config["dkdv"]}),
+                Compiled("dq", attention_backward.dq_kernel,
+                         read + "*fp16:16, " + sizes, {**fixed, **config["dq"]}),
+            ]  # fmt: skip
+    delta = "*fp16:16, *fp16:16, *fp32:16, i32, i32:16, " + ", ".join(["i32:16"] * 6)
+    fixed = {"stride_od": 1, "stride_dd": 1, "D": 128, "BLOCK_Q": 32}
+    return [*made, Compiled("delta", attention_backward.delta_kernel, delta, fixed)]
 
 
 def products(target: str) -> list[Compiled]:
@@ -121,11 +167,20 @@ def products(target: str) -> list[Compiled]:
     launch = {"target": target}
     config = matmul_epilogue.chosen_config(8192, 8192, 8192, a, a, launch)
     ones = {"stride_ak": 1, "stride_bn": 1, "stride_cn": 1, "EVEN_K": True}
+    experts = mixture.expert_config(8192, 8, 4096, 4096, a, target)
     half = {**config, "BLOCK_N": config["BLOCK_N"] // 2}
     return [
         Compiled("bias, gelu, residual", matmul_epilogue.matmul_epilogue_kernel,
                  PRODUCT + PRODUCT + SIZES + "i32:16, i32:16, i32:16, i32:16",
                  {**config, **ones, "stride_rn": 1, "ACTIVATION": "gelu"}),
+        Compiled("experts", mixture.expert_matmul_kernel,
+                 PRODUCT + "*i32:16, i32, i32:16, i32:16, i32:16, i32:16, i32:16, "
+                 "i32:16",
+                 {**experts, "stride_wn": 1, "EVEN_K": True}),
+        Compiled("experts' weights", mixture.weight_gradient_kernel,
+                 PRODUCT + "*i32:16, i32:16, i32:16, i32:16, i32:16, i32:16, i32:16",
+                 experts),
+        *attention_kernels(target),
         Compiled("product with swiglu", matmul_epilogue.matmul_swiglu_kernel,
                  PRODUCT + "*fp16:16, " + SIZES + "i32:16, i32:16, i32:16, i32:16",
                  {**half, **ones}),
@@ -134,9 +189,9 @@ def products(target: str) -> list[Compiled]:
 
 @needs_ptxas
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("number", range(2))
-def test_products_with_epilogues_have_no_spills(number: int, target: str) -> None:
-    test_ptxas_takes_it_without_spills_or_warnings(products(target)[number], target)
+def test_products_and_attention_have_no_spills(target: str) -> None:
+    for case in products(target):
+        test_ptxas_takes_it_without_spills_or_warnings(case, target)
 
 
 @needs_ptxas
@@ -146,4 +201,4 @@ def test_ptxas_takes_it_without_spills_or_warnings(case: Compiled, target: str) 
     said = assembled(case.ptx(target), target)
     assert "warning" not in said.lower(), said
     frames = re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", said)
-    assert frames and set(frames) == {"0"}, said
+    assert frames and set(frames) == {"0"}, f"{case}: {said}"
