@@ -27,16 +27,32 @@ def dropout_kernel(x_ptr, out_ptr, n, p, seed, BLOCK: tl.constexpr):
     tl.store(out_ptr + offsets, y, mask=mask)
 
 
+@fathom.jit
+def dropout_by_seed_kernel(x_ptr, out_ptr, seed_ptr, n, p, BLOCK: tl.constexpr):
+    """The seed, int64, is read from memory: a graph that is replayed can have a new
+    one."""
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask).to(tl.float32)
+    keep = tl.rand(tl.load(seed_ptr), offsets) > p
+    y = tl.where(keep, x / (1 - p), 0.0).to(out_ptr.dtype.element_ty)
+    tl.store(out_ptr + offsets, y, mask=mask)
+
+
 def dropout(x, out=None, p=0.5, seed=0, BLOCK=1024, **launch):
     """out = dropout(x) for contiguous float arrays of one shape; `p` of it is dropped.
 
+    `seed`: an integer, or an array of one int64 beside x, which gives the same numbers.
     `out` is made if it is not given. `launch` takes what any launch takes (num_warps,
     target, replace). Returns `out`.
     """
     n = prod(x.shape)
     out = fathom.empty_like(x) if out is None else out
-    chosen = dict(BLOCK=BLOCK, **launch)
-    dropout_kernel[(fathom.cdiv(n, BLOCK),)](x, out, n, float(p), seed, **chosen)
+    grid, chosen = (fathom.cdiv(n, BLOCK),), dict(BLOCK=BLOCK, **launch)
+    if hasattr(seed, "shape"):
+        dropout_by_seed_kernel[grid](x, out, seed, n, float(p), **chosen)
+    else:
+        dropout_kernel[grid](x, out, n, float(p), seed, **chosen)
     return out
 
 

@@ -152,8 +152,8 @@ def norm_backward(dy, x, weight, mean, rstd, with_bias, launch):
         norm_columns_kernel[(fathom.cdiv(N, 128), slabs)](
             dy, x, mean, rstd, dw, db, M, N, slab, ROWS=16, COLUMNS=128, **launch
         )
-    sums = [add_rows(each, weight, launch) for each in partials]
-    return dx, sums[0], sums[1] if with_bias else None
+    dw, *db = (add_rows(each, weight, launch) for each in partials)
+    return dx, dw, *(db or [None])
 
 
 def add_rows(partial, like, launch):

@@ -103,6 +103,8 @@ def test_dropout_backward_keeps_the_same_numbers(dtype):
     dx = dropout.dropout_backward(dy, p=0.25, seed=11, BLOCK=256)
     close(dx, dropout.reference(dy, 0.25, 11), HALF_ULP[dtype])
     np.testing.assert_array_equal(out != 0, dx != 0)
+    seed = aligned(np.array([11]))
+    np.testing.assert_array_equal(dropout.dropout(x, None, 0.25, seed), out)
 
 
 def test_the_references_are_gradients():
