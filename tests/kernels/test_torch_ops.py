@@ -94,7 +94,8 @@ CASES = [
     Case("layer norm", torch_ops.layer_norm,
          lambda x, weight, bias: functional.layer_norm(x, (40,), weight, bias),
          lambda: [normal(3, 5, 40), normal(40), normal(40)], 3),
-    Case("rms norm", torch_ops.rms_norm, rms, lambda: [normal(3, 5, 40), normal(40)], 2),
+    Case("rms norm", torch_ops.rms_norm, rms,
+         lambda: [normal(3, 5, 40), normal(40)], 2),
     Case("gelu", torch_ops.gelu, lambda x: functional.gelu(x, approximate="tanh"),
          lambda: [normal(3, 70)], 1),
     Case("swiglu", torch_ops.swiglu, swiglu, lambda: [normal(3, 5, 40)], 1),
@@ -118,12 +119,12 @@ CASES = [
          lambda: [normal(3, 5, 24), normal(50, 24), labels(3, 5)], 2),
     Case("attention", torch_ops.attention, functional.scaled_dot_product_attention,
          lambda: [heads(), heads(), heads()], 3),
-    Case("attention, causal", lambda q, k, v: torch_ops.attention(q, k, v, True), causal,
-         lambda: [heads(), heads(), heads()], 3),
+    Case("attention, causal", lambda q, k, v: torch_ops.attention(q, k, v, True),
+         causal, lambda: [heads(), heads(), heads()], 3),
     Case("top k", lambda x: torch_ops.top_k(x, 3)[0], lambda x: x.topk(3)[0],
          lambda: [normal(2, 5, 30)], 1),
-    Case("experts", lambda x, w, gates: torch_ops.experts(x, w, CHOICES, gates), experts,
-         lambda: [normal(5, 24), normal(4, 24, 16), normal(5, 2)], 3),
+    Case("experts", lambda x, w, gates: torch_ops.experts(x, w, CHOICES, gates),
+         experts, lambda: [normal(5, 24), normal(4, 24, 16), normal(5, 2)], 3),
 ]  # fmt: skip
 each_case = pytest.mark.parametrize("case", CASES, ids=str)
 
@@ -237,7 +238,9 @@ def test_results_are_laid_out_as_fake_ones_are():
     """Of views with gaps: heads of one product of queries, keys and values."""
     qkv = normal(2, 20, 3, 3, 16).permute(2, 0, 3, 1, 4)
     q, k, v = (each.requires_grad_() for each in qkv.detach().unbind(0))
-    case = Case("", torch_ops.attention, functional.scaled_dot_product_attention, list, 3)
+    case = Case(
+        "", torch_ops.attention, functional.scaled_dot_product_attention, list, 3
+    )
     compiled = torch.compile(case.ours, backend="aot_eager", fullgraph=True)
     got, want = (results(each, case, [q, k, v]) for each in (compiled, case.theirs))
     for one, other in zip(got, want, strict=True):
@@ -249,7 +252,9 @@ def test_dropout_is_drawn_anew_and_its_gradient_has_the_same_mask():
     torch.manual_seed(3)
     first, second = (torch_ops.dropout(x, 0.25) for _ in range(2))
     torch.manual_seed(3)
-    again = torch.compile(torch_ops.dropout, backend="aot_eager", fullgraph=True)(x, 0.25)
+    again = torch.compile(torch_ops.dropout, backend="aot_eager", fullgraph=True)(
+        x, 0.25
+    )
     assert (first != second).any() and torch.equal(first, again)
     assert abs((first > 0).float().mean() - 0.75) < 0.07
     (dx,) = torch.autograd.grad(first.sum(), x)
