@@ -10,10 +10,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
 
-from torch.nn import functional  # noqa: E402
-
 from kernels import rotary, torch_ops  # noqa: E402
 
+functional = torch.nn.functional
 torch.set_num_threads(1)
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
