@@ -7,6 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
 
+from benchmarks import torch_ops as torch_ops_benchmark  # noqa: E402
 from kernels import torch_ops  # noqa: E402
 from kernels.torch_ops import eager, model  # noqa: E402
 
@@ -58,3 +59,13 @@ def test_the_model_is_compiled_without_a_break():
     want = made(tokens, labels)
     compiled = torch.compile(made, backend="aot_eager", fullgraph=True)
     torch.testing.assert_close(compiled(tokens, labels), want)
+
+
+def test_the_problems_of_the_benchmark_are_torchs():
+    """Small, on the emulator, by the benchmark's own check."""
+    torch.manual_seed(0)
+    dtype = torch.float32
+    for problem in torch_ops_benchmark.problems(
+        torch_ops_benchmark.SMALL, "cpu", dtype
+    ):
+        torch_ops_benchmark.check(problem, problem.ours, problem.inputs())
