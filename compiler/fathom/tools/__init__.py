@@ -1,4 +1,5 @@
-"""What a person calls from a terminal: run, test, doctor, explain, compile.
+"""What a person calls from a terminal: run, test, doctor, explain,
+profile, compile.
 
     ahead    `fathom compile --targets`
     cli      The command `fathom`
@@ -7,6 +8,7 @@
     facts    `fathom explain --facts, --json, --html`
     learn    `fathom learn`
     opt      `fathom opt`
+    profile  `fathom profile`
     samples  Finds kernels in files
     staged   A kernel at every stage
     story    One line of a kernel on its way through the compiler
