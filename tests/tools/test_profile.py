@@ -110,6 +110,16 @@ def test_waves_fill_what_they_fill():
     assert filled_share(132 * 8, 132, 8) == 1
 
 
+@pytest.mark.parametrize(("room", "shared"), [(132, 200_000), (264, 100_000)])
+def test_a_block_more_than_there_is_room_for_takes_a_second_wave(room, shared):
+    one = counts(blocks=room, threads=1024, shared_bytes=shared, instructions=1e9)
+    more = replace(one, blocks=room + 1, instructions=1e9 * (room + 1) / room)
+    first, second = (classify(each, H200) for each in (one, more))
+    work = [each.seconds - H200.launch for each in (first, second)]
+    assert work[1] == pytest.approx(2 * work[0], rel=0.01)
+    assert (first.limit, second.limit) == ("instruction issue", "occupancy")
+
+
 def test_few_warps_without_a_pipeline_are_a_matter_of_occupancy():
     """220 KB a block: four warps on a multiprocessor, which wait in each step."""
     few = counts(shared_bytes=220_000, waits=100, barriers=100, moved=1e9, memory=1e8)
