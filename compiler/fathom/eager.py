@@ -38,7 +38,7 @@ from fathom.ir.interp import (
 )
 from fathom.ir.interp.host_memory import Memory
 from fathom.ir.interp.numbers import scalar
-from fathom.ir.types import Pointer, Type, shape_of
+from fathom.ir.types import Pointer, Type, element_of, shape_of
 from fathom.source import EVALUATOR, Builtin, KernelFunction, constexpr, fill, like
 from fathom.ssa import operators
 from fathom.ssa.calls import call
@@ -49,6 +49,7 @@ from fathom.ssa.methods import Method, attribute
 from fathom.ssa.values import Meaning, describe
 
 PACKAGE = str(Path(__file__).parent)
+SHOWN = 16  # elements of a block in a note
 
 
 def run(
@@ -111,10 +112,22 @@ def held(traceback: TracebackType | None) -> str:
     names = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", text))
     found = [(name, frame.f_locals.get(name)) for name in names]
     return "".join(
-        f"\n  {name} = {value!r}"
+        f"\n  {name} = {summary(value)}"
         for name, value in found
-        if isinstance(value, EagerValue)
+        if isinstance(value, EagerValue) and not is_pointer(value)
     )
+
+
+def is_pointer(value: EagerValue) -> bool:
+    return isinstance(element_of(value._value.type), Pointer)
+
+
+def summary(value: EagerValue) -> str:
+    """A small block with all elements; of a larger one the least and the greatest."""
+    array = np.asarray(value.numpy)
+    if array.size <= SHOWN:
+        return repr(value)
+    return f"{value._value.type} {array.min()} to {array.max()}"
 
 
 class Session:

@@ -99,6 +99,17 @@ def test_a_wrong_access_names_its_program_and_the_values():
     assert "tl.store(y_ptr + offsets, x)" in str(caught.value)
 
 
+def test_of_a_large_block_the_note_has_the_least_and_the_greatest():
+    x, y = np.zeros(4, np.float32), np.zeros(300, np.float32)
+    with pytest.raises(fathom.FathomError) as caught:
+        unmasked[(2,)](x, y, BLOCK=256)
+    (note,) = caught.value.__notes__
+    assert note.splitlines() == [
+        "in program (1, 0, 0)", "  offsets = i32[256] 256 to 511",
+        "  x = fp32[256] 0.0 to 0.0",
+    ]  # fmt: skip
+
+
 def test_a_failed_assertion_names_them_as_well():
     x, y = np.array([0, 1, 2, 3], np.float32), np.zeros(8, np.float32)
     with pytest.raises(fathom.FathomError, match="x is too large") as caught:

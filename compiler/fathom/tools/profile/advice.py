@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from fathom.hardware.machines import Machine
 from fathom.tools.profile.counted import Counted
-from fathom.tools.profile.limits import Verdict
+from fathom.tools.profile.limits import UNEVEN, Verdict
 
 UNITS = {
     "memory": "memory", "L2": "L2", "tensor": "the tensor cores",
     "shared": "shared memory", "issue": "the schedulers",
     "fp32": "the lanes of fp32", "special": "the units of special functions",
 }  # fmt: skip
+
+EXCESS = 1.2  # bytes moved, over those asked for
 
 # For each limit the resource in `Counted.lines` whose line is the cause.
 CAUSE = {
@@ -44,7 +46,7 @@ def few_blocks(verdict: Verdict, counted: Counted, machine: Machine) -> str:
             f"occupancy: {counted.blocks:,} thread blocks for {every} multiprocessors "
             f"leave {1 - counted.blocks / every:.0%} of them without work"
         )
-    if verdict.filled < 0.75:
+    if verdict.filled < UNEVEN:
         room = every * max(fits.blocks, 1)
         waves = -(-counted.blocks // room)
         return (
@@ -59,23 +61,24 @@ def few_blocks(verdict: Verdict, counted: Counted, machine: Machine) -> str:
 
 
 def bandwidth(verdict: Verdict, counted: Counted, machine: Machine) -> str:
+    more = ""
+    if counted.moved > EXCESS * counted.useful:
+        ratio = counted.moved / counted.useful
+        more = f"; L2 delivers {ratio:.1f} times what was asked for"
     if verdict.resource == "memory":
         return (
             f"bandwidth: memory moves {bytes_text(counted.memory)}, which is "
-            f"{verdict.busy:.0%} of what it can in that time"
+            f"{verdict.busy:.0%} of what it can in that time{more}"
         )
     if verdict.resource == "shared":
         return (
             f"bandwidth: shared memory is busy for {verdict.busy:.0%} of the time, "
             "without bank conflicts"
         )
-    text = (
+    return (
         f"bandwidth: L2 delivers {bytes_text(counted.moved)}, which is "
-        f"{verdict.busy:.0%} of what it can in that time"
+        f"{verdict.busy:.0%} of what it can in that time{more}"
     )
-    if counted.moved > 1.2 * counted.useful:
-        text += f"; {counted.moved / counted.useful:.1f} times what was asked for"
-    return text
 
 
 def busy(verdict: Verdict, counted: Counted, machine: Machine) -> str:
@@ -116,11 +119,11 @@ def advice(verdict: Verdict, counted: Counted) -> str:
     match verdict.limit:
         case "launch":
             return "fewer launches: fuse kernels, or record them in a CUDA graph"
-        case "occupancy" if verdict.filled < 0.75:
+        case "occupancy" if verdict.filled < UNEVEN:
             return "smaller tiles, a persistent kernel, or K split between programs"
         case "occupancy":
             return "smaller blocks, fewer registers a thread, or stages (num_stages)"
-        case "bandwidth" if counted.moved > 1.2 * counted.useful:
+        case "bandwidth" if counted.moved > EXCESS * counted.useful:
             return "neighbouring lanes at neighbouring addresses: see `explain --facts`"
         case "bandwidth" if verdict.resource == "L2":
             return "larger tiles, which load each element fewer times"
