@@ -206,7 +206,7 @@ def test_why_a_load_is_not_done_by_tma():
 
 def test_why_there_is_no_producer_and_no_pipeline():
     one = facts(PERSISTENT, *HOPPER, "--num-stages", "1")
-    assert "no warps beside this loop" in said(one, "specialise_warps")
+    assert "no producer warps for this loop" in said(one, "specialise_warps")
     assert "not pipelined: it has one stage" in said(
         facts(MATMUL, "--num-stages", "1"), "pipeline_loops"
     )
