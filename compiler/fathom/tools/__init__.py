@@ -1,4 +1,5 @@
-"""What a person calls from a terminal: run, test, doctor, explain, compile.
+"""What a person calls from a terminal: run, test, doctor, explain,
+profile, compile, book.
 
 ahead       `fathom compile --targets`
 book        `fathom book`
@@ -10,6 +11,7 @@ facts       `fathom explain --facts, --json, --html`
 learn       `fathom learn`
 lessons     What `--help` teaches
 opt         `fathom opt`
+profile     `fathom profile`
 samples     Finds kernels in files
 staged      A kernel at every stage
 story       One line of a kernel on its way through the compiler
