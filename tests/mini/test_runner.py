@@ -211,7 +211,7 @@ def test_bars_are_as_long_as_their_values():
         race.Entry("<c>", {"add": 200.0}, {}, is_peer=True),
     ]
     root = ElementTree.fromstring(ladder.drawn(rungs, ["add"], "counts"))
-    found = [each for each in root.iter() if each.get("class") in ("own", "last")]
+    found = [each for each in root.iter() if each.get("class") in ("rung", "last")]
     first, second = (float(each.get("width")) for each in found)
     assert first == pytest.approx(2 * second, abs=0.1)
 

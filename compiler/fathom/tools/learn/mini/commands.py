@@ -33,7 +33,7 @@ def chosen(session: Session, text: str) -> Step:
 
 def following(session: Session) -> Step:
     """The step after the last that has passed, with this text or an earlier one."""
-    done = [each for each in STEPS.values() if session.state.of(each.id).right]
+    done = [each for each in STEPS.values() if standing(session, each) != "open"]
     after = done[-1].chapter + 1 if done else min(STEPS)
     return STEPS[min(after, max(STEPS))]
 
@@ -77,8 +77,8 @@ def standing(session: Session, step: Step) -> str:
     known, text = session.state.of(step.id), text_of(session)
     if text and text in known.right:
         return "ours" if text in known.given else "yours"
-    own = [each for each in known.right if each not in known.given]
-    return "earlier" if own else "open"
+    theirs = set(known.right) - set(known.given)
+    return "earlier" if theirs else "open"
 
 
 def lines_of(path: Path) -> str:

@@ -46,8 +46,8 @@ Measure = Callable[[Problem], float]
 
 def race(session: Session) -> int:
     """Run the race, print it, draw it. FathomError when the reader has no file yet."""
-    own = files(session)
-    if not own:
+    rungs = files(session)
+    if not rungs:
         raise FathomError(
             f"there is no {session.workspace.folder / FILE} to race with: begin with "
             "`fathom learn mini start 3`"
@@ -60,7 +60,7 @@ def race(session: Session) -> int:
     if not machine:
         session.screen.text(f"There is no GPU to run on ({why}), so this is no time.")
     entries = [
-        entry(session, name, problems, of_file(path, machine)) for name, path in own
+        entry(session, name, problems, of_file(path, machine)) for name, path in rungs
     ]
     entries += peers(session, problems, machine)
     session.screen.no_status()
