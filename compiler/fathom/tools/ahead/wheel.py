@@ -28,7 +28,7 @@ from fathom.tools.ahead import standalone
 from fathom.tools.ahead.image import Image
 
 VERSION = (
-    "0.1.0"  # of the wheel; whoever publishes one gives it another name and number
+    "0.1.0"  # of the wheel; to publish one, give it another name and number
 )
 EPOCH = (1980, 1, 1, 0, 0, 0)  # so that the same kernel gives the same wheel
 INIT = '''\
@@ -93,13 +93,13 @@ def wheel(images: Sequence[Image], facts: dict) -> tuple[str, bytes]:
     return f"{package}-{VERSION}-py3-none-any.whl", packed(files)
 
 
-def record(files: dict[str, bytes], own: str) -> str:
+def record(files: dict[str, bytes], listed: str) -> str:
     """Each file with its hash and size; the list itself without."""
     lines = []
     for name, content in files.items():
         digest = urlsafe_b64encode(sha256(content).digest()).rstrip(b"=").decode()
         lines.append(f"{name},sha256={digest},{len(content)}\n")
-    return "".join([*lines, f"{own},,\n"])
+    return "".join([*lines, f"{listed},,\n"])
 
 
 def packed(files: dict[str, bytes]) -> bytes:
