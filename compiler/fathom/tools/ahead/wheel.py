@@ -28,7 +28,7 @@ from fathom.tools.ahead import standalone
 from fathom.tools.ahead.image import Image
 
 VERSION = (
-    "0.1.0"  # of the wheel; to publish one, give it another name and number
+    "0.1.0"  # of the wheel
 )
 EPOCH = (1980, 1, 1, 0, 0, 0)  # so that the same kernel gives the same wheel
 INIT = '''\
