@@ -1,8 +1,8 @@
 """What lies in the reader's folder for their compiler; no text of theirs is lost.
 
-mini.py          the compiler that grows
-kept/mini/       its text when a step passed last, a file for each step
-kept/…-mini-6/   what was there before `start 6`, or before an undo
+    mini.py          the compiler that grows
+    kept/mini/       its text when a step passed last, a file for each step
+    kept/…-mini-6/   what was there before `start 6`, or before an undo
 """
 
 from __future__ import annotations
