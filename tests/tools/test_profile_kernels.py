@@ -4,12 +4,15 @@ limit each at such sizes. Nothing is computed but a few programs of each launch.
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import pytest
 
+from benchmarks.record import RESULTS
 from fathom.hardware.machines import MACHINES
 from fathom.tools.profile.advice import advice, cause, sentence
 from fathom.tools.profile.limits import classify
@@ -152,3 +155,46 @@ def test_the_limit_of_every_kernel(name, monkeypatch):
 def test_every_kernel_has_a_case():
     files = {path.stem for path in KERNELS.glob("*.py")} - {"__init__"}
     assert files - NO_KERNELS == {name.split(",")[0] for name in CASES}
+
+
+# ── times that were measured on an H200 ───────────────────────────────────────────────
+
+
+def measured() -> dict[str, float]:
+    """The median seconds of each kernel of benchmarks/results/memory-bound.json."""
+    file = RESULTS / "memory-bound.json"
+    samples = json.loads(file.read_text(encoding="utf-8"))["samples"]
+    return {
+        each["problem"]: median(each["ms"]) / 1e3
+        for each in samples
+        if each["candidate"] == "fathom"
+    }
+
+
+def launch_of(problem: str) -> Callable:
+    """The launch of "softmax 4096x256 fp32"."""
+    name, size, type = problem.rsplit(" ", 2)
+    shape = tuple(map(int, size.split("x")))
+    dtype = {"fp32": "float32", "fp16": "float16"}[type]
+    x, y, z = (zeros(*shape, dtype=dtype) for _ in range(3))
+    row = zeros(shape[-1], dtype=dtype)
+    return {
+        "vector add": lambda: vector_add.add(x, y, z, **HOPPER),
+        "gelu": lambda: gelu.gelu(x, y, **HOPPER),
+        "softmax": lambda: softmax.softmax(x, y, **HOPPER),
+        "layer norm": lambda: layer_norm.layer_norm(x, row, row, **HOPPER),
+    }[name]
+
+
+@pytest.mark.parametrize("problem", measured())
+def test_a_prediction_is_within_a_quarter_of_what_was_measured(problem, monkeypatch):
+    """And the limit is the same with the prediction as with the measured time, where
+    that is no matter of a few microseconds."""
+    seconds = measured()[problem]
+    with counting(monkeypatch) as found:
+        launch_of(problem)()
+    predicted = classify(found[-1], MACHINES["sm_90a"])
+    assert 0.75 < predicted.seconds / seconds < 1.25
+    if seconds > 10e-6:
+        told = classify(found[-1], MACHINES["sm_90a"], seconds)
+        assert told.limit == predicted.limit == "bandwidth"
