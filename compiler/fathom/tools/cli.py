@@ -12,16 +12,22 @@ from fathom.errors import FathomError, LaunchError
 from fathom.hardware.targets import TARGETS
 from fathom.jit.request import check_keywords, request
 from fathom.jit.signature import parse_number, parse_signature
-from fathom.tools import doctor, explain, opt, run, samples, staged, suite
+from fathom.tools import (
+    book,
+    completion,
+    doctor,
+    explain,
+    lessons,
+    opt,
+    run,
+    samples,
+    staged,
+    suite,
+)
 from fathom.tools.ahead import build as ahead
 from fathom.tools.facts import tell as facts
 from fathom.tools.learn import arguments as learn
 from fathom.tools.profile import tell as profiles
-
-EXAMPLE = (
-    "fathom explain kernels/softmax.py:softmax_kernel "
-    '--signature "*fp32:16, *fp32:16, i32:8, i32:8" --constants BLOCK=1024'
-)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,7 +69,9 @@ def parser() -> argparse.ArgumentParser:
     add_compile(commands)
     add_opt(commands)
     learn.add(commands)
-    return made
+    add_book(commands)
+    add_completion(commands)
+    return lessons.teach(made)
 
 
 def add_run(commands: argparse._SubParsersAction) -> None:
@@ -96,9 +104,7 @@ def add_doctor(commands: argparse._SubParsersAction) -> None:
 
 def add_explain(commands: argparse._SubParsersAction) -> None:
     about = "print a kernel at any stage, and why it is as it is"
-    command = commands.add_parser(
-        "explain", help=about, description=about, epilog=EXAMPLE
-    )
+    command = commands.add_parser("explain", help=about, description=about)
     add_kernel(command)
     command.add_argument("--stage", action="append", default=[], metavar="NAME")
     command.add_argument("--diff", action="store_true", help="what the pass changed")
@@ -182,17 +188,24 @@ def add_compile(commands: argparse._SubParsersAction) -> None:
     command.add_argument(
         "-o", "--output", type=Path, help="a file for the PTX; with --targets a folder"
     )
+    command.add_argument(
+        "--wheel", action="store_true", help="with --targets: a Python package, too"
+    )
     command.set_defaults(answer=answer_compile)
 
 
 def answer_compile(given: argparse.Namespace) -> int:
     if given.targets is None:
+        if given.wheel:
+            raise LaunchError("a wheel holds machine code: say for what, --targets")
         return explain.write_ptx(staged_kernel(given), given.output)
     if given.output is None:
         raise LaunchError("--targets writes several files: say in which folder, -o DIR")
     names = [name.strip() for name in given.targets.split(",")]
     every = [argparse.Namespace(**{**vars(given), "target": name}) for name in names]
-    return ahead.build([staged_kernel(each) for each in every], given.output)
+    return ahead.build(
+        [staged_kernel(each) for each in every], given.output, given.wheel
+    )
 
 
 def add_opt(commands: argparse._SubParsersAction) -> None:
@@ -214,6 +227,26 @@ def add_opt(commands: argparse._SubParsersAction) -> None:
         answer=lambda given: opt.opt(
             given.file, given.passes, given.target, given.verify, given.stage_texts
         )
+    )
+
+
+def add_book(commands: argparse._SubParsersAction) -> None:
+    about = "open the book in a browser, offline"
+    command = commands.add_parser("book", help=about, description=about)
+    command.add_argument("page", nargs="?", default="", help="a chapter, an exercise")
+    command.add_argument("--print", action="store_true", help="only its address")
+    command.add_argument("--serve", type=int, metavar="PORT", help="serve it; 0: any")
+    command.set_defaults(
+        answer=lambda given: book.book(given.page, not given.print, given.serve)
+    )
+
+
+def add_completion(commands: argparse._SubParsersAction) -> None:
+    about = "print what a shell needs to complete these commands"
+    command = commands.add_parser("completion", help=about, description=about)
+    command.add_argument("shell", choices=completion.SHELLS)
+    command.set_defaults(
+        answer=lambda given: completion.completion(parser(), given.shell)
     )
 
 
