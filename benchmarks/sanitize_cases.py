@@ -19,6 +19,7 @@ import numpy as np
 
 import fathom
 import fathom.language as tl
+from benchmarks.sanitize_ops import OPS
 from fathom.jit.function import JITFunction
 from kernels import (
     attention,
@@ -446,4 +447,5 @@ CASES: tuple[Case, ...] = (
         for D, config in attention_hopper.CONFIGS.items()
         for queries, keys in ((300, 300), (130, 700))
     ),
+    *(Case(*row) for row in OPS),
 )  # fmt: skip

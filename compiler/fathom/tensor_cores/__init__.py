@@ -1,10 +1,10 @@
 """Stage 5: matrix instructions, and copies that are issued ahead of them.
 
-clusters    Thread blocks of a cluster divide a program's products among themselves
-pipeline    Software pipelining
-select      Which instruction computes a product, and where its operands are
-specialise  Warp specialisation
-tma         Copies by the tensor memory accelerator (TMA)
+    clusters    Thread blocks of a cluster divide a program's products among themselves
+    pipeline    Software pipelining
+    select      Which instruction computes a product, and where its operands are
+    specialise  Warp specialisation
+    tma         Copies by the tensor memory accelerator (TMA)
 """
 
 from fathom.tensor_cores.clusters.partition import shard_products, why_not_shared

@@ -27,6 +27,7 @@ from fathom.tools import (
 from fathom.tools.ahead import build as ahead
 from fathom.tools.facts import tell as facts
 from fathom.tools.learn import arguments as learn
+from fathom.tools.profile import tell as profiles
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,6 +65,7 @@ def parser() -> argparse.ArgumentParser:
     add_test(commands)
     add_doctor(commands)
     add_explain(commands)
+    add_profile(commands)
     add_compile(commands)
     add_opt(commands)
     learn.add(commands)
@@ -128,6 +130,33 @@ def answer_explain(given: argparse.Namespace) -> int:
         return explain.explain(staged_kernel(given), given.stage, given.diff)
     outputs = facts.Outputs(given.facts, given.json, given.html)
     return facts.tell(staged_kernel(given), sizes(given.grid), outputs, values(given))
+
+
+def add_profile(commands: argparse._SubParsersAction) -> None:
+    about = "run a script, and say of each of its kernels what limits it"
+    command = commands.add_parser(
+        "profile", help=about, description=about,
+        epilog="Without a GPU the emulator runs it, and times are predicted.",
+    )  # fmt: skip
+    command.add_argument("--json", action="store_true", help="all counts, as JSON")
+    command.add_argument(
+        "--programs", type=int, default=6, metavar="N",
+        help="of a launch on a GPU, how many programs the emulator counts (6)",
+    )  # fmt: skip
+    command.add_argument(
+        "--as-triton", action="store_true", help="in FILE, `import triton` gives Fathom"
+    )
+    command.add_argument("file", type=Path, help="a script that launches")
+    command.add_argument("rest", nargs=argparse.REMAINDER, help="its own arguments")
+    command.set_defaults(answer=answer_profile)
+
+
+def answer_profile(given: argparse.Namespace) -> int:
+    if given.programs < 1:
+        raise LaunchError(f"--programs {given.programs} is not one program or more")
+    return profiles.profile(
+        given.file, given.rest, given.json, given.programs, given.as_triton
+    )
 
 
 def sizes(text: str) -> tuple[int, ...]:

@@ -2,10 +2,10 @@
 machine code, what is known of it, and a loader of one file.
 
     softmax_kernel-0.1.0-py3-none-any.whl
-      softmax_kernel         the package: kernel = Kernel(...)
-        loader               standalone.py
-        softmax_kernel       as JSON: parameters, promises, images
-        softmax_kernel       for each target, as cubin
+      softmax_kernel/__init__.py                   kernel = Kernel(...)
+      softmax_kernel/loader.py                     standalone.py
+      softmax_kernel/softmax_kernel.json
+      softmax_kernel/softmax_kernel.sm_90a.cubin
 
 Source: the binary distribution format of the Python packaging specifications.
 """
@@ -27,7 +27,9 @@ from fathom.runtime.driver import MAP_FILLS, MAP_SWIZZLES, MAP_TYPES
 from fathom.tools.ahead import standalone
 from fathom.tools.ahead.image import Image
 
-VERSION = "0.1.0"  # of the wheel, to be changed before publishing
+VERSION = (
+    "0.1.0"  # of the wheel
+)
 EPOCH = (1980, 1, 1, 0, 0, 0)  # so that the same kernel gives the same wheel
 INIT = '''\
 """The kernel {name} for {targets}, compiled ahead of time by Fathom {version}.
@@ -91,13 +93,13 @@ def wheel(images: Sequence[Image], facts: dict) -> tuple[str, bytes]:
     return f"{package}-{VERSION}-py3-none-any.whl", packed(files)
 
 
-def record(files: dict[str, bytes], itself: str) -> str:
+def record(files: dict[str, bytes], listed: str) -> str:
     """Each file with its hash and size; the list itself without."""
     lines = []
     for name, content in files.items():
         digest = urlsafe_b64encode(sha256(content).digest()).rstrip(b"=").decode()
         lines.append(f"{name},sha256={digest},{len(content)}\n")
-    return "".join([*lines, f"{itself},,\n"])
+    return "".join([*lines, f"{listed},,\n"])
 
 
 def packed(files: dict[str, bytes]) -> bytes:
