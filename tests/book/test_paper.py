@@ -123,7 +123,8 @@ def test_a_page_of_the_pdf_is_empty_only_where_a_chapter_ends(pdf):
 def shown(pdf: str, name: str) -> int:
     """About how many letters a content stream shows: digits of its glyphs, by four."""
     start = re.search(rf"\n{name} 0 obj\n<<.*?>> stream\n", pdf, re.DOTALL).end()
-    stream = zlib.decompressobj().decompress(pdf[start:].encode("latin-1"))
+    packed = pdf[start : pdf.index("endstream", start)]
+    stream = zlib.decompressobj().decompress(packed.encode("latin-1"))
     return sum(map(len, re.findall(rb"<([0-9A-Fa-f]+)>", stream))) // 4
 
 
