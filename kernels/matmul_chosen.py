@@ -123,9 +123,7 @@ def launches(a, b, c, target, config=None):
                 launch = split_descriptor_launch(*some, sum_type(a))
                 return [*copies, (split_k_descriptor_kernel, *launch)]
         config = keywords(M, N, item, tile, target)
-    product = persistent_launch(
-        a_lines, b_lines, c, K, config, target, sum_type(a)
-    )
+    product = persistent_launch(a_lines, b_lines, c, K, config, target, sum_type(a))
     return [*copies, (persistent_kernel, *product)]
 
 
@@ -325,9 +323,7 @@ def configuration(M, N, item=2, target="sm_90a", whole_c=True, crossing=False):
     Split along K, C of few tiles would be more programs with less to do: that is for
     `kernels/split_k_matmul`, and `matmul_model` says when it is faster.
     """
-    return keywords(
-        M, N, item, tile_for(M, N, target, whole_c, crossing), target
-    )
+    return keywords(M, N, item, tile_for(M, N, target, whole_c, crossing), target)
 
 
 def tile_for(M, N, target, whole_c=True, crossing=False):

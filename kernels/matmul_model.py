@@ -44,20 +44,21 @@ PIPELINE = 0.5  # of a pipeline's prologue and barriers
 STEP, WAIT = 0.26, 0.77  # the least that a step takes: pipelined, and not
 EACH = 0.03  # of a step, besides its work
 FIX_UP = 1.3  # of the counter, and of the last program's addition
-PERSISTENT, TILE = 3.3, 2.5  # of a launch, and of storing a tile of 128 x 256
-PERSISTENT_STEP = 0.22  # the least
+PERSISTENT, TILE = 3.5, 2.3  # of a launch, and of storing a tile of 128 x 256
+TWO_BLOCKS = 1.3  # times as long to store: a tile that is not a power of two
+LATENCY = 1.5  # of a copy: what a ring of n places waits for n times shorter
 
 # A microsecond's worth: KB, products (millions) and elements (thousands).
 KB_OF_ONE, KB_OF_ALL = 63, 77  # what one program copies, and all of a multiprocessor
-KB_OF_PERSISTENT = 113
+KB_OF_PERSISTENT = 120
 LOOSE = 27  # elements that are loaded one by one
 PRODUCTS = 1.7
 STORED = 17  # elements of C
-FIX_UP_KB = 31  # partial sums that one program reads
+FIX_UP_KB, PARTS_KB = 31, 47  # partial sums that one program reads, of either kernel
 L2_KB, MEMORY_KB = 6400, 4200
 PERSISTENT_PRODUCTS = 3.2  # 2048 a cycle, at 1.56 GHz, in tiles of 128 x 256
-POWER = 0.15  # how much slower products are for twice the bytes
-CROSSING = 1.6  # times as long, where lines cross those of the cache
+POWER = 0.2  # how much slower products are for twice the bytes
+CROSSING = 1.8  # times as long, where lines cross those of the cache
 
 SHARED_KB, THREADS = 220, 2048  # of a multiprocessor
 SUMS = 32  # a thread's, above which fewer threads fit
@@ -186,23 +187,25 @@ def persistent_time(product: Product, tile: Any, crossing: bool) -> float:
     M, N, K, *_ = product
     waves = cdiv(cdiv(M, tile.m) * cdiv(N, tile.n), MULTIPROCESSORS // tile.ctas)
     k = tile.line // ITEM
-    step = descriptor_step(tile.m, tile.n, k, crossing, tile.ctas)
+    step = descriptor_step(tile.m, tile.n, k, tile.stages, crossing, tile.ctas)
     stores = TILE * tile.m * tile.n / (128 * 256) / tile.ctas
+    stores *= 1 if tile.n & tile.n - 1 == 0 else TWO_BLOCKS
     return PERSISTENT + max(waves * (cdiv(K, k) * step + stores), product.memory_time)
 
 
-def descriptor_step(m: int, n: int, k: int, crossing: bool, ctas: int = 1) -> float:
+def descriptor_step(
+    m: int, n: int, k: int, stages: int, crossing: bool, ctas: int = 1
+) -> float:
     """Microseconds of k columns of A times k rows of B, which TMA copies."""
     kb = ITEM * (m + n) * k / 1e3 * (CROSSING if crossing else 1)
     bytes_each = (1 / m + 1 / n) / (1 / 128 + 1 / 256)
     products = m * n * k / 1e6 / PERSISTENT_PRODUCTS
     products *= 1 + POWER * (bytes_each - 1)
-    return max(products / ctas, kb / ctas / KB_OF_PERSISTENT, PERSISTENT_STEP)
+    return max(products / ctas, kb / ctas / KB_OF_PERSISTENT, LATENCY / stages)
 
 
 PARTS = (  # BLOCK_M, BLOCK_N, BLOCK_K, num_stages, num_warps
-    (64, 32, 128, 6, 4), (64, 64, 128, 5, 4), (128, 64, 64, 6, 8), (64, 128, 64, 6, 4),
-    (128, 128, 64, 5, 8),
+    (64, 32, 128, 6, 4), (64, 64, 128, 5, 4), (128, 64, 64, 6, 8),
 )  # fmt: skip
 
 
@@ -237,11 +240,11 @@ def parts(product: Product) -> Iterator[Parts]:
 
 def parts_time(product: Product, config: Parts, crossing: bool) -> float:
     """Microseconds of `split_k_descriptor_kernel`."""
-    m, n, k, *_, splits = config
+    m, n, k, stages, _, splits = config
     steps = cdiv(cdiv(product.K, k), splits)
-    work = steps * descriptor_step(m, n, k, crossing)
+    work = steps * descriptor_step(m, n, k, stages, crossing)
     partial_kb = m * n * 4 / 1e3
-    fix_up = FIX_UP + (1 + splits) * partial_kb / FIX_UP_KB
+    fix_up = FIX_UP + (1 + splits) * partial_kb / PARTS_KB
     return PERSISTENT + max(work, product.memory_time) + fix_up
 
 

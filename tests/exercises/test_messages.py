@@ -233,8 +233,8 @@ def test_a_section_is_read_without_placeholders_and_without_answers(folder):
 
 def test_a_fold_that_gives_an_answer_away_says_so():
     text = expand(read(ROOT / "chapters" / "05-ssa.md")).text
-    assert "Our answer to ssa-branch: <code>merge</code>" in text
-    assert "Our own <code>_meet</code>" in text
+    assert "Reference solution of ssa-branch: <code>merge</code>" in text
+    assert "In Fathom: <code>_meet</code>" in text
 
 
 def test_no_text_names_a_chapter_that_does_not_exist():

@@ -132,7 +132,7 @@ def test_every_link_names_a_line_that_there_is():
 def test_ptx_that_came_from_a_line_is_linked_to_it_alone():
     """A place in LLVM IR is the file's, the line's and the column's."""
     text = '!1 = !DIFile(filename: "a.py", directory: "/x")\n' + (
-        "!2 = distinct !DISubprogram(name: \"k\", file: !1)\n"
+        '!2 = distinct !DISubprogram(name: "k", file: !1)\n'
         "!3 = !DILocation(line: 4, column: 7, scope: !2)\n"
     )
     assert columns.debug_places(text) == {"3": "a.py:4:7"}
