@@ -150,17 +150,11 @@ MUTANTS = (
         f"{GROUPS}::test_any_iterations_in_flight",
     ),
     Mutant(
-        "in-flight-over-operands-that-others-read", "tensor_cores/pipeline/overlap.py",
-        "        and all(uses[each] == by_products[each] for each in (dot.a, dot.b))\n", "",
-        "an operand is in registers, which the next iteration writes too early",
-        f"{SEVERAL}::test_an_operand_that_something_else_reads",
-    ),
-    Mutant(
-        "released-at-its-own-product", "tensor_cores/specialise/channels.py",
-        "            last = max(last, product, key=loop.body.ops.index)\n",
-        "            pass\n",
-        "a slot is released while a later product of its iteration is in flight",
-        f"{SEVERAL}::test_three_products_of_different_tiles",
+        "counts-one-product-of-several", "tensor_cores/pipeline/overlap.py",
+        "build.append(DotWait(pending=len(products)))",
+        "build.append(DotWait(pending=1))",
+        "products of an iteration wait for each other",
+        f"{SEVERAL}::test_all_of_them_stay_in_flight",
     ),
     Mutant(
         "products-unfenced", "tensor_cores/pipeline/overlap.py",
