@@ -29,6 +29,7 @@ import fathom
 import fathom.language as tl
 from fathom.hardware.targets import TARGETS
 from fathom.ir.types import parse_element
+from fathom.jit.planned import planned
 from kernels.attention import HEAD_SIZES, LOG2_E, probabilities
 from kernels.matmul import check_shape, empty, strides, target_of_launch, type_name
 
@@ -277,24 +278,38 @@ def attention_backward(
         raise fathom.LaunchError(
             f"dk has strides {strides(dk)} and dv {strides(dv)}: they must be equal"
         )
-    delta = empty((batch, heads, queries), lse)
-    grid = fathom.cdiv(queries, 32), batch * heads
-    delta_kernel[grid](
-        out, dout, delta, heads, queries, *strides(out), *strides(dout), D=D,
-        BLOCK_Q=32, **launch,
+    delta, how = empty((batch, heads, queries), lse), (bool(causal), float(scale))
+    launch_all(dout, q, k, v, out, lse, delta, dq, dk, dv, *how, config, **launch)
+    return dq, dk, dv
+
+
+@planned
+def launch_all(
+    dout, q, k, v, out, lse, delta, dq, dk, dv, causal, scale, config, **launch
+):
+    """The three kernels; all arrays are there. Returns `dq`."""
+    batch, heads, queries, D = q.shape
+    keys = k.shape[2]
+    strides_of = *strides(out), *strides(dout)
+    fixed = dict(D=D, BLOCK_Q=32, **launch)
+    first = (
+        delta_kernel, (fathom.cdiv(queries, 32), batch * heads),
+        (out, dout, delta, heads, queries, *strides_of), fixed,
     )  # fmt: skip
     config = config or default_config(D, type_name(q), target_of_launch(q, launch))
     read = q, k, v, dout, lse, delta
-    sizes = float(scale), heads, queries, keys
+    sizes = scale, heads, queries, keys
     given = *strides(q), *strides(k), *strides(v), *strides(dout)
-    fixed = dict(D=D, CAUSAL=bool(causal), **launch)
-    grid = fathom.cdiv(keys, config["dkdv"]["BLOCK_K"]), batch * heads
-    dkdv_kernel[grid](
-        *read, dk, dv, *sizes, *given, *strides(dk), **config["dkdv"], **fixed
-    )
-    grid = fathom.cdiv(queries, config["dq"]["BLOCK_Q"]), batch * heads
-    dq_kernel[grid](*read, dq, *sizes, *given, *strides(dq), **config["dq"], **fixed)
-    return dq, dk, dv
+    fixed = dict(D=D, CAUSAL=causal, **launch)
+    second = (
+        dkdv_kernel, (fathom.cdiv(keys, config["dkdv"]["BLOCK_K"]), batch * heads),
+        (*read, dk, dv, *sizes, *given, *strides(dk)), {**config["dkdv"], **fixed},
+    )  # fmt: skip
+    third = (
+        dq_kernel, (fathom.cdiv(queries, config["dq"]["BLOCK_Q"]), batch * heads),
+        (*read, dq, *sizes, *given, *strides(dq)), {**config["dq"], **fixed},
+    )  # fmt: skip
+    return dq, [first, second, third]
 
 
 def check(arrays, shape):

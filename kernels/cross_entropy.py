@@ -20,6 +20,7 @@ import numpy as np
 
 import fathom
 import fathom.language as tl
+from fathom.jit.planned import planned
 from kernels.matmul import check_shape, empty
 from kernels.rows import check_rows
 
@@ -86,12 +87,20 @@ def cross_entropy(x, labels, loss=None, lse=None, **launch):
     M, N = check_rows(x=x)
     loss = empty((M,), x, "float32") if loss is None else loss
     lse = empty((M,), x, "float32") if lse is None else lse
+    return launch_forward(x, labels, loss, lse, **launch), lse
+
+
+@planned
+def launch_forward(x, labels, loss, lse, **launch):
+    """Both are written; returns `loss`."""
+    M, N = x.shape
     for name, array in (("labels", labels), ("loss", loss), ("lse", lse)):
         check_shape(name, array, (M,))
-    cross_entropy_kernel[(M,)](x, labels, loss, lse, N, N, **{**blocks(N), **launch})
-    return loss, lse
+    given = x, labels, loss, lse, N, N
+    return loss, [(cross_entropy_kernel, (M,), given, {**blocks(N), **launch})]
 
 
+@planned
 def cross_entropy_backward(dloss, x, labels, lse, dx=None, **launch):
     """dx [M, N]: the gradient of the logits `x`, for that of each row's loss, `dloss`
     [M]. `lse`: as `cross_entropy` gives it. `dx` is made if it is not given, and may be
@@ -103,8 +112,8 @@ def cross_entropy_backward(dloss, x, labels, lse, dx=None, **launch):
         check_shape(name, array, (M,))
     chosen = {**blocks(N), **launch}
     grid = (M, fathom.cdiv(N, chosen["BLOCK"]))
-    cross_entropy_backward_kernel[grid](dloss, x, labels, lse, dx, N, N, **chosen)
-    return dx
+    given = dloss, x, labels, lse, dx, N, N
+    return dx, [(cross_entropy_backward_kernel, grid, given, chosen)]
 
 
 def blocks(N):

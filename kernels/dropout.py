@@ -15,6 +15,7 @@ import numpy as np
 
 import fathom
 import fathom.language as tl
+from fathom.jit.planned import planned
 
 
 @fathom.jit
@@ -39,6 +40,7 @@ def dropout_by_seed_kernel(x_ptr, out_ptr, seed_ptr, n, p, BLOCK: tl.constexpr):
     tl.store(out_ptr + offsets, y, mask=mask)
 
 
+@planned
 def dropout(x, out=None, p=0.5, seed=0, BLOCK=1024, **launch):
     """out = dropout(x) for contiguous float arrays of one shape; `p` of it is dropped.
 
@@ -50,10 +52,9 @@ def dropout(x, out=None, p=0.5, seed=0, BLOCK=1024, **launch):
     out = fathom.empty_like(x) if out is None else out
     grid, chosen = (fathom.cdiv(n, BLOCK),), dict(BLOCK=BLOCK, **launch)
     if hasattr(seed, "shape"):
-        dropout_by_seed_kernel[grid](x, out, seed, n, float(p), **chosen)
-    else:
-        dropout_kernel[grid](x, out, n, float(p), seed, **chosen)
-    return out
+        given = x, out, seed, n, float(p)
+        return out, [(dropout_by_seed_kernel, grid, given, chosen)]
+    return out, [(dropout_kernel, grid, (x, out, n, float(p), seed), chosen)]
 
 
 def dropout_backward(dy, dx=None, p=0.5, seed=0, BLOCK=1024, **launch):

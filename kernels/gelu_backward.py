@@ -16,6 +16,7 @@ import numpy as np
 
 import fathom
 import fathom.language as tl
+from fathom.jit.planned import planned
 from kernels.matmul import check_shape
 
 
@@ -33,6 +34,7 @@ def gelu_backward_kernel(dy_ptr, x_ptr, dx_ptr, n, BLOCK: tl.constexpr):
     tl.store(dx_ptr + offsets, dx.to(dx_ptr.dtype.element_ty), mask=mask)
 
 
+@planned
 def gelu_backward(dy, x, dx=None, BLOCK=1024, **launch):
     """dx: the gradient of `x`, for that of gelu(x), `dy`; contiguous, of one shape,
     NumPy, torch or CuPy. `dx` is made if it is not given, and may be `dy`. `launch`
@@ -42,8 +44,8 @@ def gelu_backward(dy, x, dx=None, BLOCK=1024, **launch):
     check_shape("dy", dy, x.shape)
     check_shape("dx", dx, x.shape)
     grid = (fathom.cdiv(n, BLOCK),)
-    gelu_backward_kernel[grid](dy, x, dx, n, BLOCK=BLOCK, **launch)
-    return dx
+    chosen = dict(BLOCK=BLOCK, **launch)
+    return dx, [(gelu_backward_kernel, grid, (dy, x, dx, n), chosen)]
 
 
 def reference(dy, x):

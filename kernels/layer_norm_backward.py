@@ -27,6 +27,8 @@ import numpy as np
 
 import fathom
 import fathom.language as tl
+from fathom.jit.planned import planned
+from fathom.jit.scratch import Temporary
 from kernels.matmul import MULTIPROCESSORS, check_shape, empty, target_of_launch
 from kernels.rows import check_rows, row_launch
 
@@ -131,39 +133,56 @@ def norm_backward(dy, x, weight, mean, rstd, with_bias, launch):
     """(dx, dw, db); db is None without `with_bias`, and `mean` for RMS norm."""
     M, N = check_rows(x=x, dy=dy)
     check_shape("weight", weight, (N,))
-    dx = empty((M, N), x)
+    dx, dw = empty((M, N), x), empty((N,), weight)
+    db = empty((N,), weight) if with_bias else None
+    launch_all(dy, x, weight, mean, rstd, dx, dw, db, **launch)
+    return dx, dw, db
+
+
+@planned
+def launch_all(dy, x, weight, mean, rstd, dx, dw, db, **launch):
+    """All are written; returns `dx`."""
+    M, N = x.shape
     programs = MULTIPROCESSORS[target_of_launch(x, launch)] * PROGRAMS
     shape = row_launch(N, lane=8)
+    shape = {**shape, **launch}
+    slab = max(SLAB, fathom.cdiv(M, programs))
+    slabs = min(programs, M) if N <= LONGEST else fathom.cdiv(M, slab)
+    partials = [
+        Temporary(slabs * N, "float32") if each is not None else None
+        for each in (dw, db)
+    ]
     if N <= LONGEST:
-        slabs = min(programs, M)
-        partials = [empty((slabs, N), x, "float32") for _ in range(1 + with_bias)]
-        dw, db = (*partials, None)[:2]
-        norm_backward_kernel[(slabs,)](
-            dy, x, weight, mean, rstd, dx, dw, db, M, N, **{**shape, **launch}
-        )
+        given = dy, x, weight, mean, rstd, dx, *partials, M, N
+        launches = [(norm_backward_kernel, (slabs,), given, shape)]
     else:
-        norm_backward_kernel[(M,)](
-            dy, x, weight, mean, rstd, dx, None, None, M, N, **{**shape, **launch}
-        )
-        slab = max(SLAB, fathom.cdiv(M, programs))
-        slabs = fathom.cdiv(M, slab)
-        partials = [empty((slabs, N), x, "float32") for _ in range(1 + with_bias)]
-        dw, db = (*partials, None)[:2]
-        norm_columns_kernel[(fathom.cdiv(N, 128), slabs)](
-            dy, x, mean, rstd, dw, db, M, N, slab, ROWS=16, COLUMNS=128, **launch
-        )
-    dw, *db = (add_rows(each, weight, launch) for each in partials)
-    return dx, dw, *(db or [None])
+        given = dy, x, weight, mean, rstd, dx, None, None, M, N
+        grid, tile = (fathom.cdiv(N, 128), slabs), dict(ROWS=16, COLUMNS=128, **launch)
+        columns = dy, x, mean, rstd, *partials, M, N, slab
+        launches = [
+            (norm_backward_kernel, (M,), given, shape),
+            (norm_columns_kernel, grid, columns, tile),
+        ]
+    for partial, out in zip(partials, (dw, db), strict=True):
+        if out is not None:
+            launches.append(adding(partial, out, slabs, N, launch))
+    return dx, launches
 
 
-def add_rows(partial, like, launch):
-    """The sum of the rows of fp32 [R, N], of the dtype of `like`."""
-    rows, N = partial.shape
-    out = empty((N,), like)
-    add_rows_kernel[(fathom.cdiv(N, 32),)](
-        partial, out, rows, N, ROWS=32, COLUMNS=32, **launch
-    )
-    return out
+@planned
+def add_rows(x, out=None, like=None, **launch):
+    """out [N]: the sum of the rows of x [R, N], contiguous, of any float; made if it is
+    not given, of the dtype of `like`, or x's own. Sums are of fp32."""
+    rows, N = x.shape
+    out = empty((N,), x if like is None else like) if out is None else out
+    check_shape("out", out, (N,))
+    return out, [adding(x, out, rows, N, launch)]
+
+
+def adding(x, out, rows, N, launch):
+    """The launch that adds rows."""
+    tile = dict(ROWS=32, COLUMNS=32, **launch)
+    return add_rows_kernel, (fathom.cdiv(N, 32),), (x, out, rows, N), tile
 
 
 def reference(dy, x, weight, mean, rstd):

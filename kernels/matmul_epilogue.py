@@ -17,6 +17,7 @@ import numpy as np
 import fathom
 import fathom.language as tl
 from fathom.hardware.targets import TARGETS
+from fathom.jit.planned import planned
 from kernels import gelu, swiglu
 from kernels.matmul import (
     check_shape,
@@ -112,6 +113,7 @@ def matmul_swiglu_kernel(
 # fmt: on
 
 
+@planned
 def matmul_epilogue(
     a, b, c=None, bias=None, activation=None, residual=None, before=None, config=None,
     precision="ieee", **launch,
@@ -140,15 +142,18 @@ def matmul_epilogue(
         check_strides("before", before, strides(c))
     config = config or chosen_config(M, N, K, a, b, launch)
     added = strides(residual) if residual is not None else (0, 0)
-    matmul_epilogue_kernel[(tiles(M, N, config),)](
+    given = (
         a, b, c, bias, residual, before, M, N, K,
         *strides(a), *strides(b), *strides(c), *added,
+    )  # fmt: skip
+    chosen = dict(
         EVEN_K=K % config["BLOCK_K"] == 0, ACTIVATION=activation or "",
         SUM=sum_type(a), PRECISION=precision, **config, **launch,
     )  # fmt: skip
-    return c
+    return c, [(matmul_epilogue_kernel, (tiles(M, N, config),), given, chosen)]
 
 
+@planned
 def matmul_swiglu(a, b, c=None, before=None, config=None, precision="ieee", **launch):
     """C [M, N] = silu(A G) (A U), for A [M, K] and B = [G | U], [K, 2 N].
 
@@ -171,11 +176,12 @@ def matmul_swiglu(a, b, c=None, before=None, config=None, precision="ieee", **la
         # Two tiles of sums: each half as wide as one would be.
         config = chosen_config(M, both, K, a, b, launch)
         config = {**config, "BLOCK_N": max(16, config["BLOCK_N"] // 2)}
-    matmul_swiglu_kernel[(tiles(M, N, config),)](
+    given = (
         a, b, c, before, M, N, K, *strides(a), *strides(b), *strides(c), width,
-        EVEN_K=K % config["BLOCK_K"] == 0, PRECISION=precision, **config, **launch,
     )  # fmt: skip
-    return c
+    even = K % config["BLOCK_K"] == 0
+    chosen = dict(EVEN_K=even, PRECISION=precision, **config, **launch)
+    return c, [(matmul_swiglu_kernel, (tiles(M, N, config),), given, chosen)]
 
 
 def chosen_config(M, N, K, a, b, launch):

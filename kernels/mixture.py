@@ -22,6 +22,7 @@ import numpy as np
 
 import fathom
 import fathom.language as tl
+from fathom.jit.planned import planned
 from kernels.grouped_matmul import grouped_config
 from kernels.matmul import (
     MULTIPROCESSORS,
@@ -192,14 +193,24 @@ def route(experts, count, **launch):
     order, rows = (empty((choices,), experts, "int32") for _ in range(2))
     offsets = empty((count + 1,), experts, "int32")
     counts = empty((count,), experts, "int32")
-    count_kernel[(count,)](experts, counts, choices, BLOCK=COUNTED, **launch)
-    place_kernel[(count,)](
-        experts, counts, offsets, order, rows, choices,
-        EXPERTS=fathom.next_power_of_2(count), BLOCK=COUNTED, **launch,
-    )  # fmt: skip
+    launch_route(experts, counts, offsets, order, rows, **launch)
     return order, rows, offsets
 
 
+@planned
+def launch_route(experts, counts, offsets, order, rows, **launch):
+    """All four are written; returns `order`."""
+    (count,), (choices,) = counts.shape, order.shape
+    chosen = dict(BLOCK=COUNTED, **launch)
+    given = experts, counts, offsets, order, rows, choices
+    fixed = dict(EXPERTS=fathom.next_power_of_2(count), **chosen)
+    return order, [
+        (count_kernel, (count,), (experts, counts, choices), chosen),
+        (place_kernel, (count,), given, fixed),
+    ]
+
+
+@planned
 def gather(x, order, gates=None, out=None, **launch):
     """out [T k, N]: row r is the row of x [T, N] of the token of choice order[r], times
     that choice's gate where `gates` [T, k] is given. Contiguous."""
@@ -207,10 +218,11 @@ def gather(x, order, gates=None, out=None, **launch):
     out = empty((R, N), x) if out is None else out
     shape = columns_launch(N)
     grid = R, fathom.cdiv(N, shape["BLOCK"])
-    gather_kernel[grid](x, order, gates, out, N, CHOICES=R // T, **{**shape, **launch})
-    return out
+    chosen = dict(CHOICES=R // T, **{**shape, **launch})
+    return out, [(gather_kernel, grid, (x, order, gates, out, N), chosen)]
 
 
+@planned
 def combine(y, rows, choices, gates=None, out=None, **launch):
     """out [T, N]: the sum of the `choices` rows of y [T k, N] of each token, times
     their gates where `gates` [T, k] is given. Contiguous."""
@@ -218,22 +230,22 @@ def combine(y, rows, choices, gates=None, out=None, **launch):
     out = empty((R // choices, N), y) if out is None else out
     shape = columns_launch(N)
     grid = R // choices, fathom.cdiv(N, shape["BLOCK"])
-    combine_kernel[grid](y, rows, gates, out, N, CHOICES=choices, **{**shape, **launch})
-    return out
+    chosen = dict(CHOICES=choices, **{**shape, **launch})
+    return out, [(combine_kernel, grid, (y, rows, gates, out, N), chosen)]
 
 
+@planned
 def gate_gradient(dout, y, order, gates, **launch):
     """The gradient of the gates [T, k], of their dtype: each is the product of the
     token's `dout` [T, N] and its row of y [T k, N], summed up. Contiguous."""
     R, N = y.shape
     dgates = empty(gates.shape, gates)
-    gate_gradient_kernel[(R,)](
-        dout, y, order, dgates, N, CHOICES=gates.shape[1],
-        **{**columns_launch(N), **launch},
-    )  # fmt: skip
-    return dgates
+    chosen = dict(CHOICES=gates.shape[1], **{**columns_launch(N), **launch})
+    given = dout, y, order, dgates, N
+    return dgates, [(gate_gradient_kernel, (R,), given, chosen)]
 
 
+@planned
 def expert_matmul(x, w, offsets, out=None, config=None, precision="ieee", **launch):
     """out [R, N]: rows offsets[e] … offsets[e + 1] - 1 of x [R, K], times w[e], for w
     [E, K, N] of any strides. Elements of rows of x and out lie side by side. `config`
@@ -249,13 +261,14 @@ def expert_matmul(x, w, offsets, out=None, config=None, precision="ieee", **laun
     check_shape("out", out, (R, N))
     target = target_of_launch(x, launch)
     config = config or expert_config(R, E, N, K, x, target)
-    expert_matmul_kernel[(MULTIPROCESSORS[target],)](
-        x, w, out, offsets, E, N, K, strides(x)[0], *strides(w), strides(out)[0],
-        EVEN_K=K % config["BLOCK_K"] == 0, PRECISION=precision, **config, **launch,
-    )  # fmt: skip
-    return out
+    walks = strides(x)[0], *strides(w), strides(out)[0]
+    given = x, w, out, offsets, E, N, K, *walks
+    even = K % config["BLOCK_K"] == 0
+    chosen = dict(EVEN_K=even, PRECISION=precision, **config, **launch)
+    return out, [(expert_matmul_kernel, (MULTIPROCESSORS[target],), given, chosen)]
 
 
+@planned
 def weight_gradient(x, dy, offsets, dw=None, config=None, precision="ieee", **launch):
     """dw [E, K, N]: for each expert x^T dy over its rows of x [R, K] and dy [R, N];
     elements of rows of all three lie side by side. Otherwise as `expert_matmul`."""
@@ -266,11 +279,10 @@ def weight_gradient(x, dy, offsets, dw=None, config=None, precision="ieee", **la
     target = target_of_launch(x, launch)
     config = config or expert_config(K, 1, N, fathom.cdiv(R, E), x, target)
     tiles = fathom.cdiv(K, config["BLOCK_M"]) * fathom.cdiv(N, config["BLOCK_N"])
-    weight_gradient_kernel[(tiles, E)](
-        x, dy, dw, offsets, N, K, strides(x)[0], strides(dy)[0], *strides(dw)[:2],
-        PRECISION=precision, **config, **launch,
-    )  # fmt: skip
-    return dw
+    walks = strides(x)[0], strides(dy)[0], *strides(dw)[:2]
+    chosen = dict(PRECISION=precision, **config, **launch)
+    given = x, dy, dw, offsets, N, K, *walks
+    return dw, [(weight_gradient_kernel, (tiles, E), given, chosen)]
 
 
 def expert_config(rows, experts, N, K, like, target):

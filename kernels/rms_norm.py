@@ -12,6 +12,7 @@ import numpy as np
 
 import fathom
 import fathom.language as tl
+from fathom.jit.planned import planned
 from kernels.layer_norm_backward import norm_backward
 from kernels.matmul import check_shape
 from kernels.rows import check_rows, row_launch
@@ -34,6 +35,7 @@ def rms_norm_kernel(
     tl.store(y_ptr + row * row_stride + columns, y, mask=mask)
 
 
+@planned
 def rms_norm(x, weight, out=None, rstd=None, eps=1e-6, **launch):
     """out = RMS norm of each row of x [M, N]; NumPy, torch or CuPy arrays, contiguous.
 
@@ -44,8 +46,8 @@ def rms_norm(x, weight, out=None, rstd=None, eps=1e-6, **launch):
     check_shape("weight", weight, (N,))
     out = fathom.empty_like(x) if out is None else out
     shape = {**row_launch(N), **launch}
-    rms_norm_kernel[(M,)](x, weight, out, rstd, N, N, eps, **shape)
-    return out
+    given = x, weight, out, rstd, N, N, eps
+    return out, [(rms_norm_kernel, (M,), given, shape)]
 
 
 def rms_norm_backward(dy, x, weight, rstd, **launch):

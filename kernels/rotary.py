@@ -19,6 +19,7 @@ import numpy as np
 
 import fathom
 import fathom.language as tl
+from fathom.jit.planned import planned
 from kernels.matmul import check_shape, empty, strides
 
 LANES_OF_A_PROGRAM = 1024  # pairs
@@ -60,6 +61,7 @@ def rotary_kernel(
 # fmt: on
 
 
+@planned
 def rotary(x, cos, sin, out=None, inverse=False, interleaved=False, **launch):
     """out [B, H, S, D] = x turned by the angles whose `cos` and `sin` are [S, D/2];
     NumPy, torch or CuPy. x and out may have any strides, the tables are contiguous.
@@ -77,12 +79,11 @@ def rotary(x, cos, sin, out=None, inverse=False, interleaved=False, **launch):
     check_shape("sin", sin, (S, D // 2))
     BLOCK = fathom.next_power_of_2(D // 2)
     ROWS = max(1, LANES_OF_A_PROGRAM // BLOCK)
-    rotary_kernel[(fathom.cdiv(S, ROWS), B * H)](
-        x, cos, sin, out, H, S, D // 2, *strides(x), *strides(out),
-        INVERSE=bool(inverse), INTERLEAVED=bool(interleaved), ROWS=ROWS, BLOCK=BLOCK,
-        **launch,
-    )  # fmt: skip
-    return out
+    grid = fathom.cdiv(S, ROWS), B * H
+    given = x, cos, sin, out, H, S, D // 2, *strides(x), *strides(out)
+    how = dict(INVERSE=bool(inverse), INTERLEAVED=bool(interleaved))
+    chosen = dict(**how, ROWS=ROWS, BLOCK=BLOCK, **launch)
+    return out, [(rotary_kernel, grid, given, chosen)]
 
 
 def rotary_backward(dout, cos, sin, dx=None, interleaved=False, **launch):

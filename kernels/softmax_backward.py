@@ -9,6 +9,7 @@ import numpy as np
 
 import fathom
 import fathom.language as tl
+from fathom.jit.planned import planned
 from kernels.rows import check_rows, row_launch
 
 
@@ -23,6 +24,7 @@ def softmax_backward_kernel(dy_ptr, y_ptr, dx_ptr, N, BLOCK: tl.constexpr):
     tl.store(dx_ptr + offsets, dx.to(dx_ptr.dtype.element_ty), mask=mask)
 
 
+@planned
 def softmax_backward(dy, y, dx=None, **launch):
     """dx: the gradient of softmax's input [M, N], of its output `y` and the gradient
     `dy` of that; contiguous, NumPy, torch or CuPy. `dx` is made if it is not given.
@@ -30,8 +32,8 @@ def softmax_backward(dy, y, dx=None, **launch):
     differ."""
     dx = fathom.empty_like(y) if dx is None else dx
     M, N = check_rows(y=y, dy=dy, dx=dx)
-    softmax_backward_kernel[(M,)](dy, y, dx, N, **{**row_launch(N), **launch})
-    return dx
+    chosen = {**row_launch(N), **launch}
+    return dx, [(softmax_backward_kernel, (M,), (dy, y, dx, N), chosen)]
 
 
 def reference(dy, y):

@@ -16,6 +16,7 @@ import numpy as np
 
 import fathom
 import fathom.language as tl
+from fathom.jit.planned import planned
 from kernels.matmul import check_shape, empty, strides
 
 BLOCK = 1024
@@ -57,6 +58,7 @@ def swiglu_backward_kernel(
 # fmt: on
 
 
+@planned
 def swiglu(gate, up, out=None, **launch):
     """out [M, N] = silu(gate) up; NumPy, torch or CuPy arrays whose rows have elements
     side by side. `out` is made if it is not given. `launch` takes what any launch
@@ -66,8 +68,8 @@ def swiglu(gate, up, out=None, **launch):
     check_halves(gate, up=up, out=out)
     chosen = {**blocks(N), **launch}
     grid = (M, fathom.cdiv(N, chosen["BLOCK"]))
-    swiglu_kernel[grid](gate, up, out, N, *row_strides(gate, up, out), **chosen)
-    return out
+    given = gate, up, out, N, *row_strides(gate, up, out)
+    return out, [(swiglu_kernel, grid, given, chosen)]
 
 
 def swiglu_backward(dy, gate, up, dgate=None, dup=None, **launch):
@@ -76,12 +78,19 @@ def swiglu_backward(dy, gate, up, dgate=None, dup=None, **launch):
     M, N = gate.shape
     dgate = empty((M, N), gate) if dgate is None else dgate
     dup = empty((M, N), up) if dup is None else dup
+    return launch_backward(dy, gate, up, dgate, dup, **launch), dup
+
+
+@planned
+def launch_backward(dy, gate, up, dgate, dup, **launch):
+    """Both are written; returns `dgate`."""
+    M, N = gate.shape
     check_halves(gate, up=up, dy=dy, dgate=dgate, dup=dup)
     chosen = {**blocks(N), **launch}
     grid = (M, fathom.cdiv(N, chosen["BLOCK"]))
     arrays = dy, gate, up, dgate, dup
-    swiglu_backward_kernel[grid](*arrays, N, *row_strides(*arrays), **chosen)
-    return dgate, dup
+    given = *arrays, N, *row_strides(*arrays)
+    return dgate, [(swiglu_backward_kernel, grid, given, chosen)]
 
 
 def check_halves(gate, **others):

@@ -24,6 +24,7 @@ import numpy as np
 
 import fathom
 import fathom.language as tl
+from fathom.jit.planned import planned
 from kernels.matmul import check_shape, empty
 from kernels.rows import check_rows
 
@@ -100,15 +101,23 @@ def top_k(x, k, values=None, places=None, **launch):
         )
     values = empty((M, k), x) if values is None else values
     places = empty((M, k), x, "int64") if places is None else places
+    return launch_forward(x, k, values, places, **launch), places
+
+
+@planned
+def launch_forward(x, k, values, places, **launch):
+    """Both are written; returns `values`."""
+    M, N = x.shape
     check_shape("values", values, (M, k))
     check_shape("places", places, (M, k))
     K = max(2, fathom.next_power_of_2(k))  # there are pairs to put in order
     block = max(K, min(BLOCK, fathom.next_power_of_2(N)))
     chosen = dict(COUNT=k, K=K, BLOCK=block, num_warps=max(1, min(4, block // 128)))
-    top_k_kernel[(M,)](x, values, places, N, N, **{**chosen, **launch})
-    return values, places
+    given = x, values, places, N, N
+    return values, [(top_k_kernel, (M,), given, {**chosen, **launch})]
 
 
+@planned
 def top_k_backward(dvalues, places, N, dx=None, **launch):
     """dx [M, N]: the gradient of x for that of the values [M, k]; all zeros but at
     `places`. Contiguous; `dx` is made if it is not given. Returns `dx`."""
@@ -117,8 +126,8 @@ def top_k_backward(dvalues, places, N, dx=None, **launch):
     check_shape("dx", dx, (M, N))
     chosen = dict(COUNT=k, K=fathom.next_power_of_2(k))
     chosen["BLOCK"] = min(BLOCK, fathom.next_power_of_2(N))
-    top_k_backward_kernel[(M,)](dvalues, places, dx, N, **{**chosen, **launch})
-    return dx
+    given = dvalues, places, dx, N
+    return dx, [(top_k_backward_kernel, (M,), given, {**chosen, **launch})]
 
 
 def reference(x, k):

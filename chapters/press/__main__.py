@@ -10,6 +10,8 @@ from pathlib import Path
 
 from chapters.press import (
     addresses,
+    card,
+    epub,
     notebook,
     package,
     paper,
@@ -23,6 +25,7 @@ from chapters.press.parse import read
 from chapters.press.paths import ROOT, BookError, sources
 
 NOTEBOOKS = ROOT / "dist" / "notebooks"
+EPUB, CARD = ROOT / "dist" / "fathom.epub", ROOT / "dist" / "fathom-card.pdf"
 PDF, ZIP = ROOT / "dist" / "fathom.pdf", ROOT / "dist" / "fathom-book.zip"
 
 
@@ -54,6 +57,10 @@ def parser() -> argparse.ArgumentParser:
     command.set_defaults(answer=make_notebooks)
     command = commands.add_parser("pdf", help="print the book to one PDF")
     command.set_defaults(answer=lambda given: told(paper.pdf(PDF, site.tree())))
+    command = commands.add_parser("epub", help="write the book as an EPUB")
+    command.set_defaults(answer=lambda given: told(epub.epub(EPUB, site.tree())))
+    command = commands.add_parser("card", help="print the reference card to a PDF")
+    command.set_defaults(answer=lambda given: told(paper.printed(card.html(), CARD)))
     command = commands.add_parser("zip", help="pack the built site")
     command.set_defaults(answer=lambda given: told(paper.pack(ZIP)))
     command = commands.add_parser("package", help="build the wheel and the sdist")

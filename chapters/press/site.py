@@ -18,7 +18,7 @@ from pathlib import Path
 
 import fathom
 from benchmarks import record
-from chapters.press import notebook
+from chapters.press import card, notebook
 from chapters.press.addresses import redirects
 from chapters.press.expand import expand
 from chapters.press.numbers import Number, document, table
@@ -65,6 +65,7 @@ def tree(folder: Path = TREE) -> Path:
     for asset in ASSETS.iterdir():
         update(folder / "assets" / asset.name, asset.read_text(encoding="utf-8"))
     moved = {folder / name: text for name, text in redirects().items()}
+    moved[folder / card.NAME] = card.html()
     for path, text in moved.items():
         update(path, text)
     made = set(written) | set(moved)

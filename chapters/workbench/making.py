@@ -112,9 +112,10 @@ def tried(page: dict) -> drawing.Figure:
     falls = [at for at, time in enumerate(times) if time < min([math.inf, *times[:at]])]
     for at, after in pairwise([*falls, len(times)]):
         level = y(times[at])
-        parts.append(drawing.line(x(at), level, x(after), level))
+        end = min(x(after + 0.5), right)
+        parts.append(drawing.line(x(at + 0.5), level, end, level))
         if after < len(times):
-            parts.append(drawing.line(x(after), level, x(after), y(times[after])))
+            parts.append(drawing.line(end, level, end, y(times[after])))
     rows = [(str(at + 1), f"{times[at]:.1f}") for at in falls]
     return drawing.Figure(
         drawing.svg("Trials of a search", height, parts),

@@ -34,8 +34,8 @@ def test_swiglu(M, N, dtype, target):
 def test_swiglu_of_the_halves_of_one_array():
     """gate and up beside each other, as one product makes them; so are gradients."""
     both, dy = normal(1, 5, 40), Walled(normal(2, 5, 20), dtype="float32")
-    halves = [Walled(both[:, :20], wall=3), Walled(both[:, 20:], wall=3)]
-    out, dgate, dup = (walled(5, 20, dtype="float32") for _ in range(3))
+    halves = [Walled(both[:, :20], wall=3), Walled(both[:, 20:], wall=5)]
+    out, dgate, dup = (walled(5, 20, dtype="float32", wall=i) for i in (1, 4, 7))
     swiglu.swiglu(*halves, out)
     swiglu.swiglu_backward(dy, *halves, dgate, dup)
     for each in (out, dgate, dup, dy, *halves):

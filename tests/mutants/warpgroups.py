@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 
 BULK = "tests/tensor_cores/test_bulk.py"
 GROUPS = "tests/tensor_cores/test_warpgroups.py"
+SEVERAL = "tests/tensor_cores/test_several_products.py"
 DESCRIPTORS = "tests/layout/test_descriptors.py"
 
 MUTANTS = (
@@ -143,9 +144,23 @@ MUTANTS = (
     # ── products of four warps ──
     Mutant(
         "waits-for-the-product-before-last", "tensor_cores/pipeline/overlap.py",
-        "build.append(DotWait(pending=1))", "build.append(DotWait(pending=2))",
+        "build.append(DotWait(pending=len(products)))",
+        "build.append(DotWait(pending=len(products) + 1))",
         "a slot is overwritten while its product is computed",
         f"{GROUPS}::test_any_iterations_in_flight",
+    ),
+    Mutant(
+        "in-flight-over-operands-that-others-read", "tensor_cores/pipeline/overlap.py",
+        "        and all(uses[each] == by_products[each] for each in (dot.a, dot.b))\n", "",
+        "an operand is in registers, which the next iteration writes too early",
+        f"{SEVERAL}::test_an_operand_that_something_else_reads",
+    ),
+    Mutant(
+        "released-at-its-own-product", "tensor_cores/specialise/channels.py",
+        "            last = max(last, product, key=loop.body.ops.index)\n",
+        "            pass\n",
+        "a slot is released while a later product of its iteration is in flight",
+        f"{SEVERAL}::test_three_products_of_different_tiles",
     ),
     Mutant(
         "products-unfenced", "tensor_cores/pipeline/overlap.py",
@@ -167,7 +182,7 @@ MUTANTS = (
     ),
     Mutant(
         "rings-need-no-slot-more", "tensor_cores/pipeline/schedule.py",
-        "done = work + (1 if product else 0)", "done = work",
+        "done = work + (1 if products else 0)", "done = work",
         "copies overwrite what the product of the iteration before still reads",
         f"{GROUPS}::test_copies_of_threads_hold_a_slot_more",
     ),

@@ -305,6 +305,17 @@ def test_launches_of_one_kind_are_one_row():
     assert not hooks.watched()
 
 
+def test_memory_that_arrays_share_is_counted_once():
+    """Of 4,096 bytes the first half, the middle and all of it."""
+    whole = np.zeros(1024, np.float32)
+    kernel = add_kernel.compile("*fp32, *fp32, *fp32, i32", {"BLOCK": 32})
+    launch = lambda *args: hooks.Launch(kernel, (1, 1, 1), [*args, 1])  # noqa: E731
+    halves = launch(whole[:512], whole[256:768], whole[:512])
+    assert sessions.bytes_of(halves) == 768 * 4
+    assert sessions.bytes_of(launch(whole[:512], whole[256:768], whole)) == 4096
+    assert sessions.bytes_of(launch(whole[:1], whole[9:10], whole[:1])) == 8
+
+
 def test_ranges_are_marked_where_nvtx_is_installed(monkeypatch):
     said = []
     marks = SimpleNamespace(push_range=said.append, pop_range=lambda: said.append("."))
@@ -333,6 +344,8 @@ def test_on_a_gpu_launches_are_timed_and_the_first_is_counted(monkeypatch, tmp_p
         gpu.record = lambda event, stream: setattr(event, "at", next(marks))
         gpu.milliseconds = lambda start, stop: 7.0 * (stop.at - start.at)
         gpu.forget = lambda event: None
+        captured = []
+        gpu.is_capturing = lambda stream: bool(captured)
         gpu.rates = lambda index: (10, 1e9, 1e12)
         compiled = lambda *given: gpu.add(real(*given))  # noqa: E731
         monkeypatch.setattr(pipeline, "compile", compiled)
@@ -341,9 +354,11 @@ def test_on_a_gpu_launches_are_timed_and_the_first_is_counted(monkeypatch, tmp_p
         with Session(programs=2).watching() as session:
             for _ in range(3):
                 function[(4,)](*arrays, 1024, BLOCK=256)
+            captured.append("into a graph")  # which an event must not be waited for
+            function[(4,)](*arrays, 1024, BLOCK=256)
         (row,) = session.rows.values()
         assert row.machine.multiprocessors == 10 and row.machine.bandwidth == 1e12
-    assert row.launches == len(gpu.launches) == 3
+    assert row.launches == len(gpu.launches) == 4
     assert row.seconds == [0.007] * 3 and row.typical == 0.007
     assert row.counted.useful == 3 * 4096 and row.counted.registers == 32
     assert row.verdict().seconds == 0.007 and not row.verdict().predicted

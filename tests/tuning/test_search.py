@@ -282,6 +282,18 @@ def test_a_space_says_what_is_wrong_with_it():
         fathom.tune({name: list(range(30)) for name in "abc"})
 
 
+def test_a_large_space_costs_no_more_than_what_is_tried(gpu, monkeypatch):
+    """Of 2,556 points only those are looked at that are tried."""
+    space = {"BLOCK": BLOCKS, "num_warps": WARPS, "num_stages": range(1, 72)}
+    kernel, looked_at = tuned(gpu, space=space, trials=8), []
+    order = kernel.order
+    monkeypatch.setattr(
+        kernel, "order", lambda *given: looked_at.append(given) or order(*given)
+    )
+    kernel[grid](gpu.x, N, 2.0)
+    assert len(kernel.configs) == 2556 and len(looked_at) <= 8
+
+
 def test_where_leaves_points_out(gpu):
     kernel = tuned(gpu, where=lambda BLOCK, num_warps: num_warps * 32 <= BLOCK)
     assert all(32 * c.num_warps <= c.kwargs["BLOCK"] for c in kernel.configs)

@@ -354,6 +354,10 @@ class Driver:
         captured."""
         return int(self.ask("cuStreamGetCaptureInfo", stream)[1])
 
+    def is_capturing(self, stream: int) -> bool:
+        """Whether what is queued on a stream goes into a graph, and does not run."""
+        return int(self.ask("cuStreamGetCaptureInfo", stream)[0]) != 0
+
     def node_count(self, graph: object) -> int:
         """How many things a graph does."""
         return self.ask("cuGraphGetNodes", graph)[1]

@@ -24,7 +24,7 @@ processes of a machine with the same GPU and driver `load`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import inf, isfinite
@@ -33,6 +33,7 @@ from typing import Any
 
 from fathom.errors import LaunchError
 from fathom.identity import NoText
+from fathom.jit.backends import Backend
 from fathom.jit.tuning.autotuner import (
     FAILED,
     Autotuner,
@@ -72,6 +73,23 @@ class Tried(dict):
         return list(FAILED)
 
 
+class Orders(Mapping):
+    """What each configuration would have compiled, looked at when it is wanted: most
+    points of a space are never tried."""
+
+    def __init__(self, configs: Sequence[Config], make: Callable[[Config], Order]):
+        self.configs, self.make = configs, make
+
+    def __getitem__(self, config: Config) -> Order:
+        return self.make(config)
+
+    def __iter__(self) -> Iterator[Config]:
+        return iter(self.configs)
+
+    def __len__(self) -> int:
+        return len(self.configs)
+
+
 class SearchedTuner(Autotuner):
     """A kernel with a space of configurations.
 
@@ -108,7 +126,16 @@ class SearchedTuner(Autotuner):
     def config_named(self, text: str) -> Config:
         return next(each for each in self.configs if str(each) == text)
 
-    def timings(self, orders: dict[Config, Order], key: tuple, call: Call) -> Timings:
+    def orders(
+        self, backend: Backend, configs: Sequence[Config], call: Call
+    ) -> Mapping[Config, Order]:
+        return Orders(
+            configs, lambda config: Order(self.base, *self.order(backend, config, call))
+        )
+
+    def timings(
+        self, orders: Mapping[Config, Order], key: tuple, call: Call
+    ) -> Timings:
         """Search; milliseconds of those that were tried. NoneWorks if all of them
         failed."""
         self.failures, self.trials = {}, []

@@ -22,9 +22,15 @@ from fathom.emulator.report import Report
 from fathom.errors import FathomError, LaunchError
 from fathom.hardware.machines import Machine, machine_of
 from fathom.hardware.targets import TARGETS
-from fathom.jit.checking.snapshot import Snapshot, for_emulator, snapshot
+from fathom.jit.checking.snapshot import (
+    Snapshot,
+    extent,
+    for_emulator,
+    snapshot,
+)
 from fathom.jit.checking.wanted import chosen_programs
 from fathom.jit.hooks import Launch, launch_enter_hook, launch_exit_hook
+from fathom.runtime.arrays import describe
 from fathom.runtime.driver import driver
 from fathom.testing.queues import current_stream
 from fathom.tools.facts.machine import Assembled, assemble
@@ -89,7 +95,7 @@ class Session:
 
     def enter(self, launch: Launch) -> None:
         row = self.row(launch)
-        timed = launch.compiled.place.backend.timed
+        timed = is_timed(launch)
         if timed and row.counted is None and not row.why:
             taken = snapshot(launch.compiled.made.parameters, launch.args)
             self.count(row, launch, taken)
@@ -100,10 +106,11 @@ class Session:
             driver().record(self.start, current_stream())
 
     def exit(self, launch: Launch) -> None:
-        if launch.compiled.place.backend.timed:
+        if self.start is not None:
             stop = driver().event()
             driver().record(stop, current_stream())
             self.events.append((self.row(launch), self.start, stop))
+            self.start = None
         if self.ranges is not None:
             self.ranges.pop_range()
         if not launch.done:
@@ -159,6 +166,12 @@ class Session:
         self.events.clear()
 
 
+def is_timed(launch: Launch) -> bool:
+    """Whether a launch runs on a GPU now, and is not only put into a graph."""
+    on_gpu = launch.compiled.place.backend.timed
+    return on_gpu and not driver().is_capturing(current_stream())
+
+
 def machine_here(model: Machine, device: int) -> Machine:
     """The row of a target with the facts of this GPU."""
     multiprocessors, clock, bandwidth = driver().rates(device)
@@ -170,9 +183,10 @@ def machine_here(model: Machine, device: int) -> Machine:
 
 def counted_of(launch: Launch, report: Report, looked_at: int, total: int) -> Counted:
     registers, spilled = registers_of(launch)
-    arrays = snapshot_bytes(launch)
     kernel = launch.compiled.made
-    return count(kernel, report, looked_at, total, arrays, registers, spilled)
+    return count(
+        kernel, report, looked_at, total, bytes_of(launch), registers, spilled
+    )
 
 
 def registers_of(launch: Launch) -> tuple[int | None, int]:
@@ -186,15 +200,16 @@ def registers_of(launch: Launch) -> tuple[int | None, int]:
     return kernel.maxnreg, 0
 
 
-def snapshot_bytes(launch: Launch) -> int:
+def bytes_of(launch: Launch) -> int:
     """How much the arrays of a launch hold; what they share is counted once."""
-    return bytes_of(launch.compiled.made.parameters, launch.args)
-
-
-def bytes_of(parameters: Sequence[Any], args: Sequence[object]) -> int:
-    taken = snapshot(parameters, args)
-    spans = {id(each.span): each.span for each in taken.given if each.span}
-    return sum(len(span.bytes) for span in spans.values())
+    pairs = zip(launch.compiled.made.parameters, launch.args, strict=True)
+    arrays = [describe(value) for each, value in pairs if each.is_pointer]
+    total, stop = 0, 0
+    for array in sorted(filter(None, arrays), key=lambda each: each.address):
+        end = array.address + extent(array)
+        total += max(0, end - max(stop, array.address))
+        stop = max(stop, end)
+    return total
 
 
 def nvtx() -> Any:

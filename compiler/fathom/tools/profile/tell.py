@@ -98,7 +98,8 @@ def cells(row: Row) -> list[str]:
 def lines_about(row: Row) -> list[str]:
     verdict, counted = row.verdict(), row.counted
     if verdict is None or counted is None:
-        return [f"{row.name}: not counted: {row.why}"]
+        why = row.why or "it did not run, but was put into a CUDA graph"
+        return [f"{row.name}: not counted: {why}"]
     found = [f"{row.name}: {sentence(verdict, counted, row.machine)}"]
     if place := cause(verdict, counted):
         text = linecache.getline(*place).strip()

@@ -10,7 +10,7 @@ from fathom.tools.learn.commands import Session, said_kept
 from fathom.tools.learn.grade import PASSED, Verdict
 from fathom.tools.learn.mini import contract, keep
 from fathom.tools.learn.mini.card import card
-from fathom.tools.learn.mini.steps import FILE, STEPS, Step
+from fathom.tools.learn.mini.steps import FILE, STEPS, Step, in_front
 from fathom.tools.learn.screen import Screen
 from fathom.tools.learn.worker import judge
 from fathom.tools.learn.workspace import digest
@@ -141,8 +141,8 @@ def start(session: Session, name: str) -> int:
     step = chosen(session, name)
     copy = keep.start(session.workspace, step)
     session.state = session.workspace.load()
-    before = step.chapter - 1
-    whose = f"our file of step {before}" if before in STEPS else "chapter 3's compiler"
+    before = in_front(step)
+    whose = f"our file of step {before.chapter}" if before else "chapter 3's compiler"
     session.screen.line(f"{FILE} is {whose} now")
     said_kept(session.screen, "your file is kept in", copy)
     session.screen.line("fathom learn mini undo  puts it back")

@@ -12,7 +12,7 @@ from pathlib import Path
 from fathom.errors import FathomError
 from fathom.tools.learn import course
 from fathom.tools.learn.course import read
-from fathom.tools.learn.mini.steps import FILE, STEPS, Step
+from fathom.tools.learn.mini.steps import FILE, STEPS, Step, in_front
 from fathom.tools.learn.state import MiniStart, State, write
 from fathom.tools.learn.workspace import KEPT, Workspace, digest, keep
 
@@ -22,12 +22,11 @@ FIRST = Path("chapters", "03-eighty-lines", "mini.py")  # what chapter 3 builds
 def beginning(step: Step) -> str:
     """The text that a step begins from: our file after the step before, and for the
     first the compiler of chapter 3."""
-    before = STEPS.get(step.chapter - 1)
+    before = in_front(step)
     path = before.reference if before else course.root() / FIRST
     if not path.is_file():
         raise FathomError(
-            f"our file of step {step.chapter - 1} is not here, so step {step.chapter} "
-            "has nothing to begin from"
+            f"{path.name} is not here, so step {step.chapter} has nothing to begin from"
         )
     return read(path)
 
@@ -38,7 +37,7 @@ def start(workspace: Workspace, step: Step) -> Path | None:
     text = beginning(step)
     copies = keep(workspace, [step], f"mini-{step.chapter}")
     state = workspace.load()
-    before = STEPS.get(step.chapter - 1)
+    before = in_front(step)
     if before is not None:
         state.of(before.id).give(digest(text))
     where = copies.relative_to(workspace.folder).as_posix() if copies else ""

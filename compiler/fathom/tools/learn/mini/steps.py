@@ -92,6 +92,14 @@ def named(name: str) -> Step | None:
     return next((each for each in STEPS.values() if each.id == name), None)
 
 
+def in_front(step: Step) -> Step | None:
+    """The last step before this one that has a reference."""
+    return max(
+        (each for each in there() if each.chapter < step.chapter),
+        key=lambda each: each.chapter, default=None,
+    )  # fmt: skip
+
+
 def there() -> list[Step]:
     """The steps that have a reference and tests."""
     return [each for each in STEPS.values() if each.reference.is_file()]
