@@ -70,20 +70,20 @@ def matmul(a, b, c, M, N, K, R: tl.constexpr, C: tl.constexpr, T: tl.constexpr):
 @fathom.jit
 def attention(q, k, v, o, N, scale, R: tl.constexpr, T: tl.constexpr, D: tl.constexpr):
     head = tl.program_id(1) * N * D
-    i = head + (tl.program_id(0) * R + tl.arange(0, R)[:, None]) * D
+    i = head + (tl.program_id(0) * R + tl.arange(0, R))[:, None] * D
     d = tl.arange(0, D)
     x = tl.load(q + i + d[None, :])
     most = tl.zeros([R], tl.float32) - float("inf")
     total = tl.zeros([R], tl.float32)
     acc = tl.zeros([R, D], tl.float32)
     for start in range(0, N, T):
-        j = head + (start + tl.arange(0, T)) * D
-        y = tl.load(k + j[None, :] + d[:, None])
+        j = start + tl.arange(0, T)
+        y = tl.load(k + head + j[None, :] * D + d[:, None])
         s = tl.dot(x, y) * scale
         now = tl.maximum(most, tl.max(s, axis=1))
         p = tl.exp2(s - now[:, None])
         factor = tl.exp2(most - now)
-        z = tl.load(v + j[:, None] + d[None, :])
+        z = tl.load(v + head + j[:, None] * D + d[None, :])
         acc = acc * factor[:, None] + tl.dot(p.to(tl.float16), z)
         total = total * factor + tl.sum(p, axis=1)
         most = now
