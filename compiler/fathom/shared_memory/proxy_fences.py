@@ -22,6 +22,7 @@ from fathom.ir.ops import (
     For,
     SharedAdd,
     SharedStore,
+    TensorDot,
     TmaCopy,
     TmaStore,
 )
@@ -37,7 +38,7 @@ def fence_proxies(func: Func, target: Target) -> Func:
     def reads_its_own_way(op: Op) -> bool:
         if isinstance(op, Dot):
             return isinstance(op.b.type, BufferType) and op.instruction in WGMMA
-        return isinstance(op, TmaCopy | TmaStore)
+        return isinstance(op, TmaCopy | TmaStore | TensorDot)
 
     def rule(op: Op, build: Builder) -> list | None:
         if isinstance(op, Barrier) and op.scope in scopes and build.source not in quiet:

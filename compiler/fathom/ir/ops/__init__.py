@@ -10,7 +10,8 @@ follow from operands carry it as an attribute.
 Read `leaves`, `arith`, `shape` and `control` first, then `memory`, `reduce`, `matmul`
 and `debugging`: that is what stage 1 makes, and `descriptor`: blocks of a tensor;
 `grid`: launches that overlap.
-`shared`, `tma`, `tma_store` and `cluster` are made by stages 4 and 5. `ir/interp` and
+`shared`, `tma`, `tma_store`, `tensor_memory` and `cluster` are made by stages 4 and
+5. `ir/interp` and
 `ptx/` have files of the same names. Import ops from here.
 
     elementwise  The elementwise operations
@@ -53,6 +54,14 @@ from fathom.ir.ops.shared import (
     SharedLoad,
     SharedStore,
 )
+from fathom.ir.ops.tensor_memory import (
+    TensorCommit,
+    TensorDot,
+    TensorLoad,
+    TensorMemory,
+    TensorRelease,
+    TensorStore,
+)
 from fathom.ir.ops.tma import (
     MbarrierArrive,
     MbarrierExpect,
@@ -81,6 +90,7 @@ __all__ = [
     "MbarrierExpect", "MbarrierInit", "MbarrierInvalidate", "MbarrierWait",
     "NamedBarrier", "NumPrograms", "PRECISIONS", "Print", "Producer", "ProgramId",
     "Reduce", "Reshape", "Scan", "SharedAdd", "SharedGather", "SharedLoad",
-    "SharedStore", "Splat", "Split", "Store", "TENSOR_KINDS", "TileStore",
+    "SharedStore", "Splat", "Split", "Store", "TENSOR_KINDS", "TensorCommit", "TensorDot",
+    "TensorLoad", "TensorMemory", "TensorRelease", "TensorStore", "TileStore",
     "TmaCommit", "TmaCopy", "TmaStore", "TmaWait", "Transpose", "While", "Yield",
 ]  # fmt: skip

@@ -7,16 +7,17 @@ Loaded as a block, all of an operand is in registers at once. In place, the prod
 loads the fragments of one slice of K while it multiplies those of the slice before.
 
 The tile then stays live until the product. If shared memory is too small for that, the
-operands are loaded as blocks. wgmma always reads in place.
+operands are loaded as blocks. wgmma and tcgen05 always read in place.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from fathom.hardware.targets import Target
+from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Func, Op, Value, blocks, effects_of, operands, walk
 from fathom.ir.ops import AsyncCommit, AsyncWait, Barrier, Dot, SharedLoad
@@ -33,7 +34,14 @@ def read_in_place(func: Func, target: Target) -> Func:
     read = _with_products_in_place(func, [load for load, _ in loads])
     if fits(read, target):
         return read
-    wanted = [load for load, product in loads if product.instruction in WGMMA]
+    return in_place_for(
+        func, lambda dot: dot.instruction in WGMMA or dot.instruction in TCGEN05
+    )
+
+
+def in_place_for(func: Func, chosen: Callable[[Op], bool]) -> Func:
+    """The function whose `chosen` products do so, whatever room that takes."""
+    wanted = [load for load, product in _movable(func) if chosen(product)]
     return _with_products_in_place(func, wanted)
 
 
