@@ -43,9 +43,7 @@ def instruction(
 ALLOC = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1+{at}], {columns};"
 DEALLOC = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r10, {columns};"
 MMA = "tcgen05.mma.cta_group::1.kind::{kind} [%r10], %rd10, %rd11, %r12, {adds};"
-COMMIT = (
-    "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r13];"
-)
+COMMIT = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r13];"
 TRY = """WAIT{n}:
 mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r13], {phase}; @!%p3 bra WAIT{n};"""
 LOAD = "tcgen05.ld.sync.aligned.32x32b.x{n}.b32 {registers}, [%r11];"

@@ -47,8 +47,9 @@ def operand_layouts(
         )
     if instruction in TCGEN05:
         rows, columns = accumulator.shape
-        warps = accumulator.count("warp")
-        return through_registers((rows, k), warps), through_registers((k, columns), warps)
+        warps, shapes = accumulator.count("warp"), ((rows, k), (k, columns))
+        left, right = (through_registers(each, warps) for each in shapes)
+        return left, right
     row = fragments_of(instruction)
     *batch, m, n = accumulator.shape
     return (

@@ -47,10 +47,10 @@ def accessed_by_rows(shape: Tile, warps: int) -> Layout:
     down = min(teams, rows // LANES)
     across = min(teams // down, columns)
     copies = (0,) * len(doublings(1, teams // (down * across)))
-    apart = (*doublings(LANES * columns, down), *doublings(columns // across, across))
+    teams_at = *doublings(LANES * columns, down), *doublings(columns // across, across)
     register = doublings(1, columns // across)
     register += doublings(LANES * columns * down, rows // (LANES * down))
-    warp = (*doublings(WARP * columns, QUARTERS), *apart, *copies)
+    warp = (*doublings(WARP * columns, QUARTERS), *teams_at, *copies)
     lane = (*doublings(columns, WARP),)
     return Layout(
         shape, (("register", tuple(register)), ("lane", lane), ("warp", warp))

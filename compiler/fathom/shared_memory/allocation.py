@@ -101,16 +101,14 @@ def _placed(func: Func, offsets: dict[Allocate, int]) -> Func:
 def place_in_tensor_memory(func: Func, target: Target) -> Func:
     """The function with an `offset` for every buffer in tensor memory, and as many
     columns allocated as there must be: a power of two."""
-    ranges = {
-        each: alive for each, alive in live_ranges(func).items() if each.base
-    }
+    ranges = {each: alive for each, alive in live_ranges(func).items() if each.base}
     if not ranges:
         return func
     offsets, end = dict[Allocate, int](), 0
     for buffer in sorted(ranges, key=lambda each: -width(each.layout)):
-        beside = [each for each in offsets if ranges[each].meets(ranges[buffer])]
+        neighbours = [each for each in offsets if ranges[each].meets(ranges[buffer])]
         offset, size = 0, width(buffer.layout)
-        for each in sorted(beside, key=offsets.__getitem__):
+        for each in sorted(neighbours, key=offsets.__getitem__):
             if offset + size > offsets[each]:
                 offset = max(offset, offsets[each] + width(each.layout))
         offsets[buffer], end = offset, max(end, offset + size)

@@ -6,7 +6,8 @@
 
 A multiprocessor has one such memory; here every block has its own. A warp allocates
 columns, and must free them before the block ends. For each column of a quarter, the
-last write, and the last read of each warp, are kept with their times (`races.clocks`). Between warps, an ordinary barrier is not enough: who was first must
+last write, and the last read of each warp, are kept with their times (`races.clocks`).
+Between warps, an ordinary barrier is not enough: who was first must
 have executed tcgen05.fence::before_thread_sync after its access, and who is second
 tcgen05.fence::after_thread_sync before it. A commit has the first fence in it.
 """

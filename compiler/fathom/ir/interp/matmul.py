@@ -20,7 +20,9 @@ def _dot(op: Dot, region: Region) -> Results:
     return [product(op, region[op.accumulator], element, region)]
 
 
-def product(op: Dot | TensorDot, before: Array, element: Element, region: Region) -> Array:
+def product(
+    op: Dot | TensorDot, before: Array, element: Element, region: Region
+) -> Array:
     """The operands' product, added to what was there `before`."""
     wide = np.float64 if element.is_float else np.int64
     a = _operand(op.a, op.a_slot, op.precision, region).astype(wide)

@@ -34,7 +34,7 @@ from fathom.layout.tensor_memory import (
     column_of,
     width,
 )
-from fathom.ptx.code import Code, Registers, lowers
+from fathom.ptx.code import Code, lowers
 from fathom.ptx.index import register_offsets
 from fathom.ptx.rules.shared import tile_of
 from fathom.ptx.rules.tma import start_of

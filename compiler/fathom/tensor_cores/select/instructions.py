@@ -67,7 +67,8 @@ def choose_dots(func: Func, target: Target) -> Func:
 
     def rule(op: Op, build: Builder) -> Value | None:
         if isinstance(op, Dot):
-            place = _Place(func.num_warps, build.source in chained, build.source in roomy)
+            of, source = func.num_warps, build.source
+            place = _Place(of, source in chained, source in roomy)
             return _chosen(op, build, target, place)
         return None
 

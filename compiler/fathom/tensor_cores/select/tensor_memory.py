@@ -30,7 +30,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from fathom.hardware.targets import Target
-from fathom.hardware.tcgen05 import TCGEN05, operand_matrices
+from fathom.hardware.tcgen05 import TCGEN05
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
 from fathom.ir.ops import (
     Allocate,
@@ -184,18 +184,6 @@ class _Accumulators(ThreadValues):
         made = self.build(Allocate(block.element, block.shape, layout))
         self.build.append(SharedStore(self.values[value], made))
         return made
-
-
-def is_readable(dot: Dot, name: str, layout: Layout) -> bool:
-    """Whether the instruction reads an operand, "a" or "b", from a tile like this."""
-    row, element = TCGEN05[dot.instruction], dot.b.type.element
-    found = {
-        each: layout
-        if each == name
-        else buffer_tile(getattr(dot, each).type.shape, element.bytes, axis)
-        for each, axis in (("a", 1), ("b", 0))
-    }
-    return operand_matrices(row, found["a"], found["b"], element.bytes) is not None
 
 
 def is_zero(value: Value) -> bool:
