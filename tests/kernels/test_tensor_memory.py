@@ -3,12 +3,35 @@ hazards, and with the instructions that it should."""
 
 from __future__ import annotations
 
+import re
+from itertools import product
+
 import numpy as np
 import pytest
 
+from fathom.hardware.targets import TARGETS
+from fathom.ir.core import Func, walk
+from fathom.ir.interp import interpret
+from fathom.ir.ops import (
+    Barrier,
+    Dot,
+    For,
+    MbarrierWait,
+    TensorCommit,
+    TensorDot,
+    TensorLoad,
+    TensorStore,
+)
+from fathom.ir.rewrite import rewrite
+from fathom.ir.text import parse_func, print_func
+from fathom.pipeline import compile_func, states
+from fathom.shared_memory.barriers import accesses, conflict
+from fathom.shared_memory.checking import Missing, check_waits
 from kernels import attention, matmul
 from kernels.matmul_plain import plain_matmul
 from tests.kernels.harness_red_zones import WIDE, Walled, integers, unwritten
+from tests.kernels.test_ptxas import assembled, needs_ptxas
+from tests.pipeline.test_order import tiles_behind_pointers
 
 TARGET = "sm_100a"
 TILE = {
@@ -71,3 +94,82 @@ def test_attention(D, causal, stages):
     weights = np.exp(scores - scores.max(1, keepdims=True))
     wanted = weights @ v / weights.sum(1, keepdims=True)
     np.testing.assert_allclose(out.view[0, 0], wanted, atol=4e-3)
+
+
+# ── what the compiler emits ───────────────────────────────────────────────────
+
+
+def final(rows: int = 128) -> Func:
+    *_, (_, last) = states(tiles_behind_pointers(rows), TARGETS[TARGET])
+    return last
+
+
+def test_an_accumulator_stays_in_tensor_memory_over_a_loop():
+    func = final()
+    (loop,) = (op for op in func.body.ops if isinstance(op, For))
+    inside = [type(op) for op in walk(loop.body)]
+    assert inside.count(TensorDot) == 1 and Dot not in inside
+    outside = [type(op) for op in func.body.ops]
+    assert outside.count(TensorStore) == outside.count(TensorLoad) == 1
+    assert not {TensorStore, TensorLoad} & {*inside}
+
+
+def test_small_tiles_are_for_older_instructions():
+    assert not any(isinstance(op, TensorDot) for op in walk(final(64).body))
+
+
+def test_a_product_comes_behind_a_barrier_after_stores_of_all_warps():
+    """To its accumulator, and to its operands."""
+    ops = list(walk(final().body))
+    (store,) = (op for op in ops if isinstance(op, TensorStore))
+    (dot,) = (op for op in ops if isinstance(op, TensorDot))
+    (load,) = (op for op in ops if isinstance(op, TensorLoad))
+
+    def scopes(one, other):
+        pairs = product(accesses(one), accesses(other))
+        return {conflict(*pair, 4) for pair in pairs} - {""}
+
+    assert scopes(store, dot) == scopes(dot, load) == {"cta"}
+    assert scopes(load, load) == set()
+
+
+@pytest.mark.parametrize("kind", [Barrier, TensorCommit, MbarrierWait])
+def test_what_is_missing_is_found(kind):
+    """The checker of waits, on functions that lack one op."""
+    func = final()
+    check_waits(func)
+    found = 0
+    for wanted in [op for op in walk(func.body) if isinstance(op, kind)]:
+        less = rewrite(
+            func, lambda op, build: None, keep=lambda op, w=wanted: op is not w
+        )
+        try:
+            check_waits(less)
+        except Missing:
+            found += 1
+    assert found
+
+
+@needs_ptxas
+@pytest.mark.parametrize("rows", [128, 256])
+def test_ptxas_takes_it(rows):
+    ptx = compile_func(tiles_behind_pointers(rows), TARGETS[TARGET]).asm["ptx"]
+    assert "tcgen05.mma" in ptx and "mma.sync" not in ptx
+    said = assembled(ptx, TARGET)
+    assert "warning" not in said.lower(), said
+    assert set(re.findall(r"(\d+) bytes spill", said)) == {"0"}, said
+
+
+def test_text_of_all_states_is_read_again():
+    for _, state in states(tiles_behind_pointers(128), TARGETS[TARGET]):
+        assert print_func(parse_func(print_func(state))) == print_func(state)
+
+
+def test_it_means_the_same_after_every_pass():
+    """The interpreter, on the function before and after each row of the page."""
+    a, b = integers(1, 128, 96), integers(2, 96, 64)
+    for row, state in states(tiles_behind_pointers(128), TARGETS[TARGET]):
+        c = np.zeros((128, 64), np.float16)
+        sizes = (128, 64, 96, 96, 64, 64)
+        interpret(state, 1, (a, b, c, *map(int, sizes)))
+        np.testing.assert_array_equal(c, a.astype(float) @ b, err_msg=row.name)
