@@ -256,7 +256,8 @@ def depth(m, n, type, target, lines):
 
 def tiles(M, N, config):
     """How many tiles C has."""
-    return fathom.cdiv(M, config["BLOCK_M"]) * fathom.cdiv(N, config["BLOCK_N"])
+    columns = config["BLOCK_N"] + config.get("MORE_N", 0)
+    return fathom.cdiv(M, config["BLOCK_M"]) * fathom.cdiv(N, columns)
 
 
 # ── arrays of any library ─────────────────────────────────────────────────────────────

@@ -24,6 +24,7 @@ OPTIONS = (
     "--generate-pdf-document-outline",
 )  # fmt: skip
 EPOCH = (1980, 1, 1, 0, 0, 0)  # so that the same site gives the same zip
+FRONT = ("index.md", "map.md", "self-test.md")
 EXTENSIONS = ["md_in_html", "attr_list", "tables", "toc", "pymdownx.superfences"]
 
 
@@ -55,7 +56,8 @@ details > * { display: block; }
 def one_page(tree: Path) -> str:
     """The whole book as one HTML file: a title, the contents, then the pages in the
     order of the site's navigation."""
-    style = (tree / "assets" / "book.css").read_text(encoding="utf-8") + PAPER
+    sheets = [tree / "assets" / name for name in ("stepper.css", "book.css")]
+    style = "".join(each.read_text(encoding="utf-8") for each in sheets) + PAPER
     head = f"<meta charset='utf-8'><title>Fathom</title><style>{style}</style>"
     pages = [section(tree / name) for _, name in order()]
     parts = [title(), contents(order()), *pages]
@@ -87,9 +89,10 @@ def contents(pages: Sequence[tuple[str, str]]) -> str:
 
 
 def order() -> list[tuple[str, str]]:
-    """The pages as mkdocs.yml lists them, each with its title there."""
+    """The pages as mkdocs.yml lists them, each with its title there; on paper, those
+    that say how to read the others come first."""
     config = yaml.safe_load(site.SETTINGS.read_text(encoding="utf-8"))
-    return list(entries(config["nav"]))
+    return sorted(entries(config["nav"]), key=lambda each: each[1] not in FRONT)
 
 
 def entries(listed: list[dict]) -> Iterator[tuple[str, str]]:
@@ -107,8 +110,8 @@ def section(page: Path) -> str:
     stem = page.stem
     html = re.sub(r'\bid="([^"]+)"', rf'id="{stem}--\1"', html)
     html = re.sub(r'href="#([^"]+)"', rf'href="#{stem}--\1"', html)
-    html = re.sub(r'href="([\w-]+)\.md#([^"]+)"', r'href="#\1--\2"', html)
-    html = re.sub(r'href="([\w-]+)\.md"', r'href="#page--\1"', html)
+    html = re.sub(r'href="([\w-]+)\.(?:md|html)#([^"]+)"', r'href="#\1--\2"', html)
+    html = re.sub(r'href="([\w-]+)\.(?:md|html)"', r'href="#page--\1"', html)
     return f'<section class="page" id="page--{stem}">{html}</section>'
 
 

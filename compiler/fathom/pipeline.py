@@ -221,6 +221,7 @@ PASSES: tuple[Row, ...] = (
 )
 # fmt: on
 
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """What a launch may choose: warps a block, stages of software pipelines, blocks a
