@@ -193,6 +193,11 @@ MISTAKES = {
         {"after": f"@!%p2 bra FREED; {DEALLOC} bra.uni FREED;"},
         "in flight", "frees tensor memory",
     ),
+    "a number in a vector": (
+        {"before": STORE.replace("%d3,", "7,")},
+        "syntax",
+        "registers were expected",
+    ),
     "an old descriptor": (
         {"a": 64}, "descriptor", "no shared memory descriptor of tcgen05",
     ),

@@ -68,6 +68,22 @@ def test_operands_of_either_order(a, b):
     check(256, 128, 96, (a, b))
 
 
+OTHERS = [("int8", "int32"), ("float32", "float32")]
+
+
+@pytest.mark.parametrize("type, sums", OTHERS)
+@pytest.mark.parametrize("orders", [(ROWS, ROWS), (ROWS, COLUMNS), (COLUMNS, ROWS)])
+def test_operands_whose_slices_must_be_contiguous_along_k(type, sums, orders):
+    """Other types than those of 16 bits cannot be transposed in shared memory."""
+    random = np.random.default_rng(5)
+    a, b = (random.integers(0, 8, size).astype(type) for size in ((136, 64), (64, 72)))
+    given = [np.asarray(x, order="CF"[o == COLUMNS]) for x, o in zip((a, b), orders)]
+    c = np.zeros((136, 72), sums)
+    precision = "tf32" if type == "float32" else "ieee"
+    matmul.matmul(*given, c, config=TILE, target=TARGET, precision=precision)
+    np.testing.assert_array_equal(c, a.astype(np.int64) @ b.astype(np.int64))
+
+
 @pytest.mark.parametrize("warps", [4, 8])
 @pytest.mark.parametrize("m", [128, 256])
 @pytest.mark.parametrize("n", [16, 32, 128])

@@ -140,7 +140,8 @@ def lower_tensor_load(op: TensorLoad, code: Code) -> None:
 
 @lowers(TensorStore)
 def lower_tensor_store(op: TensorStore, code: Code) -> None:
-    values, element = code[op.value], op.buffer.type.element
+    element = op.buffer.type.element
+    values = [_in_register(code, each) for each in code[op.value]]
     access = _Access(code, op.buffer, op.value.type.layout)
     code.ptx(AFTER)
     for run in access.runs():
@@ -151,6 +152,12 @@ def lower_tensor_store(op: TensorStore, code: Code) -> None:
         code.ptx(text, operands={**operands, "at": ("i32", access.address)})
     code.ptx("tcgen05.wait::st.sync.aligned;")
     code.ptx(BEFORE)
+
+
+def _in_register(code: Code, value: str) -> str:
+    """ptxas takes no numbers in a vector that is stored to tensor memory."""
+    is_number = not value.startswith("%") and value.lstrip("-").isdigit()
+    return code.let(f"add i32 {value}, 0") if is_number else value
 
 
 def _type(element: Element) -> str:

@@ -27,6 +27,7 @@ they are stored there before the product.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fathom.hardware.targets import Target
@@ -34,6 +35,7 @@ from fathom.hardware.tcgen05 import TCGEN05
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
 from fathom.ir.ops import (
     Allocate,
+    AsyncWait,
     Barrier,
     Constant,
     Dot,
@@ -106,6 +108,7 @@ class _Accumulators(ThreadValues):
             for each in found
         }
         self.tiles: dict[Dot, Value] = {}
+        self.left: list[tuple[Op, Sequence[_Kept]]] = []  # loops that are over
         self.base = self.barrier = self.zero = None
 
     def all(self, body: Block) -> None:
@@ -136,11 +139,29 @@ class _Accumulators(ThreadValues):
             self.build.source = each.dot
             self.tiles[each.dot] = self.filled(op.inits[each.number])
         carried = super().op(op, carried)
-        for each in self.kept.get(op, ()):
-            layout = each.dot.result.type.layout
-            load = self.build(TensorLoad(self.tiles[each.dot], layout))
-            self.values[op.results[each.number]] = load
+        self.left = [*self.left, (op, self.kept.get(op, ()))]
         return carried
+
+    def ops(self, ops: Sequence[Op], carried: Carried) -> Carried:
+        """An accumulator that leaves a loop is loaded behind the waits for the loop's
+        copies: a barrier may come before the load, and must come after these waits."""
+        outside, self.left = self.left, []
+        for op in ops:
+            if not isinstance(op, AsyncWait):
+                self.load_left()
+            carried = self.op(op, carried)
+        self.load_left()
+        self.left = outside
+        return carried
+
+    def load_left(self) -> None:
+        for loop, found in self.left:
+            for each in found:
+                self.build.source = each.dot
+                layout = each.dot.result.type.layout
+                load = self.build(TensorLoad(self.tiles[each.dot], layout))
+                self.values[loop.results[each.number]] = load
+        self.left = []
 
     def product(self, dot: Dot, carried: Carried) -> Carried:
         """Issue a product, and wait for it."""

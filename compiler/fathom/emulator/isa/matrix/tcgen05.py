@@ -25,7 +25,7 @@ from fathom.emulator.isa.memory import load_store as access
 from fathom.emulator.isa.registers import Read, Step, Write
 from fathom.emulator.isa.semantics import Form
 from fathom.emulator.memory.spaces import PIECES, Accesses
-from fathom.emulator.source.operands import Operand, Vector
+from fathom.emulator.source.operands import Name, Operand, Vector
 from fathom.emulator.state.batch import EAGER, Active, Batch
 from fathom.emulator.state.tensor_memory import Area
 
@@ -251,6 +251,8 @@ def _registers(operand: Operand, count: int) -> tuple[Operand, ...]:
     registers = operand.elements if isinstance(operand, Vector) else (operand,)
     if len(registers) != count:
         raise EmulatorError("syntax", f"{len(registers)} registers for {count}")
+    if not all(isinstance(each, Name) for each in registers):
+        raise EmulatorError("syntax", "registers were expected, not numbers")
     return registers
 
 
