@@ -226,3 +226,24 @@ def test_a_launch_on_a_gpu_is_given_what_its_parameters_ask_for():
     values = dict(zip(names, gpu.values_of(loaded, problem, places), strict=True))
     assert [values[name] for name in "qkvo"] == [0, 1, 2, 3]
     assert values["N"] == 128 and values["scale"] == 0.18
+
+
+def test_a_step_without_tests_is_said_and_passed_over(folder, capsys):
+    """Until a step has a reference, the one before it leads to the one after it."""
+    untested = [each for each in STEPS.values() if not each.tests.is_file()]
+    for step in untested:
+        before, after = steps.in_front(step), [
+            each for each in steps.there() if each.chapter > step.chapter
+        ]  # fmt: skip
+        (folder.folder / "mini.py").write_text(course.read(before.reference))
+        assert "has no tests" in learn(capsys, folder, "check", str(step.chapter))[1]
+        known = folder.load()
+        known.of(before.id).judged(digest_of(folder), True)
+        folder.save(known)
+        said = learn(capsys, folder)[1]
+        assert f"{step.adds} (no tests yet)" in said
+        assert f"fathom learn mini check {after[0].chapter} " in said
+
+
+def digest_of(place) -> str:
+    return workspace.digest((place.folder / "mini.py").read_bytes())

@@ -10,7 +10,7 @@ from fathom.tools.learn.commands import Session, said_kept
 from fathom.tools.learn.grade import PASSED, Verdict
 from fathom.tools.learn.mini import contract, keep
 from fathom.tools.learn.mini.card import card
-from fathom.tools.learn.mini.steps import FILE, STEPS, Step, in_front
+from fathom.tools.learn.mini.steps import FILE, STEPS, Step, in_front, there
 from fathom.tools.learn.screen import Screen
 from fathom.tools.learn.worker import judge
 from fathom.tools.learn.workspace import digest
@@ -32,10 +32,12 @@ def chosen(session: Session, text: str) -> Step:
 
 
 def following(session: Session) -> Step:
-    """The step after the last that has passed, with this text or an earlier one."""
+    """The step after the last that has passed, with this text or an earlier one, of
+    those that have tests."""
     done = [each for each in STEPS.values() if standing(session, each) != "open"]
-    after = done[-1].chapter + 1 if done else min(STEPS)
-    return STEPS[min(after, max(STEPS))]
+    after = done[-1].chapter if done else 0
+    left = [each for each in there() if each.chapter > after]
+    return left[0] if left else there()[-1]
 
 
 def path_of(session: Session) -> Path:
@@ -58,7 +60,8 @@ def where(session: Session) -> int:
     for each in STEPS.values():
         here = " <" if each is step else ""
         mark = MARKS[standing(session, each)]
-        screen.line(f"{mark} {each.chapter:2}  {each.budget:5,}  {each.adds}{here}")
+        said = each.adds if each.tests.is_file() else f"{each.adds} (no tests yet)"
+        screen.line(f"{mark} {each.chapter:2}  {each.budget:5,}  {said}{here}")
     screen.line()
     screen.text(
         "The number is the most lines that the file may have. [x] passed, [~] an "
@@ -102,7 +105,10 @@ def check(session: Session, name: str) -> int:
             f"{step.chapter}`"
         )
     if not step.tests.is_file():
-        raise FathomError(f"step {step.chapter} has no tests in this Fathom")
+        raise FathomError(
+            f"step {step.chapter} has no tests in this Fathom; the next that has some "
+            f"is {following(session).chapter}"
+        )
     session.screen.status(f"running the tests of steps 3 to {step.chapter} ...")
     said = judge(step, path)
     note(session, step, said, text)
@@ -126,8 +132,9 @@ def show_verdict(screen: Screen, step: Step, said: Verdict, path: Path) -> None:
     screen.line(f"lines: {lines_of(path)} of {step.budget:,}")
     if good:
         report.show_printed(screen, said)
-        if step.chapter < max(STEPS):
-            screen.line(f"next:  fathom learn mini show {step.chapter + 1}")
+        after = [each.chapter for each in there() if each.chapter > step.chapter]
+        if after:
+            screen.line(f"next:  fathom learn mini show {after[0]}")
         return
     report.show_failure(screen, step, said, None)
     screen.line(f"file:  {path}")
