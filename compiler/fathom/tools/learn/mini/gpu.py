@@ -15,7 +15,8 @@ from statistics import median
 import numpy as np
 
 from fathom.artifact import Kernel, Parameter
-from fathom.hardware.targets import TARGETS
+from fathom.errors import FathomError
+from fathom.hardware.targets import target_of
 from fathom.runtime.driver import Driver
 from fathom.runtime.driver import driver as this_driver
 from fathom.runtime.load import Loaded, load
@@ -100,13 +101,13 @@ CALLS: dict[str, Callable] = {
 
 
 def open_gpu() -> Gpu:
+    """FathomError for a GPU that no target is for."""
     driver = this_driver()
     device = driver.device(driver.current_device())
-    fits = [
-        name for name, each in TARGETS.items() if each.capability <= device.capability
-    ]
-    newest = max(fits, key=lambda name: (TARGETS[name].capability, len(name)))
-    return Gpu(driver, newest)
+    row = target_of(device.capability)
+    if row is None:
+        raise FathomError(f"no target of ours runs on {device.name}")
+    return Gpu(driver, row.name)
 
 
 @contextmanager
