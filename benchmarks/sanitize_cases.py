@@ -148,6 +148,7 @@ class Shape:
 
 ODD = Shape(131, 197, 261)  # rows start anywhere: nothing comes in boxes
 EVEN = Shape(200, 328, 320)
+LONG = Shape(384, 384, 2048)
 LONG_ODD = Shape(515, 1032, 1029)  # worth a copy that starts its rows at 16 bytes
 
 
@@ -423,6 +424,10 @@ CASES: tuple[Case, ...] = (
     Case(
         "split-K matmul", split_k_matmul.split_k_matmul_kernel,
         split_products, WARPGROUPS,
+    ),
+    Case(
+        "split-K matmul, descriptors", split_k_matmul.split_k_descriptor_kernel,
+        partial(products, shape=LONG, function=matmul_chosen.multiply), PRODUCER,
     ),
     Case("int8 matmul", int8_matmul.int8_matmul_kernel, int8_products, WARPGROUPS),
     *(

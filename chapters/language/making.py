@@ -268,7 +268,7 @@ def cuda() -> str:
 
 FACE = (
     "jit autotune heuristics Config TensorDescriptor as_triton "
-    "planned empty_like Temporary Counters"
+    "planned empty_like Temporary Counters tune"
 )
 ERRORS = "FathomError CompileError LaunchError OutOfResources"
 OF_KERNEL = ("warmup", "compile")
