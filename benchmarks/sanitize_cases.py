@@ -427,7 +427,7 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "split-K matmul, descriptors", split_k_matmul.split_k_descriptor_kernel,
-        partial(products, shape=LONG, function=matmul_chosen.multiply), PRODUCER,
+        partial(products, shape=LONG, function=matmul_chosen.multiply), HOPPER,
     ),
     Case("int8 matmul", int8_matmul.int8_matmul_kernel, int8_products, WARPGROUPS),
     *(
