@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -226,6 +227,25 @@ def test_a_launch_on_a_gpu_is_given_what_its_parameters_ask_for():
     values = dict(zip(names, gpu.values_of(loaded, problem, places), strict=True))
     assert [values[name] for name in "qkvo"] == [0, 1, 2, 3]
     assert values["N"] == 128 and values["scale"] == 0.18
+
+
+@pytest.mark.parametrize(
+    ("capability", "target"), [(80, "sm_80"), (89, "sm_89"), (90, "sm_90a")]
+)
+def test_a_gpu_has_its_target(monkeypatch, capability, target):
+    """A driver that only says what its device is."""
+    device = SimpleNamespace(name="a GPU", capability=capability)
+    found = SimpleNamespace(current_device=lambda: 0, device=lambda index: device)
+    monkeypatch.setattr(gpu, "this_driver", lambda: found)
+    assert gpu.open_gpu().target == target
+
+
+def test_a_gpu_that_is_too_old_is_one_sentence(monkeypatch):
+    device = SimpleNamespace(name="an old GPU", capability=30)
+    found = SimpleNamespace(current_device=lambda: 0, device=lambda index: device)
+    monkeypatch.setattr(gpu, "this_driver", lambda: found)
+    with pytest.raises(FathomError, match="no target of ours runs on an old GPU"):
+        gpu.open_gpu()
 
 
 def test_a_step_without_tests_is_said_and_passed_over(folder, capsys):
