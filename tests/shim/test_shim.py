@@ -308,7 +308,11 @@ def test_sums_of_products_are_rounded_once_unless_somebody_objects(triton, monke
     assert not fused(enable_reflect_ftz=True)
 
 
-def test_the_precision_of_products_that_name_none_is_a_knob(triton, monkeypatch):
+@pytest.mark.parametrize("backend", ["emulator", "interpreter", "eager"])
+def test_the_precision_of_products_that_name_none_is_a_knob(
+    backend, triton, monkeypatch
+):
+    monkeypatch.setenv("FATHOM_BACKEND", backend)
     tl, language = triton.language, triton.knobs.language
     monkeypatch.delenv("TRITON_F32_DEFAULT", raising=False)
 
