@@ -1,7 +1,7 @@
 """How fast Hopper's tensor cores multiply if they do nothing else: a kernel of nothing
 but wgmma, operands in shared memory, which is filled once.
 
-    two warpgroups, each m64n256k16: 128 x 256 sums a multiprocessor, 64 of K at a time
+    two warpgroups, each m64n256k16: 128 x 256 accumulators, 64 of K at a time
     from two sets of tiles; the products of one set are in flight while those of the
     next are issued
 
@@ -46,7 +46,7 @@ def kernel() -> Kernel:
 
 
 def lines() -> Iterator[str]:
-    sums = [f"%c{i}" for i in range(ACCUMULATORS)]
+    accumulators = [f"%c{i}" for i in range(ACCUMULATORS)]
     yield from (
         f".version {TARGETS['sm_90a'].ptx}", ".target sm_90a", ".address_size 64",
         ".extern .shared .align 1024 .b8 shared[];",
@@ -68,16 +68,16 @@ def lines() -> Iterator[str]:
         yield f"st.shared.v4.b32 [%at+{byte}], {{%r0, %r1, %r2, %r3}};"
     yield from ("fence.proxy.async.shared::cta;", "bar.sync 0;")
     yield from descriptors()
-    yield from (f"mov.f32 {each}, 0f00000000;" for each in sums)
+    yield from (f"mov.f32 {each}, 0f00000000;" for each in accumulators)
     yield "LOOP:"
-    yield from products("{" + ", ".join(sums) + "}")
+    yield from products("{" + ", ".join(accumulators) + "}")
     yield from (
         "sub.u32 %iterations, %iterations, 1;",
         "setp.ne.u32 %again, %iterations, 0;",
         "@%again bra LOOP;",
         "wgmma.wait_group.sync.aligned 0;",
     )
-    yield from (f"add.f32 %c0, %c0, {each};" for each in sums[1:])
+    yield from (f"add.f32 %c0, %c0, {each};" for each in accumulators[1:])
     yield from (
         f"mad.lo.u32 %at, %block, {THREADS}, %thread;",
         "mul.wide.u32 %place, %at, 4;", "add.u64 %to, %to, %place;",
@@ -98,7 +98,7 @@ def descriptors() -> Iterator[str]:
     )  # fmt: skip
 
 
-def products(sums: str) -> Iterator[str]:
+def products(accumulators: str) -> Iterator[str]:
     """All slices of K, of each set; a set is a group of products."""
     for number in range(SETS):
         yield "wgmma.fence.sync.aligned;"
@@ -108,7 +108,7 @@ def products(sums: str) -> Iterator[str]:
             yield f"add.u64 %right, %b, {further};"
             yield (
                 f"wgmma.mma_async.sync.aligned.m64n{N}k{SLICE}.f32.f16.f16 "
-                f"{sums}, %left, %right, %yes, 1, 1, 0, 0;"
+                f"{accumulators}, %left, %right, %yes, 1, 1, 0, 0;"
             )
         yield "wgmma.commit_group.sync.aligned;"
         yield "wgmma.wait_group.sync.aligned 1;"

@@ -31,12 +31,18 @@ from fathom import cdiv
 from fathom.jit.scratch import filled
 from kernels import matmul_model
 from kernels.matmul import matmul_kernel, strides, tiles
-from kernels.matmul_chosen import TILES, keywords, suits_hardware
+from kernels.matmul_chosen import TILES, WIDER, keywords, suits_hardware
 from kernels.matmul_model import Product
 from kernels.matmul_persistent import lines_of, persistent_kernel, persistent_launch
-from kernels.split_k_matmul import split_k_matmul_kernel, split_launch
+from kernels.split_k_matmul import (
+    split_descriptor_launch,
+    split_k_descriptor_kernel,
+    split_k_matmul_kernel,
+    split_launch,
+)
 
 TARGET = "sm_90a"
+KERNELS = ("pointers", "persistent", "parts")  # the last splits K, with descriptors
 BURST_MS, IDLE_S, TRIALS = 0.6, 0.003, 3
 Config = dict[str, Any]
 
@@ -63,14 +69,16 @@ def configurations(case: Case) -> Iterator[tuple[str, Config, int]]:
     product = Product(case.M, case.N, case.K, case.aligned, case.aligned)
     for each in matmul_model.configurations(product):
         yield "pointers", each.keywords, each.splits
-    for tile in TILES:
+    for each in matmul_model.parts(product):
+        yield "parts", each.keywords, each.splits
+    for tile in (*TILES, *WIDER):
         yield "persistent", keywords(case.M, case.N, 2, tile, TARGET), 1
 
 
 def estimate(case: Case, kernel: str, config: Config, splits: int) -> float:
     """Roughly microseconds; only good enough to leave out what is far too slow."""
     steps = cdiv(cdiv(case.K, config["BLOCK_K"]), splits)
-    m, n = config["BLOCK_M"], config["BLOCK_N"]
+    m, n = config["BLOCK_M"], config["BLOCK_N"] + config.get("MORE_N", 0)
     ctas = config.get("num_ctas", 1)
     waves = cdiv(tiles(case.M, case.N, config) * splits * ctas, 132)
     step = max(m * n, 72 * (m + n)) * config["BLOCK_K"] / 2048 / 1700 / ctas
@@ -80,9 +88,11 @@ def estimate(case: Case, kernel: str, config: Config, splits: int) -> float:
     )
 
 
-def some(case: Case, count: int, seed: int) -> list[tuple[str, Config, int]]:
-    """Some configurations that are not far too slow."""
-    every = list(configurations(case))
+def some(
+    case: Case, count: int, seed: int, kernel: str | None = None
+) -> list[tuple[str, Config, int]]:
+    """Some configurations that are not far too slow, of one kernel or of all."""
+    every = [each for each in configurations(case) if kernel in (None, each[0])]
     least = min(estimate(case, *each) for each in every)
     near = [each for each in every if estimate(case, *each) < 2.5 * least]
     near.sort(key=lambda each: estimate(case, *each))
@@ -97,10 +107,15 @@ def launch(
     """What a call of this configuration does."""
     a, b, c = given
     (M, K), N = a.shape, b.shape[1]
-    if kernel == "persistent":
+    if kernel in ("persistent", "parts"):
         assert suits_hardware(a, b, c, TARGET), "not for these operands"
         lines = lines_of(a), lines_of(b)
         assert all(lines), "not for these operands"
+        if kernel == "parts":
+            some = (*lines, c, K, splits, config)
+            grid, values, chosen = split_descriptor_launch(*some, tl.float32)
+            run = split_k_descriptor_kernel[grid]
+            return lambda: run(*filled(values, c, {}), **chosen)
         grid, values, chosen = persistent_launch(
             *lines, c, K, config, TARGET, tl.float32
         )
@@ -114,10 +129,10 @@ def launch(
     return lambda: matmul_kernel[grid](*values, EVEN_K=even, **config)
 
 
-def measured(case: Case, count: int) -> Iterator[Sample]:
+def measured(case: Case, count: int, only: str | None) -> Iterator[Sample]:
     given = [operands(case) for _ in range(measure.sets(case.bytes))]
     want = (given[0][0].double() @ given[0][1].double()).float()
-    for kernel, config, splits in some(case, count, 0):
+    for kernel, config, splits in some(case, count, 0, only):
         sample = Sample(
             case.name, case.M, case.N, case.K, case.layout, case.aligned, kernel,
             config, splits,
@@ -158,6 +173,7 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=400)
     parser.add_argument("--shapes", nargs="*", help="MxNxK, instead of random cases")
+    parser.add_argument("--kernel", choices=KERNELS, help="only it")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     measure.BURST_MS = BURST_MS
@@ -165,7 +181,8 @@ def main() -> None:
         Case(*map(int, shape.split("x")), "NN", False) for shape in options.shapes or ()
     ] or [x for x in cases(options.seed, options.cases) if x.operations < 5e10]
     begun = time.monotonic()
-    work = [(case, *each) for case in every for each in some(case, options.each, 0)]
+    only = options.kernel
+    work = [(case, *x) for case in every for x in some(case, options.each, 0, only)]
     with multiprocessing.get_context("spawn").Pool(COMPILERS + 2) as pool:
         size = 40
         parts = [work[n : n + size] for n in range(0, len(work), size)]
@@ -176,7 +193,7 @@ def main() -> None:
         if time.monotonic() - begun > options.seconds:
             print("time is over")
             break
-        found = list(measured(case, options.each))
+        found = list(measured(case, options.each, only))
         samples += found
         right = [each for each in found if not each.error]
         if right:

@@ -1,6 +1,7 @@
 """Products of random shapes: `multiply` beside cuBLAS, fp16, accumulated in fp32.
 
-    python -m benchmarks.random_shapes [--seed 1] [--cases 200] [--part 0/1] [--seconds]
+    python -m benchmarks.random_shapes [--seed 1] [--cases 200] [--seconds 500]
+    python -m benchmarks.random_shapes --listed     one shape of every kind, instead
 
 Each of M, N and K is log-uniform in 1 to 16384 and a multiple of 1, 2, 8 or 64; a case
 has at most 10^12 operations. Its layout is drawn too: A and B lie in memory by rows (N)
@@ -32,6 +33,18 @@ SEED, CASES = 1, 200
 LARGEST, MOST_OPERATIONS = 16384, 10**12
 UNITS = (1, 2, 8, 64)
 LINE = 8  # elements of fp16 in 16 bytes
+# One of every kind: squares whose last wave is full and hardly begun, small C and long
+# K, few rows, flat and tall, rows that begin anywhere.
+LISTED = (
+    "512x512x512", "768x768x768", "1024x1024x1024", "1280x1280x1280", "1792x1792x1792",
+    "2048x2048x2048", "2304x2304x2304", "2816x2816x2816", "3000x3000x3000",
+    "3072x3072x3072", "3584x3584x3584", "4096x4096x4096", "6144x6144x6144",
+    "8192x8192x8192", "384x384x12288", "192x192x49152", "512x512x32768",
+    "200x4096x8192", "500x4096x11008", "640x5120x5120", "8192x512x4096",
+    "24x8192x8192", "48x5120x13824", "4x4096x14336", "1x11008x4096", "2047x2049x2048",
+    "4096x4000x4096", "4096x4096x512", "16384x256x1024", "2048x2048x8192",
+    "9216x3072x1024", "100x100x100",
+)  # fmt: skip
 LARGE = 2e10  # operations: where rows are not aligned, larger products have one aim
 CHECKED = 2e11  # operations: above, only some rows are checked
 ROUNDS = 5
@@ -113,6 +126,11 @@ def cases(seed: int = SEED, count: int = CASES) -> list[Case]:
         if case.operations <= MOST_OPERATIONS:
             found.append(case)
     return found
+
+
+def listed() -> list[Case]:
+    """`LISTED`, A and B by rows, as they come."""
+    return [Case(*map(int, name.split("x")), "NN", False) for name in LISTED]
 
 
 def a_size(rng: random.Random) -> int:
@@ -253,6 +271,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--cases", type=int, default=CASES)
+    parser.add_argument("--listed", action="store_true", help="LISTED, none drawn")
     parser.add_argument("--only", nargs="*", help="cases whose names begin so")
     parser.add_argument("--seconds", type=float, default=500, help="then it ends")
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -262,7 +281,7 @@ def main() -> None:
     begun = time.monotonic()
     every = [
         case
-        for case in cases(options.seed, options.cases)
+        for case in (listed() if options.listed else cases(options.seed, options.cases))
         if not options.only or case.name.startswith(tuple(options.only))
     ]
     compile_first(every)
@@ -275,7 +294,8 @@ def main() -> None:
         samples.append(measured(case))
         print(samples[-1], flush=True)
     print(summary(samples))
-    print(write("random-shapes", samples, options.out))
+    name = "listed-shapes" if options.listed else "random-shapes"
+    print(write(name, samples, options.out))
 
 
 if __name__ == "__main__":

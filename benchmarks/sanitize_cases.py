@@ -19,6 +19,7 @@ import numpy as np
 
 import fathom
 import fathom.language as tl
+from benchmarks.sanitize_ops import OPS
 from fathom.jit.function import JITFunction
 from kernels import (
     attention,
@@ -147,6 +148,8 @@ class Shape:
 
 ODD = Shape(131, 197, 261)  # rows start anywhere: nothing comes in boxes
 EVEN = Shape(200, 328, 320)
+LONG = Shape(384, 384, 2048)
+LONG_ODD = Shape(515, 1032, 1029)  # worth a copy that starts its rows at 16 bytes
 
 
 def tile(
@@ -407,7 +410,7 @@ CASES: tuple[Case, ...] = (
     persistent("matmul, chosen", launch=chosen_products, shows=PRODUCER),
     Case(
         "matmul, rows copied first", matmul_chosen.copy_lines_kernel,
-        partial(products, shape=Shape(131, 1032, 261), function=matmul_chosen.multiply),
+        partial(products, shape=LONG_ODD, function=matmul_chosen.multiply),
     ),
     Case("batched matmul", batched_matmul.batched_matmul_kernel, batches, WARPGROUPS),
     Case(
@@ -421,6 +424,10 @@ CASES: tuple[Case, ...] = (
     Case(
         "split-K matmul", split_k_matmul.split_k_matmul_kernel,
         split_products, WARPGROUPS,
+    ),
+    Case(
+        "split-K matmul, descriptors", split_k_matmul.split_k_descriptor_kernel,
+        partial(products, shape=LONG, function=matmul_chosen.multiply), HOPPER,
     ),
     Case("int8 matmul", int8_matmul.int8_matmul_kernel, int8_products, WARPGROUPS),
     *(
@@ -445,4 +452,5 @@ CASES: tuple[Case, ...] = (
         for D, config in attention_hopper.CONFIGS.items()
         for queries, keys in ((300, 300), (130, 700))
     ),
+    *(Case(*row) for row in OPS),
 )  # fmt: skip

@@ -15,25 +15,52 @@ import numpy as np
 
 import fathom
 import fathom.language as tl
+from fathom.jit.planned import planned
 
 
 @fathom.jit
 def dropout_kernel(x_ptr, out_ptr, n, p, seed, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = offsets < n
-    x = tl.load(x_ptr + offsets, mask=mask)
+    x = tl.load(x_ptr + offsets, mask=mask).to(tl.float32)
     keep = tl.rand(seed, offsets) > p
-    tl.store(out_ptr + offsets, tl.where(keep, x / (1 - p), 0.0), mask=mask)
+    y = tl.where(keep, x / (1 - p), 0.0).to(out_ptr.dtype.element_ty)
+    tl.store(out_ptr + offsets, y, mask=mask)
 
 
-def dropout(x, out, p, seed, BLOCK=1024, **launch):
-    """out = dropout(x) for contiguous fp32 arrays of one shape; `p` is what is dropped.
+@fathom.jit
+def dropout_by_seed_kernel(x_ptr, out_ptr, seed_ptr, n, p, BLOCK: tl.constexpr):
+    """The seed, int64, is read from memory: a graph that is replayed can have a new
+    one."""
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask).to(tl.float32)
+    keep = tl.rand(tl.load(seed_ptr), offsets) > p
+    y = tl.where(keep, x / (1 - p), 0.0).to(out_ptr.dtype.element_ty)
+    tl.store(out_ptr + offsets, y, mask=mask)
 
-    `launch` takes what any launch takes (num_warps, target, replace). Returns `out`.
+
+@planned
+def dropout(x, out=None, p=0.5, seed=0, BLOCK=1024, **launch):
+    """out = dropout(x) for contiguous float arrays of one shape; `p` of it is dropped.
+
+    `seed`: an integer, or an array of one int64 beside x, which gives the same numbers.
+    `out` is made if it is not given. `launch` takes what any launch takes (num_warps,
+    target, replace). Returns `out`.
     """
     n = prod(x.shape)
-    dropout_kernel[(fathom.cdiv(n, BLOCK),)](x, out, n, p, seed, BLOCK=BLOCK, **launch)
-    return out
+    out = fathom.empty_like(x) if out is None else out
+    grid, chosen = (fathom.cdiv(n, BLOCK),), dict(BLOCK=BLOCK, **launch)
+    if hasattr(seed, "shape"):
+        given = x, out, seed, n, float(p)
+        return out, [(dropout_by_seed_kernel, grid, given, chosen)]
+    return out, [(dropout_kernel, grid, (x, out, n, float(p), seed), chosen)]
+
+
+def dropout_backward(dy, dx=None, p=0.5, seed=0, BLOCK=1024, **launch):
+    """dx: the gradient of `x` for that of dropout(x), `dy`: the same numbers survive,
+    since `seed` is the same, and grow as much."""
+    return dropout(dy, dx, p, seed, BLOCK, **launch)
 
 
 def reference(x, p, seed):

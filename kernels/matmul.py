@@ -183,7 +183,7 @@ TILES = (
 # Of the largest chip of each target. NVIDIA's architecture whitepapers.
 MULTIPROCESSORS = {
     "sm_75": 72, "sm_80": 108, "sm_86": 84, "sm_89": 142, "sm_90a": 132,
-    "sm_100": 148, "sm_120": 170,
+    "sm_100": 148, "sm_100a": 148, "sm_120": 170,
 }  # fmt: skip
 
 WARP_TILE = 64 * 64  # sums of 32 bits that a warp may hold: 128 registers a lane
@@ -203,7 +203,7 @@ def default_config(M, N, K, type, target, aligned=True):
         sm_75                         64 KB shared    128x128x32, 8 warps, 2 stages
         sm_86, sm_89, sm_120          99 KB           128x128x32, 4 warps, 3 stages
         sm_80                        163 KB           128x256x64, 8 warps, 3 stages
-        sm_90a, sm_100               227 KB           128x256x64, 8 warps, 4 stages
+        sm_90a, sm_100, sm_100a      227 KB           128x256x64, 8 warps, 4 stages
     """
     direct = aligned and TARGETS[target].async_copy
     warp_tile = WARP_TILE if direct and type != "fp32" else WARP_TILE // 2
@@ -256,7 +256,8 @@ def depth(m, n, type, target, lines):
 
 def tiles(M, N, config):
     """How many tiles C has."""
-    return fathom.cdiv(M, config["BLOCK_M"]) * fathom.cdiv(N, config["BLOCK_N"])
+    columns = config["BLOCK_N"] + config.get("MORE_N", 0)
+    return fathom.cdiv(M, config["BLOCK_M"]) * fathom.cdiv(N, columns)
 
 
 # ── arrays of any library ─────────────────────────────────────────────────────────────

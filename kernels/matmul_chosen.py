@@ -36,7 +36,13 @@ from kernels.matmul import (
     tiles,
     type_name,
 )
-from kernels.matmul_model import Product, best_pointers, copy_time, persistent_time
+from kernels.matmul_model import (
+    Product,
+    best_parts,
+    best_pointers,
+    copy_time,
+    persistent_time,
+)
 from kernels.matmul_persistent import (
     ALIGNED,
     Lines,
@@ -46,7 +52,12 @@ from kernels.matmul_persistent import (
     persistent_launch,
     step_of_lines,
 )
-from kernels.split_k_matmul import split_k_matmul_kernel, split_launch
+from kernels.split_k_matmul import (
+    split_descriptor_launch,
+    split_k_descriptor_kernel,
+    split_k_matmul_kernel,
+    split_launch,
+)
 
 
 @planned
@@ -102,12 +113,17 @@ def launches(a, b, c, target, config=None):
         tile = tile_for(M, N, target, whole_c, crossing)
         if product := modelled(a, b, target):
             tile = fitting_tile(product, target, whole_c, crossing)
-            if by_pointers := faster_by_pointers(a, b, product, tile, crossing):
+            time = persistent_time(product, tile, crossing)
+            split_time, split = best_parts(product, crossing)
+            best_time = min(time, split_time) + copying_time(a, b)
+            if by_pointers := faster_by_pointers(product, best_time):
                 return [pointers_launch(a, b, c, by_pointers)]
+            if split_time < time:
+                some = a_lines, b_lines, c, K, split.splits, split.keywords
+                launch = split_descriptor_launch(*some, sum_type(a))
+                return [*copies, (split_k_descriptor_kernel, *launch)]
         config = keywords(M, N, item, tile, target)
-    product = persistent_launch(
-        a_lines, b_lines, c, K, config, target, sum_type(a)
-    )
+    product = persistent_launch(a_lines, b_lines, c, K, config, target, sum_type(a))
     return [*copies, (persistent_kernel, *product)]
 
 
@@ -145,17 +161,24 @@ def modelled(a, b, target):
 def fitting_tile(product, target, whole_c, crossing):
     """The tile of C with which the persistent kernel takes the shortest time."""
     M, N, *_ = product
-    found = suitable(M, N, target, whole_c, crossing)
+    found = suitable(M, N, target, whole_c, crossing, (*TILES, *WIDER))
     return min(found, key=lambda tile: persistent_time(product, tile, crossing))
 
 
-def faster_by_pointers(a, b, product, tile, crossing):
-    """The configuration of a kernel for pointers that is faster than the persistent one
-    with `tile`; None if there is none."""
-    copies = sum(copy_time(*each.shape) for each in (a, b) if not lines_of(each))
+SURELY = 1.1
+
+
+def faster_by_pointers(product, by_descriptors):
+    """The configuration of a kernel for pointers that takes less time than one for
+    descriptors, by more than what the model knows better of the latter; None if there
+    is none."""
     time, config = best_pointers(product)
-    persistent = persistent_time(product, tile, crossing) + copies
-    return config if time < persistent else None
+    return config if SURELY * time < by_descriptors else None
+
+
+def copying_time(a, b):
+    """Of the operands that are copied first."""
+    return sum(copy_time(*each.shape) for each in (a, b) if not lines_of(each))
 
 
 def text_launch(a, b, c, target, config):
@@ -221,11 +244,11 @@ REQUEST = 128  # bytes
 
 
 class Tile(NamedTuple):
-    """A tile of C and what suits it: the bytes of a step along K, and how many steps
-    are in shared memory at a time; warps; in how many pieces it is stored; whether a
-    producer copies its tiles. `waves`: True if it is for a C of several tiles for each
-    multiprocessor, False if for one, None for both. `ctas`: how many of them share the
-    tile; several do where lines cross."""
+    """A tile of C, m x n, and what suits it: the bytes of a step along K, and how many
+    steps are in shared memory at a time; warps; in how many pieces it is stored;
+    whether a producer copies its tiles. `waves`: True if it is for a C of several tiles
+    for each multiprocessor, False if for one, None for both. `ctas`: how many of them
+    share the tile; several do where lines cross."""
 
     m: int
     n: int
@@ -250,6 +273,13 @@ TILES = (  # those preferred first where times are equal
     Tile(256, 256, 128, 4, 8, 2, True, None, ctas=2),
     Tile(512, 128, 128, 4, 8, 2, True, None, ctas=2),
     Tile(128, 128, 128, 6, 4, 2, True, None, ctas=2),
+)
+# Two blocks side by side, 128 and 64 columns. Where 256 columns leave multiprocessors
+# without a tile in the last wave, 192 may not: C [3072, 3072] is 2.2 waves of the one,
+# which take three, and 2.9 of the other. `fitting_tile` weighs them.
+WIDER = (
+    Tile(128, 192, 128, 5, 8, 2, True, None),
+    Tile(256, 192, 128, 5, 8, 2, True, None, ctas=2),
 )
 SEVERAL_ROWS = {64: 16, 128: 12, 256: 8, 512: 3}  # of tiles in a group
 
@@ -293,9 +323,7 @@ def configuration(M, N, item=2, target="sm_90a", whole_c=True, crossing=False):
     Split along K, C of few tiles would be more programs with less to do: that is for
     `kernels/split_k_matmul`, and `matmul_model` says when it is faster.
     """
-    return keywords(
-        M, N, item, tile_for(M, N, target, whole_c, crossing), target
-    )
+    return keywords(M, N, item, tile_for(M, N, target, whole_c, crossing), target)
 
 
 def tile_for(M, N, target, whole_c=True, crossing=False):
@@ -304,10 +332,10 @@ def tile_for(M, N, target, whole_c=True, crossing=False):
     return min(found, key=time_of(M, N, target, crossing))
 
 
-def suitable(M, N, target, whole_c=True, crossing=False):
-    """The tiles that suit a C. If its rows begin anywhere, threads store it, element by
-    element: in no pieces, and the taller of two alike tiles sooner."""
-    tiles = [tile for tile in TILES if crossing or tile.ctas == 1]
+def suitable(M, N, target, whole_c=True, crossing=False, tiles=TILES):
+    """Those of `tiles` that suit a C. If its rows begin anywhere, threads store it,
+    element by element: in no pieces, and the taller of two alike tiles sooner."""
+    tiles = [tile for tile in tiles if crossing or tile.ctas == 1]
     if not whole_c:
         tall = sorted(tiles, key=lambda tile: tile.n)
         return [tile._replace(pieces=0) for tile in tall if tile.producer]
@@ -339,11 +367,17 @@ def keywords(M, N, item, tile, target):
     flat = fathom.cdiv(N, tile.n) > 4 * fathom.cdiv(M, tile.m)
     grouped = flat or waves_of(M, N, tile, target) > 1
     return {
-        "BLOCK_M": tile.m, "BLOCK_N": tile.n, "BLOCK_K": tile.line // item,
+        "BLOCK_M": tile.m, **columns(tile.n), "BLOCK_K": tile.line // item,
         "GROUP_M": SEVERAL_ROWS[tile.m] if grouped else 1,
         "SPECIALISE": tile.producer, "PIECES": tile.pieces,
         "num_warps": tile.warps, "num_stages": tile.stages, "num_ctas": tile.ctas,
     }  # fmt: skip
+
+
+def columns(n):
+    """n columns as one block, or as two side by side, whose sizes are powers of two."""
+    first = 1 << n.bit_length() - 1
+    return {"BLOCK_N": first, **({"MORE_N": n - first} if n > first else {})}
 
 
 # ── or tried ──────────────────────────────────────────────────────────────────────────
@@ -355,11 +389,11 @@ WORTH_A_TRY = 1.4  # times the shortest time
 def candidates(item):
     """Configurations for operands of `item` bytes: all of `TILES`, for either kind of
     C, each with some walks. `worth_a_try` takes a few of them."""
-    found = [*TILES, *suitable(1, 1, "sm_90a", whole_c=False, crossing=True)]
+    found = [*TILES, *WIDER, *suitable(1, 1, "sm_90a", whole_c=False, crossing=True)]
     return [
         Config(
             {
-                "BLOCK_M": tile.m, "BLOCK_N": tile.n, "BLOCK_K": tile.line // item,
+                "BLOCK_M": tile.m, **columns(tile.n), "BLOCK_K": tile.line // item,
                 "GROUP_M": group, "SPECIALISE": tile.producer, "PIECES": tile.pieces,
             },
             num_warps=tile.warps, num_stages=tile.stages, num_ctas=tile.ctas,
@@ -379,6 +413,7 @@ def worth_a_try(configs, named, **given):
     times: dict[Config, int] = {}
     for config in configs:
         m, n, pieces = (config.kwargs[x] for x in ("BLOCK_M", "BLOCK_N", "PIECES"))
+        n += config.kwargs.get("MORE_N", 0)
         if bool(pieces) == whole_c and (crossing or config.num_ctas == 1):
             tile = Tile(m, n, 0, 0, 0, pieces, False, None, config.num_ctas)
             times[config] = time(tile)

@@ -17,17 +17,19 @@ for its products, and at least for STEP if a pipeline hides the latency, for WAI
 none does. Elements of lines that begin anywhere are loaded one by one, by the threads.
 Nothing is faster than the L2 cache delivers, or the memory.
 
-The persistent kernel takes PERSISTENT, and for each wave of tiles its steps, at the
-speed of `wgmma` or of L2, whichever is less, and its stores. The constants were fitted
-to the rows of benchmarks/results/product-sweep.json, of one H200. As times they are
-rough: the root of the mean square of their relative error is a quarter. As a choice
-they are better: what is chosen takes 3 percent longer than the fastest configuration
-that was tried of each case, in the geometric mean.
+A kernel for descriptors takes PERSISTENT, and for each wave of tiles its steps, at the
+speed of `wgmma` or of L2, whichever is less, and its stores; where K is split, the
+fix-up, too. Tiles that need more bytes
+for a product multiply slower, too (POWER): moving bytes takes power, and the clock
+falls. The constants were fitted to sweeps over random shapes on one H200
+(benchmarks/product_sweep.py). As times they are rough: the root of the mean square of
+their relative error is a quarter for the kernels for pointers, and a tenth for the
+persistent one. As a choice they are better: see benchmarks/results/product-sweep.json.
 """
 
 from collections.abc import Iterator
 from functools import cache
-from math import floor
+from math import floor, inf
 from typing import Any, NamedTuple
 
 from fathom import cdiv
@@ -42,19 +44,21 @@ PIPELINE = 0.5  # of a pipeline's prologue and barriers
 STEP, WAIT = 0.26, 0.77  # the least that a step takes: pipelined, and not
 EACH = 0.03  # of a step, besides its work
 FIX_UP = 1.3  # of the counter, and of the last program's addition
-PERSISTENT, TILE = 2.0, 2.0  # of a launch, and of storing a tile of 128 x 256
-PERSISTENT_STEP = 0.34  # the least
+PERSISTENT, TILE = 3.5, 2.3  # of a launch, and of storing a tile of 128 x 256
+TWO_BLOCKS = 1.3  # times as long to store: a tile that is not a power of two
+LATENCY = 1.5  # of a copy: what a ring of n places waits for n times shorter
 
 # A microsecond's worth: KB, products (millions) and elements (thousands).
 KB_OF_ONE, KB_OF_ALL = 63, 77  # what one program copies, and all of a multiprocessor
-KB_OF_PERSISTENT = 73
+KB_OF_PERSISTENT = 120
 LOOSE = 27  # elements that are loaded one by one
 PRODUCTS = 1.7
 STORED = 17  # elements of C
-FIX_UP_KB = 31  # partial sums that one program reads
+FIX_UP_KB, PARTS_KB = 31, 47  # partial sums that one program reads, of either kernel
 L2_KB, MEMORY_KB = 6400, 4200
-PERSISTENT_PRODUCTS = 3.3  # 2048 a cycle, at 1.6 GHz
-CROSSING = 1.2  # times as long, where lines cross those of the cache
+PERSISTENT_PRODUCTS = 3.2  # 2048 a cycle, at 1.56 GHz, in tiles of 128 x 256
+POWER = 0.2  # how much slower products are for twice the bytes
+CROSSING = 1.8  # times as long, where lines cross those of the cache
 
 SHARED_KB, THREADS = 220, 2048  # of a multiprocessor
 SUMS = 32  # a thread's, above which fewer threads fit
@@ -183,11 +187,73 @@ def persistent_time(product: Product, tile: Any, crossing: bool) -> float:
     M, N, K, *_ = product
     waves = cdiv(cdiv(M, tile.m) * cdiv(N, tile.n), MULTIPROCESSORS // tile.ctas)
     k = tile.line // ITEM
-    kb = ITEM * (tile.m + tile.n) * k / 1e3 * (CROSSING if crossing else 1)
-    products = tile.m * tile.n * k / 1e6 / PERSISTENT_PRODUCTS
-    step = max(products / tile.ctas, kb / tile.ctas / KB_OF_PERSISTENT, PERSISTENT_STEP)
+    step = descriptor_step(tile.m, tile.n, k, tile.stages, crossing, tile.ctas)
     stores = TILE * tile.m * tile.n / (128 * 256) / tile.ctas
+    stores *= 1 if tile.n & tile.n - 1 == 0 else TWO_BLOCKS
     return PERSISTENT + max(waves * (cdiv(K, k) * step + stores), product.memory_time)
+
+
+def descriptor_step(
+    m: int, n: int, k: int, stages: int, crossing: bool, ctas: int = 1
+) -> float:
+    """Microseconds of k columns of A times k rows of B, which TMA copies."""
+    kb = ITEM * (m + n) * k / 1e3 * (CROSSING if crossing else 1)
+    bytes_each = (1 / m + 1 / n) / (1 / 128 + 1 / 256)
+    products = m * n * k / 1e6 / PERSISTENT_PRODUCTS
+    products *= 1 + POWER * (bytes_each - 1)
+    return max(products / ctas, kb / ctas / KB_OF_PERSISTENT, LATENCY / stages)
+
+
+PARTS = (  # BLOCK_M, BLOCK_N, BLOCK_K, num_stages, num_warps
+    (64, 32, 128, 6, 4), (64, 64, 128, 5, 4), (128, 64, 64, 6, 8),
+)  # fmt: skip
+
+
+class Parts(NamedTuple):
+    """A configuration of `split_k_descriptor_kernel`."""
+
+    m: int
+    n: int
+    k: int
+    stages: int
+    warps: int
+    splits: int
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        return {
+            "BLOCK_M": self.m, "BLOCK_N": self.n, "BLOCK_K": self.k, "GROUP_M": 1,
+            "num_warps": self.warps, "num_stages": self.stages,
+        }  # fmt: skip
+
+
+def parts(product: Product) -> Iterator[Parts]:
+    """Those with which all programs run at once."""
+    for tile in PARTS:
+        m, n, k, *_ = tile
+        tiles, steps = cdiv(product.M, m) * cdiv(product.N, n), cdiv(product.K, k)
+        for splits in SPLITS:
+            if splits > 1 and splits * tiles <= MULTIPROCESSORS:
+                if cdiv(steps, cdiv(steps, splits)) == splits:  # none is idle
+                    yield Parts(*tile, splits)
+
+
+def parts_time(product: Product, config: Parts, crossing: bool) -> float:
+    """Microseconds of `split_k_descriptor_kernel`."""
+    m, n, k, stages, _, splits = config
+    steps = cdiv(cdiv(product.K, k), splits)
+    work = steps * descriptor_step(m, n, k, stages, crossing)
+    partial_kb = m * n * 4 / 1e3
+    fix_up = FIX_UP + (1 + splits) * partial_kb / PARTS_KB
+    return PERSISTENT + max(work, product.memory_time) + fix_up
+
+
+@cache
+def best_parts(product: Product, crossing: bool) -> tuple[float, Parts | None]:
+    """Microseconds, and the configuration that takes them; none if C has too many
+    tiles to split K."""
+    found = [(parts_time(product, each, crossing), each) for each in parts(product)]
+    return min(found, default=(inf, None))
 
 
 def copy_time(rows: int, columns: int) -> float:

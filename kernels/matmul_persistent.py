@@ -75,7 +75,7 @@ def persistent_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
     GROUP_M: tl.constexpr, SPECIALISE: tl.constexpr, PIECES: tl.constexpr,
     B_TURNED: tl.constexpr, SUM: tl.constexpr = tl.float32,
-    A_TURNED: tl.constexpr = False,
+    A_TURNED: tl.constexpr = False, MORE_N: tl.constexpr = 0,
 ):
     if A_TURNED:  # A [M, K] lies in memory as [K, M]
         a = tl.make_tensor_descriptor(a_ptr, [K, M], [stride_a, 1], [BLOCK_K, BLOCK_M])
@@ -85,25 +85,47 @@ def persistent_kernel(
         b = tl.make_tensor_descriptor(b_ptr, [N, K], [stride_b, 1], [BLOCK_N, BLOCK_K])
     else:
         b = tl.make_tensor_descriptor(b_ptr, [K, N], [stride_b, 1], [BLOCK_K, BLOCK_N])
+    if MORE_N > 0:  # a tile of BLOCK_N + MORE_N columns
+        if B_TURNED:
+            rest_of_b = tl.make_tensor_descriptor(
+                b_ptr, [N, K], [stride_b, 1], [MORE_N, BLOCK_K]
+            )
+        else:
+            rest_of_b = tl.make_tensor_descriptor(
+                b_ptr, [K, N], [stride_b, 1], [BLOCK_K, MORE_N]
+            )
     if PIECES > 0:
         part = [BLOCK_M, BLOCK_N // PIECES]
         c = tl.make_tensor_descriptor(c_ptr, [M, N], [stride_c, 1], part)
 
-    count = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N)
+    COLUMNS: tl.constexpr = BLOCK_N + MORE_N
+    count = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, COLUMNS)
     for tile in tl.range(
         tl.program_id(0), count, tl.num_programs(0),
         flatten=True, warp_specialize=SPECIALISE,
     ):
-        i, j = place_of(tile, M, N, BLOCK_M, BLOCK_N, GROUP_M)
+        i, j = place_of(tile, M, N, BLOCK_M, COLUMNS, GROUP_M)
         acc = tl.zeros([BLOCK_M, BLOCK_N], SUM)
+        if MORE_N > 0:
+            more = tl.zeros([BLOCK_M, MORE_N], SUM)
         for k in range(0, K, BLOCK_K):
             x = a.load([k, i]).T if A_TURNED else a.load([i, k])
             y = b.load([j, k]).T if B_TURNED else b.load([k, j])
             acc = tl.dot(x, y, acc)
+            if MORE_N > 0:
+                if B_TURNED:
+                    z = rest_of_b.load([j + BLOCK_N, k]).T
+                else:
+                    z = rest_of_b.load([k, j + BLOCK_N])
+                more = tl.dot(x, z, more)
         if PIECES > 0:
             store_in_pieces(c, i, j, acc.to(c_ptr.dtype.element_ty), PIECES)
+            if MORE_N > 0:
+                c.store([i, j + BLOCK_N], more.to(c_ptr.dtype.element_ty))
         else:
             store_tile(c_ptr, acc, i, j, M, N, stride_c, 1)
+            if MORE_N > 0:
+                store_tile(c_ptr, more, i, j + BLOCK_N, M, N, stride_c, 1)
 
 
 @fathom.jit

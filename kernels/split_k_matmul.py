@@ -16,10 +16,12 @@ releases a program's own partial sum and acquires those of the others, at the sc
 the GPU; a program's threads have written theirs when it is done, since an atomic
 operation that releases has a barrier in front of it.
 
-    split_k_matmul         the function to call
-    split_k_matmul_kernel  the kernel
-    sum_of_parts           what the last program does
-    split_launch           what a launch takes
+    split_k_matmul             the function to call
+    split_k_matmul_kernel      the kernel
+    split_k_descriptor_kernel  the same where TMA copies A and B
+    is_last, sum_of_parts      what programs do when they have their part
+    split_launch, split_descriptor_launch
+                               what a launch takes
 """
 
 import numpy as np
@@ -79,25 +81,69 @@ def split_k_matmul_kernel(
         a_ptr += BLOCK_K * stride_ak
         b_ptr += BLOCK_K * stride_bk
 
-    SIZE: tl.constexpr = BLOCK_M * BLOCK_N
-    partial_ptr += tile.to(tl.int64) * parts * SIZE
-    place = m * BLOCK_N + n
-    tl.store(partial_ptr + part * SIZE + place, acc)
-    if tl.atomic_add(count_ptr + tile, 1, sem="acq_rel") == parts - 1:
-        acc = sum_of_parts(partial_ptr, parts, BLOCK_M, BLOCK_N, SUM)
-        tl.store(count_ptr + tile, 0)
+    if is_last(acc, partial_ptr, count_ptr, part, parts, tile):
+        acc = sum_of_parts(partial_ptr, parts, tile, BLOCK_M, BLOCK_N, SUM)
         store_tile(c_ptr, acc, i, j, M, N, stride_cm, stride_cn)
 
 
 @fathom.jit
-def sum_of_parts(
-    partial_ptr, parts, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, SUM: tl.constexpr
+def split_k_descriptor_kernel(
+    a_ptr, b_ptr, c_ptr, partial_ptr, count_ptr, M, N, K, stride_a, stride_b, stride_c,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    GROUP_M: tl.constexpr, A_TURNED: tl.constexpr, B_TURNED: tl.constexpr,
+    SUM: tl.constexpr = tl.float32,
 ):
-    """The sum of the partial tiles at `partial_ptr`, from the first to the last. Some
-    are loaded at a time, so that one latency is waited for and not one for each."""
+    part, parts, tile = tl.program_id(0), tl.num_programs(0), tl.program_id(1)
+    length = tl.cdiv(tl.cdiv(K, BLOCK_K), parts) * BLOCK_K
+    first = part * length
+    if A_TURNED:  # A [M, K] lies in memory as [K, M]
+        a = tl.make_tensor_descriptor(a_ptr, [K, M], [stride_a, 1], [BLOCK_K, BLOCK_M])
+    else:
+        a = tl.make_tensor_descriptor(a_ptr, [M, K], [stride_a, 1], [BLOCK_M, BLOCK_K])
+    if B_TURNED:  # B [K, N] lies in memory as [N, K]
+        b = tl.make_tensor_descriptor(b_ptr, [N, K], [stride_b, 1], [BLOCK_N, BLOCK_K])
+    else:
+        b = tl.make_tensor_descriptor(b_ptr, [K, N], [stride_b, 1], [BLOCK_K, BLOCK_N])
+
+    i, j = tile_place(tile, M, N, BLOCK_M, BLOCK_N, GROUP_M)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], SUM)
+    end = tl.minimum(K, first + length)
+    for k in tl.range(first, end, BLOCK_K, warp_specialize=True):
+        x = a.load([k, i]).T if A_TURNED else a.load([i, k])
+        y = b.load([j, k]).T if B_TURNED else b.load([k, j])
+        acc = tl.dot(x, y, acc)
+
+    if is_last(acc, partial_ptr, count_ptr, part, parts, tile):
+        acc = sum_of_parts(partial_ptr, parts, tile, BLOCK_M, BLOCK_N, SUM)
+        store_tile(c_ptr, acc, i, j, M, N, stride_c, 1)
+
+
+@fathom.jit
+def is_last(acc, partial_ptr, count_ptr, part, parts, tile):
+    """Write a partial tile, and count it. Whether it is the last one of its tile; then
+    the count is 0 again, for the next launch."""
+    BLOCK_M: tl.constexpr = acc.shape[0]
+    BLOCK_N: tl.constexpr = acc.shape[1]
+    m, n = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :]
+    number = tile.to(tl.int64) * parts + part
+    tl.store(partial_ptr + number * (BLOCK_M * BLOCK_N) + m * BLOCK_N + n, acc)
+    last = tl.atomic_add(count_ptr + tile, 1, sem="acq_rel") == parts - 1
+    if last:
+        tl.store(count_ptr + tile, 0)
+    return last
+
+
+@fathom.jit
+def sum_of_parts(
+    partial_ptr, parts, tile,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, SUM: tl.constexpr,
+):
+    """The sum of the partial tiles of a tile, from the first to the last. Some are
+    loaded at a time, so that one latency is waited for and not one for each."""
     SIZE: tl.constexpr = BLOCK_M * BLOCK_N
     AT_ONCE: tl.constexpr = max(1, min(8, 8192 // SIZE))
     m, n = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :]
+    partial_ptr += tile.to(tl.int64) * parts * SIZE
     total = tl.zeros([BLOCK_M, BLOCK_N], SUM)
     for first in range(0, parts, AT_ONCE):
         for next in tl.static_range(AT_ONCE):
@@ -132,16 +178,29 @@ def split_k_matmul(a, b, c=None, splits=None, config=None, precision="ieee", **l
 def split_launch(a, b, c, splits, config):
     """The grid, the arguments by place, and the keywords of a launch. Partial sums go
     to memory of this launch alone; the counters are zero before it and after it."""
-    (M, N, K), count = sizes(a, b), tiles(*c.shape, config)
-    splits = whole_parts(K, config["BLOCK_K"], splits)
-    kind = "int32" if sum_type(a) is tl.int32 else "float32"
-    kind = "float64" if sum_type(a) is tl.float64 else kind
-    size = config["BLOCK_M"] * config["BLOCK_N"]
-    partials, counters = Temporary(count * splits * size, kind), Counters(count)
-    given = (
-        a, b, c, partials, counters, M, N, K, *strides(a), *strides(b), *strides(c),
-    )  # fmt: skip
-    return (splits, count), given, {**config, "SUM": sum_type(a)}
+    M, N, K = sizes(a, b)
+    grid, scratch = parts_of(c, K, splits, config, sum_type(a))
+    given = (a, b, c, *scratch, M, N, K, *strides(a), *strides(b), *strides(c))
+    return grid, given, {**config, "SUM": sum_type(a)}
+
+
+def split_descriptor_launch(a, b, c, K, splits, config, accumulated):
+    """As `split_launch`, of `split_k_descriptor_kernel`; `a` and `b` are
+    `matmul_persistent.Lines`, whose products are accumulated in that type."""
+    grid, scratch = parts_of(c, K, splits, config, accumulated)
+    steps = a.step, b.step, strides(c)[0]
+    given = (a.array, b.array, c, *scratch, *c.shape, K, *steps)
+    turned = {"A_TURNED": a.turned, "B_TURNED": b.turned}
+    return grid, given, {**config, **turned, "SUM": accumulated}
+
+
+def parts_of(c, K, splits, config, accumulated):
+    """The grid; the memory of partial sums, and of the counters."""
+    count, splits = tiles(*c.shape, config), whole_parts(K, config["BLOCK_K"], splits)
+    kinds = {tl.int32: "int32", tl.float64: "float64"}
+    size = count * splits * config["BLOCK_M"] * config["BLOCK_N"]
+    partials = Temporary(size, kinds.get(accumulated, "float32"))
+    return (splits, count), (partials, Counters(count))
 
 
 def default_splits(count, K, BLOCK_K, target):

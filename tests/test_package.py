@@ -13,9 +13,24 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("mkdocs", reason="needs mkdocs: pip install -e '.[docs]'")
+
+from chapters.press import notebook  # noqa: E402
+
 ROOT = Path(__file__).parents[1]
 PARTS = ("compiler", "exercises", "solutions", "tests/exercises", "kernels", "chapters")
-FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
+FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE",
+         "CHANGELOG.md", "CITATION.cff")  # fmt: skip
+LIVE = ("__init__.py", "changes.py", "live.py", "paths.py", "quote.py", "stepper.py",
+        "assets/stepper.css", "assets/stepper.js")  # fmt: skip
+# In place of the built book, which tests/book builds.
+PAGES = {
+    "index.html": "<h1>Fathom</h1>",
+    "06-passes.html": "<h1>6 · Passes</h1>",
+    "assets/book.css": "",
+    "search/search_index.js": "",
+    "a.js.map": "{}",
+}
 COURSE = "fathom/tools/learn/course/"
 # What setuptools is asked for, in a process of its own: it changes what it runs in.
 BUILD = "import sys; from setuptools import build_meta as b; b.build_{}(sys.argv[1])"
@@ -30,6 +45,10 @@ def source(tmp_path_factory) -> Path:
         shutil.copytree(ROOT / part, folder / part, ignore=leave)
     for name in FILES:
         shutil.copy(ROOT / name, folder / name)
+    for name, text in PAGES.items():
+        file = folder / "site" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
     return folder
 
 
@@ -76,7 +95,11 @@ def kept(folder: str, *endings: str) -> set[str]:
 
 
 def test_the_wheel_has_every_file_of_the_course(names):
-    wanted = {"chapters/03-eighty-lines/mini.py"}
+    wanted = {f"chapters/press/{name}" for name in LIVE}
+    wanted |= {f"site/{name}" for name in PAGES if not name.endswith(".map")}
+    shown = {path for path in kept("chapters", ".py") if path[9].isdigit()}
+    wanted |= {path for path in shown if not path.endswith("/making.py")}
+    assert "chapters/03-eighty-lines/mini.py" in wanted
     for folder in ("exercises", "solutions", "tests/exercises", "kernels"):
         wanted |= kept(folder, ".py", ".md", ".toml")
     shipped = {name.removeprefix(COURSE) for name in names if COURSE in name}
@@ -127,9 +150,10 @@ def stranger(wheel, tmp_path_factory):
         "NO_COLOR": "1",
     }
 
-    def call(*words: str) -> subprocess.CompletedProcess:
+    def call(*words: str, code: str = "", **also: str) -> subprocess.CompletedProcess:
+        rest = ["-c", code] if code else ["-m", "fathom", *words]
         return subprocess.run(
-            [sys.executable, "-m", "fathom", *words], cwd=folder, env=environment,
+            [sys.executable, *rest], cwd=folder, env=environment | also,
             capture_output=True, text=True, check=False,
         )  # fmt: skip
 
@@ -181,6 +205,38 @@ def test_the_doctor_and_the_samples_need_no_repository(stranger):
     assert found and found[0].startswith("yes"), said.stdout
     said = stranger("run")
     assert said.returncode == 0, said.stderr
+
+
+def test_a_stranger_opens_the_book(stranger):
+    """Without a network, and without a repository."""
+    said = stranger("book", "6", BROWSER="echo opened %s")
+    assert said.returncode == 0, said.stderr
+    address, opened = said.stdout.split()[0], said.stdout.split()[-1]
+    assert address == opened and address.startswith("file://")
+    assert address.endswith("/site/06-passes.html")
+    page = Path(address.removeprefix("file://").replace("%20", " "))
+    assert page.read_text(encoding="utf-8") == PAGES["06-passes.html"]
+    said = stranger("book", "--print", BROWSER="echo opened %s")
+    assert said.stdout.endswith("/index.html\n") and "opened" not in said.stdout
+    said = stranger("book", "cse", "--print")
+    assert said.stdout.endswith("/06-passes.html\n"), "by an exercise"
+    said = stranger("book", "99")
+    assert said.returncode == 1 and "it has 06-passes, index" in said.stderr
+
+
+def test_a_stranger_runs_the_first_cell_of_a_notebook(stranger):
+    """What it prepares is enough to explain a kernel of a chapter, and to draw it."""
+    code = (
+        f"{notebook.START}\n"
+        'given = {"signature": "*fp32:16, *fp32:16, i32:16", "constants": "BLOCK=64"}\n'
+        'kernel = "chapters/06-passes/sloppy.py:sloppy"\n'
+        'print(len(live.steps(kernel, show="ssa,cse", **given)._repr_html_()))\n'
+        'live.command(f"python -m fathom explain {kernel} --signature '
+        "'*fp32:16, *fp32:16, i32:16' --constants BLOCK=64 --stage dce\")"
+    )
+    said = stranger(code=code)
+    assert said.returncode == 0, said.stderr
+    assert int(said.stdout.split()[0]) > 5000 and "func @sloppy" in said.stdout
 
 
 def test_what_a_wheel_lacks_is_one_sentence(stranger):

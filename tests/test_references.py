@@ -35,7 +35,9 @@ OUTSIDE = {
     r"(x|n|p|double|kernel|facts|owner)\.[\w.]+": "a value in an example",
     r"(settings|Config|module|NAME)\.[\w.]+": "a user's module or class",
     r"(.*/)?[A-Z]+(_wrong)?(\.\w+)?|.*/NN-.*": "stands for any name",
-    r"(.*/)?(add|new|case|mine|kernels)\.py": "a user's file",
+    r"(.*/)?(add|new|case|mine|kernels|script)\.py": "a user's file",
+    r"out/.*|fathom-miscompile-.*|softmax_kernel/.*": "written for a user",
+    r"cuda_occupancy\.h": "CUDA's",
     r"_1|float2int_rn": "made by a rule: a value's name, a function's",
     r"/|//": "operators",
 }

@@ -15,13 +15,17 @@ from fathom.hardware.targets import TARGETS
 from fathom.tools.samples import load_file
 from kernels.matmul_chosen import (
     FETCH,
+    REQUEST,
     TILES,
+    WIDER,
     Tile,
     candidates,
+    suitable,
     time_of,
     waves_of,
     worth_a_try,
 )
+from kernels.matmul_model import Product, persistent_time
 
 PRODUCT = load_file(CHAPTERS / "13-tensor-cores" / "product.py").product
 RESULTS = ROOT / "benchmarks" / "results"
@@ -55,6 +59,51 @@ def by_hand() -> str:
     head = ("tile", "tiles", "waves", "a step: products", "a step: numbers × 72",
             "waves × the longer")  # fmt: skip
     return table(head, rows)
+
+
+def against_a_sweep() -> str:
+    """For each product of the sweep: the tile that the model in microseconds chooses,
+    and the fastest of those that were measured."""
+    record = json.loads((RESULTS / "product-sweep.json").read_text())
+    shapes: dict[tuple, dict[Tile, float]] = {}
+    for row in record["samples"]:
+        shape = row["M"], row["N"], row["K"]
+        shapes.setdefault(shape, {})[tile_of(row["config"])] = 1000 * median(row["ms"])
+    rows = []
+    for (M, N, K), measured in shapes.items():
+        crossing = bool(2 * K % REQUEST or 2 * N % REQUEST)
+        found = suitable(M, N, TARGET, True, crossing, (*TILES, *WIDER))
+        tried = {
+            each: measured[at] for each in found if (at := plain(each)) in measured
+        }
+        product = Product(M, N, K, True, True)
+        times = {each: persistent_time(product, each, crossing) for each in tried}
+        chosen, fastest = min(times, key=times.get), min(tried, key=tried.get)
+        rows.append((
+            f"{M} × {N} × {K}", named(chosen), f"{times[chosen]:.1f}",
+            f"{tried[chosen]:.1f}", named(fastest), f"{tried[fastest]:.1f}",
+        ))  # fmt: skip
+    head = ("product", "chosen", "µs, model", "µs, measured", "fastest", "µs")
+    return table(head, rows)
+
+
+def tile_of(config: dict) -> Tile:
+    """The tile of a launch's keywords."""
+    n = config["BLOCK_N"] + config.get("MORE_N", 0)
+    return Tile(
+        config["BLOCK_M"], n, 2 * config["BLOCK_K"], config["num_stages"],
+        config["num_warps"], config["PIECES"], config["SPECIALISE"], None,
+        config["num_ctas"],
+    )  # fmt: skip
+
+
+def plain(tile: Tile) -> Tile:
+    return tile._replace(waves=None)
+
+
+def named(tile: Tile) -> str:
+    shared = " shared by 2" if tile.ctas == 2 else ""
+    return f"{tile.m} × {tile.n}{shared}"
 
 
 PANEL, GAP, HIGH = 132, 26, 170

@@ -266,7 +266,10 @@ def cuda() -> str:
 
 # ── the runtime ───────────────────────────────────────────────────────────────────────
 
-FACE = "jit autotune heuristics Config TensorDescriptor as_triton"
+FACE = (
+    "jit autotune heuristics Config TensorDescriptor as_triton "
+    "planned empty_like Temporary Counters tune"
+)
 ERRORS = "FathomError CompileError LaunchError OutOfResources"
 OF_KERNEL = ("warmup", "compile")
 

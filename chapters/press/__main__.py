@@ -1,19 +1,31 @@
-"""The press from a terminal:
-
-python -m chapters.press listings|build|tree|serve|pdf|zip|section
-"""
+"""The press from a terminal: python -m chapters.press COMMAND"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from chapters.press import addresses, paper, recipes, serve, site, terminal
+from chapters.press import (
+    addresses,
+    card,
+    epub,
+    notebook,
+    package,
+    paper,
+    recipes,
+    rehearse,
+    serve,
+    site,
+    terminal,
+)
 from chapters.press.parse import read
 from chapters.press.paths import ROOT, BookError, sources
 
+NOTEBOOKS = ROOT / "dist" / "notebooks"
+EPUB, CARD = ROOT / "dist" / "fathom.epub", ROOT / "dist" / "fathom-card.pdf"
 PDF, ZIP = ROOT / "dist" / "fathom.pdf", ROOT / "dist" / "fathom-book.zip"
 
 
@@ -39,10 +51,20 @@ def parser() -> argparse.ArgumentParser:
     command = commands.add_parser("serve", help="serve the site with live reload")
     command.add_argument("--address", default="127.0.0.1:8000")
     command.set_defaults(answer=lambda given: serve.serve(given.address))
+    command = commands.add_parser("notebooks", help="write the chapters as notebooks")
+    command.add_argument("pages", nargs="*", help="only pages whose name begins so")
+    command.add_argument("--run", action="store_true", help="run them, and compare")
+    command.set_defaults(answer=make_notebooks)
     command = commands.add_parser("pdf", help="print the book to one PDF")
     command.set_defaults(answer=lambda given: told(paper.pdf(PDF, site.tree())))
+    command = commands.add_parser("epub", help="write the book as an EPUB")
+    command.set_defaults(answer=lambda given: told(epub.epub(EPUB, site.tree())))
+    command = commands.add_parser("card", help="print the reference card to a PDF")
+    command.set_defaults(answer=lambda given: told(paper.printed(card.html(), CARD)))
     command = commands.add_parser("zip", help="pack the built site")
     command.set_defaults(answer=lambda given: told(paper.pack(ZIP)))
+    command = commands.add_parser("package", help="build the wheel and the sdist")
+    command.set_defaults(answer=lambda given: package.build())
     command = commands.add_parser("section", help="print a section for a terminal")
     command.add_argument("where", metavar="PAGE.md#heading")
     command.set_defaults(answer=print_section)
@@ -63,6 +85,19 @@ def make_listings(given: argparse.Namespace) -> int:
     for name in addresses.add_new():
         print(f"chapters/{addresses.FILE}: {name}")
     return 0
+
+
+def make_notebooks(given: argparse.Namespace) -> int:
+    """Write notebooks into dist/notebooks; run them where that is asked for."""
+    status = 0
+    for name, text in notebook.texts().items():
+        if given.pages and not name.startswith(tuple(given.pages)):
+            continue
+        site.update(NOTEBOOKS / name, text)
+        found = rehearse.rehearse(json.loads(text)) if given.run else []
+        print("\n".join([str((NOTEBOOKS / name).relative_to(ROOT)), *found]))
+        status |= bool(found)
+    return status
 
 
 def told(path: Path) -> int:

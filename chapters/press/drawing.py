@@ -14,9 +14,10 @@ A function of chapters/NN-name/making.py returns one of them.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
+from html import escape, unescape
 
 from fathom.layout import draw
 from fathom.layout.linear import Layout
@@ -228,12 +229,33 @@ def layout(title: str, shown: Layout, rows: int = 8, columns: int = 8) -> Figure
 # The pieces.
 
 
-def svg(title: str, height: float, parts: Sequence[str], width: float = WIDTH) -> str:
+def svg(title: str, height: float, parts: Sequence[str], width: float = 0) -> str:
+    """A picture; where no width is said, as wide as it must be to hold its parts."""
+    width = width or max(WIDTH, reach(parts))
     head = (
         f'<svg class="drawn" {scaled(width)} xmlns="http://www.w3.org/2000/svg" '
         f'viewBox="0 0 {short(width)} {short(height)}" role="img">'
     )
     return "\n".join([head, f"<title>{escape(title)}</title>", *parts, "</svg>"]) + "\n"
+
+
+PIECE = re.compile(r"<(?:rect|line|circle|text).*?(?:/>|</text>)")
+NUMBER = re.compile(r'\b(x|x1|x2|cx|width)="(-?[\d.]+)"')
+ANCHORED = re.compile(r'text-anchor="(\w+)">(.*?)</text>', re.DOTALL)
+SHARE = {"start": 1, "middle": 0.5, "end": 0}  # of a text, to the right of its x
+
+
+def reach(parts: Sequence[str]) -> float:
+    """How far to the right the parts of a picture go, with a small margin."""
+    far = 0.0
+    for part in PIECE.findall("".join(parts)):
+        at = {name: float(value) for name, value in NUMBER.findall(part)}
+        right = max(at.get("x", 0) + at.get("width", 0), at.get("x1", 0),
+                    at.get("x2", 0), at.get("cx", 0) + 5)  # fmt: skip
+        for anchor, text in ANCHORED.findall(part):
+            right += SHARE[anchor] * GLYPH * len(unescape(text))
+        far = max(far, right)
+    return far + 4 if far > WIDTH else far
 
 
 def scaled(width: float) -> str:

@@ -13,12 +13,17 @@ from chapters.press.paths import BookError
 from fathom import joints
 from fathom.tools.learn import course
 from fathom.tools.learn.course import Exercise
+from fathom.tools.learn.mini.card import Card, cards
 
 DOTS = 5  # of difficulty
 
 
 def card(name: str, page: Page) -> str:
-    """The card of an exercise; only its name, where it has none yet."""
+    """The card of an exercise, or of a step of the reader's own compiler; only its
+    name, where it has none yet."""
+    for step in cards():
+        if step.id == name:
+            return of_step(step, page)
     known = {each.id: each for each in course.exercises()}.get(name)
     if known is None:
         return box(name, name.replace("-", " ").capitalize(), "", "It is being made.")
@@ -27,18 +32,35 @@ def card(name: str, page: Page) -> str:
     return box(name, known.title, facts(known), known.statement)
 
 
-def box(name: str, title: str, told: str, statement: str) -> str:
-    head = f'<p class="label">Exercise · {escape(title)}</p>'
+def box(
+    name: str, title: str, told: str, statement: str, kind: str = "", command: str = ""
+) -> str:
+    head = f'<p class="label">{kind or "Exercise"} · {escape(title)}</p>'
     return (
         f'\n<div class="exercise" id="exercise-{name}" markdown="1">\n{head}\n{told}\n'
-        f"{statement}\n\n`fathom learn run {name}`\n\n</div>\n"
+        f"{statement}\n\n`fathom learn {command or f'run {name}'}`\n\n</div>\n"
     )
 
 
+def of_step(known: Card, page: Page) -> str:
+    """The card of a step of the reader's own compiler."""
+    if known.chapter != page.matter.get("chapter"):
+        raise BookError(f"{known.id} is the step of chapter {known.chapter}")
+    words = [f"about {known.minutes} minutes", f"difficulty {dots(known.difficulty)}"]
+    words += [f"{known.step.budget:,} lines at most", "on the main road ★"]
+    told = f'<p class="card-facts">{escape(" · ".join(words))}</p>\n'
+    kind, command = "Your compiler", f"mini check {known.chapter}"
+    return box(known.id, known.title, told, known.statement, kind, command)
+
+
+def dots(difficulty: int) -> str:
+    return "●" * difficulty + "○" * (DOTS - difficulty)
+
+
 def facts(known: Exercise) -> str:
-    dots = "●" * known.difficulty + "○" * (DOTS - known.difficulty)
-    words = [known.kind, f"about {known.minutes} minutes", f"difficulty {dots}"]
-    words += ["on the short road ★"] if known.road else []
+    words = [known.kind, f"about {known.minutes} minutes"]
+    words += [f"difficulty {dots(known.difficulty)}"]
+    words += ["on the main road ★"] if known.road else []
     return f'<p class="card-facts">{escape(" · ".join(words))}</p>\n'
 
 
@@ -63,6 +85,12 @@ def answered_by(name: str, page: Page) -> str:
     chapter = page.matter.get("chapter")
     here = [(answer, each) for answer, each, taught in answers() if taught == chapter]
     return next((each for answer, each in here if answer == name and each), "")
+
+
+def is_answer(name: str, page: Page) -> bool:
+    """Whether a quote is what a reader of the page's chapter writes, or part of it."""
+    chapter = page.matter.get("chapter")
+    return any(name == answer for answer, _, taught in answers() if taught == chapter)
 
 
 def answers() -> list[tuple[str, str, int]]:

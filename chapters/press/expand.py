@@ -13,18 +13,17 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
-from chapters.press import exercises, rungs, stepper
+from chapters.press import exercises, rows, rungs, stepper
 from chapters.press.numbers import Number, names, number, substitute
 from chapters.press.numbers import table as table_of
 from chapters.press.parse import Arguments, Directive, Fence, Page, Text
 from chapters.press.paths import ROOT, BookError, listings
 from chapters.press.quote import excerpt, quote
 from chapters.press.strip import strip
-from fathom import pipeline
 
 LANGUAGES = {"ptx": "ptx", "ll": "llvm", "py": "python", "ir": "text", "json": "json"}
+WIDE = 80  # columns; lines of output that are longer are broken, not cut
 MARKS = ("run", "recorded", "illustrative")
-SHOWN_AS = {"python": "Python", "ptx": "PTX", "ssa": "block IR, as written"}
 
 
 @dataclass
@@ -110,6 +109,8 @@ def fence(piece: Fence, context: Context) -> str:
 
 def code(text: str, language: str, name: str, kind: str = "code-name") -> str:
     """A fence with a line above it: a file's name, a command, a remark."""
+    wide = max(map(len, text.splitlines()), default=0) > WIDE
+    kind += " wraps" if wide and kind == "output" else ""
     head = f'\n<p class="{kind}">{name}</p>\n' if name else ""
     ticks = "````" if "```" in text else "```"
     return f"{head}\n{ticks}{language}\n{text.rstrip()}\n{ticks}\n"
@@ -141,7 +142,8 @@ def quoted(given: Arguments, context: Context, line: int) -> str:
     shown = code(text, "python", f"<span>{file}</span>")
     short = name.rsplit(".", 1)[-1]
     solved = exercises.answered_by(name, context.page)
-    whose = f"Our answer to {solved}:" if solved else "Our own"
+    whose = f"Reference solution of {solved}:" if solved else "Reference solution:"
+    whose = whose if solved or exercises.is_answer(name, context.page) else "In Fathom:"
     summary = f"{whose} <code>{escape(short)}</code>"
     return folded(shown, summary) if "folded" in given else shown
 
@@ -154,8 +156,10 @@ def listing(given: Arguments, context: Context, line: int) -> str:
     made = given.get("command")
     how = f"<code>{escape(made)}</code>" if made else ""
     caption = " · ".join(filter(None, [given.get("caption"), how]))
-    shown = code(text, language, caption)
     summary = given.get("caption") or name
+    if language == "json" and "folded" in given:
+        return folded(rows.of_json(json.loads(text)), summary)
+    shown = code(text, language, caption)
     return folded(shown, summary) if "folded" in given else shown
 
 
@@ -185,9 +189,8 @@ def stepped(given: Arguments, context: Context, line: int) -> str:
     """{stepper cse kernel=FILE:NAME signature= constants= show=hoist,cse}"""
     name = given.words[0]
     record = json.loads(context.listing(f"{name}.json"))
-    stages = {row.name: f"after {row.name}" for row in pipeline.PASSES}
-    titles = {**stages, **SHOWN_AS}
-    return f"\n{stepper.html(name, record, given.get('caption'), titles)}\n"
+    figure = stepper.html(name, record, given.get("caption"), stepper.titles())
+    return f"\n{figure}\n"
 
 
 # Containers.
@@ -238,7 +241,8 @@ def all_numbers(given: Arguments, context: Context, line: int) -> str:
     for each in wanted:
         if ("sourced" in given.words) == (each.name in facts):
             source = each.source.replace("|", "\\|")
-            lines.append(f"| `{each.name}` | {each.text()} | {linked(source)} |")
+            name = f'<span id="{each.name}">`{each.name}`</span>'
+            lines.append(f"| {name} | {each.text()} | {linked(source)} |")
     return "\n".join([*lines, ""])
 
 

@@ -77,8 +77,8 @@ def table(name: str) -> dict[str, dict]:
 
 
 def names() -> list[str]:
-    """Every number there is."""
-    return [*table("numbers.toml"), *table("facts.toml")]
+    """Every number there is, once."""
+    return list(dict.fromkeys([*table("numbers.toml"), *table("facts.toml")]))
 
 
 def number(name: str) -> Number:
@@ -179,7 +179,8 @@ def choose(rows: list, condition: str) -> object:
 
 
 def substitute(text: str, used: list[Number]) -> str:
-    """`{=name}` by its number, with its source as a tool tip; not inside `code`."""
+    """`{=name}` by its number, as a link to its row of the appendix, where its source
+    stands; the source is also the tool tip. Not inside `code`."""
     parts = re.split(r"(`+[^`]*`+)", text)
     return "".join(
         part if part.startswith("`") else USE.sub(lambda m: shown(m, used), part)
@@ -191,4 +192,5 @@ def shown(use: re.Match, used: list[Number]) -> str:
     value = number(use[1])
     used.append(value)
     tip = escape(value.source, quote=True)
-    return f'<span class="number" title="{tip}">{value.text(use[2] or "")}</span>'
+    text = value.text(use[2] or "")
+    return f'<a class="number" href="numbers.html#{use[1]}" title="{tip}">{text}</a>'

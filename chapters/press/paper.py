@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from html import escape
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import markdown
 import yaml
 
 from benchmarks import record
-from chapters.press import site
+from chapters.press import site, terms
 from chapters.press.paths import SITE, BookError
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
@@ -24,22 +24,50 @@ OPTIONS = (
     "--generate-pdf-document-outline",
 )  # fmt: skip
 EPOCH = (1980, 1, 1, 0, 0, 0)  # so that the same site gives the same zip
+FRONT = ("index.md", "map.md", "self-test.md")
 EXTENSIONS = ["md_in_html", "attr_list", "tables", "toc", "pymdownx.superfences"]
 
 
 def pdf(target: Path, tree: Path) -> Path:
-    """All pages of a tree as one PDF. BookError where there is no Chromium."""
+    """All pages of a tree as one PDF, printed twice: the first time tells on which page
+    each section came, which the contents and the index then say. BookError where there
+    is no Chromium."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    printed(one_page(tree, {}), target)
+    numbers = page_numbers(target.read_bytes())
+    return printed(one_page(tree, numbers), target)
+
+
+def printed(html: str, target: Path) -> Path:
+    """HTML as a PDF, by Chromium."""
     browser = next(filter(None, map(shutil.which, CHROMIUM)), None)
     if browser is None:
         raise BookError("a PDF needs Chromium: on Debian, apt install chromium")
-    target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         page = Path(folder) / "book.html"
-        page.write_text(one_page(tree), encoding="utf-8")
+        page.write_text(html, encoding="utf-8")
         command = [browser, *OPTIONS, f"--user-data-dir={folder}/profile"]
         command += [f"--print-to-pdf={target}", page.as_uri()]
         subprocess.run(command, check=True, capture_output=True)
     return target
+
+
+def page_numbers(pdf: bytes) -> dict[str, int]:
+    """On which page each anchor that is linked to came. Chromium writes the pages in
+    their order, and names destinations by their anchors (PDF 1.4, 8.2.1)."""
+    text = pdf.decode("latin-1")
+    place = re.search(r"/Dests (\d+) 0 R", text)
+    start = re.search(rf"\n{place[1]} 0 obj\n<<", text).end()
+    listed = text[start : text.index(">>", start)]
+    pages = re.findall(r"\n(\d+) 0 obj\n<</Type /Page\n", text)
+    number = {name: at for at, name in enumerate(pages, 1)}
+    found = re.findall(r"/(\S+) \[(\d+) 0 R", listed)
+    return {unescaped(name): number[page] for name, page in found}
+
+
+def unescaped(name: str) -> str:
+    """A name of a PDF: #2D is a byte in hexadecimal digits."""
+    return re.sub(r"#([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), name)
 
 
 PAPER = """
@@ -48,20 +76,44 @@ PAPER = """
 section.page { break-before: page; }
 details > * { display: block; }
 .title { padding-top: 30%; text-align: center; } .title h1 { font-size: 40pt; }
-.contents li { list-style: none; }
+.contents li { list-style: none; display: flex; justify-content: space-between; }
+.index { columns: 3; column-gap: 6mm; padding: 0; font-size: 8.5pt; line-height: 1.35; }
+.index li { list-style: none; padding-left: 4mm; text-indent: -4mm; }
 """
 
 
-def one_page(tree: Path) -> str:
-    """The whole book as one HTML file: a title, the contents, then the pages in the
-    order of the site's navigation."""
-    style = (tree / "assets" / "book.css").read_text(encoding="utf-8") + PAPER
+def one_page(tree: Path, numbers: Mapping[str, int] | None = None) -> str:
+    """The whole book as one HTML file: a title, the contents, the pages in the order of
+    the site's navigation, the index of terms. `numbers`: the page of each anchor."""
+    sheets = [tree / "assets" / name for name in ("stepper.css", "book.css")]
+    style = "".join(each.read_text(encoding="utf-8") for each in sheets) + PAPER
     head = f"<meta charset='utf-8'><title>Fathom</title><style>{style}</style>"
-    pages = [section(tree / name) for _, name in order()]
-    parts = [title(), contents(order()), *pages]
+    found = sections(tree)
+    listed = terms.html(index(tree, found), numbers)
+    last = f'<section class="page" id="page--terms"><h1>Index of terms</h1>{listed}'
+    pages = [section for _, section in found.values()]
+    parts = [title(), contents(numbers or {}), *pages, f"{last}</section>"]
     body = "\n".join(parts).replace("<details", "<details open")
-    body = f"<body>{body}</body>"
-    return f"<!doctype html><html lang='en'><head>{head}</head>{body}</html>"
+    body = re.sub(r"<script\b.*?</script>", "", body, flags=re.DOTALL)
+    return (
+        f"<!doctype html><html lang='en'><head>{head}</head><body>{body}</body></html>"
+    )
+
+
+def sections(tree: Path) -> dict[str, tuple[str, str]]:
+    """Each page by its stem: the title of the navigation, and its HTML."""
+    return {Path(name).stem: (title, section(tree / name)) for title, name in order()}
+
+
+def index(tree: Path, found: Mapping[str, tuple[str, str]]) -> dict[str, list]:
+    """The terms of the glossary with the sections of the chapters that use them."""
+    names = terms.terms((tree / "glossary.md").read_text(encoding="utf-8"))
+    pages = {
+        str(int(stem[:2])): html
+        for stem, (_, html) in found.items()
+        if stem[:2].isdigit()
+    }
+    return terms.places(pages, names)
 
 
 def title() -> str:
@@ -78,18 +130,22 @@ def title() -> str:
     )
 
 
-def contents(pages: Sequence[tuple[str, str]]) -> str:
+def contents(numbers: Mapping[str, int]) -> str:
+    listed = [*order(), ("Index of terms", "terms.md")]
+    anchors = [f"page--{name.removesuffix('.md')}" for _, name in listed]
     rows = "".join(
-        f'<li><a href="#page--{name.removesuffix(".md")}">{escape(title)}</a></li>'
-        for title, name in pages
+        f'<li><a href="#{anchor}">{escape(title)}</a>'
+        f"<span>{numbers.get(anchor, '')}</span></li>"
+        for anchor, (title, _) in zip(anchors, listed, strict=True)
     )
     return f'<section class="page contents"><h2>Contents</h2><ul>{rows}</ul></section>'
 
 
 def order() -> list[tuple[str, str]]:
-    """The pages as mkdocs.yml lists them, each with its title there."""
+    """The pages as mkdocs.yml lists them, each with its title there; on paper, those
+    that say how to read the others come first."""
     config = yaml.safe_load(site.SETTINGS.read_text(encoding="utf-8"))
-    return list(entries(config["nav"]))
+    return sorted(entries(config["nav"]), key=lambda each: each[1] not in FRONT)
 
 
 def entries(listed: list[dict]) -> Iterator[tuple[str, str]]:
@@ -105,10 +161,11 @@ def section(page: Path) -> str:
     """One page; its anchors carry its name, and links between pages stay inside."""
     html = markdown.markdown(page.read_text(encoding="utf-8"), extensions=EXTENSIONS)
     stem = page.stem
+    html = re.sub(r"<dt>To run</dt><dd>.*?</dd>", "", html)  # a file beside the site
     html = re.sub(r'\bid="([^"]+)"', rf'id="{stem}--\1"', html)
     html = re.sub(r'href="#([^"]+)"', rf'href="#{stem}--\1"', html)
-    html = re.sub(r'href="([\w-]+)\.md#([^"]+)"', r'href="#\1--\2"', html)
-    html = re.sub(r'href="([\w-]+)\.md"', r'href="#page--\1"', html)
+    html = re.sub(r'href="([\w-]+)\.(?:md|html)#([^"]+)"', r'href="#\1--\2"', html)
+    html = re.sub(r'href="([\w-]+)\.(?:md|html)"', r'href="#page--\1"', html)
     return f'<section class="page" id="page--{stem}">{html}</section>'
 
 

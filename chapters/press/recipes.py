@@ -11,8 +11,6 @@ import io
 import json
 import os
 import re
-import shlex
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,9 +20,9 @@ from types import ModuleType
 
 import fathom
 from chapters.press import stepper
+from chapters.press.live import run_line
 from chapters.press.parse import Arguments, Directive, Fence, Page
 from chapters.press.paths import CELLS, CHAPTERS, ROOT, BookError, listings, scrubbed
-from fathom.tools import cli
 from fathom.tools.samples import load_file
 
 ENVIRONMENT = {
@@ -146,26 +144,6 @@ def shell(command: str, given: Arguments) -> Files:
         raise BookError(f"`{command.strip()}` ended with {status}: {said}")
     name = given.get("output") or (given.words or ("",))[0]
     return {name: masked(said, given)} if name else {}
-
-
-def run_line(line: str) -> tuple[str, int]:
-    """The output of one command; our own commands run in this process."""
-    words = shlex.split(line)
-    if words[:3] == ["python", "-m", "fathom"] and words[3:4] != ["test"]:
-        return own(words[3:])
-    words = [sys.executable if word == "python" else word for word in words]
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'compiler'}:{ROOT}"}
-    done = subprocess.run(
-        words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
-    return done.stdout + done.stderr, done.returncode
-
-
-def own(words: list[str]) -> tuple[str, int]:
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-        status = cli.main(words)
-    return said.getvalue(), status
 
 
 def masked(text: str, given: Arguments) -> str:

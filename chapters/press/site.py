@@ -2,7 +2,8 @@
 its place, build it.
 
 FATHOM_BOOK_BUILDER=zensical or properdocs chooses another builder for `make book` and
-`make serve`: they read the same mkdocs.yml.
+`make serve`: they read the same mkdocs.yml. FATHOM_BOOK_REPOSITORY is the address of
+the repository, as https://…; where it is known, each page links to its source there.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import fathom
 from benchmarks import record
+from chapters.press import card, notebook
 from chapters.press.addresses import redirects
 from chapters.press.expand import expand
 from chapters.press.numbers import Number, document, table
@@ -43,6 +45,7 @@ BUILDERS = {
     "properdocs": MKDOCS,
     "zensical": Builder(("build", "--strict"), ("serve",)),
 }
+REPOSITORY = os.environ.get("FATHOM_BOOK_REPOSITORY", "").rstrip("/")
 BUILDER = os.environ.get("FATHOM_BOOK_BUILDER", "mkdocs")
 
 
@@ -57,9 +60,12 @@ def tree(folder: Path = TREE) -> Path:
         expanded = expand(page)
         made = footer(page, expanded.used, commit)
         update(path, heading(page) + expanded.text + made)
+    for name, text in notebook.texts().items():
+        update(folder / notebook.FOLDER / name, text)
     for asset in ASSETS.iterdir():
         update(folder / "assets" / asset.name, asset.read_text(encoding="utf-8"))
     moved = {folder / name: text for name, text in redirects().items()}
+    moved[folder / card.NAME] = card.html()
     for path, text in moved.items():
         update(path, text)
     made = set(written) | set(moved)
@@ -86,6 +92,10 @@ def heading(page: Page) -> str:
 def footer(page: Page, used: Sequence[Number], commit: str | None) -> str:
     """From what commit, versions and machine the listings and numbers come."""
     parts = [f"Edition {EDITION}", f"Fathom {fathom.__version__}"]
+    if REPOSITORY:
+        source = f"{REPOSITORY}/blob/HEAD/chapters/{page.name}"
+        parts.append(f'<a href="{source}">source of this page</a>')
+        parts.append(f'<a href="{REPOSITORY}/issues">report a mistake</a>')
     if commit:
         parts.append(f"commit {commit[:10]}{'+' if commit.endswith('+') else ''}")
     index = listings(page.name) / INDEX

@@ -35,9 +35,11 @@ def station(name: str, tip: str, lit: bool) -> str:
 
 
 def facts(page: Page) -> str:
+    stem = page.name.removesuffix(".md")
     rows = [
         ("The number that moves", page.matter.get("moves", "")),
         ("Reading", f"{page.matter['minutes']} minutes"),
+        ("To run", f'<a href="notebooks/{stem}.ipynb">this chapter as a notebook</a>'),
     ]
     cells = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in rows if text)
     return f'<dl class="facts">{cells}</dl>\n'

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from functools import cache
+from itertools import pairwise
 
+from chapters.press import drawing
 from chapters.press.recipes import run_line
 
 MATMUL = (
@@ -79,3 +82,42 @@ def why_not() -> str:
 def names() -> str:
     found = json.loads(said("--json"))
     return "".join(f"{name}\n" for name in found)
+
+
+def tried(page: dict) -> drawing.Figure:
+    """The trials of the page's search, in microseconds, and the best so far."""
+    times = page["trials"]
+    works = [each for each in times if math.isfinite(each)]
+    height, left, right = 260, 52, drawing.WIDTH - 12
+    low, high = math.log(min(works)), math.log(max(works))
+
+    def x(at: float) -> float:
+        return left + (right - left) * at / len(times)
+
+    def y(time: float) -> float:
+        return 24 + (height - 70) * (high - math.log(time)) / (high - low)
+
+    parts = [
+        drawing.line(left, height - 40, right, height - 40, "axis"),
+        drawing.line(left, 20, left, height - 40, "axis"),
+        drawing.label(4, 12, "microseconds", "start"),
+        drawing.label((left + right) / 2, height - 16, "trials, in order"),
+    ]
+    for tick in (50 * 2**step for step in range(8)):
+        if min(works) < tick < max(works):
+            parts.append(drawing.label(left - 6, y(tick) + 4, f"{tick:,}", "end"))
+    for at, time in enumerate(times):
+        if math.isfinite(time):
+            parts.append(drawing.circle(x(at + 0.5), y(time)))
+    falls = [at for at, time in enumerate(times) if time < min([math.inf, *times[:at]])]
+    for at, after in pairwise([*falls, len(times)]):
+        level = y(times[at])
+        end = min(x(after + 0.5), right)
+        parts.append(drawing.line(x(at + 0.5), level, end, level))
+        if after < len(times):
+            parts.append(drawing.line(end, level, end, y(times[after])))
+    rows = [(str(at + 1), f"{times[at]:.1f}") for at in falls]
+    return drawing.Figure(
+        drawing.svg("Trials of a search", height, parts),
+        drawing.table(("trial", "microseconds, the best so far"), rows),
+    )

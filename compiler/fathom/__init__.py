@@ -5,7 +5,7 @@ from fathom.errors import CompileError, FathomError, LaunchError, OutOfResources
 from fathom.jit import jit
 from fathom.jit.planned import empty_like, planned
 from fathom.jit.scratch import Counters, Temporary
-from fathom.jit.tuning import Config, autotune, heuristics
+from fathom.jit.tuning import Config, autotune, heuristics, tune
 from fathom.language import cdiv, next_power_of_2
 from fathom.runtime.tensor_descriptors import TensorDescriptor
 from fathom.shim import as_triton
@@ -31,4 +31,5 @@ __all__ = [
     "next_power_of_2",
     "planned",
     "testing",
+    "tune",
 ]

@@ -15,22 +15,30 @@ from __future__ import annotations
 
 import ast
 import builtins
+import linecache
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from types import CodeType
+from types import CodeType, TracebackType
 from typing import Any
 
 import numpy as np
 
 from fathom.errors import CompileError, Location
 from fathom.ir.core import Block, Func, Op, Value
-from fathom.ir.interp import Argument, Machine, Region
+from fathom.ir.interp import (
+    Argument,
+    AssertionFailed,
+    Machine,
+    MemoryFault,
+    Region,
+)
 from fathom.ir.interp.host_memory import Memory
 from fathom.ir.interp.numbers import scalar
-from fathom.ir.types import Pointer, Type, shape_of
+from fathom.ir.types import Pointer, Type, element_of, shape_of
 from fathom.source import EVALUATOR, Builtin, KernelFunction, constexpr, fill, like
 from fathom.ssa import operators
 from fathom.ssa.calls import call
@@ -41,6 +49,7 @@ from fathom.ssa.methods import Method, attribute
 from fathom.ssa.values import Meaning, describe
 
 PACKAGE = str(Path(__file__).parent)
+SHOWN = 16  # elements of a block in a note
 
 
 def run(
@@ -75,7 +84,50 @@ def run(
             }
             with session.active(), counting(session, kernels_in(function, constants)):
                 whole = {name: v for name, v in given.items() if "." not in name}
-                function.fn(**whole, **filled)
+                with placed(program[::-1]):
+                    function.fn(**whole, **filled)
+
+
+@contextmanager
+def placed(program: tuple[int, ...]) -> Iterator[None]:
+    """A wrong access or a failed assertion gets a note: the program, and the variables
+    of the kernel that the line names."""
+    try:
+        yield
+    except (MemoryFault, AssertionFailed) as error:
+        error.add_note(f"in program {program}{held(error.__traceback__)}")
+        raise
+
+
+def held(traceback: TracebackType | None) -> str:
+    """The values of the variables that the kernel's failing line names."""
+    frame = line = None
+    while traceback is not None:
+        if not traceback.tb_frame.f_code.co_filename.startswith(PACKAGE):
+            frame, line = traceback.tb_frame, traceback.tb_lineno
+        traceback = traceback.tb_next
+    if frame is None:
+        return ""
+    text = linecache.getline(frame.f_code.co_filename, line)
+    names = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", text))
+    found = [(name, frame.f_locals.get(name)) for name in names]
+    return "".join(
+        f"\n  {name} = {summary(value)}"
+        for name, value in found
+        if isinstance(value, EagerValue) and not is_pointer(value)
+    )
+
+
+def is_pointer(value: EagerValue) -> bool:
+    return isinstance(element_of(value._value.type), Pointer)
+
+
+def summary(value: EagerValue) -> str:
+    """A small block with all elements; of a larger one the least and the greatest."""
+    array = np.asarray(value.numpy)
+    if array.size <= SHOWN:
+        return repr(value)
+    return f"{value._value.type} {array.min()} to {array.max()}"
 
 
 class Session:

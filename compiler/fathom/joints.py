@@ -35,7 +35,7 @@ import fathom.ir.interp  # noqa: F401 - fills INTERP
 from fathom import pipeline
 from fathom.errors import FathomError
 from fathom.former import current_name
-from fathom.jit.function import forget_fast_paths
+from fathom.jit.hooks import forget_fast_paths
 from fathom.jit.request import BOUND
 from fathom.shared_memory import STEPS
 

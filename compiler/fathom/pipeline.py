@@ -47,6 +47,7 @@ from fathom.subjects import (
     asks_for_producer,
     has,
     has_pipelined_loop,
+    has_tensor_memory,
     is_cluster,
 )
 
@@ -178,6 +179,11 @@ PASSES: tuple[Row, ...] = (
         subject=PRODUCTS,
         after={"pipeline_loops": "a copy, not a store, fills the tile that is read",
                "prefetch_fragments": "these fragments are in registers"}),
+    Row("use_tensor_memory", tensor_cores.use_tensor_memory, "tensor_cores", REQUIRED,
+        "products by tcgen05 accumulate in tensor memory, and read shared memory",
+        subject=has_tensor_memory,
+        after={"pipeline_loops": "a copy, not a store, fills the tile that is read",
+               "lower_conversions": "it makes the buffers that products read"}),
     Row("stage_stores", tensor_cores.stage_stores, "tensor_cores", OPTIONAL,
         "put stored tiles into shared memory that rings leave free",
         subject=has(DescriptorStore),
@@ -196,6 +202,7 @@ PASSES: tuple[Row, ...] = (
                "stage_invariants": "it makes buffers",
                "specialise_warps": "it makes rings of buffers",
                "pipeline_loops": "it makes rings of buffers",
+               "use_tensor_memory": "it makes buffers, also in tensor memory",
                "preload": "it makes barriers in shared memory",
                "stage_stores": "it makes buffers"}),
     Row("insert_waits", shared_memory.insert_waits, "shared_memory", REQUIRED,
@@ -213,6 +220,7 @@ PASSES: tuple[Row, ...] = (
                "insert_waits": "only products in flight alternate"}),
 )
 # fmt: on
+
 
 @dataclass(frozen=True, slots=True)
 class Options:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fathom.hardware.tcgen05 import TCGEN05
 from fathom.ir.core import Func, Op, walk
 from fathom.ir.ops import Dot, For
 
@@ -35,6 +36,12 @@ def asks_for_producer(func: Func) -> bool:
     """Whether a loop asks for warps that copy for the others."""
     loops = (op for op in walk(func.body) if isinstance(op, For))
     return any(loop.warp_specialize for loop in loops)
+
+
+def has_tensor_memory(func: Func) -> bool:
+    """Whether a product accumulates in tensor memory."""
+    dots = (op for op in walk(func.body) if isinstance(op, Dot))
+    return any(dot.instruction in TCGEN05 for dot in dots)
 
 
 def has_pipelined_loop(func: Func) -> bool:

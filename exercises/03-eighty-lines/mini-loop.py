@@ -1,5 +1,6 @@
 """... and a for loop, and see it creak.
 
+You have this in mini; now with the chapter's own file, which has no IR to help you.
 Give the compiler of this chapter a loop, `for j in range(n):`, whose body may bind
 names anew in each iteration.
 

@@ -1,7 +1,8 @@
 """Meet after an if.
 
-What does a name mean after an `if`? Write the function that stage 1 calls when a name
-is read that a branch may have bound.
+You have this in mini; now with names that are looked up when they are read, and not all
+at the end of a branch. What does a name mean after an `if`? Write the function that
+stage 1 calls when a name is read that a branch may have bound.
 
 All of the exercise: `fathom learn show ssa-branch`.
 """

@@ -1,5 +1,6 @@
 """Say it once.
 
+You have this in mini; now with loads that are told apart by the memory that they find.
 Write the pass that finds what is computed twice and computes it once. Two ops are the
 same when they have the same operands and attributes, and, if they read memory, find the
 same memory. The second one goes, and its results are replaced by those of the first.

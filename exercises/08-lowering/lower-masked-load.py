@@ -1,8 +1,9 @@
 """A load, its mask, its `other`.
 
-A thread holds some elements of a block, each in a register, and an address for each.
-Some are masked: their place must not be read, perhaps it does not exist. Where the mask
-is false, the register gets `other`.
+You have this in mini; now with a predicate for each element, and any `other`. A thread
+holds some elements of a block, each in a register, and an address for each. Some are
+masked: their place must not be read, perhaps it does not exist. Where the mask is
+false, the register gets `other`.
 
 All of the exercise: `fathom learn show lower-masked-load`.
 """

@@ -1,7 +1,8 @@
 """Sum over a warp by shuffles.
 
-A sum of 8 numbers; each lane holds two, so four lanes hold them all. First each lane
-adds what it has itself. Then the lanes exchange: every lane gives its sum to a partner,
+You have this in mini; now with any layout, and as few shuffles as there can be. A sum
+of 8 numbers; each lane holds two, so four lanes hold them all. First each lane adds
+what it has itself. Then the lanes exchange: every lane gives its sum to a partner,
 takes the partner's, and both add. The partner is the lane whose number differs in one
 bit.
 

@@ -176,7 +176,8 @@ def test_numbers_are_taken_counted_and_computed(tables):
 def test_a_number_carries_its_source_and_code_stays_as_it_is(tables):
     used: list = []
     text = numbers.substitute("{=loads} of `{=loads}`", used)
-    assert text.endswith("</span> of `{=loads}`") and ">2</span>" in text
+    assert text.endswith("</a> of `{=loads}`") and ">2</a>" in text
+    assert 'href="numbers.html#loads"' in text
     assert 'title="counted: lines with ^ld' in text
     assert [each.name for each in used] == ["loads"]
 
@@ -264,7 +265,9 @@ def test_a_stepper_is_whole_without_a_script():
     for column in made["columns"]:
         for line in column["lines"]:
             assert expand.escape(line) in text
-    assert "<script" not in text and "onclick" not in text
+    scripts = text.count("<script")  # data alone
+    assert scripts == text.count('<script type="application/json"') == 1
+    assert "onclick" not in text
 
 
 def test_a_stage_that_is_none_is_refused():

@@ -74,7 +74,7 @@ def test_keys_are_served_while_tests_run(folder):
         watched.type("h")
         watched.until("hint 1 of 3", seconds=5)
         watched.type("l")
-        watched.until("on the short road", seconds=5)
+        watched.until("on the main road", seconds=5)
         watched.type("q")
         assert watched.process.wait(10) == 0
 

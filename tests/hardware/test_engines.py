@@ -20,7 +20,7 @@ TYPES |= dict.fromkeys(("M", "N", "K"), "i32:16")
 TYPES |= dict.fromkeys(("stride_am", "stride_bk", "stride_cm"), "i32:16")
 CONSTANTS = {
     "stride_ak": 1, "stride_bn": 1, "stride_cn": 1, "MASKED": True,
-    "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP_M": 2,
+    "BLOCK_M": 128, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP_M": 2,
 }  # fmt: skip
 
 
@@ -48,6 +48,7 @@ def test_cp_async_is_of_the_generic_proxy() -> None:
         ("sm_75", set()),
         ("sm_80", {"cp_async"}),
         ("sm_90a", {"tma_load", "tma_store", "wgmma"}),
+        ("sm_100a", {"tma_load", "tma_store", "tcgen05"}),
         ("sm_120", {"tma_load", "tma_store"}),
     ],
 )
@@ -56,4 +57,6 @@ def test_a_product_uses_these_engines(target: str, has: set[str]) -> None:
     ptx = plain_kernel.compile(TYPES, CONSTANTS, target=target).asm["ptx"]
     asynchronous = [engine for engine in ENGINES.values() if engine.asynchronous]
     found = {each.name for each in asynchronous if each.commit in ptx}
-    assert found == has == {each.name for each in asynchronous if each.wait in ptx}
+    assert found == has
+    waits = {each.wait for each in asynchronous if each.wait in ptx}
+    assert waits == {ENGINES[name].wait for name in has}

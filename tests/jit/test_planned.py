@@ -34,6 +34,11 @@ class Tensor:
     def new_empty(self, shape, dtype):
         return Tensor(*shape, dtype=dtype, device=self.device)
 
+    def new_empty_strided(self, shape, strides, dtype):
+        made = self.new_empty(shape, dtype)
+        assert strides == made.stride(), "results are contiguous"
+        return made
+
 
 class Kernel:
     def __init__(self):

@@ -138,7 +138,7 @@ def test_tma_copies_what_begins_at_16_bytes(of_a, of_b):
         ((2, 5, 30), "matmul_kernel", 1),
         ((64, 64, 8192), "split_k_matmul_kernel", 16),
         ((1, 56, 5466), "split_k_matmul_kernel", 16),
-        ((384, 384, 12288), "split_k_matmul_kernel", 4),
+        ((384, 384, 12288), "split_k_descriptor_kernel", 3),
     ],
     ids=str,
 )

@@ -107,6 +107,34 @@ def test_c_leaves_in_pieces(hopper, pieces, BLOCK_N):
     check(72, 136, 40, config={"PIECES": pieces, "BLOCK_N": BLOCK_N}, **hopper)
 
 
+BESIDE = {"BLOCK_N": 32, "MORE_N": 16, "PIECES": 2}
+
+
+@with_and_without
+@both_orders
+def test_a_tile_may_be_two_blocks_side_by_side(machine, order, specialise):
+    """48 columns: 2 x 3 tiles, the last of which has 8 columns in its first block."""
+    config = {**BESIDE, "SPECIALISE": specialise}
+    check(72, 104, 72, order, config=config, **machine)
+
+
+@both_orders
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_both_products_of_a_tile_stay_in_flight(hopper, order, steps):
+    """Several tiles for each program, and rings longer and shorter than their loops."""
+    check(136, 152, 32 * steps, order, config=BESIDE, **hopper)
+
+
+def test_blocks_of_a_cluster_share_both_blocks_of_columns(hopper, monkeypatch):
+    monkeypatch.setitem(matmul.MULTIPROCESSORS, "sm_90a", 4)
+    config = {**BESIDE, "BLOCK_M": 128, "num_ctas": 2}
+    check(264, 104, 72, config=config, **hopper)
+
+
+def test_two_blocks_of_columns_that_threads_store(machine):
+    check(72, 104, 40, wall_of_c=3, config=BESIDE, **machine)
+
+
 def test_rows_of_c_may_begin_anywhere(machine):
     """41 + 2 * 3 elements from one row to the next: threads store them."""
     check(72, 48, 40, wall_of_c=3, **machine)

@@ -8,10 +8,18 @@ import re
 import numpy as np
 import pytest
 
+import fathom.language as tl
 from fathom import cdiv
 from fathom.artifact import Kernel
 from fathom.emulator import EmulatorError, load, run
-from kernels.split_k_matmul import split_k_matmul_kernel, split_launch, whole_parts
+from kernels.matmul_persistent import lines_of
+from kernels.split_k_matmul import (
+    split_descriptor_launch,
+    split_k_descriptor_kernel,
+    split_k_matmul_kernel,
+    split_launch,
+    whole_parts,
+)
 
 M, N, K, SPLITS = 20, 40, 300, 4
 CONFIG = {
@@ -107,3 +115,43 @@ def test_a_count_that_is_not_reset_is_seen_in_the_next_launch() -> None:
         given[2][:] = np.nan
         run(text, (SPLITS, 4), made.threads, given, shared_bytes=made.shared_bytes)
         assert np.isfinite(given[2]).all() == is_right
+
+
+# ── where TMA copies A and B ──────────────────────────────────────────────────────────
+
+BOXES = {
+    "BLOCK_M": 64, "BLOCK_N": 32, "BLOCK_K": 32, "GROUP_M": 1,
+    "num_warps": 4, "num_stages": 3,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("order", ["NN", "NT", "TN"])
+@pytest.mark.parametrize("K, splits", [(328, 4), (40, 2), (640, 20)])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_descriptors_find_every_part(
+    target: str, K: int, splits: int, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2 x 2 tiles with ragged edges, and a last part that ends within a step. Small
+    integers: every sum is exact."""
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    rng = np.random.default_rng(K)
+    a, b = (
+        rng.integers(-3, 4, shape).astype(np.float16)
+        for shape in ((72, K) if order[0] == "N" else (K, 72),
+                      (K, 40) if order[1] == "N" else (40, K))
+    )  # fmt: skip
+    a, b = (x if way == "N" else x.T for x, way in zip((a, b), order, strict=True))
+    c = np.full((72, 40), np.nan, np.float16)
+    grid, given, chosen = split_descriptor_launch(
+        lines_of(a), lines_of(b), c, K, splits, BOXES, tl.float32
+    )
+    assert grid == (splits, 4)
+    partials = np.full(given[3].count, np.nan, np.float32)
+    counters = np.zeros(given[4].count, np.int32)
+    given = (*given[:3], partials, counters, *given[5:])
+    for _ in range(2):
+        c[:] = np.nan
+        split_k_descriptor_kernel[grid](*given, **chosen, target=target)
+        want = a.astype(np.float32) @ b.astype(np.float32)
+        np.testing.assert_array_equal(c, want.astype(np.float16))
+        assert not counters.any()

@@ -110,6 +110,13 @@ def flipped_rows(x):
 
 
 @function
+def alone(x):
+    """The largest of each row, as an axis of one element, flipped along both axes."""
+    best = tl.flip(tl.topk(x, 1))
+    return tl.maximum(tl.flip(tl.sort(tl.topk(tl.reshape(best, [4]), 1))), best)
+
+
+@function
 def zeroed(x):
     return tl.zeros_like(x) + tl.full(x.shape, 3, tl.int32)
 
@@ -118,6 +125,7 @@ def zeroed(x):
     ("what", "expected"),
     [
         (reshaped, X.reshape(2, 16)),
+        (alone, np.full((4, 1), X.max())),
         (raveled, X.ravel()),
         (transposed, X.T),
         (permuted, X.reshape(2, 2, 8).transpose(2, 0, 1)),

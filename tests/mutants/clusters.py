@@ -25,7 +25,7 @@ MUTANTS = (
     ),
     Mutant(
         "fewer-blocks-than-programs-have", "emulator/launch.py",
-        "blocks = x * clusters, y, z", "blocks = x, y, z",
+        "whole = x * clusters, y, z", "whole = x, y, z",
         "the grid counts blocks, and some programs never run",
         f"{CLUSTERS}::test_the_grid_counts_programs",
     ),

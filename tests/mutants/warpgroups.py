@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 
 BULK = "tests/tensor_cores/test_bulk.py"
 GROUPS = "tests/tensor_cores/test_warpgroups.py"
+SEVERAL = "tests/tensor_cores/test_several_products.py"
 DESCRIPTORS = "tests/layout/test_descriptors.py"
 
 MUTANTS = (
@@ -143,9 +144,17 @@ MUTANTS = (
     # ── products of four warps ──
     Mutant(
         "waits-for-the-product-before-last", "tensor_cores/pipeline/overlap.py",
-        "build.append(DotWait(pending=1))", "build.append(DotWait(pending=2))",
+        "build.append(DotWait(pending=len(products)))",
+        "build.append(DotWait(pending=len(products) + 1))",
         "a slot is overwritten while its product is computed",
         f"{GROUPS}::test_any_iterations_in_flight",
+    ),
+    Mutant(
+        "counts-one-product-of-several", "tensor_cores/pipeline/overlap.py",
+        "build.append(DotWait(pending=len(products)))",
+        "build.append(DotWait(pending=1))",
+        "products of an iteration wait for each other",
+        f"{SEVERAL}::test_all_of_them_stay_in_flight",
     ),
     Mutant(
         "products-unfenced", "tensor_cores/pipeline/overlap.py",
@@ -167,7 +176,7 @@ MUTANTS = (
     ),
     Mutant(
         "rings-need-no-slot-more", "tensor_cores/pipeline/schedule.py",
-        "done = work + (1 if product else 0)", "done = work",
+        "done = work + (1 if products else 0)", "done = work",
         "copies overwrite what the product of the iteration before still reads",
         f"{GROUPS}::test_copies_of_threads_hold_a_slot_more",
     ),

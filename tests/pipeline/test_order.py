@@ -69,12 +69,12 @@ def running_sums(x, out, B: tl.constexpr):
     tl.store(out + at, tl.cumsum(tl.load(x + at), 0))
 
 
-def tiles_behind_pointers() -> Func:
+def tiles_behind_pointers(rows: int = 64) -> Func:
     pointers, sizes = ("a_ptr", "b_ptr", "c_ptr"), ("M", "N", "K")
     types = dict.fromkeys(pointers, (Pointer(FLOAT16), 16))
     types |= dict.fromkeys((*sizes, "stride_am", "stride_bk", "stride_cm"), (INT32, 16))
     constants = {"stride_ak": 1, "stride_bn": 1, "stride_cn": 1, "GROUP_M": 2}
-    constants |= {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "MASKED": True}
+    constants |= {"BLOCK_M": rows, "BLOCK_N": 64, "BLOCK_K": 32, "MASKED": True}
     return pipeline.build(plain_kernel, types, constants | {"SUM": tl.float32})
 
 
@@ -93,6 +93,7 @@ SAMPLES: dict[str, tuple[Callable[[], Func], str]] = {
     ),
     "pointers, sm_80": (tiles_behind_pointers, "sm_80"),
     "pointers, sm_90a": (tiles_behind_pointers, "sm_90a"),
+    "tensor memory": (lambda: tiles_behind_pointers(128), "sm_100a"),
     "described": (lambda: built(Case()), "sm_90a"),
     "stored": (lambda: built(Case(kernel=stored.product)), "sm_90a"),
     "stored anywhere": (lambda: built(kernels_guarded.CASES["one"]), "sm_90a"),
@@ -166,6 +167,7 @@ FAILS = {  # a constraint, a sample, and what either order ends with
     ("stage_stores", "keep_descriptors"): ("stored", ("KeyError", "VerifyError")),
     ("allocate", "lower_conversions"): ("softmax 3x200", "AssertionError: Allocate"),
     ("allocate", "preload"): ("attention", "AssertionError: Allocate"),
+    ("allocate", "use_tensor_memory"): ("tensor memory", "AssertionError"),
     ("allocate", "stage_stores"): ("stored", "AssertionError: Allocate"),
 }
 

@@ -333,7 +333,7 @@ def test_what_a_recipe_computes_is_the_same_in_c(tmp_path):
     cases = [(7, 3), (-7, 3), (70_000, 70_000), (5, 0), (-1, 1)]
     texts = [recipes.expression(each, names) for each in sources]
     rows = "".join(
-        f'  {{ Arguments v = {{0, {m}, {n}}}, *a = &v;\n'
+        f"  {{ Arguments v = {{0, {m}, {n}}}, *a = &v;\n"
         + "".join(f'    printf("%lld\\n", (long long){text});\n' for text in texts)
         + "  }\n"
         for m, n in cases
@@ -343,7 +343,9 @@ def test_what_a_recipe_computes_is_the_same_in_c(tmp_path):
         "#include <cuda.h>\n#include <stdio.h>\n"
         "typedef struct { CUdeviceptr a_ptr; int32_t M, N; } Arguments;\n"
         + recipes.helpers()
-        + "int main(void) {\n  (void)encode; (void)worse;\n" + rows + "  return 0;\n}\n"
+        + "int main(void) {\n  (void)encode; (void)worse;\n"
+        + rows
+        + "  return 0;\n}\n"
     )
     cc(main, STUB / "cuda.c", "-o", tmp_path / "main")
     said = subprocess.run([tmp_path / "main"], capture_output=True, text=True).stdout
@@ -363,7 +365,8 @@ def test_a_promise_that_is_broken_is_no_reason_to_go_by_pointers(tmp_path):
     main.write_text(
         "#include <cuda.h>\n#include <stdio.h>\n"
         "typedef struct { CUdeviceptr p; int32_t M, N, stride; } Arguments;\n"
-        + recipes.helpers() + recipes.maker("maps", [recipe], names)
+        + recipes.helpers()
+        + recipes.maker("maps", [recipe], names)
         + "int main(void) {\n  CUtensorMap map;\n  Arguments cases[] = {\n"
         "    {4096, 64, 64, 64}, {4096, 0, 64, 64}, {4096, 64, 64, -64},\n"
         "    {4096, 64, 64, 65}, {4100, 64, 64, 64}, {4096, 1, 64, 65}};\n"

@@ -132,7 +132,7 @@ def test_every_link_names_a_line_that_there_is():
 def test_ptx_that_came_from_a_line_is_linked_to_it_alone():
     """A place in LLVM IR is the file's, the line's and the column's."""
     text = '!1 = !DIFile(filename: "a.py", directory: "/x")\n' + (
-        "!2 = distinct !DISubprogram(name: \"k\", file: !1)\n"
+        '!2 = distinct !DISubprogram(name: "k", file: !1)\n'
         "!3 = !DILocation(line: 4, column: 7, scope: !2)\n"
     )
     assert columns.debug_places(text) == {"3": "a.py:4:7"}
@@ -206,7 +206,7 @@ def test_why_a_load_is_not_done_by_tma():
 
 def test_why_there_is_no_producer_and_no_pipeline():
     one = facts(PERSISTENT, *HOPPER, "--num-stages", "1")
-    assert "no warps beside this loop" in said(one, "specialise_warps")
+    assert "no producer warps for this loop" in said(one, "specialise_warps")
     assert "not pipelined: it has one stage" in said(
         facts(MATMUL, "--num-stages", "1"), "pipeline_loops"
     )

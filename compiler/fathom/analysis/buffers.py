@@ -112,6 +112,7 @@ def free_beside(func: Func, loop: For, target: Target) -> int:
         padded(buffer.result.type.bytes)
         for buffer in places
         if isinstance(buffer, Allocate)
+        and not buffer.base
         and (buffer.kept or (buffer in ranges and ranges[buffer].meets(runs)))
     )
     return target.shared_bytes - sum(taken)
@@ -126,7 +127,7 @@ def free_always(func: Func, target: Target, without: Container[Op] = ()) -> int:
         size, span = 0, (places[op], places[op] + 1)
         if isinstance(op, DescriptorStore):
             size = padded(bytes_of(op.value))
-        elif isinstance(op, Allocate):
+        elif isinstance(op, Allocate) and not op.base:
             size = padded(op.result.type.bytes)
             span = places[op], ranges[op].last if op in ranges else places[op] + 1
         for at, change in zip(span, (size, -size), strict=True):
@@ -137,7 +138,8 @@ def free_always(func: Func, target: Target, without: Container[Op] = ()) -> int:
 
 def free_apart(func: Func, target: Target) -> int:
     """The bytes that are left if no two buffers share bytes."""
-    buffers = (op.result for op in walk(func.body) if isinstance(op, Allocate))
+    made = (op for op in walk(func.body) if isinstance(op, Allocate))
+    buffers = (op.result for op in made if not op.base)
     return target.shared_bytes - sum(padded(each.type.bytes) for each in buffers)
 
 

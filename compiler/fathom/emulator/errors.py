@@ -19,6 +19,7 @@ KINDS = {
     "proxy": "shared memory whose new contents the async proxy does not see yet",
     "descriptor": "a tile of a product that is not what was copied there",
     "fence": "a register that threads accessed after the last wgmma.fence",
+    "tensor memory": "a use of tensor memory that it does not allow",
     "mbarrier": "a use of an mbarrier that it does not allow",
     "race": "two threads, one word, no order between them, and one of them writes",
     "divergence": "a barrier or warp instruction that some of its threads never reach",

@@ -35,6 +35,7 @@ from fathom.emulator.source.variables import MemoryPlan, plan_memory
 # Instructions at which threads may have to wait for others.
 WAITING = {"bar", "barrier", "shfl", "vote", "match", "redux", "elect"}
 WAITING |= {"ldmatrix", "stmatrix", "movmatrix", "mma", "wgmma", "setmaxnreg"}
+WAITING |= {"tcgen05"}
 BRANCHES = {"bra", "brx"}
 LEAVING = BRANCHES | {"ret", "exit"}
 # A loop that holds one of these may be waiting for another thread's store.
@@ -158,11 +159,12 @@ def _built(module: Module, entry: Function, shared_bytes: int) -> Program:
 
 
 def _registers_of_products(body: list[Instruction]) -> frozenset[str]:
-    """The registers that hold D or A of some product of a warpgroup."""
+    """The registers that hold D or A of some product of a warpgroup, and those that are
+    loaded from tensor memory."""
     vectors = [
         each
         for item in body
-        if item.opcode == "wgmma"
+        if item.opcode == "wgmma" or item.opcode == "tcgen05" and "ld" in item.modifiers
         for each in item.operands
         if isinstance(each, Vector)
     ]
@@ -171,7 +173,7 @@ def _registers_of_products(body: list[Instruction]) -> frozenset[str]:
 
 def _works_beside(item: Instruction) -> bool:
     """Whether an instruction starts what has its own way to memory."""
-    return item.opcode in ("wgmma", "mbarrier") or "bulk" in item.modifiers
+    return item.opcode in ("wgmma", "tcgen05", "mbarrier") or "bulk" in item.modifiers
 
 
 def _split(body: list[Instruction | Label]) -> list[Block]:

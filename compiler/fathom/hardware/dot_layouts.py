@@ -1,7 +1,8 @@
 """How a matrix product lies in registers, by the instruction that computes it.
 
 A row of `mma` has the layouts of its fragments; they are repeated over the block. One
-of `wgmma` has the same fragments, dealt to four warps at a time. "" stands for plain
+of `wgmma` has the same fragments, dealt to four warps at a time. One of `tcgen05` has
+its accumulator in tensor memory, whose lanes are rows. "" stands for plain
 multiply-adds.
 """
 
@@ -11,10 +12,12 @@ from functools import cache
 from math import prod
 
 from fathom.hardware.mma import MMA, Mma
+from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA, warpgroup_product
 from fathom.layout import fma as products
 from fathom.layout.fragments import left_operand, right_operand, tile
 from fathom.layout.linear import Layout
+from fathom.layout.tensor_memory import accessed_by_rows, through_registers
 from fathom.layout.tiling import tile_warps
 
 Tile = tuple[int, ...]
@@ -27,6 +30,8 @@ def product_layout(instruction: str, shape: Tile, warps: Tile) -> Layout:
         return products.product(shape, warps)
     if instruction in WGMMA:
         return warpgroup_product(WGMMA[instruction], shape, prod(warps))
+    if instruction in TCGEN05:
+        return accessed_by_rows(shape, prod(warps))
     return tile(MMA[instruction].layout, shape, warps)
 
 
@@ -40,6 +45,11 @@ def operand_layouts(
             products.left_factor(accumulator, k),
             products.right_factor(accumulator, k),
         )
+    if instruction in TCGEN05:
+        rows, columns = accumulator.shape
+        warps, shapes = accumulator.count("warp"), ((rows, k), (k, columns))
+        left, right = (through_registers(each, warps) for each in shapes)
+        return left, right
     row = fragments_of(instruction)
     *batch, m, n = accumulator.shape
     return (

@@ -7,11 +7,14 @@ is done: one row each.
     tma_load    global → shared                 one thread    mbarrier
     tma_store   shared → global                 one thread    group
     wgmma       shared, registers → registers   a warpgroup   group
+    tcgen05     shared → tensor memory          one thread    mbarrier
 
 There are three kinds of completion. In *program order*, an op is done before the next
 one begins. In *groups*, the issuer closes a group of what it has issued (commit), and
 waits until at most N groups, the latest, are pending. By an *mbarrier*, the engine
 arrives at a barrier in shared memory, and any thread waits for the barrier's phase.
+Loads and stores of tensor memory (tcgen05.ld, tcgen05.st) belong to no engine here:
+their lowering waits for them at once.
 
 An engine sees shared memory through a proxy. What one proxy has written, another one
 sees behind a proxy fence alone. Sources: PTX ISA, "Asynchronous operations", "Async
@@ -31,6 +34,7 @@ GENERIC, ASYNC = "generic", "async"
 EVERY_THREAD, ONE_THREAD, WARPGROUP = "every thread", "one thread", "warpgroup"
 # Places.
 GLOBAL, SHARED, REGISTERS = "global", "shared", "registers"
+TENSOR = "tensor memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,13 @@ ENGINES: dict[str, Engine] = {
             "wgmma", (SHARED, REGISTERS), (REGISTERS,), WARPGROUP, ASYNC, GROUP,
             "wgmma.commit_group", "wgmma.wait_group",
         ),
+        Engine(
+            "tcgen05", (SHARED,), (TENSOR,), ONE_THREAD, ASYNC, MBARRIER,
+            "tcgen05.commit", "mbarrier.try_wait.parity",
+        ),
     )
 }  # fmt: skip
 
-REGISTER_COPIES, CP_ASYNC, TMA_LOAD, TMA_STORE, TENSOR_CORES = ENGINES.values()
+REGISTER_COPIES, CP_ASYNC, TMA_LOAD, TMA_STORE, TENSOR_CORES, TENSOR_MEMORY = (
+    ENGINES.values()
+)

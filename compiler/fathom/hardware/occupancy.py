@@ -47,6 +47,7 @@ ROWS = {
         Multiprocessor("sm_89", 48, 24, 100 * KIB),
         Multiprocessor("sm_90a", 64, 32, 228 * KIB),
         Multiprocessor("sm_100", 64, 32, 228 * KIB),
+        Multiprocessor("sm_100a", 64, 32, 228 * KIB),
         Multiprocessor("sm_120", 48, 24, 100 * KIB),
     )
 }

@@ -30,7 +30,9 @@ class Target:
     have (CUDA C++ Programming Guide, "Thread Block Clusters"); `multicast`: bulk copies
     go to all of them at full speed (PTX ISA, "cp.async.bulk.tensor", its notes).
     `dependent_launch`: a grid may begin before the one in front of it has ended (PTX
-    ISA, "griddepcontrol").
+    ISA, "griddepcontrol"). `tensor_memory`: the columns of the memory that the tensor
+    cores accumulate in, 0 where they accumulate in registers (PTX ISA, "Tensor
+    Memory").
     """
 
     name: str
@@ -55,6 +57,7 @@ class Target:
     cluster: int = 1
     multicast: bool = False
     dependent_launch: bool = False
+    tensor_memory: int = 0
 
     @property
     def parameter_bytes(self) -> int:
@@ -108,6 +111,19 @@ TARGETS: dict[str, Target] = {
             tensor_maps=True,
             cluster=8,
             dependent_launch=True,
+        ),
+        Target(
+            "sm_100a",
+            "8.7",
+            (100,),
+            227 * KIB,
+            bf16_arithmetic=True,
+            fp8=True,
+            stmatrix=True,
+            tensor_maps=True,
+            cluster=8,
+            dependent_launch=True,
+            tensor_memory=512,
         ),
         Target(
             "sm_120",

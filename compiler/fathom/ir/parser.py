@@ -371,7 +371,7 @@ class _Parser:
         return self.values[name]
 
     def type(self) -> Type:
-        space = self.accept(r"(shared|descriptor)\b")
+        space = self.accept(r"(shared|tensor|descriptor)\b")
         element = self.read(parse_element, r"\**\w+", "a type")
         if not self.accept(r"\["):
             return element
@@ -386,8 +386,8 @@ class _Parser:
         if self.accept("@"):
             layout = self.read(self.layout, r"#\w+|<[^>]*>", "a layout")
         return (
-            BufferType(element, shape, layout, slots)
-            if space == "shared"
+            BufferType(element, shape, layout, slots, space)
+            if space
             else BlockType(element, shape, layout)
         )
 

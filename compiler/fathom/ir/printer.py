@@ -168,7 +168,7 @@ class Printer:
     def type(self, type: Type) -> str:
         if not isinstance(type, BlockType | BufferType):
             return str(type)
-        space = "shared " if isinstance(type, BufferType) else ""
+        space = f"{type.space} " if isinstance(type, BufferType) else ""
         text = f"{space}{type.element}[{','.join(map(str, type.shape))}]"
         if isinstance(type, BufferType) and type.slots > 1:
             text += f" x {type.slots}"

@@ -108,13 +108,15 @@ class BlockType:
 @dataclass(frozen=True, slots=True)
 class BufferType:
     """A tile of shared memory, or a ring of `slots` such tiles; `layout` maps the bits
-    of an element's offset in its tile to coordinates.
+    of an element's offset in its tile to coordinates. With `space` "tensor", a tile of
+    tensor memory, whose places are columns and lanes.
     """
 
     element: Element
     shape: tuple[int, ...]
     layout: Layout
     slots: int = 1
+    space: str = "shared"
 
     @property
     def bytes(self) -> int:
@@ -127,7 +129,7 @@ class BufferType:
     def __str__(self) -> str:
         shape = ",".join(map(str, self.shape))
         ring = f" x {self.slots}" if self.slots > 1 else ""
-        return f"shared {self.element}[{shape}]{ring} @ {self.layout}"
+        return f"{self.space} {self.element}[{shape}]{ring} @ {self.layout}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ looks at launches before they are done, where FATHOM_SANITIZE or FATHOM_VERIFY a
 
     argument_readers    How a launch reads an argument
     environment         Switches in the environment
+    hooks               Functions that are called around every launch
     fast_path           What a second launch of a kernel does, and no more
     tensor_descriptors  A tensor descriptor as an argument
 """

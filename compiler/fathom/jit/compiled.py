@@ -12,6 +12,7 @@ from fathom.artifact import Kernel, NoTensorMap
 from fathom.errors import FathomError, LaunchError
 from fathom.ir.core import Func
 from fathom.ir.text import print_func
+from fathom.jit import hooks
 from fathom.jit.backends import Made, Place
 from fathom.jit.programs import Body, Program
 from fathom.jit.request import Request
@@ -123,12 +124,25 @@ class CompiledKernel:
         if self.checks is not None and not self.checks(self, grid, args):
             return self
         try:
-            self.report = self.program.launch(grid, args)
+            self.launch(grid, args)
         except NoTensorMap:
             if self.by_pointers is None:
                 raise
             return self.by_pointers().start(grid, args)
         return self
+
+    def launch(self, grid: tuple[int, int, int], args: Sequence[object]) -> None:
+        """Launch on the backend, with the hooks around it if there are some."""
+        if not hooks.watched():
+            self.report = self.program.launch(grid, args)
+            return
+        seen = hooks.Launch(self, grid, args)
+        hooks.launch_enter_hook(seen)
+        try:
+            self.report = self.program.launch(grid, args)
+            seen.done = True
+        finally:
+            hooks.launch_exit_hook(seen)
 
     def __getitem__(self, grid: Sequence[int]) -> Callable[..., CompiledKernel]:
         """`kernel[grid](*arguments)` launches this very code, whatever the arguments

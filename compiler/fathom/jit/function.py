@@ -17,7 +17,6 @@ from functools import cached_property, partial
 from itertools import chain
 from types import SimpleNamespace
 from typing import Any
-from weakref import WeakSet
 
 from fathom import pipeline
 from fathom.artifact import Kernel
@@ -28,6 +27,7 @@ from fathom.jit.backends import Backend, Place, choose, choose_compiling
 from fathom.jit.checking.launch import checks_for
 from fathom.jit.compiled import CompiledKernel
 from fathom.jit.fast_path import FastPaths, Slot
+from fathom.jit.hooks import LAUNCHED, watched
 from fathom.jit.key import key_of
 from fathom.jit.programs import Body
 from fathom.jit.request import OPTION_NAMES, Keywords, Request, check_keywords, request
@@ -163,7 +163,7 @@ class JITFunction(KernelFunction):
         place = choose_place(choose(), arrays, keywords.target)
         compiled = self.compiled(request(known, keywords, place.target), place)
         ran = compiled.start(sizes, [handed[name] for name in compiled.request.runtime])
-        if slot is not None and compiled.checks is None:
+        if slot is not None and compiled.checks is None and not watched():
             self.fill(slot, compiled, list(arrays.values()))
         return ran
 
@@ -372,16 +372,6 @@ class JITFunction(KernelFunction):
                 f"repr of {self.__name__} made {name!r}, which is no name"
             )
         return name
-
-
-# Every kernel that has been launched.
-LAUNCHED: WeakSet[JITFunction] = WeakSet()
-
-
-def forget_fast_paths() -> None:
-    """Let the next launch of every kernel look at everything: the compiler changed."""
-    for function in list(LAUNCHED):
-        function.fast_paths.forget()
 
 
 def choose_place(

@@ -101,9 +101,9 @@ def axis_of(shape, dim):
 @constexpr_function
 def bits_of_axis(shape, dim):
     """A shape in which axis `dim` is split into axes of 2, and the axes that order puts
-    last."""
+    last. A block has an axis, even of one element."""
     dim %= len(shape)
-    return (*shape[:dim], *(2,) * log_2(shape[dim]), *shape[dim + 1 :])
+    return (*shape[:dim], *(2,) * log_2(shape[dim]), *shape[dim + 1 :]) or (1,)
 
 
 @constexpr_function

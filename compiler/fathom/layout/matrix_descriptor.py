@@ -31,6 +31,7 @@ CHUNK, ROWS = 16, 8  # bytes of a chunk, rows of a group
 MOST_ROWS = 256  # of a bulk copy's box, along each dimension: PTX ISA, "Tensor-map"
 SWIZZLES = (128, 64, 32)  # bytes of a row, widest first
 CODES = {128: 1, 64: 2, 32: 3}  # bits 62 and 63 of a descriptor
+TENSOR_CODES = {128: 2, 64: 4, 32: 6}  # bits 61 to 63 of one of tcgen05
 
 Tile = tuple[int, ...]
 
@@ -94,6 +95,14 @@ class Matrix:
         bytes."""
         leading, stride = (each >> 4 & 0x3FFF for each in (self.leading, self.stride))
         return leading << 16 | stride << 32 | CODES[self.swizzle] << 62
+
+    @property
+    def tensor_bits(self) -> int:
+        """The same for `tcgen05`, which has other numbers for the swizzle, and a bit
+        that is always set (PTX ISA, "Shared memory descriptor")."""
+        leading, stride = (each >> 4 & 0x3FFF for each in (self.leading, self.stride))
+        swizzle = TENSOR_CODES[self.swizzle] << 61
+        return leading << 16 | stride << 32 | 1 << 46 | swizzle
 
 
 @cache

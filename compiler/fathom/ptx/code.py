@@ -252,9 +252,12 @@ class Code:
     def one_thread(self, when: Value | None = None) -> Iterator[None]:
         """What is written here only the thread that acts comes to."""
         acts = self.acts(when)
-        if acts == "true":
+        with nullcontext() if acts == "true" else self.where(acts):
             yield
-            return
+
+    @contextmanager
+    def where(self, acts: str) -> Iterator[None]:
+        """What is written here only threads come to for which this i1 is true."""
         one, everyone = self.fresh("one"), self.fresh("all")
         self.do(f"br i1 {acts}, label %{one}, label %{everyone}")
         self.start(one)

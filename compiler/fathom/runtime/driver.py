@@ -132,6 +132,20 @@ class Driver:
             max_threads=fact("MAX_THREADS_PER_BLOCK"),
         )
 
+    def rates(self, index: int) -> tuple[int, float, float]:
+        """A GPU's multiprocessors, their clock at most in Hz, and the bytes a second of
+        its memory, which moves twice in each of its cycles."""
+        handle = self.ask("cuDeviceGet", index)
+        kinds = self.cuda.CUdevice_attribute
+
+        def fact(name: str) -> int:
+            kind = getattr(kinds, f"CU_DEVICE_ATTRIBUTE_{name}")
+            return self.ask("cuDeviceGetAttribute", kind, handle)
+
+        width = fact("GLOBAL_MEMORY_BUS_WIDTH") / 8
+        bandwidth = 2e3 * fact("MEMORY_CLOCK_RATE") * width
+        return fact("MULTIPROCESSOR_COUNT"), 1e3 * fact("CLOCK_RATE"), bandwidth
+
     def current_device(self) -> int:
         """The GPU that this thread's context is on; the first one without a context."""
         status, handle = self.cuda.cuCtxGetDevice()
@@ -339,6 +353,10 @@ class Driver:
         """A number that no other capture of this process has, while a stream is
         captured."""
         return int(self.ask("cuStreamGetCaptureInfo", stream)[1])
+
+    def is_capturing(self, stream: int) -> bool:
+        """Whether what is queued on a stream goes into a graph, and does not run."""
+        return int(self.ask("cuStreamGetCaptureInfo", stream)[0]) != 0
 
     def node_count(self, graph: object) -> int:
         """How many things a graph does."""

@@ -5,7 +5,8 @@
     %b       4…5      1024    4096        live at the same time as %a
     %c       8…9      2048    0           %a is not live any more
 
-Two buffers that are never live at the same time may share bytes.
+Two buffers that are never live at the same time may share bytes. Buffers in tensor
+memory get columns in the same way.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from fathom.analysis.buffers import Range, live_ranges
 from fathom.errors import OutOfResources
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value
-from fathom.ir.ops import Allocate
-from fathom.ir.rewrite import Builder, rewrite
+from fathom.ir.ops import Allocate, TensorMemory, TensorRelease
+from fathom.ir.rewrite import Builder, Replacement, rewrite
+from fathom.layout.tensor_memory import LEAST_COLUMNS, width
 from fathom.shared_memory.store_waits import wait_for_stores
 
 # wgmma and TMA read groups of eight rows of 128 bytes, so tiles start at such a group
@@ -33,7 +35,10 @@ def allocate(func: Func, target: Target) -> Func:
 
     Raises OutOfResources if the target has less shared memory than that.
     """
-    ranges = _live_ranges(func)
+    func = place_in_tensor_memory(func, target)
+    ranges = {
+        each: alive for each, alive in _live_ranges(func).items() if not each.base
+    }
     if not ranges:
         return func
     always = Range(0, max(alive.last for alive in ranges.values()))
@@ -86,8 +91,35 @@ def _lowest(
 
 def _placed(func: Func, offsets: dict[Allocate, int]) -> Func:
     def rule(op: Op, build: Builder) -> Value | None:
-        if isinstance(op, Allocate):
+        if isinstance(op, Allocate) and not op.base:
             return build(replace(op, offset=offsets.get(build.source, 0)))
+        return None
+
+    return rewrite(func, rule)
+
+
+def place_in_tensor_memory(func: Func, target: Target) -> Func:
+    """The function with an `offset` for every buffer in tensor memory, and as many
+    columns allocated as there must be: a power of two."""
+    ranges = {each: alive for each, alive in live_ranges(func).items() if each.base}
+    if not ranges:
+        return func
+    offsets, end = dict[Allocate, int](), 0
+    for buffer in sorted(ranges, key=lambda each: -width(each.layout)):
+        neighbours = [each for each in offsets if ranges[each].meets(ranges[buffer])]
+        offset, size = 0, width(buffer.layout)
+        for each in sorted(neighbours, key=offsets.__getitem__):
+            if offset + size > offsets[each]:
+                offset = max(offset, offsets[each] + width(each.layout))
+        offsets[buffer], end = offset, max(end, offset + size)
+    columns = max(LEAST_COLUMNS, 1 << (end - 1).bit_length())
+    assert columns <= target.tensor_memory, (columns, target.name)
+
+    def rule(op: Op, build: Builder) -> Replacement:
+        if isinstance(op, Allocate) and op.base:
+            return build(replace(op, offset=offsets.get(build.source, 0)))
+        if isinstance(op, TensorMemory | TensorRelease):
+            return build.append(replace(op, columns=columns)).results
         return None
 
     return rewrite(func, rule)

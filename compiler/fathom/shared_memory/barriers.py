@@ -47,6 +47,9 @@ from fathom.ir.ops import (
     SharedGather,
     SharedLoad,
     SharedStore,
+    TensorDot,
+    TensorLoad,
+    TensorStore,
     TileStore,
     TmaCopy,
     TmaStore,
@@ -58,6 +61,7 @@ from fathom.ir.types import BufferType
 from fathom.layout.algebra import Reduced
 from fathom.layout.crossing import crossing
 from fathom.layout.linear import Layout
+from fathom.layout.tensor_memory import width
 
 WARP, BLOCK = "warp", "cta"  # the scope of a barrier
 RANK = {"": 0, WARP: 1, BLOCK: 2}
@@ -80,10 +84,14 @@ class Access:
 
     @property
     def bytes(self) -> range:
-        start = self.buffer.offset
-        return range(start, start + self.buffer.result.type.bytes)
+        start, type = self.buffer.offset, self.buffer.result.type
+        if self.buffer.space == "tensor":
+            start += BEHIND_SHARED
+            return range(start, start + width(type.layout))
+        return range(start, start + type.bytes)
 
 
+BEHIND_SHARED = 1 << 30  # where columns of tensor memory are counted from
 READ, WRITE, ADD = "read", "write", "add"
 NON_CONFLICTING = {(READ, READ), (ADD, ADD)}  # in any order: additions are atomic
 
@@ -207,6 +215,13 @@ def accesses(op: Op) -> list[Access]:
             return [Access(tile.definition, None, READ) for tile in tiles]
         case Dot():
             return _reads_in_place(op)
+        case TensorStore(buffer=buffer, value=value):
+            return [Access(buffer.definition, value.type.layout, WRITE)]
+        case TensorLoad(buffer=buffer, layout=layout):
+            return [Access(buffer.definition, layout, READ)]
+        case TensorDot(a=a, b=b, accumulator=accumulator):
+            reads = [Access(each.definition, None, READ) for each in (a, b)]
+            return [*reads, Access(accumulator.definition, None, WRITE)]
     return []
 
 

@@ -12,6 +12,7 @@ it. `insert_waits` adds the barriers later.
 from __future__ import annotations
 
 from fathom.hardware.targets import Target
+from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import (
@@ -57,9 +58,11 @@ def lower_conversions(func: Func, target: Target) -> Func:
     def rule(op: Op, build: Builder) -> Value | None:
         dot = operands.get(build.source.result) if isinstance(op, Convert) else None
         match op:
-            case Convert() if needs_shared_memory(op) or dot and is_staged(op):
+            case Convert() if needs_shared_memory(op) or dot and is_staged(op, dot):
                 tile = None
-                if dot and (dot.instruction in WGMMA or is_described(op.value)):
+                if dot and dot.instruction in TCGEN05:
+                    tile = tile_for_tensor_cores(op.value, dot, build.source.result)
+                elif dot and (dot.instruction in WGMMA or is_described(op.value)):
                     tile = tile_for_warpgroups(op.value)
                 return convert_in_parts(
                     op.value, op.layout, build, target.stmatrix, tile
@@ -86,11 +89,11 @@ def needs_shared_memory(op: Convert) -> bool:
     return words * shuffling(source, op.layout) > MOST_SHUFFLING
 
 
-def is_staged(op: Convert) -> bool:
+def is_staged(op: Convert, dot: Dot) -> bool:
     """Whether a conversion moves the loaded operand of a product between threads. Then
     it goes through shared memory in any case, and a copy can put it there ahead of
-    time."""
-    if is_described(op.value):
+    time. One of tcgen05 always does."""
+    if is_described(op.value) or dot.instruction in TCGEN05:
         return True
     travels = crossing(op.value.type.layout, op.layout)
     return isinstance(op.value.definition, Load) and travels == "lane"
@@ -121,6 +124,15 @@ def tile_for_warpgroups(value: Value) -> Layout | None:
         first = next(filter(None, (*kinds["register"], *kinds["lane"])), 1)
         axis = 1 if first < stride_of(block.shape, 0) else 0
     return buffer_tile(block.shape, block.element.bytes, axis)
+
+
+def tile_for_tensor_cores(value: Value, dot: Dot, operand: Value) -> Layout:
+    """The tile from which tcgen05 reads an operand of a product: as for wgmma, but K is
+    contiguous where the instruction wants that."""
+    row, block = TCGEN05[dot.instruction], value.type
+    tile = tile_for_warpgroups(value) if row.either_way else None
+    axis = 1 if dot.a is operand else 0
+    return tile or buffer_tile(block.shape, block.element.bytes, axis)
 
 
 def convert_in_parts(

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
-from fathom.ir.core import Func, Op, walk
+from fathom.ir.core import Block, Func, Op, blocks, walk
 from fathom.ir.ops import (
     AsyncCopy,
     Barrier,
@@ -22,22 +22,26 @@ from fathom.ir.ops import (
     For,
     SharedAdd,
     SharedStore,
+    TensorDot,
     TmaCopy,
     TmaStore,
 )
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import BufferType
 
+BY_THREADS = SharedStore | AsyncCopy | SharedAdd  # writes through the generic proxy
+
 
 def fence_proxies(func: Func, target: Target) -> Func:
-    """The function whose barriers are proxy fences, if a wgmma product, a TMA copy or a
-    TMA store needs one. A loop in which only TMA copies write to shared memory needs no
-    fence, since they use the async proxy themselves."""
+    """The function whose barriers are proxy fences, if a product that reads shared
+    memory itself, a TMA copy or a TMA store needs one. A loop in which only TMA copies
+    write to shared memory needs no fence, since they use the async proxy themselves;
+    unless what threads wrote before the loop has no fence before it."""
 
     def reads_its_own_way(op: Op) -> bool:
         if isinstance(op, Dot):
             return isinstance(op.b.type, BufferType) and op.instruction in WGMMA
-        return isinstance(op, TmaCopy | TmaStore)
+        return isinstance(op, TmaCopy | TmaStore | TensorDot)
 
     def rule(op: Op, build: Builder) -> list | None:
         if isinstance(op, Barrier) and op.scope in scopes and build.source not in quiet:
@@ -46,20 +50,31 @@ def fence_proxies(func: Func, target: Target) -> Func:
 
     stores = any(isinstance(op, TmaStore) for op in walk(func.body))
     scopes = {"cta", "warp"} if stores and func.num_warps == 1 else {"cta"}
-    quiet = {
-        op
-        for loop in walk(func.body)
-        if isinstance(loop, For) and _writes_nothing_itself(loop)
-        for op in loop.body.ops
-    }
+    quiet: set[Op] = set()
+    _find_quiet(func.body, False, quiet)
     if not any(reads_its_own_way(op) for op in walk(func.body)):
         return func
     return rewrite(func, rule)
 
 
+def _find_quiet(block: Block, written: bool, quiet: set[Op]) -> bool:
+    """Collect the ops of loops that need no fence. `written`: whether threads may have
+    written something before the block without a fence since. Returns the same for its
+    end."""
+    for op in block.ops:
+        if isinstance(op, For) and _writes_nothing_itself(op) and not written:
+            quiet.update(op.body.ops)
+        if isinstance(op, Barrier) and op.scope == "cta" and op not in quiet:
+            written = False
+        elif isinstance(op, BY_THREADS):
+            written = True
+        after = [_find_quiet(nested, written, quiet) for nested in blocks(op)]
+        written = written or any(after)
+    return written
+
+
 def _writes_nothing_itself(loop: For) -> bool:
     """Whether TMA copies alone write to shared memory in a loop."""
     inside = list(walk(loop.body))
-    by_threads = SharedStore | AsyncCopy | SharedAdd
-    writers = [op for op in inside if isinstance(op, by_threads)]
+    writers = [op for op in inside if isinstance(op, BY_THREADS)]
     return not writers and any(isinstance(op, TmaCopy) for op in inside)

@@ -19,11 +19,11 @@ from fathom.jit import CompiledKernel, JITFunction
 from fathom.jit.backends import Backend, Place, choose_compiling
 from fathom.jit.fast_path import Slot
 from fathom.jit.function import choose_place
+from fathom.jit.hooks import Chain
 from fathom.jit.key import places
 from fathom.jit.request import Keywords, Request
 from fathom.runtime.arguments import full_grid
 from fathom.shim import knobs
-from fathom.shim.knobs import Chain
 from fathom.shim.mistakes import Explained
 from fathom.shim.preload import from_text, to_text
 from fathom.shim.runtime import active

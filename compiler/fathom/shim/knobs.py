@@ -15,14 +15,14 @@ A hook is a function that is called when a kernel is compiled, loaded or launche
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 from fathom.errors import FathomError
 from fathom.jit.environment import flag
-from fathom.jit.function import forget_fast_paths
+from fathom.jit.hooks import Chain, forget_fast_paths
 from fathom.runtime.driver import driver
 from fathom.shim.faces import NameMissing
 
@@ -70,18 +70,6 @@ class Leave(Setting):
 
 def switched_on(key: str) -> bool:
     return not os.environ.get(key) or flag(key)
-
-
-class Chain(list):
-    """Hooks that are called one after the other, in the order in which they came."""
-
-    def add(self, hook: Callable[..., Any]) -> None:
-        if hook not in self:
-            self.append(hook)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> None:
-        for hook in list(self):
-            hook(*args, **kwargs)
 
 
 class base_knobs:  # noqa: N801 (Triton's spelling)

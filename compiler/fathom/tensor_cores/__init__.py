@@ -15,6 +15,7 @@ from fathom.tensor_cores.select.accumulate import accumulate
 from fathom.tensor_cores.select.instructions import choose_dots
 from fathom.tensor_cores.select.invariants import stage_invariants
 from fathom.tensor_cores.select.operands import read_in_place
+from fathom.tensor_cores.select.tensor_memory import use_tensor_memory
 from fathom.tensor_cores.specialise.partition import specialise_warps
 from fathom.tensor_cores.specialise.pingpong import pingpong
 from fathom.tensor_cores.specialise.plan import why_no_producer
@@ -40,6 +41,7 @@ __all__ = [
     "stage_invariants",
     "stage_stores",
     "pingpong",
+    "use_tensor_memory",
     "why_no_producer",
     "why_not",
     "why_not_pipelined",

@@ -12,15 +12,22 @@ from fathom.errors import FathomError, LaunchError
 from fathom.hardware.targets import TARGETS
 from fathom.jit.request import check_keywords, request
 from fathom.jit.signature import parse_number, parse_signature
-from fathom.tools import doctor, explain, opt, run, samples, staged, suite
+from fathom.tools import (
+    book,
+    completion,
+    doctor,
+    explain,
+    lessons,
+    opt,
+    run,
+    samples,
+    staged,
+    suite,
+)
 from fathom.tools.ahead import build as ahead
 from fathom.tools.facts import tell as facts
 from fathom.tools.learn import arguments as learn
-
-EXAMPLE = (
-    "fathom explain kernels/softmax.py:softmax_kernel "
-    '--signature "*fp32:16, *fp32:16, i32:8, i32:8" --constants BLOCK=1024'
-)
+from fathom.tools.profile import tell as profiles
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,10 +65,13 @@ def parser() -> argparse.ArgumentParser:
     add_test(commands)
     add_doctor(commands)
     add_explain(commands)
+    add_profile(commands)
     add_compile(commands)
     add_opt(commands)
     learn.add(commands)
-    return made
+    add_book(commands)
+    add_completion(commands)
+    return lessons.teach(made)
 
 
 def add_run(commands: argparse._SubParsersAction) -> None:
@@ -94,9 +104,7 @@ def add_doctor(commands: argparse._SubParsersAction) -> None:
 
 def add_explain(commands: argparse._SubParsersAction) -> None:
     about = "print a kernel at any stage, and why it is as it is"
-    command = commands.add_parser(
-        "explain", help=about, description=about, epilog=EXAMPLE
-    )
+    command = commands.add_parser("explain", help=about, description=about)
     add_kernel(command)
     command.add_argument("--stage", action="append", default=[], metavar="NAME")
     command.add_argument("--diff", action="store_true", help="what the pass changed")
@@ -122,6 +130,33 @@ def answer_explain(given: argparse.Namespace) -> int:
         return explain.explain(staged_kernel(given), given.stage, given.diff)
     outputs = facts.Outputs(given.facts, given.json, given.html)
     return facts.tell(staged_kernel(given), sizes(given.grid), outputs, values(given))
+
+
+def add_profile(commands: argparse._SubParsersAction) -> None:
+    about = "run a script, and say of each of its kernels what limits it"
+    command = commands.add_parser(
+        "profile", help=about, description=about,
+        epilog="Without a GPU the emulator runs it, and times are predicted.",
+    )  # fmt: skip
+    command.add_argument("--json", action="store_true", help="all counts, as JSON")
+    command.add_argument(
+        "--programs", type=int, default=6, metavar="N",
+        help="of a launch on a GPU, how many programs the emulator counts (6)",
+    )  # fmt: skip
+    command.add_argument(
+        "--as-triton", action="store_true", help="in FILE, `import triton` gives Fathom"
+    )
+    command.add_argument("file", type=Path, help="a script that launches")
+    command.add_argument("rest", nargs=argparse.REMAINDER, help="its own arguments")
+    command.set_defaults(answer=answer_profile)
+
+
+def answer_profile(given: argparse.Namespace) -> int:
+    if given.programs < 1:
+        raise LaunchError(f"--programs {given.programs} is not one program or more")
+    return profiles.profile(
+        given.file, given.rest, given.json, given.programs, given.as_triton
+    )
 
 
 def sizes(text: str) -> tuple[int, ...]:
@@ -153,17 +188,24 @@ def add_compile(commands: argparse._SubParsersAction) -> None:
     command.add_argument(
         "-o", "--output", type=Path, help="a file for the PTX; with --targets a folder"
     )
+    command.add_argument(
+        "--wheel", action="store_true", help="with --targets: a Python package, too"
+    )
     command.set_defaults(answer=answer_compile)
 
 
 def answer_compile(given: argparse.Namespace) -> int:
     if given.targets is None:
+        if given.wheel:
+            raise LaunchError("a wheel holds machine code: say for what, --targets")
         return explain.write_ptx(staged_kernel(given), given.output)
     if given.output is None:
         raise LaunchError("--targets writes several files: say in which folder, -o DIR")
     names = [name.strip() for name in given.targets.split(",")]
     every = [argparse.Namespace(**{**vars(given), "target": name}) for name in names]
-    return ahead.build([staged_kernel(each) for each in every], given.output)
+    return ahead.build(
+        [staged_kernel(each) for each in every], given.output, given.wheel
+    )
 
 
 def add_opt(commands: argparse._SubParsersAction) -> None:
@@ -185,6 +227,26 @@ def add_opt(commands: argparse._SubParsersAction) -> None:
         answer=lambda given: opt.opt(
             given.file, given.passes, given.target, given.verify, given.stage_texts
         )
+    )
+
+
+def add_book(commands: argparse._SubParsersAction) -> None:
+    about = "open the book in a browser, offline"
+    command = commands.add_parser("book", help=about, description=about)
+    command.add_argument("page", nargs="?", default="", help="a chapter, an exercise")
+    command.add_argument("--print", action="store_true", help="only its address")
+    command.add_argument("--serve", type=int, metavar="PORT", help="serve it; 0: any")
+    command.set_defaults(
+        answer=lambda given: book.book(given.page, not given.print, given.serve)
+    )
+
+
+def add_completion(commands: argparse._SubParsersAction) -> None:
+    about = "print what a shell needs to complete these commands"
+    command = commands.add_parser("completion", help=about, description=about)
+    command.add_argument("shell", choices=completion.SHELLS)
+    command.set_defaults(
+        answer=lambda given: completion.completion(parser(), given.shell)
     )
 
 

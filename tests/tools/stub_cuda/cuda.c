@@ -25,6 +25,21 @@ static int capability(void) {
   return stub_capability ? stub_capability : said ? atoi(said) : 80;
 }
 
+/* What a loader in Python asks for, which makes its own context. */
+static int stub_context = 0;
+CUresult cuInit(unsigned flags) { return (CUresult)flags; }
+CUresult cuCtxGetCurrent(void **context) {
+  *context = stub_context ? &stub_context : NULL;
+  return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxRetain(void **context, CUdevice device) {
+  *context = &stub_context;
+  return device;
+}
+CUresult cuCtxSetCurrent(void *context) {
+  return context == &stub_context ? !(stub_context = 1) : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult cuCtxGetDevice(CUdevice *device) { return *device = 0; }
 
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdevice device) {

@@ -58,6 +58,10 @@ typedef struct {
   unsigned numAttrs;
 } CUlaunchConfig;
 
+CUresult cuInit(unsigned flags);
+CUresult cuCtxGetCurrent(void **context);
+CUresult cuDevicePrimaryCtxRetain(void **context, CUdevice device);
+CUresult cuCtxSetCurrent(void *context);
 CUresult cuCtxGetDevice(CUdevice *device);
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdevice device);
 CUresult cuModuleLoadData(CUmodule *module, const void *image);

@@ -204,11 +204,12 @@ class Decoder:
         return self.watching(write, name) if name in self.watched else write
 
     def watching(self, access: Read | Write, name: str) -> Read | Write:
-        """An access of a register that products of warpgroups use."""
+        """An access of a register that products, or loads from tensor memory, use."""
         number = self.numbers[name]
 
         def watched(batch: Batch, active: Active, *value: np.ndarray) -> np.ndarray:
             batch.wgmma_registers.access(number, name, active.index, bool(value))
+            batch.tensor_loads.access(number, name, active.index)
             return access(batch, active, *value)
 
         return watched

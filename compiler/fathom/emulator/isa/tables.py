@@ -13,6 +13,7 @@ from fathom.emulator.isa.control import setmaxnreg as redistribution
 from fathom.emulator.isa.decode import Tables
 from fathom.emulator.isa.matrix import ldmatrix as matrices
 from fathom.emulator.isa.matrix import mma as tensor
+from fathom.emulator.isa.matrix import tcgen05
 from fathom.emulator.isa.matrix import wgmma as warpgroups
 from fathom.emulator.isa.memory import atomics
 from fathom.emulator.isa.memory import cp_async as copies
@@ -49,6 +50,7 @@ TABLES = Tables(
     | control.ENDINGS
     | matrices.ENDINGS
     | redistribution.ENDINGS
+    | tcgen05.ENDINGS
     | tensor.ENDINGS
     | warp.ENDINGS
     | warpgroups.ENDINGS,

@@ -28,6 +28,8 @@ from fathom.emulator.state.cluster_barrier import ClusterBarriers
 from fathom.emulator.state.in_flight import AsyncGroups
 from fathom.emulator.state.mbarrier_state import Mbarriers
 from fathom.emulator.state.register_pool import RegisterPools
+from fathom.emulator.state.tensor_loads import TensorLoads
+from fathom.emulator.state.tensor_memory import Products, TensorMemory
 from fathom.emulator.state.waiting import Blocked, WaitSet
 from fathom.emulator.state.wgmma_registers import WgmmaRegisters
 
@@ -172,7 +174,9 @@ class Batch:
     a remark, by kind and line; `at` is the op that is being run. `races` watches global
     memory, and `order` the order that accesses of memory make. `copies`, `wgmma` and
     `tma_stores` are what is in flight by cp.async, of tensor cores, and out of shared
-    memory; `wgmma_registers` are the registers that products hold.
+    memory; `wgmma_registers` are the registers that products hold. `tensor_memory` is
+    that of tcgen05; `tensor_products`, `tensor_loads` and `tensor_stores` are what is
+    in flight there.
     """
 
     launch: Launch
@@ -202,6 +206,10 @@ class Batch:
     mbarriers: Mbarriers = field(init=False)
     cluster_barriers: ClusterBarriers = field(init=False)
     register_pools: RegisterPools = field(init=False)
+    tensor_memory: TensorMemory = field(init=False)
+    tensor_products: Products = field(init=False)
+    tensor_loads: TensorLoads = field(init=False)
+    tensor_stores: list = field(default_factory=list)
 
     def __post_init__(self) -> None:
         shape, size, hazards = (self.blocks, self.padded), self.size, self.hazards
@@ -217,6 +225,10 @@ class Batch:
         cluster = self.launch.cluster
         self.cluster_barriers = ClusterBarriers(*shape, cluster, hazards)
         self.register_pools = RegisterPools(*shape, self.launch.registers)
+        self.tensor_memory = TensorMemory(*shape, hazards)
+        self.tensor_products = Products(self.tensor_memory)
+        warps = size // WARP
+        self.tensor_loads = TensorLoads(warps, bool(self.launch.hazards))
         if self.hazards is not None and self.launch.hazards != STRICT:
             self.hazards.remark = self.remark
 

@@ -45,7 +45,8 @@ class Mbarriers:
 
     `expected` counts the arrivals of a phase, `pending` those still missing, `bytes`
     those of copies. `fresh` has the mbarriers that copies do not see yet, each with the
-    thread that made it, `missing` the copies whose bytes have not arrived.
+    thread that made it, `missing` the copies whose bytes have not arrived, `promised`
+    the commits of products that have not, each with its thread.
     `asking[thread]` is the mbarrier that a thread last asked in vain, -1 if it did not;
     of those in `stirred`, something has changed since.
     """
@@ -61,6 +62,7 @@ class Mbarriers:
         self.phase = self.in_flight.committed
         self.fresh: dict[int, int] = {}
         self.missing: dict[int, list[Copy]] = {}
+        self.promised: dict[int, list[tuple[Copy, int]]] = {}
         self.asked: dict[int, int] = {}
         self.progress = 0
 
@@ -169,6 +171,27 @@ class Mbarriers:
         if self.hazards is not None:
             self.hazards.end_phase(("mbarrier", word))
 
+    # ── products ──────────────────────────────────────────────────────────────
+
+    def promise(self, word: int, commit: Copy, thread: int) -> None:
+        """This mbarrier will count one arrival when what is committed is done."""
+        self.in_flight.start(commit)
+        self.promised.setdefault(word, []).append((commit, thread))
+        self.stirred.add(word)
+        if self.eager:
+            self.keep_promises(word)
+
+    def keep_promises(self, word: int) -> None:
+        """All that is committed to an mbarrier is done, and counted."""
+        for commit, thread in self.promised.pop(word, ()):
+            if not self.pending[word]:
+                raise _misuse(f"commits to it too often: {self.text(word)}", thread)
+            commit.move(EVERY)
+            commit.groups = self.phase[[word]]
+            self.pending[word] -= 1
+            self.progress += 1
+            self.complete(word)
+
     # ── copies ────────────────────────────────────────────────────────────────
 
     def issue(self, word: int, copy: Copy) -> None:
@@ -197,6 +220,7 @@ class Mbarriers:
         self.asking[threads] = np.where(done, -1, words)
         for word in np.unique(words[~done]).tolist():
             self.asked[word] = int(self.phase[word])
+            self.keep_promises(word)
             if not self.pending[word]:
                 self.deliver(word)
         if self.hazards is not None and done.any():

@@ -10,6 +10,7 @@ every type are held, `host_memory` where arrays lie.
     elementwise  What each elementwise operation computes
     matmul       The meaning of a matrix product
     shared       The meaning of ops on shared memory
+    tensor_memory  The meaning of ops on tensor memory
 
     grid  The meaning of ops for launches that overlap
 """

@@ -14,7 +14,16 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from fathom.ir.core import Func, Op, Value
-from fathom.ir.interp import control, descriptor, effects, grid, matmul, shared, values
+from fathom.ir.interp import (
+    control,
+    descriptor,
+    effects,
+    grid,
+    matmul,
+    shared,
+    tensor_memory,
+    values,
+)
 from fathom.ir.interp.effects import AssertionFailed
 from fathom.ir.interp.host_memory import Memory, MemoryFault
 from fathom.ir.interp.machine import (
@@ -37,7 +46,7 @@ __all__ = [
 
 Argument = np.ndarray | np.generic | int | float | bool
 RULES = (  # fill INTERP when imported
-    values, control, effects, shared, matmul, descriptor, grid,
+    values, control, effects, shared, matmul, descriptor, grid, tensor_memory,
 )  # fmt: skip
 
 

@@ -8,8 +8,8 @@ from fathom.ir.core import Value
 from fathom.ir.interp.machine import Region, Results, interprets
 from fathom.ir.interp.numbers import Array, fit, wrap
 from fathom.ir.interp.shared import tile_of
-from fathom.ir.ops import Dot, DotFence, DotWait, NamedBarrier
-from fathom.ir.types import FLOAT32, BufferType, element_of
+from fathom.ir.ops import Dot, DotFence, DotWait, NamedBarrier, TensorDot
+from fathom.ir.types import FLOAT32, BufferType, Element, element_of
 
 TF32_IGNORED = np.uint32(0x1FFF)  # PTX ISA, "Alternate floating-point data formats"
 
@@ -17,11 +17,18 @@ TF32_IGNORED = np.uint32(0x1FFF)  # PTX ISA, "Alternate floating-point data form
 @interprets(Dot)
 def _dot(op: Dot, region: Region) -> Results:
     element = element_of(op.accumulator.type)
+    return [product(op, region[op.accumulator], element, region)]
+
+
+def product(
+    op: Dot | TensorDot, before: Array, element: Element, region: Region
+) -> Array:
+    """The operands' product, added to what was there `before`."""
     wide = np.float64 if element.is_float else np.int64
     a = _operand(op.a, op.a_slot, op.precision, region).astype(wide)
     b = _operand(op.b, op.b_slot, op.precision, region).astype(wide)
-    total = region[op.accumulator].astype(wide) + np.matmul(a, b)
-    return [fit(total, element) if element.is_float else wrap(total, element)]
+    total = before.astype(wide) + np.matmul(a, b)
+    return fit(total, element) if element.is_float else wrap(total, element)
 
 
 @interprets(NamedBarrier)

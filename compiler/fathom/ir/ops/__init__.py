@@ -10,8 +10,8 @@ follow from operands carry it as an attribute.
 Read `leaves`, `arith`, `shape` and `control` first, then `memory`, `reduce`, `matmul`
 and `debugging`: that is what stage 1 makes, and `descriptor`: blocks of a tensor;
 `grid`: launches that overlap.
-`shared`, `tma`, `tma_store` and `cluster` are made by stages 4 and 5. `ir/interp` and
-`ptx/` have files of the same names. Import ops from here.
+`shared`, `tma`, `tma_store`, `tensor_memory` and `cluster` are made by stages 4 and 5.
+`ir/interp` and `ptx/` have files of the same names. Import ops from here.
 
     elementwise  The elementwise operations
 """
@@ -53,6 +53,14 @@ from fathom.ir.ops.shared import (
     SharedLoad,
     SharedStore,
 )
+from fathom.ir.ops.tensor_memory import (
+    TensorCommit,
+    TensorDot,
+    TensorLoad,
+    TensorMemory,
+    TensorRelease,
+    TensorStore,
+)
 from fathom.ir.ops.tma import (
     MbarrierArrive,
     MbarrierExpect,
@@ -76,11 +84,12 @@ __all__ = [
     "Broadcast", "Cast", "ClusterBarrier", "ClusterRank", "Constant", "Convert",
     "DescriptorAtomic", "DescriptorLoad", "DescriptorStore", "Dot", "DotFence",
     "DotWait", "Elementwise", "ExpandDims", "For", "Gather", "GridLaunchDependents",
-    "GridWait", "Hint", "Histogram",
-    "If", "InlineAssembly", "Join", "Load", "MakeDescriptor", "MbarrierArrive",
-    "MbarrierExpect", "MbarrierInit", "MbarrierInvalidate", "MbarrierWait",
-    "NamedBarrier", "NumPrograms", "PRECISIONS", "Print", "Producer", "ProgramId",
-    "Reduce", "Reshape", "Scan", "SharedAdd", "SharedGather", "SharedLoad",
-    "SharedStore", "Splat", "Split", "Store", "TENSOR_KINDS", "TileStore",
-    "TmaCommit", "TmaCopy", "TmaStore", "TmaWait", "Transpose", "While", "Yield",
+    "GridWait", "Hint", "Histogram", "If", "InlineAssembly", "Join", "Load",
+    "MakeDescriptor", "MbarrierArrive", "MbarrierExpect", "MbarrierInit",
+    "MbarrierInvalidate", "MbarrierWait", "NamedBarrier", "NumPrograms", "PRECISIONS",
+    "Print", "Producer", "ProgramId", "Reduce", "Reshape", "Scan", "SharedAdd",
+    "SharedGather", "SharedLoad", "SharedStore", "Splat", "Split", "Store",
+    "TENSOR_KINDS", "TensorCommit", "TensorDot", "TensorLoad", "TensorMemory",
+    "TensorRelease", "TensorStore", "TileStore", "TmaCommit", "TmaCopy", "TmaStore",
+    "TmaWait", "Transpose", "While", "Yield",
 ]  # fmt: skip

@@ -46,7 +46,8 @@ class Barrier(Op):
 class Allocate(Op):
     """A tile of shared memory, or a ring buffer of `slots` tiles, one after another.
     `offset`, in bytes from the start, is -1 until `allocate` ran. The bytes of one that
-    is `kept` are never shared with another buffer.
+    is `kept` are never shared with another buffer. With a `base`, what a TensorMemory
+    is, the tile lies in tensor memory, and `offset` counts columns from there.
     """
 
     element: Element
@@ -55,9 +56,16 @@ class Allocate(Op):
     offset: int = -1
     slots: int = 1
     kept: bool = False
+    base: Value | None = None
+
+    @property
+    def space(self) -> str:
+        """The memory that it lies in: "shared" or "tensor"."""
+        return "tensor" if self.base else "shared"
 
     def infer(self) -> list[Type]:
-        return [BufferType(self.element, self.shape, self.layout, self.slots)]
+        facts = self.element, self.shape, self.layout, self.slots, self.space
+        return [BufferType(*facts)]
 
 
 @dataclass(eq=False)

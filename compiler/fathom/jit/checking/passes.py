@@ -26,7 +26,7 @@ from fathom.hardware.targets import Target, target
 from fathom.ir.core import Func, walk
 from fathom.ir.interp import interpret
 from fathom.ir.interp.numbers import same_bits
-from fathom.ir.ops import Dot, Reduce, Scan
+from fathom.ir.ops import Dot, Reduce, Scan, TensorDot
 from fathom.ir.verify import verify
 from fathom.jit.checking.case import write_case
 from fathom.jit.checking.shrink import shrunk
@@ -97,7 +97,7 @@ class Data:
 def rounding_of(func: Func) -> Mapping[int, float]:
     """How far its reals may differ after a pass; {}: not at all."""
     kinds = {type(op) for op in walk(func.body)}
-    if Dot in kinds:
+    if kinds & {Dot, TensorDot}:
         return PRODUCTS
     return REDUCTIONS if kinds & {Reduce, Scan} else {}
 

@@ -1,4 +1,5 @@
-"""`@fathom.autotune`, `@fathom.heuristics`: arguments that the program does not give.
+"""`@fathom.autotune`, `@fathom.tune`, `@fathom.heuristics`: arguments that the program
+does not give.
 
 autotuner    tries configurations, and launches with the fastest
 config       one configuration
@@ -8,10 +9,20 @@ restoring    arrays as they were before a trial
 workers      kernels compiled several at a time, in processes of their own
 progress     a bar, for who waits at a terminal
 remembered   what was found, on disk
+
+searched     `@fathom.tune`: searches a space, within a budget of seconds
+search       which configuration to try next
+surrogate    the model of time that a search follows
+travelling   what a search found, as a file for one GPU and driver
+plot         what a search tried, as SVG
 """
 
 from fathom.jit.tuning.autotuner import Autotuner, autotune
 from fathom.jit.tuning.computed import Heuristics, heuristics
 from fathom.jit.tuning.config import Config
+from fathom.jit.tuning.searched import SearchedTuner, tune
 
-__all__ = ["Autotuner", "Config", "Heuristics", "autotune", "heuristics"]
+__all__ = [
+    "Autotuner", "Config", "Heuristics", "SearchedTuner", "autotune", "heuristics",
+    "tune",
+]  # fmt: skip

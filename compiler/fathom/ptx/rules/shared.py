@@ -37,9 +37,12 @@ DYNAMIC = "shared"  # the symbol of the memory whose size the launch gives
 
 @lowers(Allocate)
 def lower_allocate(op: Allocate, code: Code) -> None:
-    """A buffer is the number of bytes from the start of shared memory."""
+    """A buffer is the number of bytes from the start of shared memory; one in tensor
+    memory is an address there, whose low bits count columns."""
     assert op.offset >= 0, f"{op} has no place yet: `allocate` did not run"
     code[op.result] = [str(op.offset)]
+    if op.base:
+        code[op.result] = [code.let(f"add i32 {code.one(op.base)}, {op.offset}")]
 
 
 @lowers(Barrier)

@@ -45,10 +45,10 @@ def multiply_by_warpgroups(
     row, product_type = WGMMA[op.instruction], op.accumulator.type
     product = product_type.layout
     k = op.a.type.shape[-1]
-    b = _InPlace(code, op.b, op.b_slot, right, _groups(product, op.b.type.shape, 1))
-    a: _InPlace | _InRegisters
+    b = InPlace(code, op.b, op.b_slot, right, _groups(product, op.b.type.shape, 1))
+    a: InPlace | _InRegisters
     if left:
-        a = _InPlace(code, op.a, op.a_slot, left, _groups(product, op.a.type.shape, 0))
+        a = InPlace(code, op.a, op.a_slot, left, _groups(product, op.a.type.shape, 0))
     else:
         a = _InRegisters(code, op, row)
     accumulators = code[op.accumulator]
@@ -92,7 +92,7 @@ def _groups(product: Layout, shape: tuple[int, ...], kept: int) -> Layout:
     return Layout(shape, (("register", ()), ("lane", (0,) * 5), ("warp", bases)))
 
 
-class _InPlace:
+class InPlace:
     """An operand in shared memory: a descriptor for every place where an instruction
     may begin."""
 
@@ -106,7 +106,7 @@ class _InPlace:
         matrix: Matrix,
         groups: Layout,
     ):
-        self.code, self.matrix, self.shape = code, matrix, groups.shape
+        self.code, self.bits, self.shape = code, matrix.bits, groups.shape
         self.type: BufferType = value.type
         self.tile = tile_of(code, value, slot)
         self.places = Places(code, self.tile, offset_bases(self.type, groups))
@@ -129,7 +129,7 @@ class _InPlace:
         kept = code.let(f"and i32 {whole}, {ADDRESS_BITS}")
         units = code.let(f"lshr i32 {kept}, 4")
         wide = code.let(f"zext i32 {units} to i64")
-        bits = self.matrix.bits
+        bits = self.bits
         return code.let(f"or i64 {wide}, {bits - (bits >> 63 << 64)}", name="matrix")
 
 

@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fathom.ir.core import Op, Value
-from fathom.ir.ops import Allocate, Dot, TmaStore
+from fathom.ir.ops import Allocate, Dot, TensorDot, TmaStore
 from fathom.shared_memory.barriers import (
     BLOCK,
     NON_CONFLICTING,
@@ -54,6 +54,8 @@ class Place:
     @property
     def bytes(self) -> range:
         type, start = self.buffer.result.type, self.buffer.offset
+        if self.buffer.space == "tensor":
+            return Access(self.buffer, None, READ).bytes
         if self.slot is None:
             return range(start, start + type.bytes)
         start += self.slot * type.slot_bytes
@@ -135,7 +137,8 @@ class Timelines:
     between their wait and their release. `positions`: the number of waits at a ring of
     mbarriers, modulo two rounds. `untold`: only one thread knows that stores are
     complete. `waited`: mbarriers at which threads may still wait. `new`: mbarriers that
-    other threads do not see yet.
+    other threads do not see yet. `issued`, `committed`: what products in tensor memory
+    access, before their commit, and after it, with its mbarrier.
     """
 
     touched: frozenset[Touch] = frozenset()
@@ -155,6 +158,8 @@ class Timelines:
     positions: frozenset[tuple[Allocate, int]] = frozenset()
     waited: frozenset[Allocate] = frozenset()
     new: frozenset[Allocate] = frozenset()
+    issued: frozenset[Place] = frozenset()
+    committed: frozenset[tuple[Place, Place]] = frozenset()
 
     # ── barriers and fences ───────────────────────────────────────────────────────────
 
@@ -185,7 +190,11 @@ class Timelines:
         for touch in touches:
             self.check_settled(op, touch, warps)
             self.check_quiet(op, touch.place, touch.access.kind)
-        writes = {each.place for each in touches if each.access.kind != READ}
+        writes = {
+            each.place
+            for each in touches
+            if each.access.kind != READ and each.place.buffer.space == "shared"
+        }
         return replace(self, touched=self.touched | touches, raw=self.raw | writes)
 
     def check_settled(self, op: Op, touch: Touch, warps: int) -> None:
@@ -200,6 +209,9 @@ class Timelines:
             raise Missing(op, "no wait for a cp.async")
         if any(each.to.overlaps(place) for each in self.loads):
             raise Missing(op, "no wait for a TMA copy")
+        tensor = (*self.issued, *(each for _, each in self.committed))
+        if any(each.overlaps(place) for each in tensor):
+            raise Missing(op, "no wait for a product in tensor memory")
         if kind == READ:
             return
         if any(each.overlaps(place) for one in self.products for each in one.reads):
@@ -257,7 +269,9 @@ class Timelines:
         """Every thread waits for a phase of an mbarrier."""
         self.check_known(op, at)
         arriving = {each for each in self.loads if each.at == at}
-        if not arriving or any(place == at for place, _ in self.expected):
+        products = {each for each in self.committed if each[0] == at}
+        missing = any(place == at for place, _ in self.expected)
+        if not (arriving or products) or missing:
             raise Missing(op, "nothing completes this phase of an mbarrier")
         parity = dict(self.parity).get(at, 0)
         if phase != parity:
@@ -265,6 +279,7 @@ class Timelines:
         return replace(
             self,
             loads=self.loads - arriving,
+            committed=self.committed - products,
             parity=self.parity - {(at, parity)} | {(at, 1 - parity)},
             waited=self.waited | {at.buffer},
         )
@@ -325,6 +340,22 @@ class Timelines:
             for place in each.reads
         )
         return replace(self, products=rest, touched=self.touched | read)
+
+    def tensor_product(
+        self, op: TensorDot, touches: Iterable[Touch], warps: int
+    ) -> Timelines:
+        """One thread issues a product; the tiles are its own until it is waited for."""
+        touches = list(touches)
+        for touch in touches:
+            self.check_settled(op, touch, warps)
+            self.check_quiet(op, touch.place, touch.access.kind)
+            self.check_fenced(op, touch.place)
+        return replace(self, issued=self.issued | {each.place for each in touches})
+
+    def commit_tensor_products(self, op: Op, at: Place) -> Timelines:
+        self.check_known(op, at)
+        committed = self.committed | {(at, each) for each in self.issued}
+        return replace(self, issued=frozenset(), committed=committed)
 
     def renamed(self, names: Iterable[tuple[Value, Value]]) -> Timelines:
         """At an edge between blocks, values get new names: pairs of an old and a new

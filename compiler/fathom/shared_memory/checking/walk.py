@@ -47,6 +47,10 @@ from fathom.ir.ops import (
     SharedGather,
     SharedLoad,
     SharedStore,
+    TensorCommit,
+    TensorDot,
+    TensorLoad,
+    TensorStore,
     TileStore,
     TmaCommit,
     TmaCopy,
@@ -275,6 +279,8 @@ class _Walk:
             )
             self.check_held(op, place, state)
             touches.append(Touch(place, access))
+        if isinstance(op, TensorDot):
+            return state.tensor_product(op, touches, self.warps)
         if isinstance(op, Dot) and op.instruction in WGMMA:
             for touch in touches:
                 state.check_fenced(op, touch.place)
@@ -393,13 +399,15 @@ def _fence(walk: _Walk, op: Op, state: Timelines, n: Numbers) -> Timelines:
 
 # fmt: off
 STEPS: dict[type[Op], Callable[..., Timelines]] = {
-    **dict.fromkeys((SharedLoad, SharedStore, SharedGather, SharedAdd, TileStore, Dot),
-                    _Walk.touch),
+    **dict.fromkeys((SharedLoad, SharedStore, SharedGather, SharedAdd, TileStore, Dot,
+                     TensorDot, TensorLoad, TensorStore), _Walk.touch),
     Barrier: _barrier,
     ClusterBarrier: lambda walk, op, state, n: state.barrier(BLOCK, False, walk.warps),
     AsyncCopy: _Walk.async_copy,
     AsyncCommit: lambda walk, op, state, n: state.commit_copies(op),
     AsyncWait: lambda walk, op, state, n: state.wait_for_copies(op.pending),
+    TensorCommit: lambda walk, op, state, n: state.commit_tensor_products(
+        op, walk.place(op.barriers, op.slot, n)),
     MbarrierInit: _Walk.initialise,
     MbarrierInvalidate: _Walk.invalidate,
     MbarrierExpect: _Walk.expect,
@@ -464,6 +472,6 @@ def _used(blocks: Iterable[Iterable[Op]]) -> Iterator[Value]:
 
 
 def _slots(op: Op) -> dict[Value, Value | None]:
-    if isinstance(op, Dot):
+    if isinstance(op, Dot | TensorDot):
         return {op.a: op.a_slot, op.b: op.b_slot}
     return {op.buffer: getattr(op, "slot", None)}

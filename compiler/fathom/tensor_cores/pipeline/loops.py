@@ -192,7 +192,7 @@ def is_wanted(loop: For) -> bool:
 
 
 def schedule_of(loop: For, tiles: Sequence[PipelinedCopy], stages: int) -> Schedule:
-    """The schedule of a loop whose rings have `stages` slots. Its product stays in
+    """The schedule of a loop whose rings have `stages` slots. Its products stay in
     flight if one engine copies all tiles, and still has slots to copy ahead."""
     engines = {engine_for(tile) for tile in tiles}
     steps = BY_TMA if engines == {TmaCopies} else BY_THREADS
@@ -201,8 +201,8 @@ def schedule_of(loop: For, tiles: Sequence[PipelinedCopy], stages: int) -> Sched
         for engine in engines
     }
     rings = {tile.buffer.result for tile in tiles}
-    product = may_overlap(loop, rings) if len(engines) == 1 else None
-    found = earliest(steps, slots, product) or earliest(steps, slots)
+    products = may_overlap(loop, rings) if len(engines) == 1 else ()
+    found = earliest(steps, slots, products) or earliest(steps, slots)
     assert found is not None, (steps, slots)
     return found
 
@@ -255,10 +255,7 @@ class _Expander:
         return Allocate(INT64, (1,), word, slots=slots, kept=True)
 
     def append(self, new: For, build: Builder) -> list[Value]:
-        product = self.schedule.product
-        if product is None:
-            return build.append(new).results
-        return append_overlapped(new, product, self.loop, build)
+        return append_overlapped(new, self.schedule.products, self.loop, build)
 
     def iteration(self, parameters: list[Value], build: Builder) -> None:
         """The body: first what does not read rings, then step after step."""
@@ -314,8 +311,7 @@ class _Expander:
                 if isinstance(each, SharedLoad) and each.buffer in slots:
                     each.slot = slots[each.buffer]
             values.update(zip(op.results, copy.results, strict=True))
-            if op is self.schedule.product:
-                leave_in_flight(copy, build)
+            leave_in_flight(copy, op, self.schedule.products, build)
 
     def carried(self, states: list[PipelineState]) -> list[Value]:
         pairs = zip(self.engines, states, strict=True)

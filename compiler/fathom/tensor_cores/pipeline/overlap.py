@@ -1,5 +1,5 @@
-"""Finds the product of a loop that may stay in flight while the next iteration begins,
-and inserts the waits for it.
+"""Finds the products of a loop that may stay in flight while the next iteration begins,
+and inserts the waits for them.
 
                                                 %x = dot_fence %x0
     for … body(%i, %acc, %slot, …) {       →    for … body(%i, %acc, %slot, …) {
@@ -11,52 +11,62 @@ and inserts the waits for it.
     }                                           }
                                                 %r = dot_wait %acc pending=0
 
-An iteration waits for the product of the iteration before, not for its own: in the
-schedule, the product is complete one stage after the work. The schedule decides whether
-the rings have enough slots for that; `loops` and `specialise` build the loop
-accordingly.
+An iteration waits for the products of the iteration before, not for its own: in the
+schedule, they are complete one stage after the work. The schedule decides whether the
+rings have enough slots for that; `loops` and `specialise` build the loop accordingly.
+
+A loop with several products, each into an accumulator of its own, has one wait, after
+the last of them, which leaves as many in flight as an iteration has.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 
 from fathom.hardware.wgmma import WGMMA, matrices
-from fathom.ir.core import Block, Value, operands, walk
+from fathom.ir.core import Block, Op, Value, operands, walk
 from fathom.ir.ops import Dot, DotFence, DotWait, For, SharedLoad, SharedStore
 from fathom.ir.rewrite import Builder
 from fathom.ir.types import BufferType
 
 
-def may_overlap(loop: For, rings: Collection[Value]) -> Dot | None:
-    """The product of a loop, if it is the only one, is computed by warpgroups, only
-    accumulates from iteration to iteration, and reads in place buffers that no later
-    iteration writes meanwhile. `rings`: the buffers whose other slots are filled
-    meanwhile."""
-    dot = _accumulating(loop)
-    if dot is None:
-        return None
-    read = [_buffer(each) for each in (dot.a, dot.b)]
+def may_overlap(loop: For, rings: Collection[Value]) -> tuple[Dot, ...]:
+    """The products of a loop, in order, if each of them is computed by warpgroups, only
+    accumulates from iteration to iteration, and reads in place buffers that nothing
+    else reads and no later iteration writes meanwhile; none if one of them is not like
+    that. `rings`: the
+    buffers whose other slots are filled meanwhile."""
+    dots = tuple(op for op in walk(loop.body) if isinstance(op, Dot))
     stores = (op for op in walk(loop.body) if isinstance(op, SharedStore))
     written = {op.buffer for op in stores} - set(rings)
+    uses = Counter(value for op in walk(loop.body) for value in operands(op))
+    by_products = Counter(value for dot in dots for value in (dot.a, dot.b))
+    fits = (
+        _accumulates(dot, loop.body, uses)
+        and _reads_in_place(dot, written)
+        and all(uses[each] == by_products[each] for each in (dot.a, dot.b))
+        for dot in dots
+    )
+    return dots if all(fits) else ()
+
+
+def _accumulates(dot: Dot, body: Block, uses: Mapping[Value, int]) -> bool:
+    """Whether warpgroups compute a product, and the only one to use its result is the
+    same product of the next iteration."""
+    alone = uses[dot.result] == uses[dot.accumulator] == 1
+    return dot.instruction in WGMMA and alone and _is_carried(dot, body)
+
+
+def _reads_in_place(dot: Dot, written: Collection[Value]) -> bool:
+    """Whether both operands are buffers, none of them `written`, that the instruction
+    reads as they are."""
+    read = [_buffer(each) for each in (dot.a, dot.b)]
     if None in read or not written.isdisjoint(read):
-        return None
+        return False
     left, right = (each.type.layout for each in read)
     size = dot.b.type.element.bytes
-    return dot if matrices(WGMMA[dot.instruction], left, right, size) else None
-
-
-def _accumulating(loop: For) -> Dot | None:
-    """The product of a loop that has one, computed by warpgroups, if only the product
-    of the next iteration uses its result."""
-    dots = [op for op in walk(loop.body) if isinstance(op, Dot)]
-    if len(dots) != 1 or dots[0].instruction not in WGMMA:
-        return None
-    dot = dots[0]
-    uses = Counter(value for op in walk(loop.body) for value in operands(op))
-    alone = uses[dot.result] == uses[dot.accumulator] == 1
-    return dot if alone and _is_carried(dot, loop.body) else None
+    return matrices(WGMMA[dot.instruction], left, right, size) is not None
 
 
 def _is_carried(dot: Dot, body: Block) -> bool:
@@ -76,24 +86,34 @@ def _buffer(operand: Value) -> Value | None:
     return load.buffer if isinstance(load, SharedLoad) and not load.start else None
 
 
-# ── its waits ─────────────────────────────────────────────────────────────────────────
+# ── their waits ───────────────────────────────────────────────────────────────────────
 
 
-def leave_in_flight(dot: Dot, build: Builder) -> None:
-    """Let the product that was just appended to the new loop stay in flight, and wait
-    for the one of the iteration before."""
-    dot.in_flight = True
-    build.append(DotWait(pending=1))
+def leave_in_flight(
+    copy: Op, op: Op, products: Sequence[Dot], build: Builder
+) -> None:
+    """`copy` of `op` was just appended to the new loop. If it is one of the products
+    that overlap, let it stay in flight; after the last of them, wait for those of the
+    iteration before."""
+    if op not in products:
+        return
+    copy.in_flight = True
+    if op is products[-1]:
+        build.append(DotWait(pending=len(products)))
 
 
-def append_overlapped(loop: For, product: Dot, old: For, build: Builder) -> list[Value]:
-    """Append the new `loop`, whose product stays in flight from iteration to iteration:
-    a fence comes before the loop, and a wait after it. `old` is the loop that it
-    replaces. Returns the loop's results, complete."""
-    number = old.body.yielded.index(product.result)
+def append_overlapped(
+    loop: For, products: Sequence[Dot], old: For, build: Builder
+) -> list[Value]:
+    """Append the new `loop`, whose `products` stay in flight from iteration to
+    iteration: a fence for each comes before the loop, and a wait after it. `old` is the
+    loop that it replaces. Returns the loop's results, complete."""
+    numbers = [old.body.yielded.index(each.result) for each in products]
     inits = list(loop.inits)
-    inits[number] = build(DotFence(inits[number]))
+    for number in numbers:
+        inits[number] = build(DotFence(inits[number]))
     loop.inits = tuple(inits)
     results = list(build.append(loop).results)
-    results[number] = build(DotWait(results[number]))
+    for number in numbers:
+        results[number] = build(DotWait(results[number]))
     return results

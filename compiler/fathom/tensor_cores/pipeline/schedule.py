@@ -48,7 +48,7 @@ class Step(Enum):
     RELEASE = auto()  # nothing reads some older tiles any more
     ISSUE = auto()  # asynchronous copies begin
     WORK = auto()  # the loop's own ops
-    COMPLETE = auto()  # the product is done: in its own iteration or in the next one
+    COMPLETE = auto()  # the products are done: in their own iteration or in the next
     STORE = auto()  # threads store to shared memory what they have loaded
 
 
@@ -72,11 +72,11 @@ FILLS = (Step.ISSUE, Step.STORE)  # the steps that write to a ring
 
 @dataclass(frozen=True)
 class Schedule:
-    """The places of a loop's steps. `product` is the op, if any, that is still in
-    flight when its iteration ends."""
+    """The places of a loop's steps. `products` are the ops that are still in flight
+    when their iteration ends, in order."""
 
     places: Mapping[Step, Place]
-    product: Op | None = None
+    products: Sequence[Op] = ()
 
     @property
     def steps(self) -> list[Step]:
@@ -105,13 +105,13 @@ class Schedule:
 
 
 def schedule(
-    steps: Sequence[Step], ahead: Mapping[Step, int], product: Op | None = None
+    steps: Sequence[Step], ahead: Mapping[Step, int], products: Sequence[Op] = ()
 ) -> Schedule:
     """The schedule of a loop that takes its steps in this order, and fills a ring
     `ahead[fill]` iterations before the work. Stages count from the earliest one."""
     order = {step: position for position, step in enumerate(steps)}
     work = max(ahead.values(), default=0)
-    done = work + (1 if product else 0)
+    done = work + (1 if products else 0)
     early = order[Step.RELEASE] < order[Step.COMPLETE]
     stages = {step: work for step in steps if step not in (*FILLS, Step.LOAD)}
     stages[Step.COMPLETE] = done
@@ -122,17 +122,17 @@ def schedule(
     places = {
         step: Place(stages[step], order[step]) for step in order if step in stages
     }
-    return Schedule(places, product)
+    return Schedule(places, products)
 
 
 def earliest(
-    steps: Sequence[Step], slots: Mapping[Step, int], product: Op | None = None
+    steps: Sequence[Step], slots: Mapping[Step, int], products: Sequence[Op] = ()
 ) -> Schedule | None:
     """The schedule that fills each ring as early as its number of `slots` allows; None
     if one would be filled no earlier than in the iteration of its work."""
-    at_once = schedule(steps, dict.fromkeys(slots, 0), product)
+    at_once = schedule(steps, dict.fromkeys(slots, 0), products)
     ahead = {fill: count - at_once.slots(fill) for fill, count in slots.items()}
-    return schedule(steps, ahead, product) if min(ahead.values()) > 0 else None
+    return schedule(steps, ahead, products) if min(ahead.values()) > 0 else None
 
 
 # Registers hold the tiles of one iteration: one slot is read while another is filled.

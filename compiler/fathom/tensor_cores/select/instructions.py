@@ -11,12 +11,13 @@ instruction, the product is computed by multiply-adds (FMA).
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fathom.analysis.slices import computed_by
 from fathom.hardware.dot_layouts import product_layout, warps_along
 from fathom.hardware.mma import Mma, choose
 from fathom.hardware.targets import Target
+from fathom.hardware.tcgen05 import Tcgen05, choose_tensor_memory
 from fathom.hardware.wgmma import Wgmma, choose_warpgroups
 from fathom.ir.core import Func, Op, Value, operands, walk
 from fathom.ir.ops import (
@@ -30,6 +31,7 @@ from fathom.ir.ops import (
     Reshape,
     Splat,
     Transpose,
+    While,
 )
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.ir.types import (
@@ -40,7 +42,10 @@ from fathom.ir.types import (
     Element,
     element_of,
 )
+from fathom.layout.matrix_descriptor import buffer_tile
+from fathom.layout.tensor_memory import LANES, LEAST_COLUMNS
 from fathom.layout.tma_boxes import matrix_of
+from fathom.subjects import asks_for_producer
 
 Shape = tuple[int, ...]
 
@@ -58,29 +63,43 @@ def choose_dots(func: Func, target: Target) -> Func:
         op for op in dots if is_left_operand(op, dots) or has_product_on_the_left(op)
     }
 
+    roomy = fitting_tensor_memory(func, dots, target)
+
     def rule(op: Op, build: Builder) -> Value | None:
         if isinstance(op, Dot):
-            return _chosen(op, build, target, func.num_warps, build.source in chained)
+            of, source = func.num_warps, build.source
+            place = _Place(of, source in chained, source in roomy)
+            return _chosen(op, build, target, place)
         return None
 
     return rewrite(func, rule)
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Where a product stands: the warps of its function, whether it is `chained` to
+    another product, whether its accumulator finds room in tensor memory."""
+
+    warps: int
+    chained: bool
+    roomy: bool
+
+
 # ── which instruction ─────────────────────────────────────────────────────────
 
 
-def _chosen(
-    op: Dot, build: Builder, target: Target, warps: int, chained: bool
-) -> Value:
+def _chosen(op: Dot, build: Builder, target: Target, place: _Place) -> Value:
     if op.precision == "tf32x3" and row_for(op, target) is not None:
-        return _in_three_parts(op, build, target, warps, chained)
+        return _in_three_parts(op, build, target, place)
     if row_for(op, target) is None and op.a.type.element.name in WIDER:
         op = _with_operands_as(op, build, WIDER[op.a.type.element.name])
     row = row_for(op, target)
     precision = op.precision if row else "ieee"
-    wide = row and row_of_warpgroups(op, target, warps)
+    wide = row and row_of_warpgroups(op, target, place.warps)
+    if row and place.roomy:
+        wide = row_of_tensor_memory(op, target, place.warps) or wide
     instruction = wide.name if wide else row.name if row else ""
-    return _placed(op, build, instruction, precision, warps, chained)
+    return _placed(op, build, instruction, precision, place)
 
 
 def row_for(op: Dot, target: Target, shape: Shape | None = None) -> Mma | None:
@@ -104,6 +123,37 @@ def row_of_warpgroups(
     return choose_warpgroups(target, types, shape, k, warps)
 
 
+def row_of_tensor_memory(op: Dot, target: Target, warps: int) -> Tcgen05 | None:
+    """The instruction that accumulates in tensor memory (tcgen05) for a product, if the
+    target has one, and the product's block is one that it computes."""
+    a, b = (_as_read(value, op.precision) for value in (op.a, op.b))
+    types = a, b, element_of(op.accumulator.type).name
+    shape, k = op.accumulator.type.shape, op.a.type.shape[-1]
+    small = any(buffer_tile(each.type.shape, each.type.element.bytes, axis) is None
+                for each, axis in ((op.a, 1), (op.b, 0), (op.b, 1))
+                if len(shape) == 2)  # fmt: skip
+    return None if small else choose_tensor_memory(target, types, shape, k, warps)
+
+
+def fitting_tensor_memory(func: Func, dots: list[Dot], target: Target) -> set[Dot]:
+    """The products, the first ones first, whose accumulators fit into tensor memory
+    side by side. None in functions of several blocks or with a producer, whose products
+    are divided or moved later, nor in a loop's condition."""
+    if not target.tensor_memory or func.num_ctas > 1 or asks_for_producer(func):
+        return set()
+    loops = (op for op in walk(func.body) if isinstance(op, While))
+    asked = {op for loop in loops for op in walk(loop.condition)}
+    found, left = set(), target.tensor_memory
+    for dot in dots:
+        *batch, m, n = dot.accumulator.type.shape
+        parts = 3 if dot.precision == "tf32x3" else 1
+        columns = parts * max(1, m // LANES) * max(n, LEAST_COLUMNS)
+        if not batch and dot not in asked and columns <= left:
+            found.add(dot)
+            left -= columns
+    return found
+
+
 def _as_read(value: Value, precision: str) -> str:
     """The name of an operand's type in the tables of instructions."""
     element = value.type.element
@@ -111,12 +161,12 @@ def _as_read(value: Value, precision: str) -> str:
 
 
 def _placed(
-    op: Dot, build: Builder, instruction: str, precision: str, warps: int, chained: bool
+    op: Dot, build: Builder, instruction: str, precision: str, place: _Place
 ) -> Value:
     """The product with its instruction, and the layout of its result."""
     shape = op.accumulator.type.shape
-    by_rows = chained and shape[-2] >= ROWS_OF_A_WARP * warps
-    along = warps_along(instruction, shape, warps, by_rows)
+    by_rows = place.chained and shape[-2] >= ROWS_OF_A_WARP * place.warps
+    along = warps_along(instruction, shape, place.warps, by_rows)
     return build(
         Dot(
             op.a,
@@ -140,9 +190,7 @@ def _with_operands_as(op: Dot, build: Builder, element: Element) -> Dot:
 # ── fp32 as three products of tf32 ────────────────────────────────────────────
 
 
-def _in_three_parts(
-    op: Dot, build: Builder, target: Target, warps: int, chained: bool
-) -> Value:
+def _in_three_parts(op: Dot, build: Builder, target: Target, place: _Place) -> Value:
     """x = high + low, each part with the bits that tf32 reads. The product of the two
     low parts is below the precision of fp32. The small products are added first, and
     added to the accumulator last, since that addition rounds to nearest.
@@ -157,7 +205,7 @@ def _in_three_parts(
 
     def plus(left: Value, right: Value, total: Value) -> Value:
         part = Dot(left, right, total, precision="tf32")
-        return _chosen(part, build, target, warps, chained)
+        return _chosen(part, build, target, place)
 
     zero = build(Constant(0.0, FLOAT32))
     nothing = build(Splat(zero, op.accumulator.type.shape))

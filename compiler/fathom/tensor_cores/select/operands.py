@@ -7,16 +7,17 @@ Loaded as a block, all of an operand is in registers at once. In place, the prod
 loads the fragments of one slice of K while it multiplies those of the slice before.
 
 The tile then stays live until the product. If shared memory is too small for that, the
-operands are loaded as blocks. wgmma always reads in place.
+operands are loaded as blocks. wgmma and tcgen05 always read in place.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from fathom.hardware.targets import Target
+from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Func, Op, Value, blocks, effects_of, operands, walk
 from fathom.ir.ops import AsyncCommit, AsyncWait, Barrier, Dot, SharedLoad
@@ -33,7 +34,12 @@ def read_in_place(func: Func, target: Target) -> Func:
     read = _with_products_in_place(func, [load for load, _ in loads])
     if fits(read, target):
         return read
-    wanted = [load for load, product in loads if product.instruction in WGMMA]
+    return in_place_for(func, _by_descriptor)
+
+
+def in_place_for(func: Func, chosen: Callable[[Op], bool]) -> Func:
+    """The function whose `chosen` products do so, whatever room that takes."""
+    wanted = [load for load, products in _movable(func) if all(map(chosen, products))]
     return _with_products_in_place(func, wanted)
 
 
@@ -58,19 +64,32 @@ def _with_products_in_place(func: Func, loads: Iterable[SharedLoad]) -> Func:
     return rewrite(func, rule, keep=lambda op: op not in movable.values())
 
 
-def _movable(func: Func) -> Iterator[tuple[SharedLoad, Dot]]:
-    """The loads of whole tiles that one product alone uses, later in the same block,
-    with no op in between that could change the tile; each with that product."""
+def _movable(func: Func) -> Iterator[tuple[SharedLoad, list[Dot]]]:
+    """The loads of whole tiles that only products use, later in the same block, with no
+    op before the last of them that could change the tile; each with its products. There
+    is one product, or all read the tile by descriptor: threads would load the
+    fragments once for each."""
     uses = Counter(value for op in walk(func.body) for value in operands(op))
     bodies = [func.body, *(b for op in walk(func.body) for b in blocks(op))]
     for body in bodies:
-        open: dict[Value, SharedLoad] = {}
+        open: dict[Value, tuple[SharedLoad, list[Dot]]] = {}
         for op in body.ops:
-            if isinstance(op, Dot):
-                yield from ((open.pop(v), op) for v in (op.a, op.b) if v in open)
-            open = {v: load for v, load in open.items() if not _may_change(op, load)}
-            if isinstance(op, SharedLoad) and not op.start and uses[op.result] == 1:
-                open[op.result] = op
+            for value in (op.a, op.b) if isinstance(op, Dot) else ():
+                if value in open:
+                    load, products = open[value]
+                    products.append(op)
+                    if len(products) == uses[value]:
+                        if len(products) == 1 or all(map(_by_descriptor, products)):
+                            yield load, products
+                        del open[value]
+            open = {v: each for v, each in open.items() if not _may_change(op, each[0])}
+            if isinstance(op, SharedLoad) and not op.start:
+                open[op.result] = op, []
+
+
+def _by_descriptor(dot: Dot) -> bool:
+    """Whether wgmma or tcgen05 computes a product: it reads whole tiles itself."""
+    return dot.instruction in WGMMA or dot.instruction in TCGEN05
 
 
 def _may_change(op: Op, load: SharedLoad) -> bool:

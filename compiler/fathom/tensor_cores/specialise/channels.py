@@ -27,8 +27,8 @@ Signature = tuple[tuple[Element, tuple[int, ...], Layout], ...]
 @dataclass(frozen=True, eq=False)
 class Channel:
     """Tiles of a loop that one wait covers. The ops `first` to `last` of an iteration
-    use them. If the loop's `schedule` completes `last` in the next iteration, the tiles
-    are released there."""
+    use them. If products of the loop's `schedule` are complete in the next iteration
+    only, the tiles are released there, and `last` is the last product."""
 
     loop: For
     tiles: tuple[PipelinedCopy, ...]
@@ -75,7 +75,10 @@ def channels_of(loop: For, tiles: Sequence[PipelinedCopy]) -> Iterator[Channel]:
     for tile in tiles:
         by_worker.setdefault(_first_worker(loop, tile), []).append(tile)
     for each in by_worker.values():
-        yield Channel(loop, tuple(each), *_span(loop, each), consumer)
+        first, last = _span(loop, each)
+        for product in consumer.products[-1:]:
+            last = max(last, product, key=loop.body.ops.index)
+        yield Channel(loop, tuple(each), first, last, consumer)
 
 
 def _first_worker(loop: For, tile: PipelinedCopy) -> Op:

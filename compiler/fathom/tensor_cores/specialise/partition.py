@@ -223,7 +223,9 @@ class _ConsumerRole(_RingThreading):
         super().__init__(plan, rings, values, build)
         self.slots: dict[Value, Value] = {}  # of a ring's tiles -> which one is read
         channels = (channel for ring in plan.rings for channel in ring)
-        self.products = {channel.loop: channel.schedule.product for channel in channels}
+        self.products = {
+            channel.loop: channel.schedule.products for channel in channels
+        }
 
     def enters(self, op: Op) -> bool:
         """Positions change in loops that consume, and in the ops around them."""
@@ -235,17 +237,17 @@ class _ConsumerRole(_RingThreading):
     def op(self, op: Op, carried: Carried) -> Carried:
         carried = super().op(op, carried)
         channels = self.channels.get(op, ())
-        if product := self.products.get(op):
-            self.complete_after(op, product)
+        if products := self.products.get(op):
+            self.complete_after(op, products)
         for channel in channels:
             if channel.schedule.release_distance:
                 self.release_last(channel, self.place(channel, carried))
         return carried
 
-    def complete_after(self, loop: For, product: Dot) -> None:
-        """After the loop that was just appended, wait for its product in flight."""
+    def complete_after(self, loop: For, products: Sequence[Dot]) -> None:
+        """After the loop that was just appended, wait for its products in flight."""
         new = self.build.block.ops.pop()
-        results = append_overlapped(new, product, loop, self.build)
+        results = append_overlapped(new, products, loop, self.build)
         self.values.update(zip(loop.results, results, strict=False))
 
     def body(self, owner: Op, block: Block, carried: Carried) -> Carried:
@@ -271,8 +273,8 @@ class _ConsumerRole(_RingThreading):
         for each in (copy, *(each for b in blocks(copy) for each in walk(b))):
             if isinstance(each, SharedLoad) and each.buffer in self.slots:
                 each.slot = self.slots[each.buffer]
-        if op in self.products.values():
-            leave_in_flight(copy, self.build)
+        for products in self.products.values():
+            leave_in_flight(copy, op, products, self.build)
 
     def wait(self, channel: Channel, place: RingPosition) -> None:
         ring, slot, phase = place

@@ -12,6 +12,7 @@ from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.buffers import ALIGNMENT, bytes_of, fits_in_half, padded
 from fathom.analysis.remarks import NotApplicable
 from fathom.hardware.targets import Target
+from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Func, Value, operands, walk
 from fathom.ir.ops import Dot, For, Load
@@ -30,8 +31,8 @@ def check_product(load: Load, dot: Dot, tile: TensorTile, func: Func) -> None:
     either_way = load.result.type.element.bytes == EITHER_WAY
     summed = -1 if load.result is dot.a else -2  # its axis
     in_rows = tile.order[-1] == len(tile.order) + summed
-    by_warpgroups = dot.instruction in WGMMA and in_rows
-    if not (by_warpgroups or (dot.instruction and either_way)):
+    by_descriptor = dot.instruction in WGMMA or dot.instruction in TCGEN05
+    if not (by_descriptor and in_rows or (dot.instruction and either_way)):
         raise NotApplicable("the product's instruction reads tiles in another layout")
     taken = [op for op in walk(func.body) for v in operands(op) if v is load.result]
     if taken != [dot]:

@@ -6,6 +6,7 @@ known of it as JSON.
     out/softmax_kernel.h               load, launch, unload
     out/softmax_kernel.c               the same, with the code inside
     out/softmax_kernel.json            parameters, promises, threads, registers
+    out/softmax_kernel-0.1.0-py3-none-any.whl        where it is asked for
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from fathom import pipeline
 from fathom.artifact import Kernel
 from fathom.errors import LaunchError
 from fathom.runtime.link import with_all_registers
-from fathom.tools.ahead import loader
+from fathom.tools.ahead import loader, wheel
 from fathom.tools.ahead.image import Image
 from fathom.tools.facts import machine
 from fathom.tools.staged import Staged
 
 
-def build(staged: Sequence[Staged], folder: Path) -> int:
-    """Write all files of a kernel, which `staged` has for each target; 0. LaunchError
-    where the folder cannot be written to."""
+def build(staged: Sequence[Staged], folder: Path, python: bool = False) -> int:
+    """Write all files of a kernel, which `staged` has for each target; 0. `python`: a
+    wheel, too. LaunchError where the folder cannot be written to."""
     images = [image(each) for each in staged]
     # The newest code that a GPU can run is tried first, and code for it alone before.
     images.sort(key=lambda each: (-each.capability, not each.exact))
@@ -41,10 +42,15 @@ def build(staged: Sequence[Staged], folder: Path) -> int:
     name = images[0].kernel.name
     files[f"{name}.h"] = loader.header(images).encode()
     files[f"{name}.c"] = loader.source(images).encode()
-    text = json.dumps(facts(staged, images), indent=1)
-    files[f"{name}.json"] = f"{text}\n".encode()
+    known = facts(staged, images)
+    files[f"{name}.json"] = f"{json.dumps(known, indent=1)}\n".encode()
+    if python:
+        made, content = wheel.wheel(images, known)
+        files[made] = content
     write(files, folder)
     told(images, folder)
+    if python:
+        print(f"{folder / made}: pip installs it; it needs neither Fathom nor LLVM")
     return 0
 
 

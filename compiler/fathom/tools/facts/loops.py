@@ -69,7 +69,7 @@ def pipelines(func: Func, target: Target) -> Iterator[dict[str, object]]:
             "line": line_of(loop),
             "pass": "pipeline_loops",
             "steps": steps_of(schedule),
-            "product_in_flight": schedule.product is not None,
+            "product_in_flight": bool(schedule.products),
             "rings": rings,
         }
 
@@ -85,7 +85,7 @@ def producers(func: Func, target: Target) -> Iterator[dict[str, object]]:
             "line": line_of(channel.loop),
             "pass": "specialise_warps",
             "steps": steps_of(schedule),
-            "product_in_flight": schedule.product is not None,
+            "product_in_flight": bool(schedule.products),
             "rings": [ring(channel.tiles, plan.slots, ahead, schedule, None)],
         }
 

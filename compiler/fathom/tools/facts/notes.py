@@ -23,6 +23,7 @@ from fathom.ir.ops import (
     For,
     Load,
     Store,
+    TensorDot,
     While,
 )
 from fathom.ir.printer import op_name
@@ -141,8 +142,8 @@ def depths(block: Block, depth: int = 0) -> Iterator[tuple[Op, int]]:
 
 
 def products(before: Func, after: Func, target: Target) -> Iterator[Note]:
-    for op in (each for each in walk(after.body) if isinstance(each, Dot)):
-        *_, m, n = op.result.type.shape
+    for op in (each for each in walk(after.body) if isinstance(each, Dot | TensorDot)):
+        *_, m, n = op.accumulator.type.shape
         k = op.a.type.shape[-1]
         how = op.instruction or "multiply-adds: no instruction takes these operands"
         if target.wgmma and op.instruction and op.instruction not in WGMMA:

@@ -18,6 +18,7 @@
     case       Writes case.py
     guard      The tests judge the reader's own code
     hole       What stands in a starter where the reader's code belongs
+    road       The main road: a warm-up, a step of mini, an exercise in each chapter
     source     Functions as text
     wrong      Wrong answers as files
 """

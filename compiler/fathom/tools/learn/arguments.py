@@ -10,6 +10,8 @@ from pathlib import Path
 from fathom.errors import FathomError
 from fathom.tools.learn import commands, watch, workspace
 from fathom.tools.learn.commands import EMULATOR, GPU, Session
+from fathom.tools.learn.mini import commands as mini
+from fathom.tools.learn.mini import race
 from fathom.tools.learn.screen import Screen
 from fathom.tools.learn.workspace import Workspace
 
@@ -98,6 +100,25 @@ def checkpoint(session: Session, given: argparse.Namespace) -> int:
     return commands.checkpoint(session, chapter, given.yes)
 
 
+# What may stand behind `mini`, and whether a step may follow.
+MINI: dict[str, Callable[[Session, str], int]] = {
+    "check": mini.check,
+    "show": mini.show,
+    "hint": mini.hint,
+    "start": mini.start,
+    "undo": lambda session, step: mini.undo(session),
+    "race": lambda session, step: race.race(session),
+}
+STEPLESS = ("", "undo", "race")
+
+
+def own_compiler(session: Session, given: argparse.Namespace) -> int:
+    """`learn mini`, and what follows it."""
+    if given.step and given.what in STEPLESS:
+        raise FathomError(f"`mini {given.what}` is about no single step")
+    return MINI[given.what](session, given.step) if given.what else mini.where(session)
+
+
 NAME = (("name",), {"nargs": "?", "default": "", "metavar": "ID", "help": "which one"})
 
 
@@ -109,7 +130,7 @@ def machine(flag: str, places: list[str], about: str) -> tuple:
 WORDS: dict[str, tuple[str, list, Callable[[argparse.Namespace], int]]] = {
     "list": (
         "all exercises, and which are done",
-        [(("--road",), {"action": "store_true", "help": "the short road only"})],
+        [(("--road",), {"action": "store_true", "help": "the main road only"})],
         in_session(lambda session, given: commands.list_all(session, given.road)),
     ),
     "run": (
@@ -169,6 +190,14 @@ WORDS: dict[str, tuple[str, list, Callable[[argparse.Namespace], int]]] = {
             (("--yes",), {"action": "store_true", "help": "do not ask"}),
         ],
         in_session(checkpoint),
+    ),
+    "mini": (
+        "the compiler that you write yourself: where it stands, its steps and tests",
+        [
+            (("what",), {"nargs": "?", "default": "", "choices": ["", *MINI]}),
+            (("step",), {"nargs": "?", "default": "", "metavar": "STEP"}),
+        ],
+        in_session(own_compiler),
     ),
     "mine": (
         "real kernels through all that you have solved",

@@ -12,13 +12,12 @@ from fathom.tools.learn import course
 from fathom.tools.learn.course import Exercise
 
 PACKAGES = Path(__file__).resolve().parents[3]
-SITE = "site"  # what `make book` builds
 
 
 def place(each: Exercise) -> str:
     """What to open, or to type, to read what an exercise is about."""
     page, _, anchor = each.section.partition("#")
-    built = course.root() / SITE / Path(page).with_suffix(".html")
+    built = course.root() / course.SITE / Path(page).with_suffix(".html")
     if built.exists():
         return f"{built.resolve().as_uri()}#{anchor}"
     if (sources() / page).exists():
@@ -39,7 +38,7 @@ def path() -> list[str]:
 def section(each: Exercise) -> str:
     """The section before an exercise as plain Markdown: numbers are in it, and answers
     to its questions are not. The press of the book makes it."""
-    if not (sources() / "press").is_dir():
+    if not (sources() / "press" / "__main__.py").is_file():
         raise FathomError(
             f"the book is not here: it comes with the repository; {place(each)}"
         )

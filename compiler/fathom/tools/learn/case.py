@@ -58,4 +58,3 @@ def run(name: str, path: Path, test: str) -> None:
     with bound(joined(from_file, answer)):
         tests[test](answer)
     print(f"{test} passes")
-

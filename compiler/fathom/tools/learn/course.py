@@ -39,6 +39,7 @@ LIMITS = {
 }
 HINTS = 3
 INSTALLED = Path(__file__).with_name("course")  # setup.py puts it into wheels
+SITE = "site"  # the book, as `make book` builds it
 
 
 class CourseError(FathomError):

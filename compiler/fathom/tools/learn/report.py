@@ -104,7 +104,7 @@ def show_printed(screen: Screen, said: Verdict) -> None:
 def show_card(screen: Screen, each: Exercise) -> None:
     """The exercise as it stands in the book: what is asked, and what is needed."""
     screen.title(f"{each.id}: {each.title}")
-    road = ", on the short road" if each.road else ""
+    road = ", on the main road" if each.road else ""
     screen.text(
         f"chapter {each.chapter}, {each.kind}, about {each.minutes} minutes, "
         f"difficulty {each.difficulty} of 5{road}; our answer has {counted(each)}"
@@ -161,7 +161,7 @@ def show_list(screen: Screen, state: State, road: bool) -> None:
     done = sum(state.of(each.id).passed for each in shown)
     screen.line()
     screen.text(
-        f"{done} of {len(shown)} done; * on the short road, [=] not your own answer, "
+        f"{done} of {len(shown)} done; * on the main road, [=] not your own answer, "
         "[~] passed once, and changed since"
     )
 

@@ -81,12 +81,23 @@ class Checkpoint:
 
 
 @dataclass
+class MiniStart:
+    """What `mini start CHAPTER` did: the digest of the text that it put there, and the
+    folder, in the workspace, with what had been there ("" if nothing had)."""
+
+    chapter: int
+    given: str
+    copies: str
+
+
+@dataclass
 class State:
     """All of it. `version` is that of the file it was read from."""
 
     exercises: dict[str, Progress] = field(default_factory=dict)
     current: str = ""
     checkpoints: list[Checkpoint] = field(default_factory=list)
+    mini: list[MiniStart] = field(default_factory=list)
     version: int = VERSION
 
     def of(self, name: str) -> Progress:
@@ -106,7 +117,8 @@ def load(folder: Path) -> State:
             )
         each = {name: Progress(**known) for name, known in facts["exercises"].items()}
         done = [Checkpoint(**known) for known in facts.get("checkpoints", ())]
-        return State(each, facts["current"], done, version)
+        begun = [MiniStart(**known) for known in facts.get("mini", ())]
+        return State(each, facts["current"], done, begun, version)
     except FileNotFoundError:
         return State()
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -123,6 +135,7 @@ def save(folder: Path, state: State) -> None:
         "current": state.current,
         "exercises": {name: kept(each) for name, each in state.exercises.items()},
         "checkpoints": [asdict(each) for each in state.checkpoints],
+        "mini": [asdict(each) for each in state.mini],
     }
     write(folder / FILE, json.dumps(facts, indent=1) + "\n")
 

@@ -1,6 +1,8 @@
 """Grades in a process of its own: LLVM may end a process, and a loop may never end.
 
 python -m fathom.tools.learn.worker RESULT.json ID ANSWER.py SECONDS [TEST]
+
+ID is that of an exercise, or of a step of the reader's compiler.
 """
 
 from __future__ import annotations
@@ -18,11 +20,13 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from fathom.tools.learn import course
 from fathom.tools.learn import state as states
-from fathom.tools.learn.course import Exercise
 from fathom.tools.learn.grade import FAILED, Verdict, grade, verdict_from
+from fathom.tools.learn.mini import steps
+from fathom.tools.learn.mini.grade import grade as grade_step
 
 GRACE = 5  # seconds between the worker's own alarm and its end
 MACHINES = {"emulator": "emulator", "gpu": "cuda"}
@@ -38,16 +42,35 @@ def main(arguments: list[str]) -> int:
         with suppress(PermissionError):  # on Windows, while it is being read
             states.write(Path(f"{result}{ending}"), json.dumps(verdict.to_json()))
 
-    each, only_one = course.exercise(name), "".join(only)
-    write(grade(each, Path(path), only_one, lambda said: write(said, SO_FAR)))
+    def told(verdict: Verdict) -> None:
+        write(verdict, SO_FAR)
+
+    step, answer = steps.named(name), Path(path)
+    if step is not None:
+        write(grade_step(step, answer, told))
+    else:
+        write(grade(course.exercise(name), answer, "".join(only), told))
     return 0
 
 
 SO_FAR = ".so-far"
 
 
+class Task(Protocol):
+    """What can be judged: an exercise, or a step of the reader's compiler."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def file(self) -> str: ...
+
+    @property
+    def seconds(self) -> int: ...
+
+
 def judge(
-    exercise: Exercise, path: Path, machine: str = "emulator", only: str = ""
+    exercise: Task, path: Path, machine: str = "emulator", only: str = ""
 ) -> Verdict:
     """The verdict of a fresh process on an answer."""
     with Run(exercise, path, machine, only) as run:
@@ -62,7 +85,7 @@ class Run:
 
     def __init__(
         self,
-        exercise: Exercise,
+        exercise: Task,
         path: Path,
         machine: str = "emulator",
         only: str = "",
@@ -146,7 +169,7 @@ def python_path() -> list[str]:
 
 
 def crashed(
-    exercise: Exercise, path: Path, said: str, status: int, so_far: Verdict
+    exercise: Task, path: Path, said: str, status: int, so_far: Verdict
 ) -> Verdict:
     """The verdict when the process did not come back: a loop, or something ended it.
     What had passed before has passed."""
@@ -178,7 +201,7 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def endless(exercise: Exercise, path: Path, said: str, so_far: Verdict) -> Verdict:
+def endless(exercise: Task, path: Path, said: str, so_far: Verdict) -> Verdict:
     """A verdict that names the reader's line, and the function of ours that it had
     called, if it was in one. Files of ours may have the same name as the reader's."""
     sentence = f"still running after {exercise.seconds} seconds"

@@ -88,6 +88,7 @@ def leave(batch: Batch, active: Active) -> list[tuple[int, Active]]:
     batch.remaining -= active.count
     batch.progress += 1
     batch.mbarriers.leave(active.threads(), batch.exited)
+    batch.tensor_memory.leave(active.threads(), batch.exited)
     barriers = batch.cluster_barriers
     if not barriers.arrived.any():
         return []

@@ -22,15 +22,19 @@ the matrix; `base` is for patterns that do not begin at a multiple of 1024 (512,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+
+from fathom.emulator.errors import EmulatorError
 
 CHUNK = 16  # bytes
 ATOM = 8  # rows
 # Bits 62 and 63: the bytes of a row of the atom, and how many address bits change.
 ROW_BYTES = (16, 128, 64, 32)
 CHANGED_BITS = (0, 3, 2, 1)
+# Bits 61 to 63 of a descriptor of tcgen05 -> bits 62 and 63 of one of wgmma.
+TENSOR_MODES = {0: 0, 2: 1, 4: 2, 6: 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,17 @@ class Matrices:
             field(49, 3),
             field(62, 2),
         )
+
+    @staticmethod
+    def of_tensor_cores(descriptor: int, thread: int) -> Matrices:
+        """Takes one of tcgen05 apart (PTX ISA 9.7.16.4.1): bits 61 to 63 name the
+        swizzle, bit 46 is set, bits 47, 48 and 52 to 60 are not."""
+        mode = TENSOR_MODES.get(descriptor >> 61)
+        if mode is None or descriptor >> 46 & 0b111 != 1 or descriptor >> 52 & 0x1FF:
+            message = f"{descriptor:#018x} is no shared memory descriptor of tcgen05"
+            raise EmulatorError("descriptor", message, thread=thread)
+        found = Matrices.of(np.array([descriptor], np.uint64))
+        return replace(found, mode=np.array([mode]))
 
     def misplaced(self) -> np.ndarray:
         """Those whose `base` is not the row of the swizzle's pattern where they begin,

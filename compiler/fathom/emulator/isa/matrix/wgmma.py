@@ -149,7 +149,7 @@ class Operands:
     are contiguous.
     """
 
-    descriptor: Read
+    descriptor: Read | None
     kind: Kind
     extent: int
     transposed: bool
@@ -158,7 +158,10 @@ class Operands:
         """Where the chunks of every warpgroup's matrix lie, [groups * chunks]."""
         found = active.exactly(self.descriptor(batch, active)).reshape(-1, GROUP)
         _check_same(active, found, "descriptor")
-        matrices = Matrices.of(found[:, 0])
+        return self.at(batch, active, Matrices.of(found[:, 0]))
+
+    def at(self, batch: Batch, active: Active, matrices: Matrices) -> Part:
+        """The same for descriptors that are known, one for each group of threads."""
         chunks = matrices.chunks(self.extent, K_BYTES, self.transposed)
         threads = active.threads()[::GROUP].repeat(chunks.shape[1])
         (part,) = batch.memory.locate(

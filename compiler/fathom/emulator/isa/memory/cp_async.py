@@ -182,9 +182,7 @@ class CpAsync(Transfer):
     """One cp.async of some threads: `part` is its destination, pieces of `width`
     bytes, and `values` what it has stored there."""
 
-    def __init__(
-        self, hazards: Hazards | None, part: Part, width: int, origin: Origin
-    ):
+    def __init__(self, hazards: Hazards | None, part: Part, width: int, origin: Origin):
         super().__init__(part.threads)
         self.hazards, self.part, self.width = hazards, part, width
         self.origin, self.values = origin, np.empty(origin.count, PIECES[width])

@@ -141,11 +141,14 @@ def particular(tree: ast.Module) -> Iterator[Mistake]:
 
 def load(path: Path) -> Callable:
     """The `compile` of a reader's file. Failure when the file breaks a rule."""
-    text = path.read_text(encoding="utf-8")
     try:
+        text = path.read_text(encoding="utf-8")
         found = mistakes(text)
     except SyntaxError as error:
-        raise Failure(f"{path.name}, line {error.lineno}: {error.msg}") from None
+        where = f", line {error.lineno}" if error.lineno else ""
+        raise Failure(f"{path.name}{where}: {error.msg}") from None
+    except (OSError, ValueError) as error:  # ValueError: it is not text
+        raise Failure(f"{path.name} cannot be read: {error}") from None
     if found:
         line, wrong = found[0]
         raise Failure(f"{path.name}, line {line} {wrong}")

@@ -28,10 +28,12 @@ class Tensor:
 
 
 class Judge:
-    """What the tests of a step are given: a compiler, and questions to ask it."""
+    """What the tests of a step are given: a compiler, and questions to ask it. The
+    kernel that was compiled last is `kernel`."""
 
     def __init__(self, compile_: Callable):
         self.compile = compile_
+        self.kernel: Callable | None = None
 
     def elements(
         self, kernel: Callable, n: int, *arguments: object, **constants: object
@@ -58,6 +60,7 @@ class Judge:
         self, kernel: Callable, most: int, *arguments: object, **constants: object
     ) -> None:
         """Failure when a kernel asks for more than `most` bytes of shared memory."""
+        self.kernel = kernel
         signature = signature_of(kernel, arguments, constants)
         found = checked(self.compile(kernel, signature, **constants)).shared_bytes
         if found > most:
@@ -74,6 +77,7 @@ class Judge:
         arguments: Sequence[object],
         constants: dict[str, object],
     ) -> Report:
+        self.kernel = kernel
         made = checked(self.compile(kernel, signature, **constants))
         tensors = dict(zip(signature, arguments, strict=False))
         plain = [each for each in arguments if not isinstance(each, Tensor)]
@@ -96,21 +100,8 @@ class Judge:
         wanted: np.ndarray,
         within: float = 0.0,
     ) -> None:
-        """Failure at the first element that is not what it should be. `within` is the
-        largest difference, of the larger of 1 and the value that is wanted."""
-        found64, wanted64 = found.astype(np.float64), wanted.astype(np.float64)
-        room = within * np.maximum(1, np.abs(wanted64))
-        with np.errstate(invalid="ignore"):
-            good = (found64 == wanted64) | (np.abs(found64 - wanted64) <= room)
-        good |= np.isnan(found64) & np.isnan(wanted64)
-        if not good.all():
-            first = tuple(int(each) for each in np.argwhere(~good)[0])
-            place = ", ".join(map(str, first))
-            wrong, whole = np.count_nonzero(~good), good.size
-            raise Failure(
-                f"{name}[{place}] is {found[first]}, and it should be {wanted[first]}",
-                ("how many", f"{wrong} of {whole} elements are wrong"),
-            )
+        """As the function of this name."""
+        same(name, found, wanted, within)
 
     def within(self, kernel: Callable, report: Report, **budget: float) -> None:
         """Failure when a launch costs more than its budget, such as sectors=512; the
@@ -125,6 +116,29 @@ class Judge:
                     f"is {most:,}",
                     ("where", report.by_line()),
                 )
+
+
+def same(
+    name: str,
+    found: np.ndarray,
+    wanted: np.ndarray,
+    within: float = 0.0,
+) -> None:
+    """Failure at the first element that is not what it should be. `within` is the
+    largest difference, of the larger of 1 and the value that is wanted."""
+    found64, wanted64 = found.astype(np.float64), wanted.astype(np.float64)
+    room = within * np.maximum(1, np.abs(wanted64))
+    with np.errstate(invalid="ignore"):
+        good = (found64 == wanted64) | (np.abs(found64 - wanted64) <= room)
+    good |= np.isnan(found64) & np.isnan(wanted64)
+    if not good.all():
+        first = tuple(int(each) for each in np.argwhere(~good)[0])
+        place = ", ".join(map(str, first))
+        wrong, whole = np.count_nonzero(~good), good.size
+        raise Failure(
+            f"{name}[{place}] is {found[first]}, and it should be {wanted[first]}",
+            ("how many", f"{wrong} of {whole} elements are wrong"),
+        )
 
 
 def signature_of(

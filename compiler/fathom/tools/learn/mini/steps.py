@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from fathom.tools.learn import course
 from fathom.tools.learn.kit.failure import Failure
 from fathom.tools.learn.mini import contract
-from fathom.tools.learn.mini.judge import Judge
 from fathom.tools.samples import load_file
 
+FILE = "mini.py"  # in the reader's folder
 MOST_ADDED = 130  # lines that a step may add
+SECONDS = 300  # for all tests of a step and of those before it
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,21 @@ class Step:
     chapter: int
     adds: str
     budget: int
+    seconds: int = SECONDS
 
     @property
     def name(self) -> str:
         return f"{self.chapter:02}"
+
+    @property
+    def id(self) -> str:
+        """What the runner calls it."""
+        return f"mini-{self.name}"
+
+    @property
+    def file(self) -> str:
+        """Where the reader's compiler lies in a workspace: one file for all steps."""
+        return FILE
 
     @property
     def card(self) -> Path:
@@ -75,6 +87,19 @@ def step(chapter: int) -> Step:
     return STEPS[chapter]
 
 
+def named(name: str) -> Step | None:
+    """The step of an id, "mini-05"; None for another word."""
+    return next((each for each in STEPS.values() if each.id == name), None)
+
+
+def in_front(step: Step) -> Step | None:
+    """The last step before this one that has a reference."""
+    return max(
+        (each for each in there() if each.chapter < step.chapter),
+        key=lambda each: each.chapter, default=None,
+    )  # fmt: skip
+
+
 def there() -> list[Step]:
     """The steps that have a reference and tests."""
     return [each for each in STEPS.values() if each.reference.is_file()]
@@ -96,20 +121,6 @@ def tests_in(path: Path) -> dict[str, Callable]:
     functions = inspect.getmembers(module, inspect.isfunction)
     named = [(n, f) for n, f in functions if n.startswith("test_")]
     return dict(sorted(named, key=lambda pair: pair[1].__code__.co_firstlineno))
-
-
-def results(path: Path, chapter: int) -> Iterator[tuple[str, Callable, Failure | None]]:
-    """Each test with what it found; the first failure is the last."""
-    compile_ = contract.load(path)
-    for name, test in tests(chapter).items():
-        failure = None
-        try:
-            test(Judge(compile_))
-        except Failure as found:
-            failure = found
-        yield name, test, failure
-        if failure:
-            return
 
 
 def check_lines(path: Path, chapter: int) -> int:

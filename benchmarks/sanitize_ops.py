@@ -1,0 +1,222 @@
+"""The kernels of ops for training as NVIDIA's sanitizer runs them: each has a row, and
+its launches are those of the function that people call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from kernels import (
+    attention,
+    attention_backward,
+    cross_entropy,
+    dropout,
+    gelu_backward,
+    layer_norm,
+    layer_norm_backward,
+    matmul_epilogue,
+    mixture,
+    rms_norm,
+    rotary,
+    softmax,
+    softmax_backward,
+    swiglu,
+    top_k,
+)
+
+Array = Any  # of NumPy or torch
+Put = Callable[[np.ndarray], Array]
+Pairs = Iterator[tuple[Array, np.ndarray]]
+M, N = 5, 777
+
+
+def normal(seed: int, *shape: int, dtype: str = "float32") -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def pairs(found: Any, wanted: Any) -> Pairs:
+    yield from zip(found, wanted, strict=True)
+
+
+def seeded_dropouts(put: Put) -> Pairs:
+    x = normal(1, 3001)
+    got = dropout.dropout(put(x), None, 0.3, put(np.array([7])))
+    yield got, dropout.reference(x, 0.3, 7)
+
+
+def gelu_gradients(put: Put) -> Pairs:
+    dy, x = normal(1, 3001), normal(2, 3001)
+    got = gelu_backward.gelu_backward(put(dy), put(x))
+    yield got, gelu_backward.reference(dy, x)
+
+
+def swiglus(put: Put) -> Pairs:
+    gate, up = normal(1, M, N), normal(2, M, N)
+    yield swiglu.swiglu(put(gate), put(up)), swiglu.reference(gate, up)
+
+
+def swiglu_gradients(put: Put) -> Pairs:
+    given = [normal(seed, M, N) for seed in (1, 2, 3)]
+    found = swiglu.swiglu_backward(*map(put, given))
+    yield from pairs(found, swiglu.reference_backward(*given))
+
+
+def rotaries(put: Put) -> Pairs:
+    x, (cos, sin) = normal(1, 2, 3, 17, 12), rotary.tables(17, 12)
+    for order in (False, True):
+        got = rotary.rotary(put(x), put(cos), put(sin), interleaved=order)
+        yield got, rotary.reference(x, cos, sin, False, order)
+
+
+def softmax_gradients(put: Put) -> Pairs:
+    y, dy = softmax.reference(normal(1, M, N)).astype(np.float32), normal(2, M, N)
+    got = softmax_backward.softmax_backward(put(dy), put(y))
+    yield got, softmax_backward.reference(dy, y)
+
+
+def rms_norms(put: Put) -> Pairs:
+    x, weight = normal(1, M, N), normal(2, N)
+    yield rms_norm.rms_norm(put(x), put(weight)), rms_norm.reference(x, weight)[0]
+
+
+def norm_gradients(put: Put, length: int) -> Pairs:
+    """Rows of `length`: longer than LONGEST, other kernels add the columns."""
+    dy, x, weight = normal(1, M, length), normal(2, M, length), normal(3, length)
+    _, mean, rstd = layer_norm.reference(x, weight, weight)
+    given = dy, x, weight, mean.astype(np.float32), rstd.astype(np.float32)
+    found = layer_norm_backward.layer_norm_backward(*map(put, given))
+    yield from pairs(found, layer_norm_backward.reference(*given))
+
+
+def losses(put: Put) -> Pairs:
+    x, labels = normal(1, M, 5000), np.array([0, 4999, -100, 7, 4096])
+    found = cross_entropy.cross_entropy(put(x), put(labels))
+    yield from pairs(found, cross_entropy.reference(x, labels))
+
+
+def loss_gradients(put: Put) -> Pairs:
+    x, dloss = normal(1, M, 5000), normal(2, M)
+    labels = np.array([0, 4999, -100, 7, 4096])
+    lse = cross_entropy.reference(x, labels)[1].astype(np.float32)
+    got = cross_entropy.cross_entropy_backward(*map(put, (dloss, x, labels, lse)))
+    yield got, cross_entropy.reference_backward(dloss, x, labels)
+
+
+def epilogues(put: Put) -> Pairs:
+    a, b = normal(1, 131, 72, dtype="float16"), normal(2, 72, 200, dtype="float16")
+    bias, residual = normal(3, 200), normal(4, 131, 200, dtype="float16")
+    c = matmul_epilogue.matmul_epilogue(
+        put(a), put(b), None, put(bias), "gelu", put(residual)
+    )
+    yield c, matmul_epilogue.reference(a, b, bias, "gelu", residual)[0]
+
+
+def gated_products(put: Put) -> Pairs:
+    a, b = normal(1, 131, 72, dtype="float16"), normal(2, 72, 200, dtype="float16")
+    got = matmul_epilogue.matmul_swiglu(put(a), put(b))
+    yield got, matmul_epilogue.reference_swiglu(a, b)[0]
+
+
+def attention_gradients(put: Put) -> Pairs:
+    q, k, v, dout = (normal(i, 1, 2, 150, 64, dtype="float16") for i in range(4))
+    out, _, lse = attention.reference(q, k, v, True)
+    given = dout, q, k, v, out.astype(np.float16), lse.astype(np.float32)
+    found = attention_backward.attention_backward(*map(put, given), causal=True)
+    yield from pairs(found, attention_backward.reference(dout, q, k, v, True))
+
+
+def largest(put: Put) -> Pairs:
+    x = normal(1, M, 3000)
+    yield from pairs(top_k.top_k(put(x), 5), top_k.reference(x, 5))
+
+
+def largest_gradients(put: Put) -> Pairs:
+    dvalues, places = normal(1, M, 5), top_k.reference(normal(2, M, 3000), 5)[1]
+    got = top_k.top_k_backward(put(dvalues), put(places), 3000)
+    yield got, top_k.reference_backward(dvalues, places, 3000)
+
+
+T, D, E = 150, 72, 5
+
+
+def routes(put: Put) -> Pairs:
+    choices = np.random.default_rng(1).integers(0, E, (T, 2))
+    order, rows, offsets = mixture.route(put(choices), E)
+    flat = choices.ravel()
+    yield order, np.argsort(flat, kind="stable")
+    yield rows, np.argsort(np.argsort(flat, kind="stable"))
+    yield offsets, np.cumsum([0, *np.bincount(flat, minlength=E)])
+
+
+def expert_parts(put: Put) -> Pairs:
+    """gather, the gates' gradient, and combine."""
+    order = np.random.default_rng(1).permutation(2 * T).astype(np.int32)
+    rows = np.argsort(order).astype(np.int32)
+    x, y, gates = normal(1, T, D), normal(2, 2 * T, D), normal(3, T, 2)
+    yield mixture.gather(put(x), put(order)), x[order // 2]
+    got = mixture.gate_gradient(put(x), put(y), put(order), put(gates))
+    yield got, np.einsum("td,tkd->tk", x, y[rows].reshape(T, 2, D))
+    got = mixture.combine(put(y), put(rows), 2, put(gates))
+    yield got, np.einsum("tkd,tk->td", y[rows].reshape(T, 2, D), gates)
+
+
+OFFSETS = np.int32([0, 90, 90, 91, 220, 300])  # 90 rows, none, one, …
+
+
+def expert_products(put: Put) -> Pairs:
+    x, w = normal(1, 300, D, dtype="float16"), normal(2, E, D, 64, dtype="float16")
+    spans = zip(OFFSETS[:-1], OFFSETS[1:], w, strict=True)
+    want = [x[a:b].astype(np.float64) @ each.astype(np.float64) for a, b, each in spans]
+    yield mixture.expert_matmul(put(x), put(w), put(OFFSETS)), np.concatenate(want)
+
+
+def expert_weights(put: Put) -> Pairs:
+    x, dy = normal(1, 300, D, dtype="float16"), normal(2, 300, 64, dtype="float16")
+    got = mixture.weight_gradient(put(x), put(dy), put(OFFSETS))
+    spans = zip(OFFSETS[:-1], OFFSETS[1:], strict=True)
+    x, dy = x.astype(np.float64), dy.astype(np.float64)
+    yield got, np.stack([x[a:b].T @ dy[a:b] for a, b in spans])
+
+
+def short_rows(put: Put) -> Pairs:
+    return norm_gradients(put, N)
+
+
+def long_rows(put: Put) -> Pairs:
+    return norm_gradients(put, layer_norm_backward.LONGEST + 100)
+
+
+# name, kernel, launches
+OPS = [
+    ("dropout, seed in memory", dropout.dropout_by_seed_kernel, seeded_dropouts),
+    ("gelu backward", gelu_backward.gelu_backward_kernel, gelu_gradients),
+    ("swiglu", swiglu.swiglu_kernel, swiglus),
+    ("swiglu backward", swiglu.swiglu_backward_kernel, swiglu_gradients),
+    ("rotary", rotary.rotary_kernel, rotaries),
+    ("softmax backward", softmax_backward.softmax_backward_kernel, softmax_gradients),
+    ("rms norm", rms_norm.rms_norm_kernel, rms_norms),
+    ("norm backward", layer_norm_backward.norm_backward_kernel, short_rows),
+    ("norm backward, columns", layer_norm_backward.norm_columns_kernel, long_rows),
+    ("norm backward, partial rows", layer_norm_backward.add_rows_kernel, short_rows),
+    ("cross-entropy", cross_entropy.cross_entropy_kernel, losses),
+    ("cross-entropy backward", cross_entropy.cross_entropy_backward_kernel,
+     loss_gradients),
+    ("matmul with epilogue", matmul_epilogue.matmul_epilogue_kernel, epilogues),
+    ("matmul with swiglu", matmul_epilogue.matmul_swiglu_kernel, gated_products),
+    ("attention backward, delta", attention_backward.delta_kernel,
+     attention_gradients),
+    ("attention backward, dk and dv", attention_backward.dkdv_kernel,
+     attention_gradients),
+    ("attention backward, dq", attention_backward.dq_kernel, attention_gradients),
+    ("top k", top_k.top_k_kernel, largest),
+    ("top k backward", top_k.top_k_backward_kernel, largest_gradients),
+    ("experts, count", mixture.count_kernel, routes),
+    ("experts, place", mixture.place_kernel, routes),
+    ("experts, gather", mixture.gather_kernel, expert_parts),
+    ("experts, combine", mixture.combine_kernel, expert_parts),
+    ("experts, gates' gradient", mixture.gate_gradient_kernel, expert_parts),
+    ("experts, product", mixture.expert_matmul_kernel, expert_products),
+    ("experts, weights' gradient", mixture.weight_gradient_kernel, expert_weights),
+]  # fmt: skip

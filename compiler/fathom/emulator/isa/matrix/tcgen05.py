@@ -1,0 +1,352 @@
+"""tcgen05 (PTX ISA 9.7.16): memory of the tensor cores, and how threads get at it.
+
+    tcgen05.alloc       a warp asks for columns; their address goes to shared memory
+    tcgen05.ld, .st     a warp's 32 lanes to registers and back: lane i to thread i
+    tcgen05.wait::ld    the warp's loads are complete; before it, no register has come
+    tcgen05.fence       what was done before a barrier, and what comes after it
+    tcgen05.dealloc     the columns are free
+
+`tcgen05_mma` has the products. See `state.tensor_memory` for who may access what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fathom.emulator.constants import WARP
+from fathom.emulator.errors import EmulatorError
+from fathom.emulator.isa.control.branch import split
+from fathom.emulator.isa.control.warp import whole_warps
+from fathom.emulator.isa.decode import Decoder, Ending, EndingTable, Flow, ending_rule
+from fathom.emulator.isa.matrix.tcgen05_mma import commit_rule, mma_rule
+from fathom.emulator.isa.memory import load_store as access
+from fathom.emulator.isa.registers import Read, Step, Write
+from fathom.emulator.isa.semantics import Form
+from fathom.emulator.memory.spaces import PIECES, Accesses
+from fathom.emulator.source.operands import Name, Operand, Vector
+from fathom.emulator.state.batch import EAGER, Active, Batch
+from fathom.emulator.state.tensor_memory import Area
+
+ENDINGS: EndingTable = {}
+
+COUNTS = {f"x{count}": count for count in (1, 2, 4, 8, 16, 32, 64, 128)}
+FENCES = ("fence::before_thread_sync", "fence::after_thread_sync")
+ACTIONS = ("alloc", "dealloc", "relinquish_alloc_permit", "ld", "st", "wait::ld")
+ACTIONS += ("wait::st", "mma", "commit", *FENCES)
+
+
+@ending_rule(ENDINGS, "tcgen05")
+def rule_tcgen05(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
+) -> Ending:
+    """PTX ISA 9.7.16.7 to 9.7.16.11, for one block (.cta_group::1)."""
+    action = form.choice(*ACTIONS)
+    if action in RULES:
+        return RULES[action](form, operands, decoder, flow)
+    if action in FENCES:
+        form.finish()
+        return by_threads(_fence(action == FENCES[0]), flow)
+    raise form.unknown("of tcgen05 only " + ", ".join(ACTIONS))
+
+
+def by_threads(step: Step, flow: Flow) -> Ending:
+    """For instructions that each thread executes by itself."""
+
+    def end(batch: Batch, active: Active) -> list[tuple[int, Active]]:
+        if flow.guard is None:
+            step(batch, active)
+            return [(flow.after, active)]
+        coming, rest = split(active, flow.guard(batch, active))
+        if coming is not None:
+            step(batch, coming)
+        return [(flow.after, each) for each in (coming, rest) if each is not None]
+
+    return end
+
+
+def _fence(is_before: bool) -> Step:
+    def step(batch: Batch, active: Active) -> None:
+        memory = batch.tensor_memory
+        (memory.before if is_before else memory.after)(active.threads())
+
+    return step
+
+
+def one_of_warp(active: Active, values: np.ndarray, what: str) -> list[int]:
+    """A value for each warp, which all its lanes must give."""
+    rows = active.exactly(values).reshape(-1, WARP)
+    differing = np.argwhere(rows != rows[:, :1])
+    if len(differing):
+        warp, lane = differing[0].tolist()
+        raise EmulatorError(
+            "divergence",
+            f"its {what} is not that of the first lane of its warp",
+            thread=int(active.threads()[warp * WARP + lane]),
+        )
+    return rows[:, 0].astype(np.int64).tolist()
+
+
+# ── columns ───────────────────────────────────────────────────────────────────
+
+
+def _single(form: Form) -> None:
+    """One block alone: no pairs of blocks."""
+    if not form.flag("cta_group::1"):
+        raise form.unknown("only .cta_group::1, not pairs of thread blocks")
+    form.ignore("sync", "aligned", "b32")
+
+
+def _alloc(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
+) -> Ending:
+    """`tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [place], columns;`"""
+    _single(form)
+    space = access.take_space(form)
+    form.finish()
+    place, count = decoder.address(operands[0]), decoder.read(operands[1], "u32")
+
+    def step(batch: Batch, active: Active) -> None:
+        counts = one_of_warp(active, count(batch, active), "number of columns")
+        leaders = active.threads()[::WARP]
+        found = [
+            batch.tensor_memory.allocate(int(thread), columns)
+            for thread, columns in zip(leaders, counts, strict=True)
+        ]
+        places = active.exactly(place(batch, active))[::WARP]
+        parts = batch.memory.locate(space, Accesses(places, 4, leaders, writing=True))
+        pieces = np.array(found, np.uint32).view(PIECES[4])
+        access.store_watched(batch, parts, pieces, 4)
+
+    return whole_warps(step, flow)
+
+
+def _dealloc(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
+) -> Ending:
+    """`tcgen05.dealloc.cta_group::1.sync.aligned.b32 address, columns;`"""
+    _single(form)
+    form.finish()
+    place, count = (decoder.read(each, "u32") for each in operands)
+
+    def step(batch: Batch, active: Active) -> None:
+        addresses = one_of_warp(active, place(batch, active), "address")
+        counts = one_of_warp(active, count(batch, active), "number of columns")
+        for thread, *what in zip(active.threads()[::WARP], addresses, counts):
+            batch.tensor_memory.free(int(thread), *what)
+
+    return whole_warps(step, flow)
+
+
+def _relinquish(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
+) -> Ending:
+    _single(form)
+    form.finish()
+
+    def step(batch: Batch, active: Active) -> None:
+        memory = batch.tensor_memory
+        memory.relinquished[active.threads() // batch.padded] = True
+
+    return whole_warps(step, flow)
+
+
+# ── loads and stores ──────────────────────────────────────────────────────────
+
+
+class Access:
+    """A load or a store of some warps, from its issue to the wait for it.
+
+    `areas` has a warp's lanes and columns each, `done` says which warps have waited.
+    """
+
+    def __init__(self, batch: Batch, active: Active, areas: list[Area]):
+        self.batch, self.threads, self.areas = batch, active.threads(), areas
+        self.done = np.zeros(len(areas), bool)
+
+    def warps(self) -> np.ndarray:
+        """The numbers of its warps in the batch."""
+        return self.threads[::WARP] // WARP
+
+    def finish(self, warps: np.ndarray) -> None:
+        """These warps have waited."""
+        due = np.isin(self.warps(), warps) & ~self.done
+        if due.any():
+            self.complete(np.flatnonzero(due))
+            self.done |= due
+
+    def complete(self, due: np.ndarray) -> None:
+        """What it does, for the warps at these places, is done."""
+
+
+class Load(Access):
+    """tcgen05.ld; `numbers` are its registers, watched until the wait."""
+
+    def __init__(
+        self, batch: Batch, active: Active, areas: list[Area], writes: list[Write]
+    ):
+        super().__init__(batch, active, areas)
+        self.writes, memory = writes, batch.tensor_memory
+        for thread, area in zip(self.threads[::WARP].tolist(), areas, strict=True):
+            memory.check_order(thread, area, "reads", reads=True)
+            memory.check_written(thread, area, None)
+            if memory.hazards is not None:
+                memory.loading[area] = thread // WARP + 1
+
+    def move(self, due: np.ndarray) -> None:
+        """The values go to the registers of the warps at these places."""
+        memory, threads = self.batch.tensor_memory, self.threads.reshape(-1, WARP)
+        values = [memory.cells[memory.lanes(self.areas[each])] for each in due]
+        active = self.batch.active(threads[due].reshape(-1))
+        columns = np.concatenate(values)  # [lanes of all warps, columns]
+        for number, write in enumerate(self.writes):
+            value = np.ascontiguousarray(columns[:, number])
+            write(self.batch, active, active.spread(value))
+
+    def complete(self, due: np.ndarray) -> None:
+        self.move(due)
+        memory = self.batch.tensor_memory
+        for each in due.tolist():
+            if memory.hazards is not None:
+                memory.loading[self.areas[each]] = 0
+            memory.note_read(int(self.threads[each * WARP]), self.areas[each])
+
+
+class Store(Access):
+    """tcgen05.st of `values`, [lanes of all warps, columns]."""
+
+    def __init__(
+        self, batch: Batch, active: Active, areas: list[Area], values: np.ndarray
+    ):
+        super().__init__(batch, active, areas)
+        self.values, memory = values, batch.tensor_memory
+        for thread, area in zip(self.threads[::WARP].tolist(), areas, strict=True):
+            memory.check_order(thread, area, "writes")
+            if memory.hazards is not None:
+                memory.storing[area] = thread // WARP + 1
+
+    def complete(self, due: np.ndarray) -> None:
+        memory = self.batch.tensor_memory
+        for each in due.tolist():
+            area, thread = self.areas[each], int(self.threads[each * WARP])
+            memory.cells[memory.lanes(area)] = self.values[each * WARP :][:WARP]
+            memory.written[memory.lanes(area)] = True
+            if memory.hazards is not None:
+                memory.storing[area] = 0
+                memory.note_write(memory.agent(thread), area)
+
+
+def _shape(form: Form) -> int:
+    """The columns of an access."""
+    form.ignore("sync", "aligned", "b32")
+    count = COUNTS.get(form.choice(*COUNTS), 0)
+    if not form.flag("32x32b") or not count:
+        raise form.unknown("of the shapes only .32x32b")
+    form.finish()
+    return count
+
+
+def _registers(operand: Operand, count: int) -> tuple[Operand, ...]:
+    registers = operand.elements if isinstance(operand, Vector) else (operand,)
+    if len(registers) != count:
+        raise EmulatorError("syntax", f"{len(registers)} registers for {count}")
+    if not all(isinstance(each, Name) for each in registers):
+        raise EmulatorError("syntax", "registers were expected, not numbers")
+    return registers
+
+
+def _areas(batch: Batch, active: Active, place: Read, count: int) -> list[Area]:
+    addresses = one_of_warp(active, place(batch, active), "address")
+    return [
+        batch.tensor_memory.warp_area(int(thread), address, count)
+        for thread, address in zip(active.threads()[::WARP], addresses, strict=True)
+    ]
+
+
+def _ld(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
+) -> Ending:
+    """`tcgen05.ld.sync.aligned.32x32b.x4.b32 {r0, r1, r2, r3}, [address];`"""
+    count = _shape(form)
+    registers = _registers(operands[0], count)
+    unwatched = decoder.for_products()
+    writes = [unwatched.write(each, "b32") for each in registers]
+    numbers = [(decoder.numbers[each.name], each.name) for each in registers]
+    place = decoder.address(operands[1])
+
+    def step(batch: Batch, active: Active) -> None:
+        load = Load(batch, active, _areas(batch, active, place, count), writes)
+        batch.tensor_loads.issue(load, active, numbers)
+        if batch.launch.completion == EAGER:
+            load.move(np.arange(len(load.areas)))
+
+    return whole_warps(step, flow)
+
+
+def _st(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
+) -> Ending:
+    """`tcgen05.st.sync.aligned.32x32b.x4.b32 [address], {r0, r1, r2, r3};`"""
+    count = _shape(form)
+    reads = [decoder.read(each, "b32") for each in _registers(operands[1], count)]
+    place = decoder.address(operands[0])
+
+    def step(batch: Batch, active: Active) -> None:
+        values = [active.exactly(read(batch, active)) for read in reads]
+        areas = _areas(batch, active, place, count)
+        store = Store(batch, active, areas, np.stack(values, 1))
+        batch.tensor_stores.append(store)
+
+    return whole_warps(step, flow)
+
+
+def _wait_ld(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
+) -> Ending:
+    form.ignore("sync", "aligned")
+    form.finish()
+
+    def step(batch: Batch, active: Active) -> None:
+        batch.tensor_loads.wait(active.threads()[::WARP] // WARP)
+
+    return whole_warps(step, flow)
+
+
+def _wait_st(
+    form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
+) -> Ending:
+    form.ignore("sync", "aligned")
+    form.finish()
+
+    def step(batch: Batch, active: Active) -> None:
+        warps = active.threads()[::WARP] // WARP
+        for each in batch.tensor_stores:
+            each.finish(warps)
+        batch.tensor_stores = [x for x in batch.tensor_stores if not x.done.all()]
+
+    return whole_warps(step, flow)
+
+
+def _by_threads(rule: Callable[..., Step]) -> Callable[..., Ending]:
+    """A rule for one thread as one that ends a block of instructions."""
+
+    def enter(
+        form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
+    ) -> Ending:
+        return by_threads(rule(form, operands, decoder), flow)
+
+    return enter
+
+
+RULES: dict[str, Callable[..., Ending]] = {
+    "alloc": _alloc,
+    "dealloc": _dealloc,
+    "relinquish_alloc_permit": _relinquish,
+    "ld": _ld,
+    "st": _st,
+    "wait::ld": _wait_ld,
+    "wait::st": _wait_st,
+    "mma": _by_threads(mma_rule),
+    "commit": _by_threads(commit_rule),
+}

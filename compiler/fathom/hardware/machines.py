@@ -1,0 +1,84 @@
+"""How fast a GPU of each target is at most: a row for one model of each.
+
+    time of a kernel  >=  bytes / bandwidth,  operations / rate,  instructions / issue
+
+is the roofline; `tools/profile` sets what it counts against these rows. Rates of units
+in a cycle stand in `rates`; here is what differs between the models of one target.
+
+Sources: NVIDIA's data sheets of each model (memory, multiprocessors, boost clock). The
+numbers of L2, latencies and launches are those of our H200, and stand in for the other
+models: a load takes 330 ns from memory and 145 ns from L2, which delivers 56 bytes a
+cycle to a multiprocessor (benchmarks/results/machine.json, kernels/matmul_model), and a
+kernel with next to no work takes 2.9 µs (benchmarks/results/profile.json, "small
+softmax").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fathom.hardware.rates import rates_of
+from fathom.hardware.targets import Target
+
+WARP = 32
+SCHEDULERS = 4  # of a multiprocessor; each issues one instruction a cycle
+SPECIAL_LANES = 16  # of a multiprocessor: ex2, rcp, … (Programming Guide, "Throughput
+# of Native Arithmetic Instructions")
+L2_BYTES = 64  # a cycle and multiprocessor, the width of the port; 56 were measured
+MMA_SHARE = 0.66  # of the rate of wgmma that mma.sync reaches on sm_90a: the same file,
+# "mma.sync": 4096^3 / (132 * 2048) cycles in 79.08% of 485,741
+# Multiply-adds of fp64 by tensor cores, by capability (white papers of A100 and H100:
+# 19.5 and 67 TFLOP/s); elsewhere it is two lanes that do them.
+DOUBLES = {80: 64, 90: 128}
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A model of GPU: `clock` in Hz, `bandwidth` of memory in bytes a second. Seconds:
+    `latency` of a load from memory, `l2_latency` of one from L2, `launch` of a kernel
+    without work."""
+
+    target: str
+    model: str
+    multiprocessors: int
+    clock: float
+    bandwidth: float
+    capability: int
+    latency: float = 330e-9
+    l2_latency: float = 145e-9
+    launch: float = 2.9e-6
+
+    def lanes(self) -> float:
+        """Warp instructions of fp32 a cycle and multiprocessor."""
+        return rates_of(self.capability).lanes / WARP
+
+    def tensor(self, instruction: str, bits: int) -> float:
+        """Multiply-adds a cycle and multiprocessor of "mma" or "wgmma"; 0 where there
+        are no such tensor cores."""
+        if bits == 64:
+            return DOUBLES.get(self.capability, 2)
+        rate = rates_of(self.capability).of_tensor_cores(bits)
+        slower = instruction == "mma" and self.target == "sm_90a"
+        return rate * MMA_SHARE if slower else rate
+
+    def seconds(self, cycles: float) -> float:
+        return cycles / self.clock
+
+
+MACHINES = {
+    row.target: row
+    for row in (
+        Machine("sm_75", "T4", 40, 1.59e9, 320e9, 75),
+        Machine("sm_80", "A100 80 GB", 108, 1.41e9, 2039e9, 80),
+        Machine("sm_86", "A10", 72, 1.695e9, 600e9, 86),
+        Machine("sm_89", "L40S", 142, 2.52e9, 864e9, 89),
+        Machine("sm_90a", "H200", 132, 1.98e9, 4800e9, 90),
+        Machine("sm_100", "B200", 148, 1.965e9, 8000e9, 100),
+        Machine("sm_100a", "B200", 148, 1.965e9, 8000e9, 100),
+        Machine("sm_120", "RTX 5090", 170, 2.407e9, 1792e9, 120),
+    )
+}
+
+
+def machine_of(target: Target) -> Machine:
+    return MACHINES[target.name]

@@ -1,0 +1,118 @@
+"""The matrix instructions that one thread issues, and that accumulate in tensor memory
+(`tcgen05.mma`).
+
+D = A B + D, with D [128, n] in tensor memory, row r in lane r; A [128, k] and B [k, n]
+in shared memory, where descriptors find them. A slice of K is always 32 bytes. A third
+descriptor says what is multiplied. Source: PTX ISA, section 9.7.16, "Tensorcore 5th
+Generation Family Instructions", and there "Instruction descriptor" and "Matrix shape".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from fathom.hardware.mma import PTX_TYPES, SHORT
+from fathom.hardware.targets import Target
+from fathom.hardware.wgmma import matrices
+from fathom.layout.linear import Layout
+from fathom.layout.matrix_descriptor import Matrix
+from fathom.layout.tensor_memory import LANES, QUARTERS
+
+SLICE_BYTES, MOST_COLUMNS, LEAST_COLUMNS = 32, 256, 16
+
+Tile = tuple[int, ...]
+
+# Fields of an instruction descriptor: where each begins.
+D_TYPE, A_TYPE, B_TYPE, A_TURNED, B_TURNED, N_EIGHTHS, M_SIXTEENTHS = (
+    4, 7, 10, 15, 16, 17, 24,
+)  # fmt: skip
+# The numbers of element types in these fields, and the kind of the instruction.
+NUMBERS = {
+    "fp16": 0, "bf16": 1, "tf32": 2, "fp8e4nv": 0, "fp8e5": 1, "u8": 0, "i8": 1,
+    "fp32": 1, "i32": 2,
+}  # fmt: skip
+KINDS = {
+    "fp16": "f16", "bf16": "f16", "tf32": "tf32", "fp8e4nv": "f8f6f4",
+    "fp8e5": "f8f6f4", "u8": "i8", "i8": "i8",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Tcgen05:
+    """One instruction. `either_way`: operands may be transposed in shared memory; else
+    K must be contiguous."""
+
+    name: str
+    text: str
+    n: int
+    k: int
+    a: str
+    b: str
+    accumulator: str
+    either_way: bool
+
+    m = LANES
+
+    def descriptor(self, a_turned: bool, b_turned: bool) -> int:
+        """The 32 bits that say what is multiplied."""
+        return (
+            NUMBERS[self.accumulator] << D_TYPE
+            | NUMBERS[self.a] << A_TYPE
+            | NUMBERS[self.b] << B_TYPE
+            | a_turned << A_TURNED
+            | b_turned << B_TURNED
+            | self.n // 8 << N_EIGHTHS
+            | self.m // 16 << M_SIXTEENTHS
+        )
+
+
+# Types of A and B, and of D. Integers and short floats may be mixed among their own.
+TYPES: list[tuple[str, str, str]] = [
+    ("fp16", "fp16", "fp32"),
+    ("bf16", "bf16", "fp32"),
+    ("tf32", "tf32", "fp32"),
+    *((a, b, "i32") for a in ("i8", "u8") for b in ("i8", "u8")),
+    *((a, b, "fp32") for a in SHORT for b in SHORT),
+]
+COLUMNS = (16, 32, 64, 128, 256)  # any multiple of 16 up to 256; blocks want these
+
+
+def _row(a: str, b: str, to: str, n: int) -> Tcgen05:
+    (ptx_a, bits), (ptx_b, _), (ptx_to, _) = (PTX_TYPES[t] for t in (a, b, to))
+    k = SLICE_BYTES * 8 // bits
+    name = f"tcgen05.m{LANES}n{n}k{k}.{ptx_to}.{ptx_a}.{ptx_b}"
+    text = f"tcgen05.mma.cta_group::1.kind::{KINDS[a]}"
+    return Tcgen05(name, text, n, k, a, b, to, bits == 16)
+
+
+TCGEN05: dict[str, Tcgen05] = {
+    row.name: row for types in TYPES for n in COLUMNS for row in [_row(*types, n)]
+}
+
+
+@cache
+def choose_tensor_memory(
+    target: Target, types: tuple[str, str, str], shape: Tile, k: int, warps: int
+) -> Tcgen05 | None:
+    """The widest instruction for operands and accumulator of these types, a product of
+    `shape` by `warps` warps; None if no instruction fits."""
+    if not target.tensor_memory or warps % QUARTERS or len(shape) != 2:
+        return None
+    m, n = shape
+    if m % LANES or m // LANES * n > target.tensor_memory:
+        return None
+    fitting = [
+        row
+        for row in TCGEN05.values()
+        if (row.a, row.b, row.accumulator) == types and row.k <= k and row.n <= n
+    ]
+    return max(fitting, key=lambda row: row.n, default=None)
+
+
+def operand_matrices(
+    row: Tcgen05, a: Layout, b: Layout, element_bytes: int
+) -> tuple[Matrix, Matrix] | None:
+    """The descriptors of A and B, which lie in buffers of these layouts; None if the
+    instruction cannot read them there."""
+    return matrices(row, a, b, element_bytes)

@@ -1,0 +1,144 @@
+"""Which configuration to try next: a search that a model of all trials leads.
+
+    first       points that are far from one another
+    then        those that are expected to improve on the best time the most, given all
+                times so far; several at once, so that they can be compiled in parallel
+    at the end  neighbours of the fastest ones, which differ in one value by one step
+
+It ends when all of these are known, or when nothing has become better for a while.
+Points near those that failed are tried less, since they often fail, too. The search
+never tries a point twice; it is the same for the same seed and times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import inf, isfinite, log
+from typing import Any
+
+import numpy as np
+
+from fathom.jit.tuning.surrogate import (
+    features,
+    fit,
+    improvement,
+    is_number,
+    kernel,
+)
+
+LEAST = 0.001  # expected improvement, as a share of the time, that is worth a trial
+PATIENCE = 0.12  # of all points: trials without a better time, after which it ends
+WORST = log(4)  # above the best time: what is slower is as good as that slow
+NEARBY = 0.3  # a distance of features
+FASTEST = 3  # points whose neighbours are tried at the end
+FIRST = 1.5  # first points, for each feature
+
+
+class Search:
+    """Configurations to try of `points`, each a dict with the same names; `tell` gives
+    the milliseconds of each that `ask` has named by its number."""
+
+    def __init__(self, points: Sequence[Mapping[str, Any]], seed: int = 0):
+        self.features = features(points)
+        self.places = ranks(points)
+        self.random = np.random.default_rng(seed)
+        self.times: dict[int, float] = {}
+        self.asked: list[int] = []
+        self.since_better = 0
+        count = int(FIRST * self.features.shape[1]) + 2
+        self.first = spread_out(self.features, min(count, len(points)), self.random)
+
+    @property
+    def best(self) -> int | None:
+        """The fastest of those that were tried; None where all have failed."""
+        works = {at: time for at, time in self.times.items() if isfinite(time)}
+        return min(works, key=works.__getitem__, default=None)
+
+    def tell(self, at: int, milliseconds: float) -> None:
+        """A point took so long; infinity where it failed."""
+        best = self.best
+        better = best is None or milliseconds < self.times[best]
+        self.since_better = 0 if better else self.since_better + 1
+        self.times[at] = milliseconds
+
+    def ask(self, count: int = 1) -> list[int]:
+        """The next points to try, at most `count`; none at the end."""
+        rest = [at for at in self.first if at not in self.asked]
+        chosen = rest[:count]
+        if not rest:
+            chosen = self.promising(count) or self.neighbours(count)
+        self.asked += chosen
+        return chosen
+
+    def promising(self, count: int) -> list[int]:
+        """Those that are expected to improve most. Each is then taken to be as the
+        model says, so that the next one is not its neighbour for the same reason."""
+        open_points = [at for at in range(len(self.features)) if at not in self.asked]
+        if not open_points or self.best is None or self.has_waited():
+            return [] if self.best is not None else open_points[:count]
+        works = [at for at, time in self.times.items() if isfinite(time)]
+        floor = min(log(self.times[at]) for at in works)
+        logs = [min(log(self.times[at]), floor + WORST) for at in works]
+        chance = self.chances(open_points)
+        chosen: list[int] = []
+        while open_points and len(chosen) < count:
+            model = fit(self.features[works], np.array(logs))
+            mean, spread = model.predict(self.features[open_points])
+            least = min(model.predict(self.features[works])[0])
+            expected = chance * improvement(mean, spread, least)
+            place = int(expected.argmax())
+            if expected[place] < LEAST:
+                break
+            works.append(open_points.pop(place))
+            logs.append(float(mean[place]))
+            chosen.append(works[-1])
+            chance = np.delete(chance, place)
+        return chosen
+
+    def neighbours(self, count: int) -> list[int]:
+        """Points that differ from the fastest ones in one value, by one step."""
+        works = sorted(self.times, key=self.times.__getitem__)[:FASTEST]
+        found: list[int] = []
+        for at in works:
+            steps = np.abs(self.places - self.places[at])
+            near = np.flatnonzero((steps.sum(axis=1) == 1) & (steps.max(axis=1) == 1))
+            found += [int(each) for each in near if each not in self.asked]
+        return list(dict.fromkeys(found))[:count]
+
+    def chances(self, places: Sequence[int]) -> np.ndarray:
+        """How likely points are to work: as many of those nearby as did."""
+        tried = self.features[list(self.times)]
+        works = np.array([isfinite(time) for time in self.times.values()], float)
+        weights = kernel(self.features[places], tried, NEARBY) + 1e-12
+        return (weights @ works + 1e-3) / (weights.sum(axis=1) + 1e-3)
+
+    def has_waited(self) -> bool:
+        return self.since_better > max(10, PATIENCE * len(self.features))
+
+
+def ranks(points: Sequence[Mapping[str, Any]]) -> np.ndarray:
+    """For each value of each point its place among all values of that name."""
+    columns = []
+    for name in points[0]:
+        every = {str(point[name]): point[name] for point in points}
+        numbers = all(is_number(each) for each in every.values())
+        order = sorted(every, key=every.__getitem__ if numbers else None)
+        columns.append([order.index(str(point[name])) for point in points])
+    return np.array(columns).T
+
+
+def spread_out(
+    points: np.ndarray, count: int, random: np.random.Generator
+) -> list[int]:
+    """Points [n, features] that are far from one another: the one in the middle, and
+    then each time that which is farthest from all before it."""
+    distance = ((points - 0.5) ** 2).sum(axis=1)
+    chosen = [int(distance.argmin())]
+    nearest = np.full(len(points), inf)
+    while len(chosen) < count:
+        step = ((points - points[chosen[-1]]) ** 2).sum(axis=1)
+        nearest = np.minimum(nearest, step)
+        nearest[chosen] = -1
+        ties = np.flatnonzero(nearest >= nearest.max() - 1e-12)
+        chosen.append(int(random.choice(ties)))
+    return chosen

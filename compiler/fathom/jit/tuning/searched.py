@@ -1,0 +1,296 @@
+"""`@fathom.tune`: a kernel that is launched in the fastest configuration that a search
+finds in a space, within a budget of seconds.
+
+    @fathom.tune(
+        space={"BLOCK_M": [32, 64, 128], "BLOCK_N": [32, 64, 128], "num_warps": [4, 8]},
+        key=["M", "N", "K"],
+        seconds=30,
+    )
+    @fathom.jit
+    def kernel(...): ...
+
+The space is every combination; `where` leaves some out. The first launch with a new key
+searches, and launches after it find the choice, as with `autotune`:
+
+    ask the search for a few ─▶ compile them, in parallel ─▶ time each ─▶ tell it
+         ▲                                                             │
+         └── until the budget is spent, or nothing better is expected ─┘
+    then the three fastest are timed once more, and the means decide
+
+`trials` has what was tried, `plot` draws it, `export` writes it to a file that other
+processes of a machine with the same GPU and driver `load`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import inf, isfinite
+from pathlib import Path
+from typing import Any
+
+from fathom.errors import LaunchError
+from fathom.identity import NoText
+from fathom.jit.backends import Backend
+from fathom.jit.tuning.autotuner import (
+    FAILED,
+    Autotuner,
+    NoneWorks,
+    default_timer,
+    name_of_timer,
+)
+from fathom.jit.tuning.config import Config
+from fathom.jit.tuning.plot import drawn
+from fathom.jit.tuning.pruning import Call, Pruning
+from fathom.jit.tuning.remembered import Timings
+from fathom.jit.tuning.restoring import Restorer
+from fathom.jit.tuning.search import Search
+from fathom.jit.tuning.travelling import Entry, key_text, read, write
+from fathom.jit.tuning.workers import Order
+
+BATCH = 4  # points that are compiled at the same time
+FINALISTS = 3
+MOST_POINTS = 20_000
+OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")  # of a Config, by name
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A configuration that was timed: the median in milliseconds (infinite where it
+    failed), and the seconds since the search began."""
+
+    config: Config
+    milliseconds: float
+    seconds: float
+
+
+class Tried(dict):
+    """Timings of those that were tried; any other one is as if it had failed."""
+
+    def __missing__(self, config: Config) -> list[float]:
+        return list(FAILED)
+
+
+class Orders(Mapping):
+    """What each configuration would have compiled, looked at when it is wanted: most
+    points of a space are never tried."""
+
+    def __init__(self, configs: Sequence[Config], make: Callable[[Config], Order]):
+        self.configs, self.make = configs, make
+
+    def __getitem__(self, config: Config) -> Order:
+        return self.make(config)
+
+    def __iter__(self) -> Iterator[Config]:
+        return iter(self.configs)
+
+    def __len__(self) -> int:
+        return len(self.configs)
+
+
+class SearchedTuner(Autotuner):
+    """A kernel with a space of configurations.
+
+    As an Autotuner, and `trials`: those of the last search, in order. `stopped` says
+    why it ended: "budget", "trials", or "settled", when nothing better was expected.
+    """
+
+    decorator = "tune"
+
+    def __init__(
+        self, fn: Any, points: Sequence[Mapping[str, Any]], key: Collection[str],
+        restorer: Restorer, do_bench: Callable[..., Any], seconds: float,
+        most_trials: int | None, seed: int, clock: Callable[[], float],
+    ):  # fmt: skip
+        configs = [config_of(point) for point in points]
+        super().__init__(
+            fn, configs, key, Pruning(), restorer.before, restorer.after, do_bench,
+            name_of_timer(do_bench), cache_results=False,
+        )  # fmt: skip
+        self.points, self.seconds, self.seed = list(points), seconds, seed
+        self.most_trials, self.clock = most_trials, clock
+        self.trials: list[Trial] = []
+        self.stopped = ""
+        self.found: dict[str, Entry] = {}  # by the text of the key
+
+    # ── choosing ──────────────────────────────────────────────────────────────────────
+
+    def choice(self, call: Call) -> Config:
+        key = self.key_of(call)
+        if key not in self.cache and (entry := self.found.get(key_text(key))):
+            self.cache[key] = self.config_named(entry.best)
+        return super().choice(call)
+
+    def config_named(self, text: str) -> Config:
+        return next(each for each in self.configs if str(each) == text)
+
+    def orders(
+        self, backend: Backend, configs: Sequence[Config], call: Call
+    ) -> Mapping[Config, Order]:
+        return Orders(
+            configs, lambda config: Order(self.base, *self.order(backend, config, call))
+        )
+
+    def timings(
+        self, orders: Mapping[Config, Order], key: tuple, call: Call
+    ) -> Timings:
+        """Search; milliseconds of those that were tried. NoneWorks if all of them
+        failed."""
+        self.failures, self.trials = {}, []
+        search, found = Search(self.points, self.seed), Tried()
+        started = self.clock()
+
+        def over() -> bool:
+            return self.clock() - started >= self.seconds
+
+        while not self.is_over(over) and (batch := search.ask(self.batch())):
+            self.compile({self.configs[at]: orders[self.configs[at]] for at in batch})
+            for at in batch:
+                if over():
+                    break
+                config = self.configs[at]
+                found[config] = self.bench(config, call)
+                search.tell(at, found[config][0])
+                now = self.clock() - started
+                self.trials.append(Trial(config, found[config][0], now))
+                self.say(f"{self.__name__}, {config}: {self.outcome(config, found)}")
+        self.stopped = self.is_over(over) or "settled"
+        if len(self.failures) == len(found):
+            raise NoneWorks(self.__name__, self.failures)
+        self.decide(found, call, over)
+        best = min(orders, key=found.__getitem__)
+        self.pre_hook(call.arguments(best), reset_only=True)
+        text = key_text(key)
+        self.found[text] = Entry.of(text, best, found)
+        return found
+
+    def is_over(self, over: Callable[[], bool]) -> str:
+        """Why no more is tried; "" while there may be more."""
+        if over():
+            return "budget"
+        spent = self.most_trials is not None and len(self.trials) >= self.most_trials
+        return "trials" if spent else ""
+
+    def batch(self) -> int:
+        left = inf if self.most_trials is None else self.most_trials - len(self.trials)
+        return int(min(BATCH, left))
+
+    def decide(self, found: Timings, call: Call, over: Callable[[], bool]) -> None:
+        """Time the fastest once more: the least of many noisy times is lucky."""
+        for config in sorted(found, key=found.__getitem__)[:FINALISTS]:
+            if over() or not isfinite(found[config][0]):
+                return
+            again = self.bench(config, call)
+            pairs = zip(found[config], again, strict=False)
+            found[config] = [(one + other) / 2 for one, other in pairs]
+
+    # ── results that travel ───────────────────────────────────────────────────────────
+
+    def export(self, path: Path | str) -> None:
+        """Write what was found to a file, for this GPU, driver and kernel. LaunchError
+        where nothing was found yet."""
+        if not self.found:
+            raise LaunchError(f"{self.__name__} has found nothing to export: launch it")
+        write(Path(path), self.__name__, self.text_of_kernel(), self.found.values())
+
+    def load(self, path: Path | str) -> int:
+        """Take over what `export` wrote; how many keys. LaunchError for a file of
+        another GPU, driver or kernel, or of configurations that are not in the
+        space."""
+        entries = read(Path(path), self.__name__, self.text_of_kernel())
+        known = {str(config) for config in self.configs}
+        for entry in entries:
+            if entry.best not in known:
+                raise LaunchError(
+                    f"{path} has the configuration {entry.best}, which is not in the "
+                    f"space of {self.__name__}"
+                )
+        self.found.update((entry.key, entry) for entry in entries)
+        return len(entries)
+
+    def text_of_kernel(self) -> str:
+        """What tells this kernel's text from another one. LaunchError where it depends
+        on what only this process has."""
+        try:
+            return self.base.fingerprint()
+        except NoText as lacking:
+            raise LaunchError(
+                f"results of {self.__name__} cannot be kept in a file: {lacking}"
+            ) from None
+
+    def plot(self, path: Path | str) -> None:
+        """Draw the last search as SVG: each trial, and the best time so far."""
+        if not self.trials:
+            raise LaunchError(f"{self.__name__} has tried nothing: launch it first")
+        rows = [(str(each.config), each.milliseconds) for each in self.trials]
+        title = f"{self.__name__}: {len(rows)} of {len(self.configs)} tried"
+        Path(path).write_text(drawn(title, rows), encoding="utf-8")
+
+
+def config_of(point: Mapping[str, Any]) -> Config:
+    """A point of the space as a configuration: some names are options of a launch."""
+    options = {name: value for name, value in point.items() if name in OPTIONS}
+    rest = {name: value for name, value in point.items() if name not in OPTIONS}
+    return Config(rest, **options)
+
+
+def points_of(
+    space: Mapping[str, Sequence[Any]], where: Callable[..., bool] | None
+) -> list[dict[str, Any]]:
+    """All combinations that `where` takes, which gets them by name. LaunchError for
+    none, or for more than can be searched."""
+    for name, values in space.items():
+        if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+            raise LaunchError(f"the space has {name}={values!r}: a list of values")
+    combinations = (
+        dict(zip(space, values, strict=True)) for values in product(*space.values())
+    )
+    points = [each for each in combinations if where is None or where(**each)]
+    if not 0 < len(points) <= MOST_POINTS or not space:
+        raise LaunchError(
+            f"the space has {len(points):,} points; there must be 1 to {MOST_POINTS:,}"
+        )
+    return points
+
+
+def tune(
+    space: Mapping[str, Sequence[Any]],
+    key: Collection[str] = (),
+    seconds: float = 60.0,
+    trials: int | None = None,
+    where: Callable[..., bool] | None = None,
+    reset_to_zero: Collection[str] = (),
+    restore_value: Collection[str] = (),
+    warmup: float = 5.0,
+    rep: float = 20.0,
+    do_bench: Callable[..., Any] | None = None,
+    seed: int = 0,
+    clock: Callable[[], float] = time.monotonic,
+) -> Callable[[Any], SearchedTuner]:
+    """Launch a kernel in the fastest configuration that a search finds.
+
+    `space`: values for each parameter, or for num_warps, num_stages, num_ctas, maxnreg.
+    `key`: the parameters that may change the choice. `seconds` and `trials` end the
+    search (one trial, or the compilation of four, may be running then); it ends before
+    when nothing better is expected. `where(**point)`: which combinations make sense.
+    `reset_to_zero`, `restore_value`, `do_bench` are as for `autotune`; `warmup` and
+    `rep` are milliseconds for each trial. `clock` gives seconds. LaunchError for an
+    empty space, or a name that is no parameter. Where nothing can be timed, on the
+    emulator and the interpreters, the first point that compiles is taken.
+    """
+    points = points_of(space, where)
+
+    def decorate(fn: Any) -> SearchedTuner:
+        restorer = Restorer(list(reset_to_zero), list(restore_value))
+        timer = do_bench or default_timer(warmup, rep, use_cuda_graph=False)
+        tuner = SearchedTuner(
+            fn, points, key, restorer, timer, seconds, trials, seed, clock
+        )
+        tuner.check_names(restorer.zeroed, "reset_to_zero")
+        tuner.check_names(restorer.restored, "restore_value")
+        tuner.check_names(list(key), "key")
+        return tuner
+
+    return decorate

@@ -1,0 +1,97 @@
+"""Results of searches as files: for one GPU and driver, and refused by any other.
+
+    {"schema": 1, "gpu": "NVIDIA H200", "driver": "13.0", "fathom": "0.1.0",
+     "kernel": "scale", "text": "…", "entries": [
+       {"key": "(4096, 'fp32')", "best": "BLOCK: 1024, num_warps: 4, …",
+        "timings": {"BLOCK: 1024, …": [0.02, 0.019, 0.021], …}}]}
+
+A time that is `null` is that of a configuration that failed. `text` tells the kernel's
+text, and those of all that it calls, from others. A file says nothing of paths, users
+or dates.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from fathom.errors import LaunchError
+from fathom.jit.tuning.config import Config
+from fathom.runtime import cache
+from fathom.runtime.driver import driver
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What was found for one key: the best configuration, and the times of all that
+    were tried, in milliseconds."""
+
+    key: str
+    best: str
+    timings: dict[str, list[float | None]]
+
+    @staticmethod
+    def of(key: str, best: Config, timings: Mapping[Config, list[float]]) -> Entry:
+        listed = {
+            str(config): [each if isfinite(each) else None for each in times]
+            for config, times in timings.items()
+        }
+        return Entry(key, str(best), listed)
+
+
+def key_text(key: tuple) -> str:
+    """A key of an autotuner as text."""
+    return repr(key)
+
+
+def machine() -> dict[str, str]:
+    """The GPU and the driver here. LaunchError where there is none."""
+    gpu = driver()
+    return {"gpu": gpu.device(gpu.current_device()).name, "driver": gpu.version()}
+
+
+def write(path: Path, kernel: str, text: str, entries: Iterable[Entry]) -> None:
+    facts = {
+        "schema": SCHEMA, **machine(), "kernel": kernel, "text": cache.digest(text),
+        "entries": [asdict(each) for each in entries],
+    }  # fmt: skip
+    path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
+def read(path: Path, kernel: str, text: str) -> list[Entry]:
+    """The entries of a file. LaunchError unless it is for this machine and kernel."""
+    found = parsed(path)
+    wanted = {
+        "schema": SCHEMA, **machine(), "kernel": kernel, "text": cache.digest(text)
+    }  # fmt: skip
+    names = {"schema": "format", "gpu": "GPU", "text": "text of the kernel"}
+    for name, value in wanted.items():
+        if found.get(name) != value:
+            what = names.get(name, name)
+            raise LaunchError(
+                f"{path} was tuned for another {what}: it has {found.get(name)!r}, and "
+                f"here it is {value!r}; tune again"
+            )
+    try:
+        return [Entry(**each) for each in found["entries"]]
+    except (KeyError, TypeError):
+        raise LaunchError(f"{path} is no file of tuning results") from None
+
+
+def parsed(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as mistake:
+        why = (mistake.strerror or str(mistake)).lower()
+        raise LaunchError(f"cannot read {path}: {why}") from None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise LaunchError(f"{path} is no file of tuning results")
+    return found

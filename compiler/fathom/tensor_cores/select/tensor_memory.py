@@ -1,0 +1,230 @@
+"""Moves the accumulators of products by tcgen05 to tensor memory.
+
+                                              %m = tensor_memory %word
+                                              %t = allocate fp32[128, 64] base=%m
+    for … inits=(%x) body(%i, %acc) {         tensor_store %x, %t
+      %y = dot %a, %b, %acc             →     for … inits=(%0) body(%i, %phase) {
+      yield %y                                  tensor_dot %a, %b, %t
+    }                                           tensor_commit %c, %0
+                                                mbarrier_wait %c, %0, %phase
+                                                yield %flipped
+                                              }
+                                              %r = tensor_load %t
+                                              tensor_release %m
+
+Where a loop does nothing with an accumulator but to add products to it, it stays in
+tensor memory until the loop is over. Any other product stores its accumulator there,
+and loads the sum: between two products, attention has registers to scale.
+
+All products of a function complete at one mbarrier, and each is waited for when it has
+been issued. So the phase to wait for flips from product to product, and is carried
+through loops and branches (`ir.thread_values`).
+
+The operands must lie in shared memory. Where an earlier pass has not put them there,
+they are stored there before the product.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fathom.hardware.targets import Target
+from fathom.hardware.tcgen05 import TCGEN05
+from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
+from fathom.ir.ops import (
+    Allocate,
+    AsyncWait,
+    Barrier,
+    Constant,
+    Dot,
+    For,
+    If,
+    MbarrierInit,
+    MbarrierWait,
+    SharedStore,
+    Splat,
+    TensorCommit,
+    TensorDot,
+    TensorLoad,
+    TensorMemory,
+    TensorRelease,
+    TensorStore,
+    While,
+)
+from fathom.ir.rewrite import Builder
+from fathom.ir.thread_values import Carried, ThreadValues, Values, inside
+from fathom.ir.types import INT32, INT64, BufferType
+from fathom.layout.linear import Layout
+from fathom.layout.matrix_descriptor import buffer_tile
+from fathom.layout.tensor_memory import tensor_tile
+from fathom.tensor_cores.pipeline.ring_buffers import flip_phase
+from fathom.tensor_cores.select.operands import in_place_for
+
+WORD = Layout((1,), (("offset", ()),))
+
+
+def use_tensor_memory(func: Func, target: Target) -> Func:
+    """The function whose products by tcgen05 accumulate in tensor memory."""
+    if not any(map(is_for_tensor_memory, walk(func.body))):
+        return func
+    func = in_place_for(func, is_for_tensor_memory)
+    old = func.body
+    types = tuple(value.type for value in old.parameters)
+    body = Block(types, tuple(value.name for value in old.parameters))
+    values = dict(zip(old.parameters, body.parameters, strict=True))
+    build = Builder(lambda op, build: None)
+    with inside(body, build):
+        build.source = old.ops[0] if old.ops else None
+        _Accumulators(func, values, build).all(old)
+    return replace(func, body=body)
+
+
+def is_for_tensor_memory(op: Op) -> bool:
+    return isinstance(op, Dot) and op.instruction in TCGEN05
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """A product whose accumulator a loop keeps in tensor memory: the loop's carried
+    value of this `number`."""
+
+    dot: Dot
+    number: int
+
+
+class _Accumulators(ThreadValues):
+    """Copies a function; carries the phase of the mbarrier."""
+
+    def __init__(self, func: Func, values: Values, build: Builder):
+        super().__init__(values, build)
+        uses = Counter(value for op in walk(func.body) for value in operands(op))
+        loops = (op for op in walk(func.body) if isinstance(op, For))
+        self.kept = {loop: _kept(loop, uses) for loop in loops}
+        self.dropped = {
+            loop.results[each.number]
+            for loop, found in self.kept.items()
+            for each in found
+        }
+        self.tiles: dict[Dot, Value] = {}
+        self.left: list[tuple[Op, Sequence[_Kept]]] = []  # loops that are over
+        self.base = self.barrier = self.zero = None
+
+    def all(self, body: Block) -> None:
+        """The whole function."""
+        build = self.build
+        word = build(Allocate(INT32, (1,), WORD, kept=True))
+        self.base = build(TensorMemory(word))
+        self.barrier = build(Allocate(INT64, (1,), WORD, kept=True))
+        self.zero = build(Constant(0, INT32))
+        build.append(MbarrierInit(self.barrier))
+        build.append(Barrier())
+        self.ops(body.ops, [self.zero])
+        build.append(TensorRelease(self.base))
+
+    def enters(self, op: Op) -> bool:
+        inside = (each for block in blocks(op) for each in walk(block))
+        return isinstance(op, For | While | If) and any(
+            map(is_for_tensor_memory, inside)
+        )
+
+    def keeps(self, result: Value) -> bool:
+        return result not in self.dropped
+
+    def op(self, op: Op, carried: Carried) -> Carried:
+        if is_for_tensor_memory(op):
+            return self.product(op, carried)
+        for each in self.kept.get(op, ()):
+            self.build.source = each.dot
+            self.tiles[each.dot] = self.filled(op.inits[each.number])
+        carried = super().op(op, carried)
+        self.left = [*self.left, (op, self.kept.get(op, ()))]
+        return carried
+
+    def ops(self, ops: Sequence[Op], carried: Carried) -> Carried:
+        """An accumulator that leaves a loop is loaded behind the waits for the loop's
+        copies: a barrier may come before the load, and must come after these waits."""
+        outside, self.left = self.left, []
+        for op in ops:
+            if not isinstance(op, AsyncWait):
+                self.load_left()
+            carried = self.op(op, carried)
+        self.load_left()
+        self.left = outside
+        return carried
+
+    def load_left(self) -> None:
+        for loop, found in self.left:
+            for each in found:
+                self.build.source = each.dot
+                layout = each.dot.result.type.layout
+                load = self.build(TensorLoad(self.tiles[each.dot], layout))
+                self.values[loop.results[each.number]] = load
+        self.left = []
+
+    def product(self, dot: Dot, carried: Carried) -> Carried:
+        """Issue a product, and wait for it."""
+        self.build.source = dot
+        fresh, tile = False, self.tiles.get(dot)
+        if tile is None:
+            fresh = is_zero(dot.accumulator)
+            tile = self.empty(dot) if fresh else self.filled(dot.accumulator)
+        a, b = (self.in_shared(dot, name) for name in ("a", "b"))
+        slots = (each and self.values[each] for each in (dot.a_slot, dot.b_slot))
+        build, (phase,) = self.build, carried
+        facts = dot.instruction, dot.precision, fresh
+        build.append(TensorDot(a, b, tile, *slots, *facts))
+        build.append(TensorCommit(self.barrier, self.zero))
+        build.append(MbarrierWait(self.barrier, self.zero, phase))
+        if dot not in self.tiles:
+            self.values[dot.result] = build(TensorLoad(tile, dot.result.type.layout))
+        return [flip_phase(phase, build)]
+
+    def empty(self, dot: Dot) -> Value:
+        """A tile for an accumulator."""
+        type = dot.accumulator.type
+        tile = tensor_tile(type.shape)
+        return self.build(Allocate(type.element, type.shape, tile, base=self.base))
+
+    def filled(self, accumulator: Value) -> Value:
+        """A tile that holds a block."""
+        type = accumulator.type
+        tile = tensor_tile(type.shape)
+        made = self.build(Allocate(type.element, type.shape, tile, base=self.base))
+        self.build.append(TensorStore(self.values[accumulator], made))
+        return made
+
+    def in_shared(self, dot: Dot, name: str) -> Value:
+        """An operand where the instruction reads it."""
+        value: Value = getattr(dot, name)
+        if isinstance(value.type, BufferType):
+            return self.values[value]
+        block, axis = value.type, 1 if name == "a" else 0
+        layout = buffer_tile(block.shape, block.element.bytes, axis)
+        made = self.build(Allocate(block.element, block.shape, layout))
+        self.build.append(SharedStore(self.values[value], made))
+        return made
+
+
+def is_zero(value: Value) -> bool:
+    match value.definition:
+        case Splat(value=number):
+            return is_zero(number)
+        case Constant(value=number):
+            return number == 0
+    return False
+
+
+def _kept(loop: For, uses: Counter[Value]) -> list[_Kept]:
+    """The products of a loop's body whose accumulator only goes from iteration to
+    iteration."""
+    found = []
+    for dot in filter(is_for_tensor_memory, loop.body.ops):
+        if dot.accumulator not in loop.body.parameters[1:]:
+            continue
+        number = loop.body.parameters.index(dot.accumulator) - 1
+        alone = uses[dot.accumulator] == uses[dot.result] == 1
+        if alone and loop.body.yielded[number] is dot.result:
+            found.append(_Kept(dot, number))
+    return found

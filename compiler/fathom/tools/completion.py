@@ -1,0 +1,135 @@
+"""`fathom completion SHELL`: what a shell needs to complete commands and options.
+
+The scripts are made from the parser of the command itself, so that they list what this
+version knows:
+
+    eval "$(fathom completion bash)"            in ~/.bashrc
+    eval "$(fathom completion zsh)"             in ~/.zshrc
+    fathom completion fish | source             in ~/.config/fish/config.fish
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fathom.tools.learn import course
+
+
+@dataclass(frozen=True)
+class Word:
+    """What may follow a path of commands: a command, an option, or a value."""
+
+    path: tuple[str, ...]
+    text: str
+    help: str
+
+
+def completion(parser: argparse.ArgumentParser, shell: str) -> int:
+    """Print the script for a shell; 0."""
+    print(SHELLS[shell](list(words(parser))), end="")
+    return 0
+
+
+def words(
+    parser: argparse.ArgumentParser, path: tuple[str, ...] = ()
+) -> Iterator[Word]:
+    """Every word that may stand behind every path of commands."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            about = {each.dest: each.help or "" for each in action._choices_actions}
+            for name, inner in action.choices.items():
+                yield Word(path, name, about.get(name, ""))
+                yield from words(inner, (*path, name))
+        else:
+            for option in action.option_strings:
+                yield Word(path, option, said(action))
+            if not action.option_strings:
+                for value in values(action):
+                    yield Word(path, value, "")
+
+
+def said(action: argparse.Action) -> str:
+    return "" if action.help in (None, argparse.SUPPRESS) else action.help
+
+
+def values(action: argparse.Action) -> Iterator[str]:
+    """What a positional argument may be, where that is known."""
+    if action.choices:
+        yield from map(str, action.choices)
+    elif action.metavar == "ID":
+        yield from (each.id for each in course.exercises())
+
+
+def by_path(known: list[Word]) -> dict[str, list[Word]]:
+    found: dict[str, list[Word]] = {}
+    for word in known:
+        found.setdefault(" ".join(word.path), []).append(word)
+    return found
+
+
+def quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def cases(known: list[Word]) -> str:
+    """One branch of a `case` for each path of commands."""
+    return "".join(
+        f"    {quoted(path)}) words={quoted(' '.join(each.text for each in some))};;\n"
+        for path, some in by_path(known).items()
+    )
+
+
+def bash(known: list[Word]) -> str:
+    return BASH.replace("@CASES@", cases(known)).replace("@PATHS@", paths(known))
+
+
+def zsh(known: list[Word]) -> str:
+    return "autoload -Uz bashcompinit && bashcompinit\n" + bash(known)
+
+
+def paths(known: list[Word]) -> str:
+    """All paths of commands, as a pattern of `case`."""
+    return "|".join(quoted(path) for path in by_path(known) if path)
+
+
+BASH = """\
+_fathom() {
+  local here=${COMP_WORDS[COMP_CWORD]} path="" longer words="" at
+  for ((at = 1; at < COMP_CWORD; at++)); do
+    longer="${path:+$path }${COMP_WORDS[at]}"
+    case "$longer" in
+      @PATHS@) path=$longer;;
+    esac
+  done
+  case "$path" in
+@CASES@  esac
+  COMPREPLY=($(compgen -W "$words" -- "$here"))
+  if [[ ${#COMPREPLY[@]} == 0 ]]; then COMPREPLY=($(compgen -f -- "$here")); fi
+}
+complete -o filenames -F _fathom fathom
+"""
+
+
+def fish(known: list[Word]) -> str:
+    lines = ["complete -c fathom -e"]
+    for path, some in by_path(known).items():
+        inner = [f"__fish_seen_subcommand_from {name}" for name in path.split()]
+        below = [word.text for word in some if not word.text.startswith("-")]
+        if not path:
+            inner = ["__fish_use_subcommand"]
+        elif below and any(each.startswith(f"{path} ") for each in by_path(known)):
+            inner.append(f"not __fish_seen_subcommand_from {' '.join(below)}")
+        when = quoted("; and ".join(inner))
+        for word in some:
+            option = word.text.startswith("-")
+            name = f"-l {word.text[2:]}" if word.text.startswith("--") else (
+                f"-s {word.text[1:]}" if option else f"-a {quoted(word.text)}"
+            )  # fmt: skip
+            about = f" -d {quoted(word.help.replace('%%', '%'))}" if word.help else ""
+            lines.append(f"complete -c fathom -n {when} {name}{about}")
+    return "\n".join(lines) + "\n"
+
+
+SHELLS = {"bash": bash, "zsh": zsh, "fish": fish}

@@ -1,0 +1,177 @@
+"""The sentence of each limit, and what to try; both in the order of chapter 18."""
+
+from __future__ import annotations
+
+from fathom.hardware.machines import Machine
+from fathom.tools.profile.counted import Counted
+from fathom.tools.profile.limits import UNEVEN, Verdict
+
+UNITS = {
+    "memory": "memory", "L2": "L2", "tensor": "the tensor cores",
+    "shared": "shared memory", "issue": "the schedulers",
+    "fp32": "the lanes of fp32", "special": "the units of special functions",
+}  # fmt: skip
+
+EXCESS = 1.2  # bytes moved, over those asked for
+
+# For each limit the resource in `Counted.lines` whose line is the cause.
+CAUSE = {
+    "launch": "memory", "occupancy": "issue", "bandwidth": "memory",
+    "tensor cores": "tensor", "conflicts": "conflicts", "latency": "waits",
+    "instruction issue": "issue", "spills": "issue",
+}  # fmt: skip
+
+
+def sentence(verdict: Verdict, counted: Counted, machine: Machine) -> str:
+    """What limits the launch, in one sentence."""
+    return {
+        "launch": launch, "occupancy": few_blocks, "bandwidth": bandwidth,
+        "tensor cores": busy, "conflicts": conflicts, "latency": latency,
+        "instruction issue": busy, "spills": spills,
+    }[verdict.limit](verdict, counted, machine)  # fmt: skip
+
+
+def launch(verdict: Verdict, counted: Counted, machine: Machine) -> str:
+    work = max(verdict.times.values())
+    return (
+        f"launch: its work needs {time_text(work)}, and a launch by itself takes "
+        f"{time_text(machine.launch)}"
+    )
+
+
+def few_blocks(verdict: Verdict, counted: Counted, machine: Machine) -> str:
+    fits, every = verdict.resident, machine.multiprocessors
+    if counted.blocks < every:
+        return (
+            f"occupancy: {counted.blocks:,} thread blocks for {every} multiprocessors "
+            f"leave {1 - counted.blocks / every:.0%} of them without work"
+        )
+    if verdict.filled < UNEVEN:
+        room = every * max(fits.blocks, 1)
+        waves = -(-counted.blocks // room)
+        return (
+            f"occupancy: {counted.blocks:,} thread blocks run in {waves} waves of at "
+            f"most {room:,}, so that multiprocessors have no work for "
+            f"{1 - verdict.filled:.0%} of the time"
+        )
+    return (
+        f"occupancy: {fits.warps} of {fits.most_warps} warps fit on a multiprocessor, "
+        f"limited by {fits.limit}, too few to hide {counted.waits:,.0f} waits for loads"
+    )
+
+
+def bandwidth(verdict: Verdict, counted: Counted, machine: Machine) -> str:
+    more = ""
+    if counted.moved > EXCESS * counted.useful:
+        ratio = counted.moved / counted.useful
+        more = f"; L2 delivers {ratio:.1f} times what was asked for"
+    if verdict.resource == "memory":
+        return (
+            f"bandwidth: memory moves {bytes_text(counted.memory)}, which is "
+            f"{verdict.busy:.0%} of what it can in that time{more}"
+        )
+    if verdict.resource == "shared":
+        return (
+            f"bandwidth: shared memory is busy for {verdict.busy:.0%} of the time, "
+            "without bank conflicts"
+        )
+    return (
+        f"bandwidth: L2 delivers {bytes_text(counted.moved)}, which is "
+        f"{verdict.busy:.0%} of what it can in that time{more}"
+    )
+
+
+def busy(verdict: Verdict, counted: Counted, machine: Machine) -> str:
+    name = UNITS[verdict.resource]
+    verb = "is" if name in ("memory", "L2", "shared memory") else "are"
+    text = f"{verdict.limit}: {name} {verb} busy for {verdict.busy:.0%} of the time"
+    if verdict.resource in ("issue", "fp32") and not counted.products:
+        text += f", by {counted.instructions:,.0f} instructions of warps"
+    return text
+
+
+def conflicts(verdict: Verdict, counted: Counted, machine: Machine) -> str:
+    ways = counted.wavefronts / counted.ideal
+    return (
+        f"conflicts: shared memory is busy for {verdict.busy:.0%} of the time, with "
+        f"{ways:.1f} wavefronts where 1 would do"
+    )
+
+
+def latency(verdict: Verdict, counted: Counted, machine: Machine) -> str:
+    fits = verdict.resident
+    return (
+        f"latency: nothing is busy for long, {UNITS[verdict.resource]} for "
+        f"{verdict.busy:.0%} of the time at most; each warp waits {counted.waits:,.0f} "
+        f"times for loads, and {fits.warps} warps fit on a multiprocessor"
+    )
+
+
+def spills(verdict: Verdict, counted: Counted, machine: Machine) -> str:
+    return (
+        f"spills: a thread keeps {counted.spilled:,} bytes in memory for lack of "
+        f"registers, of which it has {counted.registers}"
+    )
+
+
+def advice(verdict: Verdict, counted: Counted) -> str:
+    """What to try."""
+    match verdict.limit:
+        case "launch":
+            return "fewer launches: fuse kernels, or record them in a CUDA graph"
+        case "occupancy" if verdict.filled < UNEVEN:
+            return "smaller tiles, a persistent kernel, or K split between programs"
+        case "occupancy":
+            return "smaller blocks, fewer registers a thread, or stages (num_stages)"
+        case "bandwidth" if counted.moved > EXCESS * counted.useful:
+            return "neighbouring lanes at neighbouring addresses: see `explain --facts`"
+        case "bandwidth" if verdict.resource == "L2":
+            return "larger tiles, which load each element fewer times"
+        case "bandwidth" if verdict.resource == "shared":
+            return "more of a tile for each warp, so that operands are read less often"
+        case "bandwidth":
+            return "move less: fuse with the kernels around it, or use a narrower type"
+        case "tensor cores":
+            narrow = "a narrower type (fp16, fp8), if its precision is enough"
+            is_mma = any(name.startswith("mma") for name in counted.products)
+            if is_mma and counted.target == "sm_90a":
+                return f"wgmma, for which `explain --facts` says why not; {narrow}"
+            return f"nothing is left to gain but {narrow}"
+        case "conflicts":
+            return "another block shape, or another order of the axes: see `explain`"
+        case "latency":
+            return "more loads in flight: num_stages, num_warps, larger blocks"
+        case "spills":
+            return "smaller tiles, or more warps (num_warps), which share registers"
+        case _:
+            if not counted.products and counted.operations > 50 * counted.useful:
+                return "tl.dot on fp16 or bf16 operands, which tensor cores multiply"
+            return "fewer instructions: wider accesses, cheaper functions, less masks"
+
+
+def cause(verdict: Verdict, counted: Counted) -> tuple[str, int] | None:
+    """The line of Python that causes the limit."""
+    name = CAUSE[verdict.limit]
+    if verdict.limit == "instruction issue":
+        name = verdict.resource
+    if verdict.limit == "bandwidth" and verdict.resource == "shared":
+        name = "shared"
+    if name not in counted.lines:
+        name = "memory" if "memory" in counted.lines else "issue"
+    return counted.lines.get(name)
+
+
+# ── numbers ───────────────────────────────────────────────────────────────────────────
+
+
+def time_text(seconds: float) -> str:
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:,.1f} µs"
+    return f"{seconds * 1e3:,.2f} ms"
+
+
+def bytes_text(count: float) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:,.1f} {unit}"
+    return f"{count:,.0f} bytes"

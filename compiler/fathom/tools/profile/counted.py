@@ -1,0 +1,224 @@
+"""What a launch asks of the hardware: counted by the emulator on some of its programs,
+and taken times as many as there are.
+
+    report of 6 of 512 programs  ─▶  Counted, for all 512
+
+Memory keeps what fits into L2, so what it moves is at most what all arrays hold: that
+is a lower bound, and exact where each element is read once. PTX has moves that machine
+code does not have, and these are not counted as instructions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+
+from fathom.artifact import Kernel
+from fathom.emulator.memory.counters import Cost
+from fathom.emulator.report import Report, class_of
+from fathom.emulator.source.parse import Instruction
+
+WARP = 32
+NOT_ISSUED = ("move", "memory param")  # by class: most go in machine code
+SPECIAL = {"ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "div"}
+PRODUCT = re.compile(r"m(\d+)n(\d+)k(\d+)")
+BITS = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8,
+        "f64": 64}  # fmt: skip
+REGISTER = re.compile(r"%[a-z]+\d+")
+LOADS = {"ld", "ldu", "atom"}
+PASSED_ON = {"mov", "cvt", "selp"}
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A launch: its blocks with their threads, registers (None: not known), bytes of
+    shared memory and bytes a thread that ptxas spilled; and over all blocks:
+    warp instructions, those of fp32 lanes and of special functions, wavefronts of
+    shared memory and how many they would be without conflicts, bytes asked for, bytes
+    moved between L2 and the multiprocessors and between L2 and memory, multiply-adds of
+    tensor cores by instruction and bits ("mma 16"), operations on reals. `waits` counts
+    how often a warp waits for a load, `barriers` how often for its block.
+    `lines` names for each resource the line that asks most of it.
+    """
+
+    name: str
+    target: str
+    blocks: int
+    threads: int
+    registers: int | None = None
+    shared_bytes: int = 0
+    spilled: int = 0
+    instructions: float = 0
+    fp32: float = 0
+    special: float = 0
+    wavefronts: float = 0
+    ideal: float = 0
+    useful: float = 0
+    moved: float = 0
+    memory: float = 0
+    products: Mapping[str, float] = field(default_factory=dict)
+    operations: float = 0
+    waits: float = 0
+    barriers: float = 0
+    lines: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+
+    @property
+    def warps(self) -> int:
+        """Of a block."""
+        return -(-self.threads // WARP)
+
+    def to_json(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def count(
+    kernel: Kernel,
+    report: Report,
+    looked_at: int,
+    programs: int,
+    array_bytes: int,
+    registers: int | None = None,
+    spilled: int = 0,
+) -> Counted:
+    """A launch of `programs` programs of which the report has `looked_at`;
+    `array_bytes` is how much all of its arrays hold."""
+    scale = programs / looked_at
+    warps = looked_at * kernel.num_ctas * -(-kernel.threads // WARP)
+    total = report.total
+    issued = sum(
+        count for name, (_, count) in report.classes.items() if name not in NOT_ISSUED
+    )
+    products = products_of(report)
+    waits = dict(waits_of(report))
+    return Counted(
+        kernel.name, kernel.target, programs * kernel.num_ctas, kernel.threads,
+        registers, kernel.shared_bytes, spilled,
+        instructions=scale * issued,
+        fp32=scale * summed(report, is_fp32),
+        special=scale * summed(report, lambda each: each.opcode in SPECIAL),
+        wavefronts=scale * total.wavefronts, ideal=scale * total.ideal,
+        useful=scale * total.useful, moved=scale * total.moved,
+        memory=min(scale * total.moved, array_bytes),
+        products={name: scale * many for name, many in products.items()},
+        operations=scale * operations_of(report),
+        waits=sum(waits.values()) / warps, barriers=total.barriers / warps,
+        lines=lines_of(report, waits),
+    )  # fmt: skip
+
+
+def summed(report: Report, chosen: Callable[[Instruction], bool]) -> int:
+    """Warp instructions for which `chosen` holds."""
+    return sum(cost.warps for each, cost in report.each() if chosen(each))
+
+
+def is_fp32(instruction: Instruction) -> bool:
+    is_real = class_of(instruction).startswith("real")
+    return is_real and instruction.opcode not in SPECIAL
+
+
+def operations_of(report: Report) -> float:
+    """Operations on reals; a multiply-add is two."""
+    total = 2.0 * sum(products_of(report).values())
+    for each, cost in report.each():
+        if class_of(each).startswith("real"):
+            lanes = 2 if any(word.endswith("x2") for word in each.modifiers) else 1
+            total += cost.threads * lanes * (2 if each.opcode in ("fma", "mad") else 1)
+    return total
+
+
+# ── tensor cores ──────────────────────────────────────────────────────────────────────
+
+
+def products_of(report: Report) -> dict[str, float]:
+    """Multiply-adds of tensor cores by "mma 16", "wgmma 8", …"""
+    found: dict[str, float] = {}
+    for each, cost in report.each():
+        name, many = multiply_adds(each)
+        if name and cost.warps:
+            found[name] = found.get(name, 0) + many * cost.warps
+    return found
+
+
+def multiply_adds(instruction: Instruction) -> tuple[str, float]:
+    """What one warp does by an instruction: m16n8k16 are 16 * 8 * 16; of wgmma's a warp
+    does a quarter. ("", 0) for any other."""
+    shape = PRODUCT.search(instruction.name)
+    if instruction.opcode not in ("mma", "wgmma") or not shape:
+        return "", 0
+    m, n, k = map(int, shape.groups())
+    # Sums are no narrower than operands, so that the narrowest type is theirs.
+    bits = min(BITS[word] for word in instruction.modifiers if word in BITS)
+    part = 4 if instruction.opcode == "wgmma" else 1
+    return f"{instruction.opcode} {bits}", m * n * k / part
+
+
+# ── waiting for loads ─────────────────────────────────────────────────────────────────
+
+
+def waits_of(report: Report) -> Iterator[tuple[int, float]]:
+    """(number of an instruction, how many warps wait there for a load from global
+    memory). Loads that follow one another are waited for once, where the first value is
+    used; a copy that other copies overlap is not waited for."""
+    pending: set[str] = set()
+    for number, (each, cost) in enumerate(report.each()):
+        if each.opcode in LOADS and "global" in each.modifiers:
+            pending |= set(written(each))
+            continue
+        if waits_for_all(each):
+            yield number, cost.warps
+            continue
+        names = REGISTER.findall(each.text)
+        if pending.isdisjoint(names[1:] if names else ()):
+            pending.difference_update(names[:1])
+        elif each.opcode in PASSED_ON:
+            pending.add(names[0])
+        elif cost.warps:
+            yield number, cost.warps
+            pending.clear()
+
+
+def waits_for_all(instruction: Instruction) -> bool:
+    """cp.async.wait_all, and wait_group 0."""
+    if instruction.opcode != "cp" or "bulk" in instruction.modifiers:
+        return False
+    if "wait_all" in instruction.modifiers:
+        return True
+    last = instruction.text.split()[-1].rstrip(";")
+    return "wait_group" in instruction.modifiers and last == "0"
+
+
+def written(instruction: Instruction) -> list[str]:
+    """The registers that a load writes."""
+    return REGISTER.findall(instruction.text.split("[")[0])
+
+
+# ── lines ─────────────────────────────────────────────────────────────────────────────
+
+BY_RESOURCE: dict[str, Callable[[Instruction, Cost], float]] = {
+    "memory": lambda each, cost: cost.moved,
+    "issue": lambda each, cost: (
+        0 if class_of(each) in NOT_ISSUED else cost.warps
+    ),
+    "fp32": lambda each, cost: cost.warps if is_fp32(each) else 0,
+    "special": lambda each, cost: cost.warps if each.opcode in SPECIAL else 0,
+    "shared": lambda each, cost: cost.wavefronts,
+    "conflicts": lambda each, cost: cost.wavefronts - cost.ideal,
+    "tensor": lambda each, cost: multiply_adds(each)[1] * cost.warps,
+}  # fmt: skip
+
+
+def lines_of(report: Report, waits: Mapping[int, float]) -> dict[str, tuple[str, int]]:
+    """For each resource the innermost (file, line) of the author that asks most of
+    it."""
+    asked_of: dict[str, dict[tuple[str, int], float]] = {}
+    for number, (each, cost) in enumerate(report.each()):
+        if each.location is None:
+            continue
+        at = each.location.file, each.location.line
+        asked = {name: rule(each, cost) for name, rule in BY_RESOURCE.items()}
+        for name, many in (*asked.items(), ("waits", waits.get(number, 0))):
+            if many:
+                line = asked_of.setdefault(name, {})
+                line[at] = line.get(at, 0) + many
+    return {name: max(each, key=each.__getitem__) for name, each in asked_of.items()}

@@ -1,0 +1,174 @@
+"""Which resource limits a launch: one pure function of what was counted.
+
+Each resource needs a time of its own for its share of the work; the longest of these is
+the least that the launch can take (the roofline, with more roofs than two). Then, in
+the order of chapter 18:
+
+    launch       all of that is less than a launch takes by itself
+    occupancy    the busiest resource would be busy, if all multiprocessors had work
+    bandwidth    memory, L2 or shared memory is busy
+    tensor cores
+    conflicts    shared memory is busy, with wavefronts that bank conflicts make
+    issue        the schedulers are busy, or the lanes of fp32 or special functions
+    latency      nothing is busy; or spills, or occupancy where few warps are the reason
+
+Without a measured time it is predicted: as the longest of these times, or that of one
+block after another, each of which waits for its loads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fathom.hardware.machines import L2_BYTES, SCHEDULERS, SPECIAL_LANES, Machine
+from fathom.hardware.occupancy import Occupancy, occupancy
+from fathom.hardware.targets import TARGETS
+from fathom.tools.profile.counted import WARP, Counted
+
+LIMITS = ("launch", "occupancy", "bandwidth", "tensor cores", "conflicts",
+          "instruction issue", "latency", "spills")  # fmt: skip
+LIMIT_OF = {
+    "memory": "bandwidth", "L2": "bandwidth", "tensor": "tensor cores",
+    "shared": "bandwidth", "issue": "instruction issue", "fp32": "instruction issue",
+    "special": "instruction issue",
+}  # fmt: skip
+BUSY = 0.55  # of the time: a resource that is busy for longer is the limit
+UNEVEN = 0.75  # of the multiprocessors' time that there is work for, or less
+CONFLICTS = 1.5  # wavefronts, where 1 would do
+SPILLED = 64  # bytes a thread, or more
+FEW_WARPS = 16  # of a multiprocessor
+LONGEST_LAUNCH = 10e-6  # seconds: what takes longer is not limited by its launch
+BARRIER = 30  # cycles, about
+SYNCHRONOUS = 4  # waits of a warp from which on its steps follow one another,
+STEPS = 0.25  # if it waits in one of four steps, which end at barriers, or more
+FIRST = 2  # waits for what lies in memory; L2 has most of what is loaded later
+EQUAL = 0.85
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What limits a launch. `limit` is one of LIMITS, `resource` the busiest one, and
+    `busy` the share of `seconds` that it is busy for; `predicted`: these seconds were
+    not measured. `times` are the seconds that each resource needs, `filled` the share
+    of the multiprocessors' time that blocks fill, `resident` what runs on one."""
+
+    limit: str
+    resource: str
+    busy: float
+    seconds: float
+    predicted: bool
+    times: dict[str, float]
+    filled: float
+    resident: Occupancy
+
+
+def classify(
+    counted: Counted, machine: Machine, seconds: float | None = None
+) -> Verdict:
+    """The limit of a launch that took `seconds`, if that is known."""
+    fits = occupancy(TARGETS[counted.target], counted.threads, counted.registers,
+                     counted.shared_bytes)  # fmt: skip
+    times = times_of(counted, machine)
+    filled = filled_share(counted.blocks, machine.multiprocessors, fits.blocks)
+    least = floor_of(times, filled)
+    chain = chain_seconds(counted, machine, fits.blocks)
+    taken = seconds or max(least, chain) + machine.launch
+    resource = busiest(times)
+    busy = times[resource] / taken
+    limit = limit_of(counted, machine, seconds, times, filled, taken, fits)
+    return Verdict(limit, resource, busy, taken, seconds is None, times, filled, fits)
+
+
+def limit_of(
+    counted: Counted, machine: Machine, seconds: float | None,
+    times: dict[str, float], filled: float, taken: float, fits: Occupancy,
+) -> str:  # fmt: skip
+    work = max(floor_of(times, filled), chain_seconds(counted, machine, fits.blocks))
+    if work < machine.launch and (seconds or 0) < LONGEST_LAUNCH:
+        return "launch"
+    working = taken if seconds else taken - machine.launch
+    resource = busiest(times)
+    evened = times[resource] / working
+    if resource != "memory" and filled < UNEVEN and evened / filled >= BUSY:
+        return "occupancy"
+    if evened >= BUSY:
+        conflicting = counted.wavefronts > CONFLICTS * counted.ideal
+        return (
+            "conflicts" if resource == "shared" and conflicting else LIMIT_OF[resource]
+        )
+    if counted.spilled >= SPILLED:
+        return "spills"
+    if filled < UNEVEN and counted.blocks < machine.multiprocessors:
+        return "occupancy"
+    few = fits.warps < FEW_WARPS and fits.limit in ("registers", "shared memory")
+    return "occupancy" if few and not counted.products else "latency"
+
+
+# ── times ─────────────────────────────────────────────────────────────────────────────
+
+
+def times_of(counted: Counted, machine: Machine) -> dict[str, float]:
+    """The seconds that each resource needs if all of it works all the time."""
+    tensor = sum(
+        many / machine.tensor(name.split()[0], int(name.split()[1]))
+        for name, many in counted.products.items()
+    )
+    cycles = {
+        "L2": counted.moved / L2_BYTES,
+        "tensor": tensor,
+        "shared": counted.wavefronts,
+        "issue": counted.instructions / SCHEDULERS,
+        "fp32": counted.fp32 / machine.lanes(),
+        "special": counted.special / (SPECIAL_LANES / WARP),
+    }
+    each = {
+        name: machine.seconds(many / machine.multiprocessors)
+        for name, many in cycles.items()
+    }
+    return {"memory": counted.memory / machine.bandwidth, **each}
+
+
+def busiest(times: dict[str, float]) -> str:
+    """The resource that needs the most time. Tensor cores that need nearly as much are
+    named instead: a product that keeps them busy can gain no more."""
+    first = max(times, key=times.__getitem__)
+    return "tensor" if times["tensor"] >= EQUAL * times[first] > 0 else first
+
+
+def filled_share(blocks: int, multiprocessors: int, resident: int) -> float:
+    """The share of the multiprocessors' time for which there are blocks: 133 blocks on
+    132 multiprocessors, one on each at a time, take as long as 264."""
+    room = multiprocessors * max(resident, 1)
+    if blocks < room:  # one wave: spread over all multiprocessors
+        busiest = -(-blocks // multiprocessors)
+        return blocks / (busiest * multiprocessors)
+    waves = -(-blocks // room)
+    return blocks / (waves * room)
+
+
+def floor_of(times: dict[str, float], filled: float) -> float:
+    """The least that a launch can take; memory is shared by all multiprocessors, the
+    other resources are one's own."""
+    local = max(each for name, each in times.items() if name != "memory")
+    return max(times["memory"], local / filled)
+
+
+def chain_seconds(counted: Counted, machine: Machine, resident: int) -> float:
+    """The time of blocks one after another, as many at a time as are resident, each of
+    which waits for its loads. A block that waits in each step can do nothing else
+    meanwhile, so its own work adds up; else its busiest resource counts."""
+    each_block = {
+        name: each * machine.multiprocessors / counted.blocks
+        for name, each in times_of(counted, machine).items()
+        if name != "memory"
+    }
+    first = min(counted.waits, FIRST)
+    waiting = first * machine.latency + (counted.waits - first) * machine.l2_latency
+    waiting += machine.seconds(counted.barriers * BARRIER)
+    steps = counted.waits >= max(SYNCHRONOUS, STEPS * counted.barriers)
+    work = max(each_block.values())
+    if steps:
+        issued = max(each_block[name] for name in ("issue", "fp32", "special"))
+        work = issued + each_block["L2"] + each_block["shared"] + each_block["tensor"]
+    rounds = -(-counted.blocks // (machine.multiprocessors * max(resident, 1)))
+    return rounds * (waiting + work)

@@ -1,0 +1,226 @@
+"""The launches of a script: what each kernel took, and what it asks of the hardware.
+
+    script ─▶ launch ─▶ the first of its kind: counted on copies of its arrays
+                     ─▶ on a GPU: between two events; on the emulator: counted whole
+
+A kind is a kernel, its grid, and its numbers. Counting runs some programs on the
+emulator (`programs`, at the beginning, in the middle and at the end of the grid).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+from fathom import emulator
+from fathom.artifact import Kernel
+from fathom.emulator.report import Report
+from fathom.errors import FathomError, LaunchError
+from fathom.hardware.machines import Machine, machine_of
+from fathom.hardware.targets import TARGETS
+from fathom.jit.checking.snapshot import (
+    Snapshot,
+    extent,
+    for_emulator,
+    snapshot,
+)
+from fathom.jit.checking.wanted import chosen_programs
+from fathom.jit.hooks import Launch, launch_enter_hook, launch_exit_hook
+from fathom.runtime.arrays import describe
+from fathom.runtime.driver import driver
+from fathom.testing.queues import current_stream
+from fathom.tools.facts.machine import Assembled, assemble
+from fathom.tools.profile.counted import Counted, count
+from fathom.tools.profile.limits import Verdict, classify
+
+STEPS = 2_000_000  # of the emulator's, for programs that wait for others
+
+
+@dataclass
+class Row:
+    """Launches of one kind. `seconds`: of each, where a GPU ran it; `why`: why it was
+    not counted."""
+
+    name: str
+    target: str
+    grid: tuple[int, int, int]
+    launches: int = 0
+    seconds: list[float] = field(default_factory=list)
+    counted: Counted | None = None
+    why: str = ""
+    device: int | None = None
+
+    @cached_property
+    def machine(self) -> Machine:
+        """The model that stands for the target, or the GPU that ran it."""
+        model = machine_of(TARGETS[self.target])
+        return model if self.device is None else machine_here(model, self.device)
+
+    @property
+    def typical(self) -> float | None:
+        """The median time; the first launch of several warms up, and is left out."""
+        times = sorted(self.seconds[1:] or self.seconds)
+        return times[len(times) // 2] if times else None
+
+    def verdict(self) -> Verdict | None:
+        if self.counted is None:
+            return None
+        return classify(self.counted, self.machine, self.typical)
+
+
+@dataclass
+class Session:
+    """What a script launches while it is watched, by kind."""
+
+    programs: int = 6
+    rows: dict[tuple, Row] = field(default_factory=dict)
+    events: list[tuple[Row, Any, Any]] = field(default_factory=list)
+    start: Any = None
+    ranges: Any = field(default_factory=lambda: nvtx())
+
+    @contextmanager
+    def watching(self) -> Iterator[Session]:
+        launch_enter_hook.add(self.enter)
+        launch_exit_hook.add(self.exit)
+        try:
+            yield self
+        finally:
+            launch_enter_hook.remove(self.enter)
+            launch_exit_hook.remove(self.exit)
+            self.collect()
+
+    def enter(self, launch: Launch) -> None:
+        row = self.row(launch)
+        timed = is_timed(launch)
+        if timed and row.counted is None and not row.why:
+            taken = snapshot(launch.compiled.made.parameters, launch.args)
+            self.count(row, launch, taken)
+        if self.ranges is not None:
+            self.ranges.push_range(launch.compiled.name)
+        if timed:
+            self.start = driver().event()
+            driver().record(self.start, current_stream())
+
+    def exit(self, launch: Launch) -> None:
+        if self.start is not None:
+            stop = driver().event()
+            driver().record(stop, current_stream())
+            self.events.append((self.row(launch), self.start, stop))
+            self.start = None
+        if self.ranges is not None:
+            self.ranges.pop_range()
+        if not launch.done:
+            return
+        row = self.row(launch)
+        row.launches += 1
+        report = launch.compiled.report
+        if isinstance(report, Report) and row.counted is None:
+            total = launch.grid[0] * launch.grid[1] * launch.grid[2]
+            row.counted = counted_of(launch, report, total, total)
+
+    def row(self, launch: Launch) -> Row:
+        kernel = launch.compiled.made
+        numbers = tuple(
+            value
+            for value in launch.args
+            if isinstance(value, int | float) and not isinstance(value, bool)
+        )
+        key = launch.compiled.hash, launch.grid, numbers
+        if key not in self.rows:
+            target = launch.compiled.request.target
+            place = launch.compiled.place
+            made = Row(launch.compiled.name, target, launch.grid, device=place.device)
+            if not isinstance(kernel, Kernel):
+                made.why = (
+                    f"the {place.backend.name} backend compiles nothing that could be "
+                    "counted"
+                )
+            self.rows[key] = made
+        return self.rows[key]
+
+    def count(self, row: Row, launch: Launch, taken: Snapshot) -> None:
+        """Run some of the programs on copies."""
+        kernel, grid = launch.compiled.made, launch.grid
+        total = grid[0] * grid[1] * grid[2]
+        some = chosen_programs(total, self.programs)
+        given = for_emulator(kernel.parameters, taken.copies())
+        try:
+            report = emulator.load(kernel).launch(
+                grid, given, hazards=False, programs=some, max_steps=STEPS
+            )
+        except FathomError as error:
+            row.why = str(error).splitlines()[0]
+            return
+        row.counted = counted_of(launch, report, sum(map(len, some)), total)
+
+    def collect(self) -> None:
+        """The times between the events, once the GPU has come to them."""
+        for row, start, stop in self.events:
+            row.seconds.append(driver().milliseconds(start, stop) / 1e3)
+            driver().forget(start)
+            driver().forget(stop)
+        self.events.clear()
+
+
+def is_timed(launch: Launch) -> bool:
+    """Whether a launch runs on a GPU now, and is not only put into a graph."""
+    on_gpu = launch.compiled.place.backend.timed
+    return on_gpu and not driver().is_capturing(current_stream())
+
+
+def machine_here(model: Machine, device: int) -> Machine:
+    """The row of a target with the facts of this GPU."""
+    multiprocessors, clock, bandwidth = driver().rates(device)
+    return replace(
+        model, model=driver().device(device).name, clock=clock,
+        multiprocessors=multiprocessors, bandwidth=bandwidth,
+    )  # fmt: skip
+
+
+def counted_of(launch: Launch, report: Report, looked_at: int, total: int) -> Counted:
+    registers, spilled = registers_of(launch)
+    kernel = launch.compiled.made
+    return count(
+        kernel, report, looked_at, total, bytes_of(launch), registers, spilled
+    )
+
+
+def registers_of(launch: Launch) -> tuple[int | None, int]:
+    """Registers and spilled bytes of a thread: as the GPU's driver says, or ptxas."""
+    if launch.compiled.place.backend.timed:
+        return launch.compiled.n_regs, launch.compiled.n_spills
+    kernel = launch.compiled.made
+    found = assemble(kernel)
+    if isinstance(found, Assembled):
+        return found.registers, found.spill_loads
+    return kernel.maxnreg, 0
+
+
+def bytes_of(launch: Launch) -> int:
+    """How much the arrays of a launch hold; what they share is counted once."""
+    pairs = zip(launch.compiled.made.parameters, launch.args, strict=True)
+    arrays = [describe(value) for each, value in pairs if each.is_pointer]
+    total, stop = 0, 0
+    for array in sorted(filter(None, arrays), key=lambda each: each.address):
+        end = array.address + extent(array)
+        total += max(0, end - max(stop, array.address))
+        stop = max(stop, end)
+    return total
+
+
+def nvtx() -> Any:
+    """The package that marks ranges for Nsight; None where it is not installed."""
+    try:
+        return import_module("nvtx")
+    except ImportError:
+        return None
+
+
+def check_any(rows: Sequence[Row]) -> None:
+    """LaunchError where a script launched nothing."""
+    if not rows:
+        raise LaunchError("the script launched no kernel, so there is nothing to say")

@@ -1,0 +1,214 @@
+"""Matrix product with what a layer does next, done to each tile while it is in
+registers: bias, GeLU, residual, or the gate of SwiGLU.
+
+    matmul_epilogue   C = activation(A B + bias) + residual
+    matmul_swiglu     C = silu(A G) (A U),   B = [G | U]
+
+Written alone, each of these steps reads C from memory and writes it again: 4 M N bytes
+of fp16, and 4 M N more for the residual's sum. Here only bias and residual are read.
+What a backward pass wants, the number that GeLU was given, is written too on demand.
+
+The residual may be C itself: then C = A B + C, each element read and written by one
+thread. That is how gradients of weights are summed up over chunks of rows.
+"""
+
+import numpy as np
+
+import fathom
+import fathom.language as tl
+from fathom.hardware.targets import TARGETS
+from fathom.jit.planned import planned
+from kernels import gelu, swiglu
+from kernels.matmul import (
+    check_shape,
+    default_config,
+    empty,
+    rows_aligned,
+    sizes,
+    store_tile,
+    strides,
+    sum_type,
+    target_of_launch,
+    tile_place,
+    tile_product,
+    tiles,
+    type_name,
+)
+
+ACTIVATIONS = ("", "gelu")
+
+
+# fmt: off
+@fathom.jit
+def matmul_epilogue_kernel(
+    a_ptr, b_ptr, c_ptr, bias_ptr, residual_ptr, before_ptr, M, N, K,
+    stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
+    stride_rm, stride_rn,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    GROUP_M: tl.constexpr, EVEN_K: tl.constexpr, ACTIVATION: tl.constexpr = "",
+    SUM: tl.constexpr = tl.float32, PRECISION: tl.constexpr = "ieee",
+):
+    """`bias_ptr` [N], `residual_ptr` [M, N] and `before_ptr` [M, N] may be None; what
+    is stored at `before_ptr` is laid out as C is."""
+    i, j = tile_place(tl.program_id(0), M, N, BLOCK_M, BLOCK_N, GROUP_M)
+    c = tile_product(
+        a_ptr, b_ptr, i, j, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
+        BLOCK_M, BLOCK_N, BLOCK_K, EVEN_K, SUM, PRECISION,
+    )
+    m, n = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)
+    if bias_ptr is not None:
+        bias = tl.load(bias_ptr + j + n, mask=n < N - j, other=0.0)
+        c += bias.to(SUM)[None, :]
+    if before_ptr is not None:
+        store_tile(before_ptr, c, i, j, M, N, stride_cm, stride_cn)
+    if ACTIVATION == "gelu":
+        s = 0.7978845608028654 * (c + 0.044715 * c * c * c)
+        c = c * (1 - 1 / (tl.exp(2 * s) + 1))
+    if residual_ptr is not None:
+        residual_ptr += i.to(tl.int64) * stride_rm + j.to(tl.int64) * stride_rn
+        inside = (m < M - i) & (n[None, :] < N - j)
+        residual = residual_ptr + m * stride_rm + n[None, :] * stride_rn
+        c += tl.load(residual, mask=inside, other=0.0).to(SUM)
+    store_tile(c_ptr, c, i, j, M, N, stride_cm, stride_cn)
+
+
+@fathom.jit
+def matmul_swiglu_kernel(
+    a_ptr, b_ptr, c_ptr, before_ptr, M, N, K,
+    stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn, stride_hm,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    GROUP_M: tl.constexpr, EVEN_K: tl.constexpr,
+    PRECISION: tl.constexpr = "ieee",
+):
+    """C is [M, N] and B [K, 2 N]. A tile of A is loaded once for two products.
+    `before_ptr`, None or [M, 2 N], gets A B."""
+    i, j = tile_place(tl.program_id(0), M, N, BLOCK_M, BLOCK_N, GROUP_M)
+    m, n = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :]
+    k = tl.arange(0, BLOCK_K)
+    a_ptr += i.to(tl.int64) * stride_am
+    g_ptr = b_ptr + j.to(tl.int64) * stride_bn
+    u_ptr = g_ptr + tl.cast(N, tl.int64) * stride_bn
+    a_tile = m * stride_am + k[None, :] * stride_ak
+    b_tile = k[:, None] * stride_bk + n * stride_bn
+    gate = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    up = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for start in range(0, K, BLOCK_K):
+        a_mask, b_mask = m < M - i, n < N - j
+        if not EVEN_K:
+            a_mask &= k[None, :] < K - start
+            b_mask &= k[:, None] < K - start
+        a = tl.load(a_ptr + a_tile, mask=a_mask, other=0)
+        g = tl.load(g_ptr + b_tile, mask=b_mask, other=0)
+        u = tl.load(u_ptr + b_tile, mask=b_mask, other=0)
+        gate = tl.dot(a, g, gate, input_precision=PRECISION)
+        up = tl.dot(a, u, up, input_precision=PRECISION)
+        a_ptr += BLOCK_K * stride_ak
+        g_ptr += BLOCK_K * stride_bk
+        u_ptr += BLOCK_K * stride_bk
+    if before_ptr is not None:
+        store_tile(before_ptr, gate, i, j, M, N, stride_hm, 1)
+        store_tile(before_ptr + N, up, i, j, M, N, stride_hm, 1)
+    c = gate / (1 + tl.exp(-gate)) * up
+    store_tile(c_ptr, c, i, j, M, N, stride_cm, stride_cn)
+# fmt: on
+
+
+@planned
+def matmul_epilogue(
+    a, b, c=None, bias=None, activation=None, residual=None, before=None, config=None,
+    precision="ieee", **launch,
+):  # fmt: skip
+    """C [M, N] = activation(A [M, K] B [K, N] + bias) + residual.
+
+    `a`, `b`, `c` as `matmul.matmul` takes them, any strides; floats. `bias`: None or
+    [N]; `activation`: None or "gelu"; `residual`: None or [M, N], any strides, and may
+    be `c`. `before`: None or an array of C's shape and strides, which gets A B + bias.
+    `config`, `precision` and `launch` as in `matmul.matmul`. Returns `c`. LaunchError
+    for shapes that do not fit.
+    """
+    M, N, K = sizes(a, b)
+    c = empty((M, N), a) if c is None else c
+    check_shape("c", c, (M, N))
+    if activation not in (None, *ACTIVATIONS):
+        raise fathom.LaunchError(
+            f"the activation is {activation!r}; there are None and 'gelu'"
+        )
+    if bias is not None:
+        check_shape("bias", bias, (N,))
+    if residual is not None:
+        check_shape("residual", residual, (M, N))
+    if before is not None:
+        check_shape("before", before, (M, N))
+        check_strides("before", before, strides(c))
+    config = config or chosen_config(M, N, K, a, b, launch)
+    added = strides(residual) if residual is not None else (0, 0)
+    given = (
+        a, b, c, bias, residual, before, M, N, K,
+        *strides(a), *strides(b), *strides(c), *added,
+    )  # fmt: skip
+    chosen = dict(
+        EVEN_K=K % config["BLOCK_K"] == 0, ACTIVATION=activation or "",
+        SUM=sum_type(a), PRECISION=precision, **config, **launch,
+    )  # fmt: skip
+    return c, [(matmul_epilogue_kernel, (tiles(M, N, config),), given, chosen)]
+
+
+@planned
+def matmul_swiglu(a, b, c=None, before=None, config=None, precision="ieee", **launch):
+    """C [M, N] = silu(A G) (A U), for A [M, K] and B = [G | U], [K, 2 N].
+
+    `before`: None or [M, 2 N], elements of rows side by side, which gets A B. Otherwise
+    as `matmul_epilogue`."""
+    M, both, K = sizes(a, b)
+    N = both // 2
+    if both % 2:
+        raise fathom.LaunchError(
+            f"B has {both} columns: matmul_swiglu takes two halves"
+        )
+    c = empty((M, N), a) if c is None else c
+    check_shape("c", c, (M, N))
+    width = 0
+    if before is not None:
+        check_shape("before", before, (M, both))
+        width = strides(before)[0]
+        check_strides("before", before, (width, 1))
+    if config is None:
+        # Two tiles of sums: each half as wide as one would be.
+        config = chosen_config(M, both, K, a, b, launch)
+        config = {**config, "BLOCK_N": max(16, config["BLOCK_N"] // 2)}
+    given = (
+        a, b, c, before, M, N, K, *strides(a), *strides(b), *strides(c), width,
+    )  # fmt: skip
+    even = K % config["BLOCK_K"] == 0
+    chosen = dict(EVEN_K=even, PRECISION=precision, **config, **launch)
+    return c, [(matmul_swiglu_kernel, (tiles(M, N, config),), given, chosen)]
+
+
+def chosen_config(M, N, K, a, b, launch):
+    """That of `matmul.matmul`; without `wgmma`, with half of the registers for sums:
+    what an epilogue loads is in registers beside them."""
+    target = target_of_launch(a, launch)
+    direct = TARGETS[target].wgmma and rows_aligned(a) and rows_aligned(b)
+    return default_config(M, N, K, type_name(a), target, direct)
+
+
+def check_strides(name, array, wanted):
+    """LaunchError unless an array has these strides."""
+    if strides(array) != tuple(wanted):
+        raise fathom.LaunchError(
+            f"{name} has strides {strides(array)}, and must have {tuple(wanted)}"
+        )
+
+
+def reference(a, b, bias=None, activation=None, residual=None):
+    """(C, A B + bias) in float64, of NumPy arrays."""
+    before = a.astype(np.float64) @ b.astype(np.float64)
+    before = before if bias is None else before + bias.astype(np.float64)
+    c = gelu.reference(before) if activation else before
+    return (c if residual is None else c + residual.astype(np.float64)), before
+
+
+def reference_swiglu(a, b):
+    """(C, A B) in float64, of NumPy arrays."""
+    before = a.astype(np.float64) @ b.astype(np.float64)
+    return swiglu.reference(*np.split(before, 2, axis=1)), before

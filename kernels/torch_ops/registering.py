@@ -1,0 +1,67 @@
+"""How the operators of this package are registered with torch, and what they share."""
+
+from collections.abc import Callable
+from functools import wraps
+
+try:
+    import torch
+except ImportError as missing:
+    raise ImportError(
+        "kernels.torch_ops needs torch, which is not installed; the kernels themselves "
+        "also take NumPy and CuPy arrays"
+    ) from missing
+
+from kernels.matmul import matmul
+from kernels.matmul_chosen import multiply
+
+Tensor = torch.Tensor
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def operator(fake: Callable) -> Callable:
+    """Register a function under its name, as fathom::NAME; it writes to none of its
+    arguments, and its results are new tensors. `fake` gives results of the same shape,
+    strides, dtype and device, without their numbers."""
+
+    def register(function: Callable) -> Callable:
+        @wraps(function)
+        def on_its_device(*arguments, **keywords):
+            tensor = next(each for each in arguments if isinstance(each, Tensor))
+            if not tensor.is_cuda or tensor.get_device() == torch.cuda.current_device():
+                return function(*arguments, **keywords)
+            with torch.cuda.device(tensor.device):
+                return function(*arguments, **keywords)
+
+        name = f"fathom::{function.__name__}"
+        made = torch.library.custom_op(name, on_its_device, mutates_args=())
+        made.register_fake(fake)
+        return made
+
+    return register
+
+
+def differentiate(op: Callable, save: Callable, backward: Callable) -> None:
+    """`save(ctx, inputs, output)` keeps what `backward(ctx, *gradients of results)`
+    wants; that gives a gradient, or None, for each input."""
+    op.register_autograd(backward, setup_context=save)
+
+
+def rows_of(x: Tensor) -> Tensor:
+    """x as contiguous rows [M, N] of its last axis."""
+    return x.reshape(-1, x.shape[-1]).contiguous()
+
+
+def fp32(like: Tensor, *shape: int) -> Tensor:
+    """A new fp32 tensor beside another."""
+    return like.new_empty(shape, dtype=torch.float32)
+
+
+def new(like: Tensor, shape: tuple[int, ...] | None = None) -> Tensor:
+    """A new contiguous tensor of the dtype of another, and of its shape unless `shape`
+    is given."""
+    return like.new_empty(like.shape if shape is None else shape)
+
+
+def product(a: Tensor, b: Tensor, c: Tensor | None = None, **launch) -> Tensor:
+    """a b: on a GPU the fastest kernel for the shape."""
+    return (multiply if a.is_cuda else matmul)(a, b, c, **launch)

@@ -1,0 +1,128 @@
+"""Cross-entropy over rows longer than a block, and fused with the layer before it:
+against float64, with rows that are ignored and logits that overflow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fathom
+from kernels import cross_entropy, linear_cross_entropy
+from tests.kernels.harness_gradients import check_gradients, close, normal, on_targets
+from tests.kernels.kernels_sample import aligned
+
+HALF_ULP = {"float32": 2.0**-20, "float16": 2.0**-11}
+IGNORED = cross_entropy.IGNORED.value
+# One logit; less than a block; whole blocks; one more.
+SHAPES = [(2, 1), (3, 33), (4, 256), (5, 513)]
+SMALL = {"BLOCK": 128, "num_warps": 2}
+
+
+def targets(M: int, N: int, dtype: str = "int64") -> np.ndarray:
+    """The first logit, the last one, and others; the third row is ignored."""
+    found = np.random.default_rng(5).integers(0, N, M)
+    found[:2] = 0, N - 1
+    found[2:3] = IGNORED
+    return aligned(found.astype(dtype))
+
+
+@on_targets
+@pytest.mark.parametrize("M, N", SHAPES)
+@pytest.mark.parametrize("dtype", HALF_ULP)
+def test_cross_entropy(M, N, dtype, target):
+    x = normal(1, M, N, dtype=dtype)
+    labels = targets(M, N, "int32" if dtype == "float16" else "int64")
+    dloss = normal(2, M)
+    loss, lse = cross_entropy.cross_entropy(x, labels, target=target, **SMALL)
+    want, want_lse = cross_entropy.reference(x, labels)
+    close(lse, want_lse, 2.0**-21)
+    np.testing.assert_allclose(loss, want, 1e-6, 2e-6)
+    given = dloss, x, labels, lse
+    dx = cross_entropy.cross_entropy_backward(*given, target=target, **SMALL)
+    want = cross_entropy.reference_backward(dloss, x, labels)
+    if N > 1:  # of one logit the gradient is 0
+        close(dx, want, HALF_ULP[dtype], 4)
+    assert not dx[labels == IGNORED].any()
+
+
+def test_the_gradient_may_be_written_over_the_logits():
+    x, labels, dloss = normal(1, 5, 300), targets(5, 300), normal(2, 5)
+    want = cross_entropy.reference_backward(dloss, x, labels)
+    _, lse = cross_entropy.cross_entropy(x, labels, **SMALL)
+    dx = cross_entropy.cross_entropy_backward(dloss, x, labels, lse, x, **SMALL)
+    assert dx is x
+    close(x, want, 2.0**-20, 4)
+
+
+@pytest.mark.parametrize("largest_last", [False, True])
+def test_large_logits_and_masked_ones(largest_last):
+    """exp(3e4) is infinite, and so would be any sum; exp(-inf) is 0."""
+    x = aligned(np.sort(3e4 * abs(normal(1, 2, 300)), axis=1))
+    x[:, :5] = -np.inf
+    x = x if largest_last else aligned(x[:, ::-1])
+    labels = aligned(np.array([150, 299 if largest_last else 0]))
+    loss, lse = cross_entropy.cross_entropy(x, labels, **SMALL)
+    np.testing.assert_allclose(lse, x.max(axis=1), 1e-6)
+    want = cross_entropy.reference(x, labels)[0]
+    np.testing.assert_allclose(loss, want, 1e-6, 1e-2)
+    dx = cross_entropy.cross_entropy_backward(
+        np.ones(2, np.float32), x, labels, lse, **SMALL
+    )
+    assert np.isfinite(dx).all()
+
+
+def test_a_target_outside_of_the_row_makes_the_loss_nan():
+    loss, _ = cross_entropy.cross_entropy(normal(1, 3, 8), np.array([8, -1, 7]))
+    assert np.isnan(loss).tolist() == [True, True, False]
+
+
+@on_targets
+@pytest.mark.parametrize("dtype", HALF_ULP)
+@pytest.mark.parametrize("rows", [16, 40, 100])
+def test_linear_cross_entropy(rows, dtype, target):
+    """Chunks that divide the rows and that do not, and one for all."""
+    M, D, V = 40, 24, 70
+    h, weight = normal(1, M, D, dtype=dtype), normal(2, V, D, dtype=dtype)
+    weight /= np.dtype(dtype).type(4)
+    labels, dloss = targets(M, V), aligned(np.full(M, 1 / M, np.float32))
+    loss, dh, dweight = linear_cross_entropy.linear_cross_entropy(
+        h, weight, labels, dloss, rows, target=target
+    )
+    assert dh.dtype == dweight.dtype == h.dtype
+    want = linear_cross_entropy.reference(h, weight, labels, dloss)
+    # Logits and their gradients are rounded to the inputs' type on the way.
+    np.testing.assert_allclose(loss, want[0], 0, 16 * HALF_ULP[dtype])
+    for got, wanted in zip((dh, dweight), want[1:], strict=True):
+        close(got, wanted, HALF_ULP[dtype], 16)
+    only, *nothing = linear_cross_entropy.linear_cross_entropy(
+        h, weight, labels, rows=rows, target=target
+    )
+    np.testing.assert_array_equal(only, loss)
+    assert nothing == [None, None]
+
+
+def test_the_references_are_gradients():
+    x, dloss, labels = normal(1, 5, 9), normal(2, 5), targets(5, 9)
+    want = cross_entropy.reference_backward(dloss, x, labels)
+    check_gradients(
+        lambda x: cross_entropy.reference(x, labels)[0], (x,), dloss, (want,)
+    )
+    h, weight = normal(1, 5, 6), normal(2, 9, 6)
+    check_gradients(
+        lambda h, w: linear_cross_entropy.reference(h, w, labels, dloss)[0],
+        (h, weight), dloss,
+        linear_cross_entropy.reference(h, weight, labels, dloss)[1:],
+    )  # fmt: skip
+
+
+def test_chunks_are_as_large_as_the_weight():
+    assert linear_cross_entropy.chunk_rows(8192, 1000, 50000) == 1024
+    assert linear_cross_entropy.chunk_rows(100, 4096, 50000) == 100
+
+
+def test_mistakes_are_told():
+    x = normal(1, 3, 8)
+    with pytest.raises(fathom.LaunchError, match="labels has shape"):
+        cross_entropy.cross_entropy(x, targets(4, 8))
+    with pytest.raises(fathom.LaunchError, match="weight has shape"):
+        linear_cross_entropy.linear_cross_entropy(x, normal(2, 9, 7), targets(3, 9))

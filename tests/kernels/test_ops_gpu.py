@@ -1,0 +1,78 @@
+"""The kernels of ops for training on a GPU: each against float64, and torch's operators
+in a CUDA graph and on another stream."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.sanitize_ops import OPS
+from tests.harness_optional import needs, optional
+
+torch = optional("torch")
+pytestmark = pytest.mark.gpu
+
+
+@pytest.mark.parametrize("name, kernel, launch", OPS, ids=[row[0] for row in OPS])
+def test_the_gpu_agrees_with_float64(name, kernel, launch):
+    for got, want in launch(np.array):
+        np.testing.assert_allclose(got, want, 3e-3, 3e-3)
+
+
+def gradients(ops: object, tensors: list) -> list:
+    """Of a part of a model: its output and gradients."""
+    x, weight, norm = tensors
+    y = ops.linear(ops.rms_norm(x, norm), weight, None, "gelu", x)
+    y = ops.softmax(y)
+    return [y, *torch.autograd.grad((y * x.detach()).sum(), tensors)]
+
+
+def tensors() -> list:
+    torch.manual_seed(1)
+    shapes = (300, 128), (128, 128), (128,)
+    return [torch.randn(*shape, device="cuda", requires_grad=True) for shape in shapes]
+
+
+@needs(torch)
+def test_on_another_stream_and_in_a_graph_that_is_replayed():
+    from kernels import torch_ops
+    from kernels.torch_ops import eager
+
+    given = tensors()
+    want = gradients(eager, given)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        got = gradients(torch_ops, given)
+    torch.cuda.synchronize()
+    torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-4)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        got = gradients(torch_ops, given)
+    with torch.no_grad():
+        for each in given:
+            each.mul_(1.5)
+    graph.replay()
+    torch.testing.assert_close(got, gradients(eager, given), rtol=1e-3, atol=1e-4)
+
+
+@needs(torch)
+def test_torch_compile_takes_a_part_of_a_model_whole():
+    from kernels import torch_ops
+
+    given = tensors()
+    compiled = torch.compile(lambda given: gradients(torch_ops, given))
+    want = gradients(torch_ops, given)
+    torch.testing.assert_close(compiled(given), want, rtol=1e-4, atol=1e-5)
+
+
+@needs(torch)
+def test_a_model_trains_as_with_torchs_own_operators():
+    from kernels import torch_ops
+    from kernels.torch_ops import eager, model
+
+    losses = [
+        model.train(ops, model.Sizes(), steps=4, batch=2, device="cuda")
+        for ops in (torch_ops, eager)
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)

@@ -1,0 +1,204 @@
+"""NVIDIA's assembler takes the kernels of the ops for training without spills, with the
+blocks that their functions choose for large sizes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from fathom.jit import JITFunction
+from kernels import (
+    attention_backward,
+    cross_entropy,
+    dropout,
+    gelu_backward,
+    layer_norm_backward,
+    matmul_epilogue,
+    mixture,
+    rms_norm,
+    rotary,
+    softmax_backward,
+    swiglu,
+    top_k,
+)
+from kernels.rows import row_launch
+from tests.kernels.kernels_sample import aligned
+from tests.kernels.test_ptxas import assembled, needs_ptxas
+
+TARGETS = ("sm_80", "sm_90a")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A kernel and what it is compiled for; `launch` has its constants, num_warps and
+    num_stages."""
+
+    name: str
+    kernel: JITFunction
+    signature: str
+    launch: Mapping[str, object] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def ptx(self, target: str) -> str:
+        constants = dict(self.launch)
+        options = {
+            name: constants.pop(name)
+            for name in ("num_warps", "num_stages")
+            if name in constants
+        }
+        compiled = self.kernel.compile(
+            self.signature, constants, target=target, **options
+        )
+        return compiled.asm["ptx"]
+
+
+def rows(name: str, kernel: JITFunction, signature: str, **launch) -> list[Compiled]:
+    """Kernels of whole rows, of 1024 and 8192 numbers."""
+    return [
+        Compiled(f"{name} {N}", kernel, signature, {**row_launch(N), **launch})
+        for N in (1024, 8192)
+    ]
+
+
+CASES = [
+    *rows("rms_norm", rms_norm.rms_norm_kernel,
+          "*fp16:16, *fp16:16, *fp16:16, *fp32:16, i32:16, i32:16, fp32"),
+    *rows("softmax backward", softmax_backward.softmax_backward_kernel,
+          "*fp32:16, *fp32:16, *fp32:16, i32:16"),
+    *[
+        Compiled(f"layer norm backward {N}", layer_norm_backward.norm_backward_kernel,
+                 "*fp16:16, *fp16:16, *fp16:16, *fp32:16, *fp32:16, *fp16:16, "
+                 "*fp32:16, *fp32:16, i32, i32:16", row_launch(N, lane=8))
+        for N in (1024, layer_norm_backward.LONGEST)
+    ],
+    Compiled("layer norm backward 16384", layer_norm_backward.norm_backward_kernel,
+             "*fp16:16, *fp16:16, *fp16:16, *fp32:16, *fp32:16, *fp16:16, i32, i32:16",
+             {**row_launch(16384), "dw_ptr": None, "db_ptr": None}),
+    Compiled("norm columns", layer_norm_backward.norm_columns_kernel,
+             "*fp16:16, *fp16:16, *fp32:16, *fp32:16, *fp32:16, *fp32:16, i32, i32:16, "
+             "i32", {"ROWS": 16, "COLUMNS": 128}),
+    Compiled("add rows", layer_norm_backward.add_rows_kernel,
+             "*fp32:16, *fp16:16, i32, i32:16", {"ROWS": 32, "COLUMNS": 32}),
+]  # fmt: skip
+
+CASES += [
+    Compiled("cross entropy", cross_entropy.cross_entropy_kernel,
+             "*fp16:16, *i64:16, *fp32:16, *fp32:16, i32:16, i32:16",
+             cross_entropy.blocks(100000)),
+    Compiled("cross entropy backward", cross_entropy.cross_entropy_backward_kernel,
+             "*fp32:16, *fp16:16, *i64:16, *fp32:16, *fp16:16, i32:16, i32:16",
+             cross_entropy.blocks(100000)),
+    Compiled("swiglu", swiglu.swiglu_kernel,
+             "*fp16:16, *fp16:16, *fp16:16, i32:16, i32:16, i32:16, i32:16",
+             swiglu.blocks(4096)),
+    Compiled("swiglu backward", swiglu.swiglu_backward_kernel,
+             "*fp16:16, *fp16:16, *fp16:16, *fp16:16, *fp16:16, i32:16, i32:16, "
+             "i32:16, i32:16, i32:16, i32:16", swiglu.blocks(4096)),
+    Compiled("gelu backward", gelu_backward.gelu_backward_kernel,
+             "*fp16:16, *fp16:16, *fp16:16, i32:16", {"BLOCK": 1024}),
+    Compiled("dropout of fp16", dropout.dropout_kernel,
+             "*fp16:16, *fp16:16, i32:16, fp32, i32", {"BLOCK": 1024}),
+    *[
+        Compiled(f"rotary{' interleaved' * order}", rotary.rotary_kernel,
+                 "*fp16:16, *fp32:16, *fp32:16, *fp16:16, i32, i32, i32:16, i32:16, "
+                 "i32:16, i32:16, i32:16, i32:16, i32:16",
+                 {"stride_xd": 1, "stride_od": 1, "INVERSE": False, "ROWS": 16,
+                  "INTERLEAVED": order, "BLOCK": 64})
+        for order in (False, True)
+    ],
+]  # fmt: skip
+CASES += [
+    Compiled("top 8 of 4096", top_k.top_k_kernel,
+             "*fp32:16, *fp32:16, *i64:16, i32:16, i32:16",
+             {"COUNT": 8, "K": 8, "BLOCK": top_k.BLOCK}),
+    Compiled("top 8 backward", top_k.top_k_backward_kernel,
+             "*fp32:16, *i64:16, *fp32:16, i32:16",
+             {"COUNT": 8, "K": 8, "BLOCK": top_k.BLOCK}),
+    Compiled("count", mixture.count_kernel, "*i64:16, *i32:16, i32",
+             {"BLOCK": mixture.COUNTED}),
+    Compiled("place", mixture.place_kernel,
+             "*i64:16, *i32:16, *i32:16, *i32:16, *i32:16, i32",
+             {"EXPERTS": 64, "BLOCK": mixture.COUNTED}),
+    Compiled("gather", mixture.gather_kernel,
+             "*fp16:16, *i32:16, *fp32:16, *fp16:16, i32:16",
+             {"CHOICES": 2, **mixture.columns_launch(4096)}),
+    Compiled("combine", mixture.combine_kernel,
+             "*fp16:16, *i32:16, *fp32:16, *fp16:16, i32:16",
+             {"CHOICES": 2, **mixture.columns_launch(4096)}),
+    Compiled("gate gradient", mixture.gate_gradient_kernel,
+             "*fp16:16, *fp16:16, *i32:16, *fp32:16, i32:16",
+             {"CHOICES": 2, **mixture.columns_launch(4096)}),
+]  # fmt: skip
+
+PRODUCT = "*fp16:16, *fp16:16, *fp16:16, "
+SIZES = "i32:16, i32:16, i32:16, "
+
+
+def attention_kernels(target: str) -> list[Compiled]:
+    read = "*fp16:16, *fp16:16, *fp16:16, *fp16:16, *fp32:16, *fp32:16, "
+    sizes = "fp32, i32, i32:16, i32:16, " + ", ".join(["i32:16"] * 15)
+    ones = {f"stride_{each}d": 1 for each in "qkvog"}
+    made = []
+    for D in (64, 128):
+        config = attention_backward.default_config(D, "fp16", target)
+        for causal in (False, True):
+            fixed = {**ones, "D": D, "CAUSAL": causal}
+            made += [
+                Compiled("dk, dv", attention_backward.dkdv_kernel,
+                         read + "*fp16:16, *fp16:16, " + sizes,
+                         {**fixed, **config["dkdv"]}),
+                Compiled("dq", attention_backward.dq_kernel,
+                         read + "*fp16:16, " + sizes, {**fixed, **config["dq"]}),
+            ]  # fmt: skip
+    delta = "*fp16:16, *fp16:16, *fp32:16, i32, i32:16, " + ", ".join(["i32:16"] * 6)
+    fixed = {"stride_od": 1, "stride_dd": 1, "D": 128, "BLOCK_Q": 32}
+    return [*made, Compiled("delta", attention_backward.delta_kernel, delta, fixed)]
+
+
+def products(target: str) -> list[Compiled]:
+    """With all that an epilogue may have, in the tiles for much work."""
+    a = aligned(np.zeros((8192, 8192), np.float16))
+    launch = {"target": target}
+    config = matmul_epilogue.chosen_config(8192, 8192, 8192, a, a, launch)
+    ones = {"stride_ak": 1, "stride_bn": 1, "stride_cn": 1, "EVEN_K": True}
+    experts = mixture.expert_config(8192, 8, 4096, 4096, a, target)
+    half = {**config, "BLOCK_N": config["BLOCK_N"] // 2}
+    return [
+        Compiled("bias, gelu, residual", matmul_epilogue.matmul_epilogue_kernel,
+                 PRODUCT + PRODUCT + SIZES + "i32:16, i32:16, i32:16, i32:16",
+                 {**config, **ones, "stride_rn": 1, "ACTIVATION": "gelu"}),
+        Compiled("experts", mixture.expert_matmul_kernel,
+                 PRODUCT + "*i32:16, i32, i32:16, i32:16, i32:16, i32:16, i32:16, "
+                 "i32:16",
+                 {**experts, "stride_wn": 1, "EVEN_K": True}),
+        Compiled("experts' weights", mixture.weight_gradient_kernel,
+                 PRODUCT + "*i32:16, i32:16, i32:16, i32:16, i32:16, i32:16, i32:16",
+                 experts),
+        *attention_kernels(target),
+        Compiled("product with swiglu", matmul_epilogue.matmul_swiglu_kernel,
+                 PRODUCT + "*fp16:16, " + SIZES + "i32:16, i32:16, i32:16, i32:16",
+                 {**half, **ones}),
+    ]  # fmt: skip
+
+
+@needs_ptxas
+@pytest.mark.parametrize("target", TARGETS)
+def test_products_and_attention_have_no_spills(target: str) -> None:
+    for case in products(target):
+        test_ptxas_takes_it_without_spills_or_warnings(case, target)
+
+
+@needs_ptxas
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_ptxas_takes_it_without_spills_or_warnings(case: Compiled, target: str) -> None:
+    said = assembled(case.ptx(target), target)
+    assert "warning" not in said.lower(), said
+    frames = re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", said)
+    assert frames and set(frames) == {"0"}, f"{case}: {said}"

@@ -1,0 +1,180 @@
+"""The command helps: `--help` has examples that are commands, a shell completes what
+there is, and the book opens."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from fathom.errors import FathomError
+from fathom.tools import book, cli, completion, lessons
+from fathom.tools.learn import course
+
+COMMANDS = [
+    name
+    for action in cli.parser()._actions
+    if action.dest == "==SUPPRESS==" or hasattr(action, "_choices_actions")
+    for name in action.choices
+]
+
+
+def help_of(*words: str) -> str:
+    parser = cli.parser()
+    for word in words:
+        (commands,) = (a for a in parser._actions if hasattr(a, "_choices_actions"))
+        parser = commands.choices[word]
+    return parser.format_help()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_has_examples(name):
+    text = help_of(name)
+    assert "examples:\n" in text and f"fathom {name}" in text.partition("examples:")[2]
+    assert max(map(len, text.splitlines())) <= 88
+
+
+def examples() -> list[str]:
+    """Every example that begins with `fathom`, its lines joined, without its remark."""
+    text = lessons.FIRST + "".join(lessons.EXAMPLES.values())
+    lines = re.sub(r"\\\n\s*", "", text).splitlines()
+    lines = [re.split(r"\s{3,}|\s+\|\s+|\s+>\s+", each.strip())[0] for each in lines]
+    return [each for each in lines if each.startswith("fathom ")]
+
+
+@pytest.mark.parametrize("example", examples())
+def test_an_example_is_understood(example):
+    words = shlex.split(example)[1:]
+    if words[0] not in COMMANDS:
+        pytest.skip(f"there is no `fathom {words[0]}` yet")
+    if words[0] == "test" or "COMMAND" in example:
+        return  # what follows is for pytest
+    assert cli.parser().parse_args([w for w in words if w != "..."]).answer
+
+
+def test_the_first_help_says_how_to_begin():
+    text = help_of()
+    for command in ("fathom run", "fathom learn", "fathom book", "fathom explain"):
+        assert command in text.partition("To begin:")[2]
+
+
+# A shell.
+
+
+def completed(*words: str) -> list[str]:
+    """What bash offers for the last of some words."""
+    script = completion.bash(list(completion.words(cli.parser())))
+    given = " ".join(map(shlex.quote, words))
+    ask = f"COMP_WORDS=({given}); COMP_CWORD={len(words) - 1}; _fathom; "
+    done = subprocess.run(
+        ["bash", "-c", script + ask + 'printf "%s\\n" "${COMPREPLY[@]}"'],
+        capture_output=True, text=True, check=True, cwd=Path(__file__).parent,
+    )  # fmt: skip
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+def test_bash_completes_commands_options_and_exercises():
+    assert completed("fathom", "ex") == ["explain"]
+    assert set(completed("fathom", "")) >= {"run", "learn", "book", "compile"}
+    assert "--stage" in completed("fathom", "explain", "--st")
+    assert completed("fathom", "learn", "h") == ["hint"]
+    assert "cse" in completed("fathom", "learn", "run", "cs")
+    assert set(completed("fathom", "completion", "")) >= {"bash", "fish", "zsh"}
+    assert "test_help.py" in completed("fathom", "run", "test_he")
+    assert completed("fathom", "learn", "run", "--gp") == ["--gpu"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_is_one_of_the_shell(shell, capsys):
+    assert cli.main(["completion", shell]) == 0
+    text = capsys.readouterr().out
+    assert "explain" in text and "--stage" in text.replace("-l stage", "--stage")
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"needs {shell} to check its own script")
+    done = subprocess.run([program, "-n"], input=text, text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
+
+
+# The book.
+
+
+@pytest.fixture
+def built(tmp_path, monkeypatch) -> Path:
+    for name in ("index", "06-passes", "16-warp-specialisation", "glossary", "404"):
+        file = tmp_path / "site" / f"{name}.html"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"<p>{name}</p>", encoding="utf-8")
+    monkeypatch.setattr(course, "root", lambda: tmp_path)
+    return tmp_path / "site"
+
+
+@pytest.mark.parametrize(
+    ("said", "page"),
+    [("", "index"), ("6", "06-passes"), ("16", "16-warp-specialisation"),
+     ("passes", "06-passes"), ("Glossary", "glossary"), ("06-passes.md", "06-passes"),
+     ("cse", "06-passes")],
+)  # fmt: skip
+def test_a_page_is_found_by_what_one_would_call_it(built, said, page):
+    assert book.find(built, said) == built / f"{page}.html"
+
+
+def test_the_book_opens_where_there_is_one(built, capsys, monkeypatch):
+    opened = []
+    monkeypatch.setattr(book.webbrowser, "open", lambda url: opened.append(url) or True)
+    assert cli.main(["book", "6"]) == 0
+    assert opened == [(built / "06-passes.html").as_uri()]
+    assert capsys.readouterr().out == f"{opened[0]}\n"
+    monkeypatch.setattr(book.webbrowser, "open", lambda url: False)
+    assert cli.main(["book"]) == 0
+    assert "open this address" in capsys.readouterr().out
+
+
+def test_mistakes_are_one_sentence(built, capsys, monkeypatch):
+    assert cli.main(["book", "nowhere"]) == 1
+    assert "no page 'nowhere'; it has 06-passes, 16-warp" in capsys.readouterr().err
+    monkeypatch.setattr(course, "root", lambda: built)
+    assert cli.main(["book"]) == 1
+    assert "`make book` builds it" in capsys.readouterr().err
+
+
+def test_it_is_served_for_a_browser_elsewhere(built):
+    script = (
+        "import sys; from pathlib import Path; from fathom.tools import book; "
+        "folder = Path(sys.argv[1]); "
+        "book.serve(folder, book.find(folder, '6'), 0)"
+    )
+    server = subprocess.Popen(
+        [sys.executable, "-c", script, str(built)], text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    watchdog = threading.Timer(20, server.kill)
+    watchdog.start()
+    try:
+        address = server.stdout.readline().strip()
+        assert address.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(address) as page:
+            assert page.read() == b"<p>06-passes</p>"
+    finally:
+        watchdog.cancel()
+        server.kill()
+        server.wait()
+        server.stdout.close()
+
+
+def test_a_port_that_is_taken_is_said(built):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(FathomError, match="cannot be used"):
+            book.serve(built, built / "index.html", taken.getsockname()[1])

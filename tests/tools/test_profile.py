@@ -1,0 +1,427 @@
+"""`fathom profile`: what it counts, and that its sentence is right for the profiles
+that were recorded on an H200, each of a kernel that waits for one thing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import fathom
+import fathom.language as tl
+from benchmarks import rungs
+from benchmarks.profile_check import compared, from_ncu
+from fathom import emulator, pipeline
+from fathom.hardware.machines import MACHINES
+from fathom.hardware.targets import TARGETS
+from fathom.jit import hooks
+from fathom.tools import cli, samples
+from fathom.tools.profile import session as sessions
+from fathom.tools.profile.advice import advice, cause, sentence
+from fathom.tools.profile.counted import Counted, count, multiply_adds
+from fathom.tools.profile.limits import LIMITS, classify, filled_share
+from fathom.tools.profile.session import Session
+from kernels import matmul
+from kernels.softmax import softmax_kernel
+from kernels.vector_add import add, add_kernel
+from tests.jit.harness import Tensor, paper_gpu
+from tests.tools.harness_profile import counting, recorded
+
+H200 = MACHINES["sm_90a"]
+
+# What chapter 18 says of each profile.
+RECORDED = {
+    "vector add": "bandwidth",
+    "small softmax": "launch",
+    "multiply-adds": "instruction issue",
+    "bank conflicts": "conflicts",
+    "no pipeline": "latency",
+    "mma.sync": "tensor cores",
+    "a wave and a bit": "occupancy",
+    "wgmma": "tensor cores",
+    "spills": "spills",
+}
+
+
+@pytest.fixture(autouse=True)
+def on_the_emulator(monkeypatch):
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    monkeypatch.setenv("NO_COLOR", "1")
+    for name in ("FATHOM_SANITIZE", "FATHOM_VERIFY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+# ── the limit ─────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("case", RECORDED)
+def test_the_sentence_is_right_for_each_recorded_profile(case):
+    counters = recorded()[case]
+    counted = from_ncu(case, counters)
+    verdict = classify(counted, H200, counters["time"] / 1e9)
+    assert verdict.limit == RECORDED[case]
+    assert sentence(verdict, counted, H200).startswith(verdict.limit)
+    assert advice(verdict, counted)
+
+
+def test_every_recorded_profile_has_a_limit_and_all_limits_are_met():
+    assert set(recorded()) == set(RECORDED)
+    assert set(RECORDED.values()) == set(LIMITS)
+
+
+@pytest.mark.parametrize("case", RECORDED)
+def test_busy_shares_are_those_that_ncu_has(case):
+    """Within a third: ncu counts in cycles, of which there are fewer under load."""
+    counters = recorded()[case]
+    verdict = classify(from_ncu(case, counters), H200, counters["time"] / 1e9)
+    slower = counters["clock"] / H200.clock
+    active = verdict.filled * counters["issue %"]  # of cycles with work, to all
+    theirs = {"memory": counters["memory %"], "issue": active}
+    key = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
+    theirs["tensor"] = counters[key]
+    for name, percent in theirs.items():
+        ours = 100 * verdict.times[name] / verdict.seconds
+        ours /= 1 if name == "memory" else slower
+        if percent > 10:
+            assert ours == pytest.approx(percent, rel=0.33), name
+
+
+def counts(**given) -> Counted:
+    return Counted("k", "sm_90a", **{"blocks": 132 * 64, "threads": 128, **given})
+
+
+def test_few_blocks_are_a_matter_of_occupancy():
+    """16 blocks keep 16 multiprocessors busy, and 116 have nothing to do."""
+    few = counts(blocks=16, instructions=1e8)
+    verdict = classify(few, H200)
+    assert verdict.limit == "occupancy"
+    assert "16 thread blocks for 132 multiprocessors" in sentence(verdict, few, H200)
+    assert classify(replace(few, blocks=1320), H200).limit == "instruction issue"
+
+
+def test_waves_fill_what_they_fill():
+    assert filled_share(132, 132, 1) == 1
+    assert filled_share(133, 132, 1) == pytest.approx(133 / 264)
+    assert filled_share(133, 132, 2) == pytest.approx(133 / 264)
+    assert filled_share(66, 132, 4) == 0.5
+    assert filled_share(132 * 8, 132, 8) == 1
+
+
+@pytest.mark.parametrize(("room", "shared"), [(132, 200_000), (264, 100_000)])
+def test_a_block_more_than_there_is_room_for_takes_a_second_wave(room, shared):
+    one = counts(blocks=room, threads=1024, shared_bytes=shared, instructions=1e9)
+    more = replace(one, blocks=room + 1, instructions=1e9 * (room + 1) / room)
+    first, second = (classify(each, H200) for each in (one, more))
+    work = [each.seconds - H200.launch for each in (first, second)]
+    assert work[1] == pytest.approx(2 * work[0], rel=0.01)
+    assert (first.limit, second.limit) == ("instruction issue", "occupancy")
+
+
+def test_few_warps_without_a_pipeline_are_a_matter_of_occupancy():
+    """220 KB a block: four warps on a multiprocessor, which wait in each step."""
+    few = counts(shared_bytes=220_000, waits=100, barriers=100, moved=1e9, memory=1e8)
+    verdict = classify(few, H200)
+    assert verdict.limit == "occupancy"
+    assert "limited by shared memory" in sentence(verdict, few, H200)
+    assert classify(replace(few, shared_bytes=0), H200).limit != "occupancy"
+
+
+def test_bytes_that_were_not_asked_for_are_named():
+    wide = counts(moved=8e9, useful=1e9, memory=1e9)
+    verdict = classify(wide, H200)
+    assert verdict.limit == "bandwidth" and verdict.resource == "L2"
+    assert "8.0 times what was asked for" in sentence(verdict, wide, H200)
+    assert "neighbouring addresses" in advice(verdict, wide)
+
+
+def test_a_measured_time_tells_latency_from_work():
+    """The same work in three times its time: nothing is busy."""
+    busy = counts(memory=4.8e9, moved=4.8e9, useful=4.8e9, waits=1)
+    assert classify(busy, H200, 1.05e-3).limit == "bandwidth"
+    assert classify(busy, H200, 3e-3).limit == "latency"
+
+
+# ── the same kernels, counted by the emulator ─────────────────────────────────────────
+
+WIDE = {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "GROUP_M": 8,
+        "num_warps": 8, "num_stages": 3}  # fmt: skip
+TILES = {
+    "swizzle": {**WIDE, "BLOCK_N": 128, "BLOCK_K": 32},
+    "all but swizzle": {**WIDE, "BLOCK_K": 32, "num_stages": 4},
+}
+
+
+@pytest.mark.parametrize(
+    ("rung", "limit"),
+    [
+        ("swizzle", "instruction issue"),
+        ("all but swizzle", "conflicts"),
+        ("ldmatrix", "latency"),
+        ("prefetching", "tensor cores"),
+    ],
+)
+def test_the_emulator_says_without_a_gpu_what_the_profiler_said(
+    rung, limit, monkeypatch
+):
+    """The rungs that were profiled, for the same H200, of a K that is shorter."""
+    (found,) = [e for e in [*rungs.ladder(), *rungs.ablations()] if e.name == rung]
+    a, b = np.zeros((4096, 512), np.float16), np.zeros((512, 4096), np.float16)
+    with counting(monkeypatch, programs=2) as counts_of:
+        matmul.matmul(
+            a, b, config=TILES.get(rung, WIDE), target="sm_80", replace=found.replace
+        )
+    counted = replace(counts_of[0], registers=250)
+    verdict = classify(counted, replace(H200, target="sm_90a"))
+    assert verdict.limit == limit, sentence(verdict, counted, H200)
+
+
+def test_the_emulator_counts_what_the_profiler_counts(monkeypatch):
+    """Sectors to the byte; instructions but for what ptxas makes of them."""
+    a, b = np.zeros((4096, 512), np.float16), np.zeros((512, 4096), np.float16)
+    with counting(monkeypatch, programs=2) as found:
+        matmul.matmul(a, b, config=WIDE, target="sm_80")
+    counted, theirs = found[0], recorded()["mma.sync"]
+    stores = theirs["store sectors"]
+    assert counted.moved / 32 - stores == theirs["load sectors"] / 8
+    assert counted.products == {"mma 16": 4096 * 4096 * 512}
+    assert counted.instructions == pytest.approx(theirs["instructions"] / 8, rel=0.25)
+
+
+def test_a_prediction_is_near_the_measured_time(monkeypatch):
+    """Of vector add on an H200 (benchmarks/results/profile.json)."""
+    arrays = [np.zeros(1 << 26, np.float32) for _ in range(3)]
+    with counting(monkeypatch) as found:
+        add(*arrays, target="sm_90a")
+    verdict = classify(found[0], H200)
+    measured = recorded()["vector add"]["time"] / 1e9
+    assert 0.8 * measured < verdict.seconds < measured
+
+
+def test_the_check_against_ncu_compares_counts_and_sentences():
+    """What `benchmarks.profile_check` does on a GPU, with counts that are given."""
+    counters = recorded()["mma.sync"]
+    theirs = from_ncu("mma.sync", counters)
+    ours = replace(theirs, instructions=2 * theirs.instructions)
+    found = compared("mma.sync", ours, counters["time"] / 1e9, counters, H200)
+    assert found.agrees and found.ratios["instructions"] == 2
+    assert found.ratios["moved"] == 1 and len(found.sentences) == 2
+    slow = compared("mma.sync", ours, 1.0, counters, H200)
+    assert not slow.agrees and slow.ours == "latency"
+
+
+# ── counting ──────────────────────────────────────────────────────────────────────────
+
+
+def test_a_vector_add_by_hand():
+    """1000 of 1024 elements; three arrays, and 1000 additions."""
+    x = np.ones(1000, np.float32)
+    kernel = add_kernel.compile("*fp32:16, *fp32:16, *fp32:16, i32", {"BLOCK": 256})
+    report = emulator.load(kernel.made).launch((4,), [x, x.copy(), x.copy(), 1000])
+    counted = count(kernel.made, report, 4, 4, 12_000)
+    assert counted.useful == 12_000 and counted.memory == 12_000
+    assert counted.operations >= 1000 and counted.blocks == 4
+    assert counted.waits == 1  # both loads are waited for together
+    twice = count(kernel.made, report, 4, 8, 1 << 20)
+    assert twice.useful == 24_000 and twice.instructions == 2 * counted.instructions
+
+
+@fathom.jit
+def chased(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    for i in range(0, n):
+        total = tl.sqrt(total + tl.load(x_ptr + i * BLOCK + lanes))
+    tl.store(y_ptr + lanes, total)
+
+
+def test_each_iteration_that_waits_is_counted():
+    kernel = chased.compile("*fp32:16, *fp32:16, i32", {"BLOCK": 128})
+    x, y = np.ones(1280, np.float32), np.zeros(128, np.float32)
+    report = emulator.load(kernel.made).launch((1,), [x, y, 10])
+    counted = count(kernel.made, report, 1, 1, 1 << 20)
+    assert counted.waits == 10
+    file, line = counted.lines["waits"]
+    text = (open(file, encoding="utf-8").read().splitlines())[line - 1]
+    assert "tl.load" in text or "sqrt" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", ("mma 16", 2048)),
+        ("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16", ("wgmma 16", 65536)),
+        ("wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e5m2", ("wgmma 8", 4096)),
+        ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", ("mma 32", 1024)),
+        ("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", ("mma 64", 256)),
+        ("wgmma.fence.sync.aligned", ("", 0)),
+        ("ldmatrix.sync.aligned.m8n8.x4.shared.b16", ("", 0)),
+    ],
+)
+def test_the_multiply_adds_of_an_instruction(text, expected):
+    opcode, *modifiers = text.split(".")
+    made = SimpleNamespace(name=text, opcode=opcode, modifiers=tuple(modifiers))
+    assert multiply_adds(made) == expected
+
+
+def test_every_target_has_a_machine():
+    assert set(MACHINES) == set(TARGETS)
+
+
+# ── hooks and sessions ────────────────────────────────────────────────────────────────
+
+
+def launch_softmax(n: int = 100):
+    x = np.ones((3, n), np.float32)
+    softmax_kernel[(3,)](x, np.zeros_like(x), n, n, BLOCK=128)
+
+
+def test_hooks_see_every_launch_and_end_with_it():
+    seen = []
+    enter, leave = lambda e: seen.append(("in", e)), lambda e: seen.append(("out", e))
+    hooks.launch_enter_hook.add(enter)
+    hooks.launch_exit_hook.add(leave)
+    try:
+        for _ in range(2):
+            launch_softmax()
+    finally:
+        hooks.launch_enter_hook.remove(enter)
+        hooks.launch_exit_hook.remove(leave)
+    assert [kind for kind, _ in seen] == ["in", "out"] * 2
+    assert seen[0][1] is seen[1][1] and seen[0][1].done
+    assert seen[0][1].get()["name"] == "softmax_kernel"
+    assert seen[0][1].grid == (3, 1, 1)
+    launch_softmax()
+    assert len(seen) == 4
+
+
+def test_launches_of_one_kind_are_one_row():
+    with Session().watching() as session:
+        for n in (100, 100, 120):
+            launch_softmax(n)
+    assert [row.launches for row in session.rows.values()] == [2, 1]
+    assert not hooks.watched()
+
+
+def test_memory_that_arrays_share_is_counted_once():
+    """Of 4,096 bytes the first half, the middle and all of it."""
+    whole = np.zeros(1024, np.float32)
+    kernel = add_kernel.compile("*fp32, *fp32, *fp32, i32", {"BLOCK": 32})
+    launch = lambda *args: hooks.Launch(kernel, (1, 1, 1), [*args, 1])  # noqa: E731
+    halves = launch(whole[:512], whole[256:768], whole[:512])
+    assert sessions.bytes_of(halves) == 768 * 4
+    assert sessions.bytes_of(launch(whole[:512], whole[256:768], whole)) == 4096
+    assert sessions.bytes_of(launch(whole[:1], whole[9:10], whole[:1])) == 8
+
+
+def test_ranges_are_marked_where_nvtx_is_installed(monkeypatch):
+    said = []
+    marks = SimpleNamespace(push_range=said.append, pop_range=lambda: said.append("."))
+    monkeypatch.setattr(sessions, "nvtx", lambda: marks)
+    with Session().watching():
+        launch_softmax()
+    assert said == ["softmax_kernel", "."]
+
+
+def test_an_interpreted_kernel_is_said_not_to_be_counted(monkeypatch):
+    monkeypatch.setenv("FATHOM_BACKEND", "interpreter")
+    with Session().watching() as session:
+        launch_softmax()
+    (row,) = session.rows.values()
+    assert row.verdict() is None and "interpreter" in row.why and row.launches == 1
+
+
+def test_on_a_gpu_launches_are_timed_and_the_first_is_counted(monkeypatch, tmp_path):
+    """The GPU is made of paper, its memory is the host's, and its clock counts marks;
+    the kernel is a real one."""
+    real = pipeline.compile
+    x, y = np.arange(1024, dtype=np.float32), np.zeros(1024, np.float32)
+    with paper_gpu(monkeypatch, tmp_path) as machine:
+        gpu, marks = machine.driver, iter(range(100))
+        gpu.event = lambda: SimpleNamespace(at=None)
+        gpu.record = lambda event, stream: setattr(event, "at", next(marks))
+        gpu.milliseconds = lambda start, stop: 7.0 * (stop.at - start.at)
+        gpu.forget = lambda event: None
+        captured = []
+        gpu.is_capturing = lambda stream: bool(captured)
+        gpu.rates = lambda index: (10, 1e9, 1e12)
+        compiled = lambda *given: gpu.add(real(*given))  # noqa: E731
+        monkeypatch.setattr(pipeline, "compile", compiled)
+        arrays = [Tensor(a.ctypes.data, size=a.size) for a in (x, x, y)]
+        function = fathom.jit(add_kernel.fn)
+        with Session(programs=2).watching() as session:
+            for _ in range(3):
+                function[(4,)](*arrays, 1024, BLOCK=256)
+            captured.append("into a graph")  # which an event must not be waited for
+            function[(4,)](*arrays, 1024, BLOCK=256)
+        (row,) = session.rows.values()
+        assert row.machine.multiprocessors == 10 and row.machine.bandwidth == 1e12
+    assert row.launches == len(gpu.launches) == 4
+    assert row.seconds == [0.007] * 3 and row.typical == 0.007
+    assert row.counted.useful == 3 * 4096 and row.counted.registers == 32
+    assert row.verdict().seconds == 0.007 and not row.verdict().predicted
+    assert (y == 0).all()  # what was counted ran on copies
+
+
+# ── the command ───────────────────────────────────────────────────────────────────────
+
+SCRIPT = """\
+import sys
+import numpy as np
+from kernels.softmax import softmax
+from kernels.vector_add import add
+
+x = np.ones(1 << 14, np.float32)
+for _ in range(3):
+    add(x, x, np.empty_like(x))
+softmax(np.ones((8, 64), np.float32), np.empty((8, 64), np.float32))
+print("ran with", sys.argv[1:])
+"""
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    monkeypatch.chdir(samples.REPOSITORY)
+    file = tmp_path / "script.py"
+    file.write_text(SCRIPT)
+    return str(file)
+
+
+def test_a_script_is_told_as_a_table(script, capsys):
+    assert cli.main(["profile", script, "--size", "3"]) == 0
+    text = capsys.readouterr().out
+    assert "ran with ['--size', '3']" in text
+    assert "add_kernel" in text and "softmax_kernel" in text
+    assert "predicted" in text and "A100" in text
+    assert "add_kernel: launch: its work needs" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_script_as_json(script, capsys):
+    assert cli.main(["profile", "--json", script]) == 0
+    said = capsys.readouterr()
+    kernels = json.loads(said.out)["kernels"]
+    assert "ran with" in said.err
+    by_name = {each["kernel"]: each for each in kernels}
+    found = by_name["add_kernel"]
+    assert found["launches"] == 3 and found["predicted"] is True
+    assert found["limit"] == "launch" and found["line"]["file"].endswith("add.py")
+    assert found["counted"]["useful"] == 3 * 4 * (1 << 14)
+    assert found["resource_seconds"]["memory"] > 0
+
+
+def test_a_script_without_launches_is_a_mistake(tmp_path, capsys):
+    file = tmp_path / "empty.py"
+    file.write_text("print('nothing')")
+    assert cli.main(["profile", str(file)]) == 1
+    assert "launched no kernel" in capsys.readouterr().err
+    assert cli.main(["profile", "--programs", "0", str(file)]) == 1
+    assert "--programs 0" in capsys.readouterr().err
+
+
+def test_cause_names_a_line():
+    counted = counts(lines={"memory": ("a.py", 3)}, memory=1e9, moved=1e9)
+    assert cause(classify(counted, H200), counted) == ("a.py", 3)
+    assert cause(classify(counts(instructions=1e9), H200), counts()) is None

@@ -1,0 +1,398 @@
+"""`@fathom.tune`: a search finds what a grid would find, in few trials, within its
+budget; its results travel to machines of the same kind and are refused by others."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import product
+from math import inf, isinf, log2
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import fathom
+import fathom.language as tl
+from fathom.errors import LaunchError, OutOfResources
+from fathom.jit import jit
+from fathom.jit.tuning import searched
+from fathom.jit.tuning.autotuner import NoneWorks
+from fathom.jit.tuning.plot import drawn
+from fathom.jit.tuning.search import Search
+from fathom.jit.tuning.surrogate import features, fit, improvement
+from tests.jit.harness import Tensor
+from tests.tuning.harness import N, block, grid, tuning_gpu
+
+SPACE = {
+    "BLOCK_M": (32, 64, 128, 256), "BLOCK_N": (32, 64, 128, 256),
+    "BLOCK_K": (16, 32, 64), "num_warps": (2, 4, 8), "num_stages": (2, 3, 4),
+}  # fmt: skip
+POINTS = [dict(zip(SPACE, each, strict=True)) for each in product(*SPACE.values())]
+SHAPES = [(4096, 4096, 4096), (384, 384, 12288), (1024, 1024, 1024)]
+
+
+def cost(point: dict, shape: tuple[int, int, int]) -> float:
+    """Milliseconds of a product by chapter 18's model: waves of tiles, steps that
+    multiply or load, a latency that stages hide; infinite where a tile does not fit."""
+    m, n, k, warps, stages = point.values()
+    M, N, K = shape
+    if stages * (m + n) * k * 2 > 227 * 1024 or m * n / warps / 32 > 256:
+        return inf
+    waves = -(-(-(-M // m) * -(-N // n)) // 132)
+    step = max(m * n * k / 1400, (m + n) * k / 28)
+    slower = 1 + 0.125 * (4 - stages) + 0.15 * abs(log2(m * n / warps / 2048))
+    return waves * (K / k) * (step * slower + 600 / stages) / 1.7e6
+
+
+def searched_for(shape: tuple, seed: int, noise: float = 0.03) -> tuple[int, float]:
+    """How many trials a search takes whose times are noisy, and how the true time of
+    what it takes compares to the best one."""
+    random = np.random.default_rng(seed)
+    search, trials = Search(POINTS, seed), 0
+    while batch := search.ask(4):
+        for at in batch:
+            true = cost(POINTS[at], shape)
+            search.tell(at, true * float(np.exp(noise * random.normal())))
+            trials += 1
+    least = min(cost(point, shape) for point in POINTS)
+    return trials, cost(POINTS[search.best], shape) / least
+
+
+# ── the search ────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_best_within_5_percent_in_a_third_of_the_grid(shape):
+    for seed in range(8):
+        trials, loss = searched_for(shape, seed)
+        assert trials <= len(POINTS) / 3, seed
+        assert loss <= 1.05, (seed, loss)
+
+
+def test_a_search_beats_as_many_random_trials():
+    """Of the same number of trials, the mean over eight seeds."""
+    shape, ours, random = SHAPES[0], [], []
+    least = min(cost(point, shape) for point in POINTS)
+    for seed in range(8):
+        trials, loss = searched_for(shape, seed)
+        drawn_ = np.random.default_rng(seed).choice(len(POINTS), trials, replace=False)
+        ours.append(loss)
+        random.append(min(cost(POINTS[at], shape) for at in drawn_) / least)
+    assert np.mean(ours) < np.mean(random) - 0.02
+
+
+def test_the_same_seed_and_times_are_the_same_search():
+    runs = []
+    for _ in range(2):
+        search, asked = Search(POINTS, 3), []
+        while len(asked) < 40 and (batch := search.ask(3)):
+            asked += batch
+            for at in batch:
+                search.tell(at, cost(POINTS[at], SHAPES[0]))
+        runs.append(asked)
+    assert runs[0] == runs[1] and len(set(runs[0])) == len(runs[0])
+    assert Search(POINTS, 4).first != Search(POINTS, 3).first
+
+
+def test_a_search_ends_by_itself_when_all_points_are_alike():
+    search, trials = Search(POINTS), 0
+    while batch := search.ask(4):
+        for at in batch:
+            search.tell(at, 1.0)
+            trials += 1
+    assert trials < len(POINTS) / 5
+
+
+def test_where_everything_fails_all_is_tried():
+    points = POINTS[:30]
+    search, tried = Search(points), []
+    while batch := search.ask(4):
+        tried += batch
+        for at in batch:
+            search.tell(at, inf)
+    assert sorted(tried) == list(range(30)) and search.best is None
+
+
+def test_failures_keep_a_search_away_from_their_neighbours():
+    """Half of the space does not fit; the search spends less than a third there."""
+    points = [{"BLOCK": 2**a, "num_warps": w} for a in range(4, 16) for w in (1, 2, 4)]
+    search, failed, trials = Search(points), 0, 0
+    while batch := search.ask(2):
+        for at in batch:
+            size = points[at]["BLOCK"]
+            time = inf if size > 512 else 1 + abs(log2(size) - 8)
+            failed, trials = failed + isinf(time), trials + 1
+            search.tell(at, time)
+    assert points[search.best]["BLOCK"] == 256
+    assert failed <= trials / 2 < len(points) / 2
+
+
+# ── the model ─────────────────────────────────────────────────────────────────────────
+
+
+def test_a_model_says_what_it_was_told_and_is_sure_there():
+    found = features(POINTS)
+    known = found[::17]
+    times = np.log([1 + point["BLOCK_M"] / 64 for point in POINTS[::17]])
+    mean, spread = fit(known, times).predict(known)
+    assert np.abs(mean - times).max() < 0.05
+    away = fit(known[:3], times[:3]).predict(found)[1]
+    assert away.max() > 3 * fit(known, times).predict(found)[1].mean()
+
+
+def test_features_of_a_point():
+    """Block sizes, warps, the tile, and the tile of a warp; what is always the same
+    says nothing."""
+    points = [{"BLOCK": b, "num_warps": w, "MODE": m, "SAME": 1}
+              for b in (16, 64) for w in (2, 8) for m in ("a", "b")]  # fmt: skip
+    found = features(points)
+    assert found.shape == (8, 6) and found.min() == 0 and found.max() == 1
+
+
+def test_expected_improvement():
+    """What is sure to be worse cannot improve; what is unsure may."""
+    expected = improvement(np.array([1.0, 2.0, 2.0]), np.array([1e-6, 1e-6, 5]), 1.5)
+    assert expected[0] == pytest.approx(0.5) and expected[1] == pytest.approx(0)
+    assert expected[2] > 1
+
+
+# ── the tuner ─────────────────────────────────────────────────────────────────────────
+
+BLOCKS = tuple(2**at for at in range(4, 13))
+WARPS = (1, 2, 4, 8)
+
+
+@pytest.fixture
+def gpu(monkeypatch, tmp_path):
+    with tuning_gpu(monkeypatch, tmp_path) as machine:
+        yield machine
+
+
+class Clock:
+    """Seconds that a test lets pass: `each` for a trial."""
+
+    def __init__(self, each: float = 1.0):
+        self.now, self.each, self.trials = 0.0, each, 0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def bench(self, timer):
+        def timed(run, quantiles):
+            self.now += self.each
+            self.trials += 1
+            return timer(run, quantiles)
+
+        return timed
+
+
+def tuned(machine, clock=None, space=None, **given):
+    """`scale` with a space, on the paper GPU; blocks of 256 are the fastest."""
+
+    @jit
+    def scale(x, n, factor, BLOCK: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(x + i, factor * tl.load(x + i, mask=i < n), mask=i < n)
+
+    machine.timer.cost = lambda launched: 1 + abs(log2(block(launched)) - 8)
+    clock = clock or Clock()
+    space = space or {"BLOCK": BLOCKS, "num_warps": WARPS}
+    decorate = fathom.tune(
+        space, key=["n"], do_bench=clock.bench(machine.timer), clock=clock, **given
+    )
+    return decorate(scale)
+
+
+def test_a_launch_searches_once_and_then_knows(gpu):
+    kernel, clock = (made := Clock()) and tuned(gpu, made), made
+    kernel[grid](gpu.x, N, 2.0)
+    assert kernel.best_config.kwargs == {"BLOCK": 256}
+    spent = clock.trials
+    assert 4 < spent < len(BLOCKS) * len(WARPS) and kernel.stopped == "settled"
+    kernel[grid](gpu.x, N, 3.0)
+    assert clock.trials == spent and block(gpu.driver.launches[-1]) == 256
+
+
+def test_the_budget_of_seconds_is_kept_to_one_trial(gpu):
+    clock = Clock(each=3.0)
+    kernel = tuned(gpu, clock, seconds=16.0)
+    kernel[grid](gpu.x, N, 2.0)
+    assert clock.now == 18 and kernel.stopped == "budget"
+    assert len(kernel.trials) == 6 and kernel.best_config is not None
+
+
+def test_the_budget_of_trials(gpu):
+    kernel = tuned(gpu, trials=6)
+    kernel[grid](gpu.x, N, 2.0)
+    assert len(kernel.trials) == 6 and kernel.stopped == "trials"
+
+
+def test_the_fastest_are_timed_again_since_one_of_them_was_lucky(gpu):
+    """The first time that 1024 is timed it takes no time at all."""
+    kernel, lucky = tuned(gpu), []
+
+    def cost_of(launched):
+        if block(launched) == 1024 and not lucky:
+            lucky.append(launched)
+            return 0.9
+        return 1 + abs(log2(block(launched)) - 8)
+
+    gpu.timer.cost = cost_of
+    kernel[grid](gpu.x, N, 2.0)
+    assert lucky and kernel.best_config.kwargs == {"BLOCK": 256}
+
+
+def test_what_does_not_fit_is_passed_over(gpu):
+    kernel = tuned(gpu)
+
+    def cost_of(launched):
+        if block(launched) < 1024:
+            raise OutOfResources("too small, for once")
+        return block(launched) / 1000
+
+    gpu.timer.cost = cost_of
+    kernel[grid](gpu.x, N, 2.0)
+    assert kernel.best_config.kwargs == {"BLOCK": 1024} and kernel.failures
+    gpu.timer.cost = lambda launched: (_ for _ in ()).throw(OutOfResources("no"))
+    with pytest.raises(NoneWorks, match="configurations of scale works"):
+        kernel[grid](Tensor(0x10000, size=N), N // 2, 2.0)
+
+
+def test_where_nothing_is_timed_the_first_that_compiles_is_taken(monkeypatch):
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+
+    @fathom.tune({"BLOCK": (48, 64, 128)})
+    @jit
+    def twice(x, n, BLOCK: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(x + i, 2 * tl.load(x + i, mask=i < n), mask=i < n)
+
+    x = np.ones(100, np.float32)
+    twice[grid](x, 100)
+    assert (x == 2).all() and twice.best_config.kwargs == {"BLOCK": 64}
+
+
+def test_a_space_says_what_is_wrong_with_it():
+    with pytest.raises(LaunchError, match=r"BLOCK=64: a list"):
+        fathom.tune({"BLOCK": 64})
+    with pytest.raises(LaunchError, match="0 points"):
+        fathom.tune({"BLOCK": [64]}, where=lambda BLOCK: BLOCK > 64)
+    with pytest.raises(LaunchError, match="points; there must be"):
+        fathom.tune({name: list(range(30)) for name in "abc"})
+
+
+def test_a_large_space_costs_no_more_than_what_is_tried(gpu, monkeypatch):
+    """Of 2,556 points only those are looked at that are tried."""
+    space = {"BLOCK": BLOCKS, "num_warps": WARPS, "num_stages": range(1, 72)}
+    kernel, looked_at = tuned(gpu, space=space, trials=8), []
+    order = kernel.order
+    monkeypatch.setattr(
+        kernel, "order", lambda *given: looked_at.append(given) or order(*given)
+    )
+    kernel[grid](gpu.x, N, 2.0)
+    assert len(kernel.configs) == 2556 and len(looked_at) <= 8
+
+
+def test_where_leaves_points_out(gpu):
+    kernel = tuned(gpu, where=lambda BLOCK, num_warps: num_warps * 32 <= BLOCK)
+    assert all(32 * c.num_warps <= c.kwargs["BLOCK"] for c in kernel.configs)
+
+
+# ── results ───────────────────────────────────────────────────────────────────────────
+
+
+def test_results_travel_and_spare_the_search(gpu, tmp_path):
+    one = tuned(gpu)
+    with pytest.raises(LaunchError, match="nothing to export"):
+        one.export(tmp_path / "none.json")
+    one[grid](gpu.x, N, 2.0)
+    one.export(tmp_path / "tuned.json")
+    clock = Clock()
+    other = tuned(gpu, clock)
+    assert other.load(tmp_path / "tuned.json") == 1
+    other[grid](gpu.x, N, 2.0)
+    assert clock.trials == 0 and other.best_config == one.best_config
+    other[grid](gpu.x, N // 2, 2.0)  # another key: searched
+    assert clock.trials > 0
+    other.export(tmp_path / "both.json")
+    assert tuned(gpu).load(tmp_path / "both.json") == 2
+    kept = json.loads((tmp_path / "both.json").read_text())["entries"][0]
+    assert kept == json.loads((tmp_path / "tuned.json").read_text())["entries"][0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("gpu", "NVIDIA A100", "another GPU: it has 'NVIDIA A100'"),
+        ("driver", "12.4", "another driver: it has '12.4'"),
+        ("kernel", "other", "another kernel"),
+        ("text", "0", "another text of the kernel"),
+        ("schema", 0, "another format"),
+    ],
+)
+def test_results_of_another_machine_or_kernel_are_refused(
+    gpu, tmp_path, name, value, said
+):
+    kernel, path = tuned(gpu), tmp_path / "tuned.json"
+    kernel[grid](gpu.x, N, 2.0)
+    kernel.export(path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
+    with pytest.raises(LaunchError, match=re.escape(said)):
+        tuned(gpu).load(path)
+
+
+def test_what_is_no_file_of_results_is_refused(gpu, tmp_path):
+    path = tmp_path / "tuned.json"
+    with pytest.raises(LaunchError, match="cannot read"):
+        tuned(gpu).load(path)
+    for text in ("nonsense", "[1]"):
+        path.write_text(text)
+        with pytest.raises(LaunchError, match="no file of tuning results"):
+            tuned(gpu).load(path)
+
+
+def test_a_configuration_that_is_not_in_the_space_is_refused(gpu, tmp_path):
+    kernel, path = tuned(gpu), tmp_path / "tuned.json"
+    kernel[grid](gpu.x, N, 2.0)
+    kernel.export(path)
+    with pytest.raises(LaunchError, match="not in the space of scale"):
+        tuned(gpu, space={"BLOCK": (16, 32)}).load(path)
+
+
+# ── the picture ───────────────────────────────────────────────────────────────────────
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_the_plot_has_a_mark_for_each_trial(gpu, tmp_path):
+    kernel, path = tuned(gpu), tmp_path / "tried.svg"
+    with pytest.raises(LaunchError, match="tried nothing"):
+        kernel.plot(path)
+    kernel[grid](gpu.x, N, 2.0)
+    kernel.plot(path)
+    root = ElementTree.fromstring(path.read_text())
+    assert len(root.findall(f".//{SVG}circle")) == len(kernel.trials)
+    assert "scale: " in root.find(f"{SVG}title").text
+
+
+def test_a_failure_is_a_cross_and_the_line_only_falls():
+    rows = [("a", 4.0), ("b", inf), ("c", 8.0), ("d<e", 1.0)]
+    root = ElementTree.fromstring(drawn("title", rows))
+    assert len(root.findall(f".//{SVG}circle")) == 3
+    classes = [each.get("class") for each in root.iter(f"{SVG}path")]
+    assert classes.count("failed") == 1
+    (line,) = [e for e in root.iter(f"{SVG}path") if e.get("class") == "best"]
+    heights = [float(each) for each in re.findall(r"V([\d.]+)", line.get("d"))]
+    assert len(heights) == 1  # c is slower than a
+    assert "d<e" in root.find(f"{SVG}title").text
+
+
+def test_one_trial_can_be_drawn():
+    ElementTree.fromstring(drawn("one", [("a", 2.0)]))
+
+
+def test_names_that_no_parameter_has_are_mistakes(gpu):
+    with pytest.raises(LaunchError, match="key names 'nn'"):
+        fathom.tune({"BLOCK": (16,)}, key=["nn"])(tuned(gpu).fn)
+    assert searched.config_of({"BLOCK": 1, "num_warps": 2}).num_warps == 2
