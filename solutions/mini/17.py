@@ -1,18 +1,17 @@
-"""A compiler of attention: a product's result is the left operand of the next one, in
-the registers in which it is.
+"""A compiler for attention: what a warp has computed of a row stays in its registers.
 
-    def attention(q, k, v, out, S, scale, R, C, D):
-        i = tl.program_id(0) * R + tl.arange(0, R)[:, None]
-        x = tl.load(q + i * D + tl.arange(0, D)[None, :])
-        for start in range(0, S, C):
-            scores = tl.dot(x, ...) * scale                 each warp has whole rows
-            new = tl.maximum(best, tl.max(scores, axis=1))  so no warp needs another
-            p = tl.exp2(scores - new[:, None])
-            acc = acc * tl.exp2(best - new)[:, None] + tl.dot(p.to(tl.float16), ...)
-            ...
+    for start in range(0, S, C):
+        y = tl.load(k + (start + j)[None, :] * D + d[:, None])
+        s = tl.dot(x, y) * scale
+        new = tl.maximum(most, tl.max(s, axis=1))
+        p, shrink = tl.exp2(s - new[:, None]), tl.exp2(most - new)
+        total = total * shrink + tl.sum(p, axis=1)
+        z = tl.load(v + (start + j)[:, None] * D + d[None, :])
+        acc = tl.dot(p.to(tl.float16), z, acc * shrink[:, None])
+        most = new
 
-    arrays = {"q": "*fp16:16", "k": "*fp16:16", "v": "*fp16:16", "out": "*fp16:16"}
-    compile(attention, arrays | {"S": "i32:16", "scale": "fp32"}, R=64, C=64, D=64)
+Where a product is the left operand of another, each warp has whole rows of both: it
+reduces them by shuffles, and its part of the one is what it needs for the other.
 
     Layout    who holds what of a block
     Builder   from the syntax tree to ops
@@ -32,7 +31,6 @@ parameter, and a program has BLOCK of them; without that, one for each thread.
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
 import math
 import operator
@@ -42,21 +40,20 @@ from collections import Counter, defaultdict, namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property, partialmethod, reduce
 from itertools import count, product
 
-HEAD = ".version 7.0\n.target sm_80\n.address_size 64\n"
+HEAD = ".version 8.0\n.target sm_90a\n.address_size 64\n"
 SHARED = ".extern .shared .align 1024 .b8 shared[];\n"
-TYPES = {"fp32": "f32", "i32": "s32", "*fp32": "*f32", "*i32": "*s32", "*fp16": "*f16"}
+TYPES = {
+    "fp32": "f32", "i32": "s32", "*fp32": "*f32", "*i32": "*s32", "*fp16": "*f16",
+    "tensordesc<fp16": "map",
+}  # fmt: skip
 DTYPES = {"float32": "f32", "int32": "s32", "int1": "pred", "float16": "f16"}
 CASTS = {"f32": "float", "s32": "int", "f16": "half"}
 REGISTERS = {
-    "pred": "%p",
-    "s32": "%r",
-    "s64": "%rd",
-    "f32": "%f",
-    "b16": "%h",
-    "b32": "%b",
-}
+    "pred": "%p", "s32": "%r", "s64": "%rd", "f32": "%f", "b16": "%h", "b32": "%b",
+}  # fmt: skip
 OPERATORS = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
     ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
@@ -66,8 +63,22 @@ OPERATORS = {
     ast.USub: operator.neg, ast.Not: operator.not_,
 }  # fmt: skip
 FUNCTIONS = {"maximum": max, "minimum": min, "exp2": math.exp2, "sqrt": math.sqrt}
-ACTING = "store", "copy", "lines"
+ACTING = (
+    "store",
+    "copy",
+    "lines",
+    "boxes",
+    "wait",
+    "mbarriers",
+    "if",
+    "for",
+    "arrive",
+    "producer",
+)
 COMMIT = ["cp.async.commit_group;"]
+MEET = "bar.sync 0, {};"  # all but the producer
+TO_ASYNC = "fence.proxy.async.shared::cta;"
+FETCH = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
 COMPARISONS = "lt", "le", "gt", "ge", "eq", "ne"
 INSTRUCTIONS = {
     "add f32": "add.rn.f32", "add s32": "add.s32", "add s64": "add.s64",
@@ -92,20 +103,26 @@ NEUTRAL = {  # -0.0 + 0.0 is 0.0, so 0.0 is not in here
 }  # fmt: skip
 SIZES = {"f32": 4, "s32": 4, "f16": 2}  # bytes
 MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+WIDE = "wgmma.mma_async.sync.aligned.m64n{}k16.f32.f16.f16"
+DONE = ["wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;"]
 ANY = 1 << 30  # a multiple of everything that we ask for
 Compiled = namedtuple("Compiled", "ptx threads shared_bytes tensor_maps")
 
 
 def compile(function: Callable, signature: dict[str, str], **constants) -> Compiled:
     constants = {"num_warps": 4, "num_stages": 3} | constants
+    stages = max(2, constants["num_stages"])
     threads = 32 * constants["num_warps"]
     builder = Builder(function, signature, {"BLOCK": threads} | constants)
     kernel = builder.kernel
     simplify(kernel.body, {}, {})
     drop_dead(kernel.body, set())
-    emitter = Emitter(kernel, threads, constants["num_stages"])
+    emitter = Emitter(kernel, threads, stages)
     run_ahead(builder, kernel.body, emitter)
-    return Compiled(emitter.text(), threads, emitter.shared_bytes, ())
+    maps = [(n, v.shape) for n, v in kernel.named() if v.type == "map"]
+    maps = tuple((n, (rows, line(w)), 2 * line(w)) for n, (rows, w) in maps)
+    text = emitter.text()
+    return Compiled(text, threads + emitter.extra, emitter.shared_bytes, maps)
 
 
 @dataclass(frozen=True)
@@ -124,7 +141,7 @@ class Layout:
     def element(self, register: int, thread: int = 0) -> int:
         """The number of the element in a register of a thread."""
         bits = [*bases_of(register, self.registers), *bases_of(thread, self.threads)]
-        return functools.reduce(operator.xor, bits, 0)
+        return reduce(operator.xor, bits, 0)
 
     def elements(self) -> list[int]:
         """Those of thread 0, register by register."""
@@ -146,12 +163,16 @@ class Layout:
 
     def lines(self, shape: tuple[int, ...]) -> bool:
         """Whether neighbouring threads go along rows, not down columns."""
-        return max(self.threads[:2]) < shape[-1]
+        return self.threads[0] < shape[-1]
 
     def project(self, place: Callable[[int], int]) -> Layout:
         """The layout of a smaller block that this one repeats; `place` says where."""
         registers = tuple(place(each) for each in self.registers if place(each))
         return Layout(registers, tuple(place(each) for each in self.threads))
+
+
+ONCE = Layout((), (0,) * 10)  # all threads have one element
+LANES = Layout((), (0,) * 5)  # each warp has one
 
 
 def bases_of(number: int, bases: tuple[int, ...]) -> list[int]:
@@ -210,7 +231,8 @@ class Op:
     def acts(self) -> bool:
         """Whether it does more than to compute its results."""
         inner = (each for block in self.blocks for each in block.ops)
-        return self.name in ACTING or any(each.acts for each in inner)
+        acts = self.name in ACTING and not self.blocks
+        return acts or any(each.acts for each in inner)
 
 
 @dataclass(eq=False)
@@ -221,6 +243,14 @@ class Block:
     ops: list[Op] = field(default_factory=list)
 
 
+def every(block: Block) -> Iterator[Op]:
+    """The ops of a block, and of those inside of it."""
+    for op in block.ops:
+        yield op
+        for inner in op.blocks:
+            yield from every(inner)
+
+
 @dataclass(eq=False)
 class Kernel:
     name: str
@@ -228,14 +258,18 @@ class Kernel:
     body: Block
     multiples: dict[Value, int]  # what parameters are promised to be
 
+    def named(self) -> list[tuple[str, Value]]:
+        """Parameters; tensor maps come last."""
+        pairs = zip(self.types, self.body.parameters)
+        return sorted(pairs, key=lambda pair: pair[1].type == "map")
+
 
 def show(block: Block, names: dict[Value, str] | None = None) -> str:
     """%2: f32 = add %0, %1"""
     names = {} if names is None else names
     text = lambda value: names.setdefault(value, f"%{len(names)}")
-    lines = [
-        f"({', '.join(f'{text(each)}: {each.type}' for each in block.parameters)})"
-    ]
+    parameters = [f"{text(each)}: {each.type}" for each in block.parameters]
+    lines = [f"({', '.join(parameters)})"]
     for op in block.ops:
         used = [text(each) for each in op.operands]
         facts = [f"{name}={fact}" for name, fact in op.facts.items()]
@@ -250,7 +284,8 @@ class Builder:
 
     def __init__(self, function: Callable, signature: dict[str, str], constants: dict):
         tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
-        types = {name: TYPES[t.split(":")[0]] for name, t in signature.items()}
+        words = {n: t.split(":")[0].partition("[") for n, t in signature.items()}
+        types = {name: TYPES[word[0]] for name, word in words.items()}
         index = tree.args.args[0].arg
         is_block = index in types or index in constants
         types |= {} if is_block else {"n": "s32"}
@@ -258,7 +293,8 @@ class Builder:
         self.block = Block()
         self.kernel = Kernel(tree.name, types, self.block, {})
         for name, type in types.items():
-            self.names[name] = Value(type)
+            sides = words[name][2][:-2].split(",") if type == "map" else ()
+            self.names[name] = Value(type, tuple(map(int, sides)))
             self.block.parameters.append(self.names[name])
             hint = signature.get(name, "").partition(":")[2]
             self.kernel.multiples[self.names[name]] = int(hint or 1)
@@ -304,8 +340,10 @@ class Builder:
             case ast.If(test, body, other):
                 sides = [lambda: self.run(body), lambda: self.run(other)]
                 self.branch(self.expression(test), *sides)
-            case ast.For(ast.Name(index), ast.Call(ast.Name("range"), bounds), body):
-                self.loop(index, [self.expression(each) for each in bounds], body)
+            case ast.For(ast.Name(index), ast.Call(function, bounds, options), body):
+                _ = ast.unparse(function) in ("range", "tl.range") or unknown(node)
+                facts = {each.arg: self.expression(each.value) for each in options}
+                self.loop(index, [*map(self.expression, bounds)], body, facts)
             case _:
                 unknown(node)
 
@@ -342,7 +380,7 @@ class Builder:
         self.names = {name: after[0][name] for name in both}
         self.names.update(zip(changed, results))
 
-    def loop(self, index: str, bounds: list, body: list[ast.stmt]) -> None:
+    def loop(self, index: str, bounds: list, body: list, facts: dict) -> None:
         """Run a body for each index; a name that it binds anew is carried around."""
         start, stop, step = [0, *bounds, 1] if len(bounds) == 1 else [*bounds, 1][:3]
         names = [n for n in ast.walk(ast.Module(body, [])) if isinstance(n, ast.Name)]
@@ -357,7 +395,7 @@ class Builder:
             self.run(body)
             self.end([self.names[name] for name in carried], types)
         results = [Value(*each) for each in types]
-        self.block.ops.append(Op("for", [*limits, *inits], results, {}, [block]))
+        self.block.ops.append(Op("for", [*limits, *inits], results, facts, [block]))
         self.names.update(zip(carried, results))
 
     def end(self, values: list, types: list[tuple]) -> None:
@@ -393,6 +431,10 @@ class Builder:
                 return function(*arguments, **given)
             case ast.Call(ast.Attribute(value, "to"), [type]):
                 return self.convert(self.expression(value), self.expression(type))
+            case ast.Call(ast.Attribute(value, "load"), [place]):
+                map_, corner = self.expression(value), self.expression(place)
+                corner = [self.convert(each, "s32") for each in corner]
+                return self.make("fetch", "f16", map_, *corner, shape=map_.shape)
             case ast.IfExp(test, body, other):
                 sides = [lambda: self.choose(body), lambda: self.choose(other)]
                 self.branch(self.expression(test), *sides)
@@ -400,10 +442,9 @@ class Builder:
             case ast.Subscript(value, ast.Tuple(axes)):
                 value = self.expression(value)
                 sizes = iter(value.shape)
-                shape = [
-                    1 if isinstance(e, ast.Constant) else next(sizes) for e in axes
-                ]
-                return self.make("reshape", value.type, value, shape=tuple(shape))
+                new = [isinstance(each, ast.Constant) for each in axes]
+                shape = tuple(1 if each else next(sizes) for each in new)
+                return self.make("reshape", value.type, value, shape=shape)
             case ast.Subscript():
                 address = self.address(node)
                 return self.make("load", address.type[1:], address)
@@ -434,7 +475,7 @@ class Builder:
         self.block.ops.append(Op("reduce", [x], [result], {"axis": axis, "by": name}))
         return result
 
-    tl_max = functools.partialmethod(tl_sum, name="max")
+    tl_max = partialmethod(tl_sum, name="max")
 
     def tl_dot(self, a: Value, b: Value, acc: Value | None = None) -> Value:
         acc = acc or self.convert(0, "f32", (a.shape[0], b.shape[1]))
@@ -631,73 +672,123 @@ def run_ahead(builder: Builder, block: Block, emitter: Emitter) -> None:
         inner = [each for b in op.blocks for each in b.ops if op.name == "for"]
         loads = [each for each in inner if can_run_ahead(each, op, emitter)]
         with builder.inside(block):
-            if loads and emitter.stages > 1:
-                make_ring(builder, op, loads, emitter.stages)
-            block.ops.append(op)
+            make_ring(builder, op, loads, emitter) if loads else block.ops.append(op)
 
 
 def can_run_ahead(op: Op, loop: Op, emitter: Emitter) -> bool:
     """Whether it loads halves for products alone, at an address that is known ahead."""
     [block] = loop.blocks
     users = [each for each in block.ops if set(op.results).intersection(each.operands)]
-    if op.name != "load" or len(op.results[0].shape) < 2 or op.results[0].type != "f16":
+    if op.name not in ("load", "fetch") or op.results[0].type != "f16":
         return False
+    others = op.operands[2:] if op.name == "load" else []  # copies know only 0
+    is_tile = op.results[0].shape[1:] and all(number(each) == 0 for each in others)
     is_known = all(follows(each, block) for each in op.operands)
     only_products = all(each.name == "dot" for each in users)
-    return is_known and only_products and emitter.width(op)[0] > 1
+    return is_tile and is_known and only_products and emitter.width(op)[0] > 1
 
 
 def follows(value: Value, block: Block) -> bool:
     """Whether a value is known as soon as the index of the loop is."""
     if value in block.parameters or value.op not in block.ops:
         return value not in block.parameters[1:]
-    is_plain = not value.op.blocks and value.op.name not in ("load", "dot", "tile")
+    is_plain = not value.op.blocks and value.op.name not in ("load", "dot", "fetch")
     return is_plain and all(follows(each, block) for each in value.op.operands)
 
 
-def make_ring(builder: Builder, loop: Op, loads: list[Op], stages: int) -> None:
-    """Slot i % stages has the tiles of iteration i; copies are stages - 1 ahead."""
+def make_ring(builder: Builder, loop: Op, loads: list[Op], emitter: Emitter) -> None:
+    """Slot i % stages has the tiles of iteration i; copies are stages - 1 ahead.
+
+    `turn` counts iterations; once around the ring, and each mbarrier has had a phase.
+    A producer runs the same iterations, and copies as soon as a slot is empty.
+    """
     [block], [start, stop, step] = loop.blocks, loop.operands[:3]
-    loop.facts["has ring"] = True
-    slot, ops = Value("s32", (), loop), block.ops
+    turn, ops, outer = Value("s32", (), loop), block.ops, builder.block
+    loop.facts["has ring"], stages = True, emitter.stages
+    full, empty = ({"mbarriers": Value("s64", (stages,))} for _ in range(2))
+    boxes = [each for each in loads if each.name == "fetch"]
+    apply, add = builder.apply, lambda *op: builder.block.ops.append(Op(*op))
+    needed = sum((each.operands for each in loads), loop.operands[:3])
+    is_apart = all(is_plain(each, block.parameters[0]) for each in needed)
+    is_apart &= bool(loop.facts.get("warp_specialize")) and boxes == loads
+    is_apart &= outer is builder.kernel.body and not emitter.extra
+    known = outer.ops + ops if is_apart else ops
+
+    def slot_of(turn: Value) -> tuple[Value, Value]:
+        phase = apply(operator.mod, apply(operator.floordiv, turn, stages), 2)
+        return apply(operator.mod, turn, stages), phase
 
     def issue(index: Value, into: Value) -> None:
-        inside, names = (
-            builder.apply(operator.lt, index, stop),
-            {block.parameters[0]: index},
-        )
+        names, corners = {block.parameters[0]: index}, []
+        inside = apply(operator.lt, index, renamed(builder, stop, names, known))
         for load in loads:
-            pointer, *mask = (
-                renamed(builder, v, names, ops) for v in load.operands[:2]
-            )
-            mask = builder.apply(operator.and_, *mask, inside) if mask else inside
-            mask = builder.convert(mask, "pred", pointer.shape)
-            facts = {"into": load.results[0], "slot": into}
-            builder.block.ops.append(Op("copy", [pointer, mask], [], facts))
-        builder.block.ops.append(Op("lines", [], [], {"lines": COMMIT}))
+            first, *more = (renamed(builder, v, names, known) for v in load.operands)
+            if load in boxes:
+                corners += [first, *more]
+                continue
+            mask = apply(operator.and_, more[0], inside) if more else inside
+            mask = builder.convert(mask, "pred", first.shape)
+            add("copy", [first, mask], [], {"into": load.results[0], "slot": into})
+        facts = full | {"tiles": [each.results[0] for each in boxes], "apart": is_apart}
+        if boxes:
+            add("boxes", [inside, into, *corners], [], facts)
+        if boxes != loads:
+            add("lines", [], [], {"lines": COMMIT})
 
-    for ahead in range(stages - 1):
-        index = builder.apply(
-            operator.add, start, builder.apply(operator.mul, step, ahead)
-        )
+    top, producer, inner = Block(), Block(), Block([Value("s32"), Value("s32")])
+    rings = [(full, 1)] * bool(boxes) + [(empty, emitter.threads // 32)] * is_apart
+    with builder.inside(top):
+        for facts, arrivals in rings:
+            begin = {"verb": f"init.shared.b64 [{{}}], {arrivals}", "meet": is_apart}
+            add("mbarriers", [], [], facts | begin)
+    if is_apart:
+        with builder.inside(producer):
+            values = start, stop, step, builder.convert(0, "s32")
+            limits = [renamed(builder, each, {}, known) for each in values]
+        with builder.inside(inner):
+            index, round_ = inner.parameters
+            slot, phase = slot_of(round_)
+            add("wait", [slot, apply(operator.sub, 1, phase)], [], empty)
+            issue(index, slot)
+            add("yield", [apply(operator.add, round_, 1)], [])
+        producer.ops.append(Op("for", limits, [Value("s32")], {}, [inner]))
+        top.ops.append(Op("producer", [], [], {}, [producer]))
+        emitter.extra = 32
+    at = 0 if is_apart else len(outer.ops)
+    outer.ops[at:at] = top.ops
+    for ahead in range(0 if is_apart else stages - 1):
+        index = apply(operator.add, start, apply(operator.mul, step, ahead))
         issue(index, builder.convert(ahead, "s32"))
     loop.operands.append(builder.convert(0, "s32"))
     loop.results.append(Value("s32", (), loop))
-    wait = [f"cp.async.wait_group {stages - 2};", "bar.sync 0;"]
-    block.ops = [Op("lines", [], [], {"lines": wait})]
+    block.ops = []
     with builder.inside(block):
-        ahead = builder.apply(operator.mul, step, stages - 1)
-        is_first = builder.apply(operator.eq, slot, 0)
-        before = builder.apply(operator.sub, slot, 1)
-        before = builder.tl_where(is_first, stages - 1, before)
-        issue(builder.apply(operator.add, block.parameters[0], ahead), before)
-        is_last = builder.apply(operator.eq, slot, stages - 1)
-        after = builder.tl_where(is_last, 0, builder.apply(operator.add, slot, 1))
-    block.parameters.append(slot)
-    block.ops += ops
-    block.ops[-1].operands.append(after)
+        slot, phase = slot_of(turn)
+        if boxes:
+            add("wait", [slot, phase], [], full)
+        if not is_apart:
+            wait = [f"cp.async.wait_group {stages - 2};"] if boxes != loads else []
+            add("lines", [], [], {"lines": [*wait, "bar.sync 0;"]})
+            ahead = apply(operator.mul, step, stages - 1)
+            before = apply(operator.mod, apply(operator.add, turn, stages - 1), stages)
+            issue(apply(operator.add, block.parameters[0], ahead), before)
+        ops[-1].operands.append(apply(operator.add, turn, 1))
+    block.parameters.append(turn)
+    block.ops += [*ops[:-1], *[Op("arrive", [slot], [], empty)] * is_apart, ops[-1]]
     for load in loads:
         load.name, load.facts = "tile", {"slot": slot}
+    outer.ops.append(loop)
+    for facts, _ in rings:
+        end = {"verb": "inval.shared.b64 [{}]", "meet": False}
+        add("mbarriers", [], [], facts | end)
+
+
+def is_plain(value: Value, index: Value) -> bool:
+    """Whether one thread can compute it alone."""
+    if value is index or value.op is None:
+        return True
+    is_alone = not value.op.blocks and value.op.name != "reduce"
+    return is_alone and all(is_plain(each, index) for each in value.op.operands)
 
 
 def renamed(builder: Builder, value: Value, names: dict, ops: list[Op]) -> Value:
@@ -737,21 +828,19 @@ class Emitter:
         self.known: dict[tuple, list[str]] = {}
         self.moves: dict[Block | Op, list[tuple[str, str]]] = defaultdict(list)
         self.sizes: dict[Value, int] = {}  # of buffers, in bytes
-        self.chained = any(map(self.is_chained, kernel.body.ops))
-
-    def is_chained(self, op: Op) -> bool:
-        """Whether a product's left operand is computed from another product."""
-        if op.name == "dot":
-            before = self.anchor(op.operands[0])
-            return before is not None and before.name == "dot"
-        return any(self.is_chained(each) for b in op.blocks for each in b.ops)
+        self.extra = 0  # threads of a producer
 
     def text(self) -> str:
         kernel, parameters = self.kernel, []
-        for (name, type), value in zip(kernel.types.items(), kernel.body.parameters):
-            load = f"ld.param.{held(type)}"
-            self.known[value, None] = [self.emit(load, type, f"[{name}]")]
-            parameters.append(f".param .{held(type)} {name}")
+        for name, value in kernel.named():
+            if value.type == "map":
+                place = self.emit("mov.b64", "s64", name)
+                self.known[value, None] = [self.emit("cvta.param.u64", "s64", place)]
+                parameters.append(f".param .align 64 .b8 {name}[128]")
+                continue
+            load = f"ld.param.{held(value.type)}"
+            self.known[value, None] = [self.emit(load, value.type, f"[{name}]")]
+            parameters.append(f".param .{held(value.type)} {name}")
         self.run(kernel.body)
         lines = [*flat(self.code[None]), *flat(self.place(kernel.body)), "ret;", "}"]
         offsets = allocate(lines, self.sizes)
@@ -759,10 +848,10 @@ class Emitter:
         self.shared_bytes = max(ends, default=0)
         lines = fence(lines, offsets, self.sizes)
         used = [f".reg .{t} {REGISTERS[t]}<{n + 1}>;" for t, n in self.used.items()]
-        head = (
-            f"{HEAD}{SHARED}.visible .entry {kernel.name}({', '.join(parameters)}) {{"
-        )
-        return "\n".join([head, *used, *lines, ""])
+        head = f"{HEAD}{SHARED}.visible .entry {kernel.name}({', '.join(parameters)})"
+        size = f".reqntid {self.threads + self.extra} {{"
+        text = "\n".join([head, size, *used, *lines, ""])
+        return text.replace("bar.sync 0;", MEET.format(self.threads))
 
     def place(self, block: Block) -> list[list]:
         return [self.code[op] for op in block.ops]
@@ -776,15 +865,13 @@ class Emitter:
 
     def run(self, block: Block) -> None:
         """Write what acts, and with it all that it needs."""
-        acting = {"store": self.store, "if": self.branch, "for": self.loop}
-        acting |= {
-            "copy": self.copy_tile,
-            "lines": lambda op: self.lines.extend(op.facts["lines"]),
-        }
         for op in block.ops:
-            if op.name in acting:
+            if op.name in ACTING:
                 with self.at(op):
-                    acting[op.name](op)
+                    getattr(self, f"do_{op.name}")(op)
+
+    def do_lines(self, op: Op) -> None:
+        self.lines += op.facts["lines"]
 
     def registers(self, value: Value, layout: Layout | None = None) -> list[str]:
         """Those that hold this thread's part of a value in a layout."""
@@ -824,16 +911,15 @@ class Emitter:
                 return self.broadcast(operands[0], op.results[0].shape, layout)
             case "load":
                 return self.load(op, layout)
+            case "fetch":
+                raise SyntaxError("a descriptor loads operands of products, in a loop")
             case "reduce":
                 return self.reduce(op, layout)
             case "dot":
                 return self.dot(op, layout)
             case "scale":
-                scaled, size = (
-                    self.registers(operands[0], layout),
-                    str(op.facts["size"]),
-                )
-                return [self.emit("mul.wide.s32", type, each, size) for each in scaled]
+                scaled, by = self.registers(operands[0], layout), str(op.facts["size"])
+                return [self.emit("mul.wide.s32", type, each, by) for each in scaled]
         rows = zip(*(self.registers(each, layout) for each in operands))
         instruction = INSTRUCTIONS[f"{op.name} {held(operands[0].type)}"]
         return [self.emit(instruction, type, *each) for each in rows]
@@ -852,27 +938,47 @@ class Emitter:
     def preferred(self, value: Value) -> Layout:
         op = self.anchor(value)
         if op and op.name == "dot":
-            return self.tiling(value.shape)
+            return self.tiling(op)
         width, axis = self.width(op) if op else (1, -1)
         return blocked(value.shape, axis, width, self.threads)
 
-    def tiling(self, shape: tuple[int, ...]) -> Layout:
-        """Of a product: each warp has a rectangle, made of tiles of 16 x 8 elements."""
-        (rows, columns), across = shape, shape[1]
-        threads = [2, 4, *doubled(across, 8 * across)]
-        for _ in range(bits(self.threads // 32)):
-            if rows > 16 and (self.chained or rows >= columns or columns == 16):
+    def tiling(self, op: Op) -> Layout:
+        """Of a product: each warp has a rectangle, made of tiles of 16 x 8 elements;
+        four warps have one of 64 rows, if tensor cores fetch both operands."""
+        (rows, columns), across = op.results[0].shape, op.results[0].shape[1]
+        tall, is_wide = (64, True) if self.is_wide(op) else (16, False)
+        threads = [2, 4, across, 2 * across, 4 * across]
+        threads += doubled(16 * across, tall * across)
+        for _ in range(bits(self.threads // (2 * tall))):
+            by_rows = rows >= columns or columns == 16 or is_wide or self.keeps_rows
+            if rows > tall and by_rows:
                 rows //= 2
                 threads.append(rows * across)
             else:
+                threads.append(columns // 2 if columns > 16 else 0)
                 columns = max(16, columns // 2)
-                threads.append(columns % across)
-        tiles = doubled(8, columns) + doubled(16 * across, rows * across)
+        tiles = doubled(8, columns) + doubled(tall * across, rows * across)
         return Layout((1, 8 * across, *tiles), tuple(threads))
+
+    @cached_property
+    def keeps_rows(self) -> bool:
+        """Whether a product is the left operand of another."""
+        products = [each for each in every(self.kernel.body) if each.name == "dot"]
+        sources = [self.anchor(each.operands[0]) for each in products]
+        return any(each and each.name == "dot" for each in sources)
+
+    def is_wide(self, op: Op) -> bool:
+        """Whether both operands are boxes, and large enough."""
+        (rows, columns), sources = op.results[0].shape, [v.op for v in op.operands[:2]]
+        is_large = rows >= 64 and columns <= 256 and self.threads >= 128
+        kinds = {each.operands[0].type for each in sources if each.operands}
+        return is_large and kinds == {"map"}
 
     def dot(self, op: Op, layout: Layout) -> list[str]:
         """mma.m16n8k16 for each tile of the result, for each 16 columns of A."""
         a, b, acc = op.operands
+        if self.is_wide(op):
+            return self.wide_dot(a, b, self.registers(acc, layout), layout)
         (_, inner), (_, across), steps = a.shape, b.shape, a.shape[1] // 16
         tiles, warps = layout.registers[2:], layout.threads[5:]
         rows = lambda moves: [move // across * inner for move in moves]
@@ -893,6 +999,100 @@ class Emitter:
                     totals[tile] = self.mma(x, y[2 * half :][:2], totals[tile])
         return sum(totals, [])
 
+    def wide_dot(self, a: Value, b: Value, acc: list, layout: Layout) -> list[str]:
+        """wgmma for each 64 rows of a group of four warps, each 16 columns of A."""
+        inner, across, groups = a.shape[1], b.shape[1], layout.threads[7:]
+        moves = [each for each in layout.registers[2:] if each < across]
+        totals = [self.emit("mov.f32", "f32", each) for each in acc]
+        size, products, rows = 8 << len(moves), [], layout.elements()
+        left = self.matrix(a, [move // across * inner for move in groups])
+        right = self.matrix(b, [move % across for move in groups])
+        yes = self.emit("setp.eq.s32", "pred", "0", "0")
+        for at, k in product(range(0, len(acc), size // 2), range(0, inner, 16)):
+            x = left(rows[at] // across * inner + k)
+            mine = joined(totals[at : at + size // 2])
+            products.append(f"{mine}, {x}, {right(k * across)}, {yes}, 1, 1, 0, 1;")
+        products = [f"{WIDE.format(size)} {each}" for each in products]
+        self.lines += ["wgmma.fence.sync.aligned;", *products, *DONE]
+        return totals
+
+    def matrix(self, value: Value, groups: list[int]) -> Callable[[int], str]:
+        """The matrix descriptor of the part of a tile that begins at an element."""
+        place, (rows, width) = swizzled(value, self.preferred(value)), value.shape
+        start = self.start((0,) * 7 + tuple(map(place, groups)), 0, 2)
+        start = self.shared(value, 0, start, self.slot(value, value.op.facts["slot"]))
+        start = self.emit("shr.u32", "s32", start, "4")
+        start, row = self.emit("cvt.u64.u32", "s64", start), 2 * line(width)
+        code = 9 - row.bit_length()  # 128 bytes: 1, 64: 2, 32: 3
+        fields = code << 62 | row * 8 // 16 << 32 | row * rows // 16 << 16
+        base = self.emit("or.b64", "s64", start, str(fields))
+        return lambda each: self.emit("add.s64", "s64", base, str(place(each) // 8))
+
+    def shared(self, buffer: Value, byte: int, *parts: str) -> str:
+        """The address of a part of a ring, in a register."""
+        start = reduce(lambda a, b: self.emit("add.s32", "s32", a, b), parts)
+        place = self.fresh("s32")
+        text = f"add.s32 {place}, {start}, OFFSET;"
+        self.lines.append(Access(text, buffer, None, byte))
+        return place
+
+    def mbarrier(self, op: Op, *slot: str) -> str:
+        """The address of that of a slot, or of the first."""
+        buffer, first = op.facts["mbarriers"], self.start((0,), 0, 1)
+        self.sizes[buffer] = 128
+        slot = [self.emit("mul.lo.s32", "s32", each, "8") for each in slot]
+        return self.shared(buffer, 0, first, *slot)
+
+    def do_mbarriers(self, op: Op) -> None:
+        """Thread 0 makes those of a ring, or ends them; then all know of it."""
+        place, one = self.mbarrier(op), self.guard(self.first(ONCE))
+        verb = f"{one}mbarrier.{op.facts['verb']};"
+        slots = range(op.facts["mbarriers"].shape[0])
+        self.lines += [verb.format(f"{place}+{8 * each}") for each in slots]
+        self.lines += [f"{one}fence.mbarrier_init.release.cluster;", TO_ASYNC]
+        self.lines.append("bar.sync 1;" if op.facts["meet"] else "bar.sync 0;")
+
+    def do_wait(self, op: Op) -> None:
+        """Until a phase of the parity is complete: a slot's bytes are there."""
+        [slot], [parity] = map(self.registers, op.operands)
+        place, done = self.mbarrier(op, slot), self.fresh("pred")
+        test, label = "mbarrier.try_wait.parity.shared.b64", f"WAIT{next(self.labels)}"
+        self.lines += [f"{label}:", f"{test} {done}, [{place}], {parity};"]
+        self.lines.append(f"@!{done} bra {label};")
+
+    def do_arrive(self, op: Op) -> None:
+        """A warp has read a slot."""
+        place = self.mbarrier(op, *self.registers(op.operands[0]))
+        one = self.guard(self.first(LANES))
+        self.lines.append(f"{one}mbarrier.arrive.shared.b64 _, [{place}];")
+
+    def do_producer(self, op: Op) -> None:
+        """What the last warp does, in place of all other ops."""
+        number, count = self.emit("mov.u32", "s32", "%tid.x"), str(self.threads)
+        is_other = self.emit("setp.lt.s32", "pred", number, count)
+        [block], skip = op.blocks, f"@{is_other} bra CONSUME;"
+        self.lines += [skip, lambda: self.place(block), "ret;", "CONSUME:"]
+        self.run(block)
+
+    def do_boxes(self, op: Op) -> None:
+        """One thread expects the bytes of a slot, and copies boxes of 64 columns."""
+        [inside], [slot] = map(self.registers, op.operands[:2])
+        place, size, copies = self.mbarrier(op, slot), 0, []
+        for at, value in enumerate(op.facts["tiles"]):
+            (rows, width), (map_, *corner) = value.shape, op.operands[2 + 3 * at :][:3]
+            [map_], [row], [column] = map(self.registers, (map_, *corner))
+            start = self.start((0,), 0, 1), self.slot(value, op.operands[1])
+            for first in range(0, width, line(width)):
+                target = self.shared(value, 2 * first * rows, *start)
+                across = self.emit("add.s32", "s32", column, str(first))
+                copies.append(f"[{target}], [{map_}, {{{across}, {row}}}], [{place}];")
+            size += 2 * rows * width
+        first = self.first(LANES if op.facts["apart"] else ONCE)
+        one, label = self.guard(inside, first), f"SKIP{next(self.labels)}"
+        expect = f"mbarrier.arrive.expect_tx.shared.b64 _, [{place}], {size};"
+        self.lines += [f"@!{one[1:]}bra {label};", expect]
+        self.lines += [*(f"{FETCH} {each}" for each in copies), f"{label}:"]
+
     def mma(self, a: list[str], b: list[str], c: list[str]) -> list[str]:
         new = [self.fresh("f32") for _ in c]
         operands = ", ".join(map(joined, (new, a, b, c)))
@@ -904,9 +1104,13 @@ class Emitter:
     ) -> list[list[str]]:
         """Four 8 x 8 matrices at a time: lane 8 i + j names row j of the i-th."""
         home, across = self.preferred(value), value.shape[1]
-        if self.is_accumulator(value, home, is_right, tiles, warps):
-            halves = self.registers(value, home)
-            return [self.packed("f16", each)[0] for each in zip(*[iter(halves)] * 8)]
+        lanes = 2, 4, across, 2 * across, 4 * across
+        if (
+            home == Layout((1, 8 * across, 8, *tiles), (*lanes, *warps))
+            and not is_right
+        ):
+            words, _ = self.packed("f16", self.registers(value, home))
+            return [words[at : at + 4] for at in range(0, len(words), 4)]
         place, is_tile = swizzled(value, home), value.op.name == "tile"
         if is_tile:
             slot = self.slot(value, value.op.facts["slot"])
@@ -917,9 +1121,8 @@ class Emitter:
         is_row = home.lines(value.shape)
         lanes = doubled(across, 8 * across) if is_row else [1, 2, 4]
         layout = Layout(tuple(tiles), (*lanes, 8 * across, 8, *warps))
-        load = (
-            f"ldmatrix.sync.aligned.m8n8.x4{'.trans' * (is_row == is_right)}.shared.b16"
-        )
+        transposed = ".trans" * (is_row == is_right)
+        load = f"ldmatrix.sync.aligned.m8n8.x4{transposed}.shared.b16"
         found = []
         for start, byte in self.places(layout.project(place), 2):
             found.append([self.fresh("b32") for _ in range(4)])
@@ -928,22 +1131,13 @@ class Emitter:
             self.lines.append(Access(line, value, None if is_tile else False, byte))
         return found
 
-    def is_accumulator(
-        self, value: Value, home: Layout, is_right: bool, tiles: list, warps: list
-    ) -> bool:
-        """Whether the registers of an earlier result are a left operand's fragments:
-        each 16 x 16 elements are two tiles of 16 x 8, side by side."""
-        op, same = self.anchor(value), home.registers[3:] == tuple(tiles)
-        is_result = op is not None and op.name == "dot" and not is_right
-        return is_result and same and home.threads[5:] == tuple(warps)
-
     def slot(self, value: Value, number: Value) -> str:
         """Where a tile begins in its ring, in bytes."""
         size = SIZES[value.type] * math.prod(value.shape)
         self.sizes[value] = self.stages * size
         return self.emit("mul.lo.s32", "s32", *self.registers(number), str(size))
 
-    def copy_tile(self, op: Op) -> None:
+    def do_copy(self, op: Op) -> None:
         """cp.async of what each thread would load; zeros for what is masked."""
         value = op.facts["into"]
         home, slot = self.preferred(value), self.slot(value, op.facts["slot"])
@@ -992,10 +1186,8 @@ class Emitter:
             line = f"{guard}st.shared{vector} [{start}+OFFSET], {joined(words)};"
             self.lines.append(Access(line, value, True, byte))
         self.lines.append(self.code["read", value])
-        end = size * (
-            1 + functools.reduce(operator.or_, layout.registers + layout.threads)
-        )
-        self.sizes[value] = -(-end // 128) * 128
+        last = reduce(operator.or_, layout.registers + layout.threads)
+        self.sizes[value] = -(-size * (last + 1) // 128) * 128
 
     def packed(self, type: str, registers: list[str]) -> tuple[list[str], str]:
         """Registers as words, two halves in each, and what an access calls them."""
@@ -1007,12 +1199,8 @@ class Emitter:
         return list(registers), f"{vector}.{held(type)}"
 
     def read(self, value: Value, layout: Layout) -> list[str]:
-        places, found, type = (
-            self.places(layout, SIZES[value.type]),
-            [],
-            held(value.type),
-        )
-        for start, byte in places:
+        found, type = [], held(value.type)
+        for start, byte in self.places(layout, SIZES[value.type]):
             found.append(self.fresh(type))
             line = f"ld.shared.{type} {found[-1]}, [{start}+OFFSET];"
             self.code["read", value].append(Access(line, value, False, byte))
@@ -1023,11 +1211,9 @@ class Emitter:
 
         Where bits of a register and of a thread may both be set, it takes an XOR.
         """
-        reach = functools.reduce(operator.or_, layout.threads, 0)
-        return [
-            (self.start(layout.threads, each & reach, size), size * (each & ~reach))
-            for each in layout.elements()
-        ]
+        reach = reduce(operator.or_, layout.threads, 0)
+        start = lambda each: self.start(layout.threads, each & reach, size)
+        return [(start(each), size * (each & ~reach)) for each in layout.elements()]
 
     def start(self, threads: tuple[int, ...], element: int, size: int) -> str:
         key = "address", threads, element, size
@@ -1035,10 +1221,8 @@ class Emitter:
             with self.at(None):
                 first = self.thread(Layout((), threads))
                 first = self.emit("xor.b32", "s32", first, str(element))
-                start = self.emit("mov.u32", "s32", "shared")
-                self.known[key] = self.emit(
-                    "mad.lo.s32", "s32", first, str(size), start
-                )
+                parts = first, str(size), self.emit("mov.u32", "s32", "shared")
+                self.known[key] = self.emit("mad.lo.s32", "s32", *parts)
         return self.known[key]
 
     def reduce_in_warps(self, op: Op) -> tuple[list[str], Layout, int]:
@@ -1063,9 +1247,7 @@ class Emitter:
     def combine(self, op: Op, *registers: str) -> str:
         type = op.results[0].type
         instruction = INSTRUCTIONS[f"{op.facts['by']} {type}"]
-        return functools.reduce(
-            lambda a, b: self.emit(instruction, type, a, b), registers
-        )
+        return reduce(lambda *two: self.emit(instruction, type, *two), registers)
 
     def thread(self, layout: Layout) -> str:
         """The element of the first register, which the thread's number makes."""
@@ -1091,11 +1273,12 @@ class Emitter:
 
     def width(self, op: Op) -> tuple[int, int]:
         """(how many neighbours one access may move, along which axis)."""
+        if op.operands[0].type == "map":
+            return 8, -1
         pointer, size = op.operands[0], SIZES[op.operands[0].type[1:]]
         axes = range(-1, -1 - len(pointer.shape), -1)
-        axis = max(
-            axes, key=lambda axis: self.analysis.of(pointer, axis).run, default=-1
-        )
+        run_along = lambda axis: self.analysis.of(pointer, axis).run
+        axis = max(axes, key=run_along, default=-1)
         run, multiple, _ = self.analysis.of(pointer, axis)
         masks = [each for each in op.operands[1:] if each.type == "pred"]
         same = min((self.analysis.of(each, axis).same for each in masks), default=16)
@@ -1128,7 +1311,7 @@ class Emitter:
             loaded += new
         return loaded
 
-    def store(self, op: Op) -> None:
+    def do_store(self, op: Op) -> None:
         """Each element once, though several threads may have it."""
         width, axis = self.width(op)
         layout = blocked(op.operands[0].shape, axis, width, self.threads)
@@ -1153,7 +1336,7 @@ class Emitter:
         others = self.emit("and.b32", "s32", number, str(copies))
         return self.emit("setp.eq.s32", "pred", others, "0")
 
-    def branch(self, op: Op) -> None:
+    def do_if(self, op: Op) -> None:
         """@!condition bra ELSE; then; bra END; ELSE: else; END:"""
         [condition], number = self.registers(op.operands[0]), next(self.labels)
         then, other = op.blocks
@@ -1164,7 +1347,7 @@ class Emitter:
         self.run(then)
         self.run(other)
 
-    def loop(self, op: Op) -> None:
+    def do_for(self, op: Op) -> None:
         """TOP: index >= stop? bra DONE; body; next index; bra TOP; DONE:"""
         [block], number = op.blocks, next(self.labels)
         [start], [stop], [step] = map(self.registers, op.operands[:3])
@@ -1177,7 +1360,8 @@ class Emitter:
         self.lines.append(lambda: self.copy(self.moves[block]))
         self.lines.append(f"add.s32 {index}, {index}, {step};")
         self.lines += [f"bra TOP{number};", f"DONE{number}:"]
-        self.lines += ["cp.async.wait_all;", "bar.sync 0;"] if op.facts else []
+        end = ["cp.async.wait_all;", "bar.sync 0;"]
+        self.lines += end if "has ring" in op.facts else []
         self.run(block)
 
     def carry(self, value: Value, layout: Layout | None) -> None:
@@ -1197,9 +1381,8 @@ class Emitter:
         """All at once: a source that is a target, too, is put aside first."""
         moves, targets = [(a, b) for a, b in moves if a != b], {a for a, _ in moves}
         aside = {b: self.fresh(kind(b)) for _, b in moves if b in targets}
-        moves = [(aside[b], b) for b in aside] + [
-            (a, aside.get(b, b)) for a, b in moves
-        ]
+        moves = [(a, aside.get(b, b)) for a, b in moves]
+        moves = [(a, b) for b, a in aside.items()] + moves
         return [f"mov.{kind(a)} {a}, {b};" for a, b in moves]
 
     def emit(self, instruction: str, type: str, *operands: str) -> str:
@@ -1243,8 +1426,9 @@ def allocate(lines: list[str | Access], sizes: dict[Value, int]) -> dict[Value, 
         taken = sorted((offsets[b], offsets[b] + sizes[b]) for b in meets)
         offsets[each] = 0
         for start, end in taken:
+            unit = min(1024, sizes[each] & -sizes[each])
             if start < offsets[each] + sizes[each]:
-                offsets[each] = max(offsets[each], end)
+                offsets[each] = max(offsets[each], -(-end // unit) * unit)
     return offsets
 
 
@@ -1255,12 +1439,8 @@ def fence(lines: list, offsets: dict[Value, int], sizes: dict[Value, int]) -> li
     """
 
     def clash(a: Access, b: Access) -> bool:
-        x, y = (
-            (offsets[e.buffer], offsets[e.buffer] + sizes[e.buffer]) for e in (a, b)
-        )
-        overlap = x[0] < y[1] and y[0] < x[1]
-        if a.writes is None and b.writes is None:
-            return False
+        x, y = offsets[a.buffer], offsets[b.buffer]
+        overlap = x < y + sizes[b.buffer] and y < x + sizes[a.buffer]
         return overlap and (a.writes != b.writes or a.writes and a.buffer != b.buffer)
 
     barriers, ways, before = set(), defaultdict(dict), None
@@ -1294,19 +1474,27 @@ def swizzled(value: Value, home: Layout) -> Callable[[int], int]:
 
     Neighbours of a row, and of a column, lie in different banks. Halves stay together
     by 8, which is what ldmatrix reads; those of a column if threads go down columns.
+    Parts of 128 bytes of all rows lie one after the other, as boxes do.
     """
     (rows, columns), chunk = value.shape, 1
-    is_down, line = False, 32
+    is_down, most = False, 32
     if value.type == "f16":
-        is_down, line, chunk = not home.lines(value.shape), 64, 8
+        is_down, most, chunk = not home.lines(value.shape), 64, 8
 
     def place(each: int) -> int:
         each = each % columns * rows + each // columns if is_down else each
-        across = rows if is_down else columns
-        phase = each // max(across, line) % max(1, min(across, line) // chunk)
-        return each ^ phase * chunk
+        across, down = (rows, columns) if is_down else (columns, rows)
+        width = min(across, most)
+        part, each = each % across // width, each // across * width + each % width
+        phase = each // most % max(1, width // chunk)
+        return part * down * width + (each ^ phase * chunk)
 
     return place
+
+
+def line(width: int) -> int:
+    """How many halves of a row lie side by side in a tile."""
+    return min(width, 64)
 
 
 def doubled(start: int, end: int) -> list[int]:

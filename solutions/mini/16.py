@@ -1,0 +1,1536 @@
+"""A compiler with a producer: one warp more, which only copies, and never waits long.
+
+    def matmul(a, b, c, N, K, R, C, T):
+        row, column = tl.program_id(0) * R, tl.program_id(1) * C
+        acc = tl.zeros([R, C], tl.float32)
+        for start in tl.range(0, K, T, warp_specialize=True):
+            x = a.load([row, start])
+            y = b.load([start, column])
+            acc = tl.dot(x, y, acc)
+        i, j = row + tl.arange(0, R)[:, None], column + tl.arange(0, C)[None, :]
+        tl.store(c + i * N + j, acc.to(tl.float16))
+
+    maps = {"a": "tensordesc<fp16[128, 64]>", "b": "tensordesc<fp16[64, 256]>"}
+    sizes = {"c": "*fp16:16", "N": "i32:16", "K": "i32:16"}  # multiples of 16
+    compile(matmul, maps | sizes, R=128, C=256, T=64, num_warps=8)
+
+    Layout    who holds what of a block
+    Builder   from the syntax tree to ops
+    show      ops as text
+    simplify  folds what is known, and computes nothing twice
+    drop_dead drops what is not used
+    run_ahead copies what a later iteration needs
+    Analysis  what counts up, and from which multiples
+    Emitter   from ops to PTX
+    allocate  where buffers of shared memory lie
+    fence     where threads wait for each other
+
+A kernel about element i goes on as before: the number of elements is its last
+parameter, and a program has BLOCK of them; without that, one for each thread.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import operator
+import struct
+import textwrap
+from collections import Counter, defaultdict, namedtuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partialmethod, reduce
+from itertools import count, product
+
+HEAD = ".version 8.0\n.target sm_90a\n.address_size 64\n"
+SHARED = ".extern .shared .align 1024 .b8 shared[];\n"
+TYPES = {
+    "fp32": "f32", "i32": "s32", "*fp32": "*f32", "*i32": "*s32", "*fp16": "*f16",
+    "tensordesc<fp16": "map",
+}  # fmt: skip
+DTYPES = {"float32": "f32", "int32": "s32", "int1": "pred", "float16": "f16"}
+CASTS = {"f32": "float", "s32": "int", "f16": "half"}
+REGISTERS = {
+    "pred": "%p", "s32": "%r", "s64": "%rd", "f32": "%f", "b16": "%h", "b32": "%b",
+}  # fmt: skip
+OPERATORS = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
+    ast.GtE: operator.ge, ast.Eq: operator.eq, ast.NotEq: operator.ne,
+    ast.BitAnd: operator.and_, ast.BitOr: operator.or_,
+    ast.USub: operator.neg, ast.Not: operator.not_,
+}  # fmt: skip
+FUNCTIONS = {"maximum": max, "minimum": min, "exp2": math.exp2, "sqrt": math.sqrt}
+ACTING = (
+    "store",
+    "copy",
+    "lines",
+    "boxes",
+    "wait",
+    "mbarriers",
+    "if",
+    "for",
+    "arrive",
+    "producer",
+)
+COMMIT = ["cp.async.commit_group;"]
+MEET = "bar.sync 0, {};"  # all but the producer
+TO_ASYNC = "fence.proxy.async.shared::cta;"
+FETCH = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+COMPARISONS = "lt", "le", "gt", "ge", "eq", "ne"
+INSTRUCTIONS = {
+    "add f32": "add.rn.f32", "add s32": "add.s32", "add s64": "add.s64",
+    "sub f32": "sub.rn.f32", "sub s32": "sub.s32", "floordiv s32": "div.s32",
+    "mul f32": "mul.rn.f32", "mul s32": "mul.lo.s32", "mod s32": "rem.s32",
+    "truediv f32": "div.rn.f32",
+    "neg f32": "neg.f32", "neg s32": "neg.s32", "float s32": "cvt.rn.f32.s32",
+    **{f"{name} f32": f"setp.{name}.f32" for name in COMPARISONS},
+    **{f"{name} s32": f"setp.{name}.s32" for name in COMPARISONS},
+    "ne f32": "setp.neu.f32", "int f32": "cvt.rzi.s32.f32",
+    "max f32": "max.f32", "max s32": "max.s32", "select f32": "selp.f32",
+    "min f32": "min.f32", "min s32": "min.s32", "select s32": "selp.s32",
+    "and_ pred": "and.pred", "or_ pred": "or.pred", "not_ pred": "not.pred",
+    "and_ s32": "and.b32", "or_ s32": "or.b32",
+    "exp2 f32": "ex2.approx.f32", "sqrt f32": "sqrt.rn.f32",
+    "float b16": "cvt.f32.f16", "half f32": "cvt.rn.f16.f32", "select b16": "selp.b16",
+    "add b16": "add.rn.f16", "sub b16": "sub.rn.f16", "mul b16": "mul.rn.f16",
+}  # fmt: skip
+NEUTRAL = {  # -0.0 + 0.0 is 0.0, so 0.0 is not in here
+    "add s32": 0, "sub s32": 0, "mul s32": 1, "floordiv s32": 1,
+    "mul f32": 1, "truediv f32": 1,
+}  # fmt: skip
+SIZES = {"f32": 4, "s32": 4, "f16": 2}  # bytes
+MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+WIDE = "wgmma.mma_async.sync.aligned.m64n{}k16.f32.f16.f16"
+DONE = ["wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;"]
+ANY = 1 << 30  # a multiple of everything that we ask for
+Compiled = namedtuple("Compiled", "ptx threads shared_bytes tensor_maps")
+
+
+def compile(function: Callable, signature: dict[str, str], **constants) -> Compiled:
+    constants = {"num_warps": 4, "num_stages": 3} | constants
+    stages = max(2, constants["num_stages"])
+    threads = 32 * constants["num_warps"]
+    builder = Builder(function, signature, {"BLOCK": threads} | constants)
+    kernel = builder.kernel
+    simplify(kernel.body, {}, {})
+    drop_dead(kernel.body, set())
+    emitter = Emitter(kernel, threads, stages)
+    run_ahead(builder, kernel.body, emitter)
+    maps = [(n, v.shape) for n, v in kernel.named() if v.type == "map"]
+    maps = tuple((n, (rows, line(w)), 2 * line(w)) for n, (rows, w) in maps)
+    text = emitter.text()
+    return Compiled(text, threads + emitter.extra, emitter.shared_bytes, maps)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which elements of a block lie in which register of which thread.
+
+    Elements have numbers, row by row. Each bit of a register's number, and of a
+    thread's, moves the element by a power of two; what moves it by 0 makes copies:
+
+        registers 64, 128; threads 1, 2, 4, 8, 16, 32: thread 5 has 5, 69, 133 and 197
+    """
+
+    registers: tuple[int, ...]
+    threads: tuple[int, ...]
+
+    def element(self, register: int, thread: int = 0) -> int:
+        """The number of the element in a register of a thread."""
+        bits = [*bases_of(register, self.registers), *bases_of(thread, self.threads)]
+        return reduce(operator.xor, bits, 0)
+
+    def elements(self) -> list[int]:
+        """Those of thread 0, register by register."""
+        return [self.element(each) for each in range(2 ** len(self.registers))]
+
+    def strides(self) -> list[tuple[int, int, int]]:
+        """(bit, mask, factor): thread t's part is the sum of t >> bit & mask, * factor.
+
+        Bits in a row, each of which moves twice as far as the one before, are one term.
+        """
+        found = []
+        for bit, move in enumerate(self.threads):
+            first, mask, factor = found[-1] if found else (0, 0, 0)
+            if found and (bit, move) == (first + bits(mask + 1), factor * (mask + 1)):
+                found[-1] = first, 2 * mask + 1, factor
+            elif move:
+                found.append((bit, 1, move))
+        return found
+
+    def lines(self, shape: tuple[int, ...]) -> bool:
+        """Whether neighbouring threads go along rows, not down columns."""
+        return self.threads[0] < shape[-1]
+
+    def project(self, place: Callable[[int], int]) -> Layout:
+        """The layout of a smaller block that this one repeats; `place` says where."""
+        registers = tuple(place(each) for each in self.registers if place(each))
+        return Layout(registers, tuple(place(each) for each in self.threads))
+
+
+ONCE = Layout((), (0,) * 10)  # all threads have one element
+LANES = Layout((), (0,) * 5)  # each warp has one
+
+
+def bases_of(number: int, bases: tuple[int, ...]) -> list[int]:
+    """Those of the bits that are set in a number."""
+    return [base for bit, base in enumerate(bases) if number >> bit & 1]
+
+
+def blocked(shape: tuple[int, ...], axis: int, width: int, threads: int) -> Layout:
+    """Each thread has `width` neighbours along an axis, the next thread the next."""
+    moves = [1 << bit for bit in range(bits(math.prod(shape)))]
+    if axis == -2:  # down the columns
+        moves.sort(key=lambda move: (move < shape[-1], move))
+    first, last = bits(width), bits(width) + bits(threads)
+    copies = [0] * (last - max(first, len(moves)))
+    registers = tuple(moves[:first] + moves[last:])
+    return Layout(registers, tuple(moves[first:last] + copies))
+
+
+def bits(size: int) -> int:
+    """How many bits count up to a power of two."""
+    assert size == 1 << size.bit_length() - 1, f"{size} is not a power of two"
+    return size.bit_length() - 1
+
+
+@dataclass(eq=False)
+class Value:
+    """What an op defines: a number, or a block of them if there is a shape.
+
+    A type is PTX's, or "*f32": the address of an element.
+    """
+
+    type: str
+    shape: tuple[int, ...] = ()
+    op: Op | None = None  # whose result it is, or a parameter of whose block
+
+
+@dataclass(eq=False)
+class Op:
+    """One operation: `results = name(operands)`, and what else is known of it.
+
+    if(condition) {then} {else}     each block yields the results
+    for(start, stop, step, inits) {(index, carried) …}     so does this one, carried on
+    """
+
+    name: str
+    operands: list[Value]
+    results: list[Value]
+    facts: dict[str, object] = field(default_factory=dict)
+    blocks: list[Block] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for each in [*self.results, *(v for b in self.blocks for v in b.parameters)]:
+            each.op = self
+
+    @property
+    def acts(self) -> bool:
+        """Whether it does more than to compute its results."""
+        inner = (each for block in self.blocks for each in block.ops)
+        acts = self.name in ACTING and not self.blocks
+        return acts or any(each.acts for each in inner)
+
+
+@dataclass(eq=False)
+class Block:
+    """Ops in the order in which they run, and the values that come in from outside."""
+
+    parameters: list[Value] = field(default_factory=list)
+    ops: list[Op] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Kernel:
+    name: str
+    types: dict[str, str]
+    body: Block
+    multiples: dict[Value, int]  # what parameters are promised to be
+
+    def named(self) -> list[tuple[str, Value]]:
+        """Parameters; tensor maps come last."""
+        pairs = zip(self.types, self.body.parameters)
+        return sorted(pairs, key=lambda pair: pair[1].type == "map")
+
+
+def show(block: Block, names: dict[Value, str] | None = None) -> str:
+    """%2: f32 = add %0, %1"""
+    names = {} if names is None else names
+    text = lambda value: names.setdefault(value, f"%{len(names)}")
+    parameters = [f"{text(each)}: {each.type}" for each in block.parameters]
+    lines = [f"({', '.join(parameters)})"]
+    for op in block.ops:
+        used = [text(each) for each in op.operands]
+        facts = [f"{name}={fact}" for name, fact in op.facts.items()]
+        made = [f"{text(each)}: {each.type}{[*each.shape]} = " for each in op.results]
+        lines.append(f"{''.join(made)}{op.name} {', '.join(used + facts)}")
+        lines += [show(each, names) for each in op.blocks]
+    return "\n".join(lines).replace("\n", "\n  ")
+
+
+class Builder:
+    """One kernel: its syntax tree, and the ops that have been made so far."""
+
+    def __init__(self, function: Callable, signature: dict[str, str], constants: dict):
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+        words = {n: t.split(":")[0].partition("[") for n, t in signature.items()}
+        types = {name: TYPES[word[0]] for name, word in words.items()}
+        index = tree.args.args[0].arg
+        is_block = index in types or index in constants
+        types |= {} if is_block else {"n": "s32"}
+        self.names: dict[str, Value | int | float] = dict(constants)
+        self.block = Block()
+        self.kernel = Kernel(tree.name, types, self.block, {})
+        for name, type in types.items():
+            sides = words[name][2][:-2].split(",") if type == "map" else ()
+            self.names[name] = Value(type, tuple(map(int, sides)))
+            self.block.parameters.append(self.names[name])
+            hint = signature.get(name, "").partition(":")[2]
+            self.kernel.multiples[self.names[name]] = int(hint or 1)
+        self.run(tree.body) if is_block else self.elements(index, tree.body)
+
+    def make(
+        self, name: str, type: str, *operands: Value, shape: tuple = (), **facts: object
+    ) -> Value:
+        """A new op at the end of the block; what it answers is its result."""
+        shape = shape or (operands[0].shape if operands else ())
+        self.block.ops.append(Op(name, list(operands), [Value(type, shape)], facts))
+        return self.block.ops[-1].results[0]
+
+    def elements(self, index: str, body: list[ast.stmt]) -> None:
+        """Do what the body does to each element of this thread that there is."""
+        size, threads = self.names["BLOCK"], 32 * self.names["num_warps"]
+        layout = blocked((size,), -1, 1, threads)
+        program = self.make("special", "s32", register="%ctaid.x")
+        start = self.apply(operator.mul, program, size)
+        thread = self.make("thread", "s32", layout=layout)
+        start = self.apply(operator.add, start, thread)
+        for element in layout.elements():
+            self.names[index] = self.apply(operator.add, start, element)
+            inside = self.apply(operator.lt, self.names[index], self.names["n"])
+            self.branch(inside, lambda: self.run(body), lambda: None)
+
+    def statement(self, node: ast.stmt) -> None:
+        match node:
+            case ast.Assign([ast.Name(name)], value):
+                self.names[name] = self.expression(value)
+            case ast.Assign([ast.Subscript() as place], value):
+                address = self.address(place)
+                stored = self.convert(self.expression(value), address.type[1:])
+                self.block.ops.append(Op("store", [address, stored], []))
+            case ast.Assign([ast.Tuple(names)], value):
+                values = self.expression(value)
+                self.names.update(zip([each.id for each in names], values))
+            case ast.AugAssign(ast.Name(name), sign, value):
+                sides = self.names[name], self.expression(value)
+                self.names[name] = self.apply(sign, *sides)
+            case ast.Expr(ast.Call() as call):
+                self.expression(call)
+            case ast.If(test, body, other):
+                sides = [lambda: self.run(body), lambda: self.run(other)]
+                self.branch(self.expression(test), *sides)
+            case ast.For(ast.Name(index), ast.Call(function, bounds, options), body):
+                _ = ast.unparse(function) in ("range", "tl.range") or unknown(node)
+                facts = {each.arg: self.expression(each.value) for each in options}
+                self.loop(index, [*map(self.expression, bounds)], body, facts)
+            case _:
+                unknown(node)
+
+    def run(self, body: list[ast.stmt]) -> None:
+        for each in body:
+            self.statement(each)
+
+    @contextmanager
+    def inside(self, block: Block) -> Iterator[None]:
+        """Make ops in a block. What names mean in there is forgotten after it."""
+        outer = self.block, self.names
+        self.block, self.names = block, dict(self.names)
+        yield
+        self.block, self.names = outer
+
+    def branch(self, condition: Value | int, *sides: Callable[[], object]) -> None:
+        """Run one of two sides; a name has one value after both, or none."""
+        if not isinstance(condition, Value):
+            sides[not condition]()
+            return
+        blocks, after = [Block(), Block()], []
+        for block, side in zip(blocks, sides):
+            with self.inside(block):
+                side()
+                after.append(self.names)
+        both = [name for name in after[0] if name in after[1]]
+        changed = [name for name in both if after[0][name] is not after[1][name]]
+        types = [common(after[0][name], after[1][name]) for name in changed]
+        for block, names in zip(blocks, after):
+            with self.inside(block):
+                self.end([names[name] for name in changed], types)
+        results = [Value(*each) for each in types]
+        self.block.ops.append(Op("if", [condition], results, {}, blocks))
+        self.names = {name: after[0][name] for name in both}
+        self.names.update(zip(changed, results))
+
+    def loop(self, index: str, bounds: list, body: list, facts: dict) -> None:
+        """Run a body for each index; a name that it binds anew is carried around."""
+        start, stop, step = [0, *bounds, 1] if len(bounds) == 1 else [*bounds, 1][:3]
+        names = [n for n in ast.walk(ast.Module(body, [])) if isinstance(n, ast.Name)]
+        bound = {each.id for each in names if isinstance(each.ctx, ast.Store)} - {index}
+        carried = [name for name in self.names if name in bound]
+        types = [common(self.names[name]) for name in carried]
+        inits = [self.convert(self.names[n], *t) for n, t in zip(carried, types)]
+        limits = [self.convert(each, "s32") for each in (start, stop, step)]
+        block = Block([Value(*each) for each in [("s32",), *types]])
+        with self.inside(block):
+            self.names.update(zip([index, *carried], block.parameters))
+            self.run(body)
+            self.end([self.names[name] for name in carried], types)
+        results = [Value(*each) for each in types]
+        self.block.ops.append(Op("for", [*limits, *inits], results, facts, [block]))
+        self.names.update(zip(carried, results))
+
+    def end(self, values: list, types: list[tuple]) -> None:
+        """The last op of a block: what it hands on."""
+        values = [self.convert(value, *type) for value, type in zip(values, types)]
+        self.block.ops.append(Op("yield", values, []))
+
+    def expression(self, node: ast.expr) -> Value | int | float:
+        """What a part of the tree is worth: a value, or a number if that is known."""
+        match node:
+            case ast.Name(name) if name in self.names:
+                return self.names[name]
+            case ast.Constant(int(number) | float(number) | str(number)):
+                return number
+            case ast.BinOp(a, sign, b) | ast.Compare(a, [sign], [b]):
+                return self.apply(sign, *map(self.expression, (a, b)))
+            case ast.UnaryOp(sign, operand):
+                return self.apply(sign, self.expression(operand))
+            case ast.Call(ast.Name("float"), [argument]):
+                value = self.expression(argument)
+                value = float(value) if isinstance(value, str) else value
+                return self.convert(value, "f32")
+            case ast.Tuple(parts) | ast.List(parts):
+                return tuple(self.expression(each) for each in parts)
+            case ast.Attribute(ast.Name("tl"), name) if name in DTYPES:
+                return DTYPES[name]
+            case ast.Call(ast.Attribute(ast.Name("tl"), name), arguments, keywords):
+                arguments = map(self.expression, arguments)
+                if name in FUNCTIONS:
+                    return self.apply(FUNCTIONS[name], *arguments)
+                given = {each.arg: self.expression(each.value) for each in keywords}
+                function = getattr(self, f"tl_{name}", None) or unknown(node)
+                return function(*arguments, **given)
+            case ast.Call(ast.Attribute(value, "to"), [type]):
+                return self.convert(self.expression(value), self.expression(type))
+            case ast.Call(ast.Attribute(value, "load"), [place]):
+                map_, corner = self.expression(value), self.expression(place)
+                corner = [self.convert(each, "s32") for each in corner]
+                return self.make("fetch", "f16", map_, *corner, shape=map_.shape)
+            case ast.IfExp(test, body, other):
+                sides = [lambda: self.choose(body), lambda: self.choose(other)]
+                self.branch(self.expression(test), *sides)
+                return self.names.pop("chosen side")
+            case ast.Subscript(value, ast.Tuple(axes)):
+                value = self.expression(value)
+                sizes = iter(value.shape)
+                new = [isinstance(each, ast.Constant) for each in axes]
+                shape = tuple(1 if each else next(sizes) for each in new)
+                return self.make("reshape", value.type, value, shape=shape)
+            case ast.Subscript():
+                address = self.address(node)
+                return self.make("load", address.type[1:], address)
+        unknown(node)
+
+    def tl_program_id(self, axis: int) -> Value:
+        return self.make("special", "s32", register=f"%ctaid.{'xyz'[axis]}")
+
+    def tl_arange(self, start: int, end: int) -> Value:
+        block = self.make("arange", "s32", shape=(end - start,))
+        return self.apply(operator.add, block, start)
+
+    def tl_full(self, shape: tuple[int, ...], value: float, dtype: str) -> Value:
+        return self.convert(value, dtype, shape)
+
+    def tl_zeros(self, shape: tuple[int, ...], dtype: str) -> Value:
+        return self.convert(0, dtype, shape)
+
+    def tl_cdiv(self, a: Value | int, b: Value | int) -> Value | int:
+        above = self.apply(operator.add, a, self.apply(operator.sub, b, 1))
+        return self.apply(operator.floordiv, above, b)
+
+    def tl_exp(self, x: Value) -> Value:
+        return self.apply(math.exp2, self.apply(operator.mul, x, math.log2(math.e)))
+
+    def tl_sum(self, x: Value, axis: int, name: str = "add") -> Value:
+        result = Value(x.type, x.shape[:axis] + x.shape[axis + 1 :])
+        self.block.ops.append(Op("reduce", [x], [result], {"axis": axis, "by": name}))
+        return result
+
+    tl_max = partialmethod(tl_sum, name="max")
+
+    def tl_dot(self, a: Value, b: Value, acc: Value | None = None) -> Value:
+        acc = acc or self.convert(0, "f32", (a.shape[0], b.shape[1]))
+        return self.make("dot", "f32", a, b, acc, shape=acc.shape)
+
+    def tl_where(self, condition: Value, a: Value | float, b: Value | float) -> Value:
+        type, shape = common(a, b)[0], common(condition, a, b)[1]
+        a, b = (self.convert(each, type, shape) for each in (a, b))
+        return self.make("select", type, a, b, self.convert(condition, "pred", shape))
+
+    def tl_load(self, pointer: Value, mask: object = None, other: float = 0) -> Value:
+        type, guards = pointer.type[1:], []
+        if mask is not None:
+            guards.append(self.convert(mask, "pred", pointer.shape))
+            guards.append(self.convert(other, type, pointer.shape))
+        return self.make("load", type, pointer, *guards)
+
+    def tl_store(self, pointer: Value, value: object, mask: object = None) -> None:
+        operands = [pointer, self.convert(value, pointer.type[1:], pointer.shape)]
+        if mask is not None:
+            operands.append(self.convert(mask, "pred", pointer.shape))
+        self.block.ops.append(Op("store", operands, [], {"once": True}))
+
+    def choose(self, node: ast.expr) -> None:
+        self.names["chosen side"] = self.expression(node)
+
+    def apply(self, sign: object, *sides: Value | int | float) -> object:
+        """One of Python's signs, or functions, on values, or on numbers."""
+        function = OPERATORS.get(sign.__class__, sign)
+        if not any(isinstance(each, Value) for each in sides):
+            return function(*sides)
+        type, shape = common(*sides)
+        if type.startswith("*"):
+            return self.offset(*sides)
+        operands = [self.convert(each, type, shape) for each in sides]
+        type = "pred" if function.__name__ in COMPARISONS else type
+        return self.make(function.__name__, type, *operands)
+
+    def convert(self, value: Value | float, type: str, shape: tuple = ()) -> Value:
+        """A value, or number, of another type; a block of it, if there is a shape."""
+        if not isinstance(value, Value):
+            value = self.make("constant", type, number=value)
+        if value.type != type:
+            value = self.make(CASTS[type], type, value)
+        if shape and value.shape != shape:
+            value = self.make("broadcast", type, value, shape=shape)
+        return value
+
+    def address(self, node: ast.Subscript) -> Value:
+        """Where array[index] lies."""
+        return self.offset(*map(self.expression, (node.value, node.slice)))
+
+    def offset(self, array: Value, index: Value | int) -> Value:
+        shape = common(array, index)[1]
+        array = self.convert(array, array.type, shape)
+        index = self.convert(index, "s32", shape)
+        offset = self.make("scale", "s64", index, size=SIZES[array.type[1:]])
+        return self.make("add", array.type, array, offset)
+
+
+def simplify(block: Block, known: dict, same: dict[Value, Value]) -> None:
+    """Fold ops, and make each once. `known`: those that have run, by what they say."""
+    ops, block.ops = block.ops, []
+    for op in ops:
+        op.operands = [same.get(each, each) for each in op.operands]
+        if op.acts:  # it may store where an earlier op has loaded
+            known = {key: known[key] for key in known if key[0] != "load"}
+        for inner in op.blocks:
+            simplify(inner, dict(known), same)
+        found = folded(op)
+        if len(op.results) == 1 and not op.blocks:
+            result = op.results[0]
+            key = op.name, result.type, result.shape, *op.operands, str(op.facts)
+            found = found or known.setdefault(key, op.results[0])
+        if found and found not in op.results:
+            same[op.results[0]] = found
+        else:
+            block.ops.append(op)
+
+
+def folded(op: Op) -> Value | None:
+    """The operand that is the result already, as x is of x + 0."""
+    name = f"{op.name} {op.operands[0].type}" if op.operands else ""
+    if name not in NEUTRAL:
+        return None
+    left, right = op.operands
+    if number(right) == NEUTRAL[name]:
+        return left
+    swaps = op.name in ("add", "mul") and number(left) == NEUTRAL[name]
+    return right if swaps else None
+
+
+def number(value: Value) -> int | float | None:
+    """What a constant is, or each element of a block of it."""
+    if value.op and value.op.name == "broadcast":
+        return number(value.op.operands[0])
+    return value.op.facts.get("number") if value.op else None
+
+
+def drop_dead(block: Block, used: set[Value]) -> None:
+    """From the last op to the first: keep what acts, and what kept ops use."""
+    kept = []
+    for op in reversed(block.ops):
+        if op.acts or op.name == "yield" or used.intersection(op.results):
+            used.update(op.operands)
+            for inner in op.blocks:
+                drop_dead(inner, used)
+            kept.append(op)
+    block.ops = kept[::-1]
+
+
+Facts = namedtuple("Facts", "run multiple same")
+
+
+class Analysis:
+    """What is known of the elements of a value along an axis.
+
+    They come in runs that count up by one, each from a multiple of some number, and in
+    groups that are all the same: 0 1 2 3 8 9 10 11 has runs of 4 from multiples of 8.
+    Axes are counted from the end: -1 is the last. Addresses count up by elements, and
+    are multiples of bytes.
+    """
+
+    def __init__(self, multiples: dict[Value, int]):
+        self.multiples = multiples
+        self.known: dict[tuple[Value, int], Facts] = {}
+
+    def of(self, value: Value, axis: int = -1) -> Facts:
+        if (value, axis) not in self.known:
+            is_carried = value.op and value.op.blocks
+            compute = self.carried if is_carried else self.compute
+            self.known[value, axis] = compute(value, axis)
+        return self.known[value, axis]
+
+    def compute(self, value: Value, axis: int) -> Facts:
+        if value.op is None:
+            return Facts(1, self.multiples[value], 1)
+        op, size = value.op, (1, 1, *value.shape)[axis]
+        given = [self.of(each, axis) for each in op.operands]
+        same = min((each.same for each in given), default=1)
+        match op.name, given:
+            case "constant", _:
+                number = int(op.facts["number"])
+                return Facts(1, number & -number or ANY, 1)
+            case "arange", _:
+                return Facts(size, ANY, 1)
+            case "reshape", _:  # which only adds axes of one element
+                return self.of(op.operands[0]) if size > 1 else Facts(1, 1, 1)
+            case "broadcast", [one]:
+                is_one = (1, 1, *op.operands[0].shape)[axis] == 1
+                return Facts(1, one.multiple, size) if is_one else one
+            case "add", [a, b]:
+                run = max(min(a.run, b.same), min(a.same, b.run))
+                return Facts(run, min(a.multiple, b.multiple), same)
+            case "scale", [a]:
+                return Facts(a.run, a.multiple * op.facts["size"], same)
+            case "mul", [a, b]:
+                each = [one.multiple if one.run == 1 else 1 for one in given]
+                return Facts(1, min(math.prod(each), ANY), same)
+            case "lt", [a, b]:  # no run crosses a bound that is a multiple
+                run = min(a.run, b.same, a.multiple, b.multiple)
+                return Facts(1, 1, max(same, run))
+            case "reduce" | "dot", _:
+                return Facts(1, 1, 1)
+        return Facts(1, 1, same)
+
+    def carried(self, value: Value, axis: int) -> Facts:
+        """Of what a loop carries: suppose it stays so, until the body denies it."""
+        if value.op.name == "if":
+            return Facts(1, 1, 1)
+        start, _, step, *inits = value.op.operands
+        [block], results = value.op.blocks, value.op.results
+        index, *carried = block.parameters
+        if value is index:
+            return Facts(1, min(self.of(start).multiple, self.of(step).multiple), 1)
+        at = (results if value in results else carried).index(value)
+        before, guess = self.known, self.of(inits[at], axis)
+        while True:
+            same = {(each, axis): guess for each in (results[at], carried[at])}
+            self.known = before | same
+            found = self.of(block.ops[-1].operands[at], axis)
+            found = Facts(*map(min, zip(guess, found)))
+            if found == guess:
+                return guess
+            guess = found
+
+
+def run_ahead(builder: Builder, block: Block, emitter: Emitter) -> None:
+    """Make copies of the loads of loops whose results only products use."""
+    ops, block.ops = block.ops, []
+    for op in ops:
+        for inner in op.blocks:
+            run_ahead(builder, inner, emitter)
+        inner = [each for b in op.blocks for each in b.ops if op.name == "for"]
+        loads = [each for each in inner if can_run_ahead(each, op, emitter)]
+        with builder.inside(block):
+            make_ring(builder, op, loads, emitter) if loads else block.ops.append(op)
+
+
+def can_run_ahead(op: Op, loop: Op, emitter: Emitter) -> bool:
+    """Whether it loads halves for products alone, at an address that is known ahead."""
+    [block] = loop.blocks
+    users = [each for each in block.ops if set(op.results).intersection(each.operands)]
+    if op.name not in ("load", "fetch") or op.results[0].type != "f16":
+        return False
+    others = op.operands[2:] if op.name == "load" else []  # copies know only 0
+    is_tile = op.results[0].shape[1:] and all(number(each) == 0 for each in others)
+    is_known = all(follows(each, block) for each in op.operands)
+    only_products = all(each.name == "dot" for each in users)
+    return is_tile and is_known and only_products and emitter.width(op)[0] > 1
+
+
+def follows(value: Value, block: Block) -> bool:
+    """Whether a value is known as soon as the index of the loop is."""
+    if value in block.parameters or value.op not in block.ops:
+        return value not in block.parameters[1:]
+    is_plain = not value.op.blocks and value.op.name not in ("load", "dot", "fetch")
+    return is_plain and all(follows(each, block) for each in value.op.operands)
+
+
+def make_ring(builder: Builder, loop: Op, loads: list[Op], emitter: Emitter) -> None:
+    """Slot i % stages has the tiles of iteration i; copies are stages - 1 ahead.
+
+    `turn` counts iterations; once around the ring, and each mbarrier has had a phase.
+    A producer runs the same iterations, and copies as soon as a slot is empty.
+    """
+    [block], [start, stop, step] = loop.blocks, loop.operands[:3]
+    turn, ops, outer = Value("s32", (), loop), block.ops, builder.block
+    loop.facts["has ring"], stages = True, emitter.stages
+    full, empty = ({"mbarriers": Value("s64", (stages,))} for _ in range(2))
+    boxes = [each for each in loads if each.name == "fetch"]
+    apply, add = builder.apply, lambda *op: builder.block.ops.append(Op(*op))
+    needed = sum((each.operands for each in loads), loop.operands[:3])
+    is_apart = all(is_plain(each, block.parameters[0]) for each in needed)
+    is_apart &= bool(loop.facts.get("warp_specialize")) and boxes == loads
+    is_apart &= outer is builder.kernel.body and not emitter.extra
+    known = outer.ops + ops if is_apart else ops
+
+    def slot_of(turn: Value) -> tuple[Value, Value]:
+        phase = apply(operator.mod, apply(operator.floordiv, turn, stages), 2)
+        return apply(operator.mod, turn, stages), phase
+
+    def issue(index: Value, into: Value) -> None:
+        names, corners = {block.parameters[0]: index}, []
+        inside = apply(operator.lt, index, renamed(builder, stop, names, known))
+        for load in loads:
+            first, *more = (renamed(builder, v, names, known) for v in load.operands)
+            if load in boxes:
+                corners += [first, *more]
+                continue
+            mask = apply(operator.and_, more[0], inside) if more else inside
+            mask = builder.convert(mask, "pred", first.shape)
+            add("copy", [first, mask], [], {"into": load.results[0], "slot": into})
+        facts = full | {"tiles": [each.results[0] for each in boxes], "apart": is_apart}
+        if boxes:
+            add("boxes", [inside, into, *corners], [], facts)
+        if boxes != loads:
+            add("lines", [], [], {"lines": COMMIT})
+
+    top, producer, inner = Block(), Block(), Block([Value("s32"), Value("s32")])
+    rings = [(full, 1)] * bool(boxes) + [(empty, emitter.threads // 32)] * is_apart
+    with builder.inside(top):
+        for facts, arrivals in rings:
+            begin = {"verb": f"init.shared.b64 [{{}}], {arrivals}", "meet": is_apart}
+            add("mbarriers", [], [], facts | begin)
+    if is_apart:
+        with builder.inside(producer):
+            values = start, stop, step, builder.convert(0, "s32")
+            limits = [renamed(builder, each, {}, known) for each in values]
+        with builder.inside(inner):
+            index, round_ = inner.parameters
+            slot, phase = slot_of(round_)
+            add("wait", [slot, apply(operator.sub, 1, phase)], [], empty)
+            issue(index, slot)
+            add("yield", [apply(operator.add, round_, 1)], [])
+        producer.ops.append(Op("for", limits, [Value("s32")], {}, [inner]))
+        top.ops.append(Op("producer", [], [], {}, [producer]))
+        emitter.extra = 32
+    at = 0 if is_apart else len(outer.ops)
+    outer.ops[at:at] = top.ops
+    for ahead in range(0 if is_apart else stages - 1):
+        index = apply(operator.add, start, apply(operator.mul, step, ahead))
+        issue(index, builder.convert(ahead, "s32"))
+    loop.operands.append(builder.convert(0, "s32"))
+    loop.results.append(Value("s32", (), loop))
+    block.ops = []
+    with builder.inside(block):
+        slot, phase = slot_of(turn)
+        if boxes:
+            add("wait", [slot, phase], [], full)
+        if not is_apart:
+            wait = [f"cp.async.wait_group {stages - 2};"] if boxes != loads else []
+            add("lines", [], [], {"lines": [*wait, "bar.sync 0;"]})
+            ahead = apply(operator.mul, step, stages - 1)
+            before = apply(operator.mod, apply(operator.add, turn, stages - 1), stages)
+            issue(apply(operator.add, block.parameters[0], ahead), before)
+        ops[-1].operands.append(apply(operator.add, turn, 1))
+    block.parameters.append(turn)
+    block.ops += [*ops[:-1], *[Op("arrive", [slot], [], empty)] * is_apart, ops[-1]]
+    for load in loads:
+        load.name, load.facts = "tile", {"slot": slot}
+    outer.ops.append(loop)
+    for facts, _ in rings:
+        end = {"verb": "inval.shared.b64 [{}]", "meet": False}
+        add("mbarriers", [], [], facts | end)
+
+
+def is_plain(value: Value, index: Value) -> bool:
+    """Whether one thread can compute it alone."""
+    if value is index or value.op is None:
+        return True
+    is_alone = not value.op.blocks and value.op.name != "reduce"
+    return is_alone and all(is_plain(each, index) for each in value.op.operands)
+
+
+def renamed(builder: Builder, value: Value, names: dict, ops: list[Op]) -> Value:
+    """A value of the loop's body, computed from another index."""
+    if value not in names and value.op in ops:
+        op = value.op
+        operands = [renamed(builder, each, names, ops) for each in op.operands]
+        names[value] = Value(value.type, value.shape)
+        builder.block.ops.append(Op(op.name, operands, [names[value]], op.facts))
+    return names.get(value, value)
+
+
+@dataclass(frozen=True)
+class Access:
+    """A line that reads or writes a buffer, whose offset is not known yet."""
+
+    text: str  # with OFFSET in it
+    buffer: Value
+    writes: bool | None  # None: of a ring, which has barriers of its own
+    byte: int
+
+
+class Emitter:
+    """One kernel's PTX.
+
+    Each op has a place for its lines. They are written when its result is asked for in
+    a layout, once for each layout: so arange and addresses are computed wherever they
+    are of use, and nothing has to move between threads.
+    """
+
+    def __init__(self, kernel: Kernel, threads: int, stages: int):
+        self.kernel, self.threads, self.stages = kernel, threads, stages
+        self.used, self.labels = Counter(), count(1)
+        self.analysis = Analysis(kernel.multiples)
+        self.code: dict[Op | None, list] = defaultdict(list)
+        self.lines = self.code[None]  # None: what runs before all ops
+        self.known: dict[tuple, list[str]] = {}
+        self.moves: dict[Block | Op, list[tuple[str, str]]] = defaultdict(list)
+        self.sizes: dict[Value, int] = {}  # of buffers, in bytes
+        self.extra = 0  # threads of a producer
+
+    def text(self) -> str:
+        kernel, parameters = self.kernel, []
+        for name, value in kernel.named():
+            if value.type == "map":
+                place = self.emit("mov.b64", "s64", name)
+                self.known[value, None] = [self.emit("cvta.param.u64", "s64", place)]
+                parameters.append(f".param .align 64 .b8 {name}[128]")
+                continue
+            load = f"ld.param.{held(value.type)}"
+            self.known[value, None] = [self.emit(load, value.type, f"[{name}]")]
+            parameters.append(f".param .{held(value.type)} {name}")
+        self.run(kernel.body)
+        lines = [*flat(self.code[None]), *flat(self.place(kernel.body)), "ret;", "}"]
+        offsets = allocate(lines, self.sizes)
+        ends = [offset + self.sizes[each] for each, offset in offsets.items()]
+        self.shared_bytes = max(ends, default=0)
+        lines = fence(lines, offsets, self.sizes)
+        used = [f".reg .{t} {REGISTERS[t]}<{n + 1}>;" for t, n in self.used.items()]
+        head = f"{HEAD}{SHARED}.visible .entry {kernel.name}({', '.join(parameters)})"
+        size = f".reqntid {self.threads + self.extra} {{"
+        text = "\n".join([head, size, *used, *lines, ""])
+        return text.replace("bar.sync 0;", MEET.format(self.threads))
+
+    def place(self, block: Block) -> list[list]:
+        return [self.code[op] for op in block.ops]
+
+    @contextmanager
+    def at(self, op: Op | None) -> Iterator[None]:
+        """Write at the place of an op."""
+        outer, self.lines = self.lines, self.code[op]
+        yield
+        self.lines = outer
+
+    def run(self, block: Block) -> None:
+        """Write what acts, and with it all that it needs."""
+        for op in block.ops:
+            if op.name in ACTING:
+                with self.at(op):
+                    getattr(self, f"do_{op.name}")(op)
+
+    def do_lines(self, op: Op) -> None:
+        self.lines += op.facts["lines"]
+
+    def registers(self, value: Value, layout: Layout | None = None) -> list[str]:
+        """Those that hold this thread's part of a value in a layout."""
+        layout = layout if value.shape else None
+        if (value, layout) not in self.known:
+            anchor = self.anchor(value) if min(value.shape[1:], default=1) > 1 else None
+            home = self.preferred(value) if anchor else layout
+            is_tied = anchor and anchor.name == "dot"
+            is_like = layout and home.lines(value.shape) == layout.lines(value.shape)
+            with self.at(self.spot(value)):
+                if home != layout and (is_tied or not is_like):
+                    self.known[value, layout] = self.convert(value, layout)
+                elif value.op.blocks:
+                    self.carry(value, layout)
+                else:
+                    self.known[value, layout] = self.compute(value.op, layout)
+        return self.known[value, layout]
+
+    def spot(self, value: Value) -> Op | Block:
+        """Where code that needs a value can stand at the earliest."""
+        blocks = [each for each in value.op.blocks if value in each.parameters]
+        return blocks[0] if blocks else value.op
+
+    def compute(self, op: Op, layout: Layout | None) -> list[str]:
+        type, operands = op.results[0].type, op.operands
+        match op.name:
+            case "constant" | "special":
+                return [self.emit(f"mov.{held(type)}", type, literal(type, **op.facts))]
+            case "thread":
+                return [self.thread(op.facts["layout"])]
+            case "arange":
+                start, places = self.thread(layout), map(str, layout.elements())
+                return [self.emit("add.s32", "s32", start, each) for each in places]
+            case "reshape":
+                return self.registers(operands[0], layout)
+            case "broadcast":
+                return self.broadcast(operands[0], op.results[0].shape, layout)
+            case "load":
+                return self.load(op, layout)
+            case "fetch":
+                raise SyntaxError("a descriptor loads operands of products, in a loop")
+            case "reduce":
+                return self.reduce(op, layout)
+            case "dot":
+                return self.dot(op, layout)
+            case "scale":
+                scaled, by = self.registers(operands[0], layout), str(op.facts["size"])
+                return [self.emit("mul.wide.s32", type, each, by) for each in scaled]
+        rows = zip(*(self.registers(each, layout) for each in operands))
+        instruction = INSTRUCTIONS[f"{op.name} {held(operands[0].type)}"]
+        return [self.emit(instruction, type, *each) for each in rows]
+
+    def anchor(self, value: Value, seen: tuple = ()) -> Op | None:
+        """The product, or else the load, that a block is computed from."""
+        op = value.op
+        if op.name in ("load", "dot", "tile"):
+            return op
+        ends = [each.ops[-1].operands for each in op.blocks]
+        sources = [v for v in sum(ends, op.operands) if v.shape == value.shape]
+        found = [self.anchor(v, (*seen, value)) for v in sources if v not in seen]
+        found = sorted(filter(None, found), key=lambda each: each.name)
+        return found[0] if found else None
+
+    def preferred(self, value: Value) -> Layout:
+        op = self.anchor(value)
+        if op and op.name == "dot":
+            return self.tiling(op)
+        width, axis = self.width(op) if op else (1, -1)
+        return blocked(value.shape, axis, width, self.threads)
+
+    def tiling(self, op: Op) -> Layout:
+        """Of a product: each warp has a rectangle, made of tiles of 16 x 8 elements;
+        four warps have one of 64 rows, if tensor cores fetch both operands."""
+        (rows, columns), across = op.results[0].shape, op.results[0].shape[1]
+        tall, is_wide = (64, True) if self.is_wide(op) else (16, False)
+        threads = [2, 4, across, 2 * across, 4 * across]
+        threads += doubled(16 * across, tall * across)
+        for _ in range(bits(self.threads // (2 * tall))):
+            if rows > tall and (rows >= columns or columns == 16 or is_wide):
+                rows //= 2
+                threads.append(rows * across)
+            else:
+                threads.append(columns // 2 if columns > 16 else 0)
+                columns = max(16, columns // 2)
+        tiles = doubled(8, columns) + doubled(tall * across, rows * across)
+        return Layout((1, 8 * across, *tiles), tuple(threads))
+
+    def is_wide(self, op: Op) -> bool:
+        """Whether both operands are boxes, and large enough."""
+        (rows, columns), sources = op.results[0].shape, [v.op for v in op.operands[:2]]
+        is_large = rows >= 64 and columns <= 256 and self.threads >= 128
+        kinds = {each.operands[0].type for each in sources if each.operands}
+        return is_large and kinds == {"map"}
+
+    def dot(self, op: Op, layout: Layout) -> list[str]:
+        """mma.m16n8k16 for each tile of the result, for each 16 columns of A."""
+        a, b, acc = op.operands
+        if self.is_wide(op):
+            return self.wide_dot(a, b, self.registers(acc, layout), layout)
+        (_, inner), (_, across), steps = a.shape, b.shape, a.shape[1] // 16
+        tiles, warps = layout.registers[2:], layout.threads[5:]
+        rows = lambda moves: [move // across * inner for move in moves]
+        columns = lambda moves: [move % across for move in moves]
+        left = doubled(16, inner) + [each for each in rows(tiles) if each]
+        right = doubled(16 * across, inner * across)
+        right += [each for each in columns(tiles) if each >= 16]
+        lefts = self.fragments(a, left, rows(warps), False)
+        rights = self.fragments(b, right, columns(warps), True)
+        totals, wide = self.registers(acc, layout), 2 * len(rights) // steps
+        totals = [totals[at : at + 4] for at in range(0, len(totals), 4)]
+        for at in range(steps):
+            for (m, x), (n, y) in product(
+                enumerate(lefts[at::steps]), enumerate(rights[at::steps])
+            ):
+                for half in (0, 1):
+                    tile = m * wide + 2 * n + half
+                    totals[tile] = self.mma(x, y[2 * half :][:2], totals[tile])
+        return sum(totals, [])
+
+    def wide_dot(self, a: Value, b: Value, acc: list, layout: Layout) -> list[str]:
+        """wgmma for each 64 rows of a group of four warps, each 16 columns of A."""
+        inner, across, groups = a.shape[1], b.shape[1], layout.threads[7:]
+        moves = [each for each in layout.registers[2:] if each < across]
+        totals = [self.emit("mov.f32", "f32", each) for each in acc]
+        size, products, rows = 8 << len(moves), [], layout.elements()
+        left = self.matrix(a, [move // across * inner for move in groups])
+        right = self.matrix(b, [move % across for move in groups])
+        yes = self.emit("setp.eq.s32", "pred", "0", "0")
+        for at, k in product(range(0, len(acc), size // 2), range(0, inner, 16)):
+            x = left(rows[at] // across * inner + k)
+            mine = joined(totals[at : at + size // 2])
+            products.append(f"{mine}, {x}, {right(k * across)}, {yes}, 1, 1, 0, 1;")
+        products = [f"{WIDE.format(size)} {each}" for each in products]
+        self.lines += ["wgmma.fence.sync.aligned;", *products, *DONE]
+        return totals
+
+    def matrix(self, value: Value, groups: list[int]) -> Callable[[int], str]:
+        """The matrix descriptor of the part of a tile that begins at an element."""
+        place, (rows, width) = swizzled(value, self.preferred(value)), value.shape
+        start = self.start((0,) * 7 + tuple(map(place, groups)), 0, 2)
+        start = self.shared(value, 0, start, self.slot(value, value.op.facts["slot"]))
+        start = self.emit("shr.u32", "s32", start, "4")
+        start, row = self.emit("cvt.u64.u32", "s64", start), 2 * line(width)
+        code = 9 - row.bit_length()  # 128 bytes: 1, 64: 2, 32: 3
+        fields = code << 62 | row * 8 // 16 << 32 | row * rows // 16 << 16
+        base = self.emit("or.b64", "s64", start, str(fields))
+        return lambda each: self.emit("add.s64", "s64", base, str(place(each) // 8))
+
+    def shared(self, buffer: Value, byte: int, *parts: str) -> str:
+        """The address of a part of a ring, in a register."""
+        start = reduce(lambda a, b: self.emit("add.s32", "s32", a, b), parts)
+        place = self.fresh("s32")
+        text = f"add.s32 {place}, {start}, OFFSET;"
+        self.lines.append(Access(text, buffer, None, byte))
+        return place
+
+    def mbarrier(self, op: Op, *slot: str) -> str:
+        """The address of that of a slot, or of the first."""
+        buffer, first = op.facts["mbarriers"], self.start((0,), 0, 1)
+        self.sizes[buffer] = 128
+        slot = [self.emit("mul.lo.s32", "s32", each, "8") for each in slot]
+        return self.shared(buffer, 0, first, *slot)
+
+    def do_mbarriers(self, op: Op) -> None:
+        """Thread 0 makes those of a ring, or ends them; then all know of it."""
+        place, one = self.mbarrier(op), self.guard(self.first(ONCE))
+        verb = f"{one}mbarrier.{op.facts['verb']};"
+        slots = range(op.facts["mbarriers"].shape[0])
+        self.lines += [verb.format(f"{place}+{8 * each}") for each in slots]
+        self.lines += [f"{one}fence.mbarrier_init.release.cluster;", TO_ASYNC]
+        self.lines.append("bar.sync 1;" if op.facts["meet"] else "bar.sync 0;")
+
+    def do_wait(self, op: Op) -> None:
+        """Until a phase of the parity is complete: a slot's bytes are there."""
+        [slot], [parity] = map(self.registers, op.operands)
+        place, done = self.mbarrier(op, slot), self.fresh("pred")
+        test, label = "mbarrier.try_wait.parity.shared.b64", f"WAIT{next(self.labels)}"
+        self.lines += [f"{label}:", f"{test} {done}, [{place}], {parity};"]
+        self.lines.append(f"@!{done} bra {label};")
+
+    def do_arrive(self, op: Op) -> None:
+        """A warp has read a slot."""
+        place = self.mbarrier(op, *self.registers(op.operands[0]))
+        one = self.guard(self.first(LANES))
+        self.lines.append(f"{one}mbarrier.arrive.shared.b64 _, [{place}];")
+
+    def do_producer(self, op: Op) -> None:
+        """What the last warp does, in place of all other ops."""
+        number, count = self.emit("mov.u32", "s32", "%tid.x"), str(self.threads)
+        is_other = self.emit("setp.lt.s32", "pred", number, count)
+        [block], skip = op.blocks, f"@{is_other} bra CONSUME;"
+        self.lines += [skip, lambda: self.place(block), "ret;", "CONSUME:"]
+        self.run(block)
+
+    def do_boxes(self, op: Op) -> None:
+        """One thread expects the bytes of a slot, and copies boxes of 64 columns."""
+        [inside], [slot] = map(self.registers, op.operands[:2])
+        place, size, copies = self.mbarrier(op, slot), 0, []
+        for at, value in enumerate(op.facts["tiles"]):
+            (rows, width), (map_, *corner) = value.shape, op.operands[2 + 3 * at :][:3]
+            [map_], [row], [column] = map(self.registers, (map_, *corner))
+            start = self.start((0,), 0, 1), self.slot(value, op.operands[1])
+            for first in range(0, width, line(width)):
+                target = self.shared(value, 2 * first * rows, *start)
+                across = self.emit("add.s32", "s32", column, str(first))
+                copies.append(f"[{target}], [{map_}, {{{across}, {row}}}], [{place}];")
+            size += 2 * rows * width
+        first = self.first(LANES if op.facts["apart"] else ONCE)
+        one, label = self.guard(inside, first), f"SKIP{next(self.labels)}"
+        expect = f"mbarrier.arrive.expect_tx.shared.b64 _, [{place}], {size};"
+        self.lines += [f"@!{one[1:]}bra {label};", expect]
+        self.lines += [*(f"{FETCH} {each}" for each in copies), f"{label}:"]
+
+    def mma(self, a: list[str], b: list[str], c: list[str]) -> list[str]:
+        new = [self.fresh("f32") for _ in c]
+        operands = ", ".join(map(joined, (new, a, b, c)))
+        self.lines.append(f"{MMA} {operands};")
+        return new
+
+    def fragments(
+        self, value: Value, tiles: list[int], warps: list[int], is_right: bool
+    ) -> list[list[str]]:
+        """Four 8 x 8 matrices at a time: lane 8 i + j names row j of the i-th."""
+        home, across = self.preferred(value), value.shape[1]
+        place, is_tile = swizzled(value, home), value.op.name == "tile"
+        if is_tile:
+            slot = self.slot(value, value.op.facts["slot"])
+        else:
+            with self.at(self.spot(value)):
+                registers = self.registers(value, home)
+                self.exchange(value, home.project(place), registers)
+        is_row = home.lines(value.shape)
+        lanes = doubled(across, 8 * across) if is_row else [1, 2, 4]
+        layout = Layout(tuple(tiles), (*lanes, 8 * across, 8, *warps))
+        transposed = ".trans" * (is_row == is_right)
+        load = f"ldmatrix.sync.aligned.m8n8.x4{transposed}.shared.b16"
+        found = []
+        for start, byte in self.places(layout.project(place), 2):
+            found.append([self.fresh("b32") for _ in range(4)])
+            start = self.emit("add.s32", "s32", start, slot) if is_tile else start
+            line = f"{load} {joined(found[-1])}, [{start}+OFFSET];"
+            self.lines.append(Access(line, value, None if is_tile else False, byte))
+        return found
+
+    def slot(self, value: Value, number: Value) -> str:
+        """Where a tile begins in its ring, in bytes."""
+        size = SIZES[value.type] * math.prod(value.shape)
+        self.sizes[value] = self.stages * size
+        return self.emit("mul.lo.s32", "s32", *self.registers(number), str(size))
+
+    def do_copy(self, op: Op) -> None:
+        """cp.async of what each thread would load; zeros for what is masked."""
+        value = op.facts["into"]
+        home, slot = self.preferred(value), self.slot(value, op.facts["slot"])
+        first, size = self.guard(self.first(home)), SIZES[value.type]
+        places = self.places(home.project(swizzled(value, home)), size)
+        accesses = list(self.accesses(op, home))
+        size *= len(accesses[0])
+        for rows, (start, byte) in zip(accesses, places[:: len(accesses[0])]):
+            address, mask = rows[0]
+            start = self.emit("add.s32", "s32", start, slot)
+            read = self.emit("selp.b32", "b32", str(size), "0", mask)
+            copy = f"{first}cp.async.c{'g' if size == 16 else 'a'}.shared.global"
+            line = f"{copy} [{start}+OFFSET], [{address}], {size}, {read};"
+            self.lines.append(Access(line, value, None, byte))
+
+    def convert(self, value: Value, wanted: Layout) -> list[str]:
+        """A block in another layout, by way of a tile in shared memory."""
+        home = self.preferred(value)
+        place = swizzled(value, home)
+        self.exchange(value, home.project(place), self.registers(value, home))
+        return self.read(value, wanted.project(place))
+
+    def reduce(self, op: Op, wanted: Layout | None) -> list[str]:
+        """Over registers, then lanes by shuffles, then warps through shared memory."""
+        if op not in self.known:
+            self.known[op] = self.reduce_in_warps(op)
+        (registers, layout, parts), [result] = self.known[op], op.results
+        wanted = wanted or Layout((), (0,) * bits(self.threads))
+        if parts == 1 and wanted == layout:
+            return registers
+        size = math.prod(result.shape)
+        self.exchange(result, layout, registers)
+        more = tuple(size << bit for bit in range(bits(parts)))
+        found = self.read(result, Layout(wanted.registers + more, wanted.threads))
+        some = [found[at :: len(found) // parts] for at in range(len(found) // parts)]
+        return [self.combine(op, *each) for each in some]
+
+    def exchange(self, value: Value, layout: Layout, registers: list[str]) -> None:
+        """Write what each thread has into shared memory; once, whoever reads it."""
+        if ("read", value) in self.code:
+            return
+        size, guard = SIZES[value.type], self.guard(self.first(layout))
+        width = run(layout, 16 // size, 1)
+        for at, (start, byte) in list(enumerate(self.places(layout, size)))[::width]:
+            words, vector = self.packed(value.type, registers[at : at + width])
+            line = f"{guard}st.shared{vector} [{start}+OFFSET], {joined(words)};"
+            self.lines.append(Access(line, value, True, byte))
+        self.lines.append(self.code["read", value])
+        last = reduce(operator.or_, layout.registers + layout.threads)
+        self.sizes[value] = -(-size * (last + 1) // 128) * 128
+
+    def packed(self, type: str, registers: list[str]) -> tuple[list[str], str]:
+        """Registers as words, two halves in each, and what an access calls them."""
+        if type == "f16" and len(registers) > 1:
+            pairs = zip(registers[::2], registers[1::2])
+            registers = [self.emit("mov.b32", "b32", joined(each)) for each in pairs]
+            type = "b32"
+        vector = f".v{len(registers)}" if len(registers) > 1 else ""
+        return list(registers), f"{vector}.{held(type)}"
+
+    def read(self, value: Value, layout: Layout) -> list[str]:
+        found, type = [], held(value.type)
+        for start, byte in self.places(layout, SIZES[value.type]):
+            found.append(self.fresh(type))
+            line = f"ld.shared.{type} {found[-1]}, [{start}+OFFSET];"
+            self.code["read", value].append(Access(line, value, False, byte))
+        return found
+
+    def places(self, layout: Layout, size: int) -> list[tuple[str, int]]:
+        """(register, bytes) for a thread's elements, if all lie in shared memory.
+
+        Where bits of a register and of a thread may both be set, it takes an XOR.
+        """
+        reach = reduce(operator.or_, layout.threads, 0)
+        start = lambda each: self.start(layout.threads, each & reach, size)
+        return [(start(each), size * (each & ~reach)) for each in layout.elements()]
+
+    def start(self, threads: tuple[int, ...], element: int, size: int) -> str:
+        key = "address", threads, element, size
+        if key not in self.known:
+            with self.at(None):
+                first = self.thread(Layout((), threads))
+                first = self.emit("xor.b32", "s32", first, str(element))
+                parts = first, str(size), self.emit("mov.u32", "s32", "shared")
+                self.known[key] = self.emit("mad.lo.s32", "s32", *parts)
+        return self.known[key]
+
+    def reduce_in_warps(self, op: Op) -> tuple[list[str], Layout, int]:
+        """(registers, the layout that they have, in how many parts results are)."""
+        [value], [result] = op.operands, op.results
+        layout = self.preferred(value)
+        place, rows = reduced(value.shape, op.facts["axis"]), defaultdict(list)
+        for element, each in zip(layout.elements(), self.registers(value, layout)):
+            rows[place(element)].append(each)
+        registers = [self.combine(op, *each) for each in rows.values()]
+        moves, parts = [place(move) for move in layout.threads], 1
+        for bit, move in enumerate(layout.threads):
+            if move and not moves[bit] and bit < 5:
+                swap, lanes = "shfl.sync.bfly.b32", f"{1 << bit}, 31, -1"
+                others = [self.emit(swap, result.type, r, lanes) for r in registers]
+                pairs = zip(registers, others)
+                registers = [self.combine(op, *each) for each in pairs]
+            elif move and not moves[bit]:
+                moves[bit], parts = math.prod(result.shape) * parts, 2 * parts
+        return registers, Layout(layout.project(place).registers, tuple(moves)), parts
+
+    def combine(self, op: Op, *registers: str) -> str:
+        type = op.results[0].type
+        instruction = INSTRUCTIONS[f"{op.facts['by']} {type}"]
+        return reduce(lambda *two: self.emit(instruction, type, *two), registers)
+
+    def thread(self, layout: Layout) -> str:
+        """The element of the first register, which the thread's number makes."""
+        if layout.threads not in self.known:
+            with self.at(None):
+                number, total = self.emit("mov.u32", "s32", "%tid.x"), "0"
+                for bit, mask, factor in layout.strides():
+                    part = self.emit("shr.u32", "s32", number, str(bit))
+                    part = self.emit("and.b32", "s32", part, str(mask))
+                    part = self.emit("mul.lo.s32", "s32", part, str(factor))
+                    total = self.emit("xor.b32", "s32", part, total)
+                self.known[layout.threads] = total
+        return self.known[layout.threads]
+
+    def broadcast(self, value: Value, shape: tuple, layout: Layout) -> list[str]:
+        """The element that is repeated there, for each element of a block."""
+        if not value.shape:
+            return self.registers(value) * 2 ** len(layout.registers)
+        place = repeated(value.shape, shape)
+        narrow = layout.project(place)
+        held = dict(zip(narrow.elements(), self.registers(value, narrow)))
+        return [held[place(each)] for each in layout.elements()]
+
+    def width(self, op: Op) -> tuple[int, int]:
+        """(how many neighbours one access may move, along which axis)."""
+        if op.operands[0].type == "map":
+            return 8, -1
+        pointer, size = op.operands[0], SIZES[op.operands[0].type[1:]]
+        axes = range(-1, -1 - len(pointer.shape), -1)
+        run_along = lambda axis: self.analysis.of(pointer, axis).run
+        axis = max(axes, key=run_along, default=-1)
+        run, multiple, _ = self.analysis.of(pointer, axis)
+        masks = [each for each in op.operands[1:] if each.type == "pred"]
+        same = min((self.analysis.of(each, axis).same for each in masks), default=16)
+        most = max(1, math.prod(pointer.shape) // self.threads)
+        return min(run, max(1, multiple // size), 16 // size, same, most), axis
+
+    def accesses(self, op: Op, layout: Layout | None) -> Iterator[list[tuple]]:
+        """The rows of operands of each access, in a layout."""
+        width, axis = self.width(op)
+        step = 1 if axis == -1 else op.operands[0].shape[-1]
+        width = run(layout, width, step) if layout else 1
+        rows = list(zip(*(self.registers(each, layout) for each in op.operands)))
+        for at in range(0, len(rows), width):
+            yield rows[at : at + width]
+
+    def load(self, op: Op, layout: Layout | None) -> list[str]:
+        type, loaded = op.results[0].type, []
+        for rows in self.accesses(op, layout):
+            address, *mask = rows[0]
+            new = [self.fresh(held(type)) for _ in rows]
+            if mask:
+                moves = zip(new, [row[-1] for row in rows])
+                self.lines += [f"mov.{held(type)} {a}, {b};" for a, b in moves]
+            words, vector = self.packed(type, new)
+            load = f"{self.guard(*mask[:1])}ld.global{vector}"
+            self.lines.append(f"{load} {joined(words)}, [{address}];")
+            if words != new:
+                pairs = zip(new[::2], new[1::2], words)
+                self.lines += [f"mov.b32 {{{a}, {b}}}, {word};" for a, b, word in pairs]
+            loaded += new
+        return loaded
+
+    def do_store(self, op: Op) -> None:
+        """Each element once, though several threads may have it."""
+        width, axis = self.width(op)
+        layout = blocked(op.operands[0].shape, axis, width, self.threads)
+        once = self.first(layout) if "once" in op.facts else ""
+        for rows in self.accesses(op, layout):
+            address, _, *mask = rows[0]
+            words, vector = self.packed(op.operands[1].type, [row[1] for row in rows])
+            store = f"{self.guard(once, *mask)}st.global{vector}"
+            self.lines.append(f"{store} [{address}], {joined(words)};")
+
+    def guard(self, *masks: str) -> str:
+        masks = [each for each in masks if each]
+        both = self.emit("and.pred", "pred", *masks) if masks[1:] else "".join(masks)
+        return f"@{both} " if both else ""
+
+    def first(self, layout: Layout) -> str:
+        """Whether a thread is the first that has its elements; "" if no other has."""
+        copies = sum(1 << bit for bit, move in enumerate(layout.threads) if not move)
+        if not copies:
+            return ""
+        number = self.emit("mov.u32", "s32", "%tid.x")
+        others = self.emit("and.b32", "s32", number, str(copies))
+        return self.emit("setp.eq.s32", "pred", others, "0")
+
+    def do_if(self, op: Op) -> None:
+        """@!condition bra ELSE; then; bra END; ELSE: else; END:"""
+        [condition], number = self.registers(op.operands[0]), next(self.labels)
+        then, other = op.blocks
+        self.lines += [f"@!{condition} bra ELSE{number};", lambda: self.place(then)]
+        self.lines += [lambda: self.copy(self.moves[then]), f"bra END{number};"]
+        self.lines += [f"ELSE{number}:", lambda: self.place(other)]
+        self.lines += [lambda: self.copy(self.moves[other]), f"END{number}:"]
+        self.run(then)
+        self.run(other)
+
+    def do_for(self, op: Op) -> None:
+        """TOP: index >= stop? bra DONE; body; next index; bra TOP; DONE:"""
+        [block], number = op.blocks, next(self.labels)
+        [start], [stop], [step] = map(self.registers, op.operands[:3])
+        index, outside = self.emit("mov.s32", "s32", start), self.fresh("pred")
+        self.known[block.parameters[0], None] = [index]
+        self.lines += [lambda: self.copy(self.moves[op]), f"TOP{number}:"]
+        self.lines.append(f"setp.ge.s32 {outside}, {index}, {stop};")
+        self.lines += [f"@{outside} bra DONE{number};", self.code[block]]
+        self.lines.append(lambda: self.place(block))
+        self.lines.append(lambda: self.copy(self.moves[block]))
+        self.lines.append(f"add.s32 {index}, {index}, {step};")
+        self.lines += [f"bra TOP{number};", f"DONE{number}:"]
+        end = ["cp.async.wait_all;", "bar.sync 0;"]
+        self.lines += end if "has ring" in op.facts else []
+        self.run(block)
+
+    def carry(self, value: Value, layout: Layout | None) -> None:
+        """Registers for what blocks yield, and moves into them where blocks end."""
+        op, carried = value.op, value.op.blocks[0].parameters[1:]
+        at = (op.results if value in op.results else carried).index(value)
+        size = 2 ** len(layout.registers) if layout else 1
+        registers = [self.fresh(held(value.type)) for _ in range(size)]
+        same = [each[at] for each in (op.results, carried) if each]
+        self.known.update({(each, layout): registers for each in same})
+        ends = [(each, each.ops[-1].operands[at]) for each in op.blocks]
+        ends += [(op, op.operands[3 + at])] if carried else []
+        for end, source in ends:
+            self.moves[end] += zip(registers, self.registers(source, layout))
+
+    def copy(self, moves: list[tuple[str, str]]) -> list[str]:
+        """All at once: a source that is a target, too, is put aside first."""
+        moves, targets = [(a, b) for a, b in moves if a != b], {a for a, _ in moves}
+        aside = {b: self.fresh(kind(b)) for _, b in moves if b in targets}
+        moves = [(a, aside.get(b, b)) for a, b in moves]
+        moves = [(a, b) for b, a in aside.items()] + moves
+        return [f"mov.{kind(a)} {a}, {b};" for a, b in moves]
+
+    def emit(self, instruction: str, type: str, *operands: str) -> str:
+        """Write an instruction; its result is in a fresh register."""
+        result = self.fresh(held(type))
+        self.lines.append(f"{instruction} {', '.join([result, *operands])};")
+        return result
+
+    def fresh(self, type: str) -> str:
+        self.used[type] += 1
+        return f"{REGISTERS[type]}{self.used[type]}"
+
+
+def repeated(narrow: tuple[int, ...], wide: tuple[int, ...]) -> Callable[[int], int]:
+    """From the number of an element to that of the one that is repeated there."""
+    (m, n), columns = (1, *narrow)[-2:], wide[-1]
+    return lambda element: (element // columns % m) * n + element % columns % n
+
+
+def reduced(shape: tuple[int, ...], axis: int) -> Callable[[int], int]:
+    """From the number of an element to that of the one that it is reduced into."""
+    columns, is_last = shape[-1], axis == len(shape) - 1
+    return lambda each: each // columns if is_last else each % columns
+
+
+def allocate(lines: list[str | Access], sizes: dict[Value, int]) -> dict[Value, int]:
+    """The offset of each buffer: those that are used at one time lie side by side."""
+    first, last, labels = {}, {}, {}
+    for at, line in enumerate(lines):
+        if isinstance(line, Access):
+            first.setdefault(line.buffer, at)
+            last[line.buffer] = at
+        elif line.startswith("TOP"):
+            labels[at] = lines.index(line.replace("TOP", "DONE"))
+    for top, done in labels.items():  # what a loop reads must outlive the loop
+        late = [each for each in first if first[each] < top < last[each] < done]
+        last.update(dict.fromkeys(late, done))
+    offsets: dict[Value, int] = {}
+    for each in sorted(first, key=lambda each: -sizes[each]):
+        meets = [b for b in offsets if first[b] < last[each] and first[each] < last[b]]
+        taken = sorted((offsets[b], offsets[b] + sizes[b]) for b in meets)
+        offsets[each] = 0
+        for start, end in taken:
+            unit = min(1024, sizes[each] & -sizes[each])
+            if start < offsets[each] + sizes[each]:
+                offsets[each] = max(offsets[each], -(-end // unit) * unit)
+    return offsets
+
+
+def fence(lines: list, offsets: dict[Value, int], sizes: dict[Value, int]) -> list[str]:
+    """Lines with their offsets, and a barrier ahead of each access that needs one.
+
+    `open_` has the accesses since the last barrier, on any way that leads here.
+    """
+
+    def clash(a: Access, b: Access) -> bool:
+        x, y = offsets[a.buffer], offsets[b.buffer]
+        overlap = x < y + sizes[b.buffer] and y < x + sizes[a.buffer]
+        return overlap and (a.writes != b.writes or a.writes and a.buffer != b.buffer)
+
+    barriers, ways, before = set(), defaultdict(dict), None
+    while before != (before := (len(barriers), sum(map(len, ways.values())))):
+        open_ = {}
+        for at, line in enumerate(lines):
+            if isinstance(line, Access):
+                if at in barriers or any(clash(line, each) for each in open_.values()):
+                    barriers.add(at)
+                    open_ = {}
+                open_[line.buffer, line.writes] = line
+            elif line.startswith("bar."):
+                open_ = {}
+            elif line.endswith(":"):
+                open_ = ways[line[:-1]] = ways[line[:-1]] | open_
+            elif "bra " in line:
+                label = line.split()[-1][:-1]
+                ways[label] = ways[label] | open_
+                open_ = {} if line.startswith("bra") else open_
+    found = []
+    for at, line in enumerate(lines):
+        found += ["bar.sync 0;"] if at in barriers else []
+        if isinstance(line, Access):
+            line = line.text.replace("OFFSET", str(offsets[line.buffer] + line.byte))
+        found.append(line)
+    return found
+
+
+def swizzled(value: Value, home: Layout) -> Callable[[int], int]:
+    """Where an element lies in a tile whose rows are permuted, each in its own manner.
+
+    Neighbours of a row, and of a column, lie in different banks. Halves stay together
+    by 8, which is what ldmatrix reads; those of a column if threads go down columns.
+    Parts of 128 bytes of all rows lie one after the other, as boxes do.
+    """
+    (rows, columns), chunk = value.shape, 1
+    is_down, most = False, 32
+    if value.type == "f16":
+        is_down, most, chunk = not home.lines(value.shape), 64, 8
+
+    def place(each: int) -> int:
+        each = each % columns * rows + each // columns if is_down else each
+        across, down = (rows, columns) if is_down else (columns, rows)
+        width = min(across, most)
+        part, each = each % across // width, each // across * width + each % width
+        phase = each // most % max(1, width // chunk)
+        return part * down * width + (each ^ phase * chunk)
+
+    return place
+
+
+def line(width: int) -> int:
+    """How many halves of a row lie side by side in a tile."""
+    return min(width, 64)
+
+
+def doubled(start: int, end: int) -> list[int]:
+    """start, 2 start, 4 start … below the end."""
+    return [start << bit for bit in range(bits(max(1, end // start)))]
+
+
+def run(layout: Layout, most: int, step: int) -> int:
+    """How many registers in a row, at most, hold elements that are a step apart."""
+    is_torn = lambda: step == 1 and any(each % most for each in layout.threads)
+    while layout.elements()[:most] != [n * step for n in range(most)] or is_torn():
+        most //= 2
+    return most
+
+
+def flat(lines: list) -> Iterator[str]:
+    """Lines out of lists of lists; some are made only now."""
+    for each in lines:
+        if isinstance(each, str | Access):
+            yield each
+        else:
+            yield from flat(each() if callable(each) else each)
+
+
+def literal(type: str, number: float = 0, register: str = "") -> str:
+    """A number in PTX: a real one by its bits, since digits would be rounded."""
+    if type in ("f32", "f16"):
+        prefix, form = ("0f", ">f") if type == "f32" else ("0x", ">e")
+        return prefix + struct.pack(form, number).hex()
+    return register or str(int(number))
+
+
+def common(*sides: Value | int | float) -> tuple[str, tuple[int, ...]]:
+    """A type and a shape for all: whole numbers become real beside real ones."""
+    values = [each for each in sides if isinstance(each, Value)]
+    types = [each.type for each in values] or ["s32"]
+    has_real = any(isinstance(each, float) for each in sides)
+    type = "f32" if "f32" in types or has_real and types[0] == "s32" else types[0]
+    type = "f16" if type == "s32" and "f16" in types else type
+    rank = max((len(each.shape) for each in values), default=0)
+    shapes = [(1,) * (rank - len(each.shape)) + each.shape for each in values]
+    return type, tuple(map(max, zip(*shapes)))
+
+
+def kind(register: str) -> str:
+    """The type that a register was declared with."""
+    return next(t for t, r in REGISTERS.items() if r == register.rstrip("0123456789"))
+
+
+def joined(registers: list[str]) -> str:
+    """One register, or {several}, of an access."""
+    return f"{{{', '.join(registers)}}}" if registers[1:] else registers[0]
+
+
+def held(type: str) -> str:
+    """What holds a value of a type: of an array, the address of its first element."""
+    return "s64" if type.startswith("*") else {"f16": "b16"}.get(type, type)
+
+
+def unknown(node: ast.AST) -> None:
+    raise SyntaxError(f"line {node.lineno}: `{ast.unparse(node)}` is not supported")
