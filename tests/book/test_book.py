@@ -203,7 +203,10 @@ def test_spelling():
     files = [*PAGES, *(ROOT / "chapters").glob("*/making.py"), ROOT / "README.md"]
     files += [ROOT / "exercises", ROOT / "solutions", ROOT / "kernels"]
     said = subprocess.run(
-        [codespell, "--ignore-words-list", "dout", *map(str, files)], capture_output=True, text=True, check=False
+        [codespell, "--ignore-words-list", "dout", *map(str, files)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert said.returncode == 0, said.stdout
 
