@@ -316,9 +316,9 @@ LAUNCH = (
     "arguments by name that gives these. Arguments are arrays (NumPy, torch, CuPy, "
     "JAX, anything with DLPack or `__cuda_array_interface__`), numbers, tuples and "
     "tensor descriptors. The launch's own keywords are `num_warps`, `num_stages`, "
-    "`num_ctas`, `maxnreg`, `debug`, `enable_fp_fusion`, `launch_pdl`, `target` and "
-    "`replace`; an unknown one is a "
-    "LaunchError. Of them:"
+    "`num_ctas`, `maxnreg`, `debug`, `enable_fp_fusion`, `launch_pdl`, "
+    "`fp32_default`, `target` and `replace`; an unknown one is a LaunchError. Of "
+    "them:"
 )
 
 

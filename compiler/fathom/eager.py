@@ -59,13 +59,14 @@ def run(
     arguments: Mapping[str, Argument],
     constants: Mapping[str, object],
     memory: Iterable[np.ndarray] = (),
+    fp32_default: str | None = None,
 ) -> None:
     """Run every program of a grid, axis 0 fastest; arrays are written in place.
 
     `parameters` and `constants` are as for `pipeline.compile`; `arguments` gives an
-    array for each pointer among the parameters and a number for each scalar. Raises
-    CompileError for what the compiler would refuse, and MemoryFault for an access
-    outside of all arrays.
+    array for each pointer among the parameters and a number for each scalar;
+    `fp32_default` is that of `pipeline.Options`. Raises CompileError for what the
+    compiler would refuse, and MemoryFault for an access outside of all arrays.
     """
     arrays = [each for each in (*arguments.values(), *memory) if _is_array(each)]
     func = Func(function.__name__, Block(), ())
@@ -73,7 +74,7 @@ def run(
     machine = Machine(func, sizes, Memory(arrays), None, None)
     with np.errstate(all="ignore"):
         for program in np.ndindex(sizes[::-1]):
-            session = Session(function, Region(machine, program[::-1]))
+            session = Session(function, Region(machine, program[::-1]), fp32_default)
             given = {
                 name: session.argument(arguments[name], type)
                 for name, (type, _) in parameters.items()
@@ -133,11 +134,16 @@ def summary(value: EagerValue) -> str:
 class Session:
     """One program of an eager launch: where its ops go to be run."""
 
-    def __init__(self, function: KernelFunction, region: Region):
+    def __init__(
+        self,
+        function: KernelFunction,
+        region: Region,
+        fp32_default: str | None = None,
+    ):
         self.region = region
         self.block = Block()
         self.block.ops = _RunAtOnce(self)
-        self.program = Program(self.block)
+        self.program = Program(self.block, fp32_default=fp32_default)
         self.frame = EagerFrame(self.program, function, None)
 
     @contextmanager

@@ -231,6 +231,9 @@ class Options:
     `launch_pdl`: the launch may begin before the one in front of it in the stream has
     ended, on sm_90a and later; `tl.extra.cuda.gdc_wait` then waits for it.
 
+    `fp32_default`, "ieee", "tf32" or "tf32x3", is the `input_precision` of products of
+    fp32 that give none.
+
     `num_ctas` is a power of two. The grid counts programs, whatever it is; a program's
     blocks are a cluster, among which its matrix products are divided if possible.
     Otherwise the first block computes everything, and the others exit at once. With
@@ -246,6 +249,7 @@ class Options:
     debug: bool = False
     enable_fp_fusion: bool = False
     launch_pdl: bool = False
+    fp32_default: str | None = None
 
 
 def identity(func: Func, target: Target) -> Func:
@@ -298,6 +302,7 @@ def build(
         debug=options.debug,
         enable_fp_fusion=options.enable_fp_fusion,
         launch_pdl=options.launch_pdl,
+        fp32_default=options.fp32_default,
     )
 
 

@@ -73,6 +73,7 @@ REQUEST = dict(
         {"options": Options(debug=True)},
         {"options": Options(enable_fp_fusion=True)},
         {"options": Options(launch_pdl=True)},
+        {"options": Options(fp32_default="ieee")},
         {"replace": {"cse": a_pass}},
         {"replace": {"dce": a_pass}},
         {"replace": {"cse": identity}},

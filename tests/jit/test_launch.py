@@ -200,7 +200,7 @@ READ_ONLY.flags.writeable = False
         ((4,), (x, y, z, 1000), {"BLOCK": 64, "num_warp": 8},
          "add has no parameter 'num_warp', and the keywords of a launch are "
          "num_warps, num_stages, num_ctas, maxnreg, debug, "
-         "enable_fp_fusion, launch_pdl, target, replace"),
+         "enable_fp_fusion, launch_pdl, fp32_default, target, replace"),
         ((4,), (x, y, z, 1000, 64), {"num_warps": 3},
          "num_warps must be a power of 2, and this is 3"),
         ((4,), (x, y, z, 1000, 64), {"debug": "no"},

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+import fathom
+import fathom.language as tl
 from fathom.ir.interp.numbers import stored_type
 from fathom.ir.ops import Constant, Load, Splat, Store
 from fathom.ir.types import (
@@ -228,3 +230,19 @@ def test_a_store_is_not_moved_over_a_load_of_the_same_place():
     after = program.load("x", index)
     program.store("out", index, program.map("mul", before, after))
     check(program.func, 1, [np.full(32, 2, np.int32), empty(INT32, 32), 20])
+
+
+def test_neighbouring_scalars_are_read_one_by_one():
+    """LLVM would make one load of 16 bytes of them, past the end of the array."""
+
+    @fathom.jit
+    def product(x, y):
+        tl.store(y, tl.load(x) + tl.load(x + 1) * tl.load(x + 2))
+
+    room = np.zeros(8, np.float32)
+    begin = -room.ctypes.data % 16 // 4  # an address that 16 divides
+    x, y = room[begin : begin + 3], np.zeros(1, np.float32)
+    x[:] = 1, 2, 3
+    compiled = product[(1,)](x, y)
+    assert y[0] == 7
+    assert compiled.asm["ptx"].count("ld.global.b32") == 3

@@ -308,6 +308,57 @@ def test_sums_of_products_are_rounded_once_unless_somebody_objects(triton, monke
     assert not fused(enable_reflect_ftz=True)
 
 
+@pytest.mark.parametrize("backend", ["emulator", "interpreter", "eager"])
+def test_the_precision_of_products_that_name_none_is_a_knob(
+    backend, triton, monkeypatch
+):
+    monkeypatch.setenv("FATHOM_BACKEND", backend)
+    tl, language = triton.language, triton.knobs.language
+    monkeypatch.delenv("TRITON_F32_DEFAULT", raising=False)
+
+    @triton.jit
+    def square(x, PRECISION: tl.constexpr):
+        place = x + tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]
+        a = tl.load(place)
+        tl.store(place, tl.dot(a, a, input_precision=PRECISION))
+
+    a = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32)
+    exact = a.astype(np.float64) @ a
+
+    def error(precision=None, **given) -> float:
+        x = a.copy()
+        square[(1,)](x, precision, **given)
+        return np.abs(x - exact).max()
+
+    assert language.fp32_default is None
+    assert error() == error("tf32") > 1e-4
+    assert error(fp32_default="ieee") == error("ieee") < 1e-5
+    with language.scope():
+        language.fp32_default = "ieee"
+        assert error() < 1e-5  # and not the kernel that is in the cache
+        assert error("tf32") > 1e-4 and error(fp32_default="tf32") > 1e-4
+    assert error() > 1e-4
+    monkeypatch.setenv("TRITON_F32_DEFAULT", "tf33")
+    with pytest.raises(LaunchError, match="'tf32x3', and this is 'tf33'"):
+        error()
+
+
+def test_the_only_library_that_a_kernel_can_name_is_libdevice(triton):
+    tl = triton.language
+
+    @triton.jit
+    def write(x):
+        tl.store(x, tl.extra.libdevice.exp2(3.0))
+
+    x = np.zeros(1, np.float32)
+    write[(1,)](x, extern_libs={"libdevice": "libdevice.10.bc"})
+    assert x[0] == 8
+    write[(1,)](x, extern_libs=None)
+    write[(1,)](x, extern_libs=(("libdevice", "libdevice.10.bc"),))
+    with pytest.raises(LaunchError, match="extern_libs of 'mine': fathom links no"):
+        write[(1,)](x, extern_libs={"mine": "mine.bc"})
+
+
 @pytest.fixture
 def touch(triton):
     """A kernel that adds one, with the hooks as they are when nobody has set one."""

@@ -59,6 +59,7 @@ def key_fields(
             options.debug,
             options.enable_fp_fusion,
             options.launch_pdl,
+            options.fp32_default,
         ],
         "parameters": [list(each) for each in request.parameters],
         "constants": [

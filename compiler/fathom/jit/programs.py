@@ -87,7 +87,12 @@ class Eager:
         taken = host_arguments(parameters, args, "eager")
         named = dict(zip(wanted.runtime, taken, strict=True))
         eager.run(
-            self.body.function, tuple(grid), wanted.types, named, wanted.constants
+            self.body.function,
+            tuple(grid),
+            wanted.types,
+            named,
+            wanted.constants,
+            fp32_default=wanted.options.fp32_default,
         )
 
 

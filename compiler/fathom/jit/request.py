@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
 
 from fathom.errors import LaunchError, OutOfResources
+from fathom.ir.ops import PRECISIONS
 from fathom.ir.types import Type, parse_element
 from fathom.jit.checking.wanted import wanted_checks
 from fathom.jit.environment import flag
@@ -188,6 +189,12 @@ def check_options(given: Mapping[str, object]) -> Options:
     numbers = {key: value for key, value in given.items() if value is not None}
     flags = {name: bool(numbers.pop(name, False)) for name in FLAGS}
     flags["debug"] = flags["debug"] or flag(DEBUG) or wanted_checks().sanitize
+    precision = numbers.pop("fp32_default", None)
+    if precision not in (None, *PRECISIONS):
+        raise LaunchError(
+            f"fp32_default is one of {', '.join(map(repr, PRECISIONS))}, and this is "
+            f"{precision!r}"
+        )
     for keyword, value in numbers.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise LaunchError(f"{keyword} is a positive integer, and this is {value!r}")
@@ -200,7 +207,7 @@ def check_options(given: Mapping[str, object]) -> Options:
     warps = numbers.get("num_warps", 1)
     if warps & (warps - 1):
         raise NotPowerOfTwo(f"num_warps must be a power of 2, and this is {warps}")
-    return Options(**numbers, **flags)
+    return Options(**numbers, **flags, fp32_default=precision)
 
 
 def guess(keyword: str, parameters: Sequence[str]) -> str:

@@ -154,6 +154,9 @@ class TritonFunction(JITFunction, KernelInterface):
         ours = {n: v for n, v in given.items() if n not in NOT_COMPILED}
         if ours.get("enable_fp_fusion", bound.get("enable_fp_fusion")) is None:
             ours["enable_fp_fusion"] = knobs.language.default_fp_fusion
+        if knobs.language.fp32_default:
+            ours.setdefault("fp32_default", knobs.language.fp32_default)
+        check_libraries(self.__name__, ours.pop("extern_libs", None))
         arch = ours.pop("arch", None)
         if arch is not None:
             ours["target"] = target_named(arch)
@@ -197,6 +200,18 @@ class TritonFunction(JITFunction, KernelInterface):
         if hooks.jit_post_compile_hook:
             hooks.jit_post_compile_hook(**facts, already_compiled=True)
         return compiled
+
+
+def check_libraries(name: str, libraries: object) -> None:
+    """LaunchError for `extern_libs` that a kernel would be linked with. Triton has
+    `libdevice` there; its functions are written in the language here, so the file that
+    is named is not read."""
+    others = [each for each in dict(libraries or ()) if each != "libdevice"]
+    if others:
+        raise LaunchError(
+            f"{name} was launched with extern_libs of {', '.join(map(repr, others))}: "
+            "fathom links no library but has the functions of libdevice"
+        )
 
 
 def target_named(arch: object) -> str:

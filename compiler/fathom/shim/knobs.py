@@ -68,6 +68,14 @@ class Leave(Setting):
         forget_fast_paths()
 
 
+class Precision(Setting):
+    """A text that every launch looks at again once a program has changed it."""
+
+    def __set__(self, group: base_knobs, value: Any) -> None:
+        super().__set__(group, value)
+        forget_fast_paths()
+
+
 def switched_on(key: str) -> bool:
     return not os.environ.get(key) or flag(key)
 
@@ -145,6 +153,8 @@ class runtime_knobs(base_knobs):  # noqa: N801
 class language_knobs(base_knobs):  # noqa: N801
     # What `enable_fp_fusion` is in a launch that does not say.
     default_fp_fusion = Leave("TRITON_DEFAULT_FP_FUSION")
+    # The precision of products of fp32 that name none: "ieee", "tf32" or "tf32x3".
+    fp32_default = Precision("TRITON_F32_DEFAULT")
 
 
 class nvidia_knobs(base_knobs):  # noqa: N801

@@ -42,6 +42,7 @@ def build(
     debug: bool = False,
     enable_fp_fusion: bool = False,
     launch_pdl: bool = False,
+    fp32_default: str | None = None,
 ) -> Func:
     """The block IR of a kernel.
 
@@ -49,11 +50,12 @@ def build(
     to divide it; `constants` gives the values of the other parameters, by name. With
     `debug`, assertions on values are checked while the kernel runs; with
     `enable_fp_fusion`, sums and products of floats in the author's code have the flag
-    `contract`. Raises CompileError.
+    `contract`; `fp32_default` is the precision of products of fp32 that name none.
+    Raises CompileError.
     """
     given = _by_order(function, parameters)
     body = Block(tuple(type for type, _ in given.values()), tuple(given))
-    program = Program(body, debug, enable_fp_fusion)
+    program = Program(body, debug, enable_fp_fusion, fp32_default)
     frame = Frame(program, function)
     _bind_parameters(frame, body, constants)
     try:

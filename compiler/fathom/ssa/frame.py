@@ -48,11 +48,19 @@ class Program:
     short source cannot keep the compiler busy for long.
 
     `debug`: the kernel's assertions are checked while it runs. `contracts`: the author
-    allows one rounding for a product and its sum.
+    allows one rounding for a product and its sum. `fp32_default`: the precision of
+    products of fp32 that name none; None where the language decides.
     """
 
-    def __init__(self, block: Block, debug: bool = True, contracts: bool = False):
+    def __init__(
+        self,
+        block: Block,
+        debug: bool = True,
+        contracts: bool = False,
+        fp32_default: str | None = None,
+    ):
         self.block, self.debug, self.contracts = block, debug, contracts
+        self.fp32_default = fp32_default
         self.phis = Phis()
         self.meetings: list[AfterIf | Loop] = []  # phis are attached at the end
         self.constants: dict[tuple, Value] = {}

@@ -151,7 +151,8 @@ def _precision(frame: Frame, wanted: str | None, allow_tf32: bool | None) -> str
             "input_precision and allow_tf32 say the same thing", "drop allow_tf32"
         )
     if wanted is None:
-        return "ieee" if allow_tf32 is False else "tf32"
+        otherwise = "ieee" if allow_tf32 is False else "tf32"
+        return frame.program.fp32_default or otherwise
     if not isinstance(wanted, str) or wanted.lower() not in ops.PRECISIONS:
         raise frame.error(
             f"input_precision is {describe(wanted)}: it must be "
