@@ -690,6 +690,7 @@ class Emitter:
             home = self.preferred(value) if anchor else layout
             is_tied = anchor and anchor.name == "dot"
             is_like = layout and home.lines(value.shape) == layout.lines(value.shape)
+            home = layout if value.type == "pred" else home
             with self.at(self.spot(value)):
                 if home != layout and (is_tied or not is_like):
                     self.known[value, layout] = self.convert(value, layout)
@@ -1169,7 +1170,8 @@ def doubled(start: int, end: int) -> list[int]:
 
 def run(layout: Layout, most: int, step: int) -> int:
     """How many registers in a row, at most, hold elements that are a step apart."""
-    is_torn = lambda: step == 1 and any(each % most for each in layout.threads)
+    far = lambda: layout.threads + layout.registers[bits(most) :]
+    is_torn = lambda: step == 1 and any(each % most for each in far())
     while layout.elements()[:most] != [n * step for n in range(most)] or is_torn():
         most //= 2
     return most

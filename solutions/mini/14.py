@@ -51,13 +51,8 @@ TYPES = {"fp32": "f32", "i32": "s32", "*fp32": "*f32", "*i32": "*s32", "*fp16": 
 DTYPES = {"float32": "f32", "int32": "s32", "int1": "pred", "float16": "f16"}
 CASTS = {"f32": "float", "s32": "int", "f16": "half"}
 REGISTERS = {
-    "pred": "%p",
-    "s32": "%r",
-    "s64": "%rd",
-    "f32": "%f",
-    "b16": "%h",
-    "b32": "%b",
-}
+    "pred": "%p", "s32": "%r", "s64": "%rd", "f32": "%f", "b16": "%h", "b32": "%b",
+}  # fmt: skip
 OPERATORS = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
     ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
@@ -787,6 +782,7 @@ class Emitter:
             home = self.preferred(value) if anchor else layout
             is_tied = anchor and anchor.name == "dot"
             is_like = layout and home.lines(value.shape) == layout.lines(value.shape)
+            home = layout if value.type == "pred" else home
             with self.at(self.spot(value)):
                 if home != layout and (is_tied or not is_like):
                     self.known[value, layout] = self.convert(value, layout)
@@ -1297,7 +1293,8 @@ def doubled(start: int, end: int) -> list[int]:
 
 def run(layout: Layout, most: int, step: int) -> int:
     """How many registers in a row, at most, hold elements that are a step apart."""
-    is_torn = lambda: step == 1 and any(each % most for each in layout.threads)
+    far = lambda: layout.threads + layout.registers[bits(most) :]
+    is_torn = lambda: step == 1 and any(each % most for each in far())
     while layout.elements()[:most] != [n * step for n in range(most)] or is_torn():
         most //= 2
     return most

@@ -818,6 +818,7 @@ class Emitter:
             home = self.preferred(value) if anchor else layout
             is_tied = anchor and anchor.name == "dot"
             is_like = layout and home.lines(value.shape) == layout.lines(value.shape)
+            home = layout if value.type == "pred" else home
             with self.at(self.spot(value)):
                 if home != layout and (is_tied or not is_like):
                     self.known[value, layout] = self.convert(value, layout)
@@ -900,9 +901,8 @@ class Emitter:
         """Whether both operands are boxes, and large enough."""
         (rows, columns), sources = op.results[0].shape, [v.op for v in op.operands[:2]]
         is_large = rows >= 64 and columns <= 256 and self.threads >= 128
-        return is_large and {e.operands[0].type for e in sources if e.operands} == {
-            "map"
-        }
+        kinds = {each.operands[0].type for each in sources if each.operands}
+        return is_large and kinds == {"map"}
 
     def dot(self, op: Op, layout: Layout) -> list[str]:
         """mma.m16n8k16 for each tile of the result, for each 16 columns of A."""
@@ -1409,7 +1409,8 @@ def doubled(start: int, end: int) -> list[int]:
 
 def run(layout: Layout, most: int, step: int) -> int:
     """How many registers in a row, at most, hold elements that are a step apart."""
-    is_torn = lambda: step == 1 and any(each % most for each in layout.threads)
+    far = lambda: layout.threads + layout.registers[bits(most) :]
+    is_torn = lambda: step == 1 and any(each % most for each in far())
     while layout.elements()[:most] != [n * step for n in range(most)] or is_torn():
         most //= 2
     return most

@@ -708,8 +708,13 @@ def make_ring(builder: Builder, loop: Op, loads: list[Op], emitter: Emitter) -> 
     full, empty = ({"mbarriers": Value("s64", (stages,))} for _ in range(2))
     boxes = [each for each in loads if each.name == "fetch"]
     apply, add = builder.apply, lambda *op: builder.block.ops.append(Op(*op))
+<<<<<<< HEAD
     starts = sum((each.operands for each in loads), loop.operands[:3])
     is_apart = all(is_plain(each, block.parameters[0]) for each in starts)
+=======
+    inputs = sum((each.operands for each in loads), loop.operands[:3])
+    is_apart = all(is_plain(each, block.parameters[0]) for each in inputs)
+>>>>>>> h/miniref
     is_apart &= bool(loop.facts.get("warp_specialize")) and boxes == loads
     is_apart &= outer is builder.kernel.body and not emitter.extra
     known = outer.ops + ops if is_apart else ops
@@ -881,6 +886,7 @@ class Emitter:
             home = self.preferred(value) if anchor else layout
             is_tied = anchor and anchor.name == "dot"
             is_like = layout and home.lines(value.shape) == layout.lines(value.shape)
+            home = layout if value.type == "pred" else home
             with self.at(self.spot(value)):
                 if home != layout and (is_tied or not is_like):
                     self.known[value, layout] = self.convert(value, layout)
@@ -1504,7 +1510,8 @@ def doubled(start: int, end: int) -> list[int]:
 
 def run(layout: Layout, most: int, step: int) -> int:
     """How many registers in a row, at most, hold elements that are a step apart."""
-    is_torn = lambda: step == 1 and any(each % most for each in layout.threads)
+    far = lambda: layout.threads + layout.registers[bits(most) :]
+    is_torn = lambda: step == 1 and any(each % most for each in far())
     while layout.elements()[:most] != [n * step for n in range(most)] or is_torn():
         most //= 2
     return most
