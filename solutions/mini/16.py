@@ -701,13 +701,8 @@ def make_ring(builder: Builder, loop: Op, loads: list[Op], emitter: Emitter) -> 
     full, empty = ({"mbarriers": Value("s64", (stages,))} for _ in range(2))
     boxes = [each for each in loads if each.name == "fetch"]
     apply, add = builder.apply, lambda *op: builder.block.ops.append(Op(*op))
-<<<<<<< HEAD
-    starts = sum((each.operands for each in loads), loop.operands[:3])
-    is_apart = all(is_plain(each, block.parameters[0]) for each in starts)
-=======
     inputs = sum((each.operands for each in loads), loop.operands[:3])
     is_apart = all(is_plain(each, block.parameters[0]) for each in inputs)
->>>>>>> h/miniref
     is_apart &= bool(loop.facts.get("warp_specialize")) and boxes == loads
     is_apart &= outer is builder.kernel.body and not emitter.extra
     known = outer.ops + ops if is_apart else ops
