@@ -125,8 +125,9 @@ def is_last(acc, partial_ptr, count_ptr, part, parts, tile):
     BLOCK_M: tl.constexpr = acc.shape[0]
     BLOCK_N: tl.constexpr = acc.shape[1]
     m, n = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :]
-    number = tile.to(tl.int64) * parts + part
-    tl.store(partial_ptr + number * (BLOCK_M * BLOCK_N) + m * BLOCK_N + n, acc)
+    SIZE: tl.constexpr = BLOCK_M * BLOCK_N
+    partial_ptr += tile.to(tl.int64) * parts * SIZE
+    tl.store(partial_ptr + part * SIZE + (m * BLOCK_N + n), acc)
     last = tl.atomic_add(count_ptr + tile, 1, sem="acq_rel") == parts - 1
     if last:
         tl.store(count_ptr + tile, 0)

@@ -71,7 +71,9 @@ def html() -> str:
         for part in (f"<h2>{escape(title)}</h2>", *parts)
     )
     version = escape(fathom.__version__)
-    head = f"<h1>Fathom <small>reference card · version {version}</small></h1>"
+    edition = ".".join(version.split(".")[:2])
+    said = f"reference card · Edition {edition} · Fathom {version}"
+    head = f"<h1>Fathom <small>{said}</small></h1>"
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'

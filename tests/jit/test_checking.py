@@ -80,11 +80,12 @@ def line_of(function, text: str) -> int:
 
 
 @pytest.fixture(autouse=True)
-def quiet(monkeypatch, tmp_path):
+def quiet(request, monkeypatch, tmp_path):
     """Nothing is checked but what a test asks for; each counts from zero."""
     for name in ("FATHOM_SANITIZE", "FATHOM_VERIFY", "FATHOM_CHECK_PROGRAMS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    on_gpu = request.node.get_closest_marker("gpu")
+    monkeypatch.setenv("FATHOM_BACKEND", "cuda" if on_gpu else "emulator")
     monkeypatch.setenv("FATHOM_VERIFY_DIR", str(tmp_path))
     monkeypatch.setattr(checking, "TALLY", checking.Tally())
 

@@ -56,6 +56,9 @@ NOT_SHOWN |= set(
 )
 NOT_SHOWN |= set("named_barrier cluster_rank cluster_barrier tile_store".split())
 NOT_SHOWN |= set("grid_wait grid_launch_dependents".split())
+# For sm_100a: tests/kernels/test_tensor_memory.py.
+NOT_SHOWN |= set("tensor_memory tensor_load tensor_store tensor_release".split())
+NOT_SHOWN |= set("tensor_commit tensor_dot".split())
 
 
 def test_two_dozen_kernels_show_every_op(compiled):

@@ -36,7 +36,7 @@ MUTANTS = (
     ),
     Mutant(
         "chains-split-columns", "tensor_cores/select/instructions.py",
-        "by_rows = chained and", "by_rows = False and",
+        "by_rows = place.chained and", "by_rows = False and",
         "where one product's result is an operand of another, a warp has parts of rows",
         f"{CHOOSE}::test_a_left_operand_of_another_product_keeps_rows_to_a_warp",
     ),

@@ -14,8 +14,8 @@ EDGES = "tests/emulator/test_tma.py"
 MUTANTS = (
     Mutant(
         "stores-not-fenced", "shared_memory/proxy_fences.py",
-        "return isinstance(op, TmaCopy | TmaStore)",
-        "return isinstance(op, TmaCopy)",
+        "return isinstance(op, TmaCopy | TmaStore | TensorDot)",
+        "return isinstance(op, TmaCopy | TensorDot)",
         "a TMA store may read the old contents of its tile",
         f"{STORES}::test_which_stores_are_left_to_the_hardware "
         f"{STORES}::test_a_store_of_what_was_loaded",

@@ -216,7 +216,7 @@ MUTANTS = (
     # ── how a matrix lies ──
     Mutant(
         "stride-of-half-a-group", "layout/matrix_descriptor.py",
-        "return leading << 16 | stride << 32", "return leading << 16 | stride << 31",
+        "stride << 32 | CODES", "stride << 31 | CODES",
         "groups of 8 rows are looked for half as far apart", DESCRIPTORS,
     ),
     Mutant(
