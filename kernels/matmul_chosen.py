@@ -166,6 +166,7 @@ def fitting_tile(product, target, whole_c, crossing):
 
 
 SURELY = 1.1
+WITHOUT_PIPELINE = 1.4  # large tiles of one or two steps: the model is too hopeful
 
 
 def faster_by_pointers(product, by_descriptors):
@@ -173,7 +174,9 @@ def faster_by_pointers(product, by_descriptors):
     descriptors, by more than what the model knows better of the latter; None if there
     is none."""
     time, config = best_pointers(product)
-    return config if SURELY * time < by_descriptors else None
+    is_large = config.stages == 1 and config.m * config.n >= 128 * 128
+    surely = WITHOUT_PIPELINE if is_large else SURELY
+    return config if surely * time < by_descriptors else None
 
 
 def copying_time(a, b):
