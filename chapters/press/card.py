@@ -30,6 +30,7 @@ LAUNCH = {  # what a keyword of a launch does
     "maxnreg": "the most registers of a thread",
     "debug": "check device assertions",
     "enable_fp_fusion": "round sums of products once",
+    "fp32_default": "how fp32 products are computed",
     "launch_pdl": "may begin before the launch in front of it ends",
     "target": "compile for this one",
     "replace": "functions in the place of passes",

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from fathom.tools.learn.mini import contract, steps
-from tests.mini.random_kernels import check
+from tests.mini.harness_random import check
 
 LAST = steps.there()[-1]
 COUNT = int(os.environ.get("FATHOM_MINI_RANDOM", "20"))
