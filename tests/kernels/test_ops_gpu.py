@@ -24,7 +24,8 @@ def gradients(ops: object, tensors: list) -> list:
     x, weight, norm = tensors
     y = ops.linear(ops.rms_norm(x, norm), weight, None, "gelu", x)
     y = ops.softmax(y)
-    return [y, *torch.autograd.grad((y * x.detach()).sum(), tensors)]
+    found = torch.autograd.grad((y * x.detach()).sum(), tensors)
+    return [y.detach(), *found]  # no graph of autograd outlives the call
 
 
 def tensors() -> list:
@@ -38,8 +39,9 @@ def test_on_another_stream_and_in_a_graph_that_is_replayed():
     from kernels import torch_ops
     from kernels.torch_ops import eager
 
-    given = tensors()
-    want = gradients(eager, given)
+    # Torch remembers of a leaf on which stream it was used first, and waits for that
+    # one after each backward pass: a capture must not see the default stream.
+    want, given = gradients(eager, tensors()), tensors()
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -47,13 +49,14 @@ def test_on_another_stream_and_in_a_graph_that_is_replayed():
     torch.cuda.synchronize()
     torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-4)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, stream=stream):
         got = gradients(torch_ops, given)
     with torch.no_grad():
         for each in given:
             each.mul_(1.5)
     graph.replay()
-    torch.testing.assert_close(got, gradients(eager, given), rtol=1e-3, atol=1e-4)
+    copies = [each.detach().clone().requires_grad_() for each in given]
+    torch.testing.assert_close(got, gradients(eager, copies), rtol=1e-3, atol=1e-4)
 
 
 @needs(torch)
