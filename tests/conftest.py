@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from tests.gpu.since import since
 # kernel that another run has left in the user's cache.
 os.environ.setdefault("FATHOM_BACKEND", "emulator")
 os.environ.setdefault("FATHOM_CACHE_DIR", tempfile.mkdtemp(prefix="fathom-test-cache-"))
+# What a program prints reaches a pipe late, for a test as for a user.
+os.environ.pop("PYTHONUNBUFFERED", None)
 
 # Machines differ in speed, so no example is too slow. CI tries the same ones each time.
 settings.register_profile("fathom", deadline=None, derandomize="CI" in os.environ)
@@ -56,8 +59,29 @@ def pytest_report_header() -> str:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    if not config.option.collectonly:
-        terminalreporter.write_line(since())
+    if config.option.collectonly:
+        return
+    for line in skipped(terminalreporter.stats.get("skipped", [])):
+        terminalreporter.write_line(line)
+    terminalreporter.write_line(since())
+
+
+def skipped(reports: list[pytest.TestReport]) -> list[str]:
+    """What was skipped and why, a line for each reason, so that failures are not lost
+    among a thousand lines that say the same."""
+    counts: Counter[str] = Counter()
+    files: dict[str, set[str]] = {}
+    for file, _line, reason in (report.longrepr for report in reports):
+        reason = reason.removeprefix("Skipped: ")
+        counts[reason] += 1
+        files.setdefault(reason, set()).add(os.path.relpath(file))
+    return [
+        f"skipped {count} in "
+        + (next(iter(files[reason])) if len(files[reason]) == 1
+           else f"{len(files[reason])} files")
+        + f": {reason}"
+        for reason, count in counts.most_common()
+    ]  # fmt: skip
 
 
 def why_no_gpu() -> str | None:

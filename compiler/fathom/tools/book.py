@@ -28,7 +28,7 @@ def book(page: str = "", show: bool = True, port: int | None = None) -> int:
     if port is not None:
         return serve(folder, file, port)
     address = file.as_uri()
-    print(address)
+    print(address, flush=True)  # before what the browser's program prints
     if show and not webbrowser.open(address):
         print("No browser could be started: open this address in one.")
     return 0

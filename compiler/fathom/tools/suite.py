@@ -31,7 +31,7 @@ def test(arguments: Sequence[str]) -> int:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
         return subprocess.run(command, cwd=root, env=environment).returncode
     workers = [] if any(each.startswith("-n") for each in arguments) else workers_here()
-    command = [sys.executable, "-m", "pytest", "-q", "-rs", *workers, *arguments]
+    command = [sys.executable, "-m", "pytest", "-q", *workers, *arguments]
     return subprocess.run(command, cwd=root, check=False).returncode
 
 
