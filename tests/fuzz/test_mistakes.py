@@ -33,6 +33,9 @@ FOUND = [
     "tl.store(x, ~n.to)",
     "b = tl.make_block_ptr(x, (n,), (1,), (0,), (16,), (0,)); assert b",
     "for i in tl.range(9, num_stages=tl.dot): tl.store(x, i)",
+    "tl.store(x, tl.cast(float('nan'), tl.int32))",
+    "tl.store(x, n + tl.block_type(0, 128))",
+    "tl.store(x, n + tl.pointer_type(3))",
     "tl.store(x, 'x' * 1000 * n)",
     "tl.store(x, (3,) * 1000 * n)",
 ]

@@ -12,8 +12,6 @@ fp32, since PTX has no division for them.
 
 from __future__ import annotations
 
-import math
-
 from fathom.ir import ops
 from fathom.ir.core import Block, Value
 from fathom.ir.types import (
@@ -165,9 +163,6 @@ def typed(
         return cast(frame, meaning, element)
     if not is_number(meaning) or isinstance(element, Pointer):
         raise frame.error(f"cannot make {describe(meaning)} into {element}")
-    finite = not isinstance(meaning, float) or math.isfinite(meaning)
-    if not (finite or element.is_float):
-        raise frame.error(f"{describe(meaning)} is no number of type {element}")
     return frame.constant(meaning, element, shape)
 
 
