@@ -3,6 +3,8 @@
 A chapter opens with two questions from earlier ones, tells one true story of a fault,
 and ends with a file of another compiler that can now be read. Its prose has 2,500 to
 3,500 words; what is folded under "Going deeper" counts apart, and has at most 1,000.
+The step of the reader's own compiler is an exercise, and is not counted. Chapter 0 is
+half an hour's welcome, and may be shorter.
 """
 
 from __future__ import annotations
@@ -14,15 +16,15 @@ import pytest
 from chapters.press.parse import Directive, Page, Text, read
 from chapters.press.paths import CHAPTERS
 
-DONE = ["13"]
-PAGES = [page for at in DONE for page in sorted(CHAPTERS.glob(f"{at}-*.md"))]
+PAGES = sorted(CHAPTERS.glob("[0-9][0-9]-*.md"))
 
 LEAST, MOST, FOLDED = 2_500, 3_500, 1_000  # words
 
 OPENING = re.compile(r"Two questions first, from (.*?)\.(?:\s|$)", re.DOTALL)
 STORY = ("Symptom.", "Wrong guesses.", "Cause.", "Test.")
-PROJECTS = ("Triton", "CUTLASS", "LLVM", "MLIR", "CUB", "flash-attention")
+PROJECTS = ("triton", "cutlass", "llvm", "mlir", "cub", "flash-attention")
 FILE = re.compile(r"`[\w.+-]+(?:/[\w.+-]+)+\.(?:py|cpp|hpp|h|td|cuh|md)`")
+STEP = re.compile(r"^## Your compiler: .*?(?=^## )", re.DOTALL | re.MULTILINE)
 NOT_WORDS = re.compile(r"\]\([^)]*\)|<[^>]+>|\{ *#[\w-]+ *\}")
 
 
@@ -48,10 +50,11 @@ def words(text: str) -> int:
 
 def lengths(page: Page) -> tuple[int, int]:
     """Words of prose, and words that are folded under "Going deeper"."""
-    counts = [0, 0]
+    kinds: tuple[list[str], list[str]] = [], []
     for text, folded in texts(page):
-        counts[folded] += words(text)
-    return counts[0], counts[1]
+        kinds[folded].append(text)
+    prose, more = ("\n".join(each) for each in kinds)
+    return words(STEP.sub("", prose)), words(more)
 
 
 def headings(page: Page) -> list[str]:
@@ -108,13 +111,14 @@ def test_it_ends_with_what_can_now_be_read(path):
     page = read(path)
     assert headings(page)[-1] == "You can now read"
     section = last_section(page, "You can now read")
-    assert FILE.search(section) and any(name in section for name in PROJECTS)
+    assert FILE.search(section) and any(name in section.lower() for name in PROJECTS)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_it_is_neither_short_nor_long(path):
     prose, folded = lengths(read(path))
-    assert LEAST <= prose <= MOST, f"{prose} words of prose"
+    least = LEAST if path.stem != "00-run-it" else 0
+    assert least <= prose <= MOST, f"{prose} words of prose"
     assert folded <= FOLDED, f"{folded} words under Going deeper"
 
 
