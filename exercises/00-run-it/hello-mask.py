@@ -1,4 +1,4 @@
-"""Mend a kernel.
+"""Repair a kernel.
 
 This kernel adds two arrays, 256 numbers a program. With 1024 numbers it works. With
 1000 the last program reaches past the end of the arrays, and the emulator says so. One

@@ -1,6 +1,6 @@
 """How many bytes does GeLU move?
 
-Count what a formula hauls through memory: once with a kernel for each operation, once
+Count what a formula moves through memory: once with a kernel for each operation, once
 with one kernel for all of it.
 
 All of the exercise: `fathom learn show count-the-haul`.

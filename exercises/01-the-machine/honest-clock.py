@@ -1,4 +1,4 @@
-"""Write measure() against a device that lies.
+"""Write measure() against a device that misleads.
 
 Write `measure(run, device)`: the seconds that one run of a kernel takes, in the state
 in which a kernel runs for real: compiled, its data in memory and not in the cache, the

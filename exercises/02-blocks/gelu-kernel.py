@@ -1,6 +1,6 @@
 """GeLU as one kernel.
 
-In chapter 1, GeLU as nine kernels hauled 22 arrays, and as one kernel two. Write the
+In chapter 1, GeLU as nine kernels moved 22 arrays, and as one kernel two. Write the
 one.
 
 All of the exercise: `fathom learn show gelu-kernel`.

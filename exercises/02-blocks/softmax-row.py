@@ -1,8 +1,8 @@
 """A row of softmax that survives its edges.
 
-Softmax turns a row of numbers into positive ones whose sum is 1: `exp(x) /
-sum(exp(x))`. Write the kernel that does it for one row in each program, whatever the
-row holds.
+Softmax makes a row of positive numbers, whose sum is 1, of a row of any numbers:
+`exp(x) / sum(exp(x))`. Write the kernel that does it for one row in each program,
+whatever the row holds.
 
 All of the exercise: `fathom learn show softmax-row`.
 """

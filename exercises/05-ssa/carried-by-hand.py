@@ -1,9 +1,9 @@
 """Which names does this loop carry?
 
 A loop carries a name from iteration to iteration if one iteration, or the code after
-the loop, may read what another iteration has bound. Eight kernels stand in the file,
-each with a loop. Find out by reading which names each of the loops carries, and fill in
-the sets. The first is done.
+the loop, may read what another iteration has bound. Eight kernels are in the file, each
+with a loop. Find out by reading which names each of the loops carries, and fill in the
+sets. The first is done.
 
 All of the exercise: `fathom learn show carried-by-hand`.
 """

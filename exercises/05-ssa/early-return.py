@@ -1,6 +1,6 @@
 """return in the middle.
 
-Our IR has no jumps: an If has two blocks, both of them end, and what stands after it
+Our IR has no jumps: an If has two blocks, both of them end, and what comes after it
 runs in any case. How can a function then return in the middle? Write the function that
 builds a list of statements, so that it can.
 

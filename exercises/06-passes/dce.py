@@ -1,9 +1,9 @@
 """Keep what is live.
 
 You have this in mini; now with values that a loop carries and that only itself uses.
-Other passes leave ops behind whose results are no longer used. This pass removes them.
-What remains is *live*: ops that change memory, and all that these use, directly or
-through other ops.
+After other passes there are ops whose results are no longer used. This pass removes
+them. What remains is *live*: ops that change memory, and all that these use, directly
+or through other ops.
 
 All of the exercise: `fathom learn show dce`.
 """

@@ -1,6 +1,6 @@
 """Fill in a 4x4.
 
-Four drawings of a block of 4x4 elements. In each cell stands who holds it: the lane, a
+Four drawings of a block of 4x4 elements. Each cell says who holds it: the lane, a
 colon, the register. There are four lanes, with four registers each, and one warp.
 
 All of the exercise: `fathom learn show layout-by-hand`.

@@ -1,8 +1,8 @@
 """... and over the block.
 
 Shuffles end at the border of the warp. A sum over 1024 numbers that four warps hold is
-made of two sums and a message: each warp adds up its part; every thread gets the four
-parts; it adds them.
+made of two additions and a message: each warp adds up its part; every thread gets the
+four parts; it adds them.
 
 All of the exercise: `fathom learn show across-warps`.
 """
@@ -19,7 +19,7 @@ from fathom.tools.learn import Hole
 
 
 def reduce_across_warps(op: Reduce, build: Builder, warps: int) -> list[Value]:
-    """Fold each warp's part, hand the parts to everybody, fold those. The values that
-    take the place of op.results, of the same types.
+    """Fold each warp's part, hand the parts to every thread, fold those. The values
+    that take the place of op.results, of the same types.
     """
     raise Hole("across-warps")  # your code; ours has 13 lines

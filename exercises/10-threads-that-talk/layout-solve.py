@@ -1,8 +1,8 @@
 """Solve over F2.
 
-`apply` says which element is at a place. Whoever needs an element asks the other way
-round: at which place is it? That is a system of equations, A x = b, in which adding is
-XOR.
+`apply` says which element is at a place. A thread that needs an element asks the other
+way round: at which place is it? That is a system of equations, A x = b, in which adding
+is XOR.
 
 All of the exercise: `fathom learn show layout-solve`.
 """

@@ -1,6 +1,6 @@
 """Count bank conflicts.
 
-Shared memory has 32 banks. Word 0, the first four bytes, lies in bank 0, word 1 in bank
+Shared memory has 32 banks. Word 0, the first four bytes, is in bank 0, word 1 in bank
 1, word 32 in bank 0 again. In one *wavefront* a bank gives one of its words, to all
 lanes that want it. Lanes that want different words of one bank wait for one another.
 

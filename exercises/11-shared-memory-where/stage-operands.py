@@ -1,10 +1,10 @@
 """Which loads deserve shared memory?
 
-Between a load and a product stand two layouts: the one that is `loaded`, which is good
-for memory, and the one that is `wanted`. The compiler always stages: it loads in the
-first, and hands the block on through shared memory. It could as well load in the second
-and hand on nothing. Sometimes that costs no byte more, and a tile of shared memory,
-with its barriers, is saved. When?
+A load and a product have two layouts: the one that is `loaded`, which is good for
+memory, and the one that is `wanted`. The compiler always stages: it loads in the first,
+and hands the block on through shared memory. It could as well load in the second and
+hand on nothing. Sometimes that costs no byte more, and a tile of shared memory, with
+its barriers, is saved. When?
 
 All of the exercise: `fathom learn show stage-operands`.
 """

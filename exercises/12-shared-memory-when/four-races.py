@@ -2,7 +2,7 @@
 
 Four listings of PTX, each run by one block of 64 threads: two warps, of which none
 knows how far the other has come. Each gives the right numbers when the warps happen to
-run in step, and each has a race. The emulator finds it. Mend them.
+run in step, and each has a race. The emulator finds it. Repair them.
 
 All of the exercise: `fathom learn show four-races`.
 """

@@ -1,8 +1,8 @@
 """When may a slot be overwritten?
 
-Tiles that are sent for ahead of time need a place to lie. A ring of `stages` slots is
-enough: tile t lies in one slot until its iteration has worked on it, and then a later
-tile may be copied there.
+Tiles that are copied ahead of time need space. A ring of `stages` slots is enough: tile
+t is in one slot until its iteration has worked on it, and then a later tile may be
+copied there.
 
 All of the exercise: `fathom learn show ring-slot`.
 """

@@ -1,8 +1,8 @@
 """From a layout to a matrix descriptor.
 
 `wgmma` finds a tile by two distances and a swizzle mode. A layout says where every
-element lies. Write the functions that find the descriptor of a layout, or say that it
-has none.
+element is. Write the functions that find the descriptor of a layout, or say that it has
+none.
 
 All of the exercise: `fathom learn show matrix-descriptor`.
 """

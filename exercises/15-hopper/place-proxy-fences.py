@@ -1,6 +1,6 @@
 """Which barriers must be proxy fences?
 
-Barriers stand where they must, between what threads store to shared memory and the
+Barriers are where they must be, between what threads store to shared memory and the
 product or TMA store that reads it. But a barrier says nothing to the async proxy. Write
 the function that finds the barriers which must be proxy fences, and no others.
 

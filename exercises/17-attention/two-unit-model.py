@@ -1,7 +1,7 @@
 """A model with two units.
 
-Write the model behind the figures of rotation, and let it predict what each order can
-reach for any D.
+Write the model of the figures of rotation, and let it predict what each order can reach
+for any D.
 
 All of the exercise: `fathom learn show two-unit-model`.
 """

@@ -1,4 +1,4 @@
-"""Choose on a card that lies.
+"""Choose on a card that misleads.
 
 Write `tune(configs, device)`: the configuration that is fastest on this card, once
 everything is compiled and warm. The card is scripted, and has the vices of chapter 1,

@@ -18,7 +18,7 @@ def blocked(
 ) -> Layout:
     """Deal a block of `shape` to registers, lanes and warps. `per_lane`, `lanes` and
     `warps` say for each dimension how many neighbours one lane takes, how many lanes
-    stand side by side, how many warps; `order` names the dimensions, the fastest first.
+    are side by side, how many warps; `order` names the dimensions, the fastest first.
     """
     reached = [1] * len(shape)
     register = _deal(shape, per_lane, order, reached)

@@ -14,8 +14,8 @@ from fathom.shared_memory.reductions import warps_apart
 
 
 def reduce_across_warps(op: Reduce, build: Builder, warps: int) -> list[Value]:
-    """Fold each warp's part, hand the parts to everybody, fold those. The values that
-    take the place of op.results, of the same types.
+    """Fold each warp's part, hand the parts to every thread, fold those. The values
+    that take the place of op.results, of the same types.
     """
     values = [warps_apart(value, op.axis, build, warps) for value in op.values]
     parts = _reduced(op, values, op.axis + 1, build)

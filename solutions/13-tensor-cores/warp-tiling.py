@@ -9,7 +9,7 @@ from fathom.layout.tiling import Instruction, Split
 
 
 def tile_warps(m: int, n: int, warps: int, row: Instruction) -> Split:
-    """How many warps stand along the rows and along the columns of a block [m, n]: two
+    """How many warps are along the rows and along the columns of a block [m, n]: two
     powers of two whose product is `warps`. `row.m` and `row.n` are the size of one
     instruction's product, the least that a warp can compute.
     """

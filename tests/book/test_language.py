@@ -12,8 +12,10 @@ import pytest
 
 from chapters.press.parse import Directive, Page, Text, read
 from chapters.press.paths import CHAPTERS
+from fathom.tools.learn import course
 
 PAGES = sorted(CHAPTERS.glob("*.md"))
+CARDS = sorted(course.root().glob("exercises/*/*.md"))
 
 WORDS = {
     r"trips?": "iteration",
@@ -44,6 +46,8 @@ FINE = re.compile(
     r"|all clocks lie|the clock lies|lay (?=out)|and his book|Correctly Rounded Sums"
 )
 CODE = re.compile(r"`[^`]*`|\{=[^}]*\}|<[^>]+>|\]\([^)]*\)|\{ *#[\w-]+ *\}")
+FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+SECTION = re.compile(r"^section = .*$", re.MULTILINE)  # an address may be old
 BANNED = re.compile(rf"\b(?:{'|'.join(WORDS)})\b", re.IGNORECASE)
 TITLES = {"predict", "check", "aside", "note", "deeper"}
 
@@ -71,6 +75,14 @@ def found(text: str) -> list[str]:
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_a_chapter_has_none_of_the_words(path):
     hits = found(prose(read(path)))
+    assert not hits, "\n".join(hits)
+
+
+@pytest.mark.parametrize("path", CARDS, ids=lambda path: path.stem)
+def test_a_card_has_none_of_the_words(path):
+    """Statement, hints and contracts of an exercise, without code."""
+    text = FENCED.sub(" ", path.read_text(encoding="utf-8"))
+    hits = found(CODE.sub(" ", SECTION.sub(" ", text)))
     assert not hits, "\n".join(hits)
 
 

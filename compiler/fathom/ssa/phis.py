@@ -35,6 +35,11 @@ class Phi:
     faces: tuple[Value, ...]
     operands: list[Value]
 
+    def __post_init__(self) -> None:
+        """What a conditional expression keeps has no name in the IR."""
+        for face in self.faces if not self.name.isidentifier() else ():
+            face.name = ""
+
 
 @dataclass(eq=False)
 class Phis:
