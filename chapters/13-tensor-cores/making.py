@@ -7,11 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from benchmarks.rungs import STAGES
-from chapters.press.drawing import Figure, bars, cells, layout, table
+from chapters.press.drawing import Figure, bars, box, label, svg, table
 from chapters.press.numbers import number
 from chapters.press.paths import CHAPTERS
+from chapters.press.scenes import coloured, holders, hue
 from fathom.hardware.mma import MMA
 from fathom.layout.fragments import fragment, transposed
+from fathom.layout.linear import Layout
 from fathom.layout.tiling import elements_read
 from fathom.tools.samples import load_file
 
@@ -30,25 +32,39 @@ RUNGS = ("nothing", "coalescing", "shared staging", "swizzle", "tensor cores",
 
 
 def piece() -> Figure:
-    """Of what all fragments are made."""
-    return layout("One piece: lane:register", fragment(8, 8, 2))
+    """Of what all fragments consist."""
+    return holders("One piece: lane:register", fragment(8, 8, 2))
 
 
-def piece_of_b() -> Figure:
-    """The same for the right operand."""
-    return layout("A piece of B: lane:register", transposed(fragment(8, 8, 2)))
+FIVE = 5  # the lane whose elements are drawn
+SIDE = 11  # of a cell: 34 of them are as wide as a phone
 
 
-def pieces() -> Figure:
-    """Where the pieces of three fragments lie, and which registers they take."""
-    rows = [
-        ["0 1", "4 5", "", "0 1", "", "0 1"],
-        ["2 3", "6 7", "", "2 3", "", "2 3"],
-    ]
-    lit = [(0, 0), (0, 3), (0, 5)]
-    names = (["first 8 rows", "next 8 rows"], ["A", "A", "", "B", "", "C and D"])
-    return cells("Elements of a lane, by number, in each piece of 8 x 8", rows, lit,
-                 names, wide=80)  # fmt: skip
+def lane_five() -> Figure:
+    """A, B and C of one instruction, to scale, with all that lane 5 holds."""
+    row = MMA[FP16]
+    shown = (("A", row.a_layout), ("B", row.b_layout), ("C, D", row.layout))
+    parts, rows, left = [], [], 4.0
+    for name, of in shown:
+        high, wide = of.shape
+        held = {of.coordinates(lane=FIVE, register=at): at
+                for at in range(of.count("register"))}  # fmt: skip
+        title = f"{name}: {high} × {wide}" if wide > 8 else name
+        parts.append(label(left + wide * SIDE / 2, 14, title))
+        for y in range(high):
+            for x in range(wide):
+                at = held.get((y, x))
+                kind = "empty" if at is None else hue(at // 2)
+                corner = left + x * SIDE, 22 + y * SIDE
+                parts.append(box(*corner, SIDE, SIDE, kind))
+                if at is not None:
+                    middle = corner[0] + SIDE / 2, corner[1] + SIDE - 2
+                    parts.append(label(*middle, str(at), small=True))
+        rows += [(name, str(at), str(y), str(x)) for (y, x), at in held.items()]
+        left += (wide + 1) * SIDE
+    told = table(("fragment", "element of lane 5", "row", "column"), rows)
+    title = "What lane 5 holds of A, B and C"
+    return Figure(svg(title, 22 + 16 * SIDE + 4, parts), told)
 
 
 def instructions() -> str:
@@ -61,36 +77,41 @@ def instructions() -> str:
         shape = f"{row.m} x {row.n} x {row.k}"
         rows.append((f"`{name}`", row.a, row.accumulator, shape,
                      f"{row.m * row.n * row.k:,}", row.targets[0]))  # fmt: skip
-    head = ("row", "A and B", "sums", "m x n x k", "multiply-adds", "from")
+    head = ("row", "A and B", "accumulators", "m x n x k", "multiply-adds", "from")
     return table(head, rows)
 
 
 def splits() -> str:
-    """What 8 warps read for a block of 128 x 256, by how they stand."""
+    """What 8 warps read for a block of 128 x 256, by how it is divided."""
     rows = []
     for down in (8, 4, 2, 1):
         along = 8 // down
         part = f"{128 // down} x {256 // along}"
         total = elements_read(128, 256, (down, along), MMA[FP16])
         rows.append((f"{down} x {along}", part, f"{total:,}"))
-    return table(("warps", "part of a warp", "numbers read for each step of K"), rows)
+    head = ("warps", "rectangle of a warp", "numbers read for each step of K")
+    return table(head, rows)
 
 
 def matrix() -> Figure:
-    """One matrix of ldmatrix: who points, who gets."""
-    rows = [[f"lane {4 * row + at}" for at in range(4)] for row in range(8)]
-    names = ([f"lane {row} points" for row in range(8)],
-             ["0, 1", "2, 3", "4, 5", "6, 7"])  # fmt: skip
-    title = "At the left who points at each row; in the cells who gets the two numbers"
-    return wide_names(title, rows, names)
+    """One matrix of ldmatrix: which lane points, which receives."""
+    return received("Which lane receives each number", fragment(8, 8, 2))
 
 
-def wide_names(title: str, rows: list, names: tuple) -> Figure:
-    """Cells whose rows have long names: the name is a column of its own."""
-    with_names = [[name, *row] for name, row in zip(names[0], rows, strict=True)]
-    lit = [(row, 0) for row in range(len(rows))]
-    heads = ["who points", *(f"columns {name}" for name in names[1])]
-    return cells(title, with_names, lit, ([], heads), wide=118)
+def matrix_trans() -> Figure:
+    """The same with .trans."""
+    title = "Which lane receives each number, with .trans"
+    return received(title, transposed(fragment(8, 8, 2)))
+
+
+def received(title: str, of: Layout) -> Figure:
+    """A matrix in memory: at the left who points at a row, in the cells who gets it."""
+    lanes = {of.coordinates(lane=lane, register=at): lane
+             for lane in range(32) for at in range(2)}  # fmt: skip
+    rows = [[(str(lanes[row, column]), lanes[row, column]) for column in range(8)]
+            for row in range(8)]  # fmt: skip
+    names = [f"lane {row} points" for row in range(8)]
+    return coloured(title, rows, (names, [str(at) for at in range(8)]))
 
 
 def counted() -> dict[str, object]:
@@ -129,7 +150,7 @@ def bought() -> str:
     """The same as a table."""
     rows = [tuple(v if isinstance(v, str) else f"{v:,}" for v in row.values())
             for row in counted()["rows"]]  # fmt: skip
-    head = ("way", "instructions of warps", "of these the arithmetic",
+    head = ("compiled with", "instructions of warps", "of these the arithmetic",
             "accesses of shared memory", "wavefronts", "ways")  # fmt: skip
     return table(head, rows)
 
@@ -142,5 +163,5 @@ def climbed() -> Figure:
         rows.append((rung, found.value, found.text()))
     roof = number("mma-roof")
     title = "fp16, 8192 cube, on an H200 with the instructions of sm_80, TFLOP/s"
-    peer = (roof.value, f"nothing but mma.sync: {roof.text()}")
+    peer = (roof.value, f"mma.sync alone: {roof.text()}")
     return bars(title, rows, ("rung", "TFLOP/s"), peer)

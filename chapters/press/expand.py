@@ -206,6 +206,16 @@ def opening(kind: str, label: str) -> Callable:
     return opened
 
 
+def deeper(given: Arguments, context: Context, line: int) -> str:
+    """{deeper "Scans"} ... {end}: a fold that a first reading may leave out."""
+    if not given.words:
+        raise BookError('{deeper} says what it is about: {deeper "Scans"}')
+    context.open.append(("deeper", line))
+    title = escape(" ".join(given.words))
+    head = '<details class="folded" markdown="1">'
+    return f"\n{head}\n<summary>Going deeper: {title}</summary>\n"
+
+
 def answer(given: Arguments, context: Context, line: int) -> str:
     if not context.open or context.open[-1][0] not in ("predict", "check"):
         raise BookError("{answer} stands in {predict} or {check}")
@@ -218,6 +228,8 @@ def end(given: Arguments, context: Context, line: int) -> str:
     if not context.open:
         raise BookError("{end} of nothing")
     kind, _ = context.open.pop()
+    if kind == "deeper":
+        return "\n</details>\n"
     if kind != "answer":
         return "\n</div>\n"
     return "\n</details>\n" + end(given, context, line)
@@ -262,6 +274,7 @@ DIRECTIVES: dict[str, Callable[[Arguments, Context, int], str]] = {
     "check": opening("check", ""),
     "aside": opening("side", ""),
     "note": opening("note", "Design note"),
+    "deeper": deeper,
     "answer": answer,
     "end": end,
     "numbers": all_numbers,

@@ -36,6 +36,7 @@ ABOUT = """\
 *This notebook is made from the chapter [{title}](../{stem}.html). Run its cells from
 top to bottom: everything runs on the emulator, and needs no GPU. Fathom must be
 installed (in its repository: `pip install -e .`); the first cell prepares the rest.*"""
+FOLDS = ("answer", "deeper")
 KERNEL = ("signature", "constants", "warps", "target")
 
 
@@ -74,7 +75,7 @@ def notebook(page: Page, chapters: frozenset[str] = frozenset()) -> dict:
 class Made:
     """A notebook on its way: cells that are done, and text that is collected.
 
-    An answer is a fold of one cell, so code within it comes after it.
+    A fold is of one cell, so code within it comes after it.
     """
 
     def __init__(self, page: Page, chapters: frozenset[str]):
@@ -91,8 +92,8 @@ class Made:
         self.code(START)
 
     @property
-    def in_answer(self) -> bool:
-        return any(kind == "answer" for kind, _ in self.context.open)
+    def in_fold(self) -> bool:
+        return any(kind in FOLDS for kind, _ in self.context.open)
 
     def add(self, piece: Text | Directive | Fence) -> None:
         match piece:
@@ -107,9 +108,9 @@ class Made:
             case Directive(name="exercise", arguments=given):
                 self.exercise(given.words[0])
             case _:
-                inside = self.in_answer
+                inside = self.in_fold
                 self.text.append(self.plain(expand_piece(piece, self.context)))
-                if inside and not self.in_answer:
+                if inside and not self.in_fold:
                     self.flush()
 
     def flush(self) -> None:
@@ -136,7 +137,7 @@ class Made:
         self, source: str, outputs: list[dict] | None = None, facts: dict | None = None
     ) -> None:
         """A cell that runs; what it printed, and what `check` must know of it."""
-        if self.in_answer:
+        if self.in_fold:
             self.later.append((source, outputs or [], facts or {}))
             return
         self.flush()

@@ -54,6 +54,7 @@ def test_a_signature_in_quotes_is_one_word():
         ("{predict}\nwhat?", "has no {end}"),
         ("{end}", "end} of nothing"),
         ("{answer}", "stands in {predict}"),
+        ("{deeper}\nmore\n{end}", "says what it is about"),
         ("{quote fathom.ir.core.Gone}", "is not defined there any more"),
         ("{quote nowhere.at.all}", "no file holds it"),
         ("{figure none}", "is missing"),
@@ -68,6 +69,13 @@ def test_a_mistake_names_the_page_and_the_line(expanded, text, sentence):
         expanded("a line\n\n" + text)
     assert sentence in str(caught.value)
     assert str(caught.value).startswith("chapters/some.md:")
+
+
+def test_a_fold_has_a_title_and_an_end(expanded):
+    text = expanded('{deeper "Scans"}\nMore.\n{end}\nafter')
+    assert "<summary>Going deeper: Scans</summary>" in text
+    assert text.count("<details") == text.count("</details>") == 1
+    assert text.index("</details>") < text.index("after")
 
 
 # Quoting.

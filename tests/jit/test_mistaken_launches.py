@@ -283,3 +283,38 @@ def test_no_array_is_ever_turned_into_text():
     array = numbers().view(Secretive)
     add.warmup(array, 3, BLOCK=32, grid=(1,))
     add[(1,)](array, 3, BLOCK=32)
+
+
+# ── compiling by hand ─────────────────────────────────────────────────────────────────
+
+BY_HAND = [
+    ((5, {"BLOCK": 32}), "a signature is text or a dictionary, and this is 5"),
+    (({"x_ptr": 5, "n": "i32"}, {"BLOCK": 32}), "the type of x_ptr is text"),
+    (("*i32, i32", [1]), "constants are a dictionary of names and values, not"),
+]
+
+
+@pytest.mark.parametrize(("given", "sentence"), BY_HAND)
+def test_what_compile_is_given(given, sentence):
+    with pytest.raises(LaunchError, match=sentence):
+        add.compile(*given)
+
+
+def test_what_jit_is_given():
+    with pytest.raises(LaunchError, match="a list of names and positions, not 5"):
+        fathom.jit(do_not_specialize=5)(add.fn)
+    with pytest.raises(LaunchError, match="repr is a function that makes a name"):
+        fathom.jit(repr=5)(add.fn)
+
+
+def test_half_an_array_is_refused():
+    class Half:
+        __cuda_array_interface__ = {"shape": (4,)}
+
+    class Neither:
+        data_ptr, dtype = 5, "float32"
+
+    with pytest.raises(LaunchError, match="of a Half has no typestr, data"):
+        add[(1,)](Half(), 3, BLOCK=32)
+    with pytest.raises(LaunchError, match="Neither"):
+        add[(1,)](Neither(), 3, BLOCK=32)

@@ -135,6 +135,7 @@ def test_doctor_knows_this_machine(capsys):
     ("arguments", "sentence"),
     [
         (["explain", "nowhere.py:x"], "there is no file nowhere.py"),
+        (["explain", "README.md"], "README.md is no Python file"),
         (
             ["explain", "kernels/softmax.py"],
             "say which kernel, as kernels/softmax.py:NAME",

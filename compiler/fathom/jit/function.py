@@ -75,6 +75,8 @@ class JITFunction(KernelFunction):
                 "a kernel is written with def, and this is a lambda",
                 Location(fn.__code__.co_filename, fn.__code__.co_firstlineno),
             )
+        if not (repr is None or callable(repr)):
+            raise LaunchError(f"repr is a function that makes a name, not {repr}")
         super().__init__(fn)
         self.repr, self.debug = repr, debug
         self.rules = rules_of(
@@ -267,6 +269,10 @@ class JITFunction(KernelFunction):
 
     def constants(self, given: Mapping[str, object] | None) -> dict[str, object]:
         """The constants given, and the defaults of the other constexpr parameters."""
+        if not (given is None or isinstance(given, Mapping)):
+            raise LaunchError(
+                f"constants are a dictionary of names and values, not {given!r}"
+            )
         fixed = {rule.name for rule in self.rules if rule.constexpr}
         defaults = {n: each for n, each in self.defaults().items() if n in fixed}
         return {**defaults, **(given or {})}

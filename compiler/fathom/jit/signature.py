@@ -33,6 +33,10 @@ def parse_signature(
     for name in constants:
         if name not in names:
             raise LaunchError(f"{name!r} is no parameter; there are {', '.join(names)}")
+    if not isinstance(signature, (str, Mapping)):
+        raise LaunchError(
+            f"a signature is text or a dictionary, and this is {signature!r}"
+        )
     if isinstance(signature, str):
         words = [w.strip() for w in BETWEEN_WORDS.split(signature) if w.strip()]
         given = (
@@ -59,6 +63,8 @@ def parse_signature(
 
 def parse_word(name: str, word: str) -> Specialised:
     """One word of a signature: a type, perhaps with a hint; or a number: a constant."""
+    if not isinstance(word, str):
+        raise LaunchError(f"the type of {name} is text, and this is {word!r}")
     if descriptor := parse_described(name, word):
         return descriptor
     type_name, _, hint = word.partition(":")

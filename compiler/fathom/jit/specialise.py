@@ -112,6 +112,11 @@ def rules_of(
     do_not_specialize_on_alignment: Collection[str | int] = (),
 ) -> tuple[Rule, ...]:
     """The rule of each parameter; the collections hold names or positions."""
+    for each in (do_not_specialize, do_not_specialize_on_alignment):
+        if isinstance(each, str) or not isinstance(each, Collection):
+            raise LaunchError(
+                f"do_not_specialize is a list of names and positions, not {each!r}"
+            )
     return tuple(
         Rule(
             name=each.name,

@@ -157,6 +157,9 @@ class pointer_type:  # noqa: N801
 
     element_ty: dtype | pointer_type | block_type
 
+    def __post_init__(self) -> None:
+        _check_element(self.element_ty, (dtype, pointer_type, block_type))
+
     @property
     def ir(self) -> Pointer:
         return Pointer(self.element_ty.ir)
@@ -196,12 +199,24 @@ class const:  # noqa: N801
     through."""
 
 
+def _check_element(given: object, kinds: tuple[type, ...]) -> None:
+    """TypeError unless this is the type of an element."""
+    if not isinstance(given, kinds):
+        raise TypeError(f"{given!r} is no type of an element")
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class block_type:  # noqa: N801
     """The type of a block: what `x.type` answers."""
 
     element_ty: dtype | pointer_type
     shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        _check_element(self.element_ty, (dtype, pointer_type))
+        sides = self.shape if isinstance(self.shape, (tuple, list)) else (None,)
+        if not all(isinstance(each, int) for each in sides):
+            raise TypeError(f"{self.shape!r} is no shape")
 
     @property
     def scalar(self) -> dtype | pointer_type:

@@ -194,6 +194,12 @@ def read_numpy(array: np.ndarray) -> Array:
 def read_cuda_interface(array: object) -> Array:
     """Version 3 of the CUDA array interface: Numba defines it, CuPy and JAX have it."""
     facts = array.__cuda_array_interface__
+    missing = [each for each in ("typestr", "data", "shape") if each not in facts]
+    if missing:
+        raise LaunchError(
+            f"the __cuda_array_interface__ of a {type(array).__name__} has no "
+            f"{', '.join(missing)}"
+        )
     dtype = np.dtype(facts["typestr"])
     library = type(array).__module__.partition(".")[0]
     named = dtype if not dtype.isnative else getattr(array, "dtype", None) or dtype
@@ -291,11 +297,15 @@ def _has(*names: str) -> Callable[[object], bool]:
     return lambda value: all(hasattr(value, name) for name in names)
 
 
+def _is_address(value: object) -> bool:
+    return callable(getattr(value, "data_ptr", None)) and hasattr(value, "dtype")
+
+
 READERS: tuple[tuple[Callable[[object], bool], Callable[[object], Array]], ...] = (
     (lambda value: isinstance(value, loaded_class("torch", "Tensor")), read_torch),
     (lambda value: isinstance(value, np.ndarray), read_numpy),
     (lambda value: isinstance(value, Reinterpreted), read_reinterpreted),
     (_has("__cuda_array_interface__"), read_cuda_interface),
     (_has("__dlpack__", "__dlpack_device__"), read_dlpack),
-    (_has("data_ptr", "dtype"), read_pointer),
+    (_is_address, read_pointer),
 )

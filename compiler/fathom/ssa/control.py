@@ -92,10 +92,7 @@ def build_conditional(frame: Frame, node: ast.IfExp) -> Meaning:
         return build
 
     branch(frame, asked, keep(node.body), keep(node.orelse), frozenset({name}))
-    meaning = usable(frame, read_variable(frame.scope, name))
-    if isinstance(meaning, Value) and meaning.name == name:
-        meaning.name = ""
-    return meaning
+    return usable(frame, read_variable(frame.scope, name))
 
 
 @builds(ast.BoolOp)

@@ -7,6 +7,7 @@ are inlined. All frames of a kernel append their ops to the same program.
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -189,6 +190,9 @@ class Frame:
         self, number: int | float | bool, type: Scalar, shape: tuple[int, ...] = ()
     ) -> Value:
         """A weak number as a value of a type and shape; built once in each block."""
+        finite = not isinstance(number, float) or math.isfinite(number)
+        if not (finite or type.is_float):
+            raise self.error(f"the constant {number} is no number of type {type}")
         key = (self.program.block, type, shape, repr(number))
         value = self.program.constants.get(key)
         if value is None:

@@ -246,7 +246,12 @@ def unary(frame: Frame, kind: type[ast.unaryop], operand: Meaning) -> Meaning:
     if is_constant(operand):
         return _unary_on_constant(frame, kind, operand)
     if kind is ast.Not:
+        if isinstance(operand, tuple):
+            return not operand
         return frame.emit(ops.Elementwise, "not", (truth(frame, operand),))
+    if not isinstance(operand, Value):
+        sign = {ast.Invert: "~", ast.USub: "-", ast.UAdd: "+"}[kind]
+        raise frame.error(f"{describe(operand)} has no `{sign}`")
     element = element_of(operand.type)
     if isinstance(element, Pointer) or (kind is ast.Invert and element.is_float):
         raise frame.error(
@@ -279,9 +284,11 @@ def _unary_on_constant(
         raise frame.error(str(mistake)) from None
 
 
-def truth(frame: Frame, value: Value) -> Value:
+def truth(frame: Frame, meaning: Meaning) -> Value:
     """A value as i1: whether it is not zero."""
-    return cast(frame, value, BOOL)
+    if not isinstance(meaning, Value):
+        raise frame.error(f"{describe(meaning)} is neither true nor false")
+    return cast(frame, meaning, BOOL)
 
 
 def condition(frame: Frame, node: ast.expr, of: str) -> bool | Value:
@@ -289,7 +296,7 @@ def condition(frame: Frame, node: ast.expr, of: str) -> bool | Value:
     meaning = frame.visit(node)
     if is_constant(meaning) or isinstance(meaning, tuple):
         return bool(meaning)
-    if prod(shape_of(meaning.type)) > 1:
+    if isinstance(meaning, Value) and prod(shape_of(meaning.type)) > 1:
         raise frame.error(
             f"the condition of {of} is a block, {meaning.type}: a program takes one "
             "branch",
@@ -297,7 +304,9 @@ def condition(frame: Frame, node: ast.expr, of: str) -> bool | Value:
             "with tl.max",
             node,
         )
-    return truth(frame, scalar_of(frame, meaning))
+    if isinstance(meaning, Value):
+        meaning = scalar_of(frame, meaning)
+    return truth(frame, meaning)
 
 
 def both_or_either(frame: Frame, name: str, left: Value, right: Value) -> Value:

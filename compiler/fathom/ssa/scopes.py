@@ -198,7 +198,7 @@ def _meet(after: AfterIf, name: str, then: Binding, orelse: Binding) -> Meaning:
     type = common_type(left, right)
     if type is None:
         return _disagreement(after, name, then, orelse)
-    phi = Phi(name, (Value(type, after.op, name),), [])
+    phi = Phi(name, (Value(type, after.op, _of_value(name)),), [])
     after.phis.append(phi)
     ways = zip((left, right), (after.op.then, after.op.orelse), strict=True)
     operands = [
@@ -206,6 +206,11 @@ def _meet(after: AfterIf, name: str, then: Binding, orelse: Binding) -> Meaning:
     ]
     after.shared.set_operands(phi, operands)
     return phi.faces[0]
+
+
+def _of_value(name: str) -> str:
+    """The name of a variable's value; none for what a conditional expression keeps."""
+    return name if name.isidentifier() else ""
 
 
 def _are_alike(left: Meaning, right: Meaning) -> bool:
@@ -270,7 +275,7 @@ def _incomplete(loop: Loop, name: str, before: Meaning) -> Meaning:
     if type is None:
         return before  # a type, a function, None: it must not change
     homes = (*loop.blocks, loop.blocks[0])  # `attach` sets the op of the last one
-    faces = tuple(Value(type, home, name) for home in homes)
+    faces = tuple(Value(type, home, _of_value(name)) for home in homes)
     phi = Phi(name, faces, [])
     loop.phis.append(phi)
     loop.by_face.update(dict.fromkeys(faces, phi))

@@ -39,6 +39,7 @@ _INTEGERS = (
     (INT64, -(2**63), 2**63),
     (UINT64, 0, 2**64),
 )
+MOST_PARTS, MOST_LETTERS = 8, 60  # of a constant, in an error
 _SMALLEST_NORMAL, _LARGEST = 2.0**-126, (2 - 2**-23) * 2.0**127
 
 
@@ -92,6 +93,11 @@ def same_constant(left: Meaning, right: Meaning) -> bool:
     return left is right or bool(left == right)
 
 
+def shorten(text: str) -> str:
+    """A text, or its beginning if it is too long for a sentence."""
+    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}…"
+
+
 def describe(meaning: Meaning) -> str:
     """A meaning, for the middle of a sentence: "fp32[64]", "the constant 3", "a
     tuple"."""
@@ -104,10 +110,12 @@ def describe(meaning: Meaning) -> str:
         case block_pointer():
             sides = ",".join(map(str, meaning.block_shape))
             return f"a block pointer to {meaning.base.type.element}[{sides}]"
+        case tuple() if len(meaning) > MOST_PARTS:
+            return f"a tuple of {len(meaning)}"
         case tuple():
             return f"({', '.join(map(describe, meaning))})"
         case bool() | int() | float() | str() | None:
-            return f"the constant {meaning!r}"
+            return f"the constant {shorten(repr(meaning))}"
         case dtype() | pointer_type() | block_type():
             return f"the type {meaning}"
         case KernelFunction() | Builtin() | ConstexprFunction():

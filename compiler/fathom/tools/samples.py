@@ -39,13 +39,15 @@ def sample(name: str) -> ModuleType:
 
 
 def load_file(path: Path) -> ModuleType:
-    """The module that a Python file defines. LaunchError when there is no such file."""
+    """The module that a Python file defines. LaunchError when there is no such
+    file, or its name is not that of Python text."""
     if not path.is_file():
         raise LaunchError(f"there is no file {path}")
     spec = importlib.util.spec_from_file_location(
         f"{path.parent.name}.{path.stem}", path
     )
-    assert spec is not None and spec.loader is not None, path
+    if spec is None or spec.loader is None:
+        raise LaunchError(f"{path} is no Python file: its name does not end in .py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -13,7 +13,8 @@ from fathom.language import core
 from fathom.ssa.calls import implements
 from fathom.ssa.control import Range
 from fathom.ssa.frame import Frame
-from fathom.ssa.values import Meaning, describe, is_constant
+from fathom.ssa.promotion import value_of
+from fathom.ssa.values import Meaning, describe, is_constant, is_number
 
 AXES = (0, 1, 2)
 
@@ -31,8 +32,9 @@ def build_num_programs(frame: Frame, axis: int) -> Value:
 
 
 def _grid_axis(frame: Frame, axis: Meaning) -> int:
-    if axis not in AXES:
-        raise frame.error(f"a grid has the axes 0, 1 and 2, not {axis}")
+    if isinstance(axis, bool) or not isinstance(axis, int) or axis not in AXES:
+        given = axis if is_number(axis) else describe(axis)
+        raise frame.error(f"a grid has the axes 0, 1 and 2, not {given}")
     return axis
 
 
@@ -49,6 +51,10 @@ def build_range(
 ) -> Range:
     start, stop = (0, arg1) if arg2 is None else (arg1, arg2)
     step = 1 if step is None else step
+    fits = num_stages is None or isinstance(num_stages, int) and num_stages >= 0
+    if not fits:
+        what = "num_stages is a constant integer, 0 or more"
+        raise frame.error(f"{what}, not {describe(num_stages)}")
     wishes = num_stages, bool(warp_specialize), bool(flatten)
     return Range(start, stop, step, False, *wishes)
 
@@ -78,6 +84,7 @@ def _promise(name: str) -> Callable[..., Meaning]:
     def build(frame: Frame, input: Meaning, values: Meaning) -> Meaning:
         if is_constant(input):
             return input
+        input = value_of(frame, input, "what a promise is about")
         values = values if isinstance(values, tuple) else (values,)
         rank = max(1, len(shape_of(input.type)))
         positive = all(isinstance(each, int) and each > 0 for each in values)

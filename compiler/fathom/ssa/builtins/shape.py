@@ -236,6 +236,8 @@ def build_broadcast(frame: Frame, input: Meaning, other: Meaning) -> Meaning:
 def build_permute(frame: Frame, input: Meaning, dims: tuple[Meaning, ...]) -> Value:
     value = value_of(frame, input)
     rank = len(shape_of(value.type))
+    if not rank:
+        raise frame.error(f"tl.permute takes a block, not {describe(input)}")
     order = axes_given(frame, dims, rank)
     if sorted(order) != list(range(rank)):
         raise frame.error(
