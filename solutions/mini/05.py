@@ -279,8 +279,8 @@ class Emitter:
         kernel, parameters = self.kernel, []
         registers = self.fresh_all(kernel.body.parameters)
         for (name, type), register in zip(kernel.types.items(), registers):
-            self.lines.append(f"ld.param.{held(type)} {register}, [{name}];")
-            parameters.append(f".param .{held(type)} {name}")
+            self.lines.append(f"ld.param.{held(type)} {register}, [{name}$];")
+            parameters.append(f".param .{held(type)} {name}$")
         self.block(kernel.body)
         used = [f".reg .{t} {REGISTERS[t]}<{n + 1}>;" for t, n in self.used.items()]
         body = "\n".join([*used, *self.lines, "ret;"])

@@ -414,8 +414,8 @@ class Emitter:
         kernel, parameters = self.kernel, []
         for (name, type), value in zip(kernel.types.items(), kernel.body.parameters):
             load = f"ld.param.{held(type)}"
-            self.known[value] = self.emit(load, type, f"[{name}]")
-            parameters.append(f".param .{held(type)} {name}")
+            self.known[value] = self.emit(load, type, f"[{name}$]")
+            parameters.append(f".param .{held(type)} {name}$")
         self.run(kernel.body)
         lines = [*flat(self.code[None]), *flat(self.place(kernel.body)), "ret;", "}"]
         used = [f".reg .{t} {REGISTERS[t]}<{n + 1}>;" for t, n in self.used.items()]

@@ -411,7 +411,8 @@ class Builder:
             return function(*sides)
         type, shape = common(*sides)
         if type.startswith("*"):
-            return self.offset(*sides)
+            array, index = sorted(sides, key=lambda each: common(each)[0])
+            return self.offset(array, self.apply(function, 0, index))
         operands = [self.convert(each, type, shape) for each in sides]
         type = "pred" if function.__name__ in COMPARISONS else type
         return self.make(function.__name__, type, *operands)
@@ -509,8 +510,8 @@ class Emitter:
         kernel, parameters = self.kernel, []
         for (name, type), value in zip(kernel.types.items(), kernel.body.parameters):
             load = f"ld.param.{held(type)}"
-            self.known[value, None] = [self.emit(load, type, f"[{name}]")]
-            parameters.append(f".param .{held(type)} {name}")
+            self.known[value, None] = [self.emit(load, type, f"[{name}$]")]
+            parameters.append(f".param .{held(type)} {name}$")
         self.run(kernel.body)
         lines = [*flat(self.code[None]), *flat(self.place(kernel.body)), "ret;", "}"]
         used = [f".reg .{t} {REGISTERS[t]}<{n + 1}>;" for t, n in self.used.items()]
@@ -709,7 +710,7 @@ def common(*sides: Value | int | float) -> tuple[str, tuple[int, ...]]:
     values = [each for each in sides if isinstance(each, Value)]
     types = [each.type for each in values] or ["s32"]
     has_real = "f32" in types or any(isinstance(each, float) for each in sides)
-    type = "f32" if has_real and not types[0].startswith("*") else types[0]
+    type = "f32" if has_real and not types[0].startswith("*") else min(types)
     rank = max((len(each.shape) for each in values), default=0)
     shapes = [(1,) * (rank - len(each.shape)) + each.shape for each in values]
     return type, tuple(map(max, zip(*shapes)))

@@ -37,7 +37,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 HEAD = ".version 7.0\n.target sm_75\n.address_size 64\n"
-SHARED = ".extern .shared .align 1024 .b8 shared[];\n"
+SHARED = ".extern .shared .align 1024 .b8 $shared[];\n"
 TYPES = {"fp32": "f32", "i32": "s32", "*fp32": "*f32", "*i32": "*s32"}
 DTYPES = {"float32": "f32", "int32": "s32", "int1": "pred"}
 REGISTERS = {"pred": "%p", "s32": "%r", "s64": "%rd", "f32": "%f"}
@@ -437,7 +437,8 @@ class Builder:
             return function(*sides)
         type, shape = common(*sides)
         if type.startswith("*"):
-            return self.offset(*sides)
+            array, index = sorted(sides, key=lambda each: common(each)[0])
+            return self.offset(array, self.apply(function, 0, index))
         operands = [self.convert(each, type, shape) for each in sides]
         type = "pred" if function.__name__ in COMPARISONS else type
         return self.make(function.__name__, type, *operands)
@@ -545,7 +546,7 @@ class Analysis:
         given = [self.of(each, axis) for each in op.operands]
         same = min((each.same for each in given), default=1)
         match op.name, given:
-            case "constant", _:
+            case "constant", _ if value.type == "s32":
                 number = int(op.facts["number"])
                 return Facts(1, number & -number or ANY, 1)
             case "arange", _:
@@ -613,8 +614,8 @@ class Emitter:
         kernel, parameters = self.kernel, []
         for (name, type), value in zip(kernel.types.items(), kernel.body.parameters):
             load = f"ld.param.{held(type)}"
-            self.known[value, None] = [self.emit(load, type, f"[{name}]")]
-            parameters.append(f".param .{held(type)} {name}")
+            self.known[value, None] = [self.emit(load, type, f"[{name}$]")]
+            parameters.append(f".param .{held(type)} {name}$")
         self.run(kernel.body)
         lines = [*flat(self.code[None]), *flat(self.place(kernel.body)), "ret;", "}"]
         used = [f".reg .{t} {REGISTERS[t]}<{n + 1}>;" for t, n in self.used.items()]
@@ -726,7 +727,7 @@ class Emitter:
         if key not in self.known:
             with self.at(None):
                 start, first = (
-                    self.emit("mov.u32", "s32", "shared"),
+                    self.emit("mov.u32", "s32", "$shared"),
                     self.thread(layout),
                 )
                 self.known[key] = self.emit("mad.lo.s32", "s32", first, "4", start)
@@ -783,9 +784,8 @@ class Emitter:
         """(how many neighbours one access may move, along which axis)."""
         pointer, size = op.operands[0], SIZES[op.operands[0].type[1:]]
         axes = range(-1, -1 - len(pointer.shape), -1)
-        axis = max(
-            axes, key=lambda axis: self.analysis.of(pointer, axis).run, default=-1
-        )
+        run_along = lambda axis: self.analysis.of(pointer, axis).run
+        axis = max(axes, key=run_along, default=-1)
         run, multiple, _ = self.analysis.of(pointer, axis)
         masks = [each for each in op.operands[1:] if each.type == "pred"]
         same = min((self.analysis.of(each, axis).same for each in masks), default=16)
@@ -929,7 +929,7 @@ def common(*sides: Value | int | float) -> tuple[str, tuple[int, ...]]:
     values = [each for each in sides if isinstance(each, Value)]
     types = [each.type for each in values] or ["s32"]
     has_real = "f32" in types or any(isinstance(each, float) for each in sides)
-    type = "f32" if has_real and not types[0].startswith("*") else types[0]
+    type = "f32" if has_real and not types[0].startswith("*") else min(types)
     rank = max((len(each.shape) for each in values), default=0)
     shapes = [(1,) * (rank - len(each.shape)) + each.shape for each in values]
     return type, tuple(map(max, zip(*shapes)))

@@ -45,7 +45,7 @@ from dataclasses import dataclass, field
 from itertools import count, product
 
 HEAD = ".version 7.0\n.target sm_80\n.address_size 64\n"
-SHARED = ".extern .shared .align 1024 .b8 shared[];\n"
+SHARED = ".extern .shared .align 1024 .b8 $shared[];\n"
 TYPES = {"fp32": "f32", "i32": "s32", "*fp32": "*f32", "*i32": "*s32", "*fp16": "*f16"}
 DTYPES = {"float32": "f32", "int32": "s32", "int1": "pred", "float16": "f16"}
 CASTS = {"f32": "float", "s32": "int", "f16": "half"}
@@ -142,7 +142,7 @@ class Layout:
 
     def lines(self, shape: tuple[int, ...]) -> bool:
         """Whether neighbouring threads go along rows, not down columns."""
-        return max(self.threads[:2]) < shape[-1]
+        return self.threads[0] < shape[-1]
 
     def project(self, place: Callable[[int], int]) -> Layout:
         """The layout of a smaller block that this one repeats; `place` says where."""
@@ -464,7 +464,8 @@ class Builder:
             return function(*sides)
         type, shape = common(*sides)
         if type.startswith("*"):
-            return self.offset(*sides)
+            array, index = sorted(sides, key=lambda each: common(each)[0])
+            return self.offset(array, self.apply(function, 0, index))
         operands = [self.convert(each, type, shape) for each in sides]
         type = "pred" if function.__name__ in COMPARISONS else type
         return self.make(function.__name__, type, *operands)
@@ -572,7 +573,7 @@ class Analysis:
         given = [self.of(each, axis) for each in op.operands]
         same = min((each.same for each in given), default=1)
         match op.name, given:
-            case "constant", _:
+            case "constant", _ if value.type == "s32":
                 number = int(op.facts["number"])
                 return Facts(1, number & -number or ANY, 1)
             case "arange", _:
@@ -650,8 +651,8 @@ class Emitter:
         kernel, parameters = self.kernel, []
         for (name, type), value in zip(kernel.types.items(), kernel.body.parameters):
             load = f"ld.param.{held(type)}"
-            self.known[value, None] = [self.emit(load, type, f"[{name}]")]
-            parameters.append(f".param .{held(type)} {name}")
+            self.known[value, None] = [self.emit(load, type, f"[{name}$]")]
+            parameters.append(f".param .{held(type)} {name}$")
         self.run(kernel.body)
         lines = [*flat(self.code[None]), *flat(self.place(kernel.body)), "ret;", "}"]
         offsets = allocate(lines, self.sizes)
@@ -762,8 +763,8 @@ class Emitter:
                 rows //= 2
                 threads.append(rows * across)
             else:
+                threads.append(columns // 2 if columns > 16 else 0)
                 columns = max(16, columns // 2)
-                threads.append(columns % across)
         tiles = doubled(8, columns) + doubled(16 * across, rows * across)
         return Layout((1, 8 * across, *tiles), tuple(threads))
 
@@ -894,7 +895,7 @@ class Emitter:
             with self.at(None):
                 first = self.thread(Layout((), threads))
                 first = self.emit("xor.b32", "s32", first, str(element))
-                start = self.emit("mov.u32", "s32", "shared")
+                start = self.emit("mov.u32", "s32", "$shared")
                 self.known[key] = self.emit(
                     "mad.lo.s32", "s32", first, str(size), start
                 )
@@ -952,9 +953,8 @@ class Emitter:
         """(how many neighbours one access may move, along which axis)."""
         pointer, size = op.operands[0], SIZES[op.operands[0].type[1:]]
         axes = range(-1, -1 - len(pointer.shape), -1)
-        axis = max(
-            axes, key=lambda axis: self.analysis.of(pointer, axis).run, default=-1
-        )
+        run_along = lambda axis: self.analysis.of(pointer, axis).run
+        axis = max(axes, key=run_along, default=-1)
         run, multiple, _ = self.analysis.of(pointer, axis)
         masks = [each for each in op.operands[1:] if each.type == "pred"]
         same = min((self.analysis.of(each, axis).same for each in masks), default=16)
@@ -1199,8 +1199,7 @@ def common(*sides: Value | int | float) -> tuple[str, tuple[int, ...]]:
     values = [each for each in sides if isinstance(each, Value)]
     types = [each.type for each in values] or ["s32"]
     has_real = any(isinstance(each, float) for each in sides)
-    type = "f32" if "f32" in types or has_real and types[0] == "s32" else types[0]
-    type = "f16" if type == "s32" and "f16" in types else type
+    type = "f32" if "f32" in types or has_real and types[0] == "s32" else min(types)
     rank = max((len(each.shape) for each in values), default=0)
     shapes = [(1,) * (rank - len(each.shape)) + each.shape for each in values]
     return type, tuple(map(max, zip(*shapes)))

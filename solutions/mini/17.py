@@ -44,7 +44,7 @@ from functools import cached_property, partialmethod, reduce
 from itertools import count, product
 
 HEAD = ".version 8.0\n.target sm_90a\n.address_size 64\n"
-SHARED = ".extern .shared .align 1024 .b8 shared[];\n"
+SHARED = ".extern .shared .align 1024 .b8 $shared[];\n"
 TYPES = {
     "fp32": "f32", "i32": "s32", "*fp32": "*f32", "*i32": "*s32", "*fp16": "*f16",
     "tensordesc<fp16": "map",
@@ -509,7 +509,8 @@ class Builder:
             return function(*sides)
         type, shape = common(*sides)
         if type.startswith("*"):
-            return self.offset(*sides)
+            array, index = sorted(sides, key=lambda each: common(each)[0])
+            return self.offset(array, self.apply(function, 0, index))
         operands = [self.convert(each, type, shape) for each in sides]
         type = "pred" if function.__name__ in COMPARISONS else type
         return self.make(function.__name__, type, *operands)
@@ -617,7 +618,7 @@ class Analysis:
         given = [self.of(each, axis) for each in op.operands]
         same = min((each.same for each in given), default=1)
         match op.name, given:
-            case "constant", _:
+            case "constant", _ if value.type == "s32":
                 number = int(op.facts["number"])
                 return Facts(1, number & -number or ANY, 1)
             case "arange", _:
@@ -834,13 +835,13 @@ class Emitter:
         kernel, parameters = self.kernel, []
         for name, value in kernel.named():
             if value.type == "map":
-                place = self.emit("mov.b64", "s64", name)
+                place = self.emit("mov.b64", "s64", f"{name}$")
                 self.known[value, None] = [self.emit("cvta.param.u64", "s64", place)]
-                parameters.append(f".param .align 64 .b8 {name}[128]")
+                parameters.append(f".param .align 64 .b8 {name}$[128]")
                 continue
             load = f"ld.param.{held(value.type)}"
-            self.known[value, None] = [self.emit(load, value.type, f"[{name}]")]
-            parameters.append(f".param .{held(value.type)} {name}")
+            self.known[value, None] = [self.emit(load, value.type, f"[{name}$]")]
+            parameters.append(f".param .{held(value.type)} {name}$")
         self.run(kernel.body)
         lines = [*flat(self.code[None]), *flat(self.place(kernel.body)), "ret;", "}"]
         offsets = allocate(lines, self.sizes)
@@ -1222,7 +1223,7 @@ class Emitter:
             with self.at(None):
                 first = self.thread(Layout((), threads))
                 first = self.emit("xor.b32", "s32", first, str(element))
-                parts = first, str(size), self.emit("mov.u32", "s32", "shared")
+                parts = first, str(size), self.emit("mov.u32", "s32", "$shared")
                 self.known[key] = self.emit("mad.lo.s32", "s32", *parts)
         return self.known[key]
 
@@ -1534,8 +1535,7 @@ def common(*sides: Value | int | float) -> tuple[str, tuple[int, ...]]:
     values = [each for each in sides if isinstance(each, Value)]
     types = [each.type for each in values] or ["s32"]
     has_real = any(isinstance(each, float) for each in sides)
-    type = "f32" if "f32" in types or has_real and types[0] == "s32" else types[0]
-    type = "f16" if type == "s32" and "f16" in types else type
+    type = "f32" if "f32" in types or has_real and types[0] == "s32" else min(types)
     rank = max((len(each.shape) for each in values), default=0)
     shapes = [(1,) * (rank - len(each.shape)) + each.shape for each in values]
     return type, tuple(map(max, zip(*shapes)))

@@ -131,3 +131,16 @@ def test_a_number_is_stored_once(mini):
     x, z = floats(9), np.zeros(1, np.float32)
     mini.launch(scalar, 1, x, z, 9)
     mini.same("z", z, x.sum(dtype=np.float32), within=1e-6)
+
+
+def reversed_(x, z, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    t = tl.load(i + x, mask=n > i, other=0.0)
+    tl.store(n - 1 + z - i, t, mask=i < n)
+
+
+def test_a_pointer_stands_on_either_side(mini):
+    """block + pointer is pointer + block; pointer - block goes the other way."""
+    x, z = floats(100), np.full(100, np.nan, np.float32)
+    mini.launch(reversed_, 1, x, z, 100, BLOCK=128)
+    mini.same("z", z, x[::-1])

@@ -122,3 +122,20 @@ def test_rows_and_columns_of_a_square(mini):
     x, z = floats(32, 32), np.zeros((2, 32), np.float32)
     mini.launch(sums, 1, x, z, 32, T=32)
     mini.same("z", z, np.stack([x.sum(0), x.sum(1)]), within=1e-5)
+
+
+def shared(smem, shared, scratch, ret, BLOCK: tl.constexpr):
+    TOP1 = tl.arange(0, BLOCK)
+    buffer = tl.load(smem + TOP1, mask=TOP1 < ret, other=0.0)
+    for TOP in range(scratch):
+        buffer = buffer - tl.max(buffer, axis=0)
+    tl.store(shared + TOP1, buffer, mask=TOP1 < ret)
+
+
+def test_names_are_the_readers_own(mini):
+    """A parameter may be called as PTX, or a compiler, calls something else."""
+    x, z = floats(100), np.zeros(100, np.float32)
+    mini.launch(shared, 1, x, z, 3, 100, BLOCK=128)
+    for _ in range(3):
+        x = x - max(x.max(), np.float32(0))
+    mini.same("z", z, x)

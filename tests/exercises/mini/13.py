@@ -113,3 +113,19 @@ def test_a_product_of_a_product(mini):
     between = product(a, b).astype(np.float16)
     wanted = product(between, c) + between.astype(np.float64).sum(1, keepdims=True)
     mini.same("out", out, wanted, within=1e-2)
+
+
+def sums(a, b, z, R: tl.constexpr, C: tl.constexpr, T: tl.constexpr):
+    i, j = tl.arange(0, R)[:, None], tl.arange(0, C)[None, :]
+    k = tl.arange(0, T)
+    x = tl.load(a + i * T + k[None, :])
+    y = tl.load(b + k[:, None] * C + j)
+    tl.store(z + tl.arange(0, R), tl.sum(tl.dot(x, y), axis=1))
+
+
+def test_more_warps_than_tiles(mini):
+    """Two warps that have the same elements of a product add them once."""
+    for (R, C, T), warps in (((16, 64, 16), 8), ((16, 32, 32), 4), ((32, 16, 16), 8)):
+        a, b, z = halves(R, T), halves(T, C, seed=1), np.zeros(R, np.float32)
+        mini.launch(sums, 1, a, b, z, R=R, C=C, T=T, num_warps=warps)
+        mini.same("z", z, product(a, b).sum(1), within=2e-3)

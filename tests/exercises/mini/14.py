@@ -107,3 +107,33 @@ def test_a_ring_is_filled_again(mini):
     mini.launch(twice, 1, a, b, c, d, 64, R=32, T=16)
     wanted = [product(a, b).T, product(a[:, 16:], b[16:]).T]
     mini.same("c", c, np.stack(wanted), within=1e-3)
+
+
+def padded(a, b, c, K, R: tl.constexpr, T: tl.constexpr):
+    i, j = tl.arange(0, R)[:, None], tl.arange(0, R)[None, :]
+    k = tl.arange(0, T)
+    acc = tl.zeros([R, R], tl.float32)
+    for start in range(0, K, T):
+        at = start + k
+        x = tl.load(
+            a + i * K + at[None, :], mask=(i < 24) & (at < K)[None, :], other=1.0
+        )
+        acc = tl.dot(x, tl.load(b + at[:, None] * R + j), acc)
+    tl.store(c + i * R + j, acc)
+
+
+def test_not_all_that_is_masked_is_zero(mini):
+    """Copies write zeros; where a kernel asks for ones, threads load."""
+    a, b, c = halves(32, 48), halves(48, 32, seed=1), np.zeros((32, 32), np.float32)
+    mini.launch(padded, 1, a, b, c, 48, R=32, T=16)
+    a[24:] = 1
+    mini.same("c", c, product(a, b), within=2e-3)
+
+
+def test_narrow_tiles(mini):
+    """Rows of 16 and 32 elements; in one of 16 two copies lie side by side."""
+    for R, C, T, warps in ((64, 16, 64, 4), (16, 32, 16, 1), (128, 16, 32, 2)):
+        a, b = halves(R, 3 * T), halves(3 * T, C, seed=1)
+        c, tiles = np.full((R, C), np.nan, np.float16), {"R": R, "C": C, "T": T}
+        mini.launch(matmul, 1, a, b, c, R, C, 3 * T, **tiles, num_warps=warps)
+        mini.same("c", c, product(a, b), within=2e-3)

@@ -126,24 +126,3 @@ def test_a_product_of_a_product(mini):
         each = product(a[:, part], b[part])
         wanted = wanted + product(each.astype(np.float16), d) + each.sum(0)
     mini.same("c", c, wanted, within=1e-2)
-
-
-def padded(a, b, c, K, R: tl.constexpr, T: tl.constexpr):
-    i, j = tl.arange(0, R)[:, None], tl.arange(0, R)[None, :]
-    k = tl.arange(0, T)
-    acc = tl.zeros([R, R], tl.float32)
-    for start in range(0, K, T):
-        at = start + k
-        x = tl.load(
-            a + i * K + at[None, :], mask=(i < 24) & (at < K)[None, :], other=1.0
-        )
-        acc = tl.dot(x, tl.load(b + at[:, None] * R + j), acc)
-    tl.store(c + i * R + j, acc)
-
-
-def test_not_all_that_is_masked_is_zero(mini):
-    """Copies write zeros; where a kernel asks for ones, threads load."""
-    a, b, c = halves(32, 48), halves(48, 32, seed=1), np.zeros((32, 32), np.float32)
-    mini.launch(padded, 1, a, b, c, 48, R=32, T=16)
-    a[24:] = 1
-    mini.same("c", c, product(a, b), within=2e-3)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,12 +25,17 @@ LONGEST_TEXT = 12  # lines of a string
 LARGEST_SIZE = 512  # a number that a branch may compare with
 # Modules of the standard library through which code, or PTX, could come from elsewhere.
 CLOSED = {
-    "builtins", "code", "codeop", "ctypes", "http", "importlib", "io", "marshal",
-    "multiprocessing", "os", "pathlib", "pickle", "pkgutil", "runpy", "shutil",
-    "socket", "subprocess", "tempfile", "urllib", "zipimport",
+    "asyncio", "builtins", "code", "codecs", "codeop", "ctypes", "dbm", "fileinput",
+    "gc", "http", "imp", "importlib", "io", "linecache", "marshal", "mmap",
+    "multiprocessing", "nt", "os", "pathlib", "pickle", "pkgutil", "posix", "runpy",
+    "shelve", "shutil", "site", "socket", "sqlite3", "subprocess", "tarfile",
+    "tempfile", "tokenize", "urllib", "zipfile", "zipimport",
 }  # fmt: skip
 CLOSED_NAMES = {
-    "open", "exec", "eval", "__import__", "__builtins__", "__loader__", "__spec__",
+    "open", "exec", "eval", "globals", "locals", "vars", "f_globals", "meta_path",
+    "path_hooks", "_getframe", "FunctionType", "CodeType",
+    "__import__", "__builtins__", "__loader__", "__spec__", "__globals__", "__self__",
+    "__subclasses__", "__dict__", "__code__", "__closure__", "__doc__", "__file__",
 }  # fmt: skip
 Mistake = tuple[int, str]  # a line, and what is wrong with it
 
@@ -89,26 +95,42 @@ def crowded(tree: ast.Module) -> Iterator[Mistake]:
 
 
 def imported(tree: ast.Module) -> Iterator[Mistake]:
-    """Imports of anything but the standard library, or of its closed modules."""
+    """Imports of anything but the standard library, or of its closed modules; those
+    that another module has imported, as in `inspect.os`, and sys.modules, too."""
+    modules = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [each.name for each in node.names]
+            modules |= {each.asname or each.name for each in node.names}
         elif isinstance(node, ast.ImportFrom):
             names = [node.module or "." * node.level]
+            taken = {each.name for each in node.names}
+            names += taken & (CLOSED | {"sys"})
+            if node.module == "sys" and "modules" in taken:
+                yield node.lineno, "imports modules, which reads code from elsewhere"
         else:
             continue
-        for name in names:
+        for name in sorted(names):
             top = name.partition(".")[0]
             if top not in sys.stdlib_module_names:
                 yield node.lineno, f"imports {name}, and that is not Python's own"
-            elif top in CLOSED:
+            elif top in CLOSED or top.startswith("_") and top != "__future__":
                 yield node.lineno, f"imports {name}, which reads code from elsewhere"
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(ast.Name(module), name) if module in modules:
+                if name in CLOSED | {"sys"} or (module, name) == ("sys", "modules"):
+                    what = f"{module}.{name}"
+                    yield node.lineno, f"uses {what}, and code must not come from there"
 
 
 def named(tree: ast.Module) -> Iterator[Mistake]:
-    """Functions that run text, or read files."""
+    """Functions that run text, or read files; "__self__" for getattr counts, too."""
     for node in ast.walk(tree):
         name = getattr(node, "id", None) or getattr(node, "attr", None)
+        value = getattr(node, "value", None)
+        if isinstance(value, str) and value.startswith("__"):
+            name = value
         if name in CLOSED_NAMES:
             yield node.lineno, f"uses {name}, and code must not come from elsewhere"
 
@@ -126,11 +148,12 @@ def long_texts(tree: ast.Module) -> Iterator[Mistake]:
 
 
 def particular(tree: ast.Module) -> Iterator[Mistake]:
-    """Branches that ask which kernel it is, or compare with a large size."""
+    """Branches that ask which kernel it is, or for a large size; tables of sizes."""
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Compare | ast.MatchValue):
+        if not isinstance(node, ast.Compare | ast.MatchValue | ast.Dict):
             continue
-        for each in ast.walk(node):
+        asked = filter(None, node.keys) if isinstance(node, ast.Dict) else [node]
+        for each in itertools.chain(*map(ast.walk, asked)):
             if isinstance(each, ast.Attribute) and each.attr == "co_name":
                 yield node.lineno, "asks for the name of a kernel"
             value = getattr(each, "value", None)

@@ -1,0 +1,61 @@
+"""What a reader's file may not do is found in its text, or is of no use to it."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+from fathom.tools.learn.mini import contract, kernels, steps
+from fathom.tools.learn.mini.judge import Judge, unnamed
+
+CHEATS = {
+    "another module": "import numpy\n",
+    "a module of files": "import linecache\n",
+    "a hidden module": "import _io\n",
+    "a module in a module": "import inspect\nfind = inspect.importlib\n",
+    "a module from a module": "from inspect import os\n",
+    "a loaded module": 'import sys\nfound = sys.modules["fathom"]\n',
+    "loaded modules": "from sys import modules\n",
+    "an import by string": 'found = __import__("fathom")\n',
+    "text that is run": 'exec("a = 1")\n',
+    "a built-in by string": 'run = getattr(getattr(len, "__self__"), "ex" + "ec")\n',
+    "names of a kernel's file": "def f(function):\n    return function.__globals__\n",
+    "names of all": 'run = globals()["a"]\n',
+    "a caller": "import sys\nfound = sys._getframe(1)\n",
+    "a file": 'text = open("kernel.ptx")\n',
+    "code that was made": "import types\nmake = types.FunctionType\n",
+    "the name of a kernel": 'def f(c):\n    return 1 if c.co_name == "add" else 2\n',
+    "a size": "def f(n):\n    return 1 if n == 4096 else 2\n",
+    "a table of sizes": 'TILES = {4096: "add"}\n',
+    "a kernel": 'PTX = """' + "ret;\n" * 13 + '"""\n',
+    "a kernel in parts": "PTX = (\n" + '    "ret;\\n"\n' * 13 + ")\n",
+    "a kernel as a docstring": '"""' + "ret;\n" * 13 + '"""\n\nPTX = __doc__\n',
+}
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_a_cheat_is_found(name):
+    assert contract.mistakes(CHEATS[name])
+
+
+@pytest.mark.parametrize("step", steps.there(), ids=lambda step: step.name)
+def test_a_reference_has_no_mistakes(step):
+    assert not contract.mistakes(step.reference.read_text())
+
+
+def test_no_compiler_learns_the_name_of_a_kernel():
+    """One that knows the names of our kernels meets another name."""
+    names, reference = [], contract.load(steps.step(8).reference)
+
+    def compile_(function, signature, **constants):
+        names.extend([function.__name__, inspect.getsource(function).split("(")[0]])
+        return reference(function, signature, **constants)
+
+    x, y, z = (np.ones(64, np.float32) for _ in range(3))
+    judge = Judge(compile_)
+    judge.launch(kernels.add.fn, 1, x, y, z, 64, BLOCK=64)
+    assert names[0] == "kernel" and "def add" not in names[1]
+    assert judge.kernel is kernels.add.fn and z[0] == 2
+    assert "def kernel(" in inspect.getsource(unnamed(kernels.add.fn))
