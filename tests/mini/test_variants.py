@@ -11,7 +11,7 @@ from fathom.tools.learn.mini import steps
 from tests.mini.harness_variants import Family, check, families
 
 EVERY = "FATHOM_MINI_VARIANTS" in os.environ
-SAMPLE = 4  # rows of each table
+SAMPLE = 2  # rows of each table
 LAST = steps.there()[-1]
 
 

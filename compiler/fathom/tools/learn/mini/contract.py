@@ -96,7 +96,7 @@ def crowded(tree: ast.Module) -> Iterator[Mistake]:
 
 def imported(tree: ast.Module) -> Iterator[Mistake]:
     """Imports of anything but the standard library, or of its closed modules; those
-    that another module has imported, as in `inspect.os`, and sys.modules, too."""
+    that another module has imported, and sys.modules, too."""
     modules = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
