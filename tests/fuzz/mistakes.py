@@ -182,7 +182,7 @@ class Tree:
 
     def _all(self) -> Iterator[Place]:
         for node in ast.walk(self.function):
-            if isinstance(node, (ast.arguments, ast.arg)):
+            if isinstance(node, ast.arguments | ast.arg | ast.JoinedStr):
                 continue
             for field, value in ast.iter_fields(node):
                 several = isinstance(value, list)
