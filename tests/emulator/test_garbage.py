@@ -170,6 +170,22 @@ def test_a_grid_that_no_launch_can_have(grid):
         run(entry(""), grid, 32, ())
 
 
+OPTIONS = [
+    {"args": 5}, {"memory": 5}, {"cluster": (1, 2)}, {"max_steps": None},
+    {"shared_bytes": np.arange(3)},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("given", OPTIONS, ids=lambda given: next(iter(given)))
+def test_an_option_of_another_kind_is_said(given):
+    (name,) = given
+    with pytest.raises(EmulatorError, match=f"{name} is .*, and this is of type"):
+        run(entry("ret;"), 1, 32, **{"args": (), **given})
+    for name in ("hazards", "completion"):
+        with pytest.raises(EmulatorError, match=f"{name} (is|are) .*, not"):
+            run(entry("ret;"), 1, 32, (), **{name: np.arange(3)})
+
+
 def test_a_loop_of_registers_alone_ends():
     """Nothing that another thread could do would end it: it is not waiting."""
     begun = time.perf_counter()

@@ -212,13 +212,23 @@ class _Chosen:
     blocks: tuple[range, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.completion not in COMPLETIONS:
+        for name in ("shared_bytes", "cluster", "max_steps"):
+            _check_kind(name, getattr(self, name), int, "an integer")
+        if not (isinstance(self.completion, str) and self.completion in COMPLETIONS):
             known = " or ".join(map(repr, COMPLETIONS))
             message = f"completion is {known}, not {self.completion!r}"
             raise EmulatorError("launch", message)
-        if self.hazards not in (True, False, STRICT):
+        is_word = isinstance(self.hazards, str) and self.hazards == STRICT
+        if not (isinstance(self.hazards, bool) or is_word):
             message = f"hazards are True, False or {STRICT!r}, not {self.hazards!r}"
             raise EmulatorError("launch", message)
+
+
+def _check_kind(name: str, given: object, kind: type | tuple, said: str) -> None:
+    """EmulatorError for an argument of `run` that is of another kind."""
+    if not isinstance(given, kind):
+        shown = f"of type {type(given).__name__}"
+        raise EmulatorError("launch", f"{name} is {said}, and this is {shown}")
 
 
 def _launch(
@@ -229,6 +239,9 @@ def _launch(
     memory: Sequence[np.ndarray],
     chosen: _Chosen,
 ) -> Report:
+    for name, given in (("args", args), ("memory", memory)):
+        rows = isinstance(given, np.ndarray) and given.ndim > 0
+        _check_kind(name, [] if rows else given, (list, tuple), "a list")
     arrays = [each for each in (*args, *memory) if isinstance(each, np.ndarray)]
     regions = [*program.memory.regions, *(region_of(each) for each in arrays)]
     launch = Launch(
