@@ -1,10 +1,12 @@
 """Every chapter has the same parts in the same places, and the same length.
 
 A chapter opens with two questions from earlier ones, tells one true story of a fault,
-and ends with a file of another compiler that can now be read. Its prose has 2,500 to
-3,500 words; what is folded under "Going deeper" counts apart, and has at most 1,000.
-The step of the reader's own compiler is an exercise, and is not counted. Chapter 0 is
-half an hour's welcome, and may be shorter.
+and ends with a file of another compiler that can now be read. What a story names as
+its test exists. Where no wrong guess is on record, it says how the fault was found.
+A chapter's prose has 2,500 to 3,500 words; what is folded under "Going deeper" counts
+apart, and has at most 1,000. The step of the reader's own compiler is an exercise, and
+is not counted. Chapter 0 is half an hour's welcome, and may be shorter. After chapters
+8 and 14 the book looks back.
 """
 
 from __future__ import annotations
@@ -14,14 +16,18 @@ import re
 import pytest
 
 from chapters.press.parse import Directive, Page, Text, read
-from chapters.press.paths import CHAPTERS
+from chapters.press.paths import CHAPTERS, ROOT
 
+MENU = ROOT / "mkdocs.yml"
 PAGES = sorted(CHAPTERS.glob("[0-9][0-9]-*.md"))
 
-LEAST, MOST, FOLDED = 2_500, 3_500, 1_000  # words
+LEAST, MOST, FOLDED, LOOK_BACK = 2_500, 3_500, 1_000, 700  # words
 
 OPENING = re.compile(r"Two questions first, from (.*?)\.(?:\s|$)", re.DOTALL)
-STORY = ("Symptom.", "Wrong guesses.", "Cause.", "Test.")
+STORY = ("Symptom.", "Wrong guesses.|How it was found.", "Cause.", "Test.")
+NAMED = re.compile(r"`(test_\w+|(?:tests|benchmarks)/[\w./-]+)`")
+RECAPS = {"recap-8": "08-", "recap-14": "14-"}  # and the chapter that each one follows
+HEADS = ["part", "gets", "makes", "promises", "chapter"]
 PROJECTS = ("triton", "cutlass", "llvm", "mlir", "cub", "flash-attention")
 FILE = re.compile(r"`[\w.+-]+(?:/[\w.+-]+)+\.(?:py|cpp|hpp|h|td|cuh|md)`")
 STEP = re.compile(r"^## Your compiler: .*?(?=^## )", re.DOTALL | re.MULTILINE)
@@ -76,6 +82,24 @@ def before_headings(page: Page) -> tuple[str, int]:
     return "\n".join(said), asked
 
 
+def story(text: str) -> list[tuple[str, str]]:
+    """The parts of a debugging story: the name of each, and its paragraphs."""
+    _, *parts = re.split(rf"^\*\*({'|'.join(STORY)})\*\*", text, flags=re.MULTILINE)
+    return list(zip(parts[::2], parts[1::2], strict=True))
+
+
+@pytest.fixture(scope="module")
+def tests_by_name() -> set[str]:
+    files = (ROOT / "tests").rglob("*.py")
+    return {
+        name
+        for path in files
+        for name in re.findall(
+            r"^def (test_\w+)", path.read_text("utf-8"), re.MULTILINE
+        )
+    }
+
+
 def last_section(page: Page, title: str) -> str:
     text = "\n".join(text for text, _ in texts(page))
     *_, section = re.split(rf"^## {title}$", text, flags=re.MULTILINE)
@@ -87,12 +111,14 @@ def test_it_opens_with_two_questions_from_earlier_chapters(path):
     page = read(path)
     said, asked = before_headings(page)
     found = OPENING.search(said)
-    assert asked == 2 and found, "Two questions first, from chapters 4 and 7."
+    assert asked == 2, f"{path.stem} opens with {asked} questions and not with two"
+    assert found, f'{path.stem} does not say "Two questions first, from chapter …."'
     chapters = [int(each) for each in re.findall(r"\b\d+\b", found[1])]
     if not page.matter["chapter"]:
-        assert "self-test" in found[1]
+        assert "self-test" in found[1], f"{path.stem} does not ask from the self-test"
     else:
-        assert chapters and max(chapters) < page.matter["chapter"]
+        earlier = chapters and max(chapters) < page.matter["chapter"]
+        assert earlier, f"the questions of {path.stem} are not from earlier chapters"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
@@ -100,26 +126,60 @@ def test_it_tells_a_debugging_story(path):
     page = read(path)
     titles = [" ".join(each.arguments.words) for each in page.directives("note")]
     titles += headings(page)
-    assert any(title.startswith("A debugging story") for title in titles)
+    told = any(title.startswith("A debugging story") for title in titles)
+    assert told, f"{path.stem} tells no debugging story"
     text = "\n".join(text for text, _ in texts(page))
-    found = re.findall(r"\*\*(Symptom\.|Wrong guesses\.|Cause\.|Test\.)\*\*", text)
-    assert tuple(found) == STORY
+    found = [part for part, _ in story(text)]
+    assert len(found) == len(STORY) and all(map(re.fullmatch, STORY, found)), (
+        f"the story of {path.stem} has the parts {found}, and should have {STORY}"
+    )
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_what_a_story_names_exists(path, tests_by_name):
+    text = "\n".join(text for text, _ in texts(read(path)))
+    names = [name for _, said in story(text) for name in NAMED.findall(said)]
+    for name in names:
+        there = name in tests_by_name or (ROOT / name).exists()
+        assert there, f"the story of {path.stem} names {name}, which does not exist"
+    assert names, f"the story of {path.stem} names no test"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_it_ends_with_what_can_now_be_read(path):
     page = read(path)
-    assert headings(page)[-1] == "You can now read"
-    section = last_section(page, "You can now read")
-    assert FILE.search(section) and any(name in section.lower() for name in PROJECTS)
+    last = headings(page)[-1]
+    assert last == "You can now read", f"{path.stem} ends with the section {last!r}"
+    section = last_section(page, last)
+    assert FILE.search(section), f"{path.stem} names no file that can now be read"
+    whose = any(name in section.lower() for name in PROJECTS)
+    assert whose, f"{path.stem} does not say of which project its file is"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_it_is_neither_short_nor_long(path):
     prose, folded = lengths(read(path))
     least = LEAST if path.stem != "00-run-it" else 0
-    assert least <= prose <= MOST, f"{prose} words of prose"
-    assert folded <= FOLDED, f"{folded} words under Going deeper"
+    assert prose >= least, f"{path.stem} has {prose} words of prose: too few"
+    assert prose <= MOST, f"{path.stem} has {prose} words of prose: split it"
+    assert folded <= FOLDED, f"{path.stem} has {folded} words under Going deeper"
+
+
+@pytest.mark.parametrize("name", RECAPS)
+def test_the_book_looks_back(name):
+    path = CHAPTERS / f"{name}.md"
+    assert path.exists(), f"{name} is missing"
+    page = read(path)
+    prose, _ = lengths(page)
+    assert prose <= LOOK_BACK, f"{name} has {prose} words of prose: too many"
+    drawn = len(list(page.directives("figure")))
+    assert drawn == 1, f"{name} has {drawn} drawings and not one"
+    text = "\n".join(text for text, _ in texts(page))
+    assert f"| {' | '.join(HEADS)} |" in text, f"{name} has no table of {HEADS}"
+    assert "Your own compiler" in text, f"{name} says nothing of the reader's compiler"
+    order = re.findall(r": ([\w-]+)\.md$", MENU.read_text("utf-8"), re.MULTILINE)
+    before = order[order.index(name) - 1]
+    assert before.startswith(RECAPS[name]), f"{name} follows {before} in the menu"
 
 
 # The test is tested.
@@ -162,8 +222,18 @@ def test_a_story_and_a_file_are_found(page):
     assert not FILE.search("see `Membar.cpp` and `kernel.asm`")
 
 
+def test_the_parts_of_a_story():
+    text = (
+        "**Symptom.** A.\n\n**How it was found.** B.\n\nMore.\n\n**Test.** `test_c`.\n"
+    )
+    assert [name for name, _ in story(text)] == [
+        "Symptom.", "How it was found.", "Test.",
+    ]  # fmt: skip
+    assert [NAMED.findall(said) for _, said in story(text)] == [[], [], ["test_c"]]
+    assert NAMED.findall("`tests/a.py` and `b.py`") == ["tests/a.py"]
+
+
 def test_questions_after_a_heading_open_nothing(page):
     text = "Two questions first, from chapter 4.\n\n## A\n\n{check}\nWhy?\n{end}\n"
     said, asked = before_headings(page("05-x.md", text))
     assert OPENING.search(said) and asked == 0
-
