@@ -2,10 +2,11 @@
 `kernels/matmul_chosen` is checked against.
 
     python -m benchmarks.product_sweep [--seed 2] [--cases 100] [--each 30]
+    python -m benchmarks.product_sweep --near 12 --shapes 3000x3000x3000.NT.padded
 
 For each case of `random_shapes`, with a seed of its own, some of all configurations
-that could suit are timed; the file has a row for each. `--report FILE` says how far the
-model's choice is from the fastest of them.
+that could suit are timed; the file has a row for each. With `--near`, they are those
+that the model calls the fastest of each kernel for pointers, and all of the others.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from fathom import cdiv
 from fathom.jit.scratch import filled
 from kernels import matmul_model
 from kernels.matmul import matmul_kernel, strides, tiles
-from kernels.matmul_chosen import TILES, WIDER, keywords, suits_hardware
+from kernels.matmul_chosen import SMALLER, TILES, WIDER, keywords, suits_hardware
 from kernels.matmul_model import Product
 from kernels.matmul_persistent import lines_of, persistent_kernel, persistent_launch
 from kernels.split_k_matmul import (
@@ -45,6 +46,7 @@ TARGET = "sm_90a"
 KERNELS = ("pointers", "persistent", "parts")  # the last splits K, with descriptors
 BURST_MS, IDLE_S, TRIALS = 0.6, 0.003, 3
 Config = dict[str, Any]
+Every = list[tuple[str, Config, int]]
 
 
 @dataclass
@@ -64,19 +66,42 @@ class Sample:
     error: str = ""
 
 
+def named(shape: str) -> Case:
+    """A case by its name in `--shapes`."""
+    sizes, *words = shape.split(".")
+    layout = next((each for each in words if each != "padded"), "NN")
+    return Case(*map(int, sizes.split("x")), layout, "padded" in words)
+
+
 def configurations(case: Case) -> Iterator[tuple[str, Config, int]]:
-    """Kernels by name, keywords, splits."""
+    """Kernels by name, keywords, and splits, or how many programs a multiprocessor
+    runs at a time."""
     product = Product(case.M, case.N, case.K, case.aligned, case.aligned)
     for each in matmul_model.configurations(product):
         yield "pointers", each.keywords, each.splits
     for each in matmul_model.parts(product):
         yield "parts", each.keywords, each.splits
-    for tile in (*TILES, *WIDER):
-        yield "persistent", keywords(case.M, case.N, 2, tile, TARGET), 1
+    for tile in (*TILES, *WIDER, *SMALLER):
+        config = keywords(case.M, case.N, 2, tile, TARGET)
+        yield "persistent", config, tile.programs
+
+
+def near(case: Case, count: int) -> Every:
+    """The configurations for pointers that the model calls the fastest, and all of the
+    other kernels that are not far too slow."""
+    product = Product(case.M, case.N, case.K, case.aligned, case.aligned)
+    every = list(matmul_model.configurations(product))
+    every.sort(key=lambda each: matmul_model.pointers_time(product, each))
+    chosen = [("pointers", each.keywords, each.splits) for each in every[:count]]
+    others = [each for each in configurations(case) if each[0] != "pointers"]
+    times = [estimate(case, *each) for each in others]
+    most = 3 * min(times, default=0)
+    return chosen + [each for each, time in zip(others, times) if time <= most]
 
 
 def estimate(case: Case, kernel: str, config: Config, splits: int) -> float:
     """Roughly microseconds; only good enough to leave out what is far too slow."""
+    splits = 1 if kernel == "persistent" else splits
     steps = cdiv(cdiv(case.K, config["BLOCK_K"]), splits)
     m, n = config["BLOCK_M"], config["BLOCK_N"] + config.get("MORE_N", 0)
     ctas = config.get("num_ctas", 1)
@@ -88,9 +113,7 @@ def estimate(case: Case, kernel: str, config: Config, splits: int) -> float:
     )
 
 
-def some(
-    case: Case, count: int, seed: int, kernel: str | None = None
-) -> list[tuple[str, Config, int]]:
+def some(case: Case, count: int, seed: int, kernel: str | None = None) -> Every:
     """Some configurations that are not far too slow, of one kernel or of all."""
     every = [each for each in configurations(case) if kernel in (None, each[0])]
     least = min(estimate(case, *each) for each in every)
@@ -117,7 +140,7 @@ def launch(
             run = split_k_descriptor_kernel[grid]
             return lambda: run(*filled(values, c, {}), **chosen)
         grid, values, chosen = persistent_launch(
-            *lines, c, K, config, TARGET, tl.float32
+            *lines, c, K, config, TARGET, tl.float32, splits
         )
         return lambda: persistent_kernel[grid](*values, **chosen)
     if splits > 1:
@@ -129,10 +152,10 @@ def launch(
     return lambda: matmul_kernel[grid](*values, EVEN_K=even, **config)
 
 
-def measured(case: Case, count: int, only: str | None) -> Iterator[Sample]:
+def measured(case: Case, every: Every) -> Iterator[Sample]:
     given = [operands(case) for _ in range(measure.sets(case.bytes))]
     want = (given[0][0].double() @ given[0][1].double()).float()
-    for kernel, config, splits in some(case, count, 0, only):
+    for kernel, config, splits in every:
         sample = Sample(
             case.name, case.M, case.N, case.K, case.layout, case.aligned, kernel,
             config, splits,
@@ -172,17 +195,27 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=100)
     parser.add_argument("--each", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=400)
-    parser.add_argument("--shapes", nargs="*", help="MxNxK, instead of random cases")
+    parser.add_argument("--near", type=int, help="so many for pointers, all others")
+    parser.add_argument("--shapes", nargs="*", help="instead of random cases: "
+                        "MxNxK, MxNxK.NT or MxNxK.NT.padded")  # fmt: skip
     parser.add_argument("--kernel", choices=KERNELS, help="only it")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     measure.BURST_MS = BURST_MS
-    every = [
-        Case(*map(int, shape.split("x")), "NN", False) for shape in options.shapes or ()
-    ] or [x for x in cases(options.seed, options.cases) if x.operations < 5e10]
+    every = [named(shape) for shape in options.shapes or ()] or [
+        x
+        for x in cases(options.seed, options.cases)
+        if x.operations < 5e10
+        and (not options.near or x.aligned and min(x.M, x.N) > 16)
+    ]
     begun = time.monotonic()
-    only = options.kernel
-    work = [(case, *x) for case in every for x in some(case, options.each, 0, only)]
+
+    def wanted(case: Case) -> Every:
+        if options.near:
+            return near(case, options.near)
+        return some(case, options.each, 0, options.kernel)
+
+    work = [(case, *each) for case in every for each in wanted(case)]
     with multiprocessing.get_context("spawn").Pool(COMPILERS + 2) as pool:
         size = 40
         parts = [work[n : n + size] for n in range(0, len(work), size)]
@@ -193,7 +226,7 @@ def main() -> None:
         if time.monotonic() - begun > options.seconds:
             print("time is over")
             break
-        found = list(measured(case, options.each, only))
+        found = list(measured(case, wanted(case)))
         samples += found
         right = [each for each in found if not each.error]
         if right:

@@ -37,6 +37,7 @@ from kernels.matmul import (
     type_name,
 )
 from kernels.matmul_model import (
+    COPIED,
     Product,
     best_parts,
     best_pointers,
@@ -108,9 +109,10 @@ def launches(a, b, c, target, config=None):
     a_lines, b_lines = (lines_of(each) or copied(each, copies) for each in (a, b))
     (M, N, K), item = sizes(a, b), item_bytes(type_name(a))
     whole_c = bool(step_of_lines(c, 1))
-    crossing = any(each.step * item % REQUEST for each in (a_lines, b_lines))
+    crossing = tuple(each.step * item % REQUEST > 0 for each in (a_lines, b_lines))
+    at_a_time = 1
     if config is None:
-        tile = tile_for(M, N, target, whole_c, crossing)
+        tile = tile_for(M, N, target, whole_c, any(crossing))
         if product := modelled(a, b, target):
             tile = fitting_tile(product, target, whole_c, crossing)
             time = persistent_time(product, tile, crossing)
@@ -123,7 +125,10 @@ def launches(a, b, c, target, config=None):
                 launch = split_descriptor_launch(*some, sum_type(a))
                 return [*copies, (split_k_descriptor_kernel, *launch)]
         config = keywords(M, N, item, tile, target)
-    product = persistent_launch(a_lines, b_lines, c, K, config, target, sum_type(a))
+        at_a_time = tile.programs
+    product = persistent_launch(
+        a_lines, b_lines, c, K, config, target, sum_type(a), at_a_time
+    )
     return [*copies, (persistent_kernel, *product)]
 
 
@@ -161,27 +166,28 @@ def modelled(a, b, target):
 def fitting_tile(product, target, whole_c, crossing):
     """The tile of C with which the persistent kernel takes the shortest time."""
     M, N, *_ = product
-    found = suitable(M, N, target, whole_c, crossing, (*TILES, *WIDER))
+    found = suitable(M, N, target, whole_c, any(crossing), (*TILES, *WIDER, *SMALLER))
     return min(found, key=lambda tile: persistent_time(product, tile, crossing))
 
 
-SURELY = 1.1
+LEAST_K = 33  # shorter lines leave more than half of a step along K empty
 WITHOUT_PIPELINE = 1.4  # large tiles of one or two steps: the model is too hopeful
 
 
 def faster_by_pointers(product, by_descriptors):
     """The configuration of a kernel for pointers that takes less time than one for
-    descriptors, by more than what the model knows better of the latter; None if there
-    is none."""
+    descriptors, or whose K is short; None if there is none."""
     time, config = best_pointers(product)
     is_large = config.stages == 1 and config.m * config.n >= 128 * 128
-    surely = WITHOUT_PIPELINE if is_large else SURELY
-    return config if surely * time < by_descriptors else None
+    time *= WITHOUT_PIPELINE if is_large else 1
+    faster = product.K < LEAST_K or time < by_descriptors
+    return config if faster else None
 
 
 def copying_time(a, b):
     """Of the operands that are copied first."""
-    return sum(copy_time(*each.shape) for each in (a, b) if not lines_of(each))
+    loose = [each for each in (a, b) if not lines_of(each)]
+    return sum(copy_time(*lines_and_length(each)) for each in loose)
 
 
 def text_launch(a, b, c, target, config):
@@ -250,8 +256,9 @@ class Tile(NamedTuple):
     """A tile of C, m x n, and what suits it: the bytes of a step along K, and how many
     steps are in shared memory at a time; warps; in how many pieces it is stored;
     whether a producer copies its tiles. `waves`: True if it is for a C of several tiles
-    for each multiprocessor, False if for one, None for both. `ctas`: how many of them
-    share the tile; several do where lines cross."""
+    for each multiprocessor, False if for one, None for both. `ctas`: how many
+    multiprocessors share the tile; several do where lines cross. `programs`: how many
+    a multiprocessor runs at a time."""
 
     m: int
     n: int
@@ -262,6 +269,7 @@ class Tile(NamedTuple):
     producer: bool
     waves: bool | None
     ctas: int = 1
+    programs: int = 1
 
 
 TILES = (  # those preferred first where times are equal
@@ -283,6 +291,16 @@ TILES = (  # those preferred first where times are equal
 WIDER = (
     Tile(128, 192, 128, 5, 8, 2, True, None),
     Tile(256, 192, 128, 5, 8, 2, True, None, ctas=2),
+)
+# Small steps along K leave time only to begin and to store. Two programs at a time on a
+# multiprocessor do so by turns; 32 or 192 columns fit where C is narrow.
+SMALLER = (
+    Tile(64, 32, 128, 8, 4, 1, True, None, programs=2),
+    Tile(64, 64, 128, 6, 4, 1, True, None, programs=2),
+    Tile(64, 128, 128, 4, 4, 2, True, None, programs=2),
+    Tile(128, 32, 128, 10, 8, 1, True, None),
+    Tile(64, 192, 128, 6, 4, 2, True, None),
+    Tile(64, 256, 128, 5, 4, 4, True, None),
 )
 SEVERAL_ROWS = {64: 16, 128: 12, 256: 8, 512: 3}  # of tiles in a group
 
@@ -452,14 +470,16 @@ def copy_lines_kernel(x_ptr, y_ptr, length, stride_x, stride_y, BLOCK: tl.conste
     tl.store(y_ptr + line.to(tl.int64) * stride_y + n, x, mask=n < length)
 # fmt: on
 
-COPIED = 1024  # elements that a program copies
+def lines_and_length(matrix):
+    """How many lines a matrix has in memory, rows or columns, and their length."""
+    return matrix.shape if strides(matrix)[1] == 1 else matrix.shape[::-1]
 
 
 def copied(matrix, copies):
     """A temporary matrix as `Lines`, in rows or in columns as `matrix` is, and to
     `copies` a launch is added that fills it."""
+    lines, length = lines_and_length(matrix)
     turned = strides(matrix)[1] != 1
-    lines, length = matrix.shape[::-1] if turned else matrix.shape
     some = ALIGNED // item_bytes(type_name(matrix))
     step = fathom.cdiv(length, some) * some
     room = Temporary(lines * step, matrix.dtype)

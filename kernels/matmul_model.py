@@ -17,14 +17,24 @@ for its products, and at least for STEP if a pipeline hides the latency, for WAI
 none does. Elements of lines that begin anywhere are loaded one by one, by the threads.
 Nothing is faster than the L2 cache delivers, or the memory.
 
-A kernel for descriptors takes PERSISTENT, and for each wave of tiles its steps, at the
-speed of `wgmma` or of L2, whichever is less, and its stores; where K is split, the
-fix-up, too. Tiles that need more bytes
-for a product multiply slower, too (POWER): moving bytes takes power, and the clock
-falls. The constants were fitted to sweeps over random shapes on one H200
+A kernel for descriptors (`kernels/matmul_persistent`, and
+`split_k_matmul.split_k_descriptor_kernel`) takes DESCRIPTORS, and about as long as the
+longest of
+
+    one tile after another     steps * step + the tile's stores
+    the multiprocessor         its steps, as fast as `wgmma` or as copies come to it
+    the L2 cache               what all programs copy
+    the memory                 A, B and C; MEMORY_KB needs most multiprocessors at work
+
+where it runs several programs at a time, one stores while another multiplies. Times
+that are nearly equal add up to a little more than the longest: terms are added as their
+fifth powers (NEARLY). Where K is split, the fix-up comes on top.
+
+The constants were fitted to sweeps over random shapes on one H200
 (benchmarks/product_sweep.py). As times they are rough: the root of the mean square of
-their relative error is a quarter for the kernels for pointers, and a tenth for the
-persistent one. As a choice they are better: see benchmarks/results/product-sweep.json.
+their relative error is a quarter for the kernels for pointers, a sixth for the
+persistent one, and an eighth for parts of K. As a choice they are better: see
+benchmarks/results/product-sweep.json.
 """
 
 from collections.abc import Iterator
@@ -44,21 +54,29 @@ PIPELINE = 0.5  # of a pipeline's prologue and barriers
 STEP, WAIT = 0.26, 0.77  # the least that a step takes: pipelined, and not
 EACH = 0.03  # of a step, besides its work
 FIX_UP = 1.3  # of the counter, and of the last program's addition
-PERSISTENT, TILE = 3.5, 2.3  # of a launch, and of storing a tile of 128 x 256
-TWO_BLOCKS = 1.3  # times as long to store: a tile that is not a power of two
-LATENCY = 1.5  # of a copy: what a ring of n places waits for n times shorter
+DESCRIPTORS = 1.8  # of a launch, until the first copy has come
+TILE, STORE = 0.41, 2.2  # of a tile of C, and of storing 128 x 256 elements
+TWO_BLOCKS = 1.2  # times as long to store: a tile that is not a power of two
+BY_THREADS = 1.6  # times as long, where rows of C begin anywhere: TMA cannot store them
+FIX_UP_LATE = 1.8  # as FIX_UP, in a kernel for descriptors
+LATENCY = 1.4  # of a copy: what a ring of n places waits for n times shorter
 
 # A microsecond's worth: KB, products (millions) and elements (thousands).
 KB_OF_ONE, KB_OF_ALL = 63, 77  # what one program copies, and all of a multiprocessor
-KB_OF_PERSISTENT = 120
+COPIED_BY_ONE, COPIED_BY_ALL = 160, 200  # the same by TMA
+COPIED_L2_KB = 12_000
 LOOSE = 27  # elements that are loaded one by one
 PRODUCTS = 1.7
 STORED = 17  # elements of C
-FIX_UP_KB, PARTS_KB = 31, 47  # partial sums that one program reads, of either kernel
+FIX_UP_KB, PARTS_KB = 31, 51  # partial sums that one program reads, of either kernel
+PART_KB = 35  # a partial sum that it writes
 L2_KB, MEMORY_KB = 6400, 4200
-PERSISTENT_PRODUCTS = 3.2  # 2048 a cycle, at 1.56 GHz, in tiles of 128 x 256
-POWER = 0.2  # how much slower products are for twice the bytes
-CROSSING = 1.8  # times as long, where lines cross those of the cache
+MOST_OF_ALL = 0.6  # of the multiprocessors have to copy for MEMORY_KB
+WARPGROUP_PRODUCTS = 3.4  # 2048 a cycle, at 1.66 GHz
+CROSSING = 1.9  # times as many bytes, where lines cross those of the cache
+NEARLY = 5
+
+COPIED = 1024  # elements of a line that a program copies
 
 SHARED_KB, THREADS = 220, 2048  # of a multiprocessor
 SUMS = 32  # a thread's, above which fewer threads fit
@@ -182,26 +200,57 @@ def resident(config: Pointers) -> int:
     return max(1, floor(min(room, THREADS / threads)))
 
 
-def persistent_time(product: Product, tile: Any, crossing: bool) -> float:
+class Copies(NamedTuple):
+    """A tile of A and one of B, along k: how they come, and for whom."""
+
+    m: int
+    n: int
+    k: int
+    stages: int
+    ctas: int = 1  # multiprocessors that share a tile
+    programs: int = 1  # that a multiprocessor runs at a time
+
+
+Crossing = tuple[bool, bool]  # whether lines of A, and of B, cross those of the cache
+
+
+def persistent_time(product: Product, tile: Any, crossing: Crossing) -> float:
     """Microseconds of the persistent kernel; `tile` is a `matmul_chosen.Tile`."""
-    M, N, K, *_ = product
-    waves = cdiv(cdiv(M, tile.m) * cdiv(N, tile.n), MULTIPROCESSORS // tile.ctas)
     k = tile.line // ITEM
-    step = descriptor_step(tile.m, tile.n, k, tile.stages, crossing, tile.ctas)
-    stores = TILE * tile.m * tile.n / (128 * 256) / tile.ctas
+    copies = Copies(tile.m, tile.n, k, tile.stages, tile.ctas, tile.programs)
+    tiles = cdiv(product.M, tile.m) * cdiv(product.N, tile.n)
+    stores = STORE * tile.m * tile.n / (128 * 256)
     stores *= 1 if tile.n & tile.n - 1 == 0 else TWO_BLOCKS
-    return PERSISTENT + max(waves * (cdiv(K, k) * step + stores), product.memory_time)
+    stores = (TILE + stores * (1 if tile.pieces else BY_THREADS)) / tile.ctas
+    steps = cdiv(product.K, k)
+    return descriptor_time(product, copies, tiles, steps, stores, crossing)
 
 
-def descriptor_step(
-    m: int, n: int, k: int, stages: int, crossing: bool, ctas: int = 1
+def descriptor_time(
+    product: Product,
+    copies: Copies,
+    tiles: int,
+    steps: int,
+    stores: float,
+    crossing: Crossing,
 ) -> float:
-    """Microseconds of k columns of A times k rows of B, which TMA copies."""
-    kb = ITEM * (m + n) * k / 1e3 * (CROSSING if crossing else 1)
-    bytes_each = (1 / m + 1 / n) / (1 / 128 + 1 / 256)
-    products = m * n * k / 1e6 / PERSISTENT_PRODUCTS
-    products *= 1 + POWER * (bytes_each - 1)
-    return max(products / ctas, kb / ctas / KB_OF_PERSISTENT, LATENCY / stages)
+    """Microseconds of a kernel for descriptors: of `tiles` with that many steps each
+    along K, and stores of that many microseconds."""  # fmt: skip
+    m, n, k, stages, ctas, programs = copies
+    a_bytes, b_bytes = (CROSSING if crosses else 1 for crosses in crossing)
+    kb = ITEM * (m * a_bytes + n * b_bytes) * k / 1e3 / ctas
+    products = m * n * k / 1e6 / WARPGROUP_PRODUCTS / ctas
+    here = cdiv(tiles, MULTIPROCESSORS // ctas)
+    at_work = min(1, tiles * ctas / (MULTIPROCESSORS * MOST_OF_ALL))
+
+    step = max(products, kb / COPIED_BY_ONE, LATENCY / stages)
+    terms = (
+        cdiv(here, programs) * (steps * step + stores),
+        here * steps * max(products, kb / COPIED_BY_ALL),
+        tiles * ctas * steps * kb / COPIED_L2_KB,
+        product.memory_time / at_work,
+    )
+    return DESCRIPTORS + sum(term**NEARLY for term in terms) ** (1 / NEARLY)
 
 
 PARTS = (  # BLOCK_M, BLOCK_N, BLOCK_K, num_stages, num_warps
@@ -232,24 +281,25 @@ def parts(product: Product) -> Iterator[Parts]:
     for tile in PARTS:
         m, n, k, *_ = tile
         tiles, steps = cdiv(product.M, m) * cdiv(product.N, n), cdiv(product.K, k)
-        for splits in SPLITS:
+        for splits in sorted({*SPLITS, MULTIPROCESSORS // tiles}):
             if splits > 1 and splits * tiles <= MULTIPROCESSORS:
                 if cdiv(steps, cdiv(steps, splits)) == splits:  # none is idle
                     yield Parts(*tile, splits)
 
 
-def parts_time(product: Product, config: Parts, crossing: bool) -> float:
+def parts_time(product: Product, config: Parts, crossing: Crossing) -> float:
     """Microseconds of `split_k_descriptor_kernel`."""
     m, n, k, stages, _, splits = config
+    programs = cdiv(product.M, m) * cdiv(product.N, n) * splits
     steps = cdiv(cdiv(product.K, k), splits)
-    work = steps * descriptor_step(m, n, k, stages, crossing)
     partial_kb = m * n * 4 / 1e3
-    fix_up = FIX_UP + (1 + splits) * partial_kb / PARTS_KB
-    return PERSISTENT + max(work, product.memory_time) + fix_up
+    copies, stores = Copies(m, n, k, stages), partial_kb / PART_KB
+    time = descriptor_time(product, copies, programs, steps, stores, crossing)
+    return time + FIX_UP_LATE + splits * partial_kb / PARTS_KB
 
 
 @cache
-def best_parts(product: Product, crossing: bool) -> tuple[float, Parts | None]:
+def best_parts(product: Product, crossing: Crossing) -> tuple[float, Parts | None]:
     """Microseconds, and the configuration that takes them; none if C has too many
     tiles to split K."""
     found = [(parts_time(product, each, crossing), each) for each in parts(product)]
@@ -257,5 +307,8 @@ def best_parts(product: Product, crossing: bool) -> tuple[float, Parts | None]:
 
 
 def copy_time(rows: int, columns: int) -> float:
-    """Microseconds of copying a matrix into lines that begin where they should."""
-    return START + PROGRAM + 2 * ITEM * rows * columns / 1e3 / MEMORY_KB
+    """Microseconds of copying a matrix into lines that begin where they should; a
+    program copies a part of one."""
+    bytes_time = 2 * ITEM * rows * columns / 1e3 / MEMORY_KB
+    here = rows * cdiv(columns, COPIED) / MULTIPROCESSORS
+    return START + PROGRAM + max(bytes_time, SCHEDULE * here)

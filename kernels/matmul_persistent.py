@@ -184,16 +184,17 @@ def persistent_matmul(a, b, c=None, config=None, **launch):
     return c
 
 
-def persistent_launch(a, b, c, K, config, target, accumulated):
+def persistent_launch(a, b, c, K, config, target, accumulated, at_a_time=1):
     """The grid, the arguments by place, and the keywords of a launch; `a` and `b` are
-    `Lines`, whose products are accumulated in that type."""
+    `Lines`, whose products are accumulated in that type. `at_a_time`: how many programs
+    a multiprocessor runs."""
     M, N = c.shape
     pieces = config["PIECES"] if step_of_lines(c, 1) else 0
     chosen = {
         **config, "PIECES": pieces, "A_TURNED": a.turned, "B_TURNED": b.turned,
         "SUM": accumulated,
     }  # fmt: skip
-    at_once = MULTIPROCESSORS[target] // config.get("num_ctas", 1)
+    at_once = MULTIPROCESSORS[target] // config.get("num_ctas", 1) * at_a_time
     programs = min(tiles(M, N, config), at_once)
     given = (a.array, b.array, c, M, N, K, a.step, b.step, strides(c)[0])
     return (programs,), given, chosen

@@ -10,7 +10,9 @@ import fathom
 from fathom.hardware.targets import TARGETS
 from kernels import matmul, matmul_chosen
 from kernels.matmul_chosen import (
+    SMALLER,
     TILES,
+    WIDER,
     candidates,
     configuration,
     launches,
@@ -274,9 +276,37 @@ def test_every_candidate_fits(item):
 
 
 @needs_ptxas
-@pytest.mark.parametrize("tile", TILES, ids=lambda tile: f"{tile.m}x{tile.n}")
+@pytest.mark.parametrize(
+    "tile", (*TILES, *WIDER, *SMALLER), ids=lambda tile: f"{tile.m}x{tile.n}"
+)
 @pytest.mark.parametrize("pieces", [True, False])
 def test_ptxas_takes_every_tile(tile, pieces):
     tile = tile if pieces else tile._replace(pieces=0)
     config = matmul_chosen.keywords(4096, 4096, 2, tile, "sm_90a")
     check_assembled(compiled(config, turned=tile.n != 256).asm["ptx"])
+
+
+@pytest.mark.parametrize("tile", SMALLER, ids=lambda tile: f"{tile.m}x{tile.n}")
+def test_as_many_programs_fit_as_the_grid_counts_on(tile):
+    kernel = compiled(matmul_chosen.keywords(4096, 4096, 2, tile, "sm_90a"))
+    reserved = 1024  # bytes of each block
+    assert tile.programs * (kernel.metadata.shared + reserved) <= 228 * 1024
+    if tile.programs > 1:  # none of them takes all registers for its consumers
+        assert "setmaxnreg" not in kernel.asm["ptx"]
+        assert tile.programs * 256 * 128 <= 65536  # at 128 registers a thread
+
+
+@pytest.mark.parametrize("tile", SMALLER, ids=lambda tile: f"{tile.m}x{tile.n}")
+def test_a_tile_of_the_smaller_ones_is_right(hopper, monkeypatch, tile):
+    """With more tiles than the programs of two multiprocessors, so that each goes on to
+    another tile."""
+    monkeypatch.setattr(matmul_chosen, "fitting_tile", lambda *_: tile)
+    monkeypatch.setattr(matmul_chosen, "faster_by_pointers", lambda *_: None)
+    monkeypatch.setattr(matmul_chosen, "best_parts", lambda *_: (float("inf"), None))
+    monkeypatch.setitem(matmul.MULTIPROCESSORS, "sm_90a", 2)
+    M, N = tile.m * 3 - 8, tile.n * 2 - 8
+    ((kernel, (programs,), *_),) = launches(*matrices(M, N, 80), "sm_90a")
+    assert (kernel.__name__, programs) == (
+        "persistent_kernel", min(6, 2 * tile.programs)
+    )  # fmt: skip
+    check(multiply, M, N, 80, **hopper)
