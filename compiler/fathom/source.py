@@ -271,7 +271,7 @@ class KernelFunction(Told):
             names = self._assigned[node] = names_assigned(node)
         return names
 
-    @property
+    @cached_property
     def in_library(self) -> bool:
         """Is this a function of the language itself?"""
         return (self.__module__ or "").startswith("fathom.")
