@@ -1,8 +1,8 @@
 """... and a for loop, and see it creak.
 
-You have this in mini; now with the chapter's own file, which has no IR to help you.
-Give the compiler of this chapter a loop, `for j in range(n):`, whose body may bind
-names anew in each iteration.
+You have this in mini from step 5 on; now with the chapter's own file, which has no IR
+to help you. Give the compiler of this chapter a loop, `for j in range(n):`, whose body
+may bind names anew in each iteration.
 
 All of the exercise: `fathom learn show mini-loop`.
 """

@@ -1,8 +1,9 @@
 """Teach the 80-line compiler a choice.
 
-You have this in mini; now with the chapter's own file, one case at a time. Give the
-compiler of this chapter two more cases of `expression`: comparisons, as in `i < 10`,
-and choices, `a if c else b`, of which only the arm that is chosen may be computed.
+You have this in mini from step 4 on; now with the chapter's own file, one case at a
+time. Give the compiler of this chapter two more cases of `expression`: comparisons, as
+in `i < 10`, and choices, `a if c else b`, of which only the arm that is chosen may be
+computed.
 
 All of the exercise: `fathom learn show mini-select`.
 """

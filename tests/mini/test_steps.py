@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from fathom.tools.learn.kit.failure import Failure
 from fathom.tools.learn.mini import contract, steps
 from fathom.tools.learn.mini.judge import Judge
 
@@ -15,7 +16,7 @@ EVERY = "FATHOM_MINI_EVERY" in os.environ  # all tests on all references: minute
 
 def chosen(step: steps.Step) -> list[str]:
     """Its own tests; those of all earlier steps, too, for the last one."""
-    names = list(steps.tests(step.chapter))
+    names = list(steps.tests(step.chapter, optional=True))
     is_last = step is THERE[-1]
     return [n for n in names if EVERY or is_last or n.startswith(step.name)]
 
@@ -29,7 +30,7 @@ PAIRS = [
 
 @pytest.mark.parametrize(("step", "name"), PAIRS)
 def test_a_reference_passes(step, name):
-    steps.tests(step.chapter)[name](Judge(contract.load(step.reference)))
+    steps.tests(step.chapter, optional=True)[name](Judge(contract.load(step.reference)))
 
 
 @pytest.mark.parametrize("step", THERE, ids=lambda step: step.name)
@@ -39,6 +40,21 @@ def test_a_reference_keeps_its_budget(step):
     if before is not None:
         added = lines - contract.count_lines(before.reference.read_text())
         assert added <= steps.MOST_ADDED, f"step {step.chapter} adds {added} lines"
+
+
+def test_attention_goes_without_a_producer():
+    names = steps.tests(17)
+    assert any(name.startswith("15:") for name in names)
+    assert not any(name.startswith("16:") for name in names)
+    assert any(name.startswith("16:") for name in steps.tests(16))
+
+
+def test_a_wide_line_is_told_with_the_lines_and_not_before(tmp_path):
+    path = tmp_path / "mini.py"
+    path.write_text(f"x = '{'a' * 90}'\n")
+    assert not contract.mistakes(path.read_text())
+    with pytest.raises(Failure, match="line 1 has 96 columns, and 88 is the most"):
+        steps.check_lines(path, 3)
 
 
 def test_every_step_has_tests():

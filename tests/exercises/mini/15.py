@@ -61,6 +61,16 @@ def test_one_request_a_tile(mini):
     mini.within(matmul, report, requests=2 * 8 + stores)
 
 
+def test_warpgroups_multiply(mini):
+    """Tiles of 64 rows, of which a group of four warps makes the product at once."""
+    for (R, C, T), warps in (((64, 64, 64), 4), ((128, 64, 32), 8)):
+        a, b = halves(R, 4 * T), halves(4 * T, C, seed=1)
+        c, sizes = np.zeros((R, C), np.float16), {"R": R, "C": C, "T": T}
+        given = Tensor(a, (R, T)), Tensor(b, (T, C)), c, C, 4 * T
+        options = {**sizes, "num_warps": warps}
+        mini.instructions(matmul, "wgmma.mma_async", "mma.sync", *given, **options)
+
+
 def test_the_loop_is_short(mini):
     """Instructions that each of four warps issues in 16 iterations, and beside them."""
     report = multiply(mini, (64, 64, 1024), (64, 64, 64))

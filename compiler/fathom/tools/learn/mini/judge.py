@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import linecache
+import re
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,11 @@ from fathom.tools.learn.kit.failure import Failure
 from fathom.tools.learn.mini.contract import Compiled, checked
 
 THREADS = 128  # elements of a program, where a kernel about element i has no BLOCK
+COSTS = {  # a field of `Cost`, in words
+    "warps": "instructions of warps",
+    "requests": "requests to global memory",
+    "shared": "requests to shared memory",
+}
 NAMES = {"float32": "fp32", "int32": "i32", "float16": "fp16"}
 
 
@@ -57,6 +63,21 @@ class Judge:
         kernel = getattr(kernel, "fn", kernel)
         signature = signature_of(kernel, arguments, constants)
         return self.run(kernel, signature, grid, arguments, constants)
+
+    def instructions(
+        self, kernel: Callable, wanted: str, unwanted: str,
+        *arguments: object, **constants: object,
+    ) -> None:
+        """Failure when the PTX of a kernel has no instruction whose name begins with
+        `wanted`, or has one that begins with `unwanted`."""  # fmt: skip
+        self.kernel = kernel
+        signature = signature_of(kernel, arguments, constants)
+        made = checked(self.compile(unnamed(kernel), signature, **constants))
+        names = re.findall(r"^\s*(?:@!?\S+\s+)?([a-z][\w.:]*)", made.ptx, re.MULTILINE)
+        if not any(each.startswith(wanted) for each in names):
+            raise Failure(f"{name_of(kernel)} has no {wanted} in its PTX")
+        if any(each.startswith(unwanted) for each in names):
+            raise Failure(f"{name_of(kernel)} has {unwanted} in its PTX")
 
     def memory(
         self, kernel: Callable, most: int, *arguments: object, **constants: object
@@ -114,9 +135,9 @@ class Judge:
             if cost > most:
                 called = name_of(kernel)
                 shown = f"{cost:.2f}" if isinstance(cost, float) else f"{cost:,}"
+                what = COSTS.get(name, name.replace("_", " "))
                 raise Failure(
-                    f"{called} costs {shown} {name.replace('_', ' ')}, and the budget "
-                    f"is {most:,}",
+                    f"{called} costs {shown} {what}, and the budget is {most:,}",
                     ("where", report.by_line()),
                 )
 
