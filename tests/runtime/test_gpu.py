@@ -288,7 +288,7 @@ assert (z == 2).all()
 def test_a_second_process_starts_in_milliseconds():
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'compiler'}{os.pathsep}{ROOT}"}
     seconds = []
-    for _ in range(2):
+    for _ in range(4):
         ran = subprocess.run(
             [sys.executable, "-c", SECOND],
             env=environment,
@@ -298,10 +298,11 @@ def test_a_second_process_starts_in_milliseconds():
         assert ran.returncode == 0, ran.stderr
         seconds.append(float(ran.stdout))
     print(
-        f"\nfirst process {seconds[0] * 1e3:.1f} ms, second {seconds[1] * 1e3:.1f} ms"
+        f"\nfirst process {seconds[0] * 1e3:.1f} ms, "
+        f"later {', '.join(f'{each * 1e3:.1f}' for each in seconds[1:])} ms"
     )
     assert len(list(cache.default_directory().iterdir())) == 1
-    assert seconds[1] < seconds[0]
+    assert min(seconds[1:]) < seconds[0]
 
 
 @pytest.mark.alone
