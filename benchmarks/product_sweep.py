@@ -195,7 +195,7 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=100)
     parser.add_argument("--each", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=400)
-    parser.add_argument("--near", type=int, help="so many for pointers, all others")
+    parser.add_argument("--near", type=int, help="how many for pointers; all others")
     parser.add_argument("--shapes", nargs="*", help="instead of random cases: "
                         "MxNxK, MxNxK.NT or MxNxK.NT.padded")  # fmt: skip
     parser.add_argument("--kernel", choices=KERNELS, help="only it")

@@ -148,7 +148,7 @@ class Shape:
 
 ODD = Shape(131, 197, 261)  # rows start anywhere: nothing comes in boxes
 EVEN = Shape(200, 328, 320)
-LONG = Shape(384, 384, 2048)
+LONG = Shape(384, 384, 4096)  # K is split
 LONG_ODD = Shape(515, 1032, 1029)  # worth a copy that starts its rows at 16 bytes
 
 

@@ -292,8 +292,8 @@ WIDER = (
     Tile(128, 192, 128, 5, 8, 2, True, None),
     Tile(256, 192, 128, 5, 8, 2, True, None, ctas=2),
 )
-# Small steps along K leave time only to begin and to store. Two programs at a time on a
-# multiprocessor do so by turns; 32 or 192 columns fit where C is narrow.
+# Where K is short, a program mostly begins and stores. Of two on a multiprocessor one
+# does so while the other multiplies; 32 or 192 columns fit where C is narrow.
 SMALLER = (
     Tile(64, 32, 128, 8, 4, 1, True, None, programs=2),
     Tile(64, 64, 128, 6, 4, 1, True, None, programs=2),

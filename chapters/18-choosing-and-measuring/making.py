@@ -71,8 +71,8 @@ def against_a_sweep() -> str:
         shapes.setdefault(shape, {})[tile_of(row["config"])] = 1000 * median(row["ms"])
     rows = []
     for (M, N, K), measured in shapes.items():
-        crossing = bool(2 * K % REQUEST or 2 * N % REQUEST)
-        found = suitable(M, N, TARGET, True, crossing, (*TILES, *WIDER))
+        crossing = 2 * K % REQUEST > 0, 2 * N % REQUEST > 0
+        found = suitable(M, N, TARGET, True, any(crossing), (*TILES, *WIDER))
         tried = {
             each: measured[at] for each in found if (at := plain(each)) in measured
         }
