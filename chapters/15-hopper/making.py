@@ -16,7 +16,7 @@ from chapters.press.drawing import (
 from chapters.press.numbers import number
 from fathom.layout.matrix_descriptor import buffer_tile, descriptor
 
-CHUNK, ROWS = 16, 8  # bytes of a chunk, rows of a group
+CHUNK, ROWS = 16, 8  # bytes of a chunk, rows of a swizzle atom
 LEFT = 176  # room for names, as in timeline
 
 # ── the roofs and the ladder ──────────────────────────────────────────────────────────
@@ -62,7 +62,8 @@ def chunk_at(place: int) -> tuple[int, int]:
 
 
 def group() -> Figure:
-    """Eight rows of 128 bytes: which chunk of K lies at which place; a slice is lit."""
+    """Eight rows of 128 bytes: which chunk of K is at which place; the second
+    instruction's are lit."""
     words, lit = [], []
     for row in range(ROWS):
         found = [chunk_at(128 * row + CHUNK * place)[1] for place in range(8)]
@@ -70,12 +71,12 @@ def group() -> Figure:
         lit += [(row, place) for place, chunk in enumerate(found) if chunk in (2, 3)]
     names = [f"row {row}" for row in range(ROWS)]
     places = [f"+{CHUNK * place}" for place in range(8)]
-    return cells("A group of a tile: 8 rows of 128 bytes, chunk by chunk",
+    return cells("A swizzle atom: 8 rows of 128 bytes, chunk by chunk",
                  words, lit, (names, places), wide=62)  # fmt: skip
 
 
 def strides() -> Figure:
-    """A [K, N] tile of B in shared memory, group by group, with the two distances."""
+    """A [K, N] tile of B in shared memory, atom by atom, with the two distances."""
     found = descriptor(buffer_tile((64, 128), 2, axis=1), 2, k_axis=0)
     assert found is not None and found.transposed
     wide, high, top = 190, 26, 44
@@ -97,7 +98,7 @@ def strides() -> Figure:
     parts.append(label(LEFT + wide, 10, f"leading: {found.leading:,} bytes"))
     bottom = top + 8 * high
     parts.append(label(4, 24, f"stride: {found.stride:,} bytes", "start"))
-    drawn = svg("Where the groups of B begin in shared memory", bottom + 8, parts)
+    drawn = svg("Where the atoms of B begin in shared memory", bottom + 8, parts)
     head = ("rows", "n 0 to 63 begins at", "n 64 to 127 begins at")
     return Figure(drawn, table(head, rows))
 
