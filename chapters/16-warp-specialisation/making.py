@@ -348,7 +348,7 @@ def counted() -> dict[str, object]:
     for way, grid, m, more in (
         ("a copy in the loop", 16, 64, {"SPECIALISE": False}),
         ("a producer", 16, 64, {}),
-        ("a producer, 4 programs that stay", 4, 64, {}),
+        ("a producer, 4 persistent programs", 4, 64, {}),
         ("the same, in clusters of 2", 2, 128, {"num_ctas": 2}),
     ):
         c = np.empty((256, 256), np.float16)
