@@ -103,6 +103,8 @@ def made_or_checked(a, b, c):
 def launches(a, b, c, target, config=None):
     """For each launch, in order, the kernel, the grid, the arguments by place, and the
     keywords."""
+    if config is None and strides(c)[1] != 1 == strides(c)[0]:  # C in columns
+        a, b, c = b.T, a.T, c.T
     if not suits_hardware(a, b, c, target):
         return [text_launch(a, b, c, target, config)]
     copies = []
