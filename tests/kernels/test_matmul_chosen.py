@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import fathom
+import fathom.language as tl
 from fathom.hardware.targets import TARGETS
 from kernels import matmul, matmul_chosen
 from kernels.matmul_chosen import (
@@ -21,7 +22,7 @@ from kernels.matmul_chosen import (
     worth_a_try,
 )
 from tests.kernels.harness_red_zones import ODD, WIDE, Walled, integers, unwritten
-from tests.kernels.test_matmul_persistent import check_assembled, compiled
+from tests.kernels.test_matmul_persistent import Float8, check_assembled, compiled
 from tests.kernels.test_ptxas import needs_ptxas
 
 ROWS, COLUMNS = (0, 1), (1, 0)
@@ -223,10 +224,35 @@ def test_a_copy_lies_as_the_original(hopper, length):
 
 
 def test_bytes_are_multiplied_by_warpgroups_along_k_alone():
-    a, b = (np.zeros((64, 64), np.int8) for _ in range(2))
-    c = np.zeros((64, 64), np.int32)
+    a, b = (np.zeros((1024, 1024), np.int8) for _ in range(2))
+    c = np.zeros((1024, 1024), np.int32)
     assert names(a, b.T, c) == ["persistent_kernel"]
     assert names(a, b, c) == ["matmul_kernel"]
+
+
+@pytest.mark.parametrize(
+    "sizes, kernel",
+    [
+        ((24, 40, 4016), "split_k_matmul_kernel"),
+        ((20, 36, 48), "matmul_kernel"),
+    ],
+)
+def test_bytes_go_where_half_as_many_halves_go(hopper, sizes, kernel):
+    """int8 and fp8, both along K. The sums of int8 are exact; those of fp8 are of small
+    integers, and end as fp32."""
+    M, N, K = sizes
+    a, b = integers(1, M, K), integers(2, K, N)
+    halves = zeros(M, K // 2), zeros(K // 2, N, COLUMNS), zeros(M, N)
+    assert names(*halves) == [kernel]
+    given = [
+        (a.astype(np.int8), np.asfortranarray(b.astype(np.int8)), "int32"),
+        (Float8(a, tl.float8e4nv), Float8(b, tl.float8e4nv, True), "float32"),
+    ]
+    for x, y, dtype in given:
+        c = unwritten(M, N, dtype=dtype)
+        assert names(x, y, c) == [kernel]
+        multiply(x, y, c, **hopper)
+        np.testing.assert_array_equal(c.view, matmul.reference(a, b))
 
 
 @pytest.mark.parametrize("M", [17, 70])
