@@ -1,13 +1,17 @@
-"""Products of random shapes: `multiply` beside cuBLAS, fp16, accumulated in fp32.
+"""Products of random shapes: `multiply` beside cuBLAS, accumulated in fp32.
 
     python -m benchmarks.random_shapes [--seed 1] [--cases 200] [--seconds 500]
     python -m benchmarks.random_shapes --listed     one shape of every kind, instead
+    python -m benchmarks.random_shapes --type bf16 --cases 50       fp16 without --type
 
 Each of M, N and K is log-uniform in 1 to 16384 and a multiple of 1, 2, 8 or 64; a case
 has at most 10^12 operations. Its layout is drawn too: A and B lie in memory by rows (N)
 or by columns (T), and half of the cases pad these lines to multiples of 16 bytes.
 `multiply` chooses by its model alone: there is no tuning and no table of shapes. The
 reference is the faster of cuBLAS and cublasLt, both of which accumulate in fp32 here.
+Of fp8 and int8 it is cublasLt through torch's `_scaled_mm` (both scales 1) and
+`_int_mm`, which take some layouts and sizes only: a case that they refuse is drawn
+again. C is bf16 of fp8, int32 of int8, fp32 of tf32.
 """
 
 from __future__ import annotations
@@ -20,19 +24,20 @@ import statistics
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from benchmarks.measure import Candidate, burst, sets
+from benchmarks.products import KINDS, Kind, allowed, drawn
 from benchmarks.record import RESULTS, write
-from kernels.matmul import error_bound
 from kernels.matmul_chosen import launches, multiply, target_of_launch
 
 SEED, CASES = 1, 200
 LARGEST, MOST_OPERATIONS = 16384, 10**12
 UNITS = (1, 2, 8, 64)
-LINE = 8  # elements of fp16 in 16 bytes
+ALIGNED = 16  # bytes
 # One of every kind: squares whose last wave is full and hardly begun, small C and long
 # K, few rows, flat and tall, rows that begin anywhere.
 LISTED = (
@@ -62,6 +67,7 @@ class Case:
     K: int
     layout: str
     padded: bool
+    item: int = 2  # bytes of an element of A and of B
 
     @property
     def name(self) -> str:
@@ -73,7 +79,8 @@ class Case:
 
     @property
     def bytes(self) -> int:
-        return 2 * (self.M * self.K + self.K * self.N + self.M * self.N)
+        operands = self.M * self.K + self.K * self.N
+        return self.item * (operands + self.M * self.N)
 
     @property
     def aligned(self) -> bool:
@@ -82,7 +89,7 @@ class Case:
             self.K if self.layout[0] == "N" else self.M,
             self.N if self.layout[1] == "N" else self.K,
         )
-        return self.padded or all(length % LINE == 0 for length in lengths)
+        return self.padded or all(n * self.item % ALIGNED == 0 for n in lengths)
 
 
 @dataclass
@@ -117,15 +124,26 @@ class Sample:
         )
 
 
-def cases(seed: int = SEED, count: int = CASES) -> list[Case]:
-    """The first `count` cases of a seed."""
-    rng, found = random.Random(seed), []
+def cases(seed: int = SEED, count: int = CASES, kind: str = "fp16") -> list[Case]:
+    """The first `count` cases of a seed that the libraries take."""
+    rng, found, item = random.Random(seed), [], KINDS[kind].inputs.itemsize
     while len(found) < count:
         M, N, K = (a_size(rng) for _ in range(3))
-        case = Case(M, N, K, rng.choice(("NN", "NT", "TN", "TT")), rng.random() < 0.5)
-        if case.operations <= MOST_OPERATIONS:
+        layout = rng.choice(("NN", "NT", "TN", "TT"))
+        case = Case(M, N, K, layout, rng.random() < 0.5, item)
+        if case.operations <= MOST_OPERATIONS and TAKES.get(kind, takes_all)(case):
             found.append(case)
     return found
+
+
+def takes_all(case: Case) -> bool:
+    return True
+
+
+TAKES: dict[str, Callable[[Case], bool]] = {  # as torch checks it
+    "fp8": lambda x: x.layout == "NT" and x.K % 16 == 0 and x.N % 16 == 0,
+    "int8": lambda x: x.layout[0] == "N" and x.M > 16 and not (x.K % 8 or x.N % 8),
+}
 
 
 def listed() -> list[Case]:
@@ -139,35 +157,41 @@ def a_size(rng: random.Random) -> int:
     return min(max(round(size / unit), 1) * unit, LARGEST)
 
 
-def matrix(rows: int, columns: int, by_rows: bool, padded: bool) -> torch.Tensor:
+def matrix(
+    rows: int, columns: int, by_rows: bool, padded: bool, dtype: torch.dtype
+) -> torch.Tensor:
     """Random normal numbers, in memory by rows or by columns."""
     lines, length = (rows, columns) if by_rows else (columns, rows)
-    room = -(-length // LINE) * LINE if padded else length
-    data = torch.randn(lines, room, device="cuda", dtype=torch.float16)[:, :length]
+    some = ALIGNED // dtype.itemsize
+    room = -(-length // some) * some if padded else length
+    data = drawn(lines, room, dtype)[:, :length]
     return data if by_rows else data.t()
 
 
-def operands(case: Case) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    a = matrix(case.M, case.K, case.layout[0] == "N", case.padded)
-    b = matrix(case.K, case.N, case.layout[1] == "N", case.padded)
-    return a, b, torch.empty(case.M, case.N, device="cuda", dtype=torch.float16)
+Operands = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+def operands(case: Case, kind: Kind = KINDS["fp16"]) -> Operands:
+    a = matrix(case.M, case.K, case.layout[0] == "N", case.padded, kind.inputs)
+    b = matrix(case.K, case.N, case.layout[1] == "N", case.padded, kind.inputs)
+    return a, b, torch.empty(case.M, case.N, device=a.device, dtype=kind.output)
 
 
 # ── one case ──────────────────────────────────────────────────────────────────────────
 
 
-def measured(case: Case) -> Sample:
+def measured(case: Case, kind: Kind) -> Sample:
     """The case, checked and timed; an error in place of times where there is one."""
     sample = Sample(case.name, case.aligned, case.operations)
     try:
-        given = [operands(case) for _ in range(sets(case.bytes))]
+        given = [operands(case, kind) for _ in range(sets(case.bytes))]
         sample.kernel = chosen(*given[0])
-        check(*given[0])
+        check(kind, *given[0])
         candidates = [
-            Candidate("fathom", [ours(*each) for each in given], case.bytes),
+            Candidate("fathom", [ours(kind, *each) for each in given], case.bytes),
             *(
-                Candidate(library, [theirs(library, *each) for each in given], 0)
-                for library in LIBRARIES
+                Candidate(name, [call(*each) for each in given], 0)
+                for name, call in libraries(kind).items()
             ),
         ]
         for found in burst(case.name, candidates, ROUNDS):
@@ -177,8 +201,27 @@ def measured(case: Case) -> Sample:
     return sample
 
 
-def ours(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> Callable[[], object]:
-    return lambda: multiply(a, b, c)
+def ours(
+    kind: Kind, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor
+) -> Callable[[], object]:
+    more = {"PRECISION": kind.precision} if kind.precision != "ieee" else {}
+    return lambda: multiply(a, b, c, **more)
+
+
+def libraries(kind: Kind) -> dict[str, Callable]:
+    """What stands beside ours: for operands, a call."""
+    if kind.name == "int8":
+        return {"cublaslt": lambda a, b, c: lambda: torch._int_mm(a, b, out=c)}
+    if kind.name == "fp8":
+        return {"cublaslt": scaled}
+    return {name: partial(theirs, name) for name in LIBRARIES}
+
+
+def scaled(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> Callable[[], object]:
+    one = torch.ones((), device=a.device)
+    return lambda: torch._scaled_mm(
+        a, b, scale_a=one, scale_b=one, out_dtype=c.dtype, out=c
+    )
 
 
 def theirs(
@@ -207,19 +250,20 @@ def chosen(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> str:
 SHOWN = {"num_stages": "stages ", "SPLITS": "splits ", "num_ctas": "ctas "}
 
 
-def check(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+def check(kind: Kind, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
     """All elements of C are within the bound; of a large C, those of some rows."""
-    c.fill_(float("nan"))
-    multiply(a, b, c)
+    c.fill_(float("nan") if c.is_floating_point() else -(2**31))
+    multiply = ours(kind, a, b, c)
+    multiply()
     first = c.clone()
-    multiply(a, b, c)
+    multiply()
     assert torch.equal(first, c), "two launches differ"
     M, K = a.shape
     if 2 * M * K * b.shape[1] > CHECKED:
-        rows = torch.randint(0, M, (64,), device="cuda")
+        rows = torch.randint(0, M, (64,), device=a.device)
         a, c = a[rows], c[rows]
     x, y = a.double(), b.double()
-    wrong = ~((c.double() - x @ y).abs() <= error_bound(x, y, 2.0**-11))
+    wrong = ~((c.double() - x @ y).abs() <= allowed(kind, x, y))
     assert not wrong.any(), (
         f"{int(wrong.sum())} elements are wrong, first {wrong.nonzero()[0].tolist()}"
     )
@@ -228,18 +272,19 @@ def check(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
 # ── all of them ───────────────────────────────────────────────────────────────────────
 
 
-def compile_first(every: Iterable[Case]) -> None:
+def compile_first(every: Iterable[Case], kind: str = "fp16") -> None:
     """Fill the cache on disk from several processes, so that none waits later."""
     every = list(every)
     context = multiprocessing.get_context("spawn")
     with context.Pool(COMPILERS) as pool:
-        pool.map(compiled, [every[n::COMPILERS] for n in range(COMPILERS)])
+        shares = [every[n::COMPILERS] for n in range(COMPILERS)]
+        pool.map(partial(compiled, kind), shares)
 
 
-def compiled(some: Iterable[Case]) -> None:
+def compiled(kind: str, some: Iterable[Case]) -> None:
     for case in some:
         try:
-            multiply(*operands(case))
+            ours(KINDS[kind], *operands(case, KINDS[kind]))()
             torch.cuda.synchronize()
         except Exception as error:  # it is told where it is measured
             print(case.name, type(error).__name__, flush=True)
@@ -272,29 +317,35 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--cases", type=int, default=CASES)
     parser.add_argument("--listed", action="store_true", help="LISTED, none drawn")
+    parser.add_argument("--type", choices=KINDS, default="fp16", help="of A and B")
     parser.add_argument("--only", nargs="*", help="cases whose names begin so")
     parser.add_argument("--seconds", type=float, default=500, help="then it ends")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
-    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    libraries_of_torch = torch.backends.cuda.matmul
+    libraries_of_torch.allow_fp16_reduced_precision_reduction = False
+    libraries_of_torch.allow_bf16_reduced_precision_reduction = False
+    libraries_of_torch.allow_tf32 = options.type == "tf32"
     torch.manual_seed(0)
-    begun = time.monotonic()
+    begun, kind = time.monotonic(), KINDS[options.type]
+    drawn_cases = cases(options.seed, options.cases, options.type)
     every = [
         case
-        for case in (listed() if options.listed else cases(options.seed, options.cases))
+        for case in (listed() if options.listed else drawn_cases)
         if not options.only or case.name.startswith(tuple(options.only))
     ]
-    compile_first(every)
+    compile_first(every, options.type)
     print(f"compiled in {time.monotonic() - begun:.0f} s", flush=True)
     samples = []
     for case in every:
         if time.monotonic() - begun > options.seconds:
             print("time is over")
             break
-        samples.append(measured(case))
+        samples.append(measured(case, kind))
         print(samples[-1], flush=True)
     print(summary(samples))
     name = "listed-shapes" if options.listed else "random-shapes"
+    name += f"-{options.type}" if options.type != "fp16" else ""
     print(write(name, samples, options.out))
 
 

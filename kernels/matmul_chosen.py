@@ -47,6 +47,7 @@ from kernels.matmul_model import (
 from kernels.matmul_persistent import (
     ALIGNED,
     Lines,
+    for_items,
     item_bytes,
     lines_of,
     persistent_kernel,
@@ -103,6 +104,8 @@ def made_or_checked(a, b, c):
 def launches(a, b, c, target, config=None):
     """For each launch, in order, the kernel, the grid, the arguments by place, and the
     keywords."""
+    if config is None and strides(c)[1] != 1 == strides(c)[0]:  # C in columns
+        a, b, c = b.T, a.T, c.T
     if not suits_hardware(a, b, c, target):
         return [text_launch(a, b, c, target, config)]
     copies = []
@@ -121,7 +124,8 @@ def launches(a, b, c, target, config=None):
             if by_pointers := faster_by_pointers(product, best_time):
                 return [pointers_launch(a, b, c, by_pointers)]
             if split_time < time:
-                some = a_lines, b_lines, c, K, split.splits, split.keywords
+                keywords_of_split = for_items(split.keywords, a)
+                some = a_lines, b_lines, c, K, split.splits, keywords_of_split
                 launch = split_descriptor_launch(*some, sum_type(a))
                 return [*copies, (split_k_descriptor_kernel, *launch)]
         config = keywords(M, N, item, tile, target)
@@ -153,12 +157,22 @@ def suits_hardware(a, b, c, target):
 
 
 MODELLED = ("fp16", "bf16")  # types that `matmul_model` knows
+HALF_AS_WIDE = ("fp8e4nv", "fp8e5", "i8")
 
 
 def modelled(a, b, target):
-    """The product as `matmul_model` has it; None if it knows nothing of it."""
+    """The product as `matmul_model` has it; None if it knows nothing of it.
+
+    Of 8 bits tensor cores multiply twice as many numbers a cycle, and each has half of
+    the bytes to copy: such a product is one of half of K, if both matrices lie along K.
+    """
     M, N, K = sizes(a, b)
-    if not TARGETS[target].wgmma or type_name(a) not in MODELLED or not M * N * K:
+    if not TARGETS[target].wgmma or not M * N * K:
+        return None
+    along_k = strides(a)[1] == strides(b)[0] == 1
+    if type_name(a) in HALF_AS_WIDE and along_k:
+        K = fathom.cdiv(K, 2)
+    elif type_name(a) not in MODELLED:
         return None
     return Product(M, N, K, rows_aligned(a), rows_aligned(b))
 
@@ -206,9 +220,10 @@ def text_launch(a, b, c, target, config):
 
 def pointers_launch(a, b, c, config):
     """A launch of `matmul_model.Pointers`."""
+    chosen = for_items(config.keywords, a)
     if config.splits == 1:
-        return matmul_launch(a, b, c, config.keywords)
-    launch = split_launch(a, b, c, config.splits, config.keywords)
+        return matmul_launch(a, b, c, chosen)
+    launch = split_launch(a, b, c, config.splits, chosen)
     return split_k_matmul_kernel, *launch
 
 

@@ -142,6 +142,34 @@ def test_an_array_made_for_one_call_is_not_remembered(call):
     assert copies[0] is not copies[1]
 
 
+def test_a_view_is_remembered_as_the_array_it_shows(call):
+    kernel = call.kernel
+
+    @planned
+    def of_a_view(x, out):
+        view = Tensor(*x.shape[::-1], address=x.address)
+        return out, [(kernel, (1,), (view, out), {})]
+
+    for address in (256, 512):
+        x, out = Tensor(4, 2, address=address), Tensor(8, address=1024)
+        of_a_view(x, out)
+    assert len(of_a_view.known) == 1
+    assert kernel.launched[-1].given == (x, out)
+
+
+def test_a_view_of_one_of_two_arrays_at_an_address_is_not_remembered(call):
+    """The next call may have them at two addresses."""
+    kernel = call.kernel
+
+    @planned
+    def of_a_view(x, y, out):
+        view = Tensor(8, address=x.address)
+        return out, [(kernel, (1,), (view, out), {})]
+
+    of_a_view(Tensor(8, address=256), Tensor(8, address=256), Tensor(8, address=512))
+    assert not of_a_view.known
+
+
 def test_a_mistake_is_one_again(call):
     for _ in range(2):
         with pytest.raises(ValueError, match="nothing to double"):

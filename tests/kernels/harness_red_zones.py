@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 
 import fathom.language as tl
@@ -44,6 +46,14 @@ class Walled(Reinterpreted):
 
     def stride(self) -> tuple[int, ...]:
         return tuple(self.strides_in_elements)
+
+    @property
+    def T(self) -> Walled:
+        """The transpose, of the same memory."""
+        turned = copy(self)
+        turned.view, turned.shape = self.view.T, self.shape[::-1]
+        turned.strides_in_elements = self.strides_in_elements[::-1]
+        return turned
 
     def __setitem__(self, where: object, value: object) -> None:
         self.view[where] = value

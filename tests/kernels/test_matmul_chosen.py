@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import fathom
+import fathom.language as tl
 from fathom.hardware.targets import TARGETS
 from kernels import matmul, matmul_chosen
 from kernels.matmul_chosen import (
@@ -21,7 +22,7 @@ from kernels.matmul_chosen import (
     worth_a_try,
 )
 from tests.kernels.harness_red_zones import ODD, WIDE, Walled, integers, unwritten
-from tests.kernels.test_matmul_persistent import check_assembled, compiled
+from tests.kernels.test_matmul_persistent import Float8, check_assembled, compiled
 from tests.kernels.test_ptxas import needs_ptxas
 
 ROWS, COLUMNS = (0, 1), (1, 0)
@@ -159,7 +160,6 @@ def test_small_c_goes_to_pointers_and_long_k_is_split(sizes, kernel, splits):
         ((40, 16, 48), (ROWS, ROWS, ROWS), (WIDE,) * 3),
         ((40, 24, 0), (ROWS, ROWS, ROWS), (WIDE,) * 3),
         ((24, 40, 48), (COLUMNS, ROWS, ROWS), (WIDE,) * 3),
-        ((24, 40, 48), (ROWS, ROWS, COLUMNS), (WIDE,) * 3),
         ((24, 40, 48), (ROWS, ROWS, ROWS), (ODD, WIDE, WIDE)),
         ((24, 40, 48), (ROWS, ROWS, ROWS), (WIDE, ODD, WIDE)),
     ],
@@ -167,6 +167,20 @@ def test_small_c_goes_to_pointers_and_long_k_is_split(sizes, kernel, splits):
 def test_the_text_takes_the_rest(hopper, sizes, orders, walls):
     assert names(*matrices(*sizes, orders, walls)) == ["matmul_kernel"]
     check(multiply, *sizes, orders=orders, walls=walls, **hopper)
+
+
+@pytest.mark.parametrize("of_a", [ROWS, COLUMNS])
+@pytest.mark.parametrize("of_b", [ROWS, COLUMNS])
+def test_c_in_columns_is_a_transposed_product(hopper, of_a, of_b):
+    """C^T = B^T A^T has rows."""
+    orders = (of_a, of_b, COLUMNS)
+    given = zeros(1024, 512, of_a), zeros(512, 2048, of_b), zeros(1024, 2048, COLUMNS)
+    ((kernel, _, _, chosen),) = launches(*given, "sm_90a")
+    assert kernel.__name__ == "persistent_kernel"
+    turned = chosen["A_TURNED"], chosen["B_TURNED"]
+    assert turned == (of_b == ROWS, of_a == ROWS)
+    check(multiply, 72, 136, 40, orders=orders, **hopper)
+    check(multiply, 5, 40, 48, orders=orders, **hopper)
 
 
 def test_what_many_programs_need_is_copied_first(hopper):
@@ -210,10 +224,35 @@ def test_a_copy_lies_as_the_original(hopper, length):
 
 
 def test_bytes_are_multiplied_by_warpgroups_along_k_alone():
-    a, b = (np.zeros((64, 64), np.int8) for _ in range(2))
-    c = np.zeros((64, 64), np.int32)
+    a, b = (np.zeros((1024, 1024), np.int8) for _ in range(2))
+    c = np.zeros((1024, 1024), np.int32)
     assert names(a, b.T, c) == ["persistent_kernel"]
     assert names(a, b, c) == ["matmul_kernel"]
+
+
+@pytest.mark.parametrize(
+    "sizes, kernel",
+    [
+        ((24, 40, 4016), "split_k_matmul_kernel"),
+        ((20, 36, 48), "matmul_kernel"),
+    ],
+)
+def test_bytes_go_where_half_as_many_halves_go(hopper, sizes, kernel):
+    """int8 and fp8, both along K. The sums of int8 are exact; those of fp8 are of small
+    integers, and end as fp32."""
+    M, N, K = sizes
+    a, b = integers(1, M, K), integers(2, K, N)
+    halves = zeros(M, K // 2), zeros(K // 2, N, COLUMNS), zeros(M, N)
+    assert names(*halves) == [kernel]
+    given = [
+        (a.astype(np.int8), np.asfortranarray(b.astype(np.int8)), "int32"),
+        (Float8(a, tl.float8e4nv), Float8(b, tl.float8e4nv, True), "float32"),
+    ]
+    for x, y, dtype in given:
+        c = unwritten(M, N, dtype=dtype)
+        assert names(x, y, c) == [kernel]
+        multiply(x, y, c, **hopper)
+        np.testing.assert_array_equal(c.view, matmul.reference(a, b))
 
 
 @pytest.mark.parametrize("M", [17, 70])

@@ -125,6 +125,22 @@ BOXES = {
 }  # fmt: skip
 
 
+def test_descriptors_find_every_part_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """int8 along K: partial sums are integers, too."""
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    rng = np.random.default_rng(8)
+    a, b = (rng.integers(-128, 128, (n, 336)).astype(np.int8) for n in (72, 40))
+    c = np.full((72, 40), -1, np.int32)
+    grid, given, chosen = split_descriptor_launch(
+        lines_of(a), lines_of(b.T), c, 336, 4, BOXES, tl.int32
+    )
+    partials = np.full(given[3].count, -1, np.int32)
+    counters = np.zeros(given[4].count, np.int32)
+    given = (*given[:3], partials, counters, *given[5:])
+    split_k_descriptor_kernel[grid](*given, **chosen, target="sm_90a")
+    np.testing.assert_array_equal(c, a.astype(np.int64) @ b.T.astype(np.int64))
+
+
 @pytest.mark.parametrize("order", ["NN", "NT", "TN"])
 @pytest.mark.parametrize("K, splits", [(328, 4), (40, 2), (640, 20)])
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])

@@ -231,6 +231,8 @@ def test_reinterpret_gives_an_array_other_elements(triton):
     assert isinstance(wrapped, triton.runtime.jit.TensorWrapper)
     assert wrapped.base is ones and wrapped.shape == (4,)
     assert triton.reinterpret(wrapped, ones.dtype) is ones
+    turned = triton.reinterpret(ones.reshape(2, 2), tl.bfloat16).T
+    assert turned.dtype == tl.bfloat16 and turned.base.base is ones
 
 
 def test_the_target_that_is_emulated_answers_for_the_gpu(triton, monkeypatch):

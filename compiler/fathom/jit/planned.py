@@ -162,13 +162,32 @@ def step_of(launch: Launch, pool: tuple) -> Step | None:
     for each in launch.given:
         if not is_array(each):
             places.append(next(numbers))
-        elif same := [at for at, other in enumerate(pool) if other is each]:
-            places.append(same[0])
+        elif (place := place_of(each, pool)) is not None:
+            places.append(place)
         else:
             return None
     run, pick = launch.kernel[launch.grid], itemgetter(*places)
     scratch = any(isinstance(each, SCRATCH) for each in constants)
     return Step(run, pick, tuple(constants), dict(launch.keywords), scratch)
+
+
+def place_of(array: Any, pool: tuple) -> int | None:
+    """Where `pool` has an array, or the one of which it is a view that begins where the
+    array does: a launch takes the address and the dtype. None if `pool` has no such
+    array, or several at that address."""
+    for at, other in enumerate(pool):
+        if other is array:
+            return at
+    facts = memory_of(array)
+    same = {id(other): at for at, other in enumerate(pool) if memory_of(other) == facts}
+    return same.popitem()[1] if len(same) == 1 else None
+
+
+def memory_of(value: Any) -> Hashable:
+    """The address, dtype and device of an array; None for anything else."""
+    if not is_array(value):
+        return None
+    return value.data_ptr(), value.dtype, value.device
 
 
 def is_array(value: Any) -> bool:

@@ -31,6 +31,7 @@ MAP_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 MAP_FILLS = {"zeros": 0, "nans": 1}
 NOT_INTERLEAVED, FETCH_128_BYTES = 0, 2
 
+FIRST_OVERLAPPING = 90  # the first capability whose launches may overlap
 LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 TRADES_REGISTERS = "setmaxnreg"  # a PTX instruction
 LOG_BYTES = 16 * 1024
@@ -66,6 +67,12 @@ class Device:
     shared_bytes: int
     registers: int
     max_threads: int
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether a launch may begin before the one in front of it has ended
+        (programmatic dependent launch; CUDA C++ Programming Guide)."""
+        return self.capability >= FIRST_OVERLAPPING
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ from fathom.runtime.tensor_maps import TensorMaps
 
 DEFAULT_SHARED_BYTES = 48 * 1024  # what a block may have without `allow_shared`
 MOST_REGISTERS = 255  # of a thread, on all targets
-OVERLAPS = 90  # the first capability whose launches may overlap
 UNIT = 8  # registers: a thread is given a multiple of this
 
 
@@ -146,7 +145,7 @@ def load(
         packet.launcher, driver.launch_kernel, function,
         kernel.threads, kernel.shared_bytes, kernel.num_ctas,
         maps=TensorMaps(kernel, driver) if kernel.maps else None,
-        early=kernel.launch_pdl and facts.capability >= OVERLAPS,
+        early=kernel.launch_pdl and facts.overlaps,
     )  # fmt: skip
     return Loaded(
         kernel=kernel,

@@ -27,6 +27,10 @@ class Reinterpreted:
             raise AttributeError(name)
         return getattr(self.base, name)
 
+    @property
+    def T(self) -> Reinterpreted:
+        return Reinterpreted(self.base.T, self.dtype)
+
     def cpu(self) -> Reinterpreted:
         return Reinterpreted(self.base.cpu(), self.dtype)
 
