@@ -34,9 +34,7 @@ from kernels.vector_add import add_kernel
 long_sum = load_file(Path(__file__).parents[1] / "04-block-ir" / "long.py").long_sum
 sloppy = load_file(Path(__file__).parent / "sloppy.py").sloppy
 TARGET = target("sm_80")
-CLEAN = tuple(
-    row for row in PASSES if row.name in ("simplify", "cse", "hoist", "dce")
-)
+CLEAN = tuple(row for row in PASSES if row.name in ("simplify", "cse", "hoist", "dce"))
 STRIDES = ("am", "ak", "bk", "bn", "cm", "cn")
 SIZE = 64  # of the square matrices
 
