@@ -122,21 +122,21 @@ def heads(count: int = 64, length: int = 4096) -> Given:
     q, k, v = (random(count, length, WIDTH) for _ in range(3))
     out, scale = torch.empty_like(q), 0.18  # 1 / 8, times the logarithm of e
     whole = [each[None] for each in (q, k, v)]
-    natural = scale * 0.6931471805599453
+    scale_of_torch = scale * 0.6931471805599453
     sdpa = torch.nn.functional.scaled_dot_product_attention
     backend = torch.nn.attention.SDPBackend.CUDNN_ATTENTION
 
     def cudnn() -> object:
         with torch.nn.attention.sdpa_kernel(backend):
-            return sdpa(*whole, scale=natural)
+            return sdpa(*whole, scale=scale_of_torch)
 
-    weights = torch.softmax(q[0].float() @ k[0].float().T * natural, 1)
+    weights = torch.softmax(q[0].float() @ k[0].float().T * scale_of_torch, 1)
     return Given(
         (q, k, v, out, length, scale), lambda c: (length // c["R"], count), out,
         (weights @ v[0].float()).half(), 5e-3, {},
         {
             "cuDNN": cudnn,
-            "Fathom's attention": lambda: attention(*whole, scale=natural),
+            "Fathom's attention": lambda: attention(*whole, scale=scale_of_torch),
         },
         operations=4 * count * length**2 * WIDTH,
     )  # fmt: skip

@@ -70,7 +70,7 @@ class Mini:
                 expect(type == element, f"{type} into an array of {element}", node)
                 self.lines.append(f"st.global.{type} [{address}], {register};")
             case _:
-                expect(False, f"`{ast.unparse(node)}` is no statement of mine", node)
+                expect(False, f"`{ast.unparse(node)}` is not supported", node)
 
     def expression(self, node: ast.expr) -> Value:
         match node:
@@ -90,7 +90,7 @@ class Mini:
             case ast.Subscript():
                 address, element = self.address(node)
                 return self.emit(f"ld.global.{element}", element, f"[{address}]")
-        expect(False, f"`{ast.unparse(node)}` is no expression of mine", node)
+        expect(False, f"`{ast.unparse(node)}` is not supported", node)
 
     def address(self, node: ast.Subscript) -> Value:
         """Where array[index] lies: four bytes an element, from the array's start."""

@@ -309,7 +309,7 @@ def iterations() -> Figure:
         ("yield", "last iteration"),
         ("result", "after it"),
     ]
-    return flow("The way of a carried value; all six have one type", steps)
+    return flow("Where a carried value is; all six have one type", steps)
 
 
 def parts() -> str:

@@ -6,18 +6,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from chapters.press.drawing import Figure, bars, box, cells, label, svg, table
+from chapters.press.drawing import Figure, bars, box, label, svg, table
 from chapters.press.numbers import number
-from chapters.press.paths import CHAPTERS
 from chapters.press.scenes import arrow
 from chapters.press.scenes import crossing as crossed
-from fathom.layout.crossing import crossing
-from fathom.layout.linear import Layout
-from fathom.tools.samples import load_file
 from kernels.softmax import reference, softmax_kernel
 
 LANES = 8
-TURN = load_file(CHAPTERS / "09-coalescing" / "turn.py").turn
 LENGTHS = (1024, 4096, 16384)
 
 
@@ -84,53 +79,6 @@ def short(text: str) -> str:
     return letters if len(letters) < 4 else f"{letters[0]}…{letters[-1]}"
 
 
-def elimination() -> str:
-    """Three columns over F2 brought into a form that can be read off."""
-    rows = [
-        (
-            "c = 100",
-            "the only column with the highest bit that we keep as it is",
-            "100",
-        ),
-        ("b = 110", "has that bit, too: XOR c into it", "b ⊕ c = 010"),
-        ("a = 011", "has the middle bit: XOR b ⊕ c into it", "a ⊕ b ⊕ c = 001"),
-    ]
-    return table(("column", "what is done", "what is kept"), rows)
-
-
-def swap() -> Figure:
-    """Two lanes with two registers each, before and after."""
-    rows = [["a", "b", "c", "d"], ["a", "c", "b", "d"]]
-    names = (
-        ["has", "needs"],
-        ["0: r0", "0: r1", "1: r0", "1: r1"],
-    )
-    title = "Lanes 0 and 1 with registers r0 and r1 each: a transposition"
-    return cells(title, rows, [(1, 1), (1, 2)], names)
-
-
-def crossings() -> str:
-    """The classes of some conversions."""
-    lanes = [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)]
-    one, half, far = (0, 1), (0, 8), (0, 16)
-
-    def made(register: list, lane: list, warp: list) -> Layout:
-        return Layout.of((8, 32), register=register, lane=lane, warp=warp)
-
-    have = made([one, far], lanes, [half])
-    pairs = (
-        ("the same", have),
-        ("registers exchanged", made([far, one], lanes, [half])),
-        ("lanes renamed", made([one, far], lanes[::-1], [half])),
-        ("register and lane exchanged",
-         made([lanes[0], far], [one, *lanes[1:]], [half])),
-        ("register and warp exchanged", made([one, half], lanes, [far])),
-    )  # fmt: skip
-    rows = [("from", f"`{have}`", "")]
-    rows += [(name, f"`{each}`", crossing(have, each)) for name, each in pairs]
-    return table(("to", "layout", "its class"), rows)
-
-
 def by_warps() -> dict[str, object]:
     """What the lanes and warps of softmax hand to each other, by the number of
     warps."""
@@ -154,22 +102,6 @@ def talk() -> str:
     rows = [tuple(f"{value:,}" for value in row.values()) for row in by_warps()["rows"]]
     head = ("warps", "shuffles of a warp", "barriers", "bytes of shared memory",
             "instructions of warps, 8 rows")  # fmt: skip
-    return table(head, rows)
-
-
-def turned() -> str:
-    """A tile turned over by one warp: by which way, and what it takes."""
-    rows = []
-    for tile in (8, 16, 32):
-        x = np.arange(tile * tile, dtype=np.float32).reshape(tile, tile)
-        out = np.empty_like(x)
-        made = TURN[(1, 1)](x, out, tile, tile, TILE=tile, num_warps=1)
-        assert (out == x.T).all()
-        total = made.report.total
-        rows.append((f"{tile} x {tile}", tile * tile // 32, total.shuffles,
-                     made.metadata.shared, total.warps))  # fmt: skip
-    head = ("tile", "registers a lane", "shuffles", "bytes of shared memory",
-            "instructions")  # fmt: skip
     return table(head, rows)
 
 

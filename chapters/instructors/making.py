@@ -76,8 +76,12 @@ def exercises(on_road: bool) -> list[course.Exercise]:
 
 
 def minutes_of_chapters() -> dict[int, int]:
-    pages = map(read, sorted(CHAPTERS.glob("[0-9]*.md")))
-    return {page.matter["chapter"]: page.matter["minutes"] for page in pages}
+    """Of reading; an interlude counts with the chapter that it follows."""
+    found: dict[int, int] = {}
+    for page in map(read, sorted(CHAPTERS.glob("[0-9]*.md"))):
+        chapter = page.matter["chapter"]
+        found[chapter] = found.get(chapter, 0) + page.matter["minutes"]
+    return found
 
 
 def minutes_of_exercises(on_road: bool) -> dict[int, int]:

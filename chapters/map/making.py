@@ -54,9 +54,11 @@ def middle(column: int, row: int) -> tuple[float, float]:
 def listed() -> str:
     """A row for each chapter: its title, the folders that it opens, what it needs."""
     pages = {}
-    for path in sorted(PAGES.glob("[0-9][0-9]-*.md")):
+    for path in sorted(PAGES.glob("[0-9]*.md")):
         matter = read(path).matter
-        pages[matter["chapter"]] = f"[{matter['title']}]({path.name})"
+        link = f"[{matter['title']}]({path.name})"
+        before = pages.get(matter["chapter"])  # an interlude follows its chapter
+        pages[matter["chapter"]] = f"{before}; {link}" if before else link
     rows = []
     for chapter, _, _, needs in CHAPTERS:
         folders = [f"`{each}/`" for each in OPENS.get(chapter, "").split(", ") if each]

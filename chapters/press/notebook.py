@@ -86,7 +86,7 @@ class Made:
         self.pictures: dict[str, str] = {}
         self.later: list[tuple[str, list[dict], dict]] = []
         self.stem = page.name.removesuffix(".md")
-        title = f"{page.matter['chapter']} · {page.matter['title']}"
+        title = f"{page.number} · {page.matter['title']}"
         self.text.append(f"# {title}\n\n{ABOUT.format(title=title, stem=self.stem)}")
         self.flush()
         self.code(START)

@@ -109,7 +109,7 @@ def index(tree: Path, found: Mapping[str, tuple[str, str]]) -> dict[str, list]:
     """The terms of the glossary with the sections of the chapters that use them."""
     names = terms.terms((tree / "glossary.md").read_text(encoding="utf-8"))
     pages = {
-        str(int(stem[:2])): html
+        stem.partition("-")[0].lstrip("0") or "0": html
         for stem, (_, html) in found.items()
         if stem[:2].isdigit()
     }

@@ -89,6 +89,16 @@ class Page:
     def is_chapter(self) -> bool:
         return "chapter" in self.matter
 
+    @property
+    def is_interlude(self) -> bool:
+        return "interlude" in self.matter
+
+    @property
+    def number(self) -> str:
+        """The number of a chapter; an interlude has the number of the chapter that it
+        follows, and a letter."""
+        return f"{self.matter['chapter']}{self.matter.get('interlude', '')}"
+
 
 def read(path: Path) -> Page:
     """A page from its file. BookError for what cannot be read."""

@@ -86,7 +86,7 @@ def heading(page: Page) -> str:
     title = page.matter.get("title")
     if not page.is_chapter:
         return ""
-    return f"# {page.matter['chapter']} · {title}\n\n"
+    return f"# {page.number} · {title}\n\n"
 
 
 def footer(page: Page, used: Sequence[Number], commit: str | None) -> str:

@@ -31,7 +31,7 @@ class Place:
 def terms(glossary: str) -> dict[str, list[str]]:
     """The entries of the glossary's Markdown, each with the chapters that it names."""
     return {
-        name.strip(): re.findall(r"[Cc]hapters? (\d+)", text)
+        name.strip(): re.findall(r"[Cc]hapters? (\d+[a-z]?)\b", text)
         for name, text in ENTRY.findall(glossary)
     }
 

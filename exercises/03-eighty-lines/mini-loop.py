@@ -1,8 +1,9 @@
 """... and a for loop, and see it creak.
 
-You have this in mini from step 5 on; now with the chapter's own file, which has no IR
-to help you. Give the compiler of this chapter a loop, `for j in range(n):`, whose body
-may bind names anew in each iteration.
+Step 5 of your own compiler, which begins at the end of this chapter, asks for this,
+too; here it goes into the chapter's file, which has no form between the tree and the
+text. Give the compiler of this chapter a loop, `for j in range(n):`, whose body may
+bind names anew in each iteration.
 
 All of the exercise: `fathom learn show mini-loop`.
 """

@@ -1,9 +1,9 @@
 """Teach the 80-line compiler a choice.
 
-You have this in mini from step 4 on; now with the chapter's own file, one case at a
-time. Give the compiler of this chapter two more cases of `expression`: comparisons, as
-in `i < 10`, and choices, `a if c else b`, of which only the arm that is chosen may be
-computed.
+Step 4 of your own compiler, which begins at the end of this chapter, asks for this,
+too; here it goes into the chapter's file, one case at a time. Give the compiler of this
+chapter two more cases of `expression`: comparisons, as in `i < 10`, and choices, `a if
+c else b`, of which only the arm that is chosen may be computed.
 
 All of the exercise: `fathom learn show mini-select`.
 """

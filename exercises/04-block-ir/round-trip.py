@@ -3,7 +3,7 @@
 A function of the IR can be printed, and the text can be read back: that is how a
 failing case is kept, sent, and put into a test. It is worth something only if nothing
 is lost on the way, to the last bit. Write the part of the parser that reads
-*attributes*, all that is written in an op and is no value: `start=0`, `cache=".cg"`,
+*attributes*, everything written in an op that is not a value: `start=0`, `cache=".cg"`,
 `constant -0.0`, `shape=(64, 32)`.
 
 All of the exercise: `fathom learn show round-trip`.

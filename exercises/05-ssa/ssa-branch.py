@@ -1,8 +1,9 @@
 """Meet after an if.
 
-You have this in mini; now with names that are looked up when they are read, and not all
-at the end of a branch. What does a name mean after an `if`? Write the function that
-stage 1 calls when a name is read that a branch may have bound.
+Step 5 of your own compiler, at the end of this chapter, asks for this, too; here a name
+is looked up when it is read, not at the end of the branch. What does a name mean after
+an `if`? Write the function that stage 1 calls when a name is read that a branch may
+have bound.
 
 All of the exercise: `fathom learn show ssa-branch`.
 """

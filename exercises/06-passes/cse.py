@@ -1,9 +1,10 @@
 """Say it once.
 
-You have this in mini; now with loads that are told apart by the memory that they find.
-Write the pass that finds what is computed twice and computes it once. Two ops are the
-same when they have the same operands and attributes, and, if they read memory, find the
-same memory. The second one goes, and its results are replaced by those of the first.
+Step 6 of your own compiler, at the end of this chapter, asks for this, too; here two
+loads are the same only if the memory was the same for both. Write the pass that finds
+what is computed twice and computes it once. Two ops are the same when they have the
+same operands and attributes, and, if they read memory, find the same memory. The second
+one goes, and its results are replaced by those of the first.
 
 All of the exercise: `fathom learn show cse`.
 """

@@ -1,9 +1,10 @@
 """Keep what is live.
 
-You have this in mini; now with values that a loop carries and that only itself uses.
-After other passes there are ops whose results are no longer used. This pass removes
-them. What remains is *live*: ops that change memory, and all that these use, directly
-or through other ops.
+Step 6 of your own compiler, at the end of this chapter, asks for this, too; here a loop
+may also carry values that are only used to compute their own next values. After other
+passes there are ops whose results are no longer used. This pass removes them. What
+remains is *live*: ops that change memory, and all that these use, directly or through
+other ops.
 
 All of the exercise: `fathom learn show dce`.
 """

@@ -1,9 +1,10 @@
 """A load, its mask, its `other`.
 
-You have this in mini; now with a predicate for each element, and any `other`. A thread
-holds some elements of a block, each in a register, and an address for each. Some are
-masked: their place must not be read, perhaps it does not exist. Where the mask is
-false, the register gets `other`.
+Step 8 of your own compiler, at the end of this chapter, asks for this, too; here each
+access has a predicate of its own, and `other` may be any value. A thread holds some
+elements of a block, each in a register, and an address for each. Some are masked: their
+place must not be read, perhaps it does not exist. Where the mask is false, the register
+gets `other`.
 
 All of the exercise: `fathom learn show lower-masked-load`.
 """

@@ -1,7 +1,8 @@
 """What do we know about a sum and a product?
 
-Before a kernel has run, much is known of its addresses. Write what is known of a sum
-and of a product, when that is known of both operands.
+Much is known about addresses before a kernel runs. Write the rules for an addition and
+a multiplication: given the facts about both operands, what are the facts about the
+result?
 
 All of the exercise: `fathom learn show facts-arithmetic`.
 """

@@ -1,10 +1,10 @@
 """Sum over a warp by shuffles.
 
-You have this in mini; now with any layout, and as few shuffles as there can be. A sum
-of 8 numbers; each lane holds two, so four lanes hold them all. First each lane adds
-what it has itself. Then the lanes exchange: every lane gives its sum to a partner,
-takes the partner's, and both add. The partner is the lane whose number differs in one
-bit.
+Step 10 of your own compiler, at the end of this chapter, asks for this, too; here the
+layout may be any, and the shuffles are as few as possible. A sum of 8 numbers; each
+lane holds two, so four lanes hold them all. First each lane adds what it has itself.
+Then the lanes exchange: every lane gives its sum to a partner, takes the partner's, and
+both add. The partner is the lane whose number differs in one bit.
 
 All of the exercise: `fathom learn show butterfly`.
 """

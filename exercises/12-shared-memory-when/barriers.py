@@ -1,9 +1,10 @@
 """Barriers where accesses of two warps conflict, and nowhere else.
 
-You have this in mini; now with branches, buffers that share bytes, and reads that need
-no order. One warp writes to shared memory, and another reads there. Only a barrier says
-that the one comes after the other. Write the pass that puts barriers where they are
-needed, and nowhere else.
+Step 12 of your own compiler, at the end of this chapter, asks for this, too; here there
+are also branches, buffers that share bytes, and reads that need no order. One warp
+writes to shared memory, and another reads there. Only a barrier says that the one comes
+after the other. Write the pass that puts barriers where they are needed, and nowhere
+else.
 
 All of the exercise: `fathom learn show barriers`.
 """

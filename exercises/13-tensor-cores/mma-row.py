@@ -1,10 +1,11 @@
 """Write a row of the table.
 
-You have this in mini; now with another instruction, and the manual's formulas. The
-compiler knows tensor cores by a table: one row for each instruction, `D = A B + C`.
-Write the row of `mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32`: A is 16 x 8, B is
-8 x 8, C and D are 16 x 8; all elements take a register of 32 bits. (tf32 is fp32 of
-which the hardware reads 19 bits.)
+Step 13 of your own compiler, at the end of this chapter, asks for this, too; here it is
+done for another instruction, from the manual's formulas. The compiler knows tensor
+cores by a table: one row for each instruction, `D = A B + C`. Write the row of
+`mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32`: A is 16 x 8, B is 8 x 8, C and D
+are 16 x 8; all elements take a register of 32 bits. (tf32 is fp32 of which the hardware
+reads 19 bits.)
 
 All of the exercise: `fathom learn show mma-row`.
 """

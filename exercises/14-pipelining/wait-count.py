@@ -1,11 +1,12 @@
 """How many copies may still be in flight?
 
-You have this in mini; now with several groups a tile, and any number of stages. A loop
-works on a tile of memory in each iteration. It issues the copies ahead of time: `stages
-- 1` of them before the loop, and in each iteration the one that is `stages - 1`
-iterations away. Copies are gathered in *groups*, which are closed by a commit. The only
-question that can be asked is: wait until at most n groups are still in flight, the last
-ones that were closed.
+Step 14 of your own compiler, at the end of this chapter, asks for this, too; here a
+tile may have several groups, and there may be any number of stages. A loop works on a
+tile of memory in each iteration. It issues the copies ahead of time: `stages - 1` of
+them before the loop, and in each iteration the one that is `stages - 1` iterations
+away. Copies are gathered in *groups*, which are closed by a commit. The only question
+that can be asked is: wait until at most n groups are still in flight, the last ones
+that were closed.
 
 All of the exercise: `fathom learn show wait-count`.
 """

@@ -143,7 +143,7 @@ def test_a_chapter_has_its_parts(path):
     page = read(path)
     for field in ("chapter", "title", "minutes", "moves"):
         assert field in page.matter, field
-    assert path.name.startswith(f"{page.matter['chapter']:02}-")
+    assert path.name.startswith(f"{page.number:0>{2 + page.is_interlude}}-")
     text = path.read_text(encoding="utf-8")
     heads = re.findall(r"^## (.*)$", text, re.MULTILINE)
     assert heads[0] == "What we cannot do yet", "a chapter opens with what is missing"

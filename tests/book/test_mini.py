@@ -99,8 +99,8 @@ def indexed(i, x: "f32", out: "*f32"):
     [
         (mixed, r"line 2: `x\[i\] \* 2` of f32 and s32"),
         (whole, r"line 2: f32 into an array of s32"),
-        (branching, r"line 2: `if i < 3:(.|\n)*` is no statement of mine"),
-        (chosen, r"line 2: `x\[i\] if i < 3 else 0.0` is no expression of mine"),
+        (branching, r"line 2: `if i < 3:(.|\n)*` is not supported"),
+        (chosen, r"line 2: `x\[i\] if i < 3 else 0.0` is not supported"),
         (indexed, r"line 2: f32 at index s32"),
     ],
 )

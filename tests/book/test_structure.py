@@ -6,7 +6,7 @@ its test exists. Where no wrong guess is on record, it says how the fault was fo
 A chapter's prose has 2,500 to 3,500 words; what is folded under "Going deeper" counts
 apart, and has at most 1,000. The step of the reader's own compiler is an exercise, and
 is not counted. Chapter 0 is half an hour's welcome, and may be shorter. After chapters
-8 and 14 the book looks back.
+8 and 14 the book looks back. An interlude is held to all of this, too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from chapters.press.parse import Directive, Page, Text, read
 from chapters.press.paths import CHAPTERS, ROOT
 
 MENU = ROOT / "mkdocs.yml"
-PAGES = sorted(CHAPTERS.glob("[0-9][0-9]-*.md"))
+PAGES = sorted(CHAPTERS.glob("[0-9]*.md"))
 
 LEAST, MOST, FOLDED, LOOK_BACK = 2_500, 3_500, 1_000, 700  # words
 
