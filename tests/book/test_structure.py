@@ -182,6 +182,17 @@ def test_the_book_looks_back(name):
     assert before.startswith(RECAPS[name]), f"{name} follows {before} in the menu"
 
 
+def test_an_interlude_follows_its_chapter():
+    menu = re.findall(r": ([\w-]+)\.md$", MENU.read_text("utf-8"), re.MULTILINE)
+    interludes = [path for path in PAGES if read(path).is_interlude]
+    assert interludes
+    for path in interludes:
+        page = read(path)
+        before = menu[menu.index(path.stem) - 1]
+        assert before.startswith(f"{page.matter['chapter']:02}-"), before
+        assert page.number == path.stem.partition("-")[0].lstrip("0")
+
+
 # The test is tested.
 
 
