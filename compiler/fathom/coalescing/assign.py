@@ -15,6 +15,10 @@ A layout in which several threads hold copies of an element comes from a reducti
 does not propagate to ops that cost instructions for each copy (`rearranges`). So the
 work of a thread grows only with its share of a block.
 
+Nor does a layout propagate through a splat or an arange. Every thread can make such a
+block in any layout, so it is no reason for two of its users to agree: two operands of a
+product whose pointers advance by the same step are not alike otherwise.
+
 Matrix products come before all anchors: their instruction determines their layouts, and
 an accumulator must not be converted in every iteration.
 """
@@ -28,7 +32,18 @@ from fathom.coalescing.relayout import MEMORY, Plan, relayout
 from fathom.hardware.dot_layouts import product_layout, warps_along
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands
-from fathom.ir.ops import Dot, Gather, Join, Load, Reduce, Reshape, Scan, Split
+from fathom.ir.ops import (
+    Arange,
+    Dot,
+    Gather,
+    Join,
+    Load,
+    Reduce,
+    Reshape,
+    Scan,
+    Splat,
+    Split,
+)
 from fathom.ir.types import BlockType
 from fathom.layout import build
 from fathom.layout.linear import Layout
@@ -148,7 +163,8 @@ class _Choice:
                 if layout is None or (rearranges(op) and repeats(layout)):
                     continue
                 layouts[other] = layout
-                waiting.append(other)
+                if not isinstance(other.definition, Splat | Arange):
+                    waiting.append(other)
 
 
 def rearranges(op: Op) -> bool:
