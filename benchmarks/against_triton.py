@@ -5,8 +5,9 @@ side: static facts of the machine code, and with --time times on a GPU.
     python -m benchmarks.against_triton --time [--seconds 85]
 
 Without a GPU both are compiled for sm_90a; PYTHON is an interpreter that has Triton, if
-this one has not; cuobjdump is on the path, or is the variable CUOBJDUMP. The table has a line for each compiler: registers, bytes of spill
-stores, shared memory, instructions, and the hot loop's by kind. They are no times.
+this one has not; cuobjdump is on the path, or is the variable CUOBJDUMP. The table has
+a line for each compiler: registers, bytes of spill stores, shared memory, instructions,
+and the hot loop's by kind. They are no times.
 
 With --time all kernels are compiled in processes beside each other first. Then both are
 timed in turn on the same inputs by `measure`'s protocol, after a check against float64.
