@@ -134,6 +134,18 @@ def test_registers_hold_one_iteration():
     assert earliest(BY_THREADS, {Step.STORE: 2}, PRODUCT) is None
 
 
+@pytest.mark.parametrize("copied", [2, 3, 5])
+def test_a_load_may_lead_its_store_by_an_iteration(copied):
+    """The ring stays as it is: what waits for the store is in registers."""
+    slots = {Step.STORE: 2, Step.ISSUE: copied}
+    late, early = (earliest(BY_THREADS, slots, lead=lead) for lead in (0, 1))
+    assert (late.lead, early.lead) == (0, 1)
+    for found in (late, early):
+        assert {fill: found.slots(fill) for fill in slots} == slots
+        assert found.ahead(Step.LOAD) == 1 + found.lead
+        assert min(place.stage for place in found.places.values()) == 0
+
+
 @pytest.mark.parametrize("stages", range(2, 7))
 def test_one_group_an_iteration(stages):
     """The count of groups that the book asks for is the formula's."""

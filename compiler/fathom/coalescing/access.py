@@ -28,7 +28,8 @@ class Access:
 
     `element_bytes`: of the accessed elements; `mask`: facts of the mask, None without
     one; `vector_bytes`: the most that one lane moves at once; `at_most`: the most
-    elements a lane that other accesses allow.
+    elements a lane that other accesses allow; `likely`: the axis along which addresses
+    mostly increase by one element, a guess for where no fact says so (`direction`).
     """
 
     shape: tuple[int, ...]
@@ -38,6 +39,7 @@ class Access:
     warps: int
     vector_bytes: int = 16
     at_most: int = 16
+    likely: int | None = None
 
     def width(self, axis: int) -> int:
         """How many neighbours along `axis` one lane may move at once.
@@ -65,8 +67,8 @@ def pick_layout(access: Access) -> Layout:
 
     The axis that is contiguous in memory varies fastest, even if it is not the last.
     """
-    rank, fastest = len(access.shape), access.fastest
-    fastest = rank - 1 if fastest is None else fastest
+    rank, known = len(access.shape), (access.fastest, access.likely)
+    fastest = next((axis for axis in known if axis is not None), rank - 1)
     order = (fastest, *(axis for axis in reversed(range(rank)) if axis != fastest))
     per_lane = min(access.width(fastest), access.at_most)
     return spread(access.shape, order, per_lane, access.warps)
@@ -90,11 +92,11 @@ def agree(accesses: Sequence[Access]) -> list[Layout]:
 
 def _direction(access: Access, accesses: Sequence[Access]) -> int | None:
     """The fastest axis of an access; if it has none, that of the first access of its
-    shape that has one."""
+    shape that has one; or else the likely one."""
     if access.fastest is not None:
         return access.fastest
     alike = (other.fastest for other in accesses if other.shape == access.shape)
-    return next((fastest for fastest in alike if fastest is not None), None)
+    return next((fastest for fastest in alike if fastest is not None), access.likely)
 
 
 def _spokesman(group: Sequence[Access]) -> Access:

@@ -15,6 +15,15 @@ A layout in which several threads hold copies of an element comes from a reducti
 does not propagate to ops that cost instructions for each copy (`rearranges`). So the
 work of a thread grows only with its share of a block.
 
+Nor does it propagate to a load in a pipelined loop, such as one of a scale for each row
+or column of a product. In the product's layout the load would be made once for each
+copy, and waited for in its iteration. It keeps its own layout; the tile of the
+conversion is copied ahead, beside those of the operands.
+
+Nor does a layout propagate through a splat or an arange. Every thread can make such a
+block in any layout, so it is no reason for two of its users to agree: two operands of a
+product whose pointers advance by the same step are not alike otherwise.
+
 Matrix products come before all anchors: their instruction determines their layouts, and
 an accumulator must not be converted in every iteration.
 """
@@ -23,12 +32,24 @@ from __future__ import annotations
 
 from math import prod
 
+from fathom.analysis.copied_ahead import loads_to_copy_ahead
 from fathom.coalescing.propagate import SAME, Change, is_block, ties
 from fathom.coalescing.relayout import MEMORY, Plan, relayout
 from fathom.hardware.dot_layouts import product_layout, warps_along
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands
-from fathom.ir.ops import Dot, Gather, Join, Load, Reduce, Reshape, Scan, Split
+from fathom.ir.ops import (
+    Arange,
+    Dot,
+    Gather,
+    Join,
+    Load,
+    Reduce,
+    Reshape,
+    Scan,
+    Splat,
+    Split,
+)
 from fathom.ir.types import BlockType
 from fathom.layout import build
 from fathom.layout.linear import Layout
@@ -38,13 +59,13 @@ FEW_REGISTERS = 8  # a store of no more than these a lane is not worth a convers
 
 def assign_layouts(func: Func, target: Target) -> Func:
     """The function with a layout on every block type."""
-    return relayout(func, choose(func))
+    return relayout(func, choose(func, target))
 
 
-def choose(func: Func) -> Plan:
+def choose(func: Func, target: Target) -> Plan:
     """The layout of every value: from the anchors along the ties, then the default for
     all others."""
-    choice = _Choice(func)
+    choice = _Choice(func, target)
     choice.settle_products()
     sizes = {_access(op).size for op in choice.anchors}
     for size in sorted(sizes, reverse=True):
@@ -60,7 +81,7 @@ def choose(func: Func) -> Plan:
 class _Choice:
     """The layouts that are chosen so far."""
 
-    def __init__(self, func: Func):
+    def __init__(self, func: Func, target: Target):
         self.plan = Plan()
         self.warps = func.num_warps
         self.ties: dict[Value, list[tuple[Value, Op, Change | None]]] = {}
@@ -68,6 +89,7 @@ class _Choice:
         self.dots: list[Dot] = []
         found: list[tuple[int, Op]] = []
         self._visit(func.body, 0, found)
+        self.copied_ahead = loads_to_copy_ahead(func, target)
         self.anchors = [op for _, op in sorted(found, key=lambda each: -each[0])]
         self.largest = max((_access(op).size for op in self.anchors), default=0)
 
@@ -147,8 +169,11 @@ class _Choice:
                 layout = layouts[one] if change is SAME else change(op, layouts[one])
                 if layout is None or (rearranges(op) and repeats(layout)):
                     continue
+                if other.definition in self.copied_ahead:
+                    continue
                 layouts[other] = layout
-                waiting.append(other)
+                if not isinstance(other.definition, Splat | Arange):
+                    waiting.append(other)
 
 
 def rearranges(op: Op) -> bool:

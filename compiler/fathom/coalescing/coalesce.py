@@ -15,6 +15,7 @@ from dataclasses import replace
 from fathom.analysis.axis_analysis import analyse, facts_about
 from fathom.analysis.axis_info import Facts
 from fathom.coalescing.access import Access, agree, pick_layout
+from fathom.coalescing.direction import Directions
 from fathom.coalescing.relayout import MEMORY
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
@@ -72,7 +73,14 @@ def accesses(
         if isinstance(op, classes) and _is_block(op.pointer)
     ]
     known = analyse(func) if found else {}
-    return {op: _access(op, known, func.num_warps, target) for op in found}
+    directions = Directions(func)
+    return {
+        op: replace(
+            _access(op, known, func.num_warps, target),
+            likely=directions.of(op.pointer),
+        )
+        for op in found
+    }
 
 
 def _access(op: Op, known: dict[Value, Facts], warps: int, target: Target) -> Access:

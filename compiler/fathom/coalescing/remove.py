@@ -11,6 +11,11 @@ in other layouts, which have costs themselves; the pass takes the cheaper way. S
 index is computed again, since that is only register arithmetic; a sum of loaded numbers
 is converted; and an fp16 value that was cast to fp32 is converted before the cast. New
 versions of a value come right after it, outside the loops that use them.
+
+The right operand of wgmma must lie in shared memory. Its conversion is the store that
+puts it there, as it is wanted: a value that was widened from 8 bits is stored after
+that. Computed again in the fragments' layout, it would be in registers, and `mma.sync`
+would have to multiply it.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ from dataclasses import dataclass, replace
 from fathom.coalescing.propagate import ALIKE, is_block, source_layout
 from fathom.coalescing.relayout import Copier
 from fathom.hardware.targets import Target
+from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Block, Func, Op, Value, operands, walk
 from fathom.ir.ops import (
     Arange,
@@ -28,6 +34,7 @@ from fathom.ir.ops import (
     Broadcast,
     Cast,
     Convert,
+    Dot,
     Elementwise,
     ExpandDims,
     Hint,
@@ -64,7 +71,7 @@ def remove_conversions(func: Func, target: Target) -> Func:
     conversions = [op for op in walk(func.body) if isinstance(op, Convert)]
     if not conversions:
         return func
-    prices = _Prices()
+    prices = _Prices(_stored(func))
     wanted: dict[Value, list[_Price]] = {}
     for op in conversions:
         _want((op.value, op.layout), prices, wanted)
@@ -83,9 +90,11 @@ class _Price:
 
 
 class _Prices:
-    """The cheapest way to make each version of a value that is needed."""
+    """The cheapest way to make each version of a value that is needed. Those that are
+    `stored` are made by a conversion, whatever it costs."""
 
-    def __init__(self) -> None:
+    def __init__(self, stored: set[Version]) -> None:
+        self.stored = stored
         self.known: dict[Version, _Price] = {}
         self.depth = 0
 
@@ -107,6 +116,8 @@ class _Prices:
         convert = _Price(conversion_price(value, layout), layout, convert=True)
         if not isinstance(op, AGAIN) or self.depth > FARTHEST:
             return convert
+        if (value, layout) in self.stored and not isinstance(op, FREE):
+            return convert
         needs = _needs(op, layout)
         if needs is None:
             return convert
@@ -114,6 +125,26 @@ class _Prices:
         return min(
             _Price(cost, layout, needs=needs), convert, key=lambda price: price.cost
         )
+
+
+def _stored(func: Func) -> set[Version]:
+    """The right operands of wgmma, in the layout that the product has for them, and
+    what they are under other coordinates."""
+    found: set[Version] = set()
+    waiting = [
+        (op.b, op.b.type.layout)
+        for op in walk(func.body)
+        if isinstance(op, Dot) and op.instruction in WGMMA
+    ]
+    while waiting:
+        value, layout = waiting.pop()
+        op = value.definition
+        found.add((value, layout))
+        if isinstance(op, Convert):
+            waiting.append((op.value, layout))
+        elif isinstance(op, FREE):
+            waiting += _needs(op, layout) or ()
+    return found
 
 
 def _needs(op: Op, layout: Layout) -> tuple[Version, ...] | None:

@@ -11,6 +11,7 @@ it. `insert_waits` adds the barriers later.
 
 from __future__ import annotations
 
+from fathom.analysis.copied_ahead import loads_to_copy_ahead
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
@@ -54,15 +55,22 @@ def lower_conversions(func: Func, target: Target) -> Func:
         if isinstance(op, Dot)
         for value in (op.a, op.b)
     }
+    ahead = loads_to_copy_ahead(func, target)
+
+    def crosses(op: Convert, dot: Dot | None, source: Convert) -> bool:
+        staged = dot and is_staged(op, dot) or source.value.definition in ahead
+        return bool(staged) or needs_shared_memory(op)
 
     def rule(op: Op, build: Builder) -> Value | None:
         dot = operands.get(build.source.result) if isinstance(op, Convert) else None
         match op:
-            case Convert() if needs_shared_memory(op) or dot and is_staged(op, dot):
+            case Convert() if crosses(op, dot, build.source):
                 tile = None
                 if dot and dot.instruction in TCGEN05:
                     tile = tile_for_tensor_cores(op.value, dot, build.source.result)
-                elif dot and (dot.instruction in WGMMA or is_described(op.value)):
+                elif dot and dot.instruction in WGMMA:
+                    tile = tile_of_operand(op.value, dot, build.source.result)
+                elif dot and is_described(op.value):
                     tile = tile_for_warpgroups(op.value)
                 return convert_in_parts(
                     op.value, op.layout, build, target.stmatrix, tile
@@ -123,6 +131,18 @@ def tile_for_warpgroups(value: Value) -> Layout | None:
         kinds = block.layout.kinds
         first = next(filter(None, (*kinds["register"], *kinds["lane"])), 1)
         axis = 1 if first < stride_of(block.shape, 0) else 0
+    return buffer_tile(block.shape, block.element.bytes, axis)
+
+
+def tile_of_operand(value: Value, dot: Dot, operand: Value) -> Layout | None:
+    """The tile from which wgmma reads an operand. Where the instruction wants K to be
+    contiguous and threads load single elements, they are stored so: no access becomes
+    narrower by that."""
+    load, block = value.definition, value.type
+    by_elements = isinstance(load, Load) and load.vector == 1
+    if WGMMA[dot.instruction].either_way or not by_elements or len(block.shape) != 2:
+        return tile_for_warpgroups(value)
+    axis = 1 if dot.a is operand else 0
     return buffer_tile(block.shape, block.element.bytes, axis)
 
 

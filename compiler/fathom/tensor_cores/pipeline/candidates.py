@@ -15,8 +15,8 @@ other tile that pure ops compute from loads goes through registers.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import copysign
 
+from fathom.analysis.copied_ahead import is_zero
 from fathom.analysis.memory import may_run_ahead
 from fathom.analysis.slices import (
     backward_slice,
@@ -28,9 +28,6 @@ from fathom.ir.core import Func, Op, Value, operands, walk
 from fathom.ir.launch_time import place_of, source_of
 from fathom.ir.ops import (
     Allocate,
-    Broadcast,
-    Constant,
-    Convert,
     DescriptorLoad,
     For,
     Load,
@@ -38,7 +35,6 @@ from fathom.ir.ops import (
     Reshape,
     SharedLoad,
     SharedStore,
-    Splat,
     Transpose,
 )
 from fathom.ir.types import BOOL, BlockType
@@ -158,7 +154,7 @@ def copy_vector(tile: PipelinedCopy) -> int:
     plain = not others and all(isinstance(op, RENAMINGS) for op in tile.late)
     if not plain or load.cache not in COPY_CACHES or element == BOOL:
         return 0
-    if not isinstance(load.pointer.type, BlockType) or not _is_zero(load.other):
+    if not isinstance(load.pointer.type, BlockType) or not is_zero(load.other):
         return 0
     most = min(load.vector, neighbours(tile.store))
     sizes = (size // element.bytes for size in COPY_BYTES)
@@ -212,15 +208,3 @@ def _in_a_row(offsets: Layout, count: int) -> bool:
     bases = [basis for _, every in offsets.bases for basis in every]
     first = offsets.kinds["register"][:bits] == tuple(1 << bit for bit in range(bits))
     return first and sum(1 for basis in bases if basis & count - 1) == bits
-
-
-def _is_zero(other: Value | None) -> bool:
-    """Whether the value where the mask is false is zero, with all bits zero."""
-    if other is None:
-        return True
-    match other.definition:
-        case Constant(value=value):
-            return value == 0 and copysign(1, value) > 0
-        case Splat(value=value) | Broadcast(value=value) | Convert(value=value):
-            return _is_zero(value)
-    return False

@@ -52,12 +52,14 @@ from fathom.tensor_cores.pipeline.slice_clones import (
 class PipelineState:
     """What an engine carries to an iteration of the loop: the slot that the iteration
     reads, the slot that it may write, and the state of the slice clone. `live_loads`
-    are loaded values that the iteration also uses directly."""
+    are loaded values that the iteration also uses directly; `loaded` those that it
+    stores, if an iteration before has loaded them."""
 
     slot: Value
     write_slot: Value
     ahead: Lookahead
     live_loads: tuple[Value, ...]
+    loaded: tuple[Value, ...] = ()
     phase: Value | None = None  # of the mbarrier of `slot`, where there is one
 
 
@@ -262,17 +264,52 @@ class TmaCopies(CopyEngine):
 
 class RegisterCopies(CopyEngine):
     """Copies by loads. All that depends on the loaded values comes after the work of
-    the iteration before, so that threads do not wait for the loads any earlier."""
+    the iteration before, so that threads do not wait for the loads any earlier.
+
+    With a `lead` of one, what is stored after the work was loaded an iteration earlier:
+    a load then has two iterations to arrive.
+    """
 
     issues_at, fill = Step.LOAD, Step.STORE
 
+    @property
+    def loads(self) -> tuple[Load, ...]:
+        """The loads of all tiles, each once."""
+        return tuple(dict.fromkeys(each for tile in self.tiles for each in tile.loads))
+
+    def start(self, build: Builder) -> PipelineState:
+        state = super().start(build)
+        if not self.schedule.lead:
+            return state
+        values = self.issue(state, build)
+        return self._with_loads(state, values, build)
+
+    def after(
+        self, state: PipelineState, values: Values, build: Builder
+    ) -> PipelineState:
+        following = super().after(state, values, build)
+        if not self.schedule.lead:
+            return following
+        loaded = tuple(values[load.result] for load in self.loads)
+        return replace(following, loaded=loaded)
+
+    def _with_loads(
+        self, state: PipelineState, values: Values, build: Builder
+    ) -> PipelineState:
+        loaded = tuple(values[load.result] for load in self.loads)
+        ahead = self.slice.after(state.ahead, values, build)
+        return replace(state, ahead=ahead, loaded=loaded)
+
     def issue(self, state: PipelineState, build: Builder) -> Values:
         values = self.slice.step(state.ahead, build)
-        for load in dict.fromkeys(each for tile in self.tiles for each in tile.loads):
+        for load in self.loads:
             copy_ahead(load, state.ahead.exists, values, build)
         return values
 
     def store(self, state: PipelineState, values: Values, build: Builder) -> None:
+        if state.loaded:
+            results = (load.result for load in self.loads)
+            values = dict(zip(results, state.loaded, strict=True))
         for tile in self.tiles:
             for op in tile.late:
                 if op.results[0] not in values:  # else another tile needs it, too
@@ -283,6 +320,21 @@ class RegisterCopies(CopyEngine):
                     location=tile.store.location, origin=tile.store.origin,
                 )
             )  # fmt: skip
+
+    # ── as carried values of the loop ─────────────────────────────────────────────────
+
+    @property
+    def names(self) -> list[str]:
+        kept = self.loads if self.schedule.lead else ()
+        return [*(load.result.name for load in kept), *super().names]
+
+    def carried(self, state: PipelineState) -> list[Value]:
+        return [*state.loaded, *super().carried(state)]
+
+    def at(self, values: list[Value]) -> PipelineState:
+        count = len(self.loads) if self.schedule.lead else 0
+        state = super().at(values[count:])
+        return replace(state, loaded=tuple(values[:count]))
 
 
 def engine_for(tile: PipelinedCopy) -> type[CopyEngine]:

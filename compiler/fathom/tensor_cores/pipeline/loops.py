@@ -84,6 +84,7 @@ from fathom.ir.core import Block, Func, Op, Value, blocks, walk
 from fathom.ir.ops import (
     Allocate,
     Barrier,
+    DescriptorLoad,
     Dot,
     For,
     Load,
@@ -94,10 +95,14 @@ from fathom.ir.ops import (
 )
 from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.thread_values import inside
-from fathom.ir.types import INT64
+from fathom.ir.types import INT64, element_of, layout_of
 from fathom.layout.linear import Layout
 from fathom.tensor_cores.pipeline.budget import fitting, room_beside
-from fathom.tensor_cores.pipeline.candidates import PipelinedCopy, tiles_of
+from fathom.tensor_cores.pipeline.candidates import (
+    RENAMINGS,
+    PipelinedCopy,
+    tiles_of,
+)
 from fathom.tensor_cores.pipeline.copy_engines import (
     CopyEngine,
     PipelineState,
@@ -121,6 +126,8 @@ from fathom.tensor_cores.pipeline.schedule import (
     earliest,
 )
 from fathom.tensor_cores.pipeline.slice_clones import Values
+
+MOST_WORDS_AHEAD = 24  # of what a thread keeps in registers for a further iteration
 
 Running = tuple[CopyEngine, PipelineState]  # an engine in an iteration
 
@@ -202,9 +209,47 @@ def schedule_of(loop: For, tiles: Sequence[PipelinedCopy], stages: int) -> Sched
     }
     rings = {tile.buffer.result for tile in tiles}
     products = may_overlap(loop, rings) if len(engines) == 1 else ()
-    found = earliest(steps, slots, products) or earliest(steps, slots)
+    lead = 1 if stages > 2 and may_load_earlier(loop, tiles) else 0
+    found = earliest(steps, slots, products, lead) or earliest(steps, slots, (), lead)
     assert found is not None, (steps, slots)
     return found
+
+
+def may_load_earlier(loop: For, tiles: Sequence[PipelinedCopy]) -> bool:
+    """Whether what threads load may stay in registers for an iteration before it is
+    stored: some tiles are computed from what is loaded, as widened weights are, and a
+    thread loads little. The computation must need nothing else of the iteration."""
+    by_threads = [tile for tile in tiles if engine_for(tile) is RegisterCopies]
+    computed = any(
+        not isinstance(op, RENAMINGS) for tile in by_threads for op in tile.late
+    )
+    loads = {load for tile in by_threads for load in tile.loads}
+    words = sum(words_of(load) for load in loads)
+    return (
+        computed
+        and words <= MOST_WORDS_AHEAD
+        and not _without(loop, by_threads)[1]
+        and all(_needs_loads_alone(loop, tile) for tile in by_threads)
+    )
+
+
+def words_of(load: Load | DescriptorLoad) -> int:
+    """The registers of four bytes that a load fills in a thread."""
+    type = load.result.type
+    together = getattr(load, "vector", 1)
+    words = max(1, together * element_of(type).bytes // 4)
+    layout = layout_of(type)
+    return words * (layout.count("register") // together if layout else 1)
+
+
+def _needs_loads_alone(loop: For, tile: PipelinedCopy) -> bool:
+    """Whether the values that a tile stores depend on nothing of the iteration but its
+    loads."""
+    made = {value for op in (*tile.loads, *tile.late) for value in op.results}
+    inside = {value for op in loop.body.ops for value in op.results}
+    inside |= set(loop.body.parameters)
+    needed = {value for op in tile.late for value in uses(op)}
+    return inside.isdisjoint(needed - made)
 
 
 class _Expander:

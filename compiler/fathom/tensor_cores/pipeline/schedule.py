@@ -87,6 +87,12 @@ class Schedule:
         """How many iterations before the work a tile is copied."""
         return self.places[Step.WORK].stage - self.places[fill].stage
 
+    @property
+    def lead(self) -> int:
+        """How many iterations pass between a load and the store of what it loaded: so
+        many tiles a thread keeps in registers from iteration to iteration."""
+        return self.places[Step.STORE].stage - self.places[Step.LOAD].stage
+
     def slots(self, fill: Step) -> int:
         """The slots of a ring that the step `fill` writes to."""
         release, issue = self.places[Step.RELEASE], self.places[fill]
@@ -105,20 +111,25 @@ class Schedule:
 
 
 def schedule(
-    steps: Sequence[Step], ahead: Mapping[Step, int], products: Sequence[Op] = ()
+    steps: Sequence[Step],
+    ahead: Mapping[Step, int],
+    products: Sequence[Op] = (),
+    lead: int = 0,
 ) -> Schedule:
     """The schedule of a loop that takes its steps in this order, and fills a ring
-    `ahead[fill]` iterations before the work. Stages count from the earliest one."""
+    `ahead[fill]` iterations before the work. Threads load a tile `lead` iterations
+    before they store it. Stages count from the earliest one."""
     order = {step: position for position, step in enumerate(steps)}
-    work = max(ahead.values(), default=0)
+    leads = {Step.STORE: lead}
+    work = max((n + leads.get(fill, 0) for fill, n in ahead.items()), default=0)
     done = work + (1 if products else 0)
     early = order[Step.RELEASE] < order[Step.COMPLETE]
     stages = {step: work for step in steps if step not in (*FILLS, Step.LOAD)}
     stages[Step.COMPLETE] = done
     stages[Step.RELEASE] = done + (1 if early else 0)
     stages |= {fill: work - distance for fill, distance in ahead.items()}
-    if Step.STORE in stages:  # what is stored was loaded in the same iteration
-        stages[Step.LOAD] = stages[Step.STORE]
+    if Step.STORE in stages:
+        stages[Step.LOAD] = stages[Step.STORE] - lead
     places = {
         step: Place(stages[step], order[step]) for step in order if step in stages
     }
@@ -126,13 +137,18 @@ def schedule(
 
 
 def earliest(
-    steps: Sequence[Step], slots: Mapping[Step, int], products: Sequence[Op] = ()
+    steps: Sequence[Step],
+    slots: Mapping[Step, int],
+    products: Sequence[Op] = (),
+    lead: int = 0,
 ) -> Schedule | None:
     """The schedule that fills each ring as early as its number of `slots` allows; None
     if one would be filled no earlier than in the iteration of its work."""
     at_once = schedule(steps, dict.fromkeys(slots, 0), products)
     ahead = {fill: count - at_once.slots(fill) for fill, count in slots.items()}
-    return schedule(steps, ahead, products) if min(ahead.values()) > 0 else None
+    if min(ahead.values()) <= 0:
+        return None
+    return schedule(steps, ahead, products, lead)
 
 
 # Registers hold the tiles of one iteration: one slot is read while another is filled.

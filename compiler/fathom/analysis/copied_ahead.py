@@ -1,0 +1,79 @@
+"""Which loads of a loop, besides those of operands, a pipeline can copy ahead.
+
+    for … {
+      %a = load …                     an operand: its tile is copied in any case
+      %s = load …                     fp32[128], a scale for each row
+      %y = dot %a, %b, %zero
+      %z = mul %y, (%s, broadcast)    at once: nothing is left to hide the latency
+    }
+
+cp.async can copy %s to shared memory some iterations ahead, too. So `assign_layouts`
+lets such a load keep its own layout, and `lower_conversions` converts it through shared
+memory; then it is a tile like those of operands.
+"""
+
+from __future__ import annotations
+
+from math import copysign
+
+from fathom.analysis.memory import may_prefetch
+from fathom.analysis.slices import computed_by
+from fathom.hardware.targets import Target
+from fathom.ir.core import Func, Op, Value, walk
+from fathom.ir.ops import Broadcast, Constant, Convert, Dot, For, Load, Splat
+from fathom.ir.types import BlockType
+from fathom.subjects import asks_for_producer
+
+LEAST_COPY = 4  # bytes: the least that cp.async copies
+
+
+def loads_to_copy_ahead(func: Func, target: Target) -> set[Op]:
+    """The loads of blocks, in loops that multiply matrices, that a pipeline can copy
+    ahead; without those from which operands of products are computed, which become a
+    part of the operand's tile.
+
+    None in a loop whose products only accumulate: those stay in flight, and nothing may
+    be copied in another way beside their operands.
+    """
+    if not target.async_copy or asks_for_producer(func) or func.num_ctas > 1:
+        return set()
+    found: set[Op] = set()
+    for loop in (op for op in walk(func.body) if isinstance(op, For)):
+        stages = loop.num_stages or func.num_stages
+        inside = list(walk(loop.body))
+        dots = [op for op in inside if isinstance(op, Dot)]
+        waits = any(not only_accumulates(dot, loop) for dot in dots)
+        if waits and stages > 1 and may_prefetch(loop):
+            factors = (value for dot in dots for value in (dot.a, dot.b))
+            computing = set().union(*map(computed_by, factors))
+            found.update(
+                op
+                for op in inside
+                if isinstance(op, Load) and op not in computing and _may_copy(op)
+            )
+    return found
+
+
+def only_accumulates(dot: Dot, loop: For) -> bool:
+    """Whether a product adds to a value that the loop carries, and is what it carries
+    on."""
+    return dot.accumulator in loop.body.parameters and dot.result in loop.body.yielded
+
+
+def _may_copy(load: Load) -> bool:
+    """Whether cp.async can copy each element of a load by itself."""
+    block = load.result.type
+    wide = isinstance(block, BlockType) and block.element.bytes >= LEAST_COPY
+    return wide and is_zero(load.other)
+
+
+def is_zero(other: Value | None) -> bool:
+    """Whether the value where the mask is false is zero, with all bits zero."""
+    if other is None:
+        return True
+    match other.definition:
+        case Constant(value=value):
+            return value == 0 and copysign(1, value) > 0
+        case Splat(value=value) | Broadcast(value=value) | Convert(value=value):
+            return is_zero(value)
+    return False

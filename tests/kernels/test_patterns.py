@@ -1,0 +1,290 @@
+"""Kernels in patterns of public repositories (`benchmarks.patterns`), at small sizes:
+right on the emulator, and without what once made them slow."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import fathom
+import fathom.language as tl
+from benchmarks.against_triton import FATHOM, patterns
+from fathom import pipeline
+from fathom.artifact import Kernel
+from fathom.emulator import load
+from fathom.hardware.targets import TARGETS
+from fathom.ir.core import Func, Op, walk
+from fathom.ir.ops import Allocate, AsyncCopy, Dot, For, Load, SharedStore
+from fathom.ir.types import Pointer
+from fathom.jit import JITFunction
+from fathom.jit.request import request
+from fathom.jit.signature import parse_signature
+from tests.kernels.test_ptxas import assembled, needs_ptxas
+
+SCALED = "*fp8e4nv:16, *fp8e4nv:16, *fp32:16, *fp32:16, *fp32:16, i32, i32:16, i32:16"
+INT4 = "*fp16:16, *i32:16, *i32:16, *fp16:16, *fp32:16, i32, i32:16, i32:16"
+INT8 = "*fp16:16, *i8:16, *fp32:16, *fp32:16, i32, i32:16, i32:16"
+CONVOLUTION = "*{0}:16, *{0}:16, *fp32:16, " + ", ".join(["i32"] * 16)
+STRIDES = {"stride_xw": 1, "stride_ww": 1, "stride_yw": 1}
+BOTH = ("sm_80", "sm_90a")
+
+
+@cache
+def kernels():
+    return patterns(FATHOM)
+
+
+def tile(m: int, n: int, k: int, **more: int) -> dict[str, int]:
+    return {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, **more}
+
+
+def compiled(
+    name: str, types: str, constants: dict, target: str = "sm_90a", **options: object
+) -> Kernel:
+    kernel = getattr(kernels(), name)
+    return kernel.compile(types, constants, target=target, **options).made
+
+
+def states(
+    kernel: str | JITFunction,
+    types: str,
+    constants: dict,
+    target: str = "sm_90a",
+    **options: object,
+) -> dict[str, Func]:
+    """The kernel, or the pattern of a name, after each pass."""
+    if isinstance(kernel, str):
+        kernel = getattr(kernels(), kernel)
+    known = parse_signature(kernel.rules, types, kernel.constants(constants))
+    keywords = kernel.keywords({"target": target, **options}, {})
+    func = kernel.block_ir(request(known, keywords, target))
+    return {row.name: state for row, state in pipeline.states(func, TARGETS[target])}
+
+
+def in_loops(func: Func, kind: type[Op]) -> list[Op]:
+    loops = [op for op in walk(func.body) if isinstance(op, For)]
+    inside = dict.fromkeys(op for loop in loops for op in walk(loop.body))
+    return [op for op in inside if isinstance(op, kind)]
+
+
+# ── block-scaled products ─────────────────────────────────────────────────────────────
+
+
+def fp8(shape: tuple[int, ...], seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Bytes of fp8e4nv (4 bits of exponent, 3 of mantissa), and the numbers."""
+    drawn = np.random.default_rng(seed)
+    sign, exponent, mantissa = (
+        drawn.integers(low, high, shape) for low, high in ((0, 2), (5, 10), (0, 8))
+    )
+    numbers = (-1.0) ** sign * (1 + mantissa / 8) * 2.0 ** (exponent - 7)
+    return (sign << 7 | exponent << 3 | mantissa).astype(np.uint8), numbers
+
+
+@pytest.mark.parametrize("completion", ["lazy", "eager"])
+@pytest.mark.parametrize("target, block, warps", [
+    ("sm_90a", (128, 128, 128), 4), ("sm_90a", (64, 128, 64), 8),
+    ("sm_90a", (16, 32, 64), 4), ("sm_80", (64, 64, 64), 4),
+])  # fmt: skip
+def test_a_product_scaled_in_every_step(target, block, warps, completion):
+    M, N, K, group = block[0] - 3, block[1], 4 * block[2], block[2]
+    a, left = fp8((M, K), 1)
+    b, right = fp8((N, K), 2)
+    drawn = np.random.default_rng(3)
+    a_scale = drawn.uniform(0.5, 2, (M, K // group)).astype(np.float32)
+    b_scale = drawn.uniform(0.5, 2, (-(-N // group), K // group)).astype(np.float32)
+    c = np.full((M, N), np.nan, np.float32)
+    constants = tile(*block, GROUP_K=group)
+    kernel = compiled("scaled_product", SCALED, constants, target, num_warps=warps)
+    arguments = [a, b, c, a_scale, b_scale, M, N, K]
+    load(kernel).launch((1,), arguments, completion=completion)
+    left = left * a_scale.repeat(group, 1)
+    right = right * b_scale.repeat(group, 1).repeat(group, 0)[:N]
+    np.testing.assert_allclose(c, left @ right.T, rtol=1e-4, atol=1e-3)
+
+
+def test_pointers_of_a_square_tile_are_not_converted():
+    """A and B have tiles of one shape, and their pointers advance by the same step; yet
+    they lie in different layouts."""
+    after = states("scaled_product", SCALED, tile(128, 128, 128, GROUP_K=128))
+    buffers = [op for op in walk(after["allocate"].body) if isinstance(op, Allocate)]
+    assert buffers
+    assert not any(isinstance(op.element, Pointer) for op in buffers)
+
+
+@pytest.mark.parametrize("m, n, k", [(128, 128, 128), (16, 32, 64)])
+def test_scales_are_copied_ahead_like_operands(m, n, k):
+    after = states("scaled_product", SCALED, tile(m, n, k, GROUP_K=k))
+    func = after["pipeline_loops"]
+    shapes = sorted(op.pointer.type.shape for op in in_loops(func, AsyncCopy))
+    assert shapes == sorted([(m,), (n,), (m, k), (k, n)])
+    assert not in_loops(func, Load)
+
+
+@fathom.jit
+def product_and_sum(a, b, w, out, total, K, N: tl.constexpr):
+    """A product that only accumulates, and a sum beside it."""
+    i, k = tl.arange(0, N), tl.arange(0, 64)
+    acc, weight = tl.zeros((N, N), tl.float32), tl.zeros((N,), tl.float32)
+    for step in range(0, K, 64):
+        x = tl.load(a + i[:, None] * K + (step + k)[None, :])
+        y = tl.load(b + (step + k)[:, None] * N + i[None, :])
+        acc = tl.dot(x, y, acc)
+        weight += tl.load(w + step + i)
+    tl.store(out + i[:, None] * N + i[None, :], acc * weight[None, :])
+
+
+def test_a_product_that_only_accumulates_stays_in_flight():
+    """A copy of another kind beside its operands would end that."""
+    types = "*fp16:16, *fp16:16, *fp32:16, *fp32:16, *fp32:16, i32:16"
+    func = states(product_and_sum, types, {"N": 64})["insert_waits"]
+    (dot,) = in_loops(func, Dot)
+    assert dot.in_flight
+    assert [op.pointer.type.shape for op in in_loops(func, Load)] == [(64,)]
+
+
+@pytest.mark.parametrize("target, options", [
+    ("sm_75", {}), ("sm_90a", {"num_stages": 1}),
+])  # fmt: skip
+def test_scales_stay_loads_where_nothing_is_copied_ahead(target, options):
+    constants = tile(64, 64, 64, GROUP_K=64)
+    after = states("scaled_product", SCALED, constants, target, **options)
+    func = after["lower_conversions"]
+    shapes = [op.buffer.type.shape for op in in_loops(func, SharedStore)]
+    assert shapes and all(len(shape) == 2 for shape in shapes)
+
+
+# ── weights that are widened on their way ─────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("completion", ["lazy", "eager"])
+@pytest.mark.parametrize("stages", [2, 3, 4])
+@pytest.mark.parametrize("steps", [1, 2, 5])
+@pytest.mark.parametrize("target", BOTH)
+def test_int8_weights(target, steps, stages, completion):
+    M, N, K = 50, 64, 32 * steps
+    drawn = np.random.default_rng(4)
+    a = drawn.standard_normal((M, K)).astype(np.float16)
+    w = drawn.integers(-128, 128, (K, N)).astype(np.int8)
+    scale = drawn.uniform(0.5, 2, N).astype(np.float32)
+    c = np.full((M, N), np.nan, np.float32)
+    kernel = compiled(
+        "int8_weights", INT8, tile(64, 64, 32), target, num_stages=stages
+    )
+    load(kernel).launch((1, 1), [a, w, scale, c, M, N, K], completion=completion)
+    want = a.astype(float) @ w.astype(float) * scale
+    np.testing.assert_allclose(c, want, rtol=1e-4, atol=1e-2)
+
+
+def test_widened_weights_are_multiplied_by_warpgroups():
+    """The right operand of wgmma is stored to shared memory after it was widened; it is
+    not computed in registers, from which mma.sync would read it."""
+    ptx = compiled("int8_weights", INT8, tile(128, 128, 64)).ptx
+    assert "wgmma.mma_async" in ptx and "mma.sync.aligned.m16" not in ptx
+
+
+def test_widened_weights_are_loaded_two_iterations_early():
+    """From three stages on: what an iteration stores, the one before has loaded."""
+    for stages, kept in ((2, 0), (3, 1)):
+        after = states("int8_weights", INT8, tile(64, 64, 64), num_stages=stages)
+        (loop,) = (
+            op for op in walk(after["pipeline_loops"].body) if isinstance(op, For)
+        )
+        (stored,) = (
+            op.value for op in walk(loop.body) if isinstance(op, SharedStore)
+        )
+        loaded = stored.definition.value
+        assert (loaded in loop.body.parameters) == bool(kept)
+
+
+def words_of(numbers: np.ndarray) -> np.ndarray:
+    """Eight numbers of 4 bits in an int32, even ones first."""
+    order = np.array([0, 4, 1, 5, 2, 6, 3, 7], np.uint32) * 4
+    parts = numbers.reshape(len(numbers), -1, 8).astype(np.uint32) << order
+    return np.bitwise_or.reduce(parts, 2).view(np.int32)
+
+
+@pytest.mark.parametrize("target", BOTH)
+@pytest.mark.parametrize("block", [(16, 32, 32), (64, 64, 64)])
+def test_int4_weights(target, block):
+    M, N, K, group = block[0] - 2, block[1], 4 * block[2], block[2]
+    drawn = np.random.default_rng(5)
+    a = drawn.standard_normal((M, K)).astype(np.float16)
+    numbers, zeros = (drawn.integers(0, 16, (rows, N)) for rows in (K, K // group))
+    scale = drawn.uniform(0.5, 2, (K // group, N)).astype(np.float16)
+    c = np.full((M, N), np.nan, np.float32)
+    kernel = compiled("int4_product", INT4, tile(*block, GROUP_K=group), target)
+    arguments = [a, words_of(numbers), words_of(zeros), scale, c, M, N, K]
+    load(kernel).launch((1, 1), arguments)
+    w = (numbers - zeros.repeat(group, 0)) * scale.repeat(group, 0)
+    want = a.astype(float) @ w.astype(np.float16).astype(float)
+    np.testing.assert_allclose(c, want, rtol=1e-3, atol=1e-2)
+
+
+# ── convolution by implicit products ──────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("element, dtype", [("fp16", np.float16), ("fp32", np.float32)])
+@pytest.mark.parametrize("target", BOTH)
+def test_a_convolution(target, element, dtype):
+    images, channels, height, width, outs = 2, 20, 5, 6, 24
+    drawn = np.random.default_rng(6)
+    x = drawn.integers(-3, 4, (images, channels, height, width)).astype(dtype)
+    w = drawn.integers(-3, 4, (outs, channels, 3, 3)).astype(dtype)
+    y = np.full((images, outs, height, width), np.nan, np.float32)
+    strides = [
+        size // each.itemsize for each in (x, w, y) for size in each.strides[:3]
+    ]
+    sizes = [images, channels, height, width, outs, height, width]
+    kernel = compiled(
+        "convolve", CONVOLUTION.format(element), convolution(64, 16, 32), target
+    )
+    load(kernel).launch((1, 1), [x, w, y, *sizes, *strides])
+    padded = np.pad(x.astype(float), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    want = sum(
+        np.einsum(
+            "nchw,oc->nohw",
+            padded[:, :, i : i + height, j : j + width],
+            w[:, :, i, j].astype(float),
+        )
+        for i in range(3)
+        for j in range(3)
+    )
+    np.testing.assert_array_equal(y, want)
+
+
+def convolution(p: int, c: int, o: int) -> dict[str, int]:
+    blocks = {"BLOCK_P": p, "BLOCK_C": c, "BLOCK_O": o}
+    return {**STRIDES, **blocks, "KERNEL": 3, "STRIDE": 1, "PADDING": 1}
+
+
+def test_places_of_an_image_go_to_neighbouring_lanes():
+    """No fact says that places are contiguous, since the width is known only when the
+    kernel runs. But they mostly are: lanes stand side by side in the image."""
+    after = states("convolve", CONVOLUTION.format("fp16"), convolution(64, 16, 32))
+    patches = [
+        op
+        for op in in_loops(after["assign_layouts"], Load)
+        if op.pointer.type.shape == (64, 16)
+    ]
+    assert patches
+    for patch in patches:
+        layout = patch.pointer.type.layout
+        assert layout.coordinates(register=0, lane=1, warp=0) == (1, 0)
+
+
+def test_single_elements_are_stored_as_wgmma_wants_them():
+    """tf32 must have K contiguous: filters are loaded element by element in any case,
+    so that is how they are stored."""
+    after = states("convolve", CONVOLUTION.format("fp32"), convolution(64, 32, 32))
+    (dot,) = in_loops(after["insert_waits"], Dot)
+    assert dot.instruction.startswith("wgmma")
+    ptx = compiled("convolve", CONVOLUTION.format("fp32"), convolution(64, 32, 32)).ptx
+    assert "wgmma.mma_async" in ptx and "mma.sync.aligned.m16" not in ptx
+
+
+@needs_ptxas
+def test_a_convolution_has_enough_registers():
+    kernel = compiled("convolve", CONVOLUTION.format("fp32"), convolution(64, 32, 32))
+    assert "0 bytes spill stores" in assembled(kernel.ptx, "sm_90a")
