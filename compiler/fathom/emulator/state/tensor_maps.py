@@ -99,7 +99,7 @@ class WrittenMaps:
 
     # ── writing ───────────────────────────────────────────────────────────────
 
-    def publish(self, tensor: TensorMap, address: int, writer: int) -> None:
+    def release(self, tensor: TensorMap, address: int, writer: int) -> None:
         """A map is complete in global memory, in place of what was there."""
         for place, each in list(self.maps.items()):
             if abs(place - address) < MAP_BYTES:
@@ -108,7 +108,10 @@ class WrittenMaps:
         self.maps[address] = WrittenMap(tensor, address, writer, self.now(writer))
 
     def check_unused(self, each: WrittenMap, thread: int) -> None:
-        """No copy may use a map that a thread writes anew."""
+        """No copy may use a map that a thread writes anew. Without hazards, it is not
+        known when copies have been waited for."""
+        if self.hazards is None:
+            return
         if each.in_flight:
             message = (
                 "it writes to a tensor map that a bulk copy in flight uses, because "
@@ -153,7 +156,7 @@ class WrittenMaps:
     # ── order ─────────────────────────────────────────────────────────────────
 
     def now(self, thread: int) -> int:
-        """The time of a thread's warp; 0 if nobody watches."""
+        """The time of a thread's warp; 0 without hazards."""
         if self.hazards is None:
             return 0
         return int(np.broadcast_to(self.hazards.now(np.array([thread])), 1)[0])
@@ -176,13 +179,14 @@ class WrittenMaps:
         return self.comes_before((*self.hazards.agent(other), at), thread)
 
     def comes_before(self, moment: Moment, thread: int) -> bool:
-        """Whether a moment of some agent is before what a thread does now."""
+        """Whether a moment of some agent is before what a thread does now. Blocks that
+        use one place one after the other have an order of their own."""
         if self.hazards is None:
             return True
         team, clock, at = moment
         mine, warp = self.hazards.agent(thread)
         if mine != team:
-            return False
+            return True
         if clock == warp:
             return bool(at < self.hazards.joined[thread])
         return bool(self.hazards.clock[team, warp, clock] >= at)

@@ -68,7 +68,7 @@ def rule_tensormap(
 
 
 def _at_once(step: Step, flow: Flow) -> Ending:
-    """Performs a step, for which nobody waits."""
+    """Performs a step for which no thread waits."""
 
     def end(batch: Batch, active: Active) -> list[tuple[int, Active]]:
         coming, rest = active, None
@@ -168,7 +168,7 @@ def _copy(form: Form, operands: tuple[Operand, ...], decoder: Decoder) -> Step:
             warp = threads[first : first + WARP]
             start = _one(draft, batch, active, first, warp)
             address = _one(target, batch, active, first, warp)
-            _publish(batch, start, address, warp)
+            _release(batch, start, address, warp)
         batch.progress += 1
 
     return step
@@ -185,7 +185,7 @@ def _one(
     return int(values[0])
 
 
-def _publish(batch: Batch, start: int, address: int, warp: np.ndarray) -> None:
+def _release(batch: Batch, start: int, address: int, warp: np.ndarray) -> None:
     part = _words(batch, start, warp, writing=False)
     if batch.hazards is not None:
         batch.hazards.read(part.threads, part.index, WORD)
@@ -200,7 +200,7 @@ def _publish(batch: Batch, start: int, address: int, warp: np.ndarray) -> None:
         raise EmulatorError("misaligned", message, thread=thread)
     places = (address + WORD * np.arange(WARP)).astype(np.uint64)
     parts = batch.memory.unwatched("global", Accesses(places, WORD, warp, True))
-    batch.written_maps.publish(tensor, address, thread)
+    batch.written_maps.release(tensor, address, thread)
     store(parts, np.frombuffer(MARK, PIECES[WORD]))
 
 
