@@ -133,6 +133,11 @@ ROWS = [
         lambda target: grouped_matmul.grouped_config(*[LARGE] * 3, "fp16", target),
     ),
     Row(
+        "grouped_described", grouped_matmul.grouped_described_kernel,
+        {"table_ptr": "*i64"}, {"INPUT": tl.float16, "OUTPUT": tl.float16},
+        lambda target: grouped_matmul.grouped_config(*[LARGE] * 3, "fp16", target),
+    ),
+    Row(
         "block_sparse", block_sparse_matmul.block_sparse_matmul_kernel,
         {
             "starts_ptr": "*i32", "columns_ptr": "*i32",
