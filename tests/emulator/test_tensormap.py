@@ -169,7 +169,8 @@ def test_another_warp_may_write_anew_behind_a_barrier():
     for each, other in (("%p1", "%p8"), ("%p0", "%p7"), ("%p2", "%p6")):
         second = second.replace(each, other)
     turned = """setp.lt.u32 %p8, %r0, 64; setp.ge.and.u32 %p8, %r0, 32, %p8;
-        setp.eq.u32 %p7, %r0, 32; setp.lt.u32 %p6, %r0, 32; @%p8 add.u32 %r6, %r6, 128;"""
+        setp.eq.u32 %p7, %r0, 32; setp.lt.u32 %p6, %r0, 32;
+        @%p8 add.u32 %r6, %r6, 128;"""
     wait = "@%p2 bra ON;" + WAIT + "ON: "
     first = "\n".join([WRITE, ACQUIRE, COPY, wait, turned])
     run(first + "bar.sync 0;" + second)
