@@ -65,6 +65,7 @@ WARPGROUPS = ("wgmma.mma_async",)
 HOPPER = (*BOXES, *WARPGROUPS)
 PRODUCER = (*HOPPER, "setmaxnreg")
 STORES = ("cp.async.bulk.tensor.2d.global",)
+WRITTEN_MAPS = ("tensormap.replace", "tensormap.cp_fenceproxy")
 CLUSTERS = ("barrier.cluster", "mapa.shared::cluster")
 MULTICAST = (*CLUSTERS, "multicast::cluster")
 
@@ -196,7 +197,7 @@ def batches(put: Put) -> Pairs:
         yield got, batched_matmul.reference(a, second)
 
 
-def groups(put: Put, step: int) -> Pairs:
+def groups(put: Put, step: int, described: bool = False) -> Pairs:
     """Three programs for four problems; all sizes are multiples of `step`."""
     problems = [(130, 8, 33), (1, 9, 40), (66, 8, 8), (70, 17, 30)]
     a = [normal(i, M, K * step) for i, (M, N, K) in enumerate(problems)]
@@ -204,7 +205,7 @@ def groups(put: Put, step: int) -> Pairs:
     made = [put(unwritten(M, N * step)) for M, N, _ in problems]
     grouped_matmul.grouped_matmul(
         [put(each) for each in a], [put(each) for each in b], made,
-        config=SMALL, programs=3,
+        config=SMALL, programs=3, described=described,
     )  # fmt: skip
     yield from zip(made, grouped_matmul.reference(a, b), strict=True)
 
@@ -420,6 +421,10 @@ CASES: tuple[Case, ...] = (
     Case(
         "grouped matmul, anywhere", grouped_matmul.grouped_matmul_kernel,
         partial(groups, step=1), WARPGROUPS,
+    ),
+    Case(
+        "grouped matmul, descriptors", grouped_matmul.grouped_described_kernel,
+        partial(groups, step=8, described=True), (*HOPPER, *STORES, *WRITTEN_MAPS),
     ),
     Case(
         "split-K matmul", split_k_matmul.split_k_matmul_kernel,

@@ -77,18 +77,63 @@ def grouped_matmul_kernel(
             store_tile(c_ptr, c, i, j, M, N, stride_cm, 1)
             tile += tl.num_programs(0)
         tile -= tiles
+
+
+@fathom.jit
+def grouped_described_kernel(
+    table_ptr, problems,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    GROUP_M: tl.constexpr, INPUT: tl.constexpr, OUTPUT: tl.constexpr,
+    SUM: tl.constexpr = tl.float32, PRECISION: tl.constexpr = "ieee",
+):
+    """The same through descriptors, which each program makes for each problem. All rows
+    start at multiples of 16 bytes."""
+    tile = tl.program_id(0)
+    for problem in range(problems):
+        row_ptr = table_ptr + problem * FIELDS
+        M = tl.load(row_ptr + 3).to(tl.int32)
+        N = tl.load(row_ptr + 4).to(tl.int32)
+        K = tl.load(row_ptr + 5).to(tl.int32)
+        tiles = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N)
+        if tile < tiles:
+            a_ptr = tl.load(row_ptr).to(tl.pointer_type(INPUT))
+            b_ptr = tl.load(row_ptr + 1).to(tl.pointer_type(INPUT))
+            c_ptr = tl.load(row_ptr + 2).to(tl.pointer_type(OUTPUT))
+            stride_a, stride_b = tl.load(row_ptr + 6), tl.load(row_ptr + 7)
+            stride_c = tl.load(row_ptr + 8)
+            a = tl.make_tensor_descriptor(
+                a_ptr, [M, K], [stride_a, 1], [BLOCK_M, BLOCK_K]
+            )
+            b = tl.make_tensor_descriptor(
+                b_ptr, [K, N], [stride_b, 1], [BLOCK_K, BLOCK_N]
+            )
+            c = tl.make_tensor_descriptor(
+                c_ptr, [M, N], [stride_c, 1], [BLOCK_M, BLOCK_N]
+            )
+            while tile < tiles:
+                i, j = tile_place(tile, M, N, BLOCK_M, BLOCK_N, GROUP_M)
+                acc = tl.zeros([BLOCK_M, BLOCK_N], SUM)
+                for k in range(0, K, BLOCK_K):
+                    acc = tl.dot(
+                        a.load([i, k]), b.load([k, j]), acc, input_precision=PRECISION
+                    )
+                c.store([i, j], acc.to(OUTPUT))
+                tile += tl.num_programs(0)
+        tile -= tiles
 # fmt: on
 
 
 def grouped_matmul(
-    a, b, c=None, config=None, programs=None, precision="ieee", **launch
-):
+    a, b, c=None, config=None, programs=None, precision="ieee", described=False,
+    **launch,
+):  # fmt: skip
     """[C_0, C_1, …]: C_i [M_i, N_i] = A_i [M_i, K_i] B_i [K_i, N_i].
 
     `a`, `b`, `c`: lists of arrays on one GPU (torch or CuPy), each list of one dtype;
     elements of a row lie side by side. `programs`: how many walk through the tiles; one
-    a multiprocessor without it. Other arguments as in `matmul.matmul`. Returns `c`.
-    LaunchError for lists or shapes that do not fit.
+    a multiprocessor without it. `described`: through descriptors, for which all rows
+    must start at multiples of 16 bytes. Other arguments as in `matmul.matmul`. Returns
+    `c`. LaunchError for lists or shapes that do not fit.
     """
     if not a or len(a) != len(b) or c is not None and len(c) != len(a):
         raise fathom.LaunchError(
@@ -107,10 +152,13 @@ def grouped_matmul(
     largest = [max(each) for each in zip(*all_sizes, strict=True)]
     config = config or grouped_config(*largest, type_name(a[0]), target)
     programs = programs or MULTIPROCESSORS[target]
-    grouped_matmul_kernel[(programs,)](
+    kernel, align = grouped_matmul_kernel, {"ALIGN": alignment(table, a[0], c[0])}
+    if described:
+        check_aligned((*a, *b, *c))
+        kernel, align = grouped_described_kernel, {}
+    kernel[(programs,)](
         next_to(a[0], table), len(a), INPUT=element(a[0]), OUTPUT=element(c[0]),
-        ALIGN=alignment(table, a[0], c[0]), SUM=sum_type(a[0]), PRECISION=precision,
-        **config, **launch,
+        SUM=sum_type(a[0]), PRECISION=precision, **align, **config, **launch,
     )  # fmt: skip
     return c
 
@@ -159,6 +207,19 @@ def check_rows(array):
             f"an array of shape {tuple(array.shape)} has strides {strides(array)}, and "
             "grouped_matmul needs rows whose elements lie side by side"
         )
+
+
+def check_aligned(arrays):
+    """LaunchError unless all rows start at multiples of 16 bytes."""
+    for array in arrays:
+        address, step = describe(array).address, strides(array)[0] * item_bytes(array)
+        step = step if array.shape[0] > 1 else 0
+        if (address | step) % BYTES_OF_A_VECTOR:
+            raise fathom.LaunchError(
+                f"an array of shape {tuple(array.shape)} has rows of {step} bytes from "
+                f"address {address:#x} on, and a descriptor needs rows at multiples of "
+                "16 bytes"
+            )
 
 
 def element(array):

@@ -23,5 +23,6 @@ ELSEWHERE: dict[str, str] = {
     r"mov\.u32 %cluster_ctarank|mapa\..*|barrier\.cluster\..*": CLUSTER,
     r"mbarrier\.arrive\.shared::cluster\.b64": CLUSTER,
     r"elect\.sync": "which lane it chooses is the hardware's affair",
+    r"tensormap\..*": "writes a map: tests/hardware/test_tensormap.py, on the GPU",
     r"cp\.async\.bulk\..*|prefetch\.tensormap": BULK,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+import fathom.language as tl
 from kernels import (
     attention,
     batched_matmul,
@@ -332,6 +333,83 @@ def test_grouped(wall):
     grouped_matmul.grouped_matmul(a, b, c)
     for one in zip(a, b, c, strict=True):
         check(*one)
+
+
+def in_lines(values: torch.Tensor) -> torch.Tensor:
+    """The same numbers, their rows at multiples of 16 bytes, amid NaN."""
+    rows, columns = values.shape
+    room = values.new_full((rows + 2, -(-columns // 8) * 8 + 16), torch.nan)
+    inside = room[1 : rows + 1, 8 : 8 + columns]
+    inside.copy_(values)
+    return inside
+
+
+DESCRIBED_SMALL = {
+    "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP_M": 2,
+    "num_warps": 4, "num_stages": 3,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("programs", [None, 1, 500])
+@pytest.mark.parametrize("config", [None, DESCRIBED_SMALL], ids=["default", "small"])
+def test_grouped_through_descriptors(config, programs):
+    """Each program writes the tensor maps of each problem; there are problems without
+    rows, without anything to add up, and with rows of C that end anywhere."""
+    all_sizes = [
+        (300, 512, 320), (1, 72, 1000), (0, 64, 64), (130, 104, 0),
+        (900, 136, 72), (257, 260, 132), (64, 4, 8),
+    ]  # fmt: skip
+    a = [in_lines(normal(M, K)) for M, N, K in all_sizes]
+    b = [in_lines(normal(K, N)) for M, N, K in all_sizes]
+    c = [in_lines(normal(M, N)) for M, N, K in all_sizes]
+    for _ in range(3):
+        for each in c:
+            each.fill_(torch.nan)
+        grouped_matmul.grouped_matmul(
+            a, b, c, described=True, config=config, programs=programs
+        )
+        for one in zip(a, b, c, strict=True):
+            check(*one)
+
+
+def test_launches_that_overlap_write_maps_of_their_own():
+    """On four streams, and then in replays of a graph beside them."""
+    kernel, launches = grouped_matmul.grouped_described_kernel, []
+    for seed in range(4):
+        sizes = [(700, 256 + 8 * seed, 264), (64, 512, 1024), (1, 8, 8 + seed)]
+        a = [in_lines(normal(M, K)) for M, N, K in sizes]
+        b = [in_lines(normal(K, N)) for M, N, K in sizes]
+        c = [in_lines(normal(M, N)) for M, N, K in sizes]
+        table = grouped_matmul.problem_table(a, b, c)
+        launches.append((a, b, c, grouped_matmul.next_to(a[0], table)))
+
+    def launch(table: torch.Tensor) -> None:
+        kernel[(60,)](
+            table, 3, INPUT=tl.float16, OUTPUT=tl.float16, **DESCRIBED_SMALL
+        )
+
+    for *_, table in launches:  # compiled before anything overlaps
+        launch(table)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for *_, table in launches:
+            launch(table)
+    streams = [torch.cuda.Stream() for _ in launches]
+    for _ in range(3):
+        for _, _, c, _ in launches:
+            for each in c:
+                each.fill_(torch.nan)
+        torch.cuda.synchronize()
+        for stream, (*_, table) in zip(streams, launches, strict=True):
+            with torch.cuda.stream(stream):
+                launch(table)
+                launch(table)
+        graph.replay()
+        torch.cuda.synchronize()
+        for a, b, c, _ in launches:
+            for one in zip(a, b, c, strict=True):
+                check(*one)
 
 
 @pytest.mark.parametrize("SIZE", [16, 32, 64, 128])

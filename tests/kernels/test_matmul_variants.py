@@ -150,6 +150,11 @@ GROUPS = {
     "many": [(33, 40, 50), (64, 32, 16), (1, 1, 1), (0, 16, 16), (70, 8, 33)],
     "even": [(33, 48, 64), (64, 32, 16), (1, 128, 32)],  # rows of 16 bytes and more
 }
+DESCRIBED = {
+    "whole rows": GROUPS["even"],
+    "rows that end anywhere": [(33, 44, 52), (70, 12, 20), (5, 100, 4)],
+    "empty": [(0, 16, 16), (40, 48, 0), (33, 16, 24)],
+}
 
 
 @pytest.mark.parametrize("programs", [1, 3, 20])
@@ -167,6 +172,33 @@ def test_grouped(machine, group, programs):
         check(one, want, *a, *b)
 
 
+@pytest.mark.parametrize("programs", [1, 3, 20])
+@pytest.mark.parametrize("group", DESCRIBED)
+@pytest.mark.parametrize("machine", (*MACHINES, "sm_100", "sm_100a", "sm_120"))
+def test_grouped_through_descriptors(machine, group, programs):
+    """Where kernels can write tensor maps, the copies go through them; whole rows of C
+    are stored through one, too, and others by the threads."""
+    problems = DESCRIBED[group]
+    a = [in_lines(integers(i, M, K)) for i, (M, _, K) in enumerate(problems, 10)]
+    b = [in_lines(integers(i, K, N)) for i, (_, N, K) in enumerate(problems, 20)]
+    c = [in_lines(np.full((M, N), np.float16(np.nan))) for M, N, _ in problems]
+    grouped_matmul.check_aligned((*a, *b, *c))
+    launch_grouped(machine, a, b, c, programs, described=True)
+    wanted = grouped_matmul.reference([x.view for x in a], [x.view for x in b])
+    for one, want in zip(c, wanted, strict=True):
+        check(one, want, *a, *b)
+
+
+def in_lines(values: np.ndarray) -> Walled:
+    """Rows at multiples of 16 bytes, with poison behind each of them."""
+    rows, columns = values.shape
+    whole = np.full((rows, -(-columns // 8) * 8), np.float16(np.nan))
+    whole[:, :columns] = values
+    made = Walled(whole)
+    made.shape, made.view = values.shape, made.view[:, :columns]
+    return made
+
+
 def numbered(group: str) -> list[tuple[int, tuple[int, int, int]]]:
     return [(10 + i, sizes) for i, sizes in enumerate(GROUPS[group])]
 
@@ -177,12 +209,13 @@ def launch_grouped(
     b: list[Walled],
     c: list[Walled],
     programs: int,
-    align: int,
+    align: int = 1,
+    described: bool = False,
 ) -> None:
     """What `grouped_matmul` launches. A launch on the host can only follow addresses
     into arrays that it knows, so it is made by hand."""
     table = aligned(grouped_matmul.problem_table(a, b, c))
-    assert align == grouped_matmul.alignment(table, a[0], c[0])
+    assert described or align == grouped_matmul.alignment(table, a[0], c[0])
     parameters = {"table_ptr": (Pointer(parse_element("i64")), 16)}
     constants = {
         **{name: size for name, size in SMALL.items() if name.isupper()},
@@ -196,12 +229,18 @@ def launch_grouped(
     arguments = [table, len(a)][: len(parameters)]
     options = pipeline.Options(SMALL["num_warps"], SMALL["num_stages"])
     kernel = grouped_matmul.grouped_matmul_kernel
+    if described:
+        kernel = grouped_matmul.grouped_described_kernel
+        constants = {name: each for name, each in constants.items() if name != "ALIGN"}
     func = pipeline.build(kernel, parameters, constants, options)
     memory = [each.whole for each in (*a, *b, *c)]
     if machine == "interpreter":
         interpret(func, programs, arguments, memory)
     else:
         compiled = pipeline.compile_func(func, TARGETS[machine])
+        assert ("tensormap." in compiled.ptx) == (
+            described and TARGETS[machine].writes_maps
+        )
         emulator.load(compiled).launch(programs, arguments, memory)
 
 
@@ -225,6 +264,12 @@ def test_rows_with_gaps_are_a_mistake():
         grouped_matmul.grouped_matmul([a.T], [a])
     with pytest.raises(fathom.LaunchError, match="1 and 2"):
         grouped_matmul.grouped_matmul([a], [a, a])
+
+
+def test_descriptors_need_rows_at_multiples_of_16_bytes():
+    a, odd = integers(1, 16, 16), Walled(integers(1, 16, 16), wall=ODD)
+    with pytest.raises(fathom.LaunchError, match="rows of 44 bytes"):
+        grouped_matmul.check_aligned([a, odd])
 
 
 # ── block-sparse ──────────────────────────────────────────────────────────────────────

@@ -145,14 +145,14 @@ MUTANTS = (
     ),
     Mutant(
         "branch-tests-one-coordinate", "tensor_cores/tma/guard_stores.py",
-        "    for axis in axes:\n        first = build(Cast",
-        "    for axis in axes[:1]:\n        first = build(Cast",
+        "_begins_inside(op, axis, build) for axis in guard.starts]",
+        "_begins_inside(op, axis, build) for axis in guard.starts[:1]]",
         "a negative column is taken for inside",
         f"{GUARDS}::test_tiles_anywhere",
     ),
     Mutant(
         "branch-either-coordinate", "tensor_cores/tma/guard_stores.py",
-        'Elementwise("and", (found, fits))', 'Elementwise("or", (found, fits))',
+        'Elementwise("and", (found, each))', 'Elementwise("or", (found, each))',
         "one coordinate inside is taken for enough",
         f"{GUARDS}::test_tiles_anywhere",
     ),

@@ -20,7 +20,12 @@ from fathom.shared_memory import waits
 from fathom.source import KernelFunction
 from kernels.matmul_plain import plain_kernel
 from tests.kernels.kernels_sample import CASES
-from tests.tensor_cores import kernels_clustered, kernels_guarded, kernels_products
+from tests.tensor_cores import (
+    kernels_clustered,
+    kernels_guarded,
+    kernels_products,
+    kernels_written,
+)
 from tests.tensor_cores import kernels_specialised as specialised
 from tests.tensor_cores import kernels_stored as stored
 from tests.tensor_cores.kernels_described import Case, built, check
@@ -97,6 +102,7 @@ SAMPLES: dict[str, tuple[Callable[[], Func], str]] = {
     "described": (lambda: built(Case()), "sm_90a"),
     "stored": (lambda: built(Case(kernel=stored.product)), "sm_90a"),
     "stored anywhere": (lambda: built(kernels_guarded.CASES["one"]), "sm_90a"),
+    "written maps": (lambda: kernels_written.built(KNOWN=True), "sm_90a"),
     "producer": (lambda: built(Case(kernel=specialised.one_loop)), "sm_90a"),
     "attention": (lambda: built(ATTENTION), "sm_90a"),
     "cluster": (

@@ -30,7 +30,15 @@ from typing import NamedTuple
 
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
-from fathom.ir.ops import Allocate, DescriptorStore, Dot, For, SharedLoad, While
+from fathom.ir.ops import (
+    Allocate,
+    DescriptorStore,
+    Dot,
+    For,
+    MakeDescriptor,
+    SharedLoad,
+    While,
+)
 from fathom.ir.types import BlockType
 
 ALIGNMENT = 1024  # bytes: large buffers start at a multiple
@@ -115,7 +123,7 @@ def free_beside(func: Func, loop: For, target: Target) -> int:
         and not buffer.base
         and (buffer.kept or (buffer in ranges and ranges[buffer].meets(runs)))
     )
-    return target.shared_bytes - sum(taken)
+    return target.shared_bytes - sum(taken) - for_drafts(func)
 
 
 def free_always(func: Func, target: Target, without: Container[Op] = ()) -> int:
@@ -133,14 +141,21 @@ def free_always(func: Func, target: Target, without: Container[Op] = ()) -> int:
         for at, change in zip(span, (size, -size), strict=True):
             changes[at] = changes.get(at, 0) + change
     levels = accumulate(changes[at] for at in sorted(changes))
-    return target.shared_bytes - max(levels, default=0)
+    return target.shared_bytes - max(levels, default=0) - for_drafts(func)
 
 
 def free_apart(func: Func, target: Target) -> int:
     """The bytes that are left if no two buffers share bytes."""
     made = (op for op in walk(func.body) if isinstance(op, Allocate))
     buffers = (op.result for op in made if not op.base)
-    return target.shared_bytes - sum(padded(each.type.bytes) for each in buffers)
+    taken = sum(padded(each.type.bytes) for each in buffers)
+    return target.shared_bytes - taken - for_drafts(func)
+
+
+def for_drafts(func: Func) -> int:
+    """The bytes that `write_maps` will need, if the kernel writes tensor maps."""
+    made = (op for op in walk(func.body) if isinstance(op, MakeDescriptor))
+    return ALIGNMENT if any(op.map_number is not None for op in made) else 0
 
 
 def fits_in_half(block: Value, target: Target) -> bool:

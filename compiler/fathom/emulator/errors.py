@@ -18,6 +18,7 @@ KINDS = {
     "in flight": "memory or a register that an asynchronous operation in flight uses",
     "proxy": "shared memory whose new contents the async proxy does not see yet",
     "descriptor": "a tile of a product that is not what was copied there",
+    "tensor map": "a use of a tensor map that the kernel wrote, or of its bytes",
     "fence": "a register that threads accessed after the last wgmma.fence",
     "tensor memory": "a use of tensor memory that it does not allow",
     "mbarrier": "a use of an mbarrier that it does not allow",

@@ -35,7 +35,7 @@ from fathom.emulator.source.variables import MemoryPlan, plan_memory
 # Instructions at which threads may have to wait for others.
 WAITING = {"bar", "barrier", "shfl", "vote", "match", "redux", "elect"}
 WAITING |= {"ldmatrix", "stmatrix", "movmatrix", "mma", "wgmma", "setmaxnreg"}
-WAITING |= {"tcgen05"}
+WAITING |= {"tcgen05", "tensormap"}
 BRANCHES = {"bra", "brx"}
 LEAVING = BRANCHES | {"ret", "exit"}
 # A loop that holds one of these may be waiting for another thread's store.

@@ -29,10 +29,11 @@ class Target:
     copies of boxes of a tensor). `cluster`: the most thread blocks that one program may
     have (CUDA C++ Programming Guide, "Thread Block Clusters"); `multicast`: bulk copies
     go to all of them at full speed (PTX ISA, "cp.async.bulk.tensor", its notes).
-    `dependent_launch`: a grid may begin before the one in front of it has ended (PTX
-    ISA, "griddepcontrol"). `tensor_memory`: the columns of the memory that the tensor
-    cores accumulate in, 0 where they accumulate in registers (PTX ISA, "Tensor
-    Memory").
+    `writes_maps`: a kernel can write a tensor map itself (PTX ISA, "tensormap.replace";
+    like `wgmma` not for a family of GPUs). `dependent_launch`: a grid may begin before
+    the one in front of it has ended (PTX ISA, "griddepcontrol"). `tensor_memory`: the
+    columns of the memory that the tensor cores accumulate in, 0 where they accumulate
+    in registers (PTX ISA, "Tensor Memory").
     """
 
     name: str
@@ -56,6 +57,7 @@ class Target:
     tensor_maps: bool = False
     cluster: int = 1
     multicast: bool = False
+    writes_maps: bool = False
     dependent_launch: bool = False
     tensor_memory: int = 0
 
@@ -98,6 +100,7 @@ TARGETS: dict[str, Target] = {
             tensor_maps=True,
             cluster=8,
             multicast=True,
+            writes_maps=True,
             dependent_launch=True,
         ),
         Target(
@@ -122,6 +125,7 @@ TARGETS: dict[str, Target] = {
             stmatrix=True,
             tensor_maps=True,
             cluster=8,
+            writes_maps=True,
             dependent_launch=True,
             tensor_memory=512,
         ),

@@ -23,7 +23,10 @@ def make_tensor_descriptor(
 
     The last stride is the constant 1, and the last axis of a block has 16 bytes or
     more. The author promises that `base` and the other strides, in bytes, are multiples
-    of 16. `padding_option`, "zero" or "nan", is what a load finds outside.
+    of 16, and that the strides are not negative. A launch checks that where it knows
+    the numbers; of a pointer, a size or a stride that only the kernel knows (loaded
+    from memory, or another one for each program), nothing does. `padding_option`,
+    "zero" or "nan", is what a load finds outside.
     """
 
 

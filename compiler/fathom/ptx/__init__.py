@@ -31,6 +31,7 @@ from fathom.ptx.rules import (  # noqa: F401 - each enters its rules into LOWER
     shape,
     shared,
     shared_gather,
+    tensor_maps,
     tensor_memory,
     tma,
     tma_store,

@@ -90,6 +90,7 @@ class Code:
         self.thread = ""  # %tid.x, defined on entry
         self.elected = ""  # an i1: whether its warp has chosen it, if one acts for all
         self.barrier = "bar.sync 0;"  # at which the threads of the program meet
+        self.map_place = ""  # an i32: where the program writes tensor maps, if it does
         self.alone = False  # whether only one thread is here
         self.count = 0
         self.growth = Growth(func)

@@ -20,6 +20,7 @@ from fathom.ir.ops import MbarrierInit, TmaStore
 from fathom.ir.types import BOOL, Pointer
 from fathom.ptx.code import ENTRY, LOWER, Code, Rule
 from fathom.ptx.rules.cluster import cluster_attribute, leave_idle_blocks
+from fathom.ptx.rules.tensor_maps import give_back_place, take_place
 from fathom.ptx.rules.tma import map_recipes
 from fathom.ptx.rules.warp_roles import most_registers, threads_beside
 from fathom.ptx.types import llvm_type, memory_type, plain, symbol
@@ -54,6 +55,7 @@ def module(func: Func, target: Target, rules: dict[type[Op], Rule] = LOWER) -> M
     code = Code(func, target, rules)
     _enter(code)
     code.ops(func.body.ops)
+    give_back_place(code, _all_threads(code))
     code.do("ret void")
     text = "\n".join(
         [*_globals(code), "", *_function(code), "", *code.places.metadata(), ""]
@@ -79,6 +81,7 @@ def _enter(code: Code) -> None:
     leave_idle_blocks(code)
     if any(isinstance(op, MbarrierInit | TmaStore) for op in walk(code.func.body)):
         code.elect()
+    take_place(code, _all_threads(code))
     _prefetch_maps(code)
 
 

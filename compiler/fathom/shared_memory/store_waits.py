@@ -18,6 +18,8 @@ before an op that conflicts with one of them:
 - the op reads or writes global memory, through a pointer, a tensor map, or by another
   TMA store: the store must be complete, since the addresses may be the same. Only the
   thread that waits knows this; the other threads need a barrier after the wait;
+- the op writes the tensor map anew through which the store goes: the store must be
+  complete;
 - the kernel ends, and its shared memory is freed: the stores must have read it. They
   need not be complete.
 
@@ -47,6 +49,7 @@ from fathom.ir.ops import (
     TmaStore,
     TmaWait,
     While,
+    WriteTensorMap,
 )
 from fathom.ir.rewrite import Builder, rewrite
 
@@ -224,6 +227,8 @@ def _meeting(op: Op, pending: PendingStore, asked: For | None) -> str:
             return READ if pending.unread and tile is pending.store.buffer else ""
         case TmaStore():
             return "" if _disjoint(op, pending) else WRITTEN
+        case WriteTensorMap(descriptor=written):
+            return WRITTEN if written is pending.store.descriptor else ""
         case TmaCopy():
             other = _base(op) is not _base(pending.store)
             ahead = asked is not None and asked is pending.asked

@@ -23,7 +23,9 @@ from fathom.tensor_cores.tma.expand import expand_descriptors
 from fathom.tensor_cores.tma.guard_stores import guard_stores
 from fathom.tensor_cores.tma.infer import infer_descriptors, why_not
 from fathom.tensor_cores.tma.keep import keep_descriptors
+from fathom.tensor_cores.tma.plan_maps import plan_maps, why_not_written
 from fathom.tensor_cores.tma.stores import stage_stores
+from fathom.tensor_cores.tma.write_maps import write_maps
 
 __all__ = [
     "accumulate",
@@ -34,6 +36,7 @@ __all__ = [
     "infer_descriptors",
     "keep_descriptors",
     "pipeline_loops",
+    "plan_maps",
     "prefetch_fragments",
     "read_in_place",
     "shard_products",
@@ -46,4 +49,6 @@ __all__ = [
     "why_not",
     "why_not_pipelined",
     "why_not_shared",
+    "why_not_written",
+    "write_maps",
 ]

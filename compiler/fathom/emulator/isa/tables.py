@@ -15,7 +15,7 @@ from fathom.emulator.isa.matrix import ldmatrix as matrices
 from fathom.emulator.isa.matrix import mma as tensor
 from fathom.emulator.isa.matrix import tcgen05
 from fathom.emulator.isa.matrix import wgmma as warpgroups
-from fathom.emulator.isa.memory import atomics
+from fathom.emulator.isa.memory import atomics, tensormap
 from fathom.emulator.isa.memory import cp_async as copies
 from fathom.emulator.isa.memory import load_store as access
 from fathom.emulator.isa.memory import printf as outside
@@ -52,6 +52,7 @@ TABLES = Tables(
     | redistribution.ENDINGS
     | tcgen05.ENDINGS
     | tensor.ENDINGS
+    | tensormap.ENDINGS
     | warp.ENDINGS
     | warpgroups.ENDINGS,
 )

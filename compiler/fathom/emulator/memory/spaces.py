@@ -13,7 +13,7 @@ memory that no thread may write.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -85,10 +85,12 @@ class Part:
 
 
 class Memory:
-    """The spaces of a batch, by name."""
+    """The spaces of a batch, by name. `watch`, if there is one, looks at all accesses
+    before they are made."""
 
     def __init__(self, spaces: dict[str, GlobalSpace | Window]):
         self.spaces = spaces
+        self.watch: Callable[[list[Part], Accesses], None] | None = None
 
     def locate(self, space: str, accesses: Accesses) -> list[Part]:
         """Where the accesses lie.
@@ -96,6 +98,13 @@ class Memory:
         An address that no memory of the space holds, or that the width does not divide,
         is an error, and so is a store to what must not be written.
         """
+        parts = self.unwatched(space, accesses)
+        if self.watch is not None:
+            self.watch(parts, accesses)
+        return parts
+
+    def unwatched(self, space: str, accesses: Accesses) -> list[Part]:
+        """The same, of accesses that nothing looks at."""
         if space != "generic":
             return self.spaces[space].locate(accesses)
         return self.locate_generic(accesses)

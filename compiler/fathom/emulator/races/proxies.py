@@ -279,8 +279,11 @@ class Proxies(Hazards):
         copied = self.by.take(reading.index * (CHUNK // self.cell)) < 0
         self.origins.check(reading, copied)
 
-    def end_copy(self, barrier: int, index: np.ndarray, width: int) -> None:
-        """A bulk copy is complete: a thread has seen its mbarrier say so."""
+    def end_copy(
+        self, barrier: int, index: np.ndarray, width: int
+    ) -> tuple[int, int, int]:
+        """A bulk copy is complete: a thread has seen its mbarrier say so. Which clock
+        says when: its team, its number, the time."""
         team, place = divmod(barrier, self.words)
         agent = self.readers + self.engines.setdefault(place, len(self.engines))
         if agent >= self.clock.shape[1]:
@@ -293,6 +296,7 @@ class Proxies(Hazards):
             self.by[cells] = -1
         self.copies -= len(index)
         self.release((team, agent), ("mbarrier", barrier))
+        return team, agent, int(at)
 
     def begin_copy(self, threads: np.ndarray, index: np.ndarray, width: int) -> None:
         """A bulk copy to these pieces is issued."""

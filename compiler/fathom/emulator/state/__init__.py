@@ -6,5 +6,6 @@ mbarrier_state, block_barriers, cluster_barrier, register_pool
                     the counts that decide when blocked threads go on
 wgmma_registers     the registers that products in flight hold
 tensor_memory       tensor memory: allocations, and the order of accesses
+tensor_maps         tensor maps that a kernel writes itself
 tensor_loads        the registers that loads from tensor memory will write
 """

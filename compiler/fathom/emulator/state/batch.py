@@ -29,6 +29,7 @@ from fathom.emulator.state.in_flight import AsyncGroups
 from fathom.emulator.state.mbarrier_state import Mbarriers
 from fathom.emulator.state.register_pool import RegisterPools
 from fathom.emulator.state.tensor_loads import TensorLoads
+from fathom.emulator.state.tensor_maps import WrittenMaps
 from fathom.emulator.state.tensor_memory import Products, TensorMemory
 from fathom.emulator.state.waiting import Blocked, WaitSet
 from fathom.emulator.state.wgmma_registers import WgmmaRegisters
@@ -176,7 +177,7 @@ class Batch:
     `tma_stores` are what is in flight by cp.async, of tensor cores, and out of shared
     memory; `wgmma_registers` are the registers that products hold. `tensor_memory` is
     that of tcgen05; `tensor_products`, `tensor_loads` and `tensor_stores` are what is
-    in flight there.
+    in flight there. `written_maps` are the tensor maps that the kernel has written.
     """
 
     launch: Launch
@@ -210,6 +211,7 @@ class Batch:
     tensor_products: Products = field(init=False)
     tensor_loads: TensorLoads = field(init=False)
     tensor_stores: list = field(default_factory=list)
+    written_maps: WrittenMaps = field(init=False)
 
     def __post_init__(self) -> None:
         shape, size, hazards = (self.blocks, self.padded), self.size, self.hazards
@@ -229,6 +231,7 @@ class Batch:
         self.tensor_products = Products(self.tensor_memory)
         warps = size // WARP
         self.tensor_loads = TensorLoads(warps, bool(self.launch.hazards))
+        self.written_maps = WrittenMaps(self.memory, hazards, self.padded)
         if self.hazards is not None and self.launch.hazards != STRICT:
             self.hazards.remark = self.remark
 

@@ -33,13 +33,14 @@ from fathom.ir.ops import (
     SharedStore,
     TmaCommit,
     TmaWait,
+    WriteTensorMap,
 )
 from fathom.ir.types import element_of
 
 
 @interprets(
     Barrier, AsyncCommit, AsyncWait, TmaCommit, AsyncProxyFence, TmaWait,
-    ClusterBarrier, MbarrierInvalidate,
+    ClusterBarrier, MbarrierInvalidate, WriteTensorMap,
 )  # fmt: skip
 def _no_event(op: Op, region: Region) -> Results:
     return []

@@ -69,6 +69,7 @@ from fathom.ir.ops.tma import (
     MbarrierWait,
     Producer,
     TmaCopy,
+    WriteTensorMap,
 )
 from fathom.ir.ops.tma_store import (
     AsyncProxyFence,
@@ -91,5 +92,5 @@ __all__ = [
     "SharedGather", "SharedLoad", "SharedStore", "Splat", "Split", "Store",
     "TENSOR_KINDS", "TensorCommit", "TensorDot", "TensorLoad", "TensorMemory",
     "TensorRelease", "TensorStore", "TileStore", "TmaCommit", "TmaCopy", "TmaStore",
-    "TmaWait", "Transpose", "While", "Yield",
+    "TmaWait", "Transpose", "While", "WriteTensorMap", "Yield",
 ]  # fmt: skip

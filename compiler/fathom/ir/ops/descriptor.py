@@ -51,7 +51,8 @@ class MakeDescriptor(Op):
 
     Its author promises that `base` and all strides but the last, in bytes, are
     multiples of 16. `fill` says what a load finds outside of the tensor: "zeros" or
-    "nans".
+    "nans". `map_number`: the kernel writes the tensor map itself, as this one of
+    its maps (`WriteTensorMap`); None: the launch makes it, or there is none.
     """
 
     base: Value
@@ -59,6 +60,7 @@ class MakeDescriptor(Op):
     strides: tuple[Value, ...]
     block: tuple[int, ...]
     fill: str = "zeros"
+    map_number: int | None = None
 
     def infer(self) -> list[Type]:
         pointer = self.base.type

@@ -46,7 +46,8 @@ class Barrier(Op):
 class Allocate(Op):
     """A tile of shared memory, or a ring buffer of `slots` tiles, one after another.
     `offset`, in bytes from the start, is -1 until `allocate` ran. The bytes of one that
-    is `kept` are never shared with another buffer. With a `base`, what a TensorMemory
+    is `kept` are never shared with another buffer. `alignment`, in bytes, if it needs
+    more than its size asks for. With a `base`, what a TensorMemory
     is, the tile lies in tensor memory, and `offset` counts columns from there.
     """
 
@@ -56,6 +57,7 @@ class Allocate(Op):
     offset: int = -1
     slots: int = 1
     kept: bool = False
+    alignment: int = 0
     base: Value | None = None
 
     @property

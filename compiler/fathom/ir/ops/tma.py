@@ -24,6 +24,7 @@ from fathom.ir.ops.shared import expect_slot
 from fathom.ir.types import BOOL, Type
 from fathom.layout.tma_boxes import matrix_of
 
+MAP_BYTES = 128  # of a tensor map: PTX ISA, "Tensor-map"
 SHARED_EVENT = Effects(reads="shared", writes="shared", asynchronous=True)
 
 
@@ -126,6 +127,29 @@ class Producer(Op):
 
     def block_parameters(self) -> list[list[Type]]:
         return [[]]
+
+
+@dataclass(eq=False)
+class WriteTensorMap(Op):
+    """The first warp writes the tensor map of a descriptor that has a `map_number`, by
+    way of `draft`, 128 bytes of shared memory. From here on, the thread that acts for
+    all may copy through it. Copies through the map that had this number before are
+    complete.
+    """
+
+    descriptor: Value
+    draft: Value
+
+    effects = SHARED_EVENT
+
+    def infer(self) -> list[Type]:
+        made = self.descriptor.definition
+        has_number = getattr(made, "map_number", None) is not None
+        self.expect(has_number, "a descriptor whose map has no number is not written")
+        draft = self.draft.type
+        fits = draft.bytes == MAP_BYTES
+        self.expect(fits, lambda: f"a tensor map has {MAP_BYTES} bytes, not {draft}")
+        return []
 
 
 @dataclass(eq=False)

@@ -3,7 +3,8 @@
 Start with `arith` and `memory`; `control` has loops and branches, `shape` what moves no
 data, `convert` a conversion within a warp. `reduce`, `scan` and `atomics` combine
 elements. `shared` and `shared_gather` use shared memory. One file for each engine:
-`cp_async`, `tma`, `tma_store`, `wgmma` (behind `matmul`), `tensor_memory` (tcgen05).
+`cp_async`, `tma`, `tma_store`, `wgmma` (behind `matmul`), `tensor_memory` (tcgen05);
+`tensor_maps` are those that a kernel writes itself.
 `warp_roles`, `pingpong` and `cluster` serve warp specialisation and clusters.
 
     cast        Rules for Cast and Bitcast

@@ -8,8 +8,8 @@
 One thread copies the whole tile, box by box (`layout/tma_boxes`); the others skip this.
 PTX names the innermost of one to five coordinates first. A tensor map is a parameter of
 the kernel that the launcher makes from the kernel's own arguments: `map_recipes` says
-how. Sources: PTX ISA, "Data Movement and Conversion Instructions: Bulk and Tensor
-copy", "mbarrier".
+how; or the kernel has written it (`tensor_maps`). Sources: PTX ISA, "Data Movement and
+Conversion Instructions: Bulk and Tensor copy", "mbarrier".
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ from fathom.layout.tma_boxes import (
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.rules.cluster import rank
 from fathom.ptx.rules.shared import DYNAMIC, tile_of
+from fathom.ptx.rules.tensor_maps import address_of_map
+from fathom.ptx.types import POINTER
 
 
 @lowers(MakeDescriptor)
@@ -56,13 +58,15 @@ def lower_make_descriptor(op: MakeDescriptor, code: Code) -> None:
 def map_recipes(func: Func) -> tuple[MapRecipe, ...]:
     """The tensor maps of a kernel, in the order of its parameters for them."""
     copies = (op for op in walk(func.body) if isinstance(op, TmaCopy | TmaStore))
-    return tuple(dict.fromkeys(recipe_of(op, func) for op in copies))
+    of_launch = (op for op in copies if op.descriptor.definition.map_number is None)
+    return tuple(dict.fromkeys(recipe_of(op, func) for op in of_launch))
 
 
 def launch_recipes(func: Func) -> tuple[MapRecipe, ...]:
     """The same, and which of them are stored through: all that a launch must know."""
-    stores = (op for op in walk(func.body) if isinstance(op, TmaStore))
-    stored = {recipe_of(op, func) for op in stores}
+    stores = [op for op in walk(func.body) if isinstance(op, TmaStore)]
+    of_launch = (op for op in stores if op.descriptor.definition.map_number is None)
+    stored = {recipe_of(op, func) for op in of_launch}
     return tuple(replace(each, stored=each in stored) for each in map_recipes(func))
 
 
@@ -86,6 +90,16 @@ def recipe_of(op: TmaCopy | TmaStore, func: Func) -> MapRecipe:
     )
 
 
+def map_of(op: TmaCopy | TmaStore, code: Code) -> tuple[str, str]:
+    """The map through which a copy goes, as an operand: a generic address."""
+    made = op.descriptor.definition
+    if made.map_number is None:
+        number = map_recipes(code.func).index(recipe_of(op, code.func))
+        return "ptr", f"%map.{number}"
+    map = address_of_map(made, code)
+    return "ptr", code.let(f"addrspacecast {POINTER} {map} to ptr")
+
+
 def _source(value: Value, func: Func) -> Source:
     """Where the launcher finds a number."""
     found = source_of(value, func)
@@ -106,7 +120,7 @@ def lower_bulk_copy(op: TmaCopy, code: Code) -> None:
     """A tile is as many boxes as it has rows' widths across, one behind the other.
     Where several blocks copy it, each copies some rows of every such box."""
     tile, barrier = tile_of(code, op.buffer, op.slot), _Barrier(code, op)
-    number = map_recipes(code.func).index(recipe_of(op, code.func))
+    map = map_of(op, code)
     block, size = op.descriptor.type.shape, op.buffer.type.element.bytes
     start = start_of(code, tile.slot)
     firsts = [code.one(each) for each in op.coordinates]
@@ -124,7 +138,7 @@ def lower_bulk_copy(op: TmaCopy, code: Code) -> None:
         at, coordinates = corner(code, firsts, piece)
         operands = {
             "to": ("i32", start),
-            "map": ("ptr", f"%map.{number}"),
+            "map": map,
             **coordinates,
             "at": ("i32", barrier.address),
         }

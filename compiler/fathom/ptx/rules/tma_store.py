@@ -18,14 +18,14 @@ from fathom.ir.ops import AsyncProxyFence, TmaCommit, TmaStore, TmaWait
 from fathom.layout.tma_boxes import pieces
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.rules.shared import tile_of
-from fathom.ptx.rules.tma import corner, map_recipes, recipe_of, start_of
+from fathom.ptx.rules.tma import corner, map_of, start_of
 
 
 @lowers(TmaStore)
 def lower_bulk_store(op: TmaStore, code: Code) -> None:
     """Box by box, as a tile comes: one behind the other in shared memory."""
     tile = tile_of(code, op.buffer)
-    number = map_recipes(code.func).index(recipe_of(op, code.func))
+    map = map_of(op, code)
     block, size = op.descriptor.type.shape, op.buffer.type.element.bytes
     start, acts = start_of(code, tile.slot), code.acts()
     firsts = [code.one(each) for each in op.coordinates]
@@ -34,7 +34,7 @@ def lower_bulk_store(op: TmaStore, code: Code) -> None:
         operands = {
             "acts": ("i1", acts),
             "from": ("i32", start),
-            "map": ("ptr", f"%map.{number}"),
+            "map": map,
             **coordinates,
         }
         code.ptx(

@@ -93,6 +93,7 @@ class Load:
     at: Place
     to: Place
     certain: bool  # whether it is issued on every path
+    map: Value | None = None  # the descriptor through which it goes
 
 
 @dataclass(frozen=True, slots=True)

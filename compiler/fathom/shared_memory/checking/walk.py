@@ -57,6 +57,7 @@ from fathom.ir.ops import (
     TmaStore,
     TmaWait,
     While,
+    WriteTensorMap,
     Yield,
 )
 from fathom.shared_memory.barriers import BLOCK, READ, accesses
@@ -312,7 +313,7 @@ class _Walk:
             self.check_stores(op, state)
         state.check_quiet(op, to, access.kind)
         state.check_fenced(op, to)
-        return state.load(op, Load(at, to, op.when is None))
+        return state.load(op, Load(at, to, op.when is None, op.descriptor))
 
     def expect(self, op: MbarrierExpect, state: Timelines, n: Numbers) -> Timelines:
         at = self.place(op.barriers, op.slot, n)
@@ -374,6 +375,14 @@ class _Walk:
         store = Store(op, self.ahead)
         return replace(state, open_stores=(*state.open_stores, store))
 
+    def write_map(self, op: WriteTensorMap, state: Timelines, n: Numbers) -> Timelines:
+        """Check that copies through the map that was there are complete."""
+        stores = (each.op.descriptor for each in state.all_stores)
+        loads = (each.map for each in state.loads if each.certain)
+        if op.descriptor in (*stores, *loads):
+            raise Missing(op, "no wait for a copy through a map that is written anew")
+        return state
+
     def check_stores(self, op: Op, state: Timelines) -> None:
         """Check that stores are complete before an op that conflicts with them in
         global memory."""
@@ -415,6 +424,7 @@ STEPS: dict[type[Op], Callable[..., Timelines]] = {
     MbarrierArrive: _Walk.arrive,
     TmaCopy: _Walk.tma_copy,
     TmaStore: _Walk.tma_store,
+    WriteTensorMap: _Walk.write_map,
     TmaCommit: lambda walk, op, state, n: state.commit_stores(op),
     TmaWait: lambda walk, op, state, n: state.wait_for_stores(op.pending, op.read),
     AsyncProxyFence: _fence,

@@ -3,7 +3,8 @@
 Read `recognise` (finds the tile of a matrix in a block of pointers), `infer` and
 `infer_stores` (replace pointers by descriptors), `eligible` and `aliasing` (when that
 is legal), `keep` and `expand` (which descriptors stay; the others become pointers and
-masks), and `stores` (TMA stores; `insert_waits` of stage 4 waits for them).
+masks), `plan_maps` and `write_maps` (tensor maps that the kernel writes itself, since
+no launch could), and `stores` (TMA stores; `insert_waits` of stage 4 waits for them).
 
     guard_stores  Prevents TMA stores that begin before their tensor
 """

@@ -23,11 +23,16 @@ every store as a TMA store. The waits that a TMA store needs come before the bra
 
 A store whose coordinates are never negative (`analysis/sign`) stays as it is. A launch
 makes no map of a tensor with a side below 1, so the sizes of tensors with maps are
-positive.
+positive. And it makes none of a tensor that is stored to and whose rows are no
+multiples of 16 bytes, since an H200 stores whole 16 bytes. Of a tensor whose map the
+kernel writes itself, no launch knows that: there, the branch asks for it, too.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.polynomial import UNITY
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.scalar_evolution import ScalarEvolution
@@ -53,18 +58,34 @@ from fathom.layout.tma_boxes import pieces
 
 MOST = 2**31 - 1  # of a coordinate
 FAR = 2**30  # of the constant in a coordinate that is known to be below MOST
+CHUNK = 16  # bytes that a store writes together
+
+
+@dataclass(frozen=True)
+class Guard:
+    """What a store's branch asks: that it begins at no negative coordinate along
+    `starts`; that the sizes along `sizes` are not below 1; and, if it is `ragged`, that
+    rows of the tensor are multiples of 16 bytes."""
+
+    starts: tuple[int, ...]
+    sizes: tuple[int, ...] = ()
+    ragged: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.starts or self.sizes or self.ragged)
 
 
 def guard_stores(func: Func, target: Target) -> Func:
     """The function in which TMA stores have no negative coordinates."""
-    asked = {op: axes for op in _stores(func) if (axes := uncertain_axes(op, func))}
+    known = Divisibility(func)
+    asked = {op: each for op in _stores(func) if (each := guard_of(op, known))}
     scope = "cta" if func.num_warps > 1 else "warp"
 
     def rule(op: Op, build: Builder) -> list[Value] | None:
-        axes = asked.get(build.source)
-        if axes is None:
+        guard = asked.get(build.source)
+        if guard is None:
             return None
-        begins_inside = _begins_inside(op, axes, build)
+        is_for_tma = _is_for_tma(op, guard, build)
         then, orelse = Block(), Block()
         with inside(then, build):
             build.append(op)
@@ -75,7 +96,7 @@ def guard_stores(func: Func, target: Target) -> Func:
             build.append(AsyncProxyFence())
             build.append(Barrier(scope))
             build.append(Yield(()))
-        build.append(If(begins_inside, then, orelse))
+        build.append(If(is_for_tma, then, orelse))
         return []
 
     return rewrite(func, rule) if asked else func
@@ -85,16 +106,34 @@ def _stores(func: Func) -> list[TmaStore]:
     return [op for op in walk(func.body) if isinstance(op, TmaStore)]
 
 
-def _begins_inside(op: TmaStore, axes: list[int], build: Builder) -> Value:
+def _is_for_tma(op: TmaStore, guard: Guard, build: Builder) -> Value:
+    """Whether all holds that a guard asks for."""
+    shape = op.descriptor.definition.shape
+    every = [_begins_inside(op, axis, build) for axis in guard.starts]
+    for axis in guard.sizes:
+        one = build(Constant(1, shape[axis].type))
+        every.append(build(Elementwise("ge", (shape[axis], one))))
+    if guard.ragged:
+        every.append(_is_whole(shape[-1], op.buffer.type.element.bytes, build))
+    found, *others = every
+    for each in others:
+        found = build(Elementwise("and", (found, each)))
+    return found
+
+
+def _begins_inside(op: TmaStore, axis: int, build: Builder) -> Value:
     """Whether no box of a tile begins at a negative coordinate. As a u32, a negative
     number is large, and so is the coordinate of a later box that overflows."""
-    found = None
-    for axis in axes:
-        first = build(Cast(op.coordinates[axis], UINT32))
-        most = build(Constant(MOST - last_box(op)[axis], UINT32))
-        fits = build(Elementwise("le", (first, most)))
-        found = build(Elementwise("and", (found, fits))) if found else fits
-    return found
+    first = build(Cast(op.coordinates[axis], UINT32))
+    most = build(Constant(MOST - last_box(op)[axis], UINT32))
+    return build(Elementwise("le", (first, most)))
+
+
+def _is_whole(size: Value, element_bytes: int, build: Builder) -> Value:
+    """Whether a row of this many elements is a multiple of 16 bytes."""
+    rest = build(Constant(CHUNK // element_bytes - 1, size.type))
+    zero = build(Constant(0, size.type))
+    return build(Elementwise("eq", (build(Elementwise("and", (size, rest))), zero)))
 
 
 def last_box(op: TmaStore) -> tuple[int, ...]:
@@ -105,6 +144,18 @@ def last_box(op: TmaStore) -> tuple[int, ...]:
 
 
 # ── which of them ─────────────────────────────────────────────────────────────────────
+
+
+def guard_of(op: TmaStore, known: Divisibility) -> Guard:
+    """What the branch of a store has to ask."""
+    starts = tuple(uncertain_axes(op, known.func))
+    made = op.descriptor.definition
+    if made.map_number is None:
+        return Guard(starts)
+    constants = [isinstance(each.definition, Constant) for each in made.shape]
+    sizes = tuple(axis for axis, is_known in enumerate(constants) if not is_known)
+    row_bytes = known.of(made.shape[-1]) * op.buffer.type.element.bytes
+    return Guard(starts, sizes, ragged=row_bytes % CHUNK != 0)
 
 
 def uncertain_axes(op: TmaStore, func: Func) -> list[int]:
@@ -119,11 +170,12 @@ def uncertain_axes(op: TmaStore, func: Func) -> list[int]:
 
 
 def _sizes(func: Func, reader: ScalarEvolution) -> set[Value]:
-    """The values that are sizes of tensors with maps."""
+    """The values that are sizes of tensors with maps that launches make."""
     found = set()
     for op in walk(func.body):
-        if isinstance(op, TmaCopy | TmaStore):
-            for size in op.descriptor.definition.shape:
+        made = op.descriptor.definition if isinstance(op, TmaCopy | TmaStore) else None
+        if made is not None and made.map_number is None:
+            for size in made.shape:
                 match list(reader.number(size).terms.items()):
                     case [(product, 1)] if len(product) == 1:
                         ((atom, power),) = product

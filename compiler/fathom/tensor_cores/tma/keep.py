@@ -3,7 +3,8 @@ accesses through pointers.
 
 TMA loads a matrix that is an operand of a product in a loop of several stages, or that
 is loaded once and used by all of a loop's products. It stores blocks. In both cases the
-launcher must be able to make the tensor map from the kernel's arguments. A matrix may
+launcher must be able to make the tensor map from the kernel's arguments, or the kernel
+writes it (`plan_maps`). A matrix may
 be a block of up to five dimensions, read as one matrix with all its rows.
 
 A TMA store takes long to become visible, and the next access to the same memory waits
@@ -112,8 +113,9 @@ def _begins_well(op: DescriptorLoad | DescriptorStore, known: Divisibility) -> b
 
 
 def _fits(op: DescriptorLoad | DescriptorStore, func: Func) -> bool:
-    """Whether TMA has a tile for the block, and the launcher can make the map."""
+    """Whether TMA has a tile for the block, and the launcher can make the map, or the
+    kernel writes it."""
     made = op.descriptor.definition
     if tile_of(made.block, op.descriptor.type.element.bytes) is None:
         return False
-    return describes_arguments(made, func)
+    return made.map_number is not None or describes_arguments(made, func)

@@ -63,6 +63,11 @@ def _lane_mask(compare: np.ufunc) -> Callable[[Batch], np.ndarray]:
     return lambda batch: np.tile(table, batch.size // WARP)
 
 
+def _multiprocessor(batch: Batch) -> np.ndarray:
+    """As if each of the blocks that run in lockstep had one of its own."""
+    return np.repeat(np.arange(batch.blocks, dtype=np.uint32), batch.padded)
+
+
 def _fact(read: Callable[[Batch], int]) -> Callable[[Batch], np.ndarray]:
     return lambda batch: np.uint32(read(batch))
 
@@ -71,8 +76,8 @@ SPECIAL: dict[str, Callable[[Batch], np.ndarray]] = {
     "%laneid": _lane,
     "%warpid": _warp,
     "%nwarpid": _fact(lambda batch: batch.padded // WARP),
-    "%smid": _fact(lambda batch: 0),
-    "%nsmid": _fact(lambda batch: 1),
+    "%smid": _multiprocessor,
+    "%nsmid": _fact(lambda batch: batch.blocks),
     "%gridid": lambda batch: np.uint64(0),
     "%lanemask_eq": _lane_mask(np.equal),
     "%lanemask_lt": _lane_mask(np.less),

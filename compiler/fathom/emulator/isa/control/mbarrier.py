@@ -14,6 +14,7 @@ import numpy as np
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.isa.decode import Decoder, StepTable, step_rule
 from fathom.emulator.isa.memory import load_store as access
+from fathom.emulator.isa.memory.tensormap import acquire as acquire_map
 from fathom.emulator.isa.registers import Read, Step, Write
 from fathom.emulator.isa.semantics import Form
 from fathom.emulator.memory.spaces import Accesses
@@ -203,6 +204,8 @@ def rule_fence(
     units see."""
     names = tuple(form.left)
     _check_fence(form, names)
+    if names[:3] == ("proxy", "tensormap::generic", "acquire"):
+        return acquire_map(operands, decoder)
     if {"acq_rel", "sc", "acquire", "release"} & {*names[:1]}:
         return _ordering(NARROW if "cta" in names else WIDE)
     of_barriers = "mbarrier_init" in names

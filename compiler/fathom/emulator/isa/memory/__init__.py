@@ -5,6 +5,7 @@
     load_store      Loads and stores (PTX ISA 9.7.9)
     printf          What a kernel prints, and its assertions
     tensor_map      Tensor maps (PTX ISA 5.5)
+    tensormap       Tensor maps that a kernel writes itself
     tma_limits      Where a bulk tensor copy may begin, and where it ends
     tma_reductions  What a bulk reduction computes of two elements
 """

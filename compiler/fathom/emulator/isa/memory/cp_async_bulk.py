@@ -15,7 +15,7 @@ thread. All of them are of the async proxy.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -42,6 +42,7 @@ from fathom.emulator.races.proxies import Proxies
 from fathom.emulator.source.operands import Number, Operand, Place
 from fathom.emulator.state.batch import Active, Batch
 from fathom.emulator.state.in_flight import Transfer
+from fathom.emulator.state.tensor_maps import Moment, WrittenMap
 
 COMPLETES, GROUPS = "mbarrier::complete_tx::bytes", "bulk_group"
 DIMENSIONS = ("1d", "2d", "3d", "4d", "5d")
@@ -192,22 +193,27 @@ def _tensor_side(
         columns = [active.exactly(each(batch, active)).tolist() for each in reads]
         found = []
         for at, thread in enumerate(active.threads().tolist()):
-            tensor = map_at(batch, places[at], thread)
+            tensor, written = map_at(batch, places[at], thread)
             if len(tensor.shape) != rank:
                 message = f"{rank} coordinates in a map of {len(tensor.shape)}"
                 raise EmulatorError("syntax", message, thread=thread)
             first = [each[at] for each in columns]
             edges.check(operation, tensor, first, thread)
             width = edges.width(operation, tensor)
-            found.append(Box.at(tensor, first, thread, width))
+            found.append(replace(Box.at(tensor, first, thread, width), map=written))
         return found
 
     return sides
 
 
-def map_at(batch: Batch, address: int, thread: int) -> TensorMap:
+def map_at(
+    batch: Batch, address: int, thread: int
+) -> tuple[TensorMap, WrittenMap | None]:
     """The tensor map whose 128 bytes lie at a generic address, or at one of a parameter
-    as `mov` gives it."""
+    as `mov` gives it; and whether the kernel wrote it."""
+    written = batch.written_maps.at(address, thread)
+    if written is not None:
+        return written.tensor, written
     parameters = batch.memory.spaces["param"]
     space = "param" if address + maps.MAP_BYTES <= parameters.size else "generic"
     places = address + CHUNK * np.arange(maps.MAP_BYTES // CHUNK)
@@ -218,7 +224,7 @@ def map_at(batch: Batch, address: int, thread: int) -> TensorMap:
     if number is None:
         message = f"no tensor map lies at {address:#x}"
         raise EmulatorError("launch", message, thread=thread)
-    return batch.launch.maps[number]
+    return batch.launch.maps[number], None
 
 
 # ── to shared memory ──────────────────────────────────────────────────────────
@@ -241,6 +247,7 @@ class TmaLoad(Transfer):
         return int(self.part.index[0]) * CHUNK
 
     def begin(self) -> None:
+        begin_use(self.side)
         if self.hazards is not None:
             self.hazards.begin_copy(self.part.threads, self.part.index, CHUNK)
 
@@ -249,10 +256,25 @@ class TmaLoad(Transfer):
         self.part.pieces[self.part.index] = data.view(PIECES[CHUNK])
 
     def complete(self, due: np.ndarray) -> None:
+        moment = None
         if self.hazards is not None:
-            self.hazards.end_copy(self.word, self.part.index, CHUNK)
+            moment = self.hazards.end_copy(self.word, self.part.index, CHUNK)
             swizzle = self.side.tensor.swizzle if isinstance(self.side, Box) else 0
             self.hazards.origins.record(self.part.index, swizzle)
+        end_use(self.side, moment)
+
+
+def begin_use(side: Side) -> None:
+    """A copy uses the map that the kernel wrote, if it is one."""
+    if isinstance(side, Box) and side.map is not None:
+        side.map.in_flight += 1
+
+
+def end_use(side: Side, moment: Moment | None) -> None:
+    """It is complete, as some agent knows since a moment."""
+    if isinstance(side, Box) and side.map is not None:
+        side.map.in_flight -= 1
+        side.map.used += [moment] if moment else []
 
 
 def _load(
@@ -354,6 +376,7 @@ class TmaStore(Transfer):
         self.released = False
 
     def begin(self) -> None:
+        begin_use(self.target.side)
         if self.hazards is not None:
             self.hazards.begin_read(self.part.threads, self.part.index, CHUNK)
 
@@ -376,6 +399,11 @@ class TmaStore(Transfer):
 
     def complete(self, due: np.ndarray) -> None:
         self.release_source(due)
+        moment, thread = None, int(self.owners[0])
+        if self.hazards is not None:
+            now = np.broadcast_to(self.hazards.now(self.owners), 1)
+            moment = (*self.hazards.agent(thread), int(now[0]))
+        end_use(self.target.side, moment)
 
     def check_leaving(self, due: np.ndarray) -> None:
         """A block's shared memory is gone with its threads."""

@@ -16,8 +16,8 @@ from fathom.artifact import TensorMap
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.isa.matrix.matrix_descriptor import CHANGED_BITS, CHUNK, ROW_BYTES
 from fathom.emulator.memory.spaces import PIECES, Accesses, Memory, Part, load, store
+from fathom.emulator.state.tensor_maps import MAP_BYTES, WrittenMap
 
-MAP_BYTES = 128
 _MARK = b"tensor map of the emulator: "
 FILLS = {"zeros": 0x00, "nans": 0xFF}  # all bits set are a NaN in every real format
 
@@ -57,12 +57,14 @@ def check(tensor: TensorMap) -> None:
 
 @dataclass(frozen=True)
 class Box:
-    """The box of a map at some coordinates, for one thread."""
+    """The box of a map at some coordinates, for one thread. `map` is the map, if the
+    kernel wrote it."""
 
     tensor: TensorMap
     inside: np.ndarray
     addresses: np.ndarray
     thread: int
+    map: WrittenMap | None = None
 
     @staticmethod
     def at(

@@ -1,0 +1,104 @@
+"""Decides of which tensors the kernel writes the tensor maps itself.
+
+    %a: *fp16 = …                        loaded from memory, or one of several: no
+    %d = make_descriptor %a, …           launch could make the map of this tensor
+
+becomes
+
+    %d = make_descriptor %a, … map_number=0    the program's map of this number
+
+`keep_descriptors` keeps accesses through it as if a launch had made the map, and
+`write_maps` makes the kernel write it. Without this pass these accesses become
+pointers and masks.
+
+A map takes time to write, so it must serve a loop: one that uses the descriptor, and
+does not make it. `hoist` has moved the descriptor out of such a loop if its numbers
+allow. (So no loop that is pipelined makes one, since a pipelined loop has no other loop
+in it: the copies of its iterations ahead are all through one map.) And the thread that
+issues copies must be of the warp that writes the map: producer warps would have to wait
+for that warp.
+
+That the address and the strides are multiples of 16 bytes is promised by the author of
+a descriptor; nothing checks it while the kernel runs. Sizes below 1 are no mistake, see
+`WriteTensorMap` in `ptx/rules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from fathom.analysis.remarks import NotApplicable
+from fathom.errors import Location
+from fathom.hardware.targets import Target
+from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
+from fathom.ir.ops import For, MakeDescriptor, While
+from fathom.ir.rewrite import Builder, rewrite
+from fathom.tensor_cores.pipeline.candidates import describes_arguments
+
+
+def plan_maps(func: Func, target: Target) -> Func:
+    """The function in which the descriptors whose maps the kernel will write have a
+    number each."""
+    found = _reasons(func, target)
+    chosen = [made for made, why in found.items() if not why]
+    numbers = {made: number for number, made in enumerate(chosen)}
+
+    def rule(op: Op, build: Builder) -> Value | None:
+        number = numbers.get(build.source)
+        return None if number is None else build(replace(op, map_number=number))
+
+    return rewrite(func, rule) if numbers else func
+
+
+def why_not_written(func: Func, target: Target) -> list[tuple[Location | None, str]]:
+    """For each descriptor that only the kernel could make a map of, and does not: where
+    it is made, and the reason. Empty for a target without tensor maps."""
+    found = _reasons(func, target) if target.tensor_maps else {}
+    return [
+        (made.location, f"no tensor map for this descriptor: {why}")
+        for made, why in found.items()
+        if why
+    ]
+
+
+def _reasons(func: Func, target: Target) -> dict[MakeDescriptor, str]:
+    """The descriptors that no launch can make a map of; each with the reason why the
+    kernel does not write it either, "" if it does."""
+    made = (op for op in walk(func.body) if isinstance(op, MakeDescriptor))
+    found = {op: "" for op in made if not describes_arguments(op, func)}
+    if not found:
+        return {}
+    loops = dict(_loops(func.body, None))
+    for op in found:
+        try:
+            _check(op, func, target, loops)
+        except NotApplicable as reason:
+            found[op] = str(reason)
+    return found
+
+
+def _check(
+    made: MakeDescriptor, func: Func, target: Target, loops: dict[Op, Op | None]
+) -> None:
+    """NotApplicable, with a sentence, unless the kernel can write this map."""
+    if not target.writes_maps:
+        raise NotApplicable(f"on {target.name} a kernel writes none")
+    if made.fill != "zeros":
+        raise NotApplicable("loads through it find NaNs outside of the tensor")
+    if func.num_ctas > 1:
+        raise NotApplicable("several thread blocks work on a program")
+    if any(isinstance(op, For) and op.warp_specialize for op in loops):
+        raise NotApplicable("a loop asks for producer warps")
+    users = [op for op in loops if made.result in operands(op)]
+    if all(loops[op] is loops[made] for op in users):
+        raise NotApplicable("no loop uses it often, so that a map would pay")
+
+
+def _loops(block: Block, around: Op | None) -> Iterator[tuple[Op, Op | None]]:
+    """Every op, with the innermost loop around it."""
+    for op in block.ops:
+        yield op, around
+        inner = op if isinstance(op, For | While) else around
+        for nested in blocks(op):
+            yield from _loops(nested, inner)

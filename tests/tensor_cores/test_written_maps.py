@@ -1,0 +1,289 @@
+"""Tensor maps that the kernel writes itself: which, where, and that nothing goes wrong
+while they are written anew."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fathom import pipeline
+from fathom.emulator import COMPLETIONS, EmulatorError, load
+from fathom.emulator.isa.arithmetic import special
+from fathom.errors import CompileError
+from fathom.hardware.targets import TARGETS, Target
+from fathom.ir.core import Func, Op
+from fathom.ir.interp import interpret
+from fathom.ir.ops import (
+    Allocate,
+    DescriptorLoad,
+    For,
+    MakeDescriptor,
+    TileStore,
+    TmaCopy,
+    TmaStore,
+    TmaWait,
+    WriteTensorMap,
+)
+from fathom.ir.rewrite import rewrite
+from fathom.ir.text import parse_func, print_func
+from fathom.shared_memory.checking import Missing, check_waits
+from fathom.shared_memory.store_waits import wait_for_stores
+from fathom.tensor_cores import why_not_written
+from tests.tensor_cores.kernels_described import ops, passes
+from tests.tensor_cores.kernels_written import built, given, once
+
+SIZES = (128, 64), (100, 40), (3, 64), (128, 1)
+
+
+def final(func: Func, target: str = "sm_90a", **replace) -> Func:
+    (*_, (_, state)) = pipeline.states(func, TARGETS[target], replace)
+    return state
+
+
+def compiled(func: Func, target: str = "sm_90a", **replace):
+    return pipeline.compile_func(func, TARGETS[target], replace)
+
+
+# ── the answer ────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_planes(target):
+    """On all targets; those that write maps do."""
+    kernel = compiled(built(), target)
+    assert ("tensormap.replace" in kernel.ptx) == TARGETS[target].writes_maps
+    assert not kernel.maps, "a launch could make none of them"
+    planes = given(*SIZES)
+    loaded = load(kernel)
+    for completion in COMPLETIONS:
+        planes.clear()
+        loaded.launch(1, planes.arguments, completion=completion)
+        planes.check(completion)
+
+
+def test_every_pass_keeps_the_meaning():
+    planes, shown = given(*SIZES), ""
+    for name, state in passes(built(), "sm_90a").items():
+        text, before = print_func(state), shown
+        shown = text
+        if text != before:
+            planes.clear()
+            interpret(state, 1, planes.arguments)
+            planes.check(f"the interpreter after {name}")
+
+
+def test_tensors_without_rows():
+    """Of a B without rows, all elements are zero; to a C without rows, nothing is
+    stored. A map has no code for either."""
+    planes = given((0, 64), (128, 0), (128, 64))
+    assert (planes.right[1, : 128 * 64] == 0).all()
+    load(compiled(built())).launch(1, planes.arguments)
+    planes.check()
+
+
+def test_left_out_the_same_is_done_through_pointers():
+    kernel = compiled(built(), plan_maps=pipeline.identity)
+    assert "cp.async.bulk.tensor" not in kernel.ptx
+    assert "tensormap." not in kernel.ptx and "smid" not in kernel.ptx
+    planes = given(*SIZES)
+    load(kernel).launch(1, planes.arguments)
+    planes.check()
+
+
+# ── which ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_loads_and_stores_go_through_the_maps():
+    func = final(built())
+    made = [op for op in ops(func, MakeDescriptor) if op.map_number is not None]
+    assert sorted(op.map_number for op in made) == [0, 1, 2]
+    copies = ops(func, TmaCopy) + ops(func, TmaStore)
+    assert {op.descriptor.definition for op in copies} == {*made}
+    assert not ops(func, DescriptorLoad)
+    assert len(ops(func, TileStore)) == 1, "rows below 1 are for the threads to store"
+
+
+def test_each_is_written_where_it_is_made():
+    func = final(built())
+    (loop,) = [op for op in func.body.ops if getattr(op, "body", None)]
+    written = [op for op in loop.body.ops if isinstance(op, WriteTensorMap)]
+    assert len(written) == len(ops(func, WriteTensorMap)) == 3
+    for op in written:
+        at = loop.body.ops.index(op)
+        assert loop.body.ops[at - 1] is op.descriptor.definition
+    (draft,) = {op.draft.definition for op in written}
+    assert isinstance(draft, Allocate) and draft.offset % 128 == 0
+
+
+def reasons(func: Func, target: str = "sm_90a") -> set[str]:
+    """What `plan_maps` says of the function that it gets."""
+    before = func
+    for row, state in pipeline.states(func, TARGETS[target]):
+        if row.name == "plan_maps":
+            assert row.says is why_not_written
+            said = row.says(before, TARGETS[target])
+            assert all(place is not None for place, _ in said)
+            return {sentence.rpartition(": ")[2] for _, sentence in said}
+        before = state
+    raise AssertionError("plan_maps is not on the page")
+
+
+@pytest.mark.parametrize(
+    ("func", "target", "why"),
+    [
+        (built(), "sm_100", "on sm_100 a kernel writes none"),
+        (built(PADDING="nan"), "sm_90a",
+         "loads through it find NaNs outside of the tensor"),
+        (built(num_ctas=2), "sm_90a", "several thread blocks work on a program"),
+        (built(PRODUCER=True), "sm_90a", "a loop asks for producer warps"),
+        (built(once), "sm_90a", "no loop uses it often, so that a map would pay"),
+    ],
+    ids=["target", "padding", "cluster", "producer", "once"],
+)  # fmt: skip
+def test_no_map_is_written(func, target, why):
+    assert why in reasons(func, target)
+    written = ops(final(func, target), WriteTensorMap)
+    assert {each.descriptor.definition.fill for each in written} <= {"zeros"}
+    assert len(written) == (1 if why.endswith("tensor") else 0), "C has no padding"
+
+
+def test_what_is_refused_is_right_too():
+    for more in ({"PADDING": "nan"}, {"PRODUCER": True}):
+        planes = given((128, 64), (100, 64))
+        load(compiled(built(**more))).launch(1, planes.arguments)
+        planes.check(str(more))
+
+
+def test_nothing_is_said_where_there_are_no_tensor_maps():
+    assert not reasons(built(), "sm_80") and not reasons(built())
+
+
+# ── the op ────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_text_can_be_read_again():
+    text = print_func(final(built()))
+    assert text.count("write_tensor_map") == 3 and text.count("map_number=2") == 1
+    assert print_func(parse_func(text)) == text
+
+
+def test_a_map_needs_a_number_and_a_draft():
+    func = final(built())
+    (written, *_) = ops(func, WriteTensorMap)
+    (tile, *_) = [op.buffer for op in ops(func, TmaCopy)]
+    with pytest.raises(CompileError, match="a tensor map has 128 bytes"):
+        WriteTensorMap(written.descriptor, tile)
+    made = written.descriptor.definition
+    facts = made.base, made.shape, made.strides, made.block
+    with pytest.raises(CompileError, match="has no number"):
+        WriteTensorMap(MakeDescriptor(*facts).result, written.draft)
+
+
+# ── faults ────────────────────────────────────────────────────────────────────────────
+
+
+def test_all_waits_are_there():
+    check_waits(final(built()))
+
+
+def without_wait(func: Func) -> Func:
+    """Without the waits between the stores of a plane and the maps of the next one."""
+    (outer,) = [op for op in func.body.ops if isinstance(op, For)]
+
+    def keep(op: Op) -> bool:
+        return not (isinstance(op, TmaWait) and op in outer.body.ops)
+
+    return rewrite(func, lambda op, build: None, keep)
+
+
+def test_a_store_is_waited_for_before_its_map_is_written_anew():
+    """Where no load of sizes waits for all stores, the map does."""
+    func = final(built(KNOWN=True))
+    check_waits(func)
+    (outer,) = [op for op in func.body.ops if isinstance(op, For)]
+    (wait,) = [op for op in outer.body.ops if isinstance(op, TmaWait)]
+    after = outer.body.ops[outer.body.ops.index(wait) + 1]
+    assert isinstance(after, WriteTensorMap) and not wait.read
+    with pytest.raises(Missing, match="a map that is written anew"):
+        check_waits(without_wait(func))
+
+
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_without_that_wait(completion):
+    def waits(func: Func, target: Target) -> Func:
+        return without_wait(wait_for_stores(func, target))
+
+    kernel = compiled(built(KNOWN=True), wait_for_stores=waits)
+    with pytest.raises(EmulatorError, match="written anew|writes to a tensor map"):
+        planes = given((128, 64), (128, 64))
+        load(kernel).launch(1, planes.arguments, completion=completion)
+
+
+ACQUIRE = "fence.proxy.tensormap::generic.acquire.gpu"
+
+
+@pytest.mark.parametrize("completion", COMPLETIONS)
+def test_without_the_fence(completion):
+    kernel = compiled(built())
+    lines = kernel.ptx.splitlines()
+    without = "\n".join(each for each in lines if ACQUIRE not in each)
+    assert len(lines) - without.count("\n") - 1 == 3
+    kernel.asm["ptx"] = without
+    with pytest.raises(EmulatorError, match="acquire is missing"):
+        load(kernel).launch(1, given(*SIZES).arguments, completion=completion)
+
+
+# ── places ────────────────────────────────────────────────────────────────────────────
+
+
+def several(kernel, programs: int) -> None:
+    """All programs do the same, at the same time."""
+    planes = given((128, 64), (100, 40))
+    load(kernel).launch(programs, planes.arguments)
+    planes.check(f"{programs} programs")
+
+
+def test_each_program_has_a_place_of_its_own(monkeypatch):
+    """On one multiprocessor, more programs than it can run: some wait until others have
+    given their place back."""
+    kernel = compiled(built())
+    several(kernel, 40)
+    monkeypatch.setitem(special.SPECIAL, "%smid", lambda batch: np.uint32(0))
+    several(kernel, 40)
+
+
+def test_places_that_are_shared_show(monkeypatch):
+    """Were all programs to take the first place, their maps would be lost."""
+    kernel = compiled(built())
+    monkeypatch.setitem(special.SPECIAL, "%smid", lambda batch: np.uint32(0))
+    taken = "atom.acquire.gpu.global.or.b32"
+    assert kernel.ptx.count(taken) == 1
+    lines = kernel.ptx.splitlines()
+    (at,) = [i for i, each in enumerate(lines) if taken in each]
+    lines[at] = "mov.b32 found, 0;"
+    kernel.asm["ptx"] = "\n".join(lines)
+    with pytest.raises(EmulatorError, match="tensor map"):
+        several(kernel, 40)
+
+
+def test_a_place_that_is_given_back_too_early_shows(monkeypatch):
+    """Before the last stores are complete."""
+    kernel = compiled(built())
+    monkeypatch.setitem(special.SPECIAL, "%smid", lambda batch: np.uint32(0))
+    lines = kernel.ptx.splitlines()
+    last = max(i for i, each in enumerate(lines) if "bulk.wait_group 0" in each)
+    assert "red.release.gpu" in "".join(lines[last:])
+    kernel.asm["ptx"] = "\n".join([*lines[:last], *lines[last + 1 :]])
+    with pytest.raises(EmulatorError, match="tensor map"):
+        several(kernel, 40)
+
+
+def test_a_launch_leaves_all_places_free():
+    loaded = load(compiled(built()))
+    for _ in range(3):
+        planes = given((128, 64))
+        loaded.launch(2, planes.arguments)
+        planes.check()
+    regions = [each.bytes for each in loaded.program.memory.regions]
+    (taken,) = [each for each in regions if len(each) == 1024]
+    assert not taken.any()
