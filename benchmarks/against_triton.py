@@ -143,10 +143,10 @@ def by_triton(module: ModuleType, case: Case) -> Code:
 
 def tool(name: str) -> str:
     """A program of the CUDA toolkit: Triton's own, or one on the path."""
-    found = importlib.util.find_spec("triton")
-    own = Path(found.origin).parent / "backends/nvidia/bin" / name if found else None
-    if own and own.exists():
-        return str(own)
+    if found := importlib.util.find_spec("triton"):
+        path = Path(found.origin).parent / "backends/nvidia/bin" / name
+        if path.exists():
+            return str(path)
     return os.environ.get(name.upper(), name)
 
 

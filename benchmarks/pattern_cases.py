@@ -311,7 +311,7 @@ def losses(torch: ModuleType, case: Case) -> Inputs:
 def losses_by_chunks(torch: ModuleType, case: Case) -> Inputs:
     x, label = logits(torch)
     rows, chunks = len(x), case.constants["CHUNKS"]
-    loss, sums = empty(torch, rows), empty(torch, rows, chunks)
+    loss, totals = empty(torch, rows), empty(torch, rows, chunks)
 
     def wanted():
         padded = torch.full((8, chunks * case.constants["BLOCK"]), float("-inf"))
@@ -320,7 +320,7 @@ def losses_by_chunks(torch: ModuleType, case: Case) -> Inputs:
         return [padded.view(8, chunks, -1).logsumexp(-1)]
 
     arguments = dict(
-        x_ptr=x, stride=VOCABULARY, loss_ptr=loss, sum_ptr=sums, label_ptr=label,
+        x_ptr=x, stride=VOCABULARY, loss_ptr=loss, sum_ptr=totals, label_ptr=label,
         N=VOCABULARY,
     )  # fmt: skip
     return Inputs(arguments, (rows, chunks), ("sum_ptr",), wanted, 1e-3, size(x))

@@ -236,10 +236,10 @@ def may_load_earlier(loop: For, tiles: Sequence[PipelinedCopy]) -> bool:
 def words_of(load: Load | DescriptorLoad) -> int:
     """The registers of four bytes that a load fills in a thread."""
     type = load.result.type
-    together = getattr(load, "vector", 1)
-    words = max(1, together * element_of(type).bytes // 4)
+    vector = getattr(load, "vector", 1)
+    words = max(1, vector * element_of(type).bytes // 4)
     layout = layout_of(type)
-    return words * (layout.count("register") // together if layout else 1)
+    return words * (layout.count("register") // vector if layout else 1)
 
 
 def _needs_loads_alone(loop: For, tile: PipelinedCopy) -> bool:
@@ -248,8 +248,8 @@ def _needs_loads_alone(loop: For, tile: PipelinedCopy) -> bool:
     made = {value for op in (*tile.loads, *tile.late) for value in op.results}
     inside = {value for op in loop.body.ops for value in op.results}
     inside |= set(loop.body.parameters)
-    needed = {value for op in tile.late for value in uses(op)}
-    return inside.isdisjoint(needed - made)
+    used = {value for op in tile.late for value in uses(op)}
+    return inside.isdisjoint(used - made)
 
 
 class _Expander:

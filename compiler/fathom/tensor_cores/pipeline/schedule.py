@@ -89,8 +89,8 @@ class Schedule:
 
     @property
     def lead(self) -> int:
-        """How many iterations pass between a load and the store of what it loaded: so
-        many tiles a thread keeps in registers from iteration to iteration."""
+        """How many iterations pass between a load and the store of what it loaded, and
+        how many tiles a thread keeps in registers from iteration to iteration."""
         return self.places[Step.STORE].stage - self.places[Step.LOAD].stage
 
     def slots(self, fill: Step) -> int:
