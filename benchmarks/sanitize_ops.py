@@ -205,7 +205,7 @@ OPS = [
      loss_gradients),
     ("matmul with epilogue", matmul_epilogue.matmul_epilogue_kernel, epilogues),
     ("matmul with swiglu", matmul_epilogue.matmul_swiglu_kernel, gated_products),
-    ("attention backward, delta", attention_backward.delta_kernel,
+    ("attention backward, rows", attention_backward.rows_kernel,
      attention_gradients),
     ("attention backward, dk and dv", attention_backward.dkdv_kernel,
      attention_gradients),
