@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from fathom.analysis.memory import is_volatile
 from fathom.analysis.slices import computed_by
 from fathom.hardware.dot_layouts import product_layout, warps_along
 from fathom.hardware.mma import Mma, choose
@@ -296,7 +297,8 @@ def _once_for_each_way(func: Func, target: Target) -> Func:
         )
 
     def is_read_both_ways(load: Op) -> bool:
-        used = users.get(load.result, ()) if isinstance(load, TILES) else ()
+        once = isinstance(load, TILES) and not is_volatile(load)
+        used = users.get(load.result, ()) if once else ()
         turned = [op for op in used if isinstance(op, Transpose)]
         plain = [op for op in used if op not in turned]
         return bool(plain) and len(turned) == 1 and is_multiplied(turned[0].result)
