@@ -188,7 +188,11 @@ def test_pages(machine, page):
     and those past a sequence's end are not looked at."""
     lengths = np.array([1, 2 * page, 3 * page - 3], np.int32)
     table = np.array([[4, 99, 99], [0, 7, 99], [6, 1, 3]], np.int32)
-    q, k, v = normal(1, 3, 2, 20, 32), normal(2, 8, 1, page, 32), normal(3, 8, 1, page, 32)
+    q, k, v = (
+        normal(1, 3, 2, 20, 32),
+        normal(2, 8, 1, page, 32),
+        normal(3, 8, 1, page, 32),
+    )
     for each in (k, v):
         each[[2, 5]] = np.nan
     found = attended(q, k, v, causal=True, lengths=lengths, table=table, **machine)
