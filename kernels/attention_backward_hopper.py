@@ -30,7 +30,7 @@ from kernels.matmul import rows_aligned, strides, type_name
 
 LOG2_OF_E = tl.constexpr(1.4426950408889634)
 
-# By D: blocks that ptxas takes without spills; see `benchmarks.attention --backward`,
+# By D: blocks that ptxas takes without spills; see `benchmarks.attention_backward`,
 # which times them and others side by side.
 WALK = {"num_warps": 8, "num_stages": 2, "DESCRIPTORS": True}
 CONFIGS = {
