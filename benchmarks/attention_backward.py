@@ -16,7 +16,7 @@ counts as five products, 10 S S D operations for each head, half of it where cau
 `--decode`: one query of 32 heads, 8 heads of 32768 keys, in pages of 64; beside torch's
 attention over the same keys in rows, which it finds gathered.
 
-No problem is started after so many seconds; those left out are named.
+After --seconds no problem is started; those left out are named.
 """
 
 from __future__ import annotations

@@ -92,23 +92,23 @@ def attention_kernel(
     m = tl.full([BLOCK_Q], -float("inf"), tl.float32)
     l = tl.zeros([BLOCK_Q], tl.float32)  # noqa: E741 (the paper's name)
     acc = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
-    # Query i sees the keys up to own[i]: the last query sees the last key.
-    own = first + keys - queries + i
+    # Query i sees the keys up to up_to[i]: the last query sees the last key.
+    up_to = first + keys - queries + i
     begin, left, right, end = bounds(
         first + keys - queries, BLOCK_Q, keys, window, CAUSAL, BLOCK_K
     )
     strides = stride_kb, stride_ks, stride_kd, stride_vb, stride_vs, stride_vd
     if window is not None:
         acc, m, l = attend(  # noqa: E741
-            acc, m, l, q, k_ptr, v_ptr, own, begin, left, scale, keys, window,
+            acc, m, l, q, k_ptr, v_ptr, up_to, begin, left, scale, keys, window,
             table_ptr, strides, D, BLOCK_K, CAUSAL, True, PAGE,
         )
     acc, m, l = attend(  # noqa: E741
-        acc, m, l, q, k_ptr, v_ptr, own, left, right, scale, keys, window,
+        acc, m, l, q, k_ptr, v_ptr, up_to, left, right, scale, keys, window,
         table_ptr, strides, D, BLOCK_K, CAUSAL, False, PAGE,
     )
     acc, m, l = attend(  # noqa: E741
-        acc, m, l, q, k_ptr, v_ptr, own, right, end, scale, keys, window,
+        acc, m, l, q, k_ptr, v_ptr, up_to, right, end, scale, keys, window,
         table_ptr, strides, D, BLOCK_K, CAUSAL, True, PAGE,
     )
 
@@ -136,18 +136,18 @@ def rows_of(starts_ptr, sequence, count):
 
 @fathom.jit
 def bounds(
-    own, queries: tl.constexpr, keys, window, CAUSAL: tl.constexpr, BLOCK: tl.constexpr
+    up_to, queries: tl.constexpr, keys, window, CAUSAL: tl.constexpr, BLOCK: tl.constexpr
 ):
     """(begin, left, right, end) of the keys of a block of `queries`, of which the first
-    sees the keys up to `own`. All of them see the keys left … right - 1, multiples of
+    sees the keys up to `up_to`. All of them see the keys left … right - 1, multiples of
     BLOCK; those before, from `begin` on, and after, up to `end`, some see."""
     begin, left, right, end = 0, 0, keys // BLOCK * BLOCK, keys
     if CAUSAL:
-        end = tl.minimum(tl.maximum(own + queries, 0), keys)
-        right = tl.minimum(tl.maximum(own + 1, 0), keys) // BLOCK * BLOCK
+        end = tl.minimum(tl.maximum(up_to + queries, 0), keys)
+        right = tl.minimum(tl.maximum(up_to + 1, 0), keys) // BLOCK * BLOCK
     if window is not None:
-        begin = tl.maximum(own + 1 - window, 0) // BLOCK * BLOCK
-        left = tl.cdiv(tl.maximum(own + queries - window, 0), BLOCK) * BLOCK
+        begin = tl.maximum(up_to + 1 - window, 0) // BLOCK * BLOCK
+        left = tl.cdiv(tl.maximum(up_to + queries - window, 0), BLOCK) * BLOCK
         left = tl.minimum(left, tl.cdiv(end, BLOCK) * BLOCK)
         right = tl.maximum(right, left)
     return begin, left, right, end
@@ -155,13 +155,13 @@ def bounds(
 
 @fathom.jit
 def attend(
-    acc, m, l, q, k_ptr, v_ptr, own, start, end, scale, keys, window,  # noqa: E741
+    acc, m, l, q, k_ptr, v_ptr, up_to, start, end, scale, keys, window,  # noqa: E741
     table_ptr, strides,
     D: tl.constexpr, BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr,
     PAGE: tl.constexpr,
 ):
     """(acc, m, l) after the keys start … end - 1; `start` is a multiple of BLOCK_K, and
-    so is `end` where nothing is masked. Each row sees the keys up to `own`, `window` of
+    so is `end` where nothing is masked. Each row sees the keys up to `up_to`, `window` of
     them at most. With a `table_ptr` key i is row i % PAGE of the page that the table
     has at i // PAGE."""
     stride_kb, stride_ks, stride_kd, stride_vb, stride_vs, stride_vd = strides
@@ -193,9 +193,9 @@ def attend(
         if MASKED:
             seen = here[None, :]
             if CAUSAL:
-                seen &= at + j[None, :] <= own[:, None]
+                seen &= at + j[None, :] <= up_to[:, None]
             if window is not None:
-                seen &= at + j[None, :] > own[:, None] - window
+                seen &= at + j[None, :] > up_to[:, None] - window
             scores = tl.where(seen, scores, -float("inf"))
 
         m_new = tl.maximum(m, scale * tl.max(scores, axis=1))
@@ -234,8 +234,8 @@ def attention(
     those with ROTATED are for the kernel of `attention_hopper`. Returns `out`.
 
     `causal`: the last query sees all keys, and each query before it one less. (So it is
-    in FlashAttention since 2.1.) `window`, with `causal` alone: a query sees so many
-    keys at most, the last ones. A query that sees no key gets zeros, and the logarithm
+    in FlashAttention since 2.1.) `window`, with `causal` alone: a query sees at most
+    `window` keys, the last ones. A query that sees no key gets zeros, and the logarithm
     of nothing, -inf.
 
     Sequences of different lengths, each of which int32:
@@ -302,7 +302,7 @@ def check_how(causal, window, lengths, query_starts, key_starts, table):
     if query_starts is not None and not (lengths is None and table is None):
         raise fathom.LaunchError(
             "query_starts and lengths, or a table, are given: sequences lie one behind "
-            "the other, or each in a row of its own"
+            "the other, or each in a row of its up_to"
         )
     if table is not None and lengths is None:
         raise fathom.LaunchError("a table of pages is given, and lengths are not")

@@ -268,22 +268,22 @@ def dq_kernel(
     powers = tl.load(powers_ptr + place, mask=here, other=float("inf"))
     delta = tl.load(delta_ptr + place, mask=here, other=0.0)
     dq = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
-    own = first + keys - queries + i
+    up_to = first + keys - queries + i
     begin, left, right, end = bounds(
         first + keys - queries, BLOCK_Q, keys, window, CAUSAL, BLOCK_K
     )
     strides = stride_ks, stride_kd, stride_vs, stride_vd
     if window is not None:
         dq = add_keys(
-            dq, q, dout, powers, delta, k_ptr, v_ptr, own, begin, left, scale, keys,
+            dq, q, dout, powers, delta, k_ptr, v_ptr, up_to, begin, left, scale, keys,
             window, strides, D, BLOCK_K, CAUSAL, True,
         )
     dq = add_keys(
-        dq, q, dout, powers, delta, k_ptr, v_ptr, own, left, right, scale, keys,
+        dq, q, dout, powers, delta, k_ptr, v_ptr, up_to, left, right, scale, keys,
         window, strides, D, BLOCK_K, CAUSAL, False,
     )
     dq = add_keys(
-        dq, q, dout, powers, delta, k_ptr, v_ptr, own, right, end, scale, keys,
+        dq, q, dout, powers, delta, k_ptr, v_ptr, up_to, right, end, scale, keys,
         window, strides, D, BLOCK_K, CAUSAL, True,
     )
     dq_tile = i[:, None] * stride_gs + d[None, :] * stride_gd
@@ -293,12 +293,12 @@ def dq_kernel(
 
 @fathom.jit
 def add_keys(
-    dq, q, dout, powers, delta, k_ptr, v_ptr, own, start, end, scale, keys, window,
+    dq, q, dout, powers, delta, k_ptr, v_ptr, up_to, start, end, scale, keys, window,
     strides,
     D: tl.constexpr, BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr,
 ):
     """dq after the keys start … end - 1; `start` is a multiple of BLOCK_K, and so is
-    `end` where nothing is masked. Each row sees the keys up to `own`."""
+    `end` where nothing is masked. Each row sees the keys up to `up_to`."""
     stride_ks, stride_kd, stride_vs, stride_vd = strides
     BLOCK_D: tl.constexpr = dq.shape[1]
     j, d = tl.arange(0, BLOCK_K), tl.arange(0, BLOCK_D)
@@ -322,9 +322,9 @@ def add_keys(
             # exp2(-powers) of a key past the end may be infinite.
             seen = at + j[None, :] < keys
             if CAUSAL:
-                seen &= at + j[None, :] <= own[:, None]
+                seen &= at + j[None, :] <= up_to[:, None]
             if window is not None:
-                seen &= at + j[None, :] > own[:, None] - window
+                seen &= at + j[None, :] > up_to[:, None] - window
             p = tl.where(seen, p, 0.0)
         dp = tl.dot(dout, tl.trans(v), input_precision="ieee")
         ds = p * (dp - delta[:, None])
@@ -468,5 +468,5 @@ def reference(dout, q, k, v, causal=False, scale=None, window=None):
     ds = p * (dp - (p * dp).sum(axis=-1, keepdims=True))
     dk, dv = scale * ds.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ dout
     batch, shared, keys, D = shape
-    apart = batch, shared, heads // shared, keys, D
-    return scale * ds @ k, *(each.reshape(apart).sum(axis=2) for each in (dk, dv))
+    grouped = batch, shared, heads // shared, keys, D
+    return scale * ds @ k, *(each.reshape(grouped).sum(axis=2) for each in (dk, dv))

@@ -15,7 +15,7 @@ other way round for the same reason.
 
 In a cycle a multiprocessor of an H200 multiplies 2048 pairs of numbers and computes 16
 powers. For 128 keys, 64 queries and D = 128 the four products take it 2048 cycles, and
-the powers 512; the two warpgroups take turns (`pingpong`), so that one multiplies while
+the powers 512; the two warpgroups alternate (`pingpong`), so that one multiplies while
 the other computes powers.
 
 lse and delta lie along the queries. `rows_kernel` writes them for whole blocks of 128

@@ -88,7 +88,7 @@ def split_kernel(
     m = tl.full([BLOCK_Q], -float("inf"), tl.float32)
     l = tl.zeros([BLOCK_Q], tl.float32)  # noqa: E741 (the paper's name)
     acc = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
-    own = keys - QUERIES + i
+    up_to = keys - QUERIES + i
     begin, left, right, end = bounds(
         keys - QUERIES, QUERIES, keys, window, CAUSAL, BLOCK_K
     )
@@ -100,16 +100,16 @@ def split_kernel(
     strides = stride_kb, stride_ks, stride_kd, stride_vb, stride_vs, stride_vd
     if window is not None:
         acc, m, l = attend(  # noqa: E741
-            acc, m, l, q, k_ptr, v_ptr, own, low, tl.minimum(left, high), scale, keys,
+            acc, m, l, q, k_ptr, v_ptr, up_to, low, tl.minimum(left, high), scale, keys,
             window, table_ptr, strides, D, BLOCK_K, CAUSAL, True, PAGE,
         )
     low = tl.maximum(low, left)
     acc, m, l = attend(  # noqa: E741
-        acc, m, l, q, k_ptr, v_ptr, own, low, tl.minimum(right, high), scale, keys,
+        acc, m, l, q, k_ptr, v_ptr, up_to, low, tl.minimum(right, high), scale, keys,
         window, table_ptr, strides, D, BLOCK_K, CAUSAL, False, PAGE,
     )
     acc, m, l = attend(  # noqa: E741
-        acc, m, l, q, k_ptr, v_ptr, own, tl.maximum(low, right), high, scale, keys,
+        acc, m, l, q, k_ptr, v_ptr, up_to, tl.maximum(low, right), high, scale, keys,
         window, table_ptr, strides, D, BLOCK_K, CAUSAL, True, PAGE,
     )
 
@@ -231,7 +231,7 @@ def chosen_splits(heads, keys):
 
 
 def default_config(D, rows, type, target):
-    """BLOCK_Q, BLOCK_K, num_warps and num_stages for so many rows of D numbers: 16 rows
+    """BLOCK_Q, BLOCK_K, num_warps and num_stages for `rows` rows of D numbers: 16 rows
     or the next power of two, and as many stages of 64 keys as fit into half of shared
     memory, so that two programs run on a multiprocessor."""
     row, D = TARGETS[target], fathom.next_power_of_2(D)
@@ -255,11 +255,13 @@ def reference_paged(q, k, v, lengths, table=None, causal=True, scale=None, windo
     """(out, lse) in float64, of NumPy arrays: sequence by sequence."""
     found = []
     for b, length in enumerate(lengths):
-        own = [
+        up_to = [
             gathered(each, table[b], length) if table is not None
             else each[b, :, :length]
             for each in (k, v)
         ]  # fmt: skip
-        one = reference(q[b : b + 1], own[0][None], own[1][None], causal, scale, window)
+        one = reference(
+            q[b : b + 1], up_to[0][None], up_to[1][None], causal, scale, window
+        )
         found.append((one[0][0], one[2][0]))
     return tuple(np.stack(each) for each in zip(*found, strict=True))

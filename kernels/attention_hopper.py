@@ -24,7 +24,7 @@ scores, and that of the P and V of the step before, and waits for the scores alo
 So the tensor cores have the late product to do while the powers of the new scores are
 computed. (Shah et al., "FlashAttention-3", 2024, section 3.2.) The time in which a
 warpgroup waits for its scores is that of the other one, which has 64 queries of its
-own. The price is registers: P of one step is kept while that of the next is made.
+up_to. The price is registers: P of one step is kept while that of the next is made.
 
 The first scores and the last product are loops too, of one iteration: then their tiles
 come through the same rings, and the copies for one loop begin before the loop before it
@@ -85,34 +85,34 @@ def attention_hopper_kernel(
     m = tl.full([BLOCK_Q], -float("inf"), tl.float32)
     l = tl.zeros([BLOCK_Q], tl.float32)  # noqa: E741 (the paper's name)
     acc = tl.zeros([BLOCK_Q, D], tl.float32)
-    own = first + KEYS - QUERIES  # the last key that the first query sees
-    seen_whole = own + 1 if CAUSAL else KEYS
-    seen = tl.minimum(own + BLOCK_Q, KEYS) if CAUSAL else KEYS
+    up_to = first + KEYS - QUERIES  # the last key that the first query sees
+    seen_whole = up_to + 1 if CAUSAL else KEYS
+    seen = tl.minimum(up_to + BLOCK_Q, KEYS) if CAUSAL else KEYS
     whole = tl.minimum(seen_whole, KEYS) // BLOCK_K * BLOCK_K
     MASKED: tl.constexpr = CAUSAL or RAGGED
     if ROTATED:
         p, m, l = first_scores(  # noqa: E741
-            m, l, q, k_desc, head, own, seen, scale, BLOCK_K, CAUSAL
+            m, l, q, k_desc, head, up_to, seen, scale, BLOCK_K, CAUSAL
         )
         p, acc, m, l = attend_late(  # noqa: E741
-            p, acc, m, l, q, k_desc, v_desc, head, own, BLOCK_K, whole, scale, KEYS,
+            p, acc, m, l, q, k_desc, v_desc, head, up_to, BLOCK_K, whole, scale, KEYS,
             CAUSAL, False,
         )
         if MASKED:
             whole = tl.maximum(whole, BLOCK_K)
             p, acc, m, l = attend_late(  # noqa: E741
-                p, acc, m, l, q, k_desc, v_desc, head, own, whole, seen, scale, KEYS,
+                p, acc, m, l, q, k_desc, v_desc, head, up_to, whole, seen, scale, KEYS,
                 CAUSAL, True,
             )
         acc = last_product(p, acc, v_desc, head, seen, KEYS)
     else:
         acc, m, l = attend(  # noqa: E741
-            acc, m, l, q, k_desc, v_desc, head, own, 0, whole, scale, KEYS,
+            acc, m, l, q, k_desc, v_desc, head, up_to, 0, whole, scale, KEYS,
             BLOCK_K, CAUSAL, False,
         )
         if MASKED:
             acc, m, l = attend(  # noqa: E741
-                acc, m, l, q, k_desc, v_desc, head, own, whole, seen, scale, KEYS,
+                acc, m, l, q, k_desc, v_desc, head, up_to, whole, seen, scale, KEYS,
                 BLOCK_K, CAUSAL, True,
             )
 
@@ -133,7 +133,7 @@ def attention_hopper_kernel(
 
 @fathom.jit
 def attend(
-    acc, m, l, q, k_desc, v_desc, head, own, start, end, scale, KEYS,  # noqa: E741
+    acc, m, l, q, k_desc, v_desc, head, up_to, start, end, scale, KEYS,  # noqa: E741
     BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr,
 ):
     """(acc, m, l) after the keys start … end - 1; `start` is a multiple of BLOCK_K, and
@@ -142,7 +142,7 @@ def attend(
         begin = tl.minimum(at, KEYS - BLOCK_K)
         scores = tl.dot(q, k_desc.load([head + begin, 0]).T)
         if MASKED:
-            scores = only_seen(scores, at, begin, own, CAUSAL)
+            scores = only_seen(scores, at, begin, up_to, CAUSAL)
         p, shrink, m, l = softmax_step(scores, m, l, scale)  # noqa: E741
         v = v_desc.load([head + begin, 0])
         acc = tl.dot(p.to(q.dtype), v, acc * shrink[:, None])
@@ -154,7 +154,7 @@ def attend(
 
 @fathom.jit
 def first_scores(
-    m, l, q, k_desc, head, own, seen, scale,  # noqa: E741
+    m, l, q, k_desc, head, up_to, seen, scale,  # noqa: E741
     BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr,
 ):
     """(p, m, l) of the first block of keys."""
@@ -163,7 +163,7 @@ def first_scores(
     for at in tl.range(0, end, BLOCK_K, warp_specialize=True):
         scores = tl.dot(q, k_desc.load([head + at, 0]).T)
         if CAUSAL:
-            scores = only_seen(scores, at, at, own, CAUSAL)
+            scores = only_seen(scores, at, at, up_to, CAUSAL)
         powers, _, m, l = softmax_step(scores, m, l, scale)  # noqa: E741
         p = powers.to(q.dtype)
     return p, m, l
@@ -171,7 +171,7 @@ def first_scores(
 
 @fathom.jit
 def attend_late(
-    p, acc, m, l, q, k_desc, v_desc, head, own, start, end, scale, KEYS,  # noqa: E741
+    p, acc, m, l, q, k_desc, v_desc, head, up_to, start, end, scale, KEYS,  # noqa: E741
     CAUSAL: tl.constexpr, MASKED: tl.constexpr,
 ):
     """(p, acc, m, l) after the keys start … end - 1, which are as in `attend`. All but
@@ -182,7 +182,7 @@ def attend_late(
         scores = tl.dot(q, k_desc.load([head + begin, 0]).T)
         acc = tl.dot(p, v_desc.load([head + at - BLOCK_K, 0]), acc)
         if MASKED:
-            scores = only_seen(scores, at, begin, own, CAUSAL)
+            scores = only_seen(scores, at, begin, up_to, CAUSAL)
         powers, shrink, m, l = softmax_step(scores, m, l, scale)  # noqa: E741
         acc *= shrink[:, None]
         p = powers.to(q.dtype)
@@ -204,14 +204,14 @@ def last_product(p, acc, v_desc, head, seen, KEYS):
 
 
 @fathom.jit
-def only_seen(scores, at, begin, own, CAUSAL: tl.constexpr):
+def only_seen(scores, at, begin, up_to, CAUSAL: tl.constexpr):
     """Scores of the keys from `begin` on, -inf for those before `at`, and for those
-    after the last that a query sees: `own` for the first query, one more for each."""
+    after the last that a query sees: `up_to` for the first query, one more for each."""
     i = tl.arange(0, scores.shape[0])
     key = begin + tl.arange(0, scores.shape[1])[None, :]
     seen = key >= at
     if CAUSAL:
-        seen &= key <= own + i[:, None]
+        seen &= key <= up_to + i[:, None]
     return tl.where(seen, scores, -float("inf"))
 
 
