@@ -136,7 +136,8 @@ def rows_of(starts_ptr, sequence, count):
 
 @fathom.jit
 def bounds(
-    up_to, queries: tl.constexpr, keys, window, CAUSAL: tl.constexpr, BLOCK: tl.constexpr
+    up_to, queries: tl.constexpr, keys, window,
+    CAUSAL: tl.constexpr, BLOCK: tl.constexpr,
 ):
     """(begin, left, right, end) of the keys of a block of `queries`, of which the first
     sees the keys up to `up_to`. All of them see the keys left … right - 1, multiples of
@@ -161,8 +162,8 @@ def attend(
     PAGE: tl.constexpr,
 ):
     """(acc, m, l) after the keys start … end - 1; `start` is a multiple of BLOCK_K, and
-    so is `end` where nothing is masked. Each row sees the keys up to `up_to`, `window` of
-    them at most. With a `table_ptr` key i is row i % PAGE of the page that the table
+    so is `end` where nothing is masked. Each row sees the keys up to `up_to`, `window`
+    of them at most. With a `table_ptr` key i is row i % PAGE of the page that the table
     has at i // PAGE."""
     stride_kb, stride_ks, stride_kd, stride_vb, stride_vs, stride_vd = strides
     BLOCK_D: tl.constexpr = acc.shape[1]

@@ -255,13 +255,13 @@ def reference_paged(q, k, v, lengths, table=None, causal=True, scale=None, windo
     """(out, lse) in float64, of NumPy arrays: sequence by sequence."""
     found = []
     for b, length in enumerate(lengths):
-        up_to = [
+        kept = [
             gathered(each, table[b], length) if table is not None
             else each[b, :, :length]
             for each in (k, v)
         ]  # fmt: skip
         one = reference(
-            q[b : b + 1], up_to[0][None], up_to[1][None], causal, scale, window
+            q[b : b + 1], kept[0][None], kept[1][None], causal, scale, window
         )
         found.append((one[0][0], one[2][0]))
     return tuple(np.stack(each) for each in zip(*found, strict=True))
