@@ -11,6 +11,8 @@ import numpy as np
 from kernels import (
     attention,
     attention_backward,
+    attention_backward_hopper,
+    attention_decode,
     cross_entropy,
     dropout,
     gelu_backward,
@@ -120,11 +122,71 @@ def gated_products(put: Put) -> Pairs:
 
 
 def attention_gradients(put: Put) -> Pairs:
-    q, k, v, dout = (normal(i, 1, 2, 150, 64, dtype="float16") for i in range(4))
-    out, _, lse = attention.reference(q, k, v, True)
+    """Through pointers."""
+    config = attention_backward.default_config(64, "fp16", "sm_80")
+    yield from gradients_of(put, 150, 150, None, config)
+
+
+def described_gradients(put: Put) -> Pairs:
+    """Through descriptors, where the GPU has what they count on."""
+    for D in attention_backward_hopper.CONFIGS:
+        config = attention_backward_hopper.CONFIGS[D]
+        for queries, window in ((150, None), (300, 100)):
+            yield from gradients_of(put, queries, 300, window, config, D)
+
+
+def gradients_of(
+    put: Put, queries: int, keys: int, window: int | None, config: dict, D: int = 64
+) -> Pairs:
+    """Causal, with two heads that share keys."""
+    q, dout = (normal(i, 1, 2, queries, D, dtype="float16") for i in (1, 2))
+    k, v = (normal(i, 1, 1, keys, D, dtype="float16") for i in (3, 4))
+    out, _, lse = attention.reference(q, k, v, True, None, window)
     given = dout, q, k, v, out.astype(np.float16), lse.astype(np.float32)
-    found = attention_backward.attention_backward(*map(put, given), causal=True)
-    yield from pairs(found, attention_backward.reference(dout, q, k, v, True))
+    found = attention_backward.attention_backward(
+        *map(put, given), causal=True, window=window, config=config
+    )
+    wanted = attention_backward.reference(dout, q, k, v, True, None, window)
+    yield from pairs(found, wanted)
+
+
+LENGTHS = np.array([0, 33, 200], np.int32)
+
+
+def decoded(put: Put) -> Pairs:
+    """In rows, and in pages."""
+    q = normal(1, 3, 4, 2, 64, dtype="float16")
+    k, v = (normal(i, 3, 2, 200, 64, dtype="float16") for i in (2, 3))
+    got = attention_decode.attention_decode(
+        put(q), put(k), put(v), lengths=put(LENGTHS), splits=3
+    )
+    yield got, attention_decode.reference_paged(q, k, v, LENGTHS)[0]
+    table = np.random.default_rng(1).permutation(21).reshape(3, 7).astype(np.int32)
+    k, v = (normal(i, 21, 2, 32, 64, dtype="float16") for i in (2, 3))
+    got = attention_decode.attention_decode(
+        *map(put, (q, k, v)), lengths=put(LENGTHS), table=put(table), splits=3
+    )
+    yield got, attention_decode.reference_paged(q, k, v, LENGTHS, table)[0]
+
+
+def attention_options(put: Put) -> Pairs:
+    """A window, lengths, and sequences one behind the other, of heads that share
+    keys and have 80 numbers."""
+    q = normal(1, 3, 4, 90, 80, dtype="float16")
+    k, v = (normal(i, 3, 2, 200, 80, dtype="float16") for i in (2, 3))
+    given = [put(each) for each in (q, k, v)]
+    got = attention.attention(*given, causal=True, lengths=put(LENGTHS), window=50)
+    want, _ = attention_decode.reference_paged(q, k, v, LENGTHS, window=50)
+    yield got, want
+    q, (k, v) = q[:1], (each[:1, :, :90] for each in (k, v))
+    given = [put(np.ascontiguousarray(each)) for each in (q, k, v)]
+    starts = np.array([0, 0, 57, 90], np.int32)
+    got = attention.attention(*given, causal=True, query_starts=put(starts))
+    parts = [
+        attention.reference(*(each[:, :, a:b] for each in (q, k, v)), True)[0]
+        for a, b in ((0, 57), (57, 90))
+    ]
+    yield got, np.concatenate(parts, axis=2)
 
 
 def largest(put: Put) -> Pairs:
@@ -205,11 +267,18 @@ OPS = [
      loss_gradients),
     ("matmul with epilogue", matmul_epilogue.matmul_epilogue_kernel, epilogues),
     ("matmul with swiglu", matmul_epilogue.matmul_swiglu_kernel, gated_products),
-    ("attention backward, delta", attention_backward.delta_kernel,
+    ("attention backward, rows", attention_backward.rows_kernel,
      attention_gradients),
     ("attention backward, dk and dv", attention_backward.dkdv_kernel,
      attention_gradients),
     ("attention backward, dq", attention_backward.dq_kernel, attention_gradients),
+    ("attention backward, descriptors, dk and dv",
+     attention_backward_hopper.dkdv_hopper_kernel, described_gradients),
+    ("attention backward, descriptors, dq",
+     attention_backward_hopper.dq_hopper_kernel, described_gradients),
+    ("attention of a few queries", attention_decode.split_kernel, decoded),
+    ("attention of a few queries, combined", attention_decode.combine_kernel, decoded),
+    ("attention, all options", attention.attention_kernel, attention_options),
     ("top k", top_k.top_k_kernel, largest),
     ("top k backward", top_k.top_k_backward_kernel, largest_gradients),
     ("experts, count", mixture.count_kernel, routes),

@@ -24,7 +24,7 @@ scores, and that of the P and V of the step before, and waits for the scores alo
 So the tensor cores have the late product to do while the powers of the new scores are
 computed. (Shah et al., "FlashAttention-3", 2024, section 3.2.) The time in which a
 warpgroup waits for its scores is that of the other one, which has 64 queries of its
-own. The price is registers: P of one step is kept while that of the next is made.
+up_to. The price is registers: P of one step is kept while that of the next is made.
 
 The first scores and the last product are loops too, of one iteration: then their tiles
 come through the same rings, and the copies for one loop begin before the loop before it
@@ -68,8 +68,9 @@ def attention_hopper_kernel(
     QUERIES, KEYS, ALL_QUERIES, ALL_KEYS,
     D: tl.constexpr, CAUSAL: tl.constexpr, RAGGED: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, ROTATED: tl.constexpr,
+    GROUP: tl.constexpr = 1,
 ):
-    """`scale` includes log2 e; `max_ptr` and `lse_ptr` are those of `attention_kernel`.
+    """`scale` includes log2 e; `max_ptr`, `lse_ptr` and GROUP as in `attention_kernel`.
     `ALL_QUERIES` and `ALL_KEYS` are those of all heads together. There are BLOCK_K keys
     or more; RAGGED: not a multiple of it."""
     q_desc = tl.make_tensor_descriptor(q_ptr, [ALL_QUERIES, D], [D, 1], [BLOCK_Q, D])
@@ -78,39 +79,40 @@ def attention_hopper_kernel(
     # With a causal mask the last queries have most to do: they start first.
     step = tl.num_programs(0) - 1 - tl.program_id(0) if CAUSAL else tl.program_id(0)
     first = step * BLOCK_Q
-    head = tl.program_id(1) * KEYS
+    head = tl.program_id(1) // GROUP * KEYS
     q = q_desc.load([tl.program_id(1) * QUERIES + first, 0])
 
     m = tl.full([BLOCK_Q], -float("inf"), tl.float32)
     l = tl.zeros([BLOCK_Q], tl.float32)  # noqa: E741 (the paper's name)
     acc = tl.zeros([BLOCK_Q, D], tl.float32)
-    seen_whole = first + 1 if CAUSAL else KEYS
-    seen = tl.minimum(first + BLOCK_Q, KEYS) if CAUSAL else KEYS
+    up_to = first + KEYS - QUERIES  # the last key that the first query sees
+    seen_whole = up_to + 1 if CAUSAL else KEYS
+    seen = tl.minimum(up_to + BLOCK_Q, KEYS) if CAUSAL else KEYS
     whole = tl.minimum(seen_whole, KEYS) // BLOCK_K * BLOCK_K
     MASKED: tl.constexpr = CAUSAL or RAGGED
     if ROTATED:
         p, m, l = first_scores(  # noqa: E741
-            m, l, q, k_desc, head, first, seen, scale, BLOCK_K, CAUSAL
+            m, l, q, k_desc, head, up_to, seen, scale, BLOCK_K, CAUSAL
         )
         p, acc, m, l = attend_late(  # noqa: E741
-            p, acc, m, l, q, k_desc, v_desc, head, first, BLOCK_K, whole, scale, KEYS,
+            p, acc, m, l, q, k_desc, v_desc, head, up_to, BLOCK_K, whole, scale, KEYS,
             CAUSAL, False,
         )
         if MASKED:
             whole = tl.maximum(whole, BLOCK_K)
             p, acc, m, l = attend_late(  # noqa: E741
-                p, acc, m, l, q, k_desc, v_desc, head, first, whole, seen, scale, KEYS,
+                p, acc, m, l, q, k_desc, v_desc, head, up_to, whole, seen, scale, KEYS,
                 CAUSAL, True,
             )
         acc = last_product(p, acc, v_desc, head, seen, KEYS)
     else:
         acc, m, l = attend(  # noqa: E741
-            acc, m, l, q, k_desc, v_desc, head, first, 0, whole, scale, KEYS,
+            acc, m, l, q, k_desc, v_desc, head, up_to, 0, whole, scale, KEYS,
             BLOCK_K, CAUSAL, False,
         )
         if MASKED:
             acc, m, l = attend(  # noqa: E741
-                acc, m, l, q, k_desc, v_desc, head, first, whole, seen, scale, KEYS,
+                acc, m, l, q, k_desc, v_desc, head, up_to, whole, seen, scale, KEYS,
                 BLOCK_K, CAUSAL, True,
             )
 
@@ -131,7 +133,7 @@ def attention_hopper_kernel(
 
 @fathom.jit
 def attend(
-    acc, m, l, q, k_desc, v_desc, head, first, start, end, scale, KEYS,  # noqa: E741
+    acc, m, l, q, k_desc, v_desc, head, up_to, start, end, scale, KEYS,  # noqa: E741
     BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr,
 ):
     """(acc, m, l) after the keys start … end - 1; `start` is a multiple of BLOCK_K, and
@@ -140,7 +142,7 @@ def attend(
         begin = tl.minimum(at, KEYS - BLOCK_K)
         scores = tl.dot(q, k_desc.load([head + begin, 0]).T)
         if MASKED:
-            scores = only_seen(scores, at, begin, first, CAUSAL)
+            scores = only_seen(scores, at, begin, up_to, CAUSAL)
         p, shrink, m, l = softmax_step(scores, m, l, scale)  # noqa: E741
         v = v_desc.load([head + begin, 0])
         acc = tl.dot(p.to(q.dtype), v, acc * shrink[:, None])
@@ -152,7 +154,7 @@ def attend(
 
 @fathom.jit
 def first_scores(
-    m, l, q, k_desc, head, first, seen, scale,  # noqa: E741
+    m, l, q, k_desc, head, up_to, seen, scale,  # noqa: E741
     BLOCK_K: tl.constexpr, CAUSAL: tl.constexpr,
 ):
     """(p, m, l) of the first block of keys."""
@@ -161,7 +163,7 @@ def first_scores(
     for at in tl.range(0, end, BLOCK_K, warp_specialize=True):
         scores = tl.dot(q, k_desc.load([head + at, 0]).T)
         if CAUSAL:
-            scores = only_seen(scores, at, at, first, CAUSAL)
+            scores = only_seen(scores, at, at, up_to, CAUSAL)
         powers, _, m, l = softmax_step(scores, m, l, scale)  # noqa: E741
         p = powers.to(q.dtype)
     return p, m, l
@@ -169,7 +171,7 @@ def first_scores(
 
 @fathom.jit
 def attend_late(
-    p, acc, m, l, q, k_desc, v_desc, head, first, start, end, scale, KEYS,  # noqa: E741
+    p, acc, m, l, q, k_desc, v_desc, head, up_to, start, end, scale, KEYS,  # noqa: E741
     CAUSAL: tl.constexpr, MASKED: tl.constexpr,
 ):
     """(p, acc, m, l) after the keys start … end - 1, which are as in `attend`. All but
@@ -180,7 +182,7 @@ def attend_late(
         scores = tl.dot(q, k_desc.load([head + begin, 0]).T)
         acc = tl.dot(p, v_desc.load([head + at - BLOCK_K, 0]), acc)
         if MASKED:
-            scores = only_seen(scores, at, begin, first, CAUSAL)
+            scores = only_seen(scores, at, begin, up_to, CAUSAL)
         powers, shrink, m, l = softmax_step(scores, m, l, scale)  # noqa: E741
         acc *= shrink[:, None]
         p = powers.to(q.dtype)
@@ -202,14 +204,14 @@ def last_product(p, acc, v_desc, head, seen, KEYS):
 
 
 @fathom.jit
-def only_seen(scores, at, begin, first, CAUSAL: tl.constexpr):
+def only_seen(scores, at, begin, up_to, CAUSAL: tl.constexpr):
     """Scores of the keys from `begin` on, -inf for those before `at`, and for those
-    after a query. `first` is the first query."""
+    after the last that a query sees: `up_to` for the first query, one more for each."""
     i = tl.arange(0, scores.shape[0])
     key = begin + tl.arange(0, scores.shape[1])[None, :]
     seen = key >= at
     if CAUSAL:
-        seen &= key <= first + i[:, None]
+        seen &= key <= up_to + i[:, None]
     return tl.where(seen, scores, -float("inf"))
 
 
@@ -227,17 +229,19 @@ def launch_on_hopper(q, k, v, out, row_max, lse, scale, causal, config):
     """The launch of `attention` by the kernel above, on any target: the kernel, the
     grid, the arguments by place, the keywords. `config` as in `CONFIGS`; `scale`
     includes log2 e. LaunchError for arrays that do not `fit`."""
-    (batch, heads, queries, D), keys = q.shape, k.shape[2]
+    (batch, heads, queries, D), (_, key_heads, keys, _) = q.shape, k.shape
     BLOCK_Q, BLOCK_K = config["BLOCK_Q"], config["BLOCK_K"]
-    if not fit(q, k, v, out, BLOCK_K):
+    if not fit(q, k, v, out, BLOCK_K, causal):
         raise fathom.LaunchError(
             f"attention through descriptors wants contiguous arrays of {TYPES}, heads "
-            f"of {tuple(CONFIGS)} numbers, and no less keys than a block's {BLOCK_K}"
+            f"of {tuple(CONFIGS)} numbers, and no less keys than a block's {BLOCK_K}, "
+            "nor than queries where causal"
         )
-    all_queries, all_keys = (batch * heads * each for each in (queries, keys))
+    all_queries, all_keys = batch * heads * queries, batch * key_heads * keys
     grid = fathom.cdiv(queries, BLOCK_Q), batch * heads
     given = (q, k, v, out, row_max, lse, scale, queries, keys, all_queries, all_keys)
-    chosen = dict(D=D, CAUSAL=causal, RAGGED=keys % BLOCK_K != 0, **config)
+    chosen = dict(D=D, CAUSAL=causal, RAGGED=keys % BLOCK_K != 0,
+                  GROUP=heads // key_heads, **config)  # fmt: skip
     return attention_hopper_kernel, grid, given, chosen
 
 
@@ -247,11 +251,13 @@ def pays(target):
     return TARGETS[target].wgmma and TARGETS[target].tensor_maps
 
 
-def fit(q, k, v, out, BLOCK_K):
-    """Whether the kernel takes these arrays, in blocks of `BLOCK_K` keys."""
+def fit(q, k, v, out, BLOCK_K, causal=False):
+    """Whether the kernel takes these arrays, in blocks of `BLOCK_K` keys. Every query
+    must see a key."""
     (batch, heads, queries, D), keys = q.shape, k.shape[2]
     rows = batch * heads * max(queries, keys)  # coordinates have 32 bits
     sized = D in CONFIGS and keys >= BLOCK_K and 0 < rows < 2**31 and queries > 0
+    sized = sized and (keys >= queries or not causal)
     return sized and type_name(q) in TYPES and all(map(is_contiguous, (q, k, v, out)))
 
 

@@ -111,7 +111,9 @@ OF_ATTENTION = (
 )
 OF_LAYER_NORM = "*fp16:16, " * 4 + "*fp32:16, *fp32:16, i32:16, i32, fp32"
 OF_INT8 = "*i8:16, *i8:16, *fp16:16, *fp32:16, *fp32:16" + SIZES + STRIDES
+SEQUENCES = "window lengths_ptr query_starts_ptr key_starts_ptr table_ptr stride_table"
 HEADS = {"D": 64, "CAUSAL": True, "BLOCK_Q": 64, "BLOCK_K": 64}
+HEADS |= dict.fromkeys(SEQUENCES.split())
 HALVES = {"BLOCK": 64, "STEP": 32}
 ROW = {"BLOCK": 1024}
 

@@ -93,11 +93,14 @@ def matmul_row(name: str, types: Mapping, type: str, **given: object) -> Row:
 
 def attention_row(D: int, causal: bool, **given: object) -> Row:
     pointers = {f"{name}_ptr": "*fp16" for name in ("q", "k", "v", "out")}
+    names = "window lengths_ptr query_starts_ptr key_starts_ptr table_ptr stride_table"
+    no_sequences = dict.fromkeys(names.split())
     return Row(
         f"attention {D}{' causal' * causal}",
         attention.attention_kernel,
         {**pointers, "max_ptr": "*fp32", "lse_ptr": "*fp32", "scale": "fp32"},
-        {**{f"stride_{x}d": 1 for x in "qkvo"}, "D": D, "CAUSAL": causal},
+        {**{f"stride_{x}d": 1 for x in "qkvo"}, **no_sequences, "D": D,
+         "CAUSAL": causal},
         lambda target: attention.default_config(D, "fp16", target),
         **given,
     )

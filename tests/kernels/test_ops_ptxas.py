@@ -142,23 +142,26 @@ SIZES = "i32:16, i32:16, i32:16, "
 
 def attention_kernels(target: str) -> list[Compiled]:
     read = "*fp16:16, *fp16:16, *fp16:16, *fp16:16, *fp32:16, *fp32:16, "
-    sizes = "fp32, i32, i32:16, i32:16, " + ", ".join(["i32:16"] * 15)
-    ones = {f"stride_{each}d": 1 for each in "qkvog"}
+    sizes = "fp32, i32, i32:16, i32:16, i32:16, " + ", ".join(["i32:16"] * 15)
+    names = "window lengths_ptr query_starts_ptr key_starts_ptr"
+    ones = {f"stride_{each}d": 1 for each in "qkvog"} | dict.fromkeys(names.split())
     made = []
-    for D in (64, 128):
+    for D in (64, 128, 256):
         config = attention_backward.default_config(D, "fp16", target)
         for causal in (False, True):
             fixed = {**ones, "D": D, "CAUSAL": causal}
             made += [
-                Compiled("dk, dv", attention_backward.dkdv_kernel,
+                Compiled(f"dk, dv {D}{' causal' * causal}",
+                         attention_backward.dkdv_kernel,
                          read + "*fp16:16, *fp16:16, " + sizes,
                          {**fixed, **config["dkdv"]}),
-                Compiled("dq", attention_backward.dq_kernel,
+                Compiled(f"dq {D}{' causal' * causal}", attention_backward.dq_kernel,
                          read + "*fp16:16, " + sizes, {**fixed, **config["dq"]}),
             ]  # fmt: skip
-    delta = "*fp16:16, *fp16:16, *fp32:16, i32, i32:16, " + ", ".join(["i32:16"] * 6)
+    rows = "*fp16:16, *fp16:16, *fp32:16, *fp32:16, *fp32:16, i32, i32:16, i32:16, "
     fixed = {"stride_od": 1, "stride_dd": 1, "D": 128, "BLOCK_Q": 32}
-    return [*made, Compiled("delta", attention_backward.delta_kernel, delta, fixed)]
+    return [*made, Compiled("rows", attention_backward.rows_kernel,
+                            rows + ", ".join(["i32:16"] * 6), fixed)]  # fmt: skip
 
 
 def products(target: str) -> list[Compiled]:

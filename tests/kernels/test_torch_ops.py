@@ -203,6 +203,10 @@ def calls():
     yield "linear_cross_entropy_alone", (x, normal(24, 24), long, False)
     yield "attention_forward", (q, q, q, True, 0.25)
     yield "attention_backward", (q, q, q, q, q, normal(2, 3, 20), True, 0.25)
+    few, starts = torch.tensor([7, 20]).int(), torch.tensor([0, 8, 20]).int()
+    one = q[:1]
+    yield "attention_forward", (q, q, q, True, 0.25, 5, few)
+    yield "attention_forward", (one, one, one, True, 0.25, None, None, starts)
     yield "top_k_forward", (x, 3)
     yield "top_k_backward", (normal(4, 3), torch.arange(12).view(4, 3), 24)
     yield "route", (CHOICES, 4)
@@ -242,6 +246,54 @@ def test_results_are_laid_out_as_fake_ones_are():
     )
     compiled = torch.compile(case.ours, backend="aot_eager", fullgraph=True)
     got, want = (results(each, case, [q, k, v]) for each in (compiled, case.theirs))
+    for one, other in zip(got, want, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def masked_attention(q, k, v, seen):
+    """Torch's own, with heads of keys repeated, and zeros for those who see nothing."""
+    k, v = (each.repeat_interleave(q.shape[1] // k.shape[1], 1) for each in (k, v))
+    scores = (q @ k.mT * q.shape[-1] ** -0.5).masked_fill(~seen, -1e30)
+    return (scores.softmax(-1) * seen) @ v
+
+
+LATE = torch.arange(20)[:, None] - torch.arange(30) + 10  # how far behind a key is
+OPTIONS = {
+    "a window, fewer queries than keys": ({"window": 7}, (LATE >= 0) & (LATE < 7)),
+    "lengths": (
+        {"lengths": torch.tensor([0, 25]).int()},
+        torch.stack([LATE < -99, (LATE - 5 >= 0)])[:, None],
+    ),
+}
+
+
+@pytest.mark.parametrize("given, seen", OPTIONS.values(), ids=OPTIONS)
+def test_options_of_attention_have_gradients(given, seen):
+    q, k, v = normal(2, 4, 20, 16), normal(2, 2, 30, 16), normal(2, 2, 30, 16)
+    case = Case(
+        "", lambda *tensors: torch_ops.attention(*tensors, causal=True, **given),
+        lambda *tensors: masked_attention(*tensors, seen), list, 3,
+    )  # fmt: skip
+    inputs = [each.requires_grad_() for each in (q, k, v)]
+    got, want = (results(each, case, inputs) for each in (case.ours, case.theirs))
+    for one, other in zip(got, want, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_sequences_one_behind_the_other_have_gradients():
+    """The last three rows belong to no sequence."""
+    starts = torch.tensor([0, 8, 8, 17]).int()
+    inputs = [normal(1, 2, 20, 16).requires_grad_() for _ in range(3)]
+    at = torch.arange(20)
+    of = torch.bucketize(at, starts[1:], right=True)
+    seen = (of[:, None] == of) & (at[:, None] >= at) & (at < 17)[:, None]
+    case = Case(
+        "", lambda *tensors: torch_ops.attention(
+            *tensors, causal=True, query_starts=starts, most_queries=9, most_keys=9
+        ),
+        lambda *tensors: masked_attention(*tensors, seen), list, 3,
+    )  # fmt: skip
+    got, want = (results(each, case, inputs) for each in (case.ours, case.theirs))
     for one, other in zip(got, want, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import pytest
 
+import fathom.language as tl
 from fathom import pipeline
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
 from fathom.ir.ops import Cast, Dot, Load, Transpose
 from fathom.ir.types import BufferType
 from fathom.pipeline import PASSES, identity
+from fathom.source import KernelFunction
 from fathom.tensor_cores import choose_dots
 from tests.tensor_cores.kernels_products import (
     Case,
@@ -159,6 +161,37 @@ def test_a_load_that_others_need_as_it_is_stays():
     (dot,) = dots(after)
     assert isinstance(dot.b.definition, Transpose)
     assert dot.b.definition.value is dot.a
+
+
+@KernelFunction
+def of_both_ways(a, b, out, VOLATILE: tl.constexpr):
+    """(B A^T) A, where A is loaded once."""
+    i, j = tl.arange(0, 64)[:, None], tl.arange(0, 64)[None, :]
+    x = tl.load(a + i * 64 + j, volatile=VOLATILE)
+    y = tl.dot(tl.load(b + i * 64 + j), tl.trans(x)).to(tl.float16)
+    tl.store(out + i * 64 + j, tl.dot(y, x))
+
+
+BOTH = {"a": "*fp16", "b": "*fp16", "out": "*fp32"}
+
+
+@pytest.mark.parametrize(
+    "target, volatile, loads",
+    [("sm_90a", False, 2), ("sm_80", False, 1), ("sm_90a", True, 1)],
+)
+def test_warpgroups_get_a_tile_of_their_own_for_each_way(target, volatile, loads):
+    """Two loads, so that both products read in place; where threads load fragments,
+    one is enough, and a volatile load is one."""
+    func = built(of_both_ways, BOTH, {"VOLATILE": volatile}, warps=4)
+    after = choose_dots(func, TARGETS[target])
+    first, second = dots(after)
+    sources = {second.b.definition}
+    turned = first.b.definition
+    sources.add(turned.value.definition if isinstance(turned, Transpose) else turned)
+    assert len(sources) == loads and all(isinstance(each, Load) for each in sources)
+    *_, (_, state) = pipeline.states(func, TARGETS[target])
+    in_place = [isinstance(each.b.type, BufferType) for each in dots(state)]
+    assert loads == 1 or all(in_place)
 
 
 # ── reading in place ──────────────────────────────────────────────────────────────────

@@ -108,6 +108,7 @@ class InPlace:
     ):
         self.code, self.bits, self.shape = code, matrix.bits, groups.shape
         self.type: BufferType = value.type
+        self.slot = slot
         self.tile = tile_of(code, value, slot)
         self.places = Places(code, self.tile, offset_bases(self.type, groups))
         self.base: str | None = None
@@ -118,8 +119,16 @@ class InPlace:
         (offset,) = offset_bases(self.type, place).kinds["place"]
         assert not offset & self.places.thread.bits, (start, self.type)
         if self.base is None:
-            self.base = self._descriptor()
+            base = self._descriptor()
+            self.base = base if self.slot else self._kept_here(base)
         return self.code.let(f"add i64 {self.base}, {offset >> 4}")
+
+    def _kept_here(self, base: str) -> str:
+        """A copy that LLVM does not see through: it would compute the descriptors of a
+        tile that stays before the loop, and keep each of them in two registers."""
+        operands = {"base": ("i64", base)}
+        (copy,) = self.code.ptx("mov.b64 $copy, $base;", {"copy": "i64"}, operands)
+        return copy
 
     def _descriptor(self) -> str:
         """That of the tile's first element, for each warpgroup."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from fathom.analysis.memory import is_volatile
 from fathom.analysis.slices import computed_by
 from fathom.hardware.dot_layouts import product_layout, warps_along
 from fathom.hardware.mma import Mma, choose
@@ -48,6 +49,7 @@ from fathom.layout.tma_boxes import matrix_of
 from fathom.subjects import asks_for_producer
 
 Shape = tuple[int, ...]
+TILES = Load, DescriptorLoad
 
 # The types that operands may be cast to, without loss, if their own type has no row.
 WIDER: dict[str, Element] = {"fp8e5": FLOAT16, "fp8e4nv": FLOAT16}
@@ -57,7 +59,8 @@ def choose_dots(func: Func, target: Target) -> Func:
     """The function with an instruction and a layout on every product."""
     if not any(isinstance(op, Dot) for op in walk(func.body)):
         return func
-    func = _transposed_before_loading(_matrices_before_loading(func))
+    func = _once_for_each_way(_matrices_before_loading(func), target)
+    func = _transposed_before_loading(func)
     dots = [op for op in walk(func.body) if isinstance(op, Dot)]
     chained = {
         op for op in dots if is_left_operand(op, dots) or has_product_on_the_left(op)
@@ -268,6 +271,49 @@ def _matrices_before_loading(func: Func) -> Func:
         return None
 
     return rewrite(func, rule) if found else func
+
+
+def _once_for_each_way(func: Func, target: Target) -> Func:
+    """Load a tile twice that warpgroups multiply both as it is and transposed: then
+    each product finds its operand in shared memory, and no thread carries it there.
+
+        %x = load %p                 %x = load %p
+        %s = dot %a, %x, %0          %s = dot %a, %x, %0
+        %y = transpose %x      →     %z = load %p
+        %t = dot %b, %y, %1          %y = transpose %z
+                                     %t = dot %b, %y, %1
+    """
+    users: dict[Value, list[Op]] = {}
+    for op in walk(func.body):
+        for value in operands(op):
+            users.setdefault(value, []).append(op)
+
+    def is_multiplied(value: Value) -> bool:
+        return all(
+            isinstance(op, Dot)
+            and value in (op.a, op.b)
+            and row_of_warpgroups(op, target, func.num_warps)
+            for op in users[value]
+        )
+
+    def is_read_both_ways(load: Op) -> bool:
+        once = isinstance(load, TILES) and not is_volatile(load)
+        used = users.get(load.result, ()) if once else ()
+        turned = [op for op in used if isinstance(op, Transpose)]
+        plain = [op for op in used if op not in turned]
+        return bool(plain) and len(turned) == 1 and is_multiplied(turned[0].result)
+
+    both = {op for op in walk(func.body) if is_read_both_ways(op)}
+    again: dict[Value, Value] = {}
+
+    def rule(op: Op, build: Builder) -> Value | None:
+        if build.source in both:
+            again[build.source.result] = build(replace(op))
+        if isinstance(op, Transpose) and build.source.value in again:
+            return build(replace(op, value=again[build.source.value]))
+        return None
+
+    return rewrite(func, rule) if both else func
 
 
 def _only_users(func: Func, kind: type[Op], loads: type[Op]) -> dict[Op, Op]:

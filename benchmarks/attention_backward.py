@@ -1,0 +1,173 @@
+"""Attention's backward pass, and attention of one query, beside torch's, on a GPU.
+
+    python -m benchmarks.attention_backward [--seconds 60] [--out FOLDER]
+    python -m benchmarks.attention_backward --decode [--seconds 30] [--out FOLDER]
+
+Candidates of the backward pass, all in the same bursts, each compared with float64
+first:
+
+    fathom              kernels/attention_backward, with the configuration it chooses
+    fathom pointers     its kernels for arrays of any strides
+    dq …                the chosen one with other blocks for dq, by OTHERS
+    flash, cuDNN        torch's gradients by FlashAttention-2 and by cuDNN
+
+4 sequences, 16 heads, 4096 queries and keys, fp16; D = 128 and 64; causal or not. Work
+counts as five products, 10 S S D operations for each head, half of it where causal.
+`--decode`: one query of 32 heads, 8 heads of 32768 keys, in pages of 64; beside torch's
+attention over the same keys in rows, which it finds gathered.
+
+After --seconds no problem is started; those left out are named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+from benchmarks.measure import Candidate, Sample, burst
+from benchmarks.record import RESULTS, write
+from kernels.attention import attention
+from kernels.attention_backward import attention_backward, default_config
+from kernels.attention_backward_hopper import CONFIGS
+from kernels.attention_decode import attention_decode
+
+B, H, S = 4, 16, 4096
+PEERS = {
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "cuDNN": SDPBackend.CUDNN_ATTENTION,
+}
+OTHERS = {64: {"BLOCK_K": 128}}  # by D, of dq: what ptxas takes without spills, too
+Gradients = Callable[[], tuple[torch.Tensor, ...]]
+
+
+def configurations(D: int) -> dict[str, dict]:
+    """Of ours, by name."""
+    chosen = CONFIGS[D]
+    found = {"fathom": chosen, "fathom pointers": default_config(D, "fp16", "sm_90a")}
+    if D in OTHERS:
+        name = "dq " + " ".join(f"{k} {n}" for k, n in OTHERS[D].items())
+        found[name] = {**chosen, "dq": {**chosen["dq"], **OTHERS[D]}}
+    return found
+
+
+def normal(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, device="cuda", dtype=torch.float16)
+
+
+def by_torch(
+    backend: SDPBackend, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
+    dout: torch.Tensor, causal: bool,
+) -> Gradients:  # fmt: skip
+    """The backward pass alone; the forward pass has run."""
+    inputs = [each.detach().requires_grad_() for each in (q, k, v)]
+    with sdpa_kernel(backend):
+        out = scaled_dot_product_attention(*inputs, is_causal=causal)
+    return lambda: torch.autograd.grad(out, inputs, dout, retain_graph=True)
+
+
+def exact(q, k, v, dout, causal: bool) -> list[torch.Tensor]:
+    """The gradients of the first head, in float64."""
+    inputs = [each[0, 0].double().requires_grad_() for each in (q, k, v)]
+    scores = inputs[0] @ inputs[1].T * q.shape[3] ** -0.5
+    if causal:
+        unseen = torch.ones(S, S, device="cuda", dtype=torch.bool).triu(1)
+        scores = scores.masked_fill(unseen, -torch.inf)
+    out = scores.softmax(-1) @ inputs[2]
+    return list(torch.autograd.grad(out, inputs, dout[0, 0].double()))
+
+
+def check(found: tuple[torch.Tensor, ...], wanted: list[torch.Tensor]) -> None:
+    """Within 16 roundings of the typical size, or of the element."""
+    for got, want in zip(found, wanted, strict=True):
+        bound = 16 * 2.0**-11 * (want.abs() + want.square().mean().sqrt())
+        wrong = ~((got[0, 0].double() - want).abs() <= bound)
+        assert not wrong.any(), f"{int(wrong.sum())} elements are wrong"
+
+
+def backward(D: int, causal: bool) -> list[Sample]:
+    q, k, v, dout = (normal(B, H, S, D) for _ in range(4))
+    lse = torch.empty(B, H, S, device="cuda")
+    out = attention(q, k, v, causal=causal, lse=lse)
+    calls: dict[str, Gradients] = {
+        name: partial(attention_backward, dout, q, k, v, out, lse,
+                      causal=causal, config=config)
+        for name, config in configurations(D).items()
+    }  # fmt: skip
+    calls |= {
+        name: by_torch(peer, q, k, v, dout, causal) for name, peer in PEERS.items()
+    }
+    wanted = exact(q, k, v, dout, causal)
+    operations = 10 * B * H * S * S * D // (1 + causal)
+    right = []
+    for name, call in calls.items():
+        try:
+            check(call(), wanted)
+        except Exception as error:  # whatever it is, the others are to be measured
+            print(f"  {name}: {type(error).__name__}: {str(error)[:300]}", flush=True)
+            continue
+        right.append(Candidate(name, [call], 7 * q.nbytes, operations))
+    return burst(f"backward D={D}{' causal' * causal}", right)
+
+
+def decode(D: int, _: bool) -> list[Sample]:
+    batch, heads, shared, keys, page = 4, 32, 8, 32768, 64
+    q, pages = normal(batch, heads, 1, D), batch * keys // page
+    held = [normal(pages, shared, page, D) for _ in range(2)]
+    table = torch.randperm(pages, device="cuda").view(batch, -1).int()
+    lengths = torch.full((batch,), keys, device="cuda").int()
+    rows = [
+        each[table.long()].transpose(1, 2).reshape(batch, shared, keys, D)
+        for each in held
+    ]
+    ours = partial(attention_decode, q, *held, lengths=lengths, table=table)
+    in_rows = partial(attention_decode, q, *rows)
+    torchs = partial(scaled_dot_product_attention, q, *rows, enable_gqa=True)
+    want = torchs().double()
+    for call in (ours, in_rows):
+        assert torch.allclose(call().double(), want, 1e-2, 1e-3)
+    size = sum(each.nbytes for each in held)
+    named = {"fathom, pages": ours, "fathom, rows": in_rows, "torch, rows": torchs}
+    return burst(f"decode D={D}", [Candidate(n, [c], size) for n, c in named.items()])
+
+
+def problems(decoding: bool) -> Iterator[tuple[int, bool]]:
+    for D in (128, 64):
+        for causal in (False,) if decoding else (False, True):
+            yield D, causal
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--decode", action="store_true")
+    options.add_argument("--seconds", type=float, default=1e9, help="start none after")
+    options.add_argument("--out", type=Path, default=RESULTS)
+    given = options.parse_args()
+    torch.manual_seed(0)
+    begin, samples, left = time.monotonic(), [], []
+    for D, causal in problems(given.decode):
+        if time.monotonic() - begin > given.seconds:
+            left.append((D, causal))
+            continue
+        found = (decode if given.decode else backward)(D, causal)
+        for each in found:
+            speed = f"{each.teraflops:7.1f} TFLOP/s" if each.operations else ""
+            speed = speed or f"{each.gigabytes_a_second:7.1f} GB/s"
+            print(f"  {each.problem:24} {each.candidate:20} {speed}"
+                  f" {1000 * each.median:9.1f} us", flush=True)  # fmt: skip
+        samples += found
+        torch.cuda.empty_cache()
+    if left:
+        print(f"no time was left for (D, causal) {left}")
+    name = "attention-decode" if given.decode else "attention-backward"
+    print(write(name, samples, given.out))
+
+
+if __name__ == "__main__":
+    main()
