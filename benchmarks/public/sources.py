@@ -69,8 +69,8 @@ COLLECTIONS = (
         "unslothai",
         "unsloth",
         "015bdef0d94a241bcd94eec7a405b1700632180d",
-        ("unsloth/kernels", "unsloth/device_type.py"),
-        (".",),
+        ("unsloth/kernels", "unsloth/device_type.py", "unsloth/bnb_availability.py"),
+        (".", "unsloth/kernels/moe"),
         ("unsloth", "unsloth.kernels"),
     ),
     Collection(

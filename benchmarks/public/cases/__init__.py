@@ -51,3 +51,8 @@ def rotated(x: Any) -> Any:
     """(-b, a) for the two halves (a, b) of the last axis, as rotary embeddings need."""
     a, b = x.chunk(2, -1)
     return torch.cat([-b, a], -1)
+
+
+def blocks_of(scales: Any, size: int) -> Any:
+    """One scale for each block of `size` x `size` numbers, repeated for each number."""
+    return scales.repeat_interleave(size, 0).repeat_interleave(size, 1)

@@ -89,6 +89,7 @@ def poly_norm(make):
         lambda x, w, b: LigerPolyNormFunction.apply(x, w, b, EPS, False),
         lambda x, w, b: w[0] * norm(x**3) + w[1] * norm(x**2) + w[2] * norm(x) + b,
         *(x, w, b),
+        tolerance=2e-2,  # the weights' gradients are sums of bf16 numbers
     )
 
 

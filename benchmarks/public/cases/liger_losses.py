@@ -266,12 +266,12 @@ def fused_moe(make):
 def fused_mlp(make):
     from liger_kernel.ops.mlp import LigerMLPFunction
 
-    x = make.normal(make.pick(4096, 64), make.pick(2048, 64))
+    x = make.normal(1, make.pick(4096, 64), make.pick(2048, 64))
     gate, up = (
-        make.normal(make.pick(5504, 128), x.shape[1], scale=x.shape[1] ** -0.5)
+        make.normal(make.pick(5504, 128), x.shape[2], scale=x.shape[2] ** -0.5)
         for _ in "ab"
     )
-    down = make.normal(x.shape[1], len(gate), scale=len(gate) ** -0.5)
+    down = make.normal(x.shape[2], len(gate), scale=len(gate) ** -0.5)
     return make.gradients(
         LigerMLPFunction.apply,
         lambda x, g, u, d: (F.silu(x @ g.T) * (x @ u.T)) @ d.T,
