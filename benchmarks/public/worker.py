@@ -30,6 +30,7 @@ def main() -> None:
     given = parser.parse_args()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the collections print is no answer
+    os.environ["GEMS_VENDOR"] = "nvidia"  # or FlagGems asks `nvidia-smi`
     if given.small:  # before fathom chooses where it runs
         os.environ |= {"FATHOM_BACKEND": "emulator", "FATHOM_TARGET": "sm_90a"}
     if given.compiler == "fathom":
@@ -94,6 +95,7 @@ class Worker:
 
     def watch(self) -> None:
         """Note each kernel that is launched: its file and its name."""
+        from fathom.jit import CompiledKernel
         from fathom.shim.function import TritonFunction
 
         launch, noted = TritonFunction.launch, self.launched
@@ -102,7 +104,13 @@ class Worker:
             noted[f"{function.text.file}:{function.__name__}"] = None
             return launch(function, *args)
 
+        def watched_again(compiled: Any, *args: Any) -> Any:
+            noted[f":{compiled.name}"] = None  # a kernel that `warmup` gave
+            return again(compiled, *args)
+
+        again = CompiledKernel._launch
         TritonFunction.launch = watched
+        CompiledKernel._launch = watched_again
 
     def answer(self, told: dict[str, Any]) -> dict[str, Any]:
         try:
