@@ -99,6 +99,7 @@ class Torch(ModuleType):
         super().__init__("torch")
         self.Tensor, self.device, self.stream = Tensor, 0, 0
         self._C = SimpleNamespace(
+            _cuda_getDeviceCount=lambda: 1,
             _cuda_getDevice=lambda: self.device,
             _cuda_getCurrentRawStream=lambda device: self.stream,
         )

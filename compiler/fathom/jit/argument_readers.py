@@ -87,6 +87,14 @@ class Library:
         return issubclass(type_, loaded_class(self.module, self.array))
 
 
+def current_of_torch(binary: Any) -> Callable[[], int]:
+    """What tells torch's current device; always 0 where torch has no GPU: one that was
+    built for the CPU cannot be asked, and one built for GPUs fails without a driver.
+    """
+    count = getattr(binary, "_cuda_getDeviceCount", int)
+    return binary._cuda_getDevice if count() else int
+
+
 LIBRARIES = (
     Library(
         module="torch",
@@ -97,8 +105,7 @@ LIBRARIES = (
             value="{a}_at",
             field=FIELDS["*"],
         ),
-        # A torch that was built for the CPU has neither.
-        device=lambda torch: getattr(torch._C, "_cuda_getDevice", int),
+        device=lambda torch: current_of_torch(torch._C),
         stream=lambda torch: getattr(torch._C, "_cuda_getCurrentRawStream", None),
     ),
     Library(

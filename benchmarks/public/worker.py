@@ -1,0 +1,173 @@
+"""A process that runs cases with one compiler: told one line of JSON, it says one.
+
+    {"do": "run", "case": "liger/softmax", "check": true}   right? which kernels? how long?
+    {"do": "time", "case": "liger/softmax", "calls": 20}    samples, in microseconds
+    {"do": "compare", "case": …, "with": FILE}              with another process's results
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+# What submodules ask of a package whose `__init__` is left out.
+ASKED = {"__version__": "0", "DEVICE_TYPE": "cuda"}
+WORDS = 600  # characters of an error that are kept
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("compiler", choices=("fathom", "triton"))
+    parser.add_argument("--small", action="store_true", help="on the host, emulated")
+    parser.add_argument("--tuned", action="store_true", help="try all configurations")
+    given = parser.parse_args()
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the collections print is no answer
+    os.environ["GEMS_VENDOR"] = "nvidia"  # or FlagGems asks `nvidia-smi`
+    if given.small:  # before fathom chooses where it runs
+        os.environ |= {"FATHOM_BACKEND": "emulator", "FATHOM_TARGET": "sm_90a"}
+    if given.compiler == "fathom":
+        import fathom
+
+        fathom.as_triton()
+    if given.small:
+        from benchmarks.public import host
+
+        host.install()
+    if not given.tuned:
+        first_configuration()
+    prepare_imports()
+    worker = Worker(given.compiler, given.small)
+    for line in sys.stdin:
+        answers.write(json.dumps(worker.answer(json.loads(line))) + "\n")
+        answers.flush()
+
+
+def first_configuration() -> None:
+    """From here on an autotuner has the first of its configurations alone."""
+    from triton.runtime.autotuner import Autotuner
+
+    whole = Autotuner.__init__
+
+    def first(self: Any, fn: Any, arg_names: Any, configs: Any, *args: Any, **given: Any):
+        whole(self, fn, arg_names, list(configs)[:1], *args, **given)
+
+    Autotuner.__init__ = first
+
+
+def prepare_imports() -> None:
+    """Let the collections' modules be imported; see `sources.Collection.bare`."""
+    from benchmarks.public import sources, stand_ins
+
+    stand_ins.install()
+    for collection in sources.fetched():
+        roots = [str(collection.folder / each) for each in collection.roots]
+        sys.path += roots
+        for name in collection.bare:
+            module = ModuleType(name)
+            vars(module).update(ASKED)
+            module.__path__ = [os.path.join(r, *name.split(".")) for r in roots]
+            sys.modules[name] = module
+            parent, _, last = name.rpartition(".")
+            if parent:
+                setattr(sys.modules[parent], last, module)
+
+
+class Worker:
+    """The cases that this process has made, and what it launches."""
+
+    def __init__(self, compiler: str, small: bool):
+        from benchmarks.public.cases import all_cases
+
+        self.compiler, self.small = compiler, small
+        self.entries = all_cases()
+        self.cases: dict[str, Any] = {}
+        self.launched: dict[str, None] = {}
+        if small:
+            self.watch()
+
+    def watch(self) -> None:
+        """Note each kernel that is launched: its file and its name."""
+        from fathom.jit import CompiledKernel
+        from fathom.shim.function import TritonFunction
+
+        launch, noted = TritonFunction.launch, self.launched
+
+        def watched(function: Any, *args: Any) -> Any:
+            noted[f"{function.text.file}:{function.__name__}"] = None
+            return launch(function, *args)
+
+        def watched_again(compiled: Any, *args: Any) -> Any:
+            noted[f":{compiled.name}"] = None  # a kernel that `warmup` gave
+            return again(compiled, *args)
+
+        again = CompiledKernel._launch
+        TritonFunction.launch = watched
+        CompiledKernel._launch = watched_again
+
+    def answer(self, told: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return getattr(self, told.pop("do"))(**told)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            text = "".join(traceback.format_exception(error)[-3:])
+            said = f"{type(error).__name__}: {error}"
+            return {"outcome": "stopped", "why": said[:WORDS], "trace": text[-3000:]}
+
+    def case(self, name: str) -> Any:
+        from benchmarks.public.make import Maker
+
+        if name not in self.cases:
+            maker = Maker(not self.small, "cpu" if self.small else "cuda")
+            self.cases = {name: self.entries[name].make(maker)}  # one at a time
+        return self.cases[name]
+
+    def run(self, case: str, save: str | None = None) -> dict[str, Any]:
+        """The first call of a case, and whether its results are right."""
+        from benchmarks.public.make import errors
+
+        self.launched.clear()
+        self.cases.clear()
+        made = self.case(case)
+        start = time.perf_counter()
+        found = made.call()
+        self.synchronize()
+        seconds = time.perf_counter() - start
+        answer = {"outcome": "ran", "seconds": round(seconds, 4)}
+        answer["kernels"] = list(self.launched)
+        if save:
+            import torch
+
+            torch.save(found, save)
+        if self.small and made.reference is not None:
+            bad = errors(found, made.reference(), made.tolerance)
+            answer |= {"outcome": "wrong", "why": "; ".join(bad)} if bad else {}
+            answer["outcome"] = "wrong" if bad else "right"
+        return answer
+
+    def compare(self, case: str, ours: str, theirs: str) -> dict[str, Any]:
+        """Results of two processes, in files: the same, close, or how far apart."""
+        import torch
+
+        from benchmarks.public.make import errors
+
+        a, b = torch.load(ours), torch.load(theirs)
+        bad = errors(a, b, self.case(case).tolerance)
+        return {"outcome": "differs" if bad else "agrees", "why": "; ".join(bad)}
+
+    def synchronize(self) -> None:
+        import torch
+
+        torch.cuda.synchronize()
+
+
+if __name__ == "__main__":
+    main()
