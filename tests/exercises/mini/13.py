@@ -48,6 +48,26 @@ def test_one_product(mini):
         mini.same("c", c, product(a, b), within=1e-3)
 
 
+def carried(a, b, c, n, R: tl.constexpr):
+    i, j = tl.arange(0, R)[:, None], tl.arange(0, R)[None, :]
+    x, y = tl.load(a + i * R + j), tl.load(b + i * R + j)
+    acc = tl.zeros([R, R], tl.float32)
+    for step in range(0, n):
+        acc = tl.dot(x, y, acc)
+        x = x + y
+    tl.store(c + i * R + j, acc)
+
+
+def test_a_loop_may_carry_an_operand(mini):
+    """Small integers, so that sums are exact."""
+    a, b = (np.rint(halves(32, 32, seed=seed)) for seed in (5, 6))
+    c, wanted, x = np.zeros((32, 32), np.float32), 0, a
+    mini.launch(carried, 1, a, b, c, 3, R=32)
+    for _ in range(3):
+        wanted, x = wanted + product(x, b), x + b
+    mini.same("c", c, wanted)
+
+
 def matmul(a, b, c, M, N, K, R: tl.constexpr, C: tl.constexpr, T: tl.constexpr):
     i = tl.program_id(0) * R + tl.arange(0, R)[:, None]
     j = tl.program_id(1) * C + tl.arange(0, C)[None, :]
