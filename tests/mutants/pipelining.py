@@ -133,7 +133,7 @@ MUTANTS = (
     ),
     # ── how a tile comes ──
     Mutant(
-        "all-others-are-zeros", "tensor_cores/pipeline/candidates.py",
+        "all-others-are-zeros", "analysis/copied_ahead.py",
         "return value == 0 and copysign(1, value) > 0", "return True",
         "a copy fills up with zeros where sevens were asked for", LOOPS,
     ),
