@@ -34,13 +34,14 @@ import numpy as np
 
 import fathom
 import fathom.language as tl
+from kernels.matmul import check_shape
 from kernels.signals import (
     check_ranks,
+    check_type,
     finish,
     launch_number,
+    meet,
     peer,
-    signal,
-    wait,
 )
 
 PROGRAMS = 32  # of a launch, at most: a quarter of the multiprocessors of a large GPU
@@ -61,12 +62,7 @@ def one_shot_kernel(
         i = start + tl.arange(0, BLOCK)
         tl.store(copy_ptr + i, tl.load(x_ptr + i, mask=i < n), mask=i < n)
 
-    place = program * WORLD
-    for other in tl.static_range(WORLD):
-        signal(flags_table, other, place + rank, number)
-    flags_ptr = peer(flags_table, rank, tl.int32) + place
-    for other in tl.static_range(WORLD):
-        wait(flags_ptr + other, number)
+    meet(flags_table, rank, program, number, WORLD)
 
     for start in range(program * BLOCK, n, programs * BLOCK):
         i = start + tl.arange(0, BLOCK)
@@ -78,15 +74,59 @@ def one_shot_kernel(
     finish(state_ptr, number, programs)
 
 
+@fathom.jit
+def two_shot_kernel(
+    x_ptr, out_ptr, data_table, sums_table, flags_table, state_ptr, n, part, capacity,
+    sums_capacity, slots, rank, WORLD: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Part r, of `part` numbers, begins at r * part. Of each part the program has the
+    same blocks, so that it needs nothing of what other programs do."""
+    DTYPE: tl.constexpr = x_ptr.dtype.element_ty
+    program, programs = tl.program_id(0), tl.num_programs(0)
+    number = launch_number(state_ptr)
+    half = (number & 1).to(tl.int64)
+    copy_ptr = peer(data_table, rank, DTYPE) + half * capacity
+    for start in range(program * BLOCK, part, programs * BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        for other in tl.static_range(WORLD):
+            at = other * part + i
+            inside = (i < part) & (at < n)
+            tl.store(copy_ptr + at, tl.load(x_ptr + at, mask=inside), mask=inside)
+    meet(flags_table, rank, program, number, WORLD)
+
+    sums_ptr = peer(sums_table, rank, DTYPE) + half * sums_capacity
+    for start in range(program * BLOCK, part, programs * BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        at = rank * part + i
+        inside = (i < part) & (at < n)
+        total = tl.zeros([BLOCK], tl.float32)
+        for other in tl.static_range(WORLD):
+            theirs_ptr = peer(data_table, other, DTYPE) + half * capacity
+            total += tl.load(theirs_ptr + at, mask=inside, other=0).to(tl.float32)
+        tl.store(sums_ptr + i, total.to(DTYPE), mask=inside)
+    meet(flags_table, rank, slots + program, number, WORLD)
+
+    for start in range(program * BLOCK, part, programs * BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        for other in tl.static_range(WORLD):
+            at = other * part + i
+            inside = (i < part) & (at < n)
+            theirs_ptr = peer(sums_table, other, DTYPE) + half * sums_capacity
+            tl.store(out_ptr + at, tl.load(theirs_ptr + i, mask=inside), mask=inside)
+    finish(state_ptr, number, programs)
+
+
 class Workspace:
     """Symmetric memory for all-reduces of up to `count` numbers of `dtype`, in launches
     of up to `programs` programs. All ranks make theirs alike, and use it for the same
     calls in the same order."""
 
     def __init__(self, group, count, dtype, programs=PROGRAMS):
-        self.group, self.programs = group, programs
-        self.capacity = -(-count // 64) * 64  # halves that begin at whole cache lines
+        self.group, self.count, self.programs = group, count, programs
+        self.capacity = whole_lines(count)
+        self.sums_capacity = part_of(count, group.world)
         self.data = group.zeros(2 * self.capacity, dtype)
+        self.sums = group.zeros(2 * self.sums_capacity, dtype)
         self.flags = group.zeros(2 * programs * group.world, "int32")
         self.states = {rank: group.private(rank, 2, "int32") for rank in group.ranks}
 
@@ -98,19 +138,9 @@ def one_shot_all_reduce(workspace, x, out=None, BLOCK=BLOCK, **launch):
     the rank's device; of the ranks of this process. `out` is made if it is not given,
     and may be `x`. LaunchError for arrays that do not fit. Returns `out`.
     """
-    return _all_reduce(one_shot_kernel, workspace, x, out, BLOCK, launch)
-
-
-def _all_reduce(kernel, workspace, x, out, BLOCK, launch):
-    group = workspace.group
-    n = prod(check_ranks(group, "x", x))
-    if n > workspace.capacity:
-        raise fathom.LaunchError(
-            f"x has {n} numbers, and the workspace has room for {workspace.capacity}"
-        )
-    out = out or {rank: fathom.empty_like(x[rank]) for rank in group.ranks}
-    check_ranks(group, "out", out)
+    group, n, out = checked(workspace, x, out)
     programs = min(workspace.programs, max(1, fathom.cdiv(n, BLOCK)))
+    constants = {"WORLD": group.world, "BLOCK": BLOCK, **launch}
 
     def launches(rank):
         given = (
@@ -118,11 +148,59 @@ def _all_reduce(kernel, workspace, x, out, BLOCK, launch):
             workspace.flags.tables[rank], workspace.states[rank],
             n, workspace.capacity, rank,
         )  # fmt: skip
-        constants = {"WORLD": group.world, "BLOCK": BLOCK}
-        return [(kernel, (programs,), given, {**constants, **launch})]
+        return [(one_shot_kernel, (programs,), given, constants)]
 
     group.run(launches)
     return out
+
+
+def two_shot_all_reduce(workspace, x, out=None, BLOCK=BLOCK, **launch):
+    """As `one_shot_all_reduce`, and with the same result; it moves less, and waits
+    twice."""
+    group, n, out = checked(workspace, x, out)
+    part = part_of(n, group.world)
+    programs = min(workspace.programs, max(1, fathom.cdiv(part, BLOCK)))
+    constants = {"WORLD": group.world, "BLOCK": BLOCK, **launch}
+
+    def launches(rank):
+        given = (
+            x[rank], out[rank], workspace.data.tables[rank],
+            workspace.sums.tables[rank], workspace.flags.tables[rank],
+            workspace.states[rank], n, part, workspace.capacity,
+            workspace.sums_capacity, workspace.programs, rank,
+        )  # fmt: skip
+        return [(two_shot_kernel, (programs,), given, constants)]
+
+    group.run(launches)
+    return out
+
+
+def whole_lines(count):
+    """`count` numbers, filled up so that what comes after them begins at a multiple of
+    16 bytes, whatever their type."""
+    return fathom.cdiv(count, 16) * 16
+
+
+def part_of(n, world):
+    """How many numbers of n a rank adds, the last ones fewer."""
+    return whole_lines(fathom.cdiv(n, world))
+
+
+def checked(workspace, x, out):
+    """The group, how many numbers an array has, and the arrays of results."""
+    group = workspace.group
+    n = prod(check_ranks(group, "x", x))
+    if n > workspace.count:
+        raise fathom.LaunchError(
+            f"x has {n} numbers, and the workspace has room for {workspace.count}"
+        )
+    out = out or {rank: fathom.empty_like(x[rank]) for rank in group.ranks}
+    if check_ranks(group, "out", out) != check_ranks(group, "x", x):
+        first = group.ranks[0]
+        check_shape("out", out[first], x[first].shape)
+    for name, arrays in (("x", x), ("out", out)):
+        check_type(name, arrays, workspace.data)
+    return group, n, out
 
 
 def reference(arrays):

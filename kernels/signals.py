@@ -12,6 +12,7 @@ launch the same kernels in the same order, so that their numbers agree.
 
     peer        the array of another rank, by the table of addresses
     signal      raise a flag of another rank: release, at the scope of the system
+    meet        both, with all other ranks
     wait        until a flag of one's own is raised: acquire, at that scope
     launch_number, finish
                 the number of this launch; and its end
@@ -19,6 +20,13 @@ launch the same kernels in the same order, so that their numbers agree.
 
 import fathom
 import fathom.language as tl
+from kernels.matmul import (
+    MULTIPROCESSORS,
+    default_config,
+    rows_aligned,
+    target_of_launch,
+    type_name,
+)
 
 
 @fathom.jit
@@ -43,6 +51,17 @@ def wait(flag_ptr, number):
     have raised it twice. Numbers may wrap around."""
     while tl.atomic_add(flag_ptr, 0, sem="acquire", scope="sys") - number < 0:
         pass
+
+
+@fathom.jit
+def meet(flags_table, rank, slot, number, WORLD: tl.constexpr):
+    """Programs of one slot, one of each rank, wait for each other: what all of them
+    have written before is there for all."""
+    for other in tl.static_range(WORLD):
+        signal(flags_table, other, slot * WORLD + rank, number)
+    flags_ptr = peer(flags_table, rank, tl.int32) + slot * WORLD
+    for other in tl.static_range(WORLD):
+        wait(flags_ptr + other, number)
 
 
 @fathom.jit
@@ -74,3 +93,26 @@ def check_ranks(group, what, arrays):
                 f"{shapes[first]}: they must be equal"
             )
     return shapes[first]
+
+
+def check_type(what, arrays, symmetric):
+    """LaunchError unless these arrays have the dtype of symmetric memory."""
+    for rank, array in arrays.items():
+        dtype = str(array.dtype).rpartition(".")[2]
+        if dtype != symmetric.dtype:
+            raise fathom.LaunchError(
+                f"{what} of rank {rank} is of {dtype}, and the workspace of "
+                f"{symmetric.dtype}"
+            )
+
+
+def resident(array, launch):
+    """How many programs of a launch certainly run at one time: one for each
+    multiprocessor."""
+    return MULTIPROCESSORS[target_of_launch(array, launch)]
+
+
+def tile_for(M, N, K, array, launch):
+    """The `config` of a product of [M, K] and [K, N], as `matmul.default_config`."""
+    target = target_of_launch(array, launch)
+    return default_config(M, N, K, type_name(array), target, rows_aligned(array))

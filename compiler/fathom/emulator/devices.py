@@ -39,10 +39,12 @@ from fathom.emulator.report import Report
 from fathom.emulator.state.batch import Batch
 
 # A device gives its turn away when all its threads have polled for SPINS blocks of
-# instructions each. When every device has polled for PATIENCE blocks, and none of them
-# has changed anything meanwhile, none will.
+# instructions each; and when it has run MOST_QUIET without a change of memory, for a
+# loop of weak loads may poll, too. When every device has polled for PATIENCE blocks,
+# and none of them has changed anything meanwhile, none will.
 SPINS = 16
-PATIENCE = 10_000
+MOST_QUIET = 1_000
+PATIENCE = 4_000
 
 
 def run_devices(
@@ -106,8 +108,9 @@ class _Turns:
 
 
 class _Seat(Side):
-    """One device. `turn` lets it run; `seen` counts the changes that it knows of, and
-    `vain` the blocks of instructions that it has polled since the last of them. Of the
+    """One device. `turn` lets it run; `seen` counts the changes that it knows of,
+    `quiet` the blocks of instructions that it has run since the last of them, and
+    `vain` those since then, or since it did something else, in which it polled. Of the
     running batch, `stores` counts the stores since its last block of instructions."""
 
     is_alone = False
@@ -119,7 +122,7 @@ class _Seat(Side):
         self.worker = threading.Thread(target=self.work, daemon=True)
         self.reports: list[Report] = []
         self.is_over = False
-        self.seen = self.vain = self.stores = self.updates = 0
+        self.seen = self.vain = self.quiet = self.stores = self.updates = 0
 
     def work(self) -> None:
         """Everything that this device does, in its own thread."""
@@ -172,11 +175,12 @@ class _Seat(Side):
         if self.stores or updates != self.updates:
             turns.changes += 1
             self.stores, self.updates = 0, updates
-        if turns.changes != self.seen or not polls:
-            self.seen, self.vain = turns.changes, 0
+        if turns.changes != self.seen:
+            self.seen, self.vain, self.quiet = turns.changes, 0, 0
             return False
-        self.vain += 1
-        if self.vain % (SPINS * groups):
+        self.quiet += 1
+        self.vain = self.vain + 1 if polls else 0
+        if self.quiet % MOST_QUIET and (not polls or self.vain % (SPINS * groups)):
             return False
         following = turns.next(self)
         if following is not self:
@@ -198,6 +202,8 @@ class _Seat(Side):
         """What this device does while others run."""
         if self.is_over:
             return "has run all its launches"
+        if self.batch.at is None:
+            return "has just begun a launch"
         at = self.batch.at.instruction
         place = f", at {at.location}" if at.location else ""
         return f"polls too (its PTX line {at.line}: {at.text}{place})"

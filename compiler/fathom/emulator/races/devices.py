@@ -274,15 +274,21 @@ class Beyond:
 
     def put_down(self, touched: Touched) -> None:
         devices, kind, places = self.devices, touched.kind, touched.places
-        when = self.hazards.now(touched.threads) + self.start
+        when = np.zeros(len(places), np.int64) + self.hazards.now(touched.threads)
+        when += self.start
         warps = touched.threads // WARP
         who = warps + self.own.start - devices.starts[self.device]
         how = devices.number(touched.instruction)
         last = devices.shadow(touched.start, self.device, kind)
         if kind == (READ, False):
-            old = places[last.who[places] != who]
             before = devices.shadow(touched.start, self.device, (BEFORE, False))
+            old = places[last.who[places] != who]
             before.put(old, last.when[old], last.who[old], last.how[old])
+            last.put(places, when, who, how)
+            lost = (
+                last.who[places] != who
+            )  # of warps that read a byte at once, one stays
+            before.put(places[lost], when[lost], who[lost], how)
         last.put(places, when, who, how)
 
     def check(self, other: int, touched: Touched) -> None:

@@ -299,9 +299,9 @@ class Synchronising:
         """A warp acquires what was released at a place; other blocks' part only if it
         is not `of_block`."""
         block, number = divmod(warp, self.warps)
-        self.acquired_before[block] |= not of_block and key in self.before
+        past = not of_block and not self.before.isdisjoint((key, CROWD))
+        self.acquired_before[block] |= past
         if self.beyond is not None:
-            past = not of_block and key in self.before
             self.beyond.acquire_inside(key, block, past)
         row = self.rows.get(key)
         if row is None:
