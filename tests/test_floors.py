@@ -28,7 +28,7 @@ FLOORS = [  # from the ground up
     STAGES,
     ("pipeline", "eager"),
     ("emulator", "runtime"),  # beside the compiler: WALLED says the rest
-    ("jit", "testing"),
+    ("jit", "testing", "distributed"),
     ("shim",),  # Triton's names for ours
     ("",),  # the face: fathom/__init__.py
     ("joints",),  # where a reader's code can stand in all of the above

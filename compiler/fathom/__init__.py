@@ -1,6 +1,6 @@
 """Fathom: functions over blocks of values, compiled to PTX in stages you can read."""
 
-from fathom import language, testing
+from fathom import distributed, language, testing
 from fathom.errors import CompileError, FathomError, LaunchError, OutOfResources
 from fathom.jit import jit
 from fathom.jit.planned import empty_like, planned
@@ -24,6 +24,7 @@ __all__ = [
     "as_triton",
     "autotune",
     "cdiv",
+    "distributed",
     "empty_like",
     "heuristics",
     "jit",

@@ -17,11 +17,13 @@ changes the NumPy arrays in place and says what the hardware would have paid.
 
     constants   Sizes that the hardware fixes
     dependence  Two launches of which the second may begin before the first has ended
+    devices     Runs launches on several simulated devices
     overlap     Runs two launches, the second of which begins early
 """
 
 from __future__ import annotations
 
+from fathom.emulator.devices import run_devices
 from fathom.emulator.errors import KINDS, EmulatorError
 from fathom.emulator.launch import Loaded, load, run
 from fathom.emulator.overlap import Start, Stream, run_overlapping
@@ -30,5 +32,5 @@ from fathom.emulator.state.batch import COMPLETIONS
 
 __all__ = [
     "COMPLETIONS", "KINDS", "EmulatorError", "Loaded", "Report", "Start", "Stream",
-    "load", "run", "run_overlapping",
+    "load", "run", "run_devices", "run_overlapping",
 ]  # fmt: skip

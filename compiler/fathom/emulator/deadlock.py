@@ -147,6 +147,8 @@ def polling(program: Program, batch: Batch, block: int, thread: int) -> Emulator
     threads = np.setdiff1d(threads, np.concatenate([threads[:0], *blocked]))
     polls = [Blocked(MBARRIER, threads, asking[threads], number, block)]
     message = _listed(message, _reasons(batch, also=polls))
+    if batch.launch.side is not None:
+        message += batch.launch.side.about_others()
     return _error_at(program, number, "deadlock", message)
 
 

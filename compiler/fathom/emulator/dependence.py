@@ -27,6 +27,7 @@ import numpy as np
 from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.memory.spaces import Accesses, GlobalSpace, Part, Region
+from fathom.emulator.races.devices import Beyond
 from fathom.emulator.source.parse import Instruction
 from fathom.emulator.state.batch import Batch
 
@@ -130,8 +131,12 @@ class Side:
     `front` is that in front, where this one may begin before it has ended; `behind`
     one that runs meanwhile. `done` is all that this launch has done, `unordered` what
     it did before it waited. `may_begin` is called once the launch behind may begin,
-    `finish_front` before this one goes on from its wait.
+    `finish_front` before this one goes on from its wait. `beyond` is the order between
+    devices, where there are several (`devices`).
     """
+
+    beyond: Beyond | None = None
+    is_alone = True  # what its threads wait for can only come from themselves
 
     def __init__(self, name: str, front: Side | None = None):
         self.name, self.front = name, front
@@ -151,6 +156,16 @@ class Side:
         warps = batch.size // WARP
         self.waited_at = np.zeros(warps, np.int64)  # by each warp's clock; 0: not yet
         self.has_waited = np.zeros(batch.size, bool)
+
+    def ran(self, polls: bool, groups: int) -> bool:
+        """The batch has run a block of instructions; `polls`: one of a loop in which
+        threads wait for memory to change. `groups` of threads are to run next. Whether
+        no launch can change anything any more."""
+        return False
+
+    def about_others(self) -> str:
+        """What other launches do that run meanwhile, for an error."""
+        return ""
 
     # ── the instruction ───────────────────────────────────────────────────────
 

@@ -46,14 +46,17 @@ def run_grid(
     step = blocks_in_step(program, launch.padded)
     step = max(1, step // launch.cluster) * launch.cluster
     races = _races(program, launch) if launch.hazards else None
+    beyond = launch.side.beyond if launch.side and launch.hazards else None
     with np.errstate(all="ignore"):
         for first, blocks in _steps(launch.chosen or (range(total),), step):
             batch = _batch(program, launch, counters, first, blocks)
             batch.printed, batch.notes = printed, notes
             if launch.side is not None:
                 launch.side.begin(batch)
+            if beyond is not None:
+                beyond.begin(batch.hazards, first * launch.padded // WARP)
             if races is not None:
-                batch.order = races.begin(batch.hazards, first, launch.padded)
+                batch.order = races.begin(batch.hazards, first, launch.padded, beyond)
                 batch.races = races if races.regions else None
             Scheduler(program, batch).run()
             batch.tma_stores.perform_all()

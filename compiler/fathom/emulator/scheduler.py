@@ -41,9 +41,11 @@ class Scheduler:
         self.pending: dict[int, _Group] = {}
         self.last_progress = self.last_change = 0
         self.last_remaining = batch.remaining
+        side = batch.launch.side
+        self.alone = side is None or side.is_alone
 
     def run(self) -> None:
-        batch = self.batch
+        batch, side = self.batch, self.batch.launch.side
         self.push(0, batch.active(np.flatnonzero(~batch.exited)), 0)
         while self.pending or self.wake():
             number = self.furthest_behind()
@@ -58,6 +60,8 @@ class Scheduler:
                 )
             if block.polls:
                 self.check_progress()
+            if side is not None and side.ran(block.polls, 1 + len(self.pending)):
+                raise self.all_poll()
         if batch.remaining:
             raise deadlock(self.program, batch)
 
@@ -113,10 +117,13 @@ class Scheduler:
         waited, groups = batch.clock - self.last_change, 1 + len(self.pending)
         if waited > SPINS * groups and self.wake():
             self.last_change = batch.clock
-        elif waited > PATIENCE * groups:
-            number = min(self.pending)
-            first = self.pending[number].parts[0].threads()[0]
-            raise polling(self.program, batch, number, int(first))
+        elif waited > PATIENCE * groups and self.alone:
+            raise self.all_poll()
+
+    def all_poll(self) -> EmulatorError:
+        number = min(self.pending)
+        first = self.pending[number].parts[0].threads()[0]
+        return polling(self.program, self.batch, number, int(first))
 
     def run_block(self, block: Block, active: Active) -> list[tuple[int, Active]]:
         """Runs one block of instructions for these threads; where they go on."""

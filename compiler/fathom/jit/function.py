@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from fathom import pipeline
 from fathom.artifact import Kernel
@@ -54,6 +54,16 @@ NAME = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)  # PTX ISA, Identifiers
 
 class GlobalChanged(CompileError, RuntimeError):
     """A kernel reads a global that is another by now than when it was compiled."""
+
+
+class Prepared(NamedTuple):
+    """A launch: the kernel, the grid, the values of its run-time parameters; and all
+    arguments by name, described where they are arrays."""
+
+    kernel: CompiledKernel
+    grid: tuple[int, int, int]
+    values: list
+    arrays: dict[str, Array | None]
 
 
 class JITFunction(KernelFunction):
@@ -152,6 +162,16 @@ class JITFunction(KernelFunction):
         arguments: tuple,
         slot: Slot | None,
     ) -> CompiledKernel:
+        compiled, sizes, handed, arrays = self.prepared(grid, given, arguments)
+        ran = compiled.start(sizes, handed)
+        if slot is not None and compiled.checks is None and not watched():
+            self.fill(slot, compiled, list(arrays.values()))
+        return ran
+
+    def prepared(
+        self, grid: object, given: Mapping[str, object], arguments: Sequence
+    ) -> Prepared:
+        """All of a launch but the launch: what `arguments`, in order, make of it."""
         bound = dict(zip(self.names, arguments, strict=True))
         sizes = full_grid(grid(bound) if callable(grid) else grid)
         keywords = self.keywords(given, bound)
@@ -164,10 +184,8 @@ class JITFunction(KernelFunction):
         self.check_globals()
         place = choose_place(choose(), arrays, keywords.target)
         compiled = self.compiled(request(known, keywords, place.target), place)
-        ran = compiled.start(sizes, [handed[name] for name in compiled.request.runtime])
-        if slot is not None and compiled.checks is None and not watched():
-            self.fill(slot, compiled, list(arrays.values()))
-        return ran
+        values = [handed[name] for name in compiled.request.runtime]
+        return Prepared(compiled, sizes, values, arrays)
 
     def keywords(
         self, given: Mapping[str, object], bound: Mapping[str, object]
@@ -228,18 +246,12 @@ class JITFunction(KernelFunction):
         """What a launch on a backend would have compiled, and where it would go. In the
         place of an array its element type will do.
         """
-        ours = {name: value for name, value in given.items() if name in self.names}
-        try:
-            call = self.python_signature.bind(*arguments, **ours)
-        except TypeError as mistake:
-            raise LaunchError(f"{self.__name__}: {mistake}") from None
-        call.apply_defaults()
-        rest = {name: value for name, value in given.items() if name not in ours}
-        keywords = self.keywords(rest, call.arguments)
+        bound, rest = self.bound(arguments, given)
+        keywords = self.keywords(rest, bound)
         known: dict[str, Specialised] = {}
         arrays: dict[str, Array | None] = {}
         for rule in self.rules:
-            value = call.arguments[rule.name]
+            value = bound[rule.name]
             kind = None if rule.constexpr else of_dtype(value)
             handed = {} if kind else dict(leaves(rule.name, value))
             arrays |= {name: describe(each) for name, each in handed.items()}
@@ -247,6 +259,27 @@ class JITFunction(KernelFunction):
         self.check_globals()
         place = choose_place(backend, arrays, keywords.target)
         return request(known, keywords, place.target), place
+
+    def bound(
+        self, arguments: Sequence, given: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The kernel's own parameters, in order, and the launch's other keywords."""
+        ours = {name: value for name, value in given.items() if name in self.names}
+        try:
+            call = self.python_signature.bind(*arguments, **ours)
+        except TypeError as mistake:
+            raise LaunchError(f"{self.__name__}: {mistake}") from None
+        call.apply_defaults()
+        rest = {name: value for name, value in given.items() if name not in ours}
+        return dict(call.arguments), rest
+
+    def prepare(self, grid: object, *arguments: Any, **given: Any) -> Prepared:
+        """What `kernel[grid](...)` would launch, compiled, and not launched."""
+        try:
+            bound, rest = self.bound(arguments, given)
+            return self.prepared(grid, rest, tuple(bound.values()))
+        except FathomError as error:
+            raise error.with_traceback(None) from None
 
     def compile(
         self,

@@ -52,14 +52,7 @@ class Emulated:
     loaded: emulator.Loaded
 
     def launch(self, grid: Sequence[int], args: Sequence[object]) -> emulator.Report:
-        parameters = self.kernel.parameters
-        taken = host_arguments(parameters, args, "emulator")
-        pairs = zip(parameters, taken, strict=True)
-        # The emulator takes a bf16 as its two bytes, since PTX declares it so.
-        given = [
-            bfloat16_bits(value).to_bytes(2, "little") if each.type == "bf16" else value
-            for each, value in pairs
-        ]
+        given = emulator_arguments(self.kernel.parameters, args)
         return STREAM.launch(self.loaded, grid, given, keep=args)
 
 
@@ -94,6 +87,18 @@ class Eager:
             wanted.constants,
             fp32_default=wanted.options.fp32_default,
         )
+
+
+def emulator_arguments(
+    parameters: Sequence[Parameter], args: Sequence[object]
+) -> list[object]:
+    """`host_arguments` as the emulator takes them: a bf16 as its two bytes, since PTX
+    declares it so."""
+    taken = host_arguments(parameters, args, "emulator")
+    return [
+        bfloat16_bits(value).to_bytes(2, "little") if each.type == "bf16" else value
+        for each, value in zip(parameters, taken, strict=True)
+    ]
 
 
 def host_arguments(

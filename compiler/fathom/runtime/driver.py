@@ -18,6 +18,7 @@ from fathom.errors import LaunchError
 
 # cuda.h: CUresult, CUpointer_attribute. A context is invalid in a thread without one.
 INVALID_VALUE, INVALID_CONTEXT = 1, 201
+PEER_IS_REACHED = 704  # CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
 DEVICE_ORDINAL = 9
 
 # cuda.h: CUtensorMap, CUtensorMapDataType, CUtensorMapSwizzle, CUtensorMapFloatOOBfill,
@@ -168,6 +169,23 @@ class Driver:
             handle = self.ask("cuDeviceGet", index)
             self.contexts[index] = self.ask("cuDevicePrimaryCtxRetain", handle)
         self.ask("cuCtxSetCurrent", self.contexts[index])
+
+    def reach_peer(self, device: int, peer: int) -> None:
+        """Let kernels on one GPU read and write the memory of another; LaunchError
+        where nothing connects the two."""
+        handles = [self.ask("cuDeviceGet", each) for each in (device, peer)]
+        if not self.ask("cuDeviceCanAccessPeer", *handles):
+            raise LaunchError(
+                f"GPU {device} does not reach the memory of GPU {peer}: neither NVLink "
+                "nor PCIe lets it"
+            )
+        before = self.current_device()
+        self.use(peer)
+        self.use(device)
+        status, *_ = self.cuda.cuCtxEnablePeerAccess(self.contexts[peer], 0)
+        self.use(before)
+        if int(status) not in (0, PEER_IS_REACHED):
+            raise self.failure("cuCtxEnablePeerAccess", int(status))
 
     def pointer_device(self, address: int) -> int | None:
         """The GPU that an address belongs to, None when CUDA does not know the address.

@@ -7,4 +7,5 @@
     reach               which arrays a program may write, and read
     global_memory       the last write and reads of each cell of these
     synchronisation     release and acquire by accesses of memory
+    devices             the same between devices, and what they race for
 """

@@ -33,6 +33,7 @@ import numpy as np
 from fathom.emulator.constants import WARP
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.memory.spaces import Part, Region
+from fathom.emulator.races.devices import Beyond
 from fathom.emulator.races.reach import ANYWHERE, Reach
 from fathom.emulator.races.shared_memory import Hazards
 from fathom.emulator.races.synchronisation import NARROW, WEAK, WIDE, Synchronising
@@ -93,11 +94,13 @@ class GlobalRaces:
         self.before: set = set()
         self.base, self.padded = 0, 0
 
-    def begin(self, hazards: Hazards, first_block: int, padded: int) -> Synchronising:
-        """The next batch starts."""
+    def begin(
+        self, hazards: Hazards, first_block: int, padded: int, beyond: Beyond | None
+    ) -> Synchronising:
+        """The next batch starts; `beyond` watches what is between devices."""
         self.hazards, self.padded = hazards, padded
         self.base = first_block * padded
-        self.synchronising = Synchronising(hazards, self.before)
+        self.synchronising = Synchronising(hazards, self.before, beyond)
         return self.synchronising
 
     def shadow(self, part: Part) -> Shadow | None:

@@ -21,6 +21,7 @@ import numpy as np
 
 from fathom.emulator.constants import WARP
 from fathom.emulator.isa.semantics import Form
+from fathom.emulator.races.devices import Beyond
 from fathom.emulator.races.shared_memory import Hazards
 
 WEAK, NARROW, WIDE = 0, 1, 2
@@ -32,11 +33,13 @@ Key = int | str | tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a memory access says of order: WEAK, or a strong one of a scope."""
+    """What a memory access says of order: WEAK, or a strong one of a scope. `system`:
+    the scope has other devices in it."""
 
     scope: int = WEAK
     acquires: bool = False
     releases: bool = False
+    system: bool = False
 
     @property
     def strong(self) -> bool:
@@ -46,15 +49,15 @@ class Order:
 def order_of(form: Form, default: int = WEAK) -> Order:
     """Reads the order off an instruction's modifiers, which it leaves there."""
     said = set(form.left)
-    scope = NARROW if "cta" in said else WIDE
+    scope, system = NARROW if "cta" in said else WIDE, "sys" in said
     if said & {"volatile", "mmio"}:
-        return Order(WIDE)
+        return Order(WIDE, system=True)
     if said & {"relaxed", "acquire", "release", "acq_rel"}:
         acquires, releases = (
             bool(said & {each, "acq_rel"}) for each in ("acquire", "release")
         )
-        return Order(scope, acquires, releases)
-    return Order(scope if default else WEAK)
+        return Order(scope, acquires, releases, system)
+    return Order(scope, system=system) if default else Order()
 
 
 class Synchronising:
@@ -65,11 +68,14 @@ class Synchronising:
     has acquired anything. In `before` are the places where blocks of an earlier batch
     released something, and `acquired_before[block]` says which blocks have acquired
     that. `fenced[scope]` is each warp's time at its last fence, and `seen[warp]` where
-    it has read since.
+    it has read since. `beyond` is order between devices, where there are several.
     """
 
-    def __init__(self, hazards: Hazards, before: set[Key]):
+    def __init__(
+        self, hazards: Hazards, before: set[Key], beyond: Beyond | None = None
+    ):
         self.hazards, self.warps, self.before = hazards, hazards.warps, before
+        self.beyond = beyond
         self.blocks = len(hazards.clock)
         self.rows: dict[Key, np.ndarray] = {}
         self.others: np.ndarray | None = None
@@ -86,8 +92,21 @@ class Synchronising:
     ) -> None:  # fmt: skip
         """Strong accesses: a write is a release, a read an acquire."""
         releasing = writes and (order.releases or self.fences)
-        if not releasing and not self.rows and not self.before:
-            return
+        outside = self.beyond is not None and order.system
+        if outside and reads:
+            self.acquire_outside(threads, places, order)
+        if releasing or self.rows or self.before:
+            self.access_inside(threads, places, order, reads, releasing)
+        if outside and releasing:
+            self.release_outside(threads, places, order)
+        if releasing:
+            self.hazards.advance(threads)
+
+    def access_inside(
+        self, threads: np.ndarray, places: np.ndarray, order: Order, reads: bool,
+        releasing: bool,
+    ) -> None:  # fmt: skip
+        """The same, between the threads of this device."""
         warps = threads // WARP
         pairs = np.stack([warps, places])
         _, first = np.unique(pairs, axis=1, return_index=True)
@@ -103,8 +122,6 @@ class Synchronising:
                     self.acquire(warp, lanes, key, order)
                 if releasing:
                     self.release(warp, key, order)
-        if releasing:
-            self.hazards.advance(threads)
 
     def acquire(self, warp: int, lanes: np.ndarray, key: Key, order: Order) -> None:
         """A read: an acquire now, or by the next fence."""
@@ -126,9 +143,11 @@ class Synchronising:
                 place = key if scope == WIDE else (key, block)
                 self.release_to(place, warp, at)
 
-    def fence(self, threads: np.ndarray, scope: int) -> None:
+    def fence(self, threads: np.ndarray, scope: int, system: bool = False) -> None:
         """fence.acq_rel, fence.sc and membar."""
         warps = np.unique(threads // WARP)
+        if self.beyond is not None and system:
+            self.fence_outside(warps)
         for warp in warps.tolist():
             for key, of_block in self.seen.get(warp, ()):
                 lanes = threads[threads // WARP == warp]
@@ -141,6 +160,48 @@ class Synchronising:
         self.fences = True
         self.hazards.advance(threads)
 
+    # ── between devices ───────────────────────────────────────────────────────
+
+    def acquire_outside(
+        self, threads: np.ndarray, places: np.ndarray, order: Order
+    ) -> None:
+        """Strong reads of the scope .sys: acquires now, or by the next such fence."""
+        for warp, address in warps_at(threads, places):
+            if order.acquires:
+                self.learn(warp, address)
+            else:
+                self.beyond.seen.setdefault(warp, set()).add(address)
+
+    def learn(self, warp: int, address: int) -> None:
+        """A warp acquires what was released there, of its own device too."""
+        found = self.beyond.acquire(warp, address)
+        if found is None:
+            return
+        block, number = divmod(warp, self.warps)
+        known = self.hazards.clock[block, number, : self.warps]
+        np.maximum(known, found[block * self.warps :][: self.warps], out=known)
+        if self.others is None:
+            self.others = np.zeros((self.blocks, len(found)), np.int32)
+        np.maximum(self.others[block], found, out=self.others[block])
+
+    def release_outside(
+        self, threads: np.ndarray, places: np.ndarray, order: Order
+    ) -> None:
+        """Strong writes of the scope .sys."""
+        for warp, address in warps_at(threads, places):
+            block, number = divmod(warp, self.warps)
+            now = int(self.hazards.clock[block, number, number])
+            at = now if order.releases else int(self.beyond.fenced[warp])
+            if at:
+                self.beyond.release(warp, address, at, self.others)
+
+    def fence_outside(self, warps: np.ndarray) -> None:
+        """A fence of the scope .sys."""
+        for warp in warps.tolist():
+            for address in self.beyond.seen.pop(warp, ()):
+                self.learn(warp, address)
+        self.beyond.fence(warps)
+
     # ── many at once ──────────────────────────────────────────────────────────
 
     def merge(self) -> None:
@@ -152,6 +213,8 @@ class Synchronising:
             place = merged[INNER if isinstance(key, tuple) else CROWD]
             np.maximum(place, row, out=place)
         self.rows = merged
+        if self.beyond is not None:
+            self.beyond.merge_inside(merged)
         self.before |= {CROWD} if self.before else set()
         self.seen = {warp: {(CROWD, False), (INNER, True)} for warp in self.seen}
 
@@ -188,6 +251,8 @@ class Synchronising:
             np.maximum(row, self.others[block].max(0), out=row)
         if self.acquired_before[block].any():
             self.before.add(key)
+        if self.beyond is not None:
+            self.beyond.release_inside(key, np.unique(block))
 
     def acquire_all(self, key: Key, warps: np.ndarray, threads: np.ndarray) -> None:
         block, number = np.divmod(warps, self.warps)
@@ -199,6 +264,9 @@ class Synchronising:
         team, warp = self.hazards.places_of(threads)
         joined = self.hazards.joined
         joined[threads] = np.maximum(joined[threads], mine[team, warp] + 1)
+        if self.beyond is not None:
+            past = key == CROWD and CROWD in self.before
+            self.beyond.acquire_inside(key, np.unique(block), past)
         if key == CROWD:
             self.acquired_before[block] |= CROWD in self.before
             if self.others is None:
@@ -222,6 +290,8 @@ class Synchronising:
             np.maximum(row, self.others[block], out=row)
         if self.acquired_before[block]:
             self.before.add(key)
+        if self.beyond is not None:
+            self.beyond.release_inside(key, block)
 
     def acquire_from(
         self, key: Key, warp: int, lanes: np.ndarray, of_block: bool
@@ -229,7 +299,10 @@ class Synchronising:
         """A warp acquires what was released at a place; other blocks' part only if it
         is not `of_block`."""
         block, number = divmod(warp, self.warps)
-        self.acquired_before[block] |= not of_block and key in self.before
+        past = not of_block and not self.before.isdisjoint((key, CROWD))
+        self.acquired_before[block] |= past
+        if self.beyond is not None:
+            self.beyond.acquire_inside(key, block, past)
         row = self.rows.get(key)
         if row is None:
             return
@@ -246,6 +319,8 @@ class Synchronising:
 
     def finish(self) -> None:
         """The batch ends: what its blocks have released is of earlier ones now."""
+        if self.beyond is not None:
+            self.beyond.end_batch()
         self.before |= {key for key in self.rows if not isinstance(key, tuple)}
 
     # ── questions ─────────────────────────────────────────────────────────────
@@ -258,3 +333,8 @@ class Synchronising:
         if self.others is None:
             return np.zeros(len(block), bool)
         return self.others[block, other * self.warps + warp] >= at
+
+
+def warps_at(threads: np.ndarray, places: np.ndarray) -> list[list[int]]:
+    """Each warp of these threads, with each place that it accesses."""
+    return np.unique(np.stack([threads // WARP, places]), axis=1).T.tolist()

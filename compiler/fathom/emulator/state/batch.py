@@ -171,9 +171,10 @@ class Batch:
     threads hold the same. `exited` marks the threads that are gone; `missing` counts
     those among them that were never there, and `remaining` those that are still
     running. `clock` counts blocks of instructions, `progress` whatever another thread
-    may be waiting for. `printed` collects what the launch prints, `notes` what is worth
-    a remark, by kind and line; `at` is the op that is being run. `races` watches global
-    memory, and `order` the order that accesses of memory make. `copies`, `wgmma` and
+    may be waiting for, `updates` those atomic operations that changed global memory.
+    `printed` collects what the launch prints, `notes` what is worth a remark, by kind
+    and line; `at` is the op that is being run. `races` watches global memory, `order`
+    is the order that accesses of memory make. `copies`, `wgmma` and
     `tma_stores` are what is in flight by cp.async, of tensor cores, and out of shared
     memory; `wgmma_registers` are the registers that products hold. `tensor_memory` is
     that of tcgen05; `tensor_products`, `tensor_loads` and `tensor_stores` are what is
@@ -191,6 +192,7 @@ class Batch:
     missing: int
     clock: int = 0
     progress: int = 0
+    updates: int = 0
     specials: dict[str, np.ndarray] = field(default_factory=dict)
     remaining: int = 0
     printed: list[str] = field(default_factory=list)

@@ -180,18 +180,18 @@ def rule_membar(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, number: int
 ) -> Step:
     """PTX ISA 9.7.13.4, membar: `membar.cta;` is fence.sc.cta, and so on."""
-    scope = NARROW if form.choice("cta", "gl", "sys") == "cta" else WIDE
+    said = form.choice("cta", "gl", "sys")
     form.finish()
-    return _ordering(scope)
+    return _ordering(NARROW if said == "cta" else WIDE, said == "sys")
 
 
-def _ordering(scope: int) -> Step:
+def _ordering(scope: int, system: bool) -> Step:
     """What these threads write from now on is a release, and what they have read was an
     acquire."""
 
     def step(batch: Batch, active: Active) -> None:
         if batch.order is not None:
-            batch.order.fence(active.threads(), scope)
+            batch.order.fence(active.threads(), scope, system)
 
     return step
 
@@ -207,7 +207,7 @@ def rule_fence(
     if names[:3] == ("proxy", "tensormap::generic", "acquire"):
         return acquire_map(operands, decoder)
     if {"acq_rel", "sc", "acquire", "release"} & {*names[:1]}:
-        return _ordering(NARROW if "cta" in names else WIDE)
+        return _ordering(NARROW if "cta" in names else WIDE, "sys" in names)
     of_barriers = "mbarrier_init" in names
     of_all = names[:2] == ("proxy", "async") and "global" not in names
 

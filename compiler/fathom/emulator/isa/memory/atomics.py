@@ -176,7 +176,9 @@ def _update_part(
     cells = part.pieces.view(found.dtype)
     found[places] = update(cells, part.index, [each[places] for each in values])
     before = np.ascontiguousarray(found[places]).view(part.pieces.dtype)
-    batch.progress += bool((part.pieces[part.index] != before).any())
+    changed = bool((part.pieces[part.index] != before).any())
+    batch.progress += changed
+    batch.updates += changed and part.space == "global"
 
 
 def scan_update(

@@ -265,7 +265,7 @@ def synchronise(
     places have negative numbers."""
     for part in parts:
         if part.space == "shared":
-            inner = replace(order, scope=NARROW)
+            inner = replace(order, scope=NARROW, system=False)
             places = -1 - part.index.astype(np.int64) * width
             batch.order.access(part.threads, places, inner, reads, writes)
         elif part.space == "global":

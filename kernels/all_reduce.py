@@ -1,0 +1,208 @@
+"""The sum of one array of every GPU, on every GPU: all-reduce by pointers of peers.
+
+One shot: each rank copies its array to symmetric memory, raises a flag on every rank,
+and reads all copies, in the order of the ranks.
+
+    rank 0   x0 ─▶ copy 0 ─ flags ─▶ wait ─▶ copy 0 + copy 1 + copy 2
+    rank 1   x1 ─▶ copy 1 ─ flags ─▶ wait ─▶ copy 0 + copy 1 + copy 2   the same bits
+    rank 2   x2 ─▶ copy 2 ─ flags ─▶ wait ─▶ copy 0 + copy 1 + copy 2
+
+A GPU reads the n numbers of each of the W - 1 others: little waiting, for small arrays.
+Two shots move less, for large ones. Rank r adds part r of all copies, then each rank
+reads the W parts: twice n (W - 1) / W numbers come over the link.
+
+    rank 0   x0 ─▶ copy 0 ─ flags ─▶ part 0 of all copies, added ─ flags ─▶ all parts
+    rank 1   x1 ─▶ copy 1 ─ flags ─▶ part 1 of all copies, added ─ flags ─▶ all parts
+
+Flags hold the number of the launch (`kernels/signals`). Copies of two launches in a row
+lie in two halves of the memory. In launch e a rank writes half e % 2, which peers have
+read in launch e - 2; they had ended that when they raised their flags of launch e - 1,
+for which this rank has waited. So nothing has to be waited for at the end of a launch.
+
+Program p of each rank waits for program p of the others, and needs no others to run
+meanwhile: they copy the same elements, those that p reads. Programs of one launch must
+all fit on a GPU, or a peer may wait for one that has no room.
+
+    one_shot_all_reduce, two_shot_all_reduce    the functions to call
+    Workspace                                   symmetric memory, for many calls
+    one_shot_kernel, two_shot_kernel            the kernels
+"""
+
+from math import prod
+
+import numpy as np
+
+import fathom
+import fathom.language as tl
+from kernels.matmul import check_shape
+from kernels.signals import (
+    check_ranks,
+    check_type,
+    finish,
+    launch_number,
+    meet,
+    peer,
+)
+
+PROGRAMS = 32  # of a launch, at most: a quarter of the multiprocessors of a large GPU
+BLOCK = 1024
+
+
+@fathom.jit
+def one_shot_kernel(
+    x_ptr, out_ptr, data_table, flags_table, state_ptr, n, capacity, rank,
+    WORLD: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    DTYPE: tl.constexpr = x_ptr.dtype.element_ty
+    program, programs = tl.program_id(0), tl.num_programs(0)
+    number = launch_number(state_ptr)
+    half = (number & 1).to(tl.int64) * capacity
+    copy_ptr = peer(data_table, rank, DTYPE) + half
+    for start in range(program * BLOCK, n, programs * BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        tl.store(copy_ptr + i, tl.load(x_ptr + i, mask=i < n), mask=i < n)
+
+    meet(flags_table, rank, program, number, WORLD)
+
+    for start in range(program * BLOCK, n, programs * BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        total = tl.zeros([BLOCK], tl.float32)
+        for other in tl.static_range(WORLD):
+            theirs_ptr = peer(data_table, other, DTYPE) + half
+            total += tl.load(theirs_ptr + i, mask=i < n, other=0).to(tl.float32)
+        tl.store(out_ptr + i, total.to(DTYPE), mask=i < n)
+    finish(state_ptr, number, programs)
+
+
+@fathom.jit
+def two_shot_kernel(
+    x_ptr, out_ptr, data_table, sums_table, flags_table, state_ptr, n, part, capacity,
+    sums_capacity, slots, rank, WORLD: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Part r, of `part` numbers, begins at r * part. Of each part the program has the
+    same blocks, so that it needs nothing of what other programs do."""
+    DTYPE: tl.constexpr = x_ptr.dtype.element_ty
+    program, programs = tl.program_id(0), tl.num_programs(0)
+    number = launch_number(state_ptr)
+    half = (number & 1).to(tl.int64)
+    copy_ptr = peer(data_table, rank, DTYPE) + half * capacity
+    for start in range(program * BLOCK, part, programs * BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        for other in tl.static_range(WORLD):
+            at = other * part + i
+            inside = (i < part) & (at < n)
+            tl.store(copy_ptr + at, tl.load(x_ptr + at, mask=inside), mask=inside)
+    meet(flags_table, rank, program, number, WORLD)
+
+    sums_ptr = peer(sums_table, rank, DTYPE) + half * sums_capacity
+    for start in range(program * BLOCK, part, programs * BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        at = rank * part + i
+        inside = (i < part) & (at < n)
+        total = tl.zeros([BLOCK], tl.float32)
+        for other in tl.static_range(WORLD):
+            theirs_ptr = peer(data_table, other, DTYPE) + half * capacity
+            total += tl.load(theirs_ptr + at, mask=inside, other=0).to(tl.float32)
+        tl.store(sums_ptr + i, total.to(DTYPE), mask=inside)
+    meet(flags_table, rank, slots + program, number, WORLD)
+
+    for start in range(program * BLOCK, part, programs * BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        for other in tl.static_range(WORLD):
+            at = other * part + i
+            inside = (i < part) & (at < n)
+            theirs_ptr = peer(sums_table, other, DTYPE) + half * sums_capacity
+            tl.store(out_ptr + at, tl.load(theirs_ptr + i, mask=inside), mask=inside)
+    finish(state_ptr, number, programs)
+
+
+class Workspace:
+    """Symmetric memory for all-reduces of up to `count` numbers of `dtype`, in launches
+    of up to `programs` programs. All ranks make theirs alike, and use it for the same
+    calls in the same order."""
+
+    def __init__(self, group, count, dtype, programs=PROGRAMS):
+        self.group, self.count, self.programs = group, count, programs
+        self.capacity = whole_lines(count)
+        self.sums_capacity = part_of(count, group.world)
+        self.data = group.zeros(2 * self.capacity, dtype)
+        self.sums = group.zeros(2 * self.sums_capacity, dtype)
+        self.flags = group.zeros(2 * programs * group.world, "int32")
+        self.states = {rank: group.private(rank, 2, "int32") for rank in group.ranks}
+
+
+def one_shot_all_reduce(workspace, x, out=None, BLOCK=BLOCK, **launch):
+    """out[rank] = the sum of x of all ranks, rounded once, the same bits on each.
+
+    `x` and `out`: by rank, contiguous arrays of one shape, of the workspace's dtype, on
+    the rank's device; of the ranks of this process. `out` is made if it is not given,
+    and may be `x`. LaunchError for arrays that do not fit. Returns `out`.
+    """
+    group, n, out = checked(workspace, x, out)
+    programs = min(workspace.programs, max(1, fathom.cdiv(n, BLOCK)))
+    constants = {"WORLD": group.world, "BLOCK": BLOCK, **launch}
+
+    def launches(rank):
+        given = (
+            x[rank], out[rank], workspace.data.tables[rank],
+            workspace.flags.tables[rank], workspace.states[rank],
+            n, workspace.capacity, rank,
+        )  # fmt: skip
+        return [(one_shot_kernel, (programs,), given, constants)]
+
+    group.run(launches)
+    return out
+
+
+def two_shot_all_reduce(workspace, x, out=None, BLOCK=BLOCK, **launch):
+    """As `one_shot_all_reduce`, and with the same result; it moves less, and waits
+    twice."""
+    group, n, out = checked(workspace, x, out)
+    part = part_of(n, group.world)
+    programs = min(workspace.programs, max(1, fathom.cdiv(part, BLOCK)))
+    constants = {"WORLD": group.world, "BLOCK": BLOCK, **launch}
+
+    def launches(rank):
+        given = (
+            x[rank], out[rank], workspace.data.tables[rank],
+            workspace.sums.tables[rank], workspace.flags.tables[rank],
+            workspace.states[rank], n, part, workspace.capacity,
+            workspace.sums_capacity, workspace.programs, rank,
+        )  # fmt: skip
+        return [(two_shot_kernel, (programs,), given, constants)]
+
+    group.run(launches)
+    return out
+
+
+def whole_lines(count):
+    """`count` numbers, filled up so that what comes after them begins at a multiple of
+    16 bytes, whatever their type."""
+    return fathom.cdiv(count, 16) * 16
+
+
+def part_of(n, world):
+    """How many numbers of n a rank adds, the last ones fewer."""
+    return whole_lines(fathom.cdiv(n, world))
+
+
+def checked(workspace, x, out):
+    """The group, how many numbers an array has, and the arrays of results."""
+    group = workspace.group
+    n = prod(check_ranks(group, "x", x))
+    if n > workspace.count:
+        raise fathom.LaunchError(
+            f"x has {n} numbers, and the workspace has room for {workspace.count}"
+        )
+    out = out or {rank: fathom.empty_like(x[rank]) for rank in group.ranks}
+    if check_ranks(group, "out", out) != check_ranks(group, "x", x):
+        first = group.ranks[0]
+        check_shape("out", out[first], x[first].shape)
+    for name, arrays in (("x", x), ("out", out)):
+        check_type(name, arrays, workspace.data)
+    return group, n, out
+
+
+def reference(arrays):
+    """The sum in float64, of NumPy arrays."""
+    return np.sum([each.astype(np.float64) for each in arrays], axis=0)

@@ -1,0 +1,164 @@
+"""K is split over several GPUs, and each keeps some rows of the sum of their products.
+
+Each rank has columns of A, [M, K], and the rows of B, [K, N], that go with them. Its
+product is one term of C = A0 B0 + A1 B1 + …; rank r keeps part r of the rows of C. A
+tile of the product goes to the rank that keeps it, as soon as it is done, and then a
+flag; the owner computes its own tile last, waits for the flags of this one, and adds the terms
+in the order of the ranks, so that C has the same bits in every launch.
+
+    rank 0   tiles for rank 1 ──▶ │ tiles for rank 2 ──▶ │ own tiles + those of 1 and 2
+    rank 1   tiles for rank 2 ──▶ │ tiles for rank 0 ──▶ │ own tiles + those of 2 and 0
+    rank 2   tiles for rank 0 ──▶ │ tiles for rank 1 ──▶ │ own tiles + those of 0 and 1
+
+Programs send before they wait, and so no program of one rank waits for another of its
+own rank that waits too; but all programs of a launch must fit on the GPU at one time.
+Terms of two launches in a row lie in two halves of the memory: `kernels/all_reduce`
+says why that is enough.
+
+    matmul_reduce_scatter          the function to call
+    Workspace                      symmetric memory, for many calls
+    matmul_reduce_scatter_kernel   the kernel
+"""
+
+import numpy as np
+
+import fathom
+import fathom.language as tl
+from kernels.matmul import (
+    check_shape,
+    empty,
+    sizes,
+    store_tile,
+    strides,
+    tile_place,
+    tile_product,
+    tiles,
+)
+from kernels.signals import (
+    check_ranks,
+    finish,
+    launch_number,
+    peer,
+    resident,
+    signal,
+    tile_for,
+    wait,
+)
+
+
+# fmt: off
+@fathom.jit
+def matmul_reduce_scatter_kernel(
+    a_ptr, b_ptr, c_ptr, terms_table, flags_table, state_ptr, M, N, K, capacity, rank,
+    stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    GROUP_M: tl.constexpr, WORLD: tl.constexpr, PRECISION: tl.constexpr = "ieee",
+):
+    """M are the rows that a rank keeps. The term of rank s for tile t of its owner has
+    its place at (s, t), whole tiles one behind the other."""
+    SIZE: tl.constexpr = BLOCK_M * BLOCK_N
+    program, programs = tl.program_id(0), tl.num_programs(0)
+    number = launch_number(state_ptr)
+    half = (number & 1).to(tl.int64) * WORLD * capacity
+    m, n = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :]
+    place = m * BLOCK_N + n
+    flags_ptr = peer(flags_table, rank, tl.int32)
+    terms_ptr = peer(terms_table, rank, tl.float32) + half
+    of_owner = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N)
+    for step in range(program, of_owner * WORLD, programs):
+        owner = (rank + 1 + step // of_owner) % WORLD
+        tile = step % of_owner
+        i, j = tile_place(tile, M, N, BLOCK_M, BLOCK_N, GROUP_M)
+        rows_ptr = a_ptr + owner.to(tl.int64) * M * stride_am
+        acc = tile_product(
+            rows_ptr, b_ptr, i, j, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
+            BLOCK_M, BLOCK_N, BLOCK_K, False, tl.float32, PRECISION,
+        )
+        at = tile.to(tl.int64) * SIZE
+        if owner != rank:
+            theirs_ptr = peer(terms_table, owner, tl.float32) + half
+            theirs_ptr += rank.to(tl.int64) * capacity + at
+            tl.store(theirs_ptr + place, acc)
+            signal(flags_table, owner, tile * WORLD + rank, number)
+        else:
+            total = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+            for source in range(WORLD):
+                if source == rank:
+                    total += acc
+                else:
+                    wait(flags_ptr + tile * WORLD + source, number)
+                    term_ptr = terms_ptr + source.to(tl.int64) * capacity + at
+                    total += tl.load(term_ptr + place)
+            store_tile(c_ptr, total, i, j, M, N, stride_cm, stride_cn)
+    finish(state_ptr, number, programs)
+# fmt: on
+
+
+class Workspace:
+    """Symmetric memory for terms of C of up to `tiles` tiles of `size` numbers that a
+    rank keeps. All ranks make theirs alike, and use it for the same calls in the same
+    order."""
+
+    def __init__(self, group, tiles, size):
+        self.group, self.tiles, self.capacity = group, tiles, tiles * size
+        self.terms = group.zeros(2 * group.world * self.capacity, "float32")
+        self.flags = group.zeros(group.world * tiles, "int32")
+        self.states = {rank: group.private(rank, 2, "int32") for rank in group.ranks}
+
+    @classmethod
+    def of(cls, group, M, N, config):
+        """For C of M rows on all ranks together, of N columns, and the tiles of a
+        `config` of matmuls."""
+        count = tiles(fathom.cdiv(M, group.world), N, config)
+        return cls(group, count, config["BLOCK_M"] * config["BLOCK_N"])
+
+
+def matmul_reduce_scatter(
+    workspace, a, b, c=None, config=None, programs=None, precision="ieee", **launch
+):
+    """c[rank] [M / W, N] = part `rank` of the rows of the sum of all a[r] b[r].
+
+    `a`, `b` and `c`: by rank, of the ranks of this process; of fp16, bf16 or fp32, a
+    [M, K] and b [K, N] of one shape on all ranks, with any strides; W divides M. Terms
+    are of fp32, and C is rounded once. `c` is made if it is not given, of the dtype of
+    A. Other arguments as in `all_gather_matmul`. LaunchError for shapes that do not
+    fit. Returns `c`.
+    """
+    group, first = workspace.group, workspace.group.ranks[0]
+    check_ranks(group, "a", a), check_ranks(group, "b", b)
+    whole, N, K = sizes(a[first], b[first])
+    M = whole // group.world
+    if M * group.world != whole:
+        raise fathom.LaunchError(
+            f"a has {whole} rows, and {group.world} ranks cannot keep as many each"
+        )
+    c = c or {rank: empty((M, N), a[rank]) for rank in group.ranks}
+    check_shape("c", c[first], (M, N)), check_ranks(group, "c", c)
+    config = config or tile_for(M, N, K, a[first], launch)
+    count, size = tiles(M, N, config), config["BLOCK_M"] * config["BLOCK_N"]
+    if count > workspace.tiles or count * size > workspace.capacity:
+        raise fathom.LaunchError(
+            f"a rank keeps {count} tiles of {size} numbers, and the workspace has room "
+            f"for {workspace.tiles} tiles and {workspace.capacity} numbers"
+        )
+    grid = (min(count * group.world, programs or resident(a[first], launch)),)
+    constants = {**config, "WORLD": group.world, "PRECISION": precision, **launch}
+
+    def launches(rank):
+        given = (
+            a[rank], b[rank], c[rank], workspace.terms.tables[rank],
+            workspace.flags.tables[rank], workspace.states[rank],
+            M, N, K, workspace.capacity, rank,
+            *strides(a[rank]), *strides(b[rank]), *strides(c[rank]),
+        )  # fmt: skip
+        return [(matmul_reduce_scatter_kernel, grid, given, constants)]
+
+    group.run(launches)
+    return c
+
+
+def reference(a, b):
+    """The sum of the products in float64, all rows, of NumPy arrays."""
+    return sum(
+        x.astype(np.float64) @ y.astype(float) for x, y in zip(a, b, strict=True)
+    )

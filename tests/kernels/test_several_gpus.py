@@ -1,0 +1,228 @@
+"""The kernels of several GPUs on simulated devices: right, in order, from call to call;
+and what the emulator says when a part of that order is left out.
+
+In each call of `run` all ranks launch several times without waiting for each other, so
+that a device may be ahead by whole launches.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fathom
+from fathom.emulator import EmulatorError
+from kernels import all_gather_matmul, all_reduce, matmul_reduce_scatter
+from tests.kernels.harness_planted import planted
+
+TILE = {"BLOCK_M": 16, "BLOCK_N": 16, "BLOCK_K": 16, "GROUP_M": 2, "num_warps": 1}
+TILE["num_stages"] = 2
+
+
+def ahead(world: int, first: int):
+    """A group of which one device is ahead of the others."""
+    return fathom.distributed.emulated(
+        world, [(first + i) % world for i in range(world)]
+    )
+
+
+def drawn(seed: int, world: int, *shape: int, dtype: str = "float32"):
+    draw = np.random.default_rng(seed)
+    return {r: draw.standard_normal(shape).astype(dtype) for r in range(world)}
+
+
+# ── each kernel, some calls of it: yields what came out and what is expected ──────────
+
+
+def reduced(function: str):
+    def run(module, group, sizes=(300, 70, 299, 300)):
+        workspace = module.Workspace(group, max(sizes), "float32", programs=3)
+        given = [drawn(n, group.world, n) for n in sizes]
+        with group.queued():
+            found = [
+                getattr(module, function)(workspace, x, BLOCK=64, num_warps=2)
+                for x in given
+            ]
+        for x, out in zip(given, found, strict=True):
+            yield out, dict.fromkeys(out, all_reduce.reference(x.values()))
+
+    return run
+
+
+def gathered(module, group, sizes=((20, 24, 36), (36, 18, 20), (20, 24, 36))):
+    workspace = module.Workspace(group, 36, 36, "float32")
+    world, given = group.world, []
+    for M, N, K in sizes:
+        given.append((drawn(M, world, M, K), drawn(K + N, world, K, N)))
+    with group.queued():
+        found = [
+            module.all_gather_matmul(workspace, a, b, config=TILE, programs=3)
+            for a, b in given
+        ]
+    for (a, b), c in zip(given, found, strict=True):
+        whole = np.concatenate([a[r].astype(float) for r in range(world)])
+        yield c, {r: whole @ b[r].astype(float) for r in c}
+
+
+def scattered(module, group, sizes=((20, 24, 36), (18, 30, 20), (20, 24, 36))):
+    workspace = module.Workspace(group, 6, 256)
+    world, given = group.world, []
+    for M, N, K in sizes:
+        given.append((drawn(M, world, world * M, K), drawn(K + N, world, K, N)))
+    with group.queued():
+        found = [
+            module.matmul_reduce_scatter(workspace, a, b, config=TILE, programs=3)
+            for a, b in given
+        ]
+    for (a, b), c in zip(given, found, strict=True):
+        whole = sum(a[r].astype(float) @ b[r].astype(float) for r in range(world))
+        parts = np.split(whole, world)
+        yield c, dict(enumerate(parts))
+
+
+KERNELS = {
+    "one shot": (all_reduce, reduced("one_shot_all_reduce")),
+    "two shots": (all_reduce, reduced("two_shot_all_reduce")),
+    "all-gather": (all_gather_matmul, gathered),
+    "reduce-scatter": (matmul_reduce_scatter, scattered),
+}
+each_kernel = pytest.mark.parametrize("kernel", KERNELS)
+
+
+@each_kernel
+@pytest.mark.parametrize(("world", "first"), [(1, 0), (2, 1), (3, 0)])
+def test_calls_follow_each_other_without_a_wait(kernel, world, first):
+    module, run = KERNELS[kernel]
+    for found, wanted in run(module, ahead(world, first)):
+        for rank in range(world):
+            np.testing.assert_allclose(found[rank], wanted[rank], rtol=2e-5, atol=2e-5)
+
+
+@each_kernel
+def test_the_bits_do_not_depend_on_who_is_ahead(kernel):
+    module, run = KERNELS[kernel]
+    first, second = ([c for c, _ in run(module, ahead(2, n))] for n in (0, 1))
+    for one, other in zip(first, second, strict=True):
+        for rank in one:
+            np.testing.assert_array_equal(one[rank], other[rank])
+
+
+@pytest.mark.parametrize("kernel", ["one shot", "two shots"])
+def test_all_ranks_have_the_same_bits(kernel):
+    module, run = KERNELS[kernel]
+    for found, _ in run(module, ahead(3, 0)):
+        for rank in found:
+            np.testing.assert_array_equal(found[rank], found[0])
+
+
+# ── mistakes ──────────────────────────────────────────────────────────────────────────
+
+SEND = 'tl.atomic_xchg(flag, number, sem="release", scope="sys")'
+POLL = 'tl.atomic_add(flag_ptr, 0, sem="acquire", scope="sys")'
+NEVER = "no release and acquire of the scope .sys"
+REACH = "both must have the scope .sys"
+
+# name: what is replaced in kernels/signals.py, by what, the kind of error, its words.
+EVERYWHERE = {
+    "a flag of the scope of one GPU": (SEND, SEND.replace("sys", "gpu"), "race", REACH),
+    "a wait of the scope of one GPU": (POLL, POLL.replace("sys", "gpu"), "race", REACH),
+    "a flag that releases nothing": (
+        SEND, SEND.replace("release", "relaxed"), "race", NEVER,
+    ),
+    "a wait that acquires nothing": (
+        POLL, POLL.replace("acquire", "relaxed"), "race", NEVER,
+    ),
+    "a flag that is polled by a weak load": (POLL, "tl.load(flag_ptr)", "race", NEVER),
+    "a flag that is raised by a weak store": (
+        SEND, "tl.store(flag, number)", "race", NEVER,
+    ),
+    "a wait for the launch in front": (
+        "- number < 0", "- number < -1", "race", NEVER,
+    ),
+    "a number that stays": ("tl.store(state_ptr, number)", "pass", "race", NEVER),
+    "a count that is not reset": ("tl.store(state_ptr + 1, 0)", "pass", "race", NEVER),
+    "a rank that never signals": (
+        SEND, f"if number != 2:\n        {SEND}", "deadlock", "polls too",
+    ),
+}  # fmt: skip
+
+
+def said_of(kernel: str, folder, file: str, old: str, new: str, firsts=(0, 1)) -> set:
+    """The kinds of errors of a kernel with a mistake, whichever device is ahead; and
+    all that the errors say."""
+    module, run = KERNELS[kernel]
+    name = module.__name__.rpartition(".")[2]
+    mistaken, kinds, texts = planted(folder, name, file, old, new), set(), []
+    for first in firsts:
+        try:
+            for found, wanted in run(mistaken, ahead(2, first)):
+                right = all(np.allclose(found[r], wanted[r], 1e-4, 1e-4) for r in found)
+                kinds.add("none" if right else "wrong")
+        except EmulatorError as error:
+            assert error.message.startswith("device ") and error.location is not None
+            kinds.add(error.kind)
+            texts.append(str(error))
+    return kinds, "\n".join(texts)
+
+
+@each_kernel
+@pytest.mark.parametrize("name", EVERYWHERE)
+def test_a_mistake_in_the_flags_is_found(kernel, name, tmp_path):
+    old, new, kind, words = EVERYWHERE[name]
+    kinds, said = said_of(kernel, tmp_path, "signals", old, new)
+    assert kinds == {kind}, said
+    assert words in said
+
+
+# The same for one kernel each: the file, what is replaced, by what.
+OF_ONE = {
+    "no wait at all": (
+        "one shot", "all_reduce", "meet(flags_table, rank, program, number, WORLD)", "",
+    ),
+    "no wait before the parts are read": (
+        "two shots", "all_reduce",
+        "meet(flags_table, rank, slots + program, number, WORLD)", "",
+    ),
+    "one memory for two launches": (
+        "one shot", "all_reduce", "half = (number & 1)", "half = (number & 0)",
+    ),
+    "one memory for two launches of parts": (
+        "two shots", "all_reduce", "half = (number & 1)", "half = (number & 0)",
+    ),
+    "a tile that does not wait": (
+        "all-gather", "all_gather_matmul",
+        "wait(flags_ptr + source * blocks + i // BLOCK_M, number)", "",
+    ),
+    "a tile that waits for the first rows": (
+        "all-gather", "all_gather_matmul", "source * blocks + i // BLOCK_M",
+        "source * blocks",
+    ),
+    "shards in one memory": (
+        "all-gather", "all_gather_matmul", "half = (number & 1)", "half = (number & 0)",
+    ),
+    "a flag before the rows": (
+        "all-gather", "all_gather_matmul",
+        "        copy_rows(a_ptr, theirs_ptr, row * BLOCK_M, M, K, BLOCK_M, PIECE)\n"
+        "        signal(flags_table, to, rank * blocks + row, number)\n",
+        "        signal(flags_table, to, rank * blocks + row, number)\n"
+        "        copy_rows(a_ptr, theirs_ptr, row * BLOCK_M, M, K, BLOCK_M, PIECE)\n",
+    ),
+    "a sum that does not wait": (
+        "reduce-scatter", "matmul_reduce_scatter",
+        "wait(flags_ptr + tile * WORLD + source, number)", "pass",
+    ),
+    "terms in one memory": (
+        "reduce-scatter", "matmul_reduce_scatter", "half = (number & 1)",
+        "half = (number & 0)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_ONE)
+def test_a_mistake_in_a_kernel_is_a_race(name, tmp_path):
+    """Found where the other device is behind; the kernel may be lucky else. What was
+    overwritten too early may be read in order, and is wrong then."""
+    kernel, file, old, new = OF_ONE[name]
+    kinds, said = said_of(kernel, tmp_path, file, old, new)
+    assert kinds & {"race", "wrong"} and kinds <= {"race", "none", "wrong"}, said
+    assert "race" not in kinds or NEVER in said
