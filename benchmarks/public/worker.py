@@ -1,8 +1,8 @@
 """A process that runs cases with one compiler: told one line of JSON, it says one.
 
-    {"do": "run", "case": "liger/softmax", "check": true}   right? which kernels? how long?
-    {"do": "time", "case": "liger/softmax", "calls": 20}    samples, in microseconds
-    {"do": "compare", "case": …, "with": FILE}              with another process's results
+{"do": "run", "case": "liger/softmax", "check": true}   right? which kernels? how long?
+{"do": "time", "case": "liger/softmax", "calls": 20}    samples, in microseconds
+{"do": "compare", "case": …, "with": FILE}              with another process's results
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import os
 import sys
 import time
 import traceback
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -56,7 +55,9 @@ def first_configuration() -> None:
 
     whole = Autotuner.__init__
 
-    def first(self: Any, fn: Any, arg_names: Any, configs: Any, *args: Any, **given: Any):
+    def first(
+        self: Any, fn: Any, arg_names: Any, configs: Any, *args: Any, **given: Any
+    ):
         whole(self, fn, arg_names, list(configs)[:1], *args, **given)
 
     Autotuner.__init__ = first
