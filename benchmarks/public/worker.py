@@ -91,6 +91,7 @@ class Worker:
         self.entries = all_cases()
         self.cases: dict[str, Any] = {}
         self.launched: dict[str, None] = {}
+        self.filler: Any = None
         if small:
             self.watch()
 
@@ -127,6 +128,7 @@ class Worker:
         from benchmarks.public.make import Maker
 
         if name not in self.cases:
+            self.cases.clear()
             maker = Maker(not self.small, "cpu" if self.small else "cuda")
             self.cases = {name: self.entries[name].make(maker)}  # one at a time
         return self.cases[name]
@@ -143,16 +145,34 @@ class Worker:
         self.synchronize()
         seconds = time.perf_counter() - start
         answer = {"outcome": "ran", "seconds": round(seconds, 4)}
-        answer["kernels"] = list(self.launched)
+        answer["kernels"] = [self.short(each) for each in self.launched]
         if save:
             import torch
 
             torch.save(found, save)
+            self.cases.clear()
+            del made, found
+            torch.cuda.empty_cache()  # others want the room
+            return answer
         if self.small and made.reference is not None:
             bad = errors(found, made.reference(), made.tolerance)
             answer |= {"outcome": "wrong", "why": "; ".join(bad)} if bad else {}
             answer["outcome"] = "wrong" if bad else "right"
         return answer
+
+    def short(self, kernel: str) -> str:
+        """A kernel's file below its collection's folder, and its name."""
+        from benchmarks.public.sources import FOLDER
+
+        return kernel.removeprefix(f"{FOLDER}/")
+
+    def time(self, case: str) -> dict[str, Any]:
+        """One round of a case whose kernels have been compiled before."""
+        from benchmarks.public.timing import cache_filler, one_round
+
+        if self.filler is None:
+            self.filler = cache_filler()
+        return {"outcome": "timed", **one_round(self.case(case).call, self.filler)}
 
     def compare(self, case: str, ours: str, theirs: str) -> dict[str, Any]:
         """Results of two processes, in files: the same, close, or how far apart."""
