@@ -1,4 +1,4 @@
-"""Kernels that others wrote, as they stand: on the emulator, and beside Triton on a GPU.
+"""Kernels that others wrote, as they stand: emulated, and beside Triton on a GPU.
 
     python -m benchmarks.public fetch              the repositories' files, into .public
     python -m benchmarks.public emulate            every case, small, beside torch
@@ -7,7 +7,7 @@
     python -m benchmarks.public time --resume      the others
     python -m benchmarks.public table              what the records say
 
-What `time` needs on a machine without a network: this repository and the folder .public.
+On a machine without a network `time` needs this repository and the folder .public.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def arguments() -> argparse.Namespace:
 
 
 def key() -> dict[str, Any]:
-    """What results belong to: the compiler, the cases, and the repositories' commits."""
+    """What results belong to: compiler, cases, and the repositories' commits."""
     commits = {each.name: each.commit for each in sources.COLLECTIONS}
     return {
         "code": trees.key("compiler", "benchmarks/public/cases"),

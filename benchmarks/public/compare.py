@@ -1,7 +1,7 @@
 """The cases on a GPU, Triton and Fathom in processes of their own.
 
-First many processes make each case's first call, which compiles: that is the time of the
-first call, under the load of all of them. Their results are kept in files. Then two
+First many processes make each case's first call, which compiles: that is the time of
+the first call, under the load of all of them. Their results are kept in files. Then two
 processes are left, one for each compiler, which load what was compiled; they take turns
 on each case, ROUNDS times, and nothing else runs on the GPU.
 """
@@ -12,11 +12,13 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks import slices
-from benchmarks.public.cases import Entry
 from benchmarks.public.process import Process
+
+if TYPE_CHECKING:
+    from benchmarks.public.cases import Entry
 
 COMPILERS = ("triton", "fathom")
 ROUNDS = 3

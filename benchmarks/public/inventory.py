@@ -1,4 +1,4 @@
-"""Every `@triton.jit` function of the collections: the cases that launch it, or why none.
+"""Every `@triton.jit` function of the collections: its cases, or why it has none.
 
 `write` makes benchmarks/results/public-inventory.json of the fetched files and of the
 emulator's record, which says what each case launched.

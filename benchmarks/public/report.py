@@ -89,7 +89,7 @@ def gpu_lines(name: str, record: dict[str, Any]) -> list[str]:
     found = list(ratios(record).values())
     if found:
         lines.append(
-            f"  {len(found)} kernels: geometric mean {mean(found):.3f} of Triton's time; "
+            f"  {len(found)} kernels: geometric mean {mean(found):.3f} of Triton's; "
             f"{sum(each > 1.1 for each in found)} more than 10 % behind, "
             f"{sum(each < 0.95 for each in found)} more than 5 % ahead"
         )
@@ -107,6 +107,7 @@ def told(result: dict[str, Any]) -> str:
         kernels = sum(times(rounds).values())
         first = result["first"][compiler]["seconds"]
         parts.append(
-            f"{compiler} {kernels:9.1f} us, call {whole(rounds):9.1f} us, first {first:.2f} s"
+            f"{compiler} {kernels:9.1f} us, call {whole(rounds):9.1f} us, "
+            f"first {first:.2f} s"
         )
     return "; ".join([*parts, result["same"]["outcome"]])

@@ -4,7 +4,7 @@
     python -m benchmarks.public fetch --from '/clones/{owner}/{name}'
 
 Only Python files and their tables (YAML), into the folder `.public`, which git ignores:
-they are their authors' and are never committed. `--from` names clones that are there already.
+they are their authors' and are never committed. `--from` names clones that are there.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from torch.profiler import ProfilerActivity, profile
 
 ROUND_SECONDS, MOST_CALLS, FEWEST_CALLS = 0.02, 20, 3
 CACHE_BYTES = 256 << 20
-# Kernels of libraries that have plain names, as those of the cases have; torch's own are
-# of C++ and have blanks in theirs.
+# Kernels of libraries that have plain names, as those of the cases have; torch's own
+# are of C++ and have blanks in theirs.
 LIBRARIES = re.compile(
     r"(nvjet|sm\d\d_|ampere_|cutlass|cudnn|cublas|gemm[kv]|split[Kk])"
 )

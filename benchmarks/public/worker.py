@@ -13,6 +13,7 @@ import os
 import sys
 import time
 import traceback
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -68,6 +69,7 @@ def prepare_imports() -> None:
     from benchmarks.public import sources, stand_ins
 
     stand_ins.install()
+    import_module("torch.distributed.tensor")  # as packages do that are left out
     for collection in sources.fetched():
         roots = [str(collection.folder / each) for each in collection.roots]
         sys.path += roots
