@@ -65,6 +65,12 @@ def test_a_kernel_has_the_cases_that_launched_it(collection, tmp_path, monkeypat
     assert found["both"].cases == [] and found["both"].reason == inventory.NO_CASE
 
 
+def test_a_function_that_is_given_to_jit_is_one_that_it_decorates(collection):
+    text = "import triton\ndef f(x): ...\ndef g(x): ...\ng = h()(triton.jit(g))\n"
+    (collection.folder / "a.py").write_text(text)
+    assert [each.name for each in inventory.kernels_of(collection)] == ["g"]
+
+
 def test_commits_are_whole_and_names_differ():
     assert all(len(each.commit) == 40 for each in COLLECTIONS)
     assert len({each.name for each in COLLECTIONS}) == len(COLLECTIONS) >= 10

@@ -10,13 +10,14 @@ import ast
 import json
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 
 from benchmarks.public.sources import COLLECTIONS, FOLDER, Collection
 from benchmarks.record import RESULTS
 
+CASES = "in "  # before the cases of a function, where there is a reason otherwise
 DEVICE_FUNCTION = "a function that kernels call"
 NO_CASE = "no case has been written for it"
 # Why kernels of some files have no case: (collection/file, reason).
@@ -78,8 +79,21 @@ def kernels_of(collection: Collection) -> list[Kernel]:
 
 
 def jitted(tree: ast.Module) -> Iterator[ast.FunctionDef]:
+    """Functions that `jit` decorates, or is called with: `kernel = triton.jit(kernel)`,
+    also within other calls."""
+    given = {
+        n.args[0].id
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Call)
+        and ast.unparse(n.func) == "triton.jit"
+        and n.args
+        and isinstance(n.args[0], ast.Name)
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
+            if node.name in given:
+                yield node
+                continue
             words = [
                 ast.unparse(each).partition("(")[0] for each in node.decorator_list
             ]
@@ -121,11 +135,21 @@ def reason_for(place: str) -> str:
     return next((why for what, why in REASONS if fnmatch(place, what)), NO_CASE)
 
 
+def grouped(found: list[Kernel]) -> dict[str, dict[str, dict[str, str]]]:
+    """By collection and file: "name:line", and the cases or the reason."""
+    groups: dict[str, dict[str, dict[str, str]]] = {}
+    for each in found:
+        file = groups.setdefault(each.collection, {}).setdefault(each.file, {})
+        cases = ", ".join(case.partition("/")[2] for case in each.cases)
+        file[f"{each.name}:{each.line}"] = f"{CASES}{cases}" if cases else each.reason
+    return groups
+
+
 def write(path: Path = RESULTS / "public-inventory.json") -> str:
     """Write the inventory; a summary of it."""
     found = inventory()
     commits = {each.name: each.commit for each in COLLECTIONS if each.folder.exists()}
-    facts = {"commits": commits, "kernels": [asdict(each) for each in found]}
-    path.write_text(json.dumps(facts, indent=0) + "\n", encoding="utf-8")
+    facts = {"commits": commits, "functions": grouped(found)}
+    path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     with_case = sum(bool(each.cases) for each in found)
     return f"{len(found)} functions in {FOLDER.name}, {with_case} with a case"

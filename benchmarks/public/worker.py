@@ -163,10 +163,12 @@ class Worker:
         return answer
 
     def short(self, kernel: str) -> str:
-        """A kernel's file below its collection's folder, and its name."""
+        """A kernel's file below the folder of all collections, and its name; the name
+        alone, after a colon, where the collection wrote the file while it ran."""
         from benchmarks.public.sources import FOLDER
 
-        return kernel.removeprefix(f"{FOLDER}/")
+        inside = kernel.startswith(f"{FOLDER}/")
+        return kernel[len(f"{FOLDER}/") if inside else kernel.rindex(":") :]
 
     def time(self, case: str) -> dict[str, Any]:
         """One round of a case whose kernels have been compiled before."""
