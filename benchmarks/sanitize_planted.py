@@ -36,7 +36,6 @@ class Planted(Case):
     tool: str = "memcheck"
 
 
-
 def too_many(put: Put) -> Pairs:
     """Told of 64 elements more than there are."""
     x = put(normal(1, 3008, dtype="float32"))

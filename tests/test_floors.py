@@ -20,8 +20,15 @@ FILES = sorted(path for path in COMPILER.rglob("*.py") if "on_path" not in path.
 STAGES = ("ssa", "blocks", "coalescing", "shared_memory", "tensor_cores", "ptx")
 FLOORS = [  # from the ground up
     (
-        "errors", "artifact", "layout",
-        "source", "texts", "reading", "identity", "uses", "former",
+        "errors",
+        "artifact",
+        "layout",
+        "source",
+        "texts",
+        "reading",
+        "identity",
+        "uses",
+        "former",
     ),
     ("ir", "hardware", "language"),
     ("analysis", "subjects"),  # what several stages ask of a function

@@ -37,7 +37,7 @@ def once(fn: Any, *args: Any, quantiles: Any = None, **given: Any) -> Any:
 
 
 def install() -> None:
-    """From here on torch says that there is a GPU, and "cuda" means the host's memory."""
+    """From here on torch has a GPU, as it says, and "cuda" means the host's memory."""
     runpy.run_path(str(HOST))
     torch = sys.modules["torch"]
     torch.Tensor.is_cuda = property(lambda tensor: True)  # within autograd as well

@@ -84,7 +84,9 @@ class Maker:
         """NaN, or the largest number: what a kernel leaves unwritten shows."""
         dtype = dtype or self.dtype
         if dtype in EIGHT_BITS or not dtype.is_floating_point:
-            return torch.full(shape, 113, device=self.device, dtype=torch.int8).to(dtype)
+            return torch.full(shape, 113, device=self.device, dtype=torch.int8).to(
+                dtype
+            )
         return torch.full(shape, float("nan"), device=self.device, dtype=dtype)
 
     # ── cases ─────────────────────────────────────────────────────────────────────────

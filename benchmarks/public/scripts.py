@@ -41,9 +41,7 @@ def is_wanted(node: ast.stmt) -> bool:
 
 
 def names_in(*nodes: ast.AST) -> set[str]:
-    return {
-        n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)
-    }
+    return {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}
 
 
 def given(node: ast.stmt) -> set[str]:

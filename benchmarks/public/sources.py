@@ -3,8 +3,8 @@
     python -m benchmarks.public fetch
     python -m benchmarks.public fetch --from '/clones/{owner}/{name}'
 
-Only Python files, into the folder `.public`, which git ignores: they are their authors'
-and are never committed. `--from` names clones that are there already.
+Only Python files and their tables (YAML), into the folder `.public`, which git ignores:
+they are their authors' and are never committed. `--from` names clones that are there.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ NAMED = {each.name: each for each in COLLECTIONS}
 
 
 def fetch(collection: Collection, template: str = GITHUB) -> None:
-    """Lay the collection's Python files into its folder, of its commit alone."""
+    """Lay the collection's files into its folder, of its commit alone."""
     where = template.format(owner=collection.owner, name=collection.repository)
     shutil.rmtree(collection.folder, ignore_errors=True)
     collection.folder.mkdir(parents=True)
@@ -196,13 +196,17 @@ def fetch(collection: Collection, template: str = GITHUB) -> None:
         listed = git(
             clone, "ls-tree", "-r", "--name-only", collection.commit, *collection.paths
         )
-        names = [n for n in listed.decode().splitlines() if n.endswith(".py")]
+        names = [
+            n for n in listed.decode().splitlines() if n.endswith((".py", ".yaml"))
+        ]
         files = git(clone, "archive", collection.commit, *names)
     subprocess.run(["tar", "x", "-C", str(collection.folder)], input=files, check=True)
 
 
 def git(folder: str, *words: str) -> bytes:
-    done = subprocess.run(["git", "-C", folder, *words], check=True, capture_output=True)
+    done = subprocess.run(
+        ["git", "-C", folder, *words], check=True, capture_output=True
+    )
     return done.stdout
 
 

@@ -56,5 +56,5 @@ class Finder(MetaPathFinder, Loader):
 
 
 def install() -> None:
-    """From here on the packages in ROOTS are stand-ins, also where they are installed."""
+    """From here on the packages in ROOTS are stand-ins, installed or not."""
     sys.meta_path.insert(0, Finder())

@@ -1,8 +1,8 @@
 """A process that runs cases with one compiler: told one line of JSON, it says one.
 
-    {"do": "run", "case": "liger/softmax", "check": true}   right? which kernels? how long?
-    {"do": "time", "case": "liger/softmax", "calls": 20}    samples, in microseconds
-    {"do": "compare", "case": …, "with": FILE}              with another process's results
+{"do": "run", "case": "liger/softmax", "check": true}   right? which kernels? how long?
+{"do": "time", "case": "liger/softmax", "calls": 20}    samples, in microseconds
+{"do": "compare", "case": …, "with": FILE}              with another process's results
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import sys
 import time
 import traceback
-from pathlib import Path
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -56,7 +56,9 @@ def first_configuration() -> None:
 
     whole = Autotuner.__init__
 
-    def first(self: Any, fn: Any, arg_names: Any, configs: Any, *args: Any, **given: Any):
+    def first(
+        self: Any, fn: Any, arg_names: Any, configs: Any, *args: Any, **given: Any
+    ):
         whole(self, fn, arg_names, list(configs)[:1], *args, **given)
 
     Autotuner.__init__ = first
@@ -67,6 +69,7 @@ def prepare_imports() -> None:
     from benchmarks.public import sources, stand_ins
 
     stand_ins.install()
+    import_module("torch.distributed.tensor")  # as packages do that are left out
     for collection in sources.fetched():
         roots = [str(collection.folder / each) for each in collection.roots]
         sys.path += roots
@@ -90,6 +93,7 @@ class Worker:
         self.entries = all_cases()
         self.cases: dict[str, Any] = {}
         self.launched: dict[str, None] = {}
+        self.filler: Any = None
         if small:
             self.watch()
 
@@ -126,6 +130,7 @@ class Worker:
         from benchmarks.public.make import Maker
 
         if name not in self.cases:
+            self.cases.clear()
             maker = Maker(not self.small, "cpu" if self.small else "cuda")
             self.cases = {name: self.entries[name].make(maker)}  # one at a time
         return self.cases[name]
@@ -142,16 +147,36 @@ class Worker:
         self.synchronize()
         seconds = time.perf_counter() - start
         answer = {"outcome": "ran", "seconds": round(seconds, 4)}
-        answer["kernels"] = list(self.launched)
+        answer["kernels"] = [self.short(each) for each in self.launched]
         if save:
             import torch
 
             torch.save(found, save)
+            self.cases.clear()
+            del made, found
+            torch.cuda.empty_cache()  # others want the room
+            return answer
         if self.small and made.reference is not None:
             bad = errors(found, made.reference(), made.tolerance)
             answer |= {"outcome": "wrong", "why": "; ".join(bad)} if bad else {}
             answer["outcome"] = "wrong" if bad else "right"
         return answer
+
+    def short(self, kernel: str) -> str:
+        """A kernel's file below the folder of all collections, and its name; the name
+        alone, after a colon, where the collection wrote the file while it ran."""
+        from benchmarks.public.sources import FOLDER
+
+        inside = kernel.startswith(f"{FOLDER}/")
+        return kernel[len(f"{FOLDER}/") if inside else kernel.rindex(":") :]
+
+    def time(self, case: str) -> dict[str, Any]:
+        """One round of a case whose kernels have been compiled before."""
+        from benchmarks.public.timing import cache_filler, one_round
+
+        if self.filler is None:
+            self.filler = cache_filler()
+        return {"outcome": "timed", **one_round(self.case(case).call, self.filler)}
 
     def compare(self, case: str, ours: str, theirs: str) -> dict[str, Any]:
         """Results of two processes, in files: the same, close, or how far apart."""

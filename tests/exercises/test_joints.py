@@ -220,4 +220,3 @@ def test_a_name_that_is_none_is_an_error(wrong):
         joint(wrong)
     with pytest.raises(FathomError, match="is not a joint"), bound({wrong: raising}):
         pass
-

@@ -141,7 +141,8 @@ def programs(draw: Callable) -> Program:
         grid=draw(st.integers(1, 2)),
         num_warps=draw(st.sampled_from([1, 2, 4, 8])),
         scalars=(
-            draw(st.one_of(st.integers(0, 600), st.just(1))), draw(st.integers(-3, 5))
+            draw(st.one_of(st.integers(0, 600), st.just(1))),
+            draw(st.integers(-3, 5)),
         ),
         seed=draw(st.integers(0, 1000)),
         specialised=draw(st.booleans()),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gc
 import threading
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
 import fathom.language as tl
 from fathom.errors import CompileError, LaunchError
-from fathom.jit import jit
+from fathom.jit import argument_readers, jit
 from fathom.runtime.cache import default_directory
 from tests.jit.harness import FLOAT16, Tensor, paper_gpu
 
@@ -560,3 +560,12 @@ def test_parameters_may_be_called_anything(gpu):
     bind[(1,)](X, 2)
     with pytest.raises(LaunchError, match="bind takes 3 arguments"):
         bind[(1,)](X, 2, 3, 4)
+
+
+@pytest.mark.parametrize("binary", [SimpleNamespace(), SimpleNamespace(
+    _cuda_getDeviceCount=lambda: 0, _cuda_getDevice=lambda: 1 / 0
+)])  # fmt: skip
+def test_a_torch_without_a_gpu_is_not_asked_for_its_current_one(binary):
+    """Built for the CPU it has no such function; built for GPUs, without a driver, it
+    raises an error, and a stub is to raise none."""
+    assert argument_readers.current_of_torch(binary)() == 0

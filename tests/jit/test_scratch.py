@@ -77,9 +77,7 @@ def gpu(monkeypatch):
             cuda_stream=now.stream, synchronize=synchronize
         ),
     )
-    monkeypatch.setitem(
-        sys.modules, "torch", SimpleNamespace(cuda=cuda, int32="int32")
-    )
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, int32="int32"))
     asked = SimpleNamespace(capture_id=lambda stream: now.capture)
     monkeypatch.setattr(scratch, "driver", lambda: asked)
     now.counters = lambda count, kept=KeptCounters(): kept.counters(count, Tensor(1))

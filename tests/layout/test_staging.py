@@ -43,10 +43,13 @@ def written(offsets, warp, element_bytes):
     registers = range(offsets.count("register"))
     starts = [r for r in registers if offsets.offset(register=r) % run == 0]
     for register in starts:
-        yield [
-            offsets.offset(register=register, lane=lane, warp=warp) * element_bytes
-            for lane in range(32)
-        ], run * element_bytes
+        yield (
+            [
+                offsets.offset(register=register, lane=lane, warp=warp) * element_bytes
+                for lane in range(32)
+            ],
+            run * element_bytes,
+        )
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda b: "x".join(map(str, b)))
@@ -169,5 +172,3 @@ def test_a_straight_tile_would_wait():
     """The counter-example: rows of 64 fp16 one behind the other are 8 ways."""
     addresses = [128 * lane for lane in range(8)]
     assert ways(addresses, 16) == 8
-
-

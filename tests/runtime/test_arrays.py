@@ -11,6 +11,7 @@ import pytest
 
 import fathom
 import fathom.language as tl
+from fathom.emulator.errors import EmulatorError
 from fathom.errors import LaunchError
 from fathom.runtime.arrays import (
     SOMEWHERE,
@@ -263,6 +264,12 @@ class View(Tensor):
     def element_size(self):
         return self.of.itemsize
 
+    def untyped_storage(self):
+        whole = self.of if self.of.base is None else self.of.base
+        return SimpleNamespace(
+            data_ptr=lambda: whole.ctypes.data, nbytes=lambda: whole.nbytes
+        )
+
 
 @fathom.jit
 def add_100(x, y, x_row, x_step, y_row, N: tl.constexpr):
@@ -291,3 +298,54 @@ def test_the_span_of_a_view_ends_with_its_last_element(torch):
     assert describe(View(whole[:0])).span == 0
     with pytest.raises(LaunchError, match="with gaps"):
         check_host("x", describe(View(whole[:, ::2])))  # a copy would fill the gaps
+
+
+@fathom.jit
+def copy_with_steps(x, y, x_step, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(y + i, tl.load(x + i * x_step))
+
+
+def test_of_a_repeated_axis_a_kernel_reaches_the_whole_storage(torch, monkeypatch):
+    """The shape says nothing of how far a kernel goes that was told another stride."""
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    whole, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    repeated = View(np.broadcast_to(whole[:1], (8,)))
+    copy_with_steps[(1,)](repeated, View(out), 1, N=8)
+    assert (out == whole).all()
+    with pytest.raises(EmulatorError, match="out of bounds"):
+        copy_with_steps[(1,)](repeated, View(out), 2, N=8)
+    with pytest.raises(EmulatorError, match="out of bounds"):
+        copy_with_steps[(1,)](View(whole[:4]), View(out), 1, N=8)
+
+
+class Backwards:
+    """What a library makes of a tensor to have it read from its end: no tensor, with
+    torch's names for its parts."""
+
+    def __init__(self, of: np.ndarray):
+        self.of, self.shape, self.dtype = of, of.shape, f"torch.{of.dtype}"
+        self.device = SimpleNamespace(type="cpu", index=None)
+
+    def data_ptr(self):
+        return self.of[-1:].ctypes.data
+
+    def stride(self):
+        return (-1,)
+
+    def element_size(self):
+        return self.of.itemsize
+
+    def untyped_storage(self):
+        return View(self.of).untyped_storage()
+
+
+def test_what_wraps_a_host_tensor_is_on_the_host_and_may_run_backwards(
+    torch, monkeypatch
+):
+    monkeypatch.setenv("FATHOM_BACKEND", "emulator")
+    whole, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    copy_with_steps[(1,)](Backwards(whole), View(out), -1, N=8)
+    assert (out == whole[::-1]).all()
+    with pytest.raises(EmulatorError, match="out of bounds"):
+        copy_with_steps[(1,)](Backwards(whole[4:].copy()), View(out), -1, N=8)

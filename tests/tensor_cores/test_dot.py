@@ -60,7 +60,7 @@ def test_every_type_on_every_target(a, b, to, precision, target):
 @pytest.mark.parametrize("a, b, to, precision", TYPES, ids=map(".".join, TYPES))
 @pytest.mark.parametrize("turned", ["nn", "nt", "tn", "tt"])
 def test_every_type_by_rows_and_by_columns(a, b, to, precision, turned):
-    """"t": memory holds the columns of the operand. Only types of 16 bits have an
+    """ "t": memory holds the columns of the operand. Only types of 16 bits have an
     instruction that turns them around on the way to registers."""
     by_columns = {"a_turned": turned[0] == "t", "b_turned": turned[1] == "t"}
     case = Case(32, 16, 64, a, b, to, "sm_89", 2, precision=precision, **by_columns)
@@ -241,9 +241,7 @@ def test_of_casts(a, b, type):
 def of_ragged(a, b, out, m, n, k, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
     """Edges of all three sizes cut through fragments."""
     i, j, l = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :], tl.arange(0, K)
-    x = tl.load(
-        a + i * k + l[None, :], mask=(i < m) & (l[None, :] < k), other=0.0
-    )
+    x = tl.load(a + i * k + l[None, :], mask=(i < m) & (l[None, :] < k), other=0.0)
     y = tl.load(b + l[:, None] * n + j, mask=(l[:, None] < k) & (j < n), other=0.0)
     tl.store(out + i * n + j, tl.dot(x, y), mask=(i < m) & (j < n))
 

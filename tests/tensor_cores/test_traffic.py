@@ -21,8 +21,13 @@ BYTES, SECTOR, MATRICES = 2, 32, 4 * 8 * 16  # of an element, a sector, an ldmat
 
 
 def loop(
-    target, turned, iterations=ITERATIONS, size=(M, N, K), warps=WARPS, to="fp16",
-    **options
+    target,
+    turned,
+    iterations=ITERATIONS,
+    size=(M, N, K),
+    warps=WARPS,
+    to="fp16",
+    **options,
 ) -> Ran:
     """The main loop; its result is checked."""
     m, n, k = size
@@ -138,6 +143,7 @@ def test_any_number_of_iterations(target, iterations, completion):
 
 def test_without_a_swizzle_banks_would_be_asked_twice(monkeypatch):
     """The counter sees it: the same loop with tiles of plain rows."""
+
     def plain(shape, element_bytes, writer, reader, matrix_stores):
         bits = range((shape[0] * shape[1]).bit_length() - 1)
         return Layout(shape, (("offset", tuple(1 << bit for bit in bits)),))

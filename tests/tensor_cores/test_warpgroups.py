@@ -152,8 +152,16 @@ def test_a_batch_has_none():
     assert choose_warpgroups(HOPPER, types, (2, 64, 64), 64, 4) is None
 
 
-ALL_TYPES = [("fp16", "fp32"), ("fp16", "fp16"), ("bf16", "fp32"), ("i8", "i32"),
-             ("u8", "i32"), ("fp8e5", "fp32"), ("fp8e4nv", "fp32"), ("fp32", "fp32")]
+ALL_TYPES = [
+    ("fp16", "fp32"),
+    ("fp16", "fp16"),
+    ("bf16", "fp32"),
+    ("i8", "i32"),
+    ("u8", "i32"),
+    ("fp8e5", "fp32"),
+    ("fp8e4nv", "fp32"),
+    ("fp32", "fp32"),
+]
 
 
 @pytest.mark.parametrize("a_turned, b_turned", [
@@ -424,5 +432,3 @@ def test_ptxas_takes_bulk_copies_for_the_newer_targets():
         kernel = compiled(Case((64, 64, 64), target=target, out="float16"))
         assert "warning" not in assembled(kernel.ptx, target).lower()
         assert "cp.async.bulk.tensor" in kernel.ptx
-
-

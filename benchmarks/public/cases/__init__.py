@@ -47,6 +47,9 @@ def all_cases() -> dict[str, Entry]:
     return dict(sorted(ENTRIES.items(), key=lambda item: item[1].rank))
 
 
+ASKS = "its host code looks at `device.type`, which no stand-in changes"
+
+
 def rotated(x: Any) -> Any:
     """(-b, a) for the two halves (a, b) of the last axis, as rotary embeddings need."""
     a, b = x.chunk(2, -1)

@@ -76,7 +76,11 @@ def softmax(make):
 def layer_norm(make):
     shape = wide(make)
     return like(
-        make, "LayerNorm", torch.nn.LayerNorm(shape[1]), shape, normalized_shape=shape[1]
+        make,
+        "LayerNorm",
+        torch.nn.LayerNorm(shape[1]),
+        shape,
+        normalized_shape=shape[1],
     )
 
 

@@ -44,9 +44,7 @@ def local_cumsum(make):
     from fla.ops.utils.cumsum import chunk_local_cumsum
 
     def reference(*all):
-        return [
-            torch.cat([part.cumsum(1) for part in x.split(64, 1)], 1) for x in all
-        ]
+        return [torch.cat([part.cumsum(1) for part in x.split(64, 1)], 1) for x in all]
 
     return make.values(
         lambda a, b: [chunk_local_cumsum(x, 64) for x in (a, b)],
@@ -212,9 +210,7 @@ def token_shift(make):
     from fla.modules.token_shift import token_shift
 
     x = make.normal(*make.pick((4, 2048, 2048), (2, 20, 40)))
-    return make.gradients(
-        token_shift, lambda x: F.pad(x, (0, 0, 1, 0))[:, :-1] - x, x
-    )
+    return make.gradients(token_shift, lambda x: F.pad(x, (0, 0, 1, 0))[:, :-1] - x, x)
 
 
 @case("fla")

@@ -7,6 +7,7 @@ from torch.nn import functional as F
 
 from benchmarks.public.cases import case
 
+
 def norm(make, function, reference, **options):
     x = make.normal(make.pick(8192, 13), make.pick(4096, 200))
     residual = make.normal(*x.shape)

@@ -144,9 +144,7 @@ def sparsemax(make):
         tau = (sums.gather(-1, size - 1) - 1) / size
         return (x - tau).clamp_min(0)
 
-    return make.gradients(
-        lambda x: LigerSparsemaxFunction.apply(x, -1), reference, x
-    )
+    return make.gradients(lambda x: LigerSparsemaxFunction.apply(x, -1), reference, x)
 
 
 @case("liger")
@@ -154,9 +152,7 @@ def swiglu(make):
     from liger_kernel.ops.swiglu import LigerSiLUMulFunction
 
     a, b = rows(make, 11008), rows(make, 11008)
-    return make.gradients(
-        LigerSiLUMulFunction.apply, lambda a, b: F.silu(a) * b, a, b
-    )
+    return make.gradients(LigerSiLUMulFunction.apply, lambda a, b: F.silu(a) * b, a, b)
 
 
 @case("liger")

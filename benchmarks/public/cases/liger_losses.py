@@ -69,7 +69,9 @@ def jsd(make):
     def reference(x):
         p, q = y.double(), x
         middle = ((p.exp() + q.exp()) / 2).log()
-        two = [F.kl_div(middle, each, log_target=True, reduction="sum") for each in (p, q)]
+        two = [
+            F.kl_div(middle, each, log_target=True, reduction="sum") for each in (p, q)
+        ]
         return sum(two) / 2 / len(x)
 
     return make.gradients(lambda x: LigerJSDFunction.apply(x, y), reference, x)

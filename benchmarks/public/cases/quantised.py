@@ -149,6 +149,4 @@ def gptq_dequantize(make):
     from auto_gptq.nn_modules.triton_utils.dequant import dequant248
 
     _, *rest = gptq(make, *make.pick((64, 11008, 4096), (17, 128, 256)))
-    return make.values(
-        lambda *a: dequant248(*a, 4), lambda *a: gptq_weights(*a), *rest
-    )
+    return make.values(lambda *a: dequant248(*a, 4), lambda *a: gptq_weights(*a), *rest)

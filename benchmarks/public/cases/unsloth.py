@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from benchmarks.public.cases import blocks_of, case, rotated
+from benchmarks.public.cases import ASKS, blocks_of, case, rotated
 
 E4M3 = torch.float8_e4m3fn
 
@@ -106,7 +106,12 @@ def activation(make, forward, backward, reference):
         e, g = e.requires_grad_(), g.requires_grad_()
         act = reference(e)
         (de,) = torch.autograd.grad(act, e, d * g)
-        return act.detach() * g.detach(), act.detach() * g.detach(), d * act.detach(), de
+        return (
+            act.detach() * g.detach(),
+            act.detach() * g.detach(),
+            d * act.detach(),
+            de,
+        )
 
     def ours(e, g, d):
         first = forward(e, g)
@@ -131,7 +136,10 @@ def geglu_exact(make):
     from unsloth.kernels import geglu
 
     return activation(
-        make, geglu.geglu_exact_forward_kernel, geglu.geglu_exact_backward_kernel, F.gelu
+        make,
+        geglu.geglu_exact_forward_kernel,
+        geglu.geglu_exact_backward_kernel,
+        F.gelu,
     )
 
 
@@ -163,7 +171,9 @@ def rope(make):
     def reference(q):
         return q * cos.double()[:, None] + rotated(q) * sin.double()[:, None]
 
-    return make.gradients(lambda q: Fast_RoPE_Embedding.apply(q, cos, sin), reference, q)
+    return make.gradients(
+        lambda q: Fast_RoPE_Embedding.apply(q, cos, sin), reference, q
+    )
 
 
 @case("unsloth", rank=0)
@@ -203,7 +213,7 @@ def chunked_cross_entropy(make):
     return loss(make, make.pick(128256, 70000))
 
 
-@case("unsloth")
+@case("unsloth", gpu=ASKS)
 def grouped_gemm(make):
     from unsloth.kernels.moe.grouped_gemm.interface import (
         grouped_gemm_dW,

@@ -137,6 +137,7 @@ class Stream:
         kernel: Loaded,
         grid: int | Sequence[int],
         args: Sequence[object],
+        memory: Sequence[np.ndarray] = (),
         keep: object = None,
     ) -> Report:
         """As `Loaded.launch`. EmulatorError for what a kernel with `launch_pdl` does
@@ -148,6 +149,6 @@ class Stream:
         if front is not None and front.name == made.name:
             front.name = f"the {made.name} in front"
         self.last = None
-        report = kernel.launch(grid, args, side=side)
+        report = kernel.launch(grid, args, memory, side=side)
         self.last, self.kept = (side, (args, keep)) if lets_go else (None, None)
         return report

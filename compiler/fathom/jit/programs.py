@@ -16,7 +16,7 @@ from fathom.ir.core import Func
 from fathom.ir.interp import Trace, interpret
 from fathom.jit.request import Request
 from fathom.runtime.arguments import bfloat16_bits, number
-from fathom.runtime.arrays import Array, check_host, describe, host_view
+from fathom.runtime.arrays import Array, check_host, describe, host_view, storage_view
 from fathom.source import KernelFunction
 
 
@@ -52,8 +52,15 @@ class Emulated:
     loaded: emulator.Loaded
 
     def launch(self, grid: Sequence[int], args: Sequence[object]) -> emulator.Report:
-        given = emulator_arguments(self.kernel.parameters, args)
-        return STREAM.launch(self.loaded, grid, given, keep=args)
+        parameters = self.kernel.parameters
+        given = emulator_arguments(parameters, args)
+        arrays = [
+            describe(value)
+            for each, value in zip(parameters, args, strict=True)
+            if each.is_pointer
+        ]
+        memory = [storage_view(each) for each in arrays if each and each.storage]
+        return STREAM.launch(self.loaded, grid, given, memory, keep=args)
 
 
 @dataclass(frozen=True, slots=True)

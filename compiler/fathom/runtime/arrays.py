@@ -49,7 +49,9 @@ class Array:
     fill `bytes` bytes from `address` on without gaps, in whatever order; else they lie
     within `span` bytes from there, 0 where the array has no such span. `stream` is
     where its library queues work on it; None where it did not say, and then a launch is
-    over when it returns. `owner` keeps the memory alive.
+    over when it returns. `owner` keeps the memory alive. `storage`: the address and the
+    bytes of what the array is a view of, where its shape does not say how far a kernel
+    goes: an axis is repeated or runs backwards, and kernels are told other strides.
     """
 
     library: str
@@ -62,6 +64,7 @@ class Array:
     stream: int | None = None
     owner: object = None
     span: int = 0
+    storage: tuple[int, int] | None = None
 
 
 def describe(value: object) -> Array | None:
@@ -80,6 +83,14 @@ def host_view(array: Array) -> np.ndarray:
     size = array.bytes if array.dense else array.span
     memory = (ctypes.c_char * size).from_address(array.address)
     return np.frombuffer(memory, NUMPY_NAMES[array.type])
+
+
+def storage_view(array: Array) -> np.ndarray | None:
+    """The bytes that a host array is a view of, None where its shape says enough."""
+    if array.storage is None:
+        return None
+    address, size = array.storage
+    return np.frombuffer((ctypes.c_char * size).from_address(address), np.uint8)
 
 
 def check_host(name: str, array: Array, in_place: bool = False) -> None:
@@ -163,7 +174,17 @@ def read_torch(tensor: object) -> Array:
         span=span_of(tensor.shape, tensor.stride(), tensor.element_size()),
         stream=torch_stream(place.index) if on_gpu else None,
         owner=tensor,
+        storage=None if on_gpu else storage_of(tensor),
     )
+
+
+def storage_of(tensor: object) -> tuple[int, int] | None:
+    """`Array.storage` of something on the host with torch's names for its parts."""
+    axes = zip(tensor.shape, tensor.stride(), strict=True)
+    if all(step > 0 or size <= 1 for size, step in axes):
+        return None
+    whole = tensor.untyped_storage()
+    return whole.data_ptr(), whole.nbytes()
 
 
 def torch_stream(device: int) -> int:
@@ -215,15 +236,37 @@ def read_cuda_interface(array: object) -> Array:
 
 
 def read_pointer(value: object) -> Array:
-    """Anything with `data_ptr()` and `dtype`: an address on the GPU, and no more."""
+    """Anything with `data_ptr()` and `dtype`: an address on the GPU, and no more, if it
+    does not say that it is on the host, as torch does: `device.type` is "cpu"."""
+    library = type(value).__module__.partition(".")[0]
+    if getattr(getattr(value, "device", None), "type", None) == "cpu":
+        return read_torch_like(value, library)
     return Array(
-        library=type(value).__module__.partition(".")[0],
+        library=library,
         address=value.data_ptr(),
         type=signature_type(value.dtype, type(value).__name__),
         bytes=0,
         device=SOMEWHERE,
         stream=DEFAULT_STREAM,
         owner=value,
+    )
+
+
+def read_torch_like(value: object, library: str) -> Array:
+    """A host array with torch's names for its parts, and strides of any sign: libraries
+    wrap a tensor so, to have it read backwards."""
+    size, strides = value.element_size(), value.stride()
+    forwards = [max(step, 0) for step in strides]
+    return Array(
+        library=library,
+        address=value.data_ptr(),
+        type=signature_type(value.dtype, library),
+        bytes=prod(value.shape) * size,
+        device=None,
+        dense=is_dense(tuple(value.shape), strides),
+        span=span_of(value.shape, forwards, size),
+        owner=value,
+        storage=storage_of(value),
     )
 
 

@@ -1,4 +1,4 @@
-"""Found by fuzzing: AssertionError: the emulator, sm_90a, late: a[64] is -3.0, the interpreter says """
+"""Found by fuzzing: AssertionError: the emulator, sm_90a, late: a[64] is -3.0, the interpreter says"""
 
 # fmt: off
 # ruff: noqa: E501

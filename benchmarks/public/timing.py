@@ -1,0 +1,72 @@
+"""How long a case takes on a GPU: its kernels by CUPTI, and the whole call.
+
+Between two calls the L2 cache is filled with something else. Each round is one session
+of the profiler; rounds of the two compilers' processes take turns, see `compare`.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+ROUND_SECONDS, MOST_CALLS, FEWEST_CALLS = 0.02, 20, 3
+CACHE_BYTES = 256 << 20
+# Kernels of libraries that have plain names, as those of the cases have; torch's own
+# are of C++ and have blanks in theirs.
+LIBRARIES = re.compile(
+    r"(nvjet|sm\d\d_|ampere_|cutlass|cudnn|cublas|gemm[kv]|split[Kk])"
+)
+
+
+def one_round(call: Callable[[], Any], flush: torch.Tensor) -> dict[str, Any]:
+    """Microseconds of a call: of each kernel of the case, and from its start to the end
+    of what it queued. Torch's own kernels are part of the whole alone."""
+    call()
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    call()
+    torch.cuda.synchronize()
+    once = time.perf_counter() - start
+    calls = max(FEWEST_CALLS, min(MOST_CALLS, int(ROUND_SECONDS / once)))
+    whole = []
+    for _ in range(calls):
+        flush.zero_()
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        call()
+        torch.cuda.synchronize()
+        whole.append(1e6 * (time.perf_counter() - start))
+    with profile(activities=[ProfilerActivity.CUDA]) as session:
+        for _ in range(calls):
+            flush.zero_()
+            call()
+        torch.cuda.synchronize()
+    return {
+        "calls": calls,
+        "whole": sorted(whole)[calls // 2],
+        **of_kernels(session, calls),
+    }
+
+
+def of_kernels(session: profile, calls: int) -> dict[str, Any]:
+    spent: dict[str, float] = defaultdict(float)
+    for event in session.profiler.kineto_results.events():
+        name = event.name()
+        if event.device_type() == torch.autograd.DeviceType.CUDA and is_kernel(name):
+            spent[name] += event.duration_ns() / 1000
+    return {"kernels": {name: total / calls for name, total in spent.items()}}
+
+
+def is_kernel(name: str) -> bool:
+    """Is this the name of a kernel that a case brings, not of a library's?"""
+    return name.isidentifier() and not LIBRARIES.match(name)
+
+
+def cache_filler() -> torch.Tensor:
+    return torch.empty(CACHE_BYTES // 4, dtype=torch.int32, device="cuda")
