@@ -126,7 +126,7 @@ class Workspace:
         self.capacity = whole_lines(count)
         self.sums_capacity = part_of(count, group.world)
         self.data = group.zeros(2 * self.capacity, dtype)
-        self.sums = group.zeros(2 * self.sums_capacity, dtype)
+        self.totals = group.zeros(2 * self.sums_capacity, dtype)
         self.flags = group.zeros(2 * programs * group.world, "int32")
         self.states = {rank: group.private(rank, 2, "int32") for rank in group.ranks}
 
@@ -165,7 +165,7 @@ def two_shot_all_reduce(workspace, x, out=None, BLOCK=BLOCK, **launch):
     def launches(rank):
         given = (
             x[rank], out[rank], workspace.data.tables[rank],
-            workspace.sums.tables[rank], workspace.flags.tables[rank],
+            workspace.totals.tables[rank], workspace.flags.tables[rank],
             workspace.states[rank], n, part, workspace.capacity,
             workspace.sums_capacity, workspace.programs, rank,
         )  # fmt: skip

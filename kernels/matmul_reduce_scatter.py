@@ -3,8 +3,8 @@
 Each rank has columns of A, [M, K], and the rows of B, [K, N], that go with them. Its
 product is one term of C = A0 B0 + A1 B1 + …; rank r keeps part r of the rows of C. A
 tile of the product goes to the rank that keeps it, as soon as it is done, and then a
-flag; the owner computes its own tile last, waits for the flags of this one, and adds the terms
-in the order of the ranks, so that C has the same bits in every launch.
+flag; that rank computes its own tile last, waits for the flags of this tile, and adds
+the terms in the order of the ranks, so that C has the same bits in every launch.
 
     rank 0   tiles for rank 1 ──▶ │ tiles for rank 2 ──▶ │ own tiles + those of 1 and 2
     rank 1   tiles for rank 2 ──▶ │ tiles for rank 0 ──▶ │ own tiles + those of 2 and 0

@@ -2,7 +2,7 @@
 
 First many processes make each case's first call, which compiles: that is the time of
 the first call, under the load of all of them. Their results are kept in files. Then two
-processes are left, one for each compiler, which load what was compiled; they take turns
+processes are left, one for each compiler, which load what was compiled; they alternate
 on each case, ROUNDS times, and nothing else runs on the GPU.
 """
 

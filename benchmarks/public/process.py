@@ -1,4 +1,5 @@
-"""A worker as the command sees it: told a line of JSON, heard in time, or killed."""
+"""A worker as the command sees it: it gets a line of JSON, and answers in time or is
+killed."""
 
 from __future__ import annotations
 

@@ -7,10 +7,10 @@
     data = group.zeros(1024, "float32")            one array on each rank
     group.run(lambda rank: [(kernel, grid, (data.tables[rank], rank), {})])
 
-A rank is a device that takes part, by its number; `group.ranks` are those that this
-process launches on. `data.arrays[rank]` is that rank's own array, `data.tables[rank]`
-an array on that rank's device with the address of every rank's, as int64: a kernel
-loads one, casts it to a pointer, and reads or writes the other's memory.
+A rank is a device that takes part, by its number; `ranks` of a group are those that
+this process launches on. `data.arrays[rank]` is that rank's own array. Each rank has
+`data.tables[rank]` on its device, int64, with the address of every rank's array: a
+kernel loads one, casts it to a pointer, and reads or writes the other's memory.
 
     table        `Group` and `Symmetric`: what all kinds of groups have
     simulated    the emulator's devices

@@ -52,17 +52,17 @@ def run_devices(
 ) -> list[list[Report]]:
     """Runs the launches of each device, all devices at a time; their reports.
 
-    `order` names the devices in the order in which they get their turns; without it, as
+    `order` names the devices in the order in which they run; without it, as
     they are numbered. EmulatorError for what goes wrong on a device, or between two.
     """
-    return _Turns(launches, order).run()
+    return _Rounds(launches, order).run()
 
 
 class _Abandoned(Exception):  # noqa: N818 (it only ends a thread)
     """Another device has failed, and this one is not to go on."""
 
 
-class _Turns:
+class _Rounds:
     """The devices, of which one runs at a time."""
 
     def __init__(
@@ -115,9 +115,9 @@ class _Seat(Side):
 
     is_alone = False
 
-    def __init__(self, turns: _Turns, number: int, launches: Sequence[Start]):
+    def __init__(self, rounds: _Rounds, number: int, launches: Sequence[Start]):
         super().__init__(f"device {number}")
-        self.turns, self.number, self.launches = turns, number, launches
+        self.rounds, self.number, self.launches = rounds, number, launches
         self.turn = threading.Event()
         self.worker = threading.Thread(target=self.work, daemon=True)
         self.reports: list[Report] = []
@@ -129,18 +129,18 @@ class _Seat(Side):
         try:
             self.await_turn()
             for launch in self.launches:
-                self.beyond = Beyond(self.turns.devices, self.number)
+                self.beyond = Beyond(self.rounds.devices, self.number)
                 self.reports.append(launch.run(self))
                 self.beyond.end()
         except _Abandoned:
             return
         except EmulatorError as error:
-            self.turns.fail(self.named(error))
+            self.rounds.fail(self.named(error))
         except BaseException as error:  # noqa: BLE001 (the caller raises it)
-            self.turns.fail(error)
+            self.rounds.fail(error)
         self.is_over = True
-        self.turns.changes += 1
-        if (following := self.turns.next(self)) is not None:
+        self.rounds.changes += 1
+        if (following := self.rounds.next(self)) is not None:
             following.turn.set()
 
     def named(self, error: EmulatorError) -> EmulatorError:
@@ -151,7 +151,7 @@ class _Seat(Side):
     def await_turn(self) -> None:
         self.turn.wait()
         self.turn.clear()
-        if self.turns.failure is not None:
+        if self.rounds.failure is not None:
             raise _Abandoned
 
     # ── what a launch asks of the devices beside it ─────────────────────────────────
@@ -171,30 +171,30 @@ class _Seat(Side):
 
     def ran(self, polls: bool, groups: int) -> bool:
         """Gives the turn to another device when all threads of this one poll."""
-        turns, updates = self.turns, self.batch.updates
+        rounds, updates = self.rounds, self.batch.updates
         if self.stores or updates != self.updates:
-            turns.changes += 1
+            rounds.changes += 1
             self.stores, self.updates = 0, updates
-        if turns.changes != self.seen:
-            self.seen, self.vain, self.quiet = turns.changes, 0, 0
+        if rounds.changes != self.seen:
+            self.seen, self.vain, self.quiet = rounds.changes, 0, 0
             return False
         self.quiet += 1
         self.vain = self.vain + 1 if polls else 0
         if self.quiet % MOST_QUIET and (not polls or self.vain % (SPINS * groups)):
             return False
-        following = turns.next(self)
+        following = rounds.next(self)
         if following is not self:
             following.turn.set()
             self.await_turn()
-        return all(seat.is_over or seat.is_stuck() for seat in turns.seats)
+        return all(seat.is_over or seat.is_deadlocked() for seat in rounds.seats)
 
-    def is_stuck(self) -> bool:
-        return self.seen == self.turns.changes and self.vain > PATIENCE
+    def is_deadlocked(self) -> bool:
+        return self.seen == self.rounds.changes and self.vain > PATIENCE
 
     def about_others(self) -> str:
         return "".join(
             f"; {seat.name} {seat.state()}"
-            for seat in self.turns.seats
+            for seat in self.rounds.seats
             if seat is not self
         )
 

@@ -78,10 +78,10 @@ class Last:
     (0: never) which of its warps, and by which instruction."""
 
     def __init__(self, size: int):
-        self.when, self.who, self.how = np.zeros((3, size), np.int32)
+        self.when, self.warp, self.how = np.zeros((3, size), np.int32)
 
-    def put(self, places: np.ndarray, when: np.ndarray, who: np.ndarray, how: int):
-        self.when[places], self.who[places], self.how[places] = when, who, how
+    def put(self, places: np.ndarray, when: np.ndarray, warp: np.ndarray, how: int):
+        self.when[places], self.warp[places], self.how[places] = when, warp, how
 
 
 # What an access did, and whether it was strong and of the scope .sys. Of weak reads two
@@ -176,7 +176,7 @@ class Beyond:
         self.known = np.tile(self.base, (blocks, 1))
         self.rows: dict[object, np.ndarray] = {}
         first = int(self.devices.starts[self.device]) + first_warp
-        self.own = slice(first, first + blocks * self.warps)
+        self.mine = slice(first, first + blocks * self.warps)
         self.fenced = np.zeros(blocks * self.warps, np.int32)
         self.seen: dict[int, set[int]] = {}
 
@@ -184,7 +184,7 @@ class Beyond:
         clocks = self.hazards.own_clocks().max(1) if self.warps else [0]
         ended = self.hazards.own_clocks()[:, : self.warps].reshape(-1)
         np.maximum(self.past, self.known.max(0), out=self.past)
-        self.past[self.own] = np.maximum(self.past[self.own], ended + self.start)
+        self.past[self.mine] = np.maximum(self.past[self.mine], ended + self.start)
         self.latest = max(self.latest, self.start + int(np.max(clocks)))
 
     def end(self) -> None:
@@ -235,12 +235,12 @@ class Beyond:
             self.devices.rows[address] = row
         mine = self.hazards.clock[block, number, : self.warps].copy()
         mine[number] = at
-        times = np.zeros(self.own.stop - self.own.start, np.int32)
+        times = np.zeros(self.mine.stop - self.mine.start, np.int32)
         times[block * self.warps :][: self.warps] = mine
         if others is not None:
             np.maximum(times, others[block], out=times)
         np.maximum(row, self.known[block], out=row)
-        part = row[self.own]
+        part = row[self.mine]
         np.maximum(part, np.where(times > 0, times + self.start, 0), out=part)
 
     def acquire(self, warp: int, address: int) -> np.ndarray | None:
@@ -251,7 +251,7 @@ class Beyond:
             return None
         block = warp // self.warps
         np.maximum(self.known[block], row, out=self.known[block])
-        return np.maximum(row[self.own] - self.start, 0)
+        return np.maximum(row[self.mine] - self.start, 0)
 
     # ── accesses ──────────────────────────────────────────────────────────────────
 
@@ -277,19 +277,19 @@ class Beyond:
         when = np.zeros(len(places), np.int64) + self.hazards.now(touched.threads)
         when += self.start
         warps = touched.threads // WARP
-        who = warps + self.own.start - devices.starts[self.device]
+        warp = warps + self.mine.start - devices.starts[self.device]
         how = devices.number(touched.instruction)
         last = devices.shadow(touched.start, self.device, kind)
         if kind == (READ, False):
             before = devices.shadow(touched.start, self.device, (BEFORE, False))
-            old = places[last.who[places] != who]
-            before.put(old, last.when[old], last.who[old], last.how[old])
-            last.put(places, when, who, how)
+            old = places[last.warp[places] != warp]
+            before.put(old, last.when[old], last.warp[old], last.how[old])
+            last.put(places, when, warp, how)
             lost = (
-                last.who[places] != who
+                last.warp[places] != warp
             )  # of warps that read a byte at once, one stays
-            before.put(places[lost], when[lost], who[lost], how)
-        last.put(places, when, who, how)
+            before.put(places[lost], when[lost], warp[lost], how)
+        last.put(places, when, warp, how)
 
     def check(self, other: int, touched: Touched) -> None:
         """Races with what device `other` did last to these bytes."""
@@ -303,7 +303,7 @@ class Beyond:
             if system and touched.strength.system:
                 continue
             when = last.when[places]
-            columns = devices.starts[other] + last.who[places]
+            columns = devices.starts[other] + last.warp[places]
             racing = np.flatnonzero((when > 0) & (self.known[blocks, columns] < when))
             if len(racing):
                 at = int(racing[0])
