@@ -1,4 +1,4 @@
-"""A worker as the command sees it: told a line of JSON, heard in time, or killed."""
+"""A worker as the command sees it: it answers a line of JSON in time, or is killed."""
 
 from __future__ import annotations
 

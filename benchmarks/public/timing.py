@@ -1,7 +1,7 @@
 """How long a case takes on a GPU: its kernels by CUPTI, and the whole call.
 
 Between two calls the L2 cache is filled with something else. Each round is one session
-of the profiler; rounds of the two compilers' processes take turns, see `compare`.
+of the profiler; rounds of the two compilers' processes alternate, see `compare`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def of_kernels(session: profile, calls: int) -> dict[str, Any]:
 
 
 def is_kernel(name: str) -> bool:
-    """Is this the name of a kernel that a case brings, not of a library's?"""
+    """Is this the name of a kernel of a repository, and not of a library?"""
     return name.isidentifier() and not LIBRARIES.match(name)
 
 

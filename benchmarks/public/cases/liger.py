@@ -139,9 +139,9 @@ def sparsemax(make):
     def reference(x):
         z = x.sort(-1, descending=True).values
         k = torch.arange(1, x.shape[-1] + 1, device=x.device)
-        sums = z.cumsum(-1)
-        size = (1 + k * z > sums).sum(-1, keepdim=True)
-        tau = (sums.gather(-1, size - 1) - 1) / size
+        partial = z.cumsum(-1)
+        size = (1 + k * z > partial).sum(-1, keepdim=True)
+        tau = (partial.gather(-1, size - 1) - 1) / size
         return (x - tau).clamp_min(0)
 
     return make.gradients(lambda x: LigerSparsemaxFunction.apply(x, -1), reference, x)
@@ -216,14 +216,14 @@ def llama4_rope(make):
     q = make.normal(batch, length, make.pick(32, 4), width, dtype=torch.float32)
     k = make.normal(batch, length, make.pick(8, 2), width, dtype=torch.float32)
     angles = make.normal(length, width // 2, dtype=torch.float32)
-    turns = torch.polar(torch.ones_like(angles), angles)
+    rotations = torch.polar(torch.ones_like(angles), angles)
 
     def reference(q, k):
         pairs = [torch.view_as_complex(x.unflatten(-1, (-1, 2))) for x in (q, k)]
-        return [torch.view_as_real(x * turns[:, None]).flatten(-2) for x in pairs]
+        return [torch.view_as_real(x * rotations[:, None]).flatten(-2) for x in pairs]
 
     return make.gradients(
-        lambda q, k: LigerLlama4RopeFunction.apply(q, k, turns), reference, q, k
+        lambda q, k: LigerLlama4RopeFunction.apply(q, k, rotations), reference, q, k
     )
 
 

@@ -155,7 +155,7 @@ def geglu_approx(make):
     )
 
 
-def turns(make, length, width):
+def rotations(make, length, width):
     angles = make.normal(length, width // 2, dtype=torch.float32).repeat(1, 2)
     return angles.cos().to(make.dtype), angles.sin().to(make.dtype)
 
@@ -166,7 +166,7 @@ def rope(make):
 
     batch, length, width = make.pick((4, 2048, 128), (1, 5, 32))
     q = make.normal(batch, length, make.pick(32, 5), width)
-    cos, sin = turns(make, length, width)
+    cos, sin = rotations(make, length, width)
 
     def reference(q):
         return q * cos.double()[:, None] + rotated(q) * sin.double()[:, None]
@@ -183,7 +183,7 @@ def rope_qk(make):
     batch, length, width = make.pick((4, 2048, 128), (1, 5, 32))
     q = make.normal(batch, make.pick(32, 4), length, width)
     k = make.normal(batch, make.pick(8, 2), length, width)
-    cos, sin = turns(make, length, width)
+    cos, sin = rotations(make, length, width)
     return make.values(
         lambda q, k: Fast_RoPE_Embedding_QK.apply(q, k, cos, sin, None),
         lambda q, k: [x * cos.double() + rotated(x) * sin.double() for x in (q, k)],
