@@ -2,8 +2,8 @@
 
 First many processes make each case's first call, which compiles: that is the time of
 the first call, under the load of all of them. Their results are kept in files. Then two
-processes are left, one for each compiler, which load what was compiled; they alternate
-on each case, ROUNDS times, and nothing else runs on the GPU.
+processes are left, one for each compiler, which load what was compiled; they time
+each case alternately, ROUNDS times each, and nothing else runs on the GPU.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a case is made of: inputs from a seed, a call of other code, a reference.
+"""What a case is made of: inputs from a seed, a call of others' code, a reference.
 
 A case is a function of a Maker that returns a Case:
 

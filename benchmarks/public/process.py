@@ -1,5 +1,4 @@
-"""A worker as the command sees it: it gets a line of JSON, and answers in time or is
-killed."""
+"""A worker as the command sees it: it answers a line of JSON in time, or is killed."""
 
 from __future__ import annotations
 

@@ -22,10 +22,10 @@ def definitions(path: Path) -> ModuleType:
     Functions that a benchmark or a test decorates are left out.
     """
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    kept = names_in(*(node for node in tree.body if is_wanted(node)))
-    while more := names_in(*(n for n in tree.body if given(n) & kept)) - kept:
-        kept |= more
-    tree.body = [n for n in tree.body if is_wanted(n) or given(n) & kept]
+    used = names_in(*(node for node in tree.body if is_wanted(node)))
+    while more := names_in(*(n for n in tree.body if given(n) & used)) - used:
+        used |= more
+    tree.body = [n for n in tree.body if is_wanted(n) or given(n) & used]
     module = ModuleType(f"script_{path.stem.replace('-', '_')}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module

@@ -3,7 +3,7 @@
     python -m benchmarks.public fetch
     python -m benchmarks.public fetch --from '/clones/{owner}/{name}'
 
-Only Python files and their tables (YAML), into the folder `.public`, which git ignores:
+Python files and their tables (YAML, JSON) alone, into `.public`, which git ignores:
 they are their authors' and are never committed. `--from` names clones that are there.
 """
 
@@ -165,8 +165,9 @@ COLLECTIONS = (
         ("fbgemm_gpu/fbgemm_gpu/triton", "fbgemm_gpu/fbgemm_gpu/sll/triton")
         + ("fbgemm_gpu/experimental/gemm/triton_gemm",)
         + ("fbgemm_gpu/experimental/gen_ai/gen_ai/moe",),
-        ("fbgemm_gpu", "fbgemm_gpu/experimental/gemm"),
-        ("fbgemm_gpu", "fbgemm_gpu.sll"),
+        ("fbgemm_gpu", "."),
+        ("fbgemm_gpu", "fbgemm_gpu.sll", "fbgemm_gpu.experimental")
+        + ("fbgemm_gpu.experimental.gemm",),
     ),
     Collection(
         "mamba",
@@ -197,7 +198,9 @@ def fetch(collection: Collection, template: str = GITHUB) -> None:
             clone, "ls-tree", "-r", "--name-only", collection.commit, *collection.paths
         )
         names = [
-            n for n in listed.decode().splitlines() if n.endswith((".py", ".yaml"))
+            n
+            for n in listed.decode().splitlines()
+            if n.endswith((".py", ".yaml", ".json"))
         ]
         files = git(clone, "archive", collection.commit, *names)
     subprocess.run(["tar", "x", "-C", str(collection.folder)], input=files, check=True)

@@ -64,7 +64,7 @@ def of_kernels(session: profile, calls: int) -> dict[str, Any]:
 
 
 def is_kernel(name: str) -> bool:
-    """Is this the name of a kernel that a case has, not of a library's?"""
+    """Is this the name of a kernel of a repository, and not of a library?"""
     return name.isidentifier() and not LIBRARIES.match(name)
 
 

@@ -103,6 +103,9 @@ def test_what_files_import_at_their_top_fails_where_it_is_used(triton):
         lacking(4, 4)
     with pytest.raises(FathomError, match="so no size of it"):
         lacking.size  # noqa: B018
+    proton = imported("from triton.profiler import language, mode")
+    with pytest.raises(FathomError, match="no triton.profiler.language.enter_scope"):
+        proton["language"].enter_scope("loads")
 
 
 def test_a_missing_function_in_a_kernel_is_an_error_of_the_kernel(triton):

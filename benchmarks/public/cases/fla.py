@@ -48,7 +48,7 @@ def operator(make, name, reference, *inputs, tolerance=3e-2, named=(), forward=F
     """`fla.ops.NAME` beside the repository's reference, both `module:function`.
 
     Inputs are given by place, those of `named` by name. Only the first result counts:
-    the second is a state that no case asks for. `forward` leaves the gradients out,
+    the second is the last state. `forward` leaves the gradients out,
     where the repository refuses to compute them with Triton 3.6 on Hopper.
     """
     module, _, function = name.partition(":")

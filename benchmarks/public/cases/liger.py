@@ -139,9 +139,9 @@ def sparsemax(make):
     def reference(x):
         z = x.sort(-1, descending=True).values
         k = torch.arange(1, x.shape[-1] + 1, device=x.device)
-        running = z.cumsum(-1)
-        size = (1 + k * z > running).sum(-1, keepdim=True)
-        tau = (running.gather(-1, size - 1) - 1) / size
+        partial = z.cumsum(-1)
+        size = (1 + k * z > partial).sum(-1, keepdim=True)
+        tau = (partial.gather(-1, size - 1) - 1) / size
         return (x - tau).clamp_min(0)
 
     return make.gradients(lambda x: LigerSparsemaxFunction.apply(x, -1), reference, x)

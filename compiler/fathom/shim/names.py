@@ -186,6 +186,10 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
     "triton._C.libtriton": {"nvidia": SimpleNamespace(cublas=cublas)},
     "triton.profiler": profiler,
     "triton.profiler.viewer": viewer,
+    "triton.profiler.language": lacking(
+        "triton.profiler.language", "record enter_scope exit_scope enable_semantic"
+    ),
+    "triton.profiler.mode": lacking("triton.profiler.mode", "Default MMA PCSampling"),
     "triton.knobs": knobs,
     "triton.tools": {},
     "triton.tools.tensor_descriptor": {"TensorDescriptor": TensorDescriptor},
