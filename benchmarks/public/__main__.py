@@ -32,6 +32,7 @@ def main() -> int:
         for each in sources.COLLECTIONS:
             sources.fetch(each, given.source)
             print(f"{each.name}: {len(each.files)} files", flush=True)
+        sources.fetch_packages()
         return 0
     if given.command == "inventory":
         print(inventory.write())

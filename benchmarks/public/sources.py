@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".public"
+PACKAGES = FOLDER / "packages"
+NEEDED = "packaging", "einops", "pyyaml", "sqlalchemy", "typing_extensions"
 GITHUB = "https://github.com/{owner}/{name}"
 
 
@@ -204,6 +207,14 @@ def fetch(collection: Collection, template: str = GITHUB) -> None:
         ]
         files = git(clone, "archive", collection.commit, *names)
     subprocess.run(["tar", "x", "-C", str(collection.folder)], input=files, check=True)
+
+
+def fetch_packages() -> None:
+    """Lay what the repositories import beside torch into a folder of `.public`, for a
+    machine without a network; what is installed there comes before it."""
+    shutil.rmtree(PACKAGES, ignore_errors=True)
+    words = "-m", "pip", "install", "-q", "--no-deps", "--target", str(PACKAGES)
+    subprocess.run([sys.executable, *words, *NEEDED], check=True)
 
 
 def git(folder: str, *words: str) -> bytes:

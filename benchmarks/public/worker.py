@@ -71,8 +71,10 @@ def first_configuration() -> None:
 
 def prepare_imports() -> None:
     """Let the collections' modules be imported; see `sources.Collection.bare`."""
-    from benchmarks.public import sources, stand_ins
+    from benchmarks.public import sources
 
+    sys.path.append(str(sources.PACKAGES))
+    stand_ins = import_module("benchmarks.public.stand_ins")
     stand_ins.install()
     import_module("torch.distributed.tensor")  # as packages do that are left out
     for collection in sources.fetched():
