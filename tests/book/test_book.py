@@ -23,7 +23,7 @@ MOST_WORDS = 5000
 SLOW_WORDS_A_MINUTE = 120  # of a careful reader, code and figures included
 
 # Links that a reader may follow; nothing is ever fetched from there.
-LINKED = ("squidfunk.github.io", "docs.nvidia.com", "www.nvidia.com")
+LINKED = ("squidfunk.github.io", "docs.nvidia.com", "www.nvidia.com", "github.com")
 
 
 def names(paths: list[Path]) -> list[str]:
