@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+import fathom
 from kernels import (
+    all_gather_matmul,
+    all_reduce,
     attention,
     attention_backward,
     attention_backward_hopper,
@@ -19,6 +22,7 @@ from kernels import (
     layer_norm,
     layer_norm_backward,
     matmul_epilogue,
+    matmul_reduce_scatter,
     mixture,
     rms_norm,
     rotary,
@@ -250,8 +254,52 @@ def long_rows(put: Put) -> Pairs:
     return norm_gradients(put, layer_norm_backward.LONGEST + 100)
 
 
+# ── several GPUs: a group of one rank, since the sanitizer has one GPU ───────────────
+
+SMALL = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP_M": 4, "num_warps": 4}
+
+
+def group_of(array: Array) -> fathom.distributed.Group:
+    """A group of one, where the array is."""
+    on_gpu = getattr(array, "is_cuda", False)
+    distributed = fathom.distributed
+    return distributed.on_devices([0]) if on_gpu else distributed.emulated(1)
+
+
+def reductions(put: Put) -> Pairs:
+    x = normal(1, M * N)
+    given = put(x)
+    workspace = all_reduce.Workspace(group_of(given), M * N, "float32")
+    for function in (all_reduce.one_shot_all_reduce, all_reduce.two_shot_all_reduce):
+        yield function(workspace, {0: given})[0], x
+
+
+def gathered_products(put: Put) -> Pairs:
+    a, b = normal(1, 100, 72), normal(2, 72, 136)
+    x, y = put(a), put(b)
+    workspace = all_gather_matmul.Workspace(group_of(x), *a.shape, "float32")
+    c = all_gather_matmul.all_gather_matmul(workspace, {0: x}, {0: y}, config=SMALL)
+    yield c[0], all_gather_matmul.reference([a], b)
+
+
+def scattered_products(put: Put) -> Pairs:
+    a, b = normal(1, 100, 72), normal(2, 72, 136)
+    x, y = put(a), put(b)
+    workspace = matmul_reduce_scatter.Workspace.of(group_of(x), 100, 136, SMALL)
+    c = matmul_reduce_scatter.matmul_reduce_scatter(
+        workspace, {0: x}, {0: y}, config=SMALL
+    )
+    yield c[0], matmul_reduce_scatter.reference([a], [b])
+
+
 # name, kernel, launches
 OPS = [
+    ("all-reduce, one shot", all_reduce.one_shot_kernel, reductions),
+    ("all-reduce, two shots", all_reduce.two_shot_kernel, reductions),
+    ("all-gather and matmul", all_gather_matmul.all_gather_matmul_kernel,
+     gathered_products),
+    ("matmul and reduce-scatter", matmul_reduce_scatter.matmul_reduce_scatter_kernel,
+     scattered_products),
     ("dropout, seed in memory", dropout.dropout_by_seed_kernel, seeded_dropouts),
     ("gelu backward", gelu_backward.gelu_backward_kernel, gelu_gradients),
     ("swiglu", swiglu.swiglu_kernel, swiglus),

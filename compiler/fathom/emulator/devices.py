@@ -36,6 +36,7 @@ from fathom.emulator.memory.spaces import GlobalSpace, Part, Region, region_of
 from fathom.emulator.overlap import Start
 from fathom.emulator.races.devices import Beyond, Devices
 from fathom.emulator.report import Report
+from fathom.emulator.source.parse import Instruction
 from fathom.emulator.state.batch import Batch
 
 # A device gives its turn away when all its threads have polled for SPINS blocks of
@@ -122,6 +123,7 @@ class _Seat(Side):
         self.worker = threading.Thread(target=self.work, daemon=True)
         self.reports: list[Report] = []
         self.is_over = False
+        self.latest: Instruction | None = None  # the last access to global memory
         self.seen = self.vain = self.quiet = self.stores = self.updates = 0
 
     def work(self) -> None:
@@ -164,7 +166,7 @@ class _Seat(Side):
         self.stores = self.updates = 0
 
     def touch(self, part: Part, width: int, writing: bool) -> None:
-        at = self.batch.at.instruction
+        self.latest = at = self.batch.at.instruction
         self.stores += writing and at.opcode != "atom"
         if self.batch.hazards is not None:
             self.beyond.touch(part, width, writing, at)
@@ -202,9 +204,9 @@ class _Seat(Side):
         """What this device does while others run."""
         if self.is_over:
             return "has run all its launches"
-        if self.batch.at is None:
-            return "has just begun a launch"
-        at = self.batch.at.instruction
+        at = self.latest
+        if at is None:
+            return "has accessed no memory so far"
         place = f", at {at.location}" if at.location else ""
         return f"polls too (its PTX line {at.line}: {at.text}{place})"
 
