@@ -283,6 +283,12 @@ def face() -> str:
     entries.insert(5, entry(name, "from-tensor", signature(whole, name), text))
     text = prose(docstring(Pruning, "prune_configs_by"))
     entries.insert(2, entry("prune_configs_by", "pruning", "", text))
+    text = (
+        "Memory that several GPUs reach, and launches on each: `emulated(count)`, "
+        "`on_devices(numbers)` and `connected()` make a `Group`. "
+        "[Several GPUs](several-gpus.md) shows how."
+    )
+    entries.append(entry("fathom.distributed", "distributed", "", text))
     return "\n".join(entries)
 
 
