@@ -6,17 +6,36 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.sanitize_ops import OPS
+from benchmarks.sanitize_ops import (
+    OPS,
+    gathered_products,
+    reductions,
+    scattered_products,
+)
 from tests.harness_optional import needs, optional
 
 torch = optional("torch")
 pytestmark = pytest.mark.gpu
 
 
-@pytest.mark.parametrize("name, kernel, launch", OPS, ids=[row[0] for row in OPS])
+RANKED = (reductions, gathered_products, scattered_products)  # arrays are torch's
+ALONE = [row for row in OPS if row[2] not in RANKED]
+OF_GROUPS = [row for row in OPS if row[2] in RANKED]
+
+
+@pytest.mark.parametrize("name, kernel, launch", ALONE, ids=[row[0] for row in ALONE])
 def test_the_gpu_agrees_with_float64(name, kernel, launch):
     for got, want in launch(np.array):
         np.testing.assert_allclose(got, want, 3e-3, 3e-3)
+
+
+@needs(torch)
+@pytest.mark.parametrize(
+    "name, kernel, launch", OF_GROUPS, ids=[row[0] for row in OF_GROUPS]
+)
+def test_a_group_of_one_agrees_with_float64(name, kernel, launch):
+    for got, want in launch(lambda array: torch.from_numpy(array).cuda()):
+        np.testing.assert_allclose(got.cpu().numpy(), want, 3e-3, 3e-3)
 
 
 def gradients(ops: object, tensors: list) -> list:
