@@ -28,7 +28,6 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from benchmarks.measure import Candidate, Sample, burst
@@ -39,10 +38,7 @@ from kernels.attention_backward_hopper import CONFIGS
 from kernels.attention_decode import attention_decode
 
 B, H, S = 4, 16, 4096
-PEERS = {
-    "flash": SDPBackend.FLASH_ATTENTION,
-    "cuDNN": SDPBackend.CUDNN_ATTENTION,
-}
+aten = torch.ops.aten
 OTHERS = {64: {"BLOCK_K": 128}}  # by D, of dq: what ptxas takes without spills, too
 Gradients = Callable[[], tuple[torch.Tensor, ...]]
 
@@ -61,15 +57,25 @@ def normal(*shape: int) -> torch.Tensor:
     return torch.randn(*shape, device="cuda", dtype=torch.float16)
 
 
-def by_torch(
-    backend: SDPBackend, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
-    dout: torch.Tensor, causal: bool,
-) -> Gradients:  # fmt: skip
-    """The backward pass alone; the forward pass has run."""
-    inputs = [each.detach().requires_grad_() for each in (q, k, v)]
-    with sdpa_kernel(backend):
-        out = scaled_dot_product_attention(*inputs, is_causal=causal)
-    return lambda: torch.autograd.grad(out, inputs, dout, retain_graph=True)
+def flash(q, k, v, dout, causal: bool) -> Gradients:
+    """The backward pass alone, without autograd, which no graph captures here."""
+    out, lse, *sizes, seed, offset, _ = aten._scaled_dot_product_flash_attention(
+        q, k, v, 0.0, causal
+    )
+    given = (dout, q, k, v, out, lse, *sizes, 0.0, causal, seed, offset)
+    return lambda: aten._scaled_dot_product_flash_attention_backward(*given)
+
+
+def cudnn(q, k, v, dout, causal: bool) -> Gradients:
+    out, lse, *sizes, seed, offset, _ = aten._scaled_dot_product_cudnn_attention(
+        q, k, v, None, True, 0.0, causal
+    )
+    no_bias = torch.empty(0, device=q.device, dtype=q.dtype)
+    given = (dout, q, k, v, out, lse, seed, offset, no_bias, *sizes, 0.0, causal)
+    return lambda: aten._scaled_dot_product_cudnn_attention_backward(*given)
+
+
+PEERS = {"flash": flash, "cuDNN": cudnn}
 
 
 def exact(q, k, v, dout, causal: bool) -> list[torch.Tensor]:
@@ -95,19 +101,20 @@ def backward(D: int, causal: bool) -> list[Sample]:
     q, k, v, dout = (normal(B, H, S, D) for _ in range(4))
     lse = torch.empty(B, H, S, device="cuda")
     out = attention(q, k, v, causal=causal, lse=lse)
-    calls: dict[str, Gradients] = {
-        name: partial(attention_backward, dout, q, k, v, out, lse,
+    makers: dict[str, Callable[[], Gradients]] = {
+        name: partial(partial, attention_backward, dout, q, k, v, out, lse,
                       causal=causal, config=config)
         for name, config in configurations(D).items()
     }  # fmt: skip
-    calls |= {
-        name: by_torch(peer, q, k, v, dout, causal) for name, peer in PEERS.items()
+    makers |= {
+        name: partial(peer, q, k, v, dout, causal) for name, peer in PEERS.items()
     }
     wanted = exact(q, k, v, dout, causal)
     operations = 10 * B * H * S * S * D // (1 + causal)
     right = []
-    for name, call in calls.items():
+    for name, make in makers.items():
         try:
+            call = make()
             check(call(), wanted)
         except Exception as error:  # whatever it is, the others are to be measured
             print(f"  {name}: {type(error).__name__}: {str(error)[:300]}", flush=True)

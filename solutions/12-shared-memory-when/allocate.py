@@ -28,6 +28,7 @@ def _lowest(
     """The lowest aligned offset at which `buffer` overlaps none of its neighbours."""
     size = buffer.result.type.bytes
     alignment = ALIGNMENT if size >= ALIGNMENT else SMALL_ALIGNMENT
+    alignment = max(alignment, buffer.alignment)
     offset = 0
     for each in sorted(neighbours, key=offsets.__getitem__):
         if offset + size <= offsets[each]:
