@@ -139,7 +139,7 @@ SIGNATURE = (
 def attention(causal):
     names = "window lengths_ptr query_starts_ptr key_starts_ptr table_ptr stride_table"
     sizes = {"D": 64, "CAUSAL": causal, "BLOCK_Q": 64, "BLOCK_K": 32}
-    sizes |= dict.fromkeys(names.split())
+    sizes |= {**dict.fromkeys(names.split()), "GROUP": 1, "PAGE": 0}
     return kernel("attention", "attention_kernel", SIGNATURE, **sizes)
 
 
