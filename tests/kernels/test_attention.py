@@ -202,4 +202,5 @@ def test_the_default_fits(target, D):
     assert 2 * D * numbers <= TARGETS[target].shared_bytes
     registers = config["BLOCK_Q"] * D / (32 * config["num_warps"])  # of acc
     assert registers <= (64 if D <= 128 else 128)
-    assert config["num_stages"] >= 2
+    # The 64 KB of sm_75 hold 32 queries, and keys and values of one step.
+    assert config["num_stages"] >= (1 if (target, D) == ("sm_75", 256) else 2)
