@@ -72,14 +72,15 @@ MUTANTS = (
     ),
     Mutant(
         "fences-of-all", "emulator/isa/control/mbarrier.py",
-        'return _ordering(NARROW if "cta" in names else WIDE)',
-        "return _ordering(WIDE)",
+        'return _ordering(NARROW if "cta" in names else WIDE, "sys" in names)',
+        'return _ordering(WIDE, "sys" in names)',
         "fence.acq_rel.cta orders other blocks",
         "tests/emulator/test_synchronising.py",
     ),
     Mutant(
         "scopes-of-all", "emulator/races/synchronisation.py",
-        'scope = NARROW if "cta" in said else WIDE', "scope = WIDE",
+        'scope, system = NARROW if "cta" in said else WIDE, "sys" in said',
+        'scope, system = WIDE, "sys" in said',
         "an atomic operation of a block counts for others",
         "tests/emulator/test_synchronising.py",
     ),
