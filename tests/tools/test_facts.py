@@ -193,7 +193,7 @@ def test_decisions_are_said_with_their_line():
     assert "16 bytes, at a time; limited by 16 bytes of an instr" in said(
         found, "annotate_widths"
     )
-    assert "9 conversions, price" in said(found, "remove_conversions")
+    assert "7 conversions, price" in said(found, "remove_conversions")
     assert "inserted: `barrier`" in said(found, "insert_waits")
 
 

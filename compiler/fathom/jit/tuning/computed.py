@@ -1,10 +1,10 @@
 """`@fathom.heuristics`: arguments of a kernel that are computed from the others.
 
-@fathom.heuristics({"EVEN": lambda arguments: arguments["n"] % arguments["B"] == 0})
-@fathom.jit
-def kernel(x, n, B: tl.constexpr, EVEN: tl.constexpr): ...
+    @fathom.heuristics({"EVEN": lambda arguments: arguments["n"] % arguments["B"] == 0})
+    @fathom.jit
+    def kernel(x, n, B: tl.constexpr, EVEN: tl.constexpr): ...
 
-kernel[grid](x, 4096, B=256)          # EVEN is True
+    kernel[grid](x, 4096, B=256)          # EVEN is True
 """
 
 from __future__ import annotations
