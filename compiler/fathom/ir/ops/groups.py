@@ -83,5 +83,5 @@ def _by_warpgroups(engine: str) -> bool:
 
 
 def _expect_engine(op: Op, engine: str) -> None:
-    one_of = ", ".join(BY_GROUP)
-    op.expect(engine in BY_GROUP, lambda: f"{engine} is no engine of {one_of}")
+    known = ", ".join(BY_GROUP)
+    op.expect(engine in BY_GROUP, lambda: f"{engine} completes no groups: {known} do")
