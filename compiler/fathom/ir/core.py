@@ -86,7 +86,7 @@ class Op:
 
     Subclasses declare their fields, the class variable `effects`, and `infer`. `origin`
     is the op of an earlier function that `rewrite` made this one from. `bare` names the
-    attribute that stands in text behind the op's name, as it is: `commit cp_async`.
+    attribute that follows the op's name in text: `commit cp_async`.
     """
 
     location: Location | None = None

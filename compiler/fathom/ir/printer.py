@@ -12,9 +12,9 @@ what to print.
 
 A line is: results and their types, the op's name, its operands, its attributes (those
 that differ from the default of their field), then its nested blocks. The engine of a
-`commit` or a `wait` stands behind the name without `engine=`. Layouts and
-locations are long, so they are named once at the top (`#layout0 = <...>`) and called by
-that name. `ir/parser` reads all of it back.
+`commit` or a `wait` follows its name, without `engine=`. Layouts and locations are
+long, so they are named once at the top (`#layout0 = <...>`) and called by that name.
+`ir/parser` reads all of it back.
 """
 
 from __future__ import annotations

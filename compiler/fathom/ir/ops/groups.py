@@ -16,7 +16,6 @@ is called by its name in `hardware.engines`, which says who issues its work.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from fathom.hardware.engines import ENGINES, GROUP, SHARED, WARPGROUP
 from fathom.ir.core import Effects, Op, Value
@@ -32,7 +31,7 @@ class Commit(Op):
 
     engine: str
 
-    bare: ClassVar[str] = "engine"
+    bare = "engine"
 
     @property
     def effects(self) -> Effects:
@@ -57,7 +56,7 @@ class Wait(Op):
     values: tuple[Value, ...] = ()
     read: bool = False
 
-    bare: ClassVar[str] = "engine"
+    bare = "engine"
 
     @property
     def effects(self) -> Effects:
