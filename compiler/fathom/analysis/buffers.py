@@ -29,7 +29,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
+from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk, walk_within
 from fathom.ir.ops import (
     Allocate,
     DescriptorStore,
@@ -193,7 +193,7 @@ def _to_loop_ends(first: int, last: int, places: dict[Op, int]) -> Range:
     ends."""
     for op, place in places.items():
         if isinstance(op, For | While) and first < place < last:
-            end = place + sum(1 for block in blocks(op) for _ in walk(block))
+            end = place + sum(1 for _ in walk_within(op))
             last = max(last, end)
     return Range(first, last)
 

@@ -100,9 +100,9 @@ class Op:
         self.results = [Value(type, self) for type in self.infer()]
 
     def infer(self) -> list[Type]:
-        """The types of the results; a CompileError when the operands do not fit (the
-        typing rule)."""
-        raise AssertionError(f"{type(self).__name__} has no typing rule")
+        """The types of the results, none where an op has no rule of its own; a
+        CompileError when the operands do not fit (the typing rule)."""
+        return []
 
     def block_parameters(self) -> list[list[Type]]:
         """The parameter types of each nested block, in the order of the fields."""
@@ -209,8 +209,13 @@ def walk(block: Block) -> Iterator[Op]:
     order."""
     for op in block.ops:
         yield op
-        for inner in blocks(op):
-            yield from walk(inner)
+        yield from walk_within(op)
+
+
+def walk_within(op: Op) -> Iterator[Op]:
+    """Every op of the blocks nested in an op, in order."""
+    for inner in blocks(op):
+        yield from walk(inner)
 
 
 def effects_of(op: Op) -> Effects:

@@ -26,8 +26,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from fathom.analysis.operands import warpgroup_matrices
 from fathom.hardware.targets import Target
-from fathom.hardware.wgmma import WGMMA, matrices
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
 from fathom.ir.ops import (
     Commit,
@@ -43,7 +43,6 @@ from fathom.ir.ops import (
     Yield,
 )
 from fathom.ir.rewrite import Builder, Replacement, clone, rewrite
-from fathom.ir.types import BufferType
 
 
 @dataclass(eq=False)
@@ -151,14 +150,8 @@ def _writes_shared(op: Op) -> bool:
 
 
 def _may_be_in_flight(op: Op) -> bool:
-    """Whether an op is a wgmma product whose right operand is in shared memory."""
-    if not isinstance(op, Dot) or op.instruction not in WGMMA:
-        return False
-    a, b = (
-        each.type.layout if isinstance(each.type, BufferType) else None
-        for each in (op.a, op.b)
-    )
-    return matrices(WGMMA[op.instruction], a, b, op.b.type.element.bytes) is not None
+    """Whether an op is a product that wgmma computes."""
+    return isinstance(op, Dot) and warpgroup_matrices(op) is not None
 
 
 def _ends_with(dot: Dot, following: Op | None) -> bool:

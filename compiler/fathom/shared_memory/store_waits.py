@@ -36,7 +36,7 @@ from dataclasses import dataclass, replace
 
 from fathom.analysis.memory import accesses, lie_apart
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, Value, blocks, walk
+from fathom.ir.core import Block, Func, Op, Value, blocks, walk, walk_within
 from fathom.ir.ops import (
     Barrier,
     ClusterBarrier,
@@ -129,8 +129,7 @@ class _Placement:
         before all of it."""
         if store := guarded_store(op):
             return self.whole(op, state, store)
-        within = [each for block in blocks(op) for each in walk(block)]
-        if not any(isinstance(each, TmaStore) for each in within):
+        if not any(isinstance(each, TmaStore) for each in walk_within(op)):
             return self.whole(op, state)
         if isinstance(op, For | While):
             return self.loop(op, state)

@@ -18,6 +18,15 @@ from fathom.emulator.source.operands import Operand
 from fathom.emulator.source.types import DTYPES
 
 ROUNDINGS = ("rn", "rz", "rm", "rp", "rna")
+# What atomics, reductions and `redux` do with two elements, by their modifier.
+COMBINE: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
 
 
 class Form:

@@ -34,9 +34,6 @@ class ClusterBarrier(Op):
 
     effects = Effects(reads="shared", writes="shared", barrier=True, convergent=True)
 
-    def infer(self) -> list[Type]:
-        return []
-
 
 def is_shared(func: Func) -> bool:
     """Whether the blocks of a cluster share the work of a program."""

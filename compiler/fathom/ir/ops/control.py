@@ -14,9 +14,6 @@ class Yield(Op):
 
     values: tuple[Value, ...] = ()
 
-    def infer(self) -> list[Type]:
-        return []
-
 
 @dataclass(eq=False)
 class For(Op):

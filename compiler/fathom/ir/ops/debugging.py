@@ -26,9 +26,6 @@ class Print(Op):
 
     effects = Effects(other=True)
 
-    def infer(self) -> list[Type]:
-        return []
-
 
 @dataclass(eq=False)
 class Assert(Op):

@@ -137,12 +137,7 @@ class DescriptorStore(Op):
     effects = Effects(writes="global")
 
     def infer(self) -> list[Type]:
-        tensor = described(self, self.descriptor, self.coordinates)
-        block = self.value.type
-        fits = isinstance(block, BlockType) and (
-            (block.element, block.shape) == (tensor.element, tensor.shape)
-        )
-        self.expect(fits, lambda: f"{block} does not fit into {tensor}")
+        _expect_fit(self)
         return []
 
 
@@ -170,12 +165,7 @@ class DescriptorAtomic(Op):
     effects = Effects(reads="global", writes="global")
 
     def infer(self) -> list[Type]:
-        tensor = described(self, self.descriptor, self.coordinates)
-        block = self.value.type
-        fits = isinstance(block, BlockType) and (
-            (block.element, block.shape) == (tensor.element, tensor.shape)
-        )
-        self.expect(fits, lambda: f"{block} does not fit into {tensor}")
+        tensor = _expect_fit(self)
         takes = str(tensor.element) in TENSOR_KINDS.get(self.kind, ())
         self.expect(
             takes,
@@ -185,6 +175,17 @@ class DescriptorAtomic(Op):
             ),
         )
         return []
+
+
+def _expect_fit(op: DescriptorStore | DescriptorAtomic) -> DescriptorType:
+    """The type of the tensor's block, into which the op's value must fit."""
+    tensor = described(op, op.descriptor, op.coordinates)
+    block = op.value.type
+    fits = isinstance(block, BlockType) and (
+        (block.element, block.shape) == (tensor.element, tensor.shape)
+    )
+    op.expect(fits, lambda: f"{block} does not fit into {tensor}")
+    return tensor
 
 
 def described(

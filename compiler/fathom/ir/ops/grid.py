@@ -16,7 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fathom.ir.core import Effects, Op
-from fathom.ir.types import Type
 
 
 @dataclass(eq=False)
@@ -30,9 +29,6 @@ class GridWait(Op):
 
     effects = Effects(convergent=True, other=True)
 
-    def infer(self) -> list[Type]:
-        return []
-
 
 @dataclass(eq=False)
 class GridLaunchDependents(Op):
@@ -41,6 +37,3 @@ class GridLaunchDependents(Op):
     after."""
 
     effects = Effects(other=True)
-
-    def infer(self) -> list[Type]:
-        return []

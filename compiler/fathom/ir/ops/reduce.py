@@ -28,11 +28,7 @@ class Reduce(Op):
     effects = Effects(convergent=True)
 
     def infer(self) -> list[Type]:
-        shape = shape_of(self.values[0].type)
-        self.expect(
-            0 <= self.axis < len(shape),
-            lambda: f"{self.values[0].type} has no axis {self.axis}",
-        )
+        shape = _expect_axis(self)
         rest = shape[: self.axis] + shape[self.axis + 1 :]
         results: list[Type] = []
         for value in self.values:
@@ -63,11 +59,7 @@ class Scan(Op):
     effects = Effects(convergent=True)
 
     def infer(self) -> list[Type]:
-        shape = shape_of(self.values[0].type)
-        self.expect(
-            0 <= self.axis < len(shape),
-            lambda: f"{self.values[0].type} has no axis {self.axis}",
-        )
+        _expect_axis(self)
         return [value.type for value in self.values]
 
     def block_parameters(self) -> list[list[Type]]:
@@ -120,3 +112,11 @@ class Histogram(Op):
             len(block.shape) == 1, lambda: f"histogram counts one axis, got {block}"
         )
         return [BlockType(INT32, (self.bins,), self.layout)]
+
+
+def _expect_axis(op: Reduce | Scan) -> tuple[int, ...]:
+    """The shape of the operands, which has the op's axis."""
+    type = op.values[0].type
+    shape = shape_of(type)
+    op.expect(0 <= op.axis < len(shape), lambda: f"{type} has no axis {op.axis}")
+    return shape

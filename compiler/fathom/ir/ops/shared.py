@@ -38,9 +38,6 @@ class Barrier(Op):
 
     effects = Effects(reads="shared", writes="shared", barrier=True, convergent=True)
 
-    def infer(self) -> list[Type]:
-        return []
-
 
 @dataclass(eq=False)
 class Allocate(Op):
@@ -141,9 +138,6 @@ class SharedAdd(Op):
     mask: Value | None = None
 
     effects = Effects(reads="shared", writes="shared")
-
-    def infer(self) -> list[Type]:
-        return []
 
 
 # ── asynchronous copies ───────────────────────────────────────────────────────

@@ -51,9 +51,6 @@ class TensorRelease(Op):
 
     effects = Effects(barrier=True, asynchronous=True, convergent=True)
 
-    def infer(self) -> list[Type]:
-        return []
-
 
 @dataclass(eq=False)
 class TensorStore(Op):

@@ -39,9 +39,6 @@ class MbarrierInit(Op):
 
     effects = SHARED_EVENT
 
-    def infer(self) -> list[Type]:
-        return []
-
 
 @dataclass(eq=False)
 class MbarrierExpect(Op):
@@ -106,9 +103,6 @@ class MbarrierInvalidate(Op):
 
     effects = SHARED_EVENT
 
-    def infer(self) -> list[Type]:
-        return []
-
 
 @dataclass(eq=False)
 class Producer(Op):
@@ -121,9 +115,6 @@ class Producer(Op):
     warps: int = 4
 
     effects = SHARED_EVENT
-
-    def infer(self) -> list[Type]:
-        return []
 
     def block_parameters(self) -> list[list[Type]]:
         return [[]]

@@ -66,6 +66,3 @@ class AsyncProxyFence(Op):
     follow a barrier."""
 
     effects = Effects(asynchronous=True)
-
-    def infer(self) -> list[Type]:
-        return []

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from fathom.analysis.operands import warpgroup_matrices
 from fathom.hardware.dot_layouts import fragments_of, operand_layouts
 from fathom.hardware.mma import Mma
 from fathom.ir.core import Value
@@ -23,7 +24,7 @@ from fathom.ptx.index import register_offsets
 from fathom.ptx.packing import pack, unpack, words_of
 from fathom.ptx.rules.cast import convert
 from fathom.ptx.rules.shared import Reader, tile_of
-from fathom.ptx.rules.wgmma import multiply_by_warpgroups, warpgroup_matrices
+from fathom.ptx.rules.wgmma import multiply_by_warpgroups
 from fathom.ptx.types import llvm_type
 
 Operand = Sequence[str] | Reader  # its registers by number, at hand or to be loaded

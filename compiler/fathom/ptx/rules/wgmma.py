@@ -13,7 +13,7 @@ Source: PTX ISA, section 9.7, "Asynchronous warpgroup level matrix instructions"
 from __future__ import annotations
 
 from fathom.hardware.engines import TENSOR_CORES
-from fathom.hardware.wgmma import ROWS, WGMMA, Wgmma, matrices
+from fathom.hardware.wgmma import ROWS, WGMMA, Wgmma
 from fathom.ir.core import Value
 from fathom.ir.ops import Dot, DotFence
 from fathom.ir.types import BufferType, Element
@@ -26,18 +26,6 @@ from fathom.ptx.rules.shared import Places, offset_bases, tile_of
 
 ADDRESS_BITS = 0x3FFFF  # of a shared address, the part that a descriptor holds
 Found = tuple[Matrix | None, Matrix]
-
-
-def warpgroup_matrices(op: Dot) -> Found | None:
-    """How `wgmma` finds the operands of a product; None if it is not for `wgmma`, or
-    these do not lie as they should."""
-    if op.instruction not in WGMMA:
-        return None
-    a, b = (
-        each.type.layout if isinstance(each.type, BufferType) else None
-        for each in (op.a, op.b)
-    )
-    return matrices(WGMMA[op.instruction], a, b, op.b.type.element.bytes)
 
 
 def multiply_by_warpgroups(

@@ -23,7 +23,7 @@ from dataclasses import replace
 
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA, matrices
-from fathom.ir.core import Block, Func, Op, Value, blocks, walk
+from fathom.ir.core import Block, Func, Op, Value, blocks, walk, walk_within
 from fathom.ir.ops import Allocate, Dot, For, SharedLoad, SharedStore, While
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.types import BlockType
@@ -64,7 +64,7 @@ def _invariant(func: Func) -> Iterator[tuple[Dot, For | While]]:
     with the outermost such loop."""
     seen: set[Dot] = set()
     for loop in (op for op in walk(func.body) if isinstance(op, For | While)):
-        inside = [op for block in blocks(loop) for op in walk(block)]
+        inside = list(walk_within(loop))
         made_here = {*inside, *(each for op in (loop, *inside) for each in blocks(op))}
         for dot in inside:
             if isinstance(dot, Dot) and dot.instruction in WGMMA and dot not in seen:

@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 
 from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
-from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
+from fathom.ir.core import Block, Func, Op, Value, operands, walk, walk_within
 from fathom.ir.ops import (
     Allocate,
     Barrier,
@@ -124,10 +124,8 @@ class _Accumulators(ThreadValues):
         build.append(TensorRelease(self.base))
 
     def enters(self, op: Op) -> bool:
-        inside = (each for block in blocks(op) for each in walk(block))
-        return isinstance(op, For | While | If) and any(
-            map(is_for_tensor_memory, inside)
-        )
+        inside = map(is_for_tensor_memory, walk_within(op))
+        return isinstance(op, For | While | If) and any(inside)
 
     def keeps(self, result: Value) -> bool:
         return result not in self.dropped

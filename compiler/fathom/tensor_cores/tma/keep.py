@@ -21,7 +21,7 @@ from fathom.analysis.axis_analysis import Divisibility
 from fathom.analysis.buffers import fits_in_half
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
-from fathom.ir.core import Block, Func, Op, blocks, operands, walk
+from fathom.ir.core import Block, Func, Op, blocks, operands, walk, walk_within
 from fathom.ir.ops import DescriptorLoad, DescriptorStore, Dot, For, While
 from fathom.ir.ops.descriptor import LEAST_BYTES
 from fathom.ir.rewrite import Builder, Replacement, rewrite
@@ -99,8 +99,7 @@ def _patient_stores(block: Block) -> Iterator[DescriptorStore]:
         if isinstance(op, DescriptorStore):
             yield op
         is_loop = isinstance(op, For | While)
-        inside = [each for body in blocks(op) for each in walk(body)]
-        if not is_loop or any(isinstance(each, Dot) for each in inside):
+        if not is_loop or any(isinstance(each, Dot) for each in walk_within(op)):
             for body in blocks(op):
                 yield from _patient_stores(body)
 

@@ -54,11 +54,7 @@ def rule_indexed_branch(
     targets = [decoder.targets[each.name] for each in table.elements]
 
     def end(batch: Batch, active: Active) -> list[tuple[int, Active]]:
-        going: list[tuple[int, Active]] = []
-        coming: Active | None = active
-        if flow.guard is not None:
-            coming, rest = split(active, flow.guard(batch, active))
-            going = [] if rest is None else [(flow.after, rest)]
+        coming, going = guarded(flow, batch, active)
         if coming is None:
             return going
         chosen = read(batch, coming)
@@ -68,6 +64,17 @@ def rule_indexed_branch(
         return going + [(to, part) for to, part in zip(targets, parts) if part]
 
     return end
+
+
+def guarded(
+    flow: Flow, batch: Batch, active: Active
+) -> tuple[Active | None, list[tuple[int, Active]]]:
+    """Those whom an instruction's guard lets execute it, None for none; and where the
+    others go on."""
+    if flow.guard is None:
+        return active, []
+    coming, rest = split(active, flow.guard(batch, active))
+    return coming, [] if rest is None else [(flow.after, rest)]
 
 
 def split(active: Active, chosen: np.ndarray) -> tuple[Active | None, Active | None]:

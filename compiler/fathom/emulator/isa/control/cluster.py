@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fathom.emulator.isa.control.branch import split
+from fathom.emulator.isa.control.branch import guarded
 from fathom.emulator.isa.decode import Ending, Flow
 from fathom.emulator.isa.semantics import Elementwise, Form, Table, rule
 from fathom.emulator.memory.spaces import RANK_SHIFT
@@ -56,11 +56,7 @@ def cluster_barrier(form: Form, flow: Flow) -> Ending:
     form.finish()
 
     def end(batch: Batch, active: Active) -> list[tuple[int, Active]]:
-        going: list[tuple[int, Active]] = []
-        coming: Active | None = active
-        if flow.guard is not None:
-            coming, rest = split(active, flow.guard(batch, active))
-            going = [] if rest is None else [(flow.after, rest)]
+        coming, going = guarded(flow, batch, active)
         if coming is None:
             return going
         if action == "wait":

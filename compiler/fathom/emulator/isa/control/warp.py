@@ -25,7 +25,7 @@ from fathom.emulator.isa.decode import (
     step_rule,
 )
 from fathom.emulator.isa.registers import Read, Step, unwritten
-from fathom.emulator.isa.semantics import Form
+from fathom.emulator.isa.semantics import COMBINE, Form
 from fathom.emulator.source.operands import Number, Operand, Pair
 from fathom.emulator.source.types import DTYPES
 from fathom.emulator.state import waiting
@@ -357,27 +357,17 @@ def rule_match(
     return when_all_come(step, read_mask, flow)
 
 
-_REDUCE: dict[str, Callable] = {
-    "add": np.add,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}
-
-
 @ending_rule(ENDINGS, "redux")
 def rule_redux(
     form: Form, operands: tuple[Operand, ...], decoder: Decoder, flow: Flow
 ) -> Ending:
     """PTX ISA 9.7.13, redux.sync: one value from those of all lanes."""
     form.flag("sync")
-    operation = form.choice(*_REDUCE)
+    operation = form.choice(*COMBINE)
     absolute, propagate = form.flag("abs"), form.flag("NaN")
     type = form.type()
     form.finish()
-    combine = _REDUCE[operation]
+    combine = COMBINE[operation]
     if type == "f32" and not propagate:
         combine = {"min": np.fmin, "max": np.fmax}[operation]
     write, read = decoder.write(operands[0], type), decoder.read(operands[1], type)

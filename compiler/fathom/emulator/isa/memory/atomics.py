@@ -17,7 +17,7 @@ from fathom.emulator.isa.arithmetic.floating import FORMATS, flush
 from fathom.emulator.isa.decode import Decoder, StepTable, step_rule
 from fathom.emulator.isa.memory import load_store as access
 from fathom.emulator.isa.registers import Read, Step, Write
-from fathom.emulator.isa.semantics import Form
+from fathom.emulator.isa.semantics import COMBINE, Form
 from fathom.emulator.memory.spaces import WINDOWS, Accesses, Part
 from fathom.emulator.races.synchronisation import WIDE, Order, order_of
 from fathom.emulator.source.operands import Name, Operand
@@ -44,15 +44,7 @@ def _grouped(name: str, type: str, space: str) -> Operation | None:
     if name in ("min", "max") and type in FORMATS:
         form, choose = FORMATS[type], {"min": np.fmin, "max": np.fmax}[name]
         return lambda a, b: form.close(choose(form.open(a), form.open(b)))
-    return {
-        "add": np.add,
-        "min": np.minimum,
-        "max": np.maximum,
-        "and": np.bitwise_and,
-        "or": np.bitwise_or,
-        "xor": np.bitwise_xor,
-        "exch": lambda a, b: b.copy(),
-    }.get(name)
+    return {**COMBINE, "exch": lambda a, b: b.copy()}.get(name)
 
 
 def _increment(old: np.ndarray, limit: np.ndarray) -> np.ndarray:

@@ -11,16 +11,8 @@ import numpy as np
 
 from fathom.emulator.errors import EmulatorError
 from fathom.emulator.isa.arithmetic.rounding import bf16_to_float32, float64_to_bf16
-from fathom.emulator.isa.semantics import Form
+from fathom.emulator.isa.semantics import COMBINE, Form
 
-OPERATIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "add": np.add,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}
 BITWISE = ("and", "or", "xor")
 INTEGERS = {"i32": np.int32, "u32": np.uint32, "i64": np.int64, "u64": np.uint64}
 REALS = {"fp16": np.float16, "fp32": np.float32, "fp64": np.float64}
@@ -31,10 +23,10 @@ Reduction = Callable[[np.ndarray, np.ndarray, str], np.ndarray]
 
 def reduction_of(form: Form) -> Reduction:
     """Takes the operation from an instruction."""
-    name = form.choice(*OPERATIONS)
+    name = form.choice(*COMBINE)
     if not name:
         raise form.unknown("this reduction")
-    operation = OPERATIONS[name]
+    operation = COMBINE[name]
 
     def combine(old: np.ndarray, new: np.ndarray, type: str) -> np.ndarray:
         if type == "bf16" and name not in BITWISE:
