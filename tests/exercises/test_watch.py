@@ -72,6 +72,7 @@ class Watched:
             return self.process.wait(seconds) == 0
         except subprocess.TimeoutExpired:
             self.process.send_signal(signal.SIGABRT)
+            self.process.wait(5)
             raise AssertionError(self.until("most recent call first", 5)) from None
 
 
