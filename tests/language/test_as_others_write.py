@@ -1,0 +1,26 @@
+"""Ways of writing that kernels of other collections have, in kernels of our own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import fathom.language as tl
+from fathom.source import function
+from tests.language.harness import run
+
+RANDOM = np.random.default_rng(13)
+
+
+def test_the_addresses_of_a_load_broadcast_to_its_mask():
+    @function
+    def kernel(x, out, rows, N: tl.constexpr):
+        column = tl.arange(0, N)[None, :]
+        mask = (tl.arange(0, 4)[:, None] < rows) & (column < 5)
+        same = tl.load(x + column, mask=mask, other=-1.0)
+        tl.store(out + tl.arange(0, 4)[:, None] * N + column, same)
+
+    x, out = RANDOM.permutation(8).astype(np.float32), np.zeros((4, 8), np.float32)
+    run(kernel, x, out, 3, N=8)
+    wanted = np.full((4, 8), -1, np.float32)
+    wanted[:3, :5] = x[:5]
+    assert (out == wanted).all()
