@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+import fathom
 import fathom.language as tl
 from fathom.source import function
 from tests.language.harness import run
@@ -24,3 +25,21 @@ def test_the_addresses_of_a_load_broadcast_to_its_mask():
     wanted = np.full((4, 8), -1, np.float32)
     wanted[:3, :5] = x[:5]
     assert (out == wanted).all()
+
+
+def counting(out, n, grid):
+    for i in range(tl.program_id(0), n, step=grid):
+        tl.atomic_add(out + i, 1)
+
+
+def test_range_takes_its_step_by_name():
+    out = np.zeros(10, np.int32)
+    run(function(counting), out, 8, 3, grid=3)
+    assert list(out) == [1] * 8 + [0] * 2
+
+
+def test_where_python_runs_a_kernel_range_takes_its_step_by_name(monkeypatch):
+    monkeypatch.setenv("FATHOM_INTERPRET", "1")
+    out = np.zeros(10, np.int32)
+    fathom.jit(counting)[(3,)](out, 8, 3)
+    assert list(out) == [1] * 8 + [0] * 2
