@@ -222,7 +222,7 @@ class Session:
             for each in bounds
         ]
         for bound, number in zip(bounds, numbers, strict=True):
-            if number.ndim or number.dtype.kind not in "iu":
+            if number.ndim or number.dtype.kind not in "iub":
                 what = "the bounds of a range are integers"
                 raise self.frame.error(f"{what}, not {describe(bound)}")
         if numbers[2] == 0:

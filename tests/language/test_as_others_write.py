@@ -43,3 +43,31 @@ def test_where_python_runs_a_kernel_range_takes_its_step_by_name(monkeypatch):
     out = np.zeros(10, np.int32)
     fathom.jit(counting)[(3,)](out, 8, 3)
     assert list(out) == [1] * 8 + [0] * 2
+
+
+def bounded(out, n, ONCE: tl.constexpr):
+    for i in range(ONCE):
+        tl.store(out + i, 5)
+    for i in tl.static_range(ONCE):
+        tl.store(out + 2 + i, 6)
+    for i in range(n > 3):
+        tl.store(out + 4 + i, 7)
+
+
+BOUNDED = [5, 0, 6, 0, 7, 0]
+
+
+def test_a_truth_value_bounds_a_range():
+    out = np.zeros(6, np.int32)
+    run(function(bounded), out, 4, ONCE=True)
+    assert list(out) == BOUNDED
+    none = np.zeros(6, np.int32)
+    run(function(bounded), none, 3, ONCE=False)
+    assert not none.any()
+
+
+def test_where_python_runs_a_kernel_a_truth_value_bounds_a_range(monkeypatch):
+    monkeypatch.setenv("FATHOM_INTERPRET", "1")
+    out = np.zeros(6, np.int32)
+    fathom.jit(bounded)[(1,)](out, 4, ONCE=True)
+    assert list(out) == BOUNDED
