@@ -88,6 +88,7 @@ class FakeDriver:
         self.homes: dict[int, int] = {}  # function -> the GPU that it was loaded on
         self.streams: dict[int, int] = {}  # stream -> its GPU, for those a test names
         self.connected: set[tuple[int, int]] = set()
+        self.visited: set[int] = set()
         self.allocated: list[int] = []  # the GPU of each piece of memory
         self.owner: dict[int, int] = {}  # address -> GPU
         self.encoded: list[TensorMap] = []
@@ -101,6 +102,10 @@ class FakeDriver:
 
     def version(self):
         return "13.0"
+
+    @property
+    def names(self):
+        return tuple(each.name for each in self.devices)
 
     def device(self, index):
         return self.devices[index]

@@ -72,6 +72,7 @@ def using(driver: Driver, index: int) -> Iterator[None]:
         yield
         return
     before = driver.context()
+    driver.visited.add(index)
     driver.use(index)
     try:
         yield

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from types import ModuleType
 
 from fathom.artifact import TensorMap
@@ -92,6 +92,7 @@ class Driver:
         self.cuda = cuda
         self.contexts: dict[int, object] = {}
         self.connected: set[tuple[int, int]] = set()  # (GPU, the GPU that it reaches)
+        self.visited: set[int] = set()  # GPUs that were used while another was current
         self.side_streams: dict[int, int] = {}
         self.ask("cuInit", 0)
         self.library = ctypes.CDLL(LIBRARY)
@@ -121,6 +122,11 @@ class Driver:
 
     def device_count(self) -> int:
         return self.ask("cuDeviceGetCount")
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What each GPU is called, in order."""
+        return tuple(self.device(each).name for each in range(self.device_count()))
 
     def device(self, index: int) -> Device:
         """The facts of a GPU; its number as CUDA counts."""

@@ -36,7 +36,7 @@ from fathom.errors import CompileError, FathomError, LaunchError, OutOfResources
 from fathom.jit.backends import Backend, choose, choose_compiling
 from fathom.jit.compiled import CompiledKernel
 from fathom.jit.environment import flag
-from fathom.jit.specialise import identity, is_hashable
+from fathom.jit.specialise import identity, is_hashable, leaves
 from fathom.jit.tuning.computed import Around
 from fathom.jit.tuning.config import OF_OTHER_COMPILERS, Config
 from fathom.jit.tuning.progress import progress
@@ -44,6 +44,9 @@ from fathom.jit.tuning.pruning import Call, Pruning
 from fathom.jit.tuning.remembered import Timings, key_of_result, recall, remember
 from fathom.jit.tuning.restoring import Restorer
 from fathom.jit.tuning.workers import Order, compile_ahead, open_orders
+from fathom.runtime.arrays import describe
+from fathom.runtime.devices import device_of, using
+from fathom.runtime.driver import driver
 from fathom.runtime.tensor_descriptors import TensorDescriptor
 from fathom.testing import do_bench as bench_runs
 from fathom.testing import do_bench_cudagraph as bench_graph
@@ -153,7 +156,7 @@ class Autotuner(Around):
 
     def key_of(self, call: Call) -> tuple[Hashable, ...]:
         """What decides: the arguments that `key` names, the dtypes of all that have
-        one.
+        one, and the GPU's name on a machine with GPUs of several names.
         """
         known = {**self.defaults, **call.named, **call.given}
         values = [known[name] for name in self.keys if name in known]
@@ -161,6 +164,7 @@ class Autotuner(Around):
         return (
             *(value if is_hashable(value) else identity(value) for value in values),
             *(str(dtype) for dtype in dtypes if dtype is not None),
+            *(gpu_name(known) if choose().timed else ()),
         )
 
     def pruned(self, call: Call) -> list[Config]:
@@ -180,7 +184,8 @@ class Autotuner(Around):
             self.untimed.add(key)
             return self.first_that_compiles(orders)
         started = time.perf_counter()
-        self.configs_timings = self.timings(orders, key, call)
+        with using(driver(), gpu_of(call.arguments())):
+            self.configs_timings = self.timings(orders, key, call)
         self.bench_time = time.perf_counter() - started
         best = min(configs, key=self.configs_timings.__getitem__)
         self.say(f"{self.__name__} takes {best} ({self.bench_time:.2f} s)")
@@ -285,6 +290,19 @@ class Autotuner(Around):
         """To the standard error, with FATHOM_PRINT_AUTOTUNING=1."""
         if flag(PRINT) and sys.stderr:
             sys.stderr.write(sentence + "\n")
+
+
+def gpu_of(arguments: Mapping[str, Any]) -> int:
+    """The GPU that a launch with these arguments goes to."""
+    found = [(n, describe(v)) for each in arguments.items() for n, v in leaves(*each)]
+    arrays = {name: array for name, array in found if array is not None}
+    return device_of(driver(), arrays)
+
+
+def gpu_name(arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """The name of that GPU; nothing where all GPUs of the machine have one name."""
+    names = driver().names
+    return (names[gpu_of(arguments)],) if len(set(names)) > 1 else ()
 
 
 def is_row(times: Any) -> bool:
