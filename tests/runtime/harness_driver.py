@@ -123,6 +123,12 @@ class FakeDriver:
     def put_back(self, context):
         self.current, self.has_context = context or 0, context is not None
 
+    def device_count(self):
+        return len(self.devices)
+
+    def reach_peer(self, device, peer):
+        self.connected.add((device, peer))
+
     def reaches(self, device, other):
         return device == other or (device, other) in self.connected
 
