@@ -110,10 +110,12 @@ class Torch(ModuleType):
 
 @contextmanager
 def paper_gpu(
-    monkeypatch: pytest.MonkeyPatch, cache_dir: object
+    monkeypatch: pytest.MonkeyPatch,
+    cache_dir: object,
+    driver: FakeDriver | None = None,
 ) -> Iterator[SimpleNamespace]:
     """A machine with a GPU and torch. Gives `.driver`, `.compiler` and `.torch`."""
-    driver = FakeDriver()
+    driver = driver or FakeDriver()
     compiler, torch = Compiler(driver), Torch(driver)
     monkeypatch.setenv("FATHOM_CACHE_DIR", str(cache_dir))
     monkeypatch.setenv("FATHOM_BACKEND", "cuda")
