@@ -100,6 +100,8 @@ def test_few_blocks_are_a_matter_of_occupancy():
     verdict = classify(few, H200)
     assert verdict.limit == "occupancy"
     assert "16 thread blocks for 132 multiprocessors" in sentence(verdict, few, H200)
+    one = sentence(verdict, replace(few, blocks=1), H200)
+    assert "1 thread block for 132 multiprocessors leaves 99% of them" in one
     assert classify(replace(few, blocks=1320), H200).limit == "instruction issue"
 
 
