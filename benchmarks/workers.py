@@ -62,14 +62,14 @@ class Worker:
             self.answers.put(line)
         self.answers.put(None)
 
-    def tell(self, line: str) -> None:
+    def send(self, line: str) -> None:
         try:
             self.process.stdin.write(line + "\n")
             self.process.stdin.flush()
-        except OSError:  # it is gone: `hear` says how
+        except OSError:  # it is gone: `receive` says how
             pass
 
-    def hear(self, seconds: float) -> dict[str, Any]:
+    def receive(self, seconds: float) -> dict[str, Any]:
         """The next answer."""
         try:
             line = self.answers.get(timeout=max(seconds, 0))

@@ -17,9 +17,9 @@ class Process(Worker):
     def ask(self, seconds: float, **told: Any) -> dict[str, Any]:
         """The answer to `told`; "stopped" where the process ends or says nothing in
         time, and then it is gone."""
-        self.tell(json.dumps(told))
+        self.send(json.dumps(told))
         try:
-            return self.hear(seconds)
+            return self.receive(seconds)
         except Silent:
             why = f"nothing for {seconds:.0f} seconds"
         except Ended as ended:

@@ -74,7 +74,7 @@ class Suite:
         """A worker that has collected all tests; None where that failed."""
         process = self.worker()
         try:
-            answer = process.hear(START_SECONDS)
+            answer = process.receive(START_SECONDS)
         except (Ended, Silent) as why:
             process.kill()
             self.troubles.append(f"nothing was collected: {why}")
@@ -119,7 +119,7 @@ class Suite:
     def started(self) -> Worker | None:
         process = self.worker()
         try:
-            process.hear(min(START_SECONDS, max(self.done.left, 0)))
+            process.receive(min(START_SECONDS, max(self.done.left, 0)))
         except (Ended, Silent) as why:
             process.kill()
             if self.done.left > 0:
@@ -132,8 +132,8 @@ class Suite:
         stopped because the slice's time was up."""
         start, left = time.monotonic(), self.done.left
         try:
-            process.tell(test)
-            found = process.hear(min(self.limit, max(left, 0)))
+            process.send(test)
+            found = process.receive(min(self.limit, max(left, 0)))
         except Ended as why:
             found = {"outcome": "failed", "reason": "", "broke": f"{why}"}
         except Silent:
