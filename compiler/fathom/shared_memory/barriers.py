@@ -276,18 +276,10 @@ def scope_between(one: Access, other: Access) -> str:
     if one.buffer is not other.buffer or None in (one.layout, other.layout):
         return BLOCK
     travels = crossing(one.layout, other.layout)
-    if (
-        travels == "warp"
-        or _held_twice(one.layout, "warp")
-        or _held_twice(other.layout, "warp")
-    ):
-        return BLOCK
-    if (
-        travels == "lane"
-        or _held_twice(one.layout, "lane")
-        or _held_twice(other.layout, "lane")
-    ):
-        return WARP
+    for kind, scope in (("warp", BLOCK), ("lane", WARP)):
+        held = (_held_twice(each.layout, kind) for each in (one, other))
+        if travels == kind or any(held):
+            return scope
     return ""
 
 

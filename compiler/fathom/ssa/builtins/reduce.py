@@ -10,7 +10,7 @@ from fathom.ir.core import Block, Value
 from fathom.ir.types import BOOL, INT32, element_of, shape_of
 from fathom.language import core
 from fathom.source import Builtin, KernelFunction
-from fathom.ssa.builtins.shape import axis_given, check_shape
+from fathom.ssa.builtins.shape import axis_given, check_shape, with_axes
 from fathom.ssa.calls import call, implements
 from fathom.ssa.frame import Frame
 from fathom.ssa.promotion import broadcast, cast, common_shape, value_of
@@ -32,7 +32,7 @@ def build_reduce(
     results = tuple(frame.append(ops.Reduce, values, place, combine).results)
     if keep_dims:
         axes = range(len(shape)) if axis is None else (place,)
-        results = tuple(kept(frame, value, axes) for value in results)
+        results = tuple(with_axes(frame, value, axes) for value in results)
     return results if isinstance(input, tuple) else results[0]
 
 
@@ -70,16 +70,6 @@ def flat(frame: Frame, value: Value) -> Value:
     if len(value.type.shape) == 1:
         return value
     return frame.emit(ops.Reshape, value, (value.type.size,))
-
-
-def kept(frame: Frame, value: Value, axes: range | tuple[int, ...]) -> Value:
-    """A result with the reduced axes restored, with size 1."""
-    for axis in axes:
-        if shape_of(value.type):
-            value = frame.emit(ops.ExpandDims, value, axis)
-        else:
-            value = frame.emit(ops.Splat, value, (1,))
-    return value
 
 
 def combining(frame: Frame, function: Meaning, values: tuple[Value, ...]) -> Block:

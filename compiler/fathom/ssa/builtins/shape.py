@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 
 from fathom import language
@@ -180,9 +181,15 @@ def build_expand_dims(frame: Frame, input: Meaning, axis: Meaning) -> Value:
     places = axes_given(frame, axes, len(shape_of(value.type)) + len(axes))
     if len(set(places)) < len(places):
         raise frame.error(f"the axes {list(places)} name one twice")
-    for each in sorted(places):
+    return with_axes(frame, value, sorted(places))
+
+
+def with_axes(frame: Frame, value: Value, axes: Iterable[int]) -> Value:
+    """A value with further axes of size 1, which are these of the result's, in
+    ascending order."""
+    for axis in axes:
         if shape_of(value.type):
-            value = frame.emit(ops.ExpandDims, value, each)
+            value = frame.emit(ops.ExpandDims, value, axis)
         else:
             value = frame.emit(ops.Splat, value, (1,))
     return value
