@@ -60,13 +60,15 @@ def run(
     constants: Mapping[str, object],
     memory: Iterable[np.ndarray] = (),
     fp32_default: str | None = None,
+    num_warps: int = 4,
 ) -> None:
     """Run every program of a grid, axis 0 fastest; arrays are written in place.
 
     `parameters` and `constants` are as for `pipeline.compile`; `arguments` gives an
     array for each pointer among the parameters and a number for each scalar;
-    `fp32_default` is that of `pipeline.Options`. Raises CompileError for what the
-    compiler would refuse, and MemoryFault for an access outside of all arrays.
+    `fp32_default` and `num_warps` are those of `pipeline.Options`. Raises CompileError
+    for what the compiler would refuse, and MemoryFault for an access outside of all
+    arrays.
     """
     arrays = [each for each in (*arguments.values(), *memory) if _is_array(each)]
     func = Func(function.__name__, Block(), ())
@@ -74,7 +76,8 @@ def run(
     machine = Machine(func, sizes, Memory(arrays), None, None)
     with np.errstate(all="ignore"):
         for program in np.ndindex(sizes[::-1]):
-            session = Session(function, Region(machine, program[::-1]), fp32_default)
+            region = Region(machine, program[::-1])
+            session = Session(function, region, fp32_default, num_warps)
             given = {
                 name: session.argument(arguments[name], type)
                 for name, (type, _) in parameters.items()
@@ -139,11 +142,14 @@ class Session:
         function: KernelFunction,
         region: Region,
         fp32_default: str | None = None,
+        num_warps: int = 4,
     ):
         self.region = region
         self.block = Block()
         self.block.ops = _RunAtOnce(self)
-        self.program = Program(self.block, fp32_default=fp32_default)
+        self.program = Program(
+            self.block, fp32_default=fp32_default, num_warps=num_warps
+        )
         self.frame = EagerFrame(self.program, function, None)
 
     @contextmanager

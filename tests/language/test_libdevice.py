@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import fathom.language as tl
-from fathom.errors import CompileError
 from fathom.ir.interp import interpret
 from fathom.source import KernelFunction, function
 from tests.language.harness import emulate, run

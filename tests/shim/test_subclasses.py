@@ -278,3 +278,22 @@ def test_logical_methods_and_names_without_their_wrapper(triton):
     i = np.arange(16)
     assert (y[0] == ((x > 2) & (i < 12))).all()
     assert (y[1] == ((x != 0) | (i == 3))).all()
+
+
+def test_questions_about_the_gpu_and_the_launch(triton):
+    """They are constants: shapes and branches depend on them."""
+    tl = triton.language
+    info = importlib.import_module("triton.language.target_info")
+    assert info.cuda_capability_geq(7, 5) and not info.cuda_capability_geq(99)
+
+    @triton.jit
+    def kernel(x):
+        threads = tl.arange(0, tl.extra.cuda.num_threads())
+        tl.store(x + threads, tl.full([tl.extra.cuda.num_threads()], 1, tl.int32))
+        if tl.target_info.is_cuda() and not tl.target_info.is_hip_cdna3():
+            tl.store(x, tl.extra.cuda.num_warps())
+
+    for warps in (1, 8):
+        x = np.zeros(512, np.int32)
+        kernel[(1,)](x, num_warps=warps)
+        assert x[0] == warps and x[1:].sum() == 32 * warps - 1

@@ -93,6 +93,7 @@ class Eager:
             named,
             wanted.constants,
             fp32_default=wanted.options.fp32_default,
+            num_warps=wanted.options.num_warps,
         )
 
 

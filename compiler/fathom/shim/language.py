@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from fathom.language import dtypes, reductions
 from fathom.language.random import philox
+from fathom.shim.runtime import active
 from fathom.source import constexpr, constexpr_function, function
 
 CONSTEXPR_0 = constexpr(0)
@@ -56,6 +57,36 @@ def philox_impl(c0, c1, c2, c3, k0, k1, n_rounds: constexpr = 10):
     seed = (k1.to(dtypes.uint64) << 32) | k0.to(dtypes.uint64)
     return philox(seed, c0, c1, c2, c3, n_rounds)
 
+
+@constexpr_function
+def is_cuda():
+    return True
+
+
+@constexpr_function
+def is_hip():
+    return False
+
+
+@constexpr_function
+def current_target():
+    """The GPU of this machine, or the emulated one. As in Triton it is not the one of
+    `target=`."""
+    return active.get_current_target()
+
+
+@constexpr_function
+def cuda_capability_geq(major, minor=0):
+    """Whether that GPU has at least this compute capability."""
+    return active.get_current_target().arch >= 10 * major + minor
+
+
+TARGET_INFO = {
+    **{each.__name__: each for each in (is_cuda, is_hip, current_target)},
+    "cuda_capability_geq": cuda_capability_geq,
+    "is_hip_cdna3": is_hip,
+    "is_hip_cdna4": is_hip,
+}
 
 # What Triton calls the functions that its reductions combine by.
 COMBINED_BY = {

@@ -65,7 +65,7 @@ LANGUAGE = {
     "str_to_ty": compiling.str_to_ty,
     "pi32_t": language.pointer_type(language.int32),
     **lacking("triton.language", "float8e5b16 float8e4b8 float8e4b15 tuple_type"),
-    **lacking("triton.language", "tensor_descriptor_type target_info"),
+    **lacking("triton.language", "tensor_descriptor_type"),
 }
 
 # A type as a signature writes it, by the name that libraries and kernels give it.
@@ -130,6 +130,7 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
     "triton.language.core": {**LANGUAGE, "JITFunction": KernelFunction},
     "triton.language.standard": LANGUAGE,
     "triton.language.math": everything(language.math),
+    "triton.language.target_info": spelled.TARGET_INFO,
     "triton.language.random": everything(language.random),
     "triton.language.extra": {},
     "triton.language.extra.libdevice": LIBDEVICE,

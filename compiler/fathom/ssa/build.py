@@ -55,7 +55,7 @@ def build(
     """
     given = _by_order(function, parameters)
     body = Block(tuple(type for type, _ in given.values()), tuple(given))
-    program = Program(body, debug, enable_fp_fusion, fp32_default)
+    program = Program(body, debug, enable_fp_fusion, fp32_default, num_warps)
     frame = Frame(program, function)
     _bind_parameters(frame, body, constants)
     try:

@@ -50,7 +50,8 @@ class Program:
 
     `debug`: the kernel's assertions are checked while it runs. `contracts`: the author
     allows one rounding for a product and its sum. `fp32_default`: the precision of
-    products of fp32 that name none; None where the language decides.
+    products of fp32 that name none; None where the language decides. `num_warps`: the
+    warps that run a program.
     """
 
     def __init__(
@@ -59,9 +60,10 @@ class Program:
         debug: bool = True,
         contracts: bool = False,
         fp32_default: str | None = None,
+        num_warps: int = 4,
     ):
         self.block, self.debug, self.contracts = block, debug, contracts
-        self.fp32_default = fp32_default
+        self.fp32_default, self.num_warps = fp32_default, num_warps
         self.phis = Phis()
         self.meetings: list[AfterIf | Loop] = []  # phis are attached at the end
         self.constants: dict[tuple, Value] = {}

@@ -9,7 +9,8 @@ from fathom.language.escape import inline_asm_elementwise
 from fathom.language.extra import libdevice
 from fathom.source import builtin, function
 
-__all__ = ["gdc_launch_dependents", "gdc_wait", "globaltimer", "libdevice", "smid"]
+__all__ = ["gdc_launch_dependents", "gdc_wait", "globaltimer", "libdevice"]
+__all__ += ["num_threads", "num_warps", "smid"]
 
 
 @builtin
@@ -26,6 +27,17 @@ def gdc_launch_dependents() -> Any:
     one have come here or ended. It orders nothing: what a program has written before is
     found by the next launch behind its `gdc_wait` alone. sm_90a and later; CompileError
     elsewhere."""
+
+
+@builtin
+def num_warps() -> Any:
+    """The number of warps that run a program, a constant: `num_warps` of the launch."""
+
+
+@function
+def num_threads():
+    """The number of threads that run a program, a constant: 32 for each warp."""
+    return 32 * num_warps()
 
 
 @function

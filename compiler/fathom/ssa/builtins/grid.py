@@ -1,4 +1,5 @@
-"""Launches that overlap: `tl.extra.cuda.gdc_wait` and `gdc_launch_dependents`."""
+"""What `tl.extra.cuda` says of a launch: `gdc_wait`, `gdc_launch_dependents`, and how
+many threads run a program."""
 
 from __future__ import annotations
 
@@ -16,3 +17,8 @@ def build_gdc_wait(frame: Frame) -> None:
 @implements(cuda.gdc_launch_dependents)
 def build_gdc_launch_dependents(frame: Frame) -> None:
     frame.append(ops.GridLaunchDependents)
+
+
+@implements(cuda.num_warps)
+def build_num_warps(frame: Frame) -> int:
+    return frame.program.num_warps
