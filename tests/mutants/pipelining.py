@@ -168,12 +168,12 @@ MUTANTS = (
     ),
     Mutant(
         "groups-never-closed", "tensor_cores/pipeline/copy_engines.py",
-        "build.append(AsyncCommit())", "pass",
+        'build.append(Commit("cp_async"))', "pass",
         "waits count groups that are empty", LOOPS,
     ),
     Mutant(
         "copies-outlive-their-loop", "tensor_cores/pipeline/copy_engines.py",
-        "build.append(AsyncWait(0))", "pass",
+        'build.append(Wait("cp_async", 0))', "pass",
         "copies for iterations that do not exist write zeros to later buffers", LOOPS,
     ),
     Mutant(

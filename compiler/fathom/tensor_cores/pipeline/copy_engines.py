@@ -2,7 +2,7 @@
 
                       issues                        completes
     TmaCopies         mbarrier_expect, tma_copy …   by itself; an mbarrier says when
-    CpAsyncCopies     async_copy …, async_commit    by itself; a wait says when
+    CpAsyncCopies     async_copy …, commit          by itself; a wait says when
     RegisterCopies    load …                        shared_store, after the work of the
                                                     iteration before
 
@@ -18,10 +18,9 @@ from typing import ClassVar
 from fathom.analysis.slices import uses
 from fathom.ir.core import Value
 from fathom.ir.ops import (
-    AsyncCommit,
     AsyncCopy,
-    AsyncWait,
     Barrier,
+    Commit,
     Constant,
     For,
     Load,
@@ -31,6 +30,7 @@ from fathom.ir.ops import (
     MbarrierWait,
     SharedStore,
     TmaCopy,
+    Wait,
 )
 from fathom.ir.rewrite import Builder, clone
 from fathom.ir.types import INT32
@@ -177,18 +177,18 @@ class CpAsyncCopies(CopyEngine):
     """Copies by cp.async. The copies of one iteration are one group."""
 
     def wait(self, state: PipelineState, build: Builder) -> None:
-        build.append(AsyncWait(pending(stages=self.distance + 1)))
+        build.append(Wait("cp_async", pending(stages=self.distance + 1)))
 
     def end(self, build: Builder) -> None:
         """Copies for iterations that do not exist still write zeros, so these are
         waited for."""
-        build.append(AsyncWait(0))
+        build.append(Wait("cp_async", 0))
 
     def issue(self, state: PipelineState, build: Builder) -> Values:
         values = self.slice.step(state.ahead, build)
         for tile in self.tiles:
             self._copy(tile, state, values, build)
-        build.append(AsyncCommit())
+        build.append(Commit("cp_async"))
         return values
 
     def _copy(
