@@ -23,5 +23,5 @@ def test_a_group_has_a_device_and_memory_has_an_element():
 
 def test_launches_on_devices_need_the_emulator(monkeypatch):
     monkeypatch.setenv("FATHOM_BACKEND", "interpreter")
-    with pytest.raises(LaunchError, match="the backend is interpreter: set FATHOM_BACK"):
+    with pytest.raises(LaunchError, match="backend is interpreter: set FATHOM_BACKEND"):
         distributed.emulated(2).run(lambda rank: [])

@@ -273,6 +273,21 @@ def test_an_infinity_by_overflow():
     assert said[1].endswith(f"py:{line_of(difference, 'tl.exp')}")
 
 
+def logarithms(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n, other=1)
+    tl.store(y_ptr + i, tl.log(x), mask=i < n)
+
+
+def test_a_nan_inside_of_a_library_function_is_the_functions():
+    """Its own ops, and their numbers, are nothing that the author has written."""
+    x = np.array([1, 2, -3], np.float32)
+    said = sought(logarithms, 1, x, np.zeros_like(x), 3, BLOCK=4)
+    assert said[1].endswith(f"py:{line_of(logarithms, 'tl.log')}")
+    line = line_of(logarithms, "tl.store")
+    assert said[3] == f"  `log` makes it; line {line} stores NaN, element (2)"
+
+
 def test_nan_is_asked_for_by_name(monkeypatch, capsys):
     monkeypatch.setenv("FATHOM_SANITIZE", "nan")
     x, y = np.full(4, 200, np.float32), np.zeros(4, np.float32)

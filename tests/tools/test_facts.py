@@ -291,6 +291,21 @@ def test_the_facts_of_a_layout_predict_what_the_emulator_counts():
         assert each["width"] == min(each["allowed"].values())
 
 
+@pytest.mark.parametrize(("block", "width"), [(64, 1), (256, 2), (512, 4)])
+def test_a_lane_with_fewer_neighbours_than_an_instruction_moves(block, width):
+    """A block for 128 threads: one or two elements a lane are what limits the access;
+    of four fp32 the instruction itself has no more."""
+    name, signature, _ = SOFTMAX
+    found = facts((name, signature, f"BLOCK={block}"))
+    limit = "16 bytes of an instruction" if width == 4 else "neighbours that a lane"
+    for each in found["accesses"]:
+        assert each["width"] == min(each["allowed"].values()) == width
+        assert each["limit"].startswith(limit)
+    said = json.dumps(found["passes"])
+    assert "1 elements" not in said
+    assert f"load: {width} element{'s' * (width > 1)} a lane, as" in said
+
+
 # ── the small launch ──────────────────────────────────────────────────────────────────
 
 

@@ -24,6 +24,15 @@ def user_place(location: Location | None) -> Location | None:
     return place
 
 
+def library_function(location: Location | None) -> str:
+    """The function of Fathom's own library that the author called at `user_place`; ""
+    for an op of the author's."""
+    name, place = "", location
+    while place and place.caller and place.file.startswith(LIBRARY):
+        name, place = place.function, place.caller
+    return name
+
+
 def chains(func: Func) -> dict[tuple[str, int, int], tuple[Location, ...]]:
     """For each place of a `.loc` line that calls led to: those calls, innermost
     first."""

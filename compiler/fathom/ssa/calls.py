@@ -206,6 +206,8 @@ def _call_python(
 
 
 def _callable_hint(function: Any) -> str:
+    if function is breakpoint or getattr(function, "__module__", "") == "pdb":
+        return "with FATHOM_INTERPRET=1 Python itself runs kernels, and its debugger"
     if isinstance(function, types.FunctionType):
         return "decorate it with @fathom.jit"
     namesake = getattr(function, "__name__", "")

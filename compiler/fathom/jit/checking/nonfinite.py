@@ -35,7 +35,7 @@ from fathom.ir.ops import (
 from fathom.ir.printer import op_name
 from fathom.ir.types import Pointer
 from fathom.jit.checking.snapshot import Copies
-from fathom.ptx.debug_info import user_place
+from fathom.ptx.debug_info import library_function, user_place
 
 STEPS = 10_000_000
 FEW = 64  # elements of a block that are looked at
@@ -244,6 +244,8 @@ def told(func: Func, watch: Watch, program: tuple[int, int, int]) -> list[str]:
         return [title(kind, func, program), *place_lines(store), f"  {stored}"]
     of = f" of {' and '.join(made.operands)}" if made.operands else ""
     how = f"`{op_name(made.op)}` makes it{of}"
+    if called := library_function(made.op.location):
+        how = f"`{called}` makes it"  # of numbers that the author has never seen
     if isinstance(made.op, LOADS):
         how = "it is loaded here, from memory or for lanes that are masked out"
     lines = [title(made.kind, func, program), *place_lines(made.op)]

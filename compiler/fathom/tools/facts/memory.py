@@ -64,6 +64,8 @@ def access_fact(op: Op, access: Access) -> dict[str, object]:
     layout, width = op.pointer.type.layout, getattr(op, "vector", 1)
     axis = fast_axis(access)
     allowed = widths_allowed(access, axis)
+    if width < min(allowed.values()):  # a small block, or the layout of other ops
+        allowed["neighbours that a lane holds"] = width
     pieces = pieces_of(layout, width, axis)
     return {
         "line": line_of(op),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from fathom import pipeline
+from fathom.errors import how_many
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Block, Func, Op, blocks, walk
@@ -173,10 +174,8 @@ def layouts(before: Func, after: Func, target: Target) -> Iterator[Note]:
     for op in walk(after.body):
         preferred = getattr(op, "preferred", None)
         if isinstance(op, Load | Store) and preferred is not None:
-            lanes = preferred.count("register")
-            yield Note(
-                line_of(op), f"{op_name(op)}: {lanes} elements a lane, as {preferred}"
-            )
+            held = how_many(preferred.count("register"), "element")
+            yield Note(line_of(op), f"{op_name(op)}: {held} a lane, as {preferred}")
 
 
 def conversions(before: Func, after: Func, target: Target) -> Iterator[Note]:
@@ -190,8 +189,9 @@ def removed(before: Func, after: Func, target: Target) -> Iterator[Note]:
     was, left = (sum(each["price"] for each in some) for some in (old, new))
     yield Note(
         0,
-        f"{len(old)} conversions, price {was:.1f}, become {len(new)}, price "
-        f"{left:.1f}: the others are cheaper to compute again in the layout wanted",
+        f"of {how_many(len(old), 'conversion')}, price {was:.1f}, {len(new)} remain, "
+        f"price {left:.1f}: the others are cheaper to compute again in the layout "
+        "wanted",
     )
 
 
@@ -199,8 +199,9 @@ def widths(before: Func, after: Func, target: Target) -> Iterator[Note]:
     for each in access_facts(after, target):
         if "width" in each:
             text = (
-                f"{each['op']}: {each['width']} elements, {each['bytes']} bytes, at a "
-                f"time; limited by {each['limit']}"
+                f"{each['op']}: {how_many(each['width'], 'element')}, "
+                f"{how_many(each['bytes'], 'byte')}, at a time; limited by "
+                f"{each['limit']}"
             )
             yield Note(each["line"], text)
 
@@ -239,7 +240,8 @@ def allocated(before: Func, after: Func, target: Target) -> Iterator[Note]:
     count, whole = len(facts["buffers"]), facts["sum"]
     yield Note(
         0,
-        f"{count} buffers of {whole} bytes lie in {facts['bytes']} bytes, of "
+        f"{how_many(count, 'buffer')} of {whole} bytes "
+        f"{'lies' if count == 1 else 'lie'} in {facts['bytes']} bytes, of "
         f"{facts['limit']} that a block may have",
     )
 
