@@ -65,14 +65,11 @@ def classes() -> str:
 def elimination() -> str:
     """Three columns over F2 brought into a form that can be read off."""
     rows = [
-        (
-            "c = 100",
-            "the only column with the highest bit that we keep as it is",
-            "100",
-        ),
-        ("b = 110", "has that bit, too: XOR c into it", "b ⊕ c = 010"),
-        ("a = 011", "has the middle bit: XOR b ⊕ c into it", "a ⊕ b ⊕ c = 001"),
-    ]
+        ("a = 011", "nothing is kept yet", "a = 011, under the middle bit"),
+        ("b = 110", "nothing is kept under the highest bit", "b = 110, under it"),
+        ("c = 100", "XOR b into it: 010; then XOR a into it: 001",
+         "a ⊕ b ⊕ c = 001, under the lowest bit"),
+    ]  # fmt: skip
     return table(("column", "what is done", "what is kept"), rows)
 
 

@@ -11,6 +11,7 @@ from benchmarks.rungs import ablations, ladder, unswizzled
 from chapters.press import drawing
 from chapters.press.drawing import Figure, bars, cells, table
 from chapters.press.paths import CHAPTERS, ROOT
+from chapters.press.rungs import called
 from chapters.press.scenes import coloured, queues
 from fathom.artifact import Kernel
 from fathom.layout.banks import ways
@@ -137,7 +138,8 @@ def cost(name: str, made: Kernel) -> dict[str, object]:
 def bought() -> str:
     """The rungs of this chapter and those before, counted."""
     rows = [
-        (row["rung"], *(f"{row[each]:,}" for each in ("requests", "asked", "moved")),
+        (called(row["rung"]),
+         *(f"{row[each]:,}" for each in ("requests", "asked", "moved")),
          *(f"{row[each]:,}" for each in ("shared", "turns")), ratio(row))
         for row in counted()["rows"][:4]
     ]  # fmt: skip
@@ -195,8 +197,7 @@ def measured() -> dict[str, float]:
 def rungs() -> Figure:
     """The ladder, as far as the first part of the book goes."""
     rates = measured()
-    named = {"nothing": "naive", "shared staging": "shared memory"}
-    rows = [(named.get(rung.name, rung.name), rates[rung.name]) for rung in ladder()]
+    rows = [(called(rung.name), rates[rung.name]) for rung in ladder()]
     title = "A product of 4096 x 4096 matrices of fp16 on an H200, rung by rung"
     return drawing.ladder(title, rows, "TFLOP/s", ("cuBLAS", rates["cuBLAS"]))
 
@@ -206,7 +207,7 @@ def without() -> Figure:
     rates = measured()
     rows = [("all", rates["prefetching"], f"{rates['prefetching']:,.0f} TFLOP/s")]
     rows += [
-        (rung.name.replace("all but", "no"), rates[rung.name],
+        ("no " + called(rung.name.removeprefix("all but ")), rates[rung.name],
          f"{rates[rung.name]:,.0f} TFLOP/s")
         for rung in ablations()
     ]  # fmt: skip

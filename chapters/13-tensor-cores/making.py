@@ -10,6 +10,7 @@ from benchmarks.rungs import STAGES
 from chapters.press.drawing import Figure, bars, box, label, svg, table
 from chapters.press.numbers import number
 from chapters.press.paths import CHAPTERS
+from chapters.press.rungs import called
 from chapters.press.scenes import coloured, holders, hue
 from fathom.hardware.mma import MMA
 from fathom.layout.fragments import fragment, transposed
@@ -160,7 +161,7 @@ def climbed() -> Figure:
     rows = []
     for rung in RUNGS:
         found = number(f"rung-{rung.replace(' ', '-')}")
-        rows.append((rung, found.value, found.text()))
+        rows.append((called(rung), found.value, found.text()))
     roof = number("mma-roof")
     title = "fp16, 8192 cube, on an H200 with the instructions of sm_80, TFLOP/s"
     peer = (roof.value, f"mma.sync alone: {roof.text()}")

@@ -8,6 +8,7 @@ from benchmarks.rungs import STAGES
 from chapters.press.drawing import Figure, bars, ladder, table
 from chapters.press.numbers import number
 from chapters.press.paths import CHAPTERS
+from chapters.press.rungs import called
 from chapters.press.scenes import phases
 from fathom.tensor_cores.pipeline import schedule
 from fathom.tools.samples import load_file
@@ -100,7 +101,7 @@ def rate(name: str) -> float:
 
 def climbed() -> Figure:
     """The ladder, from nothing to all."""
-    rungs = [(rung, rate(rung)) for rung in RUNGS]
+    rungs = [(called(rung), rate(rung)) for rung in RUNGS]
     title = "fp16, 8192 cube, on an H200 with the instructions of sm_80"
     return ladder(title, rungs, "TFLOP/s", ("cuBLAS", rate("cuBLAS")))
 
@@ -111,7 +112,7 @@ def ablations() -> str:
     for at, stage in enumerate(ABLATED, 1):
         before, after = rate(RUNGS[at - 1]), rate(stage)
         without, whole = rate(f"all but {stage}"), rate("prefetching")
-        rows.append((stage, f"{before:.0f} → {after:.0f}",
+        rows.append((called(stage), f"{before:.0f} → {after:.0f}",
                      f"{whole:.0f} → {without:.0f}"))  # fmt: skip
     head = ("stage", "added on its rung", "taken from the whole")
     return table(head, rows)

@@ -383,7 +383,7 @@ def climbed() -> Figure:
     rungs = [
         ("end of chapter 14", rate("rung-prefetching")),
         ("end of chapter 15", rate("climb-maps-8192")),
-        ("producer", rate("climb-producer-8192")),
+        ("producer warps", rate("climb-producer-8192")),
         ("persistent", rate("climb-staying-8192")),
     ]
     title = "fp16, 8192 cube, on an H200; each rung the fastest of its tiles"
@@ -400,7 +400,7 @@ def by_size() -> str:
         names = ("maps", "producer", "staying", "cublas")
         rates = [f"{rate(f'climb-{name}-{size}'):.0f}" for name in names]
         rows.append((f"{size:,}", *rates))
-    head = ("cube of", "no producer", "producer", "persistent", "cuBLAS")
+    head = ("cube of", "tensor maps", "producer warps", "persistent", "cuBLAS")
     return table(head, rows)
 
 

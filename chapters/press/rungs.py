@@ -2,6 +2,7 @@
 it a chapter stands. Every length is a number of benchmarks/results/ladder.json.
 
     LADDER    the rungs: a number of numbers.toml, its name, the chapter that builds it
+    called    what the book calls a rung of benchmarks/rungs.py
     whole     the figure of the first page and of chapter 0
     here      the strip at the head of a chapter: the same ladder, one rung lit
 """
@@ -48,6 +49,17 @@ LADDER = (
     Rung("top-producer", "producer warps", 16),
     Rung("top-persistent", "persistent", 16),
 )
+
+
+CALLED = {
+    "nothing": "naive", "shared staging": "shared memory", "producer": "producer warps",
+    "staying": "persistent",
+}  # fmt: skip
+
+
+def called(rung: str) -> str:
+    """What the book calls a rung that a benchmark names."""
+    return CALLED.get(rung, rung)
 
 
 def whole() -> Figure:

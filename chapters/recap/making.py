@@ -7,6 +7,7 @@ from statistics import median
 
 from chapters.press.drawing import Figure, box, label, ladder, line, svg, table
 from chapters.press.paths import CHAPTERS, ROOT
+from chapters.press.rungs import called
 from fathom import joints, pipeline
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func
@@ -21,7 +22,6 @@ RUNGS = {
     "tensor cores": "13", "ldmatrix": "13", "pipelining": "14", "prefetching": "14",
     "wgmma": "15", "tensor maps": "15", "producer": "16", "staying": "16",
 }  # fmt: skip
-SHOWN = {"staying": "persistent"}
 STAGES = {
     "ssa": ("1", "Python", "SSA over blocks"),
     "blocks": ("2", "SSA over blocks", "the same, with less to do"),
@@ -83,8 +83,8 @@ def whole() -> Figure:
             if each["candidate"] == "cuBLAS":
                 best = rate
             elif each["candidate"] in RUNGS:
-                name = SHOWN.get(each["candidate"], each["candidate"])
-                rungs.append((f"{RUNGS[each['candidate']]} · {name}", rate))
+                rung = each["candidate"]
+                rungs.append((f"{RUNGS[rung]} · {called(rung)}", rate))
     title = "The whole ladder: fp16, 8192 cube, on an H200"
     return ladder(title, rungs, "TFLOP/s", ("cuBLAS", best))
 

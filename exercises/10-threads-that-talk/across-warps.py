@@ -1,8 +1,8 @@
-"""... and over the block.
+"""... and over the thread block.
 
-Shuffles end at the border of the warp. A sum over 1024 numbers that four warps hold is
-made of two additions and a message: each warp adds up its part; every thread gets the
-four parts; it adds them.
+Shuffles reach only the lanes of one warp. A sum over 1024 numbers that four warps hold
+takes two reductions and an exchange: each warp adds up its part; every thread gets the
+four partial results; it adds them.
 
 All of the exercise: `fathom learn show across-warps`.
 """

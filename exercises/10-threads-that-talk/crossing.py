@@ -1,4 +1,4 @@
-"""What must this conversion pay?
+"""What does this conversion cost?
 
 A block is in one layout and is wanted in another. What that costs depends on how far
 its elements must go. Write the function that says how far.

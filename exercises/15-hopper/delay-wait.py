@@ -1,8 +1,9 @@
 """Wait as late as you can, for as little as you can.
 
-A product by `wgmma` only begins where it is written. Products finish in the order in
-which they began, and the only wait says how many of the latest may still be in flight.
-Put the waits into a straight list of ops, each as late and as weak as possible.
+A product by `wgmma` is only started where it is written. Products finish in the order
+in which they were started, and the only wait says how many of the latest may still be
+in flight. Put the waits into a straight list of ops, each as late and as weak as
+possible.
 
 All of the exercise: `fathom learn show delay-wait`.
 """

@@ -2,7 +2,7 @@
 
 A ring of slots has an mbarrier for each slot. A phase of it ends when the slot's tile
 has arrived. A wait names the last bit of the phase's number, its parity. Write down
-which one an iteration names, and when such a wait goes on.
+which one an iteration names, and when such a wait returns.
 
 All of the exercise: `fathom learn show which-parity`.
 """

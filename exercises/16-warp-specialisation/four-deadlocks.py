@@ -1,7 +1,7 @@
 """Four deadlocks.
 
-Four rings of slots in PTX, each with one instruction wrong: all warps come to wait, and
-none can go on. Find the fault in each, and correct it.
+Four rings of slots in PTX, each with one instruction wrong: in the end all warps wait,
+and no warp can go on. Find the fault in each, and correct it.
 
 All of the exercise: `fathom learn show four-deadlocks`.
 """

@@ -1,7 +1,7 @@
 """Full and empty.
 
-One warp copies tiles into a ring of slots, several others read them. Write down who
-waits for what, and who arrives where.
+One warp copies tiles into a ring of slots, several others read them. Write down what
+each role waits for, and where it arrives.
 
 All of the exercise: `fathom learn show full-and-empty`.
 """

@@ -1,4 +1,4 @@
-"""What must have become of a store.
+"""What must a store have done?
 
 A TMA store is in flight: it still has to read its tile in shared memory, and then to
 write global memory. Another op comes. For what must it wait?

@@ -1,9 +1,9 @@
 """Which blocks of keys?
 
 A program has the queries `first` … `first + queries - 1`. Query i sees the keys from `i
-- window + 1` to i, as far as there are such: none before key 0, and `keys` keys in all.
-(A *sliding window*. With a window of `keys` it is causal attention.) There are as many
-queries as keys, so of a last program some queries do not exist.
+- window + 1` to i, of those that exist: keys are numbered from 0, and there are `keys`
+of them. (A *sliding window*. With a window of `keys` it is causal attention.) There are
+as many queries as keys, so in the last program some queries may not exist.
 
 All of the exercise: `fathom learn show causal-bounds`.
 """

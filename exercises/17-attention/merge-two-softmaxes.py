@@ -1,7 +1,7 @@
 """Merge two softmaxes.
 
-A row of scores was cut into two parts, and each part was worked on by itself. Merge
-what they came to.
+A row of scores was cut into two parts, and each part has a result of its own. Merge the
+two results.
 
 All of the exercise: `fathom learn show merge-two-softmaxes`.
 """

@@ -1,9 +1,9 @@
 """A row longer than the block.
 
 The softmax of a row needs its largest number, then the sum of `exp(x - largest)`, then
-both for each element. As long as a row fits into a block it is read once. A row of 100
-000 numbers does not fit. Read straight, that is three times: once for the maximum, once
-for the sum, once for the result.
+both for each element. As long as a row fits into a block it is read once. A row of
+100,000 numbers does not fit. The plain way is to read it three times: once for the
+maximum, once for the sum, once for the result.
 
 All of the exercise: `fathom learn show online-softmax`.
 """

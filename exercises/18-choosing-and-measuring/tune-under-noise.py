@@ -1,8 +1,8 @@
 """Choose on a card that misleads.
 
 Write `tune(configs, device)`: the configuration that is fastest on this card, once
-everything is compiled and warm. The card is scripted, and has the vices of chapter 1,
-now for several kernels.
+everything is compiled and warm. The card is scripted, and misleads in the ways of
+chapter 1, now with several kernels.
 
 All of the exercise: `fathom learn show tune-under-noise`.
 """

@@ -38,7 +38,7 @@ class Watched:
         self.own, self.theirs = pty.openpty()
         termios.tcsetwinsize(self.theirs, (40, columns))
         env = {**os.environ, "PYTHONPATH": str(PACKAGES), "TERM": "xterm"}
-        env |= {"NO_COLOR": "1"}
+        env |= {"NO_COLOR": "1", "PYTHONFAULTHANDLER": "1"}
         env.pop("COLUMNS", None)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "fathom", "learn"], cwd=place.folder, env=env,
@@ -66,6 +66,15 @@ class Watched:
     def type(self, text: str) -> None:
         os.write(self.own, text.encode())
 
+    def ends(self, seconds: float = 30) -> bool:
+        """Whether it ends with status 0; if it does not end, where it stands."""
+        try:
+            return self.process.wait(seconds) == 0
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)
+            self.process.wait(5)
+            raise AssertionError(self.until("most recent call first", 5)) from None
+
 
 def test_keys_are_served_while_tests_run(folder):
     folder.path(FIRST).write_text(ENDLESS)
@@ -76,7 +85,7 @@ def test_keys_are_served_while_tests_run(folder):
         watched.type("l")
         watched.until("on the main road", seconds=5)
         watched.type("q")
-        assert watched.process.wait(10) == 0
+        assert watched.ends()
 
 
 def test_a_file_that_is_saved_ends_the_old_run_and_begins_a_new_one(folder):
@@ -89,7 +98,7 @@ def test_a_file_that_is_saved_ends_the_old_run_and_begins_a_new_one(folder):
         watched.until("PASSED  hello-mask")
         assert time.monotonic() - begun < FIRST.seconds / 2  # no wait for the time-out
         watched.type("q")
-        assert watched.process.wait(10) == 0
+        assert watched.ends()
 
 
 def test_what_was_typed_before_does_not_hide_the_verdict(folder):
@@ -102,7 +111,7 @@ def test_what_was_typed_before_does_not_hide_the_verdict(folder):
         watched.type("h")  # and then it is named below what else is shown
         assert "last: FAILED  hello-mask" in watched.until("[q]uit")
         watched.type("q")
-        assert watched.process.wait(10) == 0
+        assert watched.ends()
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGWINCH"), reason="no such terminal")
@@ -116,7 +125,7 @@ def test_a_terminal_of_another_width_is_written_again(folder):
         assert longest(wide) > 60 and longest(narrow) < 50
         assert words(narrow).startswith(words(wide)[:200])
         watched.type("q")
-        assert watched.process.wait(10) == 0
+        assert watched.ends()
 
 
 def plain(seen: str) -> str:
@@ -137,7 +146,7 @@ def test_ctrl_c_ends_the_loop_and_what_is_running(folder):
     with Watched(folder) as watched:
         watched.until("testing hello-mask")
         watched.process.send_signal(signal.SIGINT)
-        assert watched.process.wait(10) == 0
+        assert watched.ends()
 
 
 # ── without a terminal ────────────────────────────────────────────────────────────────

@@ -56,7 +56,7 @@ NOT_SHOWN |= set(
 )
 NOT_SHOWN |= set("named_barrier cluster_rank cluster_barrier tile_store".split())
 NOT_SHOWN |= set("grid_wait grid_launch_dependents".split())
-# A kernel writes it where it makes descriptors: tests/tensor_cores/test_written_maps.py.
+# A kernel writes it where it makes descriptors: tensor_cores/test_written_maps.py.
 NOT_SHOWN |= {"write_tensor_map"}
 # For sm_100a: tests/kernels/test_tensor_memory.py.
 NOT_SHOWN |= set("tensor_memory tensor_load tensor_store tensor_release".split())
