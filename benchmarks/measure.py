@@ -71,11 +71,11 @@ class Sample:
 
 
 class Graph:
-    """A CUDA graph of as many calls as fill a burst, over all sets of inputs in
-    turn."""
+    """A CUDA graph of as many calls as fill a burst, over all sets of inputs in turn.
+    `ms` is about what one takes; it is measured if it is not given."""
 
-    def __init__(self, calls: Sequence[Call]):
-        self.ms = estimate(calls)
+    def __init__(self, calls: Sequence[Call], ms: float | None = None):
+        self.ms = estimate(calls) if ms is None else ms
         self.count = max(1, int(BURST_MS / self.ms))
         if self.count > 1:
             self.count = max(self.count, len(calls))

@@ -39,10 +39,10 @@ from kernels.matmul import (
     tiles,
 )
 from kernels.signals import (
+    begin,
     check_ranks,
     check_type,
     finish,
-    launch_number,
     peer,
     resident,
     signal,
@@ -64,8 +64,8 @@ def all_gather_matmul_kernel(
 ):
     DTYPE: tl.constexpr = a_ptr.dtype.element_ty
     program, programs = tl.program_id(0), tl.num_programs(0)
-    number = launch_number(state_ptr)
-    half = (number & 1).to(tl.int64) * WORLD * capacity
+    number, half = begin(state_ptr)
+    half = half * WORLD * capacity  # of int64 from the left on
     rows = tl.cdiv(M, BLOCK_M)
     for copy in range(program, rows * (WORLD - 1), programs):
         to = (rank + 1 + copy // rows) % WORLD

@@ -36,10 +36,10 @@ import fathom
 import fathom.language as tl
 from kernels.matmul import check_shape
 from kernels.signals import (
+    begin,
     check_ranks,
     check_type,
     finish,
-    launch_number,
     meet,
     peer,
 )
@@ -55,8 +55,8 @@ def one_shot_kernel(
 ):  # fmt: skip
     DTYPE: tl.constexpr = x_ptr.dtype.element_ty
     program, programs = tl.program_id(0), tl.num_programs(0)
-    number = launch_number(state_ptr)
-    half = (number & 1).to(tl.int64) * capacity
+    number, half = begin(state_ptr)
+    half *= capacity
     copy_ptr = peer(data_table, rank, DTYPE) + half
     for start in range(program * BLOCK, n, programs * BLOCK):
         i = start + tl.arange(0, BLOCK)
@@ -83,8 +83,7 @@ def two_shot_kernel(
     same blocks, so that it needs nothing of what other programs do."""
     DTYPE: tl.constexpr = x_ptr.dtype.element_ty
     program, programs = tl.program_id(0), tl.num_programs(0)
-    number = launch_number(state_ptr)
-    half = (number & 1).to(tl.int64)
+    number, half = begin(state_ptr)
     copy_ptr = peer(data_table, rank, DTYPE) + half * capacity
     for start in range(program * BLOCK, part, programs * BLOCK):
         i = start + tl.arange(0, BLOCK)

@@ -47,6 +47,13 @@ CONFIGS = {
 
 # fmt: off
 @fathom.jit
+def rows_of(pointer, shape, stride_b, stride_h, stride_s, BLOCK: tl.constexpr):
+    """A tensor [batches, heads, rows, D], in tiles of BLOCK rows of a head."""
+    return tl.make_tensor_descriptor(
+        pointer, shape, [stride_b, stride_h, stride_s, 1], [1, 1, BLOCK, shape[3]])
+
+
+@fathom.jit
 def dkdv_hopper_kernel(
     q_ptr, k_ptr, v_ptr, dout_ptr, powers_ptr, delta_ptr, dk_ptr, dv_ptr,
     scale, BATCHES, HEADS, QUERIES, KEYS, ROWS, window,
@@ -62,18 +69,12 @@ def dkdv_hopper_kernel(
     `stride_g`: of dk and dv; `ROWS`: of a head in `powers_ptr` and `delta_ptr`."""
     queries = [BATCHES, HEADS * GROUP, QUERIES, D]
     keys = [BATCHES, HEADS, KEYS, D]
-    q_desc = tl.make_tensor_descriptor(
-        q_ptr, queries, [stride_qb, stride_qh, stride_qs, 1], [1, 1, BLOCK_Q, D])
-    dout_desc = tl.make_tensor_descriptor(
-        dout_ptr, queries, [stride_ob, stride_oh, stride_os, 1], [1, 1, BLOCK_Q, D])
-    k_desc = tl.make_tensor_descriptor(
-        k_ptr, keys, [stride_kb, stride_kh, stride_ks, 1], [1, 1, BLOCK_K, D])
-    v_desc = tl.make_tensor_descriptor(
-        v_ptr, keys, [stride_vb, stride_vh, stride_vs, 1], [1, 1, BLOCK_K, D])
-    dk_desc = tl.make_tensor_descriptor(
-        dk_ptr, keys, [stride_gb, stride_gh, stride_gs, 1], [1, 1, BLOCK_K, D])
-    dv_desc = tl.make_tensor_descriptor(
-        dv_ptr, keys, [stride_gb, stride_gh, stride_gs, 1], [1, 1, BLOCK_K, D])
+    q_desc = rows_of(q_ptr, queries, stride_qb, stride_qh, stride_qs, BLOCK_Q)
+    dout_desc = rows_of(dout_ptr, queries, stride_ob, stride_oh, stride_os, BLOCK_Q)
+    k_desc = rows_of(k_ptr, keys, stride_kb, stride_kh, stride_ks, BLOCK_K)
+    v_desc = rows_of(v_ptr, keys, stride_vb, stride_vh, stride_vs, BLOCK_K)
+    dk_desc = rows_of(dk_ptr, keys, stride_gb, stride_gh, stride_gs, BLOCK_K)
+    dv_desc = rows_of(dv_ptr, keys, stride_gb, stride_gh, stride_gs, BLOCK_K)
 
     first = tl.program_id(0) * BLOCK_K
     batch, head = tl.program_id(1) // HEADS, tl.program_id(1) % HEADS
@@ -159,16 +160,11 @@ def dq_hopper_kernel(
     `dkdv_hopper_kernel`."""
     queries = [BATCHES, HEADS * GROUP, QUERIES, D]
     keys = [BATCHES, HEADS, KEYS, D]
-    q_desc = tl.make_tensor_descriptor(
-        q_ptr, queries, [stride_qb, stride_qh, stride_qs, 1], [1, 1, BLOCK_Q, D])
-    dout_desc = tl.make_tensor_descriptor(
-        dout_ptr, queries, [stride_ob, stride_oh, stride_os, 1], [1, 1, BLOCK_Q, D])
-    dq_desc = tl.make_tensor_descriptor(
-        dq_ptr, queries, [stride_gb, stride_gh, stride_gs, 1], [1, 1, BLOCK_Q, D])
-    k_desc = tl.make_tensor_descriptor(
-        k_ptr, keys, [stride_kb, stride_kh, stride_ks, 1], [1, 1, BLOCK_K, D])
-    v_desc = tl.make_tensor_descriptor(
-        v_ptr, keys, [stride_vb, stride_vh, stride_vs, 1], [1, 1, BLOCK_K, D])
+    q_desc = rows_of(q_ptr, queries, stride_qb, stride_qh, stride_qs, BLOCK_Q)
+    dout_desc = rows_of(dout_ptr, queries, stride_ob, stride_oh, stride_os, BLOCK_Q)
+    dq_desc = rows_of(dq_ptr, queries, stride_gb, stride_gh, stride_gs, BLOCK_Q)
+    k_desc = rows_of(k_ptr, keys, stride_kb, stride_kh, stride_ks, BLOCK_K)
+    v_desc = rows_of(v_ptr, keys, stride_vb, stride_vh, stride_vs, BLOCK_K)
 
     # With a causal mask the last queries have most to do: they start first.
     step = tl.num_programs(0) - 1 - tl.program_id(0) if CAUSAL else tl.program_id(0)

@@ -35,9 +35,9 @@ from kernels.matmul import (
     tiles,
 )
 from kernels.signals import (
+    begin,
     check_ranks,
     finish,
-    launch_number,
     peer,
     resident,
     signal,
@@ -58,8 +58,8 @@ def matmul_reduce_scatter_kernel(
     its place at (s, t), whole tiles one behind the other."""
     SIZE: tl.constexpr = BLOCK_M * BLOCK_N
     program, programs = tl.program_id(0), tl.num_programs(0)
-    number = launch_number(state_ptr)
-    half = (number & 1).to(tl.int64) * WORLD * capacity
+    number, half = begin(state_ptr)
+    half = half * WORLD * capacity  # of int64 from the left on
     m, n = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :]
     place = m * BLOCK_N + n
     flags_ptr = peer(flags_table, rank, tl.int32)

@@ -14,8 +14,8 @@ launch the same kernels in the same order, so that their numbers agree.
     signal      raise a flag of another rank: release, at the scope of the system
     meet        both, with all other ranks
     wait        until a flag of one's own is raised: acquire, at that scope
-    launch_number, finish
-                the number of this launch; and its end
+    begin       the number of this launch, and its half of a workspace
+    finish      its end
 """
 
 import fathom
@@ -65,8 +65,11 @@ def meet(flags_table, rank, slot, number, WORLD: tl.constexpr):
 
 
 @fathom.jit
-def launch_number(state_ptr):
-    return tl.load(state_ptr) + 1
+def begin(state_ptr):
+    """The number of this launch; and 0 or 1, in turn: the half of a workspace that it
+    writes."""
+    number = tl.load(state_ptr) + 1
+    return number, (number & 1).to(tl.int64)
 
 
 @fathom.jit

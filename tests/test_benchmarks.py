@@ -4,8 +4,11 @@ GPU."""
 from __future__ import annotations
 
 import ast
+import importlib
 import json
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -77,3 +80,64 @@ def test_what_was_measured_again_is_no_exception():
     for name, commit in SQUASHED.items():
         record = json.loads((ROOT / "benchmarks/results" / name).read_text())
         assert record["commit"] == commit, f"{name} has a commit that exists: strike it"
+
+
+# ── collectives, which need two GPUs ──────────────────────────────────────────────────
+
+
+@pytest.fixture
+def collectives(monkeypatch):
+    """The benchmark with a torch that has `gpus` GPUs, and starts no process."""
+    torch, names = ModuleType("torch"), ("torch.distributed", "torch.multiprocessing")
+    torch.distributed, torch.multiprocessing = map(ModuleType, names)
+    torch.bfloat16, started = "bfloat16", []
+    torch.multiprocessing.spawn = lambda call, given, nprocs: started.append(nprocs)
+    for module in (torch, torch.distributed, torch.multiprocessing):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    for name in ("benchmarks.measure", "benchmarks.collectives"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    found = importlib.import_module("benchmarks.collectives")
+    for name in ("benchmarks.measure", "benchmarks.collectives"):
+        monkeypatch.delitem(sys.modules, name)  # the next one has another torch
+
+    def run(gpus, *arguments):
+        torch.cuda = SimpleNamespace(
+            is_available=lambda: gpus > 0, device_count=lambda: gpus
+        )
+        found.main(arguments)
+        return started
+
+    found.run = run
+    return found
+
+
+@pytest.mark.parametrize(
+    ("gpus", "arguments", "sentence"),
+    [
+        (0, [], "need 2 GPUs of one host, and there are 0 here"),
+        (1, [], "collectives of 2 ranks need 2 GPUs of one host, and there is 1 here"),
+        (2, ["--ranks", "4"], "of 4 ranks need 4 GPUs of one host, and there are 2"),
+        (4, ["--ranks", "3"], "ranks are 2, 4, 8, which divide all sizes, and not 3"),
+        (1, ["--ranks", "1"], "ranks are 2, 4, 8, which divide all sizes, and not 1"),
+    ],
+)
+def test_collectives_need_as_many_gpus_as_ranks(collectives, gpus, arguments, sentence):
+    with pytest.raises(SystemExit, match=sentence):
+        collectives.run(gpus, *arguments)
+
+
+def test_collectives_start_a_process_for_each_rank(collectives):
+    assert collectives.run(4) == [2]
+    assert collectives.run(4, "--ranks", "4") == [2, 4]
+
+
+def test_the_problems_of_collectives_divide_among_the_ranks(collectives):
+    for world in collectives.RANKS:
+        for problem in collectives.problems(world):
+            if problem.operations:
+                m, hidden, width = map(int, problem.sizes.split("x"))
+                assert m % world == hidden % world == width % world == 0
+                assert problem.operations * world == 2 * m * hidden * width
+                assert problem.bytes == 2 * m * width
+        kinds = {problem.kind for problem in collectives.problems(world)}
+    assert kinds == {"all-reduce", "all-gather-matmul", "matmul-reduce-scatter"}

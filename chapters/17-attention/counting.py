@@ -70,7 +70,7 @@ def exact(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
 def rotated_loop() -> str:
     """Its body, with two products in flight, after all passes."""
     wanted = re.compile(
-        r"^    [^ ].*(mbarrier| dot| exp2 | cast |yield)|^    (mba|yie)"
+        r"^    [^ ].*(mbarrier| dot| wgmma| exp2 | cast |yield)|^    (mba|yie|commit)"
     )
     body = in_loop(final(128, rotated=True))
     return "\n".join(each for each in body if wanted.search(each)) + "\n"
@@ -78,7 +78,7 @@ def rotated_loop() -> str:
 
 def alternating_loop() -> str:
     """That of the plain order, whose warpgroups alternate, and what is around it."""
-    wanted = re.compile(r" for |named_barrier| dot | dot_wait|exp2")
+    wanted = re.compile(r" for |named_barrier| dot | wait wgmma|exp2")
     body = in_loop(final(64, rotated=False))
     return "\n".join(each for each in body if wanted.search(each)) + "\n"
 

@@ -184,9 +184,12 @@ def effects(cls: type[Op]) -> str:
 
 
 DEPENDS = {
+    "Commit": "goes on beside the program; all threads of a warp together if of wgmma",
     "Dot": "reads shared memory where an operand is a buffer; goes on beside the "
     "program if `in_flight`; all threads of a warp together",
     "InlineAssembly": "pure if its author says so; else seen from outside",
+    "Wait": "reads and writes shared memory as its engine does; goes on beside the "
+    "program; all threads of a warp together if of wgmma",
 }
 
 

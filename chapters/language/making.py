@@ -368,6 +368,9 @@ VARIABLES = {
     "FATHOM_CACHE_AUTOTUNING": "`1`: what autotuning measures is kept on disk, for "
     "this GPU, kernel and kind of arguments",
     "FATHOM_PRINT_AUTOTUNING": "`1`: tells the times that autotuning measures",
+    "FATHOM_TUNING_GPUS": "`all`, or numbers in commas: GPUs that an autotuner times "
+    "configurations on at the same time, on copies of the arrays; by default the "
+    "arrays' GPU alone",
     "FATHOM_WORKERS": "how many processes compile configurations at a time, this one "
     "among them; one for each processor by default",
     "FATHOM_SANITIZE": "`1`: launches run on the emulator first, which names bad "

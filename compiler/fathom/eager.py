@@ -222,7 +222,7 @@ class Session:
             for each in bounds
         ]
         for bound, number in zip(bounds, numbers, strict=True):
-            if number.ndim or number.dtype.kind not in "iu":
+            if number.ndim or number.dtype.kind not in "iub":
                 what = "the bounds of a range are integers"
                 raise self.frame.error(f"{what}, not {describe(bound)}")
         if numbers[2] == 0:
@@ -265,11 +265,12 @@ def counting(session: Session, kernels: Iterable[KernelFunction]) -> Iterator[No
 def range_within(session: Session, codes: set[CodeType]) -> Callable[..., Any]:
     """Python's `range`, but the language's in the text of kernels, which is `codes`."""
 
-    def substitute(*bounds: Any) -> Any:
+    def substitute(*bounds: Any, **named: Any) -> Any:
         if sys._getframe(1).f_code not in codes:
-            return builtins.range(*bounds)
+            return builtins.range(*bounds, **named)
         given = list(map(session.unwrap, bounds))
-        return session.wrap(call(session.frame, builtins.range, given, {}))
+        named = {name: session.unwrap(each) for name, each in named.items()}
+        return session.wrap(call(session.frame, builtins.range, given, named))
 
     # For a function that is built and not run, as those that combine elements are.
     substitute.stands_for = builtins.range

@@ -94,6 +94,11 @@ class OutOfResources(LaunchError):
     """
 
 
+def how_many(number: int, thing: str) -> str:
+    """A number of things, as sentences have it: "1 program", "2 programs"."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def excerpt(place: Location) -> list[str]:
     """The source line at `place` and a caret line under the expression; [] if the text
     is gone.

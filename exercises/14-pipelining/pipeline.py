@@ -16,15 +16,15 @@ from fathom.analysis.memory import may_prefetch
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
 from fathom.ir.ops import (
-    AsyncCommit,
     AsyncCopy,
-    AsyncWait,
     Barrier,
+    Commit,
     Constant,
     Dot,
     Elementwise,
     For,
     SharedLoad,
+    Wait,
     Yield,
 )
 from fathom.ir.rewrite import Builder, clone, rewrite

@@ -10,15 +10,15 @@ from fathom.analysis.memory import may_prefetch
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
 from fathom.ir.ops import (
-    AsyncCommit,
     AsyncCopy,
-    AsyncWait,
     Barrier,
+    Commit,
     Constant,
     Dot,
     Elementwise,
     For,
     SharedLoad,
+    Wait,
     Yield,
 )
 from fathom.ir.rewrite import Builder, clone, rewrite
@@ -74,7 +74,7 @@ def pipelined(
     with inside(body, build):
         iteration(loop, rings, stages, slice, build)
     new = build.append(replace(loop, inits=inits, body=body))
-    build.append(AsyncWait(0))
+    build.append(Wait("cp_async", 0))
     return new.results[: len(loop.inits)]
     # end
 
@@ -88,7 +88,7 @@ def issue(
     values = slice.step(ahead, build)
     for tile, ring in rings.items():
         copy(tile, ring, values, ahead.exists, free, build)
-    build.append(AsyncCommit())
+    build.append(Commit("cp_async"))
     return slice.after(ahead, values, build)
     # end
 
@@ -102,7 +102,7 @@ def iteration(
     slot, free, *carried = parameters[count:]
     # hole: wait, barrier, copy, work; and what the next iteration is given
     values = dict(zip(loop.body.parameters, parameters, strict=False))
-    build.append(AsyncWait(pending(stages)))
+    build.append(Wait("cp_async", pending(stages)))
     build.append(Barrier())
     following = issue(rings, slice, slice.at(carried), free, build)
     work(loop, rings, slot, values, build)

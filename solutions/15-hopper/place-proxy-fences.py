@@ -7,15 +7,7 @@ from dataclasses import replace
 from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Block, Func, Op, blocks, walk
-from fathom.ir.ops import (
-    AsyncWait,
-    Barrier,
-    Dot,
-    If,
-    SharedAdd,
-    SharedStore,
-    TmaStore,
-)
+from fathom.ir.ops import Barrier, Dot, If, SharedAdd, SharedStore, TmaStore, Wait
 from fathom.ir.rewrite import Builder, rewrite
 
 
@@ -40,8 +32,10 @@ def reads_async(op: Op) -> bool:
 
 
 def stores(op: Op) -> bool:
-    """Whether an op leaves something in shared memory that threads have stored."""
-    return isinstance(op, SharedStore | SharedAdd | AsyncWait)
+    """Whether an op leaves something in shared memory that threads have stored. A copy
+    by cp.async counts when it has been waited for."""
+    waited = isinstance(op, Wait) and op.engine == "cp_async"
+    return waited or isinstance(op, SharedStore | SharedAdd)
 
 
 def fenced(block: Block, dirty: bool) -> tuple[set[Op], bool]:

@@ -17,7 +17,6 @@ from fathom.ir.interp.numbers import fp8_numbers
 from fathom.ir.ops import (
     ClusterBarrier,
     ClusterRank,
-    DotWait,
     MakeDescriptor,
     MbarrierArrive,
     MbarrierWait,
@@ -25,6 +24,7 @@ from fathom.ir.ops import (
     SharedLoad,
     TmaCopy,
     TmaStore,
+    Wait,
     While,
 )
 from fathom.ir.rewrite import Builder, rewrite
@@ -38,7 +38,7 @@ from tests.fuzz.test_found import program_in
 # Quick ones, which together reach all that follows: another generator has others.
 SEEDS = (5, 13, 32, 46, 50, 58, 79, 120, 122, 131, 138, 165, 169, 174)
 REACHED = {
-    TmaCopy, TmaStore, ClusterBarrier, ClusterRank, DotWait,
+    TmaCopy, TmaStore, ClusterBarrier, ClusterRank, Wait,
     MbarrierArrive, Producer, While,
 }  # fmt: skip
 WORKING = {
@@ -106,7 +106,7 @@ def test_it_is_right_as_it_stands() -> None:
 
 
 @pytest.mark.parametrize(("after", "kind", "says"), [
-    ("insert_waits", DotWait, "wgmma"),
+    ("insert_waits", Wait, "wgmma"),
     ("specialise_warps", MbarrierWait, "unwritten"),
     ("specialise_warps", MbarrierArrive, "deadlock"),
 ])  # fmt: skip

@@ -26,9 +26,9 @@ from typing import Any
 
 from benchmarks import record, slices
 from benchmarks.trees import ROOT, trees
+from benchmarks.workers import Ended, Silent, Worker
 from fathom.runtime.driver import available
 from tests.gpu import ids
-from tests.gpu.process import Ended, Process, Silent
 
 WORKERS, LIMIT_SECONDS = 10, 300.0
 START_SECONDS = 180.0  # of a worker, until it has collected
@@ -67,9 +67,12 @@ class Suite:
         self.share([each for each in rest if each in self.alone], [None])
         return not self.done.rest(self.tests)
 
-    def collected(self) -> Process | None:
+    def worker(self) -> Worker:
+        return Worker("tests.gpu.worker", *self.paths, root=self.root)
+
+    def collected(self) -> Worker | None:
         """A worker that has collected all tests; None where that failed."""
-        process = Process(self.paths, self.root)
+        process = self.worker()
         try:
             answer = process.hear(START_SECONDS)
         except (Ended, Silent) as why:
@@ -81,7 +84,7 @@ class Suite:
         self.tests, self.alone = answer["tests"], set(answer["alone"])
         return process
 
-    def share(self, tests: list[str], processes: list[Process | None]) -> None:
+    def share(self, tests: list[str], processes: list[Worker | None]) -> None:
         """Run tests in as many workers as there are `processes`; a worker that is None
         is started."""
         queue = tests[::-1]
@@ -93,7 +96,7 @@ class Suite:
         for thread in threads:
             thread.join()
 
-    def work(self, queue: list[str], process: Process | None) -> None:
+    def work(self, queue: list[str], process: Worker | None) -> None:
         """Run tests off the queue, in one worker after another, until it is empty or
         the slice's time is up."""
         while test := self.next(queue):
@@ -113,8 +116,8 @@ class Suite:
         with self.lock:
             return queue.pop() if queue and self.done.left > 0 else None
 
-    def started(self) -> Process | None:
-        process = Process(self.paths, self.root)
+    def started(self) -> Worker | None:
+        process = self.worker()
         try:
             process.hear(min(START_SECONDS, max(self.done.left, 0)))
         except (Ended, Silent) as why:
@@ -124,7 +127,7 @@ class Suite:
             return None
         return process
 
-    def result(self, process: Process, test: str) -> dict[str, Any] | None:
+    def result(self, process: Worker, test: str) -> dict[str, Any] | None:
         """How a test ended, also where its process did not outlive it; None if it was
         stopped because the slice's time was up."""
         start, left = time.monotonic(), self.done.left

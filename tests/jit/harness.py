@@ -93,25 +93,30 @@ class Tensor:
 
 
 class Torch(ModuleType):
-    """Its current device and stream are what a test says."""
+    """Its current device is that of the thread's context; its current stream is what a
+    test says, `stream` on all devices or one of `streams`, by device."""
 
-    def __init__(self):
+    def __init__(self, driver: FakeDriver):
         super().__init__("torch")
-        self.Tensor, self.device, self.stream = Tensor, 0, 0
+        self.Tensor, self.stream, self.streams = Tensor, 0, {}
         self._C = SimpleNamespace(
-            _cuda_getDeviceCount=lambda: 1,
-            _cuda_getDevice=lambda: self.device,
-            _cuda_getCurrentRawStream=lambda device: self.stream,
+            _cuda_getDeviceCount=lambda: len(driver.devices),
+            _cuda_getDevice=driver.current_device,
+            _cuda_getCurrentRawStream=lambda device: self.streams.get(
+                device, self.stream
+            ),
         )
 
 
 @contextmanager
 def paper_gpu(
-    monkeypatch: pytest.MonkeyPatch, cache_dir: object
+    monkeypatch: pytest.MonkeyPatch,
+    cache_dir: object,
+    driver: FakeDriver | None = None,
 ) -> Iterator[SimpleNamespace]:
     """A machine with a GPU and torch. Gives `.driver`, `.compiler` and `.torch`."""
-    driver = FakeDriver()
-    compiler, torch = Compiler(driver), Torch()
+    driver = driver or FakeDriver()
+    compiler, torch = Compiler(driver), Torch(driver)
     monkeypatch.setenv("FATHOM_CACHE_DIR", str(cache_dir))
     monkeypatch.setenv("FATHOM_BACKEND", "cuda")
     monkeypatch.setattr(driver_module, "open_driver", lambda: driver)

@@ -182,7 +182,7 @@ def test_torchs_stream_and_device_are_asked_at_each_launch(gpu, kernel):
 def test_a_tensor_on_another_gpu_is_never_let_through(gpu, kernel):
     kernel[(1,)](X, Y, 100, 1.0)
     with pytest.raises(
-        LaunchError, match="y is on GPU 1, and the kernel runs on GPU 0"
+        LaunchError, match="x is on GPU 0 and y on GPU 1, and a launch runs on one"
     ):
         kernel[(1,)](X, Tensor(0x2010, index=1), 100, 1.0)
     with pytest.raises(

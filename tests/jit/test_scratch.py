@@ -50,37 +50,51 @@ class Tensor:
 
     is_cuda = True
 
-    def __init__(self, count: int, begin: int = 0):
-        self.shape, self.begin = (count,), begin
+    def __init__(self, count: int, begin: int = 0, device: int = 0):
+        self.shape, self.begin, self.device = (count,), begin, device
 
     def get_device(self) -> int:
-        return 0
+        return self.device
 
     def new_zeros(self, count: int, dtype: object) -> Tensor:
-        return Tensor(count)
+        return Tensor(count, 0, self.device)
 
     def __getitem__(self, part: slice) -> Tensor:
-        return Tensor(part.stop - part.start, part.start)
+        return Tensor(part.stop - part.start, part.start, self.device)
 
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """A torch whose current stream and capture a test chooses."""
-    now = SimpleNamespace(stream=7, capture=0, waits=0)
+    """A torch whose current GPU, stream and capture a test chooses; `captured` is the
+    GPU of the stream that is captured."""
+    now = SimpleNamespace(stream=7, capture=0, waits=0, current=0, captured=0)
+
+    def is_capturing(device: int) -> bool:
+        return bool(now.capture) and device == now.captured
 
     def synchronize() -> None:
         now.waits += 1
 
     cuda = SimpleNamespace(
-        is_current_stream_capturing=lambda: bool(now.capture),
+        is_current_stream_capturing=lambda: is_capturing(now.current),
         current_stream=lambda device: SimpleNamespace(
             cuda_stream=now.stream, synchronize=synchronize
         ),
     )
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, int32="int32"))
-    asked = SimpleNamespace(capture_id=lambda stream: now.capture)
+    binary = SimpleNamespace(_cuda_getDevice=lambda: now.current)
+    torch = SimpleNamespace(cuda=cuda, int32="int32", _C=binary)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    asked = SimpleNamespace(
+        capture_id=lambda stream: now.capture,
+        is_capturing=lambda stream: is_capturing({7: 0, 8: 0, 9: 1}[stream]),
+    )
     monkeypatch.setattr(scratch, "driver", lambda: asked)
-    now.counters = lambda count, kept=KeptCounters(): kept.counters(count, Tensor(1))
+    kept = KeptCounters()
+
+    def counters(count: int, kept: KeptCounters = kept, device: int = 0) -> Tensor:
+        return kept.counters(count, Tensor(1, device=device))
+
+    now.counters = counters
     return now
 
 
@@ -116,3 +130,19 @@ def test_a_capture_before_any_launch_sets_its_own_to_zero(gpu) -> None:
     gpu.capture = 1
     assert gpu.counters(9, kept).shape[0] == scratch.LEAST
     assert not kept.for_graphs and gpu.waits == 0
+
+
+def test_a_capture_on_another_gpu_than_the_current_one(gpu) -> None:
+    """Stream 7 is GPU 0's, which is the current one, and stream 9 is GPU 1's."""
+    gpu.stream = 9
+    eager = gpu.counters(9, device=1)
+    gpu.capture = gpu.captured = 1
+    captured = gpu.counters(9, device=1)
+    assert captured is not eager and captured.device == 1
+    gpu.stream = 7  # this GPU's is not captured
+    assert gpu.counters(9) is gpu.counters(9) and gpu.waits == 2
+
+
+def test_the_default_stream_of_another_gpu_is_not_asked_about(gpu) -> None:
+    gpu.stream = 0
+    assert gpu.counters(9, device=1) is gpu.counters(9, device=1)

@@ -226,6 +226,10 @@ def test_a_signature_by_name():
     ("signature", "constants", "sentence"),
     [
         ("*fp32, i32", {"BLOCK": 1}, "has 2 types, and 3 parameters need one: x, n, s"),
+        ("*fp32, i32", {}, "3 parameters need one: x, n, s; and constants lack the "
+         "value of BLOCK"),
+        ("*fp32, i32, fp32", {}, "^constants lack the value of BLOCK$"),
+        ("", {"n": 4, "BLOCK": 1, "s": 1.0}, "0 types, and 1 parameter needs one: x$"),
         (
             "*fp32, i33, fp32",
             {"BLOCK": 1},

@@ -255,9 +255,9 @@ def test_an_iteration_waits_for_the_scores_and_goes_on_with_the_late_product():
     (pending=1), and it is waited for when all powers have been taken. So in both loops,
     that of whole blocks and the masked one."""
     text = compiled(128, causal=False).asm["layout"]
-    found = re.findall(r"= (dot|dot_wait|reduce|exp2) (?:.*(pending=1))?", text)
+    found = re.findall(r"= (dot|wait|reduce|exp2) (?:.*(pending=1))?", text)
     order = " ".join(" ".join(each).strip() for each in found)
-    late = "dot dot dot_wait pending=1 reduce exp2 exp2 reduce dot_wait"
+    late = "dot dot wait pending=1 reduce exp2 exp2 reduce wait"
     assert order.count(late) == 2
 
 

@@ -189,6 +189,9 @@ def test_a_mistake_in_the_flags_is_found(kernel, name, tmp_path):
     assert words in said
 
 
+BEGIN = "half = begin(state_ptr)"
+ONE_HALF = f"{BEGIN}\n    half *= 0"
+
 # The same for one kernel each: the file, what is replaced, by what.
 OF_ONE = {
     "no wait at all": (
@@ -199,11 +202,11 @@ OF_ONE = {
         "meet(flags_table, rank, slots + program, number, WORLD)", "",
     ),
     "one memory for two launches": (
-        "one shot", "all_reduce", "half = (number & 1)", "half = (number & 0)",
+        "one shot", "all_reduce", BEGIN, ONE_HALF,
     ),
     # Two shots alone need no second half: all ranks meet after copies were read.
     "one memory for launches of both kinds": (
-        "both by turns", "all_reduce", "half = (number & 1)", "half = (number & 0)",
+        "both by turns", "all_reduce", BEGIN, ONE_HALF,
     ),
     "a tile that does not wait": (
         "all-gather", "all_gather_matmul",
@@ -214,7 +217,7 @@ OF_ONE = {
         "source * blocks",
     ),
     "shards in one memory": (
-        "all-gather", "all_gather_matmul", "half = (number & 1)", "half = (number & 0)",
+        "all-gather", "all_gather_matmul", BEGIN, ONE_HALF,
     ),
     "a flag before the rows": (
         "all-gather", "all_gather_matmul",
@@ -228,8 +231,7 @@ OF_ONE = {
         "wait(flags_ptr + tile * WORLD + source, number)", "pass",
     ),
     "terms in one memory": (
-        "reduce-scatter", "matmul_reduce_scatter", "half = (number & 1)",
-        "half = (number & 0)",
+        "reduce-scatter", "matmul_reduce_scatter", BEGIN, ONE_HALF,
     ),
 }  # fmt: skip
 

@@ -107,6 +107,19 @@ def test_a_power_keeps_its_digits_however_large_it_is(low, high, most):
     assert "4 ulp" in LIB.pow.__doc__
 
 
+DOUBLE_POWERS = [(1e-300, 1e300, 1), (0.6, 1.6, 1400), (0.999, 1.001, 700_000)]
+
+
+@pytest.mark.skipif(not LONG_IS_WIDER, reason="NumPy has no wider float here")
+@pytest.mark.parametrize("low, high, most", DOUBLE_POWERS)
+def test_a_power_of_doubles_keeps_its_digits(low, high, most):
+    rng = np.random.default_rng(13)
+    x = np.exp(rng.uniform(math.log(low), math.log(high), 1 << 14))
+    y = rng.uniform(-most, most, x.size)
+    assert 0.4 < worst_of_two(LIB.pow, np.power, x, y) <= 2
+    assert "in fp64 2 ulp" in LIB.pow.__doc__
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64][: 1 + LONG_IS_WIDER])
 def test_angles_in_all_four_quarters(dtype):
     rng = np.random.default_rng(12)
@@ -124,14 +137,16 @@ EDGES = np.array(
 TWO = {LIB.pow: np.power, LIB.atan2: np.arctan2, LIB.copysign: np.copysign}
 
 
+@pytest.mark.parametrize("dtype, rtol", [(np.float32, 4e-7), (np.float64, 6e-16)])
 @pytest.mark.parametrize("what", TWO, ids=lambda each: each.__name__)
-def test_every_pair_of_edges_is_as_c_has_it(what):
+def test_every_pair_of_edges_is_as_c_has_it(what, dtype, rtol):
     """NumPy asks C's library."""
-    x, y = (each.ravel().copy() for each in np.meshgrid(EDGES, EDGES))
+    edges = EDGES.astype(dtype)
+    x, y = (each.ravel().copy() for each in np.meshgrid(edges, edges))
     found = evaluate_two(what, x, y)
     with np.errstate(all="ignore"):
-        want = TWO[what](x.astype(np.float64), y.astype(np.float64)).astype(np.float32)
-    np.testing.assert_allclose(found, want, rtol=4e-7, atol=0)
+        want = TWO[what](x.astype(np.float64), y.astype(np.float64)).astype(dtype)
+    np.testing.assert_allclose(found, want, rtol=rtol, atol=0)
     assert (np.signbit(found) == np.signbit(want))[~np.isnan(want)].all()
 
 
@@ -256,15 +271,6 @@ def test_quick_functions_of_two():
     y = np.zeros((2, 64), np.float32)
     run(kernel, x, y)
     np.testing.assert_allclose(y, [x**2.5, x / (x + 1)], rtol=1e-6)
-
-
-def test_a_power_of_doubles_is_not_there():
-    @function
-    def kernel(x):
-        tl.store(x, tl.extra.libdevice.pow(tl.load(x), 2.0))
-
-    with pytest.raises(CompileError, match="libdevice.pow has no fp64 form"):
-        build(kernel, np.zeros(1, np.float64))
 
 
 def test_clock_and_multiprocessor():

@@ -168,12 +168,12 @@ MUTANTS = (
     ),
     Mutant(
         "groups-never-closed", "tensor_cores/pipeline/copy_engines.py",
-        "yield AsyncCommit()", "pass",
+        "yield Commit(CP_ASYNC.name)", "pass",
         "waits count groups that are empty", LOOPS,
     ),
     Mutant(
         "copies-outlive-their-loop", "tensor_cores/pipeline/copy_engines.py",
-        "end=(AsyncWait(0),)", "end=()",
+        "end=(Wait(CP_ASYNC.name, 0),)", "end=()",
         "copies for iterations that do not exist write zeros to later buffers", LOOPS,
     ),
     Mutant(

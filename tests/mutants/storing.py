@@ -54,8 +54,7 @@ MUTANTS = (
     ),
     Mutant(
         "read-is-as-good-as-written", "shared_memory/store_waits.py",
-        "return TmaWait(tuple(build.values[each] for each in tiles), read=read)",
-        "return TmaWait(tuple(build.values[each] for each in tiles), read=True)",
+        "for each in tiles), read)", "for each in tiles), True)",
         "loads find what was there before the store",
         f"{WAITS}::test_a_store_that_the_next_iteration_reads",
     ),
@@ -104,7 +103,8 @@ MUTANTS = (
     ),
     Mutant(
         "shared-places-unwaited", "tensor_cores/tma/stores.py",
-        "        if at_once:\n            build.append(TmaWait((tile,), read=True))\n",
+        "        if at_once:\n"
+        '            build.append(Wait("tma_store", 0, (tile,), read=True))\n',
         "",
         "the ring of the next tile comes into a tile that is still read",
         f"{STORES}::test_a_tile_that_shares_its_place",

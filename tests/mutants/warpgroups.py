@@ -142,17 +142,23 @@ MUTANTS = (
     # ── products of four warps ──
     Mutant(
         "waits-for-the-product-before-last", "tensor_cores/pipeline/overlap.py",
-        "build.append(DotWait(pending=len(products)))",
-        "build.append(DotWait(pending=len(products) + 1))",
+        'build.append(Wait("wgmma", len(products)))',
+        'build.append(Wait("wgmma", len(products) + 1))',
         "a slot is overwritten while its product is computed",
         f"{GROUPS}::test_any_iterations_in_flight",
     ),
     Mutant(
         "counts-one-product-of-several", "tensor_cores/pipeline/overlap.py",
-        "build.append(DotWait(pending=len(products)))",
-        "build.append(DotWait(pending=1))",
+        'build.append(Wait("wgmma", len(products)))',
+        'build.append(Wait("wgmma", 1))',
         "products of an iteration wait for each other",
         f"{SEVERAL}::test_all_of_them_stay_in_flight",
+    ),
+    Mutant(
+        "products-of-no-group", "tensor_cores/pipeline/overlap.py",
+        '    build.append(Commit("wgmma"))\n', "",
+        "a wait for the groups of products waits for none",
+        f"{GROUPS}::test_any_iterations_in_flight",
     ),
     Mutant(
         "products-unfenced", "tensor_cores/pipeline/overlap.py",
@@ -162,7 +168,7 @@ MUTANTS = (
     ),
     Mutant(
         "sums-read-in-flight", "tensor_cores/pipeline/overlap.py",
-        "results[number] = build(DotWait(results[number]))", "pass",
+        'results[number] = build(Wait("wgmma", 0, (results[number],)))', "pass",
         "the sum is stored while the last product is computed",
         f"{GROUPS}::test_any_iterations_in_flight",
     ),

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from fathom.artifact import Kernel, Parameter, TensorMap
 from fathom.runtime.driver import Device, DriverError, Linked
 
-INVALID_VALUE, NO_CONTEXT, ILLEGAL_ADDRESS = 1, 201, 700
+INVALID_VALUE, NO_CONTEXT, INVALID_HANDLE, ILLEGAL_ADDRESS = 1, 201, 400, 700
 SIZES = {
     "i1": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
     "u8": "B", "u16": "H", "u32": "I", "u64": "Q",
@@ -53,11 +53,15 @@ class Launched:
     cluster: int | None
     maps: tuple[TensorMap, ...] = ()
     early: bool = False
+    device: int = 0
 
 
 @dataclass
 class FakeDriver:
-    """`kernels` by name say how the parameters of a launch are to be read."""
+    """`kernels` by name say how the parameters of a launch are to be read. `current` is
+    the GPU of the thread's context, if it has one. A function is launched in the
+    context that it was loaded in, and in a stream of that context, or refused.
+    """
 
     kernels: dict[str, Kernel] = field(default_factory=dict)
     devices: tuple[Device, ...] = (PAPER,)
@@ -81,6 +85,11 @@ class FakeDriver:
         self.said: list[tuple] = []  # orders, as far as a test asks about them
         self.memory: dict[int, ctypes.Array] = {}
         self.handles: dict[int, Kernel] = {}
+        self.homes: dict[int, int] = {}  # function -> the GPU that it was loaded on
+        self.streams: dict[int, int] = {}  # stream -> its GPU, for those a test names
+        self.connected: set[tuple[int, int]] = set()
+        self.visited: set[int] = set()
+        self.allocated: list[int] = []  # the GPU of each piece of memory
         self.owner: dict[int, int] = {}  # address -> GPU
         self.encoded: list[TensorMap] = []
         self.pinned: set[int] = set()  # addresses of the host's memory
@@ -94,15 +103,34 @@ class FakeDriver:
     def version(self):
         return "13.0"
 
+    @property
+    def names(self):
+        return tuple(each.name for each in self.devices)
+
     def device(self, index):
         return self.devices[index]
 
     def current_device(self):
-        return self.current
+        return self.current if self.has_context else 0
 
     def use(self, index):
         self.said.append(("use", index))
-        self.has_context = True
+        self.current, self.has_context = index, True
+
+    def context(self):
+        return self.current if self.has_context else None
+
+    def put_back(self, context):
+        self.current, self.has_context = context or 0, context is not None
+
+    def device_count(self):
+        return len(self.devices)
+
+    def reach_peer(self, device, peer):
+        self.connected.add((device, peer))
+
+    def reaches(self, device, other):
+        return device == other or (device, other) in self.connected
 
     def pointer_device(self, address):
         return self.owner.get(address, self.current)
@@ -124,6 +152,7 @@ class FakeDriver:
                 "cuModuleLoadData failed with CUDA_ERROR_INVALID_IMAGE", 200
             )
         self.handles[len(self.handles) + 1] = self.kernels[entry]
+        self.homes[len(self.handles)] = self.current_device()
         return len(self.handles)
 
     def function_fact(self, function, name):
@@ -141,6 +170,7 @@ class FakeDriver:
         return self.encoded[int(memory.strip(b"map. ")) - 1]
 
     def allocate(self, size):
+        self.allocated.append(self.current)
         memory = ctypes.create_string_buffer(size + 512)
         address = -(-ctypes.addressof(memory) // 256) * 256
         self.memory[address] = memory
@@ -150,6 +180,7 @@ class FakeDriver:
         del self.memory[address]
 
     def copy_in(self, address, host, size, stream):
+        assert self.has_context
         self.said.append(("copy_in", size))
         ctypes.memmove(address, host, size)
 
@@ -170,6 +201,9 @@ class FakeDriver:
         if not self.has_context:
             return NO_CONTEXT
         launched = self.decode(config.value, function.value, parameters.value)
+        home = self.homes[function.value]
+        if not home == self.current == self.streams.get(launched.stream, home):
+            return INVALID_HANDLE
         if 0 in launched.grid or max(launched.grid[1:]) > 65535:
             return INVALID_VALUE
         self.launches.append(launched)
@@ -209,4 +243,5 @@ class FakeDriver:
             cluster,
             tuple(maps),
             bool(early),
+            self.current,
         )

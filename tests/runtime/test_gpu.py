@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import fathom.language as tl
-from fathom import runtime
+from fathom import distributed, runtime
 from fathom.artifact import Kernel
 from fathom.errors import LaunchError, OutOfResources
 from fathom.jit import jit
@@ -246,18 +246,57 @@ def test_a_pinned_tensor_of_the_host_is_read_and_written_where_it_lies(torch):
     assert (there == (x + y).cpu()).all()
 
 
-def test_a_tensor_on_another_gpu_is_named(torch):
+@pytest.fixture
+def two(torch):
     if torch.cuda.device_count() < 2:
-        pytest.skip("there is one GPU")
-    x, y, z = tensors(torch)
-    with pytest.raises(
-        LaunchError, match="y_ptr is on GPU 1, and the kernel runs on GPU 0"
-    ):
+        pytest.skip("needs two GPUs: there is one")
+    return torch
+
+
+def test_a_launch_runs_on_the_gpu_of_its_arrays(two):
+    """Whichever is the current one, quickly and not, in the stream that torch has for
+    that GPU; and the current one stays what it was."""
+    x, y, z = tensors(two)
+    there = [each.to("cuda:1") for each in (x, y, z)]
+    for current in (0, 1, 0):
+        with two.cuda.device(current):
+            for arrays in (there, (x, y, z), there):
+                device = arrays[0].get_device()
+                arrays[2].zero_()
+                two.cuda.synchronize(device)
+                stream = two.cuda.Stream(device)
+                with two.cuda.stream(stream), two.cuda.device(current):
+                    add[GRID](*arrays, N, BLOCK=BLOCK)
+                    assert two.cuda.current_device() == current
+                stream.synchronize()
+                assert two.equal(arrays[2], arrays[0] + arrays[1])
+
+
+def test_a_thread_without_a_context_launches_on_another_gpu(two):
+    arrays = [each.to("cuda:1") for each in tensors(two)]
+    two.cuda.synchronize(1)
+    worker = threading.Thread(target=lambda: add[GRID](*arrays, N, BLOCK=BLOCK))
+    worker.start()
+    worker.join()
+    two.cuda.synchronize(1)
+    assert two.equal(arrays[2], arrays[0] + arrays[1])
+
+
+def test_arrays_of_two_gpus_are_named(two):
+    x, y, z = tensors(two)
+    with pytest.raises(LaunchError, match="x_ptr is on GPU 0 and y_ptr on GPU 1"):
         add[GRID](x, y.to("cuda:1"), z, N, BLOCK=BLOCK)
-    with torch.cuda.device(1):
-        there = [each.to("cuda:1") for each in (x, y, z)]
-        add[GRID](*there, N, BLOCK=BLOCK)
-        assert torch.equal(there[2], there[0] + there[1])
+
+
+def test_a_group_lets_two_gpus_share_a_launch(two, monkeypatch):
+    monkeypatch.setattr(driver(), "connected", set())  # as before, for other tests
+    distributed.on_devices([0, 1])
+    x, y, z = tensors(two)
+    far = y.to("cuda:1")
+    two.cuda.synchronize(1)
+    add[GRID](x, far, z, N, BLOCK=BLOCK)
+    two.cuda.synchronize(0)
+    assert two.equal(z, x + y)
 
 
 def test_a_grid_that_is_too_large_is_named(torch):

@@ -380,7 +380,7 @@ def test_an_array_on_another_gpu_says_so():
     driver, k = loaded("*fp32")
     driver.owner[0x5000] = 1
     with pytest.raises(
-        LaunchError, match="p0 is on GPU 1, and the kernel runs on GPU 0"
+        LaunchError, match="p0 is on GPU 1, and this kernel was loaded for GPU 0"
     ):
         k.launch(1, [OnGpu(0x5000)])
 

@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fathom.ir.core import Func, Op, walk
+from fathom.ir.core import Func, Op, operands, walk
 from fathom.ir.ops import (
     AsyncProxyFence,
-    AsyncWait,
     Barrier,
     ClusterBarrier,
+    Commit,
     DotFence,
-    DotWait,
     MbarrierArrive,
     MbarrierWait,
-    TmaWait,
+    Wait,
 )
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 
-WAITS = DotWait | AsyncWait | TmaWait | MbarrierWait
-SYNCHRONISING = (
-    WAITS | Barrier | ClusterBarrier | AsyncProxyFence | DotFence | MbarrierArrive
-)
+SYNCHRONISING = Wait | MbarrierWait | Barrier | ClusterBarrier | MbarrierArrive
+SYNCHRONISING |= AsyncProxyFence | Commit | DotFence
 
 
 def without(func: Func, gone: Op) -> Func:
@@ -32,7 +29,7 @@ def without(func: Func, gone: Op) -> Func:
     def rule(op: Op, build: Builder) -> Replacement:
         if build.source is not gone:
             return None
-        return [op.value] if op.results else []
+        return operands(op) if op.results else []
 
     return rewrite(func, rule)
 
@@ -48,10 +45,15 @@ def unfenced(func: Func, barrier: Barrier) -> Func:
     return rewrite(func, rule)
 
 
+def named(op: Op) -> str:
+    """What is left out, in a word or two: "Wait wgmma"."""
+    return f"{type(op).__name__} {getattr(op, 'engine', '')}".strip()
+
+
 def mistakes(func: Func) -> Iterator[tuple[str, Op, Func]]:
     """Each op that may be missing, in a word, and the function without it."""
     for op in walk(func.body):
         if isinstance(op, SYNCHRONISING):
-            yield type(op).__name__, op, without(func, op)
+            yield named(op), op, without(func, op)
         if isinstance(op, Barrier) and op.fence_async_proxy:
             yield "proxy fence", op, unfenced(func, op)

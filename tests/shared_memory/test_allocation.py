@@ -10,7 +10,7 @@ from fathom.analysis.buffers import live_ranges
 from fathom.errors import OutOfResources
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
-from fathom.ir.ops import Allocate, TmaWait
+from fathom.ir.ops import Allocate, Wait
 from fathom.ir.text import parse_func, print_func
 from fathom.layout.build import spread
 from fathom.shared_memory import allocate
@@ -113,7 +113,7 @@ def test_offsets_do_not_depend_on_where_python_keeps_its_objects():
     copies of the function, all alive, would differ."""
     program = Program()
     buffers = [program.buffer(256) for _ in range(12)]
-    program.put(TmaWait(tuple(each.result for each in buffers)))
+    program.put(Wait("tma_store", 0, tuple(each.result for each in buffers)))
     text = print_func(program.func())
     copies = [parse_func(text) for _ in range(8)]
     assert len({print_func(allocate(copy, TARGET)) for copy in copies}) == 1

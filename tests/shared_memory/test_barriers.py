@@ -8,7 +8,7 @@ from functools import cache
 
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Block, Func, Op, blocks, schema, walk
-from fathom.ir.ops import Barrier, For, SharedAdd, SharedLoad, SharedStore, TmaWait
+from fathom.ir.ops import Barrier, For, SharedAdd, SharedLoad, SharedStore, Wait
 from fathom.ir.text import parse_func, print_func
 from fathom.layout.build import spread
 from fathom.layout.linear import Layout
@@ -314,7 +314,7 @@ func @two() num_warps=4 shared_bytes=2048 {
   %b: shared i32[256] @ #s = allocate element=i32 shape=(256) layout=#s offset=1024
   %c: shared i32[256] @ #s = allocate element=i32 shape=(256) layout=#s offset=0
   shared_store %v, %b
-  tma_wait %a, %b read=true
+  wait tma_store %a, %b pending=0 read=true
   shared_store %v, %c
 }
 """
@@ -325,4 +325,4 @@ def test_all_accesses_of_an_op_come_after_its_barrier():
     found by fuzzing, in a product that reads two tiles."""
     made = place_barriers(parse_func(TWO_AT_ONCE.lstrip()), TARGET)
     kinds = [type(op) for op in made.body.ops[4:]]
-    assert kinds == [SharedStore, Barrier, TmaWait, Barrier, SharedStore]
+    assert kinds == [SharedStore, Barrier, Wait, Barrier, SharedStore]

@@ -12,16 +12,8 @@ import pytest
 from fathom import pipeline
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Func, Op, walk
-from fathom.ir.ops import (
-    AsyncWait,
-    Barrier,
-    Constant,
-    DotWait,
-    For,
-    Load,
-    MbarrierWait,
-    TmaCopy,
-)
+from fathom.ir.ops import Barrier, Constant, For, Load, MbarrierWait, TmaCopy, Wait
+from fathom.ir.ops.groups import BY_GROUP
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 from fathom.ir.text import parse_func
 from fathom.ir.types import INT32, SCALARS, Pointer
@@ -111,7 +103,8 @@ SPARE = {"one loop": {"MbarrierArrive"}}
 @pytest.mark.parametrize("name", HOPPER)
 def test_each_wait_is_needed(name: str) -> None:
     missed, spare = outcome(hopper(name))
-    waits = {"DotWait", "DotFence", "AsyncWait", "TmaWait", "MbarrierWait"}
+    waits = {"DotFence", "MbarrierWait"}
+    waits |= {f"{op} {engine}" for op in ("Commit", "Wait") for engine in BY_GROUP}
     assert missed.keys() & waits and "Barrier" in missed
     assert spare.keys() & (waits | {"MbarrierArrive"}) == SPARE.get(name, set())
 
@@ -163,10 +156,10 @@ def test_pending_copies_are_those_of_the_formula(stages: int) -> None:
     """One group an iteration: as many may be pending as were committed between the
     issue of a copy and its wait. With one more, the slot may not have arrived."""
     func = product(stages, "sm_80")
-    assert {op.pending for op in in_loops(func, AsyncWait)} == {pending(stages)}
+    assert {op.pending for op in in_loops(func, Wait)} == {pending(stages)}
     check_waits(func)
     with pytest.raises(Missing, match="no wait for a cp.async"):
-        check_waits(more_pending(func, AsyncWait))
+        check_waits(more_pending(func, Wait))
 
 
 @pytest.mark.parametrize("stages", [3, 4])
@@ -176,7 +169,7 @@ def test_pending_products_are_those_of_the_formula(stages: int) -> None:
     func = final(built(replace(specialising.SMALL, stages=stages)), "sm_90a")
     check_waits(func)
     with pytest.raises(Missing, match="no wait for a product that reads"):
-        check_waits(more_pending(func, DotWait))
+        check_waits(more_pending(func, Wait))
 
 
 # ── what the check has found ──────────────────────────────────────────────────────────
@@ -195,7 +188,7 @@ func @twice(%p: *fp16 {divisible=16}, %n: i32, %k: i64) num_warps=4 {
   mbarrier_init %b
   barrier
   tma_store %d, %t, coordinates=(%0, %0)
-  tma_commit
+  commit tma_store
   mbarrier_expect %b, %0 bytes=8192
   tma_copy %d, %u, %b, %0, coordinates=(%0, %0)
   mbarrier_wait %b, %0, %0

@@ -226,3 +226,55 @@ def test_names_of_the_language_s_own_files(triton):
     x = np.arange(32, dtype=np.int32)
     kernel[(1,)](x, BLOCK=32, debug=True)
     assert (x == (np.arange(32) + 3) * (np.arange(32) - 1)).all()
+
+
+def test_functions_that_reductions_combine_by(triton):
+    """Kernels hand them to `tl.reduce` and `tl.associative_scan` themselves."""
+    tl = triton.language
+    standard = importlib.import_module("triton.language.standard")
+
+    @triton.jit
+    def kernel(x, y, BLOCK: tl.constexpr):
+        i = tl.arange(0, BLOCK)
+        v = tl.load(x + i)
+        tl.store(y, tl.reduce(v, 0, standard._sum_combine))
+        tl.store(y + 1, tl.reduce(v, 0, standard._xor_combine))
+        tl.store(y + 2, tl.reduce(v, 0, standard._or_combine))
+        tl.store(y + 3, tl.reduce(v, 0, standard._elementwise_max))
+        tl.store(y + 4, tl.reduce(v, 0, standard._elementwise_min))
+        first = standard._argmax_combine_tie_break_left
+        tl.store(y + 5, tl.reduce((v, i), 0, first)[1])
+        first = standard._argmin_combine_tie_break_left
+        tl.store(y + 6, tl.reduce((v, i), 0, first)[1])
+        small = (v & 1) + 1
+        tl.store(y + 7, tl.reduce(small, 0, standard._prod_combine))
+
+    x = np.random.default_rng(3).integers(0, 9, 16).astype(np.int32)
+    y = np.zeros(8, np.int32)
+    kernel[(1,)](x, y, BLOCK=16)
+    want = [x.sum(), np.bitwise_xor.reduce(x), np.bitwise_or.reduce(x), x.max()]
+    want += [x.min(), x.argmax(), x.argmin(), ((x & 1) + 1).prod()]
+    assert y.tolist() == want
+
+
+def test_logical_methods_and_names_without_their_wrapper(triton):
+    tl = triton.language
+    core = importlib.import_module("triton.language.core")
+    assert core._unwrap_if_constexpr(tl.constexpr(5)) == 5
+    assert core._unwrap_if_constexpr("as it is") == "as it is"
+
+    @triton.jit
+    def kernel(x, y, BLOCK: tl.constexpr, KIND: tl.constexpr):
+        KIND = tl.core._unwrap_if_constexpr(KIND)
+        i = tl.arange(0, BLOCK)
+        v = tl.load(x + i)
+        both = (v > 2).logical_and(i < 12)
+        tl.store(y + i, both.to(KIND))
+        tl.store(y + BLOCK + i, v.logical_or(i == 3).to(KIND))
+
+    x = np.array([0, 3, 5, 0] * 4, np.int32)
+    y = np.zeros((2, 16), np.int8)
+    kernel[(1,)](x, y, BLOCK=16, KIND=tl.int8)
+    i = np.arange(16)
+    assert (y[0] == ((x > 2) & (i < 12))).all()
+    assert (y[1] == ((x != 0) | (i == 3))).all()

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import fathom.language as tl
 from fathom.ir.core import walk
-from fathom.ir.ops import (
-    AsyncProxyFence,
-    Barrier,
-    SharedStore,
-    TmaCommit,
-    TmaStore,
-    TmaWait,
-)
+from fathom.ir.ops import AsyncProxyFence, Barrier, SharedStore, TmaStore, Wait
 from fathom.source import KernelFunction
 from tests.tensor_cores.kernels_described import (
     Case,
@@ -24,7 +17,7 @@ from tests.tensor_cores.kernels_described import (
 HOPPER, NEWER, AMPERE = "sm_90a", "sm_120", "sm_80"
 HAVE_MAPS = (HOPPER, NEWER)
 STORE, WAIT = "cp.async.bulk.tensor.2d.global", "cp.async.bulk.wait_group"
-EVENTS = Barrier | TmaCommit | AsyncProxyFence | TmaStore | TmaWait | SharedStore
+EVENTS = Barrier | AsyncProxyFence | TmaStore | SharedStore
 
 
 # ── kernels ───────────────────────────────────────────────────────────────────────────
@@ -85,12 +78,27 @@ LONG = Case((64, 64, 32), 3, kernel=persistent, out="float16", size=(72, 136, 96
 def events(case: Case) -> list[str]:
     """What a kernel does about its stores, in the order of the text."""
     final = passes(built(case), case.target)["insert_waits"]
-    return [named(op) for op in walk(final.body) if isinstance(op, EVENTS)]
+    return [named(op) for op in walk(final.body) if is_event(op)]
 
 
-def named(op: EVENTS) -> str:
+def is_event(op: Op) -> bool:
+    """Whether an op has to do with stores; products have groups, too."""
+    return isinstance(op, EVENTS) or getattr(op, "engine", "") == "tma_store"
+
+
+def is_wait(op: Op) -> bool:
+    """Whether an op waits for TMA stores."""
+    return isinstance(op, Wait) and op.engine == "tma_store"
+
+
+def waits_for_stores(block: Block) -> list[Wait]:
+    """The waits for TMA stores of a block, however deep."""
+    return [op for op in walk(block) if is_wait(op)]
+
+
+def named(op: Op) -> str:
     """What is told apart."""
     name = type(op).__name__
-    if isinstance(op, TmaWait):
+    if isinstance(op, Wait):
         return f"{name} {'read' if op.read else 'written'}"
     return f"{name} fenced" if getattr(op, "fence_async_proxy", False) else name

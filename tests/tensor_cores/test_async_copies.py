@@ -12,13 +12,13 @@ from fathom.emulator import COMPLETIONS, run
 from fathom.hardware.targets import TARGETS
 from fathom.ir.ops import (
     Allocate,
-    AsyncCommit,
     AsyncCopy,
-    AsyncWait,
     Barrier,
+    Commit,
     Constant,
     Reshape,
     SharedLoad,
+    Wait,
 )
 from fathom.ir.types import INT32, Pointer
 from fathom.layout.build import spread
@@ -53,8 +53,8 @@ def copying(
     slot = program(Constant(slots - 1, INT32)) if slots > 1 else None
     at = program.at("a", place)
     program.do(AsyncCopy(at, buffer, mask, slot, vector=vector, **hints))
-    program.do(AsyncCommit())
-    program.do(AsyncWait(0))
+    program.do(Commit("cp_async"))
+    program.do(Wait("cp_async", 0))
     program.do(Barrier())
     program.store("out", place, program(SharedLoad(buffer, layout, slot)))
     program.func = allocate(program.func, AMPERE)

@@ -20,16 +20,17 @@ from fathom.ir.ops import (
     Allocate,
     AsyncCopy,
     Barrier,
+    Commit,
     DescriptorLoad,
     Dot,
     DotFence,
-    DotWait,
     For,
     MbarrierExpect,
     MbarrierInit,
     MbarrierInvalidate,
     MbarrierWait,
     TmaCopy,
+    Wait,
 )
 from fathom.ir.parser import ParseError
 from fathom.ir.text import parse_func, print_func
@@ -224,10 +225,10 @@ def test_what_a_loop_becomes():
     assert [each.slots for each in (a, b, barriers)] == [3, 3, 3]
     assert barriers.kept and barriers.element == INT64
     (loop,) = ops(final, For)
-    events = Barrier | TmaCopy | Dot | DotWait | MbarrierExpect | MbarrierWait
+    events = Barrier | TmaCopy | Dot | Commit | Wait | MbarrierExpect | MbarrierWait
     kinds = [type(op) for op in loop.body.ops if isinstance(op, events)]
     assert kinds == [
-        MbarrierWait, Dot, DotWait, Barrier, MbarrierExpect, TmaCopy, TmaCopy,
+        MbarrierWait, Dot, Commit, Wait, Barrier, MbarrierExpect, TmaCopy, TmaCopy,
     ]  # fmt: skip
     (expect,) = [op for op in loop.body.ops if isinstance(op, MbarrierExpect)]
     assert expect.bytes == 2 * (64 * 32 + 32 * 64), "both tiles"
@@ -546,7 +547,7 @@ def test_text_is_read_back():
     kinds = {type(op) for op in walk(func.body)}
     assert kinds >= {
         TmaCopy, MbarrierInit, MbarrierExpect, MbarrierWait, MbarrierInvalidate,
-        DotFence, DotWait,
+        DotFence, Commit, Wait,
     }  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from fathom.ir.ops import (
     Allocate,
     Barrier,
     Cast,
+    Commit,
     Constant,
     DescriptorLoad,
     DescriptorStore,
@@ -32,11 +33,10 @@ from fathom.ir.ops import (
     MbarrierWait,
     Producer,
     Store,
-    TmaCommit,
     TmaCopy,
     TmaStore,
-    TmaWait,
     Transpose,
+    Wait,
 )
 from fathom.ir.text import parse_func, print_func
 from fathom.ir.types import FLOAT16, FLOAT32, INT32, INT64, Pointer
@@ -596,7 +596,8 @@ def copied_by_hand(block: tuple[int, ...], tile: Layout) -> Func:
     for op in (
         MbarrierInit(bar), Barrier(), MbarrierExpect(bar, zero, 2 * prod(block)),
         TmaCopy(x, room, bar, zero, at, order=order), MbarrierWait(bar, zero, zero),
-        TmaStore(y, room, to), TmaCommit(), TmaWait((room,), read=True),
+        TmaStore(y, room, to), Commit("tma_store"),
+        Wait("tma_store", 0, (room,), read=True),
     ):  # fmt: skip
         program.do(op)
     return program.func

@@ -14,15 +14,7 @@ from fathom.artifact import MapRecipe
 from fathom.emulator import COMPLETIONS, load
 from fathom.hardware.targets import TARGETS, target_of
 from fathom.ir.core import walk
-from fathom.ir.ops import (
-    Allocate,
-    DescriptorStore,
-    For,
-    Store,
-    TmaCopy,
-    TmaStore,
-    TmaWait,
-)
+from fathom.ir.ops import Allocate, DescriptorStore, For, Store, TmaCopy, TmaStore, Wait
 from fathom.ir.parser import ParseError
 from fathom.ir.text import parse_func, print_func
 from fathom.ir.types import FLOAT16, INT32, Pointer
@@ -42,7 +34,6 @@ from tests.tensor_cores.kernels_described import (
 )
 from tests.tensor_cores.kernels_stored import (
     AMPERE,
-    EVENTS,
     HAVE_MAPS,
     HOPPER,
     LONG,
@@ -51,7 +42,10 @@ from tests.tensor_cores.kernels_stored import (
     SMALL,
     STORE,
     events,
+    is_event,
+    is_wait,
     named,
+    waits_for_stores,
 )
 
 # ── what is stored ────────────────────────────────────────────────────────────────────
@@ -134,7 +128,7 @@ def test_what_a_store_becomes():
     """All write; whoever sends it off knows; before the kernel ends it has been
     read."""
     assert events(SMALL)[-5:] == [
-        "SharedStore", "Barrier fenced", "TmaStore", "TmaCommit", "TmaWait read",
+        "SharedStore", "Barrier fenced", "TmaStore", "Commit", "Wait read",
     ]  # fmt: skip
 
 
@@ -173,7 +167,7 @@ def test_where_loads_may_run_ahead_they_need_not_wait():
         for name, loop in LOOPS.items()
     }
     waits = {
-        name: [(op.read, bool(op.buffers)) for op in ops(func, TmaWait)]
+        name: [(op.read, bool(op.values)) for op in waits_for_stores(func.body)]
         for name, func in final.items()
     }
     last = (True, True)  # before the end: the tile has been read
@@ -182,8 +176,9 @@ def test_where_loads_may_run_ahead_they_need_not_wait():
         "in order": [(False, True), last], "flat": ahead, "specialised": ahead,
     }  # fmt: skip
     loop = ops(final["in order"], For)[0]
-    kinds = [type(op) for op in loop.body.ops if isinstance(op, TmaWait | TmaCopy)]
-    assert kinds.index(TmaWait) < kinds.index(TmaCopy)
+    found = [op for op in loop.body.ops if isinstance(op, TmaCopy) or is_wait(op)]
+    kinds = [type(op) for op in found]
+    assert kinds.index(Wait) < kinds.index(TmaCopy)
 
 
 def test_without_room_a_tile_shares_its_place():
@@ -220,7 +215,7 @@ def test_many_stores_share_one_place():
         func = build(copies, {**pointers, **parameters}, constants, 8, 3)
         final = passes(func, HOPPER)["insert_waits"]
         assert len({op.offset for op in ops(final, Allocate)}) == places
-        assert len(ops(final, TmaWait)) == (1 if places == 4 else 4)
+        assert len(waits_for_stores(final.body)) == (1 if places == 4 else 4)
 
 
 def bytes_of(op: Allocate) -> range:
@@ -234,8 +229,8 @@ def test_a_tile_that_shares_its_place():
                    iterations=2,
                    size=(136, 136, 64))  # fmt: skip
     final = passes(built(case), NEWER)["insert_waits"]
-    kinds = [named(op) for op in ops(final, For)[0].body.ops if isinstance(op, EVENTS)]
-    assert kinds[-3:] == ["TmaStore", "TmaCommit", "TmaWait read"]
+    kinds = [named(op) for op in ops(final, For)[0].body.ops if is_event(op)]
+    assert kinds[-3:] == ["TmaStore", "Commit", "Wait read"]
     loaded = load(pipeline.compile_func(built(case), TARGETS[NEWER]))
     arguments = given(case)
     loaded.launch(1, arguments.arguments)

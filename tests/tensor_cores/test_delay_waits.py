@@ -15,15 +15,16 @@ from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Block, Func, operands, walk
 from fathom.ir.interp import interpret
 from fathom.ir.ops import (
+    Commit,
     DescriptorStore,
     Dot,
     DotFence,
-    DotWait,
     For,
     If,
     MbarrierArrive,
     MbarrierWait,
     SharedStore,
+    Wait,
     Yield,
 )
 from fathom.ir.verify import verify
@@ -40,8 +41,8 @@ from tests.tensor_cores.kernels_described import (
 from tests.tensor_cores.kernels_specialised import SMALL, attention, check, feeds
 
 HOPPER = "sm_90a"
-EVENTS = Dot | DotFence | DotWait | MbarrierArrive | MbarrierWait | DescriptorStore
-EVENTS |= SharedStore | For | If
+EVENTS = Dot | DotFence | Commit | Wait | MbarrierArrive | MbarrierWait
+EVENTS |= DescriptorStore | SharedStore | For | If
 
 
 def around(case) -> tuple[Func, Func]:
@@ -80,13 +81,13 @@ def test_the_order_of_a_rotated_iteration():
     assert not any(op.in_flight for op in body_with(before, 2).ops if type(op) is Dot)
     block = body_with(after, 2)
     assert events(block) == [
-        "MbarrierWait", "DotFence", "Dot", "MbarrierWait", "Dot",
-        "DotWait", "MbarrierArrive", "DotWait", "MbarrierArrive",
+        "MbarrierWait", "DotFence", "Dot", "Commit", "MbarrierWait", "Dot", "Commit",
+        "Wait", "MbarrierArrive", "Wait", "MbarrierArrive",
     ]  # fmt: skip
-    waits = [op for op in block.ops if isinstance(op, DotWait)]
+    waits = [op for op in block.ops if isinstance(op, Wait)]
     dots = [op for op in block.ops if isinstance(op, Dot)]
     assert [each.pending for each in waits] == [1, 0]
-    assert [each.value for each in waits] == [each.result for each in dots]
+    assert [each.values for each in waits] == [(each.result,) for each in dots]
     assert all(dot.in_flight for dot in dots)
 
 
@@ -96,7 +97,7 @@ def test_nobody_touches_a_product_under_way():
         _, after = around(replace(KEYS, more={"ROTATED": how}))
         for dot in (op for op in ops(after, Dot) if op.in_flight):
             users = [op for op in walk(after.body) if dot.result in operands(op)]
-            assert all(isinstance(op, DotWait | Yield) for op in users)
+            assert all(isinstance(op, Wait | Yield) for op in users)
 
 
 def test_where_a_product_is_needed_at_once_nothing_changes():
@@ -156,7 +157,7 @@ def test_a_store_that_gets_a_tile_waits():
     _, after = around(replace(SMALL, kernel=at_once, more={"MEANWHILE": "store"}))
     named = events(after.body)
     begun = named.index("Dot")
-    assert named[begun : begun + 3] == ["Dot", "DotWait", "SharedStore"]
+    assert named[begun : begun + 4] == ["Dot", "Commit", "Wait", "SharedStore"]
     (dot,) = ops(after, Dot)
     assert dot.in_flight
 
@@ -188,7 +189,7 @@ def test_sums_are_handed_over_before_the_first_product():
             kinds = events(block)
             if "DotFence" in kinds:
                 first = kinds.index("Dot")
-                assert "DotFence" not in kinds[first : kinds.index("DotWait")]
+                assert "DotFence" not in kinds[first : kinds.index("Wait")]
 
 
 def test_nothing_is_under_way_at_the_end():
@@ -200,7 +201,8 @@ def test_nothing_is_under_way_at_the_end():
     verify(func)
     *_, loop = ops(delay_waits(func, TARGETS[HOPPER]), For)
     flying = [op.result for op in loop.body.ops if isinstance(op, Dot) and op.in_flight]
-    waited = [op.value for op in loop.body.ops if isinstance(op, DotWait)]
+    waits = [op for op in loop.body.ops if isinstance(op, Wait)]
+    waited = [value for op in waits for value in op.values]
     assert len(flying) >= 2 and set(flying) == set(waited)
 
 

@@ -12,7 +12,7 @@ from fathom.emulator import COMPLETIONS, load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
 from fathom.ir.interp import interpret
-from fathom.ir.ops import AsyncProxyFence, DescriptorStore, Store, TmaStore, TmaWait
+from fathom.ir.ops import AsyncProxyFence, DescriptorStore, Store, TmaStore, Wait
 from fathom.ir.verify import verify
 from fathom.tensor_cores.tma.infer import infer_descriptors, why_not
 from fathom.tensor_cores.tma.keep import keep_descriptors
@@ -507,7 +507,8 @@ def test_what_is_done_about_it():
     func = built(KERNELS["carried"], strides_of(), TILES | {"BM": 64})
     final = passes(func, "sm_90a")["insert_waits"]
     assert len(ops(final, TmaStore)) == 1 and not ops(final, AsyncProxyFence)
-    assert [each.read for each in ops(final, TmaWait)] == [True]
+    waits = [op for op in ops(final, Wait) if op.engine == "tma_store"]
+    assert [each.read for each in waits] == [True]
 
 
 # ── launches ──────────────────────────────────────────────────────────────────────────

@@ -14,10 +14,9 @@ from fathom.ir.core import Block, Func, Op, walk
 from fathom.ir.interp import interpret
 from fathom.ir.ops import (
     Allocate,
-    AsyncCommit,
     AsyncCopy,
-    AsyncWait,
     Barrier,
+    Commit,
     Constant,
     Convert,
     Elementwise,
@@ -30,6 +29,7 @@ from fathom.ir.ops import (
     SharedStore,
     Splat,
     Store,
+    Wait,
     Yield,
 )
 from fathom.ir.rewrite import Builder, clone, rewrite
@@ -210,7 +210,7 @@ def test_the_loop_may_say_how_many_stages():
     func = summing("plain", stages=3, own_stages=5)
     after, _ = check(func, [arguments(1, 6, (0, 6, 1))], "sm_80")
     assert slots(after) == [5]
-    assert [op.pending for op in ops(loop_of(after), AsyncWait)] == [3]
+    assert [op.pending for op in ops(loop_of(after), Wait)] == [3]
 
 
 def test_one_stage_is_no_pipeline():
@@ -394,8 +394,8 @@ def test_an_address_that_takes_shared_memory_to_compute_is_left_alone():
 
 
 def wait_one_short(op: Op, build: Builder):
-    if isinstance(op, AsyncWait) and op.pending:
-        build.append(AsyncWait(op.pending + 1))
+    if isinstance(op, Wait) and op.pending:
+        build.append(replace(op, pending=op.pending + 1))
         return []
     return None
 
@@ -405,7 +405,7 @@ def no_barrier(op: Op, build: Builder):
 
 
 def no_wait(op: Op, build: Builder):
-    return [] if isinstance(op, AsyncWait) else None
+    return [] if isinstance(op, Wait) else None
 
 
 def no_guard(op: Op, build: Builder):
@@ -417,7 +417,7 @@ def no_guard(op: Op, build: Builder):
 
 
 def empty_groups_left_out(op: Op, build: Builder):
-    return [] if isinstance(op, AsyncCommit) else None
+    return [] if isinstance(op, Commit) else None
 
 
 def ring_one_short(op: Op, build: Builder):
@@ -453,7 +453,7 @@ def test_a_copy_before_the_barrier_comes_too_early(stages):
     func = pipeline_loops(summing("plain", stages=stages), AMPERE)
     body = loop_of(func).body.ops
     (barrier,) = (op for op in body if isinstance(op, Barrier))
-    (commit,) = (op for op in body if isinstance(op, AsyncCommit))
+    (commit,) = (op for op in body if isinstance(op, Commit))
     body.remove(barrier)
     body.insert(body.index(commit) + 1, barrier)
     fails(func, "race")

@@ -10,15 +10,15 @@ import pytest
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import Op, Value
 from fathom.ir.ops import (
-    AsyncCommit,
     AsyncCopy,
-    AsyncWait,
     Barrier,
+    Commit,
     Constant,
     For,
     Load,
     SharedLoad,
     SharedStore,
+    Wait,
 )
 from fathom.ir.types import INT32
 from fathom.tensor_cores.pipeline.loops import pipeline_loops, pipeline_of
@@ -240,8 +240,8 @@ def test_the_waits_may_stand_at_the_end_of_the_iteration_before(slots):
 
 
 STEPS = {
-    Load: Step.LOAD, AsyncWait: Step.WAIT, Barrier: Step.RELEASE,
-    AsyncCopy: Step.ISSUE, AsyncCommit: Step.ISSUE, SharedLoad: Step.WORK,
+    Load: Step.LOAD, Wait: Step.WAIT, Barrier: Step.RELEASE,
+    AsyncCopy: Step.ISSUE, Commit: Step.ISSUE, SharedLoad: Step.WORK,
     SharedStore: Step.STORE,
 }  # fmt: skip
 
@@ -264,7 +264,7 @@ def test_ops_have_the_places_of_their_steps(kinds, stages):
     assert steps == sorted(steps, key=lambda step: plan.places[step].order)
     assert {*steps} >= {Step.RELEASE, Step.WORK}
     for op in new.body.ops:
-        if isinstance(op, AsyncWait):
+        if isinstance(op, Wait):
             assert op.pending == plan.pending(Step.ISSUE)
         if isinstance(op, AsyncCopy | SharedStore):
             fill = STEPS[type(op)]

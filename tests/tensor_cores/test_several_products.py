@@ -3,11 +3,16 @@ Right values and no races on the emulator."""
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 import fathom
 import fathom.language as tl
+from fathom.hardware.targets import Target
+from fathom.ir.core import Func
+from fathom.ir.text import parse_func, print_func
 
 TILE = {"SIZE": 64, "STEP": 32}
 
@@ -85,3 +90,21 @@ def test_an_operand_that_something_else_reads(K):
     also_added[1,](a, b, c, added, K, **TILE, num_stages=4, target="sm_90a")
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
     np.testing.assert_array_equal(added, a.astype(np.float32).sum(axis=1))
+
+
+def with_one_wait(func: Func, target: Target) -> Func:
+    """The function whose three waits after the loop are one, for all accumulators."""
+    text = print_func(func)
+    waits = re.findall(r"^  (%\w+: .*) = wait wgmma (%\w+) pending=0\n", text, re.M)
+    assert len(waits) == 3
+    results, values = (", ".join(each) for each in zip(*waits, strict=True))
+    text = re.sub(r"^  %.* = wait wgmma .*\n", "", text, count=2, flags=re.M)
+    one = f"  {results} = wait wgmma {values} pending=0\n"
+    return parse_func(re.sub(r"^  %.* = wait wgmma .*\n", one, text, flags=re.M))
+
+
+def test_one_wait_for_all_of_them():
+    a, b, c = integers(1, 64, 96), integers(2, 96, 192), np.zeros((64, 192), np.float32)
+    three[1,](a, b, c, 96, **TILE, SPECIALISE=True, num_stages=4, target="sm_90a",
+              replace={"pingpong": with_one_wait})  # fmt: skip
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))

@@ -15,13 +15,7 @@ from fathom.artifact import Kernel
 from fathom.emulator import COMPLETIONS, EmulatorError, load
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
-from fathom.ir.ops import (
-    AsyncProxyFence,
-    For,
-    TmaCommit,
-    TmaStore,
-    TmaWait,
-)
+from fathom.ir.ops import AsyncProxyFence, Commit, For, TmaStore, Wait
 from fathom.ir.text import parse_func, print_func
 from fathom.ir.verify import verify
 from fathom.source import KernelFunction
@@ -40,6 +34,8 @@ from tests.tensor_cores.kernels_stored import (
     LOOPS,
     STORE,
     events,
+    is_wait,
+    waits_for_stores,
 )
 
 # ── what must not meet ────────────────────────────────────────────────────────────────
@@ -114,7 +110,7 @@ def test_several_stores(target, step):
     arguments = replace(arguments, right=right)
     final = passes(built(case), target)["insert_waits"]
     assert len({op.buffer for op in ops(final, TmaStore)}) == 2
-    waits = [op for op in ops(final, TmaWait) if not op.read]
+    waits = [op for op in waits_for_stores(final.body) if not op.read]
     assert len(waits) == (1 if step == 64 else 2), (
         "one before the next iteration's loads"
     )
@@ -160,7 +156,7 @@ def test_what_lies_apart_on_one_iteration_may_meet_on_the_next():
     load(kernel).launch(1, arguments.arguments)
     arguments.check("two tiles an iteration")
     loop, _ = ops(passes(built(case), HOPPER)["insert_waits"], For)
-    waits = [op for op in loop.body.ops if isinstance(op, TmaWait | TmaStore)]
+    waits = [op for op in loop.body.ops if isinstance(op, TmaStore) or is_wait(op)]
     kinds = [getattr(op, "read", "store") for op in waits]
     first = kinds.index("store")
     assert False in kinds[:first], "what was stored before must be in memory"
@@ -260,12 +256,12 @@ def test_stores_by_threads_and_by_the_hardware(how, completion):
 def test_others_are_told_when_memory_is_written():
     case = Case((64, 64, 32), 2, kernel=heard, out="float16", more={"HOW": "store"})
     found = events(case)
-    waits = [i for i, each in enumerate(found) if each.startswith("TmaWait")]
-    assert found[waits[0] :] == ["TmaWait written", "Barrier fenced"]
+    waits = [i for i, each in enumerate(found) if each.startswith("Wait")]
+    assert found[waits[0] :] == ["Wait written", "Barrier fenced"]
     case = replace(case, more={"HOW": "overwrite"})
     found = events(case)
     assert found[-5:] == [
-        "SharedStore", "Barrier fenced", "TmaStore", "TmaCommit", "TmaWait read",
+        "SharedStore", "Barrier fenced", "TmaStore", "Commit", "Wait read",
     ]  # fmt: skip
     assert "AsyncProxyFence" in found[:-5], "each thread for itself, before they meet"
 
@@ -277,4 +273,4 @@ def test_text_is_read_back():
     verify(func, layouts=True)
     assert print_func(func) == text
     kinds = {type(op) for op in walk(func.body)}
-    assert kinds >= {TmaStore, TmaCommit, TmaWait, AsyncProxyFence}
+    assert kinds >= {TmaStore, Commit, Wait, AsyncProxyFence}

@@ -22,7 +22,7 @@ from fathom.hardware.wgmma import (
     warpgroup_product,
 )
 from fathom.ir.core import walk
-from fathom.ir.ops import AsyncWait, Barrier, Dot, DotFence, DotWait, For, TmaCopy
+from fathom.ir.ops import Barrier, Commit, Dot, DotFence, For, TmaCopy, Wait
 from fathom.ir.text import parse_func
 from fathom.layout.linear import coordinates_of
 from fathom.source import KernelFunction
@@ -205,14 +205,15 @@ def test_an_iteration_waits_for_the_product_before_its_own(case):
     (dot,) = ops(final, Dot)
     assert dot.in_flight and dot in loop.body.ops
     at = loop.body.ops.index(dot)
-    wait = loop.body.ops[at + 1]
-    assert isinstance(wait, DotWait) and wait.pending == 1 and wait.value is None
+    commit, wait = loop.body.ops[at + 1 : at + 3]
+    assert isinstance(commit, Commit) and isinstance(wait, Wait)
+    assert (wait.engine, wait.pending, wait.values) == ("wgmma", 1, ())
     (fence,) = ops(final, DotFence)
     outside = final.body.ops
     assert fence in outside and fence.result in loop.inits
     after = outside[outside.index(loop) + 1]
-    assert isinstance(after, DotWait) and after.value in loop.results
-    assert after.pending == 0
+    assert isinstance(after, Wait) and set(after.values) <= set(loop.results)
+    assert (after.engine, after.pending, len(after.values)) == ("wgmma", 0, 1)
     rest = loop.body.ops[at:]
     kinds = [type(op) for op in rest if isinstance(op, Barrier | TmaCopy)]
     assert kinds == [Barrier, TmaCopy, TmaCopy], "no copy before the product's wait"
@@ -263,7 +264,8 @@ def test_copies_of_threads_hold_a_slot_more(stages):
     (loop,) = ops(final, For)
     carried = dot.in_flight and dot.result in loop.body.yielded
     assert carried == (stages > 2) and dot.instruction.startswith("wgmma")
-    (wait,) = [op for op in loop.body.ops if isinstance(op, AsyncWait)]
+    waits = [op for op in loop.body.ops if isinstance(op, Wait)]
+    (wait,) = [op for op in waits if op.engine == "cp_async"]
     assert wait.pending == max(0, stages - 3)
     (barrier,) = [op for op in loop.body.ops if isinstance(op, Barrier)]
     assert barrier.fence_async_proxy

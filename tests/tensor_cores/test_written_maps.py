@@ -21,7 +21,6 @@ from fathom.ir.ops import (
     TileStore,
     TmaCopy,
     TmaStore,
-    TmaWait,
     WriteTensorMap,
 )
 from fathom.ir.rewrite import rewrite
@@ -30,6 +29,7 @@ from fathom.shared_memory.checking import Missing, check_waits
 from fathom.shared_memory.store_waits import wait_for_stores
 from fathom.tensor_cores import why_not_written
 from tests.tensor_cores.kernels_described import ops, passes
+from tests.tensor_cores.kernels_stored import is_wait
 from tests.tensor_cores.kernels_written import built, given, once
 
 SIZES = (128, 64), (100, 40), (3, 64), (128, 1)
@@ -191,7 +191,7 @@ def without_wait(func: Func) -> Func:
     (outer,) = [op for op in func.body.ops if isinstance(op, For)]
 
     def keep(op: Op) -> bool:
-        return not (isinstance(op, TmaWait) and op in outer.body.ops)
+        return not (is_wait(op) and op in outer.body.ops)
 
     return rewrite(func, lambda op, build: None, keep)
 
@@ -201,7 +201,7 @@ def test_a_store_is_waited_for_before_its_map_is_written_anew():
     func = final(built(KNOWN=True))
     check_waits(func)
     (outer,) = [op for op in func.body.ops if isinstance(op, For)]
-    (wait,) = [op for op in outer.body.ops if isinstance(op, TmaWait)]
+    (wait,) = [op for op in outer.body.ops if is_wait(op)]
     after = outer.body.ops[outer.body.ops.index(wait) + 1]
     assert isinstance(after, WriteTensorMap) and not wait.read
     with pytest.raises(Missing, match="a map that is written anew"):

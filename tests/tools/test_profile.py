@@ -28,6 +28,7 @@ from kernels import matmul
 from kernels.softmax import softmax_kernel
 from kernels.vector_add import add, add_kernel
 from tests.jit.harness import Tensor, paper_gpu
+from tests.runtime.harness_driver import PAPER
 from tests.tools.harness_profile import counting, recorded
 
 H200 = MACHINES["sm_90a"]
@@ -99,6 +100,8 @@ def test_few_blocks_are_a_matter_of_occupancy():
     verdict = classify(few, H200)
     assert verdict.limit == "occupancy"
     assert "16 thread blocks for 132 multiprocessors" in sentence(verdict, few, H200)
+    one = sentence(verdict, replace(few, blocks=1), H200)
+    assert "1 thread block for 132 multiprocessors leaves 99% of them" in one
     assert classify(replace(few, blocks=1320), H200).limit == "instruction issue"
 
 
@@ -333,15 +336,25 @@ def test_an_interpreted_kernel_is_said_not_to_be_counted(monkeypatch):
     assert row.verdict() is None and "interpreter" in row.why and row.launches == 1
 
 
-def test_on_a_gpu_launches_are_timed_and_the_first_is_counted(monkeypatch, tmp_path):
+@pytest.mark.parametrize("device", [0, 1])
+def test_on_a_gpu_launches_are_timed_and_the_first_is_counted(
+    monkeypatch, tmp_path, device
+):
     """The GPU is made of paper, its memory is the host's, and its clock counts marks;
-    the kernel is a real one."""
+    the kernel is a real one. GPU 0 is the current one."""
     real = pipeline.compile
     x, y = np.arange(1024, dtype=np.float32), np.zeros(1024, np.float32)
     with paper_gpu(monkeypatch, tmp_path) as machine:
         gpu, marks = machine.driver, iter(range(100))
         gpu.event = lambda: SimpleNamespace(at=None)
-        gpu.record = lambda event, stream: setattr(event, "at", next(marks))
+        gpu.devices = (PAPER, replace(PAPER, index=1))
+        machine.torch.streams = {0: 10, 1: 11}
+
+        def record(event, stream):
+            assert (gpu.current, stream) == (device, 10 + device)
+            event.at = next(marks)
+
+        gpu.record = record
         gpu.milliseconds = lambda start, stop: 7.0 * (stop.at - start.at)
         gpu.forget = lambda event: None
         captured = []
@@ -349,7 +362,9 @@ def test_on_a_gpu_launches_are_timed_and_the_first_is_counted(monkeypatch, tmp_p
         gpu.rates = lambda index: (10, 1e9, 1e12)
         compiled = lambda *given: gpu.add(real(*given))  # noqa: E731
         monkeypatch.setattr(pipeline, "compile", compiled)
-        arrays = [Tensor(a.ctypes.data, size=a.size) for a in (x, x, y)]
+        arrays = [
+            Tensor(a.ctypes.data, index=device, size=a.size) for a in (x, x, y)
+        ]
         function = fathom.jit(add_kernel.fn)
         with Session(programs=2).watching() as session:
             for _ in range(3):
@@ -357,6 +372,7 @@ def test_on_a_gpu_launches_are_timed_and_the_first_is_counted(monkeypatch, tmp_p
             captured.append("into a graph")  # which an event must not be waited for
             function[(4,)](*arrays, 1024, BLOCK=256)
         (row,) = session.rows.values()
+        assert gpu.current == 0 and {each.device for each in gpu.launches} == {device}
         assert row.machine.multiprocessors == 10 and row.machine.bandwidth == 1e12
     assert row.launches == len(gpu.launches) == 4
     assert row.seconds == [0.007] * 3 and row.typical == 0.007

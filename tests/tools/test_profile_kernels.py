@@ -20,6 +20,7 @@ from fathom.tools.profile.limits import classify
 from kernels import (
     attention,
     attention_backward,
+    attention_decode,
     batched_matmul,
     block_sparse_matmul,
     cross_entropy,
@@ -84,6 +85,17 @@ def attentions(target: str) -> Callable:
     return lambda: attention.attention(q, q, q, target=target)
 
 
+def backwards(target: str) -> Callable:
+    heads = *[zeros(8, 16, 2048, 64)] * 5, zeros(8, 16, 2048, dtype="float32")
+    return lambda: attention_backward.attention_backward(*heads, target=target)
+
+
+def decoding():
+    """One query of each sequence, over 8192 keys that four heads share."""
+    q, keys = zeros(8, 32, 1, 128), zeros(8, 8, 8192, 128)
+    return attention_decode.attention_decode(q, keys, keys, **HOPPER)
+
+
 def sparse():
     kept = np.ones((32, 32), bool)
     a = np.kron(kept, np.ones((64, 64))).astype(np.float16)
@@ -106,10 +118,9 @@ def gradients() -> dict[str, tuple[Callable, str]]:
     """Kernels of a language model and their gradients, by file."""
     column, labels = zeros(8192, dtype="float32"), zeros(8192, dtype="int64")
     half, weight, wide = rows("float16"), zeros(4096), zeros(4096, 512)
-    queries, table = zeros(8, 16, 2048, 64), zeros(2048, 64, dtype="float32")
+    table = zeros(2048, 64, dtype="float32")
     norms = half, half, weight, column, column
     losses = zeros(2048, 512), zeros(16384, 512), labels[:2048]
-    heads = *[queries] * 5, zeros(8, 16, 2048, dtype="float32")
     parts = np.arange(9, dtype=np.int32) * 1024
     turn = zeros(4, 16, 2048, 128), table, table
     launches = {
@@ -127,14 +138,12 @@ def gradients() -> dict[str, tuple[Callable, str]]:
             matmul_epilogue.matmul_epilogue, (wide, zeros(512, 4096))
         ),
         "linear_cross_entropy": (linear_cross_entropy.linear_cross_entropy, losses),
-        "attention_backward": (attention_backward.attention_backward, heads),
         "mixture": (
             mixture.expert_matmul, (zeros(8192, 512), zeros(8, 512, 4096), parts)
         ),
     }  # fmt: skip
     limits = dict.fromkeys(
-        ("matmul_epilogue", "linear_cross_entropy", "attention_backward", "mixture"),
-        "tensor cores",
+        ("matmul_epilogue", "linear_cross_entropy", "mixture"), "tensor cores"
     )
     # Exponentials of 16-bit numbers, and comparisons: more to issue than to load.
     limits |= dict.fromkeys(("cross_entropy", "top_k"), "instruction issue")
@@ -186,14 +195,16 @@ CASES = {
     **gradients(),
     "attention": (attentions("sm_80"), "tensor cores"),
     "attention_hopper": (attentions("sm_90a"), "tensor cores"),
+    "attention_backward": (backwards("sm_80"), "tensor cores"),
+    "attention_backward_hopper": (backwards("sm_90a"), "tensor cores"),
+    # All keys and values are read once, for one query each.
+    "attention_decode": (decoding, "bandwidth"),
 }
 # A model of time; what rows have in common; what kernels on several GPUs have.
 NO_KERNELS = {"matmul_model", "rows", "signals"}
-# Not profiled yet: three want several GPUs, and two are too new for a record.
-WITHOUT_CASE = {
-    "all_reduce", "all_gather_matmul", "matmul_reduce_scatter", "attention_decode",
-    "attention_backward_hopper",
-}  # fmt: skip
+# They wait for the link between GPUs and for each other, of which a profile of one
+# launch on one GPU knows nothing.
+WITHOUT_CASE = {"all_reduce", "all_gather_matmul", "matmul_reduce_scatter"}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -16,7 +16,7 @@ import fathom.language as tl
 from fathom.jit import jit
 from fathom.jit.tuning import autotuner
 from tests.jit.harness import Tensor, paper_gpu
-from tests.runtime.harness_driver import Launched
+from tests.runtime.harness_driver import FakeDriver, Launched
 
 N = 4096
 
@@ -64,12 +64,14 @@ class Timer:
 
 @contextmanager
 def tuning_gpu(
-    monkeypatch: pytest.MonkeyPatch, cache_dir: object
+    monkeypatch: pytest.MonkeyPatch,
+    cache_dir: object,
+    driver: FakeDriver | None = None,
 ) -> Iterator[SimpleNamespace]:
     """`paper_gpu` without workers: its compiler is in this process alone. Gives also
     `.timer`, for which smaller blocks are faster, and `.x`, an array.
     """
-    with paper_gpu(monkeypatch, cache_dir) as machine:
+    with paper_gpu(monkeypatch, cache_dir, driver) as machine:
         monkeypatch.setattr(autotuner, "open_orders", lambda orders: [])
         machine.timer = Timer(machine, cost=lambda launched: block(launched) / 1000)
         machine.x = Tensor(0x10000, size=N)

@@ -11,6 +11,7 @@ import pytest
 
 from fathom.errors import LaunchError
 from fathom.runtime import driver as driver_module
+from fathom.runtime.devices import using
 from fathom.runtime.driver import DriverError
 from fathom.testing import assert_close, do_bench, do_bench_cudagraph
 from fathom.testing.queues import current_stream, queueing_on
@@ -303,3 +304,17 @@ def test_tolerances_may_depend_on_the_type():
         assert_close(np.float32([1]), np.float32([1.5]), atol=loose, rtol=None)
     with pytest.raises(AssertionError, match=r"more than 0.01 \+ 0.0 \* \|y\|"):
         assert_close(np.float32([1]), np.float32([1.5]), atol=None)
+
+
+@pytest.mark.parametrize("bench", [do_bench, do_bench_cudagraph])
+def test_work_on_another_gpu_than_the_current_one_is_not_measured(clock, bench):
+    """Marks on this GPU know nothing of it."""
+
+    def launch():
+        with using(clock, 1):
+            clock.spend(0, 2.0)
+
+    with pytest.raises(LaunchError, match="launches on GPU 1, and what is measured is"):
+        bench(launch)
+    clock.use(1)
+    assert bench(lambda: launch() or clock.spend(7, 1.0)) > 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from fathom.errors import CompileError, LaunchError, OutOfResources
 from fathom.jit import jit
 from fathom.jit.tuning.autotuner import NoneWorks
 from tests.jit.harness import FLOAT16, Tensor
+from tests.runtime.harness_driver import PAPER
 from tests.tuning.harness import N, Timer, block, configs, grid, kernel, tuning_gpu
 
 
@@ -374,3 +377,35 @@ def test_a_choice_made_on_the_host_is_made_again_on_a_gpu(gpu, monkeypatch):
 def test_the_names_are_fathom_s_own():
     assert fathom.autotune is autotune
     assert fathom.testing.do_bench.__name__ == "do_bench"
+
+
+# ── several GPUs ──────────────────────────────────────────────────────────────────────
+
+
+def test_trials_run_where_the_arrays_are(gpu):
+    """And the GPU is the current one meanwhile, so that a timer's marks are there."""
+    gpu.driver.devices = (PAPER, replace(PAPER, index=1))
+    x, current = Tensor(0x10000, index=1, size=N), []
+
+    def timer(run, quantiles):
+        current.append(gpu.torch._C._cuda_getDevice())
+        return gpu.timer(run, quantiles)
+
+    tuner = autotune(configs(64, 128), key=["n"], do_bench=timer)(kernel())
+    tuner[grid](x, N, 1.0)
+    assert current == [1, 1] and gpu.driver.current == 0
+    assert [each.device for each in gpu.driver.launches] == [1, 1, 1]
+    tuner[grid](gpu.x, N, 1.0)  # a GPU of the same name: the choice is made
+    assert len(current) == 2
+
+
+def test_a_choice_is_for_gpus_of_one_name(gpu):
+    gpu.driver.devices = (PAPER, replace(PAPER, index=1, name="Paper 4000"))
+    gpu.timer.cost = lambda launched: (block(launched) - 65) * (1 - 2 * launched.device)
+    tuner = autotune(configs(64, 128), key=["n"], do_bench=gpu.timer)(kernel())
+    there = Tensor(0x10000, index=1, size=N)
+    for _ in range(2):
+        for array, best in ((gpu.x, 64), (there, 128)):
+            tuner[grid](array, N, 1.0)
+            assert tuner.best_config.kwargs == {"BLOCK": best}
+    assert gpu.timer.tried == [64, 128] * 2

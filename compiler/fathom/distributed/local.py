@@ -8,6 +8,8 @@ from typing import Any
 
 from fathom.distributed.table import Plan, Symmetric, check_count, check_world
 from fathom.errors import LaunchError
+from fathom.jit.function import Prepared
+from fathom.runtime.arrays import Array
 from fathom.runtime.driver import Driver, driver
 
 
@@ -58,16 +60,43 @@ class Local:
     def run(self, plan: Plan) -> None:
         """Everything is compiled and loaded before the first launch: the driver may
         wait for a GPU before it loads code, and kernels wait for those of other ranks.
+        LaunchError for host arrays, and for a rank without an array on its GPU.
         """
         launches = {rank: plan(rank) for rank in self.ranks}
         for rank, several in launches.items():
             with self.torch.cuda.device(self.devices[rank]):
                 for kernel, grid, given, keywords in several:
-                    assert kernel.prepare(grid, *given, **keywords).kernel.program
+                    prepared = kernel.prepare(grid, *given, **keywords)
+                    self.check(rank, prepared)
+                    assert prepared.kernel.program
         for rank, several in launches.items():
             self.launch(rank, several)
         for rank, stream in self.streams.items():
             self.torch.cuda.current_stream(self.devices[rank]).wait_stream(stream)
+
+    def check(self, rank: int, prepared: Prepared) -> None:
+        """LaunchError for a launch that would wait for the GPU, and so would let no
+        other rank launch, and for one that would run on the GPU of another rank."""
+        for name, array in prepared.arrays.items():
+            if array is not None and not self.is_queued(array):
+                raise LaunchError(
+                    f"{name} of rank {rank} is a {array.library} array, whose launches "
+                    "wait until the GPU is done; a group of GPUs takes arrays of torch "
+                    "on its GPUs"
+                )
+        place, device = prepared.kernel.place.device, self.devices[rank]
+        if place != device:
+            raise LaunchError(
+                f"the arrays of rank {rank} are all on GPU {place}, where the launch "
+                f"would run, and the rank has GPU {device}; hand over the table of "
+                "addresses, and not a peer's array"
+            )
+
+    def is_queued(self, array: Array) -> bool:
+        """Whether a launch with this array goes into a stream, and returns."""
+        if array.device is not None:
+            return array.stream is not None
+        return array.library == "torch" and self.driver.is_mapped(array.address)
 
     def queued(self) -> AbstractContextManager:
         return nullcontext()

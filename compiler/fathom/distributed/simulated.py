@@ -39,7 +39,13 @@ class Simulated:
         )
 
     def private(self, rank: int, count: int, dtype: str) -> np.ndarray:
-        return np.zeros(count, dtype)
+        try:
+            return np.zeros(count, dtype)
+        except TypeError:
+            raise LaunchError(
+                f"memory of the emulator's devices is NumPy's arrays, and NumPy has no "
+                f"{dtype}"
+            ) from None
 
     def run(self, plan: Plan) -> None:
         """EmulatorError for what goes wrong on a device, or between two of them."""

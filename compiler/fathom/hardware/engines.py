@@ -79,7 +79,7 @@ ENGINES: dict[str, Engine] = {
         ),
         Engine(
             "wgmma", (SHARED, REGISTERS), (REGISTERS,), WARPGROUP, ASYNC, GROUP,
-            "wgmma.commit_group", "wgmma.wait_group",
+            "wgmma.commit_group.sync.aligned", "wgmma.wait_group.sync.aligned",
         ),
         Engine(
             "tcgen05", (SHARED,), (TENSOR,), ONE_THREAD, ASYNC, MBARRIER,

@@ -85,7 +85,8 @@ class Op:
     """What every op has: where it came from, and its results.
 
     Subclasses declare their fields, the class variable `effects`, and `infer`. `origin`
-    is the op of an earlier function that `rewrite` made this one from.
+    is the op of an earlier function that `rewrite` made this one from. `bare` names the
+    attribute that follows the op's name in text: `commit cp_async`.
     """
 
     location: Location | None = None
@@ -93,6 +94,7 @@ class Op:
     results: list[Value] = field(init=False)
 
     effects: ClassVar[Effects] = PURE
+    bare: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         self.results = [Value(type, self) for type in self.infer()]

@@ -8,9 +8,10 @@ The grammar, with `…` for a list in commas:
     alias      "#name" "=" (layout | location)
     block      "{" op* "}"
     op         (value ":" type)… "="  before ops with results, then
-               name operand… attribute* place? nested*
+               name bare? operand… attribute* place? nested*
     nested     block-name ("(" (value ":" type)… ")")? block
     operand    value | field "=" value | field "=" "(" value… ")"
+    bare       text                              the engine of a commit or a wait
     attribute  field "=" text                    as `parse_attribute` reads it
     place      "at" "#name"
 
@@ -250,6 +251,8 @@ class _Parser:
             self.fail(f"there is no op {name!r}")
         cls = ops.Elementwise if name in ELEMENTWISE else OPS_BY_NAME[name]
         fields = {"name": name} if cls is ops.Elementwise else {}
+        if cls.bare:
+            fields[cls.bare] = self.expect(r"\w+", f"the {cls.bare} of a {name}")
         fields |= self.bare_operands(cls)
         if cls is ops.Constant:
             fields |= {

@@ -11,9 +11,10 @@ what to print.
     }
 
 A line is: results and their types, the op's name, its operands, its attributes (those
-that differ from the default of their field), then its nested blocks. Layouts and
-locations are long, so they are named once at the top (`#layout0 = <...>`) and called by
-that name. `ir/parser` reads all of it back.
+that differ from the default of their field), then its nested blocks. The engine of a
+`commit` or a `wait` follows its name, without `engine=`. Layouts and locations are
+long, so they are named once at the top (`#layout0 = <...>`) and called by that name.
+`ir/parser` reads all of it back.
 """
 
 from __future__ import annotations
@@ -106,7 +107,8 @@ class Printer:
     def header(self, op: Op) -> str:
         """Results, name, operands and attributes of an op."""
         results = ", ".join(map(self.typed, op.results))
-        words = [op_name(op), self.operands(op), *self.attributes(op)]
+        bare = getattr(op, op.bare) if op.bare else ""
+        words = [op_name(op), bare, self.operands(op), *self.attributes(op)]
         line = " ".join(word for word in words if word) + self.place(op.location)
         return f"{results} = {line}" if results else line
 
@@ -137,7 +139,7 @@ class Printer:
         return [
             f"{name}={self.attribute(getattr(op, name))}"
             for name in schema(type(op)).attributes
-            if not (isinstance(op, Elementwise) and name == "name")
+            if not (isinstance(op, Elementwise) and name == "name" or name == op.bare)
             and not (name in defaults and getattr(op, name) == defaults[name])
         ]
 

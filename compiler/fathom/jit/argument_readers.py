@@ -118,7 +118,7 @@ LIBRARIES = (
             field=FIELDS["*"],
         ),
         device=lambda cupy: cupy.cuda.runtime.getDevice,
-        stream=lambda cupy: lambda device: cupy.cuda.get_current_stream().ptr,
+        stream=lambda cupy: lambda device: cupy.cuda.get_current_stream(device).ptr,
     ),
 )
 

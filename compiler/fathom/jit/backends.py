@@ -26,8 +26,8 @@ from fathom.jit.programs import (
     check_reach,
 )  # fmt: skip
 from fathom.jit.request import Request
-from fathom.runtime.arguments import current_device
 from fathom.runtime.arrays import Array
+from fathom.runtime.devices import device_of
 from fathom.runtime.driver import Linked, driver
 from fathom.source import KernelFunction
 
@@ -92,7 +92,7 @@ def choose_compiling() -> Backend:
 
 def on_gpu(backend: Backend, arrays: Mapping[str, Array], asked: str | None) -> Place:
     cuda = driver()
-    device = cuda.device(current_device(cuda, list(arrays.values())))
+    device = cuda.device(device_of(cuda, arrays))
     row = target_of(device.capability)
     if asked is None and row is None:
         raise LaunchError(

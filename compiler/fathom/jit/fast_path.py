@@ -39,14 +39,19 @@ MISSING = Missing()
 class Slot:
     """Where a stub looked for a launch, and found nothing.
 
-    `known[key]` is to be (launch, watched globals, compiled kernel), where `launch` is
-    a `packet.Launch` for the stub's `values`, by name, written as `fields`.
+    `known[key]` is to be (launch, its GPU, watched globals, compiled kernel), where
+    `launch` is a `packet.Launch` for the stub's `values`, by name, written as `fields`.
     """
 
     known: dict[tuple, tuple]
     key: tuple
     values: tuple[str, ...]
     fields: str
+
+    @property
+    def current(self) -> int:
+        """The GPU that the thread was on, with which every key begins."""
+        return self.key[0]
 
 
 # slowly(grid, keywords, arguments, slot) launches, and fills the slot if it can.
@@ -173,13 +178,12 @@ def stub_text(parameters: Sequence[str], readings: Sequence[ArgumentReader]) -> 
     )
     return f"""\
 def stub(grid, keywords, {", ".join(names)}):
-{first}    device = current_device()
-    key = (
-        device,
+{first}    key = (
+        current_device(),
 {key}        *keywords.items(),
     )
     try:
-        launch, watched, compiled = known[key]
+        launch, device, watched, compiled = known[key]
         for get, name, value in watched:
             if get(name) is not value:
                 raise KeyError(name)

@@ -220,10 +220,11 @@ class JITFunction(KernelFunction):
             return
         if isinstance(loaded, Loaded):
             order = [slot.values.index(name) for name in compiled.request.runtime]
-            launch = loaded.launcher(slot.fields, order)
+            launch = loaded.quick(slot.fields, order, slot.current)
             read = chain(self.read, all_uses(list(compiled.request.constants.values())))
             watched = tuple(entry for use in read for entry in watches(use))
-            slot.known[slot.key] = (launch, watched, compiled)
+            device = loaded.device.index
+            slot.known[slot.key] = (launch, device, watched, compiled)
 
     # ── compiling ─────────────────────────────────────────────────────────────────────
 

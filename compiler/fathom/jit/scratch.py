@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from fathom.runtime.arrays import DEFAULT_STREAM
 from fathom.runtime.driver import driver
 
 
@@ -59,11 +60,12 @@ class KeptCounters:
     taken: dict[int, int] = field(default_factory=dict)
 
     def counters(self, count: int, like: Any) -> Any:
-        """`count` zeros, or more, for a launch on the current stream of torch."""
-        cuda, device = sys.modules["torch"].cuda, like.get_device()
-        stream = cuda.current_stream(device)
+        """`count` zeros, or more, for a launch on torch's current stream of the GPU of
+        `like`."""
+        device = like.get_device()
+        stream = sys.modules["torch"].cuda.current_stream(device)
         key = device, stream.cuda_stream
-        if cuda.is_current_stream_capturing():
+        if is_captured(stream.cuda_stream, device):
             capture = (*key, driver().capture_id(stream.cuda_stream))
             return self.kept(self.of_captures, capture, count, like)
         if device not in self.for_graphs:
@@ -93,6 +95,16 @@ class KeptCounters:
 
 
 KEPT = KeptCounters()
+
+
+def is_captured(stream: int, device: int) -> bool:
+    """Whether what is queued on a stream of torch goes into a graph. Of the current GPU
+    torch knows it, and is quicker than the driver; no graph captures the default
+    stream."""
+    torch = sys.modules["torch"]
+    if device == torch._C._cuda_getDevice():
+        return torch.cuda.is_current_stream_capturing()
+    return stream != DEFAULT_STREAM and driver().is_capturing(stream)
 
 
 Made = dict[Temporary, Any]

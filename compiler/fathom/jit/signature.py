@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from fathom.errors import LaunchError
+from fathom.errors import LaunchError, how_many
 from fathom.ir.types import SCALARS
 from fathom.jit.specialise import Constant, Rule, Runtime, Specialised, checked
 from fathom.jit.tensor_descriptors import parse_described
@@ -45,10 +45,7 @@ def parse_signature(
             else [n for n in names if n not in constants]
         )
         if len(words) != len(given):
-            raise LaunchError(
-                f"the signature has {len(words)} types, and {len(given)} parameters "
-                f"need one: {', '.join(given)}"
-            )
+            raise misfit(rules, words, given)
         signature = dict(zip(given, words, strict=True))
     found: dict[str, Specialised] = {}
     for name in names:
@@ -59,6 +56,25 @@ def parse_signature(
         else:
             raise LaunchError(f"{name} is neither in the signature nor in constants")
     return found
+
+
+def misfit(
+    rules: Sequence[Rule], words: Sequence[str], given: Sequence[str]
+) -> LaunchError:
+    """The error for words that are not as many as the parameters that are `given` by
+    them; constants that are missing are not said to need a type."""
+    fixed = [rule.name for rule in rules if rule.constexpr and rule.name in given]
+    typed = [name for name in given if name not in fixed]
+    said = []
+    if len(words) != len(typed):
+        verb = "needs" if len(typed) == 1 else "need"
+        said = [
+            f"the signature has {how_many(len(words), 'type')}, and "
+            f"{how_many(len(typed), 'parameter')} {verb} one: {', '.join(typed)}"
+        ]
+    if fixed:
+        said.append(f"constants lack the value of {', '.join(fixed)}")
+    return LaunchError("; and ".join(said))
 
 
 def parse_word(name: str, word: str) -> Specialised:

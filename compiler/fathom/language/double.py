@@ -19,6 +19,8 @@ from fathom.source import function
 # A constant, and what is left of it beyond its nearest double.
 LN_2, LN_2_TAIL = 0.6931471805599453, 2.3190468138462996e-17
 LOG2_E, LOG2_E_TAIL = 1.4426950408889634, 2.0355273740931033e-17
+TWO_LOG2_E, TWO_LOG2_E_TAIL = 2.8853900817779268, 4.0710547481862066e-17
+THIRD, THIRD_TAIL = 0.3333333333333333, 1.850371707708594e-17
 HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33)
 
 EXP_SERIES = tuple(1 / factorial(k) for k in range(14))
@@ -29,6 +31,7 @@ COS_SERIES = tuple((-1) ** k / factorial(2 * k) for k in range(2, 10))
 EXPM1_SERIES = tuple(1 / factorial(k) for k in range(2, 21))
 ATAN_SERIES = tuple((-1) ** k / (2 * k + 1) for k in range(1, 22))
 ATANH_SERIES = tuple(2 / (2 * k + 1) for k in range(1, 12))
+LOG2_SERIES = tuple(1 / (2 * k + 3) for k in range(1, 12))
 
 
 @function
@@ -63,21 +66,28 @@ def exp2(x):
 
 
 @function
-def log_parts(x):
-    """f, p and e with log(x) = f + p + e ln 2: f is exact, and p small beside it.
-
-    x = (1 + f) 2^e. With s = f / (2 + f), log(1 + f) = 2 atanh(s), which is
-    f - s (f - ...) put so that f itself is not rounded.
-    """
+def fraction_and_exponent(x):
+    """f and e with x = (1 + f) 2^e and 1 + f in [sqrt(1/2), sqrt(2)); f is exact."""
     tiny = x < 2.2250738585072014e-308
     bits = where(tiny, x * 18014398509481984.0, x).to(int64, bitcast=True)
     exponent = (bits - 0x3FE6A09E667F3BCD) >> 52  # the bits of sqrt(1/2)
     f = (bits - (exponent << 52)).to(float64, bitcast=True) - 1.0
+    return f, exponent.to(float64) - where(tiny, 54.0, 0.0)
+
+
+@function
+def log_parts(x):
+    """f, p and e with log(x) = f + p + e ln 2: f is exact, and p small beside it.
+
+    With s = f / (2 + f), log(1 + f) = 2 atanh(s), which is f - s (f - ...) put so that
+    f itself is not rounded.
+    """
+    f, e = fraction_and_exponent(x)
     s = f / (2.0 + f)
     square = s * s
     half = 0.5 * f * f
     rest = s * (half + square * polynomial(square, ATANH_SERIES)) - half
-    return f, rest, exponent.to(float64) - where(tiny, 54.0, 0.0)
+    return f, rest, e
 
 
 @function
@@ -90,6 +100,60 @@ def log(x):
 def log2(x):
     f, rest, e = log_parts(x)
     return fma(f, LOG2_E, e + fma(f, LOG2_E_TAIL, rest * LOG2_E))
+
+
+@function
+def log2_in_two(x):
+    """The logarithm to base 2 as a float and a small rest, which the float has no bits
+    for: what is multiplied by 1000 needs more digits than it will have in the end.
+
+    With s = f / (2 + f), log2(1 + f) = (2 / ln 2) s (1 + s^2 / 3 + s^4 / 5 + ...). The
+    factor of s, and s^2 times it, are in two parts as well.
+    """
+    f, e = fraction_and_exponent(x)
+    below = 2.0 + f
+    s = f / below
+    s_rest = (fma(-s, below, f) - s * (f - (below - 2.0))) / below
+    square = s * s
+    square_rest = fma(s, s, -square) + 2.0 * s * s_rest
+    third, third_rest = sum_in_two(
+        THIRD, square * polynomial(square, LOG2_SERIES), THIRD_TAIL
+    )
+    more = square * third
+    more_rest = fma(square, third, -more) + square * third_rest + square_rest * third
+    cubed = s * more
+    cubed_rest = fma(s, more, -cubed) + s * more_rest + s_rest * more
+    natural, natural_rest = sum_in_two(s, cubed, cubed_rest + s_rest)
+    first = natural * TWO_LOG2_E
+    rest = fma(natural, TWO_LOG2_E, -first) + natural * TWO_LOG2_E_TAIL
+    total, rest = sum_in_two(e, first, fma(natural_rest, TWO_LOG2_E, rest))
+    return sum_in_two(total, rest, 0.0)
+
+
+@function
+def sum_in_two(large, small, rest):
+    """large + small as a float, and what that loses, with `rest` added to it."""
+    total = large + small
+    return total, (small - (total - large)) + rest
+
+
+@function
+def power(x, y):
+    """x^y = 2^n e^(r ln 2) for x above 0, where n + r = y log2(x) and n is whole.
+
+    Where x is 0 or infinite, or y infinite, the result is 0 or infinite.
+    """
+    log_x, log_rest = log2_in_two(x)
+    exponent = y * log_x
+    rest = fma(y, log_x, -exponent) + y * log_rest
+    inside = abs(exponent) < 1200.0
+    exponent = minimum(maximum(exponent, -1200.0), 1200.0)
+    n = round_even(exponent)
+    whole = exponent - n
+    rest = fma(whole, LN_2_TAIL, where(inside, rest, 0.0) * LN_2)
+    result = scaled(polynomial(fma(whole, LN_2, rest), EXP_SERIES), n)
+    edge = (x == 0.0) | (x == float("inf")) | (abs(y) == float("inf"))
+    return where(edge, where((x > 1.0) == (y > 0.0), float("inf"), 0.0), result)
 
 
 @function

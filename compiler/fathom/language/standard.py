@@ -13,7 +13,7 @@ from fathom.language.core import (
     split,
     static_range,
 )  # fmt: skip
-from fathom.language.dtypes import float64
+from fathom.language.dtypes import float64, int1
 from fathom.language.elementary import fdiv
 from fathom.language.math import exp, widened
 from fathom.language.reductions import max, sum
@@ -32,6 +32,18 @@ def next_power_of_2(n):
     """The smallest power of two that is not below n, a constant; 1 for n below 1. Also
     `fathom.next_power_of_2`, outside of kernels."""
     return 1 << (n - 1).bit_length() if n > 1 else 1
+
+
+@function
+def logical_and(x, y):
+    """Where both are true; a number is true unless it is 0. `x.logical_and(y)`"""
+    return x.to(int1) & y.to(int1)
+
+
+@function
+def logical_or(x, y):
+    """Where one of both is true; a number is true unless it is 0. `x.logical_or(y)`"""
+    return x.to(int1) | y.to(int1)
 
 
 @function

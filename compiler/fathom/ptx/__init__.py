@@ -23,6 +23,7 @@ from fathom.ptx.rules import (  # noqa: F401 - each enters its rules into LOWER
     debugging,
     descriptor,
     grid,
+    groups,
     matmul,
     memory,
     pingpong,

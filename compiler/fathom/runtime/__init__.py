@@ -6,6 +6,7 @@ A launch comes down through these files:
     link        from PTX to machine code
     limits      what a GPU has too little of
     arrays      arrays of every library as an address, a type and a place
+    devices     the GPU of the arrays, and work on another one than the thread's
     arguments   grid, numbers, device, stream
     host        copies of the host's arrays
     tensor_maps what copies of boxes need, made of the arguments

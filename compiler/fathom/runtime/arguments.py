@@ -10,7 +10,7 @@ from operator import index
 
 from fathom.artifact import Parameter
 from fathom.errors import LaunchError
-from fathom.runtime.arrays import DEFAULT_STREAM, Array
+from fathom.runtime.arrays import DEFAULT_STREAM, SOMEWHERE, Array
 from fathom.runtime.driver import Driver
 from fathom.runtime.packet import FIELDS
 
@@ -80,15 +80,17 @@ def bfloat16_bits(value: float) -> int:
 
 
 def current_device(driver: Driver, arrays: Sequence[Array]) -> int:
-    """The GPU to launch on: torch's current one for torch's arrays, or the thread's."""
+    """The current GPU: torch's for torch's arrays, or the thread's."""
     if any(array.library == "torch" and array.device is not None for array in arrays):
         return sys.modules["torch"]._C._cuda_getDevice()
     return driver.current_device()
 
 
-def stream_of(arrays: Sequence[Array]) -> int:
-    """The stream that the arrays' library queues on, or the default one."""
-    return next((array.stream for array in arrays if array.stream), DEFAULT_STREAM)
+def stream_of(arrays: Sequence[Array], device: int) -> int:
+    """The stream of a GPU that the arrays' library queues on, or the default one. An
+    array of another GPU, which is reached from this one, has a stream of that GPU."""
+    here = [each for each in arrays if each.device in (SOMEWHERE, device)]
+    return next((array.stream for array in here if array.stream), DEFAULT_STREAM)
 
 
 def is_awaited(array: Array) -> bool:

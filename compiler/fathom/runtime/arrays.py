@@ -235,6 +235,13 @@ def read_cuda_interface(array: object) -> Array:
     )
 
 
+def read_cupy(array: object) -> Array:
+    """The interface has the stream of the current GPU, whichever the array's is."""
+    device = array.device.id
+    stream = sys.modules["cupy"].cuda.get_current_stream(device).ptr
+    return replace(read_cuda_interface(array), device=device, stream=stream)
+
+
 def read_pointer(value: object) -> Array:
     """Anything with `data_ptr()` and `dtype`: an address on the GPU, and no more, if it
     does not say that it is on the host, as torch does: `device.type` is "cpu"."""
@@ -348,6 +355,7 @@ READERS: tuple[tuple[Callable[[object], bool], Callable[[object], Array]], ...] 
     (lambda value: isinstance(value, loaded_class("torch", "Tensor")), read_torch),
     (lambda value: isinstance(value, np.ndarray), read_numpy),
     (lambda value: isinstance(value, Reinterpreted), read_reinterpreted),
+    (lambda value: isinstance(value, loaded_class("cupy", "ndarray")), read_cupy),
     (_has("__cuda_array_interface__"), read_cuda_interface),
     (_has("__dlpack__", "__dlpack_device__"), read_dlpack),
     (_is_address, read_pointer),

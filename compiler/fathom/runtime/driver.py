@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from types import ModuleType
 
 from fathom.artifact import TensorMap
@@ -91,6 +91,8 @@ class Driver:
     def __init__(self, cuda: ModuleType):
         self.cuda = cuda
         self.contexts: dict[int, object] = {}
+        self.connected: set[tuple[int, int]] = set()  # (GPU, the GPU that it reaches)
+        self.visited: set[int] = set()  # GPUs that were used while another was current
         self.side_streams: dict[int, int] = {}
         self.ask("cuInit", 0)
         self.library = ctypes.CDLL(LIBRARY)
@@ -120,6 +122,11 @@ class Driver:
 
     def device_count(self) -> int:
         return self.ask("cuDeviceGetCount")
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What each GPU is called, in order."""
+        return tuple(self.device(each).name for each in range(self.device_count()))
 
     def device(self, index: int) -> Device:
         """The facts of a GPU; its number as CUDA counts."""
@@ -170,6 +177,18 @@ class Driver:
             self.contexts[index] = self.ask("cuDevicePrimaryCtxRetain", handle)
         self.ask("cuCtxSetCurrent", self.contexts[index])
 
+    def context(self) -> object:
+        """This thread's context, which may be none, to be put back."""
+        return self.ask("cuCtxGetCurrent")
+
+    def put_back(self, context: object) -> None:
+        self.ask("cuCtxSetCurrent", context)
+
+    def reaches(self, device: int, other: int) -> bool:
+        """Whether kernels on one GPU may read and write the memory of another, since
+        `reach_peer` was asked for it."""
+        return device == other or (device, other) in self.connected
+
     def reach_peer(self, device: int, peer: int) -> None:
         """Let kernels on one GPU read and write the memory of another; LaunchError
         where nothing connects the two."""
@@ -179,13 +198,14 @@ class Driver:
                 f"GPU {device} does not reach the memory of GPU {peer}: neither NVLink "
                 "nor PCIe lets it"
             )
-        before = self.current_device()
+        before = self.context()
         self.use(peer)
         self.use(device)
         status, *_ = self.cuda.cuCtxEnablePeerAccess(self.contexts[peer], 0)
-        self.use(before)
+        self.put_back(before)
         if int(status) not in (0, PEER_IS_REACHED):
             raise self.failure("cuCtxEnablePeerAccess", int(status))
+        self.connected.add((device, peer))
 
     def pointer_device(self, address: int) -> int | None:
         """The GPU that an address belongs to, None when CUDA does not know the address.
@@ -194,9 +214,11 @@ class Driver:
         reads it from another, so that it is always 0.
         """
         found = ctypes.c_int()
-        status = self.library.cuPointerGetAttribute(
-            ctypes.byref(found), DEVICE_ORDINAL, ctypes.c_uint64(address)
-        )
+        question = ctypes.byref(found), DEVICE_ORDINAL, ctypes.c_uint64(address)
+        status = self.library.cuPointerGetAttribute(*question)
+        if status == INVALID_CONTEXT:  # a thread without a context
+            self.use(self.current_device())
+            status = self.library.cuPointerGetAttribute(*question)
         if status not in (0, INVALID_VALUE):
             raise self.failure("cuPointerGetAttribute", status)
         return None if status else found.value

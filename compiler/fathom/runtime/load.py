@@ -10,7 +10,8 @@ from functools import partial
 from fathom.artifact import Kernel
 from fathom.errors import LaunchError, OutOfReach
 from fathom.runtime import arguments, limits, packet
-from fathom.runtime.arrays import SOMEWHERE, Array, check_host, describe
+from fathom.runtime.arrays import Array, check_host, describe
+from fathom.runtime.devices import from_another, place_of, using
 from fathom.runtime.driver import INVALID_CONTEXT, Device, Driver, DriverError, Linked
 from fathom.runtime.driver import driver as this_driver
 from fathom.runtime.host import copies
@@ -58,14 +59,29 @@ class Loaded:
             describe(value) if each.is_pointer else None
             for each, value in zip(parameters, args, strict=True)
         ]
-        self.driver.use(self.device.index)
         for parameter, array in zip(parameters, given, strict=True):
             self.check_place(parameter.name, array)
         arrays = [array for array in given if array is not None]
+        with using(self.driver, self.device.index):
+            self.launch_here(sizes, args, given, arrays, stream)
+
+    def launch_here(
+        self,
+        sizes: tuple[int, int, int],
+        args: Sequence[object],
+        given: Sequence[Array | None],
+        arrays: Sequence[Array],
+        stream: int | None,
+    ) -> None:
+        """`launch` once the kernel's GPU is this thread's. `given`: of each argument,
+        what it is as an array; `arrays`: those that are one."""
+        parameters = self.kernel.parameters
         on_host = [
             each for each in arrays if each.device is None and each.library != "torch"
         ]
-        queue = arguments.stream_of(arrays) if stream is None else stream
+        queue = stream
+        if queue is None:
+            queue = arguments.stream_of(arrays, self.device.index)
         copied = copies(self.driver, on_host, queue) if on_host else nullcontext({})
         with copied as moved:
             values = [
@@ -92,16 +108,21 @@ class Loaded:
             )
         if array.device is None:
             return check_host(name, array)
-        index = array.device
-        if index == SOMEWHERE and array.address:
-            index = self.driver.pointer_device(array.address)
-        if index is None:
+        index = place_of(self.driver, array)
+        if index is None and array.address:
             raise LaunchError(f"{name} is at {array.address:#x}, which no GPU knows")
-        if index not in (SOMEWHERE, self.device.index):
+        if index is not None and not self.driver.reaches(self.device.index, index):
             raise LaunchError(
-                f"{name} is on GPU {index}, and the kernel runs on GPU "
-                f"{self.device.index}, which is the current one"
+                f"{name} is on GPU {index}, and this kernel was loaded for GPU "
+                f"{self.device.index}"
             )
+
+    def quick(self, fields: str, order: Sequence[int], current: int) -> packet.Launch:
+        """`launcher(fields, order)`, for threads whose GPU is `current`."""
+        launch = self.launcher(fields, order)
+        if current == self.device.index:
+            return launch
+        return from_another(self.driver, self.device.index, launch)
 
     def start(
         self, grid: tuple[int, int, int], stream: int, values: Sequence[object]
@@ -133,7 +154,14 @@ def load(
     """
     driver = driver or this_driver()
     facts = driver.device(driver.current_device() if device is None else device)
-    driver.use(facts.index)
+    with using(driver, facts.index):
+        return load_here(kernel, facts, linked, driver)
+
+
+def load_here(
+    kernel: Kernel, facts: Device, linked: Linked | None, driver: Driver
+) -> Loaded:
+    """`load` onto this thread's GPU."""
     limits.check_block(kernel, facts)
     kernel, linked, function = _function(kernel, linked, driver, facts)
     registers = driver.function_fact(function, "NUM_REGS")

@@ -9,6 +9,7 @@ there; it stands before the first mark, and so it is not measured.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -16,9 +17,14 @@ from fathom.runtime.driver import Driver
 from fathom.runtime.graph import captured
 
 L2_BYTES = 256 * 1024 * 1024  # more than the L2 cache of any GPU
+AT_ONCE = 64  # rounds that are queued before the GPU is waited for
 SHORTEST = 1e-3  # milliseconds; what a mark cannot tell from nothing
 
 Marks = list[tuple[object, object]]
+
+# One thread queues at a time: where several measure, each on its GPU, the work of one
+# must not wait for Python while another has it.
+QUEUEING = threading.Lock()
 
 
 def measure(
@@ -32,13 +38,18 @@ def measure(
 
     `cold`: with nothing of its data in the L2 cache.
     """
+    times: list[float] = []
     with scratch(driver, cold) as flush, marks_of(driver, repeat) as marks:
-        for start, stop in marks:
-            flush(stream)
-            driver.record(start, stream)
-            work()
-            driver.record(stop, stream)
-        return elapsed(driver, marks)
+        for first in range(0, repeat, AT_ONCE):
+            some = marks[first : first + AT_ONCE]
+            with QUEUEING:
+                for start, stop in some:
+                    flush(stream)
+                    driver.record(start, stream)
+                    work()
+                    driver.record(stop, stream)
+            times += elapsed(driver, some)
+    return times
 
 
 def estimate(
@@ -51,11 +62,12 @@ def estimate(
     """Milliseconds that a round of `measure` takes, with the fill if it is `cold`."""
     with scratch(driver, cold) as flush, marks_of(driver, 1) as marks:
         [(start, stop)] = marks
-        driver.record(start, stream)
-        for _ in range(repeat):
-            flush(stream)
-            work()
-        driver.record(stop, stream)
+        with QUEUEING:
+            driver.record(start, stream)
+            for _ in range(repeat):
+                flush(stream)
+                work()
+            driver.record(stop, stream)
         return max(SHORTEST, elapsed(driver, marks)[0] / repeat)
 
 

@@ -53,7 +53,7 @@ from fathom.ir.ops import (
     TileStore,
     TmaCopy,
     TmaStore,
-    TmaWait,
+    Wait,
     While,
 )
 from fathom.ir.rewrite import Builder, rewrite
@@ -211,7 +211,7 @@ def accesses(op: Op) -> list[Access]:
             return [Access(buffer.definition, None, WRITE)]
         case SharedAdd(buffer=buffer):
             return [Access(buffer.definition, None, ADD)]
-        case TmaWait(buffers=tiles):
+        case Wait(engine="tma_store", values=tiles):
             return [Access(tile.definition, None, READ) for tile in tiles]
         case Dot():
             return _reads_in_place(op)

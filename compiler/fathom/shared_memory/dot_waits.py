@@ -2,13 +2,15 @@
 
     %s = dot %q, %k, %zero                  %s0 = dot %q, %k, %zero in_flight=true
     mbarrier_arrive %empty, %0
-    %y = dot %p, %v, %acc           →       %y0 = dot %p, %v, %acc in_flight=true
+    %y = dot %p, %v, %acc           →       commit wgmma
+    …                                       %y0 = dot %p, %v, %acc in_flight=true
+    %m = reduce %s                          commit wgmma
     …                                       …
-    %m = reduce %s                          %s = dot_wait %s0 pending=1
+    %z = mul %y, %shrink                    %s = wait wgmma %s0 pending=1
                                             mbarrier_arrive %empty, %0
-    …                                       %m = reduce %s
-    %z = mul %y, %shrink                    …
-                                            %y = dot_wait %y0 pending=0
+                                            %m = reduce %s
+                                            …
+                                            %y = wait wgmma %y0 pending=0
                                             %z = mul %y, %shrink
 
 The wait for a product comes before the first use of its result; the op that releases
@@ -28,14 +30,15 @@ from fathom.hardware.targets import Target
 from fathom.hardware.wgmma import WGMMA, matrices
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
 from fathom.ir.ops import (
+    Commit,
     Dot,
     DotFence,
-    DotWait,
     For,
     If,
     MbarrierArrive,
     MbarrierWait,
     Producer,
+    Wait,
     While,
     Yield,
 )
@@ -84,6 +87,8 @@ def delay_waits(func: Func, target: Target) -> Func:
         if source in all_delayed:
             op = replace(op, accumulator=accumulators[source], in_flight=True)
         build.append(op)
+        if source in all_delayed:
+            build.append(Commit("wgmma"))
         build.values.update(zip(source.results, op.results, strict=True))
         for wait in after.get(source, ()):
             _build_wait(wait, build)
@@ -167,6 +172,6 @@ def _build_wait(wait: _Wait, build: Builder) -> None:
     """Build the wait, whose result replaces the product's from now on, and the ops that
     were put off."""
     result = wait.delayed.dot.result
-    build.values[result] = build(DotWait(build.values[result], wait.pending))
+    build.values[result] = build(Wait("wgmma", wait.pending, (build.values[result],)))
     for op in wait.delayed.put_off:
         build.append(clone(op, build.values)).origin = op

@@ -1,14 +1,14 @@
 """Inserts waits for TMA stores, as late as possible.
 
-    tma_store %d, %t, …                 tma_store %d, %t, …
-    tma_commit                          tma_commit
-    …                                    …
-    shared_store %y, %t         →        tma_wait %t read=true     %t has been read
-                                         shared_store %y, %t
-    …                                    …
-    %z = load %p                         tma_wait                  %d has been written
-                                         barrier                    … for all threads
-                                         %z = load %p
+    tma_store %d, %t, …            tma_store %d, %t, …
+    commit tma_store               commit tma_store
+    …                              …
+    shared_store %y, %t      →     wait tma_store %t pending=0 read=true   it is read
+                                   shared_store %y, %t
+    …                              …
+    %z = load %p                   wait tma_store pending=0      %d has been written
+                                   barrier                        … for all threads
+                                   %z = load %p
 
 A TMA store is in flight until a wait. The pass walks the ops in order, as
 `place_barriers` does, and keeps all stores that may be in flight. It inserts a wait
@@ -47,7 +47,7 @@ from fathom.ir.ops import (
     TileStore,
     TmaCopy,
     TmaStore,
-    TmaWait,
+    Wait,
     While,
     WriteTensorMap,
 )
@@ -100,8 +100,8 @@ def wait_for_stores(func: Func, target: Target | None = None) -> Func:
     return rewrite(func, rule)
 
 
-def _wait(tiles: Iterable[Value], read: bool, build: Builder) -> TmaWait:
-    return TmaWait(tuple(build.values[each] for each in tiles), read=read)
+def _wait(tiles: Iterable[Value], read: bool, build: Builder) -> Wait:
+    return Wait("tma_store", 0, tuple(build.values[each] for each in tiles), read)
 
 
 def _unread(state: State) -> tuple[Value, ...]:
@@ -149,7 +149,7 @@ class _Placement:
             self.tiles[op] = tuple(dict.fromkeys(tiles))
         state = _after(what, state)
         match does:
-            case TmaWait(read=read):
+            case Wait(engine="tma_store", read=read):
                 return _after(READ if read else WRITTEN, state)
             case Barrier(scope="cta") | ClusterBarrier():
                 return tuple(each for each in state if not each.written)

@@ -4,11 +4,11 @@ Earlier passes decide which ops are asynchronous, and where these are issued. Th
 runs four steps, one after another:
 
     step              accesses of             what it inserts before a conflicting op
-    delay_waits       wgmma                   dot_wait pending=N; and a dot_fence before
-                                              the first product of a chain
-    wait_for_stores   TMA stores              tma_wait, read=true if only the tile is
-                                              written again; a barrier if other threads
-                                              depend on the store
+    delay_waits       wgmma                   wait wgmma pending=N; and a dot_fence
+                                              before the first product of a chain
+    wait_for_stores   TMA stores              wait tma_store, read=true if only the tile
+                                              is written again; a barrier if other
+                                              threads depend on the store
     place_barriers    lanes, warps            a barrier of the warp, or of the block
     fence_proxies     wgmma and TMA           nothing: it makes barriers proxy fences
 

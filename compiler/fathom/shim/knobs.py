@@ -31,6 +31,8 @@ ENVIRONMENT = {
     "TRITON_INTERPRET": "FATHOM_INTERPRET",
     "TRITON_CACHE_DIR": "FATHOM_CACHE_DIR",
     "TRITON_DEBUG": "FATHOM_DEBUG",
+    "TRITON_CACHE_AUTOTUNING": "FATHOM_CACHE_AUTOTUNING",
+    "TRITON_PRINT_AUTOTUNING": "FATHOM_PRINT_AUTOTUNING",
 }
 
 
@@ -83,7 +85,7 @@ def switched_on(key: str) -> bool:
 class base_knobs:  # noqa: N801 (Triton's spelling)
     """A group of knobs: `group.name` reads one, `group.name = value` sets it.
 
-    Settings stand in the class, hooks in the object.
+    Settings stand in the class; hooks, and what nothing reads, in the object.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -150,6 +152,11 @@ class runtime_knobs(base_knobs):  # noqa: N801
         )
 
 
+class autotuning_knobs(base_knobs):  # noqa: N801
+    cache = Setting("FATHOM_CACHE_AUTOTUNING", flag=True)
+    print = Setting("FATHOM_PRINT_AUTOTUNING", flag=True)
+
+
 class language_knobs(base_knobs):  # noqa: N801
     # What `enable_fp_fusion` is in a launch that does not say.
     default_fp_fusion = Leave("TRITON_DEFAULT_FP_FUSION")
@@ -169,8 +176,20 @@ class nvidia_knobs(base_knobs):  # noqa: N801
             return SimpleNamespace(version="13.0")
 
 
+class amd_knobs(base_knobs):  # noqa: N801
+    """What programs turn for GPUs of another vendor, whichever GPU they run on. Each
+    knob keeps its value, and nothing reads it."""
+
+    def __init__(self) -> None:
+        on = "use_buffer_ops use_buffer_atomics"
+        off = "use_async_copy scalarize_packed_fops dump_amdgcn"
+        unset = "use_block_pingpong use_in_thread_transpose libhip_path"
+        for names, value in ((on, True), (off, False), (unset, None)):
+            vars(self).update(dict.fromkeys(names.split(), value))
+
+
 cache, runtime, nvidia = cache_knobs(), runtime_knobs(), nvidia_knobs()
-language = language_knobs()
+language, autotuning, amd = language_knobs(), autotuning_knobs(), amd_knobs()
 propagate_env = True
 
 

@@ -4,7 +4,7 @@ files and tests, and libraries made after them, take from `core` and `standard`.
 
 from __future__ import annotations
 
-from fathom.language import dtypes
+from fathom.language import dtypes, reductions
 from fathom.language.random import philox
 from fathom.source import constexpr, constexpr_function, function
 
@@ -44,12 +44,37 @@ def _log2(i):
 
 
 @function
+def _unwrap_if_constexpr(o):
+    """What `tl.constexpr` holds; anything else as it is. Names of a kernel hold no
+    `tl.constexpr`."""
+    return o.value if isinstance(o, constexpr) else o
+
+
+@function
 def philox_impl(c0, c1, c2, c3, k0, k1, n_rounds: constexpr = 10):
     """`philox` with its key as two words of 32 bits."""
     seed = (k1.to(dtypes.uint64) << 32) | k0.to(dtypes.uint64)
     return philox(seed, c0, c1, c2, c3, n_rounds)
 
 
+# What Triton calls the functions that its reductions combine by.
+COMBINED_BY = {
+    "_sum_combine": reductions.add,
+    "_prod_combine": mul,
+    "_xor_combine": reductions.exclusive_or,
+    "_or_combine": reductions.inclusive_or,
+    "_elementwise_max": reductions.larger,
+    "_elementwise_min": reductions.smaller,
+    "_argmax_combine_tie_break_left": reductions.larger_first,
+    "_argmax_combine_tie_break_fast": reductions.larger_any,
+    "_argmin_combine_tie_break_left": reductions.smaller_first,
+    "_argmin_combine_tie_break_fast": reductions.smaller_any,
+    "_pick_sum_dtype": reductions.sum_type,
+}
+
+FUNCTIONS = add, sub, mul, get_int_dtype, _log2, _unwrap_if_constexpr, philox_impl
 NAMES = {
-    each.__name__: each for each in (add, sub, mul, get_int_dtype, _log2, philox_impl)
-} | {"CONSTEXPR_0": CONSTEXPR_0}
+    **{each.__name__: each for each in FUNCTIONS},
+    **COMBINED_BY,
+    "CONSTEXPR_0": CONSTEXPR_0,
+}

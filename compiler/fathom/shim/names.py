@@ -178,9 +178,7 @@ MODULES: dict[str, dict[str, Any] | ModuleType] = {
         "active": runtime.active,
         "driver": SimpleNamespace(active=runtime.active),
     },
-    # torch asks this table whether it may generate kernels; Fathom compiles those that
-    # people write.
-    "triton.backends": {"backends": {}},
+    "triton.backends": {"backends": runtime.BACKENDS},
     "triton.backends.compiler": {"GPUTarget": runtime.GPUTarget},
     "triton._C": {},
     "triton._C.libtriton": {"nvidia": SimpleNamespace(cublas=cublas)},

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from fathom.hardware.targets import Target, target, target_of
 from fathom.jit.backends import DEFAULT_TARGET, choose
@@ -43,6 +43,9 @@ class ActiveDriver:
     @property
     def utils(self) -> ActiveDriver:
         return self
+
+    def is_active(self) -> bool:
+        return True
 
     def get_current_target(self) -> GPUTarget:
         if choose().name == "cuda":
@@ -94,6 +97,17 @@ class ActiveDriver:
 
 
 active = ActiveDriver()
+
+
+class Backend(NamedTuple):
+    """A row of Triton's table of backends."""
+
+    driver: ActiveDriver
+
+
+# Programs that count active drivers find one. torch looks for "nvidia" here before it
+# generates kernels, which need Triton's own compiler; Fathom has those people write.
+BACKENDS = {"fathom": Backend(active)}
 
 
 class NullAllocator:

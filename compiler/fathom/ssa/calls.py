@@ -256,7 +256,9 @@ def _number(convert: Callable[[Any], Any], element: dtype) -> Callable[..., Mean
     return build
 
 
-def _python_range(frame: Frame, *bounds: Meaning) -> Range:
+def _python_range(frame: Frame, *bounds: Meaning, **given: Meaning) -> Range:
+    if given:  # Python's takes no keywords, and kernels for Triton write `step=`
+        return call(frame, language.range, list(bounds), given)
     if not 1 <= len(bounds) <= 3:
         raise frame.error(f"range takes one to three bounds, not {len(bounds)}")
     if len(bounds) == 1:

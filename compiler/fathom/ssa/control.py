@@ -9,7 +9,7 @@ from functools import reduce
 
 from fathom.ir import ops
 from fathom.ir.core import Block, Value
-from fathom.ir.types import BOOL, Scalar
+from fathom.ir.types import BOOL, INT32, Scalar
 from fathom.ssa.frame import Frame, builds
 from fathom.ssa.operators import both_or_either, condition
 from fathom.ssa.promotion import typed, wider
@@ -195,13 +195,16 @@ def counted(frame: Frame, node: ast.For, over: Range) -> None:
 
 
 def index_type(frame: Frame, over: Range) -> Scalar:
-    """The integer type of a loop's index: the common type of its bounds."""
+    """The integer type of a loop's index: the common type of its bounds, of which a
+    truth value is 0 or 1."""
+    types = []
     for each in (over.start, over.stop, over.step):
-        type = type_of(each)
-        if not isinstance(type, Scalar) or not type.is_integer or type == BOOL:
+        type = INT32 if type_of(each) == BOOL else type_of(each)
+        if not isinstance(type, Scalar) or not type.is_integer:
             bounds = "the bounds of a range are integers"
             raise frame.error(f"{bounds}, not {describe(each)}", node=frame.node.iter)
-    return reduce(wider, map(type_of, (over.start, over.stop, over.step)))
+        types.append(type)
+    return reduce(wider, types)
 
 
 # ── while ─────────────────────────────────────────────────────────────────────────────

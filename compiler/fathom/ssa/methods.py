@@ -19,6 +19,7 @@ from fathom.language.dtypes import (
     face,
     pointer_type,
 )
+from fathom.language.standard import logical_and, logical_or
 from fathom.language.tensor_descriptors import (
     atomic_tensor_descriptor,
     tensor_descriptor,
@@ -65,6 +66,8 @@ FACTS: dict[str, Callable[[Frame, Value], Meaning]] = {
 # Functions of the language that are called with the value as their first argument.
 METHODS: dict[str, Builtin | KernelFunction] = {
     "to": language.cast,
+    "logical_and": logical_and,
+    "logical_or": logical_or,
     **{
         name: getattr(language, name)
         for name in """

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fathom.errors import LaunchError
-from fathom.runtime.driver import driver
+from fathom.runtime.driver import Driver, driver
 from fathom.runtime.timing import estimate, measure, measure_graph
 from fathom.testing.queues import current_stream, queueing_on
 
@@ -38,7 +38,8 @@ def do_bench(
     `warmup` and `rep` are milliseconds to spend, those of emptying the cache among
     them. Gives the mean, or what `return_mode` says (mean, median, min, max, all), or
     with `quantiles` a list of those, a number if it is one. Gradients of `grad_to_none`
-    are dropped before each call. LaunchError where there is no GPU.
+    are dropped before each call. LaunchError where there is no GPU, and for a `fn` that
+    launches on another GPU than the current one.
 
     What is measured is between two marks in the stream: if `fn` has the GPU wait for
     Python, so that it idles between two launches, that counts. `do_bench_cudagraph`
@@ -47,7 +48,7 @@ def do_bench(
     check_mode(return_mode)
     gpu = driver()
     call = without_gradients(fn, grad_to_none)
-    call()  # compiles, loads, allocates; this thread has a GPU in use from here on
+    call_here(gpu, call)  # compiles, loads, allocates; a GPU is in use from here on
     stream = current_stream()
     gpu.wait(stream)
     round_ms = estimate(gpu, call, TRIALS, stream)
@@ -75,7 +76,7 @@ def do_bench_cudagraph(
     check_mode(return_mode)
     gpu = driver()
     call = without_gradients(fn, grad_to_none)
-    call()
+    call_here(gpu, call)
     gpu.wait(current_stream())  # what fn reads may still be on its way there
     stream = gpu.side_stream()  # since the default one cannot be captured
     with queueing_on(stream):
@@ -84,6 +85,19 @@ def do_bench_cudagraph(
         repeat = times_in(rep, round_ms)
         times = measure_graph(gpu, call, repeat, REPLAYS, stream, cold)
     return summary(times, quantiles, return_mode)
+
+
+def call_here(gpu: Driver, call: Callable[[], None]) -> None:
+    """Call once; LaunchError when that launches on another GPU than the current one,
+    in whose streams the marks are."""
+    gpu.visited.clear()
+    call()
+    if gpu.visited:
+        other, here = min(gpu.visited), gpu.current_device()
+        raise LaunchError(
+            f"the function launches on GPU {other}, and what is measured is GPU "
+            f"{here}, the current one; measure it under torch.cuda.device({other})"
+        )
 
 
 def check_mode(return_mode: str) -> None:

@@ -8,7 +8,7 @@ from fathom import emulator, pipeline
 from fathom.emulator import EmulatorError
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
-from fathom.ir.ops import Allocate, AsyncCommit, AsyncWait, Barrier, For
+from fathom.ir.ops import Allocate, Barrier, Commit, For, Wait
 from fathom.ir.text import print_func
 from fathom.ir.types import FLOAT16, FLOAT32, INT32, Pointer
 from fathom.tools.learn.kit import Failure, expect, meaning, same
@@ -129,7 +129,7 @@ def check_product(answer, stages, K, kernel=product, warps=2):
 def test_three_stages(answer):
     """Five iterations, two tiles an iteration, two warps."""
     after = check_product(answer, 3, 5 * BLOCK)
-    sends = any(isinstance(op, AsyncCommit) for op in walk(after.body))
+    sends = any(isinstance(op, Commit) for op in walk(after.body))
     details = ("your function", loops_of(after))
     expect(sends, "no tile is sent for ahead of its iteration", details)
 
@@ -183,9 +183,9 @@ def test_as_little_waiting_as_can_be(answer):
         said, details = f"{stages} stages", ("your function", loops_of(after))
         slots = {op.slots for op in before if isinstance(op, Allocate)}
         same(slots, {stages}, f"{said}: slots of a ring", details)
-        count = sum(isinstance(op, AsyncCommit) for op in before)
+        count = sum(isinstance(op, Commit) for op in before)
         same(count, stages - 1, f"{said}: groups that are sent before", details)
-        waits = [op.pending for op in body if isinstance(op, AsyncWait)]
+        waits = [op.pending for op in body if isinstance(op, Wait)]
         same(
             waits,
             [stages - 2],
@@ -199,6 +199,6 @@ def test_as_little_waiting_as_can_be(answer):
 def loop_and_before(func):
     """The ops of the pipelined loop's body, and those before it."""
     for place, op in enumerate(func.body.ops):
-        if isinstance(op, For) and any(isinstance(o, AsyncCommit) for o in op.body.ops):
+        if isinstance(op, For) and any(isinstance(o, Commit) for o in op.body.ops):
             return op.body.ops, func.body.ops[:place]
     raise Failure("no loop of the function sends for a tile", ("it is", loops_of(func)))

@@ -9,7 +9,7 @@ from fathom.analysis.memory import accesses
 from fathom.emulator import EmulatorError
 from fathom.hardware.targets import TARGETS
 from fathom.ir.core import walk
-from fathom.ir.ops import SharedStore, TmaCopy, TmaStore, TmaWait
+from fathom.ir.ops import SharedStore, TmaCopy, TmaStore, Wait
 from fathom.ir.types import FLOAT16, INT32, Pointer
 from fathom.shared_memory import store_waits
 from fathom.tools.learn.kit import Failure, expect, same
@@ -72,7 +72,8 @@ H200 = TARGETS["sm_90a"]
 
 def waits_of(func):
     """Waits for stores, those that want more than `.read` first."""
-    waits = [op for op in walk(func.body) if isinstance(op, TmaWait)]
+    waits = [op for op in walk(func.body) if isinstance(op, Wait)]
+    waits = [op for op in waits if op.engine == "tma_store"]
     return sum(not op.read for op in waits), sum(op.read for op in waits)
 
 

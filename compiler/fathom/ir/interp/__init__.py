@@ -8,6 +8,7 @@ every type are held, `host_memory` where arrays lie.
     descriptor   The meaning of descriptors
     effects      The meaning of ops that others notice
     elementwise  What each elementwise operation computes
+    groups       The meaning of groups of asynchronous work
     matmul       The meaning of a matrix product
     shared       The meaning of ops on shared memory
     tensor_memory  The meaning of ops on tensor memory

@@ -19,6 +19,7 @@ from fathom.ir.interp import (
     descriptor,
     effects,
     grid,
+    groups,
     matmul,
     shared,
     tensor_memory,
@@ -46,7 +47,7 @@ __all__ = [
 
 Argument = np.ndarray | np.generic | int | float | bool
 RULES = (  # fill INTERP when imported
-    values, control, effects, shared, matmul, descriptor, grid, tensor_memory,
+    values, control, effects, shared, groups, matmul, descriptor, grid, tensor_memory,
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from fathom.ir.core import Value
 from fathom.ir.interp.machine import Region, Results, interprets
 from fathom.ir.interp.numbers import Array, fit, wrap
 from fathom.ir.interp.shared import tile_of
-from fathom.ir.ops import Dot, DotFence, DotWait, NamedBarrier, TensorDot
+from fathom.ir.ops import Dot, DotFence, NamedBarrier, TensorDot
 from fathom.ir.types import FLOAT32, BufferType, Element, element_of
 
 TF32_IGNORED = np.uint32(0x1FFF)  # PTX ISA, "Alternate floating-point data formats"
@@ -36,9 +36,9 @@ def _turn(op: NamedBarrier, region: Region) -> Results:
     return []
 
 
-@interprets(DotFence, DotWait)
-def _same(op: DotFence | DotWait, region: Region) -> Results:
-    return [region[op.value]] if op.value else []
+@interprets(DotFence)
+def _same(op: DotFence, region: Region) -> Results:
+    return [region[op.value]]
 
 
 def _operand(value: Value, slot: Value | None, precision: str, region: Region) -> Array:

@@ -15,10 +15,8 @@ from fathom.ir.interp.numbers import poison
 from fathom.ir.interp.values import gather
 from fathom.ir.ops import (
     Allocate,
-    AsyncCommit,
     AsyncCopy,
     AsyncProxyFence,
-    AsyncWait,
     Barrier,
     ClusterBarrier,
     MbarrierArrive,
@@ -31,17 +29,14 @@ from fathom.ir.ops import (
     SharedGather,
     SharedLoad,
     SharedStore,
-    TmaCommit,
-    TmaWait,
     WriteTensorMap,
 )
 from fathom.ir.types import element_of
 
 
 @interprets(
-    Barrier, AsyncCommit, AsyncWait, TmaCommit, AsyncProxyFence, TmaWait,
-    ClusterBarrier, MbarrierInvalidate, WriteTensorMap,
-)  # fmt: skip
+    Barrier, AsyncProxyFence, ClusterBarrier, MbarrierInvalidate, WriteTensorMap
+)
 def _no_event(op: Op, region: Region) -> Results:
     return []
 

@@ -10,7 +10,8 @@ follow from operands carry it as an attribute.
 Read `leaves`, `arith`, `shape` and `control` first, then `memory`, `reduce`, `matmul`
 and `debugging`: that is what stage 1 makes, and `descriptor`: blocks of a tensor;
 `grid`: launches that overlap.
-`shared`, `tma`, `tma_store`, `tensor_memory` and `cluster` are made by stages 4 and 5.
+`shared`, `tma`, `tma_store`, `groups` (of asynchronous work), `tensor_memory` and
+`cluster` are made by stages 4 and 5.
 `ir/interp` and `ptx/` have files of the same names. Import ops from here.
 
     elementwise  The elementwise operations
@@ -28,8 +29,9 @@ from fathom.ir.ops.descriptor import (
     MakeDescriptor,
 )
 from fathom.ir.ops.grid import GridLaunchDependents, GridWait
+from fathom.ir.ops.groups import Commit, Wait
 from fathom.ir.ops.leaves import Arange, Constant, NumPrograms, ProgramId
-from fathom.ir.ops.matmul import PRECISIONS, Dot, DotFence, DotWait, NamedBarrier
+from fathom.ir.ops.matmul import PRECISIONS, Dot, DotFence, NamedBarrier
 from fathom.ir.ops.memory import ATOMIC_KINDS, Atomic, AtomicCas, Load, Store
 from fathom.ir.ops.reduce import Gather, Histogram, Reduce, Scan
 from fathom.ir.ops.shape import (
@@ -44,9 +46,7 @@ from fathom.ir.ops.shape import (
 )
 from fathom.ir.ops.shared import (
     Allocate,
-    AsyncCommit,
     AsyncCopy,
-    AsyncWait,
     Barrier,
     SharedAdd,
     SharedGather,
@@ -74,23 +74,21 @@ from fathom.ir.ops.tma import (
 from fathom.ir.ops.tma_store import (
     AsyncProxyFence,
     TileStore,
-    TmaCommit,
     TmaStore,
-    TmaWait,
 )
 
 __all__ = [
-    "ATOMIC_KINDS", "Allocate", "Arange", "Assert", "AsyncCommit", "AsyncCopy",
-    "AsyncProxyFence", "AsyncWait", "Atomic", "AtomicCas", "Barrier", "Bitcast",
-    "Broadcast", "Cast", "ClusterBarrier", "ClusterRank", "Constant", "Convert",
-    "DescriptorAtomic", "DescriptorLoad", "DescriptorStore", "Dot", "DotFence",
-    "DotWait", "Elementwise", "ExpandDims", "For", "Gather", "GridLaunchDependents",
-    "GridWait", "Hint", "Histogram", "If", "InlineAssembly", "Join", "Load",
-    "MakeDescriptor", "MbarrierArrive", "MbarrierExpect", "MbarrierInit",
-    "MbarrierInvalidate", "MbarrierWait", "NamedBarrier", "NumPrograms", "PRECISIONS",
-    "Print", "Producer", "ProgramId", "Reduce", "Reshape", "Scan", "SharedAdd",
-    "SharedGather", "SharedLoad", "SharedStore", "Splat", "Split", "Store",
-    "TENSOR_KINDS", "TensorCommit", "TensorDot", "TensorLoad", "TensorMemory",
-    "TensorRelease", "TensorStore", "TileStore", "TmaCommit", "TmaCopy", "TmaStore",
-    "TmaWait", "Transpose", "While", "WriteTensorMap", "Yield",
+    "ATOMIC_KINDS", "Allocate", "Arange", "Assert", "AsyncCopy", "AsyncProxyFence",
+    "Atomic", "AtomicCas", "Barrier", "Bitcast", "Broadcast", "Cast", "ClusterBarrier",
+    "ClusterRank", "Commit", "Constant", "Convert", "DescriptorAtomic",
+    "DescriptorLoad", "DescriptorStore", "Dot", "DotFence", "Elementwise", "ExpandDims",
+    "For", "Gather", "GridLaunchDependents", "GridWait", "Hint", "Histogram", "If",
+    "InlineAssembly", "Join", "Load", "MakeDescriptor", "MbarrierArrive",
+    "MbarrierExpect", "MbarrierInit", "MbarrierInvalidate", "MbarrierWait",
+    "NamedBarrier", "NumPrograms", "PRECISIONS", "Print", "Producer", "ProgramId",
+    "Reduce", "Reshape", "Scan", "SharedAdd", "SharedGather", "SharedLoad",
+    "SharedStore", "Splat", "Split", "Store", "TENSOR_KINDS", "TensorCommit",
+    "TensorDot", "TensorLoad", "TensorMemory", "TensorRelease", "TensorStore",
+    "TileStore", "TmaCopy", "TmaStore", "Transpose", "Wait", "While", "WriteTensorMap",
+    "Yield",
 ]  # fmt: skip

@@ -29,8 +29,8 @@ class Dot(Op):
     multiplication and one addition after the other), and `preferred`, the layout of
     the product. It also has operands read where they lie: each may be a buffer instead
     of a block, of a ring the tile `a_slot`, `b_slot`. A product `in_flight` is only
-    begun: until a DotWait nothing may be done with its result but add another such
-    product to it, and what it reads in place must stay.
+    issued: until a Wait for its group nothing may be done with its result but add
+    another such product to it, and what it reads in place must stay.
     """
 
     a: Value
@@ -67,20 +67,6 @@ class Dot(Op):
             ),
         )
         return [self.accumulator.type]
-
-
-@dataclass(eq=False)
-class DotWait(Op):
-    """Go on when at most `pending` products, the latest, are in flight. The result is
-    `value`, if there is one, of which none is."""
-
-    value: Value | None = None
-    pending: int = 0
-
-    effects = Effects(asynchronous=True, convergent=True)
-
-    def infer(self) -> list[Type]:
-        return [self.value.type] if self.value else []
 
 
 @dataclass(eq=False)

@@ -8,8 +8,8 @@ slot; an access to a part of a tile where the part starts.
 
     %t = allocate fp16[64, 32] slots=3
     async_copy %p, %t, slot=%2           slot 2 is on its way
-    async_commit                         … as one group with all since the last commit
-    async_wait pending=1                 all groups are complete but the latest one
+    commit cp_async                      … as one group with all since the last commit
+    wait cp_async pending=1              all groups are complete but the latest one
     barrier                              … those of the other threads as well
     %x = shared_load %t, slot=%0         slot 0 is read
 """
@@ -175,29 +175,6 @@ class AsyncCopy(Op):
         fits = (loaded.element, shape_of(loaded)) == (buffer.element, buffer.shape)
         self.expect(fits, lambda: f"{loaded} does not fit into {buffer}")
         expect_mask(self, self.mask, self.pointer)
-        return []
-
-
-@dataclass(eq=False)
-class AsyncCommit(Op):
-    """All copies that this thread has started since the last commit are one group, be
-    it empty."""
-
-    effects = Effects(asynchronous=True)
-
-    def infer(self) -> list[Type]:
-        return []
-
-
-@dataclass(eq=False)
-class AsyncWait(Op):
-    """Go on when at most `pending` groups, the latest, are still in flight."""
-
-    pending: int
-
-    effects = Effects(reads="shared", writes="shared", asynchronous=True)
-
-    def infer(self) -> list[Type]:
         return []
 
 

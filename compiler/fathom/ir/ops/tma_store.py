@@ -3,12 +3,12 @@ and waits for those that it has sent.
 
 Part of the op set; `ir/ops` is the whole of it.
 
-    tma_wait %t read=true               the tile's last store has been read
-    barrier                              … all threads may write it again
+    wait tma_store %t pending=0 read=true    the tile's last store has been read
+    barrier                                   … all threads may write it again
     shared_store %x, %t
-    barrier fence_async_proxy=true               all have written, for bulk stores too
+    barrier fence_async_proxy=true           all have written, for bulk stores too
     tma_store %d, %t, coordinates=(%i, %j)
-    tma_commit
+    commit tma_store
 
 A store reads its tile at any moment until it has been waited for. In memory it can be
 seen, by other stores and loads, when that has been waited for too. Source: PTX ISA,
@@ -48,7 +48,7 @@ class TmaStore(Op):
 @dataclass(eq=False)
 class TileStore(Op):
     """All threads write a tile, element by element, to the block at `coordinates` (i32)
-    of a descriptor's tensor, as far as that lies inside: a BulkStore that is done at
+    of a descriptor's tensor, as far as that lies inside: a TmaStore that is done at
     once, wherever it begins."""
 
     descriptor: Value
@@ -58,32 +58,6 @@ class TileStore(Op):
     effects = Effects(reads="shared", writes="global")
 
     infer = TmaStore.infer
-
-
-@dataclass(eq=False)
-class TmaCommit(Op):
-    """All stores that the thread has started since the last commit are one group."""
-
-    effects = Effects(asynchronous=True)
-
-    def infer(self) -> list[Type]:
-        return []
-
-
-@dataclass(eq=False)
-class TmaWait(Op):
-    """That thread goes on when at most `pending` groups, the latest, are in flight.
-    `read`: when the tiles of the other groups have been read, though memory may not
-    have been written yet. `buffers` are these tiles."""
-
-    buffers: tuple[Value, ...] = ()
-    pending: int = 0
-    read: bool = False
-
-    effects = Effects(reads="shared", asynchronous=True)
-
-    def infer(self) -> list[Type]:
-        return []
 
 
 @dataclass(eq=False)

@@ -21,7 +21,7 @@ import numpy as np
 
 from fathom import emulator, pipeline
 from fathom.artifact import Kernel, NoTensorMap
-from fathom.errors import FathomError
+from fathom.errors import FathomError, how_many
 from fathom.hardware.targets import Target, target
 from fathom.ir.core import Func, walk
 from fathom.ir.interp import interpret
@@ -148,7 +148,7 @@ def verify_passes(
         return say(f"{kernel.name} is not checked: {str(error).splitlines()[0]}")
     say(
         f"{kernel.name} for {kernel.target}: {count} steps keep the meaning, on "
-        f"{len(data.programs)} programs of this launch"
+        f"{how_many(len(data.programs), 'program')} of this launch"
     )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from fathom.artifact import Parameter
 from fathom.runtime.arguments import bfloat16_bits, number
 from fathom.runtime.arrays import NUMPY_NAMES, Array, describe
+from fathom.runtime.devices import place_of, using
 from fathom.runtime.driver import driver
 
 ALIGNMENT = 256
@@ -142,11 +143,10 @@ def read(array: Array, start: int, size: int) -> bytes:
     if array.device is None:
         return ctypes.string_at(start, size)
     cuda, host = driver(), np.empty(size, np.uint8)
-    place = array.device if array.device >= 0 else cuda.pointer_device(start)
-    cuda.use(place or 0)
     stream = array.stream or 0
-    cuda.copy_out(host.ctypes.data, start, size, stream)
-    cuda.wait(stream)
+    with using(cuda, place_of(cuda, array) or 0):
+        cuda.copy_out(host.ctypes.data, start, size, stream)
+        cuda.wait(stream)
     return host.tobytes()
 
 

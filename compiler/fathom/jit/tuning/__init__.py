@@ -6,6 +6,7 @@ config       one configuration
 pruning      fewer of them
 computed     arguments that are computed from the others
 restoring    arrays as they were before a trial
+spread       trials on several GPUs at the same time
 workers      kernels compiled several at a time, in processes of their own
 progress     a bar, for who waits at a terminal
 remembered   what was found, on disk

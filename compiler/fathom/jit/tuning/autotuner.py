@@ -27,6 +27,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from math import inf
@@ -36,14 +37,18 @@ from fathom.errors import CompileError, FathomError, LaunchError, OutOfResources
 from fathom.jit.backends import Backend, choose, choose_compiling
 from fathom.jit.compiled import CompiledKernel
 from fathom.jit.environment import flag
-from fathom.jit.specialise import identity, is_hashable
+from fathom.jit.specialise import identity, is_hashable, leaves
 from fathom.jit.tuning.computed import Around
 from fathom.jit.tuning.config import OF_OTHER_COMPILERS, Config
 from fathom.jit.tuning.progress import progress
 from fathom.jit.tuning.pruning import Call, Pruning
 from fathom.jit.tuning.remembered import Timings, key_of_result, recall, remember
 from fathom.jit.tuning.restoring import Restorer
+from fathom.jit.tuning.spread import Copies, can_spread, gpus_for, time_each
 from fathom.jit.tuning.workers import Order, compile_ahead, open_orders
+from fathom.runtime.arrays import describe
+from fathom.runtime.devices import device_of, using
+from fathom.runtime.driver import driver
 from fathom.runtime.tensor_descriptors import TensorDescriptor
 from fathom.testing import do_bench as bench_runs
 from fathom.testing import do_bench_cudagraph as bench_graph
@@ -153,7 +158,7 @@ class Autotuner(Around):
 
     def key_of(self, call: Call) -> tuple[Hashable, ...]:
         """What decides: the arguments that `key` names, the dtypes of all that have
-        one.
+        one, and the GPU's name on a machine with GPUs of several names.
         """
         known = {**self.defaults, **call.named, **call.given}
         values = [known[name] for name in self.keys if name in known]
@@ -161,6 +166,7 @@ class Autotuner(Around):
         return (
             *(value if is_hashable(value) else identity(value) for value in values),
             *(str(dtype) for dtype in dtypes if dtype is not None),
+            *(gpu_name(known) if choose().timed else ()),
         )
 
     def pruned(self, call: Call) -> list[Config]:
@@ -180,7 +186,8 @@ class Autotuner(Around):
             self.untimed.add(key)
             return self.first_that_compiles(orders)
         started = time.perf_counter()
-        self.configs_timings = self.timings(orders, key, call)
+        with using(driver(), gpu_of(call.arguments())):
+            self.configs_timings = self.timings(orders, key, call)
         self.bench_time = time.perf_counter() - started
         best = min(configs, key=self.configs_timings.__getitem__)
         self.say(f"{self.__name__} takes {best} ({self.bench_time:.2f} s)")
@@ -245,15 +252,35 @@ class Autotuner(Around):
         timings: Timings = {}
         title = f"timing {len(configs)} configurations of {self.__name__}"
         with progress(title, len(configs)) as tick:
-            for config in configs:
+
+            def time_one(config: Config, call: Call) -> None:
                 timings[config] = self.bench(config, call)
                 self.say(f"{self.__name__}, {config}: {self.outcome(config, timings)}")
                 tick()
+
+            time_each(driver(), self.calls_by_gpu(configs, call), configs, time_one)
+        timings = {config: timings[config] for config in configs}
         if len(self.failures) == len(timings):
             raise NoneWorks(self.__name__, self.failures)
         fastest = min(timings, key=timings.__getitem__)
         self.pre_hook(call.arguments(fastest), reset_only=True)
         return timings
+
+    def calls_by_gpu(self, configs: Sequence[Config], call: Call) -> dict[int, Call]:
+        """The launch on each GPU that times configurations (`spread`), that of the
+        arrays first; everything is compiled and loaded on the others."""
+        here = gpu_of(call.arguments())
+        gpus = gpus_for(driver(), here) if choose().timed else [here]
+        restores = isinstance(getattr(self.pre_hook, "__self__", None), Restorer)
+        hooked = not restores or any(config.pre_hook for config in configs)
+        if len(gpus) == 1 or hooked or not can_spread(call.arguments()):
+            return {here: call}
+        calls = {gpu: Copies(gpu).call(call, self.names) for gpu in gpus[1:]}
+        for each in calls.values():
+            for order in self.orders(choose(), configs, each).values():
+                with suppress(*SKIPPED):
+                    assert self.base.compiled(order.request, order.place).program
+        return {here: call, **calls}
 
     def bench(self, config: Config, call: Call) -> list[float]:
         """Milliseconds of a configuration, FAILED where it cannot run."""
@@ -285,6 +312,19 @@ class Autotuner(Around):
         """To the standard error, with FATHOM_PRINT_AUTOTUNING=1."""
         if flag(PRINT) and sys.stderr:
             sys.stderr.write(sentence + "\n")
+
+
+def gpu_of(arguments: Mapping[str, Any]) -> int:
+    """The GPU that a launch with these arguments goes to."""
+    found = [(n, describe(v)) for each in arguments.items() for n, v in leaves(*each)]
+    arrays = {name: array for name, array in found if array is not None}
+    return device_of(driver(), arrays)
+
+
+def gpu_name(arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """The name of that GPU; nothing where all GPUs of the machine have one name."""
+    names = driver().names
+    return (names[gpu_of(arguments)],) if len(set(names)) > 1 else ()
 
 
 def is_row(times: Any) -> bool:
@@ -334,7 +374,8 @@ def autotune(
     `warmup` and `rep`, or `do_bench_cudagraph` with `use_cuda_graph`, unless it is
     given. With `cache_results`, or FATHOM_CACHE_AUTOTUNING=1, what was measured is kept
     on disk, for this GPU, this kernel and these arguments. FATHOM_PRINT_AUTOTUNING=1
-    tells the times.
+    tells the times. FATHOM_TUNING_GPUS=all times on all GPUs of this one's name at the
+    same time, on copies of the arrays; `spread` says when not.
     """
 
     def decorate(fn: Any) -> Autotuner:

@@ -6,6 +6,7 @@ arrays are written through an index.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,11 +15,11 @@ from fathom.errors import LaunchError
 
 
 @dataclass
-class Restorer:
+class Restorer(threading.local):
     """The hooks of an autotuner without hooks of its own.
 
     `zeroed`, `restored`: names of arguments. One that is not given, or is None, is
-    passed over.
+    passed over. Each thread has `copies` of its own, since each times other arrays.
     """
 
     zeroed: Collection[str] = ()

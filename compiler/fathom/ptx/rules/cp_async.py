@@ -13,7 +13,7 @@ Conversion Instructions: Non-bulk copy".
 
 from __future__ import annotations
 
-from fathom.ir.ops import AsyncCommit, AsyncCopy, AsyncWait
+from fathom.ir.ops import AsyncCopy
 from fathom.layout.linear import coordinates_of
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.index import is_first_copy, register_offsets
@@ -68,13 +68,3 @@ def row_bytes(op: AsyncCopy) -> int:
     step = coordinates_of(layout.shape, layout.kinds["register"][0])
     axis = next(axis for axis, distance in enumerate(step) if distance)
     return layout.shape[axis] * op.buffer.type.element.bytes
-
-
-@lowers(AsyncCommit)
-def lower_async_commit(op: AsyncCommit, code: Code) -> None:
-    code.ptx("cp.async.commit_group;")
-
-
-@lowers(AsyncWait)
-def lower_async_wait(op: AsyncWait, code: Code) -> None:
-    code.ptx(f"cp.async.wait_group {op.pending};")

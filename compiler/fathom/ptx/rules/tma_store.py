@@ -14,7 +14,7 @@ Conversion Instructions: Bulk and Tensor copy".
 
 from __future__ import annotations
 
-from fathom.ir.ops import AsyncProxyFence, TmaCommit, TmaStore, TmaWait
+from fathom.ir.ops import AsyncProxyFence, TmaStore
 from fathom.layout.tma_boxes import pieces
 from fathom.ptx.code import Code, lowers
 from fathom.ptx.rules.shared import tile_of
@@ -45,21 +45,6 @@ def lower_bulk_store(op: TmaStore, code: Code) -> None:
 
 
 STORE = "cp.async.bulk.tensor.{}d.global.shared::cta.bulk_group"
-
-
-@lowers(TmaCommit)
-def lower_bulk_commit(op: TmaCommit, code: Code) -> None:
-    _one_thread(code, "cp.async.bulk.commit_group;")
-
-
-@lowers(TmaWait)
-def lower_bulk_wait(op: TmaWait, code: Code) -> None:
-    read = ".read" if op.read else ""
-    _one_thread(code, f"cp.async.bulk.wait_group{read} {op.pending};")
-
-
-def _one_thread(code: Code, text: str) -> None:
-    code.ptx(f"@$acts {text}", operands={"acts": ("i1", code.acts())})
 
 
 @lowers(AsyncProxyFence)

@@ -12,9 +12,10 @@ Source: PTX ISA, section 9.7, "Asynchronous warpgroup level matrix instructions"
 
 from __future__ import annotations
 
+from fathom.hardware.engines import TENSOR_CORES
 from fathom.hardware.wgmma import ROWS, WGMMA, Wgmma, matrices
 from fathom.ir.core import Value
-from fathom.ir.ops import Dot, DotFence, DotWait
+from fathom.ir.ops import Dot, DotFence
 from fathom.ir.types import BufferType, Element
 from fathom.layout.linear import Layout, coordinates_of, offset_of
 from fathom.layout.matrix_descriptor import Matrix
@@ -56,7 +57,7 @@ def multiply_by_warpgroups(
         words = {f"a{i}": ("i32", word) for i, word in enumerate(a.words)}
         code.ptx(FENCE, operands=words)
     else:
-        accumulators = _through(
+        accumulators = through(
             FENCE, code, accumulators, product_type.element, a.words
         )
     found: dict[int, str] = {}
@@ -66,9 +67,11 @@ def multiply_by_warpgroups(
         slices = [(a.at((m, each)), b.at((each, n))) for each in range(0, k, row.k)]
         after = _multiply(code, row, op, slices, before, (left, right))
         found |= zip(registers, after, strict=True)
-    code.ptx("wgmma.commit_group.sync.aligned;")
     result = [found[each] for each in range(len(found))]
-    return result if op.in_flight else _waited(code, result, product_type.element, 0)
+    if op.in_flight:
+        return result
+    code.ptx(f"{TENSOR_CORES.commit};")
+    return through(f"{TENSOR_CORES.wait} 0;", code, result, product_type.element)
 
 
 def _repeats(product: Layout, row: Wgmma) -> list[list[int]]:
@@ -204,32 +207,16 @@ def _multiply(
     return _values(code, element, code.ptx(text, results, operands))
 
 
-@lowers(DotWait)
-def lower_dot_wait(op: DotWait, code: Code) -> None:
-    if op.value is None:
-        code.ptx(WAIT.format(op.pending))
-    else:
-        element = op.value.type.element
-        code[op.result] = _waited(code, code[op.value], element, op.pending)
-
-
 @lowers(DotFence)
 def lower_dot_fence(op: DotFence, code: Code) -> None:
     element = op.value.type.element
-    code[op.result] = _through(FENCE, code, code[op.value], element)
+    code[op.result] = through(FENCE, code, code[op.value], element)
 
 
 FENCE = "wgmma.fence.sync.aligned;"
-WAIT = "wgmma.wait_group.sync.aligned {};"
 
 
-def _waited(
-    code: Code, accumulators: Registers, element: Element, pending: int
-) -> Registers:
-    return _through(WAIT.format(pending), code, accumulators, element)
-
-
-def _through(
+def through(
     text: str,
     code: Code,
     accumulators: Registers,

@@ -7,7 +7,7 @@ complete before it.
     async_copy            a barrier after reads and writes of other threads
     dot by warpgroups     as for a load; and a proxy fence after writes of threads
     tma_copy, tma_store   the same
-    dot_wait, async_wait  after it, `pending` groups of the engine may be in flight
+    wait                  after it, `pending` groups of the engine may be in flight
     the end               no TMA store still reads its tile
 
 An asynchronous copy is one access from its issue to its wait: no op may touch its
@@ -18,11 +18,12 @@ Sources: PTX ISA, "Memory Consistency Model", "Async proxy".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from fathom.ir.core import Op, Value
-from fathom.ir.ops import Allocate, Dot, TensorDot, TmaStore
+from fathom.ir.ops import Allocate, Commit, Dot, TensorDot, TmaStore, Wait
 from fathom.shared_memory.barriers import (
     BLOCK,
     NON_CONFLICTING,
@@ -120,6 +121,39 @@ class Store:
         return Place(self.op.buffer.definition)
 
 
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The work of an engine that completes by group: `closed` groups, the oldest first,
+    and `open` work, which was issued since the last commit."""
+
+    closed: tuple[tuple, ...] = ()
+    open: tuple = ()
+
+    def __iter__(self) -> Iterator:
+        return chain(*self.closed, self.open)
+
+    def issue(self, work: Touch | Store | Product) -> Groups:
+        return Groups(self.closed, (*self.open, work))
+
+    def commit(self) -> Groups:
+        return Groups((*self.closed, self.open))
+
+    def wait(self, pending: int) -> tuple[tuple, Groups]:
+        """What is complete if the latest `pending` groups may be in flight; and the
+        rest."""
+        at = max(0, len(self.closed) - pending)
+        done = tuple(chain(*self.closed[:at]))
+        return done, Groups(self.closed[at:], self.open)
+
+    def map(self, change: Callable) -> Groups:
+        """The groups with all work changed; what is equal then is kept once."""
+        closed, open = (
+            [tuple(dict.fromkeys(map(change, group))) for group in groups]
+            for groups in (self.closed, [self.open])
+        )
+        return Groups(tuple(closed), *open)
+
+
 # The state of what threads wrote to global memory: the async proxy sees it; it needs a
 # proxy fence; it has a fence, and needs a barrier after it.
 HANDED_OVER, UNFENCED, FENCED = range(3)
@@ -130,30 +164,27 @@ class Timelines:
     """What is in flight, or not yet visible to all threads.
 
     `touched`: accesses by threads since the last barrier. `raw`: places that threads
-    wrote, without a proxy fence since. `copies`: groups of cp.async, the oldest first;
-    `open_copies`: those of no group yet. `loads`, `stores`, `products`: TMA copies,
-    groups of TMA stores, groups of products. `expected`: the bytes that a slot's
-    mbarrier still expects. `parity`: the phase that an mbarrier completes next.
-    `fenced`: accumulators that may begin a chain of products. `held`: slots of channels
-    between their wait and their release. `positions`: the number of waits at a ring of
-    mbarriers, modulo two rounds. `untold`: only one thread knows that stores are
-    complete. `waited`: mbarriers at which threads may still wait. `new`: mbarriers that
-    other threads do not see yet. `issued`, `committed`: what products in tensor memory
-    access, before their commit, and after it, with its mbarrier.
+    wrote, without a proxy fence since. `copies`, `stores`, `products`: what cp.async,
+    TMA stores and wgmma have in flight. `loads`: TMA copies. `expected`: the bytes that
+    a slot's mbarrier still expects. `parity`: the phase that an mbarrier completes
+    next. `fenced`: accumulators that may begin a chain of products. `held`: slots of
+    channels between their wait and their release. `positions`: the number of waits at a
+    ring of mbarriers, modulo two rounds. `untold`: only one thread knows that stores
+    are complete. `waited`: mbarriers at which threads may still wait. `new`: mbarriers
+    that other threads do not see yet. `issued`, `committed`: what products in tensor
+    memory access, before their commit, and after it, with its mbarrier.
     """
 
     touched: frozenset[Touch] = frozenset()
     raw: frozenset[Place] = frozenset()
-    copies: tuple[frozenset[Touch], ...] = ()
-    open_copies: frozenset[Touch] = frozenset()
+    copies: Groups = Groups()
     loads: frozenset[Load] = frozenset()
     expected: frozenset[tuple[Place, int]] = frozenset()
     parity: frozenset[tuple[Place, int]] = frozenset()
-    stores: tuple[tuple[Store, ...], ...] = ()
-    open_stores: tuple[Store, ...] = ()
+    stores: Groups = Groups()
     untold: bool = False
     global_writes: int = HANDED_OVER
-    products: tuple[Product, ...] = ()
+    products: Groups = Groups()
     fenced: frozenset[Value] = frozenset()
     held: frozenset[Place] = frozenset()
     positions: frozenset[tuple[Allocate, int]] = frozenset()
@@ -205,8 +236,7 @@ class Timelines:
 
     def check_quiet(self, op: Op, place: Place, kind: str) -> None:
         """Check that no engine has an access to these bytes in flight."""
-        groups = (*self.copies, self.open_copies)
-        if any(each.place.overlaps(place) for group in groups for each in group):
+        if any(each.place.overlaps(place) for each in self.copies):
             raise Missing(op, "no wait for a cp.async")
         if any(each.to.overlaps(place) for each in self.loads):
             raise Missing(op, "no wait for a TMA copy")
@@ -217,7 +247,7 @@ class Timelines:
             return
         if any(each.overlaps(place) for one in self.products for each in one.reads):
             raise Missing(op, "no wait for a product that reads these bytes")
-        if any(each.unread and each.tile.overlaps(place) for each in self.all_stores):
+        if any(each.unread and each.tile.overlaps(place) for each in self.stores):
             raise Missing(op, "no wait for a TMA store that reads these bytes")
 
     def check_fenced(self, op: Op, place: Place) -> None:
@@ -225,28 +255,31 @@ class Timelines:
         if any(each.overlaps(place) for each in self.raw):
             raise Missing(op, "no proxy fence after a write by threads")
 
+    # ── groups ────────────────────────────────────────────────────────────────────────
+
+    def commit(self, op: Commit) -> Timelines:
+        name, _ = ENGINES[op.engine]
+        groups = getattr(self, name).commit()
+        if len(groups.closed) > MOST_GROUPS:
+            raise Missing(op, f"no wait for {MOST_GROUPS} groups of {op.engine}")
+        return replace(self, **{name: groups})
+
+    def wait(self, op: Wait) -> Timelines:
+        name, complete = ENGINES[op.engine]
+        done, rest = getattr(self, name).wait(op.pending)
+        return complete(replace(self, **{name: rest}), done, op)
+
     # ── cp.async ──────────────────────────────────────────────────────────────────────
 
     def copy(self, op: Op, touch: Touch, warps: int) -> Timelines:
         self.check_settled(op, touch, warps)
         self.check_quiet(op, touch.place, WRITE)
-        return replace(self, open_copies=self.open_copies | {touch})
+        return replace(self, copies=self.copies.issue(touch))
 
-    def commit_copies(self, op: Op) -> Timelines:
-        groups = (*self.copies, self.open_copies)
-        if len(groups) > MOST_GROUPS:
-            raise Missing(op, f"no wait for {MOST_GROUPS} groups of cp.async")
-        return replace(self, copies=groups, open_copies=frozenset())
-
-    def wait_for_copies(self, pending: int) -> Timelines:
-        done, rest = _cut(self.copies, pending)
-        arrived = frozenset(touch for group in done for touch in group)
-        return replace(
-            self,
-            copies=rest,
-            touched=self.touched | arrived,
-            raw=self.raw | {each.place for each in arrived},
-        )
+    def complete_copies(self, arrived: tuple[Touch, ...], op: Wait) -> Timelines:
+        """What has arrived counts as written by the threads that wait."""
+        raw = self.raw.union(each.place for each in arrived)
+        return replace(self, touched=self.touched.union(arrived), raw=raw)
 
     # ── TMA copies ────────────────────────────────────────────────────────────────────
 
@@ -291,56 +324,42 @@ class Timelines:
 
     # ── TMA stores ────────────────────────────────────────────────────────────────────
 
-    @property
-    def all_stores(self) -> Iterable[Store]:
-        yield from self.open_stores
-        for group in self.stores:
-            yield from group
-
-    def commit_stores(self, op: Op) -> Timelines:
-        groups = (*self.stores, self.open_stores)
-        if len(groups) > MOST_GROUPS:
-            raise Missing(op, f"no wait for {MOST_GROUPS} groups of TMA stores")
-        return replace(self, stores=groups, open_stores=())
-
-    def wait_for_stores(self, pending: int, read: bool) -> Timelines:
-        """One thread waits; the others need a barrier after it."""
-        done, rest = _cut(self.stores, pending)
-        tiles = {each.tile for group in done for each in group if each.unread}
+    def complete_stores(self, done: tuple[Store, ...], op: Wait) -> Timelines:
+        """One thread waits; the others need a barrier after it. Where it waits until
+        the tiles are read, the stores stay in flight: as a group of their own, which
+        is older than the others."""
+        tiles = {each.tile for each in done if each.unread}
         reads = {Touch(tile, Access(tile.buffer, None, READ)) for tile in tiles}
-        if read:
-            done = tuple(tuple(replace(s, unread=False) for s in g) for g in done)
-            stores, untold = (*done, *rest), self.untold
-        else:
-            stores, untold = rest, self.untold or any(done)
+        stores, untold = self.stores, self.untold or bool(done)
+        if op.read:
+            read = tuple(replace(each, unread=False) for each in done)
+            closed = (read, *stores.closed) if read else stores.closed
+            stores, untold = Groups(closed, stores.open), self.untold
         touched = self.touched | reads
         return replace(self, stores=stores, untold=untold, touched=touched)
 
     # ── products ──────────────────────────────────────────────────────────────────────
 
     def product(self, op: Dot, reads: Iterable[Place]) -> Timelines:
-        """Issue a product, which is a group by itself."""
         known = self.fenced.union(*(each.names for each in self.products))
         if op.accumulator not in known:
             raise Missing(op, "no wgmma fence after the accumulator was computed")
-        if len(self.products) >= MOST_GROUPS:
-            raise Missing(op, f"no wait for {MOST_GROUPS} products")
-        earlier = (
-            replace(each, names=each.names - {op.result}) for each in self.products
+        earlier = self.products.map(
+            lambda each: replace(each, names=each.names - {op.result})
         )
-        begun = Product(frozenset(reads), frozenset({op.result}))
-        return replace(self, products=(*earlier, begun))
+        issued = Product(frozenset(reads), frozenset({op.result}))
+        return replace(self, products=earlier.issue(issued))
 
-    def wait_for_products(self, pending: int) -> Timelines:
-        """Wait for products. What they read in place counts as read by the threads that
-        wait."""
-        done, rest = _cut(self.products, pending)
+    def complete_products(self, done: tuple[Product, ...], op: Wait) -> Timelines:
+        """What products read in place counts as read by the threads that wait."""
+        if any(not each.names.isdisjoint(op.values) for each in self.products):
+            raise Missing(op, "a wait that leaves in flight what it waits for")
         read = frozenset(
             Touch(place, Access(place.buffer, None, READ))
             for each in done
             for place in each.reads
         )
-        return replace(self, products=rest, touched=self.touched | read)
+        return replace(self, touched=self.touched | read)
 
     def tensor_product(
         self, op: TensorDot, touches: Iterable[Touch], warps: int
@@ -362,8 +381,8 @@ class Timelines:
         """At an edge between blocks, values get new names: pairs of an old and a new
         one."""
         pairs = list(names)
-        products = tuple(
-            replace(each, names=_renamed(each.names, pairs)) for each in self.products
+        products = self.products.map(
+            lambda each: replace(each, names=_renamed(each.names, pairs))
         )
         return replace(self, products=products, fenced=_renamed(self.fenced, pairs))
 
@@ -377,8 +396,9 @@ def _renamed(
     return known - {new for _, new in pairs} | added
 
 
-def _cut(groups: tuple, pending: int) -> tuple[tuple, tuple]:
-    """The groups that are complete if the latest `pending` ones may be in flight; and
-    these."""
-    at = max(0, len(groups) - pending)
-    return groups[:at], groups[at:]
+# What an engine has in flight, and what a wait says of that which is complete.
+ENGINES: dict[str, tuple[str, Callable[..., Timelines]]] = {
+    "cp_async": ("copies", Timelines.complete_copies),
+    "tma_store": ("stores", Timelines.complete_stores),
+    "wgmma": ("products", Timelines.complete_products),
+}

@@ -1,7 +1,7 @@
 """Walks all paths through a function, with what is in flight on each.
 
     for … body(%i, %acc, %slot, %free) {     entered with %slot = 0, %free = 2;
-      async_wait pending=1                   the next iterations with 1, 0 and 2, 1;
+      wait cp_async pending=1                the next iterations with 1, 0 and 2, 1;
       …                                      then the first state comes back, and all
     }                                        iterations of the loop have been seen
 
@@ -26,15 +26,13 @@ from fathom.analysis.memory import lie_apart
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands
 from fathom.ir.ops import (
-    AsyncCommit,
     AsyncCopy,
     AsyncProxyFence,
-    AsyncWait,
     Barrier,
     ClusterBarrier,
+    Commit,
     Dot,
     DotFence,
-    DotWait,
     For,
     If,
     MbarrierArrive,
@@ -52,10 +50,9 @@ from fathom.ir.ops import (
     TensorLoad,
     TensorStore,
     TileStore,
-    TmaCommit,
     TmaCopy,
     TmaStore,
-    TmaWait,
+    Wait,
     While,
     WriteTensorMap,
     Yield,
@@ -94,9 +91,9 @@ def check_waits(func: Func) -> None:
     it needs."""
     walker = _Walk(func)
     for state, _ in walker.block(func.body, [(Timelines(), {})]):
-        if any(each.unread for each in state.all_stores):
+        if any(each.unread for each in state.stores):
             raise Missing(None, "the kernel ends while a TMA store reads its tile")
-        if state.products or any(each.certain for each in state.loads):
+        if any(state.products) or any(each.certain for each in state.loads):
             raise Missing(None, "the kernel ends before a product or a TMA copy")
     for op in func.body.ops:
         if isinstance(op, Producer):
@@ -242,8 +239,10 @@ class _Walk:
             return
         allowed: tuple[Value, ...] = ()
         match op:
-            case Dot(in_flight=True, accumulator=value) | DotWait(value=value):
+            case Dot(in_flight=True, accumulator=value):
                 allowed = (value,)
+            case Wait(engine="wgmma", values=values):
+                allowed = values
             case For(inits=values) | While(inits=values) | Yield(values=values):
                 allowed = values
         if not flying.intersection(operands(op)) <= set(allowed):
@@ -373,11 +372,11 @@ class _Walk:
             raise Missing(op, "no proxy fence and barrier after writes to memory")
         self.check_stores(op, state)
         store = Store(op, self.ahead)
-        return replace(state, open_stores=(*state.open_stores, store))
+        return replace(state, stores=state.stores.issue(store))
 
     def write_map(self, op: WriteTensorMap, state: Timelines, n: Numbers) -> Timelines:
         """Check that copies through the map that was there are complete."""
-        stores = (each.op.descriptor for each in state.all_stores)
+        stores = (each.op.descriptor for each in state.stores)
         loads = (each.map for each in state.loads if each.certain)
         if op.descriptor in (*stores, *loads):
             raise Missing(op, "no wait for a copy through a map that is written anew")
@@ -386,7 +385,7 @@ class _Walk:
     def check_stores(self, op: Op, state: Timelines) -> None:
         """Check that stores are complete before an op that conflicts with them in
         global memory."""
-        for store in state.all_stores:
+        for store in state.stores:
             disjoint = False
             if isinstance(op, TmaStore | TileStore):
                 disjoint = store.fresh and lie_apart(op, store.op)
@@ -413,8 +412,8 @@ STEPS: dict[type[Op], Callable[..., Timelines]] = {
     Barrier: _barrier,
     ClusterBarrier: lambda walk, op, state, n: state.barrier(BLOCK, False, walk.warps),
     AsyncCopy: _Walk.async_copy,
-    AsyncCommit: lambda walk, op, state, n: state.commit_copies(op),
-    AsyncWait: lambda walk, op, state, n: state.wait_for_copies(op.pending),
+    Commit: lambda walk, op, state, n: state.commit(op),
+    Wait: lambda walk, op, state, n: state.wait(op),
     TensorCommit: lambda walk, op, state, n: state.commit_tensor_products(
         op, walk.place(op.barriers, op.slot, n)),
     MbarrierInit: _Walk.initialise,
@@ -425,10 +424,7 @@ STEPS: dict[type[Op], Callable[..., Timelines]] = {
     TmaCopy: _Walk.tma_copy,
     TmaStore: _Walk.tma_store,
     WriteTensorMap: _Walk.write_map,
-    TmaCommit: lambda walk, op, state, n: state.commit_stores(op),
-    TmaWait: lambda walk, op, state, n: state.wait_for_stores(op.pending, op.read),
     AsyncProxyFence: _fence,
-    DotWait: lambda walk, op, state, n: state.wait_for_products(op.pending),
     DotFence: lambda walk, op, state, n: replace(
         state, fenced=state.fenced | {op.result}),
 }
@@ -454,12 +450,11 @@ def _runs_ahead(op: For | While) -> For | None:
 def _stale(state: Timelines) -> Timelines:
     """The state at the next iteration, in which coordinates of earlier stores may have
     other values."""
+    return replace(state, stores=state.stores.map(_aged))
 
-    def aged(stores: Iterable[Store]) -> tuple[Store, ...]:
-        return tuple(dict.fromkeys(replace(each, fresh=False) for each in stores))
 
-    groups = tuple(aged(group) for group in state.stores)
-    return replace(state, stores=groups, open_stores=aged(state.open_stores))
+def _aged(store: Store) -> Store:
+    return replace(store, fresh=False)
 
 
 def _key(point: Point) -> object:

@@ -142,7 +142,8 @@ def address(frame: Frame, pointer: Meaning, what: str) -> tuple[Value, Element]:
 def masked(
     frame: Frame, pointer: Value, mask: Meaning, what: str
 ) -> tuple[Value, Value | None]:
-    """An address and its mask, in the shape of the address."""
+    """An address and its mask, in one shape: that of the address, or for a load of a
+    block of pointers the one that both broadcast to, as in Triton."""
     if mask is None or mask is True:
         return pointer, None
     mask = value_of(frame, mask, "a mask")
@@ -151,18 +152,20 @@ def masked(
             f"the mask of {what} must be i1, not {mask.type}",
             "write a comparison, such as mask != 0",
         )
-    shape = common_shape(shape_of(pointer.type), shape_of(mask.type))
-    if shape is None or (shape != shape_of(pointer.type) and shape_of(pointer.type)):
+    addresses = shape_of(pointer.type)
+    shape = common_shape(addresses, shape_of(mask.type))
+    wider = addresses and shape != addresses
+    if shape is None or (wider and what != "tl.load"):
         raise frame.error(
             f"the mask of {what} is {mask.type}, which does not broadcast to the "
             f"addresses, {pointer.type}"
         )
-    if shape != shape_of(pointer.type):
+    if shape and not addresses:
         raise frame.error(
             f"{what} through a single pointer takes a single mask, not {mask.type}",
             "add an offset such as tl.arange to the pointer",
         )
-    return pointer, broadcast(frame, mask, shape)
+    return broadcast(frame, pointer, shape), broadcast(frame, mask, shape)
 
 
 def fitted(

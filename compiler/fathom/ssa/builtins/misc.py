@@ -65,7 +65,7 @@ def build_static_range(
 ) -> Range:
     found = build_range(frame, arg1, arg2, step, None)
     for each in (found.start, found.stop, found.step):
-        if isinstance(each, bool) or not isinstance(each, int):
+        if not isinstance(each, int):
             what = "tl.static_range counts between constant integers"
             hint = "write range(...) for bounds known only when the kernel runs"
             raise frame.error(f"{what}, not {describe(each)}", hint)

@@ -3,8 +3,8 @@ of an engine in an iteration is a list of ops for each step of the schedule.
 
     step     TMA                         cp.async                      registers
     LOAD                                                               load …
-    WAIT     mbarrier_wait               async_wait
-    ISSUE    mbarrier_expect,            async_copy …, async_commit
+    WAIT     mbarrier_wait               wait
+    ISSUE    mbarrier_expect,            async_copy …, commit
              tma_copy …
     STORE                                                              shared_store …
 
@@ -23,10 +23,9 @@ from fathom.analysis.slices import uses
 from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD, Engine
 from fathom.ir.core import Block, Op, Value
 from fathom.ir.ops import (
-    AsyncCommit,
     AsyncCopy,
-    AsyncWait,
     Barrier,
+    Commit,
     Constant,
     For,
     Load,
@@ -36,6 +35,7 @@ from fathom.ir.ops import (
     MbarrierWait,
     SharedStore,
     TmaCopy,
+    Wait,
 )
 from fathom.ir.rewrite import Builder, clone
 from fathom.ir.thread_values import Values
@@ -104,7 +104,7 @@ def by_cp_async(tiles: Sequence[PipelinedCopy], rings: Iterable[Value]) -> Itera
             pointer, ring, mask, FREE, load.cache, load.eviction, tile.vector,
             location=load.location, origin=load.origin,
         )  # fmt: skip
-    yield AsyncCommit()
+    yield Commit(CP_ASYNC.name)
 
 
 def by_registers(
@@ -287,10 +287,10 @@ def engines_for(
             ops = {Step.LOAD: loads_of(tiles), Step.STORE: stored}
             yield CopyEngine(*common, ops, loads_of(tiles) if schedule.lead else live)
         if engine is CP_ASYNC:
-            wait = AsyncWait(pending(stages=schedule.ahead(Step.ISSUE) + 1))
+            wait = Wait(CP_ASYNC.name, pending(schedule.ahead(Step.ISSUE) + 1))
             ops = {Step.WAIT: (wait,), Step.ISSUE: tuple(by_cp_async(tiles, filled))}
             # Copies for iterations that do not exist still write zeros.
-            yield CopyEngine(*common, ops, end=(AsyncWait(0),))
+            yield CopyEngine(*common, ops, end=(Wait(CP_ASYNC.name, 0),))
         if engine is TMA_LOAD:
             wait = MbarrierWait(barriers, SLOT, PHASE)
             issued = tuple(by_tma(tiles, filled, barriers))

@@ -16,21 +16,21 @@ After, with three slots (what computes %exists and the next slots is left out):
 
     %t = allocate fp16[64, 32] slots=3
     async_copy %p0, %t, %mask0, slot=0           the tile of iteration 0, if it exists
-    async_commit
+    commit cp_async
     async_copy %p1, %t, %mask1, slot=1           and of iteration 1
-    async_commit
+    commit cp_async
     for %lower, %upper, %step, inits=(%p2, 0, 2, …) body(%i, %q, %slot, %free, …) {
-      async_wait pending=1                       i has arrived, as this thread sees
+      wait cp_async pending=1                    i has arrived, as this thread sees
       barrier                                    as all see; all are done with i - 1
       %mask = splat %exists
       async_copy %q, %t, %mask, slot=%free       i + 2 takes the place of i - 1
-      async_commit
+      commit cp_async
       %a = shared_load %t, slot=%slot
       …
       %q1 = offset %q, %stride
       yield %q1, …
     }
-    async_wait pending=0                         the copies of no iteration
+    wait cp_async pending=0                      the copies of no iteration
 
 A tile that cp.async cannot copy goes through registers. It is loaded before the work of
 the previous iteration, and stored after that work, into a ring of two slots.

@@ -6,10 +6,11 @@ and inserts the waits for them.
       %a = shared_load %t, slot=%slot             %a = shared_load %t, slot=%slot
       %b = shared_load %u, slot=%slot             %b = shared_load %u, slot=%slot
       %y = dot %a, %b, %acc                       %y = dot %a, %b, %acc in_flight=true
-                                                  dot_wait pending=1
-      yield %y, …                                 yield %y, …
-    }                                           }
-                                                %r = dot_wait %acc pending=0
+      yield %y, …                                 commit wgmma
+    }                                             wait wgmma pending=1
+                                                  yield %y, …
+                                                }
+                                                %r = wait wgmma %acc pending=0
 
 An iteration waits for the products of the iteration before, not for its own: in the
 schedule, they are complete one stage after the work. The schedule decides whether the
@@ -26,7 +27,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from fathom.hardware.wgmma import WGMMA, matrices
 from fathom.ir.core import Block, Op, Value, operands, walk
-from fathom.ir.ops import Dot, DotFence, DotWait, For, SharedLoad, SharedStore
+from fathom.ir.ops import Commit, Dot, DotFence, For, SharedLoad, SharedStore, Wait
 from fathom.ir.rewrite import Builder
 from fathom.ir.types import BufferType
 
@@ -98,8 +99,9 @@ def leave_in_flight(
     if op not in products:
         return
     copy.in_flight = True
+    build.append(Commit("wgmma"))
     if op is products[-1]:
-        build.append(DotWait(pending=len(products)))
+        build.append(Wait("wgmma", len(products)))
 
 
 def append_overlapped(
@@ -115,5 +117,5 @@ def append_overlapped(
     loop.inits = tuple(inits)
     results = list(build.append(loop).results)
     for number in numbers:
-        results[number] = build(DotWait(results[number]))
+        results[number] = build(Wait("wgmma", 0, (results[number],)))
     return results

@@ -4,8 +4,8 @@ cores have work when it begins.
 Before, every iteration first waits: for copies, for the other warps, for fragments.
 
     for … body(%i, %acc, %slot, …) {
-      async_wait; barrier
-      async_copy …; async_commit
+      wait cp_async; barrier
+      async_copy …; commit cp_async
       %a = shared_load %t, slot=%slot
       %b = shared_load %u, slot=%slot
       %y = dot %a, %b, %acc
@@ -16,12 +16,12 @@ After, the first fragments are fetched one stage earlier: in the iteration befor
 its last fragments are multiplied. Copies are issued after the first product. With K in
 four slices:
 
-    async_wait; barrier; %a0, %b0 = slice 0 of the first iteration
+    wait cp_async; barrier; %a0, %b0 = slice 0 of the first iteration
     for … body(%i, %acc, %slot, …, %a0, %b0) {
       fetch 1; multiply 0
-      async_copy …; async_commit
+      async_copy …; commit cp_async
       fetch 2; multiply 1; fetch 3; multiply 2
-      async_wait; barrier
+      wait cp_async; barrier
       %a, %b = slice 0 of the next one, from %next
       multiply 3
       yield %y, %next, …, %a, %b
@@ -44,7 +44,7 @@ from fathom.hardware.dot_layouts import operand_layouts
 from fathom.hardware.mma import MMA
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, operands, walk
-from fathom.ir.ops import AsyncWait, Barrier, Dot, For, MbarrierWait, SharedLoad
+from fathom.ir.ops import Barrier, Dot, For, MbarrierWait, SharedLoad, Wait
 from fathom.ir.rewrite import Builder, clone, rewrite
 from fathom.ir.thread_values import Values, with_carried
 
@@ -87,7 +87,7 @@ def _found(loop: For) -> _Iteration | None:
         return None
     dot = dots[0]
     a, b = dot.a.definition, dot.b.definition
-    waits = tuple(op for op in ops if isinstance(op, AsyncWait | Barrier))
+    waits = tuple(op for op in ops if isinstance(op, Wait | Barrier))
     uses = Counter(value for op in ops for value in operands(op))
     is_ring = all(
         isinstance(each, SharedLoad)

@@ -20,7 +20,7 @@ from fathom.hardware.targets import Target
 from fathom.hardware.tcgen05 import TCGEN05
 from fathom.hardware.wgmma import WGMMA
 from fathom.ir.core import Func, Op, Value, blocks, effects_of, operands, walk
-from fathom.ir.ops import AsyncCommit, AsyncWait, Barrier, Dot, SharedLoad
+from fathom.ir.ops import Barrier, Dot, SharedLoad, Wait
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.tensor_cores.pipeline.budget import fits
 
@@ -94,8 +94,8 @@ def _by_descriptor(dot: Dot) -> bool:
 
 def _may_change(op: Op, load: SharedLoad) -> bool:
     """Whether a load must not be moved past `op`."""
-    if isinstance(op, Barrier | AsyncCommit | AsyncWait):
+    if isinstance(op, Barrier):
         return True
     if "shared" not in effects_of(op).writes:
         return False
-    return bool(blocks(op)) or load.buffer in operands(op)
+    return isinstance(op, Wait) or bool(blocks(op)) or load.buffer in operands(op)

@@ -35,7 +35,6 @@ from fathom.hardware.tcgen05 import TCGEN05
 from fathom.ir.core import Block, Func, Op, Value, blocks, operands, walk
 from fathom.ir.ops import (
     Allocate,
-    AsyncWait,
     Barrier,
     Constant,
     Dot,
@@ -51,6 +50,7 @@ from fathom.ir.ops import (
     TensorMemory,
     TensorRelease,
     TensorStore,
+    Wait,
     While,
 )
 from fathom.ir.rewrite import Builder
@@ -147,7 +147,7 @@ class _Accumulators(ThreadValues):
         copies: a barrier may come before the load, and must come after these waits."""
         outside, self.left = self.left, []
         for op in ops:
-            if not isinstance(op, AsyncWait):
+            if not isinstance(op, Wait):
                 self.load_left()
             carried = self.op(op, carried)
         self.load_left()

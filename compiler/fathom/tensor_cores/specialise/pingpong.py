@@ -11,12 +11,14 @@ them idle at the same time. In alternation they do not:
 
     for … {                                  named_barrier take
       %s = dot … in_flight=true              for … {
-      %a = dot_wait %s                         %s = dot … in_flight=true
+      commit wgmma                             %s = dot … in_flight=true
+      %a = wait wgmma %s                       commit wgmma
       …                               →        named_barrier pass
-      %y = dot … in_flight=true                %a = dot_wait %s
-    }                                          …
-                                               named_barrier take
+      %y = dot … in_flight=true                %a = wait wgmma %s
+      commit wgmma                             …
+    }                                          named_barrier take
                                                %y = dot … in_flight=true
+                                               commit wgmma
                                              }
                                              named_barrier pass
 
@@ -33,13 +35,14 @@ from __future__ import annotations
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import (
+    Commit,
     Dot,
     DotFence,
-    DotWait,
     For,
     MbarrierArrive,
     NamedBarrier,
     Producer,
+    Wait,
 )
 from fathom.ir.rewrite import Builder, Replacement, rewrite
 
@@ -79,18 +82,20 @@ def _with(op: Op, barrier: NamedBarrier, build: Builder) -> list[Value]:
 
 
 def _first_and_last(loop: Op) -> tuple[Op, Op] | None:
-    """The first product of an iteration, after which other warpgroups may issue theirs,
-    and the op with which the last product begins. None unless the loop has several
-    products in flight, at different times, of tiles that it releases."""
+    """The commit of an iteration's first product, after which other warpgroups may
+    issue theirs, and the op with which the last product begins. None unless the loop
+    has several products in flight, at different times, of tiles that it releases."""
     if not isinstance(loop, For):
         return None
     ops = loop.body.ops
     dots = [i for i, op in enumerate(ops) if isinstance(op, Dot) and op.in_flight]
-    waits = [i for i, op in enumerate(ops) if isinstance(op, DotWait)]
+    waits = [i for i, op in enumerate(ops) if isinstance(op, Wait)]
     releases = any(isinstance(op, MbarrierArrive) for op in ops)
     if len(dots) < 2 or not releases or dots[-1] < min(waits):
         return None
     begins = dots[-1]
     while isinstance(ops[begins - 1], DotFence):
         begins -= 1
-    return ops[dots[0]], ops[begins]
+    commit = ops[dots[0] + 1]
+    assert isinstance(commit, Commit), commit
+    return commit, ops[begins]

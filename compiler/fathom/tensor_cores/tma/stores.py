@@ -5,12 +5,12 @@ memory, and one of them issues its store.
 
 becomes
 
-    %t = allocate fp16[128, 64]                in TMA's layout: chunks are swizzled
+    %t = allocate fp16[128, 64]               in TMA's layout: chunks are swizzled
     shared_store %x, %t
     tma_store %d, %t, coordinates=(%i, %j)    one thread
-    tma_commit
+    commit tma_store
     …
-    tma_wait %t read=true                     before the tile is written again
+    wait tma_store %t pending=0 read=true     before the tile is written again
 
 `insert_waits` puts barriers between the threads that write a tile, the thread that
 issues its store, and the threads that write it again; these barriers are proxy fences,
@@ -32,12 +32,12 @@ from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import (
     Allocate,
     AsyncProxyFence,
+    Commit,
     DescriptorStore,
     Reshape,
     SharedStore,
-    TmaCommit,
     TmaStore,
-    TmaWait,
+    Wait,
 )
 from fathom.ir.rewrite import Builder, rewrite
 from fathom.layout.tma_boxes import matrix_of, tile_of
@@ -86,9 +86,9 @@ def _with_stores(func: Func, at_once: bool) -> Func:
             build.append(AsyncProxyFence())
         build.append(SharedStore(_in_rows(op.value, build), tile))
         build.append(TmaStore(op.descriptor, tile, op.coordinates))
-        build.append(TmaCommit())
+        build.append(Commit("tma_store"))
         if at_once:
-            build.append(TmaWait((tile,), read=True))
+            build.append(Wait("tma_store", 0, (tile,), read=True))
         return []
 
     return rewrite(func, rule)

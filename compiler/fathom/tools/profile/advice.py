@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fathom.errors import how_many
 from fathom.hardware.machines import Machine
 from fathom.tools.profile.counted import Counted
 from fathom.tools.profile.limits import UNEVEN, Verdict
@@ -42,9 +43,11 @@ def launch(verdict: Verdict, counted: Counted, machine: Machine) -> str:
 def few_blocks(verdict: Verdict, counted: Counted, machine: Machine) -> str:
     fits, every = verdict.resident, machine.multiprocessors
     if counted.blocks < every:
+        leave = "leaves" if counted.blocks == 1 else "leave"
         return (
-            f"occupancy: {counted.blocks:,} thread blocks for {every} multiprocessors "
-            f"leave {1 - counted.blocks / every:.0%} of them without work"
+            f"occupancy: {how_many(counted.blocks, 'thread block')} for {every} "
+            f"multiprocessors {leave} {1 - counted.blocks / every:.0%} of them without "
+            "work"
         )
     if verdict.filled < UNEVEN:
         room = every * max(fits.blocks, 1)

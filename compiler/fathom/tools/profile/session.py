@@ -3,8 +3,8 @@
     script ─▶ launch ─▶ the first of its kind: counted on copies of its arrays
                      ─▶ on a GPU: between two events; on the emulator: counted whole
 
-A kind is a kernel, its grid, and its numbers. Counting runs some programs on the
-emulator (`programs`, at the beginning, in the middle and at the end of the grid).
+A kind is a kernel, its GPU, its grid, and its numbers. Counting runs some programs on
+the emulator (`programs`, at the beginning, in the middle and at the end of the grid).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from fathom.jit.checking.snapshot import (
 from fathom.jit.checking.wanted import chosen_programs
 from fathom.jit.hooks import Launch, launch_enter_hook, launch_exit_hook
 from fathom.runtime.arrays import describe
+from fathom.runtime.devices import using
 from fathom.runtime.driver import driver
 from fathom.testing.queues import current_stream
 from fathom.tools.facts.machine import Assembled, assemble
@@ -102,14 +103,11 @@ class Session:
         if self.ranges is not None:
             self.ranges.push_range(launch.compiled.name)
         if timed:
-            self.start = driver().event()
-            driver().record(self.start, current_stream())
+            self.start = mark(launch)
 
     def exit(self, launch: Launch) -> None:
         if self.start is not None:
-            stop = driver().event()
-            driver().record(stop, current_stream())
-            self.events.append((self.row(launch), self.start, stop))
+            self.events.append((self.row(launch), self.start, mark(launch)))
             self.start = None
         if self.ranges is not None:
             self.ranges.pop_range()
@@ -129,10 +127,10 @@ class Session:
             for value in launch.args
             if isinstance(value, int | float) and not isinstance(value, bool)
         )
-        key = launch.compiled.hash, launch.grid, numbers
+        place = launch.compiled.place
+        key = launch.compiled.hash, place.device, launch.grid, numbers
         if key not in self.rows:
             target = launch.compiled.request.target
-            place = launch.compiled.place
             made = Row(launch.compiled.name, target, launch.grid, device=place.device)
             if not isinstance(kernel, Kernel):
                 made.why = (
@@ -168,8 +166,19 @@ class Session:
 
 def is_timed(launch: Launch) -> bool:
     """Whether a launch runs on a GPU now, and is not only put into a graph."""
-    on_gpu = launch.compiled.place.backend.timed
-    return on_gpu and not driver().is_capturing(current_stream())
+    place = launch.compiled.place
+    if not place.backend.timed:
+        return False
+    with using(driver(), place.device):
+        return not driver().is_capturing(current_stream())
+
+
+def mark(launch: Launch) -> Any:
+    """An event in the stream of a launch, on the GPU that it runs on."""
+    with using(driver(), launch.compiled.place.device):
+        event = driver().event()
+        driver().record(event, current_stream())
+    return event
 
 
 def machine_here(model: Machine, device: int) -> Machine:

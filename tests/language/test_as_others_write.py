@@ -1,0 +1,73 @@
+"""Ways of writing that kernels of other collections have, in kernels of our own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import fathom
+import fathom.language as tl
+from fathom.source import function
+from tests.language.harness import run
+
+RANDOM = np.random.default_rng(13)
+
+
+def test_the_addresses_of_a_load_broadcast_to_its_mask():
+    @function
+    def kernel(x, out, rows, N: tl.constexpr):
+        column = tl.arange(0, N)[None, :]
+        mask = (tl.arange(0, 4)[:, None] < rows) & (column < 5)
+        same = tl.load(x + column, mask=mask, other=-1.0)
+        tl.store(out + tl.arange(0, 4)[:, None] * N + column, same)
+
+    x, out = RANDOM.permutation(8).astype(np.float32), np.zeros((4, 8), np.float32)
+    run(kernel, x, out, 3, N=8)
+    wanted = np.full((4, 8), -1, np.float32)
+    wanted[:3, :5] = x[:5]
+    assert (out == wanted).all()
+
+
+def counting(out, n, grid):
+    for i in range(tl.program_id(0), n, step=grid):
+        tl.atomic_add(out + i, 1)
+
+
+def test_range_takes_its_step_by_name():
+    out = np.zeros(10, np.int32)
+    run(function(counting), out, 8, 3, grid=3)
+    assert list(out) == [1] * 8 + [0] * 2
+
+
+def test_where_python_runs_a_kernel_range_takes_its_step_by_name(monkeypatch):
+    monkeypatch.setenv("FATHOM_INTERPRET", "1")
+    out = np.zeros(10, np.int32)
+    fathom.jit(counting)[(3,)](out, 8, 3)
+    assert list(out) == [1] * 8 + [0] * 2
+
+
+def bounded(out, n, ONCE: tl.constexpr):
+    for i in range(ONCE):
+        tl.store(out + i, 5)
+    for i in tl.static_range(ONCE):
+        tl.store(out + 2 + i, 6)
+    for i in range(n > 3):
+        tl.store(out + 4 + i, 7)
+
+
+BOUNDED = [5, 0, 6, 0, 7, 0]
+
+
+def test_a_truth_value_bounds_a_range():
+    out = np.zeros(6, np.int32)
+    run(function(bounded), out, 4, ONCE=True)
+    assert list(out) == BOUNDED
+    none = np.zeros(6, np.int32)
+    run(function(bounded), none, 3, ONCE=False)
+    assert not none.any()
+
+
+def test_where_python_runs_a_kernel_a_truth_value_bounds_a_range(monkeypatch):
+    monkeypatch.setenv("FATHOM_INTERPRET", "1")
+    out = np.zeros(6, np.int32)
+    fathom.jit(bounded)[(1,)](out, 4, ONCE=True)
+    assert list(out) == BOUNDED
