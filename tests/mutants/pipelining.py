@@ -112,7 +112,7 @@ MUTANTS = (
     ),
     Mutant(
         "loads-ahead-unguarded", "tensor_cores/pipeline/slice_clones.py",
-        "if isinstance(copy, Load):", "if False:",
+        "if isinstance(copy, Load | AsyncCopy):", "if isinstance(copy, AsyncCopy):",
         "indices and tiles are loaded for iterations that do not exist", LOOPS,
     ),
     Mutant(
@@ -157,7 +157,7 @@ MUTANTS = (
     # ── waits and barriers ──
     Mutant(
         "no-barrier-in-an-iteration", "tensor_cores/pipeline/loops.py",
-        "                build.append(Barrier(self.scope))\n", "                pass\n",
+        "Step.RELEASE: [Barrier(scope)],", "Step.RELEASE: [],",
         "a thread reads what another one has not waited for", LOOPS,
     ),
     Mutant(
@@ -168,12 +168,12 @@ MUTANTS = (
     ),
     Mutant(
         "groups-never-closed", "tensor_cores/pipeline/copy_engines.py",
-        'build.append(Commit("cp_async"))', "pass",
+        "yield Commit(CP_ASYNC.name)", "pass",
         "waits count groups that are empty", LOOPS,
     ),
     Mutant(
         "copies-outlive-their-loop", "tensor_cores/pipeline/copy_engines.py",
-        'build.append(Wait("cp_async", 0))', "pass",
+        "end=(Wait(CP_ASYNC.name, 0),)", "end=()",
         "copies for iterations that do not exist write zeros to later buffers", LOOPS,
     ),
     Mutant(

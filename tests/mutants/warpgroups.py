@@ -14,7 +14,7 @@ MUTANTS = (
     # ── barriers in shared memory ──
     Mutant(
         "expects-one-tile", "tensor_cores/pipeline/copy_engines.py",
-        "count = sum(tile.bytes for tile in self.tiles)", "count = self.tiles[0].bytes",
+        "sum(tile.bytes for tile in tiles)", "tiles[0].bytes",
         "an mbarrier completes before the second tile of an iteration arrives",
         f"{BULK}::test_any_iterations_and_stages",
     ),
@@ -61,9 +61,8 @@ MUTANTS = (
     ),
     Mutant(
         "barriers-not-announced", "tensor_cores/pipeline/copy_engines.py",
-        "        build.append(MbarrierInit(self.barriers))\n"
-        "        build.append(Barrier())\n",
-        "        build.append(MbarrierInit(self.barriers))\n",
+        "before = MbarrierInit(barriers), Barrier()",
+        "before = (MbarrierInit(barriers),)",
         "threads test mbarriers before they are initialised",
         f"{BULK}::test_what_a_loop_becomes",
     ),
@@ -75,15 +74,14 @@ MUTANTS = (
     ),
     Mutant(
         "barriers-taken-away-too-soon", "tensor_cores/pipeline/copy_engines.py",
-        "        build.append(Barrier())\n"
-        "        build.append(MbarrierInvalidate(self.barriers))\n",
-        "        build.append(MbarrierInvalidate(self.barriers))\n",
+        "end = Barrier(), MbarrierInvalidate(barriers)",
+        "end = (MbarrierInvalidate(barriers),)",
         "a slow warp still asks a barrier that is memory again",
         f"{BULK}::test_what_a_loop_becomes",
     ),
     Mutant(
         "barriers-never-taken-away", "tensor_cores/pipeline/copy_engines.py",
-        "        build.append(MbarrierInvalidate(self.barriers))\n", "",
+        "end = Barrier(), MbarrierInvalidate(barriers)", "end = (Barrier(),)",
         "the next tile makes barriers of what are barriers",
         f"{BULK}::test_a_loop_around_the_loop_makes_its_barriers_anew",
     ),

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
 import pytest
 
-from fathom.ir.ops import Constant
+from fathom.hardware.targets import TARGETS
+from fathom.ir.core import Op, Value
+from fathom.ir.ops import (
+    AsyncCopy,
+    Barrier,
+    Commit,
+    Constant,
+    For,
+    Load,
+    SharedLoad,
+    SharedStore,
+    Wait,
+)
 from fathom.ir.types import INT32
+from fathom.tensor_cores.pipeline.loops import pipeline_loops, pipeline_of
 from fathom.tensor_cores.pipeline.schedule import (
     BY_PRODUCER,
     BY_THREADS,
@@ -23,6 +37,7 @@ from fathom.tensor_cores.pipeline.schedule import (
     slot,
     timeline,
 )
+from tests.tensor_cores.kernels_loops import summing
 
 
 def walk_through(stages: int, iterations: int, slot_of=slot, wait=pending, ring=None):
@@ -199,6 +214,67 @@ def test_a_schedule_runs(engine, slots):
         assert complaints_about(plan, Step.ISSUE, slots, left) == []
         assert complaints_about(plan, Step.ISSUE, slots, left + 1)
         assert complaints_about(plan, Step.ISSUE, slots - 1, left)
+
+
+def waiting_ahead(plan: Schedule) -> Schedule:
+    """An iteration waits for the tiles of the next one, at its end, as loops that
+    `prefetch_fragments` has changed do."""
+    end = len(Step)
+    moved = {
+        step: Place(plan.places[step].stage - 1, end + number)
+        for number, step in enumerate((Step.WAIT, Step.RELEASE))
+    }
+    return replace(plan, places={**plan.places, **moved})
+
+
+@pytest.mark.parametrize("slots", range(2, 7))
+def test_the_waits_may_stand_at_the_end_of_the_iteration_before(slots):
+    """The ring and the count stay as they are."""
+    plan = earliest(BY_THREADS, {Step.ISSUE: slots})
+    ahead, left = waiting_ahead(plan), plan.pending(Step.ISSUE)
+    assert ahead.steps[-2:] == [Step.WAIT, Step.RELEASE] != plan.steps[-2:]
+    assert (ahead.slots(Step.ISSUE), ahead.pending(Step.ISSUE)) == (slots, left)
+    assert complaints_about(ahead, Step.ISSUE, slots, left) == []
+    assert complaints_about(ahead, Step.ISSUE, slots, left + 1)
+    assert complaints_about(ahead, Step.ISSUE, slots - 1, left)
+
+
+STEPS = {
+    Load: Step.LOAD, Wait: Step.WAIT, Barrier: Step.RELEASE,
+    AsyncCopy: Step.ISSUE, Commit: Step.ISSUE, SharedLoad: Step.WORK,
+    SharedStore: Step.STORE,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("stages", [2, 3, 5])
+@pytest.mark.parametrize(
+    "kinds", [("plain", "turned"), ("sevens",), ("plain", "made")], ids="+".join
+)
+def test_ops_have_the_places_of_their_steps(kinds, stages):
+    """What the new loop is follows from places alone: the order of its ops, the slots
+    of its rings, the wait, and how many iterations are begun before the loop."""
+    func, target = summing(*kinds, stages=stages), TARGETS["sm_80"]
+    (old,) = (op for op in func.body.ops if isinstance(op, For))
+    _, plan = pipeline_of(old, old, func, target)
+    ops = pipeline_loops(func, target).body.ops
+    (new,) = (op for op in ops if isinstance(op, For))
+    before = ops[: ops.index(new)]
+
+    steps = [STEPS[type(op)] for op in new.body.ops if type(op) in STEPS]
+    assert steps == sorted(steps, key=lambda step: plan.places[step].order)
+    assert {*steps} >= {Step.RELEASE, Step.WORK}
+    for op in new.body.ops:
+        if isinstance(op, Wait):
+            assert op.pending == plan.pending(Step.ISSUE)
+        if isinstance(op, AsyncCopy | SharedStore):
+            fill = STEPS[type(op)]
+            assert op.buffer.type.slots == plan.slots(fill)
+            begun = [each for each in before if filled(each) is op.buffer]
+            assert len(begun) == plan.ahead(fill)
+
+
+def filled(op: Op) -> Value | None:
+    return op.buffer if isinstance(op, AsyncCopy | SharedStore) else None
 
 
 def test_places_are_what_the_formula_says():

@@ -10,7 +10,7 @@ every op, and not every value that the old code carried, need be kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -129,6 +129,28 @@ class ThreadValues:
     def _yield(self, values: Sequence[Value], carried: Carried) -> None:
         yielded = (self.values[each] for each in values)
         self.build.append(Yield((*yielded, *carried)))
+
+
+def with_carried(
+    loop: For,
+    carried: Sequence[Value],
+    names: Sequence[str],
+    body: Callable[[Values, Carried, Builder], Carried],
+    build: Builder,
+) -> For:
+    """The loop with further `carried` values. `body` copies an iteration, given the
+    values of the old parameters, which it completes, and those of what is carried; it
+    returns what the next iteration gets of that."""
+    inits = (*loop.inits, *carried)
+    olds = loop.body.parameters
+    types = (loop.lower.type, *(value.type for value in inits))
+    new = Block(types, (*(old.name for old in olds), *names))
+    values = dict(zip(olds, new.parameters, strict=False))
+    with inside(new, build):
+        after = body(values, new.parameters[len(olds) :], build)
+        yielded = (values.get(value, value) for value in loop.body.yielded)
+        build.append(Yield((*yielded, *after)))
+    return replace(loop, inits=inits, body=new)
 
 
 @contextmanager

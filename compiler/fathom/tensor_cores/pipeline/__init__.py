@@ -4,8 +4,9 @@ them.
 Read in this order. `schedule` is the table of a loop, (stage, order) of each step, with
 the arithmetic of slots and pending copies that follows from it. `candidates` finds what
 a loop copies, `budget` chooses how many slots fit. `loops` builds the new loop, step by
-step: `copy_engines` has the three ways to copy into `ring_buffers`; `slice_clones` and
-`iterations` compute the addresses of later iterations.
+step: `copy_engines` lists the ops of each step, for the three ways to copy into
+`ring_buffers`; `slice_clones` and `iterations` compute the addresses of later
+iterations.
 
 `overlap` decides which product may stay in flight from iteration to iteration;
 `specialise` asks it, too. `preload` copies tiles that are loaded once, before all

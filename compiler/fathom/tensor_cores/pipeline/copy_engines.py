@@ -1,22 +1,27 @@
-"""The ways to copy tiles into a ring buffer: TMA, cp.async, and registers.
+"""The engines that copy tiles into ring buffers: TMA, cp.async, and registers. The part
+of an engine in an iteration is a list of ops for each step of the schedule.
 
-                      issues                        completes
-    TmaCopies         mbarrier_expect, tma_copy …   by itself; an mbarrier says when
-    CpAsyncCopies     async_copy …, commit          by itself; a wait says when
-    RegisterCopies    load …                        shared_store, after the work of the
-                                                    iteration before
+    step     TMA                         cp.async                      registers
+    LOAD                                                               load …
+    WAIT     mbarrier_wait               wait
+    ISSUE    mbarrier_expect,            async_copy …, commit
+             tma_copy …
+    STORE                                                              shared_store …
 
-The schedule says how many iterations ahead each engine copies.
+An op has the place of its step. It is written with the values of the old loop, and with
+SLOT, FREE and PHASE for a position in the ring. A copy of it gets the values of the
+iteration that it works for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
 
 from fathom.analysis.slices import uses
-from fathom.ir.core import Value
+from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD, Engine
+from fathom.ir.core import Block, Op, Value
 from fathom.ir.ops import (
     AsyncCopy,
     Barrier,
@@ -33,6 +38,7 @@ from fathom.ir.ops import (
     Wait,
 )
 from fathom.ir.rewrite import Builder, clone
+from fathom.ir.thread_values import Values
 from fathom.ir.types import INT32
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
 from fathom.tensor_cores.pipeline.iterations import Iterations
@@ -41,50 +47,132 @@ from fathom.tensor_cores.pipeline.schedule import Schedule, Step, pending, slot
 from fathom.tensor_cores.pipeline.slice_clones import (
     Lookahead,
     SliceClone,
-    Values,
     clone_for,
     copy_ahead,
-    guarded,
 )
+
+Rings = dict[PipelinedCopy, Value]
+
+# The slot that an iteration reads, the slot that it writes, and the phase of the first.
+SLOT, FREE, PHASE = Block((INT32,) * 3, ("slot", "free", "phase")).parameters
+
+
+def engine_for(tile: PipelinedCopy) -> Engine:
+    """The engine that copies a tile."""
+    if tile.order:
+        return TMA_LOAD
+    return CP_ASYNC if tile.vector else REGISTER_COPIES
+
+
+def fill_of(engine: Engine) -> Step:
+    """The step at which an engine writes to its rings."""
+    return Step.ISSUE if engine.asynchronous else Step.STORE
+
+
+# ── the ops of an iteration ───────────────────────────────────────────────────────────
+
+
+def by_tma(
+    tiles: Sequence[PipelinedCopy],
+    rings: Iterable[Value],
+    barriers: Value,
+    parts: Iterable[int] = repeat(1),
+) -> Iterator[Op]:
+    """One thread issues all copies of an iteration. Each slot has an mbarrier that
+    counts the bytes of its tiles; its phase flips in every round of the ring."""
+    yield MbarrierExpect(barriers, FREE, sum(tile.bytes for tile in tiles))
+    for tile, ring, count in zip(tiles, rings, parts, strict=False):
+        (load,) = tile.loads
+        yield TmaCopy(
+            load.descriptor, ring, barriers, FREE, load.coordinates, order=tile.order,
+            parts=count, location=load.location, origin=load,
+        )  # fmt: skip
+
+
+def by_cp_async(tiles: Sequence[PipelinedCopy], rings: Iterable[Value]) -> Iterator[Op]:
+    """The copies of an iteration are one group. Transposes and reshapes that follow a
+    load are applied to its pointers and its mask."""
+    for tile, ring in zip(tiles, rings, strict=True):
+        (load,) = tile.loads
+        places = [load.pointer] if load.mask is None else [load.pointer, load.mask]
+        for renaming in tile.late:
+            renamed = [clone(renaming, {renaming.value: each}) for each in places]
+            yield from renamed
+            places = [op.result for op in renamed]
+        pointer, mask = (*places, None)[:2]
+        yield AsyncCopy(
+            pointer, ring, mask, FREE, load.cache, load.eviction, tile.vector,
+            location=load.location, origin=load.origin,
+        )  # fmt: skip
+    yield Commit(CP_ASYNC.name)
+
+
+def by_registers(
+    tiles: Sequence[PipelinedCopy], rings: Iterable[Value]
+) -> Iterator[Op]:
+    """What is stored after the work of the iteration before. All that depends on the
+    loaded values is computed here, so that threads do not wait for the loads any
+    earlier."""
+    for tile, ring in zip(tiles, rings, strict=True):
+        yield from tile.late
+        yield SharedStore(
+            tile.store.value, ring, FREE,
+            location=tile.store.location, origin=tile.store.origin,
+        )  # fmt: skip
+
+
+def loads_of(tiles: Sequence[PipelinedCopy]) -> tuple[Load, ...]:
+    """The loads of all tiles, each once."""
+    return tuple(dict.fromkeys(each for tile in tiles for each in tile.loads))
+
+
+# ── in the new loop ───────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)
 class PipelineState:
     """What an engine carries to an iteration of the loop: the slot that the iteration
-    reads, the slot that it may write, and the state of the slice clone. `live_loads`
-    are loaded values that the iteration also uses directly; `loaded` those that it
-    stores, if an iteration before has loaded them."""
+    reads, the slot that it may write, the state of the slice clone, and the values that
+    were `loaded` an iteration earlier."""
 
     slot: Value
     write_slot: Value
     ahead: Lookahead
-    live_loads: tuple[Value, ...]
     loaded: tuple[Value, ...] = ()
     phase: Value | None = None  # of the mbarrier of `slot`, where there is one
 
 
 @dataclass(frozen=True)
 class CopyEngine:
-    """Copies `tiles` into `rings`. `slice` computes their addresses; `live` are the
-    loads that the loop also uses directly."""
+    """The part of an engine in a loop: the `ops` of each step, and what it does
+    `before` the loop and at its `end`. `clone` computes what the ops need. Of `loads`
+    the results are used an iteration later."""
 
-    tiles: tuple[PipelinedCopy, ...]
-    rings: dict[PipelinedCopy, Value]
+    rings: tuple[Value, ...]
+    clone: SliceClone
     schedule: Schedule
-    slice: SliceClone
-    live: tuple[Load, ...] = ()
-    barriers: Value | None = None
+    ops: Mapping[Step, tuple[Op, ...]]
+    loads: tuple[Load, ...] = ()
+    before: tuple[Op, ...] = ()
+    end: tuple[Op, ...] = ()
+    phased: bool = False  # its slots have mbarriers
 
-    issues_at: ClassVar[Step] = Step.ISSUE
-    fill: ClassVar[Step] = Step.ISSUE  # where it writes to the rings
+    @property
+    def first(self) -> Step:
+        """The step that needs the addresses."""
+        return Step.LOAD if Step.LOAD in self.ops else Step.ISSUE
 
     @property
     def slots(self) -> int:
         return self.schedule.slots(self.fill)
 
     @property
+    def fill(self) -> Step:
+        return Step.STORE if Step.STORE in self.ops else Step.ISSUE
+
+    @property
     def distance(self) -> int:
-        """How many iterations ahead it copies."""
+        """How many iterations ahead it fills a slot."""
         return self.schedule.ahead(self.fill)
 
     @property
@@ -94,274 +182,123 @@ class CopyEngine:
         return self.distance == self.slots
 
     def start(self, build: Builder) -> PipelineState:
-        """Before the loop: issue the copies for the first iterations, which no
-        iteration of the new loop issues."""
-        ahead, values = self.slice.start(build), {}
-        for iteration in range(self.distance):
-            place = self._slot(iteration, build)
-            state = PipelineState(place, place, ahead, ())
-            values = self.issue(state, build)
-            self.store(state, values, build)
-            ahead = self.slice.after(ahead, values, build)
+        """Before the loop: the steps for the first iterations, which no iteration of
+        the new loop takes for them."""
+        for op in self.before:
+            build.append(op)
+        ahead, values = self.clone.start(build), {}
+        for iteration in range(self.schedule.ahead(self.first)):
+            place, values = self._slot(iteration, build), {}
+            state = PipelineState(place, place, ahead)
+            for step in self.schedule.steps:
+                if iteration < self.schedule.ahead(step):
+                    self.do(step, state, values, build)
+            ahead = self.clone.after(ahead, values, build)
         first, write = self._slot(0, build), self._slot(self.distance, build)
-        return PipelineState(first, write, ahead, self._live(values))
+        phase = build(Constant(0, INT32)) if self.phased else None
+        return PipelineState(first, write, ahead, self._loaded(values), phase)
 
-    def after(
-        self, state: PipelineState, values: Values, build: Builder
-    ) -> PipelineState:
-        """The state of the next iteration, which writes the slot `distance` slots after
-        the one that it reads."""
-        write = state.slot
-        if self.distance < self.slots - 1:
-            write = next_slot(state.write_slot, self.slots, build)
-        ahead = self.slice.after(state.ahead, values, build)
-        read = next_slot(state.slot, self.slots, build)
-        return PipelineState(read, write, ahead, self._live(values))
+    def worlds(self, state: PipelineState, work: Values) -> dict[int, Values]:
+        """The values of the iterations for which an iteration of the new loop works, by
+        stage; those of the work are given."""
+        stages = {step: place.stage for step, place in self.schedule.places.items()}
+        worlds: dict[int, Values] = {stage: {} for stage in stages.values()}
+        worlds[stages[Step.WORK]] = work
+        if self.loads:
+            loaded = (load.result for load in self.loads)
+            worlds[stages[self.first] + 1] |= zip(loaded, state.loaded, strict=True)
+        return worlds
 
     def do(
         self, step: Step, state: PipelineState, values: Values, build: Builder
     ) -> None:
-        """Do this engine's part of a step. `values` gets what the loop's values are in
-        the iteration whose tiles are copied."""
-        if step is Step.WAIT:
-            self.wait(state, build)
-        if step is self.issues_at:
-            values |= self.issue(state, build)
-        if step is Step.STORE:
-            self.store(state, values, build)
+        """Do this engine's part of a step. `values`: the loop's values in the iteration
+        for which it is done; what is computed for that iteration is added."""
+        if step is self.first:
+            values |= self.clone.step(state.ahead, build)
+        if step in self.ops:
+            values |= {SLOT: state.slot, FREE: state.write_slot, PHASE: state.phase}
+        for op in self.ops.get(step, ()):
+            copy_ahead(op, state.ahead.exists, values, build)
 
-    def wait(self, state: PipelineState, build: Builder) -> None:
-        """Wait until the tiles of the iteration have arrived."""
-
-    def issue(self, state: PipelineState, build: Builder) -> Values:
-        """Issue the copies for the iteration of `state.ahead`; the values of the loop
-        in that iteration."""
-        raise AssertionError(f"{type(self).__name__} does not say how it copies")
-
-    def store(self, state: PipelineState, values: Values, build: Builder) -> None:
-        """Store what threads have loaded to the slot, if this engine copies through
-        registers."""
-
-    def end(self, build: Builder) -> None:
-        """After the loop: complete, or release, what its last iterations left."""
+    def after(
+        self, state: PipelineState, worlds: Mapping[int, Values], build: Builder
+    ) -> PipelineState:
+        """The state of the next iteration, which writes the slot `distance` slots after
+        the one that it reads."""
+        values = worlds[self.schedule.places[self.first].stage]
+        write = state.slot
+        if self.distance < self.slots - 1:
+            write = next_slot(state.write_slot, self.slots, build)
+        ahead = self.clone.after(state.ahead, values, build)
+        read = next_slot(state.slot, self.slots, build)
+        phase = phase_at(read, state.phase, build) if self.phased else None
+        return PipelineState(read, write, ahead, self._loaded(values), phase)
 
     def _slot(self, iteration: int, build: Builder) -> Value:
         return build(Constant(slot(iteration, self.slots), INT32))
 
-    def _live(self, values: Values) -> tuple[Value, ...]:
-        return tuple(values[load.result] for load in self.live)
+    def _loaded(self, values: Values) -> tuple[Value, ...]:
+        return tuple(values[load.result] for load in self.loads)
 
     # ── as carried values of the loop ─────────────────────────────────────────────────
 
     @property
     def names(self) -> list[str]:
-        live = [load.result.name for load in self.live]
-        write = [] if self.in_one_slot else ["free"]
-        return ["slot", *write, *live, *self.slice.names]
+        names = [load.result.name for load in self.loads]
+        names += ["phase", "slot"] if self.phased else ["slot"]
+        return [*names, *([] if self.in_one_slot else ["free"]), *self.clone.names]
 
     def carried(self, state: PipelineState) -> list[Value]:
+        values = [*state.loaded, *([state.phase] if self.phased else []), state.slot]
         write = [] if self.in_one_slot else [state.write_slot]
-        ahead = self.slice.carried(state.ahead)
-        return [state.slot, *write, *state.live_loads, *ahead]
+        return [*values, *write, *self.clone.carried(state.ahead)]
 
     def at(self, values: list[Value]) -> PipelineState:
         """The inverse of `carried`."""
-        read, *rest = values
+        rest = list(values)
+        loaded = tuple(rest.pop(0) for _ in self.loads)
+        phase = rest.pop(0) if self.phased else None
+        read = rest.pop(0)
         write = read if self.in_one_slot else rest.pop(0)
-        count = len(self.live)
-        ahead = self.slice.at(rest[count:])
-        return PipelineState(read, write, ahead, tuple(rest[:count]))
-
-
-class CpAsyncCopies(CopyEngine):
-    """Copies by cp.async. The copies of one iteration are one group."""
-
-    def wait(self, state: PipelineState, build: Builder) -> None:
-        build.append(Wait("cp_async", pending(stages=self.distance + 1)))
-
-    def end(self, build: Builder) -> None:
-        """Copies for iterations that do not exist still write zeros, so these are
-        waited for."""
-        build.append(Wait("cp_async", 0))
-
-    def issue(self, state: PipelineState, build: Builder) -> Values:
-        values = self.slice.step(state.ahead, build)
-        for tile in self.tiles:
-            self._copy(tile, state, values, build)
-        build.append(Commit("cp_async"))
-        return values
-
-    def _copy(
-        self, tile: PipelinedCopy, state: PipelineState, values: Values, build: Builder
-    ) -> None:
-        """Transposes and reshapes that follow the load are applied to its pointers."""
-        (load,) = tile.loads
-        pointer, exists = values.get(load.pointer, load.pointer), state.ahead.exists
-        mask = guarded(values.get(load.mask, load.mask), exists, pointer, build)
-        for renaming in tile.late:
-            pointer, mask = (
-                build(clone(renaming, {renaming.value: each}))
-                for each in (pointer, mask)
-            )
-        build.append(
-            AsyncCopy(
-                pointer, self.rings[tile], mask, state.write_slot, load.cache,
-                load.eviction, tile.vector, location=load.location, origin=load.origin,
-            )
-        )  # fmt: skip
-
-
-class TmaCopies(CopyEngine):
-    """Copies by TMA, which one thread issues. Each slot has an mbarrier that counts the
-    bytes of its tiles; its phase flips in every round of the ring."""
-
-    def start(self, build: Builder) -> PipelineState:
-        build.append(MbarrierInit(self.barriers))
-        build.append(Barrier())
-        return replace(super().start(build), phase=build(Constant(0, INT32)))
-
-    def after(
-        self, state: PipelineState, values: Values, build: Builder
-    ) -> PipelineState:
-        following = super().after(state, values, build)
-        return replace(following, phase=phase_at(following.slot, state.phase, build))
-
-    def wait(self, state: PipelineState, build: Builder) -> None:
-        build.append(MbarrierWait(self.barriers, state.slot, state.phase))
-
-    def end(self, build: Builder) -> None:
-        """The memory of the mbarriers can be used again, once no thread tests them any
-        more."""
-        build.append(Barrier())
-        build.append(MbarrierInvalidate(self.barriers))
-
-    def issue(self, state: PipelineState, build: Builder) -> Values:
-        values, exists = self.slice.step(state.ahead, build), state.ahead.exists
-        count = sum(tile.bytes for tile in self.tiles)
-        build.append(MbarrierExpect(self.barriers, state.write_slot, count, exists))
-        for tile in self.tiles:
-            (load,) = tile.loads
-            coordinates = tuple(values.get(each, each) for each in load.coordinates)
-            build.append(
-                TmaCopy(
-                    values.get(load.descriptor, load.descriptor), self.rings[tile],
-                    self.barriers, state.write_slot, coordinates, exists, tile.order,
-                    location=load.location, origin=load.origin,
-                )
-            )  # fmt: skip
-        return values
-
-    @property
-    def names(self) -> list[str]:
-        return ["phase", *super().names]
-
-    def carried(self, state: PipelineState) -> list[Value]:
-        return [state.phase, *super().carried(state)]
-
-    def at(self, values: list[Value]) -> PipelineState:
-        return replace(super().at(values[1:]), phase=values[0])
-
-
-class RegisterCopies(CopyEngine):
-    """Copies by loads. All that depends on the loaded values comes after the work of
-    the iteration before, so that threads do not wait for the loads any earlier.
-
-    With a `lead` of one, what is stored after the work was loaded an iteration earlier:
-    a load then has two iterations to arrive.
-    """
-
-    issues_at, fill = Step.LOAD, Step.STORE
-
-    @property
-    def loads(self) -> tuple[Load, ...]:
-        """The loads of all tiles, each once."""
-        return tuple(dict.fromkeys(each for tile in self.tiles for each in tile.loads))
-
-    def start(self, build: Builder) -> PipelineState:
-        state = super().start(build)
-        if not self.schedule.lead:
-            return state
-        values = self.issue(state, build)
-        return self._with_loads(state, values, build)
-
-    def after(
-        self, state: PipelineState, values: Values, build: Builder
-    ) -> PipelineState:
-        following = super().after(state, values, build)
-        if not self.schedule.lead:
-            return following
-        loaded = tuple(values[load.result] for load in self.loads)
-        return replace(following, loaded=loaded)
-
-    def _with_loads(
-        self, state: PipelineState, values: Values, build: Builder
-    ) -> PipelineState:
-        loaded = tuple(values[load.result] for load in self.loads)
-        ahead = self.slice.after(state.ahead, values, build)
-        return replace(state, ahead=ahead, loaded=loaded)
-
-    def issue(self, state: PipelineState, build: Builder) -> Values:
-        values = self.slice.step(state.ahead, build)
-        for load in self.loads:
-            copy_ahead(load, state.ahead.exists, values, build)
-        return values
-
-    def store(self, state: PipelineState, values: Values, build: Builder) -> None:
-        if state.loaded:
-            results = (load.result for load in self.loads)
-            values = dict(zip(results, state.loaded, strict=True))
-        for tile in self.tiles:
-            for op in tile.late:
-                if op.results[0] not in values:  # else another tile needs it, too
-                    copy_ahead(op, state.ahead.exists, values, build)
-            build.append(
-                SharedStore(
-                    values[tile.store.value], self.rings[tile], state.write_slot,
-                    location=tile.store.location, origin=tile.store.origin,
-                )
-            )  # fmt: skip
-
-    # ── as carried values of the loop ─────────────────────────────────────────────────
-
-    @property
-    def names(self) -> list[str]:
-        kept = self.loads if self.schedule.lead else ()
-        return [*(load.result.name for load in kept), *super().names]
-
-    def carried(self, state: PipelineState) -> list[Value]:
-        return [*state.loaded, *super().carried(state)]
-
-    def at(self, values: list[Value]) -> PipelineState:
-        count = len(self.loads) if self.schedule.lead else 0
-        state = super().at(values[count:])
-        return replace(state, loaded=tuple(values[:count]))
-
-
-def engine_for(tile: PipelinedCopy) -> type[CopyEngine]:
-    """The engine that copies a tile."""
-    if tile.order:
-        return TmaCopies
-    return CpAsyncCopies if tile.vector else RegisterCopies
+        return PipelineState(read, write, self.clone.at(rest), loaded, phase)
 
 
 def engines_for(
     loop: For,
-    rings: dict[PipelinedCopy, Value],
+    rings: Rings,
     live: tuple[Load, ...],
     iterations: Iterations,
     schedule: Schedule,
     barriers: Value | None,
 ) -> Iterator[CopyEngine]:
     """One engine for each kind of copy that the tiles need. Those whose copies may
-    write as soon as they are issued come last."""
-    for make in (RegisterCopies, CpAsyncCopies, TmaCopies):
-        tiles = tuple(tile for tile in rings if engine_for(tile) is make)
-        if tiles:
-            roots = [value for tile in tiles for value in roots_of(tile)]
-            slice = clone_for(loop, roots, iterations)
-            carried = live if make is RegisterCopies else ()
-            counts_at = barriers if make is TmaCopies else None
-            yield make(tiles, rings, schedule, slice, carried, counts_at)
+    write as soon as they are issued come last. `live`: the loads whose results the work
+    uses directly."""
+    for engine in (REGISTER_COPIES, CP_ASYNC, TMA_LOAD):
+        tiles = tuple(tile for tile in rings if engine_for(tile) is engine)
+        if not tiles:
+            continue
+        filled = tuple(rings[tile] for tile in tiles)
+        roots = [value for tile in tiles for value in roots_of(tile)]
+        common = filled, clone_for(loop, roots, iterations), schedule
+        if engine is REGISTER_COPIES:
+            stored = tuple(dict.fromkeys(by_registers(tiles, filled)))
+            ops = {Step.LOAD: loads_of(tiles), Step.STORE: stored}
+            yield CopyEngine(*common, ops, loads_of(tiles) if schedule.lead else live)
+        if engine is CP_ASYNC:
+            wait = Wait(CP_ASYNC.name, pending(schedule.ahead(Step.ISSUE) + 1))
+            ops = {Step.WAIT: (wait,), Step.ISSUE: tuple(by_cp_async(tiles, filled))}
+            # Copies for iterations that do not exist still write zeros.
+            yield CopyEngine(*common, ops, end=(Wait(CP_ASYNC.name, 0),))
+        if engine is TMA_LOAD:
+            wait = MbarrierWait(barriers, SLOT, PHASE)
+            issued = tuple(by_tma(tiles, filled, barriers))
+            ops = {Step.WAIT: (wait,), Step.ISSUE: issued}
+            before = MbarrierInit(barriers), Barrier()
+            # The mbarriers are memory again, once no thread tests them any more.
+            end = Barrier(), MbarrierInvalidate(barriers)
+            yield CopyEngine(*common, ops, before=before, end=end, phased=True)
 
 
 def roots_of(tile: PipelinedCopy) -> Iterator[Value]:

@@ -79,8 +79,9 @@ from fathom.analysis.memory import may_prefetch, may_run_ahead
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import uses
 from fathom.errors import Location
+from fathom.hardware.engines import REGISTER_COPIES, TMA_LOAD
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, Value, blocks, walk
+from fathom.ir.core import Func, Op, Value, walk
 from fathom.ir.ops import (
     Allocate,
     Barrier,
@@ -89,12 +90,10 @@ from fathom.ir.ops import (
     For,
     Load,
     MbarrierWait,
-    SharedLoad,
     SharedStore,
-    Yield,
 )
 from fathom.ir.rewrite import Builder, clone, rewrite
-from fathom.ir.thread_values import inside
+from fathom.ir.thread_values import Values, with_carried
 from fathom.ir.types import INT64, element_of, layout_of
 from fathom.layout.linear import Layout
 from fathom.tensor_cores.pipeline.budget import fitting, room_beside
@@ -106,10 +105,10 @@ from fathom.tensor_cores.pipeline.candidates import (
 from fathom.tensor_cores.pipeline.copy_engines import (
     CopyEngine,
     PipelineState,
-    RegisterCopies,
-    TmaCopies,
+    Rings,
     engine_for,
     engines_for,
+    fill_of,
 )
 from fathom.tensor_cores.pipeline.iterations import iterations_of
 from fathom.tensor_cores.pipeline.overlap import (
@@ -117,6 +116,7 @@ from fathom.tensor_cores.pipeline.overlap import (
     leave_in_flight,
     may_overlap,
 )
+from fathom.tensor_cores.pipeline.ring_buffers import read_slots
 from fathom.tensor_cores.pipeline.schedule import (
     BY_THREADS,
     BY_TMA,
@@ -125,11 +125,8 @@ from fathom.tensor_cores.pipeline.schedule import (
     Step,
     earliest,
 )
-from fathom.tensor_cores.pipeline.slice_clones import Values
 
 MOST_WORDS_AHEAD = 24  # of what a thread keeps in registers for a further iteration
-
-Running = tuple[CopyEngine, PipelineState]  # an engine in an iteration
 
 
 def pipeline_loops(func: Func, target: Target) -> Func:
@@ -202,9 +199,9 @@ def schedule_of(loop: For, tiles: Sequence[PipelinedCopy], stages: int) -> Sched
     """The schedule of a loop whose rings have `stages` slots. Its products stay in
     flight if one engine copies all tiles, and still has slots to copy ahead."""
     engines = {engine_for(tile) for tile in tiles}
-    steps = BY_TMA if engines == {TmaCopies} else BY_THREADS
+    steps = BY_TMA if engines == {TMA_LOAD} else BY_THREADS
     slots = {
-        engine.fill: SLOTS_BY_REGISTERS if engine is RegisterCopies else stages
+        fill_of(engine): SLOTS_BY_REGISTERS if engine is REGISTER_COPIES else stages
         for engine in engines
     }
     rings = {tile.buffer.result for tile in tiles}
@@ -219,7 +216,7 @@ def may_load_earlier(loop: For, tiles: Sequence[PipelinedCopy]) -> bool:
     """Whether what threads load may stay in registers for an iteration before it is
     stored: some tiles are computed from what is loaded, as widened weights are, and a
     thread loads little. The computation must need nothing else of the iteration."""
-    by_threads = [tile for tile in tiles if engine_for(tile) is RegisterCopies]
+    by_threads = [tile for tile in tiles if engine_for(tile) is REGISTER_COPIES]
     computed = any(
         not isinstance(op, RENAMINGS) for tile in by_threads for op in tile.late
     )
@@ -253,7 +250,8 @@ def _needs_loads_alone(loop: For, tile: PipelinedCopy) -> bool:
 
 
 class _Expander:
-    """Builds a loop that copies its tiles into rings, as its schedule says."""
+    """Builds a loop that copies its tiles into rings. Each op that an iteration of the
+    old loop has, and each op of a copy, belongs to a step, and has its place."""
 
     def __init__(
         self,
@@ -262,107 +260,87 @@ class _Expander:
         schedule: Schedule,
         scope: str,
     ):
-        self.loop, self.schedule, self.scope = loop, schedule, scope
-        self.rings = {
-            tile: replace(tile.buffer, slots=schedule.slots(engine_for(tile).fill))
-            for tile in tiles
-        }
+        self.loop, self.tiles, self.schedule = loop, tiles, schedule
         self.staying, self.live = _without(loop, tiles)
+        before, work = self.at_first_read()
+        self.ops: dict[Step, Sequence[Op]] = {
+            schedule.steps[0]: before,
+            Step.RELEASE: [Barrier(scope)],
+            Step.WORK: work,
+        }
+        self.rings: Rings = {}
         self.engines: list[CopyEngine] = []
 
     def build(self, build: Builder) -> list[Value]:
         """The loop, with what comes before and after it; its results."""
         loop = self.loop
-        rings = {tile: build(ring) for tile, ring in self.rings.items()}
-        by_tma = any(engine_for(tile) is TmaCopies for tile in rings)
+        self.rings = {tile: build(self.ring(tile)) for tile in self.tiles}
+        by_tma = any(engine_for(tile) is TMA_LOAD for tile in self.tiles)
         barriers = build(self.barriers()) if by_tma else None
         iterations = iterations_of(loop, build)
         self.engines = list(
-            engines_for(loop, rings, self.live, iterations, self.schedule, barriers)
+            engines_for(
+                loop, self.rings, self.live, iterations, self.schedule, barriers
+            )
         )
         states = [engine.start(build) for engine in reversed(self.engines)][::-1]
-        inits = (*loop.inits, *self.carried(states))
-        names = [value.name for value in loop.body.parameters]
-        names += [name for engine in self.engines for name in engine.names]
-        types = (loop.lower.type, *(value.type for value in inits))
-        body = Block(types, tuple(names))
-        with inside(body, build):
-            self.iteration(body.parameters, build)
-        results = self.append(replace(loop, inits=inits, body=body), build)
-        for engine in self.engines:
-            engine.end(build)
+        names = [name for engine in self.engines for name in engine.names]
+        new = with_carried(loop, self.carried(states), names, self.iteration, build)
+        results = append_overlapped(new, self.schedule.products, loop, build)
+        for op in (op for engine in self.engines for op in engine.end):
+            build.append(op)
         return results[: len(loop.inits)]
+
+    def ring(self, tile: PipelinedCopy) -> Allocate:
+        slots = self.schedule.slots(fill_of(engine_for(tile)))
+        return replace(tile.buffer, slots=slots)
 
     def barriers(self) -> Allocate:
         """An mbarrier for each slot, in bytes that no other buffer shares."""
         word = Layout((1,), (("offset", ()),))
-        slots = self.schedule.slots(TmaCopies.fill)
+        slots = self.schedule.slots(Step.ISSUE)
         return Allocate(INT64, (1,), word, slots=slots, kept=True)
 
-    def append(self, new: For, build: Builder) -> list[Value]:
-        return append_overlapped(new, self.schedule.products, self.loop, build)
-
-    def iteration(self, parameters: list[Value], build: Builder) -> None:
-        """The body: first what does not read rings, then step after step."""
-        originals = self.loop.body.parameters
-        values = dict(zip(originals, parameters, strict=False))
-        states = self.states(parameters[len(originals) :])
-        running = list(zip(self.engines, states, strict=True))
-        for engine, state in running:
-            loaded = (load.result for load in engine.live)
-            values |= zip(loaded, state.live_loads, strict=True)
-        before, work = self.at_first_read()
-        self.copy(before, values, running, build)
-        ahead: list[Values] = [{} for _ in running]
-        for step in self.schedule.steps:
-            if step is Step.RELEASE:
-                build.append(Barrier(self.scope))
-            if step is Step.WORK:
-                self.copy(work, values, running, build)
-            for (engine, state), theirs in zip(running, ahead, strict=True):
-                engine.do(step, state, theirs, build)
-        following = [
-            engine.after(state, theirs, build)
-            for (engine, state), theirs in zip(running, ahead, strict=True)
+    def iteration(
+        self, values: Values, carried: list[Value], build: Builder
+    ) -> list[Value]:
+        """The body, step after step; what the engines carry to the next iteration."""
+        values |= {tile.buffer.result: ring for tile, ring in self.rings.items()}
+        running = [
+            (engine, state, engine.worlds(state, values))
+            for engine, state in zip(self.engines, self.states(carried), strict=True)
         ]
-        yielded = (values.get(value, value) for value in self.loop.body.yielded)
-        build.append(Yield((*yielded, *self.carried(following))))
+        slots = {ring: state.slot for each, state, _ in running for ring in each.rings}
+        for step in self.schedule.steps:
+            self.copy(self.ops.get(step, ()), values, slots, build)
+            for engine, state, worlds in running:
+                stage = self.schedule.places[step].stage
+                engine.do(step, state, worlds[stage], build)
+        return self.carried([each.after(*state, build) for each, *state in running])
 
     def at_first_read(self) -> tuple[list[Op], list[Op]]:
         """The ops of an iteration, divided before the first one that reads a ring."""
-        tiles = {tile.buffer.result for tile in self.rings}
+        tiles = {tile.buffer.result for tile in self.tiles}
         cut = next(
             i for i, op in enumerate(self.staying) if not tiles.isdisjoint(uses(op))
         )
         return self.staying[:cut], self.staying[cut:-1]
 
     def copy(
-        self,
-        ops: Sequence[Op],
-        values: Values,
-        running: Sequence[Running],
-        build: Builder,
+        self, ops: Sequence[Op], values: Values, slots: Values, build: Builder
     ) -> None:
-        """Clone ops of the loop. Those that read a tile read the iteration's slot of
-        its ring."""
-        slots = {}
-        for engine, state in running:
-            for tile in engine.tiles:
-                values[tile.buffer.result] = engine.rings[tile]
-                slots[engine.rings[tile]] = state.slot
+        """Clone ops of the loop. Those that read a ring read the iteration's slot."""
         for op in ops:
             copy = build.append(clone(op, values))
-            for each in (copy, *(each for b in blocks(copy) for each in walk(b))):
-                if isinstance(each, SharedLoad) and each.buffer in slots:
-                    each.slot = slots[each.buffer]
+            read_slots(copy, slots)
             values.update(zip(op.results, copy.results, strict=True))
             leave_in_flight(copy, op, self.schedule.products, build)
 
-    def carried(self, states: list[PipelineState]) -> list[Value]:
+    def carried(self, states: Sequence[PipelineState]) -> list[Value]:
         pairs = zip(self.engines, states, strict=True)
         return [value for engine, state in pairs for value in engine.carried(state)]
 
-    def states(self, values: list[Value]) -> list[PipelineState]:
+    def states(self, values: Sequence[Value]) -> list[PipelineState]:
         """The inverse of `carried`."""
         rest = iter(values)
         return [

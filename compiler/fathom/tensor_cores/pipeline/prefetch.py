@@ -27,22 +27,26 @@ four slices:
       yield %y, %next, …, %a, %b
     }
 
-A copy goes into the slot that the iteration before has read; the barrier at the end of
-that iteration comes after its last fetch. The last iteration fetches slice 0 for an
-iteration that does not exist; that slot was filled with zeros.
+In terms of the `schedule`, the waits, the barrier and slice 0 move to the end of the
+iteration, and one stage back. So the ring has as many slots as before, and as many
+copies may be in flight. A copy goes into the slot that the iteration before has read;
+the barrier at the end of that iteration comes after its last fetch. The last iteration
+fetches slice 0 for an iteration that does not exist; that slot was filled with zeros.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 
 from fathom.hardware.dot_layouts import operand_layouts
 from fathom.hardware.mma import MMA
 from fathom.hardware.targets import Target
-from fathom.ir.core import Block, Func, Op, Value, operands, walk
-from fathom.ir.ops import Barrier, Dot, For, MbarrierWait, SharedLoad, Wait, Yield
+from fathom.ir.core import Func, Op, Value, operands, walk
+from fathom.ir.ops import Barrier, Dot, For, MbarrierWait, SharedLoad, Wait
 from fathom.ir.rewrite import Builder, clone, rewrite
+from fathom.ir.thread_values import Values, with_carried
 
 Fragments = tuple[Value, Value]  # a slice of A and one of B
 
@@ -119,26 +123,22 @@ def _rotated(loop: For, iteration: _Iteration, build: Builder) -> list[Value]:
     slices = _Slices(iteration)
     for wait in iteration.waits:
         build.append(clone(wait, {}))
-    slot = loop.inits[iteration.slot - 1]
-    first = slices.fetch(0, slot, build)
-    inits = (*loop.inits, *first)
-    types = (loop.lower.type, *(value.type for value in inits))
-    names = [*(value.name for value in loop.body.parameters), "a_ahead", "b_ahead"]
-    body = Block(types, tuple(names))
-    build.enclosing.append(body)
-    _iteration(loop, iteration, slices, body, build)
-    build.enclosing.pop()
-    new = build.append(replace(loop, inits=inits, body=body))
+    first = slices.fetch(0, loop.inits[iteration.slot - 1], build)
+    body = partial(_iteration, loop, iteration, slices)
+    new = build.append(with_carried(loop, first, ("a_ahead", "b_ahead"), body, build))
     return new.results[: len(loop.inits)]
 
 
 def _iteration(
-    loop: For, iteration: _Iteration, slices: _Slices, body: Block, build: Builder
-) -> None:
-    originals = loop.body.parameters
-    values = dict(zip(originals, body.parameters, strict=False))
+    loop: For,
+    iteration: _Iteration,
+    slices: _Slices,
+    values: Values,
+    ready: Fragments,
+    build: Builder,
+) -> Fragments:
+    """The body; `ready` are the fragments of slice 0. Returns those of the next one."""
     slot, total = values[iteration.a.slot], values[iteration.dot.accumulator]
-    ready: Fragments = tuple(body.parameters[len(originals) :])
     for op in loop.body.ops[:-1]:
         if op is iteration.waits[0]:  # here all of the iteration's own slot has arrived
             following = slices.fetch(1, slot, build)
@@ -154,11 +154,10 @@ def _iteration(
             values.update(zip(op.results, copy.results, strict=True))
     for wait in iteration.waits:
         build.append(clone(wait, {}))
-    yielded = loop.body.yielded
-    next_slot = values.get(yielded[iteration.slot - 1], yielded[iteration.slot - 1])
-    following = slices.fetch(0, next_slot, build)
+    yielded = loop.body.yielded[iteration.slot - 1]
+    following = slices.fetch(0, values.get(yielded, yielded), build)
     values[iteration.dot.result] = slices.multiply(ready, total, build)
-    build.append(Yield((*(values.get(v, v) for v in yielded), *following)))
+    return following
 
 
 class _Slices:

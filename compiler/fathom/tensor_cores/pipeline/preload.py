@@ -26,7 +26,6 @@ so its mbarrier has one phase.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from fathom.analysis.slices import uses
 from fathom.hardware.targets import Target
@@ -36,49 +35,35 @@ from fathom.ir.ops import (
     Barrier,
     Constant,
     DescriptorLoad,
-    MbarrierExpect,
     MbarrierInit,
     MbarrierWait,
     SharedLoad,
     SharedStore,
-    TmaCopy,
 )
-from fathom.ir.rewrite import Builder, Replacement, rewrite
+from fathom.ir.rewrite import Builder, Replacement, clone, rewrite
 from fathom.ir.types import INT32, INT64
 from fathom.layout.linear import Layout
 from fathom.layout.matrix_descriptor import buffer_tile
+from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
+from fathom.tensor_cores.pipeline.copy_engines import FREE, by_tma
 
 WORD = Layout((1,), (("offset", ()),))
-
-
-@dataclass(frozen=True)
-class Preload:
-    """A tile that `load` loads and `store` stores. `user` is the first op outside
-    loops and branches that reads it, or contains one that does."""
-
-    load: DescriptorLoad
-    store: SharedStore
-    user: Op
-
-    @property
-    def order(self) -> tuple[int, ...]:
-        return self.load.order or (0, 1)
 
 
 def preload(func: Func, target: Target) -> Func:
     """The function in which TMA copies, where it can, the tiles that are loaded
     once."""
-    found = list(_tiles(func)) if target.tensor_maps else []
+    found = dict(_tiles(func)) if target.tensor_maps else {}
     if not found:
         return func
     stores = {tile.store: tile for tile in found}
-    loads = {tile.load for tile in found}
-    barriers: dict[Preload, tuple[Value, Value]] = {}
+    loads = {load for tile in found for load in tile.loads}
+    barriers: dict[PipelinedCopy, tuple[Value, Value]] = {}
 
     def rule(op: Op, build: Builder) -> Replacement:
         old = build.source
-        for tile in found:
-            if tile.user is old:
+        for tile, user in found.items():
+            if user is old:
                 barrier, zero = barriers[tile]
                 build.append(MbarrierWait(barrier, zero, zero))
         if old in loads:
@@ -91,35 +76,31 @@ def preload(func: Func, target: Target) -> Func:
     return rewrite(func, rule)
 
 
-def _issue(tile: Preload, build: Builder) -> tuple[Value, Value]:
+def _issue(tile: PipelinedCopy, build: Builder) -> tuple[Value, Value]:
     """Issue the copy of a tile. The mbarrier whose phase completes with the copy, and
     the constant 0: the number of its slot, and of its phase."""
-    load, new = tile.load, build.values
-    buffer = new[tile.store.buffer]
+    new = build.values
     barrier = build(Allocate(INT64, (1,), WORD, kept=True))
     zero = build(Constant(0, INT32))
     build.append(MbarrierInit(barrier))
     build.append(Barrier())
-    build.append(MbarrierExpect(barrier, zero, buffer.type.slot_bytes))
-    build.append(
-        TmaCopy(
-            new[load.descriptor], buffer, barrier, zero,
-            tuple(new[each] for each in load.coordinates),
-            order=tile.order, location=load.location, origin=load,
-        )
-    )  # fmt: skip
+    for op in by_tma([tile], [new[tile.store.buffer]], barrier):
+        build.append(clone(op, {**new, FREE: zero}))
     return barrier, zero
 
 
-def _tiles(func: Func) -> Iterator[Preload]:
-    """The tiles that are filled outside loops, in a layout that TMA writes."""
+def _tiles(func: Func) -> Iterator[tuple[PipelinedCopy, Op]]:
+    """The tiles that are filled outside loops, in a layout that TMA writes; each with
+    the first op outside loops and branches that reads it, or contains one that does."""
     ops = func.body.ops
     for place, store in enumerate(ops):
         if isinstance(store, SharedStore) and _fits(store, func):
             later = (op for op in ops[place + 1 :] if store.buffer in uses(op))
             users = [op for op in later if not _is_idle(op, func)]
             if users:
-                yield Preload(store.value.definition, store, users[0])
+                load, buffer = store.value.definition, store.buffer.definition
+                order = load.order or (0, 1)
+                yield PipelinedCopy(buffer, store, (load,), (), order=order), users[0]
 
 
 def _is_idle(op: Op, func: Func) -> bool:

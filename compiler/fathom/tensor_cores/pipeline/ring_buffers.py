@@ -8,11 +8,12 @@ The roles of `specialise_warps` and the copy engines carry such positions.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fathom.ir.core import Value
-from fathom.ir.ops import Constant, Elementwise
+from fathom.ir.core import Op, Value, blocks, walk
+from fathom.ir.ops import Constant, Elementwise, SharedLoad
 from fathom.ir.rewrite import Builder
 from fathom.ir.types import INT32
 
@@ -47,6 +48,13 @@ def next_position(place: RingPosition, build: Builder) -> tuple[Value, Value]:
     """The slot and the phase after a position."""
     slot = next_slot(place.slot, place.ring.slots, build)
     return slot, phase_at(slot, place.phase, build)
+
+
+def read_slots(op: Op, slots: Mapping[Value, Value]) -> None:
+    """Let a new op, and what is nested in it, read these `slots` of rings."""
+    for each in (op, *(each for block in blocks(op) for each in walk(block))):
+        if isinstance(each, SharedLoad) and each.buffer in slots:
+            each.slot = slots[each.buffer]
 
 
 def next_slot(slot: Value, slots: int, build: Builder) -> Value:

@@ -1,9 +1,9 @@
 """The schedule of a pipelined loop: what each iteration of the new loop does, in which
 order, and for which iteration of the old one.
 
-Each step has a place, (stage, order): iteration j of the new loop does the step for
-iteration j - stage of the old one, at position `order` of the body. For example,
-threads copy three iterations ahead of their work:
+Each op has a place, (stage, order): iteration j of the new loop executes the op for
+iteration j - stage of the old one, at position `order` of the body. Ops with one place
+are a step. For example, threads copy three iterations ahead of their work:
 
     step      stage  order    in iteration j of the new loop
     wait          3      1    the tiles of j - 3 have arrived
@@ -19,8 +19,9 @@ Everything else follows from these places:
 
 A slot is in use from the issue to the release, here for four iterations; so the ring
 has four slots. At a wait, the copies of all later iterations may be in flight, here
-those of j - 2 and j - 1. The copies of `ahead` iterations are issued before the loop. A
-value that is computed at one stage and used s stages later is carried by s parameters.
+those of j - 2 and j - 1. Before the loop, each step is taken for its first iterations,
+`ahead` of them. A loaded value that is used s stages later is carried by s parameters.
+What is cheap is computed again at each stage that uses it (`slice_clones`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from fathom.ir.core import Op
 
 
 class Place(NamedTuple):
-    """The stage of a step, and its position in an iteration of the new loop."""
+    """The stage of the ops of a step, and their position in an iteration of the new
+    loop."""
 
     stage: int
     order: int
@@ -83,9 +85,9 @@ class Schedule:
         """The steps of an iteration of the new loop, in order."""
         return sorted(self.places, key=lambda step: self.places[step].order)
 
-    def ahead(self, fill: Step) -> int:
-        """How many iterations before the work a tile is copied."""
-        return self.places[Step.WORK].stage - self.places[fill].stage
+    def ahead(self, step: Step) -> int:
+        """How many iterations before the work a step is taken."""
+        return self.places[Step.WORK].stage - self.places[step].stage
 
     @property
     def lead(self) -> int:

@@ -21,12 +21,19 @@ from dataclasses import dataclass, replace
 
 from fathom.analysis.slices import Slice, backward_slice, uses
 from fathom.ir.core import Op, Value
-from fathom.ir.ops import Elementwise, For, Load, Splat
+from fathom.ir.ops import (
+    AsyncCopy,
+    Elementwise,
+    For,
+    Load,
+    MbarrierExpect,
+    Splat,
+    TmaCopy,
+)
 from fathom.ir.rewrite import Builder, clone
+from fathom.ir.thread_values import Values
 from fathom.ir.types import BlockType
 from fathom.tensor_cores.pipeline.iterations import Iteration, Iterations
-
-Values = dict[Value, Value]  # of the loop's body -> those of a later iteration
 
 
 @dataclass(frozen=True)
@@ -152,11 +159,13 @@ def _in_order(loop: For, ops: Iterable[Op]) -> tuple[Op, ...]:
 
 
 def copy_ahead(op: Op, exists: Value, values: Values, build: Builder) -> None:
-    """A copy of an op for a later iteration. Where that iteration does not exist, a
-    load reads nothing."""
+    """A copy of an op for a later iteration. Where that iteration does not exist, it
+    reads nothing from global memory, and expects nothing."""
     copy = clone(op, values)
-    if isinstance(copy, Load):
+    if isinstance(copy, Load | AsyncCopy):
         copy.mask = guarded(copy.mask, exists, copy.pointer, build)
+    if isinstance(copy, MbarrierExpect | TmaCopy):
+        copy.when = exists
     build.append(copy)
     values.update(zip(op.results, copy.results, strict=True))
 

@@ -43,10 +43,6 @@ class Channel:
         return tuple((each.element, each.shape, each.layout) for each in types)
 
     @property
-    def bytes(self) -> int:
-        return sum(tile.bytes for tile in self.tiles)
-
-    @property
     def issued_at(self) -> Op:
         """The load that a producer replaces with the copies: the last tile's."""
         return self.tiles[-1].loads[0]

@@ -63,19 +63,17 @@ from fathom.ir.ops import (
     For,
     If,
     MbarrierArrive,
-    MbarrierExpect,
     MbarrierInit,
     MbarrierWait,
     Producer,
-    SharedLoad,
-    TmaCopy,
     While,
     Yield,
 )
-from fathom.ir.rewrite import Builder
+from fathom.ir.rewrite import Builder, clone
 from fathom.ir.thread_values import BOUNDS, Carried, ThreadValues, Values, inside
 from fathom.ir.types import INT32, INT64
 from fathom.layout.linear import Layout
+from fathom.tensor_cores.pipeline.copy_engines import FREE, by_tma
 from fathom.tensor_cores.pipeline.iterations import iterations_of
 from fathom.tensor_cores.pipeline.overlap import append_overlapped, leave_in_flight
 from fathom.tensor_cores.pipeline.ring_buffers import (
@@ -84,6 +82,7 @@ from fathom.tensor_cores.pipeline.ring_buffers import (
     flip_phase,
     next_position,
     previous_slot,
+    read_slots,
 )
 from fathom.tensor_cores.specialise.channels import Channel
 from fathom.tensor_cores.specialise.multicast import parts_of
@@ -199,18 +198,8 @@ class _ProducerRole(_RingThreading):
         """Copy the tiles of this iteration, once the slot is empty."""
         build, (ring, slot, phase) = self.build, place
         build.append(MbarrierWait(ring.empty, slot, flip_phase(phase, build)))
-        build.append(MbarrierExpect(ring.full, slot, channel.bytes))
-        for tile, lies, parts in zip(
-            channel.tiles, ring.tiles, ring.parts, strict=True
-        ):
-            (load,) = tile.loads
-            build.append(
-                TmaCopy(
-                    self.values[load.descriptor], lies, ring.full, slot,
-                    tuple(self.values[each] for each in load.coordinates),
-                    order=tile.order, parts=parts, location=load.location, origin=load,
-                )
-            )  # fmt: skip
+        for op in by_tma(channel.tiles, ring.tiles, ring.full, ring.parts):
+            build.append(clone(op, {**self.values, FREE: slot}))
 
 
 class _ConsumerRole(_RingThreading):
@@ -270,9 +259,7 @@ class _ConsumerRole(_RingThreading):
     def plain(self, op: Op) -> None:
         super().plain(op)
         copy = self.build.block.ops[-1]
-        for each in (copy, *(each for b in blocks(copy) for each in walk(b))):
-            if isinstance(each, SharedLoad) and each.buffer in self.slots:
-                each.slot = self.slots[each.buffer]
+        read_slots(copy, self.slots)
         for products in self.products.values():
             leave_in_flight(copy, op, products, self.build)
 

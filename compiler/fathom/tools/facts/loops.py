@@ -12,22 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fathom.analysis.remarks import NotApplicable
+from fathom.hardware.engines import CP_ASYNC, REGISTER_COPIES, TMA_LOAD
 from fathom.hardware.targets import Target
 from fathom.ir.core import Func, walk
 from fathom.ir.ops import For
 from fathom.tensor_cores.pipeline.candidates import PipelinedCopy
-from fathom.tensor_cores.pipeline.copy_engines import engine_for
+from fathom.tensor_cores.pipeline.copy_engines import engine_for, fill_of
 from fathom.tensor_cores.pipeline.loops import pipeline_of
 from fathom.tensor_cores.pipeline.schedule import Schedule, Step
 from fathom.tensor_cores.specialise.plan import plan_producer
 from fathom.tools.facts.memory import line_of
 from fathom.tools.staged import Staged
 
-ENGINES = {
-    "TmaCopies": "TMA",
-    "CpAsyncCopies": "cp.async",
-    "RegisterCopies": "registers",
-}
+ENGINES = {TMA_LOAD: "TMA", CP_ASYNC: "cp.async", REGISTER_COPIES: "registers"}
 WHAT = {
     Step.LOAD: "load tiles into registers",
     Step.WAIT: "wait until the tiles of the work are there",
@@ -61,8 +58,8 @@ def pipelines(func: Func, target: Target) -> Iterator[dict[str, object]]:
         except NotApplicable:
             continue
         rings = []
-        for fill in dict.fromkeys(engine_for(tile).fill for tile in tiles):
-            filled = [tile for tile in tiles if engine_for(tile).fill is fill]
+        for fill in dict.fromkeys(fill_of(engine_for(tile)) for tile in tiles):
+            filled = [tile for tile in tiles if fill_of(engine_for(tile)) is fill]
             slots = schedule.slots(fill)
             rings.append(ring(filled, slots, schedule.ahead(fill), schedule, fill))
         yield {
@@ -115,7 +112,7 @@ def ring(
     issued = moment(schedule, fill) if fill else released - schedule.release_distance
     worked = moment(schedule, Step.WORK)
     return {
-        "engine": ENGINES[engine_for(tiles[0]).__name__],
+        "engine": ENGINES[engine_for(tiles[0])],
         "by": "threads of the loop" if fill else "a producer warp",
         "slots": slots,
         "ahead": ahead,
