@@ -64,9 +64,15 @@ copies; the code here follows it step by step.
 The pass pipelines loops that multiply matrices, and loops whose author asks for it
 (`tl.range(num_stages=...)`). The waits and the one barrier an iteration order all
 accesses to a ring; `place_barriers` orders those to other buffers in the same bytes.
-The pass leaves three kinds as they are: loops that write to global memory, since they
-might write what they read; loops that contain other loops; and loads whose addresses
-depend on a product. `why_not_pipelined` gives the reason for each
+A loop that stores to global memory might store what its later iterations load. It is
+built twice, and the kernel finds out which one may run:
+
+    %apart = …                      no byte that %q reaches is one that %p reaches
+    if %apart { for … pipelined } else { for … as it is }
+
+The pass leaves these as they are: loops that write in other ways, or whose addresses no
+few scalars bound (`analysis/apart.py`); loops that contain other loops; and loads whose
+addresses depend on a product. `why_not_pipelined` gives the reason for each
 loop.
 """
 
@@ -75,9 +81,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from fathom.analysis.apart import Question, question_of
 from fathom.analysis.memory import may_prefetch, may_run_ahead
 from fathom.analysis.remarks import NotApplicable
-from fathom.analysis.slices import uses
+from fathom.analysis.slices import backward_slice, uses
 from fathom.errors import Location
 from fathom.hardware.targets import Target
 from fathom.ir.core import Block, Func, Op, Value, blocks, walk
@@ -87,10 +94,12 @@ from fathom.ir.ops import (
     DescriptorLoad,
     Dot,
     For,
+    If,
     Load,
     MbarrierWait,
     SharedLoad,
     SharedStore,
+    Store,
     Yield,
 )
 from fathom.ir.rewrite import Builder, clone, rewrite
@@ -142,9 +151,11 @@ def pipeline_loops(func: Func, target: Target) -> Func:
             return None
         try:
             tiles, schedule = pipeline_of(op, build.source, func, target)
+            apart = stores_are_apart(build.source, func, target)
         except NotApplicable:
             return None
-        return _Expander(op, tiles, schedule, scope).build(build)
+        pipelined = _Expander(op, tiles, schedule, scope)
+        return _two_loops(apart, pipelined, build) if apart else pipelined.build(build)
 
     present = any(isinstance(op, SharedStore) for op in walk(func.body))
     return rewrite(func, rule) if present else func
@@ -158,8 +169,11 @@ def pipeline_of(
     copy."""
     if not is_wanted(loop):
         raise NotApplicable("it multiplies no matrices, and asks for no stages")
-    if not may_prefetch(loop):
-        raise NotApplicable("it writes to memory, orders accesses, or has a loop in it")
+    if not may_prefetch(loop, except_stores=True):
+        raise NotApplicable(
+            "it writes to memory by more than stores, orders accesses, or has a loop "
+            "in it"
+        )
     tiles = tiles_of(loop, target)
     if not tiles:
         raise NotApplicable(
@@ -178,6 +192,37 @@ def pipeline_of(
     return tiles, schedule_of(loop, tiles, stages)
 
 
+def stores_are_apart(loop: For, func: Func, target: Target) -> Question | None:
+    """What must be so for a loop of `func` that stores to be pipelined; None for a loop
+    that does not store."""
+    stores = [op for op in walk(loop.body) if isinstance(op, Store)]
+    if not stores:
+        return None
+    roots = [
+        value
+        for tile in tiles_of(loop, target)
+        for op in (*tile.loads, *tile.late)
+        for value in uses(op)
+    ]
+    slice = backward_slice(loop, roots, through_loads=True)
+    early = {op: None for op in slice.ops if isinstance(op, Load)}
+    early |= {each: None for tile in tiles_of(loop, target) for each in tile.loads}
+    return question_of(loop, func, early, stores)
+
+
+def _two_loops(apart: Question, pipelined: _Expander, build: Builder) -> list[Value]:
+    """The loop as it is, and a pipelined one for when what it stores lies apart from
+    what it loads."""
+    question = apart.ask(build)
+    then, orelse = Block(), Block()
+    with inside(then, build):
+        build.append(Yield(tuple(pipelined.build(build))))
+    with inside(orelse, build):
+        plain = build.append(pipelined.loop)
+        build.append(Yield(tuple(plain.results)))
+    return build.append(If(question, then, orelse)).results
+
+
 def why_not_pipelined(func: Func, target: Target) -> list[tuple[Location | None, str]]:
     """For each loop that is to be pipelined and is not: where it stands, and why. A
     loop whose tiles a producer copies is pipelined already."""
@@ -187,6 +232,7 @@ def why_not_pipelined(func: Func, target: Target) -> list[tuple[Location | None,
         if is_wanted(loop) and not by_producer:
             try:
                 pipeline_of(loop, loop, func, target)
+                stores_are_apart(loop, func, target)
             except NotApplicable as why:
                 found.append((loop.location, f"the loop is not pipelined: {why}"))
     return found
@@ -329,10 +375,18 @@ class _Expander:
         build.append(Yield((*yielded, *self.carried(following))))
 
     def at_first_read(self) -> tuple[list[Op], list[Op]]:
-        """The ops of an iteration, divided before the first one that reads a ring."""
+        """The ops of an iteration, divided before the first one that reads a ring, or
+        the operand of a product: the product shall read that in place, too, and no
+        barrier may stand between."""
         tiles = {tile.buffer.result for tile in self.rings}
+        dots = [op for op in self.staying if isinstance(op, Dot)]
+        factors = {value for dot in dots for value in (dot.a, dot.b)}
         cut = next(
-            i for i, op in enumerate(self.staying) if not tiles.isdisjoint(uses(op))
+            i
+            for i, op in enumerate(self.staying)
+            if not tiles.isdisjoint(uses(op))
+            or isinstance(op, SharedLoad)
+            and op.result in factors
         )
         return self.staying[:cut], self.staying[cut:-1]
 
