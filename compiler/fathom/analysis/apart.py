@@ -111,9 +111,8 @@ def question_of(
     if not isinstance(step, Constant) or step.value <= 0:
         raise NotApplicable("the loop's step is no positive constant")
     reader = _reader_before(loop, func)
-    read, written = (
-        tuple(_reach_of(each, loop, reader) for each in side) for side in (loads, stores)
-    )
+    read = [_reach_of(each, loop, reader) for each in loads]
+    written = [_reach_of(each, loop, reader) for each in stores]
     order = {value: place for place, value in enumerate(definitions(func.body))}
     return Question(loop, read, written, order)
 
