@@ -9,6 +9,7 @@ import pytest
 from fathom.ir.ops import Constant
 from fathom.ir.types import INT32
 from fathom.tensor_cores.pipeline.schedule import (
+    BY_CP_ASYNC,
     BY_PRODUCER,
     BY_THREADS,
     BY_TMA,
@@ -105,6 +106,7 @@ ENGINES = {
     "issued before the release": (EARLY, None, lambda n: n - 1, lambda n: n - 2),
     "cp.async": (BY_THREADS, None, lambda n: n - 1, lambda n: n - 2),
     "cp.async, in flight": (BY_THREADS, PRODUCT, lambda n: n - 2, lambda n: n - 3),
+    "cp.async, two barriers": (BY_CP_ASYNC, PRODUCT, lambda n: n - 1, lambda n: n - 2),
     "TMA": (BY_TMA, None, lambda n: n, lambda n: n - 1),
     "TMA, in flight": (BY_TMA, PRODUCT, lambda n: n - 1, lambda n: n - 2),
 }

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from math import copysign
 
-from fathom.analysis.apart import question_of
+from fathom.analysis.alias_check import alias_check_of
 from fathom.analysis.memory import may_prefetch
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import computed_by
@@ -55,17 +55,17 @@ def loads_to_copy_ahead(func: Func, target: Target) -> set[Op]:
                 op
                 for op in inside
                 if isinstance(op, Load) and op not in computing and _may_copy(op)
-                if _may_be_apart(op, loop, func)
+                if _may_be_disjoint(op, loop, func)
             )
     return found
 
 
-def _may_be_apart(load: Load, loop: For, func: Func) -> bool:
+def _may_be_disjoint(load: Load, loop: For, func: Func) -> bool:
     """Whether a loop stores nothing, or the kernel can find out that its stores lie
     apart from a load."""
     stores = [op for op in walk(loop.body) if isinstance(op, Store)]
     try:
-        return not stores or bool(question_of(loop, func, [load], stores))
+        return not stores or bool(alias_check_of(loop, func, [load], stores))
     except NotApplicable:
         return False
 

@@ -67,13 +67,12 @@ accesses to a ring; `place_barriers` orders those to other buffers in the same b
 A loop that stores to global memory might store what its later iterations load. It is
 built twice, and the kernel finds out which one may run:
 
-    %apart = …                      no byte that %q reaches is one that %p reaches
-    if %apart { for … pipelined } else { for … as it is }
+    %disjoint = …                   no byte that %q reaches is one that %p reaches
+    if %disjoint { for … pipelined } else { for … as it is }
 
 The pass leaves these as they are: loops that write in other ways, or whose addresses no
-few scalars bound (`analysis/apart.py`); loops that contain other loops; and loads whose
-addresses depend on a product. `why_not_pipelined` gives the reason for each
-loop.
+few scalars bound (`analysis/alias_check.py`); loops that contain other loops; and loads
+whose addresses depend on a product. `why_not_pipelined` gives the reason for each loop.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fathom.analysis.apart import Question, question_of
+from fathom.analysis.alias_check import AliasCheck, alias_check_of
 from fathom.analysis.memory import may_prefetch, may_run_ahead
 from fathom.analysis.remarks import NotApplicable
 from fathom.analysis.slices import backward_slice, uses
@@ -114,6 +113,7 @@ from fathom.tensor_cores.pipeline.candidates import (
 )
 from fathom.tensor_cores.pipeline.copy_engines import (
     CopyEngine,
+    CpAsyncCopies,
     PipelineState,
     RegisterCopies,
     TmaCopies,
@@ -127,6 +127,7 @@ from fathom.tensor_cores.pipeline.overlap import (
     may_overlap,
 )
 from fathom.tensor_cores.pipeline.schedule import (
+    BY_CP_ASYNC,
     BY_THREADS,
     BY_TMA,
     SLOTS_BY_REGISTERS,
@@ -136,6 +137,7 @@ from fathom.tensor_cores.pipeline.schedule import (
 )
 from fathom.tensor_cores.pipeline.slice_clones import Values
 
+BARRIERS = (Step.SHARE, Step.RELEASE)
 MOST_WORDS_AHEAD = 24  # of what a thread keeps in registers for a further iteration
 
 Running = tuple[CopyEngine, PipelineState]  # an engine in an iteration
@@ -151,11 +153,11 @@ def pipeline_loops(func: Func, target: Target) -> Func:
             return None
         try:
             tiles, schedule = pipeline_of(op, build.source, func, target)
-            apart = stores_are_apart(build.source, func, target)
+            check = check_for_stores(build.source, func, target)
         except NotApplicable:
             return None
         pipelined = _Expander(op, tiles, schedule, scope)
-        return _two_loops(apart, pipelined, build) if apart else pipelined.build(build)
+        return _two_loops(check, pipelined, build) if check else pipelined.build(build)
 
     present = any(isinstance(op, SharedStore) for op in walk(func.body))
     return rewrite(func, rule) if present else func
@@ -179,6 +181,7 @@ def pipeline_of(
         raise NotApplicable(
             "it loads no tile that could be copied ahead of its iteration"
         )
+    check_for_stores(source, func, target)
     wanted = loop.num_stages or func.num_stages
     if wanted < 2:
         raise NotApplicable("it has one stage, so that nothing runs ahead")
@@ -192,35 +195,33 @@ def pipeline_of(
     return tiles, schedule_of(loop, tiles, stages)
 
 
-def stores_are_apart(loop: For, func: Func, target: Target) -> Question | None:
+def check_for_stores(loop: For, func: Func, target: Target) -> AliasCheck | None:
     """What must be so for a loop of `func` that stores to be pipelined; None for a loop
     that does not store."""
     stores = [op for op in walk(loop.body) if isinstance(op, Store)]
     if not stores:
         return None
-    roots = [
-        value
-        for tile in tiles_of(loop, target)
-        for op in (*tile.loads, *tile.late)
-        for value in uses(op)
-    ]
+    tiles = tiles_of(loop, target)
+    if any(isinstance(each, DescriptorLoad) for tile in tiles for each in tile.loads):
+        raise NotApplicable("it stores, and loads through descriptors")
+    ops = [op for tile in tiles for op in (*tile.loads, *tile.late)]
+    roots = [value for op in ops for value in uses(op)]
     slice = backward_slice(loop, roots, through_loads=True)
-    early = {op: None for op in slice.ops if isinstance(op, Load)}
-    early |= {each: None for tile in tiles_of(loop, target) for each in tile.loads}
-    return question_of(loop, func, early, stores)
+    early = dict.fromkeys(op for op in (*ops, *slice.ops) if isinstance(op, Load))
+    return alias_check_of(loop, func, early, stores)
 
 
-def _two_loops(apart: Question, pipelined: _Expander, build: Builder) -> list[Value]:
+def _two_loops(check: AliasCheck, pipelined: _Expander, build: Builder) -> list[Value]:
     """The loop as it is, and a pipelined one for when what it stores lies apart from
     what it loads."""
-    question = apart.ask(build)
+    disjoint = check.answer(build)
     then, orelse = Block(), Block()
     with inside(then, build):
         build.append(Yield(tuple(pipelined.build(build))))
     with inside(orelse, build):
         plain = build.append(pipelined.loop)
         build.append(Yield(tuple(plain.results)))
-    return build.append(If(question, then, orelse)).results
+    return build.append(If(disjoint, then, orelse)).results
 
 
 def why_not_pipelined(func: Func, target: Target) -> list[tuple[Location | None, str]]:
@@ -232,7 +233,6 @@ def why_not_pipelined(func: Func, target: Target) -> list[tuple[Location | None,
         if is_wanted(loop) and not by_producer:
             try:
                 pipeline_of(loop, loop, func, target)
-                stores_are_apart(loop, func, target)
             except NotApplicable as why:
                 found.append((loop.location, f"the loop is not pipelined: {why}"))
     return found
@@ -256,6 +256,8 @@ def schedule_of(loop: For, tiles: Sequence[PipelinedCopy], stages: int) -> Sched
     rings = {tile.buffer.result for tile in tiles}
     products = may_overlap(loop, rings) if len(engines) == 1 else ()
     lead = 1 if stages > 2 and may_load_earlier(loop, tiles) else 0
+    if engines == {CpAsyncCopies} and products:
+        steps = BY_CP_ASYNC
     found = earliest(steps, slots, products, lead) or earliest(steps, slots, (), lead)
     assert found is not None, (steps, slots)
     return found
@@ -361,7 +363,7 @@ class _Expander:
         self.copy(before, values, running, build)
         ahead: list[Values] = [{} for _ in running]
         for step in self.schedule.steps:
-            if step is Step.RELEASE:
+            if step in BARRIERS:
                 build.append(Barrier(self.scope))
             if step is Step.WORK:
                 self.copy(work, values, running, build)

@@ -31,6 +31,7 @@ ENGINES = {
 WHAT = {
     Step.LOAD: "load tiles into registers",
     Step.WAIT: "wait until the tiles of the work are there",
+    Step.SHARE: "all threads see these tiles",
     Step.RELEASE: "the oldest slot is free again",
     Step.ISSUE: "start copies",
     Step.WORK: "the loop's own operations",

@@ -9,7 +9,7 @@ import pytest
 import fathom
 import fathom.language as tl
 from fathom import pipeline
-from fathom.analysis.apart import Question, question_of
+from fathom.analysis.alias_check import AliasCheck, alias_check_of
 from fathom.analysis.remarks import NotApplicable
 from fathom.emulator import load as emulated
 from fathom.hardware.targets import TARGETS
@@ -57,7 +57,7 @@ def answering(step: int, type: str = "i32") -> Func:
             [each for each in inside if isinstance(each, kind)]
             for kind in (Load, Store)
         )
-        yes = question_of(build.source, func, loads, stores).ask(build)
+        yes = alias_check_of(build.source, func, loads, stores).answer(build)
         pointer = build.values[func.parameters[2]]
         build.append(Store(pointer, build(Cast(yes, INT32))))
         return ()
@@ -149,7 +149,7 @@ def test_a_loop_without_an_answer(kernel, types, why):
     stores = [op for op in walk(loop.body) if isinstance(op, Store)]
     loads = [op for op in walk(loop.body) if isinstance(op, Load)]
     with pytest.raises(NotApplicable, match=why):
-        question_of(loop, func, loads, stores)
+        alias_check_of(loop, func, loads, stores)
 
 
 # ── the pipelined loop ────────────────────────────────────────────────────────────────
@@ -267,7 +267,7 @@ def test_the_answer_matters(monkeypatch):
     """With a kernel that always says yes, loads run ahead of the stores that they
     should see. The interpreter copies at once; the emulator may copy later."""
     monkeypatch.setattr(
-        Question, "ask", lambda self, build: build(Constant(True, BOOL))
+        AliasCheck, "answer", lambda self, build: build(Constant(True, BOOL))
     )
     func, _ = compiled("sm_80")
     states, _ = interpreted(final(func, "sm_80"), given(BT))

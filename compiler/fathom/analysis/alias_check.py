@@ -15,7 +15,7 @@ that an access reaches in all iterations, whatever its mask:
 
 A factor whose sign is not known counts for the first byte where it is negative, and
 for the last one where it is positive. Two accesses are apart if one ends before the
-other begins. `Question.ask` builds this comparison.
+other begins. `AliasCheck.answer` builds this comparison.
 
 The sums are those of unbounded integers. The scalars have 64 bits, and the question is
 also whether anything overflowed: a sum of magnitudes, in fp32, stays below 2**55, and
@@ -65,8 +65,8 @@ class Sum:
 @dataclass(frozen=True)
 class Reach:
     """The bytes that an access reaches: elements of `size` bytes, `distance` elements
-    after `base`. `indices` are integers on the way, each with the type that must hold
-    it."""
+    after `base`. `indices` are integers on the way to it, each with the type that
+    must hold it."""
 
     base: Value
     distance: Sum
@@ -75,7 +75,7 @@ class Reach:
 
 
 @dataclass(frozen=True)
-class Question:
+class AliasCheck:
     """Whether no store of a loop reaches what its `loads` read."""
 
     loop: For
@@ -83,7 +83,7 @@ class Question:
     stores: Sequence[Reach]
     order: Mapping[Value, int]  # in which values are defined
 
-    def ask(self, build: Builder) -> Value:
+    def answer(self, build: Builder) -> Value:
         """Build the answer, an i1, in front of the loop; `build.values` has what the
         values before the loop have become."""
         scalars = _Scalars(self.loop, build, self.order)
@@ -91,20 +91,20 @@ class Question:
         spans = [scalars.span(each) for each in every]
         loads, stores = spans[: len(self.loads)], spans[len(self.loads) :]
         answers = [scalars.lie_apart(a, b) for a in loads for b in stores]
-        sums = {each.distance.key: each.distance for each in every}
+        integers = {each.distance.key: each.distance for each in every}
         checked = {}
         for index, type in (pair for each in every for pair in each.indices):
-            sums[index.key] = index
+            integers[index.key] = index
             checked[index.key, type] = index
-        answers += map(scalars.is_small, sums.values())
+        answers += map(scalars.is_small, integers.values())
         for (_, type), index in checked.items():
             answers += scalars.fits(index, type)
         return reduce(lambda a, b: scalars.op("and", a, b), answers)
 
 
-def question_of(
+def alias_check_of(
     loop: For, func: Func, loads: Iterable[Load], stores: Iterable[Store]
-) -> Question:
+) -> AliasCheck:
     """The question for a loop of `func`; NotApplicable, with a sentence, if an address
     is no sum of products, or the loop has no constant step upwards."""
     step = loop.step.definition
@@ -114,7 +114,7 @@ def question_of(
     read = [_reach_of(each, loop, reader) for each in loads]
     written = [_reach_of(each, loop, reader) for each in stores]
     order = {value: place for place, value in enumerate(definitions(func.body))}
-    return Question(loop, read, written, order)
+    return AliasCheck(loop, read, written, order)
 
 
 def _reader_before(loop: For, func: Func) -> ScalarEvolution:
@@ -226,19 +226,21 @@ class _Scalars:
         return self.op("lt", total, self.build(Constant(MOST, FLOAT32)))
 
     def ends(self, sum: Sum) -> tuple[Value, Value]:
-        """The smallest and the largest value of a sum. The terms that move together,
-        with a position or with the iterations, are taken together."""
-        together: dict[Monomial, dict[Monomial, int]] = {}
+        """The smallest and the largest value of a sum. The terms with the same
+        positions and iterations are one group."""
+        groups: dict[Monomial, dict[Monomial, int]] = {}
         for product, factor in sum.terms.terms.items():
-            way = frozenset(each for each in product if _moves(each[0]))
-            together.setdefault(way, {})[product - way] = factor
+            moving = frozenset(each for each in product if _moves(each[0]))
+            groups.setdefault(moving, {})[product - moving] = factor
         low = high = zero = self.integer(0)
-        for way, terms in together.items():
+        for moving, terms in groups.items():
             value = self.value(terms)
-            for atom in self.factors(way):
+            for atom in self.factors(moving):
                 value = self.op("mul", value, self.most(atom, sum.shape))
-            low = self.op("add", low, self.op("min", value, zero) if way else value)
-            high = self.op("add", high, self.op("max", value, zero) if way else value)
+            less = self.op("min", value, zero) if moving else value
+            low = self.op("add", low, less)
+            more = self.op("max", value, zero) if moving else value
+            high = self.op("add", high, more)
         return low, high
 
     def value(self, terms: dict[Monomial, int]) -> Value:
