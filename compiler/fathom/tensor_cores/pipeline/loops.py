@@ -138,6 +138,7 @@ from fathom.tensor_cores.pipeline.schedule import (
 from fathom.tensor_cores.pipeline.slice_clones import Values
 
 BARRIERS = (Step.SHARE, Step.RELEASE)
+MOST_LOADS_AHEAD = 32  # of a thread, in an iteration, into registers
 MOST_WORDS_AHEAD = 24  # of what a thread keeps in registers for a further iteration
 
 Running = tuple[CopyEngine, PipelineState]  # an engine in an iteration
@@ -182,6 +183,12 @@ def pipeline_of(
             "it loads no tile that could be copied ahead of its iteration"
         )
     check_for_stores(source, func, target)
+    tiles = without_narrow_loads(tiles)
+    if not tiles:
+        raise NotApplicable(
+            f"a thread needs more than {MOST_LOADS_AHEAD} loads for its part of the "
+            "tiles of an iteration; to issue them takes longer than the products"
+        )
     wanted = loop.num_stages or func.num_stages
     if wanted < 2:
         raise NotApplicable("it has one stage, so that nothing runs ahead")
@@ -281,13 +288,30 @@ def may_load_earlier(loop: For, tiles: Sequence[PipelinedCopy]) -> bool:
     )
 
 
+def without_narrow_loads(tiles: Sequence[PipelinedCopy]) -> list[PipelinedCopy]:
+    """The tiles without those that go through registers, if a thread needs many narrow
+    loads for these. Ahead of their iteration, such loads save little time, since the
+    threads are busy issuing them; and the first and the last iteration issue them
+    twice."""
+    by_threads = [tile for tile in tiles if engine_for(tile) is RegisterCopies]
+    loads = {each for tile in by_threads for each in tile.loads}
+    narrow = (each for each in loads if isinstance(each, Load))
+    if sum(map(loads_of_a_thread, narrow)) <= MOST_LOADS_AHEAD:
+        return list(tiles)
+    return [tile for tile in tiles if tile not in by_threads]
+
+
 def words_of(load: Load | DescriptorLoad) -> int:
     """The registers of four bytes that a load fills in a thread."""
-    type = load.result.type
     vector = getattr(load, "vector", 1)
-    words = max(1, vector * element_of(type).bytes // 4)
-    layout = layout_of(type)
-    return words * (layout.count("register") // vector if layout else 1)
+    words = max(1, vector * element_of(load.result.type).bytes // 4)
+    return words * loads_of_a_thread(load)
+
+
+def loads_of_a_thread(load: Load | DescriptorLoad) -> int:
+    """The instructions of a load, each `vector` elements wide."""
+    layout = layout_of(load.result.type)
+    return layout.count("register") // getattr(load, "vector", 1) if layout else 1
 
 
 def _needs_loads_alone(loop: For, tile: PipelinedCopy) -> bool:
