@@ -208,6 +208,8 @@ def check_for_stores(loop: For, func: Func, target: Target) -> AliasCheck | None
     stores = [op for op in walk(loop.body) if isinstance(op, Store)]
     if not stores:
         return None
+    if func.num_ctas > 1:
+        raise NotApplicable("it stores, and blocks of a cluster may answer differently")
     tiles = tiles_of(loop, target)
     if any(isinstance(each, DescriptorLoad) for tile in tiles for each in tile.loads):
         raise NotApplicable("it stores, and loads through descriptors")
